@@ -13,7 +13,7 @@ import httpx
 import msgspec
 
 from client.connect import Door
-from extender.api.schemas.problem import Problem
+from extender.api.schemas.record import Problem
 from extender.errors import ConfigError, NetworkSourceError
 
 _T = TypeVar("_T")

@@ -18,10 +18,9 @@ from extender.api.schemas.jobs import Accepted, JobInFull, Jobs
 from extender.api.schemas.link import Link
 from extender.api.schemas.network import Network
 from extender.api.schemas.plan import PlanInForce
-from extender.api.schemas.problem import Problem
 from extender.api.schemas.queue import Queue
 from extender.api.schemas.readiness import Readiness
-from extender.api.schemas.record import Record
+from extender.api.schemas.record import Problem, Record
 from extender.api.schemas.what_if import Supposed
 from scoring.what_if.changes import Supposition, WhatIf
 

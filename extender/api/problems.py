@@ -13,8 +13,7 @@ from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
-from extender.api.schemas.problem import Problem
-from extender.api.schemas.record import Record
+from extender.api.schemas.record import Problem, Record
 from extender.errors import BadRequestError
 
 PROBLEM_TYPE = "application/problem+json"

@@ -1,8 +1,11 @@
-"""The documents of netgang and their addresses.
+"""The documents of netgang and their addresses, but for the page, suppositions and reports of jobs.
 
-Rule: a view is asked at each request, on the event loop, and answers from memory with a record of its schema, which is
-encoded once.
-/docs takes Swagger's page from a public CDN; /openapi.json needs no internet.
+Rules:
+- A view is asked at each request, on the event loop, in slices where it is long, and answers from memory with a record
+  of its schema, which is encoded once. It changes nothing.
+- /v1/record says everything that decides of every pod and node; it has the same callers as all documents, and is off
+  unless the settings say otherwise.
+- /docs takes Swagger's page from a public CDN; /openapi.json needs no internet.
 """
 
 import asyncio
@@ -14,15 +17,21 @@ from fastapi import APIRouter, FastAPI, Path, Query
 from starlette.responses import Response
 from starlette.types import StatelessLifespan
 
+from extender.api.documents.jobs import MOST_JOBS, USUAL_JOBS, JobsView
 from extender.api.documents.network import MOST_NODES, USUAL_NODES
 from extender.api.openapi import Responses, answers, problem, with_schemas
 from extender.api.problems import answer_with_problems, document_response, problem_response
 from extender.api.schemas.explain import Explained, ExplainedPod
+from extender.api.schemas.jobs import JobInFull, Jobs
 from extender.api.schemas.link import Link
 from extender.api.schemas.network import Network
 from extender.api.schemas.plan import PlanInForce
+from extender.api.schemas.queue import Queue
 from extender.api.schemas.readiness import Readiness
+from extender.decision_log.recorder import Recorder
+from extender.runtime.slices import in_slices
 from extender.runtime.telemetry import METRICS_CONTENT_TYPE, Telemetry
+from scoring.plan.steps import Steps
 
 _VERBS = """An extender for kube-scheduler: it starts distributed training jobs whole, in one zone, on the best network.
 
@@ -30,10 +39,16 @@ kube-scheduler calls `POST /filter`, `POST /prioritize` and `POST /bind` with th
 `k8s.io/kube-scheduler/extender/v1`; these always answer 200 and say what is wrong in `Error`.
 The documents below are for people."""
 _METRICS_S = 1.0
-_NAME = Path(min_length=1, max_length=253, pattern=r"^[a-z0-9]([a-z0-9.-]*[a-z0-9])?$")
+_Name: TypeAlias = Annotated[str, Path(min_length=1, max_length=253, pattern=r"^[a-z0-9]([a-z0-9.-]*[a-z0-9])?$")]
 _Zone: TypeAlias = Annotated[str | None, Query(max_length=253, description="Only nodes of this zone")]
 _Limit: TypeAlias = Annotated[int, Query(ge=1, le=MOST_NODES, description="Most nodes between which values are given")]
+_Namespace: TypeAlias = Annotated[str | None, Query(max_length=253, description="Only jobs of this namespace")]
+_Jobs: TypeAlias = Annotated[int, Query(ge=1, le=MOST_JOBS, description="Most jobs that are shown")]
+_Kind: TypeAlias = Annotated[
+    str | None, Query(max_length=100, description="Kind, such as TFJob, where several jobs have one name")
+]
 _PROBLEMS = {400: "The address is not one of ours", 404: "Nothing of that name is known"}
+_JOB_PROBLEMS = {400: "The address is not one of ours", 404: "No job", 409: "Several jobs of one name"}
 
 
 class Views(Protocol):
@@ -42,11 +57,8 @@ class Views(Protocol):
     def plan(self) -> PlanInForce:
         """The current plan: admitted gangs with their nodes, waiting ones with their reasons, in queue order."""
 
-    def explain(self, namespace: str, name: str) -> Explained | ExplainedPod | None:
-        """Why the gang or pod `name` is where it is; None if nothing of that name is known."""
-
     async def explain_in_turns(self, namespace: str, name: str) -> Explained | ExplainedPod | None:
-        """The same and what would get it admitted, while other tasks run."""
+        """Why the gang or pod is where it is, and what would get it admitted; None: nothing of that name is known."""
 
     def unreadable(self, namespace: str, name: str) -> str | None:
         """What is wrong with objects of that name that cannot be read; None if there are none."""
@@ -133,7 +145,7 @@ def _documents(views: Views) -> APIRouter:
         summary="Why a gang or pod is where it is, and what would get it admitted",
         responses=answers(Explained, _PROBLEMS),
     )
-    async def explain(namespace: Annotated[str, _NAME], name: Annotated[str, _NAME]) -> Response:
+    async def explain(namespace: _Name, name: _Name) -> Response:
         document = await views.explain_in_turns(namespace, name)
         if document is None:
             why = views.unreadable(namespace, name) or f"no gang or pod {namespace}/{name} is known"
@@ -145,13 +157,78 @@ def _documents(views: Views) -> APIRouter:
         return document_response(views.network(zone=zone, limit=limit))
 
     @router.get("/network/{source}/{target}", summary="The link between two nodes", responses=answers(Link, _PROBLEMS))
-    async def link(source: Annotated[str, _NAME], target: Annotated[str, _NAME]) -> Response:
+    async def link(source: _Name, target: _Name) -> Response:
         document = views.link(source, target)
         if document is None:
             return problem_response(HTTPStatus.NOT_FOUND, f"{source} or {target} is no node that is known")
         return document_response(document)
 
     return router
+
+
+def queue_router(queue: Callable[[], Steps[Queue]]) -> APIRouter:
+    """/v1/queue."""
+    router = APIRouter(prefix="/v1", tags=["documents"])
+
+    @router.get(
+        "/queue", summary="The queue in order: state, weight, clock and rank of every gang", responses=answers(Queue)
+    )
+    async def whole_queue() -> Response:
+        return document_response(await in_slices(queue()))
+
+    return router
+
+
+def jobs_router(jobs: JobsView | None) -> APIRouter:
+    """/v1/jobs and /v1/jobs/{namespace}/{name}; without `jobs` (elastic jobs are switched off) they say so."""
+    router = APIRouter(prefix="/v1", tags=["documents"])
+
+    @router.get(
+        "/jobs",
+        summary="Jobs that may be resized: workers, places, reports, demands",
+        responses=answers(Jobs, _JOB_PROBLEMS),
+    )
+    async def all_jobs(namespace: _Namespace = None, limit: _Jobs = USUAL_JOBS) -> Response:
+        if jobs is None:
+            return _no_jobs()
+        return document_response(await in_slices(jobs.steps(namespace=namespace, limit=limit)))
+
+    @router.get(
+        "/jobs/{namespace}/{name}",
+        summary="One job, with the history of its changes",
+        responses=answers(JobInFull, _JOB_PROBLEMS),
+    )
+    async def one_job(namespace: _Name, name: _Name, kind: _Kind = None) -> Response:
+        if jobs is None:
+            return _no_jobs()
+        found = await in_slices(jobs.job(namespace, name, kind=kind))
+        if not found:
+            said = f"no job {namespace}/{name} of a kind that netgang resizes is known"
+            return problem_response(HTTPStatus.NOT_FOUND, said)
+        if len(found) > 1:
+            kinds = ", ".join(one.kind for one in found)
+            said = f"several jobs are named {namespace}/{name}: add ?kind= one of {kinds}"
+            return problem_response(HTTPStatus.CONFLICT, said)
+        return document_response(found[0])
+
+    return router
+
+
+def record_router(recorder: Recorder | None) -> APIRouter:
+    """/v1/record; `None`: nothing is kept."""
+    router = APIRouter(prefix="/v1", tags=["documents"])
+
+    @router.get("/record", summary="The decision log, for `netgang replay`")
+    async def record() -> Response:
+        if recorder is None:
+            return problem_response(HTTPStatus.NOT_FOUND, "decisions are not kept: set record.enabled to true")
+        return Response(await recorder.log(), media_type="application/gzip")
+
+    return router
+
+
+def _no_jobs() -> Response:
+    return problem_response(HTTPStatus.NOT_FOUND, "elastic jobs are switched off: setting elastic.enabled")
 
 
 def _ready() -> Responses:

@@ -12,7 +12,6 @@ from typing import Any, Final
 import msgspec
 import numpy as np
 
-from extender.api.documents.queue import QueueView
 from extender.api.schemas.jobs import Job, Jobs
 from extender.api.schemas.queue import Queue, QueuedGang
 from extender.api.schemas.readiness import Readiness
@@ -46,7 +45,8 @@ class Watched:
     planner: Planner
     binds: Binds
     admissions: Admissions
-    queue: QueueView
+    queue: Callable[[], Steps[Queue]]
+    """/v1/queue, in steps"""
     recent: RecentDecisions
     network: Callable[[], NetworkStatus | None]
     readiness: Callable[[], Readiness]
@@ -72,7 +72,7 @@ def sections_in_steps(watched: Watched) -> Steps[Sections]:
     if watched.jobs is not None:
         jobs = yield from watched.jobs()
         made["jobs"] = msgspec.json.encode({"rows": [_job(one) for one in jobs.jobs[:MOST_JOBS]], "of": jobs.of})
-    queue = yield from watched.queue.steps()
+    queue = yield from watched.queue()
     made["queue"] = msgspec.json.encode(_queue(queue))
     return made
 

@@ -4,7 +4,7 @@ Rule: the page's own files hold no data and need no right; whatever shows the cl
 authority decides. Nothing is loaded from elsewhere, and a header has the browser refuse it (Content-Security-Policy).
 """
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from functools import lru_cache
 from http import HTTPStatus
 from importlib.resources import files
@@ -40,11 +40,10 @@ _HEADERS: Final = {
 _Zone: TypeAlias = Annotated[str | None, Query(max_length=253, description="Nodes of this zone; else zone by zone")]
 
 Mesh: TypeAlias = Callable[[Metric, str | None], Mapping[str, Any] | None]
-Moment: TypeAlias = Callable[[], Awaitable[Mapping[str, bytes]]]
 
 
-def page_router(feed: Feed, moment: Moment, mesh: Mesh) -> APIRouter:
-    """The routes. `moment` gives all sections of now as JSON; `mesh` one heat-map, `None` where the zone is unknown."""
+def page_router(feed: Feed, mesh: Mesh) -> APIRouter:
+    """The routes. `mesh` gives one heat-map, `None` where the zone is unknown."""
     router = APIRouter(tags=["page"])
 
     @router.get(PAGE, include_in_schema=False)
@@ -59,7 +58,7 @@ def page_router(feed: Feed, moment: Moment, mesh: Mesh) -> APIRouter:
 
     @router.get("/v1/page", summary="What the page shows, section by section")
     async def sections() -> Response:
-        made = await moment()
+        made = await feed.look()
         body = b",".join(b"%s:%s" % (msgspec.json.encode(name), text) for name, text in made.items())
         return Response(b"{%s}" % body, media_type="application/json")
 

@@ -13,6 +13,7 @@ from extender.api.documents.queue import queue_document
 from scoring.explain.queue_report import report
 from scoring.model.policy import Policy
 from scoring.plan import Plan, plan
+from scoring.plan.steps import finish
 from tests.builders import gang, node, snapshot
 from tests.fakes.raw_http import RawServer, ok
 
@@ -29,7 +30,7 @@ def document() -> dict[str, Any]:
     ]
     state = snapshot([node("n1", cpu="8")], gangs)
     made = plan(state, Policy(), now_s=100.0, previous=Plan(version=-1))
-    found = json.loads(msgspec.json.encode(queue_document(report(state, made, Policy(), now_s=100.0))))
+    found = json.loads(msgspec.json.encode(finish(queue_document(report(state, made, Policy(), now_s=100.0)))))
     assert isinstance(found, dict)
     return found
 

@@ -27,12 +27,11 @@ def _turned(gangs: Iterable[Turned]) -> tuple[schema.Turned, ...]:
 
 
 def _fate(one: Fate) -> schema.Fate:
-    return schema.Fate(
+    return schema.Fate.copied(
+        one,
         state=one.standing.value,
-        rank=one.rank,
         zone=",".join(one.zones) if one.zones else None,
         members=dict(one.members) if one.members is not None else {},
         code=one.reason.name if one.reason is not None else None,
         reason=str(one.reason) if one.reason is not None else None,
-        detail=one.detail,
     )

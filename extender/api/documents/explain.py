@@ -59,12 +59,7 @@ def preemption_document(snapshot: Snapshot, gang: GangKey, *, blocked: str | Non
 
 def unblocking_document(found: Unblocking) -> schema.WouldHelp:
     """What would admit the gang."""
-    return schema.WouldHelp(
-        text=found.text,
-        impossible=found.impossible,
-        trials=found.trials,
-        suggestions=tuple(_suggestion(one) for one in found.suggestions),
-    )
+    return schema.WouldHelp.copied(found, suggestions=tuple(_suggestion(one) for one in found.suggestions))
 
 
 def pod_document(
@@ -119,16 +114,11 @@ def _counts(explanation: Explanation) -> dict[str, int]:
 
 def _turn(turn: Turn) -> schema.Turn:
     entry = turn.entry
-    return schema.Turn(
-        state=entry.state.value,
-        queue=entry.queue,
-        rank=entry.rank,
+    return schema.Turn.copied(
+        entry,
         of=turn.of,
-        priority=entry.priority,
         weight=weight_document(entry.weight),
         waiting_since_s=entry.times.waiting_s,
-        waited_s=entry.waited_s,
-        starves_in_s=entry.starves_in_s,
         starves_at_s=turn.starves_at_s,
         backs_off_until_s=turn.backs_off_until_s,
         ahead=msgspec.convert(turn.ahead, schema.Ahead, from_attributes=True),
@@ -139,30 +129,15 @@ def _turn(turn: Turn) -> schema.Turn:
 def _reservation(kept: Reservation | None) -> schema.Reservation | None:
     if kept is None:
         return None
-    return schema.Reservation(
-        kind=kept.kind,
-        zone=",".join(kept.zones) if kept.zones else None,
-        nodes=dict(kept.nodes),
-        held_nodes=kept.held_nodes,
-        until_s=kept.until_s,
-        givers=kept.givers,
-    )
+    return schema.Reservation.copied(kept, zone=",".join(kept.zones) if kept.zones else None, nodes=dict(kept.nodes))
 
 
 def _zone(zone: ZoneVerdict) -> schema.Zone:
-    return schema.Zone(
-        zone=zone.zone,
-        allowed=zone.allowed,
-        nodes=zone.nodes,
-        room=zone.room,
-        room_when_empty=zone.room_when_empty,
-        wanted=zone.wanted,
-        reference_bps=zone.reference_bps,
+    return schema.Zone.copied(
+        zone,
         short=tuple(_short(one) for one in zone.short),
-        homeless=zone.homeless,
         closed=dict(zone.closed),
         score=None if zone.score is None else round(zone.score, 3),
-        distance_ms=zone.distance_ms,
     )
 
 

@@ -9,8 +9,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-import msgspec
-
 from extender.api.documents.link import links_document
 from extender.api.documents.queue import weight_document
 from extender.api.schemas import jobs as schema
@@ -51,25 +49,16 @@ class _Moment:
     entries: Mapping[GangKey, Entry]
 
 
+@dataclass(frozen=True, slots=True)
 class JobsView:
     """The jobs of a running service."""
 
-    def __init__(
-        self,
-        cache: ClusterCache,
-        planner: Planner,
-        records: Records,
-        book: SeriesBook,
-        clock: Clock,
-        *,
-        wishes: MetricWishes | None = None,
-    ) -> None:
-        self._cache = cache
-        self._planner = planner
-        self._records = records
-        self._book = book
-        self._clock = clock
-        self._wishes = wishes
+    cache: ClusterCache
+    planner: Planner
+    records: Records
+    book: SeriesBook
+    clock: Clock
+    wishes: MetricWishes | None = None
 
     def steps(self, *, namespace: str | None = None, limit: int = USUAL_JOBS) -> Steps[schema.Jobs]:
         """All jobs by name, the first `limit` of them in short. Cost: as the queue, and O(nodes) a job shown.
@@ -78,10 +67,10 @@ class JobsView:
         """
         moment = yield from self._moment()
         found = sorted(
-            (view for view in self._records.views.values() if namespace in (None, view.key.namespace)),
+            (view for view in self.records.views.values() if namespace in (None, view.key.namespace)),
             key=lambda view: view.key,
         )
-        verdict = self._records.verdict
+        verdict = self.records.verdict
         shown = []
         for number, view in enumerate(found[:limit], start=1):
             shown.append(self._short(view, moment))
@@ -90,22 +79,20 @@ class JobsView:
         return schema.Jobs(
             at_s=moment.now_s,
             counts=dict(sorted(Counter(_state(view, moment).value for view in found).items())),
-            first_waiting=schema.FirstWaiting(
-                gang=verdict.beneficiary, reason=verdict.reason or None, detail=verdict.detail
-            ),
+            first_waiting=schema.FirstWaiting.copied(verdict, gang=verdict.beneficiary, reason=verdict.reason or None),
             jobs=tuple(shown),
             of=len(found),
         )
 
     def job(self, namespace: str, name: str, *, kind: str | None = None) -> Steps[Sequence[schema.JobInFull]]:
         """Everything about the jobs of this name, nearly always one; empty: none is known. In steps."""
-        views = find_jobs(self._records.views, namespace, name, kind=kind)
+        views = find_jobs(self.records.views, namespace, name, kind=kind)
         moment = yield from self._moment()
         return [self._long(view, moment) for view in views]
 
     def _moment(self) -> Steps[_Moment]:
-        planner, now_s = self._planner, self._clock.now_s()
-        snapshot = planner.snapshot or self._cache.snapshot()
+        planner, now_s = self.planner, self.clock.now_s()
+        snapshot = planner.snapshot or self.cache.snapshot()
         queue = yield from report_in_steps(snapshot, planner.current, planner.policy, now_s=now_s, cache=planner.cache)
         run = begin_run(snapshot, planner.policy, planner.cache)
         take_commitments(run)
@@ -114,8 +101,8 @@ class JobsView:
     def _short(self, view: JobView, moment: _Moment) -> schema.Job:
         key, entry = view.key, moment.entries.get(view.gang) if view.gang is not None else None
         gang = moment.snapshot.gangs.get(view.gang) if view.gang is not None else None
-        changes = self._records.changes_of(view.uid)
-        wish = self._wishes.of(key) if self._wishes is not None else None
+        changes = self.records.changes_of(view.uid)
+        wish = self.wishes.of(key) if self.wishes is not None else None
         return schema.Job(
             job=f"{key.namespace}/{key.name}",
             kind=key.kind,
@@ -130,13 +117,13 @@ class JobsView:
             refusal=view.refusal,
             wish=view.wish,
             metrics=_metrics(view, wish),
-            reported=_reported(self._book.last(key, view.uid), moment.now_s),
+            reported=_reported(self.book.last(key, view.uid), moment.now_s),
             last_change=_change(changes[-1]) if changes else None,
         )
 
     def _long(self, view: JobView, moment: _Moment) -> schema.JobInFull:
         gang = moment.snapshot.gangs.get(view.gang) if view.gang is not None else None
-        planner, points = self._planner, self._book.of(view.key, view.uid)
+        planner, points = self.planner, self.book.of(view.key, view.uid)
         links = None
         if gang is not None:
             found = explain(
@@ -149,12 +136,12 @@ class JobsView:
                 closest=0,
             )
             links = None if found.links is None else links_document(found.links)
-        return schema.JobInFull(
-            **msgspec.structs.asdict(self._short(view, moment)),
+        return schema.JobInFull.copied(
+            self._short(view, moment),
             uid=view.uid,
             pods={str(pod.name): pod.node for pod in gang.members} if gang is not None else {},
             links=links,
-            changes=tuple(_change(one) for one in self._records.changes_of(view.uid)),
+            changes=tuple(_change(one) for one in self.records.changes_of(view.uid)),
             points=schema.Points(kept=len(points), last=tuple(_point(one) for one in points[-_LAST_POINTS:])),
         )
 
@@ -194,31 +181,12 @@ def _metrics(view: JobView, wish: Wish | None) -> schema.MetricsWish | None:
 def _reported(last: Point | None, now_s: float) -> schema.LastReport | None:
     if last is None:
         return None
-    return schema.LastReport(**msgspec.structs.asdict(_point(last)), age_s=round(max(now_s - last.time_s, 0.0), 3))
+    return schema.LastReport.copied(_point(last), age_s=round(max(now_s - last.time_s, 0.0), 3))
 
 
 def _point(one: Point) -> schema.Point:
-    return schema.Point(
-        step=one.step,
-        time=one.time_s,
-        loss=one.loss,
-        samples_per_second=one.samples_per_second,
-        accuracy=one.accuracy,
-        workers=one.workers,
-    )
+    return schema.Point.copied(one, time=one.time_s)
 
 
 def _change(change: Change) -> schema.WorkerChange:
-    return schema.WorkerChange(
-        before=change.before,
-        after=change.after,
-        who=change.requester.value,
-        why=change.why,
-        beneficiary=change.beneficiary,
-        stage=change.stage.value,
-        decided_s=change.decided_s,
-        gone_s=change.gone_s,
-        ended_s=change.ended_s,
-        took_s=change.took_s,
-        lost_pod_s=change.lost_pod_s,
-    )
+    return schema.WorkerChange.copied(change, who=change.requester.value)

@@ -14,7 +14,7 @@ from scoring.explain.links import GangLinks, PartVerdict, counted, hard_ttl_of, 
 from scoring.ids import NodeName
 from scoring.model.policy import ScorePolicy
 from scoring.model.snapshot import Snapshot
-from scoring.network.matrix import METRICS, Known, Metric
+from scoring.network.matrix import METRICS, Metric
 from scoring.score.pairs import pair_scores
 
 UNITS = {Metric.LOSS: "ratio", Metric.DELAY: "ms", Metric.THROUGHPUT: "bit/s"}
@@ -47,14 +47,11 @@ def link_document(snapshot: Snapshot, source: NodeName, target: NodeName, policy
             limit=float(limit[at]),
             hard_s=hard_ttl_of(policy, metric),
         )
-        metrics[metric.value] = schema.LinkMetric(
+        metrics[metric.value] = schema.LinkMetric.copied(
+            part,
+            **_ways(part),
             unit=UNITS[metric],
             endpoints=(network.endpoint(source, metric), network.endpoint(target, metric)),
-            there=_value(part.there),
-            back=_value(part.back),
-            counts=part.counts,
-            basis=part.basis,
-            no_better_than=part.no_better_than,
             points=round(float(earned[metric][at]), 3),
         )
     return schema.Link(
@@ -72,29 +69,19 @@ def link_document(snapshot: Snapshot, source: NodeName, target: NodeName, policy
 
 def links_document(links: GangLinks) -> schema.GangLinks:
     """The links between a gang's nodes."""
-    return schema.GangLinks(
-        nodes=links.nodes,
-        of_nodes=links.of_nodes,
-        links=links.links,
-        reference_bps=links.reference_bps,
+    return schema.GangLinks.copied(
+        links,
         metrics={
-            metric.value: schema.GangMetric(
-                unit=UNITS[metric],
-                worst=one.worst,
-                oldest_s=one.oldest_s,
-                sources=dict(one.origins),
-                basis=dict(one.bases),
+            metric.value: schema.GangMetric.copied(
+                one, unit=UNITS[metric], sources=dict(one.origins), basis=dict(one.bases)
             )
             for metric, one in links.metrics.items()
         },
         worst=tuple(
-            schema.GangLink(
-                source=link.source,
-                target=link.target,
-                pairs=link.pairs,
+            schema.GangLink.copied(
+                link,
                 points=round(link.points, 3),
-                stale=link.stale,
-                metrics={metric.value: _part(part) for metric, part in link.parts.items()},
+                metrics={m.value: schema.LinkPart.copied(part, **_ways(part)) for m, part in link.parts.items()},
             )
             for link in links.worst
         ),
@@ -114,15 +101,7 @@ def _neighbours(snapshot: Snapshot, *ends: NodeName) -> list[NodeName]:
     return list(found)
 
 
-def _part(part: PartVerdict) -> schema.LinkPart:
-    return schema.LinkPart(
-        there=_value(part.there),
-        back=_value(part.back),
-        counts=part.counts,
-        basis=part.basis,
-        no_better_than=part.no_better_than,
-    )
-
-
-def _value(one: Known | None) -> schema.Measured | None:
-    return None if one is None else schema.Measured(value=one.value, age_s=one.age_s, origin=one.origin)
+def _ways(part: PartVerdict) -> dict[str, schema.Measured | None]:
+    """Both directions."""
+    ways = {"there": part.there, "back": part.back}
+    return {name: None if one is None else schema.Measured.copied(one) for name, one in ways.items()}

@@ -4,6 +4,7 @@ Why bounded: 5,000 nodes have 25 million pairs, which neither the event loop nor
 one zone, or of the whole cluster, in the order of their names, and never more than `MOST_NODES` of them.
 """
 
+from collections.abc import Sized
 from itertools import islice
 from typing import Final
 
@@ -24,6 +25,7 @@ MOST_NODES: Final = 100
 """10,000 pairs: about 5 ms of work and 400 kB."""
 _NAMED: Final = 100
 """Nodes, endpoints and doubts that are named of each list; the others are counted."""
+_VALUES: Final = ("loss_ratio", "delay_ms", "throughput_bps", "loss_age_s", "delay_age_s", "throughput_age_s")
 
 
 def network_document(
@@ -51,26 +53,21 @@ def network_document(
 
 def mapping_document(mapping: NodeMapping, *, most: int = _NAMED) -> schema.Mapping:
     """Counts of nodes, and of each list its first `most` entries. Cost: O(ambiguous + most)."""
+
+    def beyond(names: Sized) -> int:
+        return max(len(names) - most, 0)
+
     return schema.Mapping(
         nodes={metric.value: counts for metric, counts in node_counts(mapping).items()},
         unmapped={metric.value: mapping.unmapped[metric][:most] for metric in METRICS},
-        ambiguous=tuple(
-            schema.AmbiguousNode(
-                metric=one.metric.value,
-                node=one.node,
-                candidates=one.candidates,
-                reason=one.reason,
-                more_candidates=one.more_candidates,
-            )
-            for one in mapping.ambiguous[:most]
-        ),
+        ambiguous=tuple(schema.AmbiguousNode.copied(one) for one in mapping.ambiguous[:most]),
         unknown=mapping.unknown[:most],
         unused=mapping.unused[:most],
         left_out=schema.LeftOut(
-            unmapped={metric.value: max(len(mapping.unmapped[metric]) - most, 0) for metric in METRICS},
-            ambiguous=max(len(mapping.ambiguous) - most, 0),
-            unknown=max(len(mapping.unknown) - most, 0),
-            unused=max(len(mapping.unused) - most, 0),
+            unmapped={metric.value: beyond(mapping.unmapped[metric]) for metric in METRICS},
+            ambiguous=beyond(mapping.ambiguous),
+            unknown=beyond(mapping.unknown),
+            unused=beyond(mapping.unused),
         ),
     )
 
@@ -81,15 +78,13 @@ def sources_document(status: NetworkStatus) -> tuple[schema.Source, ...]:
 
 
 def _status(status: NetworkStatus) -> schema.NetworkStatus:
-    return schema.NetworkStatus(
-        version=status.version,
-        published_at_s=status.published_at_s,
+    return schema.NetworkStatus.copied(
+        status,
         sources=sources_document(status),
         known_pairs={metric.value: count for metric, count in status.known_pairs.items()},
         pairs=msgspec.convert(status.pairs, dict[str, schema.PairsByAge], from_attributes=True),
         coverage=msgspec.convert(status.coverage, dict[str, schema.Coverage], from_attributes=True),
         mapping=None if status.mapping is None else mapping_document(status.mapping),
-        crash=status.crash,
     )
 
 
@@ -102,17 +97,8 @@ def _pairs(snapshot: Snapshot, *, zone: str | None, limit: int) -> schema.Pairs:
         rows = table.zones.get(ZoneName(zone), np.empty(0, np.int64))
         names, of = tuple(table.names[row] for row in rows[: min(limit, MOST_NODES)]), len(rows)
     block = snapshot.network.block(names, names)
-    return schema.Pairs(
-        zone=zone,
-        nodes=names,
-        of=of,
-        loss_ratio=_plain(block.loss_ratio),
-        delay_ms=_plain(block.delay_ms),
-        throughput_bps=_plain(block.throughput_bps),
-        loss_age_s=_plain(block.loss_age_s),
-        delay_age_s=_plain(block.delay_age_s),
-        throughput_age_s=_plain(block.throughput_age_s),
-    )
+    values = {name: _plain(getattr(block, name)) for name in _VALUES}
+    return schema.Pairs.copied(block, zone=zone, nodes=names, of=of, **values)
 
 
 def _plain(values: Floats) -> list[list[float | None]]:

@@ -1,17 +1,13 @@
 """The documents behind /v1 and /readyz: read-only looks at the service."""
 
 from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, Final
 
 import msgspec
 from msgspec import UNSET
 
-from extender.api.documents.explain import (
-    explain_document,
-    pod_document,
-    preemption_document,
-    unblocking_document,
-)
+from extender.api.documents.explain import explain_document, pod_document, preemption_document, unblocking_document
 from extender.api.documents.link import link_document
 from extender.api.documents.network import USUAL_NODES, mapping_document, network_document, sources_document
 from extender.api.documents.plan import plan_document
@@ -36,9 +32,6 @@ from scoring.model import Gang, Pod
 from scoring.plan.steps import Steps, finish
 from scoring.verbs.prioritize import prefer
 
-Sync = Callable[[], Mapping[str, Any]]
-"""kind → how its reflector does; an entry has `synced`, `contact_age_s` and `last_error`"""
-
 _NAMED_IN_READINESS: Final = 10
 STALE_S: Final = 300.0
 """Age of the last word about a kind of objects from which `/readyz` says no.
@@ -47,70 +40,50 @@ An idle watch brings a bookmark about once a minute; one that was silent for 120
 minutes to bring its first. Below 180 an idle cluster could look stale."""
 
 
+@dataclass(frozen=True, slots=True)
 class Views:
     """What the service shows. Nothing here changes anything."""
 
-    def __init__(
-        self,
-        cache: ClusterCache,
-        planner: Planner,
-        binds: Binds,
-        admissions: Admissions,
-        *,
-        sync: Sync,
-        network: Callable[[], NetworkStatus | None],
-        leadership: Callable[[], Mapping[str, Any]] | None = None,
-        repair: Callable[[GangKey], str] = lambda _: "",
-        preemption_blocked: Callable[[GangKey], str | None] = lambda _: None,
-        decisions: Callable[[GangKey], tuple[Decision, ...]] = lambda _: (),
-        what_ifs: WhatIfs | None = None,
-        circumstances: Callable[[Gang], Awaitable[tuple[Note, ...]]] | None = None,
-        nodes_asked: Callable[[GangKey], Note | None] | None = None,
-        expected_for_s: Callable[[GangKey], float | None] = lambda _: None,
-        unreadable: UnreadableWords | None = None,
-        ignored_notes: Callable[[Gang], tuple[Note, ...]] = lambda _: (),
-        notes_problem: Callable[[], str] = lambda: "",
-    ) -> None:
-        self._cache = cache
-        self._planner = planner
-        self._binds = binds
-        self._admissions = admissions
-        self._sync = sync
-        self._network = network
-        self._decisions = decisions
-        """The last ones about a gang, newest first"""
-        self._circumstances = circumstances
-        """Reads quotas, deadlines and budgets of a gang; `None`: not read"""
-        self._nodes_asked = nodes_asked
-        """What an autoscaler was asked for a gang; `None`: none is asked"""
-        self._notes_problem = notes_problem
-        """Why notes do not outlive this process; empty: they do"""
-        self._ignored_notes = ignored_notes
-        """Notes on the gang's pods and owners that are not ours"""
-        self._what_ifs = what_ifs
-        """Finds out what would get a gang admitted; `None`: not done"""
-        self._expected_for_s = expected_for_s
-        """How long an admitted gang without gates still has to come to bind; `None`: it is not expected"""
-        self._preemption_blocked = preemption_blocked
-        """Why a gang that would make room for this one stays"""
-        self._leadership = leadership
-        """How the election stands; `None`: there is none"""
-        self._unreadable = unreadable
-        """What to say of objects that cannot be read; `None`: all can be"""
-        self._repair = repair
-        """What is wrong with a gang that lost members; empty: nothing"""
+    cache: ClusterCache
+    planner: Planner
+    binds: Binds
+    admissions: Admissions
+    _: KW_ONLY
+    sync: Callable[[], Mapping[str, Any]]
+    """kind → how its reflector does; an entry has `synced`, `contact_age_s` and `last_error`"""
+    network_status: Callable[[], NetworkStatus | None]
+    leadership: Callable[[], Mapping[str, Any]] | None = None
+    """How the election stands; `None`: there is none"""
+    repair: Callable[[GangKey], str] = lambda _: ""
+    """What is wrong with a gang that lost members; empty: nothing"""
+    preemption_blocked: Callable[[GangKey], str | None] = lambda _: None
+    """Why a gang that would make room for this one stays"""
+    decisions: Callable[[GangKey], tuple[Decision, ...]] = lambda _: ()
+    """The last ones about a gang, newest first"""
+    what_ifs: WhatIfs | None = None
+    """Finds out what would get a gang admitted; `None`: not done"""
+    circumstances: Callable[[Gang], Awaitable[tuple[Note, ...]]] | None = None
+    """Reads quotas, deadlines and budgets of a gang; `None`: not read"""
+    nodes_asked: Callable[[GangKey], Note | None] = lambda _: None
+    """What an autoscaler was asked for a gang; `None`: nothing"""
+    expected_for_s: Callable[[GangKey], float | None] = lambda _: None
+    """How long an admitted gang without gates still has to come to bind; `None`: it is not expected"""
+    unreadable_objects: UnreadableWords | None = None
+    """What to say of objects that cannot be read; `None`: all can be"""
+    ignored_notes: Callable[[Gang], tuple[Note, ...]] = lambda _: ()
+    """Notes on the gang's pods and owners that are not ours"""
+    notes_problem: Callable[[], str] = lambda: ""
+    """Why notes do not outlive this process; empty: they do"""
 
     def plan(self) -> PlanInForce:
         """The current plan."""
-        made = plan_document(self._planner.current, self._planner.snapshot or self._cache.snapshot())
-        commitments = self._cache.snapshot().commitments
-        return PlanInForce(
-            version=made.version,
-            admitted=made.admitted,
-            waiting=made.waiting,
+        made = plan_document(self.planner.current, self.planner.snapshot or self.cache.snapshot())
+        commitments = self.cache.snapshot().commitments
+        return PlanInForce.copied(
+            made,
             committed={key: len(one.assignment) for key, one in sorted(commitments.items())},
-            being_admitted=tuple(sorted(self._admissions.open)),
-            held_binds=self._binds.held_count,
+            being_admitted=tuple(sorted(self.admissions.open)),
+            held_binds=self.binds.held_count,
         )
 
     def explain(self, namespace: str, name: str) -> Explained | ExplainedPod | None:
@@ -119,35 +92,35 @@ class Views:
 
     async def explain_in_turns(self, namespace: str, name: str) -> Explained | ExplainedPod | None:
         """The same and what would get a waiting gang admitted, while other tasks run every few milliseconds."""
-        if self._what_ifs is None:
+        if self.what_ifs is None:
             return self.explain(namespace, name)
         gang = self._gang(namespace, name)
-        notes = await self._circumstances(gang) if gang is not None and self._circumstances is not None else ()
+        notes = await self.circumstances(gang) if gang is not None and self.circumstances is not None else ()
         document = await in_slices(self._explained(namespace, name, notes=notes))
         gang = self._gang(namespace, name)
         if not isinstance(document, Explained) or gang is None:
             return document
         try:
-            found = await self._what_ifs.unblock(gang)
+            found = await self.what_ifs.unblock(gang)
         except BusyError:
             return document
         return msgspec.structs.replace(document, would_help=unblocking_document(found))
 
     def _gang(self, namespace: str, name: str) -> Gang | None:
         """The gang of that name, else that of the pod of that name."""
-        gangs = self._cache.snapshot().gangs
-        pod = self._cache.pod_by_name(namespace, name)
+        gangs = self.cache.snapshot().gangs
+        pod = self.cache.pod_by_name(namespace, name)
         found = gangs.get(gang_key(namespace, name))
         return gangs.get(pod.group.key) if found is None and pod is not None and pod.group is not None else found
 
     def _explained(
         self, namespace: str, name: str, *, notes: tuple[Note, ...] = ()
     ) -> Steps[Explained | ExplainedPod | None]:
-        gang, pod = self._gang(namespace, name), self._cache.pod_by_name(namespace, name)
+        gang, pod = self._gang(namespace, name), self.cache.pod_by_name(namespace, name)
         if gang is None:
             return None if pod is None else ExplainedPod(pod=self._pod(pod))
-        planner = self._planner
-        snapshot = self._cache.snapshot()
+        planner = self.planner
+        snapshot = self.cache.snapshot()
         explanation = yield from explain_in_steps(
             snapshot,
             planner.current,
@@ -155,44 +128,43 @@ class Views:
             planner.policy,
             now_s=planner.now_s,
             cache=planner.cache,
-            around=self._around(gang.key, (*notes, *self._ignored_notes(gang))),
+            around=self._around(gang.key, (*notes, *self.ignored_notes(gang))),
         )
-        blocked = self._preemption_blocked(gang.key)
-        lapses_in_s = self._admissions.lapses_in_s(gang.key)
+        blocked = self.preemption_blocked(gang.key)
+        lapses_in_s = self.admissions.lapses_in_s(gang.key)
         return msgspec.structs.replace(
             explain_document(explanation, preemption_document(snapshot, gang.key, blocked=blocked)),
-            being_admitted=self._admissions.keeps(gang.key),
-            admission_refused=self._admissions.refusal(gang.key),
-            admission_lapses_in_s=self._expected_for_s(gang.key) if lapses_in_s is None else lapses_in_s,
-            repair=self._repair(gang.key),
+            being_admitted=self.admissions.keeps(gang.key),
+            admission_refused=self.admissions.refusal(gang.key),
+            admission_lapses_in_s=self.expected_for_s(gang.key) if lapses_in_s is None else lapses_in_s,
+            repair=self.repair(gang.key),
             pod=UNSET if pod is None else self._pod(pod),
         )
 
     def unreadable(self, namespace: str, name: str) -> str | None:
         """What is wrong with objects of that name that cannot be read; `None`: there are none."""
-        return self._unreadable.named(namespace, name) if self._unreadable is not None else None
+        return self.unreadable_objects.named(namespace, name) if self.unreadable_objects is not None else None
 
     def _around(self, gang: GangKey, notes: tuple[Note, ...]) -> Around:
         """What the service knows besides the snapshot."""
-        if self._unreadable is not None:
-            notes = (*self._unreadable.of_gang(gang), *notes)
-        state = self._binds.state(gang)
+        if self.unreadable_objects is not None:
+            notes = (*self.unreadable_objects.of_gang(gang), *notes)
+        state = self.binds.state(gang)
         held = tuple(state.held) if state is not None else ()
-        asked = self._nodes_asked(gang) if self._nodes_asked is not None else None
-        members = (self._cache.pod(pod.uid) for pod in known.pending) if (known := self._cache.gang(gang)) else ()
+        members = (self.cache.pod(pod.uid) for pod in known.pending) if (known := self.cache.gang(gang)) else ()
         refusals = {pod.uid: pod.refusal for pod in members if pod is not None and pod.refusal}
-        if wants_nodes(self._planner.current.waiting.get(gang)):
-            notes = (*notes, *kept_notes(self._cache.kept_for_daemon_sets(), now_s=self._planner.now_s))
-        return Around(held, self._decisions(gang), notes, refusals=refusals, nodes_asked=asked)
+        if wants_nodes(self.planner.current.waiting.get(gang)):
+            notes = (*notes, *kept_notes(self.cache.kept_for_daemon_sets(), now_s=self.planner.now_s))
+        return Around(held, self.decisions(gang), notes, refusals=refusals, nodes_asked=self.nodes_asked(gang))
 
     def network(self, *, zone: str | None = None, limit: int = USUAL_NODES) -> Network:
         """Sources, mapping and coverage of the network data, and the values between some nodes."""
-        return network_document(self._cache.snapshot(), self._network(), zone=zone, limit=limit)
+        return network_document(self.cache.snapshot(), self.network_status(), zone=zone, limit=limit)
 
     def link(self, source: str, target: str) -> Link | None:
         """Both directions of the link between two nodes: value, age and source; `None` if there is no such node."""
-        snapshot = self._cache.snapshot()
-        return link_document(snapshot, NodeName(source), NodeName(target), self._planner.policy.score)
+        snapshot = self.cache.snapshot()
+        return link_document(snapshot, NodeName(source), NodeName(target), self.planner.policy.score)
 
     def readiness(self) -> Readiness:
         """Ready once every watched kind was read and a plan was made from it, and while they are followed.
@@ -200,34 +172,34 @@ class Views:
         All that decides is needed: nodes, pods and PodGroups; a kind that is not installed is known to be absent, and
         that is asked for again and again, too.
         """
-        sync = msgspec.convert(self._sync(), dict[str, Watch])
+        sync = msgspec.convert(self.sync(), dict[str, Watch])
         reasons = [f"{kind} are not read yet" for kind, watch in sync.items() if not watch.synced]
         reasons.extend(
             f"{kind} are out of step: nothing heard for {age_s:.0f} s ({watch.last_error or 'no error'})"
             for kind, watch in sync.items()
             if watch.synced and (age_s := watch.contact_age_s or 0.0) >= STALE_S
         )
-        if not reasons and self._planner.snapshot is None:
+        if not reasons and self.planner.snapshot is None:
             reasons.append("the first plan is not made yet")
-        network = self._network()
+        network = self.network_status()
         if network is not None and not network.ready:
             reasons.append(f"reading network data failed inside: {network.crash}")
-        problem = self._notes_problem()
+        problem = self.notes_problem()
         detail = Parts(
             sync=sync,
-            cache=msgspec.convert(self._cache.sizes(), CacheSizes, from_attributes=True),
+            cache=msgspec.convert(self.cache.sizes(), CacheSizes, from_attributes=True),
             notes=f"no gang is suspended and no job resized: {problem}" if problem else UNSET,
-            leadership=msgspec.convert(self._leadership(), Leadership) if self._leadership is not None else UNSET,
+            leadership=msgspec.convert(self.leadership(), Leadership) if self.leadership is not None else UNSET,
             network=_sources(network) if network is not None else UNSET,
         )
         return Readiness(ready=not reasons, reasons=tuple(reasons), detail=detail)
 
     def _pod(self, pod: Pod) -> PodPlace:
-        snapshot, planner = self._cache.snapshot(), self._planner
-        gang = self._cache.gang_of(pod.uid)
+        snapshot, planner = self.cache.snapshot(), self.planner
+        gang = self.cache.gang_of(pod.uid)
         preference = prefer(snapshot, planner.current, pod, gang, planner.policy, cache=planner.cache)
         planned = planner.current.node_of.get(pod.uid)
-        return pod_document(pod, snapshot, preference, own=self._cache.is_own(pod), planned=planned)
+        return pod_document(pod, snapshot, preference, own=self.cache.is_own(pod), planned=planned)
 
 
 def _sources(network: NetworkStatus) -> NetworkSources:

@@ -1,7 +1,24 @@
-"""What every schema is."""
+"""What every schema is, and the answer to a request that is refused."""
+
+from typing import Self
 
 import msgspec
 
 
 class Record(msgspec.Struct):
     """A JSON object."""
+
+    @classmethod
+    def copied(cls, source: object, **given: object) -> Self:
+        """A record with these fields; the others are `source`'s attributes of the same names."""
+        same = {name: getattr(source, name) for name in cls.__struct_fields__ if name not in given}
+        return cls(**same, **given)
+
+
+class Problem(Record):
+    """What went wrong with a request (RFC 9457): `status` repeats the HTTP status, `detail` is for people."""
+
+    type: str = "about:blank"
+    title: str = ""
+    status: int = 0
+    detail: str = ""

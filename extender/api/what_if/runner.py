@@ -8,8 +8,9 @@ S15). It is kept for the next question, and forgotten after a minute without a q
 """
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import Any, Final, TypeVar
 
@@ -81,15 +82,29 @@ class WhatIfs:
 
     async def suppose(self, changes: Sequence[Change]) -> Supposed:
         """What the changes would make of the plan. Errors: MisfitError, BusyError."""
-        async with _Turn(self):
+        async with self._one_at_a_time():
             base, plan = self.now(changes)
             return await self._beside(lambda cache: _supposed(base, plan, changes, cache))
 
     async def unblock(self, gang: Gang) -> Unblocking:
         """What would get the gang admitted. Errors: BusyError."""
-        async with _Turn(self):
+        async with self._one_at_a_time():
             base, plan = self.now()
             return await self._beside(lambda cache: finish(unblock_in_steps(base, plan, gang, cache=cache)))
+
+    @asynccontextmanager
+    async def _one_at_a_time(self) -> AsyncIterator[None]:
+        """Wait for those who came before. BusyError: too many wait."""
+        if self._planner.snapshot is None:
+            raise BusyError("the first plan is not made yet")
+        if self._waiting > self._most_waiting:
+            raise BusyError("others are being answered")
+        self._waiting += 1
+        try:
+            async with self._turn:
+                yield
+        finally:
+            self._waiting -= 1
 
     async def _beside(self, work: Callable[[PlannerCache], _T]) -> _T:
         loop, latest = asyncio.get_running_loop(), self._planner.cache.borrowed()
@@ -114,27 +129,3 @@ def _supposed(base: Situation, plan: Plan, changes: Sequence[Change], cache: Pla
     if anew or made.policy is not base.policy:
         cache.take_over(warmed(after, after.network, made.policy))
     return finish(supposed_in_steps(base, plan, made, cache=cache))
-
-
-class _Turn:
-    """One place in the queue; `async with` waits for the turn."""
-
-    def __init__(self, owner: WhatIfs) -> None:
-        self._owner = owner
-
-    async def __aenter__(self) -> None:
-        owner = self._owner
-        if owner._planner.snapshot is None:
-            raise BusyError("the first plan is not made yet")
-        if owner._waiting > owner._most_waiting:
-            raise BusyError("others are being answered")
-        owner._waiting += 1
-        try:
-            await owner._turn.acquire()
-        except BaseException:
-            owner._waiting -= 1
-            raise
-
-    async def __aexit__(self, *_: object) -> None:
-        self._owner._turn.release()
-        self._owner._waiting -= 1

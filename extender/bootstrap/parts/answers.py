@@ -7,11 +7,9 @@ from typing import Any
 
 from starlette.types import ASGIApp
 
-from extender.api.documents.queue import QueueView
+from extender.api.documents.queue import queue_in_steps
 from extender.api.documents.views import Views
-from extender.api.jobs import jobs_router
-from extender.api.queue import queue_router
-from extender.api.record import record_router
+from extender.api.routes import jobs_router, queue_router, record_router
 from extender.api.what_if.address import what_if_router
 from extender.api.what_if.other_policy import policy_with
 from extender.api.what_if.runner import WhatIfs
@@ -108,27 +106,27 @@ def answering_of(
         starting.binds,
         starting.admissions,
         sync=sync,
-        network=network,
+        network_status=network,
         leadership=common.leadership.status if common.leadership is not None else None,
         repair=caring.repairs.words,
         preemption_blocked=preemptions.why_blocked if preemptions is not None else lambda _: None,
         decisions=common.recent.of,
         what_ifs=what_ifs,
         circumstances=Circumstances(cache, common.api, clock).notes,
-        unreadable=caring.unreadable,
-        nodes_asked=caring.provisioning.note if caring.provisioning is not None else None,
+        unreadable_objects=caring.unreadable,
+        nodes_asked=caring.provisioning.note if caring.provisioning is not None else lambda _: None,
         expected_for_s=starting.arrivals.expected_for_s,
         ignored_notes=caring.ignored.of,
         notes_problem=lambda: common.notes.problem,
     )
-    queue_view = QueueView(cache, planner, clock)
+    queue = partial(queue_in_steps, cache, planner, clock)
     page = page_of(
         Watched(
             cache,
             planner,
             starting.binds,
             starting.admissions,
-            queue_view,
+            queue,
             common.recent,
             network=network,
             readiness=views.readiness,
@@ -150,7 +148,7 @@ def answering_of(
         common.telemetry,
         callers=callers,
         routers=(
-            queue_router(queue_view),
+            queue_router(queue),
             jobs_router(reported.view if reported is not None else None),
             what_if_router(what_ifs, now_s=clock.now_s),
             page.router,

@@ -30,4 +30,4 @@ def page_of(watched: Watched) -> Page:
         snapshot = watched.planner.snapshot or watched.cache.snapshot()
         return mesh_document(snapshot, watched.planner.policy.score, metric=metric, zone=zone)
 
-    return Page(feed, page_router(feed, feed.look, mesh))
+    return Page(feed, page_router(feed, mesh))

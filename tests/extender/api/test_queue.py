@@ -4,12 +4,14 @@ import httpx
 import msgspec
 import pytest
 
-from extender.api.documents.queue import QueueView
+from extender.api.documents.queue import queue_in_steps
+from extender.api.schemas.queue import Queue
 from extender.controllers.events.label_problems import PATIENCE_S
 from extender.errors import ConfigError
 from extender.settings.settings import Settings
 from scoring.ids import Namespace, ResourceName
 from scoring.model.policy import Algorithm, Order, QueuePolicy, Reading
+from scoring.plan.steps import finish
 from tests.extender.scheduling.world import World, node_json, running
 
 pytestmark = pytest.mark.looptime
@@ -17,6 +19,11 @@ pytestmark = pytest.mark.looptime
 NODES = [node_json(f"n{i}") for i in range(3)]
 PATIENT = {"starve_limit_s": 1e12}
 """The pods of these tests say nothing of their age."""
+
+
+def queue_of(world: World) -> Queue:
+    """The document of now."""
+    return finish(queue_in_steps(world.service.cache, world.service.planner, world.clock))
 
 
 async def test_the_queue_of_a_running_service() -> None:
@@ -29,8 +36,7 @@ async def test_the_queue_of_a_running_service() -> None:
         world.gang("light", 1)
         world.gang("heavy", 3)
         await world.settle()
-        view = QueueView(world.service.cache, world.service.planner, world.clock)
-        document = msgspec.json.decode(msgspec.json.encode(view.document()))
+        document = msgspec.json.decode(msgspec.json.encode(queue_of(world)))
     assert [(one["gang"], one["queue"], one["rank"]) for one in document["gangs"]] == [
         ("default/heavy", "WQ", 1),
         ("default/light", "WQ", 2),
@@ -63,8 +69,8 @@ async def test_a_long_queue_is_told_in_turns() -> None:
         for number in range(70):
             world.gang(f"g{number}", 2, cpu=str(1 + number % 9))
         await world.settle()
-        view = QueueView(world.service.cache, world.service.planner, world.clock)
-        whole, found, turns = view.document(), view.steps(), 0
+        found = queue_in_steps(world.service.cache, world.service.planner, world.clock)
+        whole, turns = queue_of(world), 0
         told = None
         while told is None:
             try:
@@ -89,8 +95,7 @@ async def test_a_weight_from_where_it_may_not_be_set() -> None:
         world.gang("proud", 1, cpu="9", annotations={"netgang.io/weight": "1000000"})
         world.gang("heavier", 2, cpu="9")
         await world.settle(PATIENCE_S + 2.0)
-        view = QueueView(world.service.cache, world.service.planner, world.clock)
-        first, second = view.document().gangs
+        first, second = queue_of(world).gangs
         notes = told(world, "OptionIgnored")
     assert (first.gang, second.weight.given) == ("default/heavier", False)
     assert len(notes) == 1
@@ -103,7 +108,7 @@ async def test_a_weight_from_where_it_may_be_set() -> None:
         world.gang("proud", 1, cpu="9", annotations={"netgang.io/weight": "1000000"})
         world.gang("heavier", 2, cpu="9")
         await world.settle(PATIENCE_S + 2.0)
-        first = QueueView(world.service.cache, world.service.planner, world.clock).document().gangs[0]
+        first = queue_of(world).gangs[0]
         assert (first.gang, first.weight.exact) == ("default/proud", "1000000")
         assert told(world, "OptionIgnored") == []
 
@@ -114,7 +119,7 @@ async def test_mixed_priorities_are_refused_and_told() -> None:
         world.pod("a", gang="g", size=2, priority=1)
         world.pod("b", gang="g", size=2, priority=2)
         await world.settle(PATIENCE_S + 2.0)
-        entry = QueueView(world.service.cache, world.service.planner, world.clock).document().gangs[0]
+        entry = queue_of(world).gangs[0]
         notes = told(world, "GangInvalid")
     assert (entry.state, entry.code) == ("WAITING", "MIXED_PRIORITIES")
     assert len(notes) == 1

@@ -111,7 +111,9 @@ async def test_ready_once_everything_is_read_and_planned() -> None:
 def views_with(world: World, refresh: NetworkRefresh) -> Views:
     """The views of a world whose measurements come by `refresh`."""
     service = world.service
-    return Views(service.cache, service.planner, service.binds, service.admissions, sync=dict, network=refresh.status)
+    return Views(
+        service.cache, service.planner, service.binds, service.admissions, sync=dict, network_status=refresh.status
+    )
 
 
 async def test_not_ready_between_reading_and_planning() -> None:
@@ -123,7 +125,7 @@ async def test_not_ready_between_reading_and_planning() -> None:
             world.service.binds,
             world.service.admissions,
             sync=dict,
-            network=lambda: None,
+            network_status=lambda: None,
         )
         assert views.readiness().reasons == ("the first plan is not made yet",)
 

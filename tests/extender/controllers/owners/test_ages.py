@@ -8,13 +8,13 @@ from typing import Any
 import msgspec
 import pytest
 
-from extender.api.documents.queue import QueueView
 from extender.cache import ClusterCache
 from extender.controllers.owners.ages import OwnerAges
 from extender.convert import pod_from_json
 from extender.errors import ApiError
 from scoring.ids import GangKey
 from scoring.queue.states import waiting_since_s
+from tests.extender.api.test_queue import queue_of
 from tests.extender.scheduling.world import World, pod_json, running, unfinished
 from tests.fakes.clock import LoopClock
 from tests.fakes.cluster_api import FakeClusterApi
@@ -75,7 +75,7 @@ async def test_waiting_begins_with_the_pods() -> None:
         gang = world.service.cache.snapshot().gangs[GangKey("default/g")]
         assert gang.created_s == OLD_S
         assert waiting_since_s(gang) == NOW_S
-        queue = QueueView(world.service.cache, world.service.planner, world.clock).document()
+        queue = queue_of(world)
         assert [one.state for one in queue.gangs] == ["WAITING"]
 
 
