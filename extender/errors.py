@@ -1,18 +1,4 @@
-"""What the outside world can do to us. An expected "no" is a value (`scoring.model.reasons`), never an exception.
-
-NetgangError
-├── ConfigError             refuse to start; names the field and the accepted values
-├── BadRequestError         what a caller sent cannot be read; the text goes back to it
-├── ApiError                the API server answered with a failure; keeps status and message
-│   ├── GoneError           410: list again
-│   ├── ConflictError       409: read again, then decide again; never repeat blindly
-│   └── NotFoundError       404: the object (or its kind) does not exist
-├── ApiUnavailableError     the API server could not be reached, or broke off; the outcome is unknown
-│   ├── NotAnnouncedError   the Event that must come first was not confirmed: what it announces was not done
-│   └── TooLongError        what it began to send is longer than we take: ask for less
-├── NotOursError            a bug of ours: pods of another scheduler were about to be taken away, and were not
-└── NetworkSourceError      a source of measurements failed: keep the last data, let it age, show it in /readyz
-"""
+"""What the outside world can do to us. An expected "no" is a value (`scoring.model.reasons`), never an exception."""
 
 
 class NetgangError(Exception):
@@ -20,11 +6,11 @@ class NetgangError(Exception):
 
 
 class ConfigError(NetgangError):
-    """Settings cannot be used; the text names the field and the accepted values."""
+    """Settings cannot be used, so the process does not start; the text names the field and the accepted values."""
 
 
 class BadRequestError(NetgangError):
-    """A request cannot be read; the text says what is wrong with it, for the caller."""
+    """A request cannot be read; the text says what is wrong with it, and goes back to the caller."""
 
 
 class ApiError(NetgangError):
@@ -42,7 +28,7 @@ class GoneError(ApiError):
 
 
 class ConflictError(ApiError):
-    """409: the object changed or exists; read it again, then decide again."""
+    """409: the object changed or exists; read it again, then decide again; never repeat blindly."""
 
 
 class NotFoundError(ApiError):

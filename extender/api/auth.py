@@ -16,7 +16,7 @@ import asyncio
 import hashlib
 import logging
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from http import HTTPStatus
@@ -31,6 +31,9 @@ from extender.errors import ApiError, ApiUnavailableError
 from extender.ports import Clock, Identity, Reviews
 
 _COME_AGAIN_S: Final = "1"
+_TOO_MANY: Final = (
+    "this address has shown too many tokens, or asked for too much, that the API server says no to; come again"
+)
 _YES_ONCE_S: Final = 3600.0
 """As long as a pod's token, or one of `kubectl create token`, is good."""
 
@@ -96,76 +99,72 @@ class TokenAuth:
         if not token:
             return _unauthorized("show a token: Authorization: Bearer TOKEN (kubectl create token NAME)")
         try:
-            who = await self._who(token, peer)
-            if who is None:
+            caller = await self._identity(token, peer)
+            if caller is None:
                 return _unauthorized("the API server does not know this token, or it has expired")
-            if await self._may(who, verb, path, peer=peer):
+            if await self._may(caller, verb, path, peer=peer):
                 return None
-        except _TooManyError:
-            return _too_many()
-        except _Busy:
-            return _unavailable("too many callers are being checked; come again in a moment")
+        except _RefusedError as error:
+            return error.response
         except (ApiError, ApiUnavailableError) as error:
             _log.warning("cannot ask the API server for a caller's rights: %s", error)
             return _unavailable("the API server cannot be asked now for your rights; the log says more")
-        return problem_response(
-            HTTPStatus.FORBIDDEN,
-            f"{who.username} may not {verb} {path}: it needs a ClusterRole with this verb and nonResourceURL, such as "
-            "netgang-viewer",
-            headers=_LAST,
-        )
+        detail = f"{caller.username} may not {verb} {path}: it needs a ClusterRole with this verb and nonResourceURL"
+        return _refused(HTTPStatus.FORBIDDEN, f"{detail}, such as netgang-viewer")
 
-    async def _who(self, token: str, peer: str) -> Identity | None:
+    async def _identity(self, token: str, peer: str) -> Identity | None:
         key = hashlib.sha256(token.encode()).digest()
-        if (known := self._known.get(key)) is not None:
+        return await self._answer(key, lambda: self._reviews.who(token), self._known, self._strangers, peer=peer)
+
+    async def _may(self, caller: Identity, verb: str, path: str, *, peer: str) -> bool:
+        key = (caller, verb, path)
+        answer = self._answer(
+            key, lambda: self._reviews.may(caller, verb, path), self._allowed, self._denied, peer=peer
+        )
+        return bool(await answer)
+
+    async def _answer(
+        self,
+        key: _Key,
+        ask: Callable[[], Awaitable[_Value | None]],
+        yes: "_Memory[_Key, _Value]",
+        no: "_Memory[_Key, bool]",
+        *,
+        peer: str,
+    ) -> _Value | None:
+        """What is remembered of `key`, or is asked now; _RefusedError: not now. A no costs `peer` a question."""
+        if (known := yes.get(key)) is not None:
             return known
-        if self._strangers.get(key) is not None:
+        if no.get(key) is not None:
             return None
-        found = await self._asking(lambda: self._reviews.who(token), key, peer=peer)
-        if found is None:
-            self._strangers.keep(key, True)
-        else:
-            self._known.keep(key, found)
-        return found
-
-    async def _may(self, who: Identity, verb: str, path: str, *, peer: str) -> bool:
-        key = (who, verb, path)
-        if self._allowed.get(key) is not None:
-            return True
-        if self._denied.get(key) is not None:
-            return False
-        allowed = await self._asking(lambda: self._reviews.may(who, verb, path), key, peer=peer)
-        (self._allowed if allowed else self._denied).keep(key, True)
-        return allowed
-
-    async def _asking(self, ask: Callable[[], Awaitable[_Value]], key: object, *, peer: str) -> _Value:
-        """Ask what `key` stands for. A no costs `peer` a question; _TooManyError: it has none left."""
         if self._waiting >= self._limits.waiting_max:
-            raise _Busy
+            raise _RefusedError(_unavailable("too many callers are being checked; come again in a moment"))
         counts = self._yes_once.get(key) is None
         if counts and not self._questions.take(peer):
-            raise _TooManyError
+            raise _RefusedError(_refused(HTTPStatus.TOO_MANY_REQUESTS, _TOO_MANY, {"retry-after": f"{REFILL_S:g}"}))
         self._waiting += 1
         refused = False
         try:
             async with self._slots:
                 answer = await ask()
             refused = not answer
-            if answer:
-                self._yes_once.keep(key, True)
-            return answer
         finally:
             self._waiting -= 1
             if counts and not refused:
                 self._questions.give_back(peer)
+        if answer:
+            self._yes_once.keep(key, True)
+            yes.keep(key, answer)
+            return answer
+        no.keep(key, True)
+        return None
 
 
-class _Busy(Exception):
-    """Too many callers wait for an answer of the API server."""
+class _RefusedError(Exception):
+    """The API server is not asked about this caller now."""
 
-
-class _TooManyError(Exception):
-    """A peer has caused too many questions that were answered no."""
+    def __init__(self, response: Response) -> None:
+        self.response = response
 
 
 class _Memory(Generic[_Key, _Value]):
@@ -196,10 +195,6 @@ class _Memory(Generic[_Key, _Value]):
             self._kept.popitem(last=False)
 
 
-_LAST: Final = {"connection": "close"}
-"""The body of a refused request is not read, so what follows on its connection is not either."""
-
-
 def _bearer_token(scope: Scope) -> str:
     """The token in the one Authorization header; "" if there is none, another kind, or several."""
     found = [value for name, value in scope["headers"] if name == b"authorization"]
@@ -210,16 +205,13 @@ def _bearer_token(scope: Scope) -> str:
 
 
 def _unauthorized(detail: str) -> Response:
-    headers = {"www-authenticate": 'Bearer realm="netgang"', **_LAST}
-    return problem_response(HTTPStatus.UNAUTHORIZED, detail, headers=headers)
+    return _refused(HTTPStatus.UNAUTHORIZED, detail, {"www-authenticate": 'Bearer realm="netgang"'})
 
 
 def _unavailable(detail: str) -> Response:
-    headers = {"retry-after": _COME_AGAIN_S, **_LAST}
-    return problem_response(HTTPStatus.SERVICE_UNAVAILABLE, detail, headers=headers)
+    return _refused(HTTPStatus.SERVICE_UNAVAILABLE, detail, {"retry-after": _COME_AGAIN_S})
 
 
-def _too_many() -> Response:
-    headers = {"retry-after": f"{REFILL_S:g}", **_LAST}
-    detail = "this address has shown too many tokens, or asked for too much, that the API server says no to; come again"
-    return problem_response(HTTPStatus.TOO_MANY_REQUESTS, detail, headers=headers)
+def _refused(status: HTTPStatus, detail: str, headers: Mapping[str, str] | None = None) -> Response:
+    """The body of a refused request is not read, so what follows on its connection is not either."""
+    return problem_response(status, detail, headers={**(headers or {}), "connection": "close"})

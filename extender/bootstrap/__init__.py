@@ -42,7 +42,7 @@ from extender.notes.keeper import KeyKeeper
 from extender.notes.keys import RandomBytes
 from extender.ports import Clock, ClusterApi, KeyStore, Reviews
 from extender.runtime.clock import SystemClock
-from extender.server.app import Callers
+from extender.server.dispatch import Callers
 from extender.settings.leadership import OwnPod, lease_namespace
 from extender.settings.settings import Settings
 from extender.settings.tls import DebugAuth

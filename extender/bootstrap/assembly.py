@@ -30,7 +30,7 @@ from extender.ports import Clock, ClusterApi, Reviews
 from extender.scheduling.admission.degraded_nodes import Degrading
 from extender.scheduling.planning.housekeeping import Housekeeping
 from extender.scheduling.watch_catchup import CatchUp
-from extender.server.app import Callers
+from extender.server.dispatch import Callers
 from extender.server.tls.rotation import Rotation
 from extender.settings.settings import Settings
 

@@ -3,7 +3,7 @@
 import random
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 from extender.bootstrap.candidacy import Candidacy
 from extender.bootstrap.parts.elastic import Feeds
@@ -83,7 +83,7 @@ def common_of(
     return Common(
         settings=settings,
         cache=cache,
-        api=fenced if fenced is not None else api,
+        api=cast("ClusterApi", fenced) if fenced is not None else api,
         notes=notes,
         clock=clock,
         rng=rng,

@@ -51,7 +51,7 @@ class Ran(msgspec.Struct, frozen=True, tag=True):
     """Of the plan."""
 
 
-class Told(msgspec.Struct, frozen=True, tag=True):
+class Tagged(msgspec.Struct, frozen=True, tag="Told"):
     """A value of a closed set, by the name of its class."""
 
     kind: str
@@ -64,9 +64,9 @@ class Stepped(msgspec.Struct, frozen=True, tag=True):
     gang: str
     state: PermitState | None
     """What the machine remembered before; `None`: what the gang's last step in this chapter left."""
-    event: Told
+    event: Tagged
     quorum: Quorum
-    instructions: tuple[Told, ...]
+    instructions: tuple[Tagged, ...]
 
 
 class Lost(msgspec.Struct, frozen=True, tag=True):
@@ -78,12 +78,12 @@ class Lost(msgspec.Struct, frozen=True, tag=True):
 Entry: TypeAlias = Began | Ran | Stepped | Lost
 
 
-def told(value: Event | Instruction) -> Told:
+def tagged(value: Event | Instruction) -> Tagged:
     """A value of the permit machine, to be written."""
-    return Told(type(value).__name__, msgspec.Raw(_ENCODER.encode(value)))
+    return Tagged(type(value).__name__, msgspec.Raw(_ENCODER.encode(value)))
 
 
-def value_of(one: Told) -> Any:
+def value_of(one: Tagged) -> Any:
     """The value again. Errors: BadLogError."""
     kind = _KINDS.get(one.kind)
     if kind is None:

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Final, TypeAlias
 
 from extender.decision_log.change import NOTHING, between
-from extender.decision_log.entries import FORMAT, Began, Lost, Ran, Stepped, digest_of, encoded, told
+from extender.decision_log.entries import FORMAT, Began, Lost, Ran, Stepped, digest_of, encoded, tagged
 from scoring.feasibility.quorum import Quorum
 from scoring.ids import GangKey
 from scoring.model.policy import Policy
@@ -73,7 +73,7 @@ class Recorder:
         self._most_bytes = most_bytes
         self._chapter_bytes = chapter_bytes
         self._waiting_most = waiting_most
-        self._tell_lost = lost
+        self._report_lost = lost
         self._waiting: deque[_Happened] = deque()
         self._left_out = 0
         self._one_at_a_time = asyncio.Lock()
@@ -115,7 +115,7 @@ class Recorder:
         self._waiting.clear()
         self._left_out = 0
         if left_out:
-            self._tell_lost(left_out)
+            self._report_lost(left_out)
         return taken, left_out
 
     def _write(self, taken: Sequence[_Happened], left_out: int) -> None:
@@ -138,9 +138,9 @@ class Recorder:
         if self._plan is None:
             return  # no chapter yet: the next run begins one
         known = self._states.get(step.gang) == step.before
-        instructions = tuple(told(one) for one in step.instructions)
+        instructions = tuple(tagged(one) for one in step.instructions)
         state = None if known else step.before
-        self._open += encoded(Stepped(step.gang, state, told(step.event), step.quorum, instructions))
+        self._open += encoded(Stepped(step.gang, state, tagged(step.event), step.quorum, instructions))
         self._states[step.gang] = handle(step.before, step.event, step.quorum)[0]
 
     def _begin(self, run: Run) -> None:

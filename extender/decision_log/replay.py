@@ -19,7 +19,7 @@ from extender.decision_log.entries import (
     Ran,
     Stepped,
     digest_of,
-    told,
+    tagged,
     value_of,
 )
 from scoring.ids import GangKey
@@ -155,5 +155,5 @@ def _step(chapter: _Chapter, entry: Stepped, number: int) -> StepAgain:
         raise BadLogError(f"entry {number} goes on with gang {gang[:128]}, of which nothing stands before")
     after, instructions = handle(state, value_of(entry.event), entry.quorum)
     chapter.states[gang] = after
-    same = tuple(told(one) for one in instructions) == entry.instructions
+    same = tuple(tagged(one) for one in instructions) == entry.instructions
     return StepAgain(number, gang, entry.event.kind, same)

@@ -135,15 +135,9 @@ class _Seen:
 
 def _fields(decision: Decision, repeated: int) -> dict[str, object]:
     """The decision's fields that say something, under their own names."""
-    fields: dict[str, object] = {}
-    if decision.pod:
-        fields["pod"] = decision.pod
-    if decision.gang:
-        fields["gang"] = decision.gang
-    if decision.node:
-        fields["node"] = decision.node
-    if decision.reason:
-        fields["reason"] = decision.reason
+    fields: dict[str, object] = {
+        name: value for name in ("pod", "gang", "node", "reason") if (value := getattr(decision, name))
+    }
     if decision.parts:
         fields["parts"] = dict(decision.parts)
     fields["snapshot_version"] = decision.snapshot_version

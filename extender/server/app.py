@@ -26,9 +26,7 @@ from extender.api.schemas.readiness import Readiness
 from extender.runtime.telemetry import Telemetry
 from extender.server.dispatch import (
     CURL,
-    DEBUG_BINDS_NOTHING,
     GONE,
-    UNREADY_AFTER_ERROR_S,
     Callers,
     Dispatch,
     Reply,
@@ -37,17 +35,6 @@ from extender.server.dispatch import (
     Verb,
     Verbs,
 )
-
-__all__ = [
-    "DEBUG_BINDS_NOTHING",
-    "DEFAULT_MAX_BODY_BYTES",
-    "UNREADY_AFTER_ERROR_S",
-    "App",
-    "Callers",
-    "Verbs",
-    "Views",
-    "create_app",
-]
 
 DEFAULT_MAX_BODY_BYTES: Final = 32 * 1024 * 1024
 """Room for 500 full Node objects of 13 kB four times over; names of 15,000 nodes take 1 MB."""

@@ -22,6 +22,8 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Final
 
+from extender.server.document_line import DocumentLine
+
 
 class State(IntEnum):
     """What a connection is at. Beyond a bound those named first end first; `CALL` never does."""
@@ -115,6 +117,7 @@ class Connections:
 
     def __init__(self, limits: PortLimits, *, counted: Callable[[str], None] = lambda _: None) -> None:
         self.limits = limits
+        self.documents = DocumentLine()
         self._counted = counted
         """Hears why a connection was ended: a constant word"""
         self._peers: dict[str, _Peer] = {}

@@ -16,7 +16,7 @@ Rules:
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Coroutine, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Any, Final, NamedTuple, Protocol, TypeAlias, assert_never
@@ -86,16 +86,14 @@ Answer: TypeAlias = Reply | Coroutine[Any, Any, Reply]
 """A reply, or what gets one in time."""
 
 
-class Verb(Protocol):
+class Verb(NamedTuple):
     """One verb between bytes and bytes."""
 
     name: str
-
-    def answer(self, body: bytes, gone: asyncio.Future[None], *, debug: bool) -> Answer:
-        """The reply to a whole request body; BadRequestError if it cannot be read."""
-
-    def failure(self, body: bytes, error: str) -> bytes:
-        """The reply that lets no node pass and binds nothing, to a body that could not be answered."""
+    answer: Callable[[bytes, asyncio.Future[None], bool], Answer]
+    """The reply to a whole request body, which may only be a look; BadRequestError if it cannot be read"""
+    failure: Callable[[bytes, str], bytes]
+    """The reply that lets no node pass and binds nothing, to a body that could not be answered, and why"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,8 +127,11 @@ class Dispatch:
     """Answers every call of a verb exactly once, whatever happens."""
 
     def __init__(self, verbs: Verbs, telemetry: Telemetry, supervisor: Supervisor, serving: Serving) -> None:
-        handlers: tuple[Verb, ...] = (_Filter(verbs), _Prioritize(verbs), _Bind(verbs))
-        self.by_path: Mapping[str, Verb] = {f"/{handler.name}": handler for handler in handlers}
+        self.by_path: Mapping[str, Verb] = {
+            "/filter": Verb("filter", self._filter, lambda _, error: wire.encode_filter_error(error)),
+            "/prioritize": Verb("prioritize", self._prioritize, _equal_scores),
+            "/bind": Verb("bind", self._bind, lambda _, error: wire.encode_bind(error)),
+        }
         """path → verb"""
         self.serving = serving
         self.supervisor = supervisor
@@ -149,7 +150,7 @@ class Dispatch:
         callers = self.serving.callers
         debug = marked or callers is Callers.PEOPLE or (curl and callers is Callers.SCHEDULER_AND_CURL)
         try:
-            answer = verb.answer(body, gone, debug=debug)
+            answer = verb.answer(body, gone, debug)
         except Exception as error:  # noqa: BLE001  (the verbs' supervisor: a bug is no 500, nor "all nodes pass")
             return self._failed(verb, body, error)
         return answer if isinstance(answer, Reply) else self._in_time(verb, body, answer)
@@ -182,16 +183,9 @@ class Dispatch:
         self.supervisor.caught(verb.name)
         return Reply(verb.failure(body, wire.INTERNAL_ERROR), "internal")
 
+    # -- ExtenderArgs → ExtenderFilterResult --------------------------------------------------------------------------
 
-class _Filter:
-    """POST /filter: ExtenderArgs → ExtenderFilterResult."""
-
-    name = "filter"
-
-    def __init__(self, verbs: Verbs) -> None:
-        self._verbs = verbs
-
-    def answer(self, body: bytes, gone: asyncio.Future[None], *, debug: bool) -> Answer:
+    def _filter(self, body: bytes, _gone: asyncio.Future[None], debug: bool) -> Answer:
         args = wire.decode_filter(body, debug=debug)
         if not args.node_names:
             return Reply(wire.encode_filter(args, Passed(())), "empty")
@@ -215,43 +209,21 @@ class _Filter:
             case _:
                 assert_never(answer)
 
-    def failure(self, body: bytes, error: str) -> bytes:
-        return wire.encode_filter_error(error)
+    # -- ExtenderArgs → HostPriorityList ------------------------------------------------------------------------------
 
-
-class _Prioritize:
-    """POST /prioritize: ExtenderArgs → HostPriorityList."""
-
-    name = "prioritize"
-
-    def __init__(self, verbs: Verbs) -> None:
-        self._verbs = verbs
-
-    def answer(self, body: bytes, gone: asyncio.Future[None], *, debug: bool) -> Answer:
+    def _prioritize(self, body: bytes, _gone: asyncio.Future[None], debug: bool) -> Answer:
         args = wire.decode_filter(body, debug=debug)
         if not args.node_names:
             return Reply(wire.encode_scores(args, ()), "empty")
         return Reply(wire.encode_scores(args, self._verbs.prioritize(args)), "scored")
 
-    def failure(self, body: bytes, error: str) -> bytes:
-        return wire.encode_equal_scores(wire.readable_names(body) if body else [])
+    # -- ExtenderBindingArgs → ExtenderBindingResult, perhaps after a long wait ---------------------------------------
 
-
-class _Bind:
-    """POST /bind: ExtenderBindingArgs → ExtenderBindingResult, perhaps after a long wait."""
-
-    name = "bind"
-
-    def __init__(self, verbs: Verbs) -> None:
-        self._verbs = verbs
-
-    def answer(self, body: bytes, gone: asyncio.Future[None], *, debug: bool) -> Answer:
+    def _bind(self, body: bytes, gone: asyncio.Future[None], debug: bool) -> Answer:
         args = wire.decode_bind(body)
-        if debug:
-            return Reply(wire.encode_bind(DEBUG_BINDS_NOTHING), "debug")
-        return self._bind(args, gone)
+        return Reply(wire.encode_bind(DEBUG_BINDS_NOTHING), "debug") if debug else self._bind_in_time(args, gone)
 
-    async def _bind(self, args: BindArgs, gone: asyncio.Future[None]) -> Reply:
+    async def _bind_in_time(self, args: BindArgs, gone: asyncio.Future[None]) -> Reply:
         refusal = await self._verbs.bind(args, gone)
         if gone.done():
             return GONE
@@ -259,8 +231,10 @@ class _Bind:
             return Reply(wire.encode_bind(None), "bound")
         return Reply(wire.encode_bind(refusal), "refused", _reason_label(refusal))
 
-    def failure(self, body: bytes, error: str) -> bytes:
-        return wire.encode_bind(error)
+
+def _equal_scores(body: bytes, _error: str) -> bytes:
+    """Prioritize has no field for an error."""
+    return wire.encode_equal_scores(wire.readable_names(body) if body else [])
 
 
 def _malformed(verb: Verb, body: bytes, error: str, *, last: bool = False) -> Reply:

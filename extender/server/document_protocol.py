@@ -16,7 +16,6 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResp
 from uvicorn.server import ServerState
 
 from extender.server.connections import Connection, Connections, State
-from extender.server.document_line import DocumentLine
 
 _HEAD_MAX_BYTES: Final = 65536
 _HEADERS_MAX: Final = 256
@@ -39,14 +38,12 @@ class DocumentProtocol(HttpToolsProtocol):
         app_state: dict[str, Any],
         _loop: asyncio.AbstractEventLoop | None = None,
         *,
-        connections: Connections,
-        line: DocumentLine,
+        port: Connections,
         counted: Connection,
         verbs: Container[str],
     ) -> None:
         super().__init__(config, server_state, app_state, _loop)
-        self._port = connections
-        self._line = line
+        self._port = port
         self._counted = counted
         self._verbs = verbs
         self._head_bytes = 0
@@ -138,7 +135,7 @@ class DocumentProtocol(HttpToolsProtocol):
         if cycle.scope["path"] in self._verbs:
             super()._start_asgi_task(cycle, app)  # type: ignore[arg-type]
         else:
-            self._line.enter(lambda: self._begin(cycle, app))
+            self._port.documents.enter(lambda: self._begin(cycle, app))
 
     def _begin(self, cycle: RequestResponseCycle, app: ASGIApp) -> bool:
         if cycle.disconnected:

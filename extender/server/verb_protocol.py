@@ -24,7 +24,7 @@ What of uvicorn is relied on beyond its documents: what a protocol is made with,
 import asyncio
 from collections.abc import Coroutine
 from time import perf_counter
-from typing import Any, Final, NamedTuple, cast
+from typing import Any, Final, cast
 from weakref import WeakKeyDictionary
 
 from uvicorn import Config
@@ -33,7 +33,6 @@ from uvicorn.server import ServerState
 from extender.server.app import App
 from extender.server.connections import Connection, Connections, PortLimits, State
 from extender.server.dispatch import GONE, Dispatch, Reply, Verb
-from extender.server.document_line import DocumentLine
 from extender.server.document_protocol import DocumentProtocol
 from extender.server.request_head import HEAD_MAX_BYTES, Head, read_head
 
@@ -88,7 +87,7 @@ class VerbProtocol(asyncio.Protocol):
         """A client connected."""
         self._transport = cast("asyncio.Transport", transport)
         self._gone = self._loop.create_future()
-        self._counted = self._port.connections.opened(self._transport, self._end)
+        self._counted = self._port.opened(self._transport, self._end)
         self._connections.add(self)
 
     def data_received(self, data: bytes) -> None:
@@ -103,12 +102,12 @@ class VerbProtocol(asyncio.Protocol):
             self._ahead += data
             if len(self._ahead) > _AHEAD_MAX_BYTES:
                 self._transport.pause_reading()
-            self._port.connections.keep(self._counted, len(self._ahead))
+            self._port.keep(self._counted, len(self._ahead))
 
     def connection_lost(self, exc: Exception | None) -> None:
         """The client hung up, or we did."""
         self._connections.discard(self)
-        self._port.connections.closed(self._counted)
+        self._port.closed(self._counted)
         self._cancel_timer()
         if self._task is not None:
             self._gone.set_result(None)
@@ -120,13 +119,13 @@ class VerbProtocol(asyncio.Protocol):
         self._write_paused = True
         if self._verb is None:
             self._move(State.UNREAD)
-            self._port.connections.keep(self._counted, self._transport.get_write_buffer_size())
+            self._port.keep(self._counted, self._transport.get_write_buffer_size())
 
     def resume_writing(self) -> None:
         """It does again."""
         self._write_paused = False
         if self._verb is None and not self._transport.is_closing():
-            self._port.connections.keep(self._counted, 0)
+            self._port.keep(self._counted, 0)
             self._move(State.KEPT)
 
     def shutdown(self) -> None:
@@ -166,7 +165,7 @@ class VerbProtocol(asyncio.Protocol):
         missing_bytes = self._head.body_bytes - len(self._body)
         self._body += data[:missing_bytes]
         if len(data) < missing_bytes:
-            self._port.connections.keep(self._counted, len(self._body))
+            self._port.keep(self._counted, len(self._body))
             return
         self._ahead = data[missing_bytes:]
         self._cancel_timer()
@@ -229,7 +228,7 @@ class VerbProtocol(asyncio.Protocol):
         if not self._write_paused:
             self._move(State.KEPT)
             if self._counted.bytes:
-                self._port.connections.keep(self._counted, 0)
+                self._port.keep(self._counted, 0)
 
     # -- the connection -----------------------------------------------------------------------------------------------
 
@@ -240,18 +239,16 @@ class VerbProtocol(asyncio.Protocol):
         self._cancel_timer()
         self._connections.discard(self)
         config, server_state, app_state = self._made_with
-        port, counted = self._port, self._counted
         theirs = DocumentProtocol(
             config,
             server_state,
             app_state,
             self._loop,
-            connections=port.connections,
-            line=port.line,
-            counted=counted,
+            port=self._port,
+            counted=self._counted,
             verbs=self._dispatch.by_path if self._dispatch is not None else (),
         )
-        counted.ended_by(theirs.end)
+        self._counted.ended_by(theirs.end)
         self._move(State.HEAD)
         theirs.connection_made(self._transport)
         self._transport.set_protocol(theirs)
@@ -262,7 +259,7 @@ class VerbProtocol(asyncio.Protocol):
         theirs.data_received(data)
 
     def _move(self, state: State) -> None:
-        self._port.connections.move(self._counted, state, now_s=self._loop.time())
+        self._port.move(self._counted, state, now_s=self._loop.time())
 
     def _end(self) -> None:
         """End for want of time or room; half a body gets a reason."""
@@ -282,27 +279,20 @@ class VerbProtocol(asyncio.Protocol):
             self._late_timer = None
 
 
-class Port(NamedTuple):
-    """What all connections of one port have in common."""
-
-    connections: Connections
-    line: DocumentLine
-
-
-_PORTS: Final[WeakKeyDictionary[Config, Port]] = WeakKeyDictionary()
+_PORTS: Final[WeakKeyDictionary[Config, Connections]] = WeakKeyDictionary()
 
 
 def bound(config: Config, connections: Connections) -> None:
     """Have the connections of a server with this configuration counted here; before it listens."""
-    _PORTS[config] = Port(connections, DocumentLine())
+    _PORTS[config] = connections
 
 
-def port_of(config: Config) -> Port:
+def port_of(config: Config) -> Connections:
     """What counts the connections of a server; without limits of its own it has the usual ones and its idle time."""
     found = _PORTS.get(config)
     if found is None:
         idle_s = config.timeout_keep_alive
-        found = _PORTS[config] = Port(Connections(PortLimits(idle_s=idle_s, kept_s=idle_s)), DocumentLine())
+        found = _PORTS[config] = Connections(PortLimits(idle_s=idle_s, kept_s=idle_s))
     return found
 
 

@@ -45,7 +45,7 @@ class Feed:
         self._version = version
         """Something else than the last time when there may be news."""
         self._viewers: set[_Viewer] = set()
-        self._somebody = asyncio.Event()
+        self._watched = asyncio.Event()
         self._latest: dict[str, bytes] = {}
         self._seen: object = None
         self._closed = False
@@ -65,7 +65,7 @@ class Feed:
             raise FullError
         viewer = _Viewer(dict(self._latest))
         self._viewers.add(viewer)
-        self._somebody.set()
+        self._watched.set()
         return self._events(viewer)
 
     async def _events(self, viewer: _Viewer) -> AsyncIterator[bytes]:
@@ -90,15 +90,15 @@ class Feed:
         """Look and send, as long as a page is open; runs until cancelled."""
         while True:
             if not self._viewers:
-                self._somebody.clear()
+                self._watched.clear()
                 self._latest, self._seen = {}, None  # what is old by then is sent to no page
-                await self._somebody.wait()
+                await self._watched.wait()
             pause_s = _SOONEST_S
             version = self._version()
             if version != self._seen:
                 self._seen = version
                 sections, cost_s = await in_timed_slices(self._steps())
-                self._tell(sections)
+                self._send(sections)
                 pause_s = min(max(cost_s * _SHARE, _SOONEST_S), _LATEST_S)
             await asyncio.sleep(pause_s)
 
@@ -108,7 +108,7 @@ class Feed:
         for viewer in self._viewers:
             viewer.news.set()
 
-    def _tell(self, sections: Sections) -> None:
+    def _send(self, sections: Sections) -> None:
         changed = {name: body for name, body in sections.items() if self._latest.get(name) != body}
         self._latest.update(changed)
         for viewer in self._viewers if changed else ():

@@ -1,4 +1,4 @@
-"""What every schema is, and the answer to a request that is refused."""
+"""What every schema is, and the answer to a request that is refused (RFC 9457)."""
 
 from typing import Self
 
@@ -16,7 +16,7 @@ class Record(msgspec.Struct):
 
 
 class Problem(Record):
-    """What went wrong with a request (RFC 9457): `status` repeats the HTTP status, `detail` is for people."""
+    """What went wrong with a request; `status` repeats the HTTP status, `detail` is a sentence for people."""
 
     type: str = "about:blank"
     title: str = ""

@@ -28,7 +28,8 @@ from extender.scheduling.node_exclusions import Learning
 from extender.scheduling.storm_guard import StormGuard
 from extender.scheduling.verbs import Books, Verbs
 from extender.scheduling.watch_catchup import CatchUp
-from extender.server.app import Callers, create_app
+from extender.server.app import create_app
+from extender.server.dispatch import Callers
 from extender.web.feed import Feed
 from extender.web.moment import MOST_JOBS, Watched
 from scoring.model.reasons import Reason

@@ -44,7 +44,7 @@ _BY_CODE: Final[Mapping[int, Outcome]] = {  # X509_V_ERR_… of OpenSSL → what
     26: Outcome.WRONG_PURPOSE,
 }
 
-Told: TypeAlias = Callable[[Outcome, str], None]
+HandshakeEnded: TypeAlias = Callable[[Outcome, str], None]
 """Hears of each handshake's end: the outcome, and more about it for people."""
 
 
@@ -76,11 +76,11 @@ class LivingContext(ssl.SSLContext):
 class GuardedContext(ssl.SSLContext):
     """A server's context: TLS 1.2 at least, HTTP/1.1, no resumption by ticket, each handshake's end is reported."""
 
-    _told: Told
+    _ended: HandshakeEnded
     _allowed: frozenset[str]
 
     @classmethod
-    def guarding(cls, told: Told, *, allowed: frozenset[str] = frozenset()) -> "GuardedContext":
+    def guarding(cls, ended: HandshakeEnded, *, allowed: frozenset[str] = frozenset()) -> "GuardedContext":
         """A context without certificates yet; `allowed` are the names of clients, none: any client."""
         context = cls(ssl.PROTOCOL_TLS_SERVER)
         context.minimum_version = ssl.TLSVersion.TLSv1_2
@@ -88,7 +88,7 @@ class GuardedContext(ssl.SSLContext):
         context.num_tickets = 0
         context.set_alpn_protocols(["http/1.1"])
         context.sslobject_class = _Connection
-        context._told = told
+        context._ended = ended
         context._allowed = allowed
         return context
 
@@ -96,7 +96,7 @@ class GuardedContext(ssl.SSLContext):
         """The TLS of one connection, which knows where its alerts go."""
         connection = super().wrap_bio(incoming, outgoing, *arguments, **more)
         assert isinstance(connection, _Connection)
-        connection.guard(outgoing, self._told, self._allowed)
+        connection.guard(outgoing, self._ended, self._allowed)
         return connection
 
 
@@ -105,10 +105,10 @@ class _Connection(ssl.SSLObject):
 
     _failure: ssl.SSLError | None = None
 
-    def guard(self, outgoing: ssl.MemoryBIO, told: Told, allowed: frozenset[str]) -> None:
+    def guard(self, outgoing: ssl.MemoryBIO, ended: HandshakeEnded, allowed: frozenset[str]) -> None:
         """Set where bytes for the client go, what is called at the end, and which names may connect."""
         self._outgoing = outgoing
-        self._told = told
+        self._ended = ended
         self._allowed = allowed
 
     def do_handshake(self) -> None:
@@ -126,11 +126,11 @@ class _Connection(ssl.SSLObject):
             raise
         except ssl.SSLError as error:
             self._failure = error
-            self._told(outcome_of(error), _said(error))
+            self._ended(outcome_of(error), _words(error))
             if self._outgoing.pending:
                 raise ssl.SSLWantReadError from error
             raise
-        self._told(Outcome.ACCEPTED, "")
+        self._ended(Outcome.ACCEPTED, "")
 
     def _check_names(self) -> None:
         if not self._allowed:
@@ -157,7 +157,7 @@ def outcome_of(error: ssl.SSLError) -> Outcome:
     return Outcome.REFUSED_BY_CLIENT if "_ALERT_" in reason else Outcome.OTHER
 
 
-def _said(error: ssl.SSLError) -> str:
+def _words(error: ssl.SSLError) -> str:
     """OpenSSL's own words, without the place in its source."""
     if isinstance(error, WrongNameError):
         return str(error)

@@ -14,7 +14,7 @@ from typing import Final, TypeAlias
 
 from extender.errors import ConfigError
 from extender.server.tls.certificates import Validity, in_pem, validity
-from extender.server.tls.context import GuardedContext, Told
+from extender.server.tls.context import GuardedContext, HandshakeEnded
 from extender.settings.tls import TlsSettings
 
 Marks: TypeAlias = tuple[tuple[int, ...], ...]
@@ -52,12 +52,12 @@ def marks_of(settings: TlsSettings) -> Marks:
     return tuple(found)
 
 
-def load(settings: TlsSettings, told: Told, *, now_s: Callable[[], float]) -> Loaded:
+def load(settings: TlsSettings, ended: HandshakeEnded, *, now_s: Callable[[], float]) -> Loaded:
     """Read, check and load the files; `now_s` is the wall clock. Blocks: file system. Errors: ConfigError."""
     before = marks_of(settings)
     while True:
         try:
-            return _loaded(settings, told, before, now_s=now_s())
+            return _loaded(settings, ended, before, now_s=now_s())
         except ConfigError:
             after = marks_of(settings)
             if after == before:
@@ -65,7 +65,7 @@ def load(settings: TlsSettings, told: Told, *, now_s: Callable[[], float]) -> Lo
             before = after  # changed while it was read: perhaps a certificate of before and a key of after
 
 
-def _loaded(settings: TlsSettings, told: Told, marks: Marks, *, now_s: float) -> Loaded:
+def _loaded(settings: TlsSettings, ended: HandshakeEnded, marks: Marks, *, now_s: float) -> Loaded:
     cert_file, key_file, ca_file = settings.cert_file, settings.key_file, settings.client_ca_file
     if cert_file is None or key_file is None:
         raise ValueError("tls.cert_file and tls.key_file are not set")
@@ -74,8 +74,8 @@ def _loaded(settings: TlsSettings, told: Told, marks: Marks, *, now_s: float) ->
     _hold_now("tls.cert_file", cert_file, own, now_s=now_s)
     _check_key(key_file)
     ends_s = {SERVER: own.ends_s}
-    verbs = GuardedContext.guarding(told, allowed=frozenset(settings.client_names))
-    people = GuardedContext.guarding(told)
+    verbs = GuardedContext.guarding(ended, allowed=frozenset(settings.client_names))
+    people = GuardedContext.guarding(ended)
     for context in (verbs, people):
         _load_pair(context, cert_file, key_file)
     if ca_file is not None:

@@ -37,7 +37,7 @@ class Rotation:
         self._handshakes = _Handshakes(clock, telemetry)
         self._loaded = self._load()
         self._refused = ""
-        self._expiry_told = False
+        self._expiry_reported = False
         self._verbs = LivingContext.of(self._loaded.for_verbs)
         self._people = LivingContext.of(self._loaded.for_people)
         self._show_expiry()
@@ -68,7 +68,7 @@ class Rotation:
         self._refused = ""
         if loaded is not None:
             self._use(loaded)
-        self._tell_expiry()
+        self._report_expiry()
 
     def _load(self) -> Loaded:
         return load(self._settings, self._handshakes.ended, now_s=self._clock.now_s)
@@ -81,7 +81,7 @@ class Rotation:
         self._verbs.use(loaded.for_verbs)
         self._people.use(loaded.for_people)
         self._telemetry.tls_reloaded("loaded")
-        self._expiry_told = False
+        self._expiry_reported = False
         self._show_expiry()
         _log.info("new certificates are in force; open connections keep the old ones")
 
@@ -96,9 +96,9 @@ class Rotation:
         for certificate, ends_s in self._loaded.ends_s.items():
             self._telemetry.tls_expiry.labels(certificate).set(ends_s)
 
-    def _tell_expiry(self) -> None:
-        if not self._expiry_told and self._loaded.ends_s[SERVER] <= self._clock.now_s():
-            self._expiry_told = True
+    def _report_expiry(self) -> None:
+        if not self._expiry_reported and self._loaded.ends_s[SERVER] <= self._clock.now_s():
+            self._expiry_reported = True
             _log.error("the certificate in tls.cert_file has expired: kube-scheduler will refuse new connections")
 
 

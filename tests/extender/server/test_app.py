@@ -13,7 +13,8 @@ import pytest
 from extender.convert.wire import INTERNAL_ERROR, BindArgs, Failed, FilterAnswer, Passed, Refused
 from extender.errors import BadRequestError
 from extender.runtime.telemetry import Telemetry
-from extender.server.app import DEBUG_BINDS_NOTHING, UNREADY_AFTER_ERROR_S, App, Callers, create_app
+from extender.server.app import App, create_app
+from extender.server.dispatch import DEBUG_BINDS_NOTHING, UNREADY_AFTER_ERROR_S, Callers
 from scoring.ids import Namespace, NodeName, PodName, PodUid
 from scoring.model.reasons import Reason
 from tests.fakes.verbs import FakeVerbs, FakeViews
