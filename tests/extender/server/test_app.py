@@ -17,11 +17,8 @@ from extender.server.app import App, create_app
 from extender.server.dispatch import DEBUG_BINDS_NOTHING, UNREADY_AFTER_ERROR_S, Callers
 from scoring.ids import Namespace, NodeName, PodName, PodUid
 from scoring.model.reasons import Reason
-from tests.fakes.verbs import FakeVerbs, FakeViews
+from tests.fakes.verbs import ARGS, BINDING, FakeVerbs, FakeViews
 
-POD = {"metadata": {"name": "p", "namespace": "team-a", "uid": "u1"}}
-ARGS = {"Pod": POD, "Nodes": None, "NodeNames": ["n1", "n2", "n3"]}
-BINDING = {"PodName": "p", "PodNamespace": "team-a", "PodUID": "u1", "Node": "n1"}
 BODIES: Mapping[str, Mapping[str, Any]] = {"filter": ARGS, "prioritize": ARGS, "bind": BINDING}
 VERBS = tuple(BODIES)
 """verb → a well-formed request for it"""
@@ -83,26 +80,15 @@ def nothing_passes(verb: str, reply: Any) -> bool:
 # --- all is well ---
 
 
-async def test_filter_asks_the_service_once() -> None:
-    """The service sees the pod and the names, and its answer is the reply."""
+async def test_each_verb_asks_the_service_once() -> None:
+    """The service sees the pod and the names; its answer is the reply, and an empty Error its success."""
     service = Service()
     reply = await service.post("filter", ARGS)
     assert (reply["NodeNames"], list(reply["FailedAndUnresolvableNodes"])) == (["n1", "n3"], ["n2"])
-    (asked,) = service.verbs.filtered
-    assert (asked.pod.uid, asked.node_names) == ("u1", ["n1", "n2", "n3"])
-
-
-async def test_prioritize_asks_the_service_once() -> None:
-    """One integer per name."""
-    service = Service()
     assert [each["Score"] for each in await service.post("prioritize", ARGS)] == [0, 1, 2]
-    assert len(service.verbs.prioritized) == 1
-
-
-async def test_bind_asks_the_service_once() -> None:
-    """An empty Error is success, and only the service says so."""
-    service = Service()
     assert await service.post("bind", BINDING) == {"Error": ""}
+    asked = [(args.pod.uid, args.node_names) for args in (*service.verbs.filtered, *service.verbs.prioritized)]
+    assert asked == [("u1", ["n1", "n2", "n3"])] * 2
     assert service.verbs.bound == [BindArgs(PodName("p"), Namespace("team-a"), PodUid("u1"), NodeName("n1"))]
 
 
@@ -276,35 +262,25 @@ async def test_the_service_may_find_the_request_malformed(verb: str) -> None:
 
 
 @pytest.mark.parametrize("verb", VERBS)
-async def test_too_large_by_its_own_word(verb: str) -> None:
-    """A declared length over the limit is refused unread, and the connection is given up."""
-    service = Service(max_body_bytes=100)
-    sent = await raw_call(service, verb, [b"{}"], headers=[(b"content-length", b"101")])
-    assert nothing_passes(verb, json.loads(sent[1]["body"]))
-    assert (b"connection", b"close") in sent[0]["headers"]
-
-
-@pytest.mark.parametrize("verb", VERBS)
-async def test_too_large_without_saying_so(verb: str) -> None:
-    """A chunked body is read up to the limit and not beyond."""
+async def test_too_large(verb: str) -> None:
+    """Refused unread by its declared length, else read up to the limit and not beyond; the connection is given up."""
     service = Service(max_body_bytes=100)
     unread = iter([b"x" * 60, b"x" * 60, b"x" * 60])
-    sent = await raw_call(service, verb, unread)
-    assert nothing_passes(verb, json.loads(sent[1]["body"]))
-    assert (b"connection", b"close") in sent[0]["headers"]
+    for sent in (
+        await raw_call(service, verb, [b"{}"], headers=[(b"content-length", b"101")]),
+        await raw_call(service, verb, unread),
+    ):
+        assert nothing_passes(verb, json.loads(sent[1]["body"]))
+        assert (b"connection", b"close") in sent[0]["headers"]
     assert len(list(unread)) == 1
 
 
-async def test_a_body_of_exactly_the_limit_is_read() -> None:
-    """The limit itself is allowed."""
-    body = json.dumps(BINDING).encode()
-    assert await Service(max_body_bytes=len(body)).post("bind", body) == {"Error": ""}
-
-
 async def test_a_body_in_pieces_is_put_together() -> None:
-    """However the bytes arrive, they are one request."""
+    """However the bytes arrive, they are one request; the limit itself is allowed."""
     body = json.dumps(BINDING).encode()
-    sent = await raw_call(Service(), "bind", [body[i : i + 7] for i in range(0, len(body), 7)])
+    service = Service(max_body_bytes=len(body))
+    assert await service.post("bind", body) == {"Error": ""}
+    sent = await raw_call(service, "bind", [body[i : i + 7] for i in range(0, len(body), 7)])
     assert json.loads(sent[1]["body"]) == {"Error": ""}
 
 
@@ -408,36 +384,6 @@ async def test_a_held_bind_learns_that_its_caller_is_gone() -> None:
     service = Service(FakeVerbs(on_bind=hold))
     assert await raw_call(service, "bind", [json.dumps(BINDING).encode()]) == []
     assert (seen, service.counted("requests_total", verb="bind", outcome="gone")) == (["gone"], 1)
-
-
-async def test_many_binds_are_held_at_once() -> None:
-    """A gang's members wait beside each other; the last one lets all go."""
-    size = 50
-    complete = asyncio.Barrier(size)
-
-    async def hold(args: BindArgs, gone: asyncio.Future[None]) -> None:
-        await complete.wait()
-
-    service = Service(FakeVerbs(on_bind=hold))
-    replies = await asyncio.gather(*(service.post("bind", BINDING) for _ in range(size)))
-    assert [{"Error": ""}] * size == replies
-
-
-async def test_shutdown_cancels_a_held_bind() -> None:
-    """A cancelled request is not answered as if it were decided."""
-    held = asyncio.Event()
-
-    async def hold(args: BindArgs, gone: asyncio.Future[None]) -> None:
-        held.set()
-        await gone
-
-    service = Service(FakeVerbs(on_bind=hold))
-    call = asyncio.create_task(service.post("bind", BINDING))
-    await held.wait()
-    call.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await call
-    assert service.counted("internal_errors_total", place="bind") is None
 
 
 async def raw_call(

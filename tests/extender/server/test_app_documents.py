@@ -9,8 +9,8 @@ import pytest
 from fastapi import APIRouter
 
 from extender.api.schemas.plan import PlanInForce
-from tests.extender.server.test_app import ARGS, Service
-from tests.fakes.verbs import FakeViews
+from tests.extender.server.test_app import Service
+from tests.fakes.verbs import ARGS, FakeViews
 
 
 def plain(document: Any) -> Any:

@@ -5,24 +5,18 @@ Peers are addresses of the loopback: 127.0.0.1 is kube-scheduler, others are ano
 
 import asyncio
 import json
-from collections import Counter
-from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import asynccontextmanager
-from dataclasses import dataclass, field, replace
-from typing import Any
+from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
-import uvicorn
 import uvloop
 from prometheus_client import Metric
 from prometheus_client.registry import Collector
 
 from extender.runtime.telemetry import Telemetry
-from extender.server.app import create_app
-from extender.server.connections import Connections, PortLimits
-from extender.server.verb_protocol import VerbProtocol, bound
-from tests.extender.server.test_app_served import ASK, BIND, Connection, Holding, Server
-from tests.fakes.verbs import FakeVerbs, FakeViews
+from extender.server.connections import PortLimits
+from tests.extender.server.served import ASK, BIND, Connection, Holding, serving
+from tests.fakes.verbs import FakeVerbs
 
 LOOPS = {"asyncio": asyncio.DefaultEventLoopPolicy, "uvloop": uvloop.EventLoopPolicy}
 SHORT = PortLimits(head_s=0.5, body_s=0.5, unread_s=0.5, idle_s=0.5, kept_s=0.5)
@@ -36,53 +30,6 @@ DOCUMENT = b"GET /healthz HTTP/1.1\r\nHost: netgang\r\n\r\n"
 def event_loop_policy(request: pytest.FixtureRequest) -> asyncio.AbstractEventLoopPolicy:
     """Each event loop in turn."""
     return LOOPS[request.param]()
-
-
-@dataclass
-class Door:
-    """A served port, and clients of it."""
-
-    server: Server
-    telemetry: Telemetry
-    connections: Connections
-    ended: Counter[str]
-    clients: list[Connection] = field(default_factory=list)
-
-    async def connect(self, address: str = "127.0.0.1") -> Connection:
-        """A new connection from an address of the loopback."""
-        port = self.server.servers[0].sockets[0].getsockname()[1]
-        streams = await asyncio.open_connection("127.0.0.1", port, limit=1 << 20, local_addr=(address, 0))
-        self.clients.append(Connection(*streams))
-        return self.clients[-1]
-
-    async def until(self, true: Callable[[], bool]) -> None:
-        """Wait for what the server does in its own time."""
-        while not true():  # noqa: ASYNC110 - uvicorn reports nothing
-            await asyncio.sleep(0.001)
-
-
-@asynccontextmanager
-async def serving(
-    limits: PortLimits = LONG, verbs: FakeVerbs | None = None, telemetry: Telemetry | None = None, **options: Any
-) -> AsyncIterator[Door]:
-    """A port with these limits."""
-    telemetry = telemetry or Telemetry()
-    app = create_app(verbs or FakeVerbs(), FakeViews(), telemetry, **options)
-    config = uvicorn.Config(app, host="127.0.0.1", port=0, http=VerbProtocol, access_log=False, log_level="critical")
-    ended: Counter[str] = Counter()
-    connections = Connections(limits, counted=lambda why: ended.update([why]))
-    bound(config, connections)
-    server = Server(config)
-    task = asyncio.create_task(server.serve())
-    await server.listening.wait()
-    door = Door(server, telemetry, connections, ended)
-    try:
-        yield door
-    finally:
-        for client in door.clients:
-            client.writer.transport.abort()
-        server.ending.set()
-        await task
 
 
 async def all_of(client: Connection) -> bytes:
@@ -112,7 +59,7 @@ SLOW = {  # case: (what is sent, whether an answer comes first)
 @pytest.mark.parametrize(("sent", "answered"), SLOW.values(), ids=SLOW)
 async def test_a_connection_that_does_not_go_on_ends(sent: bytes, answered: bool) -> None:
     """Whatever it waits in; what can be answered is, and nothing is left counted."""
-    async with serving(SHORT, body_timeout_s=0.05) as door:
+    async with serving(limits=SHORT, body_timeout_s=0.05) as door:
         client = await door.connect()
         client.writer.write(sent)
         said = await all_of(client)
@@ -123,7 +70,7 @@ async def test_a_connection_that_does_not_go_on_ends(sent: bytes, answered: bool
 
 async def test_a_body_that_dribbles_ends() -> None:
     """Each byte comes in time and the whole does not; also when its answer is long written."""
-    async with serving(SHORT) as door:
+    async with serving(limits=SHORT) as door:
         client = await door.connect()
         client.writer.write(b"GET /healthz HTTP/1.1\r\nHost: x\r\nContent-Length: 1000000\r\n\r\n")
         while not client.reader.at_eof():
@@ -140,7 +87,7 @@ UNREAD = {"a document": DOCUMENT, "a verb": HEAD + b"Content-Length: %d\r\n\r\n%
 @pytest.mark.parametrize("request_", UNREAD.values(), ids=UNREAD)
 async def test_a_client_that_does_not_read_is_cut_off(request_: bytes) -> None:
     """It goes on asking, and takes no answer: bytes kept stay bounded, and the connection ends."""
-    async with serving(SHORT) as door:
+    async with serving(limits=SHORT) as door:
         client = await door.connect()
         client.writer.transport.pause_reading()  # type: ignore[attr-defined]
         most_bytes = 0
@@ -157,7 +104,7 @@ async def test_a_client_that_does_not_read_is_cut_off(request_: bytes) -> None:
 async def test_a_held_call_is_not_idle() -> None:
     """A bind may be held for longer than any of these times."""
     holding = Holding()
-    async with serving(replace(SHORT, head_s=50.0), holding.verbs()) as door:
+    async with serving(holding.verbs(), replace(SHORT, head_s=50.0)) as door:
         client = await door.connect()
         client.send("bind", BIND)
         await holding.held.wait()
@@ -169,7 +116,7 @@ async def test_a_held_call_is_not_idle() -> None:
 
 async def test_a_connection_of_kube_scheduler_stays_longer_than_others() -> None:
     """Longer than kube-scheduler's client keeps it: a POST on a connection that is just closed would be lost."""
-    async with serving(PortLimits(head_s=50.0, idle_s=0.1, kept_s=50.0)) as door:
+    async with serving(limits=PortLimits(head_s=50.0, idle_s=0.1, kept_s=50.0)) as door:
         scheduler, person = await door.connect(), await door.connect()
         assert (await scheduler.post("bind", BIND))[1] == {"Error": ""}
         await person.get("/healthz")
@@ -186,7 +133,7 @@ FEW = PortLimits(connections=8, per_peer=5, head_s=50.0, idle_s=50.0)
 async def test_one_peer_does_not_use_up_the_port() -> None:
     """The oldest of its own connections ends for each beyond its bound; others are served, and held calls stay."""
     holding = Holding()
-    async with serving(FEW, holding.verbs()) as door:
+    async with serving(holding.verbs(), FEW) as door:
         scheduler = await door.connect()
         scheduler.send("bind", BIND)
         await holding.held.wait()
@@ -202,7 +149,7 @@ async def test_one_peer_does_not_use_up_the_port() -> None:
 
 async def test_at_the_ports_bound_the_greediest_peer_loses() -> None:
     """Ten addresses fill the port; a newcomer takes the place of one of those that have most."""
-    async with serving(FEW) as door:
+    async with serving(limits=FEW) as door:
         greedy = [await door.connect("127.0.0.3") for _ in range(5)]
         modest = [await door.connect(f"127.0.0.{number}") for number in (4, 5, 6)]
         scheduler = await door.connect()
@@ -214,7 +161,7 @@ async def test_at_the_ports_bound_the_greediest_peer_loses() -> None:
 
 async def test_a_peer_loses_what_says_nothing_before_what_is_idle() -> None:
     """On one address with somebody greedy, as on a host's loopback, kube-scheduler's own connections come last."""
-    async with serving(FEW) as door:
+    async with serving(limits=FEW) as door:
         scheduler = await door.connect()
         assert (await scheduler.post("filter", ASK))[1]["Error"] == ""
         silent = [await door.connect() for _ in range(30)]
@@ -230,7 +177,7 @@ async def test_held_calls_take_no_place() -> None:
         waiting.append(asyncio.get_running_loop().create_future())
         await waiting[-1]
 
-    async with serving(FEW, FakeVerbs(on_bind=hold)) as door:
+    async with serving(FakeVerbs(on_bind=hold), FEW) as door:
         clients = [await door.connect() for _ in range(4)]
         for number in range(30):
             clients[-1].send("bind", BIND)
@@ -253,7 +200,7 @@ def half_body(size: int) -> bytes:
 async def test_bodies_in_flight_are_bounded_in_bytes() -> None:
     """Many large halves from anywhere: the oldest of the peer with most is answered with an Error."""
     limits = PortLimits(kept_bytes=1_000_000, peer_bytes=600_000)
-    async with serving(limits) as door:
+    async with serving(limits=limits) as door:
         clients = []
         for number in range(12):
             clients.append(await door.connect(f"127.0.0.{2 + number % 3}"))
@@ -270,7 +217,7 @@ async def test_bodies_in_flight_are_bounded_in_bytes() -> None:
 async def test_chunks_of_a_body_count_too() -> None:
     """What comes without a length is kept by the app, and counted all the same."""
     limits = PortLimits(kept_bytes=500_000, peer_bytes=500_000)
-    async with serving(limits) as door:
+    async with serving(limits=limits) as door:
         clients = [await door.connect(STRANGER) for _ in range(6)]
         for client in clients:
             client.writer.write(
@@ -295,7 +242,7 @@ FLOODS = {
 @pytest.mark.parametrize("flood", FLOODS.values(), ids=FLOODS)
 async def test_a_flood_is_stopped_where_it_begins(flood: bytes) -> None:
     """The connection ends long before its times do, and the next client is served."""
-    async with serving() as door:
+    async with serving(limits=LONG) as door:
         client = await door.connect(STRANGER)
         client.writer.write(flood)
         await all_of(client)
@@ -328,7 +275,7 @@ async def test_metrics_are_written_once_a_second_whoever_asks() -> None:
     telemetry, renders = Telemetry(), Renders()
     telemetry.registry.register(renders)
     loop = asyncio.get_running_loop()
-    async with serving(telemetry=telemetry) as door:
+    async with serving(limits=LONG, telemetry=telemetry) as door:
         clients = [await door.connect() for _ in range(50)]
         began_s = loop.time()
         for _ in range(5):
@@ -338,7 +285,7 @@ async def test_metrics_are_written_once_a_second_whoever_asks() -> None:
 
 async def test_a_call_does_not_wait_behind_documents() -> None:
     """A hundred documents are asked for first, and are not all answered before it."""
-    async with serving() as door:
+    async with serving(limits=LONG) as door:
         clients = [await door.connect(STRANGER) for _ in range(100)]
         scheduler = await door.connect()
         await door.until(lambda: len(door.connections) == 101)

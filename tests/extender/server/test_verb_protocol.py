@@ -21,18 +21,12 @@ from extender.server.dispatch import DEBUG_BINDS_NOTHING, Callers, Dispatch, Ser
 from extender.server.verb_protocol import VerbProtocol
 from scoring.model.reasons import Reason
 from tests.fakes.transport import FakeTransport
-from tests.fakes.verbs import FakeVerbs
+from tests.fakes.verbs import ARGS, BINDING, FakeVerbs
 
-ARGS = {
-    "Pod": {"metadata": {"name": "p", "namespace": "team-a", "uid": "u1"}},
-    "Nodes": None,
-    "NodeNames": ["n1", "n2", "n3"],
-}
-BINDING = {"PodName": "p", "PodNamespace": "team-a", "PodUID": "u1", "Node": "n1"}
 ASK, BIND = json.dumps(ARGS).encode(), json.dumps(BINDING).encode()
 MAX_BODY_BYTES = 1_000
 _TURNS = 10
-"""QueueOrder of the event loop in which the slowest answer is made."""
+"""Turns of the event loop in which the slowest answer is made."""
 
 
 def call(path: str, body: bytes, *headers: str, length: int | None = None, version: str = "1.1") -> bytes:

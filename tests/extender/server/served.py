@@ -1,0 +1,176 @@
+"""The app behind the real server, on the loopback, and clients of it.
+
+Peers are addresses of the loopback: 127.0.0.1 is kube-scheduler, others are another client.
+"""
+
+import asyncio
+import json
+import socket
+import ssl
+from collections import Counter
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import uvicorn
+
+from extender.convert.wire import BindArgs
+from extender.runtime.telemetry import Telemetry
+from extender.server.app import create_app
+from extender.server.connections import Connections, PortLimits
+from extender.server.verb_protocol import VerbProtocol, bound
+from scoring.model.reasons import Reason
+from tests.fakes.verbs import ARGS, BINDING, FakeVerbs, FakeViews
+
+NODES = [f"node-{i:05d}.example.com" for i in range(5000)]
+ASK, BIND = json.dumps(ARGS | {"NodeNames": NODES}).encode(), json.dumps(BINDING).encode()
+CERTIFICATE = Path(__file__).parents[2] / "fixtures" / "tls" / "loopback.crt"
+
+
+@dataclass
+class Connection:
+    """One connection that speaks HTTP/1.1 as Go's client does."""
+
+    reader: asyncio.StreamReader
+    writer: asyncio.StreamWriter
+
+    def send(self, verb: str, body: bytes, *more: str, declared_bytes: int | None = None) -> None:
+        """Send a request, or as much of it as `body` is; `more`: header lines."""
+        length = len(body) if declared_bytes is None else declared_bytes
+        head = "\r\n".join([f"POST /{verb} HTTP/1.1", "Host: netgang", f"Content-Length: {length}", *more])
+        self.writer.write(head.encode() + b"\r\n\r\n" + body)
+
+    async def reply(self) -> tuple[str, Any]:
+        """Headers (lower case) and decoded body of the next reply."""
+        head = (await self.reader.readuntil(b"\r\n\r\n")).decode().lower()
+        size = int(head.partition("content-length: ")[2].split("\r\n", 1)[0])
+        return head, json.loads(await self.reader.readexactly(size))
+
+    async def post(self, verb: str, body: bytes, *more: str, declared_bytes: int | None = None) -> tuple[str, Any]:
+        """Headers and decoded body of the reply to one request."""
+        self.send(verb, body, *more, declared_bytes=declared_bytes)
+        return await self.reply()
+
+    async def get(self, path: str) -> str:
+        """Headers (lower case) of the reply to a GET, whose body is read too."""
+        self.writer.write(f"GET {path} HTTP/1.1\r\nHost: netgang\r\n\r\n".encode())
+        head = (await self.reader.readuntil(b"\r\n\r\n")).decode().lower()
+        await self.reader.readexactly(int(head.partition("content-length: ")[2].split("\r\n", 1)[0]))
+        return head
+
+    def hang_up(self) -> None:
+        """Break the connection off."""
+        self.writer.transport.abort()
+
+
+class Server(uvicorn.Server):
+    """The server, which also tells when it listens, and ends at once."""
+
+    def __init__(self, config: uvicorn.Config) -> None:
+        super().__init__(config)
+        self.listening = asyncio.Event()
+        self.ending = asyncio.Event()
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Listen, then tell."""
+        await super().startup(sockets)
+        self.listening.set()
+
+    async def main_loop(self) -> None:
+        """Wait for the end instead of looking for it."""
+        await self.on_tick(0)
+        await self.ending.wait()
+
+
+@dataclass
+class Served:
+    """The app as it is served, clients of it, and what tests look at."""
+
+    server: Server
+    telemetry: Telemetry
+    connections: Connections
+    ended: Counter[str]
+    secured: ssl.SSLContext | None
+    clients: list[Connection] = field(default_factory=list)
+
+    async def connect(self, address: str = "127.0.0.1") -> Connection:
+        """A new connection from an address of the loopback."""
+        port = self.server.servers[0].sockets[0].getsockname()[1]
+        streams = await asyncio.open_connection(
+            "127.0.0.1", port, limit=1 << 20, ssl=self.secured, local_addr=(address, 0)
+        )
+        self.clients.append(Connection(*streams))
+        return self.clients[-1]
+
+    def counted(self, verb: str, outcome: str) -> float:
+        """How many calls of a verb ended so."""
+        labels = {"verb": verb, "outcome": outcome}
+        return self.telemetry.registry.get_sample_value("netgang_requests_total", labels) or 0.0
+
+    async def until(self, true: Callable[[], bool]) -> None:
+        """Wait for what the server does in its own time."""
+        while not true():  # noqa: ASYNC110 - uvicorn reports nothing
+            await asyncio.sleep(0.001)
+
+
+@asynccontextmanager
+async def serving(
+    verbs: FakeVerbs | None = None,
+    limits: PortLimits | None = None,
+    telemetry: Telemetry | None = None,
+    *,
+    protocol: Any = VerbProtocol,
+    tls: bool = False,
+    drain_s: float | None = None,
+    **app: Any,
+) -> AsyncIterator[Served]:
+    """A port; `app`: options of `create_app`."""
+    telemetry, ended = telemetry or Telemetry(), Counter[str]()
+    files = {"ssl_certfile": str(CERTIFICATE), "ssl_keyfile": str(CERTIFICATE.with_suffix(".key"))} if tls else {}
+    config = uvicorn.Config(
+        create_app(verbs or FakeVerbs(), FakeViews(), telemetry, **app),
+        host="127.0.0.1", port=0, http=protocol, access_log=False, log_level="critical",
+        timeout_graceful_shutdown=drain_s, **files,  # type: ignore[arg-type]
+    )  # fmt: skip
+    connections = Connections(limits or PortLimits(), counted=lambda why: ended.update([why]))
+    bound(config, connections)
+    server = Server(config)
+    task = asyncio.create_task(server.serve())
+    await server.listening.wait()
+    secured = ssl.create_default_context(cafile=str(CERTIFICATE)) if tls else None
+    if secured is not None:
+        secured.check_hostname = False
+    made = Served(server, telemetry, connections, ended, secured)
+    try:
+        yield made
+    finally:
+        for client in made.clients:
+            client.writer.transport.abort()
+        server.ending.set()
+        await task
+
+
+class Holding:
+    """Holds /bind until told; tells what it holds and what it dropped."""
+
+    def __init__(self) -> None:
+        self.held = asyncio.Event()
+        self.let_go = asyncio.Event()
+        self.dropped = asyncio.Event()
+
+    def verbs(self) -> FakeVerbs:
+        """Verbs whose /bind holds."""
+        return FakeVerbs(on_bind=self._hold)
+
+    async def _hold(self, args: BindArgs, gone: asyncio.Future[None]) -> Reason | None:
+        self.held.set()
+        let_go = asyncio.ensure_future(self.let_go.wait())
+        either: list[asyncio.Future[Any]] = [let_go, gone]
+        await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
+        let_go.cancel()
+        if gone.done():
+            self.dropped.set()
+            return Reason.POD_CHANGED
+        return None
