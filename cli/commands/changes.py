@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import msgspec
 
-from extender.api.what_if.body import read_changes
+from extender.api.what_if.question import read_changes
 from extender.errors import ConfigError
 from scoring.ids import GangKey, Namespace, NodeName, ResourceName, ZoneName
 from scoring.network.measurement import Metric

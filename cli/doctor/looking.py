@@ -26,7 +26,7 @@ from cli.doctor.objects import budget_of, of_daemon_set, replica_of, version_of
 from cli.doctor.rights import Asked, denied
 from extender.convert import node_from_json, pod_from_json, pod_group_from_json
 from extender.errors import ApiError
-from extender.leadership import LeaseTimes
+from extender.leadership.election import LeaseTimes
 from extender.ports import Clock
 from extender.settings.settings import Settings
 from scoring.model import Node, Pod

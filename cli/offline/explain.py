@@ -14,7 +14,7 @@ from extender.api.documents.changes import supposed_document
 from extender.api.documents.explain import explain_document, preemption_document, unblocking_document
 from extender.api.schemas.explain import Explained
 from extender.api.schemas.what_if import Supposed
-from extender.api.what_if.other_policy import policy_with
+from extender.api.what_if.question import policy_with
 from extender.cache import ClusterCache
 from extender.errors import ConfigError
 from extender.settings.settings import Settings

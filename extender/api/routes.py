@@ -1,8 +1,10 @@
-"""The documents of netgang and their addresses, but for the page, suppositions and reports of jobs.
+"""The documents of netgang and their addresses, but for the page and reports of jobs.
 
 Rules:
 - A view is asked at each request, on the event loop, in slices where it is long, and answers from memory with a record
   of its schema, which is encoded once. It changes nothing.
+- /v1/what-if changes nothing either, whatever is asked. Its body has a largest size and a longest time; a mistake is a
+  400 that names its field; a caller that comes when too many wait gets a 429 and may come again.
 - /v1/record says everything that decides of every pod and node; it has the same callers as all documents, and is off
   unless the settings say otherwise.
 - /docs takes Swagger's page from a public CDN; /openapi.json needs no internet.
@@ -11,15 +13,17 @@ Rules:
 import asyncio
 from collections.abc import Callable, Sequence
 from http import HTTPStatus
-from typing import Annotated, Any, Protocol, TypeAlias
+from typing import Annotated, Any, Final, Protocol, TypeAlias
 
-from fastapi import APIRouter, FastAPI, Path, Query
+from fastapi import APIRouter, FastAPI, Path, Query, Request
 from starlette.responses import Response
 from starlette.types import StatelessLifespan
 
+from extender.api.body import read_body
+from extender.api.documents.changes import supposed_document
 from extender.api.documents.jobs import MOST_JOBS, USUAL_JOBS, JobsView
 from extender.api.documents.network import MOST_NODES, USUAL_NODES
-from extender.api.openapi import Responses, answers, problem, with_schemas
+from extender.api.openapi import Responses, answers, problem, takes, with_schemas
 from extender.api.problems import answer_with_problems, document_response, problem_response
 from extender.api.schemas.explain import Explained, ExplainedPod
 from extender.api.schemas.jobs import JobInFull, Jobs
@@ -28,10 +32,14 @@ from extender.api.schemas.network import Network
 from extender.api.schemas.plan import PlanInForce
 from extender.api.schemas.queue import Queue
 from extender.api.schemas.readiness import Readiness
+from extender.api.schemas.what_if import Supposed
+from extender.api.what_if.question import read_changes
+from extender.api.what_if.runner import BusyError, WhatIfs
 from extender.decision_log.recorder import Recorder
 from extender.runtime.slices import in_slices
 from extender.runtime.telemetry import METRICS_CONTENT_TYPE, Telemetry
 from scoring.plan.steps import Steps
+from scoring.what_if.changes import MisfitError, WhatIf
 
 _VERBS = """An extender for kube-scheduler: it starts distributed training jobs whole, in one zone, on the best network.
 
@@ -39,6 +47,10 @@ kube-scheduler calls `POST /filter`, `POST /prioritize` and `POST /bind` with th
 `k8s.io/kube-scheduler/extender/v1`; these always answer 200 and say what is wrong in `Error`.
 The documents below are for people."""
 _METRICS_S = 1.0
+MOST_BYTES: Final = 256 * 1024
+"""Of a body of /v1/what-if"""
+_BODY_TIMEOUT_S: Final = 5.0
+_COME_AGAIN: Final = {"retry-after": "2"}
 _Name: TypeAlias = Annotated[str, Path(min_length=1, max_length=253, pattern=r"^[a-z0-9]([a-z0-9.-]*[a-z0-9])?$")]
 _Zone: TypeAlias = Annotated[str | None, Query(max_length=253, description="Only nodes of this zone")]
 _Limit: TypeAlias = Annotated[int, Query(ge=1, le=MOST_NODES, description="Most nodes between which values are given")]
@@ -48,6 +60,11 @@ _Kind: TypeAlias = Annotated[
     str | None, Query(max_length=100, description="Kind, such as TFJob, where several jobs have one name")
 ]
 _PROBLEMS = {400: "The address is not one of ours", 404: "Nothing of that name is known"}
+_WHAT_IF_PROBLEMS = {
+    400: "A field is wrong, or a change does not fit the cluster; the detail names it",
+    413: "The body is too large",
+    429: "Others are being answered; come again",
+}
 _JOB_PROBLEMS = {400: "The address is not one of ours", 404: "No job", 409: "Several jobs of one name"}
 
 
@@ -210,6 +227,33 @@ def jobs_router(jobs: JobsView | None) -> APIRouter:
             said = f"several jobs are named {namespace}/{name}: add ?kind= one of {kinds}"
             return problem_response(HTTPStatus.CONFLICT, said)
         return document_response(found[0])
+
+    return router
+
+
+def what_if_router(what_ifs: WhatIfs, *, now_s: Callable[[], float]) -> APIRouter:
+    """POST /v1/what-if."""
+    router = APIRouter(prefix="/v1", tags=["documents"])
+
+    @router.post(
+        "/what-if",
+        summary="What the plan would be if something were different; changes nothing",
+        responses=answers(Supposed, _WHAT_IF_PROBLEMS),
+        openapi_extra=takes(WhatIf),
+    )
+    async def what_if(request: Request) -> Response:
+        asked_s = now_s()
+        body = await read_body(request, MOST_BYTES, _BODY_TIMEOUT_S)
+        if isinstance(body, Response):
+            return body
+        try:
+            changes = read_changes(body)
+            found = await what_ifs.suppose(changes)
+        except MisfitError as misfit:
+            return problem_response(HTTPStatus.BAD_REQUEST, str(misfit))
+        except BusyError as busy:
+            return problem_response(HTTPStatus.TOO_MANY_REQUESTS, str(busy), headers=_COME_AGAIN)
+        return document_response(supposed_document(found, changes, now_s=asked_s))
 
     return router
 

@@ -12,7 +12,8 @@ from dataclasses import dataclass
 
 from extender.kube.credentials import ApiServer
 from extender.kube.leases import KubeLeases, LeasePlace
-from extender.leadership import Election, LeaseApi, LeaseTimes
+from extender.leadership.election import Election, LeaseTimes
+from extender.leadership.lease import LeaseApi
 from extender.leadership.lease_loop import Leadership
 from extender.leadership.role import RoleLabel
 from extender.ports import Clock

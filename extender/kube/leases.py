@@ -18,7 +18,7 @@ from extender.kube.calls import LEASE_CREATE, LEASE_GET, LEASE_UPDATE, LEASES, P
 from extender.kube.credentials import ApiServer
 from extender.kube.http.faults import mapped
 from extender.kube.http.transport import Transport, TransportLimits
-from extender.leadership import Lease, LeaseSpec
+from extender.leadership.lease import Lease, LeaseSpec
 
 ROLE_LABEL = "netgang.io/role"
 _LIMITS = TransportLimits(concurrency=4)

@@ -3,8 +3,3 @@
 Why apart from the rest: two leaders at a time are the one thing that must never happen, so the rules stand in one
 place, without clocks, randomness and network, and are tested by themselves.
 """
-
-from extender.leadership.election import Call, Election, LeaseTimes, Read, Write
-from extender.leadership.lease import Lease, LeaseApi, LeaseSpec, micro_time
-
-__all__ = ["Call", "Election", "Lease", "LeaseApi", "LeaseSpec", "LeaseTimes", "Read", "Write", "micro_time"]

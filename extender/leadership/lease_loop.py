@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from extender.errors import ApiError, ApiUnavailableError, ConflictError, NotFoundError
-from extender.leadership import Call, Election, LeaseApi, Read
+from extender.leadership.election import Call, Election, Read
+from extender.leadership.lease import LeaseApi
 from extender.leadership.role import RoleLabel
 from extender.ports import Clock
 from extender.runtime.telemetry import Telemetry

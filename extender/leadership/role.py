@@ -12,7 +12,7 @@ import logging
 from typing import Final
 
 from extender.errors import ApiError, ApiUnavailableError, NotFoundError
-from extender.leadership import LeaseApi
+from extender.leadership.lease import LeaseApi
 
 LEADER: Final = "leader"
 _AGAIN_FIRST_S = 0.2

@@ -85,16 +85,13 @@ def _small(watched: Watched, snapshot: Snapshot) -> Iterator[tuple[str, Document
     yield "decisions", {"rows": [_decision(made) for made in watched.recent.changes()]}
 
 
+def _shown(source: object, *names: str) -> Document:
+    """Attributes of a record."""
+    return {name: getattr(source, name) for name in names}
+
+
 def _decision(made: Made) -> Document:
-    one = made.decision
-    return {
-        "at_s": made.at_s,
-        "what": one.what,
-        "gang": one.gang,
-        "pod": one.pod,
-        "node": one.node,
-        "reason": one.reason,
-    }
+    return {"at_s": made.at_s, **_shown(made.decision, "what", "gang", "pod", "node", "reason")}
 
 
 def _status(watched: Watched, snapshot: Snapshot) -> Document:
@@ -184,41 +181,25 @@ def _member(pod: Pod, held: object) -> str:
 
 def _network(watched: Watched) -> Document:
     status = watched.network()
-    if status is None:
-        return {"sources": []}
-    return {
-        "sources": [
-            {
-                "name": one.name,
-                "last_success_s": one.last_success_s,
-                "error": one.error,
-                "measurements": one.measurements,
-                "problems": len(one.problems),
-            }
-            for one in status.sources
-        ],
-    }
+    kept = ("name", "last_success_s", "error", "measurements")
+    sources = status.sources if status is not None else ()
+    return {"sources": [{**_shown(one, *kept), "problems": len(one.problems)} for one in sources]}
 
 
 def _job(one: Job) -> Document:
-    kept = ("job", "kind", "state", "workers", "network", "refusal", "wish", "last_change")
-    return {name: getattr(one, name) for name in kept}
+    return _shown(one, "job", "kind", "state", "workers", "network", "refusal", "wish", "last_change")
 
 
 def _queue(queue: Queue) -> Document:
     """The first of the queue, without what moves with the clock."""
-    return {
-        "order": queue.order,
-        "counts": queue.counts,
-        "rows": [_turn(one) for one in queue.gangs[:MOST_GANGS]],
-        "of": len(queue.gangs),
-    }
+    rows = [_turn(one) for one in queue.gangs[:MOST_GANGS]]
+    return {"order": queue.order, "counts": queue.counts, "rows": rows, "of": len(queue.gangs)}
 
 
 def _turn(one: QueuedGang) -> Document:
     kept = ("gang", "state", "rank", "priority", "waiting_since_s", "running_since_s", "admitted", "zone", "reason")
     members = one.members
-    return {name: getattr(one, name) for name in kept} | {
+    return _shown(one, *kept) | {
         "detail": one.detail[:300],
         "weight": float(f"{one.weight.omega_prime:.4g}"),
         "members": [members.min_available, members.pending, members.running, members.succeeded],

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from extender.errors import ApiError, ApiUnavailableError, ConflictError, NotFoundError
-from extender.leadership import Lease, LeaseSpec
+from extender.leadership.lease import Lease, LeaseSpec
 
 
 @dataclass(slots=True)

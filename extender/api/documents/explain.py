@@ -23,11 +23,9 @@ _MOST_NODES = 100
 def explain_document(explanation: Explanation, preemption: schema.Preemption) -> schema.Explained:
     """An explanation as it is served; what would change it is `unblocking_document`."""
     admission, waiting = explanation.admission, explanation.waiting
-    return schema.Explained(
-        gang=explanation.gang,
+    return schema.Explained.copied(
+        explanation,
         state="admitted" if admission else "waiting" if waiting else "running",
-        source=explanation.source,
-        min_member=explanation.min_member,
         rank=admission.rank if admission else waiting.rank if waiting else None,
         zone=",".join(admission.zones) if admission else None,
         score=admission.score if admission else None,
@@ -42,7 +40,6 @@ def explain_document(explanation: Explanation, preemption: schema.Preemption) ->
         links=None if explanation.links is None else links_document(explanation.links),
         notes=tuple(schema.Note(about=note.topic.value, text=note.text) for note in explanation.notes),
         decisions=msgspec.convert(explanation.decisions, tuple[schema.Past, ...], from_attributes=True),
-        problems=explanation.problems,
         preemption=preemption,
     )
 

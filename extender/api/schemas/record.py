@@ -10,9 +10,9 @@ class Record(msgspec.Struct):
 
     @classmethod
     def copied(cls, source: object, **given: object) -> Self:
-        """A record with these fields; the others are `source`'s attributes of the same names."""
-        same = {name: getattr(source, name) for name in cls.__struct_fields__ if name not in given}
-        return cls(**same, **given)
+        """A record with these fields; the others are `source`'s attributes of the same names, where it has them."""
+        names = [name for name in cls.__struct_fields__ if name not in given and hasattr(source, name)]
+        return cls(**given, **{name: getattr(source, name) for name in names})
 
 
 class Problem(Record):

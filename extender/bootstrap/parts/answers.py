@@ -9,9 +9,8 @@ from starlette.types import ASGIApp
 
 from extender.api.documents.queue import queue_in_steps
 from extender.api.documents.views import Views
-from extender.api.routes import jobs_router, queue_router, record_router
-from extender.api.what_if.address import what_if_router
-from extender.api.what_if.other_policy import policy_with
+from extender.api.routes import jobs_router, queue_router, record_router, what_if_router
+from extender.api.what_if.question import policy_with
 from extender.api.what_if.runner import WhatIfs
 from extender.bootstrap.common import Common
 from extender.bootstrap.doors import ports_of

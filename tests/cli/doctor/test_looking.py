@@ -15,7 +15,7 @@ from cli.doctor.running import minor
 from cli.doctor.scheduler import duration_s
 from extender.errors import ConfigError
 from extender.kube import calls
-from extender.leadership import LeaseTimes
+from extender.leadership.election import LeaseTimes
 from extender.settings.leadership import LeaderElection
 from tests.cli.doctor.installed import (
     ADMISSION,

@@ -17,7 +17,7 @@ from typer.testing import CliRunner, Result
 from cli.commands.serve import demo_settings
 from cli.main import app
 from extender import bootstrap
-from extender.api.what_if.body import read_changes
+from extender.api.what_if.question import read_changes
 from extender.bootstrap.serve import running
 from scoring.what_if.changes import Change
 

@@ -14,11 +14,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from extender.api.routes import MOST_BYTES
 from extender.api.schemas.explain import Explained
 from extender.api.what_if import runner
-from extender.api.what_if.address import MOST_BYTES
-from extender.api.what_if.body import read_changes
-from extender.api.what_if.other_policy import policy_with
+from extender.api.what_if.question import policy_with, read_changes
 from extender.api.what_if.runner import KEPT_S, MOST_WAITING, BusyError, WhatIfs
 from extender.bootstrap import following
 from extender.settings.settings import Settings

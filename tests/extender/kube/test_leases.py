@@ -14,7 +14,7 @@ from aiohttp.test_utils import TestServer
 from extender.errors import ApiError, ApiUnavailableError, ConflictError, NotFoundError
 from extender.kube.credentials import ApiServer, Authorization, Token
 from extender.kube.leases import KubeLeases, LeasePlace
-from extender.leadership import Lease, LeaseApi, LeaseSpec
+from extender.leadership.lease import Lease, LeaseApi, LeaseSpec
 from extender.runtime.clock import SystemClock
 from tests.fakes.leases import FakeLeases, StoredLease
 

@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from extender.leadership import Call, Election, Lease, LeaseSpec, LeaseTimes, Read, Write
-from extender.leadership.election import DRIFT_RATIO
+from extender.leadership.election import DRIFT_RATIO, Call, Election, LeaseTimes, Read, Write
+from extender.leadership.lease import Lease, LeaseSpec
 from tests.example_counts import FEW, THOROUGH
 
 TIMES = LeaseTimes(4, 2.5, 0.5)

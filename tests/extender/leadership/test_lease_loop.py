@@ -12,7 +12,8 @@ import pytest
 
 from extender.bootstrap.candidacy import Candidacy
 from extender.convert.wire import Failed
-from extender.leadership import Election, Lease, LeaseSpec, LeaseTimes
+from extender.leadership.election import Election, LeaseTimes
+from extender.leadership.lease import Lease, LeaseSpec
 from scoring.model import GATE
 from scoring.model.reasons import Reason
 from tests.extender.scheduling.world import World, answers, key, node_json, unfinished

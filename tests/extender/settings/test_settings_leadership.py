@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from extender.bootstrap.candidacy import candidacy
 from extender.errors import ConfigError
 from extender.kube.credentials import ApiServer, Authorization, Token
-from extender.leadership import LeaseTimes
+from extender.leadership.election import LeaseTimes
 from extender.runtime.clock import SystemClock
 from extender.settings.leadership import LeaderElection, LeaseSettings
 from extender.settings.settings import Settings

@@ -1,17 +1,39 @@
-"""The policy that other settings would make: what `what-if` supposes when it is asked about weights and order."""
+"""What is supposed, read from JSON: changes, as `scoring.what_if.changes` defines them, and other settings."""
 
+import re
 from collections.abc import Mapping
 from typing import Annotated, Any, Final
 
+import msgspec
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from extender.settings.layers import merge
 from extender.settings.settings import Settings
 from scoring.model.policy import Policy
-from scoring.what_if.changes import MisfitError
+from scoring.what_if.changes import Change, MisfitError, WhatIf
 
 DECIDING: Final = ("score", "queue", "selection", "zone_policy", "spill_wait_s", "zone_distance_ms")
 """Settings that a plan depends on, by name."""
+
+
+def read_changes(body: bytes | str) -> tuple[Change, ...]:
+    """The changes of a body. Errors: MisfitError names the field that is wrong.
+
+    >>> read_changes('{"changes": [{"change": "end-job", "job": "team/a"}]}')
+    (JobEnds(job='team/a'),)
+    >>> read_changes('{"changes": [{"change": "end-job", "job": 1}]}')
+    Traceback (most recent call last):
+    ...
+    scoring.what_if.changes.MisfitError: changes.0.job: Expected `str`, got `int`
+    """
+    try:
+        return msgspec.json.decode(body, type=WhatIf).changes
+    except msgspec.ValidationError as error:
+        what, _, place = str(error).rpartition(" - at `$")
+        field = re.sub(r"\[(\d+)\]", r".\1", place).replace("[...]", "").strip(".`")
+        raise MisfitError(f"{field or 'body'}: {what or error}") from error
+    except msgspec.DecodeError as error:
+        raise MisfitError(f"body: not JSON: {error}") from error
 
 
 def policy_with(settings: Settings, given: Mapping[str, Any]) -> Policy:
