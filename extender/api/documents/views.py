@@ -52,27 +52,27 @@ class Views:
     sync: Callable[[], Mapping[str, Any]]
     """kind → how its reflector does; an entry has `synced`, `contact_age_s` and `last_error`"""
     network_status: Callable[[], NetworkStatus | None]
-    leadership: Callable[[], Mapping[str, Any]] | None = None
+    leadership: Callable[[], Mapping[str, Any]] | None
     """How the election stands; `None`: there is none"""
-    repair: Callable[[GangKey], str] = lambda _: ""
+    repair: Callable[[GangKey], str]
     """What is wrong with a gang that lost members; empty: nothing"""
-    preemption_blocked: Callable[[GangKey], str | None] = lambda _: None
+    preemption_blocked: Callable[[GangKey], str | None]
     """Why a gang that would make room for this one stays"""
-    decisions: Callable[[GangKey], tuple[Decision, ...]] = lambda _: ()
+    decisions: Callable[[GangKey], tuple[Decision, ...]]
     """The last ones about a gang, newest first"""
-    what_ifs: WhatIfs | None = None
-    """Finds out what would get a gang admitted; `None`: not done"""
-    circumstances: Callable[[Gang], Awaitable[tuple[Note, ...]]] | None = None
-    """Reads quotas, deadlines and budgets of a gang; `None`: not read"""
-    nodes_asked: Callable[[GangKey], Note | None] = lambda _: None
+    what_ifs: WhatIfs
+    """Finds out what would get a gang admitted"""
+    circumstances: Callable[[Gang], Awaitable[tuple[Note, ...]]]
+    """Reads quotas, deadlines and budgets of a gang"""
+    nodes_asked: Callable[[GangKey], Note | None]
     """What an autoscaler was asked for a gang; `None`: nothing"""
-    expected_for_s: Callable[[GangKey], float | None] = lambda _: None
+    expected_for_s: Callable[[GangKey], float | None]
     """How long an admitted gang without gates still has to come to bind; `None`: it is not expected"""
-    unreadable_objects: UnreadableWords | None = None
-    """What to say of objects that cannot be read; `None`: all can be"""
-    ignored_notes: Callable[[Gang], tuple[Note, ...]] = lambda _: ()
+    unreadable_objects: UnreadableWords
+    """What to say of objects that cannot be read"""
+    ignored_notes: Callable[[Gang], tuple[Note, ...]]
     """Notes on the gang's pods and owners that are not ours"""
-    notes_problem: Callable[[], str] = lambda: ""
+    notes_problem: Callable[[], str]
     """Why notes do not outlive this process; empty: they do"""
 
     def plan(self) -> PlanInForce:
@@ -92,10 +92,8 @@ class Views:
 
     async def explain_in_turns(self, namespace: str, name: str) -> Explained | ExplainedPod | None:
         """The same and what would get a waiting gang admitted, while other tasks run every few milliseconds."""
-        if self.what_ifs is None:
-            return self.explain(namespace, name)
         gang = self._gang(namespace, name)
-        notes = await self.circumstances(gang) if gang is not None and self.circumstances is not None else ()
+        notes = await self.circumstances(gang) if gang is not None else ()
         document = await in_slices(self._explained(namespace, name, notes=notes))
         gang = self._gang(namespace, name)
         if not isinstance(document, Explained) or gang is None:
@@ -143,12 +141,11 @@ class Views:
 
     def unreadable(self, namespace: str, name: str) -> str | None:
         """What is wrong with objects of that name that cannot be read; `None`: there are none."""
-        return self.unreadable_objects.named(namespace, name) if self.unreadable_objects is not None else None
+        return self.unreadable_objects.named(namespace, name)
 
     def _around(self, gang: GangKey, notes: tuple[Note, ...]) -> Around:
         """What the service knows besides the snapshot."""
-        if self.unreadable_objects is not None:
-            notes = (*self.unreadable_objects.of_gang(gang), *notes)
+        notes = (*self.unreadable_objects.of_gang(gang), *notes)
         state = self.binds.state(gang)
         held = tuple(state.held) if state is not None else ()
         members = (self.cache.pod(pod.uid) for pod in known.pending) if (known := self.cache.gang(gang)) else ()

@@ -2,6 +2,9 @@
 
 import asyncio
 import random
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import replace
 
 import msgspec
 import pytest
@@ -10,7 +13,7 @@ from extender.api.documents.views import Views
 from extender.api.schemas.explain import Explained, ExplainedPod
 from extender.api.schemas.network import KnownPairs
 from extender.bootstrap import following
-from extender.network.refresh import NetworkRefresh, Polled, RefreshOptions
+from extender.network.refresh import NetworkRefresh, Polled
 from extender.settings.settings import Settings
 from scoring.ids import EndpointId, NodeName
 from scoring.network.matrix import METRICS, Measurement, MeasurementTable, Metric, NetworkMatrix
@@ -108,70 +111,57 @@ async def test_ready_once_everything_is_read_and_planned() -> None:
         assert found.detail.sync["pods"].relists == 1
 
 
-def views_with(world: World, refresh: NetworkRefresh) -> Views:
-    """The views of a world whose measurements come by `refresh`."""
-    service = world.service
-    return Views(
-        service.cache, service.planner, service.binds, service.admissions, sync=dict, network_status=refresh.status
-    )
-
-
 async def test_not_ready_between_reading_and_planning() -> None:
     """What is read is not decided yet."""
     async with running(N1) as world:
-        views = Views(
-            world.service.cache,
-            following(Settings(), world.api, world.clock, random.Random(0)).planner,
-            world.service.binds,
-            world.service.admissions,
-            sync=dict,
-            network_status=lambda: None,
-        )
+        unplanned = following(Settings(), world.api, world.clock, random.Random(0)).planner
+        views = replace(world.service.views, planner=unplanned)
         assert views.readiness().reasons == ("the first plan is not made yet",)
+
+
+@asynccontextmanager
+async def reading(world: World, source: FakeNetworkSource) -> AsyncIterator[Views]:
+    """The views of a world whose measurements come from `source`."""
+    refresh = NetworkRefresh(
+        [Polled(source, 60.0)],
+        clock=world.clock,
+        nodes=lambda: world.service.cache.snapshot().table.nodes,
+        publish=world.set_network,
+        jitter=lambda: 0.5,
+    )
+    task = asyncio.create_task(refresh.run())
+    await world.settle()
+    yield replace(world.service.views, network_status=refresh.status)
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
 
 
 async def test_the_network_shows_its_coverage_and_its_sources() -> None:
     """How many nodes have an endpoint, how many pairs a value, and how each source does."""
     source = FakeNetworkSource()
     source.fail()
-    clock = LoopClock()
-    refresh = NetworkRefresh(
-        [Polled(source, 60.0)],
-        RefreshOptions(),
-        clock=clock,
-        nodes=lambda: (),
-        publish=lambda matrix: None,
-        jitter=lambda: 0.5,
-    )
     async with running(N1, N2) as world:
+        world.set_network(NetworkMatrix(version=3))
+        document = world.service.views.network()
+        assert (document.version, document.endpoints) == (3, 0)
         world.set_network(mesh(["n1", "x"]))
         document = world.service.views.network()
         assert document.metrics["delay"] == KnownPairs(known_pairs=2, mapped_nodes=1, nodes=2)
         assert not document.status
-        views = views_with(world, refresh)
-        status, found = views.network().status, views.readiness()
-        assert status
-        assert [one.name for one in status.sources] == ["fake"]
-        assert found.ready
-        assert found.detail.network
-        assert found.detail.network.sources == status.sources
+        async with reading(world, source) as views:
+            status, found = views.network().status, views.readiness()
+            assert status
+            assert [one.name for one in status.sources] == ["fake"]
+            assert found.ready
+            assert found.detail.network
+            assert found.detail.network.sources == status.sources
 
 
 async def test_readiness_counts_nodes_without_an_endpoint() -> None:
     """With the first names of each list, and how old what is known is; none of it makes the service unready."""
     source = FakeNetworkSource()
     source.set(Measurement(EndpointId("n1"), EndpointId("x"), Metric.LOSS, 0.0, 0.0))
-    async with running(N1, N2) as world:
-        refresh = NetworkRefresh(
-            [Polled(source, 60.0)],
-            clock=world.clock,
-            nodes=lambda: world.service.cache.snapshot().table.nodes,
-            publish=world.set_network,
-            jitter=lambda: 0.5,
-        )
-        task = asyncio.create_task(refresh.run())
-        await world.settle()
-        views = views_with(world, refresh)
+    async with running(N1, N2) as world, reading(world, source) as views:
         found, status = views.readiness(), views.network().status
         assert found.ready
         assert found.detail.network
@@ -183,39 +173,16 @@ async def test_readiness_counts_nodes_without_an_endpoint() -> None:
         assert status
         assert status.coverage["loss"].unknown == 0
         assert status.mapping == mapping
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
 
 
 async def test_a_source_that_crashed_makes_the_service_unready() -> None:
     """A defect in reading is not the same as a server that is away."""
     source = FakeNetworkSource()
     source.fail(RuntimeError("a defect"))
-    async with running(N1) as world:
-        refresh = NetworkRefresh(
-            [Polled(source, 60.0)],
-            RefreshOptions(),
-            clock=world.clock,
-            nodes=lambda: (),
-            publish=lambda matrix: None,
-            jitter=lambda: 0.5,
-        )
-        task = asyncio.create_task(refresh.run())
-        await world.settle()
-        views = views_with(world, refresh)
+    async with running(N1) as world, reading(world, source) as views:
         found = views.readiness()
         assert not found.ready
         assert "a defect" in found.reasons[0]
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
-
-
-async def test_an_empty_matrix_is_shown_too() -> None:
-    """Nothing is known of any pair."""
-    async with running(N1) as world:
-        world.set_network(NetworkMatrix(version=3))
-        document = world.service.views.network()
-        assert (document.version, document.endpoints) == (3, 0)
 
 
 async def test_the_values_between_some_nodes() -> None:

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from extender.server.tls.certificates import in_pem, names_of, validity
-from tests.authority import Authority, openssl
+from tests.authority import openssl
 from tests.extender.server.tls.conftest import Certificates
 
 FIXTURE = Path(__file__).parents[3] / "fixtures/tls/loopback.crt"
@@ -66,9 +66,3 @@ def test_no_block_no_certificate() -> None:
 def test_a_certificate_without_names_names_nobody() -> None:
     """Neither subject nor alternative names."""
     assert names_of({}) == frozenset()
-
-
-def test_authorities_of_tests_can_be_expired(tmp_path: Path) -> None:
-    """The helper does what it says."""
-    found = validity(_der(Authority.made(tmp_path, "old", days=-1).cert))
-    assert found.ends_s < found.begins_s + 1
