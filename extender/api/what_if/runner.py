@@ -94,7 +94,7 @@ class WhatIfs:
 
     @asynccontextmanager
     async def _one_at_a_time(self) -> AsyncIterator[None]:
-        """Wait for those who came before. BusyError: too many wait."""
+        """Wait for the questions that came before. BusyError: too many wait."""
         if self._planner.snapshot is None:
             raise BusyError("the first plan is not made yet")
         if self._waiting > self._most_waiting:
