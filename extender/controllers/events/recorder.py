@@ -42,7 +42,7 @@ _log = logging.getLogger(__name__)
 
 
 class Happening(StrEnum):
-    """What happened: the Event's reason, what netgang was doing (`action`), and Warning where somebody has to act.
+    """What happened: the Event's reason, what netgang was doing (`action`), and Warning where people have to act.
 
     Below each: on which object, and what it says.
     """

@@ -3,6 +3,7 @@
 from dataclasses import replace
 from functools import partial
 
+import msgspec
 from hypothesis import given
 
 from scoring.ids import NodeName
@@ -116,6 +117,6 @@ def test_nobody_waits_for_workers_that_a_job_can_do_without(made: tuple[Snapshot
     assert again.scale_in.changes == ()
     assert cluster.plan is not None
     for key in cluster.plan.waiting:
-        alone = replace(cluster.plan, waiting={key: cluster.plan.waiting[key]})
+        alone = msgspec.structs.replace(cluster.plan, waiting={key: cluster.plan.waiting[key]})
         found = scale_in(cluster.snapshot, alone, list(cluster.jobs.values()), TRUSTING, ANY, now_s=10.0)
         assert found.changes == ()
