@@ -2,7 +2,7 @@
 
 Why: what the real client costs, and what it does when an answer is late, lost or nonsense, can only be seen over a
 socket; a real API server cannot be made to lose an answer.
-Rule: one process, loopback only, TLS if it is given a certificate; what the API promises is `bench.apiserver.store`'s,
+Rule: one process, loopback only, TLS if it is given a certificate; what the API promises is `simulator.apiserver`'s,
 this adds paths, status codes, streaming and faults. It ends when its standard input closes, so it does not outlive its
 benchmark.
 
@@ -19,14 +19,17 @@ from collections import defaultdict, deque
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing, asynccontextmanager, suppress
 from dataclasses import dataclass, field
+from typing import Any
 from urllib.parse import unquote
 
 import msgspec
 from aiohttp import web
 
-from bench.apiserver.store import ApiStore, Object, binding_of
-from extender.errors import ApiError, ConflictError
+from extender.errors import ApiError
 from extender.kube.calls import DAEMON_SETS, EVENTS, MADE, NODES, POD_GROUPS, PODS, SUSPENDED, Resource
+from extender.ports import Binding
+from scoring.ids import NodeName, PodUid
+from simulator.apiserver.store import ApiStore
 
 _PATH = re.compile(
     r"(?P<root>/api/v1|/apis/[^/]+/[^/]+)(?:/namespaces/(?P<namespace>[^/]+))?"
@@ -137,11 +140,14 @@ class LoopbackApi:
                         raise ApiError(415, f"the body of the request was in an unknown format: {other}")
                 return web.Response(body=msgspec.json.encode(patched), content_type=_JSON)
             case "bind":
-                self.store.bind(binding_of(namespace, name, msgspec.json.decode(body)))
+                content = msgspec.json.decode(body)
+                uid = PodUid(content.get("metadata", {}).get("uid", ""))
+                self.store.bind(Binding(namespace, name, uid, NodeName(content["target"]["name"])))
                 return _status(201, "")
             case "evict":
-                options = msgspec.json.decode(body).get("deleteOptions", {})
-                self.store.evict(namespace, name, uid=options.get("preconditions", {}).get("uid", ""))
+                unless = msgspec.json.decode(body).get("deleteOptions", {}).get("preconditions", {})
+                version = unless.get("resourceVersion", "")
+                self.store.evict(namespace, name, uid=unless.get("uid", ""), resource_version=version)
                 return _status(201, "")
             case "create_event":
                 event = msgspec.json.decode(body)
@@ -153,9 +159,7 @@ class LoopbackApi:
             case "create":
                 content = msgspec.json.decode(body)
                 content["metadata"]["namespace"] = namespace
-                if (namespace, content["metadata"]["name"]) in self.store.bodies(resource):
-                    raise ConflictError(409, f"{resource.plural} {content['metadata']['name']} already exists")
-                self.store.put(resource, content)
+                self.store.create(resource, content)
                 return web.Response(status=201, body=body, content_type=_JSON)
             case "delete":
                 self.store.remove(resource, namespace, name)
@@ -188,7 +192,7 @@ class LoopbackApi:
             timeout_s=float(query.get("timeoutSeconds", "300")),
             bookmark_s=self._bookmark_s if query.get("allowWatchBookmarks") == "true" else float("inf"),
         )
-        self.store.check_watch(target.resource, query["resourceVersion"])
+        self.store.check_watch(target.resource, int(query["resourceVersion"]))
         response = web.StreamResponse(headers={"Content-Type": _JSON})
         with suppress(ConnectionResetError):  # the reader hung up, as readers of watches do
             await response.prepare(request)
@@ -237,7 +241,7 @@ def pod_bodies(count: int, *, size_bytes: int, namespace: str = "default") -> di
     return bodies
 
 
-def _pod(name: str, *, namespace: str, number: int) -> Object:
+def _pod(name: str, *, namespace: str, number: int) -> dict[str, Any]:
     return {
         "kind": "Pod",
         "apiVersion": "v1",
@@ -295,7 +299,7 @@ def _verb(request: web.BaseRequest, target: _Target) -> str:
 
 
 def _status(code: int, message: str, *, retry_after_s: float | None = None) -> web.Response:
-    body: Object = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "code": code, "message": message}
+    body: dict[str, Any] = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "code": code, "message": message}
     body["status"] = "Failure" if code >= 400 else "Success"
     headers = {"Retry-After": str(int(retry_after_s))} if retry_after_s is not None else {}
     return web.Response(status=code, body=msgspec.json.encode(body), content_type=_JSON, headers=headers)
@@ -331,3 +335,7 @@ def main() -> None:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.load_cert_chain(given.certificate)
     asyncio.run(_main(given.port, pods=given.pods, pod_bytes=given.pod_bytes, tls=context))
+
+
+if __name__ == "__main__":
+    main()

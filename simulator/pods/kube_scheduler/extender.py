@@ -14,8 +14,8 @@ from extender.convert.wire import BindArgs, Failed, FilterArgs, Passed, PodRef, 
 from extender.server.dispatch import Verbs
 from scoring.ids import NodeName
 from scoring.model import Pod
-from simulator.pods.latency import Latencies
 from simulator.pods.record import Record
+from simulator.pods.virtual_time import Latencies
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""What a story of `simulator.pods.agreement` sees of its cluster, and the words in which it asks and waits.
+"""What a story of `simulator.agreement.stories` sees of its cluster, and the words in which it asks and waits.
 
 Why an interface: a story runs on simulated and on real programs, and must not know which. Rule: what is waited for
 comes within `LIMIT_S`, or the answer says that it did not; no answer depends on how fast a machine is.

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 from scoring.ids import GangKey, PodUid
 from scoring.model import Pod
-from simulator.pods.queued import Queued
+from simulator.pods.kube_scheduler.queue import Queued
 
 
 @dataclass(slots=True, eq=False)

@@ -6,7 +6,7 @@ they are determined, else which started, in which order, how many were left out,
 equal facts are agreement.
 """
 
-from simulator.pods.stage import (
+from simulator.agreement.stage import (
     PLAIN,
     QUIET_S,
     Facts,

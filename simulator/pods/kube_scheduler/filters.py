@@ -18,8 +18,8 @@ from scoring.ids import NodeName
 from scoring.model import Constraints, MemberClass, Pod
 from scoring.model.resources import PODS
 from scoring.network.matrix import Ints
-from simulator.pods.events import Plugin
-from simulator.pods.nodes import SCORED, Nodes
+from simulator.pods.kube_scheduler.nodes import SCORED, Nodes
+from simulator.pods.kube_scheduler.queueing_hints import Plugin
 
 _LEAST_NODES = 100
 """minFeasibleNodesToFind"""

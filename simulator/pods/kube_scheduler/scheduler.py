@@ -1,14 +1,16 @@
 """A kube-scheduler: hears of pods and nodes, tries one pod at a time, binds in the background.
 
-Modelled from kube-scheduler 1.36 (facts and an agreement test beside the real one: `simulator.pods.agreement`). Rules:
+Modelled from kube-scheduler 1.36 (facts and an agreement test beside the real one: `simulator.agreement`). Rules:
 the cycle of one pod is in-tree filters → extender filter → scores → assumed; it waits for the extender's answers, and
 after a refusal until the pod's condition is written, if that is a new one. Binding runs beside it; a failed one gives
-the place back, which is an event, and the pod waits for its error backoff.
+the place back, which is an event, and the pod waits for its error backoff. `SECOND` says what
+scheduler-config/second-scheduler.yaml and its Deployment say; a test compares them.
 """
 
 import asyncio
 import random
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -18,18 +20,49 @@ from extender.kube.calls import NODES, PODS
 from extender.ports import Binding
 from scoring.ids import NodeName, PodUid
 from scoring.model import Node, Pod
-from simulator.pods.events import Event, Happened, Plugin
-from simulator.pods.extender import Extender
-from simulator.pods.filters import Filters
-from simulator.pods.gangs import Gangs
-from simulator.pods.latency import Latencies
-from simulator.pods.nodes import Nodes
-from simulator.pods.profile import SchedulerProfile
-from simulator.pods.queue import SchedulingQueue
-from simulator.pods.queued import Queued, by_priority
+from simulator.apiserver.api import StoreApi
+from simulator.apiserver.store import Change, ChangeType, Object, with_condition
+from simulator.pods.kube_scheduler.coscheduling import Gangs
+from simulator.pods.kube_scheduler.extender import Extender
+from simulator.pods.kube_scheduler.filters import Filters
+from simulator.pods.kube_scheduler.nodes import Nodes
+from simulator.pods.kube_scheduler.queue import Queued, SchedulingQueue, by_priority
+from simulator.pods.kube_scheduler.queueing_hints import Event, Happened, Plugin
 from simulator.pods.record import Record
-from simulator.pods.server import ApiServer
-from simulator.pods.store import Change, Changed, Object
+from simulator.pods.virtual_time import Latencies
+
+
+@dataclass(frozen=True, slots=True)
+class SchedulerProfile:
+    """One kube-scheduler with one profile."""
+
+    name: str
+    """`spec.schedulerName` of its pods."""
+    extender: bool = False
+    """Netgang is asked: filter, prioritize, bind."""
+    weight: int = 12
+    """Of the extender's scores."""
+    http_timeout_s: float = 60.0
+    """Of the extender entry with the bind verb."""
+    percentage: int | None = None
+    """percentageOfNodesToScore; `None`: its own sampling."""
+    pops_backoff: bool = True
+    """Feature gate SchedulerPopFromBackoffQ."""
+    initial_backoff_s: float = 1.0
+    max_backoff_s: float = 10.0
+    gangs: bool = False
+    """A plugin after PAPERS G gangs the pods: PreFilter, Permit, Unreserve, QueueSort."""
+    permit_s: float = 60.0
+    """How long a member waits at Permit."""
+
+
+SECOND = SchedulerProfile("netgang", extender=True, percentage=100)
+"""The second scheduler of the recommended configuration."""
+DEFAULT = SchedulerProfile("default-scheduler")
+"""kube-scheduler as it comes."""
+COSCHEDULING = SchedulerProfile("coscheduling", gangs=True)
+"""kube-scheduler with a coscheduling plugin."""
+
 
 _POINTS = 10
 """MaxNodeScore / MaxExtenderPriority: what one point of an extender is worth, before its weight."""
@@ -41,7 +74,7 @@ class KubeScheduler:
 
     def __init__(
         self,
-        api: ApiServer,
+        api: StoreApi,
         profile: SchedulerProfile,
         latencies: Latencies,
         rng: random.Random,
@@ -64,13 +97,13 @@ class KubeScheduler:
         )
         self.nodes = Nodes()
         self._filters = Filters(self.nodes, percentage=profile.percentage)
-        self._bodies: dict[PodUid, Changed] = {}
+        self._bodies: dict[PodUid, Change] = {}
         """unbound pod of ours → its last state"""
 
     def start(self) -> None:
         """Follow nodes and pods, from the very first."""
-        self._api.store.follow(NODES, self._hear_node, delay_s=self._latencies.watch_s, since=1)
-        self._api.store.follow(PODS, self._hear_pod, delay_s=self._latencies.watch_s, since=1)
+        self._api.store.follow(NODES, self._hear_node, since=1)
+        self._api.store.follow(PODS, self._hear_pod, since=1)
 
     async def run(self) -> None:
         """Try pods until cancelled."""
@@ -178,7 +211,12 @@ class KubeScheduler:
             return
         one.said = said
         condition = {"type": "PodScheduled", "status": "False", "reason": reason, "message": message}
-        await self._api.set_condition(one.pod.namespace, one.pod.name, one.uid, condition)
+        async with self._api.call("condition"):
+            store, pod = self._api.store, self._api.store.find(PODS, one.pod.namespace, one.pod.name)
+            if pod is None or pod["metadata"]["uid"] != one.uid:
+                return
+            if not any(condition.items() <= there.items() for there in pod["status"].get("conditions", ())):
+                store.replace(PODS, {**pod, "status": with_condition(pod, store.dated(condition))})
 
     def _body(self, pod: Pod) -> bytes:
         known = self._bodies.get(pod.uid)
@@ -186,9 +224,9 @@ class KubeScheduler:
 
     # -- what the informers bring -------------------------------------------------------------------------------------
 
-    def _hear_node(self, change: Changed) -> None:
+    def _hear_node(self, change: Change) -> None:
         node = node_from_json(change.body)
-        if change.type is Change.DELETED:
+        if change.type is ChangeType.DELETED:
             self.queue.happened(Happened(Event.NODE_GONE))
             self.nodes.drop(node.name)
             return
@@ -198,12 +236,12 @@ class KubeScheduler:
         elif _decides(node) != _decides(before):
             self.queue.happened(Happened(Event.NODE_CHANGED, node, before))
 
-    def _hear_pod(self, change: Changed) -> None:
+    def _hear_pod(self, change: Change) -> None:
         new = change.new
         uid = PodUid(new["metadata"]["uid"])
         ours = new["spec"]["schedulerName"] == self._profile.name
         was_there = change.old is not None and not _ended(change.old)
-        if change.type is Change.DELETED or _ended(new):
+        if change.type is ChangeType.DELETED or _ended(new):
             if was_there:
                 self._forget(uid, ours=ours)
         elif new["spec"].get("nodeName"):
@@ -219,7 +257,7 @@ class KubeScheduler:
         elif ours:
             self._waits(change, uid)
 
-    def _waits(self, change: Changed, uid: PodUid) -> None:
+    def _waits(self, change: Change, uid: PodUid) -> None:
         """A pod of ours without a node is new or has changed."""
         known = self.queue.get(uid)
         self._bodies[uid] = change

@@ -1,4 +1,4 @@
-"""The stories of `simulator.pods.agreement` on a simulated cluster with netgang's scheduler and a plain one."""
+"""The stories of `simulator.agreement.stories` on a simulated cluster with netgang's scheduler and a plain one."""
 
 import asyncio
 from collections.abc import Mapping
@@ -7,13 +7,12 @@ from typing import Any
 from extender.kube.calls import NODES, PODS
 from extender.settings.settings import Settings
 from scoring.model import GATE
+from simulator.agreement.stage import Facts, Look, NodeSpec, PodSpec, Story
+from simulator.apiserver.store import Object
 from simulator.pods.cluster import Cluster
-from simulator.pods.latency import Latencies
-from simulator.pods.loop import run_virtual
+from simulator.pods.kube_scheduler.scheduler import DEFAULT, SECOND
 from simulator.pods.objects import GROUP_NAME, MIN_AVAILABLE, ZONE_LABEL
-from simulator.pods.profile import DEFAULT, SECOND
-from simulator.pods.stage import Facts, Look, NodeSpec, PodSpec, Story
-from simulator.pods.store import Object
+from simulator.pods.virtual_time import Latencies, run_virtual
 
 _GPU = "nvidia.com/gpu"
 _URGENT = 1000
@@ -42,7 +41,7 @@ class SimulatedStage:
         """See Stage."""
         for name in names:
             await asyncio.sleep(self._latencies.write.mean_s)
-            self._cluster.store.delete(PODS, "default", name)
+            self._cluster.store.remove(PODS, "default", name)
 
     async def look(self) -> Look:
         """See Stage."""
