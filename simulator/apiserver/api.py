@@ -156,7 +156,7 @@ class StoreApi:
         return self.store.body(POD_GROUPS, namespace, name)
 
     def write_status(self, name: str, patch: Mapping[str, Any], *, by: str, namespace: str = "default") -> None:
-        """What a patch of the status subresource does, whoever sends it: `by` is noted as its field manager."""
+        """What a patch of the status subresource does, from any client: `by` is noted as its field manager."""
         old = self.store.state(POD_GROUPS, namespace, name).new
         version = old["metadata"]["resourceVersion"]
         if patch.get("metadata", {}).get("resourceVersion", version) != version:

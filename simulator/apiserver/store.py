@@ -2,7 +2,7 @@
 
 Why: the simulated cluster, the loopback server of the benchmarks and the tests' fake must agree on what the API
 promises; all are thin shells around this. Rules: a stored object is never written to, a change makes new parts along
-its path and shares the rest, so `old["spec"] is new["spec"]` says that it is untouched; whoever follows or watches gets
+its path and shares the rest, so `old["spec"] is new["spec"]` says that it is untouched; each watch and follower gets
 each change once, in the order of versions, `watch_delay_s` after it happened. History that was compacted, and pages
 started before that, are gone (410). Everything is synchronous; only watching waits.
 """
@@ -121,7 +121,7 @@ class ApiStore:
     """The objects of a cluster in memory.
 
     `now_s`: wall clock for timestamps; without one there are none. `kubelets`: a running pod that is evicted is only
-    asked to end, because someone plays the kubelet that ends it.
+    asked to end, because a simulated kubelet ends it.
     """
 
     def __init__(

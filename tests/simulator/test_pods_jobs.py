@@ -36,7 +36,7 @@ class Site:
         self.over: list[Story] = []
         self.meter = Meter()
         habits = Habits("netgang", dialect, elastic=True)
-        self.jobs = Jobs(api, QUICK, rng, habits, training, self.meter, ended=self.over.append)
+        self.jobs = Jobs(api.store, QUICK, rng, habits, training, self.meter, ended=self.over.append)
         Kubelets(api.store, QUICK, rng).start()
         self.jobs.start()
 
