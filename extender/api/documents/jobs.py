@@ -75,7 +75,7 @@ class JobsView:
         for number, view in enumerate(found[:limit], start=1):
             shown.append(self._short(view, moment))
             if number % _JOBS_A_STEP == 0:
-                yield from moment.run.view.pause()
+                yield
         return schema.Jobs(
             at_s=moment.now_s,
             counts=dict(sorted(Counter(_state(view, moment).value for view in found).items())),

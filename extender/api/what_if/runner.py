@@ -22,8 +22,8 @@ from scoring.explain.unblock import Unblocking, unblock_in_steps
 from scoring.model import Gang, Pod
 from scoring.model.policy import Policy
 from scoring.plan import Plan, PlannerCache
+from scoring.plan.pair_scores import warmed
 from scoring.plan.steps import finish
-from scoring.plan.warmed_cache import warmed
 from scoring.what_if.apply import apply
 from scoring.what_if.changes import Change, RemovePods
 from scoring.what_if.difference import Supposed, supposed_in_steps
