@@ -254,7 +254,7 @@ def runs(draw: st.DrawFn) -> tuple[Snapshot, Policy]:
 
 @settings(deadline=None)
 @given(st.lists(runs(), min_size=2, max_size=4))
-def test_a_memo_changes_nothing(several: list[tuple[Snapshot, Policy]]) -> None:
+def test_a_cache_changes_nothing(several: list[tuple[Snapshot, Policy]]) -> None:
     """Runs on changing clusters, under changing policies, with one cache: each plans as it would alone."""
     cache = PlannerCache()
     for version, (found, policy) in enumerate(several, start=1):
