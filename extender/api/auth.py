@@ -114,7 +114,7 @@ class TokenAuth:
 
     async def _identity(self, token: str, peer: str) -> Identity | None:
         key = hashlib.sha256(token.encode()).digest()
-        return await self._answer(key, lambda: self._reviews.who(token), self._known, self._strangers, peer=peer)
+        return await self._answer(key, lambda: self._reviews.identity(token), self._known, self._strangers, peer=peer)
 
     async def _may(self, caller: Identity, verb: str, path: str, *, peer: str) -> bool:
         key = (caller, verb, path)

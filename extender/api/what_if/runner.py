@@ -125,7 +125,7 @@ class WhatIfs:
 def _supposed(base: Situation, plan: Plan, changes: Sequence[Change], cache: PlannerCache) -> Supposed:
     made = apply(base, changes, version=cache.supposition())
     before, after = base.snapshot, made.snapshot
-    anew = after.network is not before.network or after.table.names != before.table.names
-    if anew or made.policy is not base.policy:
+    remeasured = after.network is not before.network or after.table.names != before.table.names
+    if remeasured or made.policy is not base.policy:
         cache.take_over(warmed(after, after.network, made.policy))
     return finish(supposed_in_steps(base, plan, made, cache=cache))
