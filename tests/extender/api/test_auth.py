@@ -9,8 +9,7 @@ import pytest
 from starlette.responses import PlainTextResponse
 from starlette.types import Receive, Scope, Send
 
-from extender.api.auth import AuthLimits, TokenAuth
-from extender.api.questions import Questions
+from extender.api.auth import AuthLimits, Questions, TokenAuth
 from extender.errors import ApiError, ApiUnavailableError
 from extender.ports import Identity
 from tests.fakes.clock import FakeClock
