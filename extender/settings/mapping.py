@@ -11,7 +11,7 @@ from typing import Annotated, Final, Self
 
 from pydantic import Field, field_validator, model_validator
 
-from extender.settings.types import Section
+from extender.settings.types import ByMetric, Section
 from scoring.network.measurement import METRICS, Metric
 
 PATTERN_LIMIT: Final = 200
@@ -32,7 +32,7 @@ _TOKEN: Final = re.compile(
 )
 
 
-class NodeEndpoints(Section):
+class NodeEndpoints(ByMetric):
     """Where a node, or a zone's nodes, are measured, by metric; a plain text in its place means all three."""
 
     loss: str | None = Field(default=None, min_length=1)
@@ -41,16 +41,6 @@ class NodeEndpoints(Section):
     """Endpoint for one-way delay."""
     throughput: str | None = Field(default=None, min_length=1)
     """Endpoint for throughput; sites often measure it from another host than delay."""
-
-    @model_validator(mode="before")
-    @classmethod
-    def _short(cls, value: object) -> object:
-        return {metric.value: value for metric in METRICS} if isinstance(value, str) else value
-
-    def by_metric(self) -> dict[Metric, str]:
-        """Metrics that name an endpoint, with it."""
-        named = {metric: getattr(self, metric.value) for metric in METRICS}
-        return {metric: endpoint for metric, endpoint in named.items() if endpoint is not None}
 
 
 class EndpointRule(Section):

@@ -1,6 +1,6 @@
 """The settings of group `network`: where measurements come from, which node is which endpoint, how long values count.
 
-Sources of archives are in `settings_sources`, the mapping's parts in `settings_mapping`.
+Sources of archives are in `sources`, the mapping's parts in `mapping`.
 """
 
 from collections.abc import Mapping
@@ -11,7 +11,7 @@ from pydantic import BaseModel, BeforeValidator, Field, field_validator, model_v
 
 from extender.settings.mapping import EndpointRule, NodeEndpoints
 from extender.settings.sources import EsmondSource, OpenSearchSource, PrometheusSource, http_url, refuse_two_trusts
-from extender.settings.types import Number, Positive, Section
+from extender.settings.types import ByMetric, Number, Positive, Section
 from scoring.ids import NodeName, ZoneName
 from scoring.model.policy import Ttl
 from scoring.network.matrix import METRICS, Metric
@@ -33,11 +33,13 @@ GridNames: TypeAlias = Annotated[
 ]
 
 
-class MaddashNames(Section):
+class MaddashNames(ByMetric):
     """Names by metric, for loss, delay and throughput; a text or a list in its place means all three.
 
     A text that is exactly a name means that one; any other is a pattern with `*`, `?` and `[…]`.
     """
+
+    PLAIN = (str, list, tuple)
 
     loss: GridNames | None = None
     """For packet loss; `null`: not restricted."""
@@ -45,16 +47,6 @@ class MaddashNames(Section):
     """For one-way delay or round-trip time (a plain MaDDash has none); `null`: not restricted."""
     throughput: GridNames | None = None
     """For throughput; `null`: not restricted."""
-
-    @model_validator(mode="before")
-    @classmethod
-    def _short(cls, value: object) -> object:
-        return {metric.value: value for metric in METRICS} if isinstance(value, str | list | tuple) else value
-
-    def named(self) -> dict[Metric, tuple[str, ...]]:
-        """Metric → its names, for the metrics that have any."""
-        listed = {metric: getattr(self, metric.value) for metric in METRICS}
-        return {metric: names for metric, names in listed.items() if names is not None}
 
 
 class MaddashSource(Section):
@@ -97,14 +89,10 @@ Source: TypeAlias = Annotated[
 ]
 
 
-class _Ages(Section):
+class _Ages(ByMetric):
     """An age for each metric; one number, or `null`, in its place means all three."""
 
-    @model_validator(mode="before")
-    @classmethod
-    def _short(cls, value: object) -> object:
-        short = value is None or isinstance(value, int | float | str)
-        return {metric.value: value for metric in METRICS} if short else value
+    PLAIN = (type(None), int, float, str)
 
 
 class SoftTtl(_Ages):
@@ -185,8 +173,8 @@ class NetworkSettings(Section):
 
     def endpoint_table(self) -> dict[NodeName, dict[Metric, str]]:
         """`mapping` in plain values: node → metric → endpoint."""
-        return {node: ends.by_metric() for node, ends in self.mapping.items()}
+        return {node: ends.named() for node, ends in self.mapping.items()}
 
     def zone_table(self) -> dict[ZoneName, dict[Metric, str]]:
         """`zone_mapping` in plain values: zone → metric → endpoint."""
-        return {zone: ends.by_metric() for zone, ends in self.zone_mapping.items()}
+        return {zone: ends.named() for zone, ends in self.zone_mapping.items()}

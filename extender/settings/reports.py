@@ -4,14 +4,11 @@ Rule: the port is for pods of every namespace, so it must not exist without a pr
 not cross a network readable; what would be so is refused when the settings are read.
 """
 
-from collections.abc import Iterator
-from collections.abc import Set as AbstractSet
 from pathlib import Path
 from typing import Annotated
 
 from pydantic import BeforeValidator, Field
 
-from extender.settings.tls import TlsSettings, is_loopback
 from extender.settings.types import Section, names
 
 
@@ -32,31 +29,3 @@ class ReportSettings(Section):
     """File with a secret of at least 16 characters; with it as bearer token a caller may report for every job."""
     plain: bool = False
     """`host` may be more than the loopback although there is no TLS: something else protects the tokens."""
-
-
-def report_doors(
-    reports: ReportSettings,
-    *,
-    host: str,
-    tls: TlsSettings,
-    taken: AbstractSet[int | None],
-    saved_cluster: bool,
-    elastic: bool,
-) -> Iterator[str]:
-    """What is wrong with the port for reports beside the others (`taken`), in sentences that say the way out."""
-    if reports.port is None:
-        return
-    if reports.port and reports.port in taken:
-        yield "reports.port must differ from port, debug_port and health_port, or be 0 or null"
-    if not elastic:
-        yield "reports.port needs elastic.enabled: true: without it no job is known that could report"
-    if saved_cluster:
-        yield "reports.port needs a live cluster: in a saved one (snapshot) no job runs that could report"
-    if not reports.service_accounts and reports.secret_file is None:
-        yield "reports.port needs a way to know the caller: service_accounts: true, or a secret_file"
-    where = reports.host if reports.host is not None else host
-    if tls.cert_file is None and not reports.plain and not is_loopback(where):
-        yield (
-            f"reports at {where} are from other machines, and tokens would cross the network readable: set "
-            "tls.cert_file and tls.key_file, or reports.plain: true if something else protects them"
-        )

@@ -39,9 +39,10 @@ from extender.settings.features import (
 from extender.settings.layers import ENV_PREFIX, Layer, merge, read_environment, read_file, sentence, unfold
 from extender.settings.leadership import LeaderElection, LeaseSettings
 from extender.settings.network import SOURCES, FileSource, MaddashSource, NetworkSettings
+from extender.settings.ports import wrong_ports
 from extender.settings.queue import QueueSettings
-from extender.settings.reports import ReportSettings, report_doors
-from extender.settings.tls import DebugAuth, TlsSettings, open_doors
+from extender.settings.reports import ReportSettings
+from extender.settings.tls import DebugAuth, TlsSettings
 from extender.settings.types import NotNegative, OnOrOff, Positive, Section, names
 from scoring.ids import ZoneName
 from scoring.model.policy import (
@@ -313,25 +314,8 @@ class Settings(BaseSettings):
             raise ValueError("snapshot and kubeconfig exclude each other: serve a saved cluster or a live one")
         if self.snapshot is not None and self.leader_election is LeaderElection.ON:
             raise ValueError("leader_election needs a live cluster: a saved one (snapshot) has no Lease")
-        wrong = open_doors(
-            tls=self.tls,
-            health_port=self.health_port,
-            debug_port=self.debug_port,
-            debug_host=self.debug_host,
-            debug_auth=self.debug_auth,
-            debug_open=self.debug_open,
-            saved_cluster=self.snapshot is not None,
-        )
-        beside = report_doors(
-            self.reports,
-            host=self.host,
-            tls=self.tls,
-            taken=frozenset({self.port, self.debug_port, self.health_port}),
-            saved_cluster=self.snapshot is not None,
-            elastic=self.elastic.enabled,
-        )
-        if said := "; ".join([*wrong, *beside]):
-            raise ValueError(said)
+        if wrong := "; ".join(wrong_ports(self)):
+            raise ValueError(wrong)
         return self
 
     @classmethod

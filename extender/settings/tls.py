@@ -1,11 +1,9 @@
 """Access to the ports: certificates of the verbs' port, and proof of identity at the port for people.
 
-Rule: what would leave a door open, or close it for a probe that must get in, is refused when the settings are read;
-whether the files can be used is found out at start (`extender.server.tls.files`), because only the process itself sees
-them.
+Rule: what is refused when the settings are read is in `ports`; whether the files can be used is found out at start
+(`extender.server.tls.files`), because only the process itself sees them.
 """
 
-from collections.abc import Iterator
 from enum import StrEnum
 from ipaddress import ip_address
 from pathlib import Path
@@ -49,39 +47,6 @@ class TlsSettings(Section):
         if "" in self.client_names or len(set(self.client_names)) != len(self.client_names):
             raise ValueError("client_names must be different names that are not empty")
         return self
-
-
-def open_doors(
-    *,
-    tls: TlsSettings,
-    health_port: int | None,
-    debug_port: int | None,
-    debug_host: str,
-    debug_auth: DebugAuth,
-    debug_open: bool,
-    saved_cluster: bool,
-) -> Iterator[str]:
-    """What is wrong with these ports together, as sentences that say the way out; none: nothing."""
-    if tls.client_ca_file is not None and health_port is None:
-        yield (
-            "tls.client_ca_file needs health_port: the kubelet's probes and Prometheus show no client certificate, so "
-            "give them a port of their own, such as 8890"
-        )
-    if debug_auth is DebugAuth.TOKEN and debug_port is None:
-        yield "debug_auth: token needs debug_port: it guards that port, and there is none"
-    if debug_auth is DebugAuth.TOKEN and saved_cluster:
-        yield "debug_auth: token needs a cluster: no API server is there to review a token; leave it off"
-    if debug_port is not None and not debug_open and not is_loopback(debug_host):
-        if debug_auth is DebugAuth.OFF:
-            yield (
-                f"debug_host {debug_host} is not this machine alone, and the port for people shows every job of the "
-                "cluster: set debug_auth: token, or debug_open: true if every client may see them"
-            )
-        elif tls.cert_file is None:
-            yield (
-                f"debug_host {debug_host} is not this machine alone, and bearer tokens would cross the network "
-                "readable: set tls.cert_file and tls.key_file, or debug_open: true if something else protects them"
-            )
 
 
 def is_loopback(host: str) -> bool:

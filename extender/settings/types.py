@@ -3,10 +3,12 @@
 Why one place: a group that accepted unknown names, or a number that accepted `nan`, would hide a mistake.
 """
 
-from typing import Annotated, TypeAlias
+from typing import Annotated, Any, ClassVar, TypeAlias
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 from pydantic.types import AllowInfNan
+
+from scoring.network.measurement import METRICS, Metric
 
 Number: TypeAlias = Annotated[float, AllowInfNan(False)]
 Positive: TypeAlias = Annotated[Number, Field(gt=0.0)]
@@ -17,6 +19,22 @@ class Section(BaseModel):
     """A group of settings: frozen, unknown names refused, docstrings are the help text."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
+
+
+class ByMetric(Section):
+    """Fields `loss`, `delay` and `throughput`; a plain value in their place means all three."""
+
+    PLAIN: ClassVar[tuple[type, ...]] = (str,)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _short(cls, value: object) -> object:
+        return {metric.value: value for metric in METRICS} if isinstance(value, cls.PLAIN) else value
+
+    def named(self) -> dict[Metric, Any]:
+        """Metric → its value, for the metrics that have one."""
+        values = {metric: getattr(self, metric.value) for metric in METRICS}
+        return {metric: value for metric, value in values.items() if value is not None}
 
 
 def names(value: object) -> object:

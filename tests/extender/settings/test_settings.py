@@ -4,7 +4,6 @@ The messages are part of the contract: an operator who reads one must know what 
 """
 
 import json
-import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -28,12 +27,6 @@ from scoring.model.policy import Policy, Ratios, RestartLimits, Selection, Ttl, 
 from scoring.network.matrix import Metric
 from scoring.provisioning.requests import AskingLimits
 from scoring.scaling.options import MetricOptions
-
-
-@pytest.fixture(autouse=True)
-def _no_settings_in_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in [name for name in os.environ if name.upper().startswith("NETGANG_")]:
-        monkeypatch.delenv(name)
 
 
 def _refusal(overrides: Mapping[str, Any]) -> str:
@@ -175,6 +168,15 @@ REFUSED = {  # case: (beginning of the message, values)
         "zone_distance_ms.A.B = -1 (from the command line): must be greater than or equal to 0",
         {"zone_distance_ms": {"A": {"B": -1}}},
     ),
+    "election neither on nor off": ("leader_election = 'maybe' (from the command line)", {"leader_election": "maybe"}),
+    "election of a saved cluster": (
+        "leader_election needs a live cluster",
+        {"leader_election": "on", "snapshot": "cluster.json"},
+    ),
+    "unknown name of a lease": ("lease.duration (from the command line): no such setting", {"lease.duration": 4}),
+    "parts of a second": ("lease.duration_s = 4.5", {"lease.duration_s": 4.5}),
+    "lease without a name": ("lease.name = ''", {"lease.name": ""}),
+    "no name for a lease": ("lease.name = 'A_B'", {"lease.name": "A_B"}),
     "saved and live cluster": (
         "snapshot and kubeconfig exclude each other",
         {"snapshot": "cluster.json", "kubeconfig": "config"},
@@ -217,17 +219,6 @@ def test_command_line_over_environment_over_file_over_default(tmp_path: Path, mo
         settings.network.hard_ttl_s.loss,
     ) == (3, 22.0, 3, False, 7000.0)
     assert settings.host == "127.0.0.1"
-
-
-def test_the_debug_port_comes_from_every_layer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """None by default, on the loopback; file, environment and command line win over each other as for every setting."""
-    file = tmp_path / "netgang.yaml"
-    file.write_text("debug_port: 1\ndebug_host: 10.0.0.1\ndebug_open: true\n")
-    assert (Settings.load().debug_port, Settings.load().debug_host) == (None, "127.0.0.1")
-    assert (Settings.load(file).debug_port, Settings.load(file).debug_host) == (1, "10.0.0.1")
-    monkeypatch.setenv("NETGANG_DEBUG_PORT", "2")
-    assert Settings.load(file).debug_port == 2
-    assert Settings.load(file, {"debug_port": 3}).debug_port == 3
 
 
 def test_two_free_ports_are_two() -> None:

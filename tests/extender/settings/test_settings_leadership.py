@@ -1,62 +1,18 @@
-"""Settings of leader election: what is refused and in which words, and what a replica makes of its environment."""
+"""Settings of leader election: the times that follow, and what a replica makes of its environment."""
 
-import os
 import random
 from collections.abc import Mapping
-from pathlib import Path
-from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from extender.bootstrap.candidacy import candidacy
-from extender.errors import ConfigError
 from extender.kube.credentials import ApiServer, Authorization, Token
 from extender.leadership.election import LeaseTimes
 from extender.runtime.clock import SystemClock
 from extender.settings.leadership import LeaderElection, LeaseSettings
 from extender.settings.settings import Settings
-
-
-@pytest.fixture(autouse=True)
-def _no_settings_in_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in [name for name in os.environ if name.upper().startswith("NETGANG_")]:
-        monkeypatch.delenv(name)
-
-
-REFUSED: Mapping[str, tuple[str, dict[str, Any]]] = {  # case: (part of the message, values)
-    "neither on nor off": ("leader_election = 'maybe' (from the command line)", {"leader_election": "maybe"}),
-    "an unknown name": ("lease.duration (from the command line): no such setting", {"lease.duration": 4}),
-    "parts of a second": ("lease.duration_s = 4.5", {"lease.duration_s": 4.5}),
-    "no name": ("lease.name = ''", {"lease.name": ""}),
-    "a name that is none": ("lease.name = 'A_B'", {"lease.name": "A_B"}),
-    "a saved cluster": (
-        "leader_election needs a live cluster",
-        {"leader_election": "on", "snapshot": "cluster.json"},
-    ),
-}
-
-
-@pytest.mark.parametrize(("want", "values"), REFUSED.values(), ids=REFUSED)
-def test_what_does_not_fit_is_refused(want: str, values: dict[str, Any]) -> None:
-    """The message names the setting, its value and what it must be."""
-    with pytest.raises(ConfigError) as caught:
-        Settings.load(overrides=values)
-    assert want in str(caught.value)
-
-
-def test_one_replica_is_the_default() -> None:
-    """`netgang serve` from a shell needs no Lease."""
-    assert Settings().leader_election is LeaderElection.OFF
-
-
-@pytest.mark.parametrize(("written", "want"), [("on", "on"), ('"on"', "on"), ("off", "off"), ("true", "on")])
-def test_yaml_s_on_is_on(written: str, want: str, tmp_path: Path) -> None:
-    """With quotes and without, where YAML reads a truth value."""
-    file = tmp_path / "netgang.yaml"
-    file.write_text(f"leader_election: {written}\n")
-    assert Settings.load(file).leader_election == want
 
 
 def test_the_defaults_are_those_of_the_election() -> None:
