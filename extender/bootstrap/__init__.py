@@ -15,6 +15,7 @@ from typing import Any
 
 from extender.bootstrap.assembly import assemble
 from extender.bootstrap.candidacy import Candidacy, candidacy
+from extender.bootstrap.common import Common
 from extender.bootstrap.parts.elastic import Follow, feeds_of, named_kinds
 from extender.bootstrap.parts.network import closing, sources_of
 from extender.bootstrap.service import Service
@@ -29,6 +30,7 @@ from extender.convert import (
     seen_pod_group_from_json,
 )
 from extender.convert.clusterfile import ClusterFile, read_cluster
+from extender.kube.calls import DAEMON_SETS, DEVICE_CLASSES, NODES, POD_GROUPS, PODS
 from extender.kube.client import KubeClient
 from extender.kube.comeback import Comeback
 from extender.kube.credentials import load as load_credentials
@@ -49,12 +51,6 @@ from extender.settings.tls import DebugAuth
 from scoring.ids import ResourceName
 
 __all__ = ["Service", "embedded", "empty_cache", "fill", "following", "in_memory", "live"]
-
-NODES = "/api/v1/nodes"
-PODS = "/api/v1/pods"
-DAEMON_SETS = "/apis/apps/v1/daemonsets"
-DEVICE_CLASSES = "/apis/resource.k8s.io/v1/deviceclasses"
-POD_GROUPS = "/apis/scheduling.x-k8s.io/v1alpha1/podgroups"
 
 
 @asynccontextmanager
@@ -104,23 +100,12 @@ def following(
     comeback, unreadable = Comeback(), UnreadableObjects()
     follow = partial(Reflector, api, clock=clock, rng=rng, comeback=comeback)
     reflectors = reflectors_of(settings, cache, groups, follow, unreadable, notes)
-    return assemble(
-        settings,
-        cache,
-        api,
-        clock,
-        rng,
-        reflectors=reflectors,
-        groups=groups,
-        unreadable=unreadable,
-        sources=sources,
-        reviews=reviews,
-        stands=stands,
-        heard=comeback.heard,
-        feeds=feeds_of(settings, follow, unreadable, notes),
-        notes=notes,
-        keys=keeper,
-    )
+    feeds = feeds_of(settings, follow, unreadable, notes)
+    common = Common(
+        settings, cache, api, clock, rng,
+        notes=notes, reflectors=reflectors, unreadable=unreadable, stands=stands, feeds=feeds,
+    )  # fmt: skip
+    return assemble(common, groups, sources, reviews=reviews, heard=comeback.heard, keys=keeper)
 
 
 def reflectors_of(
@@ -132,33 +117,18 @@ def reflectors_of(
     notes: NoteReader,
 ) -> dict[str, Reflector[Any]]:
     """Reflectors for every kind that decides, by its plural."""
-    to_node = partial(node_from_json, zone_label=settings.zone_label)
+    kinds = (
+        (NODES, "Node", partial(node_from_json, zone_label=settings.zone_label), cache.nodes),
+        (PODS, "Pod", partial(pod_from_json, notes=notes), cache.pods),
+        (DAEMON_SETS, "DaemonSet", daemon_set_from_json, cache.daemon_sets),
+        (POD_GROUPS, "PodGroup", seen_pod_group_from_json, groups),
+        (DEVICE_CLASSES, "DeviceClass", device_class_from_json, cache.device_classes),
+    )
     return {
-        "nodes": follow(path=NODES, reduce=to_node, sink=cache.nodes, unreadable=unreadable.of("v1", "Node")),
-        "pods": follow(
-            path=PODS,
-            reduce=partial(pod_from_json, notes=notes),
-            sink=cache.pods,
-            unreadable=unreadable.of("v1", "Pod"),
-        ),
-        "daemonsets": follow(
-            path=DAEMON_SETS,
-            reduce=daemon_set_from_json,
-            sink=cache.daemon_sets,
-            unreadable=unreadable.of("apps/v1", "DaemonSet"),
-        ),
-        "podgroups": follow(
-            path=POD_GROUPS,
-            reduce=seen_pod_group_from_json,
-            sink=groups,
-            unreadable=unreadable.of("scheduling.x-k8s.io/v1alpha1", "PodGroup"),
-        ),
-        "deviceclasses": follow(
-            path=DEVICE_CLASSES,
-            reduce=device_class_from_json,
-            sink=cache.device_classes,
-            unreadable=unreadable.of("resource.k8s.io/v1", "DeviceClass"),
-        ),
+        where.plural: follow(
+            path=where.collection(), reduce=reduce, sink=sink, unreadable=unreadable.of(where.api_version, kind)
+        )
+        for where, kind, reduce, sink in kinds
     }
 
 
@@ -185,17 +155,8 @@ def in_memory(
     fill(cache, saved, now_s=clock.now_s())
     api = EmbeddedCluster(cache, saved.pods_json)
     rng = random.Random()  # noqa: S311 - jitter, nothing secret
-    return assemble(
-        settings,
-        cache,
-        api,
-        clock,
-        rng,
-        reflectors={},
-        sources=sources,
-        callers=Callers.SCHEDULER,
-        notes=Notes.in_memory(secrets.token_bytes),
-    )
+    common = Common(settings, cache, api, clock, rng, notes=Notes.in_memory(secrets.token_bytes))
+    return assemble(common, SeenGroups(cache.pod_groups), sources, callers=Callers.SCHEDULER)
 
 
 def fill(cache: ClusterCache, saved: ClusterFile, *, now_s: float) -> None:

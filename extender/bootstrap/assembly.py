@@ -5,109 +5,61 @@ Rule: nothing runs before `Service.run`.
 """
 
 import asyncio
-import random
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
-from extender.bootstrap.candidacy import Candidacy
-from extender.bootstrap.common import Common, common_of
-from extender.bootstrap.parts.answers import answering_of
-from extender.bootstrap.parts.controllers import Caring, caring_of
-from extender.bootstrap.parts.elastic import Feeds
+from extender.bootstrap.common import Common
+from extender.bootstrap.parts.answers import service_of
+from extender.bootstrap.parts.controllers import Caring
 from extender.bootstrap.parts.network import NodesWatched, refresh_of
-from extender.bootstrap.parts.starts import Starting, starting_of
+from extender.bootstrap.parts.starts import Starting
 from extender.bootstrap.service import Service
 from extender.bootstrap.terms import FOLLOW, Terms, tasks_of
-from extender.cache import ClusterCache
 from extender.cache.seen_groups import SeenGroups
-from extender.cache.unreadable import UnreadableObjects
-from extender.kube.watch.reflector import Reflector
 from extender.network.refresh import NetworkRefresh, Polled
-from extender.notes import Notes
 from extender.notes.keeper import KeyKeeper
-from extender.ports import Clock, ClusterApi, Reviews
+from extender.ports import Reviews
 from extender.scheduling.admission.degraded_nodes import Degrading
 from extender.scheduling.planning.housekeeping import Housekeeping
 from extender.scheduling.watch_catchup import CatchUp
 from extender.server.dispatch import Callers
-from extender.server.tls.rotation import Rotation
-from extender.settings.settings import Settings
 
 
 def assemble(
-    settings: Settings,
-    cache: ClusterCache,
-    api: ClusterApi,
-    clock: Clock,
-    rng: random.Random,
-    *,
-    reflectors: Mapping[str, Reflector[Any]],
+    common: Common,
+    groups: SeenGroups,
     sources: Sequence[Polled],
-    groups: SeenGroups | None = None,
-    unreadable: UnreadableObjects | None = None,
+    *,
     callers: Callers = Callers.SCHEDULER_AND_CURL,
     reviews: Reviews | None = None,
-    stands: Candidacy | None = None,
     heard: Callable[[], None] = lambda: None,
-    feeds: Feeds | None = None,
-    notes: Notes,
     keys: KeyKeeper | None = None,
 ) -> Service:
-    """The service over `cache`, which `reflectors` or the caller fill, writing through `api`.
+    """The service over what `common` follows, or over what the caller has put into the cache.
 
-    With `stands` it acts only while it leads; `heard` is called when the API server answers the election. `keys` keeps
-    those of `notes`, where they are in the cluster.
+    `heard` is called when the API server answers the election. `keys` keeps those for notes, where they are in the
+    cluster.
     """
-    common = common_of(
-        settings,
-        cache,
-        api,
-        clock,
-        rng,
-        notes=notes,
-        reflectors=reflectors,
-        unreadable=unreadable if unreadable is not None else UnreadableObjects(),
-        stands=stands,
-        feeds=feeds,
-    )
-    tls = Rotation(settings.tls, clock, common.telemetry) if settings.tls.cert_file is not None else None
-    starting = starting_of(common)
-    caring = caring_of(common, starting, groups)
+    cache, clock = common.cache, common.clock
+    starting = Starting(common)
+    caring = Caring(common, starting, groups)
     catch_up = CatchUp(cache, clock)
-    refresh = refresh_of(settings, sources, common.planner, cache, clock, rng)
-    answering = answering_of(common, starting, caring, catch_up, refresh, callers=callers, reviews=reviews)
+    refresh = refresh_of(common.settings, sources, common.planner, cache, clock, common.rng)
     housekeeping = _listening(common, starting, caring, refresh)
     _follow_changes(common, catch_up)
     terms = Terms(common, starting, caring, housekeeping, refresh)
-    tasks = tasks_of(common, starting, caring, terms) | {"housekeeping": housekeeping.run, **answering.tasks}
+    tasks = tasks_of(common, starting, caring, terms) | {"housekeeping": housekeeping.run}
     if keys is not None:
         keys.acting, keys.on_change = common.acting, common.telemetry.note_keys
         tasks["keys for notes"] = keys.run
         tasks |= {name: partial(_after, keys.answered, run) for name, run in tasks.items() if name.startswith(FOLLOW)}
     if refresh is not None:
         tasks["network"] = refresh.run
-    if tls is not None:
-        tasks["certificates"] = tls.follow
     if common.leadership is not None:
         common.leadership.duties = terms.duties(heard)
         tasks["leadership"] = common.leadership.run
-    return Service(
-        cache,
-        common.planner,
-        starting.binds,
-        starting.admissions,
-        answering.verbs,
-        answering.views,
-        common.telemetry,
-        *answering.ports,
-        tls,
-        tasks,
-        common.leadership,
-        answering.reports,
-        caring.restarts,
-        answering.feed,
-    )
+    return service_of(common, starting, caring, catch_up, refresh, tasks, callers=callers, reviews=reviews)
 
 
 async def _after(first: asyncio.Event, run: Callable[[], Any]) -> None:

@@ -119,49 +119,35 @@ async def _serve(settings: Settings) -> bool:
 
 
 def configs(settings: Settings, service: Service) -> Iterator[tuple[str, uvicorn.Config]]:
-    """Each port by its setting's name: the verbs', and if they are set the one for people and the one for probes."""
-    tls = service.tls
-    verbs_tls = tls.for_verbs if tls is not None else None
-    counted = service.telemetry.connection_ended
+    """Each port by its setting's name: the verbs', and those that are set for people, for probes and for reports."""
+    tls, ended, reports = service.tls, service.telemetry.connection_ended, settings.reports
+    for_people = tls.for_people if tls is not None else None
+
+    def connections(limits: PortLimits, port: str) -> Connections:
+        return Connections(limits, counted=partial(ended, port))
+
     kept_bytes = 4 * DEFAULT_MAX_BODY_BYTES
     limits = replace(_BESIDE_HELD, kept_bytes=kept_bytes, peer_bytes=kept_bytes // 2)
+    verbs = connections(limits, "verbs")
+    for_verbs = tls.for_verbs if tls is not None else None
     yield (
         "port",
-        port_config(
-            service.app, settings.host, settings.port, drain_s=_DRAIN_S, tls=verbs_tls,
-            connections=Connections(limits, counted=partial(counted, "verbs")),
-        ),
-    )  # fmt: skip
+        port_config(service.app, settings.host, settings.port, drain_s=_DRAIN_S, tls=for_verbs, connections=verbs),
+    )
     if settings.debug_port is not None:
-        host, port = settings.debug_host, settings.debug_port
         # On the loopback no other machine listens, and `kubectl port-forward` with curl needs no authority there.
-        people_tls = tls.for_people if tls is not None and not is_loopback(host) else None
-        people = Connections(_PEOPLE, counted=partial(counted, "people"))
-        yield (
-            "debug_port",
-            port_config(service.debug_app, host, port, drain_s=_DEBUG_DRAIN_S, tls=people_tls, connections=people),
-        )
+        context = None if is_loopback(settings.debug_host) else for_people
+        people = connections(_PEOPLE, "people")
+        address = settings.debug_host, settings.debug_port
+        yield "debug_port", port_config(service.debug_app, *address, tls=context, connections=people)
     if settings.health_port is not None:
-        host = settings.host if settings.health_host is None else settings.health_host
-        probes = Connections(_PEOPLE, counted=partial(counted, "probes"))
-        yield (
-            "health_port",
-            port_config(service.health_app, host, settings.health_port, drain_s=_DEBUG_DRAIN_S, connections=probes),
-        )
-    if settings.reports.port is not None and service.reports_app is not None:
-        host = settings.host if settings.reports.host is None else settings.reports.host
-        jobs_tls = tls.for_people if tls is not None else None  # no client certificate: pods have none
-        yield (
-            "reports.port",
-            port_config(
-                service.reports_app,
-                host,
-                settings.reports.port,
-                drain_s=_DEBUG_DRAIN_S,
-                tls=jobs_tls,
-                connections=Connections(_REPORTING, counted=partial(counted, "reports")),
-            ),
-        )
+        address = settings.host if settings.health_host is None else settings.health_host, settings.health_port
+        yield "health_port", port_config(service.health_app, *address, connections=connections(_PEOPLE, "probes"))
+    if reports.port is not None and service.reports_app is not None:
+        address = settings.host if reports.host is None else reports.host, reports.port
+        reporting = connections(_REPORTING, "reports")
+        # No client certificate is asked for: pods have none.
+        yield "reports.port", port_config(service.reports_app, *address, tls=for_people, connections=reporting)
 
 
 def port_config(
@@ -169,7 +155,7 @@ def port_config(
     host: str,
     port: int,
     *,
-    drain_s: int,
+    drain_s: int = _DEBUG_DRAIN_S,
     tls: ssl.SSLContext | None = None,
     connections: Connections | None = None,
 ) -> uvicorn.Config:
@@ -284,12 +270,12 @@ class _End:
         uvicorn's own handler would raise the signal again at the end, and the process would die of it half way out.
         """
 
-        def told(_number: int, _frame: FrameType | None) -> None:
+        def signalled(_number: int, _frame: FrameType | None) -> None:
             for server in self._servers:
                 server.force_exit = server.should_exit
             self.begin()
 
-        before = {number: signal.signal(number, told) for number in (signal.SIGINT, signal.SIGTERM)}
+        before = {number: signal.signal(number, signalled) for number in (signal.SIGINT, signal.SIGTERM)}
         try:
             yield
         finally:

@@ -21,6 +21,11 @@ class Resource:
     namespaced: bool = True
 
     @property
+    def api_version(self) -> str:
+        """As objects name it."""
+        return f"{self.group}/{self.version}" if self.group else self.version
+
+    @property
     def root(self) -> str:
         """URL path of the group and version.
 

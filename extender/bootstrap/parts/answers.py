@@ -1,52 +1,45 @@
 """Put together what answers: kube-scheduler's three verbs, documents, the page, and what jobs report."""
 
-from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import asdict
 from functools import partial
 from typing import Any
 
 from starlette.types import ASGIApp
 
+from extender.api.auth import TokenAuth
 from extender.api.documents.queue import queue_in_steps
 from extender.api.documents.views import Views
+from extender.api.doors import PROBES, Only
 from extender.api.routes import jobs_router, queue_router, record_router, what_if_router
 from extender.api.what_if.question import policy_with
 from extender.api.what_if.runner import WhatIfs
 from extender.bootstrap.common import Common
-from extender.bootstrap.doors import ports_of
 from extender.bootstrap.parts.controllers import Caring
-from extender.bootstrap.parts.decision_log import recorder_of
 from extender.bootstrap.parts.metrics import Reporting
-from extender.bootstrap.parts.page import page_of
 from extender.bootstrap.parts.reports import reports_port
 from extender.bootstrap.parts.starts import Starting
+from extender.bootstrap.service import Service
 from extender.controllers.owners.obstacles import Circumstances
+from extender.decision_log.recorder import Recorder, Run, Step
 from extender.network.refresh import NetworkRefresh, NetworkStatus
-from extender.ports import Reviews
+from extender.ports import Clock, Reviews
+from extender.scheduling.bind.held_binds import Binds
 from extender.scheduling.node_exclusions import Learning
 from extender.scheduling.storm_guard import StormGuard
 from extender.scheduling.verbs import Books, Verbs
 from extender.scheduling.watch_catchup import CatchUp
-from extender.server.app import create_app
+from extender.server.app import App, create_app
 from extender.server.dispatch import Callers
+from extender.server.tls.rotation import Rotation
+from extender.settings.settings import Settings
+from extender.settings.tls import DebugAuth
 from extender.web.feed import Feed
-from extender.web.moment import MOST_JOBS, Watched
+from extender.web.mesh import mesh_document
+from extender.web.moment import MOST_JOBS, Document, Watched, sections_in_steps
+from extender.web.routes import ADDRESSES, page_router
 from scoring.model.reasons import Reason
-
-
-@dataclass(frozen=True, slots=True)
-class Answering:
-    """What answers at which port, and what runs for it."""
-
-    verbs: Verbs
-    views: Views
-    ports: tuple[ASGIApp, ASGIApp, ASGIApp]
-    """For kube-scheduler, for people, for probes"""
-    reports: ASGIApp | None
-    """For training jobs alone"""
-    feed: Feed
-    tasks: dict[str, Callable[[], Any]]
-    """name → coroutine function"""
+from scoring.network.matrix import Metric
 
 
 def verbs_of(common: Common, starting: Starting, catch_up: CatchUp) -> Verbs:
@@ -75,17 +68,18 @@ def verbs_of(common: Common, starting: Starting, catch_up: CatchUp) -> Verbs:
     )
 
 
-def answering_of(
+def service_of(
     common: Common,
     starting: Starting,
     caring: Caring,
     catch_up: CatchUp,
     refresh: NetworkRefresh | None,
+    tasks: Mapping[str, Callable[[], Any]],
     *,
     callers: Callers,
     reviews: Reviews | None,
-) -> Answering:
-    """All of it; nothing is served yet."""
+) -> Service:
+    """The service, which runs `tasks` and those of what answers; nothing is served yet."""
     settings, cache, clock, planner = common.settings, common.cache, common.clock, common.planner
 
     def sync() -> dict[str, dict[str, Any]]:
@@ -120,27 +114,25 @@ def answering_of(
         notes_problem=lambda: common.notes.problem,
     )
     queue = partial(queue_in_steps, cache, planner, clock)
-    page = page_of(
-        Watched(
-            cache,
-            planner,
-            starting.binds,
-            starting.admissions,
-            queue,
-            common.recent,
-            network=network,
-            readiness=views.readiness,
-            jobs=partial(reported.view.steps, limit=MOST_JOBS) if reported is not None else None,
-            acting=common.acting,
-        )
+    watched = Watched(
+        cache,
+        planner,
+        starting.binds,
+        starting.admissions,
+        queue,
+        common.recent,
+        network=network,
+        readiness=views.readiness,
+        jobs=partial(reported.view.steps, limit=MOST_JOBS) if reported is not None else None,
+        acting=common.acting,
     )
-    tasks: dict[str, Callable[[], Any]] = {
-        "reporting": Reporting(common.telemetry, sync=followed, network=network).run,
-        "page": page.feed.run,
-    }
-    recorder = recorder_of(settings, planner, starting.binds, common.telemetry)
-    if recorder is not None:
-        tasks["record"] = recorder.run
+    feed = Feed(lambda: sections_in_steps(watched), watched.version)
+
+    def mesh(metric: Metric, zone: str | None) -> Document | None:
+        snapshot = planner.snapshot or cache.snapshot()
+        return mesh_document(snapshot, planner.policy.score, metric=metric, zone=zone)
+
+    recorder = _recorder_of(common, starting.binds)
     verbs = verbs_of(common, starting, catch_up)
     app = create_app(
         verbs,
@@ -151,9 +143,58 @@ def answering_of(
             queue_router(queue),
             jobs_router(reported.view if reported is not None else None),
             what_if_router(what_ifs, now_s=clock.now_s),
-            page.router,
+            page_router(feed, mesh),
             record_router(recorder),
         ),
     )
-    reports = reports_port(settings, reported, clock, reviews, acting=common.acting, count=common.telemetry.reported)
-    return Answering(verbs, views, ports_of(settings, app, clock, reviews), reports, page.feed, tasks)
+    tls = Rotation(settings.tls, clock, common.telemetry) if settings.tls.cert_file is not None else None
+    return Service(
+        cache,
+        planner,
+        starting.binds,
+        starting.admissions,
+        verbs,
+        views,
+        common.telemetry,
+        *_ports_of(settings, app, clock, reviews),
+        tls,
+        {
+            **tasks,
+            "reporting": Reporting(common.telemetry, sync=followed, network=network).run,
+            "page": feed.run,
+            **({"record": recorder.run} if recorder is not None else {}),
+            **({"certificates": tls.follow} if tls is not None else {}),
+        },
+        common.leadership,
+        reports_port(common, reported, reviews),
+        caring.restarts,
+        feed,
+    )
+
+
+def _recorder_of(common: Common, binds: Binds) -> Recorder | None:
+    """A recorder that hears of every decision; `None`: the settings want none."""
+    chosen, planner = common.settings.record, common.planner
+    if not chosen.enabled:
+        return None
+    recorder = Recorder(planner.policy, most_bytes=chosen.most_mib * 2**20, lost=common.telemetry.record_lost)
+    planner.recorded = lambda *run: recorder.heard(Run(*run))
+    binds.recorded = lambda *step: recorder.heard(Step(*step))
+    return recorder
+
+
+def _ports_of(settings: Settings, app: App, clock: Clock, reviews: Reviews | None) -> tuple[ASGIApp, ASGIApp, ASGIApp]:
+    """What is served at the verbs' port, at the one for people, and at the one for probes.
+
+    With client certificates required, nothing that shows the cluster is served beside the verbs.
+    """
+    people: ASGIApp = app.for_people()
+    if settings.debug_auth is DebugAuth.TOKEN:
+        if reviews is None:
+            raise ValueError("debug_auth is token, and no API server is there to review tokens")
+        people = TokenAuth(people, reviews, clock, open_to_all=ADDRESSES)
+    probes = Only(app, PROBES, elsewhere="this port has /healthz, /readyz and /metrics; documents are at debug_port")
+    if settings.tls.client_ca_file is None:
+        return app, people, probes
+    documents = Only(app, PROBES, elsewhere="this port is kube-scheduler's alone; documents are at debug_port")
+    return App(app.dispatch, documents), people, probes

@@ -1,13 +1,12 @@
 """Put together the controllers for gangs that wait or run: repair, preemption, elastic jobs, and their Events."""
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 
 from extender.bootstrap.common import Common
-from extender.bootstrap.parts.preemption import preemptions_of
-from extender.bootstrap.parts.reports import Reporting, reporting_of
+from extender.bootstrap.parts.reports import Reporting
 from extender.bootstrap.parts.starts import Starting
 from extender.cache.seen_groups import SeenGroups
+from extender.controllers.context import ControllerContext
 from extender.controllers.elastic.controller import Elastic
 from extender.controllers.elastic.follow import Limits as ElasticLimits
 from extender.controllers.elastic.parts import Parts
@@ -20,40 +19,97 @@ from extender.controllers.events.unreadable_objects import UnreadableWords
 from extender.controllers.events.waiting import Waits
 from extender.controllers.gates.repins import Repins
 from extender.controllers.owners.finishing import Finishing
+from extender.controllers.preemption.claims import PreemptionClaims
 from extender.controllers.preemption.controller import Preemptions
+from extender.controllers.preemption.words import PreemptionWords
 from extender.controllers.provisioning.controller import Decides, Provisioning
 from extender.controllers.repair.controller import Repairs
 from extender.controllers.repair.started_notes import Starts
 from extender.controllers.restart.controller import Restarts
 from extender.controllers.restart.eligibility import Judge
 from extender.controllers.restart.one_gang import Recreation
+from extender.scheduling.planning.once_per_plan import Preempting as Decision
+from extender.scheduling.planning.once_per_plan import Stranding
 from extender.scheduling.planning.starvation import Starvation
-from extender.scheduling.planning.stranded_pods import Stranding
 from extender.settings.features import AutoscalingMode
 from scoring.explain.gang import explain_in_steps
+from scoring.model.policy import Preempting
 
 Look = Callable[[], Iterator[None] | None]
 """What is to be called once a second; what takes long does it in steps"""
 
 
-@dataclass(frozen=True, slots=True)
 class Caring:
-    """The parts; `None`: switched off."""
+    """The parts; `None`: switched off. Nothing runs yet."""
 
-    restarts: Restarts
-    repins: Repins
-    repairs: Repairs
-    starts: Starts
-    preemptions: Preemptions | None
-    statuses: GroupStatuses
-    overcommits: Overcommits
-    elastic: Elastic | None
-    reported: Reporting | None
-    provisioning: Provisioning | None
-    unreadable: UnreadableWords
-    ignored: IgnoredNotes
-    looks: Sequence[Look]
-    """In this order"""
+    def __init__(self, common: Common, starting: Starting, groups: SeenGroups) -> None:
+        cache, api, clock, policy = common.cache, common.api, common.clock, common.policy
+        telemetry, planner = common.telemetry, common.planner
+        context, events, health = starting.context, starting.events, starting.health
+        judge = Judge(context, lost_of=health.lost_under)
+        recreation = Recreation(context, lost_of=health.lost_under)
+        self.restarts = Restarts(context, judge, recreation, limits=policy.restarts)
+        stranding = Stranding(planner, clock)
+        self.repins = Repins(
+            context,
+            self.restarts,
+            stranded=stranding,
+            removed=starting.admissions.name_no_nodes,
+            timeout_s=common.settings.repin_timeout_s,
+        )
+        gang_events = GangEvents(groups, events.post)
+        self.repairs = Repairs(
+            context,
+            policy,
+            self.restarts,
+            gang_events,
+            lost_of=health.lost_under,
+            silent=health.silent,
+            wants_no_more=judge.wants_no_more,
+        )
+        self.preemptions = _preemptions_of(common, context, self.restarts, gang_events)
+        self.unreadable = UnreadableWords(common.unreadable, events.post)
+        self.ignored = IgnoredNotes(clock, telemetry, events.post)
+        common.notes.on_ignored = self.ignored.heard
+        complaints = Complaints(context, policy, gang_events)
+        self.statuses = GroupStatuses(
+            cache,
+            groups,
+            api,
+            clock,
+            mode=common.settings.pod_group_status,
+            plan=common.current,
+            may_write=common.acting,
+        )
+        waits = Waits(
+            context,
+            gang_events,
+            plan=common.current,
+            may_post=common.acting,
+            explain=lambda gang: explain_in_steps(
+                cache.snapshot(), planner.current, gang, policy, now_s=clock.now_s(), cache=planner.cache, closest=1
+            ),
+        )
+        self.overcommits = Overcommits(context, acting=common.acting)
+        self.elastic, self.reported = _elastic_of(common, starting)
+        self.starts = Starts(context)
+        self.looks: Sequence[Look] = [
+            stranding.look,
+            self.repins.look,
+            self.repairs.look_in_steps,
+            self.starts.look,
+            Finishing(context, plan=common.current).look,
+            *([self.preemptions.look] if self.preemptions is not None else []),
+            *([self.reported.look] if self.reported is not None else []),
+            complaints.look,
+            self.unreadable.look,
+            self.ignored.look,
+            self.statuses.look,
+            waits.look,
+            Starvation(cache, planner, clock).look,
+            self.overcommits.look,
+        ]
+        self.provisioning = _provisioning_of(common, groups)
 
     def recover(self) -> None:
         """Find again what another process, or this one before, had started."""
@@ -81,90 +137,15 @@ class Caring:
                 book.forget()
 
 
-def caring_of(common: Common, starting: Starting, groups: SeenGroups | None) -> Caring:
-    """All of it; nothing runs yet."""
-    cache, api, clock, policy = common.cache, common.api, common.clock, common.policy
-    telemetry, planner = common.telemetry, common.planner
-    context, events, health = starting.context, starting.events, starting.health
-    groups = groups if groups is not None else SeenGroups(cache.pod_groups)
-    judge = Judge(context, lost_of=health.lost_under)
-    recreation = Recreation(context, lost_of=health.lost_under)
-    restarts = Restarts(context, judge, recreation, limits=policy.restarts)
-    stranding = Stranding(planner, clock)
-    repins = Repins(
-        context,
-        restarts,
-        stranded=stranding,
-        removed=starting.admissions.name_no_nodes,
-        timeout_s=common.settings.repin_timeout_s,
-    )
-    gang_events = GangEvents(groups, events.post)
-    repairs = Repairs(
-        context,
-        policy,
-        restarts,
-        gang_events,
-        lost_of=health.lost_under,
-        silent=health.silent,
-        wants_no_more=judge.wants_no_more,
-    )
-    preemptions = preemptions_of(common.settings, context, planner, restarts, gang_events)
-    unreadable = UnreadableWords(common.unreadable, events.post)
-    ignored = IgnoredNotes(clock, telemetry, events.post)
-    common.notes.on_ignored = ignored.heard
-    complaints = Complaints(context, policy, gang_events)
-    statuses = GroupStatuses(
-        cache,
-        groups,
-        api,
-        clock,
-        mode=common.settings.pod_group_status,
-        plan=common.current,
-        may_write=common.acting,
-    )
-    waits = Waits(
-        context,
-        gang_events,
-        plan=common.current,
-        may_post=common.acting,
-        explain=lambda gang: explain_in_steps(
-            cache.snapshot(), planner.current, gang, policy, now_s=clock.now_s(), cache=planner.cache, closest=1
-        ),
-    )
-    overcommits = Overcommits(context, acting=common.acting)
-    elastic, reported = _elastic_of(common, starting)
-    starts = Starts(context)
-    looks: list[Look] = [
-        stranding.look,
-        repins.look,
-        repairs.look_in_steps,
-        starts.look,
-        Finishing(context, plan=common.current).look,
-        *([preemptions.look] if preemptions is not None else []),
-        *([reported.look] if reported is not None else []),
-        complaints.look,
-        unreadable.look,
-        ignored.look,
-        statuses.look,
-        waits.look,
-        Starvation(cache, planner, clock).look,
-        overcommits.look,
-    ]
-    return Caring(
-        restarts,
-        repins,
-        repairs,
-        starts,
-        preemptions,
-        statuses,
-        overcommits,
-        elastic,
-        reported,
-        _provisioning_of(common, groups),
-        unreadable,
-        ignored,
-        looks,
-    )
+def _preemptions_of(
+    common: Common, context: ControllerContext, restarts: Restarts, events: GangEvents
+) -> Preemptions | None:
+    """What makes gangs leave for others; `None`: it is off."""
+    if common.settings.preemption is Preempting.OFF:
+        return None
+    words = PreemptionWords(context, events)
+    claims = PreemptionClaims(context, words, restarts, timeout_s=common.settings.preemption_timeout_s)
+    return Preemptions(context, claims, words, restarts, decide=Decision(common.planner, common.clock))
 
 
 def _provisioning_of(common: Common, groups: SeenGroups) -> Provisioning | None:
@@ -187,7 +168,7 @@ def _elastic_of(common: Common, starting: Starting) -> tuple[Elastic | None, Rep
     feeds, limits = common.feeds, common.settings.elastic
     if feeds is None:
         return None, None
-    reported = reporting_of(common.settings, common.cache, common.planner, feeds.jobs, common.clock, common.telemetry)
+    reported = Reporting(common, feeds.jobs)
     parts = Parts(
         feeds.kinds,
         common.cache,

@@ -6,6 +6,7 @@ grow: each look adds what came since the last one.
 
 import asyncio
 from collections.abc import Callable, Mapping
+from dataclasses import KW_ONLY, dataclass, field
 from typing import Any
 
 from extender.network.coverage import AGE_EDGES_S, node_counts
@@ -16,21 +17,16 @@ _EVERY_S = 5.0
 _AGES = (*(f"{edge_s:g}" for edge_s in AGE_EDGES_S), "+Inf")
 
 
+@dataclass(eq=False, repr=False)
 class Reporting:
     """Looks at the statuses now and then."""
 
-    def __init__(
-        self,
-        telemetry: Telemetry,
-        *,
-        sync: Callable[[], Mapping[str, Mapping[str, Any]]],
-        network: Callable[[], NetworkStatus | None],
-    ) -> None:
-        self._telemetry = telemetry
-        self._sync = sync
-        self._network = network
-        self._seen: dict[tuple[str, str], float] = {}
-        """(what, whose) → value at the last look"""
+    telemetry: Telemetry
+    _: KW_ONLY
+    sync: Callable[[], Mapping[str, Mapping[str, Any]]]
+    network: Callable[[], NetworkStatus | None]
+    _seen: dict[tuple[str, str], float] = field(default_factory=dict, init=False)
+    """(what, whose) → value at the last look"""
 
     async def run(self) -> None:
         """Look every few seconds until cancelled."""
@@ -40,8 +36,8 @@ class Reporting:
 
     def look(self) -> None:
         """One look."""
-        telemetry = self._telemetry
-        for kind, status in self._sync().items():
+        telemetry = self.telemetry
+        for kind, status in self.sync().items():
             if more := self._more("relists", kind, status["relists"]):
                 telemetry.relists.labels(kind).inc(more)
             if more := self._more("errors", kind, status["errors"]):
@@ -50,7 +46,7 @@ class Reporting:
             telemetry.unreadable_objects.labels(kind).set(status["unreadable_now"])
             if (age_s := status["contact_age_s"]) is not None:
                 telemetry.contact_age.labels(kind).set(age_s)
-        network = self._network()
+        network = self.network()
         if network is None:
             return
         for metric, pairs in network.pairs.items():

@@ -1,7 +1,6 @@
 """Put together what starts gangs: planning, gates, nudges, held binds, and the removal of pods in the way."""
 
 import socket
-from dataclasses import dataclass
 
 from extender.bootstrap.common import Common
 from extender.controllers.context import ControllerContext
@@ -20,75 +19,70 @@ from extender.scheduling.plain_pods import PlainPods
 from extender.scheduling.planning.lost_nodes import NodeHealth
 
 
-@dataclass(frozen=True, slots=True)
 class Starting:
-    """The parts."""
+    """The parts; nothing runs yet."""
 
-    health: NodeHealth
-    offers: Offers
-    parking: Parking
-    plain: PlainPods
-    events: Events
-    context: ControllerContext
-    admissions: Admissions
-    arrivals: Arrivals
-    wakes: Wakes
-    binds: Binds
-
-
-def starting_of(common: Common) -> Starting:
-    """All of it; nothing runs yet."""
-    settings, cache, api, clock = common.settings, common.cache, common.api, common.clock
-    telemetry, log, planner = common.telemetry, common.log, common.planner
-    health = NodeHealth(cache, clock, node_lost_s=settings.node_lost_s)
-    parking = Parking()
-    events = Events(api, clock, telemetry, instance=socket.gethostname())
-    quiet = _quiet_of(common)
-    disruptions = Disruptions(api, events.announce, is_own=cache.is_own_as_read, post_event=events.post)
-    context = ControllerContext(cache, api, clock, telemetry, log, common.notes, quiet, disruptions, events.post)
-    lapses = Lapses(cache, clock, log, post_event=events.post)
-    admissions = Admissions(
-        cache,
-        planner,
-        lapses,
-        clock,
-        log,
-        notes=common.notes,
-        limits=AdmissionLimits(settings.admit_timeout_s, settings.exclusion_ttl_s),
-        post_event=events.post,
-    )
-    arrivals = Arrivals(cache, planner, lapses, clock, timeout_s=settings.admit_timeout_s)
-    wakes = Wakes(
-        cache,
-        api,
-        clock,
-        telemetry,
-        Gates(admissions.patch_for, admissions.sent, admissions.refused),
-        per_s=settings.writes_per_s,
-        rng=common.rng,
-        acting=common.acting,
-    )
-    binds = Binds(
-        cache,
-        api,
-        clock,
-        planner,
-        health,
-        telemetry,
-        log,
-        lapses=lapses,
-        limits=Limits(settings.hold_limit_s, settings.commit_timeout_s, settings.max_held_binds),
-        effects=Effects(
-            nudge=lambda uids: wakes.add(parking.asleep(uids)),
-            evict=lambda gang, uids: evictions.add(gang, uids),
-            being_admitted=admissions.keeps,
-            gives_up=admissions.gives_up,
-        ),
-    )
-    evictions = Evictions(context, refused=binds.eviction_refused)
-    return Starting(
-        health, Offers(), parking, PlainPods(cache, planner, clock), events, context, admissions, arrivals, wakes, binds
-    )
+    def __init__(self, common: Common) -> None:
+        settings, cache, api, clock = common.settings, common.cache, common.api, common.clock
+        telemetry, log, planner = common.telemetry, common.log, common.planner
+        self.health = NodeHealth(cache, clock, node_lost_s=settings.node_lost_s)
+        self.offers = Offers()
+        self.parking = Parking()
+        self.events = Events(api, clock, telemetry, instance=socket.gethostname())
+        self.context = ControllerContext(
+            cache,
+            api,
+            clock,
+            telemetry,
+            log,
+            common.notes,
+            quiet=_quiet_of(common),
+            disruptions=Disruptions(
+                api, self.events.announce, is_own=cache.is_own_as_read, post_event=self.events.post
+            ),
+            post_event=self.events.post,
+        )
+        lapses = Lapses(cache, clock, log, post_event=self.events.post)
+        self.admissions = Admissions(
+            cache,
+            planner,
+            lapses,
+            clock,
+            log,
+            notes=common.notes,
+            limits=AdmissionLimits(settings.admit_timeout_s, settings.exclusion_ttl_s),
+            post_event=self.events.post,
+        )
+        self.arrivals = Arrivals(cache, planner, lapses, clock, timeout_s=settings.admit_timeout_s)
+        self.wakes = Wakes(
+            cache,
+            api,
+            clock,
+            telemetry,
+            Gates(self.admissions.patch_for, self.admissions.sent, self.admissions.refused),
+            per_s=settings.writes_per_s,
+            rng=common.rng,
+            acting=common.acting,
+        )
+        self.binds = Binds(
+            cache,
+            api,
+            clock,
+            planner,
+            self.health,
+            telemetry,
+            log,
+            lapses=lapses,
+            limits=Limits(settings.hold_limit_s, settings.commit_timeout_s, settings.max_held_binds),
+            effects=Effects(
+                nudge=lambda uids: self.wakes.add(self.parking.asleep(uids)),
+                evict=lambda gang, uids: evictions.add(gang, uids),
+                being_admitted=self.admissions.keeps,
+                gives_up=self.admissions.gives_up,
+            ),
+        )
+        evictions = Evictions(self.context, refused=self.binds.eviction_refused)
+        self.plain = PlainPods(cache, planner, clock)
 
 
 def _quiet_of(common: Common) -> Quiet:

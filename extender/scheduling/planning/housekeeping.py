@@ -5,6 +5,7 @@ Also the plan's listener: it lets admitted gangs go, and compares gangs with som
 
 import asyncio
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import KW_ONLY, dataclass
 
 from extender.cache import ClusterCache
 from extender.controllers.gates.wakes import Wakes
@@ -25,48 +26,35 @@ _GANGS_A_STEP = 256
 """Gangs whose pods are looked through between two moments for others."""
 
 
+@dataclass(eq=False, repr=False)
 class Housekeeping:
     """Keeps records, machines and queue in step with the plan and the clock."""
 
-    def __init__(
-        self,
-        cache: ClusterCache,
-        planner: Planner,
-        binds: Binds,
-        parking: Parking,
-        wakes: Wakes,
-        admissions: Admissions,
-        arrivals: Arrivals,
-        health: NodeHealth,
-        clock: Clock,
-        *,
-        also: Sequence[Callable[[], Iterator[None] | None]] = (),
-        acting: Callable[[], bool] = lambda: True,
-    ) -> None:
-        self._cache = cache
-        self._planner = planner
-        self._binds = binds
-        self._parking = parking
-        self._wakes = wakes
-        self._admissions = admissions
-        self._arrivals = arrivals
-        self._health = health
-        self._clock = clock
-        self._acting = acting
-        """Whether we are the one that acts; the others only follow"""
-        self._also = also
-        """What else is to be called once a second; what takes long does it in steps"""
+    cache: ClusterCache
+    planner: Planner
+    binds: Binds
+    parking: Parking
+    wakes: Wakes
+    admissions: Admissions
+    arrivals: Arrivals
+    health: NodeHealth
+    clock: Clock
+    _: KW_ONLY
+    also: Sequence[Callable[[], Iterator[None] | None]] = ()
+    """What else is to be called once a second; what takes long does it in steps"""
+    acting: Callable[[], bool] = lambda: True
+    """Whether we are the one that acts; the others only follow"""
 
     def plan_made(self, plan: Plan) -> None:
         """A new plan: let go those it newly admits, and bring machines up to date."""
-        if not self._acting():
+        if not self.acting():
             return
-        self._wakes.add(self._parking.woken_by(plan, now_s=self._clock.monotonic_s()))
-        self._wakes.add(self._admissions.plan_made(plan))
-        self._health.look()
-        in_part = plan.partial | self._cache.partial_gangs()
-        self._binds.reconcile(self._binds.gangs_under_way() | self._admissions.open | in_part)
-        self._binds.plan_made(plan)
+        self.wakes.add(self.parking.woken_by(plan, now_s=self.clock.monotonic_s()))
+        self.wakes.add(self.admissions.plan_made(plan))
+        self.health.look()
+        in_part = plan.partial | self.cache.partial_gangs()
+        self.binds.reconcile(self.binds.gangs_under_way() | self.admissions.open | in_part)
+        self.binds.plan_made(plan)
 
     async def run(self) -> None:
         """Tidy once a second until cancelled."""
@@ -81,25 +69,25 @@ class Housekeeping:
 
     def tidy_in_steps(self) -> Steps[None]:
         """The same, with a moment for others between its parts (docs/safety.md S15)."""
-        self._cache.expire(self._clock.now_s())
-        yield from self._cache.look_for_daemon_sets()
-        if not self._acting():
+        self.cache.expire(self.clock.now_s())
+        yield from self.cache.look_for_daemon_sets()
+        if not self.acting():
             return
         waiting: set[PodUid] = set()
-        for number, gang in enumerate(self._cache.snapshot().gangs.values(), start=1):
+        for number, gang in enumerate(self.cache.snapshot().gangs.values(), start=1):
             waiting.update([pod.uid for pod in (*gang.pending, *gang.later)])
             if number % _GANGS_A_STEP == 0:
                 yield
         yield
-        self._parking.keep_only(waiting - self._binds.at_bind())
-        self._wakes.add(self._parking.overdue(now_s=self._clock.monotonic_s()))
-        self._health.look()
+        self.parking.keep_only(waiting - self.binds.at_bind())
+        self.wakes.add(self.parking.overdue(now_s=self.clock.monotonic_s()))
+        self.health.look()
         yield
-        self._binds.reconcile(self._binds.gangs_under_way() | self._admissions.open)
+        self.binds.reconcile(self.binds.gangs_under_way() | self.admissions.open)
         yield
-        self._admissions.tidy(self._binds.at_bind())
+        self.admissions.tidy(self.binds.at_bind())
         yield
-        self._arrivals.tidy(self._binds.at_bind(), elsewhere=self._admissions.open)
-        for look in self._also:
+        self.arrivals.tidy(self.binds.at_bind(), elsewhere=self.admissions.open)
+        for look in self.also:
             yield
             yield from look() or ()

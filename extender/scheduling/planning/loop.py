@@ -23,8 +23,8 @@ from scoring.model.reasons import Reason
 from scoring.model.snapshot import Snapshot
 from scoring.network.matrix import NetworkMatrix
 from scoring.plan import Plan, PlannerCache, plan_in_steps
-from scoring.plan.pair_scores import warmed
 from scoring.plan.steps import Steps
+from scoring.plan.warmed_cache import warmed
 
 Listener = Callable[[Plan], None]
 
@@ -51,8 +51,8 @@ _LONGEST_PAUSE_S = 2.0
 must not wait for a multiple of that. What piled up in a long pause would make the next run as long, too."""
 
 
-Recorded: TypeAlias = Callable[[Snapshot, float, Plan, Plan], None]
-"""Snapshot, moment and previous plan of a run, and the plan it made."""
+Recorded: TypeAlias = Callable[[float, Snapshot, Plan, Plan], None]
+"""Moment, snapshot and previous plan of a run, and the plan it made."""
 
 
 @dataclass(slots=True)
@@ -211,7 +211,7 @@ class Planner:
                 next(mine.steps)
             except StopIteration as done:
                 self._begun = None
-                self.recorded(mine.snapshot, mine.now_s, mine.previous, done.value)
+                self.recorded(mine.now_s, mine.snapshot, mine.previous, done.value)
                 self._adopt(done.value, mine.snapshot, took_s=mine.took_s + self._clock.monotonic_s() - began_s)
                 return True
             now_s = self._clock.monotonic_s()

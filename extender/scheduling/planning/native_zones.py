@@ -8,7 +8,7 @@ decided in `scoring.verbs.native_groups`.
 """
 
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 
 from scoring.ids import GangKey, NodeName, ZoneName
@@ -56,48 +56,31 @@ class NativeZones:
         """The nodes of `asked` that a member may use; none: not in this try. `now_s` `None`: no try is to begin.
 
         kube-scheduler starts these groups itself; their members follow those on a node into their zone. Only bound
-        members count, because kube-scheduler tries nodes that it takes back again.
+        members count, because kube-scheduler tries nodes that it takes back again. `now_s` is monotonic. Cost:
+        O(asked); for the first member of a try as planning a gang.
         """
         if gang_options(dict(gang.options), policy).zone_policy is not ZonePolicy.REQUIRED:
             return asked
         table = snapshot.table
-        zones = {
-            table.nodes[table.index[one.node]].zone
-            for one in gang.placed
-            if one.node is not None and one.node in table.index
-        }
+
+        def inside(zones: Collection[ZoneName]) -> list[NodeName]:
+            return [name for name in asked if name in table.index and table.nodes[table.index[name]].zone in zones]
+
+        placed = {one.node for one in gang.placed if one.node is not None and one.node in table.index}
+        zones = {table.nodes[table.index[name]].zone for name in placed}
         if zones or now_s is None:
-            near = [name for name in asked if name in table.index and table.nodes[table.index[name]].zone in zones]
-            return near or asked
-        first = self.nodes(gang, asked, snapshot, policy, cache, now_s=now_s)
-        return asked if first is None else first
-
-    def nodes(
-        self,
-        gang: Gang,
-        asked: Sequence[NodeName],
-        snapshot: Snapshot,
-        policy: Policy,
-        cache: PlannerCache,
-        *,
-        now_s: float,
-    ) -> list[NodeName] | None:
-        """The nodes of the group's zone among those asked; `None`: all of them.
-
-        Empty: not in this try. `now_s` is monotonic. Cost: O(asked); for the first member of a try as planning a gang.
-        """
+            return inside(zones) or asked
         known = self._tries.get(gang.key)
         if known is None or known.over(now_s):
             known = self._begin(gang, snapshot, policy, cache, known, now_s)
         known.last_s = now_s
         if known.zone is None:
-            return None
-        table = snapshot.table
-        near = [name for name in asked if name in table.index and table.nodes[table.index[name]].zone == known.zone]
+            return asked
+        near = inside({known.zone})
         if not near:
             known.failed.add(known.zone)
             known.lost_s = min(known.lost_s, now_s)
-        return near if len(near) < len(asked) else None
+        return near if len(near) < len(asked) else asked
 
     def _begin(
         self, gang: Gang, snapshot: Snapshot, policy: Policy, cache: PlannerCache, before: _Try | None, now_s: float

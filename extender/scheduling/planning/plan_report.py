@@ -27,22 +27,22 @@ class PlanReport:
         self._telemetry = telemetry
         self._log = log
         self._clock = clock
-        self._left: deque[Iterator[None]] = deque()
+        self._left: deque[Iterator[Decision]] = deque()
         self._any = asyncio.Event()
 
     def made(self, before: Plan, now: Plan, *, took_s: float) -> None:
         """A plan took the place of `before`: count it now, and report what is new in it soon."""
         self._telemetry.planned(duration_s=took_s, snapshot_version=now.version)
         self._telemetry.gangs({"admitted": len(now.admitted), "waiting": len(now.waiting)})
-        self._left.append(self._told(before, now, took_s))
+        self._left.append(_news(before, now, took_s))
         while len(self._left) > _PLANS:
-            self._finish_first()
+            self._write_lines()
         self._any.set()
 
     def finish(self) -> None:
         """Report all that is left at once."""
         while self._left:
-            self._finish_first()
+            self._write_lines()
 
     async def run(self) -> None:
         """Report until cancelled, with a moment for others after every few lines."""
@@ -51,23 +51,19 @@ class PlanReport:
                 await self._any.wait()
                 self._any.clear()
                 while self._left:
-                    first = self._left[0]
-                    for _ in first:
-                        await next_slice()
-                    if self._left and self._left[0] is first:  # not finished meanwhile
-                        self._left.popleft()
+                    self._write_lines()
+                    await next_slice()
         finally:
             self.finish()
 
-    def _finish_first(self) -> None:
-        for _ in self._left.popleft():
-            pass
-
-    def _told(self, before: Plan, now: Plan, took_s: float) -> Iterator[None]:
-        for number, decision in enumerate(_news(before, now, took_s), start=1):
+    def _write_lines(self) -> None:
+        """The next few of the oldest plan."""
+        news = self._left[0]
+        for _ in range(_LINES_A_STEP):
+            if (decision := next(news, None)) is None:
+                self._left.popleft()
+                return
             self._log.log_decision(decision, now_s=self._clock.monotonic_s())
-            if number % _LINES_A_STEP == 0:
-                yield
 
 
 def _news(before: Plan, now: Plan, took_s: float) -> Iterator[Decision]:

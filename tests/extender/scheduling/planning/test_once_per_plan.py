@@ -6,7 +6,7 @@ from extender.cache import ClusterCache
 from extender.runtime.decision_lines import DecisionLog
 from extender.runtime.telemetry import Telemetry
 from extender.scheduling.planning.loop import Planner
-from extender.scheduling.planning.preemption import Preempting
+from extender.scheduling.planning.once_per_plan import Preempting
 from scoring.ids import GangKey
 from scoring.model.policy import Policy
 from scoring.model.policy import Preempting as Choice
