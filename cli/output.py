@@ -2,11 +2,7 @@
 
 import json
 import sys
-from typing import Annotated, Any
-
-import typer
-
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+from typing import Any
 
 
 def print_json(document: Any) -> None:

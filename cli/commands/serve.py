@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cli.commands.plan import ConfigFile
 from cli.errors import clear_errors
 from extender.errors import ConfigError
 
@@ -21,7 +20,9 @@ EXAMPLES = Path(__file__).parents[2] / "examples"
 
 
 def serve(
-    config: ConfigFile = None,
+    config: Annotated[
+        Path | None, typer.Option("--config", help="Settings file, YAML or JSON.", show_default="none")
+    ] = None,
     kubeconfig: Annotated[
         Path | None, typer.Option(help="Credentials of the cluster.", show_default="as kubectl")
     ] = None,

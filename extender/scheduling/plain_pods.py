@@ -51,9 +51,7 @@ class PlainPods:
 
     def closed_to(self, pod: Pod) -> frozenset[NodeName]:
         """Nodes whose free room the pod may not have; usually none, at the cost of two look-ups."""
-        if not (self._cache.commitments or self._planner.current.reservations) or pod.priority >= SYSTEM_PRIORITY:
-            return NOTHING
-        if not self._cache.is_own(pod):
+        if not self._may_be_kept_out(pod):
             return NOTHING
         closed = self._room().closed_to(self._cache.planned_as(pod).member_class)
         claimed = self._cache.counted_on(pod)
@@ -74,12 +72,7 @@ class PlainPods:
     @contextmanager
     def binding(self, pod: Pod, node: NodeName) -> Iterator[bool]:
         """Whether the pod may be bound to `node`; inside the block others leave it the room."""
-        closed = (
-            (self._cache.commitments or self._planner.current.reservations)
-            and pod.priority < SYSTEM_PRIORITY
-            and self._cache.is_own(pod)
-            and self._cache.counted_on(pod) != node
-        )
+        closed = self._may_be_kept_out(pod) and self._cache.counted_on(pod) != node
         beside = [other for where, other in self._on_their_way.values() if where == node] if closed else []
         if closed and not self._room().leaves(pod, node, beside):
             yield False
@@ -118,6 +111,11 @@ class PlainPods:
 
     def __len__(self) -> int:
         return len(self._parked)
+
+    def _may_be_kept_out(self, pod: Pod) -> bool:
+        """Whether room is reserved for gangs, and the pod is one that must leave it to them."""
+        held = self._cache.commitments or self._planner.current.reservations
+        return bool(held) and pod.priority < SYSTEM_PRIORITY and self._cache.is_own(pod)
 
     def _room(self, plan: Plan | None = None) -> HeldRoom:
         """What is held now."""

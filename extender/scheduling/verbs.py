@@ -9,7 +9,7 @@ thousand times a second.
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import KW_ONLY, dataclass, field, replace
 
 import msgspec
 import numpy as np
@@ -57,64 +57,52 @@ class Books:
     native: NativeZones = field(default_factory=NativeZones)
 
 
+@dataclass(eq=False, repr=False)
 class Verbs:
     """The service behind /filter, /prioritize and /bind."""
 
-    def __init__(
-        self,
-        cache: ClusterCache,
-        planner: Planner,
-        binds: Binds,
-        books: Books,
-        catch_up: CatchUp,
-        clock: Clock,
-        log: DecisionLog,
-        *,
-        synced: Callable[[], bool],
-        otherwise: Callable[[], Reason] = lambda: Reason.NOT_SYNCED,
-        zone_label: str = ZONE_LABEL,
-    ) -> None:
-        self._cache = cache
-        self._planner = planner
-        self._binds = binds
-        self._books = books
-        self._catch_up = catch_up
-        self._clock = clock
-        self._log = log
-        self._synced = synced
-        """Whether filter and bind may be answered; a standby's are not"""
-        self._otherwise = otherwise
-        """Why not"""
-        self._zone_label = zone_label
-        self._beside: tuple[int, Plan, Alternatives] | None = None
-        """Snapshot version, plan, and the alternatives beside them"""
-        self._scores: dict[object, _Scores] = {}
-        """(snapshot version, plan version, pod) → score of each node; the last few"""
+    cache: ClusterCache
+    planner: Planner
+    binds: Binds
+    books: Books
+    catch_up: CatchUp
+    clock: Clock
+    log: DecisionLog
+    _: KW_ONLY
+    synced: Callable[[], bool]
+    """Whether filter and bind may be answered; a standby's are not"""
+    otherwise: Callable[[], Reason] = lambda: Reason.NOT_SYNCED
+    """Why not"""
+    zone_label: str = ZONE_LABEL
+    _beside: tuple[int, Plan, Alternatives] | None = field(default=None, init=False)
+    """Snapshot version, plan, and the alternatives beside them"""
+    _scores: "dict[object, _Scores]" = field(default_factory=dict, init=False)
+    """(snapshot version, plan version, pod) → score of each node; the last few"""
 
     def caught_up(self, args: FilterArgs) -> Awaitable[None] | None:
         """Gives the watch a moment before a refusal, when kube-scheduler knows more than the cache; if set."""
-        if args.debug or not self._synced():
+        if args.debug or not self.synced():
             return None
-        pod = self._cache.pod(args.pod.uid)
+        pod = self.cache.pod(args.pod.uid)
         if pod is None:
-            return self._catch_up.for_pod(args.pod.uid)
-        gang = self._cache.gang_of(pod.uid)
-        waiting = self._planner.current.waiting.get(gang.key) if gang is not None else None
+            return self.catch_up.for_pod(args.pod.uid)
+        gang = self.cache.gang_of(pod.uid)
+        waiting = self.planner.current.waiting.get(gang.key) if gang is not None else None
         if waiting is not None and waiting.reason in _ENDED_BY_ROOM:
-            return self._catch_up.for_room(pod, args.node_names)
+            return self.catch_up.for_room(pod, args.node_names)
         return None
 
     def filter(self, args: FilterArgs) -> FilterAnswer:
         """Which of the nodes the pod may use."""
-        if not self._synced():
-            return Failed(self._otherwise())
+        if not self.synced():
+            return Failed(self.otherwise())
         pod = self._pod(args)
-        gang = self._cache.gang_of(pod.uid)
+        gang = self.cache.gang_of(pod.uid)
         native = pod.group is not None and pod.group.source is GangSource.NATIVE  # kube-scheduler itself gangs these
-        if gang is None and pod.group is not None and not native and self._cache.is_own(pod):
+        if gang is None and pod.group is not None and not native and self.cache.is_own(pod):
             # The watch will bring it in a moment.
             answer: FilterAnswer = self._refuse(args, pod, Reason.UNKNOWN_POD, planned=None)
-        elif gang is None or not self._cache.is_own(pod):
+        elif gang is None or not self.cache.is_own(pod):
             answer = self._pass_plain(args, pod, None)
         elif native:
             answer = self._pass_plain(args, pod, gang)
@@ -132,27 +120,27 @@ class Verbs:
 
     async def bind(self, args: BindArgs, gone: asyncio.Future[None]) -> Reason | None:
         """Bind the pod, after its gang's quorum if it has one. `None`: the API server confirmed it."""
-        if not self._synced():
-            return self._otherwise()
+        if not self.synced():
+            return self.otherwise()
         pod = await self._pod_to_bind(args)
         if isinstance(pod, Reason):
             return pod
         if pod.node is not None:
             return None if pod.node == args.node else Reason.POD_CHANGED
-        gang = self._cache.gang_of(pod.uid)
+        gang = self.cache.gang_of(pod.uid)
         if gang is None or gang.source is GangSource.NATIVE:
-            with self._books.plain.binding(pod, args.node) as may_go:
+            with self.books.plain.binding(pod, args.node) as may_go:
                 if not may_go:
                     return Reason.RESERVED
-                refused = await self._binds.bind_alone(Binding(pod.namespace, pod.name, pod.uid, args.node))
+                refused = await self.binds.bind_alone(Binding(pod.namespace, pod.name, pod.uid, args.node))
         elif gang.problem is not None:
             return gang.problem
         elif _is_of_later_run(pod, gang):
             return Reason.OTHER_RUN
         else:
-            refused = await self._binds.bind_member(pod, gang, args.node, gone)
+            refused = await self.binds.bind_member(pod, gang, args.node, gone)
         if refused is None:
-            self._books.offers.taken(args.uid)
+            self.books.offers.taken(args.uid)
         return refused
 
     async def _pod_to_bind(self, args: BindArgs) -> Pod | Reason:
@@ -160,21 +148,21 @@ class Verbs:
 
         Waits for the watch, for a moment, only on behalf of a pod that was offered nodes before we had seen it.
         """
-        pod, offers = self._cache.pod(args.uid), self._books.offers
+        pod, offers = self.cache.pod(args.uid), self.books.offers
         if pod is not None and pod.node is not None:
             return pod
-        if pod is not None and not self._cache.is_own(pod):
+        if pod is not None and not self.cache.is_own(pod):
             return Reason.NOT_OURS
-        if not offers.allows(args.uid, args.node, now_s=self._clock.monotonic_s()):
+        if not offers.allows(args.uid, args.node, now_s=self.clock.monotonic_s()):
             return Reason.NEVER_OFFERED
         if pod is not None:
             return pod
         if not offers.alone(args.uid):
             return Reason.POD_DELETED  # a member of a gang when it was offered its node, and the watch had shown it
-        pod = await self._catch_up.until_known(args.uid)
+        pod = await self.catch_up.until_known(args.uid)
         if pod is None:
             return Reason.UNKNOWN_POD
-        return pod if self._cache.is_own(pod) else Reason.NOT_OURS
+        return pod if self.cache.is_own(pod) else Reason.NOT_OURS
 
     # -- filter -------------------------------------------------------------------------------------------------------
 
@@ -183,12 +171,12 @@ class Verbs:
 
         docs/safety.md S13.
         """
-        closed = self._books.plain.closed_to(pod)
+        closed = self.books.plain.closed_to(pod)
         asked = [name for name in args.node_names if name not in closed] if closed else args.node_names
         if closed and not asked and args.node_names:
             answer = self._refuse(args, pod, Reason.RESERVED, planned=None)
             if not args.debug and isinstance(answer, Refused):
-                self._books.plain.refused(pod)
+                self.books.plain.refused(pod)
             return answer
         if len(asked) == len(args.node_names):
             asked = args.node_names  # the request's own list is the cheapest answer
@@ -196,22 +184,22 @@ class Verbs:
         if asked and not near:
             return Refused(Reason.OTHER_ZONE)
         if not args.debug:
-            if self._cache.is_own(pod):
+            if self.cache.is_own(pod):
                 # Reserved room is looked at again at /bind; what else was refused here is not offered.
                 names_json = args.names_json if near is asked else msgspec.json.encode(near)
                 names_json = names_json or msgspec.json.encode(args.node_names)
-                self._books.offers.note_asked(pod.uid, names_json, now_s=self._clock.monotonic_s())
-            self._books.plain.passed(pod)
+                self.books.offers.note_asked(pod.uid, names_json, now_s=self.clock.monotonic_s())
+            self.books.plain.passed(pod)
         if near is args.node_names:
             return Passed(near)
         return Passed(near, others=Reason.RESERVED if near is asked else Reason.OTHER_ZONE)
 
     def _in_zone(self, gang: Gang, asked: Sequence[NodeName], *, look: bool) -> Sequence[NodeName]:
         """Those of a native group's zone; `look`: the call changes nothing."""
-        planner = self._planner
-        now_s = None if look else self._clock.monotonic_s()
-        snapshot = self._cache.snapshot()
-        return self._books.native.allowed(gang, asked, snapshot, planner.policy, planner.cache, now_s=now_s)
+        planner = self.planner
+        now_s = None if look else self.clock.monotonic_s()
+        snapshot = self.cache.snapshot()
+        return self.books.native.allowed(gang, asked, snapshot, planner.policy, planner.cache, now_s=now_s)
 
     def _filter_member(self, args: FilterArgs, pod: Pod, gang: Gang) -> FilterAnswer:
         asked = args.node_names
@@ -219,38 +207,38 @@ class Verbs:
             return Passed([pod.node]) if pod.node in asked else Refused(Reason.OTHER_NODE_PLANNED)
         if _is_of_later_run(pod, gang):
             return self._refuse(args, pod, Reason.OTHER_RUN, planned=None)
-        now_s = self._clock.monotonic_s()
+        now_s = self.clock.monotonic_s()
         if not args.debug:
-            self._binds.asked(gang.key)
-            self._cache.passed(pod, asked)
-        node = self._cache.committed_node(gang.key, pod.uid)
-        plan = self._planner.plan_for(gang) if node is None else self._planner.current
+            self.binds.asked(gang.key)
+            self.cache.passed(pod, asked)
+        node = self.cache.committed_node(gang.key, pod.uid)
+        plan = self.planner.plan_for(gang) if node is None else self.planner.current
         node = node or plan.node_of.get(pod.uid)
-        if node is not None and self._binds.too_few_live(gang):
+        if node is not None and self.binds.too_few_live(gang):
             return self._refuse(args, pod, Reason.INCOMPLETE, planned=node)
         offered = node is not None and node in asked
         if node is not None and not offered and not args.debug and pod.nominated_node is None:
             other = self._alternatives().of(gang, pod, asked)
             if other.node is not None:
                 node, offered = other.node, True
-            elif self._books.learning.refused(pod, node, asked, absent=other.absent, now_s=now_s):
-                self._binds.abandon(gang.key)
-                plan = self._planner.replan_for_a_slice()
+            elif self.books.learning.refused(pod, node, asked, absent=other.absent, now_s=now_s):
+                self.binds.abandon(gang.key)
+                plan = self.planner.replan_for_a_slice()
                 node = plan.node_of.get(pod.uid)
                 offered = node is not None and node in asked
         if node is not None and offered:
             if not args.debug:
-                self._books.offers.note(pod.uid, node, now_s=now_s)
-                self._books.parking.offered(pod.uid, now_s=now_s)
-                self._books.guard.forget(pod.uid)
+                self.books.offers.note(pod.uid, node, now_s=now_s)
+                self.books.parking.offered(pod.uid, now_s=now_s)
+                self.books.guard.forget(pod.uid)
             return Passed([node])
         return self._refuse(args, pod, _why(plan, pod.uid, gang), planned=node)
 
     def _alternatives(self) -> Alternatives:
         """Alternatives beside the plan and what is committed now."""
-        snapshot, plan = self._cache.snapshot(), self._planner.current
+        snapshot, plan = self.cache.snapshot(), self.planner.current
         if self._beside is None or self._beside[0] != snapshot.version or self._beside[1] is not plan:
-            made = Alternatives(snapshot, plan, self._planner.policy, cache=self._planner.cache)
+            made = Alternatives(snapshot, plan, self.planner.policy, cache=self.planner.cache)
             self._beside = (snapshot.version, plan, made)
         return self._beside[2]
 
@@ -258,11 +246,11 @@ class Verbs:
         """Refuse, remember which pod is parked for it, and break a storm of the same question."""
         if args.debug:
             return Refused(reason)
-        now_s = self._clock.monotonic_s()
-        if self._books.guard.holds(pod.uid, reason, now_s=now_s, changed_s=self._planner.changed_s):
+        now_s = self.clock.monotonic_s()
+        if self.books.guard.holds(pod.uid, reason, now_s=now_s, changed_s=self.planner.changed_s):
             return Failed(reason)  # kube-scheduler asks again by its timer: the pod is not parked
         moment = reason in _OF_THE_MOMENT
-        self._books.parking.refused(pod.uid, planned, now_s=now_s, for_a_moment=moment)
+        self.books.parking.refused(pod.uid, planned, now_s=now_s, for_a_moment=moment)
         return Refused(reason)
 
     def _log_filter(self, pod: Pod, gang: Gang | None, answer: FilterAnswer) -> None:
@@ -270,27 +258,27 @@ class Verbs:
         if gang is None and not reason:
             return  # plain pods pass by the thousand; kube-scheduler logs them
         node = answer.names[0] if isinstance(answer, Passed) and len(answer.names) == 1 else ""
-        version = self._planner.current.version
+        version = self.planner.current.version
         decision = Decision("filter", pod.key, gang.key if gang else "", node, reason, snapshot_version=version)
-        self._log.log_decision(decision, now_s=self._clock.monotonic_s())
+        self.log.log_decision(decision, now_s=self.clock.monotonic_s())
 
     # -- prioritize ---------------------------------------------------------------------------------------------------
 
     def _scores_for(self, pod: Pod, args: FilterArgs) -> "_Scores":
-        gang = self._cache.gang_of(pod.uid)
-        plan, policy = self._planner.current, self._planner.policy
-        current = self._cache.snapshot()
-        snapshot = current if args.nodes_json is None else _with_nodes(current, args, zone_label=self._zone_label)
+        gang = self.cache.gang_of(pod.uid)
+        plan, policy = self.planner.current, self.planner.policy
+        current = self.cache.snapshot()
+        snapshot = current if args.nodes_json is None else _with_nodes(current, args, zone_label=self.zone_label)
         if snapshot is not current:  # nodes that only this request knows: nothing of this is worth keeping
             return _by_row(snapshot, prefer(snapshot, plan, pod, gang, policy))
         if self._known(args) is None:  # a pod that only the request describes; the next request may differ
-            return _by_row(snapshot, prefer(snapshot, plan, pod, gang, policy, cache=self._planner.cache))
+            return _by_row(snapshot, prefer(snapshot, plan, pod, gang, policy, cache=self.planner.cache))
         key = (snapshot.version, plan.version, pod.uid)
         known = self._scores.get(key)
         if known is None:
             if len(self._scores) >= _SCORES_KEPT:
                 self._scores.clear()
-            preference = prefer(snapshot, plan, pod, gang, policy, cache=self._planner.cache)
+            preference = prefer(snapshot, plan, pod, gang, policy, cache=self.planner.cache)
             known = self._scores[key] = _by_row(snapshot, preference)
         return known
 
@@ -309,8 +297,8 @@ class Verbs:
     def _known(self, args: FilterArgs) -> Pod | None:
         """By uid: a pod of the same name may be a predecessor. Only people leave the uid out."""
         if args.pod.uid:
-            return self._cache.pod(args.pod.uid)
-        return self._cache.pod_by_name(args.pod.namespace or "default", args.pod.name)
+            return self.cache.pod(args.pod.uid)
+        return self.cache.pod_by_name(args.pod.namespace or "default", args.pod.name)
 
 
 _Scores = tuple[Mapping[NodeName, int], list[int]]

@@ -10,7 +10,6 @@ waits with us. At /bind it does not: it goes on with other pods, so that wait ma
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -72,18 +71,21 @@ class CatchUp:
             self._at_bind -= 1
 
     def for_room(self, pod: Pod, asked: Sequence[NodeName]) -> Awaitable[None] | None:
-        """What waits while `asked` holds a node that has no room for `pod` in our view.
+        """What waits while `asked` holds a node that we do not know, or that has no room for `pod` in our view.
 
         Cost: O(asked) once and after changes of nodes; after other changes a comparison of their rows.
         """
-        rows: _Rows | None = None
+        index: Mapping[NodeName, int] | None = None
+        rows: Ints | None = None
 
         def caught_up() -> bool:
-            nonlocal rows
+            nonlocal index, rows
             snapshot = self._cache.snapshot()
-            if rows is None or rows.index is not snapshot.table.index:
-                rows = _Rows.of(snapshot, asked)
-            return not _full(snapshot, pod, rows)
+            if index is not snapshot.table.index:
+                index = snapshot.table.index
+                known = all(name in index for name in asked)
+                rows = np.array([index[name] for name in asked], np.int64) if known else None
+            return rows is not None and _have_room(snapshot, pod, rows)
 
         return self._until(caught_up, pod.uid)
 
@@ -115,32 +117,11 @@ class CatchUp:
             self._not_before_s = now_s + _SHARE * (now_s - began_s)
 
 
-@dataclass(frozen=True, slots=True)
-class _Rows:
-    """Where the nodes asked stand in a node table."""
-
-    index: Mapping[NodeName, int]
-    rows: Ints | None
-    """`None`: one of the nodes is not known."""
-
-    @classmethod
-    def of(cls, snapshot: Snapshot, asked: Sequence[NodeName]) -> "_Rows":
-        index = snapshot.table.index
-        try:
-            return cls(index, np.array([index[name] for name in asked], np.int64))
-        except KeyError:
-            return cls(index, None)
-
-
-def ahead_of(snapshot: Snapshot, pod: Pod, asked: Sequence[NodeName]) -> bool:
-    """Whether kube-scheduler's in-tree filters passed a node that we do not know, or that is full in our view."""
-    return _full(snapshot, pod, _Rows.of(snapshot, asked))
-
-
-def _full(snapshot: Snapshot, pod: Pod, asked: _Rows) -> bool:
+def _have_room(snapshot: Snapshot, pod: Pod, rows: Ints) -> bool:
+    """Whether each of these nodes has room for the pod in our view."""
     request = snapshot.table.vector(pod.requests)
-    if asked.rows is None or request is None:
-        return True
+    if request is None:
+        return False
     wanted = np.flatnonzero(request)
     left = snapshot.table.allocatable[:, wanted] - snapshot.used[:, wanted] - request[wanted]
-    return bool((left.min(axis=1, initial=0) < 0).take(asked.rows).any())
+    return not bool((left.min(axis=1, initial=0) < 0).take(rows).any())

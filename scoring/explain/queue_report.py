@@ -160,7 +160,7 @@ def report_in_steps(
 
 def _pause(run: Run) -> Steps[None]:
     """A moment for other tasks, which may have used the cache for another state of the cluster."""
-    yield
+    yield from run.view.pause()
     run.cache.order_keys.renew(run.table, run.policy)
 
 

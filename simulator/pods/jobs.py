@@ -2,7 +2,7 @@
 
 Rules: pods are made in the order of their indexes and removed from the highest index down, one after the other; a
 member that is lost is recreated; a job's pods end together when it has trained enough, and are removed with it at once.
-What the members do while they run is `simulator.pods.training`'s.
+What the members do while they run is `simulator.pods.trainer`'s.
 """
 
 import asyncio
@@ -14,8 +14,10 @@ from extender.errors import ApiError
 from extender.kube.calls import OWNERS, POD_GROUPS, PODS
 from scoring.ids import NodeName
 from scoring.model import Role
-from simulator.apiserver.store import ApiStore, Change, ChangeType
 from simulator.model import SimJob
+from simulator.pods.latency import Latencies
+from simulator.pods.member import Member, MemberKey, Story
+from simulator.pods.meter import Meter
 from simulator.pods.objects import (
     Dialect,
     group_object,
@@ -25,9 +27,10 @@ from simulator.pods.objects import (
     member_object,
     workers_of,
 )
-from simulator.pods.record import Meter
-from simulator.pods.training import Member, MemberKey, Story, Trainer, Training
-from simulator.pods.virtual_time import Latencies
+from simulator.pods.server import ApiServer
+from simulator.pods.store import Change, Changed
+from simulator.pods.trainer import Trainer
+from simulator.pods.training import Training
 
 TF_JOBS = OWNERS["kubeflow.org", "TFJob"]
 
@@ -49,7 +52,7 @@ class Jobs:
 
     def __init__(
         self,
-        store: ApiStore,
+        api: ApiServer,
         latencies: Latencies,
         rng: random.Random,
         habits: Habits,
@@ -58,7 +61,8 @@ class Jobs:
         *,
         ended: Callable[[Story], None],
     ) -> None:
-        self._store = store
+        self._api = api
+        self._store = api.store
         self._latencies = latencies
         self._rng = rng
         self._habits = habits
@@ -81,8 +85,8 @@ class Jobs:
 
     def start(self) -> None:
         """Follow jobs and pods."""
-        self._store.follow(PODS, self._hear_pod)
-        self._store.follow(TF_JOBS, self._hear_job)
+        self._store.follow(PODS, self._hear_pod, delay_s=self._latencies.watch_s)
+        self._store.follow(TF_JOBS, self._hear_job, delay_s=self._latencies.watch_s)
 
     def submit(self, job: SimJob) -> None:
         """A user creates the job now."""
@@ -141,27 +145,27 @@ class Jobs:
 
     def _delete(self, story: Story, key: MemberKey) -> None:
         try:
-            self._store.delete_pod(story.job.namespace, member_name(story.job, *key))
+            self._api.delete_pod(story.job.namespace, member_name(story.job, *key))
         except ApiError:
             return  # gone already; the watch will show it
 
     # -- what happens -------------------------------------------------------------------------------------------------
 
-    def _hear_job(self, change: Change) -> None:
+    def _hear_job(self, change: Changed) -> None:
         story = self._of_job.get(change.new["metadata"]["uid"])
-        if story is None or change.type is not ChangeType.MODIFIED:
+        if story is None or change.type is not Change.MODIFIED:
             return
         workers, suspended = workers_of(change.new), is_suspended(change.new)
         if (workers, suspended) != (story.workers, story.suspended):
             story.workers, story.suspended = workers, suspended
             self._reconcile(story)
 
-    def _hear_pod(self, change: Change) -> None:
+    def _hear_pod(self, change: Changed) -> None:
         known = self._of_pod.get(change.new["metadata"]["uid"])
         if known is None:
             return
         story, key = known
-        if change.type is ChangeType.DELETED:
+        if change.type is Change.DELETED:
             del self._of_pod[change.new["metadata"]["uid"]]
             member = story.members.pop(key)
             self.changed_s = self._now_s()
@@ -210,9 +214,9 @@ class Jobs:
             if pod["spec"].get("nodeName"):
                 self._store.replace(PODS, {**pod, "status": {**pod["status"], "phase": "Succeeded"}})
             self._delete(story, key)
-        self._store.remove(TF_JOBS, namespace, name)
+        self._store.delete(TF_JOBS, namespace, name)
         if self._habits.dialect is Dialect.POD_GROUP:
-            self._store.remove(POD_GROUPS, namespace, name)
+            self._store.delete(POD_GROUPS, namespace, name)
         del self._of_job[story.uid]
         self._ended(story)
 

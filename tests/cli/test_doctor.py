@@ -8,10 +8,11 @@ from typing import Any
 import msgspec
 import pytest
 import yaml
+from typer.testing import CliRunner, Result
 
+from cli.main import app
 from scoring.model import GATE
 from tests.cli.doctor.installed import LEASE, SETTINGS, installed, text
-from tests.cli.world import refused, run, served, shown, told
 from tests.contract.manifests.rendered_manifests import ROOT
 from tests.fakes.operator_api import FakeOperatorApi
 from tests.fakes.operator_server import OperatorServer
@@ -19,6 +20,11 @@ from tests.fakes.raw_http import RawServer, ok
 from tests.fakes.verbs import FakeViews
 
 READY = msgspec.to_builtins(FakeViews().readiness())
+
+
+def run(*arguments: object) -> Result:
+    """Run netgang in this process."""
+    return CliRunner().invoke(app, [str(one) for one in arguments], env={"COLUMNS": "200", "NO_COLOR": "1"})
 
 
 @pytest.fixture
@@ -76,7 +82,9 @@ def test_a_running_netgang_is_asked(server: OperatorServer, tmp_path: Path) -> N
     mapping = {"nodes": counts, "unmapped": {}, "ambiguous": [], "unknown": [], "unused": [], "left_out": more}
     detail = {**READY["detail"], "network": {"sources": [source], "mapping": mapping}}
     answers = {
-        "/readyz": served({**READY, "ready": False, "reasons": ["pods are not read yet"], "detail": detail}),
+        "/readyz": ok(
+            json.dumps({**READY, "ready": False, "reasons": ["pods are not read yet"], "detail": detail}).encode()
+        ),
         "/metrics": ok(b'netgang_internal_errors_total{place="loop"} 2.0\n', content_type="text/plain"),
     }
     with RawServer(answers) as service:
@@ -87,7 +95,7 @@ def test_a_running_netgang_is_asked(server: OperatorServer, tmp_path: Path) -> N
 
 def test_a_running_netgang_alone() -> None:
     """Without a cluster: for somebody with no rights there."""
-    answers = {"/readyz": served(READY), "/metrics": ok(b"", content_type="text/plain")}
+    answers = {"/readyz": ok(json.dumps(READY).encode()), "/metrics": ok(b"", content_type="text/plain")}
     with RawServer(answers) as service:
         assert run("doctor", "--no-cluster", "--server", service.url).exit_code == 0
     result = run("doctor", "--no-cluster", "--server", service.url)
@@ -124,7 +132,9 @@ WRONG: dict[str, tuple[tuple[str, ...], str]] = {  # case: (arguments, words of 
 @pytest.mark.parametrize(("arguments", "words"), WRONG.values(), ids=WRONG)
 def test_wrong_use_is_exit_code_2(arguments: tuple[str, ...], words: str) -> None:
     """One sentence on standard error, nothing on standard output."""
-    assert words in refused(*arguments)
+    result = run(*arguments)
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert words in result.stderr
 
 
 def test_an_api_server_that_is_gone(tmp_path: Path) -> None:
@@ -132,7 +142,7 @@ def test_an_api_server_that_is_gone(tmp_path: Path) -> None:
     with OperatorServer(FakeOperatorApi()) as gone:
         kubeconfig = gone.kubeconfig(tmp_path)
     for command in ("doctor", "uninstall"):
-        refused(command, "--kubeconfig", kubeconfig)
+        assert run(command, "--kubeconfig", kubeconfig).exit_code == 2
 
 
 @pytest.fixture
@@ -151,13 +161,14 @@ def full() -> Iterator[OperatorServer]:
 
 def test_uninstall_says_what_it_would_do(full: OperatorServer, tmp_path: Path) -> None:
     """A dry run, in words and as JSON; nothing is sent but questions."""
-    assert shown("uninstall", "--dry-run", "--kubeconfig", full.kubeconfig(tmp_path)) == [
+    result = run("uninstall", "--dry-run", "--kubeconfig", full.kubeconfig(tmp_path))
+    assert result.output.splitlines() == [
         "would delete mutatingadmissionpolicybindings/netgang-gate",
         "would delete mutatingadmissionpolicies/netgang-gate",
         "would let go 2 pods that wait at the gate",
         "1 of them name schedulerName netgang: once its kube-scheduler is gone they wait for it",
     ]
-    document = told("uninstall", "--dry-run", "--kubeconfig", full.kubeconfig(tmp_path))
+    document = json.loads(run("uninstall", "--dry-run", "--json", "--kubeconfig", full.kubeconfig(tmp_path)).stdout)
     assert document["released"] == {"team/a": "netgang", "team/b": "default-scheduler"}
     assert document["dry_run"] is True
     assert {one.partition(" ")[0] for one in full.asked} == {"GET"}

@@ -8,7 +8,7 @@ on the pods say what was promised.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, field, replace
 
 import msgspec
 
@@ -59,43 +59,33 @@ class AdmissionLimits:
     exclusion_ttl_s: float = 300.0
 
 
+@dataclass(eq=False, repr=False)
 class Admissions:
     """Gangs between the first removed gate and their start. Bounded by the gangs that exist: see `tidy`."""
 
-    def __init__(
-        self,
-        cache: ClusterCache,
-        planner: Planner,
-        lapses: Lapses,
-        clock: Clock,
-        log: DecisionLog,
-        *,
-        notes: Notes,
-        limits: AdmissionLimits = AdmissionLimits(),
-        post_event: PostEvent,
-    ) -> None:
-        self._cache = cache
-        self._planner = planner
-        self._lapses = lapses
-        self._clock = clock
-        self._log = log
-        self._notes = notes
-        self._limits = limits
-        self._post_event = post_event
-        self._open: dict[GangKey, _Open] = {}
-        self._by_zone: dict[GangKey, float] = {}
-        """gang whose pods were removed because the nodes named for them would not do → until when none are named"""
-        self._sent: dict[PodUid, float] = {}
-        """pod whose gate was removed → when; until the watch shows it"""
-        self._stuck: dict[PodUid, float] = {}
-        """admitted pod that kube-scheduler calls unschedulable → since when"""
-        self._doubted: set[GangKey] = set()
-        """Gangs that lost places so: not admitted again, they may be planned there again while that still stands"""
-        self._refusals: dict[GangKey, tuple[Gang, str]] = {}
-        """gang → as it was when the API server refused its patch for good, and what it said"""
-        self._gated: dict[GangKey, tuple[Gang, tuple[PodUid, ...]]] = {}
-        """gang → as it was at the last look, and its gated members"""
-        self._lister: tuple[Plan, Snapshot, Lister] | None = None
+    cache: ClusterCache
+    planner: Planner
+    lapses: Lapses
+    clock: Clock
+    log: DecisionLog
+    _: KW_ONLY
+    notes: Notes
+    limits: AdmissionLimits = AdmissionLimits()
+    post_event: PostEvent
+    _open: dict[GangKey, _Open] = field(default_factory=dict, init=False)
+    _by_zone: dict[GangKey, float] = field(default_factory=dict, init=False)
+    """gang whose pods were removed because the nodes named for them would not do → until when none are named"""
+    _sent: dict[PodUid, float] = field(default_factory=dict, init=False)
+    """pod whose gate was removed → when; until the watch shows it"""
+    _stuck: dict[PodUid, float] = field(default_factory=dict, init=False)
+    """admitted pod that kube-scheduler calls unschedulable → since when"""
+    _doubted: set[GangKey] = field(default_factory=set, init=False)
+    """Gangs that lost places so: not admitted again, they may be planned there again while that still stands"""
+    _refusals: dict[GangKey, tuple[Gang, str]] = field(default_factory=dict, init=False)
+    """gang → as it was when the API server refused its patch for good, and what it said"""
+    _gated: dict[GangKey, tuple[Gang, tuple[PodUid, ...]]] = field(default_factory=dict, init=False)
+    """gang → as it was at the last look, and its gated members"""
+    _lister: tuple[Plan, Snapshot, Lister] | None = field(default=None, init=False)
 
     @property
     def open(self) -> frozenset[GangKey]:
@@ -104,7 +94,7 @@ class Admissions:
 
     def name_no_nodes(self, gang: GangKey) -> None:
         """Nodes were named for the gang, and they would not do: for an hour the zone alone is (docs/safety.md S27)."""
-        self._by_zone[gang] = self._clock.monotonic_s() + BY_ZONE_S
+        self._by_zone[gang] = self.clock.monotonic_s() + BY_ZONE_S
 
     def refusal(self, gang: GangKey) -> str | None:
         """What the API server said when it refused for good to admit the gang; `None`: it did not."""
@@ -118,27 +108,27 @@ class Admissions:
     def lapses_in_s(self, gang: GangKey) -> float | None:
         """How long the gang still has to come to bind; `None`: it is not being admitted."""
         opened = self._open.get(gang)
-        return None if opened is None else max(opened.until_s - self._clock.monotonic_s(), 0.0)
+        return None if opened is None else max(opened.until_s - self.clock.monotonic_s(), 0.0)
 
     def recover(self) -> None:
         """After a restart: commit again to what the pods' notes say was promised, as far as there is room."""
-        for key, gang in sorted(self._cache.snapshot().gangs.items()):
+        for key, gang in sorted(self.cache.snapshot().gangs.items()):
             noted = {pod.uid: pod.admitted_to for pod in gang.pending if pod.admitted_to and not pod.gated}
-            promised = self._cache.free_to_commit(key, noted)
+            promised = self.cache.free_to_commit(key, noted)
             if not promised or gang.problem is not None or not gang.own:
                 continue
-            short = members_without_room(self._cache.snapshot(), gang, promised)
+            short = members_without_room(self.cache.snapshot(), gang, promised)
             left = {uid: node for uid, node in promised.items() if uid not in short}
             if left:
-                self._open[key] = _Open(self._clock.monotonic_s() + self._limits.timeout_s, {})
-                self._cache.set_commitment(key, left)
+                self._open[key] = _Open(self.clock.monotonic_s() + self.limits.timeout_s, {})
+                self.cache.set_commitment(key, left)
 
     def forget(self) -> None:
         """Let go of all that was promised: others decide now, or `recover` finds it again."""
         for book in (self._open, self._sent, self._stuck, self._doubted, self._refusals, self._gated):
             book.clear()
-        for key in list(self._cache.snapshot().commitments):
-            self._cache.clear_commitment(key)
+        for key in list(self.cache.snapshot().commitments):
+            self.cache.clear_commitment(key)
 
     def plan_made(self, plan: Plan) -> list[PodUid]:
         """Take new places of gangs under way from the plan; gated pods that the plan admits, heaviest gang first."""
@@ -146,8 +136,8 @@ class Admissions:
             admission = plan.admitted.get(key)
             if admission is not None:
                 both = {**self._assigned(key), **admission.members}
-                self._cache.set_commitment(key, self._cache.free_to_commit(key, both), as_planned=True)
-        now_s = self._clock.monotonic_s()
+                self.cache.set_commitment(key, self.cache.free_to_commit(key, both), as_planned=True)
+        now_s = self.clock.monotonic_s()
         found: list[PodUid] = []
         for key, admission in plan.admitted.items():
             waiting = (uid for uid in self._gated_of(key) if uid in admission.members)
@@ -156,12 +146,12 @@ class Admissions:
 
     def patch_for(self, pod: Pod) -> bytes | None:
         """The patch that removes the pod's gate; `None`: its gang is not admitted now."""
-        gang = self._cache.gang_of(pod.uid)
+        gang = self.cache.gang_of(pod.uid)
         if gang is None or gang.problem is not None or pod.foreign_gates or gang.key in self._refusals:
             return None
         if gang.key not in self._open and not self._begin(gang):
             return None
-        node = self._cache.committed_node(gang.key, pod.uid)
+        node = self.cache.committed_node(gang.key, pod.uid)
         if node is None:
             return None
         opened = self._open[gang.key]
@@ -169,32 +159,32 @@ class Admissions:
             opened.listed_for = frozenset([one.uid for one in gang.pending])
             opened.lists.clear()
         listed = self._listed(gang, pod.member_class, node)
-        return None if listed is None else admission_patch(pod, node, listed, notes=self._notes)
+        return None if listed is None else admission_patch(pod, node, listed, notes=self.notes)
 
     def sent(self, pod: Pod) -> None:
         """The pod's gate is gone: the API server confirmed it."""
-        now_s = self._clock.monotonic_s()
+        now_s = self.clock.monotonic_s()
         self._sent[pod.uid] = now_s
         opened = self._open.get(pod.group.key) if pod.group is not None else None
         if opened is not None:
-            opened.until_s = now_s + self._limits.timeout_s
+            opened.until_s = now_s + self.limits.timeout_s
         if pod.group is not None:
-            node = self._cache.committed_node(pod.group.key, pod.uid) or ""
-            self._log.log_decision(Decision("ungate", pod.key, pod.group.key, node), now_s=now_s)
+            node = self.cache.committed_node(pod.group.key, pod.uid) or ""
+            self.log.log_decision(Decision("ungate", pod.key, pod.group.key, node), now_s=now_s)
 
     def refused(self, pod: Pod, why: str) -> None:
         """The API server will never accept the pod's patch: its gang gives its room back until its pods change."""
-        gang = self._cache.gang_of(pod.uid)
+        gang = self.cache.gang_of(pod.uid)
         if gang is None:
             return
         self._refusals[gang.key] = (gang, why)
-        self._log.log_decision(Decision("ungate", pod.key, gang.key, reason=why), now_s=self._clock.monotonic_s())
-        self._post_event(
+        self.log.log_decision(Decision("ungate", pod.key, gang.key, reason=why), now_s=self.clock.monotonic_s())
+        self.post_event(
             pod_subject(pod), Happening.ADMISSION_REFUSED, f"The API server refuses to admit the pod: {why}"
         )
         self._open.pop(gang.key, None)
-        self._cache.clear_commitment(gang.key)
-        self._lapses.refused(gang.key)
+        self.cache.clear_commitment(gang.key)
+        self.lapses.refused(gang.key)
 
     def gives_up(self, gang: GangKey) -> bool:
         """The gang's hold limit passed before quorum; whether that was its last chance.
@@ -202,25 +192,25 @@ class Admissions:
         Not while it is being admitted: some of its members may be known to kube-scheduler only after an outage.
         """
         opened = self._open.get(gang)
-        if opened is not None and self._clock.monotonic_s() < opened.until_s:
+        if opened is not None and self.clock.monotonic_s() < opened.until_s:
             return False
         self._open.pop(gang, None)
         return True
 
     def tidy(self, at_bind: frozenset[PodUid]) -> None:
         """Once a second: close what is done, let lapse what does not come. `at_bind`: members whose call is held."""
-        now_s = self._clock.monotonic_s()
+        now_s = self.clock.monotonic_s()
         for key, opened in sorted(self._open.items()):
-            gang = self._cache.gang(key)
+            gang = self.cache.gang(key)
             if gang is None or not gang.pending:
                 del self._open[key]
             elif now_s >= opened.until_s and not any(pod.uid in at_bind for pod in gang.pending):
                 self._lapse(gang)
             elif any(pod.obstacle for pod in gang.pending) and self._is_incomplete(key):
                 self._close(key)  # it lapses at once and need not back off: the plan has no place for it until then
-        plan = self._planner.current
+        plan = self.planner.current
         for key in sorted({*self._open, *self._doubted}):
-            gang = self._cache.gang(key)
+            gang = self.cache.gang(key)
             if gang is None or not gang.pending:
                 self._doubted.discard(key)
             else:
@@ -228,36 +218,36 @@ class Admissions:
         self._sent = {uid: since_s for uid, since_s in self._sent.items() if now_s - since_s < RESEND_S}
         self._by_zone = {key: until_s for key, until_s in self._by_zone.items() if until_s > now_s}
         self._stuck = {uid: since_s for uid, since_s in self._stuck.items() if self._is_stuck(uid)}
-        self._gated = {key: known for key, known in self._gated.items() if self._cache.gang(key) is not None}
+        self._gated = {key: known for key, known in self._gated.items() if self.cache.gang(key) is not None}
         for key, (gang, _) in list(self._refusals.items()):
-            if _pods(self._cache.gang(key)) != _pods(gang):
+            if _pods(self.cache.gang(key)) != _pods(gang):
                 del self._refusals[key]
 
     # -- inside -------------------------------------------------------------------------------------------------------
 
     def _begin(self, gang: Gang) -> bool:
         """Commit the gang to its places in the current plan; `False`: it has none, or they do not stand any more."""
-        admission = self._planner.current.admitted.get(gang.key)
+        admission = self.planner.current.admitted.get(gang.key)
         if admission is None:
             return False
         members = {pod.uid for pod in gang.pending}
         planned = {uid: node for uid, node in admission.members.items() if uid in members}
-        planned = self._cache.free_to_commit(gang.key, {**planned, **self._assigned(gang.key)})
-        snapshot = self._cache.snapshot()
+        planned = self.cache.free_to_commit(gang.key, {**planned, **self._assigned(gang.key)})
+        snapshot = self.cache.snapshot()
         if members_without_room(snapshot, gang, planned):
-            self._planner.mark_dirty()
+            self.planner.mark_dirty()
             return False
-        self._open[gang.key] = _Open(self._clock.monotonic_s() + self._limits.timeout_s, {})
-        self._cache.set_commitment(gang.key, planned, as_planned=True)
+        self._open[gang.key] = _Open(self.clock.monotonic_s() + self.limits.timeout_s, {})
+        self.cache.set_commitment(gang.key, planned, as_planned=True)
         return True
 
     def _assigned(self, key: GangKey) -> Mapping[PodUid, NodeName]:
-        commitment: Commitment | None = self._cache.snapshot().commitments.get(key)
+        commitment: Commitment | None = self.cache.snapshot().commitments.get(key)
         return commitment.assignment if commitment is not None else {}
 
     def _gated_of(self, key: GangKey) -> tuple[PodUid, ...]:
         """Gated members, looked for once per change of the gang."""
-        gang = self._cache.gang(key)
+        gang = self.cache.gang(key)
         known = self._gated.get(key)
         if gang is None:
             return ()
@@ -270,7 +260,7 @@ class Admissions:
         lists = self._open[gang.key].lists
         known = lists.get(member_class)
         if known is None or (known[0].nodes and node not in known[0].nodes):
-            policy = self._planner.policy
+            policy = self.planner.policy
             admission = self._admission(gang)
             if admission is None:
                 return None
@@ -283,27 +273,27 @@ class Admissions:
 
     def _admission(self, gang: Gang) -> Admission | None:
         """The gang's places as they are committed now, in the zones of the plan."""
-        planned = self._planner.current.admitted.get(gang.key)
+        planned = self.planner.current.admitted.get(gang.key)
         return None if planned is None else replace(planned, members=self._assigned(gang.key), committed=True)
 
     def _lists(self) -> Lister:
         """The lister of the current plan."""
-        plan, snapshot = self._planner.current, self._planner.snapshot or self._cache.snapshot()
+        plan, snapshot = self.planner.current, self.planner.snapshot or self.cache.snapshot()
         if self._lister is None or self._lister[0] is not plan:
-            self._lister = (plan, snapshot, Lister(snapshot, plan, self._planner.policy, cache=self._planner.cache))
+            self._lister = (plan, snapshot, Lister(snapshot, plan, self.planner.policy, cache=self.planner.cache))
         return self._lister[2]
 
     def _lapse(self, gang: Gang) -> None:
         self._close(gang.key)
         if not quorum_of(gang).started:  # members beyond the minimum only lose their room
-            self._lapses.lapsed(gang.key, silent=True)
+            self.lapses.lapsed(gang.key, silent=True)
 
     def _close(self, key: GangKey) -> None:
         del self._open[key]
-        self._cache.clear_commitment(key)
+        self.cache.clear_commitment(key)
 
     def _is_incomplete(self, key: GangKey) -> bool:
-        waiting = self._planner.current.waiting.get(key)
+        waiting = self.planner.current.waiting.get(key)
         return waiting is not None and waiting.reason is Reason.INCOMPLETE
 
     def _drop_refused_places(self, gang: Gang, plan: Plan, at_bind: frozenset[PodUid], now_s: float) -> None:
@@ -317,26 +307,24 @@ class Admissions:
         for pod in gang.pending:
             if not pod.unschedulable or pod.obstacle or pod.uid in at_bind:
                 continue  # an obstacle is no node's refusal: it keeps the pod from all alike
-            node = self._cache.committed_node(gang.key, pod.uid) or plan.node_of.get(pod.uid)
+            node = self.cache.committed_node(gang.key, pod.uid) or plan.node_of.get(pod.uid)
             if node is None:
                 continue
             if now_s - self._stuck.setdefault(pod.uid, now_s) >= BELIEVE_S:
                 del self._stuck[pod.uid]
                 self._doubted.add(gang.key)
-                until_s = self._clock.now_s() + self._limits.exclusion_ttl_s
+                until_s = self.clock.now_s() + self.limits.exclusion_ttl_s
                 for refused in (node, *self._beside().of(gang, pod, ()).absent):
-                    self._cache.exclude(pod.member_class, refused, until_s, by=gang.key)
+                    self.cache.exclude(pod.member_class, refused, until_s, by=gang.key)
                 left = {uid: where for uid, where in self._assigned(gang.key).items() if uid != pod.uid}
-                self._cache.set_commitment(gang.key, left)  # without the pod it may be nothing
+                self.cache.set_commitment(gang.key, left)  # without the pod it may be nothing
 
     def _beside(self) -> Alternatives:
         """What there is beside the plan and what is committed now."""
-        return Alternatives(
-            self._cache.snapshot(), self._planner.current, self._planner.policy, cache=self._planner.cache
-        )
+        return Alternatives(self.cache.snapshot(), self.planner.current, self.planner.policy, cache=self.planner.cache)
 
     def _is_stuck(self, uid: PodUid) -> bool:
-        pod = self._cache.pod(uid)
+        pod = self.cache.pod(uid)
         return pod is not None and pod.unschedulable and pod.node is None
 
 

@@ -1,6 +1,6 @@
 """Drive the permit machine: hold kube-scheduler's bind calls, post Bindings, answer each call once.
 
-The machine (`scoring.permit`) decides; this module brings it events and carries out its instructions; `binding_posts`
+The machine (`scoring.permit`) decides; this module brings it events and carries out its instructions; `posts`
 sees the Bindings through. From the first member at bind until the last call is answered, the gang's places are a
 *commitment* that the planner works around (docs/safety.md S4). Rule: the machine is brought up to date from the cache
 (`reconcile`), so a watch event that came at a bad moment is not lost: the next look finds what it said.

@@ -28,7 +28,7 @@ _FORGET_S = 10.0
 
 
 @dataclass(slots=True, eq=False)
-class Together:
+class Batch:
     """Bindings that were asked for in one step. Times are the clock's monotonic seconds."""
 
     begin_by_s: float
@@ -50,8 +50,8 @@ class Together:
         return self.end_by_s if self.begun else self.begin_by_s
 
 
-class Turns:
-    """Turns of one event loop's Bindings. `most`: the largest number that may be under way."""
+class InFlightLimiter:
+    """InFlightLimiter of one event loop's Bindings. `most`: the largest number that may be under way."""
 
     def __init__(self, clock: Clock, *, most: int = MOST) -> None:
         self._clock = clock
@@ -61,7 +61,7 @@ class Turns:
         """Up to this many the number grows by one with each quick answer, else by one with as many as are under way"""
         self._under_way = 0
         self._slow_at_s = -float("inf")
-        self._queues: tuple[deque[Together], deque[Together]] = deque(), deque()  # urgent ones, others
+        self._queues: tuple[deque[Batch], deque[Batch]] = deque(), deque()  # urgent ones, others
         self._closed = False
 
     @property
@@ -74,7 +74,7 @@ class Turns:
         """How many are."""
         return self._under_way
 
-    async def take(self, group: Together) -> bool:
+    async def take(self, group: Batch) -> bool:
         """Wait for a turn; `give_back` it. `False`: none will come, nothing must be posted."""
         if self._closed or group.over or self._clock.monotonic_s() >= group.limit_s:
             return False
@@ -108,7 +108,7 @@ class Turns:
             self._room = min(self._room + step, float(self._most))
         self._next()
 
-    def refuse(self, group: Together) -> None:
+    def refuse(self, group: Batch) -> None:
         """Those of the group that still wait are not sent."""
         group.over = True
         if group.timer is not None:
@@ -132,7 +132,7 @@ class Turns:
         """Give turns again."""
         self._closed = False
 
-    def _wait(self, group: Together, waiter: asyncio.Future[bool]) -> None:
+    def _wait(self, group: Batch, waiter: asyncio.Future[bool]) -> None:
         queue = self._queues[0 if group.urgent else 1]
         if not group.queued:
             group.queued = True
@@ -142,11 +142,11 @@ class Turns:
             self._watch(group)
         self._next()
 
-    def _watch(self, group: Together) -> None:
+    def _watch(self, group: Batch) -> None:
         delay_s = max(group.limit_s - self._clock.monotonic_s(), 0.0)
         group.timer = asyncio.get_running_loop().call_later(delay_s, self._late, group)
 
-    def _late(self, group: Together) -> None:
+    def _late(self, group: Batch) -> None:
         """A limit of the group has passed, or would have, had it not started."""
         group.timer = None
         if not group.waiting:
@@ -156,7 +156,7 @@ class Turns:
         else:
             self.refuse(group)
 
-    def _begin(self, group: Together) -> None:
+    def _begin(self, group: Batch) -> None:
         group.begun = True
         self._under_way += 1
 
@@ -167,7 +167,7 @@ class Turns:
             self._begin(group)
             waiter.set_result(True)
 
-    def _longest_waiting(self) -> tuple[Together, asyncio.Future[bool]] | None:
+    def _longest_waiting(self) -> tuple[Batch, asyncio.Future[bool]] | None:
         """The next one, taken out of its queue; a group of which none waits any more leaves with it."""
         for queue in self._queues:
             while queue:

@@ -1,7 +1,7 @@
 """Post the Bindings that the permit machines ask for, and report the outcome of each exactly once.
 
-Why apart from `binding`: that module decides which Bindings are wanted, this one sees them through a slow API server.
-Rule: success is said only after the API server confirmed it. A Binding begins when it has its turn (`binding_turns`),
+Why apart from `held_binds`: that module decides which Bindings are wanted; this one waits for a slow API server.
+Rule: success is said only after the API server confirmed it. A Binding begins when it has its turn (`in_flight`),
 at the latest when half of the commit timeout has passed since the hold limit of the call that asked for it, and then
 takes `slowest_binding_s` at most; kube-scheduler waits for that (`extender.settings.call_bound`). Whatever changed
 meanwhile is looked at again: a gang that became invalid or too small posts no further Binding (docs/safety.md S24), and
@@ -11,7 +11,7 @@ the places of what waited for long must still do, all of a gang's, before the fi
 import asyncio
 import logging
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass, field
 from typing import Protocol, TypeAlias
 
 from extender.cache import ClusterCache
@@ -19,7 +19,7 @@ from extender.errors import ApiError, ApiUnavailableError, ConflictError, NotFou
 from extender.ports import Binding, Clock, ClusterApi
 from extender.runtime.decision_lines import Decision, DecisionLog
 from extender.runtime.telemetry import Telemetry
-from extender.scheduling.bind.in_flight import Together, Turns
+from extender.scheduling.bind.in_flight import Batch, InFlightLimiter
 from extender.scheduling.planning.lost_nodes import NodeHealth
 from scoring.feasibility.recheck import members_without_room
 from scoring.ids import GangKey, NodeName, PodUid
@@ -50,7 +50,7 @@ class _Group:
     key: GangKey
     places: Mapping[PodUid, NodeName]
     asked_s: float
-    turns: Together
+    batch: Batch
     may_go_on: MayGoOn
     gang: Gang | None
     """As it was when it was found that they may go on."""
@@ -60,43 +60,36 @@ class _Group:
     """Whether one of them was posted."""
 
 
+@dataclass(eq=False, repr=False)
 class Posts:
     """Bindings under way, and those that wait for their turn."""
 
-    def __init__(
-        self,
-        cache: ClusterCache,
-        api: ClusterApi,
-        clock: Clock,
-        health: NodeHealth,
-        telemetry: Telemetry,
-        log: DecisionLog,
-        *,
-        hold_s: float,
-        commit_s: float,
-    ) -> None:
-        self._cache = cache
-        self._api = api
-        self._clock = clock
-        self._health = health
-        self._telemetry = telemetry
-        self._log = log
-        self._hold_s = hold_s
-        self._commit_s = commit_s
-        self._turns = Turns(clock)
-        self._tasks: set[asyncio.Task[None]] = set()
+    cache: ClusterCache
+    api: ClusterApi
+    clock: Clock
+    health: NodeHealth
+    telemetry: Telemetry
+    log: DecisionLog
+    _: KW_ONLY
+    hold_s: float
+    commit_s: float
+    _limiter: InFlightLimiter = field(init=False)
+    _tasks: set[asyncio.Task[None]] = field(default_factory=set, init=False)
+
+    def __post_init__(self) -> None:
+        self._limiter = InFlightLimiter(self.clock)
 
     async def alone(self, binding: Binding) -> Reason | None:
         """Post the Binding of a pod without a gang. `None`: the API server confirmed it."""
-        begin_by_s = self._clock.monotonic_s() + self._hold_s
-        if not await self._turns.take(Together(begin_by_s, begin_by_s)):
+        begin_by_s = self.clock.monotonic_s() + self.hold_s
+        if not await self._limiter.take(Batch(begin_by_s, begin_by_s)):
             return Reason.COMMIT_FAILED
-        began_s = self._clock.monotonic_s()
+        began_s = self.clock.monotonic_s()
         error: Exception | None = TimeoutError()
         try:
             error = await self._tried(binding)
         finally:
-            self._turns.give_back(began_s=began_s, answered=error is None or was_answered(error))
+            self._limiter.give_back(began_s=began_s, answered=error is None or was_answered(error))
         return None if error is None else self._post_failed(binding, error)
 
     def begin(
@@ -113,9 +106,9 @@ class Posts:
 
         The first begins a quarter of the commit timeout after `due_s` at the latest, the others with half of it left.
         """
-        now_s = self._clock.monotonic_s()
-        turns = Together(due_s + self._commit_s / 4.0, due_s + self._commit_s / 2.0, urgent=partly_bound)
-        group = _Group(key, places, now_s, turns, may_go_on, self._cache.gang(key))
+        now_s = self.clock.monotonic_s()
+        batch = Batch(due_s + self.commit_s / 4.0, due_s + self.commit_s / 2.0, urgent=partly_bound)
+        group = _Group(key, places, now_s, batch, may_go_on, self.cache.gang(key))
         for uid in places:
             task = asyncio.create_task(self._post(uid, group, report), name=f"bind {key}")
             self._tasks.add(task)
@@ -123,11 +116,11 @@ class Posts:
 
     def hold_back(self) -> None:
         """Nothing more begins; what waits for its turn fails, what is under way goes on."""
-        self._turns.close()
+        self._limiter.close()
 
     def resume(self) -> None:
         """Let Bindings begin again."""
-        self._turns.open()
+        self._limiter.open()
 
     async def over(self) -> None:
         """Wait for the Bindings under way."""
@@ -142,11 +135,11 @@ class Posts:
             report(group.key, outcome or self._failed(uid, "broken off"))
 
     async def _posted(self, uid: PodUid, group: _Group) -> Outcome:
-        if not await self._turns.take(group.turns):
+        if not await self._limiter.take(group.batch):
             return self._failed(uid, "it got no turn")
-        began_s, answered = self._clock.monotonic_s(), True
+        began_s, answered = self.clock.monotonic_s(), True
         try:
-            pod = self._cache.pod(uid)
+            pod = self.cache.pod(uid)
             if pod is None:
                 return self._failed(uid, "the pod is gone", terminal=True)
             if not self._still_good(group, now_s=began_s):
@@ -155,56 +148,56 @@ class Posts:
             binding = Binding(pod.namespace, pod.name, uid, group.places[uid])
             error = await self._tried(binding)
             if error is None:
-                return MemberBound(uid, binding.node, self._clock.monotonic_s())
+                return MemberBound(uid, binding.node, self.clock.monotonic_s())
             answered = was_answered(error)
             self._post_failed(binding, error)
             return self._failed(uid, str(error), terminal=isinstance(error, ApiError) and error.status in (404, 422))
         finally:
-            self._turns.give_back(began_s=began_s, answered=answered)
+            self._limiter.give_back(began_s=began_s, answered=answered)
 
     async def _tried(self, binding: Binding) -> Exception | None:
         """One Binding within the commit timeout. `None`: the API server confirmed it."""
         try:
-            async with asyncio.timeout(self._commit_s):
-                await self._api.bind(binding)
+            async with asyncio.timeout(self.commit_s):
+                await self.api.bind(binding)
         except (ApiError, ApiUnavailableError, TimeoutError) as error:
             return error
-        self._cache.assume(binding.uid, binding.node)
-        self._telemetry.binding_posted("bound")
+        self.cache.assume(binding.uid, binding.node)
+        self.telemetry.binding_posted("bound")
         return None
 
     def _still_good(self, group: _Group, *, now_s: float) -> bool:
         """Whether the gang still may start, and its places are what they were; these are looked at once, if late."""
-        if group.turns.over:
+        if group.batch.over:
             return False
-        gang, places = self._cache.gang(group.key), group.places
+        gang, places = self.cache.gang(group.key), group.places
         if gang is not group.gang:
             group.gang = gang
             if not group.may_go_on(group.key, begun=group.begun):
-                self._turns.refuse(group.turns)
+                self._limiter.refuse(group.batch)
                 return False
         if group.looked_at or now_s - group.asked_s <= _STALE_S:
             return True
         group.looked_at = True
         if (
             gang is not None
-            and not self._health.lost(set(places.values()))
-            and not members_without_room(self._cache.snapshot(), gang, places)
+            and not self.health.lost(set(places.values()))
+            and not members_without_room(self.cache.snapshot(), gang, places)
         ):
             return True
-        self._turns.refuse(group.turns)
+        self._limiter.refuse(group.batch)
         return False
 
     def _failed(self, uid: PodUid, error: str, *, terminal: bool = False) -> BindFailed:
-        return BindFailed(uid, error, terminal=terminal, now_s=self._clock.monotonic_s())
+        return BindFailed(uid, error, terminal=terminal, now_s=self.clock.monotonic_s())
 
     def _post_failed(self, binding: Binding, error: Exception) -> Reason:
         conflict = isinstance(error, ConflictError)
-        self._telemetry.binding_posted("conflict" if conflict else "error")
+        self.telemetry.binding_posted("conflict" if conflict else "error")
         decision = Decision(
             what="post", pod=f"{binding.namespace}/{binding.name}", node=binding.node, reason=Reason.COMMIT_FAILED
         )
-        self._log.log_decision(decision, now_s=self._clock.monotonic_s())
+        self.log.log_decision(decision, now_s=self.clock.monotonic_s())
         if isinstance(error, NotFoundError):
             return Reason.POD_DELETED
         return Reason.POD_CHANGED if conflict else Reason.COMMIT_FAILED
@@ -213,7 +206,7 @@ class Posts:
         self._tasks.discard(task)
         if not task.cancelled() and (error := task.exception()) is not None:
             _log.error("internal error in posting a Binding", exc_info=error)
-            self._telemetry.internal_error("post")
+            self.telemetry.internal_error("post")
 
 
 def was_answered(error: Exception) -> bool:

@@ -9,6 +9,7 @@ from typing import Any
 
 import yaml
 
+from cli.doctor.confinement import CONFINING
 from cli.doctor.facts import (
     Budget,
     Endpoints,
@@ -20,7 +21,6 @@ from cli.doctor.facts import (
     ServiceAddress,
     SourceSeen,
 )
-from cli.doctor.policies import CONFINING
 from extender.settings.settings import Settings
 from scoring.model import GATE
 from tests.builders import node, pod

@@ -24,7 +24,7 @@ GENERATIONS, FIRST, EVERY = 120, 45, 25
 SPARE = 90
 """What may be more with as many gangs: a book may have its least between two looks, and gangs have two pods"""
 BOUNDED = {
-    "Events._told": "what was told is not told again for ten minutes",
+    "Events._posted_s": "what was told is not told again for ten minutes",
     "DecisionLog._seen": "a refusal that is written is known for five",
     "objects _Seen": "the same",
     "objects Made": "ten of each gang, and of the last that are gone (`extender.runtime.recent_decisions`)",

@@ -20,9 +20,7 @@ async def test_its_bind_is_posted_at_once() -> None:
             world.pod(name, **GROUP)
         await world.settle()
         world.filter("a")
-        call = world.bind("a", "n1")
-        await world.settle()
-        assert (call.answer, world.bound()) == (None, {"a": "n1"})
+        assert (await world.bind_answer("a", "n1"), world.bound()) == (None, {"a": "n1"})
 
 
 async def test_it_is_scored() -> None:
@@ -39,9 +37,7 @@ async def test_labels_beside_it_do_not_count() -> None:
     async with running(N1) as world:
         await world.planned_gang("both", 3, **GROUP)
         world.filter("both-0")
-        call = world.bind("both-0", "n1")
-        await world.settle()
-        assert call.answer is None
+        assert await world.bind_answer("both-0", "n1") is None
 
 
 async def test_our_gate_on_it_is_not_opened() -> None:

@@ -14,11 +14,11 @@ from extender.scheduling.node_exclusions import TOGETHER_S, Learning
 from extender.scheduling.offers import Offers
 from extender.scheduling.parked_pods import FIRST_LOOK_S, INHERITED_LATEST_S, INHERITED_S, QUIET_S, RETRY_S, Parking
 from extender.scheduling.parked_pods import LONGEST_S as LONGEST_PAUSE_S
-from extender.scheduling.watch_catchup import LONGEST_S, CatchUp, ahead_of
+from extender.scheduling.watch_catchup import LONGEST_S, CatchUp
 from scoring.ids import NodeName, PodUid
 from scoring.model import MemberClass, Pod
 from scoring.plan import Plan
-from tests.builders import node, pod, snapshot
+from tests.builders import node, pod
 from tests.fakes.clock import LoopClock
 
 A, B = PodUid("a"), PodUid("b")
@@ -392,22 +392,32 @@ AHEAD = {  # case: (whether kube-scheduler knows more, nodes asked)
 }
 
 
-@pytest.mark.parametrize(("ahead", "asked"), AHEAD.values(), ids=AHEAD)
-def test_a_question_shows_who_is_behind(ahead: bool, asked: list[str]) -> None:
-    """kube-scheduler's own filters passed a node that cannot be right in our view."""
-    now = snapshot([node("free"), node("full", cpu="1")], pods=[pod("x", node="full", cpu="1")])
-    assert ahead_of(now, pod("p"), [NodeName(name) for name in asked]) is ahead
-
-
-def test_a_resource_that_no_node_has_shows_it_too() -> None:
-    """kube-scheduler passed a node for a pod that no node of ours could take: a device plugin has just registered."""
-    assert ahead_of(snapshot([node("n")]), pod("p", gpu=1), [NodeName("n")])
-
-
 async def ended(wait: Awaitable[None] | None) -> None:
     """Wait, if there is something to wait for."""
     if wait is not None:
         await wait
+
+
+@pytest.mark.looptime
+@pytest.mark.parametrize(("ahead", "asked"), AHEAD.values(), ids=AHEAD)
+async def test_a_question_shows_who_is_behind(ahead: bool, asked: list[str]) -> None:
+    """kube-scheduler's own filters passed a node that cannot be right in our view."""
+    cache = ClusterCache()
+    cache.nodes.replace([node("free"), node("full", cpu="1")])
+    cache.pods.upsert(pod("x", node="full", cpu="1"))
+    wait = CatchUp(cache, LoopClock()).for_room(pod("p"), [NodeName(name) for name in asked])
+    assert (wait is not None) is ahead
+    await ended(wait)
+
+
+@pytest.mark.looptime
+async def test_a_resource_that_no_node_has_shows_it_too() -> None:
+    """kube-scheduler passed a node for a pod that no node of ours could take: a device plugin has just registered."""
+    cache = ClusterCache()
+    cache.nodes.upsert(node("n"))
+    wait = CatchUp(cache, LoopClock()).for_room(pod("p", gpu=1), [NodeName("n")])
+    assert wait is not None
+    await wait
 
 
 @pytest.mark.looptime

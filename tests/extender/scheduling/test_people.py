@@ -49,14 +49,10 @@ async def test_a_person_s_filter_opens_no_bind(port: str, agent: str, query: str
         for pod, passed in ((member, 1), ("plain", 2)):
             nodes = await filtered(world, pod, nodes=("n1", "n2"), port=port, agent=agent, query=query)
             assert len(nodes) == passed
-            call = world.bind(pod, nodes[0])
-            await world.settle()
-            assert (call.answer, world.bound().get(pod)) == (Reason.NEVER_OFFERED, None)
+            assert (await world.bind_answer(pod, nodes[0]), world.bound().get(pod)) == (Reason.NEVER_OFFERED, None)
         for pod in (member, "plain"):
             nodes = await filtered(world, pod, nodes=("n1", "n2"), port="port", agent=KUBE_SCHEDULER, query="")
-            call = world.bind(pod, nodes[0])
-            await world.settle()
-            assert (call.answer, world.bound()[pod]) == (None, nodes[0])
+            assert (await world.bind_answer(pod, nodes[0]), world.bound()[pod]) == (None, nodes[0])
 
 
 @pytest.mark.parametrize(("port", "agent", "query"), PEOPLE.values(), ids=PEOPLE)

@@ -319,9 +319,7 @@ async def test_people_look_and_nothing_changes() -> None:
         await world.settle()
         assert world.api.patches == []
         assert world.service.cache.snapshot().exclusions == {}
-        call = world.bind(name, node)
-        await world.settle()
-        assert call.answer is Reason.NEVER_OFFERED
+        assert await world.bind_answer(name, node) is Reason.NEVER_OFFERED
 
 
 async def test_another_node_of_the_zone_is_answered_at_once() -> None:

@@ -238,6 +238,12 @@ class World:
         self.calls.append(call)
         return call
 
+    async def bind_answer(self, pod: str, node: str, *, uid: str | None = None) -> Reason | None:
+        """Ask /bind for a pod that is answered at once; the answer."""
+        call = self.bind(pod, node, uid=uid)
+        await self.settle()
+        return call.answer
+
     def bind_offered(self, *pods: str) -> list[Call]:
         """Ask /filter and then /bind for each pod."""
         return [self.bind(pod, self.offered(pod)) for pod in pods]

@@ -14,7 +14,7 @@ from scoring.model.policy import Policy, Selection
 from scoring.model.reasons import Reason
 from scoring.model.snapshot import Snapshot
 from scoring.plan import Plan, PlannerCache, plan
-from scoring.plan.pair_scores import warmed
+from scoring.plan.warmed_cache import warmed
 from tests.builders import bound, gang, mesh, node, pod, snapshot
 
 POLICY = Policy()

@@ -1,11 +1,14 @@
-"""Back-offs after lapses (docs/safety.md S5): longer each time, ended by success and by other pods."""
+"""Back-offs after lapses (docs/safety.md S5): which other pods end, and which end with the gang.
+
+Longer each time, and forgotten after a start: tests/extender/scheduling/bind/test_held_binds.py.
+"""
 
 import pytest
 
 from extender.cache import ClusterCache
 from extender.runtime.decision_lines import DecisionLog
 from extender.runtime.telemetry import Telemetry
-from extender.scheduling.admission.lapses import FIRST_S, LONGEST_S, Lapses
+from extender.scheduling.admission.lapses import FIRST_S, Lapses
 from scoring.ids import gang_key
 from tests.builders import pod
 from tests.fakes.clock import FakeClock
@@ -26,22 +29,6 @@ class Desk:
         """One lapse; the seconds that the gang then backs off."""
         self.lapses.lapsed(G)
         return self.cache.snapshot().backing_off_until_s[G] - self.clock.now_s()
-
-
-def test_each_lapse_doubles_the_pause_up_to_ten_minutes() -> None:
-    """10, 20, 40 … 600."""
-    desk = Desk()
-    assert [desk.lapse() for _ in range(8)] == [FIRST_S * 2**k for k in range(6)] + [LONGEST_S] * 2
-    assert desk.lapses.gangs == {G}
-
-
-def test_a_start_ends_the_count() -> None:
-    """The next lapse is a first one."""
-    desk = Desk()
-    desk.lapse()
-    desk.lapses.started(G)
-    assert desk.lapses.gangs == frozenset()
-    assert desk.lapse() == FIRST_S
 
 
 @pytest.mark.parametrize("looked_meanwhile", [True, False])

@@ -32,9 +32,9 @@ async def test_a_pod_of_another_scheduler_is_not_bound(fields: dict[str, Any], k
             world.api.add(stranger)
             await world.settle()
         world.service.verbs.filter(args_of(stranger, nodes=["n1", "n2"]))
-        call = world.bind("stranger", "n1", uid="uid-stranger")
-        await world.settle()
-        assert call.answer is (Reason.NOT_OURS if known else Reason.NEVER_OFFERED)
+        assert await world.bind_answer("stranger", "n1", uid="uid-stranger") is (
+            Reason.NOT_OURS if known else Reason.NEVER_OFFERED
+        )
         assert world.api.calls["bind"] == 0
 
 
@@ -58,9 +58,7 @@ async def test_a_plain_pod_goes_only_where_it_was_asked_about() -> None:
             call = world.bind("plain", elsewhere)
             await world.settle()
             assert (call.answer, world.api.calls["bind"]) == (Reason.NEVER_OFFERED, 0)
-        call = world.bind("plain", "n1")
-        await world.settle()
-        assert (call.answer, world.node_of("plain")) == (None, "n1")
+        assert (await world.bind_answer("plain", "n1"), world.node_of("plain")) == (None, "n1")
 
 
 async def test_a_nominated_node_that_is_refused_elsewhere_does_not_stay_open() -> None:

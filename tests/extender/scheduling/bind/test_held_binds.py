@@ -251,9 +251,7 @@ async def test_what_a_person_was_told_is_no_offer() -> None:
     """A debugging call to filter does not open /bind."""
     async with running(N1) as world:
         [name] = await world.planned_gang("g", 1)
-        call = world.bind(name, world.offered(name, debug=True))
-        await world.settle()
-        assert call.answer is Reason.NEVER_OFFERED
+        assert await world.bind_answer(name, world.offered(name, debug=True)) is Reason.NEVER_OFFERED
 
 
 async def test_a_gang_that_became_invalid_after_the_offer_is_refused() -> None:
@@ -262,9 +260,7 @@ async def test_a_gang_that_became_invalid_after_the_offer_is_refused() -> None:
         first, second = await world.planned_gang("g", 2)
         node = world.offered(first)
         await world.planned_pod(second, gang="g", size=3)
-        call = world.bind(first, node)
-        await world.settle()
-        assert call.answer is Reason.INVALID_GROUP
+        assert await world.bind_answer(first, node) is Reason.INVALID_GROUP
 
 
 # -- pods that wait for none ----------------------------------------------------------------------------------------
@@ -286,9 +282,7 @@ async def test_a_plain_pod_is_bound_where_kube_scheduler_says(error: Exception |
         world.filter("plain")
         if error is not None:
             world.api.fail_next("bind", error)
-        call = world.bind("plain", "n2")
-        await world.settle()
-        assert call.answer is answer
+        assert await world.bind_answer("plain", "n2") is answer
         assert world.node_of("plain") == ("n2" if answer is None else None)
 
 

@@ -130,9 +130,7 @@ async def test_a_bound_member_counts_until_its_node_is_lost(away_s: float, answe
         calls = await partly_bound(world, first, second)
         world.node(calls[0].node, ready=False)
         await world.settle(away_s)
-        call = world.bind(calls[1].pod, calls[1].node)
-        await world.settle()
-        assert call.answer is answer
+        assert await world.bind_answer(calls[1].pod, calls[1].node) is answer
 
 
 async def test_a_pod_deleted_while_held_is_told_so() -> None:

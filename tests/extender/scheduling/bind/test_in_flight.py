@@ -1,4 +1,4 @@
-"""Turns of Bindings: how many at a time, who is next, and that none is lost."""
+"""The in-flight limiter of Bindings: how many at a time, which is next, and that none is lost."""
 
 import asyncio
 import math
@@ -6,29 +6,29 @@ import random
 
 import pytest
 
-from extender.scheduling.bind.in_flight import MOST, Together, Turns
+from extender.scheduling.bind.in_flight import MOST, Batch, InFlightLimiter
 from tests.fakes.clock import LoopClock
 
 pytestmark = pytest.mark.looptime
 
 
-def group(begin_by_s: float = math.inf, end_by_s: float = math.inf, *, urgent: bool = False) -> Together:
+def group(begin_by_s: float = math.inf, end_by_s: float = math.inf, *, urgent: bool = False) -> Batch:
     """Bindings that wait as long as it takes, by default."""
-    return Together(min(begin_by_s, 1e6), min(end_by_s, 1e6), urgent=urgent)
+    return Batch(min(begin_by_s, 1e6), min(end_by_s, 1e6), urgent=urgent)
 
 
-async def filled(turns: Turns) -> int:
+async def filled(limiter: InFlightLimiter) -> int:
     """All turns there are, taken."""
-    for _ in range(count := turns.room):
-        assert await turns.take(group())
+    for _ in range(count := limiter.room):
+        assert await limiter.take(group())
     return count
 
 
-def given_back(turns: Turns, count: int, *, took_s: float, answered: bool = True) -> None:
+def given_back(limiter: InFlightLimiter, count: int, *, took_s: float, answered: bool = True) -> None:
     """So many Bindings are over at once."""
     began_s = asyncio.get_running_loop().time() - took_s
     for _ in range(count):
-        turns.give_back(began_s=began_s, answered=answered)
+        limiter.give_back(began_s=began_s, answered=answered)
 
 
 ANSWERS = {  # case: (what each took, whether it was answered, room after the first round: least, most)
@@ -43,84 +43,84 @@ ANSWERS = {  # case: (what each took, whether it was answered, room after the fi
 @pytest.mark.parametrize(("took_s", "answered", "least", "most"), ANSWERS.values(), ids=ANSWERS)
 async def test_the_room_follows_the_answers(took_s: float, answered: bool, least: int, most: int) -> None:
     """Doubled by quick answers, halved once by those that began together and were slow or did not come."""
-    turns = Turns(LoopClock())
+    limiter = InFlightLimiter(LoopClock())
     await asyncio.sleep(10.0)
-    given_back(turns, await filled(turns), took_s=took_s, answered=answered)
-    assert least <= turns.room <= most
-    assert turns.under_way == 0
+    given_back(limiter, await filled(limiter), took_s=took_s, answered=answered)
+    assert least <= limiter.room <= most
+    assert limiter.under_way == 0
 
 
 async def test_there_is_always_room_for_a_few() -> None:
     """However often it is halved; and quick answers bring it back, slowly at first, as far as it goes."""
-    turns = Turns(LoopClock())
+    limiter = InFlightLimiter(LoopClock())
     for _ in range(20):
-        count = await filled(turns)
+        count = await filled(limiter)
         await asyncio.sleep(6.0)
-        given_back(turns, count, took_s=6.0, answered=False)
-    assert turns.room == 4
+        given_back(limiter, count, took_s=6.0, answered=False)
+    assert limiter.room == 4
     rounds = 0
-    while turns.room < MOST:
-        given_back(turns, await filled(turns), took_s=0.01)
+    while limiter.room < MOST:
+        given_back(limiter, await filled(limiter), took_s=0.01)
         rounds += 1
     assert 18 <= rounds <= 40
     for _ in range(100):
-        given_back(turns, await filled(turns), took_s=0.01)
-    assert turns.room == MOST
+        given_back(limiter, await filled(limiter), took_s=0.01)
+    assert limiter.room == MOST
 
 
 async def test_an_old_slowness_is_forgotten() -> None:
     """Ten quiet seconds later the room doubles again instead of growing by one."""
-    turns = Turns(LoopClock())
+    limiter = InFlightLimiter(LoopClock())
     await asyncio.sleep(10.0)
-    given_back(turns, await filled(turns), took_s=3.0)
+    given_back(limiter, await filled(limiter), took_s=3.0)
     await asyncio.sleep(11.0)
-    given_back(turns, await filled(turns), took_s=0.01)
-    assert turns.room == 8
+    given_back(limiter, await filled(limiter), took_s=0.01)
+    assert limiter.room == 8
 
 
 async def test_who_is_next() -> None:
     """Partly bound gangs first, then in the order in which they came, each gang's Bindings together."""
-    turns = Turns(LoopClock(), most=1)
-    assert await turns.take(group())
+    limiter = InFlightLimiter(LoopClock(), most=1)
+    assert await limiter.take(group())
     order: list[str] = []
 
-    async def post(name: str, of: Together) -> None:
-        assert await turns.take(of)
+    async def post(name: str, of: Batch) -> None:
+        assert await limiter.take(of)
         order.append(name)
-        turns.give_back(began_s=asyncio.get_running_loop().time(), answered=True)
+        limiter.give_back(began_s=asyncio.get_running_loop().time(), answered=True)
 
     first, second, partly = group(), group(), group(urgent=True)
     posts = [("a", first), ("b", second), ("c", partly), ("a", first), ("b", second), ("c", partly)]
     tasks = [asyncio.create_task(post(name, of)) for name, of in posts]
     await asyncio.sleep(0.1)
-    given_back(turns, 1, took_s=0.1)
+    given_back(limiter, 1, took_s=0.1)
     await asyncio.gather(*tasks)
     assert order == ["c", "c", "a", "a", "b", "b"]
 
 
 async def test_a_gang_that_has_not_begun_fails_whole() -> None:
     """At its first limit all of its Bindings are refused, and those that come later too."""
-    turns = Turns(LoopClock(), most=1)
-    assert await turns.take(group())
+    limiter = InFlightLimiter(LoopClock(), most=1)
+    assert await limiter.take(group())
     waiting = group(begin_by_s=5.0, end_by_s=9.0)
-    tasks = [asyncio.create_task(turns.take(waiting)) for _ in range(3)]
+    tasks = [asyncio.create_task(limiter.take(waiting)) for _ in range(3)]
     await asyncio.sleep(4.9)
     assert not any(task.done() for task in tasks)
     await asyncio.sleep(0.2)
     assert [task.result() for task in tasks] == [False] * 3
-    assert not await turns.take(waiting)
-    given_back(turns, 1, took_s=0.1)
-    assert turns.under_way == 0
+    assert not await limiter.take(waiting)
+    given_back(limiter, 1, took_s=0.1)
+    assert limiter.under_way == 0
 
 
 async def test_a_gang_that_has_begun_has_more_time() -> None:
     """Its others wait until the second limit, then they are refused."""
-    turns = Turns(LoopClock(), most=1)
+    limiter = InFlightLimiter(LoopClock(), most=1)
     begun = group(begin_by_s=5.0, end_by_s=9.0)
-    assert await turns.take(begun)
-    second, third = (asyncio.create_task(turns.take(begun)) for _ in range(2))
+    assert await limiter.take(begun)
+    second, third = (asyncio.create_task(limiter.take(begun)) for _ in range(2))
     await asyncio.sleep(8.0)
-    given_back(turns, 1, took_s=1.5)
+    given_back(limiter, 1, took_s=1.5)
     assert await second
     await asyncio.sleep(1.1)
     assert third.done()
@@ -129,34 +129,34 @@ async def test_a_gang_that_has_begun_has_more_time() -> None:
 
 async def test_nothing_begins_while_it_is_closed() -> None:
     """Who waits is refused at once, who comes is too; later there are turns again."""
-    turns = Turns(LoopClock(), most=1)
-    assert await turns.take(group())
-    waiter = asyncio.create_task(turns.take(group()))
+    limiter = InFlightLimiter(LoopClock(), most=1)
+    assert await limiter.take(group())
+    waiter = asyncio.create_task(limiter.take(group()))
     await asyncio.sleep(0.1)
-    turns.close()
+    limiter.close()
     assert not await waiter
-    assert not await turns.take(group())
-    given_back(turns, 1, took_s=0.1)
-    turns.open()
-    assert await turns.take(group())
+    assert not await limiter.take(group())
+    given_back(limiter, 1, took_s=0.1)
+    limiter.open()
+    assert await limiter.take(group())
 
 
 @pytest.mark.parametrize("seed", range(20))
 async def test_no_turn_is_lost(seed: int) -> None:
     """Whoever gives up, is cancelled or refused, and whenever: at the end nothing is under way and turns are there."""
     chance = random.Random(seed)
-    turns = Turns(LoopClock(), most=chance.randint(1, 4))
+    limiter = InFlightLimiter(LoopClock(), most=chance.randint(1, 4))
     most = 0
 
-    async def post(of: Together) -> None:
+    async def post(of: Batch) -> None:
         nonlocal most
-        if await turns.take(of):
+        if await limiter.take(of):
             began_s = asyncio.get_running_loop().time()
-            most = max(most, turns.under_way)
+            most = max(most, limiter.under_way)
             try:
                 await asyncio.sleep(chance.choice([0.01, 0.3, 1.5]))
             finally:
-                turns.give_back(began_s=began_s, answered=chance.random() < 0.8)
+                limiter.give_back(began_s=began_s, answered=chance.random() < 0.8)
 
     groups = [
         group(chance.uniform(0.0, 9.0), chance.uniform(9.0, 12.0), urgent=chance.random() < 0.3) for _ in range(8)
@@ -167,9 +167,9 @@ async def test_no_turn_is_lost(seed: int) -> None:
         if chance.random() < 0.2:
             chance.choice(tasks).cancel()
         if chance.random() < 0.1:
-            turns.refuse(chance.choice(groups))
+            limiter.refuse(chance.choice(groups))
         await asyncio.sleep(chance.choice([0.0, 0.0, 0.2]))
     await asyncio.gather(*tasks, return_exceptions=True)
     assert most <= 4
-    assert turns.under_way == 0
-    assert await turns.take(group())
+    assert limiter.under_way == 0
+    assert await limiter.take(group())

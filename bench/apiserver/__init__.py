@@ -1,0 +1,1 @@
+"""A loopback API server: `python -m bench.apiserver`."""

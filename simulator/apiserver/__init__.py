@@ -1,1 +1,0 @@
-"""An API server in memory: its objects, and the calls that netgang makes, for simulations, benchmarks and tests."""
