@@ -4,11 +4,9 @@ Why not a count alone: a TFJob with min-available 4 whose ps is missing has four
 scale-in the framework removes the highest index first, so a gang started on workers 2–5 loses its base. Rules:
 
 - Minimum set (docs/safety.md S9): where a role is known (ps, chief, worker) it is every ps and chief, then workers by
-ascending
-  index, then others, until min-available; without roles any min-available members will do.
+  ascending index, then others, until min-available; without roles any min-available members will do.
 - Counting (docs/safety.md S8): Succeeded members count permanently. Failed ones, ones being deleted and ones on a lost
-node (docs/safety.md S12) do
-  not, and neither can they be waited for: their successors are other pods.
+  node (docs/safety.md S12) do not, and neither can they be waited for: their successors are other pods.
 - Incomplete: fewer pods that count, or may come to count, than min-available. A ps that does not exist as a pod is not
   known here and cannot be asked for.
 """
@@ -197,16 +195,6 @@ def minimum_members(gang: Gang, *, lost_nodes: frozenset[NodeName] = frozenset()
     ordered = placement_order(gang, lost_nodes=lost_nodes)
     leaders = sum([p.member_class.role in _LEADERS for p in ordered])
     return ordered[: max(gang.min_member, leaders)]
-
-
-def is_incomplete(gang: Gang, *, lost_nodes: frozenset[NodeName] = frozenset()) -> bool:
-    """Whether fewer pods exist, that count or may come to count, than must run.
-
-    >>> from tests.builders import gang
-    >>> is_incomplete(gang("g", 3, min_member=4)), is_incomplete(gang("g", 3, min_member=3))
-    (True, False)
-    """
-    return len(_live(gang, lost_nodes)) < gang.min_member
 
 
 def _live(gang: Gang, lost_nodes: frozenset[NodeName]) -> tuple[Pod, ...]:

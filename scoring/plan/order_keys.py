@@ -18,7 +18,7 @@ from scoring.model.policy import Algorithm, Order, Policy, QueuePolicy, Repair, 
 from scoring.model.snapshot import NodeTable
 from scoring.plan.demand import GangDemand
 from scoring.queue.states import starve_limit_s, waiting_since_s
-from scoring.queue.weights import Exact, Load, Scale, Weight, exact_key, load_of, totals_of
+from scoring.queue.weights import Exact, Load, Scale, Weight, load_of, totals_of
 
 Turn: TypeAlias = tuple[int, float]
 """-1: others leave for it; 0: STARVING; 1: STARVING, its time is up; 2: WAITING. Then since when it starves."""
@@ -123,7 +123,7 @@ class OrderKeys:
         standing.scale, standing.tail = self._scale, (demand.gang.created_s, demand.gang.key)
         if policy.order is Order.WEIGHT or policy.algorithm is Algorithm.LITERAL:
             if standing.given is not None:
-                heaviest_first = exact_key(Weight(standing.given), policy.weight)
+                heaviest_first = Weight(standing.given).key(policy.weight)
             else:
                 known = self._by_load.get(standing.load)
                 heaviest_first = known or self._by_load.setdefault(

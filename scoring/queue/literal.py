@@ -78,7 +78,7 @@ def algorithm_1(waiting: Sequence[Waiter], heaviest_running: WeightKey | None, i
         return Pass(Branch.BACK_FILL, (), ())
     queue = sorted(waiting, key=lambda one: (not one.starving, one.weight, one.created_s, one.gang))
     first = queue[0]
-    if heaviest_running is None or first.starving or first.weight <= heaviest_running:
+    if heaviest_running is None or first.starving or not heaviest_running < first.weight:
         fits = bool((first.minimum <= idle).all())
         placed = (first.gang,) if fits else ()
         return Pass(Branch.HEAVIEST, placed, (first.gang,), scale_in_for=None if fits else first.gang)

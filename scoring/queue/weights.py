@@ -62,7 +62,7 @@ class Weight:
         """
         return sigmoid(self.omega_prime)
 
-    def key(self, form: WeightForm) -> tuple[float, Fraction]:
+    def key(self, form: WeightForm) -> tuple[float, "Exact"]:
         """Sort key, heaviest first. Exact: the float decides where it can, which is fast, the fraction where it ties.
 
         >>> light, heavy = Weight(Fraction(40)), Weight(Fraction(41))
@@ -73,9 +73,9 @@ class Weight:
         """
         match form:
             case WeightForm.EXACT:
-                return -self.omega_prime, -self.prime
+                return -self.omega_prime, Exact(*self.prime.as_integer_ratio())
             case WeightForm.LITERAL:
-                return -self.omega, Fraction(0)
+                return -self.omega, _TIED
 
 
 def sigmoid(x: float) -> float:
@@ -180,13 +180,6 @@ class Exact:
 
 
 _TIED = Exact(0, 1)
-
-
-def exact_key(weight: Weight, form: WeightForm) -> tuple[float, Exact]:
-    """`Weight.key` of a weight that no load gives, to be compared with those of a `Scale`."""
-    if form is WeightForm.LITERAL:
-        return -weight.omega, _TIED
-    return -weight.omega_prime, Exact(*weight.prime.as_integer_ratio())
 
 
 def totals_of(table: NodeTable) -> Totals:

@@ -1,12 +1,17 @@
-"""Small clusters and gangs, drawn by hypothesis, that properties of plans are looked at on."""
+"""What tests of plans share: builders and answers in short, small clusters and gangs drawn by hypothesis."""
 
+from collections.abc import Iterable
 from dataclasses import replace
 
 from hypothesis import strategies as st
 
 from scoring.model import Gang, HostPort, Node, Pod, Role, Taint, Toleration
 from scoring.model.policy import Policy, Selection
+from scoring.model.reasons import Reason
 from scoring.model.snapshot import Snapshot
+from scoring.plan import Plan, PlannerCache, begin_run, plan
+from scoring.plan.demand import GangDemand
+from scoring.plan.queue_order import QueueOrder
 from tests.builders import bound, gang, mesh, node, pod, snapshot
 
 POLICY = Policy()
@@ -18,6 +23,29 @@ def dressed(member: Pod, **constraints: object) -> Pod:
     """The same pod with other constraints."""
     changed = replace(member.member_class.constraints, **constraints)  # type: ignore[arg-type]
     return replace(member, member_class=replace(member.member_class, constraints=changed))
+
+
+def ported(member: Pod, port: int, ip: str = "0.0.0.0") -> Pod:
+    """The same pod, with one more host port."""
+    return dressed(member, host_ports=(*member.member_class.constraints.host_ports, HostPort("TCP", ip, port)))
+
+
+def row(count: int, *, zone: str = "a", cpu: str = "1", prefix: str = "n") -> list[Node]:
+    """Equal nodes of one zone."""
+    return [node(f"{prefix}{i}", zone=zone, cpu=cpu) for i in range(count)]
+
+
+def planned(nodes: Iterable[Node], *gangs: Gang, now_s: float = 0.0, policy: Policy = POLICY, **fields: object) -> Plan:
+    """Plan these gangs on these nodes."""
+    return plan(snapshot(nodes, gangs, **fields), policy, now_s=now_s)  # type: ignore[arg-type]
+
+
+def answer(outcome: Plan, name: str) -> tuple[Reason, str] | list[str]:
+    """Reason and detail of a gang that waits, or the nodes of one that is admitted, sorted."""
+    key = f"default/{name}"
+    if key in outcome.waiting:
+        return outcome.waiting[key].reason, outcome.waiting[key].detail  # type: ignore[index]
+    return sorted(outcome.admitted[key].members.values())  # type: ignore[index]
 
 
 CONSTRAINTS: tuple[dict[str, object], ...] = (
@@ -132,3 +160,9 @@ def equal_gangs() -> st.SearchStrategy[tuple[list[int], list[tuple[int, int]]]]:
     """CPUs of nodes, and (minimum, size) of gangs whose members all ask for one CPU."""
     shape = st.integers(1, 5).flatmap(lambda size: st.tuples(st.integers(1, size), st.just(size)))
     return st.tuples(st.lists(st.integers(0, 3), min_size=1, max_size=4), st.lists(shape, min_size=1, max_size=4))
+
+
+def in_order(state: Snapshot) -> list[GangDemand]:
+    """The demands in queue order."""
+    run = begin_run(state, POLICY, PlannerCache())
+    return sorted(map(run.view.demand, state.gangs.values()), key=QueueOrder(run, now_s=0.0).key)

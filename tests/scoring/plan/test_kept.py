@@ -7,22 +7,10 @@ from hypothesis import strategies as st
 
 from scoring.model import Gang
 from scoring.model.snapshot import Snapshot
-from scoring.plan import PlannerCache, begin_run, plan
-from scoring.plan.demand import GangDemand, demand_of
-from scoring.plan.queue_order import QueueOrder
+from scoring.plan import plan
+from scoring.plan.demand import demand_of
 from tests.builders import gang, node, snapshot
-from tests.scoring.plan.planned import LATE_S, POLICY, clusters
-
-
-def in_order(state: Snapshot) -> list[GangDemand]:
-    """The demands in queue order."""
-    run = begin_run(state, POLICY, PlannerCache())
-    return sorted(map(run.view.demand, state.gangs.values()), key=QueueOrder(run, now_s=0.0).key)
-
-
-def first_in_order(state: Snapshot) -> Gang | None:
-    """The gang that is planned first."""
-    return next((ask.gang for ask in in_order(state) if ask.pending), None)
+from tests.scoring.plan.planned import LATE_S, POLICY, clusters, in_order
 
 
 def with_gang(state: Snapshot, heavy: Gang) -> Snapshot:

@@ -15,29 +15,16 @@ from hypothesis import strategies as st
 from scoring.feasibility.filters import node_allows, ports_conflict
 from scoring.feasibility.quorum import minimum_members
 from scoring.ids import NodeName
-from scoring.model import Gang, HostPort, Node, Pod, Role
+from scoring.model import HostPort, Node, Pod, Role
 from scoring.model.policy import Policy, ScorePolicy, Selection
 from scoring.model.reasons import Reason
 from scoring.model.snapshot import Snapshot
 from scoring.network.matrix import Metric
 from scoring.plan import PlannerCache, begin_run, plan
 from scoring.plan.capacity import When
-from scoring.plan.demand import GangDemand, demand_of
-from scoring.plan.queue_order import QueueOrder
+from scoring.plan.demand import demand_of
 from tests.builders import gang, mesh, node, pod, snapshot
-from tests.scoring.plan.planned import LATE_S, POLICY, clusters
-
-
-def in_order(state: Snapshot) -> list[GangDemand]:
-    """The demands in queue order."""
-    run = begin_run(state, POLICY, PlannerCache())
-    return sorted(map(run.view.demand, state.gangs.values()), key=QueueOrder(run, now_s=0.0).key)
-
-
-def first_in_order(state: Snapshot) -> Gang | None:
-    """The gang that is planned first."""
-    return next((ask.gang for ask in in_order(state) if ask.pending), None)
-
+from tests.scoring.plan.planned import LATE_S, POLICY, clusters, in_order
 
 # -- soundness -------------------------------------------------------------------------------------------------
 
@@ -109,8 +96,11 @@ def test_whole_or_not_at_all(state: Snapshot, now_s: float) -> None:
         have = admission.members.keys() | {m.uid for m in wish.placed}
         assert {m.uid for m in minimum_members(able)} <= have
         assert len(have) >= wish.min_member
-        if dict(wish.options)["zone-policy"] == "required" and not wish.placed:
-            assert len(admission.zones) == 1
+        if dict(wish.options)["zone-policy"] == "required":
+            row_of, nodes = state.table.index, state.table.nodes
+            zones = {nodes[row_of[at]].zone for at in admission.members.values()}
+            before = {nodes[row_of[m.node]].zone for m in wish.placed if m.node is not None and not m.terminal}
+            assert zones <= before if before else zones == set(admission.zones) and len(zones) == 1
 
 
 @settings(deadline=None)
@@ -256,7 +246,7 @@ def test_admitted_exactly_when_there_is_a_way(state: Snapshot) -> None:
 @given(clusters(zones="a", most_nodes=4, most_gangs=3))
 def test_never_admitted_where_there_is_no_way(state: Snapshot) -> None:
     """With ports, taints, refusals and foreign load too, what brute force cannot place is not admitted."""
-    wish = first_in_order(state)
+    wish = next((ask.gang for ask in in_order(state) if ask.pending), None)
     assume(wish is not None and not state.commitments)
     assert wish is not None
     ask = demand_of(wish, POLICY)

@@ -10,7 +10,7 @@ from scoring.model.policy import Selection
 from scoring.model.reasons import Reason
 from scoring.network.matrix import METRICS, Measurement, Metric, NetworkMatrix
 from tests.builders import bound, gang, mesh, node, pod
-from tests.scoring.plan.test_cases import LATE_S, POLICY, planned, row, told
+from tests.scoring.plan.test_cases import LATE_S, POLICY, planned, row
 
 # -- zones -----------------------------------------------------------------------------------------------------
 
@@ -18,8 +18,8 @@ from tests.scoring.plan.test_cases import LATE_S, POLICY, planned, row, told
 def test_nodes_without_zone_take_part_only_when_preferred() -> None:
     """Unlabelled nodes are a zone like others for `preferred`, and none at all for `required`."""
     nodes = [*row(1, zone="a", prefix="a"), *row(2, zone="", prefix="x")]
-    assert told(planned(nodes, gang("g", 2)), "g")[0] is Reason.IMPOSSIBLE
-    assert told(planned(nodes, gang("g", 2, options={"zone-policy": "preferred"})), "g") == ["x0", "x1"]
+    assert answer(planned(nodes, gang("g", 2)), "g")[0] is Reason.IMPOSSIBLE
+    assert answer(planned(nodes, gang("g", 2, options={"zone-policy": "preferred"})), "g") == ["x0", "x1"]
 
 
 def test_a_preferred_gang_is_completed_where_it_runs() -> None:
@@ -27,9 +27,9 @@ def test_a_preferred_gang_is_completed_where_it_runs() -> None:
     nodes = [*row(2, zone="a", prefix="a"), *row(2, zone="b", prefix="b")]
     members = [bound(pod("g-0", gang="g"), "b0"), pod("g-1", gang="g")]
     wish = gang("g", members=members, options={"zone-policy": "preferred", "near": "a"})
-    assert told(planned(nodes, wish), "g") == ["b1"]
+    assert answer(planned(nodes, wish), "g") == ["b1"]
     full = planned(nodes, wish, pods=[pod("x", node="b1")])
-    assert told(full, "g") == ["a0"]
+    assert answer(full, "g") == ["a0"]
 
 
 def test_a_spread_gang_is_completed_in_its_own_zones_first() -> None:
@@ -38,7 +38,7 @@ def test_a_spread_gang_is_completed_in_its_own_zones_first() -> None:
     members = [bound(pod("g-0", gang="g"), "c0"), pod("g-1", gang="g"), pod("g-2", gang="g")]
     wish = gang("g", members=members, options={"zone-policy": "preferred"})
     outcome = planned(nodes, wish, now_s=LATE_S)
-    assert told(outcome, "g") == ["a0", "c1"]
+    assert answer(outcome, "g") == ["a0", "c1"]
     assert outcome.admitted[wish.key].zones == ("a", "c")
 
 
@@ -58,9 +58,9 @@ def test_where_kinds_compete_the_next_set_of_zones_is_tried() -> None:
     nodes = [node("a0", zone="a", cpu="2", gpu=1), node("b0", zone="b", cpu="1"), node("c0", zone="c", cpu="1")]
     members = [pod("g-0", gang="g", gpu=1), pod("g-1", gang="g", cpu="2"), pod("g-2", gang="g", cpu="1")]
     wish = gang("g", members=members, options={"zone-policy": "preferred"})
-    assert told(planned(nodes, wish, now_s=LATE_S), "g")[0] is Reason.IMPOSSIBLE
+    assert answer(planned(nodes, wish, now_s=LATE_S), "g")[0] is Reason.IMPOSSIBLE
     taken = planned([*nodes, node("d0", zone="d", cpu="2")], wish, now_s=LATE_S, pods=[pod("x", cpu="2", node="d0")])
-    assert told(taken, "g")[0] is Reason.NO_ROOM
+    assert answer(taken, "g")[0] is Reason.NO_ROOM
     outcome = planned([*nodes, node("d0", zone="d", cpu="2")], wish, now_s=LATE_S)
     assert outcome.admitted[wish.key].zones == ("a", "d")
 
@@ -70,9 +70,9 @@ def test_a_spread_that_does_not_fit_waits() -> None:
     nodes = [*row(1, zone="a", prefix="a"), *row(1, zone="b", prefix="b")]
     wish = gang("g", 2, options={"zone-policy": "preferred"})
     taken = planned(nodes, wish, now_s=LATE_S, pods=[pod("x", node="a0")])
-    assert told(taken, "g") == (Reason.NO_ROOM, "most room in zone b: 1 of 2 members")
+    assert answer(taken, "g") == (Reason.NO_ROOM, "most room in zone b: 1 of 2 members")
     behind = planned(nodes, wish, gang("h", 1, priority=1), now_s=LATE_S)
-    assert told(behind, "g")[0] is Reason.BEHIND
+    assert answer(behind, "g")[0] is Reason.BEHIND
 
 
 def test_zones_are_compared_by_what_is_measured_when_no_rate_is() -> None:
@@ -85,16 +85,16 @@ def test_zones_are_compared_by_what_is_measured_when_no_rate_is() -> None:
         for i in range(2)
     ]
     network = NetworkMatrix.of(found, endpoint_of=dict.fromkeys(METRICS, ends), now_s=0.0)
-    assert told(planned(nodes, gang("g", 2), network=network), "g") == ["b0", "b1"]
+    assert answer(planned(nodes, gang("g", 2), network=network), "g") == ["b0", "b1"]
     by_rate = replace(POLICY, score=replace(POLICY.score, reference_bps=1e9))
-    assert told(planned(nodes, gang("g", 2), network=network, policy=by_rate), "g") == ["b0", "b1"]
+    assert answer(planned(nodes, gang("g", 2), network=network, policy=by_rate), "g") == ["b0", "b1"]
 
 
 def test_a_zone_that_cannot_take_all_kinds_is_passed_over() -> None:
     """Zone a has room for each kind alone but not for both: the next zone is taken."""
     nodes = [node("a0", zone="a", cpu="2"), node("b0", zone="b", cpu="1"), node("b1", zone="b", cpu="2")]
     members = [pod("g-0", gang="g", cpu="2"), pod("g-1", gang="g", cpu="1")]
-    assert told(planned(nodes, gang("g", members=members, options={"near": "a"})), "g") == ["b0", "b1"]
+    assert answer(planned(nodes, gang("g", members=members, options={"near": "a"})), "g") == ["b0", "b1"]
 
 
 @pytest.mark.parametrize("selection", list(Selection))
@@ -104,6 +104,6 @@ def test_a_network_on_which_every_throughput_test_failed(throughput_bps: float, 
     nodes = [*row(4, zone="a", prefix="a"), *row(4, zone="b", prefix="b")]
     policy = replace(POLICY, selection=selection)
     outcome = planned(nodes, gang("g", 3), policy=policy, network=mesh(nodes, throughput_bps=throughput_bps))
-    places = told(outcome, "g")
+    places = answer(outcome, "g")
     assert len(places) == 3
     assert len({str(place)[0] for place in places}) == 1
