@@ -10,7 +10,7 @@ from scoring.model.policy import Selection
 from scoring.model.reasons import Reason
 from scoring.network.matrix import METRICS, Measurement, Metric, NetworkMatrix
 from tests.builders import bound, gang, mesh, node, pod
-from tests.scoring.plan.test_cases import LATE_S, POLICY, planned, row
+from tests.scoring.plan.planned import LATE_S, POLICY, answer, planned, row
 
 # -- zones -----------------------------------------------------------------------------------------------------
 
