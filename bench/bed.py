@@ -4,6 +4,7 @@ Node names are those of `bench.http`'s requests, so that the same cluster answer
 """
 
 from collections.abc import Iterator, Mapping
+from functools import lru_cache
 
 import numpy as np
 
@@ -39,8 +40,7 @@ def gang(
     name: str, size: int, *, cpu: int = 1, created_s: float = 0.0, options: Mapping[str, str] | None = None
 ) -> Gang:
     """A gang of equal workers that all wait."""
-    requests = Resources.parse({"cpu": cpu, "pods": 1})
-    member_class = MemberClass(Role.WORKER, requests, Constraints())
+    member_class = _worker(cpu)
     key = gang_key("team-a", name)
     members = tuple(_member(name, key, index, member_class, size) for index in range(size))
     return Gang(
@@ -52,6 +52,12 @@ def gang(
         created_s=created_s,
         options=tuple(sorted((options or {}).items())),
     )
+
+
+@lru_cache
+def _worker(cpu: int) -> MemberClass:
+    """One object for equal pods, as those that are read from the API have."""
+    return MemberClass(Role.WORKER, Resources.parse({"cpu": cpu, "pods": 1}), Constraints())
 
 
 def _member(name: str, key: GangKey, index: int, member_class: MemberClass, size: int) -> Pod:

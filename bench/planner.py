@@ -8,6 +8,7 @@ room for 800 (1 CPU a member). Medians of `--rounds`, one JSON line each; ends w
 """
 
 import argparse
+import functools
 import json
 import statistics
 import sys
@@ -16,9 +17,11 @@ from dataclasses import replace
 from time import perf_counter
 
 from bench.bed import gang, mesh, nodes, snapshot
+from scoring.model import Node
 from scoring.model.policy import Policy
 from scoring.model.resources import CPU
 from scoring.model.snapshot import Snapshot
+from scoring.network.matrix import NetworkMatrix
 from scoring.plan import Plan, PlannerCache, plan
 
 POLICY = Policy()
@@ -50,18 +53,24 @@ def _timed(make: Callable[[], Plan]) -> tuple[float, Plan]:
     return (perf_counter() - began_s) * 1e3, made
 
 
-_LARGE = nodes(5000, zones=40)
-_LARGE_MESH = mesh(_LARGE, measured_per_zone=30)
-_MEDIUM = nodes(1000, zones=20)
-_MEDIUM_MESH = mesh(_MEDIUM, measured_per_zone=50)
+@functools.cache
+def _large() -> tuple[list[Node], NetworkMatrix]:
+    found = nodes(5000, zones=40)
+    return found, mesh(found, measured_per_zone=30)
+
+
+@functools.cache
+def _medium() -> tuple[list[Node], NetworkMatrix]:
+    found = nodes(1000, zones=20)
+    return found, mesh(found, measured_per_zone=50)
 
 
 def large_gang(*, warm: bool) -> float:
     """One gang of 64, one member per node, on 5,000 nodes in 40 zones; `warm`: pair scores of this data are there."""
-    cache = PlannerCache()
-    state = snapshot(_LARGE, [gang("big", 64, cpu=8)], _LARGE_MESH)
+    cache, (listed, links) = PlannerCache(), _large()
+    state = snapshot(listed, [gang("big", 64, cpu=8)], links)
     if warm:
-        plan(snapshot(_LARGE, [gang("other", 3, cpu=8)], _LARGE_MESH), POLICY, now_s=0.0, cache=cache)
+        plan(snapshot(listed, [gang("other", 3, cpu=8)], links), POLICY, now_s=0.0, cache=cache)
     took_ms, made = _timed(lambda: plan(state, POLICY, now_s=0.0, cache=cache))
     assert len(made.node_of) == 64
     return took_ms
@@ -69,8 +78,8 @@ def large_gang(*, warm: bool) -> float:
 
 def queue(*, cpu: int) -> float:
     """A full plan of 1,000 gangs without anything to reuse but pair scores."""
-    cache = PlannerCache()
-    plan(snapshot(_MEDIUM, [gang("other", 3)], _MEDIUM_MESH), POLICY, now_s=0.0, cache=cache)
+    cache, (listed, links) = PlannerCache(), _medium()
+    plan(snapshot(listed, [gang("other", 3)], links), POLICY, now_s=0.0, cache=cache)
     state = _queue_state(cpu)
     took_ms, _ = _timed(lambda: plan(state, POLICY, now_s=0.0, cache=cache))
     return took_ms
@@ -91,7 +100,8 @@ def after_one_event(*, cpu: int) -> float:
 
 def _queue_state(cpu: int) -> Snapshot:
     gangs = [gang(f"g{number:04d}", 10, cpu=cpu, created_s=float(number)) for number in range(1000)]
-    return snapshot(_MEDIUM, gangs, _MEDIUM_MESH)
+    listed, links = _medium()
+    return snapshot(listed, gangs, links)
 
 
 CASES: tuple[tuple[str, float | None, Callable[[], float]], ...] = (

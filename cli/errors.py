@@ -12,15 +12,15 @@ from extender.errors import ConfigError, NetgangError
 
 
 @contextmanager
-def clear_errors(errors: Console | None = None) -> Iterator[None]:
-    """Show what went wrong as a sentence: exit code 2 for wrong use and files, 1 for what others answered."""
+def clear_errors(errors: Console | None = None, *, refused: int = 1) -> Iterator[None]:
+    """Show what went wrong as a sentence: exit code 2 for wrong use and files, `refused` for what others answered."""
     errors = errors if errors is not None else Console(stderr=True)
     try:
         yield
     except (ConfigError, OSError) as error:
         fail(errors, str(error), code=2)
     except NetgangError as error:
-        fail(errors, str(error), code=1)
+        fail(errors, str(error), code=refused)
     except KeyboardInterrupt:
         raise typer.Exit(130) from None
 

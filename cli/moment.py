@@ -4,14 +4,17 @@ from datetime import UTC, datetime
 from math import isfinite
 
 from extender.errors import ConfigError
+from extender.runtime.clock import SystemClock
 
 
-def moment_s(text: str) -> float:
-    """Unix seconds, or a time of day with date, in UTC unless it says otherwise. Errors: ConfigError.
+def moment_s(text: str | None) -> float:
+    """Unix seconds, or a time of day with date, in UTC unless it says otherwise; `None`: now. Errors: ConfigError.
 
     >>> moment_s("60"), moment_s("1970-01-01T00:01:00Z")
     (60.0, 60.0)
     """
+    if text is None:
+        return SystemClock().now_s()
     try:
         found = float(text)
     except ValueError:

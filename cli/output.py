@@ -2,7 +2,11 @@
 
 import json
 import sys
-from typing import Any
+from typing import Annotated, Any
+
+import typer
+
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
 def print_json(document: Any) -> None:

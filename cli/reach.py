@@ -10,7 +10,7 @@ import inspect
 import os
 from collections.abc import Callable, Coroutine
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, replace
 from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final, TypeVar
@@ -18,10 +18,11 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, TypeVar
 import typer
 from rich.console import Console
 
+from client.connect.said import Said
 from extender.errors import ConfigError
 
 if TYPE_CHECKING:
-    from client.connect import Door, Said
+    from client.connect.door import Door
 
 _T = TypeVar("_T")
 KUBECTL: Final = "kubectl netgang"
@@ -62,33 +63,31 @@ _OPTIONS: Final[dict[str, Any]] = {
         metavar="port-forward|service-proxy",
     ),
 }
-"""Field of `Reach` → its option"""
+"""Field of `Said` → its option"""
 
 
 @dataclass(frozen=True, slots=True)
 class Reach:
     """Where netgang is, as it was said; nothing is read before it is needed."""
 
-    url: str | None = None
-    token_file: Path | None = None
-    ca_file: Path | None = None
-    kubeconfig: Path | None = None
-    context: str | None = None
-    service: str | None = None
-    through: str | None = None
+    said: Said
     by_kubectl: bool = False
 
-    @property
-    def given(self) -> tuple[str, ...]:
-        """Names of the options that were given."""
-        names = (one.name for one in fields(self) if one.name != "by_kubectl" and getattr(self, one.name) is not None)
-        return tuple(f"--{name.replace('_', '-')}" for name in names)
+    def ask(self, question: Callable[["Door"], Coroutine[Any, Any, _T]], text: str = "asking netgang") -> _T:
+        """What netgang answers; a terminal shows meanwhile that it is asked. Errors: as `door`, and the question's."""
+        door = self.door()
+        with busy(text):
+            return run(question(door))
 
     def door(self) -> "Door":
         """The way there; blocks. Errors: ConfigError."""
-        from client.connect import door
+        from client.connect.door import door
 
-        return door(self._said(), prefers_cluster=self.by_kubectl)
+        said = replace(self.said, token=os.environ.get("NETGANG_TOKEN", ""))
+        address = os.environ.get("NETGANG_URL")
+        if said.url is None and not said.in_cluster and address:
+            said = replace(said, url=address)
+        return door(said, prefers_cluster=self.by_kubectl)
 
     def named(self, name: str, namespace: str | None) -> str:
         """NAMESPACE/NAME of what is asked about; `namespace` is -n, and kubectl's context has one too.
@@ -100,29 +99,13 @@ class Reach:
             if namespace is not None and namespace != first:
                 raise ConfigError(f"{name!r} and --namespace {namespace}: name one namespace")
             return name
-        if namespace is None and self.by_kubectl and self.url is None:
-            from client.connect import chosen
+        if namespace is None and self.by_kubectl and self.said.url is None:
+            from client.connect.kubeconfig import chosen
 
-            namespace = chosen(self.kubeconfig, self.context).namespace or "default"
+            namespace = chosen(self.said.kubeconfig, self.said.context).namespace or "default"
         if namespace is None:
             raise ConfigError(f"{name!r} is no NAMESPACE/NAME")
         return f"{namespace}/{name}"
-
-    def _said(self) -> "Said":
-        from client.connect import Said, Through
-
-        known = [one.value for one in Through]
-        if self.through is not None and self.through not in known:
-            raise ConfigError(f"--through {self.through!r}: accepted: {', '.join(known)}")
-        said = Said(
-            token=os.environ.get("NETGANG_TOKEN", ""),
-            through=None if self.through is None else Through(self.through),
-            **{name: getattr(self, name) for name in _OPTIONS if name != "through"},
-        )
-        address = os.environ.get("NETGANG_URL")
-        if said.url is None and not said.in_cluster and address:
-            return Said(url=address, token=said.token, token_file=said.token_file, ca_file=said.ca_file)
-        return said
 
 
 def reaching(command: Callable[..., None]) -> Callable[..., None]:
@@ -136,8 +119,8 @@ def reaching(command: Callable[..., None]) -> Callable[..., None]:
 
     @wraps(command)
     def run(*, ctx: typer.Context, **given: Any) -> None:
-        reach = Reach(**{name: given.pop(name) for name in _OPTIONS}, by_kubectl=ctx.find_root().info_name == KUBECTL)
-        command(**given, reach=reach)
+        said = Said(**{name: given.pop(name) for name in _OPTIONS})
+        command(**given, reach=Reach(said, by_kubectl=ctx.find_root().info_name == KUBECTL))
 
     parameters = [first, *(one.replace(kind=kind) for one in own), *added]
     run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
@@ -151,6 +134,7 @@ def run(asking: Coroutine[Any, Any, _T]) -> _T:
         return runner.run(asking)
 
 
-def busy(errors: Console, text: str) -> AbstractContextManager[object]:
+def busy(text: str) -> AbstractContextManager[object]:
     """Shows on a terminal that something is going on; nothing elsewhere."""
+    errors = Console(stderr=True)
     return errors.status(text) if errors.is_terminal else nullcontext()

@@ -4,7 +4,7 @@ Rule: whatever answers there is not trusted to be netgang; what is not its docum
 the address. A problem document that says that the request is wrong is a ConfigError with its sentence.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Final, Generic, NamedTuple, TypeVar
 from urllib.parse import quote
@@ -12,12 +12,14 @@ from urllib.parse import quote
 import httpx
 import msgspec
 
-from client.connect import Door
+from client.connect.door import Door
 from extender.api.schemas.record import Problem
 from extender.errors import ConfigError, NetworkSourceError
 
 _T = TypeVar("_T")
 _TIMEOUT_S: Final = 30.0
+_RECORD_S: Final = 120.0
+_MOST_RECORD_BYTES: Final = 1 << 30
 _WRONG_USE: Final = frozenset({400, 404, 409, 413})
 
 
@@ -107,3 +109,27 @@ def problem_text(body: bytes) -> str:
         return msgspec.json.decode(body, type=Problem).detail
     except (msgspec.MsgspecError, UnicodeDecodeError):
         return ""
+
+
+async def fetch_record(door: Door, *, progress: Callable[[int, int | None], None]) -> bytes:
+    """The decision log (/v1/record) as it came; `progress` has the bytes that are there, and due if that is known.
+
+    Errors: ConfigError for a bad address, NetworkSourceError when the answer is no log, or no log is kept there.
+    """
+    where = address(door, "/v1/record")
+    parts = bytearray()
+    with clear_errors(door, "/v1/record"):
+        async with (
+            httpx.AsyncClient(timeout=_RECORD_S, trust_env=False, transport=door.way()) as client,
+            client.stream("GET", where, headers={"accept-encoding": "identity"}) as response,
+        ):
+            length = response.headers.get("content-length", "")
+            async for part in response.aiter_bytes():
+                parts += part
+                progress(len(parts), int(length) if length.isdigit() else None)
+                if len(parts) > _MOST_RECORD_BYTES:
+                    raise NetworkSourceError(f"{where}: more than {_MOST_RECORD_BYTES} bytes")
+    if response.status_code != httpx.codes.OK:
+        said = problem_text(bytes(parts)) or "no reason given"
+        raise NetworkSourceError(f"{where}: status {response.status_code}: {said}")
+    return bytes(parts)

@@ -4,19 +4,21 @@ Errors of each: ConfigError for an address that is none and for wrong use (a nam
 wrong), NetworkSourceError when the answer is no document of netgang.
 """
 
+from dataclasses import replace
 from typing import Final
 
 import msgspec
 
 from client.ask import Answer, address, ask, decoded, path_of
-from client.connect import Door
+from client.connect.door import Door
+from extender.api.schemas import link as schema
 from extender.api.schemas.explain import Explained, ExplainedPod
 from extender.api.schemas.jobs import JobInFull, Jobs
-from extender.api.schemas.link import Link
-from extender.api.schemas.network import Network
+from extender.api.schemas.network import Network, Pairs
 from extender.api.schemas.queue import Queue
 from extender.api.schemas.what_if import Supposed
 from extender.errors import ConfigError
+from extender.network.survey import Link, Survey
 from scoring.what_if.changes import WhatIf
 
 _WHAT_IF_S: Final = 120.0
@@ -46,9 +48,9 @@ async def network(door: Door, *, zone: str | None, limit: int) -> Answer[Network
     return await ask(door, "/v1/network", Network, query=query)
 
 
-async def link(door: Door, source: str, target: str) -> Answer[Link]:
+async def link(door: Door, source: str, target: str) -> Answer[schema.Link]:
     """/v1/network of two nodes."""
-    return await ask(door, path_of("v1", "network", source, target), Link)
+    return await ask(door, path_of("v1", "network", source, target), schema.Link)
 
 
 async def explanation(door: Door, name: str) -> Answer[Explained | ExplainedPod]:
@@ -62,6 +64,31 @@ async def explanation(door: Door, name: str) -> Answer[Explained | ExplainedPod]
 async def supposed(door: Door, body: WhatIf) -> Answer[Supposed]:
     """What /v1/what-if answers to a body of changes."""
     return await ask(door, "/v1/what-if", Supposed, body=body, timeout_s=_WHAT_IF_S)
+
+
+async def survey_running(door: Door, *, zone: str | None, limit: int) -> Survey:
+    """The links of /v1/network, as of a MaDDash server. Errors: also ConfigError for a zone that does not exist."""
+    answer, _ = await network(door, zone=zone, limit=limit)
+    if zone is not None and zone not in answer.zones:
+        raise ConfigError(f"--zone {zone!r}: the cluster's zones are {', '.join(sorted(answer.zones)) or 'none'}")
+    sources = answer.status.sources if answer.status else ()
+    problems = tuple(text for one in sources for text in (*([one.error] if one.error else []), *one.problems))
+    shown = len(answer.pairs.nodes)
+    note = f"{shown} of {answer.pairs.of} nodes; see --zone and --limit" if shown < answer.pairs.of else ""
+    return Survey(_links(answer.pairs), {}, problems, note)
+
+
+def _links(pairs: Pairs) -> tuple[Link, ...]:
+    links = []
+    for i, source in enumerate(pairs.nodes):
+        for j, target in enumerate(pairs.nodes):
+            if i == j:
+                continue
+            ages = (pairs.loss_age_s[i][j], pairs.delay_age_s[i][j], pairs.throughput_age_s[i][j])
+            known = [age for age in ages if age is not None]
+            link = Link(source, target, pairs.loss_ratio[i][j], pairs.delay_ms[i][j], pairs.throughput_bps[i][j])
+            links.append(replace(link, age_s=max(known)) if known else link)
+    return tuple(links)
 
 
 class _OfGang(msgspec.Struct):

@@ -163,14 +163,14 @@ class Identity:
 class Reviews(Protocol):
     """What the API server says about people who come to us."""
 
-    async def who(self, token: str, *, audiences: Sequence[str] = ()) -> Identity | None:
+    async def identity(self, token: str, *, audiences: Sequence[str] = ()) -> Identity | None:
         """Whose token it is; None: no account's, or for none of `audiences` (none given: for the API server itself).
 
         Errors: ApiError, ApiUnavailableError.
         """
 
-    async def may(self, who: Identity, verb: str, path: str) -> bool:
-        """Whether `who` has the right to `verb` (get, post) this address. Errors: ApiError, ApiUnavailableError."""
+    async def may(self, caller: Identity, verb: str, path: str) -> bool:
+        """Whether `caller` has the right to `verb` (get, post) this address. Errors: ApiError, ApiUnavailableError."""
 
 
 @dataclass(frozen=True, slots=True)

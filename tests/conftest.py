@@ -5,6 +5,7 @@ ones, twenty times as many: `HYPOTHESIS_PROFILE=nightly make test`. The number o
 `tests/example_counts.py` has the few other ones. Neither has a deadline: a busy machine is not a defect.
 """
 
+import gc
 import logging
 import os
 from collections.abc import Iterator
@@ -28,6 +29,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     if _PROFILE == "nightly":
         for item in items:
             item.add_marker(pytest.mark.timeout(3600), append=False)
+
+
+def pytest_collection_finish() -> None:
+    """Set aside what collecting thousands of tests has made, or the collector looks at it again in every test."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(autouse=True)

@@ -16,11 +16,11 @@ from collections.abc import Callable, Iterator
 from itertools import count
 from typing import Any
 
-from bench.apiserver.server import serve
-from bench.apiserver.store import ApiStore
+from bench.apiserver import serve
 from bench.scale import objects
 from bench.scale.objects import Shape
 from extender.kube.calls import NODES, POD_GROUPS, PODS
+from simulator.apiserver.store import ApiStore
 
 _TICK_S = 0.01
 _HEARTBEAT_S = 300.0

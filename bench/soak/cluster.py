@@ -12,10 +12,10 @@ import json
 import sys
 from typing import Any
 
-from bench.apiserver.server import serve
-from bench.apiserver.store import ApiStore
+from bench.apiserver import serve
 from bench.soak.load import Load
 from bench.soak.scheduler import Scheduler
+from simulator.apiserver.store import ApiStore
 
 
 def _percentiles(name: str, found: list[float]) -> dict[str, float]:

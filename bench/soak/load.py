@@ -16,11 +16,11 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any
 
-from bench.apiserver.store import ApiStore
 from bench.scale import objects
 from bench.soak.jobs import SIZE, STARVE_LIMIT_S, Job, overtaken
 from extender.kube.calls import NODES, POD_GROUPS, PODS
 from extender.runtime.clock import SystemClock
+from simulator.apiserver.store import ApiStore
 
 _TICK_S = 0.02
 _SAY_S = 5.0

@@ -8,15 +8,16 @@ call is made beside the next pod's turn and may be held, and a refused pod comes
 
 import asyncio
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeAlias
 
 import aiohttp
 import msgspec
 
-from bench.apiserver.store import ApiStore, Object
 from extender.errors import NotFoundError
 from extender.kube.calls import NODES, PODS
+from simulator.apiserver.store import ApiStore
 
+_Pod: TypeAlias = dict[str, Any]
 _BIND_LIMIT_S = 90.0
 _FIRST_BACKOFF_S = 1.0
 _LONGEST_BACKOFF_S = 10.0
@@ -28,7 +29,12 @@ class Scheduler:
     """One scheduling loop over all pods of netgang's scheduler."""
 
     def __init__(
-        self, store: ApiStore, port: int, *, let_in: Callable[[Object], None], bound: Callable[[Object], None]
+        self,
+        store: ApiStore,
+        port: int,
+        *,
+        let_in: Callable[[_Pod], None],
+        bound: Callable[[_Pod], None],
     ) -> None:
         self.counts = dict.fromkeys(("asked", "refused", "binds", "failed_binds", "asked_at_the_gate"), 0)
         self._store = store
@@ -37,7 +43,7 @@ class Scheduler:
         self._bound = bound
         self._known: dict[str, str] = {}
         """uid of a pod that was asked about and has no node yet → where it is"""
-        self._queue: asyncio.Queue[Object] = asyncio.Queue()
+        self._queue: asyncio.Queue[_Pod] = asyncio.Queue()
         self._tasks: set[asyncio.Task[None]] = set()
         self._assumed: dict[str, str] = {}
         """uid → node that it is to be bound to"""
@@ -57,7 +63,7 @@ class Scheduler:
                 if event.type in ("ADDED", "MODIFIED") and b'"schedulerName":"netgang"' in event.object:
                     self._seen(msgspec.json.decode(event.object))
 
-    def _seen(self, pod: Object) -> None:
+    def _seen(self, pod: _Pod) -> None:
         uid, spec = pod["metadata"]["uid"], pod["spec"]
         if spec.get("schedulingGates") or uid in self._known:
             return
@@ -91,7 +97,7 @@ class Scheduler:
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
 
-    async def _node_for(self, session: aiohttp.ClientSession, pod: Object) -> str | None:
+    async def _node_for(self, session: aiohttp.ClientSession, pod: _Pod) -> str | None:
         names = self._with_room(_allowed(pod))
         if not names:
             return None
@@ -104,7 +110,7 @@ class Scheduler:
         scores = await self._ask(session, "prioritize", {"Pod": pod, "Nodes": None, "NodeNames": passed})
         return str(max(scores, key=lambda one: (one["Score"], one["Host"]))["Host"])
 
-    async def _bind(self, session: aiohttp.ClientSession, pod: Object, node: str) -> None:
+    async def _bind(self, session: aiohttp.ClientSession, pod: _Pod, node: str) -> None:
         metadata = pod["metadata"]
         args = {"PodName": metadata["name"], "PodNamespace": metadata["namespace"], "PodUID": metadata["uid"]}
         answer = await self._ask(session, "bind", {**args, "Node": node})
@@ -141,7 +147,7 @@ class _Placed(msgspec.Struct):
 _NODE_NAME = msgspec.json.Decoder(_Placed)
 
 
-def _allowed(pod: Object) -> list[str]:
+def _allowed(pod: _Pod) -> list[str]:
     """Nodes that the pod's required affinity names."""
     affinity = pod["spec"].get("affinity", {}).get("nodeAffinity", {})
     terms = affinity.get("requiredDuringSchedulingIgnoredDuringExecution", {}).get("nodeSelectorTerms", [])

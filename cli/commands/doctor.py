@@ -4,11 +4,7 @@ Rule: findings on standard output, everything else on standard error; exit code 
 when something is wrong, 2 when it could not be looked at; never a traceback. Nothing is changed anywhere.
 """
 
-import asyncio
-import json
-import sys
 from collections.abc import Sequence
-from contextlib import nullcontext
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -17,8 +13,11 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
-from cli.commands.uninstall import Kubeconfig, Namespace, fail
-from extender.errors import ConfigError, NetgangError
+from cli.commands.uninstall import Kubeconfig, Namespace
+from cli.errors import clear_errors
+from cli.output import AsJson, print_json
+from cli.reach import busy, run
+from extender.errors import ConfigError
 
 if TYPE_CHECKING:
     from cli.doctor import Facts, Finding
@@ -45,7 +44,7 @@ def doctor(
     cluster: Annotated[
         bool, typer.Option("--cluster/--no-cluster", help="Look at the cluster; else at files and --server alone.")
     ] = True,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Look for what is wrong with an installation: rights, scheduler configuration, policies, leader, clocks, zones.
 
@@ -56,28 +55,15 @@ def doctor(
     """
     from cli.doctor import Severity, examine
 
-    errors = Console(stderr=True)
-    try:
+    with clear_errors(refused=2), busy("looking"):
         if not cluster and server is None and scheduler_config is None:
             raise ConfigError("--no-cluster leaves nothing to look at: give --server, or --scheduler-config")
-        with (
-            errors.status("looking") if errors.is_terminal else nullcontext(),
-            asyncio.Runner(loop_factory=asyncio.new_event_loop) as runner,
-        ):
-            seen = runner.run(
-                _look(
-                    kubeconfig, namespace, (config, scheduler_config), account=account, server=server, cluster=cluster
-                )
-            )
-    except NetgangError as error:
-        fail(errors, str(error))
-    except KeyboardInterrupt:
-        raise typer.Exit(130) from None
+        files = config, scheduler_config
+        seen = run(_look(kubeconfig, namespace, files, account=account, server=server, cluster=cluster))
     findings = examine(seen)
     wrong = [one for one in findings if one.severity is not Severity.NOTE]
     if as_json:
-        json.dump({"ok": not wrong, "findings": [asdict(one) for one in findings]}, sys.stdout, indent=2)
-        sys.stdout.write("\n")
+        print_json({"ok": not wrong, "findings": [asdict(one) for one in findings]})
     else:
         _print(Console(), findings, seen)
     raise typer.Exit(1 if wrong else 0)

@@ -6,6 +6,7 @@ documents come from a running netgang and from a saved cluster (--cluster).
 """
 
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
@@ -13,14 +14,16 @@ import typer
 from rich.console import Console
 
 from cli.errors import clear_errors
+from cli.moment import moment_s
 from cli.output import print_body
-from cli.reach import Reach, busy, reaching, run
+from cli.reach import Reach, reaching
 from extender.errors import ConfigError
 
 if TYPE_CHECKING:
     from client.ask import Answer
     from extender.api.schemas.explain import Explained, ExplainedPod
     from extender.api.schemas.what_if import Supposed
+    from extender.settings.settings import Settings
     from scoring.what_if.changes import WhatIf
 
 _T = TypeVar("_T")
@@ -54,8 +57,8 @@ class Place:
 
     def check(self) -> None:
         """Errors: ConfigError for options that do not belong together."""
-        if self.cluster is not None and self.reach.given:
-            raise ConfigError(f"{self.reach.given[0]} and --cluster: name one of them")
+        if self.cluster is not None and self.reach.said.given:
+            raise ConfigError(f"{self.reach.said.given[0]} and --cluster: name one of them")
         others = {"--network": self.mesh, "--config": self.config, "--now": self.now}
         given = [name for name, value in others.items() if value is not None]
         if self.cluster is None and given:
@@ -63,35 +66,29 @@ class Place:
 
     def explanation(self, name: str) -> "Answer[Explained | ExplainedPod]":
         """The document of a gang or pod. Errors: ConfigError, NetworkSourceError."""
-        if self.cluster is not None:
-            from cli.offline.explain import explain_file
-            from extender.settings.settings import Settings
+        if self.cluster is None:
+            from client import documents
 
-            return _written(
-                explain_file(self.cluster, self.mesh, Settings.load(self.config), name, now_s=self._now_s())
-            )
-        from client import documents
+            return self.reach.ask(partial(documents.explanation, name=name), "asking the planner")
+        from cli.offline.explain import explain_file
 
-        return run(documents.explanation(self.reach.door(), name))
+        return _written(explain_file(self.cluster, self.mesh, self._settings(), name, now_s=moment_s(self.now)))
 
     def supposed(self, body: "WhatIf") -> "Answer[Supposed]":
         """What the changes would make of the plan. Errors: ConfigError, NetworkSourceError."""
-        if self.cluster is not None:
-            from cli.offline.explain import what_if_file
-            from extender.settings.settings import Settings
+        if self.cluster is None:
+            from client import documents
 
-            return _written(
-                what_if_file(self.cluster, self.mesh, Settings.load(self.config), body.changes, now_s=self._now_s())
-            )
-        from client import documents
+            return self.reach.ask(partial(documents.supposed, body=body), "asking the planner")
+        from cli.offline.explain import what_if_file
 
-        return run(documents.supposed(self.reach.door(), body))
+        now_s = moment_s(self.now)
+        return _written(what_if_file(self.cluster, self.mesh, self._settings(), body.changes, now_s=now_s))
 
-    def _now_s(self) -> float:
-        from cli.moment import moment_s
-        from extender.runtime.clock import SystemClock
+    def _settings(self) -> "Settings":
+        from extender.settings.settings import Settings
 
-        return SystemClock().now_s() if self.now is None else moment_s(self.now)
+        return Settings.load(self.config)
 
 
 @reaching
@@ -115,12 +112,9 @@ def explain(
     Exit code: 0 shown; 1 no answer; 2 wrong use, such as a gang that is not known.
     """
     place = Place(reach, cluster, network, config, now)
-    errors = Console(stderr=True)
-    with clear_errors(errors):
+    with clear_errors():
         place.check()
-        whole = reach.named(name, namespace)
-        with busy(errors, "asking the planner"):
-            document, body = place.explanation(whole)
+        document, body = place.explanation(reach.named(name, namespace))
     if as_json:
         print_body(body)
         return
@@ -190,16 +184,14 @@ def what_if(
     }
     from cli.commands.changes import checked, from_file, from_options
 
-    errors = Console(stderr=True)
-    with clear_errors(errors):
+    with clear_errors():
         place.check()
         listed: list[object] = [*(from_file(changes) if changes is not None else ())]
         listed.extend(_suggested(place, suggestion) if suggestion is not None else ())
         listed.extend(from_options({option: texts or () for option, texts in given.items()}))
         if not listed:
             raise ConfigError("say what would be different: --add-nodes, --end-job, --changes FILE; see --help")
-        with busy(errors, "asking the planner"):
-            document, body = place.supposed(checked(listed))
+        document, body = place.supposed(checked(listed))
     if as_json:
         print_body(body)
         return

@@ -12,7 +12,7 @@ import typer
 from rich.console import Console
 
 from cli.errors import clear_errors
-from cli.reach import Reach, busy, reaching, run
+from cli.reach import Reach, reaching
 
 
 @reaching
@@ -41,17 +41,14 @@ def jobs(
     from client import documents
 
     console = Console()
-    errors = Console(stderr=True)
-    with clear_errors(errors):
-        name = None if job is None else reach.named(job, namespace)
-        door = reach.door()
-        with busy(errors, "asking netgang"):
-            if name is not None:
-                one, body = run(documents.job(door, name, kind=kind))
-                show = partial(print_job, console, one)
-            else:
-                found, body = run(documents.jobs(door, namespace=namespace, limit=limit))
-                show = partial(print_jobs, console, found)
+    with clear_errors():
+        if job is not None:
+            name = reach.named(job, namespace)
+            one, body = reach.ask(lambda door: documents.job(door, name, kind=kind))
+            show = partial(print_job, console, one)
+        else:
+            found, body = reach.ask(lambda door: documents.jobs(door, namespace=namespace, limit=limit))
+            show = partial(print_jobs, console, found)
     if as_json:
         sys.stdout.write(body.decode() + "\n")
     else:

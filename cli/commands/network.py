@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.progress import Progress
 
 from cli.errors import clear_errors, fail, say
-from cli.reach import Reach, busy, reaching, run
+from cli.reach import Reach, reaching, run
 from extender.errors import ConfigError
 
 app = typer.Typer(no_args_is_help=True, help="Look at the measured links.")
@@ -62,7 +62,7 @@ def show(
 
     Exit code: 0 shown; 1 no answer, or nothing measured; 2 wrong use.
     """
-    from client.network import survey_running
+    from client.documents import survey_running
     from extender.network.maddash.client import MaddashServer
     from extender.network.maddash.survey import survey_maddash
     from extender.runtime.clock import SystemClock
@@ -71,18 +71,16 @@ def show(
     with clear_errors(errors):
         _refuse_mixtures(reach, maddash=maddash, others={"--zone": zone, "--limit": limit})
         if maddash is None:
-            door = reach.door()
-            with busy(errors, "asking netgang"):
-                survey = run(survey_running(door, zone=zone, limit=limit or 40))
+            survey = reach.ask(lambda door: survey_running(door, zone=zone, limit=limit or 40))
         else:
-            server = MaddashServer(maddash, ca_file=reach.ca_file, insecure=insecure, timeout_s=timeout_s)
+            server = MaddashServer(maddash, ca_file=reach.said.ca_file, insecure=insecure, timeout_s=timeout_s)
             with Progress(console=errors, transient=True, disable=not errors.is_terminal) as progress:
                 task = progress.add_task("reading grids", total=None)
 
-                def tell(done: int, due: int) -> None:
+                def on_read(done: int, due: int) -> None:
                     progress.update(task, completed=done, total=due)
 
-                survey = run(survey_maddash(server, now_s=SystemClock().now_s(), on_read=tell))
+                survey = run(survey_maddash(server, now_s=SystemClock().now_s(), on_read=on_read))
     for problem in survey.problems:
         say(errors, "note: ", "yellow", problem)
     if as_json:
@@ -112,11 +110,8 @@ def scores(
     """
     from client.documents import link
 
-    errors = Console(stderr=True)
-    with clear_errors(errors):
-        door = reach.door()
-        with busy(errors, "asking netgang"):
-            found, body = run(link(door, source, target))
+    with clear_errors():
+        found, body = reach.ask(lambda door: link(door, source, target))
     if as_json:
         sys.stdout.write(body.decode() + "\n")
     else:
@@ -126,7 +121,7 @@ def scores(
 
 
 def _refuse_mixtures(reach: Reach, *, maddash: str | None, others: dict[str, object]) -> None:
-    given = [name for name in reach.given if name != "--ca-file"]  # which both may need
+    given = [name for name in reach.said.given if name != "--ca-file"]  # which both may need
     given += [name for name, value in others.items() if value is not None]
     if maddash is not None and given:
         raise ConfigError(f"{given[0]} is for a running netgang and goes not together with --maddash")

@@ -1,29 +1,22 @@
 """Where the commands of `netgang mesh` take nodes from: a file, standard input, or one look at the API server.
 
-Rule: a list is read once, in pages of 500, and nothing is watched; what settings say about endpoints is worked out
-here, because rules over node names belong to the measurements and not to the mesh.
+Rule: a list is read once, in pages, and nothing is watched.
 """
 
-import asyncio
-import random
 import sys
-from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from cli.mesh.mesh import Site, Stated, site_of
+from cli.mesh.mesh import Site, site_of
 from cli.mesh.nodes import Selector, SiteNode, nodes_of_list, nodes_of_objects
+from cli.reach import run
 from extender.errors import ConfigError
-from scoring.network.matrix import METRICS
 
 if TYPE_CHECKING:
-    from extender.network.mapping import MappingConfig
     from extender.settings.settings import Settings
 
 _LARGEST_BYTES = 1 << 30
-_NODES = "/api/v1/nodes"
-_PAGE = 500
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,25 +34,13 @@ def site_from(place: Place, *, selector: str, gateways: int, gateway_selector: s
     from extender.settings.settings import Settings
 
     settings = Settings.load(place.config)
-    nodes = _nodes(place, settings)
     return site_of(
-        nodes,
+        _nodes(place, settings),
         selector=Selector(selector),
         gateways=gateways,
         gateway_selector=None if gateway_selector is None else Selector(gateway_selector),
-        stated=_stated(nodes, mapping_config(settings)),
+        config=mapping_config(settings),
     )
-
-
-def _stated(nodes: Iterable[SiteNode], config: "MappingConfig") -> Stated:
-    """The settings' words about endpoints, with the rules worked out for these nodes."""
-    from extender.network.rules import ruled
-
-    made = {
-        node.name: {metric: found[1] for metric in METRICS if (found := ruled(config.rules, node.name, metric))}
-        for node in nodes
-    }
-    return Stated(config.key, config.table, made, config.zones)
 
 
 def _nodes(place: Place, settings: "Settings") -> tuple[SiteNode, ...]:
@@ -85,22 +66,14 @@ def _read(path: Path) -> bytes:
 
 def _asked(kubeconfig: Path) -> list[bytes]:
     """All nodes of the API server, as raw JSON; read once."""
-    from extender.kube.client import KubeClient
     from extender.kube.credentials import load
+    from extender.kube.operator import OperatorApi
     from extender.runtime.clock import SystemClock
 
-    clock = SystemClock()
-    server = load(kubeconfig, clock=clock)
+    server = load(kubeconfig, clock=SystemClock())
 
     async def ask() -> list[bytes]:
-        found: list[bytes] = []
-        async with KubeClient(server, clock=clock, rng=random.Random(0)) as client:  # noqa: S311 - spreads retries
-            page = await client.list_page(_NODES, limit=_PAGE)
-            found += page.items
-            while page.continue_token:
-                page = await client.list_page(_NODES, limit=_PAGE, continue_token=page.continue_token)
-                found += page.items
-        return found
+        async with OperatorApi.opened(server) as api:
+            return [node async for node in api.items("/api/v1/nodes")]
 
-    with asyncio.Runner(loop_factory=asyncio.new_event_loop) as runner:
-        return runner.run(ask())
+    return run(ask())

@@ -11,7 +11,7 @@ import typer
 from rich.console import Console
 
 from cli.errors import clear_errors
-from cli.output import print_body, print_json
+from cli.output import AsJson, print_body, print_json
 from cli.reach import busy
 from extender.errors import ConfigError
 
@@ -39,7 +39,7 @@ def plan(
         ),
     ] = None,
     config: ConfigFile = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Say which gangs would start where and which would wait for what, from files alone. Nothing is changed anywhere.
 
@@ -50,13 +50,11 @@ def plan(
     from cli.moment import moment_s
     from cli.offline.plan import plan_files
     from cli.rendering.plan import print_plan
-    from extender.runtime.clock import SystemClock
     from extender.settings.settings import Settings
 
     with clear_errors():
-        settings = Settings.load(config)
-        now_s = SystemClock().now_s() if now is None else moment_s(now)
-        with busy(Console(stderr=True), "planning"):
+        settings, now_s = Settings.load(config), moment_s(now)
+        with busy("planning"):
             document = plan_files(file, network, settings, now_s=now_s, scaling=scaling)
     if as_json:
         print_body(msgspec.json.encode(document))
@@ -71,7 +69,7 @@ def check_config(
         typer.Option(help="A saved cluster: show which of its nodes would be measured where.", show_default="none"),
     ] = None,
     network: Annotated[Path | None, typer.Option(help="The mesh for --cluster.", show_default="none")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Check settings; print them as they would be used.
 

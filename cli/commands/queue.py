@@ -57,13 +57,12 @@ def queue(
 
     Exit code: 0 shown; 1 no answer; 2 wrong use.
     """
-    errors = Console(stderr=True)
-    with clear_errors(errors):
+    with clear_errors():
         seen = _Looks(reach, namespace, frozenset(one.value.upper() for one in state or ()), limit)
         if watch:
             run(seen.again_and_again(Console(), as_json=as_json))
             return
-        with busy(errors, "asking netgang"):
+        with busy("asking netgang"):
             found, document = run(seen.once())
     if as_json:
         print_json(document)

@@ -39,7 +39,7 @@ def record(
 
     Exit code: 0 written; 1 no answer, or nothing is kept there; 2 wrong use.
     """
-    from client.record import fetch_record
+    from client.ask import fetch_record
 
     errors = Console(stderr=True)
     with clear_errors():

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from cli.commands.plan import ConfigFile
 from cli.errors import clear_errors
 from extender.errors import ConfigError
 
@@ -20,9 +21,7 @@ EXAMPLES = Path(__file__).parents[2] / "examples"
 
 
 def serve(
-    config: Annotated[
-        Path | None, typer.Option("--config", help="Settings file, YAML or JSON.", show_default="none")
-    ] = None,
+    config: ConfigFile = None,
     kubeconfig: Annotated[
         Path | None, typer.Option(help="Credentials of the cluster.", show_default="as kubectl")
     ] = None,

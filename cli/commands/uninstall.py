@@ -4,21 +4,20 @@ Rule: results on standard output, everything else on standard error; exit code 0
 left, 2 when it could not be tried; never a traceback.
 """
 
-import asyncio
-import json
-import sys
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, NoReturn
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
-from rich.markup import escape
 from rich.progress import Progress
 
-from extender.errors import NetgangError
+from cli.errors import clear_errors
+from cli.output import AsJson, print_json
+from cli.reach import run
+from extender.errors import ConfigError
 
 if TYPE_CHECKING:
     from cli.removal import Removed
@@ -37,7 +36,7 @@ def uninstall(
         bool, typer.Option("--leases", help="Delete the Leases instead: for after netgang's pods are gone.")
     ] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Change nothing; say what would be done.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Delete netgang's admission policies, then let every pod go that waits at its gate; netgang's pods stay.
 
@@ -47,33 +46,32 @@ def uninstall(
     Exit code: 0 done; 1 something is left, which is said; 2 not tried: no answer, no rights, wrong use.
     """
     errors = Console(stderr=True)
-    if leases and leave_gates:
-        fail(errors, "--leases and --leave-gates exclude each other: the first is for after netgang is gone")
-    try:
+    with clear_errors(errors, refused=2):
+        if leases and leave_gates:
+            raise ConfigError("--leases and --leave-gates exclude each other: the first is for after netgang is gone")
         with Progress(console=errors, transient=True, disable=not errors.is_terminal) as progress:
             task = progress.add_task("pods let go", total=None)
 
-            def tell(count: int) -> None:
+            def on_release(count: int) -> None:
                 progress.update(task, completed=count)
 
-            with asyncio.Runner(loop_factory=asyncio.new_event_loop) as runner:
-                done = runner.run(
-                    _run(kubeconfig, namespace, gates=not leave_gates, leases=leases, dry_run=dry_run, tell=tell)
-                )
-    except NetgangError as error:
-        fail(errors, str(error))
-    except KeyboardInterrupt:
-        raise typer.Exit(130) from None
+            gates = not leave_gates
+            done = run(_remove(kubeconfig, namespace, on_release, gates=gates, leases=leases, dry_run=dry_run))
     if as_json:
-        json.dump({"dry_run": dry_run, **asdict(done)}, sys.stdout, indent=2)
-        sys.stdout.write("\n")
+        print_json({"dry_run": dry_run, **asdict(done)})
     else:
         _print(Console(), done, would=dry_run)
     raise typer.Exit(1 if done.left else 0)
 
 
-async def _run(
-    kubeconfig: Path | None, namespace: str, *, gates: bool, leases: bool, dry_run: bool, tell: Callable[[int], None]
+async def _remove(
+    kubeconfig: Path | None,
+    namespace: str,
+    on_release: Callable[[int], None],
+    *,
+    gates: bool,
+    leases: bool,
+    dry_run: bool,
 ) -> "Removed":
     from cli.removal import Removal
     from extender.kube.credentials import load
@@ -82,7 +80,7 @@ async def _run(
 
     clock = SystemClock()
     async with OperatorApi.opened(load(kubeconfig, clock=clock)) as api:
-        removal = Removal(api, clock, dry_run=dry_run, progress=tell)
+        removal = Removal(api, clock, dry_run=dry_run, progress=on_release)
         if leases:
             await removal.leases(namespace)
         else:
@@ -110,9 +108,3 @@ def _print(console: Console, done: "Removed", *, would: bool) -> None:
         console.print(f"left: {what}: {why}", highlight=False, markup=False, soft_wrap=True)
     if not (done.policies or done.leases or done.released or done.left):
         console.print("nothing of it is there")
-
-
-def fail(errors: Console, text: str) -> NoReturn:
-    """Say why it could not be done, and end with exit code 2."""
-    errors.print(f"[red]error:[/red] {escape(text)}", highlight=False, soft_wrap=True)
-    raise typer.Exit(2)

@@ -7,12 +7,14 @@ from typing import Final
 
 from cli.doctor.facts import Answered, Endpoints, SourceSeen
 from client.ask import decoded, fetch
-from client.connect import Said, door
+from client.connect.door import door
+from client.connect.said import Said
 from extender.api.schemas.readiness import NetworkSources, Readiness
 from extender.bootstrap.parts.network import closing, sources_of
 from extender.errors import NetworkSourceError
+from extender.network.batches import merged
 from extender.network.coverage import node_counts
-from extender.network.mapping import map_nodes
+from extender.network.mapping import map_nodes, measured_ends
 from extender.network.sources.configured import mapping_config
 from extender.ports import Batch, Clock
 from extender.settings.settings import FileSource, Settings
@@ -53,12 +55,8 @@ async def ask_sources(
 
 
 def _mapped(nodes: Sequence[Node], batches: Sequence[Batch], settings: Settings) -> Endpoints:
-    tables = [
-        one.measurements if isinstance(one.measurements, MeasurementTable) else MeasurementTable.of(one.measurements)
-        for one in batches
-    ]
-    measured = {metric: {end for table in tables for end in table.measured_ends(metric)} for metric in METRICS}
-    endpoints = tuple({one.id: one for batch in batches for one in batch.endpoints}.values())
+    measured = measured_ends(MeasurementTable.of(one.measurements) for one in batches)
+    endpoints = merged(end for batch in batches for end in batch.endpoints)
     mapping = map_nodes(nodes, endpoints, mapping_config(settings), measured=measured)
     counts = {metric.value: dict(of) for metric, of in node_counts(mapping).items() if measured[metric]}
     unmapped = [set(mapping.unmapped[metric]) for metric in METRICS if measured[metric]]

@@ -2,11 +2,10 @@
 
 from collections.abc import Iterable
 
-from cli.doctor.confinement import check_confinement
 from cli.doctor.facts import Facts
 from cli.doctor.findings import Finding, error, in_order, note, some
 from cli.doctor.network import check_endpoints, check_sources, check_strangers, check_zones
-from cli.doctor.policies import check_policies
+from cli.doctor.policies import check_confinement, check_policies
 from cli.doctor.running import acts, check_answered, check_clock, check_rights, check_running, check_versions
 from cli.doctor.scheduler import check_scheduler
 from cli.doctor.workloads import check_budgets, check_gangs, check_pod_groups

@@ -1,19 +1,23 @@
-"""Read netgang's settings and kube-scheduler's configuration out of what is installed, or out of files."""
+"""What is installed, as facts: settings, kube-scheduler's configuration, replicas, budgets, versions.
+
+Rule: only the fields that a check reads; files may take the place of objects.
+"""
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, Final
 
+import msgspec
 import yaml
 from pydantic import ValidationError
 
+from cli.doctor.facts import Budget, Json, Replica
 from extender.errors import ConfigError
+from extender.kube.leases import ROLE_LABEL
 from extender.settings.layers import ENV_PREFIX, merge, unfold
 from extender.settings.settings import Settings, mistakes
-
-Json: TypeAlias = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,3 +98,58 @@ def _value(text: str) -> Any:
     except ValueError:
         return None if text == "null" else text
     return found if isinstance(found, list | dict) else text
+
+
+class _Owner(msgspec.Struct):
+    kind: str = ""
+
+
+class _Meta(msgspec.Struct):
+    owners: list[_Owner] = msgspec.field(name="ownerReferences", default_factory=list)
+
+
+class _Owned(msgspec.Struct):
+    metadata: _Meta
+
+
+_OWNED: Final = msgspec.json.Decoder(_Owned)
+
+
+def of_daemon_set(item: bytes) -> bool:
+    """Whether a DaemonSet made this pod: it takes no room that another pod could have had.
+
+    >>> of_daemon_set(b'{"metadata": {"ownerReferences": [{"kind": "DaemonSet"}]}}'), of_daemon_set(b'{"metadata": {}}')
+    (True, False)
+    """
+    return any(owner.kind == "DaemonSet" for owner in _OWNED.decode(item).metadata.owners)
+
+
+def replica_of(pod: Json) -> Replica:
+    """A pod of netgang's."""
+    meta, status = pod["metadata"], pod.get("status") or {}
+    ready = any(one["type"] == "Ready" and one["status"] == "True" for one in status.get("conditions") or ())
+    role = (meta.get("labels") or {}).get(ROLE_LABEL, "")
+    return Replica(meta["name"], str(container_of(pod).get("image", "")), ready=ready, role=role)
+
+
+def budget_of(one: Json) -> Budget:
+    """A PodDisruptionBudget."""
+    spec, status = one["spec"], one.get("status") or {}
+    return Budget(
+        one["metadata"]["namespace"],
+        one["metadata"]["name"],
+        spec.get("minAvailable"),
+        spec.get("maxUnavailable"),
+        allowed=int(status.get("disruptionsAllowed", 0)),
+        expected=int(status.get("expectedPods", 0)),
+    )
+
+
+def version_of(image: str) -> str | None:
+    """The version in an image's name; `None`: there is none, such as in a digest.
+
+    >>> version_of("registry.k8s.io/kube-scheduler:v1.36.3"), version_of("localhost:5000/kube-scheduler")
+    ('1.36.3', None)
+    """
+    name, _, tag = image.partition("@")[0].rpartition(":")
+    return tag.removeprefix("v") if name and "/" not in tag else None

@@ -10,19 +10,21 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final, Protocol, TypeVar
 
-from cli.doctor.confinement import confining
-from cli.doctor.facts import Facts, LeaseSeen, Policies, Running, ServiceAddress
+from cli.doctor.facts import Facts, Json, LeaseSeen, Policies, Running, ServiceAddress
 from cli.doctor.installed import (
-    Json,
     Read,
+    budget_of,
     container_of,
     environment_of,
     mounted,
+    of_daemon_set,
+    replica_of,
     scheduler_of,
     settings_of,
     text_of,
+    version_of,
 )
-from cli.doctor.objects import budget_of, of_daemon_set, replica_of, version_of
+from cli.doctor.policies import confining
 from cli.doctor.rights import Asked, denied
 from extender.convert import node_from_json, pod_from_json, pod_group_from_json
 from extender.errors import ApiError
@@ -194,19 +196,18 @@ class Look:
         for version in _VERSIONS:
             served = await self.api.get(f"{_POLICIES}/{version}") or {}
             if any(one["name"] == "mutatingadmissionpolicies" for one in served.get("resources", ())):
-                both = [
-                    {one["metadata"]["name"]: one for one in await self.api.listed(f"{_POLICIES}/{version}/{plural}")}
-                    for plural in ("mutatingadmissionpolicies", "mutatingadmissionpolicybindings")
-                ]
-                return Policies(policies=both[0], bindings=both[1])
+                policies, bindings = await self._by_name(version, "mutatingadmission")
+                return Policies(policies=policies, bindings=bindings)
         return Policies(served=False)
 
     async def _confined(self, account: str) -> frozenset[str]:
-        policies, bindings = [
-            {one["metadata"]["name"]: one for one in await self.api.listed(f"{_POLICIES}/v1/{plural}")}
-            for plural in ("validatingadmissionpolicies", "validatingadmissionpolicybindings")
-        ]
+        policies, bindings = await self._by_name("v1", "validatingadmission")
         return confining(policies, bindings, account=account)
+
+    async def _by_name(self, version: str, kind: str) -> list[dict[str, Json]]:
+        """Policies and bindings of a kind: name → object."""
+        paths = (f"{_POLICIES}/{version}/{kind}{ending}" for ending in ("policies", "policybindings"))
+        return [{one["metadata"]["name"]: one for one in await self.api.listed(path)} for path in paths]
 
     async def _nodes(self, settings: Settings) -> tuple[Node, ...]:
         label = settings.zone_label

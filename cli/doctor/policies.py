@@ -1,7 +1,11 @@
-"""Check the admission policies: there, bound, of this version, and meaning the pods that the settings mean."""
+"""Check the admission policies: there, bound, of this version, and meaning the pods that the settings mean.
+
+Those that confine netgang's account must be for the account that it really is: one that kustomize or an operator
+renamed is confined by nothing, and all goes on working.
+"""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Final
 
 from cli.doctor.facts import Json, Policies
@@ -19,6 +23,8 @@ _MARKS: Final = (
     groups.MIN_AVAILABLE_LABEL,
     *groups.NAME_ANNOTATIONS,
 )
+CONFINING: Final = ("netgang-jobs", "netgang-pods")
+"""Names of the policies in manifests/base/confinement.yaml, and of their bindings"""
 _QUOTED: Final = re.compile(r"'([^']*)'")
 
 
@@ -96,3 +102,34 @@ def _component(settings: Settings) -> str:
     if settings.managed_resource is not None:
         return "gate-policy-managed-resource"
     return "gate-policy" if "default-scheduler" not in settings.scheduler_names else "gate-policy-default-scheduler"
+
+
+def confining(policies: Mapping[str, Json], bindings: Mapping[str, Json], *, account: str) -> frozenset[str]:
+    """Which of the policies refuse what `account` may not; both by name, as they are in the cluster."""
+    return frozenset(
+        name
+        for name in CONFINING
+        if name in policies and name in bindings and _is_for(policies[name], account) and _refuses(bindings[name], name)
+    )
+
+
+def check_confinement(seen: frozenset[str], *, account: str) -> Iterator[Finding]:
+    """One finding for all that is missing."""
+    absent = [name for name in CONFINING if name not in seen]
+    if absent:
+        what = (
+            f"{account} is not confined by {' and '.join(absent)}: its token could change any pod, and any job that "
+            "netgang may resize or restart"
+        )
+        fix = "apply manifests/base/confinement.yaml, this account in its matchConditions (docs/reference/rights.md)"
+        yield warning("unconfined", what, fix)
+
+
+def _is_for(policy: Json, account: str) -> bool:
+    conditions = (policy.get("spec") or {}).get("matchConditions") or ()
+    return any(f"'{account}'" in str(one.get("expression")) for one in conditions)
+
+
+def _refuses(binding: Json, name: str) -> bool:
+    spec = binding.get("spec") or {}
+    return spec.get("policyName") == name and "Deny" in (spec.get("validationActions") or ())

@@ -2,20 +2,20 @@
 
 Why: jobs run in one zone, so links inside zones are measured in full; links between zones are needed for the order of
 zones only, and one or two nodes stand for each. Rule: an end is an address at which tests run. One host measures both
-loss and delay; throughput may have another. What is stated for a node goes before its InternalIP, in the order in
-which netgang later looks for the endpoint of a node: table, annotation, label, rule, zone.
+loss and delay; throughput may have another. What is stated for a node goes before its InternalIP, as when netgang later
+looks for the endpoint of a node (`extender.network.mapping`).
 """
 
 import ipaddress
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
 from cli.mesh.nodes import Selector, SiteNode
-from extender.convert.nodes import ENDPOINT_ANNOTATIONS
 from extender.errors import ConfigError
+from extender.network.mapping import MappingConfig, stated
 from scoring.ids import NodeName, ZoneName
 from scoring.network.matrix import Metric
 
@@ -72,18 +72,6 @@ class KindMesh:
 
 
 @dataclass(frozen=True, slots=True)
-class Stated:
-    """What an operator says about endpoints in netgang's settings."""
-
-    key: str = ENDPOINT_ANNOTATIONS
-    """Annotation and label that name a node's endpoint; KEY-loss, KEY-delay, KEY-throughput for one metric."""
-    table: Mapping[NodeName, Mapping[Metric, str]] = field(default_factory=dict)
-    rules: Mapping[NodeName, Mapping[Metric, str]] = field(default_factory=dict)
-    """What the rules over node names make of each node."""
-    zones: Mapping[ZoneName, Mapping[Metric, str]] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True)
 class Site:
     """The mesh of each kind, and sentences about what was left out."""
 
@@ -103,7 +91,7 @@ def site_of(
     selector: Selector = Selector(),
     gateways: int = 1,
     gateway_selector: Selector | None = None,
-    stated: Stated = Stated(),
+    config: MappingConfig = MappingConfig(),
 ) -> Site:
     """Plan the mesh of the nodes that `selector` takes. The order of `nodes` is irrelevant. Cost: O(nodes).
 
@@ -117,7 +105,7 @@ def site_of(
             f"none of {len(nodes)} nodes has the labels {selector.text}" if nodes else "there are no nodes"
         )
     notes: dict[str, None] = {}
-    addresses = {kind: _addresses(kind, taken, stated, notes) for kind in Kind}
+    addresses = {kind: _addresses(kind, taken, config, notes) for kind in Kind}
     ends = _ends(addresses)
     meshes = {}
     for kind, address_of in addresses.items():
@@ -147,12 +135,16 @@ def _key(end: End) -> str:
     return end.key
 
 
-def _addresses(kind: Kind, nodes: Iterable[SiteNode], stated: Stated, notes: dict[str, None]) -> dict[NodeName, str]:
+def _addresses(
+    kind: Kind, nodes: Iterable[SiteNode], config: MappingConfig, notes: dict[str, None]
+) -> dict[NodeName, str]:
     """Where each node is measured; nodes without any address are noted and left out."""
     found: dict[NodeName, str] = {}
     without: list[str] = []
     for node in nodes:
-        said = {text for metric in _METRICS[kind] if (text := _said(node, metric, stated))}
+        where = (node.name, node.zone, node.annotations, node.labels)
+        firsts = (stated(*where, metric, config) for metric in _METRICS[kind])
+        said = {first[1] for first in firsts if first is not None}
         if len(said) > 1:
             both = " and ".join(sorted(said))
             raise ConfigError(f"node {node.name}: one test measures loss and delay, but their endpoints are {both}")
@@ -166,16 +158,6 @@ def _addresses(kind: Kind, nodes: Iterable[SiteNode], stated: Stated, notes: dic
     if without:
         notes[f"left out, with neither InternalIP nor endpoint: {_some(without)}"] = None
     return found
-
-
-def _said(node: SiteNode, metric: Metric, stated: Stated) -> str:
-    """What is stated for this metric, "" if nothing is."""
-    keys = (f"{stated.key}-{metric}", stated.key)
-    texts = [stated.table.get(node.name, {}).get(metric)]
-    texts += [place.get(key) for place in (node.annotations, node.labels) for key in keys]
-    texts.append(stated.rules.get(node.name, {}).get(metric))
-    texts.append(stated.zones.get(node.zone, {}).get(metric))
-    return next((text.strip() for text in texts if text and text.strip()), "")
 
 
 def _ends(addresses: Mapping[Kind, Mapping[NodeName, str]]) -> dict[str, End]:

@@ -18,7 +18,7 @@ from extender.cache import ClusterCache
 from extender.convert.clusterfile import ClusterFile, read_cluster
 from extender.network.coverage import node_counts
 from extender.network.file.mesh import read_mesh
-from extender.network.mapping import NodeMapping, map_nodes
+from extender.network.mapping import NodeMapping, map_nodes, measured_ends
 from extender.network.sources.configured import mapping_config
 from extender.ports import Batch
 from extender.settings.settings import Settings
@@ -114,8 +114,5 @@ def map_files(cluster: Path, mesh: Path, settings: Settings, *, now_s: float) ->
 
 
 def _mapped(nodes: list[Node] | tuple[Node, ...], batch: Batch, settings: Settings) -> NodeMapping:
-    measured = {
-        metric: {end for m in batch.measurements if m.metric is metric for end in (m.source, m.target)}
-        for metric in METRICS
-    }
+    measured = measured_ends([MeasurementTable.of(batch.measurements)])
     return map_nodes(nodes, batch.endpoints, mapping_config(settings), measured=measured)

@@ -68,15 +68,15 @@ def scaling_document(
     names = {pod.uid: str(pod.name) for gang in snapshot.gangs.values() for pod in gang.members}
     for change in (*decided["scale_in"]["changes"], *decided["scale_out"]["changes"]):
         change["pods"] = [names.get(uid, uid) for uid in change["pods"]]
-    told = {refusal["job"]: refusal for refusal in decided.pop("refused")}
+    refusals = {refusal["job"]: refusal for refusal in decided.pop("refused")}
     shown = [
         {
             "job": f"{job.key.namespace}/{job.key.name}",
             "kind": job.key.kind,
             "workers": {"min": job.min_workers, "now": job.workers, "max": job.max_workers},
             "min_from": source,
-            "reason": told[job.key]["reason"] if job.key in told else "",
-            "detail": told[job.key]["detail"] if job.key in told else "",
+            "reason": refusals[job.key]["reason"] if job.key in refusals else "",
+            "detail": refusals[job.key]["detail"] if job.key in refusals else "",
         }
         for job, source in jobs
     ]

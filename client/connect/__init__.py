@@ -4,8 +4,3 @@ Why a package of its own: every command that asks a service goes the same way, s
 Rule: credentials for the API server go to the API server alone; a token for netgang goes to netgang alone, encrypted or
 within this machine (docs/adr/0005-asking-through-the-api-server.md).
 """
-
-from client.connect.door import Door, Said, Through, door
-from client.connect.kubeconfig import Chosen, chosen
-
-__all__ = ["Chosen", "Door", "Said", "Through", "chosen", "door"]

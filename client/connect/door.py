@@ -1,62 +1,28 @@
-"""What a person said about where netgang is, and the way there.
+"""The way to where a person said that netgang is.
 
 Ways: an address (`--url`); the API server's port-forward to netgang's pod, which keeps a token to itself and reaches
 the port on the pod's loopback; or the API server's proxy to netgang's Service, which needs a smaller right and can
 carry no token. Rule: whatever contradicts itself is refused before anything is sent.
 """
 
-import ssl
 from collections.abc import Callable
 from dataclasses import dataclass
-from enum import StrEnum
-from pathlib import Path
 from typing import Final
 from urllib.parse import urlsplit
 
 import httpx
 
 from client.connect.kubeconfig import chosen
+from client.connect.said import Said, Through
 from client.connect.target import DEFAULT, target
 from client.connect.transports import Bearing, Forwarded, Proxied
 from extender.errors import ConfigError
 from extender.kube.credentials import load
-from extender.network.sources.tls import verification
+from extender.network.sources.http import verification
 from extender.runtime.clock import SystemClock
 
 DEFAULT_URL: Final = "http://127.0.0.1:8888"
 _OWN_MACHINE: Final = ("127.0.0.1", "::1", "localhost")
-
-
-class Through(StrEnum):
-    """How the API server leads to netgang."""
-
-    PORT_FORWARD = "port-forward"
-    SERVICE_PROXY = "service-proxy"
-
-
-@dataclass(frozen=True, slots=True)
-class Said:
-    """The options, as they were given; `token` is that of the environment."""
-
-    url: str | None = None
-    token: str = ""
-    token_file: Path | None = None
-    ca_file: Path | None = None
-    kubeconfig: Path | None = None
-    context: str | None = None
-    service: str | None = None
-    through: Through | None = None
-
-    @property
-    def in_cluster(self) -> tuple[str, ...]:
-        """Names of the options that were given and belong to the way through the API server."""
-        given = {
-            "--kubeconfig": self.kubeconfig,
-            "--context": self.context,
-            "--service": self.service,
-            "--through": self.through,
-        }
-        return tuple(name for name, value in given.items() if value is not None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +38,8 @@ def door(said: Said, *, prefers_cluster: bool = False) -> Door:
 
     Reads files and may run a kubeconfig's exec plugin: call it before the loop runs. Errors: ConfigError.
     """
+    if said.through is not None and said.through not in list(Through):
+        raise ConfigError(f"--through {said.through!r}: accepted: {', '.join(Through)}")
     token = _token(said)
     if said.url is not None and said.in_cluster:
         raise ConfigError(f"--url and {said.in_cluster[0]}: name one of them")
@@ -79,7 +47,7 @@ def door(said: Said, *, prefers_cluster: bool = False) -> Door:
         return _through_api_server(said, token)
     url = said.url or DEFAULT_URL
     _keep_secret(url, token)
-    verify = _verify(said)
+    verify = verification(ca_file=said.ca_file, insecure=False)
     return Door(url, lambda: Bearing(httpx.AsyncHTTPTransport(verify=verify, trust_env=False), token=token))
 
 
@@ -88,7 +56,7 @@ def _through_api_server(said: Said, token: str) -> Door:
     access = chosen(said.kubeconfig, said.context)
     server = load(access.file, clock=SystemClock(), context=access.context)
     _keep_secret(server.url, token)
-    if said.through is Through.SERVICE_PROXY:
+    if said.through == Through.SERVICE_PROXY:
         if token:
             raise ConfigError(
                 "--through service-proxy carries no token: the API server takes it away, and checks no certificate "
@@ -97,7 +65,7 @@ def _through_api_server(said: Said, token: str) -> Door:
         return Door(where.url, lambda: Bearing(Proxied(server, where), token=""))
     if not where.port.isdigit():
         raise ConfigError(f"--service: port {where.port!r} is a name; --through port-forward needs its number")
-    verify = _verify(said)
+    verify = verification(ca_file=said.ca_file, insecure=False)
     return Door(where.url, lambda: Bearing(Forwarded(server, where, verify=verify), token=token))
 
 
@@ -121,7 +89,3 @@ def _keep_secret(url: str, token: str) -> None:
     parts = urlsplit(url)
     if token and parts.scheme == "http" and parts.hostname not in _OWN_MACHINE:
         raise ConfigError(f"{url}: a token goes to https:// addresses or this machine only")
-
-
-def _verify(said: Said) -> ssl.SSLContext:
-    return verification(ca_file=said.ca_file, insecure=False)

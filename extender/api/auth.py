@@ -26,10 +26,14 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from extender.api.problems import problem_response
-from extender.api.questions import REFILL_S, Questions
 from extender.errors import ApiError, ApiUnavailableError
 from extender.ports import Clock, Identity, Reviews
 
+IN_HAND: Final = 10.0
+"""Questions of an address that has not asked for long"""
+REFILL_S: Final = 5.0
+"""Seconds for one more"""
+_PEERS_MAX: Final = 4096
 _COME_AGAIN_S: Final = "1"
 _TOO_MANY: Final = (
     "this address has shown too many tokens, or asked for too much, that the API server says no to; come again"
@@ -114,7 +118,7 @@ class TokenAuth:
 
     async def _identity(self, token: str, peer: str) -> Identity | None:
         key = hashlib.sha256(token.encode()).digest()
-        return await self._answer(key, lambda: self._reviews.who(token), self._known, self._strangers, peer=peer)
+        return await self._answer(key, lambda: self._reviews.identity(token), self._known, self._strangers, peer=peer)
 
     async def _may(self, caller: Identity, verb: str, path: str, *, peer: str) -> bool:
         key = (caller, verb, path)
@@ -193,6 +197,43 @@ class _Memory(Generic[_Key, _Value]):
         self._kept.move_to_end(key)
         if len(self._kept) > self._most:
             self._kept.popitem(last=False)
+
+
+class Questions:
+    """How many questions to the API server each peer may cause that are answered no (docs/safety.md S28).
+
+    Any client that reaches a port can show a new token with every request. Each address has some questions in hand and
+    gets one more now and then. Of too many addresses the one that asked longest ago is forgotten.
+    """
+
+    def __init__(self, now_s: Callable[[], float], *, peers_max: int = _PEERS_MAX) -> None:
+        self._now_s = now_s
+        self._peers_max = peers_max
+        self._left: OrderedDict[str, tuple[float, float]] = OrderedDict()
+        """address → how many it had in hand, and when"""
+
+    def take(self, peer: str) -> bool:
+        """Take one, if the peer has one."""
+        left = self._of(peer)
+        self._keep(peer, left - 1.0 if left >= 1.0 else left)
+        return left >= 1.0
+
+    def give_back(self, peer: str) -> None:
+        """The question was none that counts."""
+        self._keep(peer, min(self._of(peer) + 1.0, IN_HAND))
+
+    def __len__(self) -> int:
+        return len(self._left)
+
+    def _of(self, peer: str) -> float:
+        left, at_s = self._left.get(peer, (IN_HAND, self._now_s()))
+        return min(left + (self._now_s() - at_s) / REFILL_S, IN_HAND)
+
+    def _keep(self, peer: str, left: float) -> None:
+        self._left[peer] = left, self._now_s()
+        self._left.move_to_end(peer)
+        if len(self._left) > self._peers_max:
+            self._left.popitem(last=False)
 
 
 def _bearer_token(scope: Scope) -> str:

@@ -81,19 +81,21 @@ class Reporters:
     audiences: tuple[str, ...] = ()
     """What a token must be for; empty: for the API server."""
 
-    async def who(self, token: str, *, audiences: Sequence[str] = ()) -> Identity | None:
+    async def identity(self, token: str, *, audiences: Sequence[str] = ()) -> Identity | None:
         """Whose token it is; None: no account's, or not for us. Errors: ApiError, ApiUnavailableError."""
         secret = self._secret()
         if secret and hmac.compare_digest(token.encode(), secret):
             return _WITH_SECRET
-        return None if self.reviews is None else await self.reviews.who(token, audiences=audiences or self.audiences)
+        return (
+            None if self.reviews is None else await self.reviews.identity(token, audiences=audiences or self.audiences)
+        )
 
-    async def may(self, who: Identity, verb: str, path: str) -> bool:
-        """Whether `who` is the shared secret's owner, or a service account of the namespace in `path`."""
-        if who is _WITH_SECRET:
+    async def may(self, caller: Identity, verb: str, path: str) -> bool:
+        """Whether `caller` is the shared secret's owner, or a service account of the namespace in `path`."""
+        if caller is _WITH_SECRET:
             return True
-        namespace, _, name = who.username.removeprefix(_ACCOUNT).partition(":")
-        account = who.username.startswith(_ACCOUNT) and bool(namespace) and bool(name)
+        namespace, _, name = caller.username.removeprefix(_ACCOUNT).partition(":")
+        account = caller.username.startswith(_ACCOUNT) and bool(namespace) and bool(name)
         return account and path.startswith(f"/v1/jobs/{namespace}/")
 
     def _secret(self) -> bytes:

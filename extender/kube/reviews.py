@@ -57,7 +57,7 @@ class KubeReviews:
         async with Transport(server, limits=_LIMITS, agent=agent) as transport:
             yield cls(transport)
 
-    async def who(self, token: str, *, audiences: Sequence[str] = ()) -> Identity | None:
+    async def identity(self, token: str, *, audiences: Sequence[str] = ()) -> Identity | None:
         """Whose token it is; None: no account's, or for none of `audiences`. Errors: ApiError, ApiUnavailableError.
 
         An authenticator that knows no audiences answers yes and names none: that yes is for the API server alone.
@@ -73,13 +73,13 @@ class KubeReviews:
         extra = tuple(sorted((key, tuple(values)) for key, values in (found.user.extra or {}).items()))
         return Identity(found.user.username, found.user.uid, tuple(found.user.groups or ()), extra)
 
-    async def may(self, who: Identity, verb: str, path: str) -> bool:
-        """Whether `who` has the right to `verb` (get, post) this address. Errors: ApiError, ApiUnavailableError."""
+    async def may(self, caller: Identity, verb: str, path: str) -> bool:
+        """Whether `caller` has the right to `verb` (get, post) this address. Errors: ApiError, ApiUnavailableError."""
         spec = {
-            "user": who.username,
-            "uid": who.uid,
-            "groups": who.groups,
-            "extra": dict(who.extra),
+            "user": caller.username,
+            "uid": caller.uid,
+            "groups": caller.groups,
+            "extra": dict(caller.extra),
             "nonResourceAttributes": {"verb": verb, "path": path},
         }
         body = await self._create(ACCESS_REVIEW, "SubjectAccessReview", spec)

@@ -18,7 +18,7 @@ from extender.network.rules import NAME_LIMIT, Rule, ruled
 from extender.ports import EndpointInfo
 from scoring.ids import EndpointId, NodeName, ZoneName
 from scoring.model import Node
-from scoring.network.matrix import METRICS, Metric
+from scoring.network.matrix import METRICS, MeasurementTable, Metric
 
 DEFAULT_KEY: Final = "netgang.io/endpoint"
 
@@ -99,6 +99,31 @@ def map_nodes(
         unknown=tuple(dict.fromkeys(sentence for search in searches for sentence in search.unknown)),
         unused=tuple(sorted({one.id for one in endpoints} - used)),
     )
+
+
+def measured_ends(tables: Iterable[MeasurementTable]) -> dict[Metric, set[EndpointId]]:
+    """Metric → the endpoints that have values of it in any table."""
+    listed = list(tables)
+    return {metric: {end for table in listed for end in table.measured_ends(metric)} for metric in METRICS}
+
+
+def stated(
+    name: NodeName,
+    zone: ZoneName,
+    annotations: Mapping[str, str],
+    labels: Mapping[str, str],
+    metric: Metric,
+    config: MappingConfig,
+) -> tuple[str, str] | None:
+    """What an operator says first about a node's endpoint: where, and the name of the endpoint."""
+    keys = (f"{config.key}-{metric}", config.key)
+    said = [("table", config.table.get(name, {}).get(metric))]
+    said += [(f"annotation {key}", annotations.get(key)) for key in keys]
+    said += [(f"label {key}", labels.get(key)) for key in keys]
+    if made := ruled(config.rules, name, metric):
+        said.append((f"rule {made[0]}", made[1]))
+    said.append(("zone table", config.zones.get(zone, {}).get(metric)))
+    return next(((where, text.strip()) for where, text in said if text and text.strip()), None)
 
 
 @lru_cache(maxsize=1 << 17)
@@ -220,30 +245,17 @@ class _Search:
         return tuple([one.node.name for one in nodes if one.node.name not in known])
 
     def _stated(self, node: _KnownNode) -> bool:
-        for where, text in self._statements(node):
-            candidates = self._index.named(text)
-            if not candidates and self._index.by_id:
-                self.unknown.append(
-                    f"node {node.node.name}: the {where} names {_quoted(text)}: "
-                    f"no endpoint of {self.metric} has this name"
-                )
-            self._settle(node, candidates, f"the {where} names {_quoted(text)}, which several endpoints are called")
-            return True
-        return False
-
-    def _statements(self, node: _KnownNode) -> Iterable[tuple[str, str]]:
-        config = self._config
-        keys = (f"{config.key}-{self.metric}", config.key)
-        stated = [("table", config.table.get(node.node.name, {}).get(self.metric))]
-        stated += [(f"annotation {key}", node.annotations.get(key)) for key in keys]
-        stated += [(f"label {key}", node.labels.get(key)) for key in keys]
-        yield from ((where, text.strip()) for where, text in stated if text and text.strip())
-        made = ruled(config.rules, node.node.name, self.metric)
-        if made is not None:
-            yield f"rule {made[0]}", made[1]
-        of_zone = config.zones.get(node.node.zone, {}).get(self.metric, "").strip()
-        if of_zone:
-            yield "zone table", of_zone
+        one = node.node
+        first = stated(one.name, one.zone, node.annotations, node.labels, self.metric, self._config)
+        if first is None:
+            return False
+        where, text = first
+        named = f"the {where} names {_quoted(text)}"
+        candidates = self._index.named(text)
+        if not candidates and self._index.by_id:
+            self.unknown.append(f"node {one.name}: {named}: no endpoint of {self.metric} has this name")
+        self._settle(node, candidates, f"{named}, which several endpoints are called")
+        return True
 
     def _same_name(self, node: _KnownNode) -> bool:
         candidates = _union([self._index.by_name[name] for name in node.names if name in self._index.by_name])

@@ -11,21 +11,21 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
+from itertools import chain
 from typing import Final
 
 from extender.errors import NetworkSourceError
+from extender.network.batches import merged, off_loop
 from extender.network.coverage import Coverage, coverage_of
-from extender.network.mapping import MappingConfig, NodeMapping, map_nodes
-from extender.ports import Batch, Clock, EndpointInfo, NetworkSource
-from scoring.ids import EndpointId
+from extender.network.mapping import MappingConfig, NodeMapping, map_nodes, measured_ends
+from extender.ports import Clock, EndpointInfo, NetworkSource
 from scoring.model import Node
 from scoring.model.policy import ScorePolicy, Ttl
 from scoring.network.matrix import METRICS, MeasurementTable, Metric, NetworkMatrix, PairCounts, Zones
 
 _log = logging.getLogger(__name__)
 
-_INLINE_ITEMS: Final = 5000
-"""Up to this many values and nodes are merged on the event loop (about 10 ms), more in a thread."""
 _MAX_DOUBLINGS: Final = 16
 
 
@@ -64,17 +64,17 @@ class SourceStatus:
     """How one source does."""
 
     name: str
-    last_success_s: float | None
+    last_success_s: float | None = None
     """Unix seconds of the last good answer; `None`: never."""
-    error: str | None
+    error: str | None = None
     """Why the last attempt failed; `None`: it did not."""
-    failures: int
+    failures: int = 0
     """Failed attempts since the last success."""
-    measurements: int
-    endpoints: int
-    problems: tuple[str, ...]
-    rejected: Mapping[str, int]
-    fetch_s: float | None
+    measurements: int = 0
+    endpoints: int = 0
+    problems: tuple[str, ...] = ()
+    rejected: Mapping[str, int] = field(default_factory=dict)
+    fetch_s: float | None = None
     """How long the last attempt took; `None`: there was none."""
 
 
@@ -105,13 +105,10 @@ class NetworkStatus:
 @dataclass(slots=True)
 class _State:
     polled: Polled
-    batch: Batch | None = None
-    table: MeasurementTable = field(default_factory=MeasurementTable)
-    """What `batch` measured, as columns."""
-    fetch_s: float | None = None
-    last_success_s: float | None = None
-    error: str | None = None
-    failures: int = 0
+    status: SourceStatus
+    table: MeasurementTable | None = None
+    """What it measured last; `None`: it gave nothing yet."""
+    endpoints: tuple[EndpointInfo, ...] = ()
     asked: bool = False
 
 
@@ -122,7 +119,7 @@ class _Input:
     tables: Mapping[str, MeasurementTable]
     """source → what it gave last"""
     endpoints: tuple[tuple[EndpointInfo, ...], ...]
-    """The endpoints that each of them described."""
+    """The endpoints that each source described."""
     nodes: tuple[Node, ...]
 
 
@@ -153,7 +150,7 @@ class NetworkRefresh:
 
         `prepare` is awaited before each `publish`: for work that the new matrix needs and that would block.
         """
-        self._states = [_State(polled) for polled in sources]
+        self._states = [_State(polled, SourceStatus(polled.source.name)) for polled in sources]
         if len({polled.source.name for polled in sources}) < len(sources):
             raise ValueError("sources must have different names: values are shown with the name of theirs")
         self._options = options or RefreshOptions()
@@ -175,7 +172,7 @@ class NetworkRefresh:
         """Work until cancelled."""
         async with asyncio.TaskGroup() as tasks:
             for state in self._states:
-                tasks.create_task(self._supervise(f"source {state.polled.source.name}", self._poller(state)))
+                tasks.create_task(self._supervise(f"source {state.polled.source.name}", partial(self._poll, state)))
             tasks.create_task(self._supervise("network matrix", self._rebuild_when_needed))
 
     def nodes_changed(self) -> None:
@@ -191,7 +188,7 @@ class NetworkRefresh:
         return NetworkStatus(
             version=matrix.version,
             published_at_s=self._published_at_s,
-            sources=tuple(_status(state) for state in self._states),
+            sources=tuple(state.status for state in self._states),
             known_pairs={metric: matrix.known_pairs(metric) for metric in METRICS},
             pairs={m: now.count(m, soft_ttl_s=soft.of(m.value), hard_ttl_s=hard.of(m.value)) for m in METRICS},
             coverage=self._coverage,
@@ -212,14 +209,11 @@ class NetworkRefresh:
 
     # Polling
 
-    def _poller(self, state: _State) -> Callable[[], Awaitable[None]]:
-        async def step() -> None:
-            await self._ask(state)
-            state.asked = True
-            self._changed.set()
-            await asyncio.sleep(self._pause_s(state))
-
-        return step
+    async def _poll(self, state: _State) -> None:
+        await self._ask(state)
+        state.asked = True
+        self._changed.set()
+        await asyncio.sleep(self._pause_s(state))
 
     async def _ask(self, state: _State) -> None:
         source = state.polled.source
@@ -228,30 +222,36 @@ class NetworkRefresh:
             async with asyncio.timeout(self._options.fetch_timeout_s):
                 batch = await source.fetch(now_s=now_s)
                 if batch is not None:
-                    table = await _as_columns(batch)
-                    table = state.table if table == state.table else table  # one copy of what did not change
+                    table = await off_loop(len(batch.measurements), partial(MeasurementTable.of, batch.measurements))
+                    if state.table is not None and table == state.table:
+                        table = state.table  # one copy of what did not change
         except (NetworkSourceError, TimeoutError) as error:
-            state.failures += 1
             text = str(error) or f"no answer within {self._options.fetch_timeout_s:g} s"
-            if text != state.error:
+            if text != state.status.error:
                 _log.warning("network source failed", extra={"source": source.name, "error": text})
-            state.error = text
+            state.status = replace(state.status, error=text, failures=state.status.failures + 1)
             return
         finally:
-            state.fetch_s = self._clock.monotonic_s() - began_s
-        if state.error is not None:
+            state.status = replace(state.status, fetch_s=self._clock.monotonic_s() - began_s)
+        if state.status.error is not None:
             _log.info("network source works again", extra={"source": source.name})
-        state.error, state.failures = None, 0
-        state.last_success_s = now_s if batch is None else batch.fetched_at_s
+        state.status = replace(state.status, error=None, failures=0, last_success_s=now_s)
         if batch is not None:
-            state.batch, state.table = replace(batch, measurements=table), table
-            self._changed.set()
+            state.table, state.endpoints = table, tuple(batch.endpoints)
+            state.status = replace(
+                state.status,
+                last_success_s=batch.fetched_at_s,
+                measurements=len(table),
+                endpoints=len(state.endpoints),
+                problems=batch.problems,
+                rejected=batch.rejected,
+            )
 
     def _pause_s(self, state: _State) -> float:
         options = self._options
         pause_s = state.polled.interval_s
-        if state.failures:
-            doubled = options.retry_min_s * 2.0 ** min(state.failures - 1, _MAX_DOUBLINGS)
+        if failures := state.status.failures:
+            doubled = options.retry_min_s * 2.0 ** min(failures - 1, _MAX_DOUBLINGS)
             pause_s = min(doubled, max(options.retry_max_s, state.polled.interval_s))
         return pause_s * (1.0 + options.jitter_ratio * (2.0 * self._jitter() - 1.0))
 
@@ -265,27 +265,19 @@ class NetworkRefresh:
         except TimeoutError:
             pass  # nothing changed but ages
         self._changed.clear()
-        await self._rebuild()
-
-    async def _rebuild(self) -> None:
         asked = all(state.asked for state in self._states)
         await self._build_and_publish()
         if asked:
             self.first_look.set()
 
     async def _build_and_publish(self) -> None:
-        told = [state for state in self._states if state.batch is not None]
-        if not told:
+        tables = {state.status.name: state.table for state in self._states if state.table is not None}
+        if not tables:
             return
-        given = _Input(
-            {state.polled.source.name: state.table for state in told},
-            tuple(tuple(state.batch.endpoints) for state in told if state.batch is not None),
-            tuple(self._nodes()),
-        )
+        given = _Input(tables, tuple(state.endpoints for state in self._states), tuple(self._nodes()))
         last = self._built
         size = sum(len(table) for table in given.tables.values()) + len(given.nodes)
-        arguments = (given, last, self._options, self._clock.now_s())
-        built = _build(*arguments) if size <= _INLINE_ITEMS else await asyncio.to_thread(_build, *arguments)
+        built = await off_loop(size, partial(_build, given, last, self._options, self._clock.now_s()))
         now_s, monotonic_s = self._clock.now_s(), self._clock.monotonic_s()
         if last is not None and built.matrix is last.matrix:
             self._built = built
@@ -296,22 +288,13 @@ class NetworkRefresh:
                 return
             aged = replace(built.matrix, version=built.matrix.version + 1, evaluated_at_s=now_s)
             built = replace(built, matrix=aged)
-        counted = (built.matrix, given.nodes)
-        self._coverage = (
-            coverage_of(*counted) if size <= _INLINE_ITEMS else await asyncio.to_thread(coverage_of, *counted)
-        )
+        self._coverage = await off_loop(size, partial(coverage_of, built.matrix, given.nodes))
         self._built = built
         self._published_at_s = now_s
         self._next_publish_s = monotonic_s + self._options.reevaluate_s
         if self._prepare is not None:
             await self._prepare(built.matrix)
         self._publish(built.matrix)
-
-
-async def _as_columns(batch: Batch) -> MeasurementTable:
-    if len(batch.measurements) <= _INLINE_ITEMS:
-        return MeasurementTable.of(batch.measurements)
-    return await asyncio.to_thread(MeasurementTable.of, batch.measurements)
 
 
 def _build(given: _Input, last: _Built | None, options: RefreshOptions, now_s: float) -> _Built:
@@ -325,16 +308,12 @@ def _build(given: _Input, last: _Built | None, options: RefreshOptions, now_s: f
             return last
         if _mapped_alike(given.nodes, last.given.nodes):
             return replace(last, given=given)
-    measured = {
-        metric: set[EndpointId]().union(*(table.measured_ends(metric) for table in given.tables.values()))
-        for metric in METRICS
-    }
-    mapping = map_nodes(given.nodes, _endpoints(given.endpoints), options.mapping, measured=measured)
-    zones = _zones(given.nodes, options) if options.zone_fallback else None
-    if last is not None and same and mapping.endpoint_of == last.mapping.endpoint_of:
-        same_zones = zones is None or zones == _zones(last.given.nodes, options)
-        if same_zones:
-            return _Built(given, mapping, last.matrix)
+    measured = measured_ends(given.tables.values())
+    mapping = map_nodes(given.nodes, merged(chain(*given.endpoints)), options.mapping, measured=measured)
+    zones = _zones(given.nodes, options)
+    same = same and last is not None and mapping.endpoint_of == last.mapping.endpoint_of
+    if last is not None and same and zones == _zones(last.given.nodes, options):
+        return _Built(given, mapping, last.matrix)
     version = 1 if last is None else last.matrix.version + 1
     matrix = NetworkMatrix.merged(
         given.tables, endpoint_of=mapping.endpoint_of, now_s=now_s, version=version, zones=zones
@@ -342,7 +321,9 @@ def _build(given: _Input, last: _Built | None, options: RefreshOptions, now_s: f
     return _Built(given, mapping, matrix)
 
 
-def _zones(nodes: Sequence[Node], options: RefreshOptions) -> Zones:
+def _zones(nodes: Sequence[Node], options: RefreshOptions) -> Zones | None:
+    if not options.zone_fallback:
+        return None
     hard = options.hard_ttl_s
     return Zones({n.name: n.zone for n in nodes if n.zone}, {metric: hard.of(metric.value) for metric in METRICS})
 
@@ -359,27 +340,4 @@ def _mapped_alike(nodes: Sequence[Node], others: Sequence[Node]) -> bool:
             and one.labels == other.labels
         )
         for one, other in zip(nodes, others, strict=True)
-    )
-
-
-def _endpoints(described: Sequence[Sequence[EndpointInfo]]) -> tuple[EndpointInfo, ...]:
-    aliases: dict[EndpointId, dict[str, None]] = {}  # id → names in any source, in order
-    for endpoints in described:
-        for endpoint in endpoints:
-            aliases.setdefault(endpoint.id, {}).update(dict.fromkeys(endpoint.aliases))
-    return tuple(EndpointInfo(one, tuple(names)) for one, names in sorted(aliases.items()))
-
-
-def _status(state: _State) -> SourceStatus:
-    batch = state.batch
-    return SourceStatus(
-        name=state.polled.source.name,
-        last_success_s=state.last_success_s,
-        error=state.error,
-        failures=state.failures,
-        measurements=len(batch.measurements) if batch is not None else 0,
-        endpoints=len(batch.endpoints) if batch is not None else 0,
-        problems=batch.problems if batch is not None else (),
-        rejected=batch.rejected if batch is not None else {},
-        fetch_s=state.fetch_s,
     )

@@ -18,6 +18,7 @@ from typing import Any, Final
 
 import msgspec
 from fastapi import APIRouter
+from starlette.requests import ClientDisconnect, Request
 from starlette.types import ASGIApp, Receive, Scope, Send, StatelessLifespan
 
 from extender.api.problems import PROBLEM_TYPE, problem_body
@@ -91,11 +92,12 @@ class App:
 
     async def _serve_verb(self, verb: Verb, scope: Scope, receive: Receive, send: Send) -> None:
         began_s = perf_counter()
-        declared_bytes, curl = _scan_headers(scope)
-        body = await self._read_body(verb, receive, declared_bytes=declared_bytes)
+        request = Request(scope, receive)
+        body = await self._read_body(verb, request)
         if isinstance(body, bytes):
             gone: asyncio.Future[None] = asyncio.get_running_loop().create_future()
             marked = scope["query_string"] == b"debug"
+            curl = any(agent.startswith(CURL.decode()) for agent in request.headers.getlist("user-agent"))
             answer = self.dispatch.answer(verb, body, gone, marked=marked, curl=curl)
             reply = answer if isinstance(answer, Reply) else await _heard(answer, receive, gone)
         else:
@@ -105,28 +107,23 @@ class App:
             await _send(send, HTTPStatus.OK, b"application/json", reply.body, *more)
         self.dispatch.done(verb, reply, duration_s=perf_counter() - began_s)
 
-    async def _read_body(self, verb: Verb, receive: Receive, *, declared_bytes: int) -> bytes | Reply:
+    async def _read_body(self, verb: Verb, request: Request) -> bytes | Reply:
         """The whole request body, or the reply to one that is too large, too slow, or broken off."""
-        limit_bytes = self.dispatch.serving.max_body_bytes
-        if declared_bytes > limit_bytes:
+        limit_bytes, declared = self.dispatch.serving.max_body_bytes, request.headers.get("content-length", "")
+        if declared.isdecimal() and int(declared[:18]) > limit_bytes:  # 18 digits are beyond any limit
             return self.dispatch.too_large(verb)
-        more = bytearray()  # grows in place: a list of pieces would cost many times a body that comes byte by byte
+        body = bytearray()  # grows in place: a list of pieces would cost many times a body that comes byte by byte
         try:
             async with asyncio.timeout(self.dispatch.serving.body_timeout_s):
-                while True:
-                    message = await receive()
-                    if message["type"] == "http.disconnect":
-                        return GONE
-                    body: bytes = message.get("body", b"")
-                    if len(more) + len(body) > limit_bytes:
+                async for more in request.stream():
+                    body += more
+                    if len(body) > limit_bytes:
                         return self.dispatch.too_large(verb)
-                    if not message.get("more_body", False) and not more:
-                        return body
-                    more += body
-                    if not message.get("more_body", False):
-                        return bytes(more)
         except TimeoutError:
             return self.dispatch.too_late(verb)
+        except ClientDisconnect:
+            return GONE
+        return bytes(body)
 
     async def _serve_document(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:
@@ -136,17 +133,6 @@ class App:
                 raise
             # the problem document is sent already: Starlette answers first, then raises for the server's log
             self.dispatch.supervisor.caught("document")
-
-
-def _scan_headers(scope: Scope) -> tuple[int, bool]:
-    """How long the body says that it is (0: it does not), and whether the caller says that it is curl."""
-    declared_bytes, curl = 0, False
-    for name, value in scope["headers"]:
-        if name == b"content-length":
-            declared_bytes = int(value[:18]) if value.isdigit() else 0  # 18 digits are beyond any limit
-        elif name == b"user-agent":
-            curl = curl or value.startswith(CURL)
-    return declared_bytes, curl
 
 
 async def _heard(answer: Coroutine[Any, Any, Reply], receive: Receive, gone: asyncio.Future[None]) -> Reply:

@@ -15,7 +15,7 @@ from scoring.model import Gang
 from scoring.model.policy import Policy
 from scoring.model.snapshot import Snapshot
 from scoring.plan import Admission, Plan, PlannerCache, Run, Waiting, begin_run, take_commitments
-from scoring.plan.demand import GangDemand, with_ratios
+from scoring.plan.demand import GangDemand
 from scoring.plan.steps import Steps, finish
 from scoring.score.zone_distance import UNKNOWN_DISTANCE_MS, zone_distances
 
@@ -103,7 +103,7 @@ def explain_in_steps(
     zones = yield from zones_in_steps(run, ask, closest=closest)
     turn = turn_of(run, plan, ask, run.view.candidate_zones(ask), now_s=now_s)
     waiting = plan.waiting.get(gang.key)
-    yield from run.view.pause()
+    yield
     return Explanation(
         gang=gang.key,
         source=gang.source.value,
@@ -112,7 +112,7 @@ def explain_in_steps(
         admission=plan.admitted.get(gang.key),
         waiting=waiting,
         zones=zones,
-        links=gang_links(run, plan, gang, with_ratios(policy, ask)),
+        links=gang_links(run, plan, gang, run.view.score(ask)),
         problems=(*ask.options.problems, *_near_problem(run, ask.options.near)),
         missing=_missing(ask),
         turn=turn,

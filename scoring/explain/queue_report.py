@@ -160,7 +160,7 @@ def report_in_steps(
 
 def _pause(run: Run) -> Steps[None]:
     """A moment for other tasks, which may have used the cache for another state of the cluster."""
-    yield from run.view.pause()
+    yield
     run.cache.order_keys.renew(run.table, run.policy)
 
 

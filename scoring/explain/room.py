@@ -75,7 +75,7 @@ def _ahead(room: Room, plan: Plan) -> list[tuple[MemberClass, int]]:
     """Members of gangs that wait ahead, and what those of them want that were admitted beyond their minimum."""
     run, key = room.run, room.ask.gang.key
     mine = plan.waiting[key].rank
-    counts: dict[int, tuple[MemberClass, int]] = {}  # number of the class → the class, members
+    counts: dict[MemberClass, int] = {}
     both: tuple[Waiting | Admission, ...] = (*plan.waiting.values(), *plan.admitted.values())
     for other in both:
         gang = run.snapshot.gangs.get(other.gang)
@@ -84,10 +84,9 @@ def _ahead(room: Room, plan: Plan) -> list[tuple[MemberClass, int]]:
         given = other.members if isinstance(other, Admission) else {}
         ask = run.view.demand(gang)
         for member_class, pods in (*ask.need, *ask.more):
-            number = run.cache.number(member_class)
-            known = counts.get(number, (member_class, 0))[1]
-            counts[number] = (member_class, known + sum(pod.uid not in given for pod in pods))
-    return [(member_class, count) for member_class, count in counts.values() if count]
+            waiting = sum(pod.uid not in given for pod in pods)
+            counts[member_class] = counts.get(member_class, 0) + waiting
+    return [(member_class, count) for member_class, count in counts.items() if count]
 
 
 def _nodes_for(room: Room, zone: ZoneName, classes: Iterable[tuple[MemberClass, int]], *, alone: bool) -> list[Change]:

@@ -15,7 +15,7 @@ from scoring.ids import ZoneName
 from scoring.model import Constraints, Node, Role
 from scoring.plan import Run
 from scoring.plan.capacity import When
-from scoring.plan.demand import GangDemand, MemberSet, with_ratios
+from scoring.plan.demand import GangDemand, MemberSet
 from scoring.plan.steps import Steps
 from scoring.score.zone_distance import UNKNOWN_DISTANCE_MS, zone_distances
 
@@ -57,7 +57,7 @@ def zones_in_steps(run: Run, ask: GangDemand, *, closest: int | None = None) -> 
     wish = run.view.member_set(ask.need, ask)
     allowed = run.view.candidate_zones(ask)
     now, empty = run.capacity.zone_members(wish), run.capacity.zone_members(wish, When.EMPTY)
-    score = with_ratios(run.policy, ask)
+    score = run.view.score(ask)
     near = ask.options.near
     distances = zone_distances(near, run.table, run.snapshot.network, run.policy) if near is not None else {}
     pairs = pairs_of(wish)
@@ -65,7 +65,7 @@ def zones_in_steps(run: Run, ask: GangDemand, *, closest: int | None = None) -> 
     looked_at = frozenset(order[:closest])
     found: list[ZoneVerdict] = []
     for i, zone in enumerate(run.zones):
-        yield from run.view.pause()
+        yield
         lack = lack_of(run, wish.classes, run.table.zones[zone]) if wish.size and i in looked_at else None
         fits = lack is not None and lack.none and pairs > 0 and zone in allowed
         total = run.search.estimate(wish, zone, score=score) if fits else None
@@ -103,7 +103,7 @@ def pairs_of(member_set: MemberSet) -> int:
     >>> from scoring.model import MemberClass
     >>> from scoring.model.resources import NO_RESOURCES
     >>> ps, worker = (MemberClass(role, NO_RESOURCES, Constraints()) for role in (Role.PS, Role.WORKER))
-    >>> pairs_of(MemberSet(((worker, 4),), (), True, ())), pairs_of(MemberSet(((ps, 1), (worker, 3)), (), False, ()))
+    >>> pairs_of(MemberSet(((worker, 4),), (), True, 4)), pairs_of(MemberSet(((ps, 1), (worker, 3)), (), False, 4))
     (6, 3)
     """
     size, placed = member_set.size, len(member_set.siblings)

@@ -6,7 +6,7 @@ from room, filters and requests alone. `show` says which room and which filters 
 counted again, node by node, and where much differs each class when it is asked for next.
 """
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from scoring.feasibility.room import MOST_ON_A_NODE, Counts
 from scoring.ids import NodeName, ZoneName
-from scoring.model import MemberClass
+from scoring.model import Constraints, MemberClass
 from scoring.network.matrix import Ints
 
 Mask: TypeAlias = NDArray[np.bool_]
@@ -68,12 +68,11 @@ class FitCounts:
         self._zone_of: Ints = np.zeros(columns, np.int64)
         self._free: Ints = np.zeros((columns, axis), np.int64)
         """(columns, resources) that the counts are of"""
-        self._filters: dict[Hashable, tuple[int, MemberClass]] = {}
-        """key of a filter → its number, and a class that it decides about"""
+        self._filters: dict[Constraints, tuple[int, MemberClass]] = {}
+        """constraints → the number of their filter, and a class that has them"""
         self._masks: list[Mask] = []
         """number of a filter → (columns,): nodes that it lets through"""
-        self.row_of: dict[int, int] = {}
-        """class number → row"""
+        self.row_of: dict[MemberClass, int] = {}
         self._used: Ints = np.zeros(rows, np.int64)
         """(rows,): when the class was asked about last"""
         self._requests: Ints = np.zeros((rows, axis), np.int64)
@@ -110,19 +109,19 @@ class FitCounts:
             rows = np.flatnonzero(self._counted[: len(self.row_of)])
             self._count(rows, columns)
 
-    def add(self, classes: Sequence[tuple[int, MemberClass, Ints, Hashable, Mask]]) -> None:
-        """Give classes rows: number, class, request, key of its filter, and what that lets through.
+    def add(self, classes: Sequence[tuple[MemberClass, Ints, Mask]]) -> None:
+        """Give classes rows: class, request, and what its constraints let through.
 
         Without a row stays a class for which there is no place, even after those were forgotten that no run asks about.
         """
         if len(self.row_of) + len(classes) > len(self._used):
             self._forget_unused()
-        for number, member_class, request, key, mask in classes[: len(self._used) - len(self.row_of)]:
-            known = self._filters.get(key)
+        for member_class, request, mask in classes[: len(self._used) - len(self.row_of)]:
+            known = self._filters.get(member_class.constraints)
             if known is None:
-                known = self._filters[key] = len(self._masks), member_class
+                known = self._filters[member_class.constraints] = len(self._masks), member_class
                 self._masks.append(self._by_column(mask))
-            row = self.row_of[number] = len(self.row_of)
+            row = self.row_of[member_class] = len(self.row_of)
             self._requests[row], self._filter_of[row], self._counted[row] = request, known[0], False
             self._used[row] = self._shows
 
@@ -199,9 +198,9 @@ class FitCounts:
         self._nodes = nodes
 
     def _forget_unused(self) -> None:
-        kept = [number for number, row in self.row_of.items() if self._used[row] > self._shows - _FORGOTTEN_AFTER]
-        rows = np.array([self.row_of[number] for number in kept], np.int64)
-        self.row_of = {number: row for row, number in enumerate(kept)}
+        kept = [one for one, row in self.row_of.items() if self._used[row] > self._shows - _FORGOTTEN_AFTER]
+        rows = np.array([self.row_of[one] for one in kept], np.int64)
+        self.row_of = {one: row for row, one in enumerate(kept)}
         for values in (self._requests, self._filter_of, self._used, self._counted, self._counts, self._sums):
             values[: len(rows)] = values[rows]
         used, numbers = np.unique(self._filter_of[: len(rows)], return_inverse=True)

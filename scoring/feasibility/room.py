@@ -17,8 +17,6 @@ Counts: TypeAlias = NDArray[np.int32]
 """Members that fit nodes, where many are kept: half as large as `Ints`"""
 MOST_ON_A_NODE: Final = 2**31 - 1
 """Members per node that are counted; what nothing limits, a request of nothing at all, has as many."""
-_FEW = 32
-"""Up to so many changed rows are counted one by one: for a gang's nodes that is faster than whole columns."""
 
 
 def fit_counts(free: Ints, request: Ints) -> Ints:
@@ -46,11 +44,10 @@ def scatter_add(total: Ints, rows: Ints, amounts: Ints) -> None:
     >>> total.tolist()
     [[0, 0], [4, 6]]
     """
-    columns = total.shape[1]
-    flat = total.reshape(-1)
-    if not np.shares_memory(flat, total):
+    if not total.flags.c_contiguous:
         raise ValueError("total must be contiguous")
-    np.add.at(flat, (rows[:, None] * columns + np.arange(columns)).reshape(-1), amounts.reshape(-1))
+    columns = total.shape[1]
+    np.add.at(total.reshape(-1), (rows[:, None] * columns + np.arange(columns)).reshape(-1), amounts.reshape(-1))
 
 
 class Room:
@@ -69,19 +66,9 @@ class Room:
         np.subtract.at(self.free, np.array(rows, np.int64), request)
         self._changed.extend(rows)
 
-    def take_many(self, rows: Ints, amounts: Ints) -> None:
-        """Subtract `amounts` (rows, resources) from `rows`, which are all different."""
-        self.free[rows] -= amounts
-        self._changed.extend(rows.tolist())
-
     def take_places(self, rows: Ints, amounts: Ints) -> None:
         """Subtract `amounts` (rows, resources) from `rows`, of which some may be the same."""
         scatter_add(self.free, rows, -amounts)
-        self._changed.extend(rows.tolist())
-
-    def give(self, rows: Ints, amounts: Ints) -> None:
-        """Undo `take_many` within the same step, before other code has looked."""
-        self.free[rows] += amounts
         self._changed.extend(rows.tolist())
 
     def shift(self, amounts: Ints) -> None:
@@ -94,10 +81,6 @@ class Room:
     def moment(self) -> tuple[int, int]:
         """How often everything changed, and how many changes of single rows there were: equal means nothing did."""
         return self._shifts, len(self._changed)
-
-    def changed_since(self, moment: tuple[int, int]) -> set[int] | None:
-        """Rows that changed since then; `None`: all may have."""
-        return set(self._changed[moment[1] :]) if moment[0] == self._shifts else None
 
     def counts(self, request: Ints) -> Ints:
         """`fit_counts` of the room as it is now; the caller must not write to it.
@@ -115,41 +98,3 @@ class Room:
                 counts[rows] = fit_counts(self.free[rows], request)
         self._counts[key] = (counts, len(self._changed))
         return counts
-
-
-class ZoneFits:
-    """How many members of one class fit each node and each zone, kept up to date with a `Room`.
-
-    Cost of `refresh`: O(nodes) at first and after a shift, else O(changed rows).
-    """
-
-    __slots__ = ("_asked", "_mask", "_request", "_room", "_seen", "_zone_of", "_zones", "counts", "sums")
-
-    def __init__(self, room: Room, request: Ints, mask: NDArray[np.bool_], zone_of: Ints, zones: int) -> None:
-        self._room, self._request, self._mask, self._zone_of, self._zones = room, request, mask, zone_of, zones
-        self._asked = [(column, amount) for column, amount in enumerate(request.tolist()) if amount > 0]
-        self._seen = room.moment
-        self.counts, self.sums = self._counted()
-
-    def refresh(self) -> None:
-        """Make `counts` (nodes,) and `sums` (one per zone) those of the room as it is now; nodes masked out hold 0."""
-        moment = self._room.moment
-        if moment == self._seen:
-            return
-        rows = self._room.changed_since(self._seen)
-        if rows is None or len(rows) > _FEW:
-            self.counts, self.sums = self._counted()
-            self._seen = moment
-            return
-        for row in rows if self._asked else ():
-            if self._mask[row]:
-                free = self._room.free[row].tolist()
-                fits = max(min(MOST_ON_A_NODE, *[free[column] // amount for column, amount in self._asked]), 0)
-                self.sums[self._zone_of[row]] += fits - int(self.counts[row])
-                self.counts[row] = fits
-        self._seen = moment
-
-    def _counted(self) -> tuple[Ints, list[int]]:
-        counts = np.where(self._mask, self._room.counts(self._request), 0)
-        sums = np.bincount(self._zone_of, weights=counts, minlength=self._zones)
-        return counts, sums.astype(np.int64).tolist()

@@ -48,8 +48,15 @@ class HostPort:
     port: int
 
 
+class HashedOnce:
+    """Keeps the hash of a record that is the key of many tables; `__post_init__` fills it. No field of the record."""
+
+    __slots__ = ("_hash",)
+    _hash: int
+
+
 @dataclass(frozen=True, slots=True, weakref_slot=True)
-class Constraints:
+class Constraints(HashedOnce):
     """Where a pod may go, as far as we model it; the rest is learned from kube-scheduler's NodeNames.
 
     docs/safety.md S7.
@@ -63,3 +70,11 @@ class Constraints:
     claims: tuple[str, ...] = ()
     """Volume claims, `namespace/name`: where their volumes are is not modelled, but what one pod learns of it holds
     for pods with the same claims only."""
+
+    def __post_init__(self) -> None:
+        """Hash the content, once."""
+        content = (self.node_selector, self.affinity, self.tolerations, self.host_ports, self.claims)
+        object.__setattr__(self, "_hash", hash(content))
+
+    def __hash__(self) -> int:
+        return self._hash

@@ -4,7 +4,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from scoring.ids import GangKey, JobKey, Namespace, NodeName, PodName, PodUid
-from scoring.model.constraints import Constraints
+from scoring.model.constraints import Constraints, HashedOnce
 from scoring.model.resources import Resources
 
 
@@ -42,7 +42,7 @@ GATE = "netgang.io/gang"
 
 
 @dataclass(frozen=True, slots=True, weakref_slot=True)
-class MemberClass:
+class MemberClass(HashedOnce):
     """Members that are interchangeable for placement: same role, same request, same constraints."""
 
     role: Role
@@ -51,6 +51,13 @@ class MemberClass:
     lineage: str = ""
     """For whose pods it holds what filters that are not modelled say of nodes: the namespace, and the gang too where a
     pod itself has constraints that are not modelled. No tenant closes nodes to another's pods (docs/safety.md S27)."""
+
+    def __post_init__(self) -> None:
+        """Hash the content, once: the planner looks classes up thousands of times in a run."""
+        object.__setattr__(self, "_hash", hash((self.role, self.requests, self.constraints, self.lineage)))
+
+    def __hash__(self) -> int:
+        return self._hash
 
     @property
     def anywhere(self) -> "MemberClass":

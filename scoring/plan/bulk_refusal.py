@@ -3,8 +3,9 @@
 Why: in a full cluster nearly every gang of a long queue is refused, and after each event again. One by one through
 all that may be different about a gang, a thousand gangs cost a run 80 ms; together they cost 3 ms
 (docs/adr/0006-planner-caches.md). Rules: only room decides about these gangs; their answers, to the word, are those of
-`scoring.plan.place` and `scoring.plan.turns`, which are asked about all others. What was found ahead holds until room
-is taken: so it is looked further ahead the longer none was, and not at all right after some was.
+`scoring.plan.placement` and `scoring.plan.planner`, which are asked about all others. Gangs that ask for the same get
+the same answer. What was found ahead holds until room is taken: so it is looked further ahead the longer none was, and
+not at all right after some was.
 """
 
 from collections.abc import Sequence, Set
@@ -54,10 +55,8 @@ class BulkRefusals:
         self._width = 16
         self._begin, self._end = 0, 0
         """Places that were looked at"""
-        self._found: list[Refused | None] = []
-        """Of these: the refusal, if counting is enough"""
-        self._unreserved: Bools = np.zeros(0, np.bool_)
-        """Of these: whether they would get the same answer if nothing were reserved for others"""
+        self._found: list[tuple[Refused | None, bool]] = []
+        """Of these: the refusal, if counting is enough, and whether it would be the same if nothing were reserved"""
         self._asked = -1
         """Place about which `refused_from` was asked last"""
         self._allowed: dict[tuple[ZoneName, ...] | None, Bools] = {}
@@ -76,10 +75,10 @@ class BulkRefusals:
             return []
         answers: list[Refused] = []
         for at in range(place, self._end):
-            refused = self._found[at - self._begin]
+            refused, unreserved = self._found[at - self._begin]
             if refused is None or self._demands[at].gang.key in self._apart:
                 break
-            if reserved is not None and not self._unreserved[at - self._begin]:
+            if reserved is not None and not unreserved:
                 refused = reserved.explained(self._demands[at], refused)
             answers.append(refused)
         return answers
@@ -88,14 +87,14 @@ class BulkRefusals:
         """Why the gang is refused, whatever else there is about it, if counting is enough and was not asked in vain."""
         if place == self._asked or not (yield from self._looked_at(place, reserved)):
             return None
-        return self._found[place - self._begin]
+        return self._found[place - self._begin][0]
 
     def is_final(self, place: int) -> bool:
         """Whether counting showed that the gang's refusal would be the same if nothing were reserved for others."""
-        looked_at = self._begin <= place < self._end and self._moment == self._run.capacity.room.moment
-        return (
-            looked_at and self._found[place - self._begin] is not None and bool(self._unreserved[place - self._begin])
-        )
+        if not self._begin <= place < self._end or self._moment != self._run.capacity.room.moment:
+            return False
+        refused, unreserved = self._found[place - self._begin]
+        return refused is not None and unreserved
 
     def _looked_at(self, place: int, reserved: StarvationReservations | None) -> Steps[bool]:
         """Count, unless it is done already; false right after room was taken: the next gang may be given some too."""
@@ -107,35 +106,39 @@ class BulkRefusals:
             self._width = min(max(4 * self._width, 4), _MOST) if self._end or not self._width else self._width
             most = _MOST_CELLS // max(len(run.capacity.rows_taken()), 1)
             end = min(place + max(min(self._width, most), 1), len(self._demands))
-            lines = self._not_too_new([self._line(one) for one in self._demands[place:end]])
-            yield from self._count(lines, When.AT_START)
-            yield from self._look(place, lines, reserved)
+            asked = self._not_too_new([self._counting(one) for one in self._demands[place:end]])
+            found = yield from self._look(list(dict.fromkeys(asked)), reserved)
+            self._found = [found[one] for one in asked]
+            self._begin, self._end = place, place + len(asked)
         return True
 
-    def _not_too_new(self, lines: list[Counting]) -> list[Counting]:
+    def _not_too_new(self, asked: list[Counting]) -> list[Counting]:
         """The first of them, up to so many of which it must be searched whether they fit the empty cluster."""
         table = self._run.table
-        costly = [at for at, one in enumerate(lines) if len(one.classes) > 1 and one.fits_empty[0] is not table]
-        return lines[: costly[_NEW]] if len(costly) > _NEW else lines
+        costly = [at for at, one in enumerate(asked) if len(one.classes) > 1 and one.fits_empty[0] is not table]
+        return asked[: costly[_NEW]] if len(costly) > _NEW else asked
 
-    def _count(self, lines: Sequence[Counting], when: When) -> Steps[None]:
-        """Count what is not counted yet of the gangs' classes, some classes in a step."""
-        rows, _ = self._rows(lines, when)
+    def _count(self, asked: Sequence[Counting], when: When) -> Steps[tuple[Ints, Ints]]:
+        """As `_rows`, once what is not counted yet of these classes is counted, some classes in a step."""
+        rows, _ = self._rows(asked, when)
         for some in self._shown(when).uncounted(rows[rows >= 0]):
             self._shown(when).count(some)
-            yield from self._run.view.pause()
+            yield
+        return self._rows(asked, when)  # another run may have used the counts meanwhile
 
-    def _look(self, begin: int, lines: Sequence[Counting], reserved: StarvationReservations | None) -> Steps[None]:
-        """Find the answers to the gangs from `begin` on, of which these are the lines."""
+    def _look(
+        self, asked: Sequence[Counting], reserved: StarvationReservations | None
+    ) -> Steps[dict[Counting, tuple[Refused | None, bool]]]:
+        """The refusals of gangs that ask for this, if counting is enough; whether they hold without reservations."""
         run = self._run
-        rows, members = self._rows(lines, When.AT_START)
-        counted = np.array([bool(line.classes) for line in lines]) & ~((members > 0) & (rows < 0)).any(axis=1)
+        rows, members = yield from self._count(asked, When.AT_START)
+        counted = np.array([bool(one.classes) for one in asked]) & ~((members > 0) & (rows < 0)).any(axis=1)
         if run.snapshot.exclusions:  # whether room is all that is in the way is not for counting to say
-            counted &= ~np.array([self._refused_somewhere(line) for line in lines])
-        allowed = np.array([self._zones(line.zones) for line in lines], np.bool_).reshape(len(lines), len(run.zones))
+            counted &= ~np.array([self._refused_somewhere(one) for one in asked])
+        allowed = np.array([self._zones(one.zones) for one in asked], np.bool_).reshape(len(asked), len(run.zones))
         start, now, given = self._sums(np.unique(rows[rows >= 0]), reserved)
         short, was_short, held = np.zeros_like(allowed), np.zeros_like(allowed), np.zeros(allowed.shape, np.int64)
-        unreserved = [np.zeros(len(lines), np.bool_) for _ in given]
+        unreserved = [np.zeros(len(asked), np.bool_) for _ in given]
         at_row = np.unique(rows[rows >= 0])
         for column in range(rows.shape[1]):
             row, count = rows[:, column], members[:, column]
@@ -147,20 +150,17 @@ class BulkRefusals:
             for less, most in zip(unreserved, given, strict=True):
                 less[at] |= most[one] < count[at]
         held = np.where(allowed, held, -1)
-        best = len(run.zones) - 1 - held[:, ::-1].argmax(axis=1) if run.zones else np.zeros(len(lines), np.int64)
+        best = len(run.zones) - 1 - held[:, ::-1].argmax(axis=1) if run.zones else np.zeros(len(asked), np.int64)
         most = held.max(axis=1, initial=-1)  # the last by name among equals
         refused: Bools = counted & (short | ~allowed).all(axis=1) & (most >= 0)
         behind: Bools = np.asarray((~was_short & allowed & run.capacity.zones_taken()).any(axis=1))
-        could: list[bool] = yield from self._could(lines, refused, allowed)
-        self._begin, self._end = begin, begin + len(lines)
-        self._unreserved = np.all(unreserved, axis=0) if unreserved else np.ones(len(lines), np.bool_)
-        said: dict[tuple[bool, bool, int, int, int], Refused] = {}
-        sizes, self._found = members.sum(axis=1).tolist(), []
-        facts = list(zip(could, behind.tolist(), best.tolist(), most.tolist(), sizes, strict=True))
-        for place, fact in enumerate(facts):
-            if refused[place] and fact not in said:
-                said[fact] = self._said(*fact)
-            self._found.append(said[fact] if refused[place] else None)
+        could: list[bool] = yield from self._could(asked, refused, allowed)
+        alone: Bools = np.all(unreserved, axis=0) if unreserved else np.ones(len(asked), np.bool_)
+        facts = (refused, could, behind, best.tolist(), most.tolist(), members.sum(axis=1).tolist(), alone.tolist())
+        return {
+            one: (self._said(*fact[1:-1]) if fact[0] else None, fact[-1])
+            for one, *fact in zip(asked, *facts, strict=True)
+        }
 
     def _said(self, could: bool, behind: bool, zone: int, members: int, size: int) -> Refused:
         if not could:
@@ -188,47 +188,48 @@ class BulkRefusals:
             given.append((now + counts.by_zone(more, nodes))[:, zones].max(axis=1, initial=0))
         return start, now, given
 
-    def _could(self, lines: Sequence[Counting], refused: Bools, allowed: Bools) -> Steps[list[bool]]:
+    def _could(self, asked: Sequence[Counting], refused: Bools, allowed: Bools) -> Steps[list[bool]]:
         """Which of the refused would fit one of its zones if no pod ran."""
         run = self._run
         table = run.table
-        unknown = np.array([line.fits_empty[0] is not table for line in lines]) & refused
+        unknown = np.array([one.fits_empty[0] is not table for one in asked]) & refused
         if unknown.any():
-            asked = [lines[at] for at in np.flatnonzero(unknown).tolist()]
-            yield from self._count(asked, When.EMPTY)
-            rows, members = self._rows(asked, When.EMPTY)
+            new = [asked[at] for at in np.flatnonzero(unknown).tolist()]
+            rows, members = yield from self._count(new, When.EMPTY)
             sums = self._shown(When.EMPTY)
-            short = np.zeros((len(asked), len(run.zones)), np.bool_)
+            short = np.zeros((len(new), len(run.zones)), np.bool_)
             for column in range(rows.shape[1]):
                 row, count = rows[:, column], members[:, column]
                 at = np.flatnonzero(row >= 0)
                 short[at] |= sums.sums(row[at]) < count[at][:, None]
             enough: Bools = np.asarray((~short & allowed[unknown]).any(axis=1))
-            for place, line in enumerate(asked):
-                sure = len(line.classes) == 1 and rows[place, 0] >= 0
-                fits = bool(enough[place]) and (sure or possible(run, line.demand, kind_of(run, line.demand)))
-                line.fits_empty = (table, fits)
-        return [line.fits_empty[1] for line in lines]
+            for place, one in enumerate(new):
+                sure = len(one.classes) == 1 and rows[place, 0] >= 0
+                fits = bool(enough[place]) and (sure or possible(run, one.demand, kind_of(run, one.demand)))
+                one.fits_empty = (table, fits)
+        return [one.fits_empty[1] for one in asked]
 
-    def _line(self, demand: GangDemand) -> Counting:
-        run, lines = self._run, self._run.cache.countings
-        line = lines.get(demand.gang.key)
-        if line is not None and line.demand is demand and line.axis == run.view.axis:
-            return line
-        classes: tuple[tuple[MemberClass, int, int], ...] = ()
+    def _counting(self, demand: GangDemand) -> Counting:
+        """What counting needs of the gang; one object for all that ask for the same."""
+        run, known = self._run, self._run.cache.countings.get(demand.gang.key)
+        if known is not None and known[0] is demand and known[1].axis == run.view.axis:
+            return known[1]
+        classes: tuple[tuple[MemberClass, int], ...] = ()
         able = countable(demand) and len(demand.need) <= MOST_CLASSES and not asks_devices(run, demand)
         if able and all(run.view.vector(member_class) is not None for member_class, _ in demand.need):
-            classes = tuple([(one, run.cache.number(one), len(pods)) for one, pods in demand.need])
-        line = lines[demand.gang.key] = Counting(demand, run.view.axis, classes, demand.options.zones)
-        return line
+            classes = tuple([(one, len(pods)) for one, pods in demand.need])
+        made = Counting(demand, run.view.axis, classes, demand.options.zones)
+        if classes:
+            made = run.cache.same_counting.setdefault((made.axis, classes, made.zones), made)
+        run.cache.countings[demand.gang.key] = demand, made
+        return made
 
-    def _refused_somewhere(self, line: Counting) -> bool:
+    def _refused_somewhere(self, asked: Counting) -> bool:
         """Whether some node has refused a class of the gang."""
         exclusions = self._run.snapshot.exclusions
-        if line.excluded[0] is not exclusions:
-            refused = any(self._run.snapshot.excluded(one) for one, _, _ in line.classes)
-            line.excluded = (exclusions, refused)
-        return line.excluded[1]
+        if asked.excluded[0] is not exclusions:
+            asked.excluded = (exclusions, any(self._run.snapshot.excluded(one) for one, _ in asked.classes))
+        return asked.excluded[1]
 
     def _shown(self, when: When) -> FitCounts:
         """The counts of the room before the run, or of all that the nodes have."""
@@ -238,28 +239,26 @@ class BulkRefusals:
         counts.show(run.token, run.nodes, free, lambda one: run.capacity.mask(one, When.EMPTY))
         return counts
 
-    def _rows(self, lines: Sequence[Counting], when: When) -> tuple[Ints, Ints]:
-        """(gangs, classes): rows of their classes, -1 where there is none, and members of each."""
+    def _rows(self, asked: Sequence[Counting], when: When) -> tuple[Ints, Ints]:
+        """(demands, classes): rows of their classes, -1 where there is none, and members of each."""
         run, counts = self._run, self._shown(when)
-        new = {number: one for line in lines for one, number, _ in line.classes if number not in counts.row_of}
         added = []
-        for number, one in new.items():
+        for one in dict.fromkeys([one for line in asked for one, _ in line.classes if one not in counts.row_of]):
             request = run.view.vector(one)
             assert request is not None, "a class that some node could hold"
-            added.append((number, one, request, run.cache.filter_number(one), run.capacity.mask(one, When.EMPTY)))
+            added.append((one, request, run.capacity.mask(one, When.EMPTY)))
         counts.add(added)
-        row_of = counts.row_of
-        width = max((len(line.classes) for line in lines), default=0)
-        rows = np.full((len(lines), width), -1, np.int64)
-        members = np.zeros((len(lines), width), np.int64)
-        for at, line in enumerate(lines):
-            for column, (_, number, count) in enumerate(line.classes):
-                rows[at, column], members[at, column] = row_of.get(number, -1), count
+        width = max((len(one.classes) for one in asked), default=0)
+        rows = np.full((len(asked), width), -1, np.int64)
+        members = np.zeros((len(asked), width), np.int64)
+        for at, line in enumerate(asked):
+            for column, (one, count) in enumerate(line.classes):
+                rows[at, column], members[at, column] = counts.row_of.get(one, -1), count
         counts.use(rows[rows >= 0])
         return rows, members
 
     def _zones(self, named: tuple[ZoneName, ...] | None) -> Bools:
-        """(zones,): those that a gang that names these, or none, may use: as `Ground.candidate_zones` has it."""
+        """(zones,): those that a gang that names these, or none, may use: as `candidate_zones` has it."""
         known = self._allowed.get(named)
         if known is None:
             may_use = [zone != NO_ZONE if named is None else zone in named for zone in self._run.zones]

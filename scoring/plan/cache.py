@@ -30,14 +30,15 @@ MOST_PAIRS = 32_000_000
 _GONE = 64
 """Gangs that may be gone before anything is forgotten"""
 _CLASSES = 512
-"""Classes of members that no gang asks for any more before all are numbered again"""
+"""Counted classes of members that no gang asks for any more before all are counted again"""
 _TABLES = 4
 _LAYOUTS = 4
 """Layouts remembered: plans of two snapshots may take turns."""
+K = TypeVar("K", bound=Hashable)
 T = TypeVar("T")
 
 
-def remember(table: dict[Hashable, T], key: Hashable, make: Callable[[], T], *, limit: int = 4096) -> T:
+def remember(table: dict[K, T], key: K, make: Callable[[], T], *, limit: int = 4096) -> T:
     """Look `key` up, or make and keep its value; the table is emptied when it holds `limit` entries."""
     if key not in table:
         value = make()
@@ -77,8 +78,10 @@ class PlannerCache:
 
     demands: KnownDemands = field(default_factory=KnownDemands)
     order_keys: OrderKeys = field(default_factory=OrderKeys)
-    countings: dict[GangKey, Counting] = field(default_factory=dict)
-    """gang → what counting needs of it"""
+    countings: dict[GangKey, tuple[GangDemand, Counting]] = field(default_factory=dict)
+    """gang → its demand, and what counting needs of it"""
+    same_counting: dict[object, Counting] = field(default_factory=dict)
+    """axis, classes with members, zones → what stands for all gangs that ask for these"""
     footprints: dict[GangKey, Footprint] = field(default_factory=dict)
     """gang → what its members take at the place it had last"""
 
@@ -88,12 +91,12 @@ class PlannerCache:
     """Of the room before a run"""
     empty_counts: FitCounts = field(default_factory=FitCounts)
     """Of the room there would be if no pod ran"""
-    masks: dict[int, dict[Hashable, NDArray[np.bool_]]] = field(default_factory=dict)
-    """node table version → (number of a filter → allowed nodes)"""
+    masks: dict[int, dict[Constraints, NDArray[np.bool_]]] = field(default_factory=dict)
+    """node table version → (constraints → allowed nodes)"""
     layouts: dict[int, tuple[object, object]] = field(default_factory=dict)
     """layout → the names and zones of a node table that it stands for, kept alive"""
 
-    # -- of network data, which have the version `network_version` ----------------------------------------------------
+    # -- of network data: their version begins each key, as runs of two versions may take turns ----------------------
 
     network_version: int = 0
     scores: dict[Hashable, Links] = field(default_factory=dict)
@@ -103,27 +106,19 @@ class PlannerCache:
     pairs: int = 0
     """Pairs in `scores` and `toward`."""
     distances: dict[Hashable, dict[ZoneName, float]] = field(default_factory=dict)
-    """(node table version, near, configured distances) → distance of each zone"""
+    """(network version, node table version, near, configured distances) → distance of each zone"""
     outlooks: dict[Hashable, Floats] = field(default_factory=dict)
     """(network version, layout, score policy) → mean points of each node towards its zone's others"""
     means: dict[Hashable, float] = field(default_factory=dict)
-    """(names of two zones' nodes, score policy) → mean points between them"""
+    """(network version, names of two zones' nodes, score policy) → mean points between them"""
     crossings: dict[Hashable, Crossings] = field(default_factory=dict)
-    """layout → which endpoints lead from zone to zone"""
+    """(network version, layout) → which endpoints lead from zone to zone"""
     measured: dict[Hashable, NDArray[np.bool_]] = field(default_factory=dict)
-    """layout → which nodes are measured anywhere"""
+    """(network version, layout) → which nodes are measured anywhere"""
 
-    # -- numbers, which stand for what takes long to hash; none is given twice ----------------------------------------
-
-    next_number: int = 0
+    next_layout: int = 0
     suppositions: int = 0
     """Versions given to what is only supposed"""
-    numbers: dict[MemberClass, int] = field(default_factory=dict)
-    number_of_object: dict[int, tuple[MemberClass, int]] = field(default_factory=dict)
-    """id(member class) → (the object, kept alive; its number): saves hashing the same object again"""
-    filters: dict[int, int] = field(default_factory=dict)
-    """class number → number of its filter"""
-    filter_numbers: dict[Constraints, int] = field(default_factory=dict)
 
     def renew(self, network_version: int) -> None:
         """Drop what was computed from other network data."""
@@ -137,8 +132,7 @@ class PlannerCache:
     def keep_only(self, gangs: Collection[GangKey]) -> None:
         """Forget gangs that are gone, once these are many. Cost: O(known gangs), then.
 
-        Classes of members are numbered again when most of those numbered belong to no gang: a pod that is admitted is
-        of a class of its own.
+        All counts are forgotten when most of their classes belong to no gang: an admitted pod is of a class of its own.
         """
         known = self.demands.known
         if len(known) <= len(gangs) + _GONE:
@@ -146,26 +140,22 @@ class PlannerCache:
         self.demands.known = known = {key: one for key, one in known.items() if key in gangs}
         self.order_keys.keep_only(gangs)
         self.countings = {key: one for key, one in self.countings.items() if key in gangs}
+        self.same_counting.clear()
         self.footprints = {key: one for key, one in self.footprints.items() if key in gangs}
         asked_for = sum(len(one.need) + len(one.more) for _, _, _, one in known.values())
-        if len(self.numbers) > 2 * asked_for + _CLASSES:
-            self._number_again()
-
-    def _number_again(self) -> None:
-        """Forget the numbers of classes, and all that is kept by them; another run's still hold, and cost it time."""
-        for table in (self.numbers, self.number_of_object, self.filters, self.filter_numbers):
-            table.clear()
-        self.masks.clear()
-        self.countings.clear()
-        self.fit_counts, self.empty_counts = FitCounts(), FitCounts()
+        if max(len(self.fit_counts.row_of), len(self.empty_counts.row_of)) > 2 * asked_for + _CLASSES:
+            self.masks.clear()
+            self.countings.clear()
+            self.fit_counts, self.empty_counts = FitCounts(), FitCounts()
 
     def take_over(self, warmed: "PlannerCache") -> None:
         """Use the pair scores of `warmed`, and drop what was computed from other network data."""
         self.renew(warmed.network_version)
         self.scores, self.toward, self.pairs = warmed.scores, warmed.toward, warmed.pairs
         for layout, (names, zones) in warmed.layouts.items():
-            if layout in warmed.crossings:
-                self.crossings[self._layout(names, zones)] = warmed.crossings[layout]
+            found = warmed.crossings.get((warmed.network_version, layout))
+            if found is not None:
+                self.crossings[warmed.network_version, self._layout(names, zones)] = found
 
     def borrowed(self) -> "PlannerCache":
         """A cache that begins with the demands and the scores of links of this one, and changes nothing in it.
@@ -178,7 +168,6 @@ class PlannerCache:
             toward=dict(self.toward),
             pairs=self.pairs,
             network_version=self.network_version,
-            next_number=self.next_number,
         )
 
     def supposition(self) -> int:
@@ -223,38 +212,12 @@ class PlannerCache:
                 return number
         if len(self.layouts) >= _LAYOUTS:
             self.layouts.pop(next(iter(self.layouts)))
-        number = self._new_number()
-        self.layouts[number] = (names, zones)
-        return number
+        self.next_layout += 1
+        self.layouts[self.next_layout] = (names, zones)
+        return self.next_layout
 
-    def masks_of(self, table: NodeTable) -> dict[Hashable, NDArray[np.bool_]]:
-        """For a node table: number of a filter → nodes that it allows."""
+    def masks_of(self, table: NodeTable) -> dict[Constraints, NDArray[np.bool_]]:
+        """For a node table: constraints → nodes that they allow."""
         if table.version not in self.masks and len(self.masks) >= _TABLES:
             self.masks.pop(next(iter(self.masks)))
         return self.masks.setdefault(table.version, {})
-
-    def number(self, member_class: MemberClass) -> int:
-        """A number that equal classes share and different ones do not."""
-        known = self.number_of_object.get(id(member_class))
-        if known is not None and known[0] is member_class:
-            return known[1]
-        number = self.numbers.get(member_class)
-        if number is None:
-            number = self.numbers[member_class] = self._new_number()
-        self.number_of_object[id(member_class)] = (member_class, number)
-        return number
-
-    def filter_number(self, member_class: MemberClass) -> int:
-        """A number that classes with equal constraints share and others do not."""
-        number = self.number(member_class)
-        known = self.filters.get(number)
-        if known is None:
-            known = self.filter_numbers.get(member_class.constraints)
-            if known is None:
-                known = self.filter_numbers[member_class.constraints] = self._new_number()
-            self.filters[number] = known
-        return known
-
-    def _new_number(self) -> int:
-        self.next_number += 1
-        return self.next_number

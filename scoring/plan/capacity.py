@@ -1,11 +1,12 @@
-"""What is free on the nodes while a plan is made, what the run gave away, and how many members fit there.
+"""The cluster in one planner run: its nodes by zone, what is free there, and how many members of a class fit.
 
 Rules: whatever takes room counts up the zone's takes, so that what was computed for a zone holds for as long as that
-number is the same. Fits are counted without regard to a wish's other classes: too few is a sure "no", and enough is a
+number is the same. Fits are counted without regard to a demand's other classes: too few is a sure "no", and enough is a
 "perhaps".
 """
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from enum import Enum
 
 import numpy as np
@@ -13,12 +14,93 @@ from numpy.typing import NDArray
 
 from scoring.feasibility.filters import allowed_nodes, ports_conflict
 from scoring.feasibility.room import Room, fit_counts
-from scoring.ids import NodeName, ZoneName
-from scoring.model import HostPort, MemberClass
+from scoring.ids import NO_ZONE, NodeName, ZoneName
+from scoring.model import Gang, HostPort, MemberClass, Role
+from scoring.model.policy import Policy, ScorePolicy, ZonePolicy
+from scoring.model.snapshot import Snapshot
 from scoring.network.matrix import Ints
-from scoring.plan.cache import Footprint, remember
-from scoring.plan.cluster_view import ClusterView
-from scoring.plan.demand import MemberSet
+from scoring.plan.cache import Footprint, PlannerCache, remember
+from scoring.plan.demand import ByClass, GangDemand, MemberSet
+
+
+class ClusterView:
+    """A snapshot by zones, under a policy, and what gangs ask of it. Nothing here changes during a run."""
+
+    def __init__(self, snapshot: Snapshot, policy: Policy, cache: PlannerCache) -> None:
+        self.snapshot = snapshot
+        self.policy = policy
+        self.cache = cache
+        cache.renew(snapshot.network.version)
+        self.table = snapshot.table
+        self.layout = cache.layout(snapshot.table)
+        """Stands for the nodes and their zones in the cache's keys."""
+        self.axis = (self.table.axis, self.table.uncounted)
+        """The resources that there are columns for, and those that no allocatable counts"""
+        self.zones: tuple[ZoneName, ...] = tuple(self.table.zones)
+        self.zone_number = np.zeros(len(self.table.nodes), np.int64)
+        """(nodes,): index of each node's zone in `zones`"""
+        for number, rows in enumerate(self.table.zones.values()):
+            self.zone_number[rows] = number
+        self._vectors: dict[MemberClass, Ints | None] = {}
+        """class → request over the table's axis"""
+        self._names: dict[tuple[ZoneName, ...], tuple[NodeName, ...]] = {}
+        self._columns: dict[tuple[ZoneName, ...], Ints] = {}
+
+    def demand(self, gang: Gang) -> GangDemand:
+        """What the gang asks of the planner now."""
+        return self.cache.demands.of(gang, self.policy, self.table.index)
+
+    def score(self, demand: GangDemand) -> ScorePolicy:
+        """The score policy for one gang: the operator's, with the gang's own ratios if it has any."""
+        score, ratios = self.policy.score, demand.options.ratios
+        return replace(score, ratios=ratios) if ratios else score
+
+    def member_set(self, members: ByClass, demand: GangDemand, near: Sequence[tuple[Role, NodeName]] = ()) -> MemberSet:
+        """`members`, to be placed beside the gang's placed ones and those of `near`."""
+        classes = tuple([(member_class, len(pods)) for member_class, pods in members])
+        siblings = tuple(sorted((*demand.siblings, *near)))
+        return MemberSet(classes, siblings, demand.all_reduce, sum([count for _, count in classes]))
+
+    def candidate_zones(self, demand: GangDemand) -> tuple[ZoneName, ...]:
+        """Zones the gang may use: its placed members' (it stays whole), else those it allows, else all with a name."""
+        table = self.table
+        at = {table.nodes[table.index[node]].zone for _, node in demand.siblings if node in table.index}
+        preferred = demand.options.zone_policy is ZonePolicy.PREFERRED
+        if at and not preferred:
+            return tuple(sorted(at))
+        if demand.options.zones is not None:
+            return tuple(zone for zone in self.zones if zone in demand.options.zones)
+        return self.zones if preferred else tuple(zone for zone in self.zones if zone != NO_ZONE)
+
+    def vector(self, member_class: MemberClass) -> Ints | None:
+        """The class's request over the table's axis; `None` when no node has one of its resources."""
+        if member_class not in self._vectors:
+            self._vectors[member_class] = self.table.vector(member_class.requests)
+        return self._vectors[member_class]
+
+    def rows(self, zones: tuple[ZoneName, ...]) -> Ints:
+        """Rows of the zones' nodes, ascending."""
+        if len(zones) == 1:
+            return self.table.zones[zones[0]]
+        return np.sort(np.concatenate([self.table.zones[zone] for zone in zones]))
+
+    def columns(self, zones: tuple[ZoneName, ...]) -> Ints:
+        """Where these zones are among all, in their order."""
+        known = self._columns.get(zones)
+        if known is None:
+            known = self._columns[zones] = np.array([self.zones.index(zone) for zone in zones], np.int64)
+        return known
+
+    def names(self, zones: tuple[ZoneName, ...]) -> tuple[NodeName, ...]:
+        """Names of the zones' nodes, in the order of `rows`."""
+        if zones not in self._names:
+            self._names[zones] = tuple([self.table.names[row] for row in self.rows(zones).tolist()])
+        return self._names[zones]
+
+    def zones_of(self, nodes: Iterable[NodeName]) -> tuple[ZoneName, ...]:
+        """Zones of those of `nodes` that exist, sorted."""
+        index = self.table.index
+        return tuple(sorted({self.table.nodes[index[node]].zone for node in nodes if node in index}))
 
 
 class When(Enum):
@@ -43,12 +125,12 @@ class Capacity:
         """zone → times that room was taken in it"""
         self._zones_taken: tuple[object, NDArray[np.bool_]] = (None, np.zeros(0, np.bool_))
         self._rows_taken: tuple[object, Ints] = (None, np.zeros(0, np.int64))
-        self._masks: dict[int, NDArray[np.bool_]] = {}
-        """class number → nodes that it may go to now; not for classes with host ports"""
+        self._masks: dict[MemberClass, NDArray[np.bool_]] = {}
+        """class without host ports → nodes that it may go to now"""
         self._allowed = view.cache.masks_of(view.table)
-        """number of a filter → nodes that it lets through"""
-        self._now: dict[int, tuple[object, Ints, Ints]] = {}
-        """class number → a moment of the room, how many of its members fit each node and each zone then"""
+        """constraints → nodes that they let through"""
+        self._now: dict[MemberClass, tuple[object, Ints, Ints]] = {}
+        """class → a moment of the room, how many of its members fit each node and each zone then"""
 
     # -- what is taken ----------------------------------------------------------------------------------------------
 
@@ -101,40 +183,45 @@ class Capacity:
         """Rows of the nodes in question, ascending. Cost: O(nodes) after a change, else nothing."""
         moment = self.room.moment
         if self._rows_taken[0] != moment:
-            rows = np.flatnonzero((self.room.free != self.start).any(axis=1))
-            self._rows_taken = (moment, rows)
+            self._rows_taken = (moment, np.flatnonzero((self.room.free != self.start).any(axis=1)))
         return self._rows_taken[1]
 
     # -- what fits --------------------------------------------------------------------------------------------------
 
     def mask(self, member_class: MemberClass, when: When = When.NOW) -> NDArray[np.bool_]:
         """Nodes (nodes,) that the class may go to: modelled filters, learned refusals, host ports."""
-        view = self._view
-        number, constraints = view.cache.number(member_class), member_class.constraints
-        if when is not When.EMPTY and number in self._masks and not constraints.host_ports:
-            return self._masks[number]
-        table, exclusions = view.table, view.snapshot.exclusions
-        mask = remember(
-            self._allowed, view.cache.filter_number(member_class), lambda: allowed_nodes(table, constraints)
-        )
+        known = self._masks.get(member_class) if when is not When.EMPTY else None
+        if known is not None:
+            return known
+        view, constraints = self._view, member_class.constraints
+        mask = remember(self._allowed, constraints, lambda: allowed_nodes(view.table, constraints))
         if when is When.EMPTY:
             return mask
-        if exclusions or constraints.host_ports:
+        if view.snapshot.exclusions or constraints.host_ports:
             mask = self._without_refusals(member_class, mask, when)
-        self._masks[number] = mask
+        if not constraints.host_ports:
+            self._masks[member_class] = mask
         return mask
 
     def _without_refusals(self, member_class: MemberClass, mask: NDArray[np.bool_], when: When) -> NDArray[np.bool_]:
         """`mask` without nodes that refused the class, or whose ports it wants are taken."""
-        view, constraints = self._view, member_class.constraints
-        index = view.table.index
-        refused = [index[node] for node in view.snapshot.excluded(member_class) if node in index]
-        if constraints.host_ports:
-            refused.extend(self._rows_with_conflict(constraints.host_ports, when))
+        index = self._view.table.index
+        refused = [index[node] for node in self._view.snapshot.excluded(member_class) if node in index]
+        if member_class.constraints.host_ports:
+            refused.extend(self._rows_with_conflict(member_class.constraints.host_ports, when))
         if refused:
             mask = mask.copy()
             mask[refused] = False
         return mask
+
+    def _rows_with_conflict(self, wanted: tuple[HostPort, ...], when: When) -> list[int]:
+        given = self.ports if when is When.NOW else {}
+        taken: dict[int, set[HostPort]] = {row: set(ports) for row, ports in given.items()}
+        index = self._view.table.index
+        for node, ports in self._view.snapshot.host_ports.items():
+            if node in index:
+                taken.setdefault(index[node], set()).update(ports)
+        return [row for row, ports in taken.items() if ports_conflict(wanted, ports)]
 
     def counts(self, member_class: MemberClass, when: When = When.NOW) -> Ints:
         """Members of the class that fit each node (nodes,). Not to be written."""
@@ -147,12 +234,11 @@ class Capacity:
 
     def zones_for(self, classes: Iterable[tuple[MemberClass, int]], *, refusals: bool = True) -> NDArray[np.bool_]:
         """Zones (zones,) with room now for each class, whatever the others take; or if no node had refused any."""
-        zones = len(self._view.zones)
-        able = np.ones(zones, np.bool_)
+        able = np.ones(len(self._view.zones), np.bool_)
         for member_class, count in classes:
             request = self._view.vector(member_class)
             if request is None:
-                return np.zeros(zones, np.bool_)
+                return np.zeros_like(able)
             mask = self.mask(member_class, When.NOW if refusals else When.EMPTY)
             able &= self._by_zone(np.where(mask, self.room.counts(request), 0)) >= count
         return able
@@ -173,14 +259,14 @@ class Capacity:
 
     def _counted(self, member_class: MemberClass, when: When) -> tuple[Ints, Ints]:
         """Members that fit each node and each zone. Cost: O(nodes), of now only after a change."""
-        number, moment = self._view.cache.number(member_class), self.room.moment
-        known = self._now.get(number) if when is When.NOW else None
+        moment = self.room.moment
+        known = self._now.get(member_class) if when is When.NOW else None
         if known is not None and known[0] == moment:
             return known[1:]
         fits = self._fits(member_class, when)
         sums = self._by_zone(fits)
         if when is When.NOW:
-            self._now[number] = (moment, fits, sums)
+            self._now[member_class] = (moment, fits, sums)
         return fits, sums
 
     def _fits(self, member_class: MemberClass, when: When) -> Ints:
@@ -198,12 +284,3 @@ class Capacity:
     def _by_zone(self, fits: Ints) -> Ints:
         view = self._view
         return np.bincount(view.zone_number, weights=fits, minlength=len(view.zones)).astype(np.int64)
-
-    def _rows_with_conflict(self, wanted: tuple[HostPort, ...], when: When) -> list[int]:
-        given = self.ports if when is When.NOW else {}
-        taken: dict[int, set[HostPort]] = {row: set(ports) for row, ports in given.items()}
-        index = self._view.table.index
-        for node, ports in self._view.snapshot.host_ports.items():
-            if node in index:
-                taken.setdefault(index[node], set()).update(ports)
-        return [row for row, ports in taken.items() if ports_conflict(wanted, ports)]

@@ -8,15 +8,15 @@ incomplete (docs/safety.md S5, docs/safety.md S25); our own gate goes when the g
 are gone count no more (docs/safety.md S12).
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from scoring.feasibility.quorum import minimum_members, quorum_of
 from scoring.ids import GangKey, NodeName, ZoneName
 from scoring.model import Gang, GangSource, MemberClass, Pod, Role
-from scoring.model.policy import GangOptions, Policy, ScorePolicy, ZonePolicy, gang_options
+from scoring.model.policy import GangOptions, Policy, ZonePolicy, gang_options
 from scoring.network.matrix import Ints
 from scoring.plan.steps import Steps
 
@@ -82,13 +82,8 @@ class MemberSet:
     classes: tuple[tuple[MemberClass, int], ...]
     siblings: tuple[tuple[Role, NodeName], ...]
     all_reduce: bool
-    key: tuple[object, ...]
-    """Stands for all of the above in the cache's keys."""
-
-    @property
-    def size(self) -> int:
-        """Number of members."""
-        return sum(count for _, count in self.classes)
+    size: int
+    """Number of members"""
 
 
 def ports_of(members: MemberSet) -> tuple[tuple[str, int], ...]:
@@ -104,11 +99,6 @@ def with_ports(members: MemberSet, free: Ints) -> Ints:
     """
     ports = ports_of(members)
     return np.hstack([free, np.ones((len(free), len(ports)), np.int64)]) if ports else free
-
-
-def with_ratios(policy: Policy, demand: GangDemand) -> ScorePolicy:
-    """The score policy for one gang: the operator's, with the gang's own ratios if it has any."""
-    return replace(policy.score, ratios=demand.options.ratios) if demand.options.ratios else policy.score
 
 
 def demand_of(gang: Gang, policy: Policy, *, lost: frozenset[NodeName] = frozenset()) -> GangDemand:
@@ -180,42 +170,41 @@ def _by_class(pods: Iterable[Pod]) -> ByClass:
     return tuple((member_class, tuple(members)) for member_class, members in grouped.items())
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class Counting:
-    """What counting needs of one demand; kept for as long as that is the same object."""
+    """What counting needs of the demands of gangs that ask for the same."""
 
     demand: GangDemand
+    """The first of them"""
     axis: object
     """Of the nodes for which it was made: whether they count a resource decides whether counting is enough"""
-    classes: tuple[tuple[MemberClass, int, int], ...]
-    """Class, its number, members; empty: counting is not enough"""
+    classes: tuple[tuple[MemberClass, int], ...]
+    """Class, members; empty: counting is not enough"""
     zones: tuple[ZoneName, ...] | None
-    """Zones that the gang names"""
+    """Zones that the gangs name"""
     fits_empty: tuple[object, bool] = (None, False)
     """Node table, and whether the gang would fit one of its zones if no pod ran there"""
     excluded: tuple[object, bool] = (None, False)
     """What nodes have refused, and whether a class of the gang is among it"""
 
 
+@dataclass(slots=True)
 class KnownDemands:
     """What gangs ask for, kept for as long as a gang is the same object, and the same members' nodes are gone.
 
     Reading a thousand gangs takes a run 50 ms, of which an event changed a few (docs/adr/0006-planner-caches.md).
     """
 
-    def __init__(self) -> None:
-        self.known: dict[GangKey, tuple[Gang, Policy, int, GangDemand]] = {}
-        """gang → gang, policy and number of the nodes that its demand is of, and the demand"""
-        self._nodes: Mapping[NodeName, int] = {}
-        """Those asked about last"""
-        self._number = 0
-        """Another one each time that these are others: a demand must not keep the nodes of its day alive"""
+    known: dict[GangKey, tuple[Gang, Policy, int, GangDemand]] = field(default_factory=dict)
+    """gang → gang, policy and number of the nodes that its demand is of, and the demand"""
+    _nodes: Mapping[NodeName, int] = field(default_factory=dict)
+    """Those asked about last"""
+    _number: int = 0
+    """Another one each time that these are others: a demand must not keep the nodes of its day alive"""
 
     def copy(self) -> "KnownDemands":
         """The same, to be added to apart from this one."""
-        made = KnownDemands()
-        made.known, made._nodes, made._number = dict(self.known), self._nodes, self._number
-        return made
+        return KnownDemands(dict(self.known), self._nodes, self._number)
 
     def of(self, gang: Gang, policy: Policy, nodes: Mapping[NodeName, int]) -> GangDemand:
         """`demand_of`, where it can differ from what is known."""
@@ -235,8 +224,6 @@ class KnownDemands:
         gangs: Iterable[Gang],
         policy: Policy,
         nodes: Mapping[NodeName, int],
-        *,
-        pause: Callable[[], Iterator[None]],
     ) -> Steps[list[GangDemand]]:
         """What gangs that are ours to start ask for, if there is anything to place; a few new gangs in a step."""
         found: list[GangDemand] = []
@@ -252,7 +239,7 @@ class KnownDemands:
                 found.append(demand)
             if not left:
                 left = _READ_A_STEP
-                yield from pause()
+                yield
         return found
 
 

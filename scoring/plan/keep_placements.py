@@ -3,14 +3,16 @@
 Why together: after one event nearly all gangs keep their places. Checked one by one that is half of the time a plan
 takes; checked together it is one sum over the nodes. Rules: a place stands for sure when everything that all places of
 the previous plan take fits its nodes at once, and no other gang has been given room there during the run; else it is
-checked by itself, when it is next (`take_again`). The room of places that stand is taken from the run when another gang
-is about to look at it (`settle`).
+checked by itself, when it is next. The room of places that stand is taken from the run when another gang is about to
+look at it (`settle`).
 
 The places of later gangs are spared while a displaced gang is placed, so that it does not push the next one out of its
 own while there is room elsewhere; the last ones are given up first. They never keep a gang from being admitted that is
-ahead in the order.
+ahead in the order. What each place takes is kept from run to run: finding it again costs a run 14 ms for 800 gangs
+(docs/adr/0006-planner-caches.md).
 """
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
@@ -23,7 +25,6 @@ from scoring.model.reasons import Reason
 from scoring.network.matrix import Ints
 from scoring.plan.cache import Footprint
 from scoring.plan.demand import GangDemand
-from scoring.plan.footprint import footprint, take_again
 from scoring.plan.placement import has_room, place_beside, place_minimum_in_steps, with_more
 from scoring.plan.result import Admission, Placed, Refused
 from scoring.plan.run import Run
@@ -35,7 +36,7 @@ class KeptPlacements:
 
     def __init__(self, run: Run, kept: Sequence[tuple[GangDemand, Admission]]) -> None:
         self._run = run
-        self._prints = [footprint(run, demand, before) for demand, before in kept]
+        self._prints = [_footprint(run, demand, before) for demand, before in kept]
         self._turn = {demand.gang.key: turn for turn, (demand, _) in enumerate(kept)}
         self._next = 0
         """Places before this one are of gangs that have been looked at."""
@@ -114,11 +115,11 @@ class KeptPlacements:
         known = [one for one in self._prints if one is not None and one.demand.gang.key not in run.snapshot.commitments]
         free = np.maximum(run.capacity.room.free, 0)
         rows: set[int] = set(np.flatnonzero((self._sum(known) > free).any(axis=1)).tolist())
-        rows_of: dict[int, tuple[MemberClass, list[Ints]]] = {}  # class number → class, rows that its members are on
+        rows_of: dict[MemberClass, list[Ints]] = {}  # class → rows that its members are on
         for one in known:
             for member_class, at, _ in one.parts if one.simple else ():
-                rows_of.setdefault(run.cache.number(member_class), (member_class, []))[1].append(at)
-        for member_class, parts in rows_of.values():
+                rows_of.setdefault(member_class, []).append(at)
+        for member_class, parts in rows_of.items():
             everywhere = np.concatenate(parts)
             rows.update(everywhere[~run.capacity.mask(member_class)[everywhere]].tolist())
         return rows
@@ -152,7 +153,7 @@ def keep_commitment(run: Run, demand: GangDemand, ends: Ends) -> Placed | Refuse
 
 def keep_place(run: Run, demand: GangDemand, before: Admission) -> Placed | None:
     """The gang's place in the previous plan, if it still stands for the whole minimum set and in zones it may use."""
-    if not set(before.zones).issubset(run.view.candidate_zones(demand)) or not take_again(run, demand, before):
+    if not set(before.zones).issubset(run.view.candidate_zones(demand)) or not _take_again(run, demand, before):
         return None
     pending = [pod for _, pods in (*demand.need, *demand.more) for pod in pods]
     nodes = {pod.uid: before.members[pod.uid] for pod in pending if pod.uid in before.members}
@@ -179,3 +180,73 @@ def move_aside(run: Run, demand: GangDemand, kept: KeptPlacements, *, now_s: flo
         if isinstance(outcome, Placed):
             return with_more(run, demand, outcome)
     return None
+
+
+def _footprint(run: Run, demand: GangDemand, before: Admission) -> Footprint | None:
+    """What the pending members of `before` take; `None` when a node or a resource is gone."""
+    layout = run.view.layout
+    known = run.cache.footprints.get(demand.gang.key)
+    same = known is not None and known.demand is demand and known.members is before.members and known.layout == layout
+    if known is not None and same and known.zones == before.zones:
+        return known
+    made = _measured(run, demand, before)
+    if made is not None:
+        run.cache.footprints[demand.gang.key] = made
+    return made
+
+
+def _take_again(run: Run, demand: GangDemand, before: Admission) -> bool:
+    """Take the room of a place given earlier, if all of the gang's minimum set still fits there; else nothing."""
+    if any(pod.uid not in before.members for _, pods in demand.need for pod in pods):
+        return False
+    known = _footprint(run, demand, before)
+    if known is None or not known.used.issubset(before.zones):
+        return False  # where a node's zone has changed the gang would not be together any more
+    if not all(run.capacity.mask(member_class)[rows].all() for member_class, rows, _ in known.parts):
+        return False
+    rows = np.array(sorted(known.row_set), np.int64)
+    asked = np.zeros((len(rows), known.amounts.shape[1]), np.int64)
+    scatter_add(asked, np.searchsorted(rows, known.rows), known.amounts)  # classes may share nodes
+    # An over-full node has room for what asks for nothing.
+    if (asked > np.maximum(run.capacity.room.free[rows], 0)).any():
+        return False
+    run.capacity.take_places([known])
+    for member_class, at, _ in known.parts:
+        run.capacity.ports_taken(member_class, at)
+    return True
+
+
+def _measured(run: Run, demand: GangDemand, before: Admission) -> Footprint | None:
+    view = run.view
+    index, members = view.table.index, before.members
+    parts: list[tuple[MemberClass, Ints, Ints]] = []
+    pending, placed = 0, 0
+    for member_class, pods in (*demand.need, *demand.more):
+        nodes = [members[pod.uid] for pod in pods if pod.uid in members]
+        pending, placed = pending + len(pods), placed + len(nodes)
+        if not nodes:
+            continue  # members beyond the minimum that had no place, perhaps for want of a resource
+        request = view.vector(member_class)
+        if request is None or any(node not in index for node in nodes):
+            return None
+        count = Counter(index[node] for node in nodes)
+        rows = np.array(sorted(count), np.int64)
+        parts.append((member_class, rows, np.array([count[row] for row in sorted(count)])[:, None] * request))
+    every = [rows for _, rows, _ in parts]
+    row_set = frozenset(row for rows in every for row in rows.tolist())
+    ported = any(member_class.constraints.host_ports for member_class, _, _ in parts)
+    whole = pending == placed == len(members) and not ported
+    used = frozenset(view.zones[view.zone_number[row]] for row in row_set)
+    nothing = np.zeros((0, len(view.table.axis)), np.int64)
+    return Footprint(
+        demand,
+        members,
+        before.zones,
+        view.layout,
+        tuple(parts),
+        np.concatenate(every) if every else np.zeros(0, np.int64),
+        np.concatenate([amounts for _, _, amounts in parts]) if parts else nothing,
+        row_set,
+        used,
+        whole and used <= set(before.zones) <= set(view.candidate_zones(demand)),
+    )

@@ -1,25 +1,29 @@
 """Place one demand in one set of zones, or estimate what that would be worth, with the room that is left now.
 
-Why only nodes with room are looked at: pairs grow with the square of a zone, and in a busy cluster few nodes are open.
-What has no room changes nothing for a single class, whichever way it is chosen. Rule: what is found is
-kept for the run under the whole content it was found from, because many gangs of a queue are alike.
+Why not all nodes are looked at: pairs grow with the square of a zone, in a busy cluster few nodes are open, and of a
+thousand nodes that are measured nowhere and hold equally many members only the first few by name can ever be taken.
+What has no room changes nothing for a single class, whichever way it is chosen. Rules: up to `_FEW` nodes with room all
+of them stay, so that the result is that of a search over all; above, where no search tries every start anyway, of nodes
+that are alike as many stay as there are members, and `_SPARE` more. What is found is kept for the run under the whole
+content it was found from, because many gangs of a queue are alike.
 """
 
 from collections.abc import Generator, Hashable, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from hashlib import blake2b
 
 import numpy as np
+from numpy.typing import NDArray
 
 from scoring.ids import ZoneName
+from scoring.model import Role
 from scoring.model.policy import ScorePolicy, Selection
 from scoring.network.matrix import Floats, Ints
-from scoring.plan.cache import remember
-from scoring.plan.candidate_nodes import open_nodes, thinned
-from scoring.plan.capacity import Capacity, When
-from scoring.plan.cluster_view import ClusterView
+from scoring.plan.capacity import Capacity, ClusterView, When
 from scoring.plan.demand import MemberSet, ports_of, with_ports
 from scoring.plan.pair_scores import PairScores
+from scoring.score.links import Links
 from scoring.selection import (
     ClassDemand,
     Demand,
@@ -31,9 +35,11 @@ from scoring.selection import (
     select_on_grid,
     select_single,
 )
-from scoring.selection.demand import at_rows, pairs_count
+from scoring.selection.demand import at_rows, pairs_count, rooms
 from scoring.selection.fit import fit
 
+_FEW = 512
+_SPARE = 2
 _SMALL = 128
 """Up to so many nodes, the ranks of all pairs are at hand anyway."""
 _WHOLE_NODES = 1_000
@@ -50,14 +56,14 @@ class _Prepared:
     """Empty when `single` is set: how many members each node can hold is all that counts then."""
     free: Ints
     content: bytes
-    """Stands for the room in cache keys."""
+    """Stands for the room in keys."""
 
 
 class NodeSearch:
     """Finds places; nothing here takes room."""
 
-    def __init__(self, view: ClusterView, capacity: Capacity, scores: PairScores) -> None:
-        self._view, self._capacity, self._scores = view, capacity, scores
+    def __init__(self, view: ClusterView, capacity: Capacity) -> None:
+        self._view, self._capacity, self.scores = view, capacity, PairScores(view)
         self._selections: dict[Hashable, Selected | None] = {}
         """(demand, zones, score policy, room, method) → chosen rows"""
         self._values: dict[Hashable, float | None] = {}
@@ -86,9 +92,10 @@ class NodeSearch:
                 found = select_on_grid(method, demand, free, rank, exact_size=exact_size)
             return found if found is None or rows is None else _at(rows, found)
 
-        number = self._scores.number(zones, score)
-        key = (member_set.key, number, made.content, method, exact_size)
-        return remember(self._selections, key, search)
+        key = (member_set, self.scores.number(zones, score), made.content, method)
+        if key not in self._selections:
+            self._selections[key] = search()
+        return self._selections[key]
 
     def estimates(
         self, member_set: MemberSet, zones: Sequence[ZoneName], *, score: ScorePolicy
@@ -97,7 +104,7 @@ class NodeSearch:
 
         Only zones in which room was taken since the last time are looked at again, with a pause before each.
         """
-        key = (member_set.key, id(score))
+        key = (member_set, id(score))
         kept = self._estimates.get(key)
         if kept is None or kept[0] is not score:
             kept = self._estimates[key] = (score, {})
@@ -136,8 +143,28 @@ class NodeSearch:
             demand, free, rank, _ = self._several(made, member_set, zones, score)
             return quick_value(demand, free, rank)
 
-        key = (member_set.key, self._scores.number(zones, score), made.content)
-        return remember(self._values, key, look)
+        key = (member_set, self.scores.number(zones, score), made.content)
+        if key not in self._values:
+            self._values[key] = look()
+        return self._values[key]
+
+    def mean_points(
+        self, member_set: MemberSet, zones: tuple[ZoneName, ...], selected: Selected, *, score: ScorePolicy
+    ) -> float | None:
+        """Mean points over the pairs that talk, placed siblings in the zones included; `None`: there is none."""
+        at = [row for rows in selected.rows for row in rows]
+        ps = [mc.role is Role.PS for (mc, _), rows in zip(member_set.classes, selected.rows, strict=True) for _ in rows]
+        fresh = len(at)
+        local = {name: row for row, name in enumerate(self._view.names(zones))} if member_set.siblings else {}
+        for role, name in member_set.siblings:
+            if name in local:
+                at.append(local[name])
+                ps.append(role is Role.PS)
+        counted, total = _counted_pairs(None if member_set.all_reduce else tuple(ps), len(at), fresh)
+        if not total:
+            return None
+        points = self.scores.links(zones, score).points_among(np.array(at, np.int64))
+        return float(points[counted].sum() / total)
 
     def _prepare(self, member_set: MemberSet, zones: tuple[ZoneName, ...]) -> _Prepared | None:
         """The demand with the room that the zones have now; `None`: a resource that no node has."""
@@ -145,12 +172,12 @@ class NodeSearch:
         known = self._prepared.get(zones)
         if known is not None and known[0] is member_set and known[1] == takes:
             return known[2]
-        made = self._prepare_anew(member_set, zones)
+        made = self._prepare_again(member_set, zones)
         if made is not None and len(zones) == 1:
             self._prepared[zones] = (member_set, takes, made)
         return made
 
-    def _prepare_anew(self, member_set: MemberSet, zones: tuple[ZoneName, ...]) -> _Prepared | None:
+    def _prepare_again(self, member_set: MemberSet, zones: tuple[ZoneName, ...]) -> _Prepared | None:
         if len(member_set.classes) == 1:
             member_class, count = member_set.classes[0]
             if not member_class.constraints.host_ports and self._view.vector(member_class) is not None:
@@ -170,7 +197,7 @@ class NodeSearch:
         return _Prepared(None, classes, free, content)
 
     def _classes(self, member_set: MemberSet, rows: Ints, when: When) -> tuple[ClassDemand, ...] | None:
-        """The wish's classes over `rows` and the columns of `with_ports`; `None`: a resource that no node has."""
+        """The demand's classes over `rows` and the columns of `with_ports`; `None`: a resource that no node has."""
         ports = ports_of(member_set)
         classes: list[ClassDemand] = []
         for member_class, count in member_set.classes:
@@ -191,17 +218,17 @@ class NodeSearch:
 
         `None`: there is no room.
         """
-        anchors = self._scores.anchors(member_set, zones, score)
+        anchors = self.scores.anchors(member_set, zones, score)
         placed = None if anchors is None else on_grid(anchors[0])
         if len(one.room) <= _SMALL:
-            return one if placed is None else replace(one, placed=placed), self._scores.whole_rank(zones, score), None
+            return one if placed is None else replace(one, placed=placed), self.scores.whole_rank(zones, score), None
         if int(one.room.sum()) < one.count:
             return None, np.zeros((0, 0)), None
-        links = self._scores.links(zones, score)
+        links = self.scores.links(zones, score)
         rows = open_nodes(one, links, placed)
         if len(rows) == len(one.room):
             whole = len(rows) <= _WHOLE_NODES
-            rank = self._scores.whole_rank(zones, score) if whole else links.rank_among(None)
+            rank = self.scores.whole_rank(zones, score) if whole else links.rank_among(None)
             return replace(one, placed=placed), rank, None
         near = None if placed is None else placed[rows]
         return Single(one.room[rows], one.count, one.paired, near), links.rank_among(rows), rows
@@ -210,10 +237,10 @@ class NodeSearch:
         self, made: _Prepared, member_set: MemberSet, zones: tuple[ZoneName, ...], score: ScorePolicy
     ) -> tuple[Demand, Ints, Floats, Ints | None]:
         """Demand, free room and ranks of a demand of several classes; where it was narrowed also the rows left."""
-        demand = Demand(made.classes, member_set.all_reduce, self._scores.anchors(member_set, zones, score))
+        demand = Demand(made.classes, member_set.all_reduce, self.scores.anchors(member_set, zones, score))
         if len(made.free) <= _WHOLE_NODES:
-            return demand, made.free, self._scores.whole_rank(zones, score), None
-        links = self._scores.links(zones, score)
+            return demand, made.free, self.scores.whole_rank(zones, score), None
+        links = self.scores.links(zones, score)
         rows = thinned(demand, made.free, links)
         return at_rows(demand, rows), made.free[rows], links.rank_among(rows), rows
 
@@ -225,3 +252,51 @@ def _at(rows: Ints, found: Selected) -> Selected:
 
 def _digest(content: bytes) -> bytes:
     return blake2b(content, digest_size=16).digest()
+
+
+@lru_cache(maxsize=64)
+def _counted_pairs(ps: tuple[bool, ...] | None, ends: int, fresh: int) -> tuple[NDArray[np.bool_], int]:
+    """Which of the pairs (ends, ends) count, each once, those among siblings not; and how many. `ps`: `None`: all."""
+    counted = np.tri(ends, k=-1, dtype=np.bool_).T
+    if ps is not None:
+        is_ps = np.array(ps, np.bool_)
+        counted = counted & (is_ps[:, None] != is_ps)
+    counted = np.array(counted)
+    counted[fresh:] = False
+    return counted, int(counted.sum())
+
+
+def open_nodes(one: Single, links: Links, placed: Floats | None) -> Ints:
+    """Indexes of nodes with room for one class, ascending, without those that others stand for. Cost: O(n log n)."""
+    rows = one.room.nonzero()[0]
+    if len(rows) <= _FEW:
+        return rows
+    columns = [one.room[rows]]
+    if placed is not None:
+        columns.append(placed[rows].view(np.int64))  # equal bits: the gain from placed members is equal
+    return rows[_kept(links.kind[rows] == links.alike, np.column_stack(columns), one.count + _SPARE)]
+
+
+def thinned(demand: Demand, free: Ints, links: Links) -> Ints:
+    """The same for several classes, of which nodes are alike that have the same room and allow the same."""
+    rows = np.flatnonzero(np.any([rooms(one, free) for one in demand.classes], axis=0))
+    if len(rows) <= _FEW:
+        return rows
+    columns = [free[rows], *(one.allowed[rows][:, None].astype(np.int64) for one in demand.classes)]
+    if demand.placed is not None:
+        columns.append(np.ascontiguousarray(demand.placed[:, rows].T).view(np.int64))
+    return rows[_kept(links.kind[rows] == links.alike, np.hstack(columns), demand.size + _SPARE)]
+
+
+def _kept(alike: NDArray[np.bool_], features: Ints, most: int) -> Ints:
+    """Indexes of those that are not `alike`, and of the others the first `most` with the same features.
+
+    >>> _kept(np.array([True, True, False, True]), np.array([[4], [4], [4], [2]]), 1).tolist()
+    [0, 2, 3]
+    """
+    _, group = np.unique(features, axis=0, return_inverse=True)
+    group = np.where(alike, group.reshape(-1), -1)
+    order = np.argsort(group, kind="stable")
+    ordered = group[order]
+    place_in_group = np.arange(len(order)) - np.searchsorted(ordered, ordered)
+    return np.array(np.sort(order[(ordered < 0) | (place_in_group < most)]))

@@ -6,14 +6,13 @@ the moment comes in only when a clock is compared (`scoring.plan.queue_order`). 
 they weigh by.
 """
 
-from collections.abc import Callable, Collection, Iterable
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any, TypeAlias
 
 from scoring.feasibility.quorum import quorum_of
 from scoring.ids import GangKey
-from scoring.model import MemberClass
 from scoring.model.policy import Algorithm, Order, Policy, QueuePolicy, Repair, Surplus
 from scoring.model.snapshot import NodeTable
 from scoring.plan.demand import GangDemand
@@ -26,8 +25,6 @@ SortKey: TypeAlias = tuple[Any, ...]
 WAITS: Turn = (2, 0.0)
 CLAIMS: Turn = (-1, 0.0)
 _NEVER_S = float("inf")
-Number = Callable[[MemberClass], int]
-"""Gives a number that is the same for equal classes, and never given again"""
 
 
 @dataclass(slots=True)
@@ -50,18 +47,18 @@ class Standing:
     """Its sort key until it starves."""
 
 
+@dataclass(slots=True)
 class OrderKeys:
     """The standings of gangs. Not shared between threads."""
 
-    def __init__(self) -> None:
-        self._known: dict[GangKey, Standing] = {}
-        self._loads: dict[object, Load] = {}
-        """minimum, and (number of the class, members) → what it weighs by"""
-        self._policy: Policy | None = None
-        self._table: NodeTable | None = None
-        self._scale = Scale.of(())
-        self._by_load: dict[Load, tuple[float, Exact]] = {}
-        """load → its part of sort keys under the scale"""
+    _known: dict[GangKey, Standing] = field(default_factory=dict)
+    _loads: dict[object, Load] = field(default_factory=dict)
+    """minimum, and (class, members) → what it weighs by"""
+    _policy: Policy = field(default_factory=Policy)
+    _table: NodeTable | None = None
+    _scale: Scale = field(default_factory=lambda: Scale({}))
+    _by_load: dict[Load, tuple[float, Exact]] = field(default_factory=dict)
+    """load → its part of sort keys under the scale"""
 
     def renew(self, table: NodeTable, policy: Policy) -> None:
         """Use the totals of `table` from now on. Cost: O(nodes) for another table, else nothing."""
@@ -82,44 +79,40 @@ class OrderKeys:
         self._loads.clear()
         self._by_load.clear()
 
-    def keys(self, demands: Iterable[GangDemand], now_s: float, number: Number) -> list[SortKey | None]:
+    def keys(self, demands: Iterable[GangDemand], now_s: float) -> list[SortKey | None]:
         """Sort keys of gangs that do not starve; `None`: whether this one does must be looked at."""
         found: list[SortKey | None] = []
         known, scale = self._known, self._scale
         for demand in demands:
             standing = known.get(demand.gang.key)
             if standing is None or standing.demand is not demand or standing.scale is not scale:
-                standing = self.of(demand, number)
+                standing = self.of(demand)
             found.append(standing.waits if now_s < standing.starving_s else None)
         return found
 
-    def of(self, demand: GangDemand, number: Number) -> Standing:
+    def of(self, demand: GangDemand) -> Standing:
         """The standing of a gang, whether it waits or runs."""
         key = demand.gang.key
         known = self._known.get(key)
         if known is None or known.demand is not demand:
-            known = self._known[key] = self._make(demand, number)
+            known = self._known[key] = self._make(demand)
         if known.scale is not self._scale:
             self._weigh(known)
         return known
 
-    def weight(self, demand: GangDemand, number: Number) -> Weight:
+    def weight(self, demand: GangDemand) -> Weight:
         """What the gang weighs. Cost: a few fractions, for people and for single comparisons."""
-        known = self.of(demand, number)
+        known = self.of(demand)
         return self._scale.weight(known.load) if known.given is None else Weight(known.given, given=True)
 
-    @property
-    def _queue(self) -> QueuePolicy:
-        return self._policy.queue if self._policy is not None else QueuePolicy()
-
-    def _make(self, demand: GangDemand, number: Number) -> Standing:
+    def _make(self, demand: GangDemand) -> Standing:
         since_s = waiting_since_s(demand.gang)
-        limit_s = _NEVER_S if since_s is None else since_s + starve_limit_s(demand.gang, self._queue)
-        return Standing(demand, self._load(demand, number), demand.options.weight, since_s, limit_s)
+        limit_s = _NEVER_S if since_s is None else since_s + starve_limit_s(demand.gang, self._policy.queue)
+        return Standing(demand, self._load(demand), demand.options.weight, since_s, limit_s)
 
     def _weigh(self, standing: Standing) -> None:
         """Give the standing its place in the order, under the totals of now."""
-        demand, policy = standing.demand, self._queue
+        demand, policy = standing.demand, self._policy.queue
         standing.scale, standing.tail = self._scale, (demand.gang.created_s, demand.gang.key)
         if policy.order is Order.WEIGHT or policy.algorithm is Algorithm.LITERAL:
             if standing.given is not None:
@@ -132,15 +125,15 @@ class OrderKeys:
             standing.tail = (*heaviest_first, *standing.tail)
         standing.waits = sort_key(demand, WAITS, standing.tail, policy)
 
-    def _load(self, demand: GangDemand, number: Number) -> Load:
+    def _load(self, demand: GangDemand) -> Load:
         """Gangs none of whose members are placed weigh what their kinds of members weigh: most share one."""
         gang, parts = demand.gang, (*demand.need, *demand.more)
         if sum([len(pods) for _, pods in parts]) != len(gang.members):
-            return load_of(gang, self._queue)
-        content = (gang.min_member, len(demand.need), *[(number(mc), len(pods)) for mc, pods in parts])
+            return load_of(gang, self._policy.queue)
+        content = (gang.min_member, len(demand.need), *[(member_class, len(pods)) for member_class, pods in parts])
         known = self._loads.get(content)
         if known is None:
-            known = self._loads[content] = load_of(gang, self._queue)
+            known = self._loads[content] = load_of(gang, self._policy.queue)
         return known
 
 

@@ -10,10 +10,8 @@ Steps for a gang's minimum set:
 
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import lru_cache
 
 import numpy as np
-from numpy.typing import NDArray
 
 from scoring.ids import NodeName, PodUid, ZoneName
 from scoring.model import Role
@@ -21,15 +19,12 @@ from scoring.model.policy import ScorePolicy, ZonePolicy
 from scoring.model.reasons import Reason
 from scoring.network.matrix import Ints
 from scoring.plan.capacity import When
-from scoring.plan.demand import ByClass, GangDemand, MemberSet, countable, with_ratios
+from scoring.plan.demand import ByClass, GangDemand, MemberSet, countable
 from scoring.plan.result import Placed, Refused
 from scoring.plan.run import Run
-from scoring.plan.several_zones import sets_to_try
 from scoring.plan.steps import Steps, finish
-from scoring.plan.zone_order import Kind, in_order, kind_of
+from scoring.plan.zone_order import Kind, in_order, kind_of, sets_to_try
 from scoring.queue.states import waiting_since_s
-from scoring.score.links import Links
-from scoring.selection import Selected
 
 
 def place_anywhere(run: Run, demand: GangDemand, *, now_s: float) -> Steps[Placed | Refused]:
@@ -88,7 +83,7 @@ def place_minimum_in_steps(run: Run, demand: GangDemand, *, now_s: float) -> Ste
     feasible = tuple([zone for zone, fits in zip(allowed, enough.tolist(), strict=True) if fits])
     for zone in in_order(run, demand, kind, feasible, room):
         if zone is None:
-            yield from run.view.pause()
+            yield
             continue
         placed = place_in(run, demand, demand.need, member_set, (zone,), score=score)
         if placed is not None:
@@ -110,7 +105,7 @@ def place_more(
     """Place as many members beyond the minimum as fit into `zones`, class by class, beside siblings and `ends`."""
     nodes: dict[PodUid, NodeName] = {}
     near = list(ends)
-    score = with_ratios(run.policy, demand)
+    score = run.view.score(demand)
     for member_class, pods in demand.more:
         one: ByClass = ((member_class, pods[:1]),)
         fits = run.capacity.zone_fits(run.view.member_set(one, demand))[0]
@@ -137,7 +132,7 @@ def place_rest(run: Run, demand: GangDemand) -> Placed | None:
     if not most:
         return None
     room = dict(zip(run.zones, run.capacity.zone_rooms(member_set).tolist(), strict=True))
-    kind = Kind(member_set, with_ratios(run.policy, demand), allowed, run.view.columns(allowed), frozenset())
+    kind = Kind(member_set, run.view.score(demand), allowed, run.view.columns(allowed), frozenset())
     order = in_order(run, demand, kind, tuple(zone for zone in allowed if held[zone] == most), room)
     best = next(zone for zone in order if zone is not None)
     return place_more(run, demand, (best,), ())
@@ -172,12 +167,11 @@ def _spread(run: Run, demand: GangDemand, kind: Kind) -> Steps[Placed | None]:
     """Place the gang's minimum set over some of the zones it may use; `None`: it finds no place."""
     sets = yield from sets_to_try(run, demand, kind.members, kind.allowed)
     for zones in sets:
-        for _ in run.scores.links_in_steps(zones, kind.score):
-            yield from run.view.pause()
+        yield from run.scores.compare(zones, kind.score)
         placed = place_in(run, demand, demand.need, kind.members, zones, score=kind.score)
         if placed is not None:
             return placed
-        yield from run.view.pause()
+        yield
     return None
 
 
@@ -228,8 +222,8 @@ def possible(run: Run, demand: GangDemand, kind: Kind) -> bool:
 def could_ever_start(run: Run, demand: GangDemand) -> bool:
     """Whether a gang without placed members would fit an empty cluster, however its members are spread."""
     known = run.cache.countings.get(demand.gang.key)
-    if known is not None and known.demand is demand and known.fits_empty[0] is run.table:
-        return known.fits_empty[1]
+    if known is not None and known[0] is demand and known[1].fits_empty[0] is run.table:
+        return known[1].fits_empty[1]
     kind = kind_of(run, demand)
     if possible(run, demand, kind):
         return True
@@ -277,41 +271,5 @@ def place_in(
         used |= run.capacity.take_rows(member_class, at)
         nodes.update(zip([pod.uid for pod in pods], names, strict=True))
         ends.extend([(member_class.role, name) for name in names])
-    points = mean_points(run.scores.links(zones, score), member_set, selected, _sibling_rows(run, member_set, rows))
+    points = run.search.mean_points(member_set, zones, selected, score=score)
     return Placed(tuple(sorted(used)), nodes, tuple(ends), points)
-
-
-def mean_points(
-    scores: Links, member_set: MemberSet, selected: Selected, siblings: Sequence[tuple[Role, int]]
-) -> float | None:
-    """Mean points over the pairs that talk, placed siblings included; `None` when there is no such pair."""
-    at = [row for rows in selected.rows for row in rows]
-    ps = [mc.role is Role.PS for (mc, _), rows in zip(member_set.classes, selected.rows, strict=True) for _ in rows]
-    fresh = len(at)
-    at.extend([row for _, row in siblings])
-    ps.extend([role is Role.PS for role, _ in siblings])
-    counted, total = _counted_pairs(None if member_set.all_reduce else tuple(ps), len(at), fresh)
-    if not total:
-        return None
-    return float(scores.points_among(np.array(at, np.int64))[counted].sum() / total)
-
-
-@lru_cache(maxsize=64)
-def _counted_pairs(ps: tuple[bool, ...] | None, ends: int, fresh: int) -> tuple[NDArray[np.bool_], int]:
-    """Which of the pairs (ends, ends) count, each once, those among siblings not; and how many. `ps`: `None`: all."""
-    counted = np.tri(ends, k=-1, dtype=np.bool_).T
-    if ps is not None:
-        is_ps = np.array(ps, np.bool_)
-        counted = counted & (is_ps[:, None] != is_ps)
-    counted = np.array(counted)
-    counted[fresh:] = False
-    return counted, int(counted.sum())
-
-
-def _sibling_rows(run: Run, member_set: MemberSet, rows: Ints) -> list[tuple[Role, int]]:
-    """Role and index in `rows` of siblings that are there."""
-    if not member_set.siblings:
-        return []
-    local = {row: i for i, row in enumerate(rows.tolist())}
-    found = ((role, run.table.index.get(node)) for role, node in member_set.siblings)
-    return [(role, local[row]) for role, row in found if row is not None and row in local]

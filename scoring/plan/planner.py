@@ -31,13 +31,11 @@ from scoring.model.reasons import Reason
 from scoring.model.snapshot import Snapshot
 from scoring.plan.bulk_refusal import BulkRefusals
 from scoring.plan.cache import PlannerCache
-from scoring.plan.capacity import Capacity
-from scoring.plan.cluster_view import ClusterView
+from scoring.plan.capacity import Capacity, ClusterView
 from scoring.plan.demand import GangDemand
 from scoring.plan.keep_placements import Ends, KeptPlacements, keep_commitment, keep_place, move_aside
 from scoring.plan.namespace_quota import NamespaceQuota
 from scoring.plan.node_search import NodeSearch
-from scoring.plan.pair_scores import PairScores
 from scoring.plan.placement import place_anywhere
 from scoring.plan.queue_order import QueueOrder
 from scoring.plan.result import Admission, Placed, Plan, Refused, Reservation, Waiting
@@ -79,18 +77,18 @@ def plan_in_steps(
     cache.keep_only(snapshot.gangs)
     run = begin_run(snapshot, policy, cache)
     # 1. Demand
-    demands = yield from cache.demands.pending(snapshot.gangs.values(), policy, run.table.index, pause=run.view.pause)
+    demands = yield from cache.demands.pending(snapshot.gangs.values(), policy, run.table.index)
     # 2. Capacity
     committed = take_commitments(run)
-    yield from run.view.pause()
+    yield
     # 3. Queue order
     quota = NamespaceQuota(run) if policy.queue.limits_namespaces else None
     order = QueueOrder(run, now_s=now_s, quota=quota)
     demands = yield from order.in_order(demands)
-    yield from run.view.pause()
+    yield
     # 4. to 7. Gang by gang
     turns = _Turns(run, demands, order, quota, now_s=now_s, previous=previous)
-    yield from run.view.pause()
+    yield
     yield from turns.all(committed)
     # 8. Result
     node_of: dict[PodUid, NodeName] = {}
@@ -99,17 +97,17 @@ def plan_in_steps(
     partial = frozenset(one.gang.key for one in demands if one.partial)
     network = snapshot.network.version
     made = Plan(snapshot.version, network, turns.admitted, turns.waiting, node_of, partial, turns.reserved)
-    yield from run.view.pause()  # adopting it is work of a step as well
+    yield  # adopting it is work of a step as well
     return made
 
 
 def begin_run(snapshot: Snapshot, policy: Policy, cache: PlannerCache) -> Run:
     """The parts of a run over a snapshot of which nothing is given away yet."""
     view = ClusterView(snapshot, policy, cache)
-    capacity, scores = Capacity(view), PairScores(view)
-    search = NodeSearch(view, capacity, scores)
+    capacity = Capacity(view)
+    search = NodeSearch(view, capacity)
     nodes = Nodes(view.layout, view.table.names, view.zone_number, view.zones, view.table.axis)
-    return Run(snapshot, policy, cache, view, capacity, scores, search, view.table, view.zones, nodes)
+    return Run(snapshot, policy, cache, view, capacity, search.scores, search, view.table, view.zones, nodes)
 
 
 def take_commitments(run: Run, *, besides: GangKey | None = None) -> dict[GangKey, Ends]:
@@ -144,10 +142,10 @@ def take_admissions(run: Run, admissions: Iterable[Admission]) -> None:
 
 def take_members(run: Run, members: Iterable[tuple[MemberClass, NodeName]]) -> None:
     """Take the room of members on nodes, all of a class together."""
-    nodes_of: dict[int, tuple[MemberClass, list[NodeName]]] = {}  # class number → its members' nodes
+    nodes_of: dict[MemberClass, list[NodeName]] = {}  # class → its members' nodes
     for member_class, node in members:
-        nodes_of.setdefault(run.cache.number(member_class), (member_class, []))[1].append(node)
-    for member_class, nodes in nodes_of.values():
+        nodes_of.setdefault(member_class, []).append(node)
+    for member_class, nodes in nodes_of.items():
         run.capacity.take(member_class, nodes)
 
 
@@ -194,11 +192,11 @@ class _Turns:
                 self._refuse(self._demands[place], place, answer)
                 place += 1
             if refused:
-                yield from self._run.view.pause()
+                yield
                 continue
             if not self._keeps_its_place(place):
                 yield from self._decide(place, committed)
-                yield from self._run.view.pause()
+                yield
             place += 1
 
     def _keeps_its_place(self, place: int) -> bool:

@@ -46,7 +46,6 @@ class QueueOrder:
         self._quota = quota if quota is not None or not run.policy.queue.limits_namespaces else NamespaceQuota(run)
         self.policy = run.policy.queue
         self._keys = run.cache.order_keys
-        self._keys.renew(run.table, run.policy)
         self.chosen: Pass | None = None
         """What Algorithm 1 starts in this pass, if that is the policy; after `in_order`"""
         self.aged: set[GangKey] = set()
@@ -62,7 +61,7 @@ class QueueOrder:
         for begin in range(0, len(demands), _KEYS_A_STEP):
             self._keys.renew(run.table, run.policy)  # another plan may have used them meanwhile
             some = demands[begin : begin + _KEYS_A_STEP]
-            known = self._keys.keys(some, self._now_s, run.cache.number)
+            known = self._keys.keys(some, self._now_s)
             self.aged.update([one.gang.key for one, key in zip(some, known, strict=True) if key is None])
             keys.extend(
                 [
@@ -70,7 +69,7 @@ class QueueOrder:
                     for one, key in zip(some, known, strict=True)
                 ]
             )
-            yield from run.view.pause()
+            yield
         return [demands[number] for number in sorted(range(len(demands)), key=keys.__getitem__)]
 
     def key(self, demand: GangDemand) -> SortKey:
@@ -98,8 +97,9 @@ class QueueOrder:
         return self.turn(demand) is not WAITS
 
     def weight(self, demand: GangDemand) -> Weight:
-        """What the gang weighs."""
-        return self._keys.weight(demand, self._run.cache.number)
+        """What the gang weighs. Cost: a few fractions, for people and for single comparisons."""
+        self._keys.renew(self._run.table, self._run.policy)
+        return self._keys.weight(demand)
 
     def refuses(self, demand: GangDemand) -> Refused | None:
         """Why Algorithm 1 passes the gang over before a place for it is looked for; `None`: it does not."""
@@ -111,7 +111,8 @@ class QueueOrder:
         return Refused(Reason.NOT_TRIED, f"{chosen.tried[0]} is heaviest, and as heavy as all that run")
 
     def _standing(self, demand: GangDemand) -> Standing:
-        return self._keys.of(demand, self._run.cache.number)
+        self._keys.renew(self._run.table, self._run.policy)
+        return self._keys.of(demand)
 
     def _begun(self, demand: GangDemand) -> bool:
         """Whether some of the missing minimum are committed and others are not: it must be completed first.

@@ -8,11 +8,10 @@ from dataclasses import dataclass, field
 
 from scoring.feasibility.fit_counts import Nodes
 from scoring.ids import ZoneName
-from scoring.model.policy import Policy, ScorePolicy
+from scoring.model.policy import Policy
 from scoring.model.snapshot import NodeTable, Snapshot
 from scoring.plan.cache import PlannerCache
-from scoring.plan.capacity import Capacity
-from scoring.plan.cluster_view import ClusterView
+from scoring.plan.capacity import Capacity, ClusterView
 from scoring.plan.node_search import NodeSearch
 from scoring.plan.pair_scores import PairScores
 
@@ -34,7 +33,5 @@ class Run:
     nodes: Nodes
     token: object = field(default_factory=object)
     """Stands for the snapshot's room and filters in what is kept from run to run"""
-    common_scores: dict[object, ScorePolicy] = field(default_factory=dict)
-    """(zones, score policy) → the same policy with one reference rate for all of them"""
     kinds: dict[object, object] = field(default_factory=dict)
     """What gangs that ask for the same share: `scoring.plan.zone_order.Kind`; also under the id of a demand, with it"""

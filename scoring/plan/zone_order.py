@@ -1,11 +1,13 @@
-"""In which order one kind of gang tries the zones that have room for it (PAPERS N1).
+"""In which order one kind of gang tries the zones that have room for it (PAPERS N1), and which zones it is spread over.
 
 Order: where placed members are, nearest to the users, the gang's own order, best achievable network, least
-fragmentation, name. Found zone by zone, because mostly the first one is the answer.
+fragmentation, name. Found zone by zone, because mostly the first one is the answer. A gang is spread over the fewest
+zones that hold it together, of equally few the best connected ones.
 """
 
 from collections.abc import Generator, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
+from itertools import combinations, islice
 
 import numpy as np
 
@@ -13,11 +15,17 @@ from scoring.ids import ZoneName
 from scoring.model.policy import ScorePolicy
 from scoring.network.matrix import Ints
 from scoring.plan.cache import remember
-from scoring.plan.demand import GangDemand, MemberSet, with_ratios
+from scoring.plan.demand import GangDemand, MemberSet
 from scoring.plan.result import Refused
 from scoring.plan.run import Run
 from scoring.plan.steps import Steps
-from scoring.score.zone_distance import rank_zones, zone_distances
+from scoring.score.between_zones import mean_between
+from scoring.score.zone_distance import fewest_zones, rank_zones, zone_distances
+
+_SPREADS_TRIED = 16
+"""Sets of zones that are searched for one gang; classes rarely compete so that the first one fails."""
+_MOST_TOGETHER = 4_000
+"""Nodes of all allowed zones up to which they are tried together as the last resort."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,20 +65,13 @@ def kind_of(run: Run, demand: GangDemand) -> Kind:
     seen = run.kinds.get(id(demand))
     if isinstance(seen, tuple) and seen[0] is demand and isinstance(seen[1], Kind):
         return seen[1]
-    number = run.cache.number
-    key = (
-        tuple([(number(mc), len(pods)) for mc, pods in demand.need]),
-        demand.siblings,
-        demand.all_reduce,
-        demand.options,
-    )
+    classes = tuple([(member_class, len(pods)) for member_class, pods in demand.need])
+    key = (classes, demand.siblings, demand.all_reduce, demand.options)
     known = run.kinds.get(key)
     if not isinstance(known, Kind):
         home = frozenset(run.view.zones_of(node for _, node in demand.siblings))
         members, allowed = run.view.member_set(demand.need, demand), run.view.candidate_zones(demand)
-        known = run.kinds[key] = Kind(
-            members, with_ratios(run.policy, demand), allowed, run.view.columns(allowed), home
-        )
+        known = run.kinds[key] = Kind(members, run.view.score(demand), allowed, run.view.columns(allowed), home)
     run.kinds[id(demand)] = (demand, known)
     return known
 
@@ -83,18 +84,6 @@ def in_order(
         yield from _ordered(run, demand, kind, tuple(zone for zone in zones if zone in kind.home), room)
         zones = tuple(zone for zone in zones if zone not in kind.home)
     yield from _ordered(run, demand, kind, zones, room)
-
-
-def common_reference(run: Run, zones: Sequence[ZoneName], score: ScorePolicy) -> ScorePolicy:
-    """One reference rate for all zones compared: by its own best, a slow zone would look as good as a fast one."""
-    if score.reference_bps is not None:
-        return score
-    key = (tuple(zones), score)
-    if key not in run.common_scores:
-        rates = [run.scores.links((zone,), score).reference_bps for zone in zones]
-        known = [rate for rate in rates if rate]  # 0 where all tests failed: nothing compares with that
-        run.common_scores[key] = replace(score, reference_bps=max(known)) if known else score
-    return run.common_scores[key]
 
 
 def _ordered(
@@ -127,10 +116,10 @@ def _tiers(run: Run, demand: GangDemand, kind: Kind, zones: tuple[ZoneName, ...]
         network = run.snapshot.network
         distances = remember(
             run.cache.distances,
-            (run.table.version, near, run.policy.zone_distance_ms),
+            (network.version, run.table.version, near, run.policy.zone_distance_ms),
             lambda: zone_distances(near, run.table, network, run.policy),
         )
-        yield from run.view.pause()
+        yield
     ranks = rank_zones(zones, options=demand.options, distances=distances)
     tier = (ranks[0].distance_ms, ranks[0].preference)
     best = [rank.zone for rank in ranks if (rank.distance_ms, rank.preference) == tier]
@@ -139,6 +128,63 @@ def _tiers(run: Run, demand: GangDemand, kind: Kind, zones: tuple[ZoneName, ...]
         for zone in best if kind.score.reference_bps is None else ():
             if not run.scores.knows((zone,), kind.score):
                 run.scores.links((zone,), kind.score)
-                yield from run.view.pause()
-        common = common_reference(run, best, kind.score)
+                yield
+        common = run.scores.common_reference(best, kind.score)
     return Tiers(common, best, [rank.zone for rank in ranks[len(best) :]])
+
+
+def sets_to_try(
+    run: Run, demand: GangDemand, members: MemberSet, allowed: Sequence[ZoneName]
+) -> Steps[list[tuple[ZoneName, ...]]]:
+    """Sets of the `allowed` zones that may hold the gang's minimum set together, in the order they are tried."""
+    score = run.view.score(demand)
+    fits = run.capacity.zone_fits(members)
+    rooms = {zone: fits[:, run.zones.index(zone)].tolist() for zone in allowed}
+    counts = [count for _, count in members.classes]
+    home = run.view.zones_of(node for _, node in demand.siblings)
+    between = yield from _between(run, [zone for zone in allowed if any(rooms[zone]) or zone in home], score)
+    found = fewest_zones(rooms, counts, between=lambda a, b: between[min(a, b), max(a, b)], home=home)
+    sets = list(islice(found, _SPREADS_TRIED))
+    yield
+    # Counts per class do not see that classes compete for the same nodes: all zones together are the last try.
+    return [*sets, _together(run, allowed, fits)] if sets else []
+
+
+def _together(run: Run, allowed: Sequence[ZoneName], fits: Ints) -> tuple[ZoneName, ...]:
+    """All allowed zones; of more than `_MOST_TOGETHER` nodes those with most room, as many as stay below that."""
+    size = {zone: len(run.table.zones[zone]) for zone in allowed}
+    if sum(size.values()) <= _MOST_TOGETHER:
+        return tuple(allowed)
+    room = dict(zip(run.zones, fits.sum(axis=0).tolist(), strict=True))
+    chosen: list[ZoneName] = []
+    for zone in sorted(allowed, key=lambda zone: (-room[zone], zone)):
+        if room[zone] and sum(size[one] for one in chosen) + size[zone] <= _MOST_TOGETHER:
+            chosen.append(zone)
+    return tuple(zone for zone in allowed if zone in chosen)
+
+
+def _between(run: Run, zones: Sequence[ZoneName], score: ScorePolicy) -> Steps[dict[tuple[ZoneName, ZoneName], float]]:
+    """Mean points between each two of `zones`, the smaller name first."""
+    network, cache = run.snapshot.network, run.cache
+    known = None if network.estimates else run.scores.crossings()
+    yield
+    means: dict[tuple[ZoneName, ZoneName], float] = {}
+    place = {zone: i for i, zone in enumerate(run.zones)}
+    unknown: float | None = None
+    for pair in combinations(sorted(zones), 2):
+        at = (place[pair[0]], place[pair[1]])
+        one, other = ((zone,) for zone in pair)
+        if known is not None and at not in known:
+            if unknown is None:
+                unknown = mean_between(network, run.view.names(one)[:1], run.view.names(other)[:1], score, across={})
+            means[pair] = unknown
+            continue
+        key = (network.version, run.view.names(one), run.view.names(other), score)
+        mean = cache.means.get(key)
+        if mean is None:
+            across = known.ends[at] if known is not None else None
+            mean = mean_between(network, run.view.names(one), run.view.names(other), score, across=across)
+            cache.means[key] = mean
+            yield
+        means[pair] = mean
+    return means

@@ -126,7 +126,7 @@ def preemption_in_steps(
         if gang is None or gang.key in passed_over or not may_preempt(gang, waiting, seen):
             continue
         ask = run.view.demand(gang)
-        kind = (run.view.member_set(ask.need, ask).key, ask.options, gang.priority, seen is snapshot or gang.key)
+        kind = (run.view.member_set(ask.need, ask), ask.options, gang.priority, seen is snapshot or gang.key)
         if kind in hopeless:
             continue
         candidates = yield from candidates_in_steps(seen, policy, book, below=gang.priority, spared=spared)
@@ -134,7 +134,7 @@ def preemption_in_steps(
         if found is not None:
             return found
         hopeless.add(kind)
-        yield from run.view.pause()
+        yield
     return None
 
 

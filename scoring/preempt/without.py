@@ -114,9 +114,9 @@ class Without:
     def place_in_steps(self, some: Sequence[Candidate]) -> Steps[Placed | None]:
         """Where the whole minimum set would go without these; `None`: nowhere. Cost: as planning one gang."""
         run = self._run(some)
-        yield from run.view.pause()
+        yield
         outcome = yield from place_minimum_in_steps(run, self._ask, now_s=self._now_s)
-        yield from run.view.pause()
+        yield
         return None if isinstance(outcome, Refused) else outcome
 
     def _run(self, some: Sequence[Candidate]) -> Run:

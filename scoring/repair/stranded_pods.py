@@ -211,7 +211,7 @@ def _as_written(pod: Pod, policy: Policy) -> MemberClass:
 
 def _take_planned(run: Run, plan: Plan) -> None:
     """Take the room of planned members; those of gangs that are committed are taken already, except later ones."""
-    taken: dict[int, tuple[MemberClass, list[NodeName]]] = {}  # class number → its members' nodes
+    taken: dict[MemberClass, list[NodeName]] = {}  # class → its members' nodes
     for key, admission in plan.admitted.items():
         gang = run.snapshot.gangs.get(key)
         commitment = run.snapshot.commitments.get(key)
@@ -219,9 +219,8 @@ def _take_planned(run: Run, plan: Plan) -> None:
         for pod in gang.pending if gang is not None else ():
             node = admission.members.get(pod.uid)
             if node is not None and pod.uid not in committed:
-                number = run.cache.number(pod.member_class)
-                taken.setdefault(number, (pod.member_class, []))[1].append(node)
-    for member_class, nodes in taken.values():
+                taken.setdefault(pod.member_class, []).append(node)
+    for member_class, nodes in taken.items():
         run.capacity.take(member_class, nodes)
 
 

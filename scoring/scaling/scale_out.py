@@ -23,7 +23,6 @@ from scoring.model.policy import Policy
 from scoring.model.snapshot import Snapshot
 from scoring.network.matrix import Ints
 from scoring.plan import Plan, PlannerCache, Run, begin_run, take_admissions, take_commitments
-from scoring.plan.demand import with_ratios
 from scoring.plan.namespace_quota import NamespaceQuota
 from scoring.plan.placement import place_minimum_in_steps, place_more
 from scoring.plan.queue_order import QueueOrder
@@ -97,17 +96,17 @@ def scale_out_in_steps(
         if growth.admit(job, targets[job.key]):
             growing[job.key] = job
         if number % JOBS_A_STEP == 0:
-            yield from run.view.pause()
+            yield
     order = yield from growth.in_order(QueueOrder(run, now_s=now_s))
     for key in order:
         yield from growth.grow(key, min(growing[key].grow_back_to or 0, targets[key]))
-        yield from run.view.pause()
+        yield
     for key in order:
         job = growing[key]
         had = max(job.workers, min(job.grow_back_to or 0, targets[key]))
         unlimited = options.increment is None or key in (wishes or {})
         yield from growth.grow(key, targets[key] if unlimited else min(targets[key], had + (options.increment or 0)))
-        yield from run.view.pause()
+        yield
     changes = growth.changes()
     grown = {change.job for change in changes}
     refusals = sorted((one for key, one in growth.refusals.items() if key not in grown), key=lambda one: one.job)
@@ -160,10 +159,9 @@ class _Growth:
             return
         ask = self._shares.trimmed(replace(run.view.demand(gang), need=(), more=((pods[0].member_class, pods),)))
         zones = run.view.zones_of(node for _, node in ask.siblings)
-        if not run.scores.knows(zones, score := with_ratios(run.policy, ask)):
-            for _ in run.scores.links_in_steps(zones, score):
-                yield from run.view.pause()
-            yield from run.view.pause()
+        if not run.scores.knows(zones, score := run.view.score(ask)):
+            yield from run.scores.compare(zones, score)
+            yield
         placed = place_more(run, ask, zones, had.ends if had is not None else ()) if ask.more and zones else None
         if placed is not None:
             self._shares.admit(ask, placed.nodes)
@@ -205,7 +203,7 @@ def _keep_for_waiting(run: Run, plan: Plan, jobs: Sequence[ElasticJob], *, now_s
     """
     free = np.array(run.capacity.room.free)
     gone = going(run.snapshot, jobs)
-    yield from run.view.pause()
+    yield
     if gone:
         used = run.snapshot.used - room_of(run.table, gone)
         then = begin_run(replace(run.snapshot, used=used), run.policy, run.cache)
@@ -222,7 +220,7 @@ def _keep_for_waiting(run: Run, plan: Plan, jobs: Sequence[ElasticJob], *, now_s
             if id(kind) in refused:
                 continue
             outcome = yield from place_minimum_in_steps(then, ask, now_s=now_s)
-            yield from then.view.pause()
+            yield
             if isinstance(outcome, Refused):
                 refused.add(id(kind))
                 continue

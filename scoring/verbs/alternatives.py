@@ -15,7 +15,6 @@ from scoring.model import Gang, Pod
 from scoring.model.policy import Policy
 from scoring.model.snapshot import Snapshot
 from scoring.plan import Admission, Plan, PlannerCache, begin_run, take_admissions, take_commitments
-from scoring.plan.demand import with_ratios
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +58,7 @@ class Alternatives:
     def _points(self, gang: Gang, pod: Pod, admission: Admission) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
         """Network points of each node of the zones towards where the siblings are and will be."""
         run = self._run
-        links = run.scores.links(admission.zones, with_ratios(run.policy, run.view.demand(gang)))
+        links = run.scores.links(admission.zones, run.view.score(run.view.demand(gang)))
         where = [m.node or admission.members.get(m.uid) for m in gang.members if m.uid != pod.uid]
         at = {name: i for i, name in enumerate(run.view.names(admission.zones))}
         siblings = np.array([at[name] for name in where if name in at], np.int64)

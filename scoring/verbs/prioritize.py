@@ -23,9 +23,7 @@ from scoring.model.snapshot import Snapshot
 from scoring.network.matrix import Floats, Ints
 from scoring.plan import Plan, PlannerCache, Run, begin_run
 from scoring.plan.cache import remember
-from scoring.plan.demand import with_ratios
 from scoring.plan.starvation_reservations import reserved_nodes
-from scoring.plan.zone_order import common_reference
 from scoring.score.links import toward
 from scoring.selection.demand import pairs_count
 
@@ -109,7 +107,7 @@ def _outlook(run: Run, score: ScorePolicy) -> Floats:
     """Mean points of each node towards the others of its zone. Cost: O(nodes + measured²) for each zone."""
     table = run.table
     points = np.zeros(len(table.nodes))
-    common = common_reference(run, tuple(table.zones), score) if len(table.zones) > 1 else score
+    common = run.scores.common_reference(tuple(table.zones), score) if len(table.zones) > 1 else score
     for zone, rows in table.zones.items():
         points[rows] = run.scores.links((zone,), common).mean_points_to_others()
     points.flags.writeable = False
@@ -119,7 +117,7 @@ def _outlook(run: Run, score: ScorePolicy) -> Floats:
 def _score_policy(run: Run, pod: Pod, gang: Gang | None) -> ScorePolicy:
     """The operator's score policy, with the gang's or the plain pod's own ratios if it has any."""
     if gang is not None:
-        return with_ratios(run.policy, run.view.demand(gang))
+        return run.view.score(run.view.demand(gang))
     ratios = gang_options(dict(pod.options), run.policy).ratios
     return replace(run.policy.score, ratios=ratios) if ratios is not None else run.policy.score
 

@@ -18,7 +18,6 @@ from scoring.model.policy import AdmitTo, Policy
 from scoring.model.snapshot import Snapshot
 from scoring.network.matrix import Ints
 from scoring.plan import Admission, Plan, PlannerCache, Run, begin_run, take_admissions, take_commitments
-from scoring.plan.demand import with_ratios
 
 MOST_LISTED = 128
 """Above this many nodes a list costs the API server and etcd more than it saves kube-scheduler."""
@@ -110,7 +109,7 @@ def _spares(
     if request is None or not admission.zones or not set(admission.zones) <= set(run.zones):
         return []
     rows: Ints = run.view.rows(admission.zones)
-    score = with_ratios(run.policy, run.view.demand(gang))
+    score = run.view.score(run.view.demand(gang))
     taken = np.zeros(len(run.table.nodes), dtype=np.bool_)
     taken[[run.table.index[name] for name in planned if name in run.table.index]] = True
     there = taken[rows]

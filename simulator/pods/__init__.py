@@ -8,7 +8,7 @@ service must get it done through kube-scheduler, with gates, refusals, held bind
 from extender.settings.settings import Settings
 from simulator.model import RunResult, Scenario
 from simulator.pods.engine import Options, record
-from simulator.pods.profile import COSCHEDULING, DEFAULT, SECOND, SchedulerProfile
+from simulator.pods.kube_scheduler.scheduler import COSCHEDULING, DEFAULT, SECOND, SchedulerProfile
 from simulator.pods.record import JobRecord, PodRun
 
 __all__ = ["COSCHEDULING", "DEFAULT", "SECOND", "JobRecord", "Options", "PodRun", "SchedulerProfile", "record", "run"]

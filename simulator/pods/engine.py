@@ -14,14 +14,11 @@ from scoring.model.resources import CPU, NO_RESOURCES, Resources
 from simulator.model import Fate, JobOutcome, RunResult, Scenario
 from simulator.pods.cluster import Cluster, stream
 from simulator.pods.jobs import Habits, Jobs
-from simulator.pods.latency import Latencies
-from simulator.pods.loop import run_virtual
-from simulator.pods.member import Story, since
-from simulator.pods.meter import Meter
+from simulator.pods.kube_scheduler.scheduler import SECOND, SchedulerProfile
 from simulator.pods.objects import Dialect, member_name
-from simulator.pods.profile import SECOND, SchedulerProfile
-from simulator.pods.record import JobRecord, PodRun
-from simulator.pods.training import Training, constant
+from simulator.pods.record import JobRecord, Meter, PodRun
+from simulator.pods.training import Story, Training, constant, since
+from simulator.pods.virtual_time import Latencies, run_virtual
 
 _POLICIES = {(True, False): "netgang", (False, True): "coscheduling", (False, False): "default"}
 """(extender, gang plugin) → what results call it"""
@@ -52,7 +49,7 @@ class _Run:
         self._meter = Meter()
         rng = stream(seed, "jobs")
         self.jobs = Jobs(
-            cluster.api, options.latencies, rng, habits, options.training, self._meter, ended=self._job_ended
+            cluster.store, options.latencies, rng, habits, options.training, self._meter, ended=self._job_ended
         )
         self._ended: dict[str, Story] = {}
         """namespace/name → a story that is over"""

@@ -2,7 +2,7 @@
 
 Rules: pods are made in the order of their indexes and removed from the highest index down, one after the other; a
 member that is lost is recreated; a job's pods end together when it has trained enough, and are removed with it at once.
-What the members do while they run is `simulator.pods.trainer`'s.
+What the members do while they run is `simulator.pods.training`'s.
 """
 
 import asyncio
@@ -14,10 +14,8 @@ from extender.errors import ApiError
 from extender.kube.calls import OWNERS, POD_GROUPS, PODS
 from scoring.ids import NodeName
 from scoring.model import Role
+from simulator.apiserver.store import ApiStore, Change, ChangeType
 from simulator.model import SimJob
-from simulator.pods.latency import Latencies
-from simulator.pods.member import Member, MemberKey, Story
-from simulator.pods.meter import Meter
 from simulator.pods.objects import (
     Dialect,
     group_object,
@@ -27,10 +25,9 @@ from simulator.pods.objects import (
     member_object,
     workers_of,
 )
-from simulator.pods.server import ApiServer
-from simulator.pods.store import Change, Changed
-from simulator.pods.trainer import Trainer
-from simulator.pods.training import Training
+from simulator.pods.record import Meter
+from simulator.pods.training import Member, MemberKey, Story, Trainer, Training
+from simulator.pods.virtual_time import Latencies
 
 TF_JOBS = OWNERS["kubeflow.org", "TFJob"]
 
@@ -52,7 +49,7 @@ class Jobs:
 
     def __init__(
         self,
-        api: ApiServer,
+        store: ApiStore,
         latencies: Latencies,
         rng: random.Random,
         habits: Habits,
@@ -61,8 +58,7 @@ class Jobs:
         *,
         ended: Callable[[Story], None],
     ) -> None:
-        self._api = api
-        self._store = api.store
+        self._store = store
         self._latencies = latencies
         self._rng = rng
         self._habits = habits
@@ -85,8 +81,8 @@ class Jobs:
 
     def start(self) -> None:
         """Follow jobs and pods."""
-        self._store.follow(PODS, self._hear_pod, delay_s=self._latencies.watch_s)
-        self._store.follow(TF_JOBS, self._hear_job, delay_s=self._latencies.watch_s)
+        self._store.follow(PODS, self._hear_pod)
+        self._store.follow(TF_JOBS, self._hear_job)
 
     def submit(self, job: SimJob) -> None:
         """A user creates the job now."""
@@ -145,27 +141,27 @@ class Jobs:
 
     def _delete(self, story: Story, key: MemberKey) -> None:
         try:
-            self._api.delete_pod(story.job.namespace, member_name(story.job, *key))
+            self._store.delete_pod(story.job.namespace, member_name(story.job, *key))
         except ApiError:
             return  # gone already; the watch will show it
 
     # -- what happens -------------------------------------------------------------------------------------------------
 
-    def _hear_job(self, change: Changed) -> None:
+    def _hear_job(self, change: Change) -> None:
         story = self._of_job.get(change.new["metadata"]["uid"])
-        if story is None or change.type is not Change.MODIFIED:
+        if story is None or change.type is not ChangeType.MODIFIED:
             return
         workers, suspended = workers_of(change.new), is_suspended(change.new)
         if (workers, suspended) != (story.workers, story.suspended):
             story.workers, story.suspended = workers, suspended
             self._reconcile(story)
 
-    def _hear_pod(self, change: Changed) -> None:
+    def _hear_pod(self, change: Change) -> None:
         known = self._of_pod.get(change.new["metadata"]["uid"])
         if known is None:
             return
         story, key = known
-        if change.type is Change.DELETED:
+        if change.type is ChangeType.DELETED:
             del self._of_pod[change.new["metadata"]["uid"]]
             member = story.members.pop(key)
             self.changed_s = self._now_s()
@@ -214,9 +210,9 @@ class Jobs:
             if pod["spec"].get("nodeName"):
                 self._store.replace(PODS, {**pod, "status": {**pod["status"], "phase": "Succeeded"}})
             self._delete(story, key)
-        self._store.delete(TF_JOBS, namespace, name)
+        self._store.remove(TF_JOBS, namespace, name)
         if self._habits.dialect is Dialect.POD_GROUP:
-            self._store.delete(POD_GROUPS, namespace, name)
+            self._store.remove(POD_GROUPS, namespace, name)
         del self._of_job[story.uid]
         self._ended(story)
 

@@ -10,8 +10,8 @@ from typing import Any
 
 from scoring.model import GATE, Node, Role
 from scoring.model.resources import CPU, Resources
+from simulator.apiserver.store import Object
 from simulator.model import SimJob
-from simulator.pods.store import Object
 
 ZONE_LABEL = "topology.kubernetes.io/zone"
 GROUP_NAME = "pod-group.scheduling.sigs.k8s.io/name"

@@ -3,7 +3,6 @@
 import msgspec
 import pytest
 
-from bench.apiserver.store import ApiStore
 from bench.scale import objects
 from bench.scale.objects import Shape
 from bench.scale.replay import Replay
@@ -12,6 +11,7 @@ from extender.cache import ClusterCache
 from extender.convert import node_from_json, pod_from_json
 from extender.convert.wire import decode_filter
 from extender.kube.calls import NODES, PODS
+from simulator.apiserver.store import ApiStore
 
 SMALL = Shape(nodes=400, pods=1000, waiting=12, size=8, preferred=4)
 

@@ -4,7 +4,6 @@ import json
 
 import pytest
 
-from bench.apiserver.store import ApiStore
 from bench.soak import run as soak
 from bench.soak.jobs import SIZE, STARVE_LIMIT_S, Job, overtaken
 from bench.soak.load import Load
@@ -16,6 +15,7 @@ from extender.runtime.clock import SystemClock
 from scoring.explain.queue_report import report
 from scoring.model.policy import Policy
 from scoring.plan import plan
+from simulator.apiserver.store import ApiStore
 
 NOW_S = 10_000.0
 GOOD = {

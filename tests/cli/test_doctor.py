@@ -8,11 +8,10 @@ from typing import Any
 import msgspec
 import pytest
 import yaml
-from typer.testing import CliRunner, Result
 
-from cli.main import app
 from scoring.model import GATE
 from tests.cli.doctor.installed import LEASE, SETTINGS, installed, text
+from tests.cli.world import refused, run, served, shown, told
 from tests.contract.manifests.rendered_manifests import ROOT
 from tests.fakes.operator_api import FakeOperatorApi
 from tests.fakes.operator_server import OperatorServer
@@ -20,11 +19,6 @@ from tests.fakes.raw_http import RawServer, ok
 from tests.fakes.verbs import FakeViews
 
 READY = msgspec.to_builtins(FakeViews().readiness())
-
-
-def run(*arguments: object) -> Result:
-    """Run netgang in this process."""
-    return CliRunner().invoke(app, [str(one) for one in arguments], env={"COLUMNS": "200", "NO_COLOR": "1"})
 
 
 @pytest.fixture
@@ -82,9 +76,7 @@ def test_a_running_netgang_is_asked(server: OperatorServer, tmp_path: Path) -> N
     mapping = {"nodes": counts, "unmapped": {}, "ambiguous": [], "unknown": [], "unused": [], "left_out": more}
     detail = {**READY["detail"], "network": {"sources": [source], "mapping": mapping}}
     answers = {
-        "/readyz": ok(
-            json.dumps({**READY, "ready": False, "reasons": ["pods are not read yet"], "detail": detail}).encode()
-        ),
+        "/readyz": served({**READY, "ready": False, "reasons": ["pods are not read yet"], "detail": detail}),
         "/metrics": ok(b'netgang_internal_errors_total{place="loop"} 2.0\n', content_type="text/plain"),
     }
     with RawServer(answers) as service:
@@ -95,7 +87,7 @@ def test_a_running_netgang_is_asked(server: OperatorServer, tmp_path: Path) -> N
 
 def test_a_running_netgang_alone() -> None:
     """Without a cluster: for somebody with no rights there."""
-    answers = {"/readyz": ok(json.dumps(READY).encode()), "/metrics": ok(b"", content_type="text/plain")}
+    answers = {"/readyz": served(READY), "/metrics": ok(b"", content_type="text/plain")}
     with RawServer(answers) as service:
         assert run("doctor", "--no-cluster", "--server", service.url).exit_code == 0
     result = run("doctor", "--no-cluster", "--server", service.url)
@@ -132,9 +124,7 @@ WRONG: dict[str, tuple[tuple[str, ...], str]] = {  # case: (arguments, words of 
 @pytest.mark.parametrize(("arguments", "words"), WRONG.values(), ids=WRONG)
 def test_wrong_use_is_exit_code_2(arguments: tuple[str, ...], words: str) -> None:
     """One sentence on standard error, nothing on standard output."""
-    result = run(*arguments)
-    assert (result.exit_code, result.stdout) == (2, "")
-    assert words in result.stderr
+    assert words in refused(*arguments)
 
 
 def test_an_api_server_that_is_gone(tmp_path: Path) -> None:
@@ -142,7 +132,7 @@ def test_an_api_server_that_is_gone(tmp_path: Path) -> None:
     with OperatorServer(FakeOperatorApi()) as gone:
         kubeconfig = gone.kubeconfig(tmp_path)
     for command in ("doctor", "uninstall"):
-        assert run(command, "--kubeconfig", kubeconfig).exit_code == 2
+        refused(command, "--kubeconfig", kubeconfig)
 
 
 @pytest.fixture
@@ -161,14 +151,13 @@ def full() -> Iterator[OperatorServer]:
 
 def test_uninstall_says_what_it_would_do(full: OperatorServer, tmp_path: Path) -> None:
     """A dry run, in words and as JSON; nothing is sent but questions."""
-    result = run("uninstall", "--dry-run", "--kubeconfig", full.kubeconfig(tmp_path))
-    assert result.output.splitlines() == [
+    assert shown("uninstall", "--dry-run", "--kubeconfig", full.kubeconfig(tmp_path)) == [
         "would delete mutatingadmissionpolicybindings/netgang-gate",
         "would delete mutatingadmissionpolicies/netgang-gate",
         "would let go 2 pods that wait at the gate",
         "1 of them name schedulerName netgang: once its kube-scheduler is gone they wait for it",
     ]
-    document = json.loads(run("uninstall", "--dry-run", "--json", "--kubeconfig", full.kubeconfig(tmp_path)).stdout)
+    document = told("uninstall", "--dry-run", "--kubeconfig", full.kubeconfig(tmp_path))
     assert document["released"] == {"team/a": "netgang", "team/b": "default-scheduler"}
     assert document["dry_run"] is True
     assert {one.partition(" ")[0] for one in full.asked} == {"GET"}

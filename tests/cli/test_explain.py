@@ -4,56 +4,23 @@ import json
 from collections.abc import Mapping
 from http import HTTPStatus
 from pathlib import Path
-from typing import Any
 
 import msgspec
 import pytest
-from typer.testing import CliRunner, Result
 
 from cli.commands.changes import READERS, from_options
-from cli.main import app
 from cli.offline.explain import explain_file
 from extender.api.problems import problem_body
 from extender.api.schemas.explain import ExplainedPod, PodPlace, PodScores
 from extender.errors import ConfigError
 from extender.settings.settings import Settings
-from tests.cli.test_main import CLUSTER, MESH, written
-from tests.extender.scheduling.world import Object, node_json, pod_json
+from tests.cli.world import CLUSTER, MESH, refused, run, served, shown, told, written
+from tests.extender.scheduling.world import node_json, pod_json
 from tests.fakes.raw_http import RawServer, ok
 
 AT = ("--now", "2026-11-02T10:05:00Z")
 SAVED = ("--cluster", CLUSTER, "--network", MESH, *AT)
 JOB = "demo/tf-smoke-gpu"
-
-
-def run(*arguments: object, text: str | None = None) -> Result:
-    """Run netgang in this process."""
-    env = {"COLUMNS": "180", "NO_COLOR": "1"}
-    return CliRunner().invoke(app, [str(one) for one in arguments], env=env, input=text)
-
-
-def shown(*arguments: object) -> list[str]:
-    """What is printed for people, without the width of columns."""
-    result = run(*arguments)
-    assert result.exit_code == 0, result.output
-    assert "\x1b" not in result.stdout
-    return [" ".join(line.split()) for line in result.stdout.splitlines()]
-
-
-def told(*arguments: object) -> Any:
-    """What is printed for machines."""
-    result = run(*arguments, "--json")
-    assert result.exit_code == 0, result.output
-    return json.loads(result.stdout)
-
-
-def refused(*arguments: object, code: int = 2) -> str:
-    """What is said about a mistake."""
-    result = run(*arguments)
-    assert result.exit_code == code, result.output
-    assert result.stdout == ""
-    assert "Traceback" not in result.stderr
-    return " ".join(result.stderr.split())
 
 
 # -- from files -------------------------------------------------------------------------------------------------------
@@ -128,8 +95,7 @@ def test_changes_from_a_file_and_from_standard_input(tmp_path: Path) -> None:
     path.write_text(json.dumps({"changes": changes}))
     document = told("what-if", "--changes", path, *SAVED)
     assert [one["gang"] for one in document["other"]] == ["demo/case1"]
-    result = run("what-if", "--changes", "-", *SAVED, "--json", text=json.dumps(changes))
-    assert json.loads(result.stdout) == document
+    assert told("what-if", "--changes", "-", *SAVED, given=json.dumps(changes)) == document
 
 
 def test_nothing_would_be_different() -> None:
@@ -205,11 +171,6 @@ def test_every_reader_has_an_option() -> None:
 
 
 # -- from a running service -------------------------------------------------------------------------------------------
-
-
-def served(document: Object) -> bytes:
-    """An answer of netgang."""
-    return ok(json.dumps(document).encode())
 
 
 def test_a_running_service_is_asked() -> None:

@@ -5,21 +5,13 @@ from pathlib import Path
 
 import pytest
 import yaml
-from typer.testing import CliRunner, Result
 
-from cli.main import app
 from tests.cli.mesh.psconfig_rules import problems
+from tests.cli.world import CLUSTER, refused, run
 from tests.fakes.raw_http import RawServer, ok
 
-PAPER = Path(__file__).parents[2] / "examples/snapshot/paper-testbed.json"
 ARCHIVE = ("--archive", "https://archive.example.org")
 NODE = {"metadata": {"name": "n"}, "status": {"addresses": [{"type": "InternalIP", "address": "192.0.2.1"}]}}
-
-
-def run(*arguments: object, given: bytes | None = None) -> Result:
-    """Run netgang in this process."""
-    environment = {"COLUMNS": "200", "NO_COLOR": "1"}
-    return CliRunner().invoke(app, ["mesh", *[str(one) for one in arguments]], env=environment, input=given)
 
 
 def written(path: Path, document: object) -> Path:
@@ -52,7 +44,7 @@ def kubeconfig(folder: Path, url: str) -> Path:
 
 def test_psconfig_of_the_paper_test_bed() -> None:
     """36 nodes, a mesh of nine in each of four zones and one of their gateways, for latency and for throughput."""
-    result = run("psconfig", "--cluster", PAPER, *ARCHIVE)
+    result = run("mesh", "psconfig", "--cluster", CLUSTER, *ARCHIVE)
     assert (result.exit_code, result.stderr) == (0, "")
     template = json.loads(result.stdout)
     assert problems(template) == []
@@ -68,7 +60,7 @@ def test_psconfig_of_the_paper_test_bed() -> None:
 
 def test_maddash_of_the_paper_test_bed() -> None:
     """The same nodes in 15 grids: loss, delay and throughput of four zones and between them."""
-    result = run("maddash", "--snapshot", PAPER, *ARCHIVE, "--name", "KISTI", "--plugins", "/opt/plugins/")
+    result = run("mesh", "maddash", "--snapshot", CLUSTER, *ARCHIVE, "--name", "KISTI", "--plugins", "/opt/plugins/")
     assert (result.exit_code, result.stderr) == (0, "")
     config = yaml.safe_load(result.stdout)
     places = [*(f"zone {zone}" for zone in "ABCD"), "between zones"]
@@ -96,7 +88,7 @@ def test_nodes_from_standard_input_and_settings(tmp_path: Path) -> None:
     ]
     config = written(tmp_path / "settings.json", settings)
     body = json.dumps({"kind": "NodeList", "items": nodes}).encode()
-    result = run("psconfig", "--cluster", "-", "--config", config, given=body)
+    result = run("mesh", "psconfig", "--cluster", "-", "--config", config, given=body)
     template = json.loads(result.stdout)
     assert {key: one["address"] for key, one in template["addresses"].items()} == {
         "n1": "ps-table.example.org",
@@ -115,7 +107,7 @@ def test_nodes_from_the_api_server(tmp_path: Path) -> None:
         "/api/v1/nodes?limit=500&continue=next": ok(json.dumps(second).encode()),
     }
     with RawServer(answers) as server:
-        result = run("psconfig", "--kubeconfig", kubeconfig(tmp_path, server.url))
+        result = run("mesh", "psconfig", "--kubeconfig", kubeconfig(tmp_path, server.url))
     assert result.exit_code == 0, result.output
     assert json.loads(result.stdout)["addresses"].keys() == {"n", "n1"}
 
@@ -124,15 +116,15 @@ def test_an_api_server_that_refuses(tmp_path: Path) -> None:
     """Exit code 1 and its words."""
     body = json.dumps({"kind": "Status", "message": "nodes is forbidden"}).encode()
     with RawServer({"/api/v1/nodes?limit=500": ok(body, status=403)}) as server:
-        result = run("psconfig", "--kubeconfig", kubeconfig(tmp_path, server.url))
-    assert (result.exit_code, result.stdout) == (1, "")
-    assert "nodes is forbidden" in result.stderr
-    assert "Traceback" not in result.stderr
+        said = refused("mesh", "psconfig", "--kubeconfig", kubeconfig(tmp_path, server.url), code=1)
+    assert "nodes is forbidden" in said
 
 
 def test_notes_are_on_standard_error() -> None:
     """What does not fit is said, and the template is printed all the same."""
-    result = run("psconfig", "--cluster", PAPER, "--throughput-interval-s", "600", "--throughput-duration-s", "30")
+    result = run(
+        "mesh", "psconfig", "--cluster", CLUSTER, "--throughput-interval-s", "600", "--throughput-duration-s", "30"
+    )
     assert result.exit_code == 0
     assert result.stderr == (
         "note: throughput tests do not fit into 600 s on 36 of 36 hosts; node1 needs 880 s for one round\n"
@@ -142,33 +134,25 @@ def test_notes_are_on_standard_error() -> None:
 
 MISTAKES = {  # case: (arguments, part of the sentence)
     "no nodes named": (["psconfig"], "--cluster FILE"),
-    "both": (["psconfig", "--cluster", PAPER, "--kubeconfig", PAPER], "go not together"),
+    "both": (["psconfig", "--cluster", CLUSTER, "--kubeconfig", CLUSTER], "go not together"),
     "no such file": (["psconfig", "--cluster", "nowhere.json"], "nowhere.json: No such file"),
     "not a cluster": (["psconfig", "--cluster", __file__], "test_mesh.py: not JSON"),
-    "none selected": (["psconfig", "--cluster", PAPER, "--selector", "netgang.io/testpoint=true"], "none of 36 nodes"),
-    "selector": (["maddash", "--cluster", PAPER, *ARCHIVE, "--selector", "a!=b"], "must be key=value"),
-    "archive": (["maddash", "--cluster", PAPER, "--archive", "archive"], "must be the archive's host"),
-    "no archive": (["maddash", "--cluster", PAPER], "--archive"),
-    "name": (["maddash", "--cluster", PAPER, *ARCHIVE, "--name", "50%"], "must not be empty"),
-    "plugins": (["maddash", "--cluster", PAPER, *ARCHIVE, "--plugins", "/a b"], "splits commands at blanks"),
-    "test": (["psconfig", "--cluster", PAPER, "--latency-test", "trace"], "'trace' is not one of"),
-    "interval": (["psconfig", "--cluster", PAPER, "--latency-interval-s", "10"], "latencybg needs at least 60 s"),
-    "settings": (["psconfig", "--cluster", PAPER, "--config", "nowhere.yaml"], "nowhere.yaml"),
+    "none selected": (
+        ["psconfig", "--cluster", CLUSTER, "--selector", "netgang.io/testpoint=true"],
+        "none of 36 nodes",
+    ),
+    "selector": (["maddash", "--cluster", CLUSTER, *ARCHIVE, "--selector", "a!=b"], "must be key=value"),
+    "archive": (["maddash", "--cluster", CLUSTER, "--archive", "archive"], "must be the archive's host"),
+    "no archive": (["maddash", "--cluster", CLUSTER], "--archive"),
+    "name": (["maddash", "--cluster", CLUSTER, *ARCHIVE, "--name", "50%"], "must not be empty"),
+    "plugins": (["maddash", "--cluster", CLUSTER, *ARCHIVE, "--plugins", "/a b"], "splits commands at blanks"),
+    "test": (["psconfig", "--cluster", CLUSTER, "--latency-test", "trace"], "'trace' is not one of"),
+    "interval": (["psconfig", "--cluster", CLUSTER, "--latency-interval-s", "10"], "latencybg needs at least 60 s"),
+    "settings": (["psconfig", "--cluster", CLUSTER, "--config", "nowhere.yaml"], "nowhere.yaml"),
 }
 
 
 @pytest.mark.parametrize(("arguments", "sentence"), MISTAKES.values(), ids=MISTAKES)
 def test_mistakes(arguments: list[object], sentence: str) -> None:
     """Exit code 2, one sentence, nothing on standard output, no traceback."""
-    result = run(*arguments)
-    assert (result.exit_code, result.stdout) == (2, "")
-    assert sentence in result.stderr
-    assert "Traceback" not in result.stderr
-
-
-@pytest.mark.parametrize("command", ["psconfig", "maddash"])
-def test_help_has_an_example(command: str) -> None:
-    """One line to copy, with the program's name and this command."""
-    text = " ".join(run(command, "--help").stdout.split())
-    assert f"netgang mesh {command} --" in text
-    assert "Exit code:" in text
+    assert sentence in refused("mesh", *arguments)

@@ -7,13 +7,11 @@ from typing import Any
 
 import pytest
 from rich.console import Console
-from typer.testing import CliRunner, Result
 
-from cli.main import app
 from cli.rendering.heatmap import draw
 from extender.network.file.mesh import read_mesh
-from extender.network.maddash.client import grid_path
 from extender.network.survey import Link, Survey
+from tests.cli.world import refused, run, served, told
 from tests.extender.network import recorded
 from tests.fakes.maddash_server import Fault, MaddashServer
 from tests.fakes.mesh import full_mesh, paper_mesh
@@ -23,16 +21,9 @@ NOW_S = 1_700_000_000.0
 FIELDS = ["source", "target", "loss_ratio", "delay_ms", "throughput_bps", "age_s", "grid"]
 
 
-def run(*arguments: object, columns: int = 200) -> Result:
-    """Run netgang in this process."""
-    return CliRunner().invoke(app, [str(one) for one in arguments], env={"COLUMNS": str(columns), "NO_COLOR": "1"})
-
-
 def links(*arguments: object) -> list[dict[str, Any]]:
     """What `--json` prints when all is well."""
-    result = run("network", "show", *arguments, "--json")
-    assert result.exit_code == 0, result.output
-    found = json.loads(result.stdout)
+    found = told("network", "show", *arguments)
     assert isinstance(found, list)
     return found
 
@@ -66,25 +57,6 @@ def test_json_is_a_mesh_file(paper: MaddashServer, tmp_path: Path) -> None:
     path = tmp_path / "mesh.json"
     path.write_text(result.stdout)
     assert len(read_mesh(path, now_s=NOW_S + 1e9).measurements) == 3 * 1260
-
-
-def test_recorded_site() -> None:
-    """Recordings of a real server: ids and not labels, IPv6, null where unknown, and pairs without any value."""
-    grids = {"L": "grid-loss.json", "D": "grid-delay.json", "WAN/Edge 100% A+B": "grid-throughput.json"}
-    answers = {f"/maddash{grid_path(name)}": ok(recorded.body(file)) for name, file in grids.items()}
-    listed = json.dumps({"grids": [{"name": name} for name in grids]}).encode()
-    with RawServer({"/maddash/grids": ok(listed), **answers}) as server:
-        found = {(one["source"], one["target"]): one for one in links("--maddash", server.url)}
-    assert len(found) == 30
-    loss = recorded.values(recorded.LOSS_PERCENT, factor=0.01)
-    delay = recorded.values(recorded.DELAY_MS, factor=1.0)
-    throughput = recorded.values(recorded.THROUGHPUT_GBPS, factor=1e9)
-    for pair, one in found.items():
-        assert one["loss_ratio"] == pytest.approx(loss.get(pair), abs=1e-15)
-        assert one["delay_ms"] == (None if pair not in delay else pytest.approx(max(delay[pair], 0.0)))
-        assert one["throughput_bps"] == pytest.approx(throughput.get(pair))
-    s2, s6 = recorded.ENDS["s2"], recorded.ENDS["s6"]
-    assert (found[s2, s6]["delay_ms"], found[s2, s6]["grid"]) == (None, "L, WAN/Edge 100% A+B")
 
 
 def test_a_server_that_has_just_started() -> None:
@@ -146,18 +118,14 @@ REFUSALS = {  # case: (arguments, exit code, what is said)
 @pytest.mark.parametrize(("arguments", "code", "text"), REFUSALS.values(), ids=REFUSALS)
 def test_refusals(arguments: tuple[str, ...], code: int, text: str) -> None:
     """A sentence on standard error, nothing on standard output, no traceback."""
-    result = run("network", "show", *arguments)
-    assert (result.exit_code, result.stdout) == (code, "")
-    assert text in result.stderr
-    assert "Traceback" not in result.stderr
+    assert text in refused("network", "show", *arguments, code=code)
 
 
 def test_a_server_that_is_none() -> None:
     """Whatever answers, the error names the address and what came."""
     with RawServer({"/maddash/grids": ok(b"<html>log in</html>")}) as server:
-        result = run("network", "show", "--maddash", server.url)
-    assert result.exit_code == 1
-    assert f"{server.url}/maddash/grids is not a list of grids" in result.stderr
+        said = refused("network", "show", "--maddash", server.url, code=1)
+    assert f"{server.url}/maddash/grids is not a list of grids" in said
 
 
 def test_certificates() -> None:
@@ -167,18 +135,9 @@ def test_certificates() -> None:
         "/maddash/grids/Loss": ok(recorded.body("grid-loss.json")),
     }
     with RawServer(answers, tls=True) as server:
-        refused = run("network", "show", "--maddash", server.url, "--json")
-        assert refused.exit_code == 1
-        assert "certificate verify failed" in refused.stderr
+        assert "certificate verify failed" in refused("network", "show", "--maddash", server.url, code=1)
         assert len(links("--maddash", server.url, "--ca-file", CERTIFICATE)) == 29
         assert len(links("--maddash", server.url, "--insecure")) == 29
-
-
-def test_help_says_what_comes_out() -> None:
-    """The help has an example, the exit codes and the fields."""
-    text = " ".join(run("network", "show", "--help").stdout.split())
-    for part in ("Example: netgang network show --maddash", "Exit code", "throughput_bps", "null where unknown"):
-        assert part in text
 
 
 # -- the picture ------------------------------------------------------------------------------------------------------
@@ -269,7 +228,7 @@ def netgang(pairs: dict[str, Any] | None = None) -> bytes:
         **{"known_pairs": {}, "pairs": {}, "coverage": {}},
     }
     head = {"version": 1, "evaluated_at_s": 0.0, "endpoints": 2, "metrics": {}, "zones": {"A": 2}}
-    return ok(json.dumps({**head, "pairs": pairs or PAIRS, "status": status}).encode())
+    return served({**head, "pairs": pairs or PAIRS, "status": status})
 
 
 def test_a_running_netgang() -> None:
@@ -295,15 +254,5 @@ def test_a_part_of_a_large_cluster() -> None:
 def test_a_zone_that_does_not_exist() -> None:
     """The cluster's zones are named."""
     with RawServer({"/v1/network?limit=40&zone=X": netgang()}) as server:
-        result = run("network", "show", "--url", server.url, "--zone", "X")
-    assert result.exit_code == 2
-    assert "--zone 'X': the cluster's zones are A" in result.stderr
-
-
-@pytest.mark.parametrize("body", [b"", b"[]", b"{}", b"\xff", b'{"pairs":{},"zones":{}}'])
-def test_something_else_answers(body: bytes) -> None:
-    """Whatever is no document of netgang is an error that says so."""
-    with RawServer({"/v1/network?limit=40": ok(body)}) as server:
-        result = run("network", "show", "--url", server.url)
-    assert result.exit_code == 1
-    assert "not what netgang answers" in result.stderr
+        said = refused("network", "show", "--url", server.url, "--zone", "X")
+    assert "--zone 'X': the cluster's zones are A" in said

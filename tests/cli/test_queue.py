@@ -6,63 +6,50 @@ from typing import Any
 
 import msgspec
 import pytest
-from typer.testing import CliRunner, Result
 
-from cli.main import app
 from extender.api.documents.queue import queue_document
 from scoring.explain.queue_report import report
 from scoring.model.policy import Policy
 from scoring.plan import Plan, plan
 from scoring.plan.steps import finish
 from tests.builders import gang, node, snapshot
-from tests.fakes.raw_http import RawServer, ok
+from tests.cli.world import run, served, shown, told
+from tests.fakes.raw_http import RawServer
 
 PATH = "/v1/queue"
 
 
 def document() -> dict[str, Any]:
     """A full cluster: one gang is admitted, two of namespace a wait, one of b is too large without end."""
-    gangs = [
+    listed = [
         gang("fits", 2, cpu="4", namespace="b", created_s=1.0),
         gang("first", 2, cpu="3", namespace="a", created_s=2.0),
         gang("second", 1, cpu="3", namespace="a", created_s=3.0),
         gang("huge", 9, cpu="4", namespace="b", created_s=4.0),
     ]
-    state = snapshot([node("n1", cpu="8")], gangs)
+    state = snapshot([node("n1", cpu="8")], listed)
     made = plan(state, Policy(), now_s=100.0, previous=Plan(version=-1))
     found = json.loads(msgspec.json.encode(finish(queue_document(report(state, made, Policy(), now_s=100.0)))))
     assert isinstance(found, dict)
     return found
 
 
-def served(content: Any) -> bytes:
-    """A document as it is answered."""
-    return ok(json.dumps(content).encode())
-
-
-def run(*arguments: object, columns: int = 160) -> Result:
-    """Run netgang in this process."""
-    return CliRunner().invoke(app, ["queue", *map(str, arguments)], env={"COLUMNS": str(columns), "NO_COLOR": "1"})
-
-
 def lines(content: Any, *arguments: object) -> list[str]:
     """What people see, blanks run together."""
     with RawServer({PATH: served(content)}) as server:
-        result = run("--url", server.url, *arguments)
-    assert (result.exit_code, result.stderr) == (0, ""), result.output
-    return [" ".join(line.split()) for line in result.stdout.splitlines()]
+        return shown("queue", "--url", server.url, *arguments, columns=160)
 
 
-def shown(content: Any, *arguments: object) -> list[str]:
+def gangs(content: Any, *arguments: object) -> list[str]:
     """The gangs of the table, in its order."""
     return [found[1] for line in lines(content, *arguments) if (found := re.match(r"│ \S+ │ (\S+/\S+) ", line))]
 
 
 def test_the_queue_is_in_the_order_of_turns() -> None:
     """As /v1/queue has it: heaviest first; ranks, members, times, and why not."""
-    told = document()
-    assert shown(told) == [one["gang"] for one in told["gangs"]]
-    text = "\n".join(lines(told))
+    queue = document()
+    assert gangs(queue) == [one["gang"] for one in queue["gangs"]]
+    text = "\n".join(lines(queue))
     assert "0 of 2 run" in text
     assert "is admitted to zone" in text
     assert "the gang would not fit into the empty cluster" in text
@@ -71,40 +58,40 @@ def test_the_queue_is_in_the_order_of_turns() -> None:
 
 def test_behind_whom_counts_those_that_wait_without_a_place() -> None:
     """Not those let in; the nearest by name, and how many more; also for a filtered table."""
-    told = document()
-    waiting = [one["gang"] for one in told["gangs"] if not one["admitted"]]
+    queue = document()
+    waiting = [one["gang"] for one in queue["gangs"] if not one["admitted"]]
     assert len(waiting) == 3
-    text = "\n".join(lines(told, "-n", waiting[2].partition("/")[0]))
+    text = "\n".join(lines(queue, "-n", waiting[2].partition("/")[0]))
     assert f"behind {waiting[1]} and 1 more" in text
-    assert f"behind {waiting[0]}" not in "\n".join(lines(told, "--state", "running"))
+    assert f"behind {waiting[0]}" not in "\n".join(lines(queue, "--state", "running"))
 
 
 def test_filters_are_for_people_and_machines() -> None:
     """Namespace and states; the rest of the document stays."""
-    told = document()
-    assert shown(told, "-n", "a") == [one["gang"] for one in told["gangs"] if one["gang"].startswith("a/")]
-    assert shown(told, "--state", "starving") == []
-    with RawServer({PATH: served(told)}) as server:
-        found = json.loads(run("--url", server.url, "--json", "--namespace", "b").stdout)
-        whole = json.loads(run("--url", server.url, "--json").stdout)
-    assert whole == told
+    queue = document()
+    assert gangs(queue, "-n", "a") == [one["gang"] for one in queue["gangs"] if one["gang"].startswith("a/")]
+    assert gangs(queue, "--state", "starving") == []
+    with RawServer({PATH: served(queue)}) as server:
+        found = told("queue", "--url", server.url, "--namespace", "b")
+        whole = told("queue", "--url", server.url)
+    assert whole == queue
     assert {one["gang"] for one in found["gangs"]} == {"b/fits", "b/huge"}
-    assert found | {"gangs": []} == told | {"gangs": []}
+    assert found | {"gangs": []} == queue | {"gangs": []}
 
 
 def test_a_long_queue_is_cut_aloud() -> None:
     """--limit, and how many there are."""
-    told = document()
-    assert shown(told, "--limit", 1) == [told["gangs"][0]["gang"]]
-    assert "1 of 4 gangs; see --namespace, --state and --limit" in lines(told, "--limit", 1)
+    queue = document()
+    assert gangs(queue, "--limit", 1) == [queue["gangs"][0]["gang"]]
+    assert "1 of 4 gangs; see --namespace, --state and --limit" in lines(queue, "--limit", 1)
 
 
 def test_names_are_never_cut() -> None:
     """On a narrow terminal a gang's name goes over several lines."""
-    told = document()
-    told["gangs"][0]["gang"] = "a-team/a-rather-long-name-of-a-job"
-    with RawServer({PATH: served(told)}) as server:
-        text = run("--url", server.url, columns=80).stdout
+    queue = document()
+    queue["gangs"][0]["gang"] = "a-team/a-rather-long-name-of-a-job"
+    with RawServer({PATH: served(queue)}) as server:
+        text = run("queue", "--url", server.url, columns=80).stdout
     column = "".join(line.split("│")[2].strip() for line in text.splitlines() if line.startswith("│"))
     assert "a-team/a-rather-long-name-of-a-job" in column
 
@@ -139,44 +126,34 @@ SAYS = {  # case: (fields of the entry, part of the row)
 @pytest.mark.parametrize(("fields", "said"), SAYS.values(), ids=SAYS)
 def test_a_row_says_what_counts(fields: dict[str, Any], said: str) -> None:
     """Each part in words; what a server says is only text."""
-    told = {"at_s": 1.0, "order": "weight", "counts": {}, "gangs": [entry(**fields)], "shares": []}
-    assert any(said in line for line in lines(told))
+    queue = {"at_s": 1.0, "order": "weight", "counts": {}, "gangs": [entry(**fields)], "shares": []}
+    assert any(said in line for line in lines(queue))
 
 
 def test_shares_are_told() -> None:
     """How much of its cap a namespace has, by the scarcer resource."""
     share = {"namespace": "a", "cap": 0.5, "cpu": 0.25, "memory": 0.4}
-    told = {"at_s": 1.0, "order": "fifo", "counts": {"WAITING": 0}, "gangs": [], "shares": [share]}
-    assert lines(told) == ["no gangs; order: fifo", "namespace a: 40% of the cluster, of at most 50%"]
+    queue = {"at_s": 1.0, "order": "fifo", "counts": {"WAITING": 0}, "gangs": [], "shares": [share]}
+    assert lines(queue) == ["no gangs; order: fifo", "namespace a: 40% of the cluster, of at most 50%"]
 
 
 def test_it_looks_again_and_again(monkeypatch: pytest.MonkeyPatch) -> None:
     """--watch asks until it is stopped, or nobody answers any more; --json has a document on each line."""
     monkeypatch.setattr("cli.commands.queue._AGAIN_S", 0.01)
-    told = {"at_s": 1.0, "order": "weight", "counts": {}, "gangs": [], "shares": []}
-    for more, wanted in (((), "no gangs; order: weight"), (("--json",), json.dumps(told))):
-        with RawServer({PATH: served(told)}) as server:
-            server.answers[PATH] = _until_third(server, told)
-            result = run("--url", server.url, "--watch", *more)
+    queue = {"at_s": 1.0, "order": "weight", "counts": {}, "gangs": [], "shares": []}
+    for more, wanted in (((), "no gangs; order: weight"), (("--json",), json.dumps(queue))):
+        with RawServer({PATH: served(queue)}) as server:
+            server.answers[PATH] = _until_third(server, queue)
+            result = run("queue", "--url", server.url, "--watch", *more)
         assert result.exit_code == 1
         assert result.stdout.splitlines() == [wanted] * 3
         assert "not what netgang answers" in result.stderr
 
 
-def _until_third(server: RawServer, told: Any) -> Any:
+def _until_third(server: RawServer, queue: Any) -> Any:
     """An answer that is none at the fourth time."""
 
     def act(connection: Any, _: Any) -> None:
-        connection.sendall(served(told) if len(server.requests) <= 3 else served([]))
+        connection.sendall(served(queue) if len(server.requests) <= 3 else served([]))
 
     return act
-
-
-@pytest.mark.parametrize("body", [b"", b"[]", b"{}", b"\xff", b'{"gangs": 1}'])
-@pytest.mark.parametrize("status", [200, 404, 500])
-def test_something_else_answers(body: bytes, status: int) -> None:
-    """Whatever is no document of netgang is an error with its address, exit code 1."""
-    with RawServer({PATH: ok(body, status=status)}) as server:
-        result = run("--url", server.url)
-    assert (result.exit_code, result.stdout) == (1, "")
-    assert f"{server.url}{PATH}: " in result.stderr

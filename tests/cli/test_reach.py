@@ -5,13 +5,13 @@ import re
 from collections.abc import Iterator
 from http import HTTPStatus
 from pathlib import Path
+from typing import Any
 
 import pytest
-from typer.testing import CliRunner, Result
 
-from cli.main import app
 from cli.reach import KUBECTL
 from extender.api.problems import problem_body
+from tests.cli.world import refused, run, served
 from tests.fakes.api_proxy import TOKEN, ApiProxy
 from tests.fakes.raw_http import CERTIFICATE, RawServer, ok
 
@@ -19,8 +19,8 @@ QUEUE = {"at_s": 10.0, "order": "weight", "counts": {"WAITING": 0}, "gangs": [],
 PLACE = {"name": "team-a/solo", "uid": "u", "own": True, "node": None, "planned": None}
 EXPLAINED = {"pod": {**PLACE, "prioritize": {"nodes": [], "of": 0}}}
 ANSWERS = {
-    "/v1/queue": ok(json.dumps(QUEUE).encode()),
-    "/v1/explain/team-a/solo": ok(json.dumps(EXPLAINED).encode()),
+    "/v1/queue": served(QUEUE),
+    "/v1/explain/team-a/solo": served(EXPLAINED),
     "/v1/jobs?limit=200": ok(problem_body(HTTPStatus.FORBIDDEN, "ann may not get /v1/jobs"), status=403),
     "/v1/what-if": ok(problem_body(HTTPStatus.UNAUTHORIZED, "show a token"), status=401),
     "/v1/record": ok(b"\x1f\x8b" + bytes(200_000)),
@@ -51,25 +51,11 @@ def access(site: ApiProxy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> P
     return site.kubeconfig(tmp_path, namespace="team-a")
 
 
-def run(*arguments: object, program: str = "netgang", env: dict[str, str] | None = None) -> Result:
-    """Run netgang in this process."""
-    usual = {"COLUMNS": "120", "NO_COLOR": "1"}
-    return CliRunner().invoke(app, [str(one) for one in arguments], prog_name=program, env={**usual, **(env or {})})
-
-
-def done(*arguments: object, program: str = "netgang", env: dict[str, str] | None = None) -> str:
+def done(*arguments: object, **how: Any) -> str:
     """What it says when all is well."""
-    result = run(*arguments, program=program, env=env)
+    result = run(*arguments, **how)
     assert result.exit_code == 0, result.output
     return result.stdout
-
-
-def refused(code: int, *arguments: object, program: str = "netgang", env: dict[str, str] | None = None) -> str:
-    """What it says when it is not: a sentence on standard error and nothing else."""
-    result = run(*arguments, program=program, env=env)
-    assert (result.exit_code, result.stdout) == (code, ""), result.output
-    assert "Traceback" not in result.stderr
-    return result.stderr
 
 
 THROUGH = ("port-forward", "service-proxy")
@@ -89,9 +75,9 @@ def test_bodies_and_long_answers_arrive_whole(through: str, access: Path, netgan
     out = tmp_path / "log.gz"
     done("record", "-o", out, "--kubeconfig", access, "--through", through)
     assert out.read_bytes() == b"\x1f\x8b" + bytes(200_000)
-    said = refused(1, "what-if", "--advance", "1s", "--kubeconfig", access, "--through", through)
+    said = refused("what-if", "--advance", "1s", "--kubeconfig", access, "--through", through, code=1)
     assert "status 401: show a token; give --token-file FILE or NETGANG_TOKEN" in said
-    assert "ann may not get /v1/jobs" in refused(1, "jobs", "--kubeconfig", access, "--through", through)
+    assert "ann may not get /v1/jobs" in refused("jobs", "--kubeconfig", access, "--through", through, code=1)
 
 
 def test_port_forward_goes_to_the_leader_and_carries_a_token(site: ApiProxy, access: Path, netgang: RawServer) -> None:
@@ -110,7 +96,7 @@ def test_without_a_leader_any_pod_that_runs(site: ApiProxy, access: Path) -> Non
 
 def test_a_token_is_not_given_to_the_service_proxy(site: ApiProxy, access: Path) -> None:
     """The API server would take it away, or (in another header) hand it to whoever answers: refused before asking."""
-    said = refused(2, "queue", "--kubeconfig", access, "--through", "service-proxy", env={"NETGANG_TOKEN": "x"})
+    said = refused("queue", "--kubeconfig", access, "--through", "service-proxy", env={"NETGANG_TOKEN": "x"})
     assert "carries no token" in said
     assert site.asked == []
 
@@ -130,7 +116,7 @@ def test_tokens_are_kept(arguments: tuple[str, ...], said: str, access: Path, tm
     """Exit code 2, before anything is sent."""
     (tmp_path / "open").write_text(re.sub(r"http://[0-9.:]+", "http://10.0.0.1:8080", access.read_text()))
     given = [one.format(here=tmp_path) for one in arguments]
-    assert said in refused(2, "queue", *given, env={"NETGANG_TOKEN": "x"})
+    assert said in refused("queue", *given, env={"NETGANG_TOKEN": "x"})
 
 
 def test_certificates_are_checked_through_port_forward(access: Path, tmp_path: Path) -> None:
@@ -138,8 +124,8 @@ def test_certificates_are_checked_through_port_forward(access: Path, tmp_path: P
     with RawServer(ANSWERS, tls=True) as secure, ApiProxy({PORT: secure.port}) as site:
         kubeconfig = site.kubeconfig(tmp_path)
         wanted = ("queue", "--kubeconfig", kubeconfig, "--service", "netgang-system/https:netgang")
-        assert "CERTIFICATE_VERIFY_FAILED" in refused(1, *wanted)
-        assert "Hostname mismatch" in refused(1, *wanted, "--ca-file", CERTIFICATE)
+        assert "CERTIFICATE_VERIFY_FAILED" in refused(*wanted, code=1)
+        assert "Hostname mismatch" in refused(*wanted, "--ca-file", CERTIFICATE, code=1)
 
 
 REFUSALS = {  # case: (what the person may not do, arguments, part of what is said)
@@ -160,12 +146,12 @@ REFUSALS = {  # case: (what the person may not do, arguments, part of what is sa
 def test_refusals_say_who_refused(denied: str, more: tuple[str, ...], said: str, site: ApiProxy, access: Path) -> None:
     """What the API server, the kubelet or netgang says is passed on; exit code 1."""
     site.denied.add(denied)
-    assert said in refused(1, "queue", "--kubeconfig", access, *more)
+    assert said in refused("queue", "--kubeconfig", access, *more, code=1)
 
 
 def test_bad_credentials(site: ApiProxy, tmp_path: Path, access: Path) -> None:
     """The API server's 401 is its own, and no hint at netgang's token."""
-    said = refused(1, "queue", "--kubeconfig", site.kubeconfig(tmp_path, token="old"))
+    said = refused("queue", "--kubeconfig", site.kubeconfig(tmp_path, token="old"), code=1)
     assert "answered 401: Unauthorized" in said
     assert "--token-file" not in said
 
@@ -183,14 +169,14 @@ WRONG = {  # case: (arguments, part of what is said)
 @pytest.mark.parametrize(("arguments", "said"), WRONG.values(), ids=WRONG)
 def test_wrong_use(arguments: tuple[str, ...], said: str, access: Path) -> None:
     """Exit code 2."""
-    assert said in refused(2, "queue", *arguments, env={"KUBECONFIG": str(access)})
+    assert said in refused("queue", *arguments, env={"KUBECONFIG": str(access)})
 
 
 def test_the_environment_names_an_address(netgang: RawServer, access: Path) -> None:
     """NETGANG_URL is used when no option says where; options come first."""
     assert "no gangs" in done("queue", env={"NETGANG_URL": netgang.url})
     assert "no gangs" in done("queue", "--kubeconfig", access, env={"NETGANG_URL": "http://127.0.0.1:9"})
-    assert "does netgang run there?" in refused(1, "queue", env={"NETGANG_URL": "http://127.0.0.1:9"})
+    assert "does netgang run there?" in refused("queue", env={"NETGANG_URL": "http://127.0.0.1:9"}, code=1)
 
 
 def test_kubeconfigs_are_found_as_kubectl_does(access: Path, site: ApiProxy, tmp_path: Path) -> None:
@@ -198,7 +184,7 @@ def test_kubeconfigs_are_found_as_kubectl_does(access: Path, site: ApiProxy, tmp
     empty = tmp_path / "empty"
     empty.write_text("{}")
     done("queue", "--context", "site", env={"KUBECONFIG": f"{tmp_path}/none:{empty}:{access}"})
-    assert "does not exist" in refused(2, "queue", program=KUBECTL)
+    assert "does not exist" in refused("queue", program=KUBECTL)
     (tmp_path / "home/.kube").mkdir(parents=True)
     access.rename(tmp_path / "home/.kube/config")
     done("queue", program=KUBECTL)
@@ -210,8 +196,8 @@ def test_kubectls_plugin_asks_the_cluster_and_its_namespace(access: Path, netgan
     assert "team-a/solo is a pod of no gang" in done("explain", "solo", program=KUBECTL, env=env)
     assert site.asked
     assert "team-a/solo" in done("explain", "solo", "-n", "team-a", "--url", netgang.url)
-    assert "no NAMESPACE/NAME" in refused(2, "explain", "solo", "--url", netgang.url)
-    assert "name one namespace" in refused(2, "explain", "a/solo", "-n", "b", "--url", netgang.url)
+    assert "no NAMESPACE/NAME" in refused("explain", "solo", "--url", netgang.url)
+    assert "name one namespace" in refused("explain", "a/solo", "-n", "b", "--url", netgang.url)
     before = len(site.asked)
     done("queue", "--url", netgang.url, program=KUBECTL, env=env)
     assert len(site.asked) == before

@@ -1,19 +1,17 @@
 """`netgang record` and `netgang replay` as people and scripts use them."""
 
 import asyncio
-import json
 from pathlib import Path
 
 import httpx
 import pytest
 import respx
-from typer.testing import CliRunner
 
-from cli.main import app
 from extender.decision_log.recorder import Recorder, Run
 from scoring.model.policy import Policy
 from scoring.plan import Plan, plan
 from tests.builders import gang, node, snapshot
+from tests.cli.world import refused, run, told
 
 URL = "https://netgang.example"
 
@@ -35,20 +33,18 @@ def log(tmp_path: Path) -> Path:
 
 def test_it_says_that_all_came_out_as_recorded(log: Path) -> None:
     """Exit code 0, in words and as JSON."""
-    said = CliRunner().invoke(app, ["replay", str(log)])
+    said = run("replay", log)
     assert said.exit_code == 0
     assert "1 planner runs and 0 steps" in said.stdout
     assert "all came out as recorded" in said.stdout
-    document = json.loads(CliRunner().invoke(app, ["replay", str(log), "--json"]).stdout)
+    document = told("replay", log)
     assert (document["runs"], document["different"]) == (1, [])
 
 
 def test_other_settings_are_compared(log: Path, tmp_path: Path) -> None:
     """By age the older one would go first: still exit code 0, since what was recorded came out."""
     (tmp_path / "fifo.yaml").write_text("queue: {order: fifo}\n")
-    said = CliRunner().invoke(app, ["replay", str(log), "--with", str(tmp_path / "fifo.yaml"), "--json"])
-    assert said.exit_code == 0
-    document = json.loads(said.stdout)
+    document = told("replay", log, "--with", tmp_path / "fifo.yaml")
     assert document["would_differ"] == 1
     assert {one["gang"] for one in document["examples"]} == {"default/older", "default/heavy"}
 
@@ -66,10 +62,7 @@ def test_wrong_use(arguments: list[str], said: str, log: Path, tmp_path: Path) -
     """Exit code 2 and a sentence, no traceback."""
     (tmp_path / "fifo.yaml").write_text("queue: {order: fifo}\n")
     (tmp_path / "bad.yaml").write_text("queue: {order: backwards}\n")
-    done = CliRunner().invoke(app, ["replay", *(one.format(log=log, here=tmp_path) for one in arguments)])
-    assert done.exit_code == 2
-    assert said in done.stderr.replace("\n", "")
-    assert "Traceback" not in done.stderr
+    assert said in refused("replay", *(one.format(log=log, here=tmp_path) for one in arguments)).replace("\n", "")
 
 
 @respx.mock
@@ -78,8 +71,7 @@ def test_a_log_is_fetched(log: Path, tmp_path: Path) -> None:
     (tmp_path / "token").write_text("abc\n")
     route = respx.get(f"{URL}/v1/record").respond(content=log.read_bytes())
     out = tmp_path / "fetched.gz"
-    done = CliRunner().invoke(app, ["record", "--url", URL, "-o", str(out), "--token-file", str(tmp_path / "token")])
-    assert done.exit_code == 0
+    assert run("record", "--url", URL, "-o", out, "--token-file", tmp_path / "token").exit_code == 0
     assert out.read_bytes() == log.read_bytes()
     assert route.calls.last.request.headers["authorization"] == "Bearer abc"
 
@@ -89,9 +81,7 @@ def test_nothing_to_fetch(tmp_path: Path) -> None:
     """Nobody there, or nothing is kept: exit code 1, the reason, and no file."""
     out = tmp_path / "fetched.gz"
     route = respx.get(f"{URL}/v1/record").respond(404, json={"detail": "set record.enabled to true"})
-    done = CliRunner().invoke(app, ["record", "--url", URL, "-o", str(out)])
-    assert (done.exit_code, "record.enabled" in done.stderr) == (1, True)
+    assert "record.enabled" in refused("record", "--url", URL, "-o", out, code=1)
     route.mock(side_effect=httpx.ConnectError("refused"))
-    done = CliRunner().invoke(app, ["record", "--url", URL, "-o", str(out)])
-    assert (done.exit_code, "does netgang run there?" in done.stderr) == (1, True)
+    assert "does netgang run there?" in refused("record", "--url", URL, "-o", out, code=1)
     assert not out.exists()

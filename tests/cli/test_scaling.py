@@ -1,12 +1,11 @@
 """`netgang plan --scaling`: what would become of elastic jobs in a file, as netgang does it and as it was published."""
 
-import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.cli.test_main import refused, run, written
+from tests.cli.world import refused, run, shown, told, written
 from tests.extender.scheduling.world import Object, node_json, pod_json
 
 ALL = {"NETGANG_ELASTIC__DECREMENT": "4", "NETGANG_ELASTIC__INCREMENT": "4"}
@@ -56,9 +55,7 @@ def gang(size: int) -> list[Object]:
 
 def planned(path: Path, method: str, env: dict[str, str] | None = None) -> Any:
     """The part `scaling` of the document."""
-    result = run("plan", path, "--scaling", method, "--now", "1000", "--json", env=ALL | (env or {}))
-    assert result.exit_code == 0, result.stderr
-    return json.loads(result.stdout)["scaling"]
+    return told("plan", path, "--scaling", method, "--now", "1000", env=ALL | (env or {}))["scaling"]
 
 
 def changes(document: Any, part: str = "scale_in") -> list[tuple[int, int, list[str], list[str]]]:
@@ -151,9 +148,7 @@ def test_the_published_condition(tmp_path: Path, method: str) -> None:
 def test_for_people(tmp_path: Path) -> None:
     """A row for the job, and a line that says for whom."""
     path = written(tmp_path, *full(*gang(2)))
-    lines = [
-        " ".join(line.split()) for line in run("plan", path, "--scaling", "ours", "--now", "1000").stdout.splitlines()
-    ]
+    lines = shown("plan", path, "--scaling", "ours", "--now", "1000")
     assert "elastic jobs, as netgang does it" in lines
     assert "│ default/low │ 1 ≤ 6 ≤ 7 │ 6 → 5 │ low-worker-5 (n3) │" in lines
     assert lines[-1] == "for default/heavy: it starts when they are gone"
@@ -165,7 +160,7 @@ def test_without_the_jobs_there_is_nothing_to_say(tmp_path: Path) -> None:
     assert run("plan", path, "--scaling", "literal").stdout.splitlines()[-1] == (
         "elastic jobs, as published, node by node: none"
     )
-    assert "scaling" not in json.loads(run("plan", path, "--json").stdout)
+    assert "scaling" not in told("plan", path)
 
 
 def test_a_version_that_is_not_known_is_told(tmp_path: Path) -> None:

@@ -7,23 +7,18 @@ from typing import Any
 
 import msgspec
 import pytest
-from typer.testing import CliRunner, Result
 
-from cli.main import app
 from extender.api.documents.link import link_document
 from extender.api.problems import problem_body
 from scoring.ids import NodeName
 from scoring.model.policy import ScorePolicy
 from tests.builders import mesh, node, snapshot
+from tests.cli.world import refused, run, served, shown, told
 from tests.extender.scheduling.world import node_json
 from tests.fakes.raw_http import RawServer, ok
 
 PATH = "/v1/network/n1/n2"
-
-
-def run(*arguments: object) -> Result:
-    """Run netgang in this process."""
-    return CliRunner().invoke(app, [str(one) for one in arguments], env={"COLUMNS": "160", "NO_COLOR": "1"})
+ASKED = ("scores", "--from", "n1", "--to", "n2", "--url")
 
 
 def document() -> dict[str, Any]:
@@ -39,10 +34,8 @@ def document() -> dict[str, Any]:
 
 def test_for_people() -> None:
     """A row for each part: both directions with value, age and source; what counts, and its points."""
-    with RawServer({PATH: ok(json.dumps(document()).encode())}) as server:
-        result = run("scores", "--from", "n1", "--to", "n2", "--url", server.url)
-    assert result.exit_code == 0, result.output
-    lines = [" ".join(line.split()) for line in result.stdout.splitlines()]
+    with RawServer({PATH: served(document())}) as server:
+        lines = shown(*ASKED, server.url)
     assert "│ loss │ 0.2 % │ 0.2 % │ 0.2 % │ both directions │ 18.00 │" in lines
     assert "│ delay │ 1 ms │ 1 ms │ 1 ms │ both directions │ 39.00 │" in lines
     assert "│ throughput │ 50 Mbit/s │ 50 Mbit/s │ 50 Mbit/s │ both directions │ 20.00 │" in lines
@@ -58,9 +51,7 @@ def test_for_people_when_values_are_too_old() -> None:
     state = snapshot([node(name) for name in names], network=mesh(names, loss_ratio=0.01, now_s=1e6))
     made = msgspec.json.encode(link_document(state, NodeName("n1"), NodeName("n2"), ScorePolicy()))
     with RawServer({PATH: ok(made)}) as server:
-        result = run("scores", "--from", "n1", "--to", "n2", "--url", server.url)
-    assert result.exit_code == 0, result.output
-    lines = [" ".join(line.split()) for line in result.stdout.splitlines()]
+        lines = shown(*ASKED, server.url)
     assert "│ loss │ 1 % │ 1 % │ – │ nothing │ 9.00 │" in lines
     assert "│ │ 278 h old │ 278 h old │ as 1 % at best │ │ │" in lines
     assert "some value is old: its points fade; too old, it only says what the link is worth at best" in lines
@@ -71,9 +62,7 @@ def test_for_people_when_nothing_is_known() -> None:
     state = snapshot([node("n1"), node("n2")])
     made = msgspec.json.encode(link_document(state, NodeName("n1"), NodeName("n2"), ScorePolicy()))
     with RawServer({PATH: ok(made)}) as server:
-        result = run("scores", "--from", "n1", "--to", "n2", "--url", server.url)
-    assert result.exit_code == 0, result.output
-    lines = [" ".join(line.split()) for line in result.stdout.splitlines()]
+        lines = shown(*ASKED, server.url)
     assert "│ loss │ – │ – │ – │ nothing │ 9.00 │" in lines
     assert "loss is measured at no endpoint → no endpoint" in lines
 
@@ -83,7 +72,7 @@ def test_what_a_server_says_is_only_text() -> None:
     said = document()
     said["metrics"]["loss"]["endpoints"] = ["[red]x", "y\x1b[2J"]
     said["metrics"]["loss"]["there"] |= {"origin": "[/b]", "age_s": 17_013.0}
-    with RawServer({PATH: ok(json.dumps(said).encode())}) as server:
+    with RawServer({PATH: served(said)}) as server:
         result = run("scores", "--from", "n1", "--to", "n2", "--url", server.url)
     assert "loss is measured at [red]x → y�[2J" in result.stdout
     assert "5 h old, [/b]" in result.stdout
@@ -91,19 +80,15 @@ def test_what_a_server_says_is_only_text() -> None:
 
 def test_for_machines() -> None:
     """The document as it came."""
-    with RawServer({PATH: ok(json.dumps(document()).encode())}) as server:
-        result = run("scores", "--from", "n1", "--to", "n2", "--url", f"{server.url}/", "--json")
-    assert json.loads(result.stdout) == document()
-    assert (result.exit_code, result.stderr) == (0, "")
+    with RawServer({PATH: served(document())}) as server:
+        assert told(*ASKED, f"{server.url}/") == document()
 
 
 def test_a_node_that_does_not_exist() -> None:
     """Netgang says which, and it is wrong use."""
     answer = ok(problem_body(HTTPStatus.NOT_FOUND, "n1 or n2 is no node that is known"), status=404)
     with RawServer({PATH: answer}) as server:
-        result = run("scores", "--from", "n1", "--to", "n2", "--url", server.url)
-    assert (result.exit_code, result.stdout) == (2, "")
-    assert result.stderr == "error: n1 or n2 is no node that is known\n"
+        assert refused(*ASKED, server.url) == "error: n1 or n2 is no node that is known\n"
 
 
 REFUSALS = {  # case: (exit code, part of what is said, arguments)
@@ -116,21 +101,26 @@ REFUSALS = {  # case: (exit code, part of what is said, arguments)
 @pytest.mark.parametrize(("code", "said", "arguments"), REFUSALS.values(), ids=REFUSALS)
 def test_refusals(code: int, said: str, arguments: tuple[str, ...]) -> None:
     """A sentence on standard error, nothing on standard output, no traceback."""
-    result = run("scores", *arguments)
-    assert (result.exit_code, result.stdout) == (code, "")
-    assert said in result.stderr
-    assert "Traceback" not in result.stderr
+    assert said in refused("scores", *arguments, code=code)
 
 
-@pytest.mark.parametrize("body", [b"", b"[]", b"{}", b"\xff", b"<html>", b'{"source":"n1"}'])
+COMMANDS = {  # path: command
+    PATH: ASKED,
+    "/v1/queue": ("queue", "--url"),
+    "/v1/network?limit=40": ("network", "show", "--url"),
+    "/v1/jobs?limit=200": ("jobs", "--url"),
+}
+
+
+@pytest.mark.parametrize("path", COMMANDS)
+@pytest.mark.parametrize("body", [b"", b"[]", b"{}", b"\xff", b"<html>", b'{"source":"n1","gangs":1,"pairs":{}}'])
 @pytest.mark.parametrize("status", [200, 404, 500])
-def test_something_else_answers(body: bytes, status: int) -> None:
+def test_something_else_answers(path: str, body: bytes, status: int) -> None:
     """Whatever is no document of netgang is an error with its address."""
-    with RawServer({PATH: ok(body, status=status)}) as server:
-        result = run("scores", "--from", "n1", "--to", "n2", "--url", server.url)
-    assert result.exit_code == 1
-    assert f"{server.url}{PATH}: " in result.stderr
-    assert "Traceback" not in result.stderr
+    with RawServer({path: ok(body, status=status)}) as server:
+        said = refused(*COMMANDS[path], server.url, code=1)
+    assert f"{server.url}{path.partition('?')[0]}: " in said
+    assert "not what netgang answers" in said or f"status {status}" in said
 
 
 def test_names_cannot_change_the_address() -> None:
@@ -163,9 +153,7 @@ def files(tmp_path: Path) -> dict[str, Path]:
 
 def test_which_node_is_measured_where(files: dict[str, Path]) -> None:
     """Each node per metric; doubts and endpoints without a node by name."""
-    result = run("check-config", files["settings"], "--cluster", files["cluster"], "--network", files["mesh"], "--json")
-    found = json.loads(result.stdout)
-    assert result.exit_code == 0
+    found = told("check-config", files["settings"], "--cluster", files["cluster"], "--network", files["mesh"])
     assert {name: ends["loss"] for name, ends in found["nodes"].items()} == {
         "node1": "ps-1",
         "node2": "ps-2",
@@ -183,8 +171,7 @@ def test_which_node_is_measured_where(files: dict[str, Path]) -> None:
 
 def test_the_same_for_people(files: dict[str, Path]) -> None:
     """A table with the totals, and the doubts as sentences."""
-    result = run("check-config", files["settings"], "--cluster", files["cluster"], "--network", files["mesh"])
-    lines = [" ".join(line.split()) for line in result.stdout.splitlines()]
+    lines = shown("check-config", files["settings"], "--cluster", files["cluster"], "--network", files["mesh"])
     assert "│ node1 │ ps-1 │ – │ – │" in lines
     assert "│ nodes with an endpoint │ 2 of 4 │ 0 of 4 │ 0 of 4 │" in lines
     assert "no node is measured at: ps1.a.example, ps1.b.example" in lines
@@ -193,8 +180,5 @@ def test_the_same_for_people(files: dict[str, Path]) -> None:
 def test_a_cluster_needs_a_mesh(files: dict[str, Path]) -> None:
     """And a mesh a cluster; files that cannot be read are named."""
     for arguments in (("--cluster", files["cluster"]), ("--network", files["mesh"])):
-        result = run("check-config", *arguments)
-        assert (result.exit_code, result.stderr) == (2, "error: --cluster and --network belong together\n")
-    result = run("check-config", "--cluster", files["cluster"], "--network", "/no/such.json")
-    assert result.exit_code == 2
-    assert "/no/such.json" in result.stderr
+        assert refused("check-config", *arguments) == "error: --cluster and --network belong together\n"
+    assert "/no/such.json" in refused("check-config", "--cluster", files["cluster"], "--network", "/no/such.json")

@@ -9,8 +9,7 @@ from typing import Any
 
 import pytest
 
-from bench.apiserver.server import serve
-from bench.apiserver.store import ApiStore
+from bench.apiserver import serve
 from extender.convert import admission_patch, narrowed_terms
 from extender.errors import ApiError, ConflictError, GoneError, NotFoundError
 from extender.kube.calls import EVENTS, MADE, NODES, OWNERS, POD_GROUPS, PODS, PROVISIONING_REQUESTS
@@ -22,6 +21,7 @@ from extender.runtime.clock import SystemClock
 from scoring.ids import NodeName, PodUid, ZoneName
 from scoring.model import GATE
 from scoring.verbs.ungate import Listing
+from simulator.apiserver.store import ApiStore
 from tests.builders import pod
 from tests.fakes.cluster_api import FakeClusterApi
 from tests.fakes.key_store import notes_of_a_former_process
@@ -343,8 +343,10 @@ async def test_an_admission_that_took_effect_is_not_an_error_again(world: World)
 
 
 async def test_evict_removes_the_pod(world: World) -> None:
-    """The pod is deleted, and recorded as evicted."""
+    """The pod is deleted, and recorded as evicted; not if it changed since the version that is named."""
     uid = world.pod()
+    with pytest.raises(ConflictError):
+        await world.api.evict("default", "p", uid, resource_version="1")
     await world.api.evict("default", "p", uid)
     assert world.store.evictions == [uid]
     with pytest.raises(NotFoundError):

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import sys
 import threading
 from email.utils import formatdate
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -16,6 +17,16 @@ from extender.errors import ApiError
 from tests.fakes.operator_api import FakeOperatorApi
 
 
+class _Server(ThreadingHTTPServer):
+    request_queue_size = 128
+    """A client that finds the queue full connects seconds later, if at all: one opens 16 connections at once."""
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """A client that hung up is no error, and its traceback would stand among what a command prints."""
+        if not isinstance(sys.exception(), ConnectionError):
+            super().handle_error(request, client_address)
+
+
 class OperatorServer:
     """Between `with` and its end it answers for `api`; `page` is the most items of a list, whatever is asked."""
 
@@ -25,7 +36,8 @@ class OperatorServer:
         self.date_s: float | None = None
         """What the server says the time is; `None`: the truth"""
         self.asked: list[str] = []
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
+        self._one_by_one = threading.Lock()
+        self._server = _Server(("127.0.0.1", 0), self._handler())
         self._thread = threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
 
     @property
@@ -80,6 +92,7 @@ class OperatorServer:
 
         class Handler(BaseHTTPRequestHandler):
             protocol_version = "HTTP/1.1"
+            wbufsize = -1  # head and body leave together, or a client that reads heads alone hangs up between them
 
             def do_any(self) -> None:
                 """Answer one request."""
@@ -87,7 +100,8 @@ class OperatorServer:
                 length = int(self.headers.get("Content-Length") or 0)
                 body = json.loads(self.rfile.read(length)) if length else {}
                 try:
-                    document, status = asyncio.run(outer.answer(self.command, self.path, body)), 200
+                    with outer._one_by_one:  # the objects are plain dicts
+                        document, status = asyncio.run(outer.answer(self.command, self.path, body)), 200
                 except ApiError as error:
                     document, status = {"kind": "Status", "message": error.message, "code": error.status}, error.status
                 if document is None:

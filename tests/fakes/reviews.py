@@ -22,18 +22,18 @@ class FakeReviews:
     closed: asyncio.Event | None = None
     """While it is not set, no answer comes."""
 
-    async def who(self, token: str, *, audiences: Sequence[str] = ()) -> Identity | None:
+    async def identity(self, token: str, *, audiences: Sequence[str] = ()) -> Identity | None:
         """The owner of a token in the table that is for one of these."""
-        await self._answer("who")
+        await self._answer("identity")
         if self.audiences.get(token) not in (audiences or (None,)):
             return None
         owner = self.owners.get(token)
         return Identity(owner, groups=("system:authenticated",)) if isinstance(owner, str) else owner
 
-    async def may(self, who: Identity, verb: str, path: str) -> bool:
+    async def may(self, caller: Identity, verb: str, path: str) -> bool:
         """Whether the right is in the table."""
         await self._answer("may")
-        return (who.username, verb, path) in self.rights
+        return (caller.username, verb, path) in self.rights
 
     async def _answer(self, question: str) -> None:
         self.asked.append(question)

@@ -4,18 +4,15 @@ import random
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, TypeVar
 
-from extender.kube.calls import NODES, POD_GROUPS, PODS
 from extender.settings.settings import Settings
 from scoring.model import Node
 from scoring.model.resources import NO_RESOURCES, Resources
 from scoring.network.matrix import NetworkMatrix
+from simulator.apiserver.api import StoreApi
 from simulator.model import Scenario, SimJob, Work
 from simulator.pods import SECOND, Options, PodRun, SchedulerProfile, record
-from simulator.pods.jobs import TF_JOBS
-from simulator.pods.latency import Latencies
-from simulator.pods.loop import VirtualClock, run_virtual
-from simulator.pods.server import ApiServer
-from simulator.pods.store import Store
+from simulator.pods.cluster import simulated_api
+from simulator.pods.virtual_time import Latencies, run_virtual
 from tests.builders import node
 
 T = TypeVar("T")
@@ -72,12 +69,11 @@ def played(
     return record(cut, settings=chosen, seed=seed, scheduler=profile, options=Options(**options))
 
 
-def with_api(body: Callable[[ApiServer], Awaitable[T]], latencies: Latencies | None = None) -> T:
+def with_api(body: Callable[[StoreApi], Awaitable[T]], latencies: Latencies | None = None) -> T:
     """Run `body` with an empty API server, in virtual time."""
 
     async def whole() -> T:
-        store = Store(PODS, NODES, POD_GROUPS, TF_JOBS, now_s=VirtualClock().now_s)
-        return await body(ApiServer(store, latencies or Latencies(), random.Random(0)))
+        return await body(simulated_api(latencies or Latencies(), random.Random(0)))
 
     return run_virtual(whole())
 

@@ -6,9 +6,9 @@ import pytest
 
 from scoring.ids import NodeName
 from scoring.model import HostPort, Node, NodeSelectorTerm, Pod, Requirement
-from simulator.pods.events import Plugin
-from simulator.pods.filters import Filters
-from simulator.pods.nodes import Nodes
+from simulator.pods.kube_scheduler.filters import Filters
+from simulator.pods.kube_scheduler.nodes import Nodes
+from simulator.pods.kube_scheduler.queueing_hints import Plugin
 from tests.builders import node, pod
 
 BOTH = [NodeName("n1"), NodeName("n2")]

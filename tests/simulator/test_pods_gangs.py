@@ -3,9 +3,9 @@
 import asyncio
 
 from scoring.model import Pod
-from simulator.pods.gangs import Gangs
-from simulator.pods.loop import run_virtual
-from simulator.pods.queued import Queued
+from simulator.pods.kube_scheduler.coscheduling import Gangs
+from simulator.pods.kube_scheduler.queue import Queued
+from simulator.pods.virtual_time import run_virtual
 from tests.builders import pod
 
 

@@ -13,15 +13,14 @@ from extender.ports import Binding
 from scoring.ids import NodeName
 from scoring.model import Role
 from scoring.model.resources import Resources
+from simulator.apiserver.api import StoreApi
 from simulator.model import Fate, SimJob
+from simulator.pods.cluster import Kubelets
 from simulator.pods.jobs import TF_JOBS, Habits, Jobs
-from simulator.pods.kubelet import Kubelets
-from simulator.pods.latency import Latencies, Latency
-from simulator.pods.member import Story
-from simulator.pods.meter import Meter
 from simulator.pods.objects import Dialect
-from simulator.pods.server import ApiServer
-from simulator.pods.training import Placed, Rate, Training, constant
+from simulator.pods.record import Meter
+from simulator.pods.training import Placed, Rate, Story, Training, constant
+from simulator.pods.virtual_time import Latencies, Latency
 from tests.simulator.pods_world import job, with_api
 
 T = TypeVar("T")
@@ -31,13 +30,13 @@ QUICK = Latencies(pod_start=Latency(1.0), pod_stop=Latency(2.0), pod_create=Late
 class Site:
     """Jobs without a scheduler: the test binds their pods itself."""
 
-    def __init__(self, api: ApiServer, training: Training, dialect: Dialect) -> None:
+    def __init__(self, api: StoreApi, training: Training, dialect: Dialect) -> None:
         rng = random.Random(0)
         self.api = api
         self.over: list[Story] = []
         self.meter = Meter()
         habits = Habits("netgang", dialect, elastic=True)
-        self.jobs = Jobs(api, QUICK, rng, habits, training, self.meter, ended=self.over.append)
+        self.jobs = Jobs(api.store, QUICK, rng, habits, training, self.meter, ended=self.over.append)
         Kubelets(api.store, QUICK, rng).start()
         self.jobs.start()
 
@@ -53,7 +52,7 @@ class Site:
 
     def patch(self, name: str, spec: dict[str, Any]) -> None:
         """Somebody changes the job."""
-        self.api.store.merge(TF_JOBS, "default", name, {"spec": spec})
+        self.api.store.merge_patch(TF_JOBS, "default", name, {"spec": spec})
 
 
 def at(
@@ -61,7 +60,7 @@ def at(
 ) -> T:
     """Run `body` with a site."""
 
-    async def whole(api: ApiServer) -> T:
+    async def whole(api: StoreApi) -> T:
         return await body(Site(api, training or constant(), dialect))
 
     return with_api(whole, QUICK)
@@ -158,7 +157,7 @@ def test_a_lost_member_is_made_anew() -> None:
         await site.bind(*site.pods())
         await asyncio.sleep(20.0)
         old = site.api.store.get(PODS, "default", "j-worker-1")["metadata"]["uid"]
-        site.api.delete_pod("default", "j-worker-1")
+        site.api.store.delete_pod("default", "j-worker-1")
         await asyncio.sleep(10.0)
         new = site.api.store.get(PODS, "default", "j-worker-1")["metadata"]["uid"]
         site.jobs.close()

@@ -6,10 +6,9 @@ from collections.abc import Callable, Sequence
 import pytest
 
 from scoring.model import Pod
-from simulator.pods.events import Event, Happened, Plugin
-from simulator.pods.loop import run_virtual
-from simulator.pods.queue import SchedulingQueue
-from simulator.pods.queued import Place, Queued
+from simulator.pods.kube_scheduler.queue import Place, Queued, SchedulingQueue
+from simulator.pods.kube_scheduler.queueing_hints import Event, Happened, Plugin
+from simulator.pods.virtual_time import run_virtual
 from tests.builders import node, pod
 
 EXTENDER, FIT = frozenset({Plugin.EXTENDER}), frozenset({Plugin.FIT})

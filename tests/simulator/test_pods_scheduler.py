@@ -11,13 +11,12 @@ from extender.convert.wire import BindArgs, Failed, FilterAnswer, FilterArgs, Pa
 from extender.kube.calls import NODES, PODS
 from scoring.model import Node
 from scoring.model.reasons import Reason
-from simulator.pods.extender import Extender
-from simulator.pods.latency import Latencies
+from simulator.apiserver.api import StoreApi
+from simulator.pods.kube_scheduler.extender import Extender
+from simulator.pods.kube_scheduler.scheduler import DEFAULT, KubeScheduler, SchedulerProfile
 from simulator.pods.objects import node_object
-from simulator.pods.profile import DEFAULT, SchedulerProfile
 from simulator.pods.record import Record
-from simulator.pods.scheduler import KubeScheduler
-from simulator.pods.server import ApiServer
+from simulator.pods.virtual_time import Latencies
 from tests.builders import node
 from tests.fakes.verbs import FakeVerbs, everything
 from tests.simulator.pods_world import nodes, pod, with_api
@@ -31,7 +30,7 @@ class Desk:
     """A scheduler, an API server, nodes; the extender, if there is one, answers as the test says."""
 
     def __init__(
-        self, api: ApiServer, on: Sequence[Node], profile: SchedulerProfile, verbs: FakeVerbs, seed: int
+        self, api: StoreApi, on: Sequence[Node], profile: SchedulerProfile, verbs: FakeVerbs, seed: int
     ) -> None:
         self.api = api
         self.record = Record()
@@ -69,7 +68,7 @@ def at(
 ) -> T:
     """Run `body` while the scheduler runs."""
 
-    async def whole(api: ApiServer) -> T:
+    async def whole(api: StoreApi) -> T:
         desk = Desk(api, on, profile, verbs or FakeVerbs(), seed)
         running = asyncio.create_task(desk.scheduler.run())
         await asyncio.sleep(0.1)
@@ -194,7 +193,7 @@ def test_a_pod_that_goes_while_it_is_at_bind() -> None:
         await asyncio.sleep(0.5)
         desk.create("second")
         await asyncio.sleep(0.5)
-        desk.api.delete_pod("default", "first")
+        desk.api.store.delete_pod("default", "first")
         await asyncio.sleep(1.5)
         return [str(one.name) for one in verbs.bound]
 
@@ -235,7 +234,7 @@ def test_nodes_that_come_change_and_go() -> None:
                 store.replace(NODES, {**made, "metadata": {**made["metadata"], "uid": old["metadata"]["uid"]}})
             await asyncio.sleep(3.0)
             found.append(desk.where()["p"])
-        store.delete(NODES, "", "n1")
+        store.remove(NODES, "", "n1")
         await asyncio.sleep(0.1)
         desk.create("q")
         await asyncio.sleep(1.0)

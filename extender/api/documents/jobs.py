@@ -75,7 +75,7 @@ class JobsView:
         for number, view in enumerate(found[:limit], start=1):
             shown.append(self._short(view, moment))
             if number % _JOBS_A_STEP == 0:
-                yield from moment.run.view.pause()
+                yield
         return schema.Jobs(
             at_s=moment.now_s,
             counts=dict(sorted(Counter(_state(view, moment).value for view in found).items())),
@@ -103,19 +103,17 @@ class JobsView:
         gang = moment.snapshot.gangs.get(view.gang) if view.gang is not None else None
         changes = self.records.changes_of(view.uid)
         wish = self.wishes.of(key) if self.wishes is not None else None
-        return schema.Job(
+        return schema.Job.copied(
+            view,
             job=f"{key.namespace}/{key.name}",
             kind=key.kind,
             state=_state(view, moment).value,
-            gang=view.gang,
             weight=weight_document(entry.weight) if entry is not None else None,
             workers=schema.Workers(
                 now=view.workers, min=view.min_workers, max=view.max_workers, min_from=view.min_source or None
             ),
             placement=_placement(gang, moment),
             network=_network(gang, moment),
-            refusal=view.refusal,
-            wish=view.wish,
             metrics=_metrics(view, wish),
             reported=_reported(self.book.last(key, view.uid), moment.now_s),
             last_change=_change(changes[-1]) if changes else None,

@@ -16,24 +16,16 @@ def plan_document(plan: Plan, snapshot: Snapshot) -> schema.Plan:
     return schema.Plan(
         version=plan.version,
         admitted=tuple(
-            schema.AdmittedGang(
-                gang=admission.gang,
-                rank=admission.rank,
+            schema.AdmittedGang.copied(
+                admission,
                 zone=",".join(admission.zones),
                 score=None if admission.score is None else round(admission.score, 3),
-                committed=admission.committed,
                 members=members(admission),
             )
             for admission in sorted(plan.admitted.values(), key=lambda admission: admission.rank)
         ),
         waiting=tuple(
-            schema.WaitingGang(
-                gang=waiting.gang,
-                rank=waiting.rank,
-                code=waiting.reason.name,
-                reason=str(waiting.reason),
-                detail=waiting.detail,
-            )
+            schema.WaitingGang.copied(waiting, code=waiting.reason.name, reason=str(waiting.reason))
             for waiting in sorted(plan.waiting.values(), key=lambda waiting: waiting.rank)
         ),
     )

@@ -9,18 +9,18 @@ import asyncio
 import statistics
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final, NamedTuple
 from urllib.parse import urlsplit
 
-import httpx
 import msgspec
 
 from extender.errors import NetworkSourceError
-from extender.network.sources.http import HttpClient, HttpServer
-from extender.network.sources.parts import Answer, Parts, off_loop
+from extender.network.batches import NEGATIVE_DELAY, NEGATIVE_DELAYS_SAID, NO_VALUE, OUT_OF_RANGE, off_loop
+from extender.network.sources.http import HttpClient
+from extender.network.sources.parts import Answer, Parts
 from extender.ports import Batch
+from extender.settings.sources import EsmondSource as EsmondSettings
 from scoring.ids import EndpointId
 from scoring.network.measurement import Measurement, MeasurementTable, Metric
 
@@ -31,19 +31,7 @@ _TYPES: Final = {  # event type → metric
 }
 _MAX_PAGES: Final = 100
 _DEFAULT_WIDTH_S: Final = 0.001
-NO_VALUE: Final = "no_value"
-OUT_OF_RANGE: Final = "out_of_range"
-NEGATIVE_DELAY: Final = "negative_delay"
 FAILED: Final = "failed"
-
-
-@dataclass(frozen=True, slots=True)
-class EsmondOptions:
-    """How far back values are read, and how many series at most."""
-
-    latency_window_s: float = 900.0
-    throughput_window_s: float = 93_600.0
-    max_series: int = 5000
 
 
 class _Summary(msgspec.Struct):
@@ -91,23 +79,16 @@ class EsmondSource:
 
     def __init__(
         self,
-        server: HttpServer,
-        options: EsmondOptions | None = None,
+        client: HttpClient,
+        settings: EsmondSettings,
         *,
         name: str = "esmond",
-        transport: httpx.AsyncBaseTransport | None = None,
     ) -> None:
-        """Prepare; nothing is sent. Errors: ConfigError for a bad address or CA file."""
-        self._name = name
-        self.options = options or EsmondOptions()
-        self.client = HttpClient(server, transport=transport)
+        self.name = name
+        self.client = client
+        self._settings = settings
         self._root_path = urlsplit(self.client.url).path
         self._parts = Parts(name)
-
-    @property
-    def name(self) -> str:
-        """Name for metrics and messages."""
-        return self._name
 
     async def aclose(self) -> None:
         """End all connections."""
@@ -119,12 +100,13 @@ class EsmondSource:
         return await self._parts.ask(questions, now_s=now_s)
 
     async def _ask(self, kind: str, metric: Metric, now_s: float) -> Answer:
-        window_s = self.options.throughput_window_s if metric is Metric.THROUGHPUT else self.options.latency_window_s
+        settings = self._settings
+        window_s = settings.throughput_window_s if metric is Metric.THROUGHPUT else settings.latency_window_s
         tests = await self._tests(kind, window_s)
         aliases: dict[EndpointId, dict[str, None]] = {}
         rejected = Counter[str]()
         listed = [series for test in tests if (series := self._series(test, kind, aliases)) is not None]
-        most = self.options.max_series
+        most = settings.max_series
         problems = [f"{len(listed)} series of {metric}: only {most} are read"] if len(listed) > most else []
         found: list[Measurement] = []
         failures: list[str] = []
@@ -138,22 +120,16 @@ class EsmondSource:
             if one is not None:
                 found.append(one)
 
-        waiting = iter(listed[:most])
-
-        async def worker() -> None:
-            for series in waiting:
-                await read(series)
-
-        async with asyncio.TaskGroup() as group:
-            for _ in range(4):
-                group.create_task(worker())
+        async with asyncio.TaskGroup() as group:  # the client asks a few at a time
+            for series in listed[:most]:
+                group.create_task(read(series))
         if failures and not found:
             raise NetworkSourceError(failures[0])
         if failures:
             problems.append(f"{len(failures)} series of {metric} failed, such as {failures[0]}")
             rejected[FAILED] += len(failures)
         if rejected[NEGATIVE_DELAY]:
-            problems.append("some one-way delays are negative (clocks differ): they are used as 0")
+            problems.append(NEGATIVE_DELAYS_SAID)
         table = await off_loop(len(found), partial(MeasurementTable.of, sorted(found, key=_order)))
         others = {end: tuple(n for n in names if n != end) for end, names in aliases.items()}
         return Answer(table, others, tuple(problems), dict(+rejected))
@@ -167,7 +143,7 @@ class EsmondSource:
             page = self._decoded(_TESTS, body, "tests")
             tests += page
             total = page[0].total if page else None
-            if not page or total is None or len(tests) >= total or len(tests) >= self.options.max_series * 2:
+            if not page or total is None or len(tests) >= total or len(tests) >= self._settings.max_series * 2:
                 break
         return tests
 

@@ -23,13 +23,12 @@ import msgspec
 import yaml
 
 from extender.errors import ConfigError
+from extender.network.batches import FUTURE_TIME, NO_VALUE
 from extender.ports import Batch, EndpointInfo
 from scoring.ids import EndpointId
 from scoring.network.matrix import Measurement, Metric
 
 BODY_LIMIT_BYTES: Final = 64 * 2**20
-NO_VALUE: Final = "no_value"
-FUTURE_TIME: Final = "future_time"
 
 _Loader: type = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _Value = Annotated[float, msgspec.Meta(ge=0.0, le=1e15)]

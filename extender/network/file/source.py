@@ -2,24 +2,28 @@
 
 Why: files reach a pod as a mounted ConfigMap (a symlink that is exchanged), by `rename`, or by an editor that writes in
 place; each must be noticed, and none may give half a file; and a file system may hang. Rule: the event loop never
-waits for a file; the identity (device, inode, size, mtime) is taken from the opened file and compared before and after
-reading; a file that cannot be used is an error as long as it is there, and the data read before it stays with the
-caller that has it.
+waits for a file, which has a thread of its own (`beside`); the identity (device, inode, size, mtime) is taken from the
+opened file and compared before and after reading; a file that cannot be used is an error as long as it is there, and
+the data read before it stays with the caller that has it.
 """
 
 import asyncio
 import os
+from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Final, TypeAlias
+from threading import Thread
+from typing import Final, TypeAlias, TypeVar
 
 from extender.errors import ConfigError, NetworkSourceError
 from extender.network.file.mesh import BODY_LIMIT_BYTES, Origin, parse_mesh
-from extender.network.sources.beside import beside
 from extender.ports import Batch
 
 _TRIES: Final = 3
 _Identity: TypeAlias = tuple[int, int, int, int]
+_Result = TypeVar("_Result")
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,14 +42,9 @@ class MeshFileSource:
         self._timeout_s = timeout_s
         self._look: asyncio.Future[Batch | None] | None = None
         """A look that has started and whose result no caller has yet"""
-        self._name = name
+        self.name = name
         self._seen: _Identity | None = None
         self._refusal: str | None = None
-
-    @property
-    def name(self) -> str:
-        """Name for metrics and messages."""
-        return self._name
 
     def check(self, *, now_s: float) -> None:
         """Refuse, at start, a file that cannot be used. Errors: ConfigError, as `read_mesh`.
@@ -112,3 +111,36 @@ def _load(path: Path) -> _Loaded:
         if _identity(before) == _identity(after) and (len(body) == after.st_size or len(body) > BODY_LIMIT_BYTES):
             return _Loaded(_identity(after), body, after.st_mtime)
     raise OSError(f"changed {_TRIES} times while it was read")
+
+
+def beside(work: Callable[[], _Result], *, errors: type[Exception]) -> "asyncio.Future[_Result]":
+    """Begin `work` in a thread that the process does not wait for; its result, or its error of the known kinds.
+
+    Not `asyncio.to_thread`: a file system that hangs (NFS) blocks its thread without end, and the threads of that pool
+    are few and shared, and waited for at the process's end. The caller keeps to one at a time. Any error of another
+    kind is a defect: its traceback goes to standard error, and the future has a RuntimeError, so that no caller waits
+    without end. Cancelling the future does not end the work.
+    """
+    loop = asyncio.get_running_loop()
+    future: asyncio.Future[_Result] = loop.create_future()
+    future.add_done_callback(_looked_at)
+
+    def run() -> None:
+        defect = RuntimeError("work beside the event loop ended by a defect: see standard error")
+        finish: Callable[[], None] = partial(future.set_exception, defect)
+        try:
+            finish = partial(future.set_result, work())
+        except errors as error:
+            finish = partial(future.set_exception, error)
+        finally:
+            with suppress(RuntimeError):  # the loop has ended: nothing waits
+                loop.call_soon_threadsafe(lambda: None if future.done() else finish())
+
+    Thread(target=run, name="beside", daemon=True).start()
+    return future
+
+
+def _looked_at(future: "asyncio.Future[_Result]") -> None:
+    """An error that no caller fetches is no defect: the next question gives it again."""
+    if not future.cancelled():
+        future.exception()

@@ -1,49 +1,35 @@
-"""GET one document of a MaDDash server, with limits: time, size, requests in flight.
+"""GET one document of a MaDDash server: its address, and what it says about its clock and its unknown grids.
 
-Why apart: everything that can go wrong between us and the server becomes one NetworkSourceError here, whose text names
-the address and what it answered. Rule: the status code is looked at before the body, because MaDDash labels plain
-error texts as JSON; passwords never appear in a text. MaDDash itself has no ETag and no compression, but a proxy before
-it may: a document that has an ETag is asked for with it.
+Rule: the status code is looked at before the body, because MaDDash labels plain error texts as JSON; passwords never
+appear in a text. MaDDash itself has no ETag and no compression, but a proxy before it may: a document that has an ETag
+is asked for with it.
 """
 
 import asyncio
-import hashlib
 import re
 from dataclasses import dataclass, replace
 from email.utils import parsedate_to_datetime
-from pathlib import Path
-from typing import Final, Self
+from functools import partial
+from typing import Final
 from urllib.parse import quote, quote_plus
 
 import httpx
 
-from extender.errors import ConfigError, NetworkSourceError
-from extender.network.sources.tls import verification
+from extender.errors import NetworkSourceError
+from extender.network.sources.http import HttpClient, HttpServer
 
 IN_FLIGHT: Final = 2
 """Every grid is a join over the whole database of the server, which shares its connections with the checks."""
-_SHOWN_CHARS: Final = 160
+MaddashServer: Final = partial(
+    HttpServer, timeout_s=60.0, body_limit_bytes=64 * 2**20, in_flight=IN_FLIGHT, user_in_url=True
+)
+"""`url` is such as `https://maddash.example.org/maddash`; without a path, `/maddash` is added. A grid has about 0.18 kB
+per check."""
 _NO_GRID: Final = b"Unable to find grid"
 _A_YEAR_S: Final = 366 * 86400.0
-_WEB_PAGES: Final = re.compile(r"/maddash-webui(/.*)?$|(?<=/maddash)/(grids|dashboards)$")
+_ORIGIN_ALONE: Final = re.compile(r"(https?://[^/?#]*)/?")
+_WEB_PAGES: Final = re.compile(r"(?<!/)/maddash-webui(/[^?#]*)?$|(?<=[^/]/maddash)/(grids|dashboards)$")
 """What people copy from their browser's address line: the REST API is beside it."""
-
-
-@dataclass(frozen=True, slots=True)
-class MaddashServer:
-    """Where the server is and how it is spoken to."""
-
-    url: str
-    """Such as `https://maddash.example.org/maddash`; without a path, `/maddash` is added."""
-    ca_file: Path | None = None
-    """PEM file of an authority to trust besides those of the system."""
-    insecure: bool = False
-    """Accept any certificate."""
-    timeout_s: float = 60.0
-    """For one whole document."""
-    connect_timeout_s: float = 10.0
-    body_limit_bytes: int = 64 * 2**20
-    """After decompression; a grid has about 0.18 kB per check."""
 
 
 class NotThereError(NetworkSourceError):
@@ -80,27 +66,13 @@ def grid_path_decoded_once(name: str) -> str:
 
 
 class MaddashClient:
-    """Keeps the connections to one server; `aclose` ends them."""
+    """Keeps the connections to one server; `http.aclose` ends them."""
 
-    def __init__(self, server: MaddashServer, *, transport: httpx.AsyncBaseTransport | None = None) -> None:
+    def __init__(self, server: HttpServer, *, transport: httpx.AsyncBaseTransport | None = None) -> None:
         """Prepare; nothing is sent. Errors: ConfigError for a bad `url` or `ca_file`."""
-        self._server = server
-        self._base = _base_url(server.url)
-        self._slots = asyncio.Semaphore(IN_FLIGHT)
+        self.http = HttpClient(replace(server, url=_rest_url(server.url)), transport=transport)
         self._decoded_once = False
         """Whether grids were last found at the addresses for servers whose proxy decodes addresses itself"""
-        self._client = httpx.AsyncClient(
-            transport=transport,
-            verify=verification(ca_file=server.ca_file, insecure=server.insecure),
-            timeout=httpx.Timeout(server.timeout_s, connect=server.connect_timeout_s),
-            headers={"Accept": "application/json"},
-            trust_env=False,  # no proxy or certificate settings from the environment: settings are in one place
-        )
-
-    @property
-    def shown_url(self) -> str:
-        """The base address for texts, without user and password."""
-        return str(self._base.copy_with(username="", password=""))
 
     async def get_grid(self, name: str, *, now_s: float, etag: str = "") -> Document | None:
         """GET a grid, as `get`, at whichever of its two addresses it is. Errors: that of the first one asked."""
@@ -123,91 +95,36 @@ class MaddashClient:
 
         Errors: NetworkSourceError, naming address and cause; NotThereError when the server knows no such address.
         """
-        where = f"{self.shown_url}{path}"
-        called_s = asyncio.get_running_loop().time()
-        try:
-            async with self._slots, asyncio.timeout(self._server.timeout_s):
-                request = self._client.build_request("GET", self._address(path), headers=_only_if_new(etag))
-                document, date_s = await self._read(request, where)
-        except TimeoutError as error:
-            raise NetworkSourceError(f"{where}: no complete answer within {self._server.timeout_s:g} s") from error
-        except httpx.HTTPError as error:
-            cause = str(error) or type(error).__name__
-            raise NetworkSourceError(f"{where}: {cause}") from error
-        if document is None or date_s is None:
-            return document
-        waited_s = asyncio.get_running_loop().time() - called_s
-        return replace(document, ahead_s=date_s - (now_s + waited_s))
-
-    def _address(self, path: str) -> str:
-        """`path` is already encoded: joining strings keeps it as it is."""
-        return str(self._base) + path
-
-    async def _read(self, request: httpx.Request, where: str) -> tuple[Document | None, float | None]:
-        """The document and the server's clock. Cookies are not kept: nothing of theirs is asked for again."""
-        response = await self._client.send(request, stream=True)
-        try:
-            body = bytearray()
-            digest = hashlib.blake2b(digest_size=16)
-            limit = self._server.body_limit_bytes if response.status_code == httpx.codes.OK else _SHOWN_CHARS
-            async for chunk in response.aiter_bytes(65536):
-                body += chunk
-                digest.update(chunk)
-                if len(body) > limit:
-                    break
-        finally:
-            await response.aclose()
-            self._client.cookies.clear()
-        if response.status_code == httpx.codes.NOT_MODIFIED and "if-none-match" in request.headers:
-            return None, None
-        if response.status_code != httpx.codes.OK:
-            unknown = response.status_code == httpx.codes.NOT_FOUND or body.startswith(_NO_GRID)
+        clock_s = asyncio.get_running_loop().time
+        called_s = clock_s()
+        reply = await self.http.exchange("GET", path, headers={"If-None-Match": etag} if etag else {})
+        if reply.status == httpx.codes.NOT_MODIFIED and etag:
+            return None
+        if reply.status != httpx.codes.OK:
+            unknown = reply.status == httpx.codes.NOT_FOUND or reply.body.startswith(_NO_GRID)
             kind = NotThereError if unknown else NetworkSourceError
-            raise kind(f"{where}: status {response.status_code}: {_shown(response, bytes(body))}")
-        if len(body) > limit:
-            raise NetworkSourceError(f"{where}: the answer has more than {limit} bytes")
-        return Document(body, digest.digest(), response.headers.get("etag", "")), _date_s(response)
-
-    async def aclose(self) -> None:
-        """End all connections."""
-        await self._client.aclose()
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        await self.aclose()
+            raise kind(f"{self.http.where(path)}: status {reply.status}: {reply.shown()}")
+        date_s = _date_s(reply.headers)
+        ahead_s = None if date_s is None else date_s - (now_s + clock_s() - called_s)
+        return Document(reply.body, reply.digest, reply.headers.get("etag", ""), ahead_s)
 
 
-def _base_url(text: str) -> httpx.URL:
-    try:
-        url = httpx.URL(text.strip().rstrip("/"))
-    except httpx.InvalidURL as error:
-        raise ConfigError(f"maddash url {text!r}: {error}; accepted: https://HOST/maddash") from error
-    if url.scheme not in ("http", "https") or not url.host or url.query or url.fragment:
-        raise ConfigError("maddash url: accepted is http:// or https://, a host and a path, as in https://HOST/maddash")
-    path = _WEB_PAGES.sub("", url.path)
-    if path in ("", "/"):
-        path = "/maddash"
-    return url if path == url.path else url.copy_with(path=path)
+def _rest_url(text: str) -> str:
+    """The address of the REST API, of what people write.
+
+    >>> _rest_url("https://h"), _rest_url("https://h/maddash-webui/index.cgi"), _rest_url("http://h/x/maddash/grids")
+    ('https://h/maddash', 'https://h/maddash', 'http://h/x/maddash')
+    """
+    beside = _WEB_PAGES.sub("", text.strip().rstrip("/"))
+    origin = _ORIGIN_ALONE.fullmatch(beside)
+    return f"{origin[1]}/maddash" if origin is not None else beside
 
 
-def _only_if_new(etag: str) -> dict[str, str]:
-    return {"If-None-Match": etag} if etag else {}
-
-
-def _date_s(response: httpx.Response) -> float | None:
+def _date_s(headers: httpx.Headers) -> float | None:
     """The `Date` header in Unix seconds, made younger by the time that the answer lay in a cache."""
     try:
-        date_s = parsedate_to_datetime(response.headers.get("date", "")).timestamp()
-        age_s = float(response.headers.get("age", "0"))
+        date_s = parsedate_to_datetime(headers.get("date", "")).timestamp()
+        age_s = float(headers.get("age", "0"))
     except (ValueError, OverflowError):
         return None
     return date_s + age_s if 0.0 <= age_s < _A_YEAR_S else None
-
-
-def _shown(response: httpx.Response, body: bytes) -> str:
-    if response.is_redirect:
-        return f"moved to {response.headers.get('location', 'nowhere')}: configure that address"
-    text = body[:_SHOWN_CHARS].decode("utf-8", "replace")
-    return "".join(c if c.isprintable() else " " for c in text).strip() or "no text"

@@ -77,7 +77,7 @@ _PATTERN: Final = re.compile(
 """Plugins of 5.x print Gbps, ms and %; the other spellings are those of older and of sites' own plugins. What stands
 before the sentence (name and state of the check) and behind it (performance data) MaDDash itself takes away."""
 _BYTES: Final = re.compile(r"[TGMKtgmk]?B(?:ps|/s)")
-"""Bytes per second; GBPS, all in capitals, is nobody's way to write that."""
+"""Bytes per second; GBPS, all in capitals, never stands for that."""
 _COMPARISON: Final = re.compile(r"\bdifference between forward and reverse\b", re.IGNORECASE)
 _NOT_OURS: Final = re.compile(r"\b(?:variation|jitter|deviation|difference|error)\b", re.IGNORECASE)
 """How a value varies is not that value."""

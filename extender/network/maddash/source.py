@@ -6,7 +6,7 @@ grid that fails, comes back with clearly fewer checks or has lost all its values
 old times, and is named in `Batch.problems`; only a round in which nothing at all answered well is an error.
 
 Which grids: those that the settings name; for metrics that name none, every grid whose messages show that metric.
-Grids that show nothing of use are looked at again every `rediscover_s`. A grid that is slow to answer, or only times
+Grids that show nothing of use are looked at again every `REDISCOVER_S`. A grid that is slow to answer, or only times
 out, is asked less often and last, so that it costs neither the server nor the other grids their time.
 """
 
@@ -19,16 +19,16 @@ from typing import Final, TypeVar
 import httpx
 
 from extender.errors import NetworkSourceError
-from extender.network.maddash.client import IN_FLIGHT, MaddashClient, MaddashServer
+from extender.network.batches import FUTURE_TIME, bounded, merged
+from extender.network.maddash.client import IN_FLIGHT, MaddashClient
 from extender.network.maddash.grid import CheckKey, GridReading, read_grid_in_slices
-from extender.network.maddash.lists import read_dashboards, read_grids
 from extender.network.maddash.messages import Rejection
-from extender.network.maddash.times import FUTURE_TIME, TOLERANCE_S, clock_problem, date_in_slices
+from extender.network.maddash.times import TOLERANCE_S, clock_problem, date_in_slices
 from extender.network.maddash.values import METRIC_OF, NOTHING, Chosen, choose_in_slices
-from extender.network.maddash.wanted import Listed, Places, Wanted
-from extender.ports import Batch, EndpointInfo
+from extender.network.maddash.wanted import Listed, Places, Wanted, read_dashboards, read_grids
+from extender.network.sources.http import HttpServer
+from extender.ports import Batch
 from extender.runtime.slices import in_slices
-from scoring.ids import EndpointId
 
 COMPLETE_RATIO: Final = 0.8
 """A grid with fewer than this share of its last checks is taken for one in the middle of a reload."""
@@ -40,20 +40,19 @@ SLOW_S: Final = 5.0
 """A grid that takes longer rests for `REST_RATIO` times as long before it is asked again."""
 REST_RATIO: Final = 4.0
 MAX_GRIDS: Final = 500
-_MAX_PROBLEMS: Final = 20
+REDISCOVER_S: Final = 600.0
+"""How often grids that showed nothing of use are looked at again."""
+FORGET_S: Final = 3600.0
+"""How long a grid that is no longer listed keeps its last good data."""
 
 _T = TypeVar("_T")
 
 
 @dataclass(frozen=True, slots=True)
 class MaddashOptions:
-    """Which grids are read, and how long decisions about them are kept."""
+    """Which grids are read, and for how long."""
 
     wanted: Wanted = field(default_factory=Wanted)
-    rediscover_s: float = 600.0
-    """How often grids that showed nothing of use are looked at again."""
-    forget_s: float = 3600.0
-    """How long a grid that is no longer listed keeps its last good data."""
     round_s: float = 120.0
     """Longest time for the grids of one fetch; those not reached by then keep their last good data."""
     on_read: Callable[[int, int], None] = lambda done, due: None
@@ -94,14 +93,14 @@ class MaddashSource:
 
     def __init__(
         self,
-        server: MaddashServer,
+        server: HttpServer,
         options: MaddashOptions | None = None,
         *,
         name: str = "maddash",
         transport: httpx.AsyncBaseTransport | None = None,
     ) -> None:
         """Prepare; nothing is sent. Errors: ConfigError for a bad address or CA file."""
-        self._name = name
+        self.name = name
         self._options = options or MaddashOptions()
         self._client = MaddashClient(server, transport=transport)
         self._parsing = asyncio.Lock()
@@ -116,11 +115,6 @@ class MaddashSource:
         self._said: tuple[object, ...] | None = None
         self._seen: tuple[object, ...] | None = None
         self._chosen = NOTHING
-
-    @property
-    def name(self) -> str:
-        """Name for metrics and messages."""
-        return self._name
 
     @property
     def readings(self) -> tuple[GridReading, ...]:
@@ -140,7 +134,7 @@ class MaddashSource:
 
     async def aclose(self) -> None:
         """End all connections."""
-        await self._client.aclose()
+        await self._client.http.aclose()
 
     async def fetch(self, *, now_s: float) -> Batch | None:
         """Read all grids of use; `None`: nothing is new.
@@ -158,8 +152,8 @@ class MaddashSource:
         # 3. what all grids say together
         readings = self.readings
         if not readings or (due and not self._answered):
-            reason = "; ".join(_bounded(problems, most=3)) or f"{self._client.shown_url} has no grids"
-            raise NetworkSourceError(f"{self._name}: {reason}")
+            reason = "; ".join(bounded(problems, most=3)) or f"{self._client.http.url} has no grids"
+            raise NetworkSourceError(f"{self.name}: {reason}")
         future = sum(grid.future for grid in self._grids.values())
         clock = clock_problem(self._ahead_s, future)
         problems += [*places.missing, *([clock] if clock is not None else [])]
@@ -172,9 +166,9 @@ class MaddashSource:
         self._said = tuple(problems)
         return Batch(
             measurements=self._chosen.measurements,
-            endpoints=_endpoints(readings),
+            endpoints=merged(end for reading in readings for end in reading.endpoints),
             fetched_at_s=self._good_at_s,
-            problems=_bounded((*problems, *self._chosen.problems)),
+            problems=bounded((*problems, *self._chosen.problems)),
             rejected=_rejected(readings, self._chosen, future),
         )
 
@@ -212,14 +206,14 @@ class MaddashSource:
             self._boards |= {board: (grids, now_s) for board, grids in boards.items()}
         for name in wanted.plain:
             self._grids.setdefault(name, _Grid()).listed_at_s = now_s
-        oldest_s = now_s - self._options.forget_s
+        oldest_s = now_s - FORGET_S
         self._grids = {name: grid for name, grid in self._grids.items() if grid.listed_at_s >= oldest_s}
         self._boards = {board: known for board, known in self._boards.items() if known[1] >= oldest_s}
         return problems
 
     async def _ask(self, path: str, read: Callable[..., _T], now_s: float) -> _T:
         document = await self._client.get(path, now_s=now_s)
-        where = f"{self._client.shown_url}{path}"
+        where = self._client.http.where(path)
         if document is None:
             raise NetworkSourceError(f"{where}: status 304 though nothing was known")
         return read(document.body, where=where)
@@ -235,7 +229,7 @@ class MaddashSource:
 
     def _is_of_use(self, name: str, grid: _Grid, places: Places, now_s: float) -> bool:
         reading = grid.reading
-        if reading is None or name in places.named or now_s - grid.read_at_s >= self._options.rediscover_s:
+        if reading is None or name in places.named or now_s - grid.read_at_s >= REDISCOVER_S:
             return True
         return any((METRIC_OF[kind], name, check) in places for check, kinds in reading.shows.items() for kind in kinds)
 
@@ -352,16 +346,3 @@ def _rejected(readings: Sequence[GridReading], chosen: Chosen, future: int) -> d
     if future:
         rejected[FUTURE_TIME] = future
     return dict(rejected)
-
-
-def _bounded(problems: Sequence[str], *, most: int = _MAX_PROBLEMS) -> tuple[str, ...]:
-    more = len(problems) - most
-    return tuple(problems) if more <= 0 else (*problems[:most], f"and {more} more")
-
-
-def _endpoints(readings: Sequence[GridReading]) -> tuple[EndpointInfo, ...]:
-    aliases: dict[EndpointId, dict[str, None]] = {}  # id → names in any grid, in order
-    for reading in readings:
-        for endpoint in reading.endpoints:
-            aliases.setdefault(endpoint.id, {}).update(dict.fromkeys(endpoint.aliases))
-    return tuple(EndpointInfo(one, tuple(names)) for one, names in sorted(aliases.items()))

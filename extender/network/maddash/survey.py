@@ -8,12 +8,12 @@ from collections.abc import Callable, Iterable
 from itertools import chain
 from typing import Final
 
-from extender.network.maddash.client import MaddashServer
 from extender.network.maddash.grid import GridReading
 from extender.network.maddash.messages import Kind
 from extender.network.maddash.source import MaddashOptions, MaddashSource
 from extender.network.maddash.values import METRIC_OF, Chosen
 from extender.network.maddash.wanted import Places
+from extender.network.sources.http import HttpServer
 from extender.network.survey import Link, Survey
 from scoring.network.matrix import METRICS, Metric
 
@@ -21,7 +21,7 @@ _ROUND_S: Final = 600.0
 
 
 async def survey_maddash(
-    server: MaddashServer, *, now_s: float, on_read: Callable[[int, int], None] = lambda done, due: None
+    server: HttpServer, *, now_s: float, on_read: Callable[[int, int], None] = lambda done, due: None
 ) -> Survey:
     """Read all grids of a MaDDash server once; `on_read(done, due)` after each.
 

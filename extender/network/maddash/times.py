@@ -15,7 +15,6 @@ from extender.network.maddash.grid import CellValue, CheckKey, GridReading
 
 TOLERANCE_S: Final = 60.0
 """Clocks that differ by less are taken for equal: answers take time, and MaDDash counts in seconds."""
-FUTURE_TIME: Final = "future_time"
 _SLICE: Final = 500
 
 

@@ -13,6 +13,7 @@ from typing import Final
 
 import numpy as np
 
+from extender.network.batches import DUPLICATE, NEGATIVE_DELAY, NEGATIVE_DELAYS_SAID
 from extender.network.maddash.grid import GridReading
 from extender.network.maddash.messages import Kind
 from extender.network.maddash.wanted import Places
@@ -21,8 +22,6 @@ from scoring.network.matrix import METRICS, MeasurementTable, Metric
 
 TWIN_WINDOW_S: Final = 1800.0
 """Values of one link at most this far apart in time count as equally new; the default interval of MaDDash's checks."""
-NEGATIVE_DELAY: Final = "negative_delay"
-DUPLICATE: Final = "duplicate"
 ROUND_TRIP: Final = "round_trip"
 _SLICE: Final = 100
 _CODES: Final = {metric: code for code, metric in enumerate(METRICS)}
@@ -158,6 +157,6 @@ def _problems(found: set[Metric], halved: set[str], counts: Mapping[str, int]) -
     if counts.get(DUPLICATE):
         said.append("some links are measured by several checks: the worse of two recent values counts")
     if counts.get(NEGATIVE_DELAY):
-        said.append("some one-way delays are negative (clocks differ): they are used as 0")
+        said.append(NEGATIVE_DELAYS_SAID)
     said += [f"no grid gives a value of {metric}" for metric in METRICS if metric not in found]
     return tuple(said)

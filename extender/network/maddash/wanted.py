@@ -3,15 +3,20 @@
 Why: every site names its grids itself, many have several dashboards, and a name may look like a pattern. Rule: a text
 that is exactly a grid's name means that grid alone; any other text is a pattern in which `*`, `?` and `[…]` stand for
 characters, upper and lower case distinguished. A metric that names grids uses these alone; one that names dashboards
-uses the grids on these; one that names neither uses every grid whose messages show it.
+uses the grids on these; one that names neither uses every grid whose messages show it. Of the server's lists only names
+count, since a grid's address is rebuilt from its name (the server's own `uri` is wrong for names with `%` or `+`); an
+entry that has no name is left out. An empty list is legal: the server gives one while it reloads.
 """
 
 import re
-from collections.abc import Collection, Iterable, Mapping, Set
+from collections.abc import Collection, Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
+import msgspec
+
+from extender.errors import NetworkSourceError
 from scoring.network.matrix import METRICS, Metric
 
 _PATTERN: Final = re.compile(r"[*?\[]")
@@ -109,3 +114,36 @@ def _matching(names: Iterable[str], present: Iterable[str]) -> set[str]:
     for name in names:
         found |= {name} if name in known else {one for one in known if fnmatchcase(one, name)}
     return found
+
+
+def read_grids(body: bytes | bytearray, *, where: str) -> tuple[str, ...]:
+    """Names of the grids, sorted, each once. Errors: NetworkSourceError when the body is no list of grids."""
+    return tuple(sorted(set(_names(_listed(body, "grids", where)))))
+
+
+def read_dashboards(body: bytes | bytearray, *, where: str) -> dict[str, frozenset[str]]:
+    """Dashboards with the names of their grids, which may not exist. Errors: NetworkSourceError, as `read_grids`."""
+    found: dict[str, frozenset[str]] = {}
+    for entry in _listed(body, "dashboards", where):
+        for name in _names([entry]):
+            grids = entry.get("grids")
+            found[name] = found.get(name, frozenset()) | frozenset(_names(grids if isinstance(grids, list) else []))
+    return found
+
+
+def _listed(body: bytes | bytearray, kind: str, where: str) -> list[Any]:
+    try:
+        document = msgspec.json.decode(body.removeprefix(b"\xef\xbb\xbf"))
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        raise NetworkSourceError(f"{where} is not a list of {kind}: {error}") from error
+    entries = document.get(kind) if isinstance(document, dict) else None
+    if not isinstance(entries, list):
+        raise NetworkSourceError(f"{where} is not a list of {kind}: it has no {kind!r}")
+    return entries
+
+
+def _names(entries: list[Any]) -> Iterator[str]:
+    for entry in entries:
+        name = entry.get("name") if isinstance(entry, dict) else None
+        if isinstance(name, str) and name:
+            yield name

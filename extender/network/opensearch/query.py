@@ -5,46 +5,34 @@ archive's own clock bounds the time span, because test results carry the clocks 
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, Final
+
+from extender.settings.sources import OpenSearchSource
 
 DEFAULT_WIDTH_S: Final = 0.001
 """Unit of a latency test's figures where the test does not say its bucket width."""
+PAGE_PAIRS: Final = 1000
+"""Pairs in one answer: about a megabyte."""
 _ROUND_TRIP_FIELD: Final = {"min": "min", "median": "mean", "mean": "mean", "p_95": "max"}
 """figure of a latency test → the nearest one that a round-trip test has"""
 
 
-@dataclass(frozen=True, slots=True)
-class OpenSearchOptions:
-    """Which tests count."""
-
-    index_prefix: str = "pscheduler_"
-    latency_window_s: float = 900.0
-    throughput_window_s: float = 93_600.0
-    delay: str = "median"
-    """`min`, `median`, `mean` or `p_95` of a latency test."""
-    task: str | None = None
-    ip_version: int | None = None
-    page_pairs: int = 1000
-    """Pairs in one answer: about a megabyte."""
-
-
 def search_body(
-    kind: str, options: OpenSearchOptions, *, after: Mapping[str, str | None] | None, timeout_s: float
+    kind: str, settings: OpenSearchSource, *, after: Mapping[str, str | None] | None, timeout_s: float
 ) -> dict[str, Any]:
     """The search for one page of `latency`, `rtt` or `throughput` tests, grouped by pair of ends.
 
     Tests name their ends in `test.spec`; those started by hand may not name the source, which `meta` then does.
     """
-    window_s = options.throughput_window_s if kind == "throughput" else options.latency_window_s
+    window_s = settings.throughput_window_s if kind == "throughput" else settings.latency_window_s
     wanted: list[dict[str, Any]] = [
         {"range": {"pscheduler.start_time": {"gte": f"now-{round(window_s)}s"}}},
         {"term": {"result.succeeded": True}},
     ]
-    if options.task is not None:
-        wanted.append({"term": {"reference.display-task-name.keyword": options.task}})
-    if options.ip_version is not None:
-        wanted.append({"term": {"test.spec.ip-version": options.ip_version}})
+    if settings.task is not None:
+        wanted.append({"term": {"reference.display-task-name.keyword": settings.task}})
+    if settings.ip_version is not None:
+        wanted.append({"term": {"test.spec.ip-version": settings.ip_version}})
     matching: dict[str, Any] = {"filter": wanted}
     if kind == "throughput":
         matching["must_not"] = [{"term": {"test.spec.udp": True}}]  # sent at a chosen rate: no limit of the link
@@ -55,7 +43,7 @@ def search_body(
         "target_host": "meta.destination.hostname.keyword",
     }
     grouped: dict[str, Any] = {
-        "size": options.page_pairs,
+        "size": PAGE_PAIRS,
         "sources": [{key: {"terms": {"field": name, "missing_bucket": True}}} for key, name in ends.items()],
     }
     if after is not None:
@@ -65,11 +53,11 @@ def search_body(
         "track_total_hits": False,
         "timeout": f"{max(round(timeout_s * 800.0), 1)}ms",
         "query": {"bool": matching},
-        "aggs": {"pairs": {"composite": grouped, "aggs": _figures(kind, options)}},
+        "aggs": {"pairs": {"composite": grouped, "aggs": _figures(kind, settings)}},
     }
 
 
-def _figures(kind: str, options: OpenSearchOptions) -> dict[str, Any]:
+def _figures(kind: str, settings: OpenSearchSource) -> dict[str, Any]:
     """What is asked of each pair, by the names of `_Bucket`."""
     figures: dict[str, Any] = {
         "at": {"max": {"field": "pscheduler.start_time"}},
@@ -89,10 +77,10 @@ def _figures(kind: str, options: OpenSearchOptions) -> dict[str, Any]:
         "loss": {"avg": {"field": "result.packets.loss"}},
     }
     if kind == "rtt":
-        return figures | {"delay": {"avg": {"field": f"result.rtt.{_ROUND_TRIP_FIELD[options.delay]}"}}}
+        return figures | {"delay": {"avg": {"field": f"result.rtt.{_ROUND_TRIP_FIELD[settings.delay.value]}"}}}
     width = {"field": "test.spec.bucket-width", "missing": DEFAULT_WIDTH_S}
     return figures | {
-        "delay": {"avg": {"field": f"result.latency.{options.delay}"}},
+        "delay": {"avg": {"field": f"result.latency.{settings.delay}"}},
         "narrowest": {"min": width},
         "widest": {"max": width},
     }

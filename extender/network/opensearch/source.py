@@ -13,25 +13,22 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Final
 
-import httpx
 import msgspec
 
 from extender.errors import NetworkSourceError
-from extender.network.opensearch.query import DEFAULT_WIDTH_S, OpenSearchOptions, search_body
-from extender.network.sources.http import HttpClient, HttpServer
-from extender.network.sources.parts import Answer, Parts, off_loop
+from extender.network.batches import FUTURE_TIME, NEGATIVE_DELAY, NEGATIVE_DELAYS_SAID, NO_VALUE, OUT_OF_RANGE, off_loop
+from extender.network.opensearch.query import DEFAULT_WIDTH_S, PAGE_PAIRS, search_body
+from extender.network.sources.http import HttpClient
+from extender.network.sources.parts import Answer, Parts
 from extender.ports import Batch
+from extender.settings.sources import OpenSearchSource as OpenSearchSettings
 from scoring.ids import EndpointId
 from scoring.network.measurement import Measurement, MeasurementTable, Metric
 
 MAX_PAGES: Final = 200
 """Most pages of one question; with 1,000 pairs each 200,000 pairs."""
-NEGATIVE_DELAY: Final = "negative_delay"
-NO_VALUE: Final = "no_value"
 NO_ENDS: Final = "no_ends"
-OUT_OF_RANGE: Final = "out_of_range"
 MIXED_WIDTHS: Final = "mixed_bucket_widths"
-FUTURE_TIME: Final = "future_time"
 
 
 class _Number(msgspec.Struct):
@@ -118,23 +115,15 @@ class OpenSearchSource:
 
     def __init__(
         self,
-        server: HttpServer,
-        options: OpenSearchOptions | None = None,
+        client: HttpClient,
+        settings: OpenSearchSettings,
         *,
         name: str = "opensearch",
-        transport: httpx.AsyncBaseTransport | None = None,
     ) -> None:
-        """Prepare; nothing is sent. Errors: ConfigError for a bad address or CA file."""
-        self._name = name
-        self.options = options or OpenSearchOptions()
-        self.client = HttpClient(server, transport=transport)
-        self._timeout_s = server.timeout_s
+        self.name = name
+        self.client = client
+        self._settings = settings
         self._parts = Parts(name, choose=_one_kind_of_delay)
-
-    @property
-    def name(self) -> str:
-        """Name for metrics and messages."""
-        return self._name
 
     async def aclose(self) -> None:
         """End all connections."""
@@ -147,11 +136,11 @@ class OpenSearchSource:
 
     async def _ask(self, kind: str, now_s: float) -> Answer:
         """All pages of one question. Errors: NetworkSourceError; then nothing of it counts."""
-        path = f"/{self.options.index_prefix}{kind}*/_search?ignore_unavailable=true&allow_no_indices=true"
+        path = f"/{self._settings.index_prefix}{kind}*/_search?ignore_unavailable=true&allow_no_indices=true"
         read = _Read()
         after: dict[str, str | None] | None = None
         for _ in range(MAX_PAGES):
-            body = search_body(kind, self.options, after=after, timeout_s=self._timeout_s)
+            body = search_body(kind, self._settings, after=after, timeout_s=self.client.server.timeout_s)
             page = self._page(await self.client.post_json(path, body), kind)
             pairs = page.aggregations.pairs if page.aggregations is not None else _Pairs([])
             for bucket in pairs.buckets:
@@ -159,8 +148,8 @@ class OpenSearchSource:
             if pairs.after_key is None or not pairs.buckets or pairs.after_key == after:
                 return await off_loop(len(read.measurements), partial(_answer, read))
             after = pairs.after_key
-        most = MAX_PAGES * self.options.page_pairs
-        problem = f"{self._name}: more than {most} pairs of {kind} tests: the rest is not read"
+        most = MAX_PAGES * PAGE_PAIRS
+        problem = f"{self.name}: more than {most} pairs of {kind} tests: the rest is not read"
         return await off_loop(len(read.measurements), partial(_answer, read, problem))
 
     def _page(self, body: bytearray, kind: str) -> _Page:
@@ -235,15 +224,15 @@ def _end(read: _Read, spec: str | None, hostname: str | None, host: _Host) -> En
 
 
 def _answer(read: _Read, *problems: str) -> Answer:
-    told = list(problems)
+    said = list(problems)
     if read.rejected[NEGATIVE_DELAY]:
-        told.append("some one-way delays are negative (clocks differ): they are used as 0")
+        said.append(NEGATIVE_DELAYS_SAID)
     if read.rejected[FUTURE_TIME]:
-        told.append("some times lie in the future (clocks differ): they are taken as now")
+        said.append("some times lie in the future (clocks differ): they are taken as now")
     if read.rejected[MIXED_WIDTHS]:
-        told.append("some pairs have latency tests of different bucket widths: their delay is not used")
+        said.append("some pairs have latency tests of different bucket widths: their delay is not used")
     aliases = {end: tuple(name for name in names if name != end) for end, names in read.aliases.items()}
-    return Answer(MeasurementTable.of(read.measurements), aliases, tuple(told), dict(read.rejected))
+    return Answer(MeasurementTable.of(read.measurements), aliases, tuple(said), dict(read.rejected))
 
 
 def _one_kind_of_delay(answers: Mapping[str, Answer]) -> MeasurementTable:

@@ -1,7 +1,7 @@
 """Read loss, delay and throughput from Prometheus: one instant query per metric, ends named by labels.
 
 Why queries and no fixed metric names: each exporter has its own, and sites record rules of their own; what is known of
-common exporters is in `prometheus_presets`. Rule: a value counts with the time that `time_query` gives for it, else
+common exporters is in `presets`. Rule: a value counts with the time that `time_query` gives for it, else
 with the time of evaluation (Prometheus forgets a series after five minutes); of several series for one pair the worst
 counts; an answer with warnings is used and the warnings are shown.
 """
@@ -10,78 +10,39 @@ import math
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence, Set
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Final
 
-import httpx
 import msgspec
 
 from extender.errors import NetworkSourceError
-from extender.network.sources.http import HttpClient, HttpServer
-from extender.network.sources.parts import Answer, Parts, off_loop
+from extender.network.batches import DUPLICATE, OUT_OF_RANGE, off_loop
+from extender.network.prometheus.presets import aliases_of, queries_of
+from extender.network.sources.http import HttpClient
+from extender.network.sources.parts import Answer, Parts
 from extender.ports import Batch
+from extender.settings.sources import PrometheusAliases, PrometheusQuery, Unit
+from extender.settings.sources import PrometheusSource as PrometheusSettings
 from scoring.ids import EndpointId
 from scoring.network.measurement import Measurement, MeasurementTable, Metric
 
 FACTORS: Final = {  # unit → factor to ratio, milliseconds or bit/s
-    "ratio": 1.0,
-    "percent": 0.01,
-    "s": 1000.0,
-    "ms": 1.0,
-    "us": 0.001,
-    "bit/s": 1.0,
-    "byte/s": 8.0,
-    "Mbit/s": 1e6,
-    "Gbit/s": 1e9,
+    Unit.RATIO: 1.0,
+    Unit.PERCENT: 0.01,
+    Unit.SECONDS: 1000.0,
+    Unit.MILLISECONDS: 1.0,
+    Unit.MICROSECONDS: 0.001,
+    Unit.BITS: 1.0,
+    Unit.BYTES: 8.0,
+    Unit.MEGABITS: 1e6,
+    Unit.GIGABITS: 1e9,
 }
 NO_LABEL: Final = "no_label"
 NOT_FINITE: Final = "not_finite"
-OUT_OF_RANGE: Final = "out_of_range"
 NO_TIME: Final = "no_time"
-DUPLICATE: Final = "duplicate"
 _TOP: Final = {Metric.LOSS: 1.0, Metric.DELAY: 1e15, Metric.THROUGHPUT: 1e15}
 _PORT: Final = re.compile(r"(?:\[(?P<v6>[^\]]+)\]|(?P<host>[^:]+)):\d+")
-
-
-@dataclass(frozen=True, slots=True)
-class Query:
-    """How one metric is asked for."""
-
-    metric: Metric
-    text: str
-    """`$window` stands for `window_s`."""
-    unit: str
-    source_label: str = "source"
-    target_label: str = "target"
-    round_trip: bool = False
-    window_s: int = 600
-    time_text: str | None = None
-
-    def written(self, text: str) -> str:
-        """`text` with the window put in.
-
-        >>> Query(Metric.LOSS, "", "ratio", window_s=60).written("rate(lost[$window])")
-        'rate(lost[60s])'
-        """
-        return text.replace("$window", f"{self.window_s}s")
-
-
-@dataclass(frozen=True, slots=True)
-class Aliases:
-    """A query whose series say that two names mean the same end."""
-
-    text: str = "kube_node_info"
-    name_label: str = "node"
-    alias_label: str = "internal_ip"
-
-
-@dataclass(frozen=True, slots=True)
-class PrometheusOptions:
-    """What is asked."""
-
-    queries: tuple[Query, ...]
-    aliases: Aliases | None = None
 
 
 class _Series(msgspec.Struct):
@@ -126,24 +87,17 @@ class PrometheusSource:
 
     def __init__(
         self,
-        server: HttpServer,
-        options: PrometheusOptions,
+        client: HttpClient,
+        settings: PrometheusSettings,
         *,
         name: str = "prometheus",
-        transport: httpx.AsyncBaseTransport | None = None,
     ) -> None:
-        """Prepare; nothing is sent. Errors: ConfigError for a bad address or CA file."""
-        self._name = name
-        self.options = options
-        self.client = HttpClient(server, transport=transport)
-        self._timeout_s = server.timeout_s
+        self.name = name
+        self.client = client
+        self.queries = queries_of(settings)
+        self.aliases = aliases_of(settings)
         self._parts = Parts(name)
         self._names: Mapping[str, str] = {}  # alias → name
-
-    @property
-    def name(self) -> str:
-        """Name for metrics and messages."""
-        return self._name
 
     async def aclose(self) -> None:
         """End all connections."""
@@ -151,20 +105,20 @@ class PrometheusSource:
 
     async def fetch(self, *, now_s: float) -> Batch | None:
         """Ask every query. Errors: NetworkSourceError, when none is answered."""
-        told: list[str] = []
-        if self.options.aliases is not None:
+        problems: list[str] = []
+        if self.aliases is not None:
             try:
-                self._names = await self._ask_names(self.options.aliases)
+                self._names = await self._ask_names(self.aliases)
             except NetworkSourceError as error:
-                told.append(f"aliases failed: {error}")
+                problems.append(f"aliases failed: {error}")
         questions = {
-            f"{query.metric} query {number}": partial(self._ask, query, now_s, tuple(told) if number == 1 else ())
-            for number, query in enumerate(self.options.queries, start=1)
+            f"{metric} query {number}": partial(self._ask, metric, query, now_s, tuple(problems) if number == 1 else ())
+            for number, (metric, query) in enumerate(self.queries, start=1)
         }
         return await self._parts.ask(questions, now_s=now_s)
 
-    async def _ask_names(self, aliases: Aliases) -> dict[str, str]:
-        vector = await self._vector(aliases.text)
+    async def _ask_names(self, aliases: PrometheusAliases) -> dict[str, str]:
+        vector = await self._vector(aliases.query)
         found: dict[str, str] = {}
         for series in vector.series():
             name, alias = series.metric.get(aliases.name_label), series.metric.get(aliases.alias_label)
@@ -172,14 +126,15 @@ class PrometheusSource:
                 found[_without_port(alias)] = min(name, found.get(_without_port(alias), name))
         return found
 
-    async def _ask(self, query: Query, now_s: float, problems: tuple[str, ...]) -> Answer:
+    async def _ask(self, metric: Metric, query: PrometheusQuery, now_s: float, problems: tuple[str, ...]) -> Answer:
         """One metric's values. Errors: NetworkSourceError."""
-        vector = await self._vector(query.written(query.text))
-        clock = None if query.time_text is None else await self._vector(query.written(query.time_text))
-        return await off_loop(len(vector.raw), partial(self._read, query, vector, clock, now_s, problems))
+        vector = await self._vector(query.query, query.window_s)
+        clock = None if query.time_query is None else await self._vector(query.time_query, query.window_s)
+        answer = await off_loop(len(vector.raw), partial(self._read, metric, query, vector, clock, now_s))
+        return replace(answer, problems=(*problems, *answer.problems))
 
     def _read(
-        self, query: Query, vector: _Vector, clock: _Vector | None, now_s: float, problems: tuple[str, ...]
+        self, metric: Metric, query: PrometheusQuery, vector: _Vector, clock: _Vector | None, now_s: float
     ) -> Answer:
         times: dict[tuple[str, str], float] | None = None
         if clock is not None:
@@ -192,7 +147,7 @@ class PrometheusSource:
         rejected = Counter[str]()
         worst: dict[tuple[str, str], Measurement] = {}
         for series in vector.series():
-            found = self._measurement(series, query, times, rejected, now_s=now_s)
+            found = self._measurement(series, metric, query, times, rejected, now_s=now_s)
             if found is None:
                 continue
             ends = (found.source, found.target)
@@ -201,13 +156,14 @@ class PrometheusSource:
             if known is None or _is_worse(found, known):
                 worst[ends] = found
         aliases = self._other_names({end for ends in worst for end in ends})
-        told = (*problems, *(f"Prometheus warns: {text[:160]}" for text in vector.warnings[:3]))
-        return Answer(MeasurementTable.of(worst.values()), aliases, told, dict(+rejected))
+        problems = tuple(f"Prometheus warns: {text[:160]}" for text in vector.warnings[:3])
+        return Answer(MeasurementTable.of(worst.values()), aliases, problems, dict(+rejected))
 
     def _measurement(
         self,
         series: _Series,
-        query: Query,
+        metric: Metric,
+        query: PrometheusQuery,
         times: Mapping[tuple[str, str], float] | None,
         rejected: Counter[str],
         *,
@@ -223,18 +179,18 @@ class PrometheusSource:
         if not math.isfinite(value):
             rejected[NOT_FINITE] += 1
             return None
-        if query.metric is Metric.LOSS and -0.001 <= value <= 1.001:
+        if metric is Metric.LOSS and -0.001 <= value <= 1.001:
             value = min(max(value, 0.0), 1.0)  # rates over windows that do not quite match
-        if not 0.0 <= value <= _TOP[query.metric]:
+        if not 0.0 <= value <= _TOP[metric]:
             rejected[OUT_OF_RANGE] += 1
             return None
         at_s: float | None = series.value[0] if times is None else times.get(ends)
         if at_s is None:
             rejected[NO_TIME] += 1
             return None
-        return Measurement(EndpointId(ends[0]), EndpointId(ends[1]), query.metric, value, min(at_s, now_s))
+        return Measurement(EndpointId(ends[0]), EndpointId(ends[1]), metric, value, min(at_s, now_s))
 
-    def _ends(self, series: _Series, query: Query) -> tuple[str, str] | None:
+    def _ends(self, series: _Series, query: PrometheusQuery) -> tuple[str, str] | None:
         source, target = series.metric.get(query.source_label), series.metric.get(query.target_label)
         return (self._end(source), self._end(target)) if source and target else None
 
@@ -249,8 +205,9 @@ class PrometheusSource:
                 found[EndpointId(name)] = (*found.get(EndpointId(name), ()), alias)
         return found
 
-    async def _vector(self, text: str) -> _Vector:
-        fields = {"query": text, "timeout": f"{max(round(self._timeout_s * 800.0), 1)}ms"}
+    async def _vector(self, query: str, window_s: int = 0) -> _Vector:
+        text = query.replace("$window", f"{window_s}s")
+        fields = {"query": text, "timeout": f"{max(round(self.client.server.timeout_s * 800.0), 1)}ms"}
         body = await self.client.post_form("/api/v1/query", fields)
         where = f"{self.client.url}: query {text[:80]!r}"
         try:

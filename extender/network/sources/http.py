@@ -8,7 +8,9 @@ an exchanged one works at once, and appears in no text.
 
 import asyncio
 import base64
+import hashlib
 import os
+import ssl
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,12 +19,27 @@ from typing import Any, Final
 import httpx
 
 from extender.errors import ConfigError, NetworkSourceError
-from extender.network.sources.tls import verification
 
 _SHOWN_CHARS: Final = 160
 _READ_OF_ERRORS: Final = 8192
-_IN_FLIGHT: Final = 4
 _HINTS: Final = {401: ": username, password or token are missing or wrong", 403: ": this user may not read it"}
+
+
+def verification(*, ca_file: Path | None, insecure: bool) -> ssl.SSLContext:
+    """Whose certificates a server may have: the system's and those of `ca_file`; only `insecure` switches that off.
+
+    Errors: ConfigError for a `ca_file` that cannot be read or holds no certificate.
+    """
+    context = ssl.create_default_context()
+    if insecure:
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE
+    elif ca_file is not None:
+        try:
+            context.load_verify_locations(cafile=str(ca_file))
+        except OSError as error:  # ssl.SSLError is one
+            raise ConfigError(f"ca_file {ca_file}: {error}; accepted: a PEM file") from error
+    return context
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,9 +69,9 @@ class HttpServer:
     """Where a server is and how it is spoken to."""
 
     url: str
-    """Base address, without user name, query and fragment."""
+    """Base address, without query and fragment; a user name only where `user_in_url`."""
     ca_file: Path | None = None
-    """PEM file of the authority that signed the server's certificate; `None`: those of the system."""
+    """PEM file of an authority to trust besides those of the system."""
     insecure: bool = False
     """Accept any certificate."""
     username: str = ""
@@ -67,6 +84,29 @@ class HttpServer:
     connect_timeout_s: float = 10.0
     body_limit_bytes: int = 16 * 2**20
     """After decompression."""
+    in_flight: int = 4
+    """Most requests at a time."""
+    user_in_url: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """An answer of any status; of one that is no 200 only the beginning of the body."""
+
+    status: int
+    headers: httpx.Headers
+    body: bytearray
+    digest: bytes
+    """Of the body: an unchanged one is known by it."""
+
+    def shown(self, secrets: Sequence[str] = ()) -> str:
+        """What it says, for an error text, without these secrets."""
+        if "location" in self.headers and 300 <= self.status < 400:
+            return f"moved to {self.headers['location'].partition('?')[0]}: configure that address"
+        text = self.body.decode("utf-8", "replace")
+        for secret in secrets:  # before the text is cut, which could leave half of one
+            text = text.replace(secret, "…")
+        return "".join(c if c.isprintable() else " " for c in text[:_SHOWN_CHARS]).strip() or "no text"
 
 
 class HttpClient:
@@ -75,8 +115,8 @@ class HttpClient:
     def __init__(self, server: HttpServer, *, transport: httpx.AsyncBaseTransport | None = None) -> None:
         """Prepare; nothing is sent. Errors: ConfigError for a bad `url` or `ca_file`."""
         self.server = server
-        self._base = _base_url(server.url)
-        self._slots = asyncio.Semaphore(_IN_FLIGHT)
+        self._base = _base_url(server)
+        self._slots = asyncio.Semaphore(server.in_flight)
         self._client = httpx.AsyncClient(
             transport=transport,
             verify=verification(ca_file=server.ca_file, insecure=server.insecure),
@@ -87,36 +127,54 @@ class HttpClient:
 
     @property
     def url(self) -> str:
-        """The base address."""
-        return self._base
+        """The base address for texts, without user and password."""
+        return str(self._base.copy_with(username="", password="")).rstrip("/")
 
     async def get(self, path: str, params: Mapping[str, str] | None = None) -> bytearray:
         """GET `path` below the base address. Errors: NetworkSourceError, naming address and cause."""
-        return await self._send("GET", path, params=params or {})
+        return await self._good("GET", path, params=params or {})
 
     async def post_json(self, path: str, document: object) -> bytearray:
         """POST a JSON document. Errors: as `get`."""
-        return await self._send("POST", path, json=document)
+        return await self._good("POST", path, json=document)
 
     async def post_form(self, path: str, fields: Mapping[str, str]) -> bytearray:
         """POST a form. Errors: as `get`."""
-        return await self._send("POST", path, data=dict(fields))
+        return await self._good("POST", path, data=dict(fields))
+
+    async def exchange(self, method: str, path: str, *, headers: Mapping[str, str], **content: Any) -> Reply:
+        """One request, to `path` as it is encoded, and its answer, whatever its status.
+
+        Errors: NetworkSourceError when none came, not in time, or a good one of more than the limit.
+        """
+        server, where = self.server, self.where(path)
+        try:
+            async with self._slots, asyncio.timeout(server.timeout_s):
+                address = str(self._base).rstrip("/") + path
+                reply = await self._read(self._client.build_request(method, address, headers=headers, **content))
+        except TimeoutError as error:
+            raise NetworkSourceError(f"{where}: no complete answer within {server.timeout_s:g} s") from error
+        except httpx.HTTPError as error:
+            raise NetworkSourceError(f"{where}: {str(error) or type(error).__name__}") from error
+        if reply.status == httpx.codes.OK and len(reply.body) > server.body_limit_bytes:
+            raise NetworkSourceError(f"{where}: the answer has more than {server.body_limit_bytes} bytes")
+        return reply
+
+    def where(self, path: str) -> str:
+        """The address below which `path` is, for texts."""
+        return self.url + path.partition("?")[0]
 
     async def aclose(self) -> None:
         """End all connections."""
         await self._client.aclose()
 
-    async def _send(self, method: str, path: str, **content: Any) -> bytearray:
-        server, where = self.server, f"{self._base}{path.partition('?')[0]}"
+    async def _good(self, method: str, path: str, **content: Any) -> bytearray:
         headers, secrets = self._authorization()
-        try:
-            async with self._slots, asyncio.timeout(server.timeout_s):
-                request = self._client.build_request(method, self._base + path, headers=headers, **content)
-                return await self._read(request, where, secrets)
-        except TimeoutError as error:
-            raise NetworkSourceError(f"{where}: no complete answer within {server.timeout_s:g} s") from error
-        except httpx.HTTPError as error:
-            raise NetworkSourceError(f"{where}: {str(error) or type(error).__name__}") from error
+        reply = await self.exchange(method, path, headers=headers, **content)
+        if reply.status != httpx.codes.OK:
+            hint = _HINTS.get(reply.status, "")
+            raise NetworkSourceError(f"{self.where(path)}: status {reply.status}{hint}: {reply.shown(secrets)}")
+        return reply.body
 
     def _authorization(self) -> tuple[dict[str, str], tuple[str, ...]]:
         """The header, and what to keep out of texts: a server may echo either."""
@@ -130,42 +188,29 @@ class HttpClient:
             return {"Authorization": f"Basic {encoded}"}, (encoded, password)
         return {}, ()
 
-    async def _read(self, request: httpx.Request, where: str, secrets: Sequence[str]) -> bytearray:
+    async def _read(self, request: httpx.Request) -> Reply:
+        """Cookies are not kept: nothing of theirs is asked for again."""
         response = await self._client.send(request, stream=True)
+        body, digest = bytearray(), hashlib.blake2b(digest_size=16)
+        limit = self.server.body_limit_bytes if response.status_code == httpx.codes.OK else _READ_OF_ERRORS
         try:
-            good = response.status_code == httpx.codes.OK
-            limit = self.server.body_limit_bytes if good else _READ_OF_ERRORS
-            body = bytearray()
             async for chunk in response.aiter_bytes(65536):
                 body += chunk
+                digest.update(chunk)
                 if len(body) > limit:
                     break
         finally:
             await response.aclose()
-        if not good:
-            hint = _HINTS.get(response.status_code, "")
-            raise NetworkSourceError(f"{where}: status {response.status_code}{hint}: {_shown(response, body, secrets)}")
-        if len(body) > limit:
-            raise NetworkSourceError(f"{where}: the answer has more than {limit} bytes")
-        return body
+            self._client.cookies.clear()
+        return Reply(response.status_code, response.headers, body, digest.digest())
 
 
-def _base_url(text: str) -> str:
+def _base_url(server: HttpServer) -> httpx.URL:
     try:
-        url = httpx.URL(text.strip().rstrip("/"))
+        url = httpx.URL(server.url.strip().rstrip("/"))
     except httpx.InvalidURL as error:
-        raise ConfigError(f"url {text!r}: {error}; accepted: https://HOST/PATH") from error
-    if url.scheme not in ("http", "https") or not url.host or url.query or url.fragment or url.userinfo:
-        raise ConfigError("url: accepted is http:// or https://, a host and a path; a user name has its own setting")
-    return str(url).rstrip("/")
-
-
-def _shown(response: httpx.Response, body: bytearray, secrets: Sequence[str]) -> str:
-    if response.is_redirect:
-        place = response.headers.get("location", "nowhere").partition("?")[0]
-        return f"moved to {place}: configure that address"
-    text = body.decode("utf-8", "replace")
-    for secret in secrets:  # before the text is cut, which could leave half of one
-        text = text.replace(secret, "…")
-    text = text[:_SHOWN_CHARS]
-    return "".join(c if c.isprintable() else " " for c in text).strip() or "no text"
+        raise ConfigError(f"url {server.url!r}: {error}; accepted: https://HOST/PATH") from error
+    user = "" if server.user_in_url else "; a user name has its own setting"
+    if url.scheme not in ("http", "https") or not url.host or url.query or url.fragment or (user and url.userinfo):
+        raise ConfigError(f"url: accepted is http:// or https://, a host and a path{user}")
+    return url

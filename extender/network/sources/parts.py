@@ -5,25 +5,20 @@ answer. Rule: a question that fails keeps its last answer and is named in the ba
 answer keeps its last value, which ages, until `forget_s`; only when every question fails is the source in error.
 """
 
-import asyncio
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from extender.errors import NetworkSourceError
+from extender.network.batches import bounded, merged, off_loop
 from extender.ports import Batch, EndpointInfo
 from scoring.ids import EndpointId
 from scoring.network.measurement import METRICS, Ints, MeasurementTable
 
-_MAX_PROBLEMS = 20
-_INLINE_ITEMS = 5000
-"""Up to this many values are handled on the event loop (about 10 ms), more in a thread."""
-_Result = TypeVar("_Result")
 FORGET_S = 172_800.0
 """How long a pair that no answer has any more keeps its last value: the longest hard TTL that is the default."""
 
@@ -57,7 +52,7 @@ class Parts:
         self._choose = choose
         self._forget_s = forget_s
         self._answers: dict[str, Answer] = {}
-        self._told: tuple[tuple[str, ...], dict[str, Answer]] | None = None
+        self._reported: tuple[tuple[str, ...], dict[str, Answer]] | None = None
 
     async def ask(self, questions: Mapping[str, Question], *, now_s: float) -> Batch | None:
         """Ask one after the other; `None`: all is as it was. Errors: NetworkSourceError, when all fail."""
@@ -77,24 +72,21 @@ class Parts:
             raise NetworkSourceError(f"{self._source}: {'; '.join(dict.fromkeys(failures.values()))}")
         problems = [f"{name} failed{self._kept(name)}: {text}" for name, text in failures.items()]
         problems += [problem for name in questions if name in self._answers for problem in self._answers[name].problems]
-        told = (tuple(problems), dict(self._answers))
-        if told == self._told:
+        reported = (tuple(problems), dict(self._answers))
+        if reported == self._reported:
             return None
-        self._told = told
+        self._reported = reported
         rejected = Counter[str]()
         for answer in self._answers.values():
             rejected.update(answer.rejected)
         size = sum(len(answer.table) for answer in self._answers.values())
         table = await off_loop(size, partial(self._choose, dict(self._answers)))
-        return Batch(table, _endpoints(table.ends, self._answers.values()), now_s, _bounded(problems), dict(rejected))
+        answers = self._answers.values()
+        ends = merged(EndpointInfo(end, one.aliases.get(end, ())) for one in answers for end in table.ends)
+        return Batch(table, ends, now_s, bounded(problems), dict(rejected))
 
     def _kept(self, name: str) -> str:
         return ", its last values stay" if name in self._answers else ""
-
-
-async def off_loop(size: int, work: Callable[[], _Result]) -> _Result:
-    """Do `work` over `size` values at once, or in a thread where it would hold the event loop up."""
-    return work() if size <= _INLINE_ITEMS else await asyncio.to_thread(work)
 
 
 def _with_last(answer: Answer, last: Answer, *, since_s: float) -> Answer:
@@ -129,17 +121,3 @@ def carried(new: MeasurementTable, old: MeasurementTable, *, since_s: float) -> 
         np.concatenate([new.measured_at_s, old.measured_at_s[rows]]),
     )
     return joined.compact()
-
-
-def _endpoints(ends: Iterable[EndpointId], answers: Iterable[Answer]) -> tuple[EndpointInfo, ...]:
-    names: dict[EndpointId, dict[str, None]] = {end: {} for end in ends}
-    for answer in answers:
-        for end, aliases in answer.aliases.items():
-            if end in names:
-                names[end].update(dict.fromkeys(aliases))
-    return tuple(EndpointInfo(end, tuple(aliases)) for end, aliases in sorted(names.items()))
-
-
-def _bounded(problems: list[str]) -> tuple[str, ...]:
-    more = len(problems) - _MAX_PROBLEMS
-    return tuple(problems) if more <= 0 else (*problems[:_MAX_PROBLEMS], f"and {more} more")

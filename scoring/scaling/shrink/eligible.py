@@ -124,7 +124,7 @@ def heaviest_first(run: Run, turns: QueueOrder, gangs: Mapping[JobKey, Gang]) ->
 
 def _pause(run: Run) -> Iterator[None]:
     """A moment for others in the middle of weighing."""
-    yield from run.view.pause()
+    yield
     run.cache.order_keys.renew(run.table, run.policy)  # another plan may have used them
 
 

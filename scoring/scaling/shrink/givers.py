@@ -26,7 +26,7 @@ def near_ones(run: Run, trial: Trial, able: Sequence[Candidate]) -> Steps[tuple[
     refused: list[Refusal] = []
     for number, one in enumerate(able, start=1):
         if number % (4 * JOBS_A_STEP) == 0:
-            yield from run.view.pause()
+            yield
         last = max((n for n, step in enumerate(one.steps, start=1) if trial.concerns(step.pod)), default=0)
         if last:
             near.append(replace(one, steps=one.steps[:last]))
@@ -43,10 +43,10 @@ def in_order(run: Run, ahead: Sequence[Admission], near: Sequence[Candidate], be
     for number, one in enumerate(near):
         worths.append((worth_of(run, one.gang, one.steps, wanted), one.job.key, number))
         if number % _WORTHS_A_STEP == _WORTHS_A_STEP - 1:
-            yield from run.view.pause()
+            yield
     ordered = [near[number] for _, _, number in sorted(worths)]
-    yield from run.view.pause()
+    yield
     ordered.sort(key=lambda one: one.weight, reverse=True)  # a smaller key is a heavier job; equal ones stay in order
     ordered.sort(key=lambda one: one.gang.priority)
-    yield from run.view.pause()
+    yield
     return ordered

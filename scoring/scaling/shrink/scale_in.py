@@ -118,7 +118,7 @@ def _for_one(
     if trial.may_fit(gone) and (yield from trial.place_in_steps(gone)) is not None:
         words = f"{len(gone)} pods are going" if gone else "there is room already"
         return ScaleIn(key, reason=No.ROOM_IS_COMING, detail=words)
-    yield from run.view.pause()
+    yield
     turns = QueueOrder(run, now_s=now_s)
     if options.condition is Condition.HEAVIEST and not turns.starving(ask) and not is_heaviest(run, turns, ask):
         return ScaleIn(key, reason=No.NOT_HEAVIEST)
@@ -130,7 +130,7 @@ def _for_one(
     everything = [*gone, *_pods(near, [len(one.steps) for one in near])]
     perhaps = yield from trial.may_fit_in_steps(everything)
     best = (yield from trial.place_in_steps(everything)) if perhaps else None
-    yield from run.view.pause()
+    yield
     if best is None:
         return ScaleIn(key, reason=No.NOT_ENOUGH, detail=_offered(near), refusals=_sorted(refusals))
     chosen = yield from _chosen(run, trial, gone, (yield from in_order(run, ahead, near, best)), best)
@@ -160,22 +160,22 @@ def _chosen(
     for way in gathered(trial.ledger, gone, [[step.pod for step in one.steps] for one in ordered]):
         if way is not None:
             some.append(way)
-        yield from run.view.pause()
+        yield
     found: tuple[Taken, Placed] | None = None
     for way in sorted(some, key=lambda taken: (sum(taken), [-number for number in taken])):
         there = yield from passes(way)
-        yield from run.view.pause()
+        yield
         if there is not None:
             found = way, there
             break
     if found is None:
         for look in enough(limits, best, passes):
             found = look or found
-            yield from run.view.pause()
+            yield
     taken, placed = found if found is not None else (tuple(limits), best)
     for look in fewer(limits, sum(taken), lambda some: trial.may_fit(gone_with(some)), passes):
         taken, placed = look or (taken, placed)
-        yield from run.view.pause()
+        yield
     return tuple(zip(ordered, taken, strict=True)), placed
 
 

@@ -67,7 +67,7 @@ class Trial:
         for begin in range(0, len(gone), _PODS_A_STEP):
             for pod in gone[begin : begin + _PODS_A_STEP]:
                 tally.leave(pod)
-            yield from self._first.view.pause()
+            yield
         return tally.may_fit()
 
     def place(self, gone: Sequence[Pod]) -> Placed | None:
@@ -78,7 +78,7 @@ class Trial:
         """The same with a moment for others before it and between two zones (docs/safety.md S15)."""
         self.placements += 1
         run = self._run(self.after(gone))
-        yield from run.view.pause()
+        yield
         outcome = yield from place_minimum_in_steps(run, self._ask, now_s=self._now_s)
         return outcome if isinstance(outcome, Placed) else None
 

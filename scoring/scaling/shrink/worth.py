@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from scoring.ids import NodeName
 from scoring.model import Gang, Role
 from scoring.plan import Run
-from scoring.plan.demand import with_ratios
 from scoring.scaling.shrink.leaving import Step
 from scoring.selection.demand import pairs_count
 
@@ -46,5 +45,5 @@ def link_points(run: Run, gang: Gang, nodes: Sequence[NodeName]) -> dict[NodeNam
     names = tuple(sorted({node for node in nodes if node in index}))
     if not ends or not names:
         return {}
-    points = run.scores.toward(names, ends, with_ratios(run.policy, run.view.demand(gang))).points.mean(axis=1)
+    points = run.scores.toward(names, ends, run.view.score(run.view.demand(gang))).points.mean(axis=1)
     return {node: round(float(value), 6) for node, value in zip(names, points, strict=True)}

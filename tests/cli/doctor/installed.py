@@ -1,5 +1,6 @@
 """manifests/ as it lies in an API server, with a leader that renews its Lease."""
 
+from itertools import count
 from typing import Any
 
 import yaml
@@ -55,7 +56,8 @@ def installed() -> FakeOperatorApi:
     put(api, f"/api/v1/{HOME}/services/netgang", service)
     put(api, f"/apis/policy/v1/{HOME}/poddisruptionbudgets/netgang", read("manifests/base/disruption.yaml"))
     api.add(LEASE, spec={"holderIdentity": "netgang-0", "renewTime": "0"})
-    api.on_get = lambda path: api.change(LEASE, renewTime=str(api.calls.total())) if path == LEASE else None
+    renewals = count(1)
+    api.on_get = lambda path: api.change(LEASE, renewTime=str(next(renewals))) if path == LEASE else None
     for number, role in enumerate(("leader", "standby")):
         labels = {"app.kubernetes.io/name": "netgang", **({"netgang.io/role": role} if role == "leader" else {})}
         api.add(

@@ -9,7 +9,6 @@ from typing import Any
 
 import yaml
 
-from cli.doctor.confinement import CONFINING
 from cli.doctor.facts import (
     Budget,
     Endpoints,
@@ -21,6 +20,7 @@ from cli.doctor.facts import (
     ServiceAddress,
     SourceSeen,
 )
+from cli.doctor.policies import CONFINING
 from extender.settings.settings import Settings
 from scoring.model import GATE
 from tests.builders import node, pod

@@ -9,8 +9,7 @@ import pytest
 from cli.doctor import examine
 from cli.doctor.facts import Facts
 from cli.doctor.findings import Finding, Severity, in_order, some
-from cli.doctor.installed import settings_of
-from cli.doctor.objects import version_of
+from cli.doctor.installed import settings_of, version_of
 from cli.doctor.running import minor
 from cli.doctor.scheduler import duration_s
 from extender.errors import ConfigError

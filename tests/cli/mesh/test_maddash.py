@@ -6,9 +6,7 @@ from typing import Any
 from urllib.parse import quote_plus
 
 import yaml
-from typer.testing import CliRunner
 
-from cli.main import app
 from cli.mesh.maddash import maddash_document, maddash_yaml
 from cli.mesh.mesh import Site, site_of
 from cli.mesh.plan import LatencyTest, MeshPlan
@@ -19,6 +17,7 @@ from extender.network.mapping import MappingConfig, map_nodes
 from scoring.network.matrix import METRICS, Metric
 from tests.builders import node
 from tests.cli.mesh.sites import at, two_zones
+from tests.cli.world import served, told
 from tests.fakes.raw_http import RawServer, ok
 
 ARCHIVE = "https://archive.example.org"
@@ -76,6 +75,17 @@ def _cell(base: str, row: str, column: str, checks: list[dict[str, Any]]) -> lis
         }
         for check in checks
     ]
+
+
+def found_in(config: dict[str, Any]) -> list[dict[str, Any]]:
+    """What `netgang network show` reads of a MaDDash with this configuration."""
+    grids = dict(shown(config))
+    answers = {f"/maddash{grid_path(name)}": ok(body) for name, body in grids.items()}
+    listed = served({"grids": [{"name": name} for name in grids]})
+    with RawServer({"/maddash/grids": listed, **answers}) as server:
+        links = told("network", "show", "--maddash", f"{server.url}/maddash")
+    assert isinstance(links, list)
+    return links
 
 
 def test_the_text_of_the_smallest_site_is_exactly_this() -> None:
@@ -193,13 +203,7 @@ def test_windows_follow_the_intervals() -> None:
 def test_netgang_reads_what_such_a_maddash_shows() -> None:
     """`netgang network show` finds all grids by their checks: each pair of the mesh once, with all three values."""
     config = written(site_of(two_zones(), gateways=2))
-    grids = dict(shown(config))
-    answers = {f"/maddash{grid_path(name)}": ok(body) for name, body in grids.items()}
-    listed = ok(json.dumps({"grids": [{"name": name} for name in grids]}).encode())
-    with RawServer({"/maddash/grids": listed, **answers}) as server:
-        result = CliRunner().invoke(app, ["network", "show", "--maddash", f"{server.url}/maddash", "--json"])
-    assert result.exit_code == 0, result.output
-    links = json.loads(result.stdout)
+    links = found_in(config)
     assert len(links) == 6 + 2 + 8
     assert {(one["loss_ratio"], one["delay_ms"], one["throughput_bps"]) for one in links} == {(0.00012, 1.5, 9.412e9)}
     ends = ("a2.lab.example", "b1.lab.example")
@@ -210,12 +214,7 @@ def test_netgang_reads_what_such_a_maddash_shows() -> None:
 def test_round_trips_are_halved() -> None:
     """With ping netgang has half the round trip as delay."""
     config = written(site_of(two_zones()), MeshPlan(latency=LatencyTest.RTT, latency_interval_s=300))
-    grids = dict(shown(config))
-    answers = {f"/maddash{grid_path(name)}": ok(body) for name, body in grids.items()}
-    listed = ok(json.dumps({"grids": [{"name": name} for name in grids]}).encode())
-    with RawServer({"/maddash/grids": listed, **answers}) as server:
-        result = CliRunner().invoke(app, ["network", "show", "--maddash", f"{server.url}/maddash", "--json"])
-    assert {(one["loss_ratio"], one["delay_ms"]) for one in json.loads(result.stdout)} == {(0.0001, 1.5)}
+    assert {(one["loss_ratio"], one["delay_ms"]) for one in found_in(config)} == {(0.0001, 1.5)}
 
 
 def test_the_dashboard_names_the_grids() -> None:

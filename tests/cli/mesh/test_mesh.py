@@ -7,10 +7,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cli.mesh.mesh import Kind, Site, Stated, site_of
+from cli.mesh.mesh import Kind, Site, site_of
 from cli.mesh.nodes import Selector, SiteNode, nodes_of_list
 from cli.mesh.plan import LatencyTest, MeshPlan, archive_base, check_notes, round_notes
 from extender.errors import ConfigError
+from extender.network.mapping import MappingConfig
+from extender.network.rules import Rule
 from scoring.ids import NodeName, ZoneName
 from scoring.network.matrix import METRICS, Metric
 from tests.cli.mesh.sites import at, two_zones
@@ -62,39 +64,45 @@ def test_one_zone_has_no_gateways() -> None:
     assert gateways(site_of(two_zones()[:3])) == {"A": []}
 
 
+NOTHING = MappingConfig()
 STATED = {  # case: (what is said, address of latency tests, address of throughput tests)
-    "nothing": (at("n", "A", "192.0.2.1", "2001:db8::1"), Stated(), "192.0.2.1", "192.0.2.1"),
-    "annotation": (at("n", "A", "192.0.2.1", annotations={"netgang.io/endpoint": " ps1 "}), Stated(), "ps1", "ps1"),
-    "label": (at("n", "A", "192.0.2.1", labels={"netgang.io/endpoint": "ps1"}), Stated(), "ps1", "ps1"),
-    "other key": (at("n", "A", annotations={"x.io/ps": "ps1"}), Stated(key="x.io/ps"), "ps1", "ps1"),
+    "nothing": (at("n", "A", "192.0.2.1", "2001:db8::1"), NOTHING, "192.0.2.1", "192.0.2.1"),
+    "annotation": (
+        at("n", "A", "192.0.2.1", annotations={"netgang.io/endpoint": " ps1 "}),
+        NOTHING,
+        "ps1",
+        "ps1",
+    ),
+    "label": (at("n", "A", "192.0.2.1", labels={"netgang.io/endpoint": "ps1"}), NOTHING, "ps1", "ps1"),
+    "other key": (at("n", "A", annotations={"x.io/ps": "ps1"}), MappingConfig(key="x.io/ps"), "ps1", "ps1"),
     "one metric": (
         at("n", "A", "192.0.2.1", annotations={"netgang.io/endpoint-throughput": "bw1"}),
-        Stated(),
+        NOTHING,
         "192.0.2.1",
         "bw1",
     ),
     "delay alone is loss too": (
         at("n", "A", "192.0.2.1", annotations={"netgang.io/endpoint-delay": "lat1"}),
-        Stated(),
+        NOTHING,
         "lat1",
         "192.0.2.1",
     ),
     "table before annotation": (
         at("n", "A", annotations={"netgang.io/endpoint": "ps1"}),
-        Stated(table={NodeName("n"): dict.fromkeys(METRICS, "ps2")}),
+        MappingConfig(table={NodeName("n"): dict.fromkeys(METRICS, "ps2")}),
         "ps2",
         "ps2",
     ),
     "rule after annotation": (
         at("n", "A", annotations={"netgang.io/endpoint": "ps1"}),
-        Stated(rules={NodeName("n"): dict.fromkeys(METRICS, "ps2")}),
+        MappingConfig(rules=[Rule("n", "ps2")]),
         "ps1",
         "ps1",
     ),
     "rule before zone": (
         at("n", "A"),
-        Stated(
-            rules={NodeName("n"): {Metric.THROUGHPUT: "bw2"}},
+        MappingConfig(
+            rules=[Rule("n", "bw2", [Metric.THROUGHPUT])],
             zones={ZoneName("A"): dict.fromkeys(METRICS, "za")},
         ),
         "za",
@@ -103,10 +111,10 @@ STATED = {  # case: (what is said, address of latency tests, address of throughp
 }
 
 
-@pytest.mark.parametrize(("node", "stated", "latency", "throughput"), STATED.values(), ids=STATED)
-def test_where_a_node_is_measured(node: SiteNode, stated: Stated, latency: str, throughput: str) -> None:
+@pytest.mark.parametrize(("node", "config", "latency", "throughput"), STATED.values(), ids=STATED)
+def test_where_a_node_is_measured(node: SiteNode, config: MappingConfig, latency: str, throughput: str) -> None:
     """What is said comes first, in the order of netgang's own mapping; then the first InternalIP."""
-    site = site_of([node, at("other", "B")], stated=stated)
+    site = site_of([node, at("other", "B")], config=config)
     assert zones(site)["A"] == [latency]
     assert zones(site, Kind.THROUGHPUT)["A"] == [throughput]
     keys = {end.address: end.key for end in site.ends}
@@ -116,7 +124,7 @@ def test_where_a_node_is_measured(node: SiteNode, stated: Stated, latency: str, 
 def test_one_endpoint_per_zone() -> None:
     """Nodes that share an endpoint are one end; zones are then measured through their gateways alone."""
     shared = {ZoneName(zone): {metric: f"ps-{zone.lower()}.example.org" for metric in METRICS} for zone in "AB"}
-    site = site_of(two_zones(), stated=Stated(zones=shared))
+    site = site_of(two_zones(), config=MappingConfig(zones=shared))
     assert zones(site) == {"A": ["ps-a.example.org"], "B": ["ps-b.example.org"]}
     assert [(end.key, end.label) for end in site.ends] == [("ps-a.example.org",) * 2, ("ps-b.example.org",) * 2]
     assert gateways(site) == {"A": ["ps-a.example.org"], "B": ["ps-b.example.org"]}

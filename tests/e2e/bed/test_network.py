@@ -22,9 +22,7 @@ from scoring.model import GATE
 from testbed.objects import gang_pods, zone_nodes
 from tests.e2e.stage import Stage, document
 from tests.fakes.maddash_server import MaddashServer, full_mesh, paper_mesh
-from tests.real import opensearch_node, prometheus_server
-from tests.real.opensearch_node import START_S, opensearch
-from tests.real.prometheus_server import prometheus
+from tests.real.servers import START_S, missing_opensearch, missing_prometheus, opensearch, prometheus
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -176,7 +174,7 @@ def exporter() -> Iterator[str]:
         thread.join()
 
 
-@pytest.mark.skipif(prometheus_server.missing() is not None, reason=str(prometheus_server.missing()))
+@pytest.mark.skipif(missing_prometheus() is not None, reason=str(missing_prometheus()))
 async def test_a_real_prometheus_decides(stage: Stage, tmp_path: Path) -> None:
     """Debian's Prometheus scrapes a mesh: the gang avoids the two bad nodes, and is said to for whose values."""
     queries = {
@@ -190,7 +188,7 @@ async def test_a_real_prometheus_decides(stage: Stage, tmp_path: Path) -> None:
     assert links["metrics"]["throughput"]["worst"] == pytest.approx(9.4e9)
 
 
-@pytest.mark.skipif(opensearch_node.missing() is not None, reason=str(opensearch_node.missing()))
+@pytest.mark.skipif(missing_opensearch() is not None, reason=str(missing_opensearch()))
 @pytest.mark.timeout(START_S + 120.0)
 async def test_a_real_perfsonar_archive_decides(stage: Stage, tmp_path: Path) -> None:
     """An OpenSearch node with documents as pScheduler writes them: the same."""

@@ -8,9 +8,9 @@ from uuid import uuid4
 
 import pytest
 
-from simulator.pods.agreement import STORIES
-from simulator.pods.stage import PLAIN, Look, NodeSpec, PodSpec
-from simulator.pods.staged import tell
+from simulator.agreement.simulated import tell
+from simulator.agreement.stage import PLAIN, Look, NodeSpec, PodSpec
+from simulator.agreement.stories import STORIES
 from testbed import objects
 from testbed.api import Api, Object
 from testbed.parts.service import Netgang
@@ -23,7 +23,7 @@ URGENT = "agreement-urgent"
 
 @dataclass(frozen=True, slots=True)
 class RealStage:
-    """`simulator.pods.agreement.Stage` over a control plane, in a namespace of its own."""
+    """`simulator.agreement.stories.Stage` over a control plane, in a namespace of its own."""
 
     api: Api
     stage: Stage

@@ -9,8 +9,7 @@ import pytest
 from starlette.responses import PlainTextResponse
 from starlette.types import Receive, Scope, Send
 
-from extender.api.auth import AuthLimits, TokenAuth
-from extender.api.questions import Questions
+from extender.api.auth import AuthLimits, Questions, TokenAuth
 from extender.errors import ApiError, ApiUnavailableError
 from extender.ports import Identity
 from tests.fakes.clock import FakeClock
@@ -46,7 +45,7 @@ async def test_who_has_the_right_comes_in() -> None:
     """A token of the cluster, and a rule for the address; the query is no part of the address."""
     door = Door()
     assert (await door.ask(ANN, "/v1/plan?x=1")).text == "inside"
-    assert door.reviews.asked == ["who", "may"]
+    assert door.reviews.asked == ["identity", "may"]
 
 
 REFUSED = {  # case: (status, part of the detail, headers, path)
@@ -91,14 +90,14 @@ async def test_a_yes_is_believed_for_a_minute_and_a_no_for_ten_seconds() -> None
     for _ in range(3):
         statuses = [(await door.ask(one)).status_code for one in (ANN, bob, stranger)]
         assert statuses == [200, 403, 401]
-    assert door.reviews.asked == ["who", "may", "who", "may", "who"]
+    assert door.reviews.asked == ["identity", "may", "identity", "may", "identity"]
     door.reviews.rights = frozenset({("bob", "get", "/v1/plan")})
     door.clock.advance(10.0)
     assert [(await door.ask(one)).status_code for one in (ANN, bob, stranger)] == [200, 200, 401]
-    assert door.reviews.asked[5:] == ["may", "who"]
+    assert door.reviews.asked[5:] == ["may", "identity"]
     door.clock.advance(50.0)
     assert (await door.ask(ANN)).status_code == 403
-    assert door.reviews.asked[7:] == ["who", "may"]
+    assert door.reviews.asked[7:] == ["identity", "may"]
 
 
 async def test_strangers_do_not_push_out_who_is_known() -> None:
@@ -159,7 +158,7 @@ async def test_two_people_are_two() -> None:
     door = Door(owners={token: Identity("ann", groups=(token,)) for token in ("a", "b")})
     for token in ("a", "b"):
         await door.ask({"authorization": f"Bearer {token}"})
-    assert door.reviews.asked == ["who", "may", "who", "may"]
+    assert door.reviews.asked == ["identity", "may", "identity", "may"]
 
 
 async def test_a_websocket_is_closed() -> None:
@@ -187,16 +186,16 @@ async def test_unknown_tokens_cost_each_peer_a_bounded_number_of_questions() -> 
         return [answer.status_code for answer in await asyncio.gather(*map(door.ask, headers))]
 
     statuses = await flood(64)
-    assert (sorted(set(statuses)), door.reviews.asked.count("who")) == ([401, 429], 10)
+    assert (sorted(set(statuses)), door.reviews.asked.count("identity")) == ([401, 429], 10)
     again = await door.ask({"authorization": "Bearer another"})
     assert (again.status_code, again.headers["retry-after"]) == (429, "5")
     assert (await door.ask(ANN)).status_code == 429
     assert (await door.ask(ANN, peer="10.0.0.2")).status_code == 200
     assert (await door.ask(ANN)).status_code == 200
     door.clock.advance(100.0)
-    asked = door.reviews.asked.count("who")
+    asked = door.reviews.asked.count("identity")
     await flood(64, first=64)
-    assert door.reviews.asked.count("who") == asked + 10
+    assert door.reviews.asked.count("identity") == asked + 10
     assert (await door.ask(ANN)).status_code == 200
 
 

@@ -5,14 +5,14 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from bench.apiserver.server import LoopbackApi, serve
-from bench.apiserver.store import ApiStore
+from bench.apiserver import LoopbackApi, serve
 from extender.kube.binding import BindLimits
 from extender.kube.client import ClientLimits, KubeClient
 from extender.kube.credentials import ApiServer, Authorization, Token
 from extender.kube.http.transport import TransportLimits
 from extender.runtime.backoff import Backoff
 from extender.runtime.clock import SystemClock
+from simulator.apiserver.store import ApiStore
 
 QUICK = ClientLimits(
     request_s=10.0,

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from bench.apiserver.server import Fault, LoopbackApi
+from bench.apiserver import Fault, LoopbackApi
 from extender.errors import ApiError, ApiUnavailableError, ConflictError, NetgangError, NotFoundError
 from extender.kube.binding import BindLimits
 from extender.kube.calls import PODS

@@ -5,7 +5,7 @@ from contextlib import aclosing
 
 import pytest
 
-from bench.apiserver.server import Fault, LoopbackApi
+from bench.apiserver import Fault, LoopbackApi
 from extender.errors import ApiError, ApiUnavailableError, NotFoundError
 from extender.kube.calls import PODS
 from extender.kube.client import KubeClient

@@ -2,7 +2,7 @@
 
 import pytest
 
-from bench.apiserver.server import LoopbackApi
+from bench.apiserver import LoopbackApi
 from extender.errors import ApiError
 from extender.kube.client import KubeClient
 

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from bench.apiserver.server import LoopbackApi
+from bench.apiserver import LoopbackApi
 from extender.errors import NotFoundError
 from extender.kube.calls import OWNERS, PODS, owner_path
 from extender.kube.client import KubeClient
@@ -43,7 +43,8 @@ async def test_an_owner_on_the_wire(loopback: LoopbackApi, client: KubeClient) -
 
 async def test_an_eviction_of_what_was_read(loopback: LoopbackApi, client: KubeClient) -> None:
     """The version that was read is a precondition beside the uid."""
-    uid = loopback.store.put(PODS, {"metadata": {"name": "p"}})["metadata"]["uid"]
-    await client.evict("default", "p", PodUid(uid), resource_version="42")
+    pod = loopback.store.put(PODS, {"metadata": {"name": "p"}})["metadata"]
+    await client.evict("default", "p", PodUid(pod["uid"]), resource_version=pod["resourceVersion"])
     (seen,) = loopback.seen
-    assert json.loads(seen.body)["deleteOptions"] == {"preconditions": {"uid": uid, "resourceVersion": "42"}}
+    unless = {"uid": pod["uid"], "resourceVersion": pod["resourceVersion"]}
+    assert json.loads(seen.body)["deleteOptions"] == {"preconditions": unless}

@@ -48,7 +48,7 @@ async def asked(body: object, *, status: int = 201) -> AsyncIterator[tuple[KubeR
 async def test_a_token_is_reviewed() -> None:
     """The token in the body, never in the address; everything that RBAC may look at comes back."""
     async with asked({"status": {"authenticated": True, "user": ANN_JSON}}) as (reviews, seen):
-        assert await reviews.who("secret") == ANN
+        assert await reviews.identity("secret") == ANN
     want = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenReview", "spec": {"token": "secret"}}
     assert seen == [(TOKENS, want)]
 
@@ -61,7 +61,7 @@ async def test_a_token_may_have_to_be_for_us(for_whom: list[str] | None, known: 
     """What it is for is asked and compared: an authenticator that knows no audiences says yes and names none."""
     status = {"authenticated": True, "user": ANN_JSON, **({} if for_whom is None else {"audiences": for_whom})}
     async with asked({"status": status}) as (reviews, seen):
-        assert await reviews.who("secret", audiences=("netgang", "other")) == (ANN if known else None)
+        assert await reviews.identity("secret", audiences=("netgang", "other")) == (ANN if known else None)
     assert [body["spec"] for _, body in seen] == [{"token": "secret", "audiences": ["netgang", "other"]}]
 
 
@@ -78,7 +78,7 @@ NOBODY = {
 async def test_nobody_is_nobody(status: dict[str, Any]) -> None:
     """Only a plain yes with a name counts."""
     async with asked({"status": status}) as (reviews, _):
-        assert await reviews.who("x") is None
+        assert await reviews.identity("x") is None
 
 
 @pytest.mark.parametrize("allowed", [True, False])
@@ -103,7 +103,7 @@ async def test_no_right_to_ask_is_an_error() -> None:
     """403 to our own question means that the component's rights are missing."""
     async with asked({"kind": "Status", "message": "forbidden"}, status=403) as (reviews, _):
         with pytest.raises(ApiError) as caught:
-            await reviews.who("x")
+            await reviews.identity("x")
     assert caught.value.status == 403
 
 

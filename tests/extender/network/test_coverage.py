@@ -11,11 +11,12 @@ from extender.api.documents.network import mapping_document
 from extender.api.schemas.network import LeftOut
 from extender.network.coverage import AGE_EDGES_S, coverage_of, node_counts
 from extender.network.mapping import MappingConfig, map_nodes
-from extender.network.refresh import NetworkRefresh, Polled, RefreshOptions
+from extender.network.refresh import Polled, RefreshOptions
 from extender.ports import EndpointInfo
 from scoring.ids import EndpointId, NodeName
 from scoring.network.matrix import METRICS, Measurement, Metric, NetworkMatrix
 from tests.builders import node
+from tests.extender.network.world import World, running
 from tests.fakes.clock import LoopClock
 from tests.fakes.network_source import FakeNetworkSource
 
@@ -98,23 +99,14 @@ def test_a_document_of_thousands_of_nodes_is_short(most: int) -> None:
 async def test_the_status_has_them_as_of_the_last_publication() -> None:
     """Empty before there is one; counted again with each."""
     source, clock = FakeNetworkSource(), LoopClock()
-    published: list[NetworkMatrix] = []
     source.set(delay("a", "b", clock.now_s()))
-    refresh = NetworkRefresh(
-        [Polled(source, 1000.0)],
-        RefreshOptions(reevaluate_s=100.0),
-        clock=clock,
-        nodes=lambda: NODES,
-        publish=published.append,
-        jitter=lambda: 0.5,
-    )
-    assert refresh.status().coverage == {}
-    task = asyncio.create_task(refresh.run())
-    await asyncio.sleep(1.0)
-    first = refresh.status().coverage[Metric.DELAY]
-    assert (first.ages[0], first.unknown) == (1, 1)
-    await asyncio.sleep(100.0)
-    assert len(published) == 2
-    assert refresh.status().coverage[Metric.DELAY].ages[:2] == (0, 1)
-    task.cancel()
-    await asyncio.gather(task, return_exceptions=True)
+    world = World(Polled(source, 1000.0), clock=clock, options=RefreshOptions(reevaluate_s=100.0))
+    world.nodes = NODES
+    assert world.status().coverage == {}
+    async with running(world):
+        await asyncio.sleep(1.0)
+        first = world.status().coverage[Metric.DELAY]
+        assert (first.ages[0], first.unknown) == (1, 1)
+        await asyncio.sleep(100.0)
+        assert len(world.published) == 2
+        assert world.status().coverage[Metric.DELAY].ages[:2] == (0, 1)

@@ -1,14 +1,18 @@
-"""A mesh file that changes under us."""
+"""A mesh file that changes under us, and the thread that reads it: its result, errors and defects reach what waits."""
 
+import asyncio
 import os
+import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from extender.errors import ConfigError, NetworkSourceError
-from extender.network.file.source import MeshFileSource
+from extender.network.file.source import MeshFileSource, beside
 from extender.ports import Batch
 from tests.fakes.mesh import full_mesh, mesh_file, paper_mesh
+from tests.liveness import LIVENESS_S
 
 NOW_S = 2_000_000_000.0
 WRITTEN_S = 1_900_000_000.0
@@ -146,3 +150,50 @@ def test_a_directory_is_refused(tmp_path: Path) -> None:
 def test_full_mesh_of_the_fake() -> None:
     """The fake's mesh has every direction and no link to itself."""
     assert len(full_mesh("a", "b", "c").links) == 6
+
+
+# -- work that may block ----------------------------------------------------------------------------------------------
+
+
+class Refused(Exception):
+    """An error that the work is known to have."""
+
+
+def refuse() -> None:
+    """Fail as expected."""
+    raise Refused("no")
+
+
+def stumble() -> None:
+    """Fail as no caller expects."""
+    raise ZeroDivisionError
+
+
+async def test_the_result_and_known_errors_arrive() -> None:
+    """Both are the future's, as of a call."""
+    assert await beside(lambda: 7, errors=Refused) == 7
+    with pytest.raises(Refused, match="no"):
+        await beside(refuse, errors=Refused)
+
+
+async def test_a_defect_is_shown_and_ends_the_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The traceback is that of any thread that fails, and what waits hears of it."""
+    seen: list[Any] = []
+    monkeypatch.setattr(threading, "excepthook", seen.append)
+    with pytest.raises(RuntimeError, match="ended by a defect"):
+        await asyncio.wait_for(beside(stumble, errors=Refused), LIVENESS_S)
+    for thread in threading.enumerate():
+        if thread.name == "beside":
+            thread.join(LIVENESS_S)
+    assert [one.exc_type for one in seen] == [ZeroDivisionError]
+
+
+async def test_work_that_hangs_holds_nothing_up() -> None:
+    """A caller may stop waiting; the result comes too late for it, and does no harm."""
+    gate = threading.Event()
+    future = beside(gate.wait, errors=Refused)
+    done, _ = await asyncio.wait([future], timeout=0.01)
+    assert not done
+    future.cancel()
+    gate.set()
+    assert await beside(lambda: "next", errors=Refused) == "next"

@@ -1,42 +1,25 @@
 """The refresh task in virtual time: what is published when, and what a failing source changes."""
 
 import asyncio
-import contextlib
-import math
 import threading
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
 
 import pytest
 
 from extender.errors import NetworkSourceError
 from extender.network.mapping import MappingConfig
-from extender.network.refresh import NetworkRefresh, NetworkStatus, Polled, RefreshOptions, SourceStatus
+from extender.network.refresh import Polled, RefreshOptions
 from extender.ports import Batch
 from scoring.ids import EndpointId, NodeName
-from scoring.model import Node
 from scoring.model.policy import Ttl
-from scoring.network.matrix import Known, Measurement, Metric, NetworkMatrix, PairCounts
+from scoring.network.matrix import Known, Measurement, Metric
 from tests.builders import node
+from tests.extender.network.world import START_S, World, running
+from tests.fakes.clock import LoopClock
 from tests.fakes.mesh import full_mesh
 from tests.fakes.network_source import FakeNetworkSource
 from tests.liveness import LIVENESS_S
 
 pytestmark = pytest.mark.looptime
-
-START_S = 1_800_000_000.0
-
-
-class LoopClock:
-    """The Clock port in the event loop's virtual time."""
-
-    def now_s(self) -> float:
-        """Wall clock."""
-        return START_S + self.monotonic_s()
-
-    def monotonic_s(self) -> float:
-        """The loop's time."""
-        return asyncio.get_running_loop().time()
 
 
 def value(source: str, target: str, number: float, *, metric: Metric = Metric.DELAY, at_s: float = 0.0) -> Measurement:
@@ -44,130 +27,80 @@ def value(source: str, target: str, number: float, *, metric: Metric = Metric.DE
     return Measurement(EndpointId(source), EndpointId(target), metric, number, START_S + at_s)
 
 
-class Bench:
-    """A refresh, the nodes it sees and the matrices it published."""
-
-    def __init__(self, *sources: Polled, options: RefreshOptions | None = None, jitter: float = 0.5) -> None:
-        self.nodes: list[Node] = [node("a"), node("b"), node("c")]
-        self.published: list[NetworkMatrix] = []
-        self.on_publish: Callable[[], None] = lambda: None
-        self.refresh = NetworkRefresh(
-            sources,
-            options,
-            clock=LoopClock(),
-            nodes=lambda: self.nodes,
-            publish=self._publish,
-            jitter=lambda: jitter,
-        )
-
-    def _publish(self, matrix: NetworkMatrix) -> None:
-        self.on_publish()
-        self.published.append(matrix)
-
-    @property
-    def last(self) -> NetworkMatrix:
-        """The newest matrix."""
-        return self.published[-1]
-
-    def versions(self) -> list[int]:
-        """Versions in the order in which they were published."""
-        return [matrix.version for matrix in self.published]
-
-    def status(self) -> NetworkStatus:
-        """Now."""
-        return self.refresh.status()
-
-    def only(self) -> SourceStatus:
-        """The status of the only source."""
-        [status] = self.status().sources
-        return status
-
-
-@asynccontextmanager
-async def running(bench: Bench) -> AsyncIterator[Bench]:
-    """Run the refresh during the block."""
-    task = asyncio.create_task(bench.refresh.run())
-    try:
-        yield bench
-    finally:
-        task.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
-            await task
-
-
-def delay(matrix: NetworkMatrix, one: str = "a", other: str = "b") -> float | None:
-    """Delay from one node to another; `None`: not known."""
-    [[found]] = matrix.block([NodeName(one)], [NodeName(other)]).delay_ms.tolist()
-    return None if math.isnan(found) else float(found)
+def bench(*sources: Polled, options: RefreshOptions | None = None, jitter: float = 0.5) -> World:
+    """Nodes a, b and c, in virtual time."""
+    world = World(*sources, clock=LoopClock(START_S), options=options, jitter=jitter)
+    world.nodes.append(node("c"))
+    return world
 
 
 async def test_the_first_data_are_published_at_once() -> None:
     """The first answer becomes version 1, mapped to the nodes, with the ages of now."""
     source = FakeNetworkSource()
     source.set_mesh(full_mesh("a", "b"), measured_at_s=START_S - 30.0)
-    async with running(Bench(Polled(source, 60.0))) as bench:
+    async with running(bench(Polled(source, 60.0))) as world:
         await asyncio.sleep(1.0)
-        [matrix] = bench.published
+        [matrix] = world.published
         assert matrix.version == 1
         block = matrix.block([NodeName("a")], [NodeName("b")])
         assert (block.delay_ms[0, 0], block.delay_age_s[0, 0]) == (0.3, 30.0)
-        assert bench.status().mapping is not None
-        assert bench.status().mapping.unmapped[Metric.LOSS] == ("c",)  # type: ignore[union-attr]
-        assert bench.status().known_pairs == {Metric.LOSS: 2, Metric.DELAY: 2, Metric.THROUGHPUT: 2}
+        assert world.status().mapping is not None
+        assert world.status().mapping.unmapped[Metric.LOSS] == ("c",)  # type: ignore[union-attr]
+        assert world.status().known_pairs == {Metric.LOSS: 2, Metric.DELAY: 2, Metric.THROUGHPUT: 2}
 
 
 async def test_nothing_is_published_without_data() -> None:
     """Before any source gave anything there is no matrix, however long that takes."""
     source = FakeNetworkSource()
     source.fail()
-    async with running(Bench(Polled(source, 60.0))) as bench:
+    async with running(bench(Polled(source, 60.0))) as world:
         await asyncio.sleep(1000.0)
-        assert bench.published == []
-        assert bench.status().version == 0
-        assert bench.status().published_at_s is None
-        assert bench.status().ready
+        assert world.published == []
+        assert world.status().version == 0
+        assert world.status().published_at_s is None
+        assert world.status().ready
 
 
 async def test_a_change_is_published_with_the_next_poll() -> None:
     """New values are a new version, as soon as they are read."""
     source = FakeNetworkSource()
     source.set(value("a", "b", 1.0))
-    async with running(Bench(Polled(source, 10.0))) as bench:
+    async with running(bench(Polled(source, 10.0))) as world:
         await asyncio.sleep(1.0)
         source.set(value("a", "b", 2.0, at_s=5.0))
         await asyncio.sleep(10.0)
-        assert bench.versions() == [1, 2]
-        assert delay(bench.last) == 2.0
+        assert world.versions() == [1, 2]
+        assert world.delay() == 2.0
 
 
 async def test_ages_are_evaluated_again() -> None:
     """Without news a matrix is published every `reevaluate_s`, with the same values and higher ages."""
     source = FakeNetworkSource()
     source.set(value("a", "b", 1.0))
-    async with running(Bench(Polled(source, 10.0))) as bench:
+    async with running(bench(Polled(source, 10.0))) as world:
         await asyncio.sleep(185.0)
-        assert bench.versions() == [1, 2, 3, 4]
-        assert [matrix.evaluated_at_s - START_S for matrix in bench.published] == pytest.approx([0, 60, 120, 180])
-        ages = [matrix.block([NodeName("a")], [NodeName("b")]).delay_age_s[0, 0] for matrix in bench.published]
+        assert world.versions() == [1, 2, 3, 4]
+        assert [matrix.evaluated_at_s - START_S for matrix in world.published] == pytest.approx([0, 60, 120, 180])
+        ages = [matrix.block([NodeName("a")], [NodeName("b")]).delay_age_s[0, 0] for matrix in world.published]
         assert ages == pytest.approx([0.0, 60.0, 120.0, 180.0])
 
 
 async def test_the_same_values_again_are_no_change() -> None:
     """A source that repeats itself does not make versions: only the ages do."""
     source = FakeNetworkSource()
-    async with running(Bench(Polled(source, 10.0))) as bench:
+    async with running(bench(Polled(source, 10.0))) as world:
         for _ in range(5):
             source.set(value("a", "b", 1.0))
             await asyncio.sleep(10.0)
-        assert bench.versions() == [1]
+        assert world.versions() == [1]
 
 
 async def test_an_empty_mesh_makes_no_versions() -> None:
     """A server before its first run has no values: one matrix without pairs, and no more."""
     source = FakeNetworkSource()
-    async with running(Bench(Polled(source, 10.0))) as bench:
+    async with running(bench(Polled(source, 10.0))) as world:
         await asyncio.sleep(600.0)
-        assert bench.versions() == [1]
+        assert world.versions() == [1]
 
 
 async def test_the_newest_value_wins_whichever_source_it_is_from() -> None:
@@ -175,32 +108,32 @@ async def test_the_newest_value_wins_whichever_source_it_is_from() -> None:
     one, other = FakeNetworkSource("one"), FakeNetworkSource("other")
     one.set(value("a", "b", 1.0, at_s=-100.0), value("b", "c", 7.0))
     other.set(value("a", "b", 2.0, at_s=-50.0))
-    async with running(Bench(Polled(one, 10.0), Polled(other, 10.0))) as bench:
+    async with running(bench(Polled(one, 10.0), Polled(other, 10.0))) as world:
         await asyncio.sleep(1.0)
-        assert (delay(bench.last), delay(bench.last, "b", "c")) == (2.0, 7.0)
+        assert (world.delay(), world.delay("b", "c")) == (2.0, 7.0)
         one.set(value("a", "b", 3.0, at_s=5.0))
         await asyncio.sleep(15.0)
-        assert (delay(bench.last), delay(bench.last, "b", "c")) == (3.0, None)
+        assert (world.delay(), world.delay("b", "c")) == (3.0, None)
 
 
 async def test_a_failing_source_keeps_its_last_data() -> None:
     """While a source fails its last data stay and age; the status says why; other sources go on."""
     broken, good = FakeNetworkSource("broken"), FakeNetworkSource("good")
     broken.set(value("a", "b", 1.0))
-    async with running(Bench(Polled(broken, 30.0), Polled(good, 30.0))) as bench:
+    async with running(bench(Polled(broken, 30.0), Polled(good, 30.0))) as world:
         await asyncio.sleep(1.0)
         broken.fail(NetworkSourceError("broken: status 500"))
         good.set(value("b", "c", 5.0, at_s=40.0))
         await asyncio.sleep(100.0)
-        assert (delay(bench.last), delay(bench.last, "b", "c")) == (1.0, 5.0)
-        first, second = bench.status().sources
+        assert (world.delay(), world.delay("b", "c")) == (1.0, 5.0)
+        first, second = world.status().sources
         assert (first.error, first.last_success_s, first.measurements) == ("broken: status 500", START_S, 1)
         assert (second.error, second.failures) == (None, 0)
-        assert bench.status().ready
+        assert world.status().ready
         broken.set(value("a", "b", 2.0, at_s=90.0))
         await asyncio.sleep(300.0)
-        assert delay(bench.last) == 2.0
-        assert bench.status().sources[0].error is None
+        assert world.delay() == 2.0
+        assert world.status().sources[0].error is None
 
 
 async def test_failures_back_off() -> None:
@@ -208,14 +141,14 @@ async def test_failures_back_off() -> None:
     source = FakeNetworkSource()
     source.fail()
     options = RefreshOptions(retry_min_s=5.0, retry_max_s=40.0, jitter_ratio=0.0)
-    async with running(Bench(Polled(source, 30.0), options=options)) as bench:
+    async with running(bench(Polled(source, 30.0), options=options)) as world:
         await asyncio.sleep(160.0)
         assert [at_s - START_S for at_s in source.fetched_at_s] == pytest.approx([0, 5, 15, 35, 75, 115, 155])
-        assert bench.only().failures == 7
+        assert world.source.failures == 7
         source.set(value("a", "b", 1.0))
         await asyncio.sleep(70.0)
         assert [at_s - START_S for at_s in source.fetched_at_s[-2:]] == pytest.approx([195, 225])
-        assert bench.only().failures == 0
+        assert world.source.failures == 0
 
 
 JITTER = {0.0: 54.0, 0.5: 60.0, 1.0: 66.0}  # random number: pause
@@ -225,7 +158,7 @@ JITTER = {0.0: 54.0, 0.5: 60.0, 1.0: 66.0}  # random number: pause
 async def test_jitter(random: float) -> None:
     """The pause varies by a tenth around the interval."""
     source = FakeNetworkSource()
-    async with running(Bench(Polled(source, 60.0), jitter=random)):
+    async with running(bench(Polled(source, 60.0), jitter=random)):
         await asyncio.sleep(JITTER[random] + 1.0)
         assert [at_s - START_S for at_s in source.fetched_at_s] == pytest.approx([0.0, JITTER[random]])
 
@@ -240,28 +173,28 @@ async def test_a_hanging_source_is_given_up() -> None:
 
     good = FakeNetworkSource("good")
     good.set(value("a", "b", 1.0))
-    async with running(Bench(Polled(Hanging("hanging"), 60.0), Polled(good, 60.0))) as bench:
+    async with running(bench(Polled(Hanging("hanging"), 60.0), Polled(good, 60.0))) as world:
         await asyncio.sleep(1.0)
-        assert bench.versions() == [1]
+        assert world.versions() == [1]
         await asyncio.sleep(300.0)
-        assert bench.status().sources[0].error == "no answer within 300 s"
+        assert world.status().sources[0].error == "no answer within 300 s"
 
 
 async def test_an_unforeseen_error_makes_unready_and_heals() -> None:
     """A bug in one source is shown, its task begins again after a pause, and the others never stop."""
     buggy, good = FakeNetworkSource("buggy"), FakeNetworkSource("good")
     buggy.fail(KeyError("grid"))
-    async with running(Bench(Polled(buggy, 60.0), Polled(good, 60.0))) as bench:
+    async with running(bench(Polled(buggy, 60.0), Polled(good, 60.0))) as world:
         await asyncio.sleep(1.0)
-        assert bench.status().crash == "source buggy: KeyError: 'grid'"
-        assert not bench.status().ready
+        assert world.status().crash == "source buggy: KeyError: 'grid'"
+        assert not world.status().ready
         buggy.set(value("a", "b", 1.0))
         good.set(value("b", "c", 5.0))
         await asyncio.sleep(60.0)
-        assert delay(bench.last, "b", "c") == 5.0
+        assert world.delay("b", "c") == 5.0
         await asyncio.sleep(400.0)
-        assert delay(bench.last) == 1.0
-        assert bench.status().ready
+        assert world.delay() == 1.0
+        assert world.status().ready
 
 
 async def test_an_error_of_the_reader_is_not_the_end() -> None:
@@ -272,36 +205,36 @@ async def test_an_error_of_the_reader_is_not_the_end() -> None:
     def fail() -> None:
         raise RuntimeError("no room")
 
-    bench = Bench(Polled(source, 60.0))
-    bench.on_publish = fail
-    async with running(bench):
+    world = bench(Polled(source, 60.0))
+    world.on_publish = fail
+    async with running(world):
         await asyncio.sleep(1.0)
-        assert bench.status().crash == "network matrix: RuntimeError: no room"
-        bench.on_publish = lambda: None
+        assert world.status().crash == "network matrix: RuntimeError: no room"
+        world.on_publish = lambda: None
         await asyncio.sleep(400.0)
-        assert delay(bench.last) == 1.0
-        assert bench.status().ready
+        assert world.delay() == 1.0
+        assert world.status().ready
 
 
 async def test_new_nodes_are_mapped_when_they_come() -> None:
     """A node that joins gets its endpoint at once when the cache says so, at the next evaluation otherwise."""
     source = FakeNetworkSource()
     source.set_mesh(full_mesh("a", "b", "d", "e"), measured_at_s=START_S)
-    async with running(Bench(Polled(source, 600.0))) as bench:
+    async with running(bench(Polled(source, 600.0))) as world:
         await asyncio.sleep(1.0)
-        bench.nodes.append(node("d"))
-        bench.refresh.nodes_changed()
+        world.nodes.append(node("d"))
+        world.refresh.nodes_changed()
         await asyncio.sleep(1.0)
-        assert bench.last.endpoint(NodeName("d"), Metric.LOSS) == "d"
-        assert bench.versions() == [1, 2]
-        bench.nodes.append(node("e"))
+        assert world.last.endpoint(NodeName("d"), Metric.LOSS) == "d"
+        assert world.versions() == [1, 2]
+        world.nodes.append(node("e"))
         await asyncio.sleep(60.0)
-        assert bench.last.endpoint(NodeName("e"), Metric.LOSS) == "e"
-        bench.nodes.append(node("unmeasured"))
-        bench.refresh.nodes_changed()
+        assert world.last.endpoint(NodeName("e"), Metric.LOSS) == "e"
+        world.nodes.append(node("unmeasured"))
+        world.refresh.nodes_changed()
         await asyncio.sleep(1.0)
-        assert bench.versions() == [1, 2, 3]
-        assert bench.status().mapping.unmapped[Metric.LOSS] == ("c", "unmeasured")  # type: ignore[union-attr]
+        assert world.versions() == [1, 2, 3]
+        assert world.status().mapping.unmapped[Metric.LOSS] == ("c", "unmeasured")  # type: ignore[union-attr]
 
 
 async def test_aliases_of_all_sources_count() -> None:
@@ -309,9 +242,9 @@ async def test_aliases_of_all_sources_count() -> None:
     one, other = FakeNetworkSource("one"), FakeNetworkSource("other")
     one.set(value("x", "y", 0.1, metric=Metric.LOSS), aliases={"x": ("a",)})
     other.set(value("x", "y", 3.0), aliases={"y": ("b",)})
-    async with running(Bench(Polled(one, 60.0), Polled(other, 60.0))) as bench:
+    async with running(bench(Polled(one, 60.0), Polled(other, 60.0))) as world:
         await asyncio.sleep(1.0)
-        block = bench.last.block([NodeName("a")], [NodeName("b")])
+        block = world.last.block([NodeName("a")], [NodeName("b")])
         assert (block.loss_ratio[0, 0], block.delay_ms[0, 0]) == (0.1, 3.0)
 
 
@@ -320,9 +253,9 @@ async def test_configured_mapping_is_used() -> None:
     source = FakeNetworkSource()
     source.set(value("x", "y", 3.0))
     config = MappingConfig(table={NodeName("a"): {Metric.DELAY: "x"}, NodeName("b"): {Metric.DELAY: "y"}})
-    async with running(Bench(Polled(source, 60.0), options=RefreshOptions(mapping=config))) as bench:
+    async with running(bench(Polled(source, 60.0), options=RefreshOptions(mapping=config))) as world:
         await asyncio.sleep(1.0)
-        assert bench.last.block([NodeName("a")], [NodeName("b")]).delay_ms[0, 0] == 3.0
+        assert world.delay() == 3.0
 
 
 async def test_problems_and_counts_are_shown() -> None:
@@ -332,19 +265,19 @@ async def test_problems_and_counts_are_shown() -> None:
         async def fetch(self, *, now_s: float) -> Batch | None:
             return Batch((value("a", "b", 1.0),), (), now_s - 7.0, ("grid 'L' failed",), {"not_run": 3})
 
-    async with running(Bench(Polled(Talkative(), 60.0))) as bench:
+    async with running(bench(Polled(Talkative(), 60.0))) as world:
         await asyncio.sleep(1.0)
-        status = bench.only()
+        status = world.source
         assert (status.problems, dict(status.rejected)) == (("grid 'L' failed",), {"not_run": 3})
         assert status.last_success_s == START_S - 7.0
 
 
 async def test_without_sources_it_waits() -> None:
     """No source is configured: nothing happens, and nothing fails."""
-    async with running(Bench()) as bench:
-        bench.refresh.nodes_changed()
+    async with running(bench()) as world:
+        world.refresh.nodes_changed()
         await asyncio.sleep(1000.0)
-        assert (bench.published, bench.status().ready) == ([], True)
+        assert (world.published, world.status().ready) == ([], True)
 
 
 @pytest.mark.looptime(False)
@@ -352,7 +285,7 @@ async def test_big_meshes_are_merged_beside_the_loop() -> None:
     """More than a few thousand values are indexed in a thread, and published on the loop."""
     source = FakeNetworkSource()
     source.set_mesh(full_mesh(*(f"n{i}" for i in range(60))), measured_at_s=START_S)
-    bench = Bench(Polled(source, 60.0))
+    world = bench(Polled(source, 60.0))
     published = asyncio.Event()
     threads: list[int] = []
 
@@ -360,12 +293,12 @@ async def test_big_meshes_are_merged_beside_the_loop() -> None:
         threads.append(threading.get_ident())
         published.set()
 
-    bench.nodes = [node(f"n{i}") for i in range(60)]
-    bench.on_publish = note
-    async with running(bench):
+    world.nodes = [node(f"n{i}") for i in range(60)]
+    world.on_publish = note
+    async with running(world):
         await asyncio.wait_for(published.wait(), LIVENESS_S)
     assert threads == [threading.get_ident()]
-    assert bench.last.known_pairs(Metric.LOSS) == 60 * 59
+    assert world.last.known_pairs(Metric.LOSS) == 60 * 59
 
 
 async def test_each_value_keeps_the_name_of_its_source() -> None:
@@ -373,12 +306,11 @@ async def test_each_value_keeps_the_name_of_its_source() -> None:
     one, other = FakeNetworkSource("one"), FakeNetworkSource("other")
     one.set(value("a", "b", 1.0, at_s=-100.0), value("a", "b", 0.5, metric=Metric.LOSS, at_s=-10.0))
     other.set(value("a", "b", 2.0, at_s=-50.0), value("a", "b", 0.1, metric=Metric.LOSS, at_s=-20.0))
-    async with running(Bench(Polled(one, 10.0), Polled(other, 10.0))) as bench:
+    async with running(bench(Polled(one, 10.0), Polled(other, 10.0))) as world:
         await asyncio.sleep(1.0)
-        a, b = NodeName("a"), NodeName("b")
-        assert bench.last.known(a, b, Metric.DELAY) == Known(2.0, 50.0, "other")
-        assert bench.last.known(a, b, Metric.LOSS) == Known(0.5, 10.0, "one")
-        assert bench.last.known(a, b, Metric.THROUGHPUT) is None
+        assert world.known() == Known(2.0, 50.0, "other")
+        assert world.known(metric=Metric.LOSS) == Known(0.5, 10.0, "one")
+        assert world.known(metric=Metric.THROUGHPUT) is None
 
 
 async def test_pairs_are_counted_by_age() -> None:
@@ -386,32 +318,32 @@ async def test_pairs_are_counted_by_age() -> None:
     source = FakeNetworkSource()
     source.set(value("a", "b", 1.0), value("b", "a", 1.0, at_s=-45.0))
     options = RefreshOptions(reevaluate_s=1000.0, soft_ttl_s=Ttl.same(50.0), hard_ttl_s=Ttl.same(100.0))
-    async with running(Bench(Polled(source, 1000.0), options=options)) as bench:
+    async with running(bench(Polled(source, 1000.0), options=options)) as world:
         await asyncio.sleep(1.0)
-        assert bench.status().pairs[Metric.DELAY] == PairCounts(2, 0, 0)
+        assert world.counts() == (2, 0, 0)
         await asyncio.sleep(9.0)
-        assert bench.status().pairs[Metric.DELAY] == PairCounts(1, 1, 0)
+        assert world.counts() == (1, 1, 0)
         await asyncio.sleep(50.0)
-        assert bench.status().pairs[Metric.DELAY] == PairCounts(0, 1, 1)
+        assert world.counts() == (0, 1, 1)
 
 
 async def test_links_between_zones_are_guessed_if_asked() -> None:
     """With the fallback an unmeasured link is like the measured ones between its zones; zones may change."""
     source = FakeNetworkSource()
     source.set(value("a", "b", 4.0))
-    bench = Bench(Polled(source, 10.0), options=RefreshOptions(zone_fallback=True))
-    bench.nodes = [node("a", zone="one"), node("b", zone="two"), node("c", zone="two")]
-    async with running(bench):
+    world = bench(Polled(source, 10.0), options=RefreshOptions(zone_fallback=True))
+    world.nodes = [node("a", zone="one"), node("b", zone="two"), node("c", zone="two")]
+    async with running(world):
         await asyncio.sleep(1.0)
-        assert (delay(bench.last, "a", "c"), delay(bench.last, "b", "c")) == (4.0, None)
-        bench.nodes = [node("a", zone="one"), node("b", zone="two"), node("c", zone="three")]
-        bench.refresh.nodes_changed()
+        assert (world.delay("a", "c"), world.delay("b", "c")) == (4.0, None)
+        world.nodes = [node("a", zone="one"), node("b", zone="two"), node("c", zone="three")]
+        world.refresh.nodes_changed()
         await asyncio.sleep(1.0)
-        assert delay(bench.last, "a", "c") is None
-        assert bench.versions() == [1, 2]
+        assert world.delay("a", "c") is None
+        assert world.versions() == [1, 2]
 
 
 def test_sources_must_have_different_names() -> None:
     """Two of one name could not be distinguished in what is shown."""
     with pytest.raises(ValueError, match="different names"):
-        Bench(Polled(FakeNetworkSource(), 1.0), Polled(FakeNetworkSource(), 1.0))
+        bench(Polled(FakeNetworkSource(), 1.0), Polled(FakeNetworkSource(), 1.0))

@@ -4,63 +4,49 @@ Each case runs the real source and the real refresh over TLS on loopback, with a
 """
 
 import asyncio
-import contextlib
 import gc
 import logging
 import os
 import re
 import shutil
 import tracemalloc
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from functools import cached_property
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 import pytest
 
-from extender.bootstrap.parts.metrics import Reporting
 from extender.network.esmond.source import EsmondSource
 from extender.network.maddash.client import MaddashServer as MaddashAddress
 from extender.network.maddash.source import MaddashSource
 from extender.network.opensearch.source import OpenSearchSource
-from extender.network.prometheus.source import PrometheusOptions, PrometheusSource, Query
-from extender.network.refresh import NetworkRefresh, Polled, RefreshOptions, SourceStatus
-from extender.network.sources.http import HttpServer
+from extender.network.prometheus.source import PrometheusSource
+from extender.network.refresh import Polled, SourceStatus
+from extender.network.sources.http import HttpClient, HttpServer
 from extender.ports import Batch, NetworkSource
-from extender.runtime.telemetry import Telemetry
+from extender.settings import sources as settings
 from scoring.ids import NodeName
 from scoring.model.policy import ScorePolicy
-from scoring.network.matrix import METRICS, Known, Metric, NetworkMatrix
+from scoring.network.matrix import METRICS, Known, Metric
 from scoring.score.pairs import pair_scores
-from tests.builders import node
+from tests.extender.network.world import QUICK, MovedClock, World
+from tests.extender.network.world import running as refreshing
 from tests.fakes.archive_server import Archive, Certificates, Fault, Served, make_certificates, served
 from tests.fakes.maddash_server import MaddashServer
 from tests.fakes.mesh import full_mesh
-from tests.liveness import LIVENESS_S
 
 pytestmark = pytest.mark.skipif(shutil.which("openssl") is None, reason="no openssl to make certificates with")
 
 A, B = NodeName("a"), NodeName("b")
 KINDS = ("maddash", "opensearch", "prometheus", "esmond")
-UNITS = {Metric.LOSS: "ratio", Metric.DELAY: "ms", Metric.THROUGHPUT: "bit/s"}
-
-
-@dataclass(slots=True)
-class MovedClock:
-    """Wall time that stands still unless it is moved; the loop's time runs."""
-
-    at_s: float = 1_800_000_000.0
-
-    def now_s(self) -> float:
-        """Wall clock."""
-        return self.at_s
-
-    def monotonic_s(self) -> float:
-        """The loop's time."""
-        return asyncio.get_running_loop().time()
+QUERIES = {
+    "loss": {"query": "loss", "unit": "ratio"},
+    "delay": {"query": "delay", "unit": "ms"},
+    "throughput": {"query": "throughput", "unit": "bit/s"},
+}
 
 
 @dataclass(slots=True)
@@ -83,61 +69,25 @@ class Watched:
             self.over.set()
 
 
-@dataclass
-class Bench:
-    """A server, the source that reads it, and what was published."""
+class Bench(World):
+    """A server, the source that reads it as fast as it can, and what was published."""
 
-    archive: Archive
-    server: Served
-    refresh: NetworkRefresh
-    clock: MovedClock
-    watched: Watched
-    published: list[NetworkMatrix] = field(default_factory=list)
-    telemetry: Telemetry = field(default_factory=Telemetry)
-    tick: asyncio.Event = field(default_factory=asyncio.Event)
-    """Set with each publication; there is one every `reevaluate_s` at the latest."""
-
-    def publish(self, matrix: NetworkMatrix) -> None:
-        """As the refresh calls it."""
-        self.published.append(matrix)
-        self.tick.set()
-
-    @property
-    def status(self) -> SourceStatus:
-        """Of the only source."""
-        [status] = self.refresh.status().sources
-        return status
-
-    @cached_property
-    def reporting(self) -> Reporting:
-        """What carries the statuses over into metrics."""
-        return Reporting(self.telemetry, sync=dict, network=self.refresh.status)
-
-    def metric(self, name: str, **labels: str) -> float:
-        """What /metrics says now; 0 if it has no such series."""
-        self.reporting.look()
-        return self.telemetry.registry.get_sample_value(f"netgang_network_{name}", labels) or 0.0
-
-    def known(self, metric: Metric = Metric.DELAY) -> Known | None:
-        """What the newest matrix holds from a to b."""
-        return self.published[-1].known(A, B, metric)
-
-    async def until(self, what: Callable[[], bool]) -> None:
-        """Let the refresh work until something is so."""
-        async with asyncio.timeout(LIVENESS_S):
-            while not (self.published and what()):
-                self.tick.clear()
-                await self.tick.wait()
+    def __init__(self, archive: Archive, server: Served, watched: Watched, wall: MovedClock) -> None:
+        super().__init__(Polled(watched, 0.05), clock=wall, options=QUICK)
+        self.archive = archive
+        self.server = server
+        self.watched = watched
+        self.wall = wall
 
     async def attempts(self, more: int) -> None:
         """Let the refresh fail `more` times, so that an attempt that began before now is over."""
-        goal = self.status.failures + more
-        await self.until(lambda: self.status.failures >= goal)
+        goal = self.source.failures + more
+        await self.until(lambda: self.source.failures >= goal)
 
     def aged(self, age_s: float, *metrics: Metric) -> bool:
         """Whether the newest matrix is of now, and what it holds of these metrics (or of all) is so old."""
-        known = [self.known(metric) for metric in metrics or METRICS]
-        now = self.published[-1].evaluated_at_s == self.clock.at_s
+        known = [self.known(metric=metric) for metric in metrics or METRICS]
+        now = self.last.evaluated_at_s == self.wall.at_s
         return now and all(one is not None and one.age_s == age_s for one in known)
 
 
@@ -156,50 +106,39 @@ def maddash() -> Iterator[MaddashServer]:
         yield server
 
 
-def source(kind: str, url: str, ca_file: Path) -> NetworkSource:
+Read = MaddashSource | OpenSearchSource | EsmondSource | PrometheusSource
+
+
+def source_of(kind: str, url: str, ca_file: Path) -> Read:
     """The source with short limits."""
     if kind == "maddash":
-        limits = MaddashAddress(url, ca_file=ca_file, timeout_s=0.5, body_limit_bytes=200_000)
-        return MaddashSource(limits)
-    server = HttpServer(url, ca_file=ca_file, timeout_s=0.5, body_limit_bytes=200_000)
+        return MaddashSource(MaddashAddress(url, ca_file=ca_file, timeout_s=0.5, body_limit_bytes=200_000))
+    client = HttpClient(HttpServer(url, ca_file=ca_file, timeout_s=0.5, body_limit_bytes=200_000))
     if kind == "opensearch":
-        return OpenSearchSource(server)
+        return OpenSearchSource(client, settings.OpenSearchSource(kind="opensearch", url=url))
     if kind == "esmond":
-        return EsmondSource(server)
-    queries = tuple(Query(metric, metric.value, UNITS[metric]) for metric in METRICS)
-    return PrometheusSource(server, PrometheusOptions(queries))
+        return EsmondSource(client, settings.EsmondSource(kind="esmond", url=url))
+    return PrometheusSource(client, settings.PrometheusSource(kind="prometheus", url=url, queries=QUERIES))
 
 
 @asynccontextmanager
 async def running(kind: str, certificates: Certificates, maddash: MaddashServer) -> AsyncIterator[Bench]:
-    """A bench that polls as fast as it can, after its first data."""
+    """A bench after its first data."""
     clock = MovedClock()
     archive = Archive(kind, clock.at_s, maddash=maddash)
     maddash.checked_at_s = lambda: archive.at_s
-    options = RefreshOptions(reevaluate_s=0.02, retry_min_s=0.02, retry_max_s=0.05, jitter_ratio=0.0)
     async with served(archive, certificates) as server:
-        read = source(kind, server.url, certificates.ca_file)
+        read = source_of(kind, server.url, certificates.ca_file)
         watched = Watched(read)
-        refresh = NetworkRefresh(
-            [Polled(watched, 0.05)],
-            options,
-            clock=clock,
-            nodes=lambda: [node("a"), node("b")],
-            publish=lambda matrix: bench.publish(matrix),
-            jitter=lambda: 0.5,
-        )
-        bench = Bench(archive, server, refresh, clock, watched)
-        task = asyncio.create_task(refresh.run())
-        try:
-            await bench.until(lambda: bench.aged(0.0))
-            yield bench
-        finally:
-            watched.over.clear()
-            await watched.over.wait()
-            task.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await task
-            await read.aclose()  # type: ignore[attr-defined]
+        bench = Bench(archive, server, watched, clock)
+        async with refreshing(bench):
+            try:
+                await bench.until(lambda: bench.aged(0.0))
+                yield bench
+            finally:
+                watched.over.clear()
+                await watched.over.wait()
+        await read.aclose()
 
 
 FAULTS = {  # case: (fault of the server, what the status says of it)
@@ -231,36 +170,34 @@ async def test_a_fault_fades_and_heals(
             await bench.server.gone()
         if case == "certificate":
             bench.server.certificate(good=False)
-        await bench.until(lambda: re.search(want, _told(bench.status)) is not None)
+        await bench.until(lambda: re.search(want, _told(bench.source)) is not None)
         await bench.until(lambda: bench.metric("fetches_total", source=kind, outcome="error") >= 1.0)
         # 2. the last values stay, and age until they are unknown: only then is the pair like one never measured
-        bench.clock.at_s += 5000.0
+        bench.wall.at_s += 5000.0
         await bench.until(lambda: bench.aged(5000.0))
         assert bench.known() == Known(5.0, 5000.0, kind)
         assert _score(bench) == (True, True, True)
-        bench.clock.at_s += 7000.0
+        bench.wall.at_s += 7000.0
         await bench.until(lambda: bench.aged(12_000.0))
         assert _score(bench) == (False, False, True)
-        counted = bench.refresh.status().pairs
-        assert (counted[Metric.DELAY].expired, counted[Metric.THROUGHPUT].fresh) == (
-            bench.published[-1].known_pairs(Metric.DELAY), bench.published[-1].known_pairs(Metric.THROUGHPUT)
-        )  # fmt: skip
-        known = bench.published[-1].known_pairs(Metric.DELAY)
-        assert (bench.metric("pairs", metric="delay", state="expired"), known) == (known, known)
+        counted, known = bench.status().pairs, bench.last.known_pairs
+        assert counted[Metric.DELAY].expired == known(Metric.DELAY)
+        assert counted[Metric.THROUGHPUT].fresh == known(Metric.THROUGHPUT)
+        assert bench.metric("pairs", metric="delay", state="expired") == known(Metric.DELAY)
         assert bench.metric("fetch_seconds", source=kind) > 0.0
         # 3. nothing piles up, and nothing of ours broke
         assert len(asyncio.all_tasks()) < 20
-        assert bench.refresh.status().ready
+        assert bench.status().ready
         # 4. it heals, with values of now
         await bench.attempts(2)
-        bench.archive.at_s = bench.clock.at_s
+        bench.archive.at_s = bench.wall.at_s
         bench.archive.fault = None
         bench.server.certificate(good=True)
         if case == "gone":
             await bench.server.back()
-        await bench.until(lambda: bench.status.error is None and bench.aged(0.0))
+        await bench.until(lambda: bench.source.error is None and bench.aged(0.0))
         assert _score(bench) == (True, True, True)
-        await bench.until(lambda: re.search(want, _told(bench.status)) is None)
+        await bench.until(lambda: re.search(want, _told(bench.source)) is None)
         assert bench.metric("pairs", metric="delay", state="expired") == 0.0
         assert bench.metric("fetches_total", source=kind, outcome="success") >= 1.0
 
@@ -278,7 +215,7 @@ async def test_faults_for_a_long_time_leave_nothing_behind(
         async def rounds(count: int) -> None:
             for number in range(count):
                 bench.archive.fault = faults[number % len(faults)]
-                bench.archive.at_s = bench.clock.at_s = bench.clock.at_s + 1.0
+                bench.archive.at_s = bench.wall.at_s = bench.wall.at_s + 1.0
                 bench.watched.over.clear()
                 await bench.watched.over.wait()
                 del bench.published[:-1]
@@ -305,13 +242,13 @@ async def test_faults_for_a_long_time_leave_nothing_behind(
 async def test_a_clock_ahead_keeps_nothing_young(kind: str, certificates: Certificates, maddash: MaddashServer) -> None:
     """Times of a server whose clock is an hour ahead count as now; when it stops, they age from then on."""
     async with running(kind, certificates, maddash) as bench:
-        bench.clock.at_s += 60.0
+        bench.wall.at_s += 60.0
         await bench.until(lambda: bench.aged(60.0))
         bench.archive.at_s += 3660.0
         await bench.until(lambda: bench.aged(0.0))
         bench.archive.fault = Fault.SERVER_ERROR
-        await bench.until(lambda: "status 500" in _told(bench.status))
-        bench.clock.at_s += 100.0
+        await bench.until(lambda: "status 500" in _told(bench.source))
+        bench.wall.at_s += 100.0
         await bench.until(lambda: bench.aged(100.0))
 
 
@@ -319,7 +256,7 @@ async def test_a_clock_ahead_keeps_nothing_young(kind: str, certificates: Certif
 async def test_a_clock_behind_makes_old(kind: str, certificates: Certificates, maddash: MaddashServer) -> None:
     """Times of a server whose clock is an hour behind are an hour old: nothing here can know better."""
     async with running(kind, certificates, maddash) as bench:
-        bench.clock.at_s += 4000.0
+        bench.wall.at_s += 4000.0
         await bench.until(lambda: bench.aged(4000.0))
         bench.archive.at_s += 400.0
         await bench.until(lambda: bench.aged(3600.0))
@@ -346,7 +283,7 @@ def _told(status: SourceStatus) -> str:
 
 def _score(bench: Bench) -> tuple[bool, bool, bool]:
     """Whether loss, delay and throughput of the pair count."""
-    block = bench.published[-1].block([A, B], [A, B])
+    block = bench.last.block([A, B], [A, B])
     scores = pair_scores(block, None, ScorePolicy())
     assert np.isfinite(scores.points).all()
     return bool(scores.loss_known[0, 1]), bool(scores.delay_known[0, 1]), bool(scores.throughput_known[0, 1])

@@ -26,6 +26,14 @@ def root_logger() -> Iterator[logging.Logger]:
     root.handlers[:], root.level = handlers, level
 
 
+@pytest.fixture
+def stream(root_logger: logging.Logger) -> io.StringIO:
+    """Where all lines go, as JSON."""
+    made = io.StringIO()
+    configure_logging(stream=made)
+    return made
+
+
 def written(stream: io.StringIO) -> list[dict[str, object]]:
     """The lines as JSON."""
     return [json.loads(line) for line in stream.getvalue().splitlines()]
@@ -84,10 +92,8 @@ def test_two_processes_worth_of_metrics_in_one() -> None:
     assert other.registry.get_sample_value("netgang_held_binds") == 0
 
 
-def test_a_decision_is_one_line_of_json(root_logger: logging.Logger) -> None:
+def test_a_decision_is_one_line_of_json(stream: io.StringIO) -> None:
     """All that is known about the decision under constant names; what says nothing is left out."""
-    stream = io.StringIO()
-    configure_logging(stream=stream)
     decision = Decision(
         "prioritize", "team-a/w-0", "team-a/resnet", "n1", parts={"network": 7.5}, snapshot_version=3, duration_ms=0.25
     )
@@ -107,10 +113,9 @@ def test_a_decision_is_one_line_of_json(root_logger: logging.Logger) -> None:
     }
 
 
-def test_a_repeated_refusal_is_written_once_a_minute(root_logger: logging.Logger) -> None:
+def test_a_repeated_refusal_is_written_once_a_minute(stream: io.StringIO) -> None:
     """A thousand equal refusals are two lines, and the second says how many were left out."""
-    stream, telemetry = io.StringIO(), Telemetry()
-    configure_logging(stream=stream)
+    telemetry = Telemetry()
     log = DecisionLog(telemetry, repeat_after_s=60.0)
     assert [log.log_decision(REFUSAL, now_s=5.0 + i / 1000) for i in range(1000)].count(True) == 1
     assert log.log_decision(REFUSAL, now_s=65.0)
@@ -119,18 +124,15 @@ def test_a_repeated_refusal_is_written_once_a_minute(root_logger: logging.Logger
 
 
 @pytest.mark.parametrize("change", [{"pod": "team-a/w-1"}, {"reason": Reason.BEHIND}, {"what": "bind"}], ids=str)
-def test_a_new_refusal_is_written_at_once(change: dict[str, str], root_logger: logging.Logger) -> None:
+def test_a_new_refusal_is_written_at_once(change: dict[str, str], stream: io.StringIO) -> None:
     """Another pod, another reason or another question is news."""
-    configure_logging(stream=io.StringIO())
     log = DecisionLog(Telemetry())
     assert log.log_decision(REFUSAL, now_s=1.0)
     assert log.log_decision(replace(REFUSAL, **change), now_s=1.0)  # type: ignore[arg-type]
 
 
-def test_a_yes_is_always_written(root_logger: logging.Logger) -> None:
+def test_a_yes_is_always_written(stream: io.StringIO) -> None:
     """What admits, binds or evicts is never left out, however often it happens."""
-    stream = io.StringIO()
-    configure_logging(stream=stream)
     log = DecisionLog(Telemetry(), refusals_per_s_max=1)
     assert all(log.log_decision(Decision("bind", pod="team-a/w-0", node="n1"), now_s=1.0) for _ in range(50))
     assert len(written(stream)) == 50
@@ -160,18 +162,16 @@ def test_steps_towards_a_bind_are_for_those_who_look_closely(
     assert heard == [step, refused, bound]
 
 
-def test_refusals_of_one_second_are_bounded(root_logger: logging.Logger) -> None:
+def test_refusals_of_one_second_are_bounded(stream: io.StringIO) -> None:
     """Ten thousand pods refused at once do not flood the log; the next second has room again."""
-    configure_logging(stream=io.StringIO())
     log = DecisionLog(Telemetry(), refusals_per_s_max=100)
     refusals = [Decision("filter", pod=f"team-a/w-{i}", reason=Reason.NO_ROOM) for i in range(10_000)]
     assert sum(log.log_decision(refusal, now_s=7.5) for refusal in refusals) == 100
     assert log.log_decision(refusals[-1], now_s=8.0)
 
 
-def test_the_memory_of_refusals_is_bounded(root_logger: logging.Logger) -> None:
+def test_the_memory_of_refusals_is_bounded(stream: io.StringIO) -> None:
     """The refusal written longest ago is forgotten first, and then is news again."""
-    configure_logging(stream=io.StringIO())
     log = DecisionLog(Telemetry(), remembered_max=2, repeat_after_s=1000.0)
     first, second, third = (Decision("filter", pod=f"team-a/w-{i}", reason=Reason.NO_ROOM) for i in range(3))
     assert all(log.log_decision(refusal, now_s=1.0) for refusal in (first, second, third))
@@ -179,9 +179,8 @@ def test_the_memory_of_refusals_is_bounded(root_logger: logging.Logger) -> None:
     assert log.log_decision(first, now_s=2.0)
 
 
-def test_a_refusal_of_long_ago_is_forgotten(root_logger: logging.Logger) -> None:
+def test_a_refusal_of_long_ago_is_forgotten(stream: io.StringIO) -> None:
     """What has not come for minutes is news: a day of gangs that waited and started is no memory of a day."""
-    configure_logging(stream=io.StringIO())
     log = DecisionLog(Telemetry(), repeat_after_s=60.0)
     for second in range(3600):
         assert log.log_decision(replace(REFUSAL, pod=f"team-a/w-{second}"), now_s=float(second))

@@ -174,29 +174,18 @@ async def test_length_and_caller_are_both_read(first: bool) -> None:
 # --- the port for people ---
 
 
-async def test_the_port_for_people_asks_the_same_service() -> None:
-    """One service, one set of metrics: only the mark differs."""
-    service = Service()
-    for one in (service, service.for_people()):
+async def test_the_port_for_people_is_the_same_service() -> None:
+    """One service, one set of metrics, the same documents and limits: only the mark of a look differs."""
+    service = Service(max_body_bytes=1000)
+    people = service.for_people()
+    for one in (service, people):
         await one.post("filter", ARGS)
+        assert "larger than 1000 bytes" in (await one.post("filter", b"x" * 1001))["Error"]
     assert [args.debug for args in service.verbs.filtered] == [False, True]
     assert service.counted("requests_total", verb="filter", outcome="passed") == 2
-
-
-@pytest.mark.parametrize(
-    "path", ["/v1/plan", "/v1/network", "/v1/explain/team-a/resnet", "/healthz", "/readyz", "/docs"]
-)
-async def test_the_port_for_people_has_the_same_documents(path: str) -> None:
-    """Whoever forwarded the one port needs no other."""
-    service = Service()
-    here, there = await service.get(path), await service.for_people().get(path)
-    assert (here.status_code, here.content) == (200, there.content)
-
-
-async def test_the_port_for_people_keeps_the_limits() -> None:
-    """A person's body may be no larger, and take no longer, than kube-scheduler's."""
-    service = Service(max_body_bytes=100).for_people()
-    assert "larger than 100 bytes" in (await service.post("filter", b"x" * 101))["Error"]
+    for path in ("/v1/plan", "/v1/explain/team-a/resnet", "/readyz", "/docs"):
+        here, there = await service.get(path), await people.get(path)
+        assert (here.status_code, here.content) == (200, there.content)
 
 
 @pytest.mark.parametrize("at_people_s", [True, False], ids=["seen by kube-scheduler", "seen by people"])

@@ -12,7 +12,7 @@ from scoring.model.policy import Policy, Ratios, ScorePolicy, Selection, ZonePol
 from scoring.model.snapshot import NodeTable, Snapshot
 from scoring.plan import PlannerCache, plan
 from scoring.plan.cache import remember
-from scoring.plan.warmed_cache import warmed
+from scoring.plan.pair_scores import warmed
 from scoring.score.links import Links, among
 from tests.builders import gang, mesh, node, pod, snapshot
 
@@ -115,43 +115,29 @@ def test_a_second_run_scores_nothing_again() -> None:
     assert all(cache.scores[key] is value for key, value in scores.items())
 
 
-# -- numbers of classes ----------------------------------------------------------------------------------------
+# -- bounds ----------------------------------------------------------------------------------------------------
 
 
-def test_equal_classes_share_a_number() -> None:
-    """Objects differ, content is what counts."""
-    cache = PlannerCache()
+def test_equal_classes_are_one_key() -> None:
+    """Objects differ, content is what counts, also of a copy with a part replaced."""
     one, equal, other = pod("a").member_class, pod("b").member_class, pod("c", cpu="2").member_class
     assert one is not equal
-    assert cache.number(one) == cache.number(equal) != cache.number(other)
-    assert cache.number(one) == cache.number(one)
+    assert {one: 1, other: 2}[equal] == 1
+    assert replace(other, requests=one.requests) in {one}
+    assert replace(one, constraints=replace(one.constraints, claims=("c",))) not in {one}
 
 
-def test_classes_of_gangs_that_are_gone_are_numbered_again() -> None:
-    """A cluster whose gangs come and go keeps few numbers, gives none twice, and plans as without a cache."""
-    cache, seen, most = PlannerCache(), set[int](), 0
+def test_classes_of_gangs_that_are_gone_are_forgotten() -> None:
+    """A cluster whose gangs come and go keeps few of their classes, and plans as without a cache."""
+    cache, most = PlannerCache(), 0
     for begin in range(0, 3000, 100):
         gangs = [gang(f"g{i}", 2, memory=f"{i + 1}Mi") for i in range(begin, begin + 100)]
         found = replace(state(), gangs={one.key: one for one in gangs}, version=begin + 9)
         made = plan(found, POLICY, now_s=0.0, cache=cache)
         assert begin % 1000 or made == plan(found, POLICY, now_s=0.0)
-        fresh = {cache.number(one.members[0].member_class) for one in gangs}
-        assert not fresh & seen
-        seen |= fresh
-        most = max(most, len(cache.numbers))
-    assert most < 1200
+        most = max(most, len(cache.fit_counts.row_of))
+    assert 500 < most < 1200
     assert len(cache.demands.known) <= 300
-
-
-def test_a_reused_address_is_not_mistaken() -> None:
-    """Another class at the address of one that is gone has its own number."""
-    cache = PlannerCache()
-    one, other = pod("a").member_class, pod("b", cpu="2").member_class
-    cache.number_of_object[id(other)] = (one, cache.number(one))
-    assert cache.number(other) != cache.number(one)
-
-
-# -- bounds ----------------------------------------------------------------------------------------------------
 
 
 def test_tables_are_emptied_at_their_limit() -> None:
@@ -268,7 +254,7 @@ def runs(draw: st.DrawFn) -> tuple[Snapshot, Policy]:
 
 @settings(deadline=None)
 @given(st.lists(runs(), min_size=2, max_size=4))
-def test_a_memo_changes_nothing(several: list[tuple[Snapshot, Policy]]) -> None:
+def test_a_cache_changes_nothing(several: list[tuple[Snapshot, Policy]]) -> None:
     """Runs on changing clusters, under changing policies, with one cache: each plans as it would alone."""
     cache = PlannerCache()
     for version, (found, policy) in enumerate(several, start=1):
@@ -300,7 +286,7 @@ def test_what_was_found_between_zones_is_taken_over() -> None:
     ready = warmed(state(), NET, POLICY)
     cache.take_over(ready)
     layout = cache.layout(ready_table(ready))
-    assert list(cache.crossings) == [layout]
+    assert list(cache.crossings) == [(NET.version, layout)]
 
 
 def ready_table(ready: PlannerCache) -> NodeTable:

@@ -12,7 +12,7 @@ from scoring.model.policy import Selection
 from scoring.model.reasons import Reason
 from scoring.model.snapshot import Snapshot
 from scoring.plan import Plan, PlannerCache, plan
-from scoring.plan.warmed_cache import warmed
+from scoring.plan.pair_scores import warmed
 from tests.builders import bound, gang, mesh, node, pod, snapshot
 from tests.scoring.plan.planned import POLICY, clusters, planned, row
 

@@ -9,8 +9,8 @@ from scoring.ids import NodeName, ZoneName
 from scoring.model.policy import Policy, Selection
 from scoring.model.snapshot import Snapshot
 from scoring.network.matrix import NetworkMatrix
-from scoring.plan import Plan, PlannerCache, Run, begin_run, plan, plan_in_steps, several_zones
-from scoring.plan.candidate_nodes import open_nodes
+from scoring.plan import Plan, PlannerCache, Run, begin_run, plan, plan_in_steps, zone_order
+from scoring.plan.node_search import open_nodes
 from scoring.plan.steps import Steps
 from scoring.selection import ClassDemand, Demand, Single, select
 from tests.builders import gang, mesh, node, pod, snapshot
@@ -126,15 +126,15 @@ def test_what_is_left_out_of_many_nodes() -> None:
 
 def test_all_zones_together_are_not_more_nodes_than_can_be_compared(monkeypatch: pytest.MonkeyPatch) -> None:
     """The last resort of a spread: of more nodes than that the zones with most room, and none without room."""
-    monkeypatch.setattr(several_zones, "_MOST_TOGETHER", 6)
+    monkeypatch.setattr(zone_order, "_MOST_TOGETHER", 6)
     found = snapshot(NODES, [GANGS[1]], pods=[pod("x", cpu="2", node="c0"), pod("y", cpu="1", node="a1")])
     run = begin_run(found, POLICY, PlannerCache())
     ask = run.view.demand(GANGS[1])
     fits = run.capacity.zone_fits(run.view.member_set(ask.need, ask))
-    assert several_zones._together(run, run.zones, fits) == ("a", "b")
-    assert several_zones._together(run, run.zones[:2], fits) == ("a", "b")
-    monkeypatch.setattr(several_zones, "_MOST_TOGETHER", 9)
-    assert several_zones._together(run, run.zones, fits) == ("a", "b", "c")
+    assert zone_order._together(run, run.zones, fits) == ("a", "b")
+    assert zone_order._together(run, run.zones[:2], fits) == ("a", "b")
+    monkeypatch.setattr(zone_order, "_MOST_TOGETHER", 9)
+    assert zone_order._together(run, run.zones, fits) == ("a", "b", "c")
 
 
 def test_equally_good_zones_are_chosen_by_name() -> None:

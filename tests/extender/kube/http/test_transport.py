@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bench.apiserver.server import Fault, LoopbackApi
+from bench.apiserver import Fault, LoopbackApi
 from extender.errors import ApiError, ApiUnavailableError
 from extender.kube.calls import PODS
 from extender.kube.credentials import ApiServer, Authorization, Token

@@ -4,9 +4,9 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from bench.apiserver.store import ApiStore
 from extender.kube.calls import PODS, Resource
 from extender.kube.watch.heads import object_key
+from simulator.apiserver.store import ApiStore
 
 UNREADABLE, UNWANTED = "unreadable", "unwanted"
 """Label `as` of pods that the reduction cannot read, or does not want"""

@@ -5,7 +5,7 @@ import json
 import random
 from contextlib import aclosing
 
-from bench.apiserver.server import LoopbackApi
+from bench.apiserver import LoopbackApi
 from extender.kube.calls import POD_GROUPS
 from extender.kube.client import ClientLimits, KubeClient
 from extender.kube.watch.reflector import Reflector

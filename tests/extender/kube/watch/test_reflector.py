@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from bench.apiserver.store import ApiStore
 from extender.cache.unreadable import UnreadableKind
 from extender.errors import ApiError, ApiUnavailableError, GoneError
 from extender.kube.calls import NODES, POD_GROUPS, PODS
 from extender.kube.watch.reflector import Reflector, ReflectorOptions
+from simulator.apiserver.store import ApiStore
 from tests.extender.kube.watch.collection import UNREADABLE, UNWANTED, Item, RecordingSink, reduce, state_of
 from tests.fakes.clock import LoopClock
 from tests.fakes.cluster_api import FakeClusterApi

@@ -1,14 +1,16 @@
 """The esmond source against scripted answers: the list of tests, its pages, and the values behind it."""
 
+from collections.abc import Callable
 from typing import Any
 
 import httpx
 import pytest
 
 from extender.errors import NetworkSourceError
-from extender.network.esmond.source import EsmondOptions, EsmondSource
-from extender.network.sources.http import HttpServer
+from extender.network.esmond.source import EsmondSource
+from extender.network.sources.http import HttpClient, HttpServer
 from extender.ports import Batch
+from extender.settings.sources import EsmondSource as Settings
 
 NOW_S = 1_800_000_000.0
 ROOT = "/esmond/perfsonar/archive"
@@ -59,11 +61,10 @@ class Archive:
         return httpx.Response(404, text="nothing") if answer is None else httpx.Response(200, json=answer)
 
 
-def source(archive: Archive, **options: Any) -> EsmondSource:
+def source(archive: Callable[[httpx.Request], httpx.Response], **settings: Any) -> EsmondSource:
     """A source over a script."""
-    return EsmondSource(
-        HttpServer(f"https://h{ROOT}"), EsmondOptions(**options), transport=httpx.MockTransport(archive)
-    )
+    client = HttpClient(HttpServer(f"https://h{ROOT}"), transport=httpx.MockTransport(archive))
+    return EsmondSource(client, Settings(kind="esmond", url="https://h", **settings))
 
 
 async def read(one: EsmondSource) -> Batch:
@@ -162,6 +163,5 @@ async def test_some_series_fail() -> None:
 
 async def test_an_archive_that_starts() -> None:
     """Before its database is there it answers 500 to everything: the source fails."""
-    one = EsmondSource(HttpServer(f"https://h{ROOT}"), transport=httpx.MockTransport(lambda _: httpx.Response(500)))
     with pytest.raises(NetworkSourceError, match=r"status 500: no text"):
-        await one.fetch(now_s=NOW_S)
+        await source(lambda _: httpx.Response(500)).fetch(now_s=NOW_S)

@@ -9,10 +9,12 @@ import pytest
 
 from extender.errors import NetworkSourceError
 from extender.network.opensearch import source as opensearch
-from extender.network.opensearch.query import OpenSearchOptions, search_body
+from extender.network.opensearch.query import search_body
 from extender.network.opensearch.source import OpenSearchSource
-from extender.network.sources.http import HttpServer
+from extender.network.sources.http import HttpClient, HttpServer
 from extender.ports import Batch
+from extender.settings.sources import DelayStatistic
+from extender.settings.sources import OpenSearchSource as Settings
 
 NOW_S = 1_800_000_000.0
 
@@ -51,10 +53,10 @@ class Script:
         return answer if isinstance(answer, httpx.Response) else httpx.Response(200, json=answer)
 
 
-def source(script: Script, **options: Any) -> OpenSearchSource:
+def source(script: Script) -> OpenSearchSource:
     """A source whose archive is a script."""
-    transport = httpx.MockTransport(script)
-    return OpenSearchSource(HttpServer("https://h/opensearch"), OpenSearchOptions(**options), transport=transport)
+    client = HttpClient(HttpServer("https://h/opensearch"), transport=httpx.MockTransport(script))
+    return OpenSearchSource(client, Settings(kind="opensearch", url="https://h"))
 
 
 async def read(one: OpenSearchSource, now_s: float = NOW_S) -> Batch:
@@ -184,8 +186,8 @@ async def test_all_kinds_failing_is_an_error() -> None:
 
 def test_what_is_asked() -> None:
     """Time span, success, task and address family are conditions of the search, and UDP tests are left out."""
-    options = OpenSearchOptions(task="Lab", ip_version=6, delay="p_95", page_pairs=7)
-    body = search_body("throughput", options, after=None, timeout_s=10.0)
+    settings = Settings(kind="opensearch", url="https://h", task="Lab", ip_version=6, delay=DelayStatistic.P95)
+    body = search_body("throughput", settings, after=None, timeout_s=10.0)
     assert body["query"]["bool"] == {
         "filter": [
             {"range": {"pscheduler.start_time": {"gte": "now-93600s"}}},
@@ -195,10 +197,10 @@ def test_what_is_asked() -> None:
         ],
         "must_not": [{"term": {"test.spec.udp": True}}],
     }
-    assert (body["size"], body["timeout"], body["aggs"]["pairs"]["composite"]["size"]) == (0, "8000ms", 7)
-    latency = search_body("latency", options, after={"source": "a"}, timeout_s=10.0)["aggs"]["pairs"]
+    assert (body["size"], body["timeout"], body["aggs"]["pairs"]["composite"]["size"]) == (0, "8000ms", 1000)
+    latency = search_body("latency", settings, after={"source": "a"}, timeout_s=10.0)["aggs"]["pairs"]
     assert latency["aggs"]["delay"] == {"avg": {"field": "result.latency.p_95"}}
     assert latency["composite"]["after"] == {"source": "a"}
-    assert search_body("rtt", options, after=None, timeout_s=10.0)["aggs"]["pairs"]["aggs"]["delay"] == {
+    assert search_body("rtt", settings, after=None, timeout_s=10.0)["aggs"]["pairs"]["aggs"]["delay"] == {
         "avg": {"field": "result.rtt.max"}
     }

@@ -14,15 +14,16 @@ import httpx
 import pytest
 
 from extender.errors import NetworkSourceError
-from extender.network.opensearch.query import OpenSearchOptions
+from extender.network.opensearch import query
 from extender.network.opensearch.source import OpenSearchSource
-from extender.network.sources.http import HttpServer
+from extender.network.sources.http import HttpClient, HttpServer
 from extender.ports import Batch
+from extender.settings.sources import OpenSearchSource as Settings
 from scoring.network.matrix import Metric
-from tests.real.opensearch_node import START_S, missing, opensearch
+from tests.real.servers import START_S, missing_opensearch, opensearch
 
 pytestmark = [
-    pytest.mark.skipif(missing() is not None, reason=str(missing())),
+    pytest.mark.skipif(missing_opensearch() is not None, reason=str(missing_opensearch())),
     pytest.mark.timeout(START_S + 60.0),
     pytest.mark.xdist_group("opensearch"),
 ]
@@ -100,10 +101,16 @@ def archive(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         yield url
 
 
+def over(archive: str, **settings: Any) -> OpenSearchSource:
+    """A source over it, with settings that need not be possible ones."""
+    usual = Settings(kind="opensearch", url=archive)
+    return OpenSearchSource(HttpClient(HttpServer(f"{archive}/")), usual.model_copy(update=settings))
+
+
 @pytest.fixture
 async def source(archive: str) -> AsyncIterator[OpenSearchSource]:
     """A source over it."""
-    one = OpenSearchSource(HttpServer(f"{archive}/"))
+    one = over(archive)
     yield one
     await one.aclose()
 
@@ -137,28 +144,21 @@ async def test_the_same_again_is_nothing_new(source: OpenSearchSource) -> None:
     assert await source.fetch(now_s=NOW_S) is None
 
 
-async def test_pages(archive: str, source: OpenSearchSource) -> None:
+async def test_pages(archive: str, source: OpenSearchSource, monkeypatch: pytest.MonkeyPatch) -> None:
     """Pairs are read page by page until the archive has no more."""
     whole = await source.fetch(now_s=NOW_S)
-    leafing = OpenSearchSource(HttpServer(archive), OpenSearchOptions(page_pairs=1))
+    monkeypatch.setattr(query, "PAGE_PAIRS", 1)
+    leafing = over(archive)
     batch = await leafing.fetch(now_s=NOW_S)
     for metric in Metric:
         assert values(batch, metric) == values(whole, metric)
     await leafing.aclose()
 
 
-async def test_only_one_task(archive: str) -> None:
-    """A task that nobody has gives no values; that is no error."""
-    source = OpenSearchSource(HttpServer(archive), OpenSearchOptions(task="another", ip_version=4))
-    batch = await source.fetch(now_s=NOW_S)
-    assert batch is not None
-    assert len(batch.measurements) == 0
-    await source.aclose()
-
-
-async def test_an_archive_without_indices_is_empty(archive: str) -> None:
-    """A new archive has no index yet: nothing is known, and that is no error."""
-    source = OpenSearchSource(HttpServer(archive), OpenSearchOptions(index_prefix="nothing_"))
+@pytest.mark.parametrize("settings", [{"task": "another", "ip_version": 4}, {"index_prefix": "nothing_"}])
+async def test_nothing_of_the_kind_is_no_error(archive: str, settings: dict[str, Any]) -> None:
+    """A task that no test has, and a new archive that has no index yet: nothing is known."""
+    source = over(archive, **settings)
     batch = await source.fetch(now_s=NOW_S)
     assert batch is not None
     assert len(batch.measurements) == 0
@@ -167,7 +167,7 @@ async def test_an_archive_without_indices_is_empty(archive: str) -> None:
 
 async def test_a_refused_search_names_its_reason(archive: str) -> None:
     """What OpenSearch says of a search that it does not take is in the error."""
-    source = OpenSearchSource(HttpServer(archive), OpenSearchOptions(latency_window_s=-1.0, throughput_window_s=-1.0))
+    source = over(archive, latency_window_s=-1.0, throughput_window_s=-1.0)
     with pytest.raises(NetworkSourceError, match=r"pscheduler_latency\*/_search: status 400"):
         await source.fetch(now_s=NOW_S)
     await source.aclose()

@@ -7,14 +7,16 @@ import httpx
 import pytest
 
 from extender.errors import NetworkSourceError
-from extender.network.prometheus.presets import PRESETS, aliases_for, queries_of
-from extender.network.prometheus.source import Aliases, PrometheusOptions, PrometheusSource, Query
-from extender.network.sources.http import HttpServer
+from extender.network.prometheus.presets import PRESETS, aliases_of, queries_of
+from extender.network.prometheus.source import PrometheusSource
+from extender.network.sources.http import HttpClient, HttpServer
 from extender.ports import Batch
+from extender.settings.sources import PrometheusAliases
+from extender.settings.sources import PrometheusSource as Settings
 from scoring.network.matrix import Metric
 
 NOW_S = 1_800_000_000.0
-LOSS = Query(Metric.LOSS, "loss", "ratio")
+LOSS = {"loss": {"query": "loss", "unit": "ratio"}}
 
 
 def vector(*series: tuple[dict[str, str], str], at_s: float = NOW_S, **other: Any) -> dict:
@@ -28,7 +30,12 @@ def ends(source: str = "a", target: str = "b", **more: str) -> dict[str, str]:
     return {"source": source, "target": target, **more}
 
 
-def source(answers: dict[str, Any], *queries: Query, aliases: Aliases | None = None) -> PrometheusSource:
+def settings(queries: dict[str, dict[str, Any]] = LOSS, **more: Any) -> Settings:
+    """Settings with these queries, by metric."""
+    return Settings(kind="prometheus", url="http://h:9090", queries=queries, **more)
+
+
+def source(answers: dict[str, Any], queries: dict[str, dict[str, Any]] = LOSS, **more: Any) -> PrometheusSource:
     """A source whose Prometheus answers queries by their text."""
 
     def answer(request: httpx.Request) -> httpx.Response:
@@ -36,8 +43,8 @@ def source(answers: dict[str, Any], *queries: Query, aliases: Aliases | None = N
         reply = answers[parse_qs(request.content.decode())["query"][0]]
         return reply if isinstance(reply, httpx.Response) else httpx.Response(200, json=reply)
 
-    options = PrometheusOptions(queries or (LOSS,), aliases)
-    return PrometheusSource(HttpServer("http://h:9090"), options, transport=httpx.MockTransport(answer))
+    client = HttpClient(HttpServer("http://h:9090"), transport=httpx.MockTransport(answer))
+    return PrometheusSource(client, settings(queries, **more))
 
 
 async def read(one: PrometheusSource) -> Batch:
@@ -65,8 +72,8 @@ UNITS = {  # case: (value in our unit, metric, unit, round trip, text)
 @pytest.mark.parametrize(("want", "metric", "unit", "round_trip", "text"), UNITS.values(), ids=UNITS)
 async def test_units(want: float, metric: Metric, unit: str, round_trip: bool, text: str) -> None:
     """Every unit becomes a ratio, milliseconds one way, or bit/s."""
-    query = Query(metric, "q", unit, round_trip=round_trip)
-    [one] = (await read(source({"q": vector((ends(), text))}, query))).measurements
+    query = {"query": "q", "unit": unit, "round_trip": round_trip}
+    [one] = (await read(source({"q": vector((ends(), text))}, {metric.value: query}))).measurements
     assert (one.metric, one.value) == (metric, pytest.approx(want))
 
 
@@ -93,8 +100,8 @@ async def test_several_series_of_one_pair() -> None:
     """The worst counts: two address families of one link are both on the way."""
     batch = await read(source({"loss": vector((ends(v="4"), "0.1"), (ends(v="6"), "0.3"), (ends(v="x"), "0.2"))}))
     assert ([m.value for m in batch.measurements], batch.rejected) == ([0.3], {"duplicate": 2})
-    rate = Query(Metric.THROUGHPUT, "q", "bit/s")
-    batch = await read(source({"q": vector((ends(v="4"), "2"), (ends(v="6"), "1"))}, rate))
+    rate = {"query": "q", "unit": "bit/s"}
+    batch = await read(source({"q": vector((ends(v="4"), "2"), (ends(v="6"), "1"))}, {"throughput": rate}))
     assert [m.value for m in batch.measurements] == [1.0]
 
 
@@ -107,7 +114,7 @@ async def test_names_that_mean_the_same() -> None:
     """Addresses become the name that the alias query gives; the address stays an alias of it."""
     known = vector(({"node": "n1", "internal_ip": "10.0.0.1"}, "1"), ({"node": "n2", "internal_ip": "10.0.0.2"}, "1"))
     answers = {"loss": vector((ends("10.0.0.1:9427", "10.0.0.2"), "0")), "kube_node_info": known}
-    batch = await read(source(answers, aliases=Aliases()))
+    batch = await read(source(answers, aliases=PrometheusAliases()))
     assert [(m.source, m.target) for m in batch.measurements] == [("n1", "n2")]
     assert {one.id: one.aliases for one in batch.endpoints} == {"n1": ("10.0.0.1",), "n2": ("10.0.0.2",)}
 
@@ -115,17 +122,20 @@ async def test_names_that_mean_the_same() -> None:
 async def test_without_alias_data_it_goes_on() -> None:
     """A failing alias query leaves names as they are, and is told."""
     answers = {"loss": vector((ends(), "0")), "kube_node_info": httpx.Response(503, text="busy")}
-    batch = await read(source(answers, aliases=Aliases()))
+    batch = await read(source(answers, aliases=PrometheusAliases()))
     assert len(batch.measurements) == 1
     assert batch.problems == ("aliases failed: http://h:9090/api/v1/query: status 503: busy",)
 
 
 async def test_times_of_their_own() -> None:
-    """A value has the time that the other query gives for its pair; without one it is not used, and none is ahead."""
-    query = Query(Metric.THROUGHPUT, "q", "bit/s", time_text="t")
+    """A value has the time that the other query gives for its pair; without one it is not used, and none is ahead.
+
+    Both are asked with the window put in.
+    """
+    query = {"throughput": {"query": "q[$window]", "unit": "bit/s", "window_s": 60, "time_query": "t[$window]"}}
     rates = vector((ends(), "1"), (ends("c", "d"), "2"), (ends("e", "f"), "3"))
     times = vector((ends(), "1700000000"), (ends(), "1600000000"), (ends("c", "d"), f"{NOW_S + 50.0}"))
-    batch = await read(source({"q": rates, "t": times}, query))
+    batch = await read(source({"q[60s]": rates, "t[60s]": times}, query))
     assert {m.source: m.measured_at_s for m in batch.measurements} == {"a": 1_700_000_000.0, "c": NOW_S}
     assert batch.rejected == {"no_time": 1}
 
@@ -153,9 +163,9 @@ FAILURES = {  # case: (what is said, answer)
 @pytest.mark.parametrize(("want", "answer"), FAILURES.values(), ids=FAILURES)
 async def test_a_query_that_fails(want: str, answer: Any) -> None:
     """One of two: its last values stay and it is named; the only one: the source fails."""
-    delay = Query(Metric.DELAY, "delay", "ms")
+    delay = {"delay": {"query": "delay", "unit": "ms"}}
     answers: dict[str, Any] = {"loss": vector((ends(), "0.5")), "delay": vector((ends(), "3"))}
-    one = source(answers, LOSS, delay)
+    one = source(answers, LOSS | delay)
     await read(one)
     answers |= {"loss": answer, "delay": vector((ends(), "4"))}
     batch = await read(one)
@@ -169,11 +179,24 @@ async def test_a_query_that_fails(want: str, answer: Any) -> None:
 
 def test_own_queries_go_before_presets() -> None:
     """A query of one's own replaces those of all presets for its metric; the other metrics stay."""
-    found = queries_of(["smokeping", "iperf3"], [LOSS])
-    assert [(query.metric, query is LOSS) for query in found] == [
+    both = settings(presets=["smokeping", "iperf3"])
+    found = queries_of(both)
+    assert [(metric, query == both.queries.loss) for metric, query in found] == [
         (Metric.LOSS, True), (Metric.DELAY, False), (Metric.THROUGHPUT, False)
     ]  # fmt: skip
-    assert queries_of([], [LOSS]) == (LOSS,)
-    assert aliases_for(["cilium"]) is None
-    assert aliases_for(["cilium", "goldpinger"]) == Aliases()
-    assert {query.metric for queries in PRESETS.values() for query in queries} == set(Metric)
+    assert queries_of(settings()) == found[:1]
+    assert {metric for name in PRESETS for metric, _ in queries_of(settings({}, presets=[name]))} == set(Metric)
+
+
+ALIASES = {  # case: (what is asked, settings)
+    "names alone": (None, settings(presets=["cilium"])),
+    "names and addresses": (PrometheusAliases(), settings(presets=["cilium", "goldpinger"])),
+    "as stated": (PrometheusAliases(query="q"), settings(presets=["goldpinger"], aliases={"query": "q"})),
+    "no preset": (None, settings()),
+}
+
+
+@pytest.mark.parametrize(("want", "given"), ALIASES.values(), ids=ALIASES)
+def test_aliases_are_asked_where_a_preset_needs_them(want: PrometheusAliases | None, given: Settings) -> None:
+    """Unless one's own are stated."""
+    assert aliases_of(given) == want

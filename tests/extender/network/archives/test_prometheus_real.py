@@ -8,40 +8,41 @@ import threading
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AsyncExitStack
-from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
 
 import pytest
 
 from extender.errors import NetworkSourceError
 from extender.network.prometheus.presets import PRESETS
-from extender.network.prometheus.source import Aliases, PrometheusOptions, PrometheusSource, Query
-from extender.network.sources.http import HttpServer
+from extender.network.prometheus.source import PrometheusSource
+from extender.network.sources.http import HttpClient, HttpServer
 from extender.ports import Batch
+from extender.settings.sources import Preset
+from extender.settings.sources import PrometheusSource as Settings
 from scoring.network.matrix import Metric
-from tests.real.prometheus_server import START_S, missing, prometheus
+from tests.real.servers import START_S, missing_prometheus, prometheus
 
 pytestmark = [
-    pytest.mark.skipif(missing() is not None, reason=str(missing())),
+    pytest.mark.skipif(missing_prometheus() is not None, reason=str(missing_prometheus())),
     pytest.mark.timeout(START_S + 60.0),
     pytest.mark.xdist_group("prometheus"),
 ]
 
-Connect = Callable[[PrometheusOptions], PrometheusSource]
+Connect = Callable[..., PrometheusSource]
 
-OWN = (
-    Query(Metric.LOSS, "mesh_lost_percent", "percent", source_label="from", target_label="to"),
-    Query(Metric.DELAY, "mesh_round_trip_us > 0", "us", source_label="from", target_label="to", round_trip=True),
-    Query(
-        Metric.THROUGHPUT,
-        "last_over_time(mesh_rate_mbit[$window])",
-        "Mbit/s",
-        source_label="from",
-        target_label="to",
-        window_s=3600,
-        time_text="mesh_measured_at_seconds",
-    ),
-)
+ENDS = {"source_label": "from", "target_label": "to"}
+OWN = {
+    "loss": {"query": "mesh_lost_percent", "unit": "percent", **ENDS},
+    "delay": {"query": "mesh_round_trip_us > 0", "unit": "us", "round_trip": True, **ENDS},
+    "throughput": {
+        "query": "last_over_time(mesh_rate_mbit[$window])",
+        "unit": "Mbit/s",
+        "window_s": 3600,
+        "time_query": "mesh_measured_at_seconds",
+        **ENDS,
+    },
+}
 
 
 class Mesh:
@@ -108,8 +109,8 @@ async def connect(server: HttpServer) -> AsyncIterator[Connect]:
     """Make a source; it is closed with the test."""
     async with AsyncExitStack() as stack:
 
-        def make(options: PrometheusOptions) -> PrometheusSource:
-            source = PrometheusSource(server, options)
+        def make(**settings: Any) -> PrometheusSource:
+            source = PrometheusSource(HttpClient(server), Settings(kind="prometheus", url=server.url, **settings))
             stack.push_async_callback(source.aclose)
             return source
 
@@ -135,7 +136,7 @@ async def read(source: PrometheusSource, enough: Callable[[dict[str, float], Bat
 
 async def test_queries_of_ones_own(connect: Connect, mesh: Mesh) -> None:
     """Units, ports, round trips and missing labels are handled; values change with the next scrape."""
-    source = connect(PrometheusOptions(OWN))
+    source = connect(queries=OWN)
     found = await read(source, lambda found, _: len(found) >= 4)
     assert found == {
         "loss a-b": pytest.approx(0.025),
@@ -150,7 +151,7 @@ async def test_queries_of_ones_own(connect: Connect, mesh: Mesh) -> None:
 
 async def test_times_and_reasons(connect: Connect, mesh: Mesh) -> None:
     """A value has the time that its query gives, else that of the evaluation; what is not used is counted."""
-    source = connect(PrometheusOptions(OWN))
+    source = connect(queries=OWN)
     batches: list[Batch] = []
 
     def enough(found: dict[str, float], batch: Batch) -> bool:
@@ -167,11 +168,12 @@ async def test_times_and_reasons(connect: Connect, mesh: Mesh) -> None:
 async def test_presets_with_addresses_as_names(connect: Connect) -> None:
     """Presets find their series; kube_node_info makes one end of a node's name and its address."""
     # this Prometheus is seconds old: a step of five minutes has seen nothing yet
-    [rate] = PRESETS["iperf3"]
-    assert rate.time_text is not None
-    text, time_text = (text.replace(":5m]", ":1s]") for text in (rate.text, rate.time_text))
-    queries = (*PRESETS["ping_exporter"], replace(rate, text=text, time_text=time_text, window_s=60))
-    source = connect(PrometheusOptions(queries, Aliases()))
+    rate = PRESETS[Preset.IPERF3].throughput
+    assert rate is not None
+    assert rate.time_query is not None
+    text, time_text = (text.replace(":5m]", ":1s]") for text in (rate.query, rate.time_query))
+    soon = rate.model_copy(update={"query": text, "time_query": time_text, "window_s": 60})
+    source = connect(presets=["ping_exporter", "iperf3"], queries={"throughput": soon})
     found = await read(source, lambda found, _: len(found) >= 3)
     assert found == {
         "loss node1-node2": 0.25,
@@ -183,7 +185,7 @@ async def test_presets_with_addresses_as_names(connect: Connect) -> None:
 @pytest.mark.parametrize("name", sorted(PRESETS))
 async def test_every_preset_is_promql(connect: Connect, name: str) -> None:
     """Prometheus takes each query of each preset; without the exporter it answers with nothing."""
-    source = connect(PrometheusOptions(PRESETS[name], Aliases("absent_metric")))
+    source = connect(presets=[name], aliases={"query": "absent_metric"})
     batch = await source.fetch(now_s=now_s())
     assert batch is not None
     assert batch.problems == ()
@@ -191,6 +193,6 @@ async def test_every_preset_is_promql(connect: Connect, name: str) -> None:
 
 async def test_a_wrong_query_is_told(connect: Connect) -> None:
     """What Prometheus says of a query that it does not understand is in the error."""
-    source = connect(PrometheusOptions((Query(Metric.LOSS, "sum(", "ratio"),)))
+    source = connect(queries={"loss": {"query": "sum(", "unit": "ratio"}})
     with pytest.raises(NetworkSourceError, match=r"status 400.*parse error"):
         await source.fetch(now_s=now_s())

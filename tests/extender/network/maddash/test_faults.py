@@ -1,47 +1,28 @@
-"""What a MaDDash server can do to the scheduler: each fault over real sockets, from good data to none and back.
+"""What a MaDDash server can do to the scheduler, over real sockets: faults of a host, of one grid, of its clock.
 
-The refresh polls every few hundredths of a second; the wall clock, by which values age, moves when a test says so.
+Faults of every kind of server are in `../test_source_faults.py`, certificates also in `tests/cli/test_network.py`.
 """
 
 import asyncio
-import contextlib
 import json
-from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import Mapping
 
 import pytest
 
-from extender.bootstrap.parts.metrics import Reporting
 from extender.network.maddash.client import MaddashServer as Address
 from extender.network.maddash.source import MaddashSource
-from extender.network.refresh import NetworkRefresh, Polled, RefreshOptions, SourceStatus
-from extender.runtime.telemetry import Telemetry
-from scoring.network.matrix import Metric, NetworkMatrix
-from tests.builders import node
-from tests.fakes.raw_http import CERTIFICATE, Answer, RawServer, drip, endless, hang, ok, reset
-from tests.liveness import LIVENESS_S
+from extender.network.refresh import Polled
+from scoring.model.policy import ScorePolicy
+from scoring.network.matrix import Metric
+from tests.extender.network.world import QUICK, START_S, MovedClock, World, running
+from tests.fakes.raw_http import Answer, RawServer, drip, endless, hang, ok, reset
 
-START_S = 1_800_000_000.0
-OPTIONS = RefreshOptions(reevaluate_s=0.05, retry_min_s=0.02, retry_max_s=0.05)
+SOFT_S, HARD_S = (ttl.of(Metric.DELAY.value) or 0.0 for ttl in (ScorePolicy().soft_ttl_s, ScorePolicy().hard_ttl_s))
 GRIDS = {
     "Loss": ("Packet Loss", "Average packet loss is {}%"),
     "Delay": ("One-way Delay", "Average minimum delay is {}ms"),
     "Throughput": ("Throughput", "Average throughput is {}Gbps"),
 }
-
-
-class Wall:
-    """The Clock port: seconds really pass, and the wall clock jumps when asked."""
-
-    ahead_s = 0.0
-
-    def now_s(self) -> float:
-        """Wall clock."""
-        return START_S + self.ahead_s
-
-    def monotonic_s(self) -> float:
-        """The loop's time."""
-        return asyncio.get_running_loop().time()
 
 
 def grid(name: str, *, number: float, checked_at_s: float) -> bytes:
@@ -65,65 +46,13 @@ def good(*, number: float, checked_at_s: float, date_s: float | None = None) -> 
     return answers
 
 
-class Site:
-    """A refresh over one server, what it published, and what metrics say of it."""
+class Site(World):
+    """A world over one server."""
 
-    def __init__(self, server: RawServer, address: Address | None = None) -> None:
-        self.server = server
-        self.wall = Wall()
-        self.published: list[NetworkMatrix] = []
-        self.telemetry = Telemetry()
-        self.source = MaddashSource(address or Address(server.url, timeout_s=0.3, body_limit_bytes=100_000))
-        self.refresh = NetworkRefresh(
-            [Polled(self.source, 0.03)],
-            OPTIONS,
-            clock=self.wall,
-            nodes=lambda: (node("a"), node("b")),
-            publish=self.published.append,
-            jitter=lambda: 0.5,
-        )
-        self.reporting = Reporting(self.telemetry, sync=dict, network=self.refresh.status)
-
-    @property
-    def status(self) -> SourceStatus:
-        """How the source does."""
-        [status] = self.refresh.status().sources
-        return status
-
-    def delay_ms(self) -> float:
-        """The delay that the planner has from a to b."""
-        [[value]] = self.published[-1].block(["a"], ["b"]).delay_ms.tolist()  # type: ignore[list-item]
-        return float(value)
-
-    def counts(self) -> tuple[int, int, int]:
-        """Pairs with a delay that is fresh, fading, expired."""
-        pairs = self.refresh.status().pairs[Metric.DELAY]
-        return pairs.fresh, pairs.fading, pairs.expired
-
-    def fetches(self, outcome: str) -> float:
-        """What the metric of fetches says."""
-        self.reporting.look()
-        labels = {"source": "maddash", "outcome": outcome}
-        return self.telemetry.registry.get_sample_value("netgang_network_fetches_total", labels) or 0.0
-
-    async def until(self, true: Callable[[], bool]) -> None:
-        """Wait for something that polling brings about."""
-        async with asyncio.timeout(LIVENESS_S):
-            while not true():  # noqa: ASYNC110 - what is waited for happens in other tasks and threads
-                await asyncio.sleep(0.01)
-
-
-@asynccontextmanager
-async def running(site: Site) -> AsyncIterator[Site]:
-    """Run the refresh during the block."""
-    task = asyncio.create_task(site.refresh.run())
-    try:
-        yield site
-    finally:
-        task.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
-            await task
-        await site.source.aclose()
+    def __init__(self, server: RawServer) -> None:
+        self.maddash = MaddashSource(Address(server.url, timeout_s=0.3, body_limit_bytes=100_000))
+        self.wall = MovedClock()
+        super().__init__(Polled(self.maddash, 0.03), clock=self.wall, options=QUICK)
 
 
 HEALTHY = good(number=1.0, checked_at_s=START_S)
@@ -143,94 +72,64 @@ FAULTS: Mapping[str, tuple[Answer, str]] = {  # fault: (answer to everything, wh
 }
 
 
-@pytest.mark.parametrize(("answer", "said"), FAULTS.values(), ids=FAULTS)
-async def test_fault_matrix(answer: Answer, said: str) -> None:
+OF_THE_HOST = ("one byte at a time", "garbage", "a page", "reset", "forbidden")
+
+
+@pytest.mark.parametrize("fault", OF_THE_HOST)
+async def test_a_host_that_fails(fault: str) -> None:
     """Values stay and age, the status and the metrics say why, nothing piles up, and the first good answer heals it."""
+    answer, said = FAULTS[fault]
     with RawServer(HEALTHY) as server:
         async with running(Site(server)) as site:
             # 1. good data
-            await site.until(lambda: bool(site.published) and site.delay_ms() == 1.0)
-            assert site.fetches("success") == 1.0
+            await site.until(lambda: site.delay() == 1.0)
+            assert site.metric("fetches_total", source="maddash", outcome="success") >= 1.0
             assert site.counts() == (2, 0, 0)
             tasks = len(asyncio.all_tasks())
             # 2. the fault: last good data stay
             server.answers = dict.fromkeys(HEALTHY, answer)
-            await site.until(lambda: site.status.failures >= 2)
-            assert said in str(site.status.error)
-            assert site.fetches("error") >= 1.0
-            assert site.delay_ms() == 1.0
+            await site.until(lambda: site.source.failures >= 2)
+            assert said in str(site.source.error)
+            assert site.metric("fetches_total", source="maddash", outcome="error") >= 1.0
+            assert site.delay() == 1.0
             # 3. they fade, then count as unknown; the service stays ready
-            delay = Metric.DELAY.value
-            site.wall.ahead_s = (OPTIONS.soft_ttl_s.of(delay) or 0.0) + 1.0
+            site.wall.at_s = START_S + SOFT_S + 1.0
             assert site.counts() == (0, 2, 0)
-            site.wall.ahead_s = (OPTIONS.hard_ttl_s.of(delay) or 0.0) + 1.0
+            site.wall.at_s = START_S + HARD_S + 1.0
             assert site.counts() == (0, 0, 2)
-            assert site.refresh.status().ready
+            assert site.status().ready
             assert len(asyncio.all_tasks()) <= tasks + 4
             # 4. the server is back
-            server.answers = good(number=2.0, checked_at_s=site.wall.now_s())
-            await site.until(lambda: site.delay_ms() == 2.0)
-            assert (site.status.failures, site.status.error) == (0, None)
+            server.answers = good(number=2.0, checked_at_s=site.wall.at_s)
+            await site.until(lambda: site.delay() == 2.0)
+            assert (site.source.failures, site.source.error) == (0, None)
             assert site.counts() == (2, 0, 0)
+        await site.maddash.aclose()
 
 
+@pytest.mark.parametrize("listed", [False, True], ids=["one grid", "the list of grids"])
 @pytest.mark.parametrize(("answer", "said"), FAULTS.values(), ids=FAULTS)
-async def test_one_bad_grid(answer: Answer, said: str) -> None:
-    """The same fault in one grid costs that grid alone, and its problem is named."""
+async def test_one_bad_document(answer: Answer, said: str, listed: bool) -> None:
+    """The same fault in one grid costs that grid alone, in the list of grids nothing; it is named, and heals."""
+    place = "/maddash/grids" if listed else "/maddash/grids/Loss"
+    new = {(Metric.DELAY, 2.0), (Metric.THROUGHPUT, 2e9)}
     with RawServer(HEALTHY) as server:
-        site = Site(server)
-        try:
-            assert await site.source.fetch(now_s=START_S) is not None
-            server.answers = good(number=2.0, checked_at_s=START_S + 60.0) | {"/maddash/grids/Loss": answer}
-            batch = await site.source.fetch(now_s=START_S + 60.0)
-        finally:
-            await site.source.aclose()
+        source = Site(server).maddash
+        assert await source.fetch(now_s=START_S) is not None
+        healthy = good(number=2.0, checked_at_s=START_S + 60.0)
+        server.answers = healthy | {place: answer}
+        batch = await source.fetch(now_s=START_S + 60.0)
+        server.answers = healthy
+        healed = await source.fetch(now_s=START_S + 120.0)
+        await source.aclose()
     assert batch is not None
-    assert {(m.metric, m.value) for m in batch.measurements} == {
-        (Metric.LOSS, 0.01),
-        (Metric.DELAY, 2.0),
-        (Metric.THROUGHPUT, 2e9),
-    }
-    assert [p for p in batch.problems if p.startswith("grid 'Loss' failed, its last good values stay: ")]
-
-
-async def test_host_gone_and_back() -> None:
-    """A server that is switched off and on again is found again."""
-    with RawServer(HEALTHY) as server:
-        port = server.port
-        site = Site(server)
-        task = asyncio.create_task(site.refresh.run())
-        await site.until(lambda: bool(site.published))
-    await site.until(lambda: site.status.failures >= 2)
-    assert "connect" in str(site.status.error).lower()
-    assert site.delay_ms() == 1.0
-    with RawServer(good(number=3.0, checked_at_s=START_S), port=port):
-        await site.until(lambda: site.delay_ms() == 3.0)
-        task.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
-            await task
-        await site.source.aclose()
-
-
-CERTIFICATES = {  # case: (address options, works)
-    "nobody we know signed it": ({}, False),
-    "named in ca_file": ({"ca_file": CERTIFICATE}, True),
-    "not to be checked": ({"insecure": True}, True),
-}
-
-
-@pytest.mark.parametrize(("options", "works"), CERTIFICATES.values(), ids=CERTIFICATES)
-async def test_certificates(options: dict[str, object], works: bool) -> None:
-    """A certificate that cannot be verified is a failure that says so, and the network stays unknown."""
-    with RawServer(HEALTHY, tls=True) as server:
-        async with running(Site(server, Address(server.url, timeout_s=2.0, **options))) as site:  # type: ignore[arg-type]
-            await site.until(lambda: bool(site.published) or site.status.failures > 0)
-            if works:
-                assert site.delay_ms() == 1.0
-            else:
-                assert "certificate verify failed" in str(site.status.error)
-                assert site.published == []
-                assert site.refresh.status().ready
+    assert {(m.metric, m.value) for m in batch.measurements} == new | {(Metric.LOSS, 0.02 if listed else 0.01)}
+    words = said.replace("list of grids", "grid document") if not listed else said
+    begun = "" if listed else "grid 'Loss' failed, its last good values stay: "
+    assert [p for p in batch.problems if p.startswith(begun) and words.removeprefix("maddash/grids: ") in p]
+    assert healed is not None
+    assert {(m.metric, m.value) for m in healed.measurements} == new | {(Metric.LOSS, 0.02)}
+    assert healed.problems == ()
 
 
 SKEWS = {  # case: (how far the server's clock is ahead, whether it says so in Date, ages of a value checked 300 s ago)
@@ -259,14 +158,16 @@ async def test_clock_skew(ahead_s: float, dated: bool, age_s: float) -> None:
 
 
 async def test_a_dead_host_that_stays_green_gets_old() -> None:
-    """Cells that keep colour and value while their check time stands still fade and expire; the others stay fresh."""
+    """Cells whose check time stands still fade and expire, though they keep colour and value; others stay fresh."""
     with RawServer(HEALTHY) as server:
         async with running(Site(server)) as site:
-            await site.until(lambda: bool(site.published))
-            site.wall.ahead_s = (OPTIONS.hard_ttl_s.of(Metric.DELAY.value) or 0.0) + 1.0
+            await site.until(lambda: True)
+            site.wall.at_s += HARD_S + 1.0
             alive = json.loads(grid("Delay", number=1.0, checked_at_s=START_S))
-            alive["grid"][0][1][0]["prevCheckTime"] = int(site.wall.now_s())
+            alive["grid"][0][1][0]["prevCheckTime"] = int(site.wall.at_s)
             server.answers["/maddash/grids/Delay"] = ok(json.dumps(alive).encode())
             await site.until(lambda: site.counts() == (1, 0, 1))
-            [[age_s]] = site.published[-1].block(["b"], ["a"]).delay_age_s.tolist()  # type: ignore[list-item]
-            assert age_s == site.wall.ahead_s
+            known = site.known("b", "a")
+            assert known is not None
+            assert known.age_s == HARD_S + 1.0
+        await site.maddash.aclose()

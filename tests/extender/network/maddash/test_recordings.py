@@ -1,6 +1,7 @@
 """Every recorded response of a real MaDDash 5.0.8, sent over HTTP on loopback to the real client and source."""
 
 import json
+from contextlib import aclosing
 from typing import Any
 
 import pytest
@@ -49,7 +50,8 @@ async def test_bodies_arrive_byte_for_byte(request_: dict[str, Any]) -> None:
     """A 200 is the recorded body; any other status is an error that names address, status and the server's text."""
     body = recorded.body(request_["file"])
     with RawServer({request_["path"]: ok(body, status=request_["status"])}) as server:
-        async with MaddashClient(Address(server.url)) as client:
+        client = MaddashClient(Address(server.url))
+        async with aclosing(client.http):
             path = request_["path"].removeprefix("/maddash")
             if request_["status"] == 200:
                 document = await client.get(path, now_s=NOW_S)

@@ -4,8 +4,7 @@ import pytest
 from pydantic import ValidationError
 
 from extender.errors import NetworkSourceError
-from extender.network.maddash.lists import read_dashboards, read_grids
-from extender.network.maddash.wanted import Listed, Wanted
+from extender.network.maddash.wanted import Listed, Wanted, read_dashboards, read_grids
 from extender.settings.settings import MaddashSource
 from scoring.network.matrix import Metric
 

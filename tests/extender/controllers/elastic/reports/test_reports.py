@@ -243,7 +243,7 @@ async def test_the_api_server_is_asked_once_a_minute() -> None:
     """However often a job reports."""
     port = Port(rates=Rates(per_job=100.0))
     await port.statuses(*range(20))
-    assert port.reviews.asked == ["who"]
+    assert port.reviews.asked == ["identity"]
 
 
 # -- how much ---------------------------------------------------------------------------------------------------------

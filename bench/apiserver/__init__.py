@@ -1,1 +1,0 @@
-"""A loopback API server: `python -m bench.apiserver`."""

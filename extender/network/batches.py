@@ -1,0 +1,38 @@
+"""What all sources put into their batches, in the same words, and where large ones are worked on."""
+
+import asyncio
+from collections.abc import Callable, Iterable, Sequence
+from typing import Final, TypeVar
+
+from extender.ports import EndpointInfo
+from scoring.ids import EndpointId
+
+DUPLICATE: Final = "duplicate"
+FUTURE_TIME: Final = "future_time"
+NEGATIVE_DELAY: Final = "negative_delay"
+NO_VALUE: Final = "no_value"
+OUT_OF_RANGE: Final = "out_of_range"
+NEGATIVE_DELAYS_SAID: Final = "some one-way delays are negative (clocks differ): they are used as 0"
+_MAX_PROBLEMS: Final = 20
+_INLINE_ITEMS: Final = 5000
+"""Up to this many values are handled on the event loop (about 10 ms), more in a thread."""
+_Result = TypeVar("_Result")
+
+
+async def off_loop(size: int, work: Callable[[], _Result]) -> _Result:
+    """Do `work` over `size` values at once, or in a thread where it would hold the event loop up."""
+    return work() if size <= _INLINE_ITEMS else await asyncio.to_thread(work)
+
+
+def bounded(problems: Sequence[str], *, most: int = _MAX_PROBLEMS) -> tuple[str, ...]:
+    """The first problems, and how many more there are."""
+    more = len(problems) - most
+    return tuple(problems) if more <= 0 else (*problems[:most], f"and {more} more")
+
+
+def merged(described: Iterable[EndpointInfo]) -> tuple[EndpointInfo, ...]:
+    """Each endpoint once, by id, with the names that any description gives it, in their order."""
+    aliases: dict[EndpointId, dict[str, None]] = {}
+    for one in described:
+        aliases.setdefault(one.id, {}).update(dict.fromkeys(one.aliases))
+    return tuple(EndpointInfo(one, tuple(names)) for one, names in sorted(aliases.items()))

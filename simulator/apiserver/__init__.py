@@ -1,0 +1,1 @@
+"""An API server in memory: its objects, and the calls that netgang makes, for simulations, benchmarks and tests."""

@@ -1,0 +1,113 @@
+"""A network refresh over sources, the nodes it sees, what it published, and what metrics say of it."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+
+from extender.bootstrap.parts.metrics import Reporting
+from extender.network.refresh import NetworkRefresh, NetworkStatus, Polled, RefreshOptions, SourceStatus
+from extender.ports import Clock
+from extender.runtime.telemetry import Telemetry
+from scoring.ids import NodeName
+from scoring.model import Node
+from scoring.network.matrix import Known, Metric, NetworkMatrix
+from tests.builders import node
+from tests.liveness import LIVENESS_S
+
+START_S = 1_800_000_000.0
+QUICK = RefreshOptions(reevaluate_s=0.02, retry_min_s=0.02, retry_max_s=0.05, jitter_ratio=0.0)
+"""For tests in which seconds really pass"""
+
+
+@dataclass(slots=True)
+class MovedClock:
+    """Wall time that stands still unless it is moved; the loop's time runs."""
+
+    at_s: float = START_S
+
+    def now_s(self) -> float:
+        """Wall clock."""
+        return self.at_s
+
+    def monotonic_s(self) -> float:
+        """The loop's time."""
+        return asyncio.get_running_loop().time()
+
+
+class World:
+    """Nodes a and b, or others; `running` runs its refresh."""
+
+    def __init__(
+        self, *sources: Polled, clock: Clock, options: RefreshOptions | None = None, jitter: float = 0.5
+    ) -> None:
+        self.nodes: list[Node] = [node("a"), node("b")]
+        self.clock = clock
+        self.published: list[NetworkMatrix] = []
+        self.on_publish: Callable[[], None] = lambda: None
+        self.refresh = NetworkRefresh(
+            sources, options, clock=clock, nodes=lambda: self.nodes, publish=self._publish, jitter=lambda: jitter
+        )
+        self._telemetry = Telemetry()
+        self._reporting = Reporting(self._telemetry, sync=dict, network=self.refresh.status)
+
+    def _publish(self, matrix: NetworkMatrix) -> None:
+        self.on_publish()
+        self.published.append(matrix)
+
+    @property
+    def last(self) -> NetworkMatrix:
+        """The newest matrix."""
+        return self.published[-1]
+
+    def versions(self) -> list[int]:
+        """Versions in the order in which they were published."""
+        return [matrix.version for matrix in self.published]
+
+    def status(self) -> NetworkStatus:
+        """Now."""
+        return self.refresh.status()
+
+    @property
+    def source(self) -> SourceStatus:
+        """The status of the only source."""
+        [status] = self.status().sources
+        return status
+
+    def known(self, one: str = "a", other: str = "b", metric: Metric = Metric.DELAY) -> Known | None:
+        """What the newest matrix holds."""
+        return self.last.known(NodeName(one), NodeName(other), metric)
+
+    def delay(self, one: str = "a", other: str = "b") -> float | None:
+        """The delay that counts from one node to another; `None`: not known."""
+        [[found]] = self.last.block([NodeName(one)], [NodeName(other)]).delay_ms.tolist()
+        return None if found != found else float(found)
+
+    def counts(self) -> tuple[int, int, int]:
+        """Pairs with a delay that is fresh, fading, expired."""
+        pairs = self.status().pairs[Metric.DELAY]
+        return pairs.fresh, pairs.fading, pairs.expired
+
+    def metric(self, name: str, **labels: str) -> float:
+        """What /metrics says now; 0 if it has no such series."""
+        self._reporting.look()
+        return self._telemetry.registry.get_sample_value(f"netgang_network_{name}", labels) or 0.0
+
+    async def until(self, true: Callable[[], bool]) -> None:
+        """Wait for something that polling brings about, after the first matrix."""
+        async with asyncio.timeout(LIVENESS_S):
+            while not (self.published and true()):  # noqa: ASYNC110 - it happens in other tasks and threads
+                await asyncio.sleep(0.005)
+
+
+@asynccontextmanager
+async def running(world: World) -> AsyncIterator[World]:
+    """Run the refresh during the block."""
+    task = asyncio.create_task(world.refresh.run())
+    try:
+        yield world
+    finally:
+        task.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await task

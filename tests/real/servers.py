@@ -1,0 +1,106 @@
+"""A real OpenSearch node (from published Java artifacts) and a real Prometheus (Debian's, or the one in PATH).
+
+`make archives` (and `make e2e` before its tests) fetches them once into the cache: a test never fetches anything.
+"""
+
+import shutil
+import socket
+import subprocess
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+import httpx
+
+from testbed.programs import archives
+
+_ONE_NODE = Path(__file__).parents[1] / "fixtures" / "opensearch" / "OneNode.java"
+START_S = 150.0
+
+
+def missing_opensearch() -> str | None:
+    """Why no node can be run here; `None`: one can."""
+    if shutil.which("javac") is None:
+        return "no javac: install a Java 17 development kit to run OpenSearch"
+    return archives.why_missing("opensearch")
+
+
+@contextmanager
+def opensearch(place: Path) -> Iterator[str]:
+    """Run a node with its data in `place`, and give its base address; it has ended when the block has."""
+    classes = place / "classes"
+    libraries = f"{archives.find('opensearch')}/*"
+    subprocess.run(["javac", "-cp", libraries, "-d", str(classes), str(_ONE_NODE)], check=True)
+    (place / "config").mkdir()
+    port = _free_port()
+    options = ["-Xmx512m", "-XX:TieredStopAtLevel=1", "-Dlog4j2.disable.jmx=true"]
+    command = ["java", *options, "-cp", f"{classes}:{libraries}", "OneNode", str(place), str(port)]
+    url = f"http://127.0.0.1:{port}"
+    with _running(place, command, f"{url}/_cluster/health?wait_for_status=yellow"):
+        yield url
+
+
+def missing_prometheus() -> str | None:
+    """Why there is none here; `None`: there is one."""
+    return None if _prometheus() else archives.why_missing("prometheus")
+
+
+def _prometheus() -> str | None:
+    fetched = archives.find("prometheus")
+    return str(fetched / "usr" / "bin" / "prometheus") if fetched else shutil.which("prometheus")
+
+
+@contextmanager
+def prometheus(place: Path, exporter: str) -> Iterator[str]:
+    """Run one that scrapes `exporter` (HOST:PORT) every second, and give its base address."""
+    program = _prometheus()
+    assert program is not None
+    config = place / "prometheus.yml"
+    config.write_text(
+        "global: {scrape_interval: 1s}\n"
+        f"scrape_configs: [{{job_name: mesh, static_configs: [{{targets: ['{exporter}']}}]}}]\n"
+    )
+    address = f"127.0.0.1:{_free_port()}"
+    options = [f"--config.file={config}", f"--storage.tsdb.path={place / 'data'}", f"--web.listen-address={address}"]
+    with _running(place, [program, *options], f"http://{address}/-/ready"):
+        yield f"http://{address}"
+
+
+@contextmanager
+def _running(place: Path, command: Sequence[str], ready: str) -> Iterator[None]:
+    """The program, once it answers there; its data are thrown away."""
+    log = place / "out"
+    with log.open("wb") as out:
+        process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=out, stderr=subprocess.STDOUT)
+    assert process.stdin is not None
+    try:
+        with httpx.Client(timeout=5.0, trust_env=False) as client:
+            for _ in range(int(START_S / 0.25)):
+                if _answers(client, ready):
+                    break
+                try:
+                    process.wait(0.25)
+                except subprocess.TimeoutExpired:
+                    continue
+                raise AssertionError(f"{command[0]} ended with {process.returncode}: {log.read_text()[-2000:]}")
+            else:
+                raise AssertionError(f"{command[0]} did not start within {START_S:g} s: {log.read_text()[-2000:]}")
+        yield
+    finally:
+        process.kill()
+        process.wait()
+        process.stdin.close()
+
+
+def _answers(client: httpx.Client, url: str) -> bool:
+    try:
+        return client.get(url).is_success
+    except httpx.TransportError:
+        return False
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
