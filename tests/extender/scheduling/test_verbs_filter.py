@@ -172,10 +172,7 @@ REFUSALS: dict[str, tuple[list[Object], Reason]] = {  # case: (pods, reason of g
         Reason.NO_ROOM,
     ),
     "too large": ([pod_json("g-0", gang="g", cpu="5")], Reason.IMPOSSIBLE),
-    "contradiction": (
-        [pod_json("g-0", gang="g", size=1), pod_json("g-1", gang="g", size=2)],
-        Reason.INVALID_GROUP,
-    ),
+    "contradiction": ([pod_json("g-0", gang="g", size=1), pod_json("g-1", gang="g", size=2)], Reason.INVALID_GROUP),
     "mixed schedulers": (
         [pod_json("g-0", gang="g", size=2), pod_json("g-1", gang="g", size=2, scheduler="other")],
         Reason.MIXED_SCHEDULERS,
@@ -184,10 +181,7 @@ REFUSALS: dict[str, tuple[list[Object], Reason]] = {  # case: (pods, reason of g
         [pod_json("g-0", gang="g", size=2), pod_json("g-1", gang="g", size=2, priority=5)],
         Reason.MIXED_PRIORITIES,
     ),
-    "no such zone": (
-        [pod_json("g-0", gang="g", annotations={"netgang.io/zones": "z"})],
-        Reason.NO_ALLOWED_ZONE,
-    ),
+    "no such zone": ([pod_json("g-0", gang="g", annotations={"netgang.io/zones": "z"})], Reason.NO_ALLOWED_ZONE),
 }
 
 

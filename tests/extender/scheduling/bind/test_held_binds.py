@@ -4,16 +4,7 @@ import pytest
 
 from extender.errors import ApiError, ApiUnavailableError, ConflictError, NotFoundError
 from scoring.model.reasons import Reason
-from tests.extender.scheduling.world import (
-    COMMIT_S,
-    HOLD_S,
-    World,
-    answers,
-    key,
-    node_json,
-    running,
-    unfinished,
-)
+from tests.extender.scheduling.world import COMMIT_S, HOLD_S, World, answers, key, node_json, running, unfinished
 
 pytestmark = pytest.mark.looptime
 

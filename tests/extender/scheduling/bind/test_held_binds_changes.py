@@ -7,12 +7,7 @@ import pytest
 from scoring.model.reasons import Reason
 from tests.extender.scheduling.bind.test_held_binds import N1, N2, N3, lapse
 from tests.extender.scheduling.bind.test_posts import partly_bound
-from tests.extender.scheduling.world import (
-    answers,
-    key,
-    running,
-    stranger_on,
-)
+from tests.extender.scheduling.world import answers, key, running, stranger_on
 
 pytestmark = pytest.mark.looptime
 

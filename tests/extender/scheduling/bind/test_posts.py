@@ -5,15 +5,7 @@ import pytest
 from extender.errors import ApiError, ApiUnavailableError, ConflictError, NotFoundError
 from scoring.model.reasons import Reason
 from tests.extender.scheduling.bind.test_held_binds import N1, N2
-from tests.extender.scheduling.world import (
-    COMMIT_S,
-    HOLD_S,
-    Call,
-    World,
-    answers,
-    key,
-    running,
-)
+from tests.extender.scheduling.world import COMMIT_S, HOLD_S, Call, World, answers, key, running
 
 pytestmark = pytest.mark.looptime
 

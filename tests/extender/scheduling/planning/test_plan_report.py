@@ -103,9 +103,7 @@ async def test_only_what_is_new_is_told() -> None:
     heard = Heard()
     before = Plan(version=1, admitted=admitted(1), waiting=waiting(Reason.NO_ROOM, 1, 2))
     now = Plan(
-        version=2,
-        admitted=admitted(1, 2),
-        waiting={**waiting(Reason.NO_ROOM, 1), **waiting(Reason.RESERVED, 2)},
+        version=2, admitted=admitted(1, 2), waiting={**waiting(Reason.NO_ROOM, 1), **waiting(Reason.RESERVED, 2)}
     )
     heard.report.made(before, now, took_s=0.01)
     heard.report.finish()

@@ -1,10 +1,11 @@
-"""The first zone of Kubernetes' own groups: one for all members of a try, another one when it did not do."""
+"""Pods of Kubernetes' own groups: scored, one zone for all members of a try, and otherwise left to kube-scheduler."""
 
 from typing import Any
 
 import pytest
 
 from extender.convert.wire import Passed, Refused
+from scoring.model import GATE
 from scoring.model.reasons import Reason
 from tests.extender.scheduling.world import World, node_json, running
 
@@ -113,3 +114,55 @@ async def test_a_person_who_asks_begins_no_try() -> None:
         answer = world.filter(names[0], debug=True)
         assert isinstance(answer, Passed)
         assert len(answer.names) == 6
+
+
+# -- what is left to kube-scheduler ----------------------------------------------------------------------------------
+
+NATIVE: dict[str, Any] = {"schedulingGroup": {"podGroupName": "native"}}
+N1 = node_json("n1")
+
+
+async def test_its_bind_is_posted_at_once() -> None:
+    """One of three, without a hold: kube-scheduler has waited for the others already."""
+    async with running(N1) as world:
+        for name in ("a", "b", "c"):
+            world.pod(name, **NATIVE)
+        await world.settle()
+        world.filter("a")
+        assert (await world.bind_answer("a", "n1"), world.bound()) == (None, {"a": "n1"})
+
+
+async def test_it_is_scored() -> None:
+    """Nodes that hold members already are better; nobody is refused for the sake of a plan."""
+    async with running(N1, node_json("n3")) as world:
+        world.pod("a", nodeName="n1", **NATIVE)
+        await world.planned_pod("b", **NATIVE)
+        scores = world.scores("b")
+        assert scores["n1"] > scores["n3"]
+
+
+async def test_labels_beside_it_do_not_count() -> None:
+    """One manifest for clusters with and without the feature: where the field is kept, kube-scheduler gangs."""
+    async with running(N1) as world:
+        await world.planned_gang("both", 3, **NATIVE)
+        world.filter("both-0")
+        assert await world.bind_answer("both-0", "n1") is None
+
+
+async def test_our_gate_on_it_is_not_opened() -> None:
+    """Never both gates: a pod with both waits, and nothing is patched."""
+    async with running(N1) as world:
+        world.pod("a", schedulingGates=[{"name": GATE}], **NATIVE)
+        await world.settle(120.0)
+        assert (world.api.admitted, world.api.patches) == ([], [])
+
+
+async def test_nothing_is_written_about_it() -> None:
+    """No status on a PodGroup of that name, no Events, no place in the plan."""
+    async with running(N1) as world:
+        world.api.add({"kind": "PodGroup", "metadata": {"name": "native"}, "spec": {"minMember": 5}})
+        for name in ("a", "b"):
+            world.pod(name, cpu="99", **NATIVE)
+        await world.settle(120.0)
+        assert (world.api.calls["group_status"], world.api.events) == (0, [])
+        assert not world.service.planner.current.waiting
