@@ -5,6 +5,7 @@ Rule: nothing runs before `Service.run`.
 """
 
 import asyncio
+import math
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
@@ -87,13 +88,14 @@ def _listening(common: Common, starting: Starting, caring: Caring, refresh: Netw
     planner.subscribe(housekeeping.plan_made)
     planner.subscribe(lambda plan: starting.wakes.add(starting.plain.woken_by(plan)))
     if settings.network.unusable_loss_ratio is not None:
+        hard_ttl_s = settings.network.hard_ttl_s.loss
         degrading = Degrading(
             cache,
             starting.binds,
             clock,
             common.log,
             loss_ratio=settings.network.unusable_loss_ratio,
-            hard_ttl_s=settings.network.hard_ttl_s.loss,
+            hard_ttl_s=math.inf if hard_ttl_s is None else hard_ttl_s,
             exclusion_ttl_s=settings.exclusion_ttl_s,
         )
         planner.subscribe(degrading.look)

@@ -13,6 +13,7 @@ kind of pods for a while, as one that another filter refused. Links that come an
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import KW_ONLY, dataclass, field
 from typing import Final
 
 import numpy as np
@@ -36,41 +37,32 @@ _MOST_LOOKS: Final = 200
 """Nodes with bad links that are looked at for one that is usable all the same: about 40 ms in a large zone."""
 
 
+@dataclass(eq=False, repr=False)
 class Degrading:
     """Looks at committed places after each plan; one look per node and matrix."""
 
-    def __init__(
-        self,
-        cache: ClusterCache,
-        binds: Binds,
-        clock: Clock,
-        log: DecisionLog,
-        *,
-        loss_ratio: float,
-        hard_ttl_s: float | None,
-        exclusion_ttl_s: float,
-    ) -> None:
-        self._cache = cache
-        self._binds = binds
-        self._clock = clock
-        self._log = log
-        self._loss_ratio = loss_ratio
-        self._hard_ttl_s = np.inf if hard_ttl_s is None else hard_ttl_s
-        self._exclusion_ttl_s = exclusion_ttl_s
-        self._committed: dict[GangKey, dict[NodeName, bool]] = {}
-        """gang → node it is committed to → whether it was unusable at the first look"""
-        self._times: dict[GangKey, int] = {}
-        """gang → how often it gave places up"""
-        self._matrix: NetworkMatrix | None = None
-        """That of the last look"""
-        self._lossy: frozenset[EndpointId] = frozenset()
-        """Endpoints with any link that bad by that matrix: the nodes of all others are not looked at"""
-        self._known: dict[NodeName, bool] = {}
-        """Which nodes are unusable by it"""
+    cache: ClusterCache
+    binds: Binds
+    clock: Clock
+    log: DecisionLog
+    _: KW_ONLY
+    loss_ratio: float
+    hard_ttl_s: float
+    exclusion_ttl_s: float
+    _committed: dict[GangKey, dict[NodeName, bool]] = field(default_factory=dict, init=False)
+    """gang → node it is committed to → whether it was unusable at the first look"""
+    _times: dict[GangKey, int] = field(default_factory=dict, init=False)
+    """gang → how often it gave places up"""
+    _matrix: NetworkMatrix | None = field(default=None, init=False)
+    """That of the last look"""
+    _lossy: frozenset[EndpointId] = field(default_factory=frozenset, init=False)
+    """Endpoints with any link that bad by that matrix: the nodes of all others are not looked at"""
+    _known: dict[NodeName, bool] = field(default_factory=dict, init=False)
+    """Which nodes are unusable by it"""
 
     def look(self, _: Plan) -> None:
         """Give up places that became unusable. Cost: O(committed members), and when the matrix is new O(pairs)."""
-        snapshot = self._cache.snapshot()
+        snapshot = self.cache.snapshot()
         before, self._committed = self._committed, {}
         self._times = {key: times for key, times in self._times.items() if key in snapshot.gangs}
         for key, commitment in sorted(snapshot.commitments.items()):
@@ -86,7 +78,7 @@ class Degrading:
 
     def _give_up(self, snapshot: Snapshot, gang: Gang, commitment: Commitment, nodes: set[NodeName]) -> None:
         lost = [pod for pod in gang.pending if commitment.assignment.get(pod.uid) in nodes]
-        state = self._binds.state(gang.key)
+        state = self.binds.state(gang.key)
         posting = state.posting.keys() if state is not None else frozenset()
         lost = [pod for pod in lost if pod.uid not in posting]  # its Binding is on its way: it is as good as running
         times = self._times.get(gang.key, 0)
@@ -95,14 +87,14 @@ class Degrading:
         self._times[gang.key] = times + 1
         for pod in lost:
             node = commitment.assignment[pod.uid]
-            self._cache.exclude(pod.member_class, node, self._clock.now_s() + self._exclusion_ttl_s)
-            self._log.log_decision(Decision("degraded", pod.key, gang.key, node), now_s=self._clock.monotonic_s())
+            self.cache.exclude(pod.member_class, node, self.clock.now_s() + self.exclusion_ttl_s)
+            self.log.log_decision(Decision("degraded", pod.key, gang.key, node), now_s=self.clock.monotonic_s())
         if state is not None and state.held:
-            self._binds.abandon(gang.key)
+            self.binds.abandon(gang.key)
         else:
             gone = {pod.uid for pod in lost}
             left = {uid: node for uid, node in commitment.assignment.items() if uid not in gone}
-            self._cache.set_commitment(gang.key, left)
+            self.cache.set_commitment(gang.key, left)
 
     def _elsewhere(self, snapshot: Snapshot, gang: Gang, commitment: Commitment, lost: Sequence[Pod]) -> bool:
         """Whether usable nodes have room for the members in `lost`, or another zone for the whole gang."""
@@ -158,14 +150,14 @@ class Degrading:
         network, table = snapshot.network, snapshot.table
         if self._matrix is not network:
             self._matrix, self._known = network, {}
-            self._lossy = network.ends_at_least(Metric.LOSS, self._loss_ratio)
+            self._lossy = network.ends_at_least(Metric.LOSS, self.loss_ratio)
         row = table.index.get(node)
         if row is None or network.endpoint(node, Metric.LOSS) not in self._lossy:
             return False
         known = self._known.get(node)
         if known is None:
             others = [table.names[i] for i in table.zones[table.nodes[row].zone]]
-            known = unusable(network, node, others, loss_ratio=self._loss_ratio, hard_ttl_s=self._hard_ttl_s)
+            known = unusable(network, node, others, loss_ratio=self.loss_ratio, hard_ttl_s=self.hard_ttl_s)
             self._known[node] = known
         return known
 

@@ -157,7 +157,7 @@ class Binds:
 
         docs/safety.md S12.
         """
-        lost = self._health.lost_of(gang)
+        lost = self._health.lost_under(gang.members)
         return bool(lost) and self._quorums.of(gang, lost_nodes=lost).incomplete
 
     def gangs_under_way(self) -> frozenset[GangKey]:
@@ -372,7 +372,7 @@ class Binds:
 
     def _quorum(self, key: GangKey) -> Quorum:
         gang = self._cache.gang(key)
-        return NO_MEMBERS if gang is None else self._quorums.of(gang, lost_nodes=self._health.lost_of(gang))
+        return NO_MEMBERS if gang is None else self._quorums.of(gang, lost_nodes=self._health.lost_under(gang.members))
 
     def _feed(self, key: GangKey, event: Event) -> None:
         """One step of the gang's machine."""

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from extender.cache import ClusterCache
 from extender.ports import Clock
 from scoring.ids import NodeName
-from scoring.model import Gang, Pod
+from scoring.model import Pod
 
 
 class NodeHealth:
@@ -46,10 +46,6 @@ class NodeHealth:
     def silent(self) -> frozenset[NodeName]:
         """Nodes that exist and are lost. Cost: O(nodes that are not ready)."""
         return self.lost(name for name in self._not_ready_since_s if self._cache.node(name) is not None)
-
-    def lost_of(self, gang: Gang) -> frozenset[NodeName]:
-        """Lost nodes that members of the gang are on."""
-        return self.lost_under(gang.members)
 
     def lost_under(self, pods: Iterable[Pod]) -> frozenset[NodeName]:
         """Lost nodes that some of these pods are on."""

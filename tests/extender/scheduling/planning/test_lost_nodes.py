@@ -4,7 +4,7 @@ from extender.cache import ClusterCache
 from extender.scheduling.planning.lost_nodes import NodeHealth
 from scoring.ids import NodeName
 from scoring.model import Node
-from tests.builders import bound, gang, node, pod
+from tests.builders import bound, node, pod
 from tests.fakes.clock import FakeClock
 
 N1, N2 = NodeName("n1"), NodeName("n2")
@@ -55,4 +55,4 @@ def test_the_lost_nodes_of_a_gang_are_those_its_members_are_on() -> None:
     """Pending members and other nodes do not matter."""
     _, _, health = health_of(node("n1"))
     members = [bound(pod("a"), "n1"), bound(pod("b"), "gone"), pod("c")]
-    assert health.lost_of(gang("g", members=members)) == {"gone"}
+    assert health.lost_under(members) == {"gone"}
