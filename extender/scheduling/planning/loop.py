@@ -23,8 +23,8 @@ from scoring.model.reasons import Reason
 from scoring.model.snapshot import Snapshot
 from scoring.network.matrix import NetworkMatrix
 from scoring.plan import Plan, PlannerCache, plan_in_steps
+from scoring.plan.pair_scores import warmed
 from scoring.plan.steps import Steps
-from scoring.plan.warmed_cache import warmed
 
 Listener = Callable[[Plan], None]
 
