@@ -16,7 +16,7 @@ from scoring.model.policy import Policy
 from scoring.model.snapshot import Snapshot
 from scoring.plan import Admission, Plan, PlannerCache, Run, Waiting, begin_run, take_commitments
 from scoring.plan.demand import GangDemand
-from scoring.plan.steps import Steps, finish
+from scoring.plan.steps import Steps, at_once
 from scoring.score.zone_distance import UNKNOWN_DISTANCE_MS, zone_distances
 
 
@@ -66,25 +66,6 @@ class Explanation:
     """What else stands in its way, and what is not known."""
 
 
-def explain(
-    snapshot: Snapshot,
-    plan: Plan,
-    gang: Gang,
-    policy: Policy,
-    *,
-    now_s: float,
-    cache: PlannerCache | None = None,
-    around: Around = NOTHING_KNOWN,
-    closest: int | None = None,
-) -> Explanation:
-    """Explain `gang` at `now_s` (Unix seconds). Cost: as planning this one gang, and O(nodes + gangs).
-
-    `closest`: of how many zones it is said what is short there, those with most room; `None`: of all.
-    """
-    steps = explain_in_steps(snapshot, plan, gang, policy, now_s=now_s, cache=cache, around=around, closest=closest)
-    return finish(steps)
-
-
 def explain_in_steps(
     snapshot: Snapshot,
     plan: Plan,
@@ -96,7 +77,11 @@ def explain_in_steps(
     around: Around = NOTHING_KNOWN,
     closest: int | None = None,
 ) -> Steps[Explanation]:
-    """The same in steps of a zone."""
+    """Explain `gang` at `now_s` (Unix seconds), in steps of a zone.
+
+    Cost: as planning this one gang, and O(nodes + gangs).
+    `closest`: of how many zones it is said what is short there, those with most room; `None`: of all.
+    """
     run = begin_run(snapshot, policy, cache or PlannerCache())
     take_commitments(run, besides=gang.key)
     ask = run.view.demand(gang)
@@ -119,6 +104,9 @@ def explain_in_steps(
         decisions=around.decisions,
         notes=(*notes_of(gang, waiting, ask.lost, nodes_asked=around.nodes_asked), *around.notes),
     )
+
+
+explain = at_once(explain_in_steps)
 
 
 def _missing(ask: GangDemand) -> Missing:

@@ -19,7 +19,6 @@ from scoring.network.matrix import Ints
 from scoring.plan import Plan, Run, take_admissions, take_commitments
 from scoring.plan.demand import ByClass, GangDemand
 from scoring.plan.steps import Steps
-from scoring.preempt.candidates import footprint
 from scoring.what_if.changes import Change, JobEnds, JobShrinks
 from scoring.what_if.jobs import workers_of
 
@@ -54,10 +53,7 @@ class Room:
         """What one would like to place: the missing minimum, or one more of those beyond it"""
         ahead = [reserved for reserved in plan.reservations.values() if reserved.gang != key]
         held = [run.table.index[node] for reserved in ahead for node in reserved.nodes if node in run.table.index]
-        if held:
-            amounts = np.zeros_like(run.capacity.room.free)
-            amounts[held] = np.maximum(run.capacity.room.free[held], 0)
-            run.capacity.shift(amounts)
+        run.capacity.take_nodes(held)
         self.held = np.zeros(len(run.table.nodes), np.bool_)
         self.held[held] = True
         self.groups = _groups(run, ask)
@@ -159,7 +155,7 @@ class _Counts:
 
     def missing_without(self, pods: Sequence[Pod]) -> int:
         """In the best group of zones. Cost: O(nodes where the pods are) for each kind of member."""
-        rows, amounts = footprint(pods, self._run.table)
+        rows, amounts = self._run.table.footprint(pods)
         if not len(rows):
             return self.missing
         free = self._run.capacity.room.free[rows] + amounts

@@ -22,7 +22,7 @@ from scoring.plan.demand import GangDemand
 from scoring.plan.namespace_quota import cap_of, namespace_of
 from scoring.plan.order_keys import SortKey
 from scoring.plan.queue_order import QueueOrder
-from scoring.plan.steps import Steps, finish
+from scoring.plan.steps import Steps, at_once
 from scoring.queue.states import QUEUE_OF, JobState, Transitions, state_of, transitions_of
 from scoring.queue.weights import Weight
 
@@ -105,20 +105,10 @@ class QueueReport:
     shares: tuple[NamespaceShare, ...]
 
 
-def report(
-    snapshot: Snapshot, plan: Plan, policy: Policy, *, now_s: float, cache: PlannerCache | None = None
-) -> QueueReport:
-    """The queue at `now_s`. Cost: O(members), about 0.1 ms a gang."""
-    return finish(report_in_steps(snapshot, plan, policy, now_s=now_s, cache=cache))
-
-
 def report_in_steps(
     snapshot: Snapshot, plan: Plan, policy: Policy, *, now_s: float, cache: PlannerCache | None = None
 ) -> Steps[QueueReport]:
-    """The same in steps of a few gangs, so that a long queue blocks no other task.
-
-    docs/safety.md S15.
-    """
+    """The queue at `now_s`, in steps of a few gangs (docs/safety.md S15). Cost: O(members), about 0.1 ms a gang."""
     run = begin_run(snapshot, policy, cache or PlannerCache())
     take_commitments(run)
     turns = QueueOrder(run, now_s=now_s)
@@ -156,6 +146,9 @@ def report_in_steps(
         counts={state: counts[state] for state in JobState},
         shares=_shares(snapshot, gangs, policy),
     )
+
+
+report = at_once(report_in_steps)
 
 
 def _pause(run: Run) -> Steps[None]:

@@ -28,7 +28,7 @@ from scoring.plan import Plan, PlannerCache, Run, begin_run
 from scoring.plan.capacity import When
 from scoring.plan.demand import GangDemand
 from scoring.plan.queue_order import QueueOrder
-from scoring.plan.steps import Steps, finish
+from scoring.plan.steps import Steps, at_once
 from scoring.queue.states import transitions_of
 from scoring.what_if.changes import AddCapacity, AddNodes, Change, ClockAdvances, JobEnds, JobShrinks, SetOption
 from scoring.what_if.difference import Supposed
@@ -79,13 +79,14 @@ class Unblocking:
     """Gangs that wait before it, if the search ended because there are too many; 0: it did not."""
 
 
-def unblock(base: Situation, plan: Plan, gang: Gang, *, cache: PlannerCache | None = None) -> Unblocking:
-    """What would let `gang` in. `plan` was made from `base`; what is supposed meanwhile has its place in `cache`."""
-    return finish(unblock_in_steps(base, plan, gang, cache=cache if cache is not None else PlannerCache()))
+def unblock_in_steps(
+    base: Situation, plan: Plan, gang: Gang, *, cache: PlannerCache | None = None
+) -> Steps[Unblocking]:
+    """What would let `gang` in, in steps of a gang or a few.
 
-
-def unblock_in_steps(base: Situation, plan: Plan, gang: Gang, *, cache: PlannerCache) -> Steps[Unblocking]:
-    """The same in steps of a gang or a few."""
+    `plan` was made from `base`; what is supposed meanwhile has its place in `cache`.
+    """
+    cache = cache if cache is not None else PlannerCache()
     waiting = plan.waiting.get(gang.key)
     if waiting is None:
         return Unblocking((), impossible=False, trials=0, text="")
@@ -113,6 +114,9 @@ def unblock_in_steps(base: Situation, plan: Plan, gang: Gang, *, cache: PlannerC
     hopeless = never and not base.policy.asks_for_nodes
     text = _said(listed, trials.made, never=hopeless, not_beside=not_beside)
     return Unblocking(listed, impossible=hopeless, trials=trials.made, text=text, not_beside=not_beside)
+
+
+unblock = at_once(unblock_in_steps)
 
 
 def _told(

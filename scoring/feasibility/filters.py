@@ -8,7 +8,7 @@ plan, a node wrongly refused is lost.
 """
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -88,10 +88,10 @@ def named_only(constraints: Constraints) -> set[NodeName] | None:
     return names
 
 
-def widened(terms: tuple[NodeSelectorTerm, ...], *, zone_label: str) -> tuple[NodeSelectorTerm, ...] | None:
+def widened(terms: Sequence[NodeSelectorTerm], *, zone_label: str) -> tuple[NodeSelectorTerm, ...] | None:
     """The required node affinity of an admitted pod without what the admission added; `None`: there was none before.
 
-    Of terms that the pod had before, requirements of the same kind that its owner wrote go, too.
+    Added were whole terms by name, or the last line of each term.
 
     >>> one = NodeSelectorTerm(fields=(Requirement("metadata.name", "In", ("n1",)),))
     >>> ssd, zone = Requirement("ssd", "Exists"), Requirement("zone", "In", ("a",))
@@ -100,17 +100,17 @@ def widened(terms: tuple[NodeSelectorTerm, ...], *, zone_label: str) -> tuple[No
     >>> widened((NodeSelectorTerm((ssd, zone)),), zone_label="zone") == (NodeSelectorTerm((ssd,)),)
     True
     """
-    ours = {HOSTNAME_LABEL, zone_label}
-    wide = tuple(
-        NodeSelectorTerm(
-            tuple(one for one in term.expressions if one.key not in ours or one.operator != "In"),
-            tuple(one for one in term.fields if term.expressions or one.key != "metadata.name"),
-        )
-        for term in terms
-    )
-    if terms and not any(term.expressions or term.fields for term in wide):
+    if terms and all(not term.expressions and [one.key for one in term.fields] == ["metadata.name"] for term in terms):
         return None
-    return wide
+    kept: list[NodeSelectorTerm] = []
+    for term in terms:
+        lines = term.expressions
+        if lines and lines[-1].operator == "In" and lines[-1].key in (HOSTNAME_LABEL, zone_label):
+            lines = lines[:-1]
+        if not lines and not term.fields and term.expressions:
+            return None  # only the zone was asked for, and by us
+        kept.append(NodeSelectorTerm(lines, term.fields))
+    return tuple(kept)
 
 
 def ports_conflict(wanted: Iterable[HostPort], taken: Iterable[HostPort]) -> bool:

@@ -160,6 +160,13 @@ class Capacity:
         self.room.shift(amounts)
         self.count(self.takes)
 
+    def take_nodes(self, rows: Sequence[int]) -> None:
+        """Take all that is free on these nodes."""
+        if len(rows):
+            amounts = np.zeros_like(self.room.free)
+            amounts[rows] = np.maximum(self.room.free[rows], 0)
+            self.shift(amounts)
+
     def count(self, zones: Iterable[ZoneName]) -> None:
         """Room was taken in these zones."""
         for zone in zones:

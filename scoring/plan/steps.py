@@ -1,8 +1,10 @@
 """Long work in steps, between which other tasks may run (docs/safety.md S15)."""
 
-from collections.abc import Generator
-from typing import TypeAlias, TypeVar
+from collections.abc import Callable, Generator
+from functools import wraps
+from typing import ParamSpec, TypeAlias, TypeVar
 
+P = ParamSpec("P")
 T = TypeVar("T")
 
 Steps: TypeAlias = Generator[None, None, T]
@@ -24,3 +26,13 @@ def finish(steps: Steps[T]) -> T:
         except StopIteration as done:
             made: T = done.value
             return made
+
+
+def at_once(work: Callable[P, Steps[T]]) -> Callable[P, T]:
+    """The same work where no other task waits: a function that gives the result of all steps."""
+
+    @wraps(work)
+    def done(*args: P.args, **kwargs: P.kwargs) -> T:
+        return finish(work(*args, **kwargs))
+
+    return done

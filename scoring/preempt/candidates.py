@@ -5,12 +5,10 @@ is at it), once a member has succeeded (it is about to finish: what it frees com
 another gang already, and when its owner asked for that (`netgang.io/preemptible: "false"`).
 """
 
-from collections.abc import Iterable, Sequence, Set
+from collections.abc import Iterable, Set
 from dataclasses import dataclass
 from operator import itemgetter
 from typing import TypeAlias
-
-import numpy as np
 
 from scoring.ids import GangKey
 from scoring.model import Gang, Phase, Pod
@@ -126,29 +124,10 @@ def on_the_way_out(snapshot: Snapshot) -> list[Pod]:
     ]
 
 
-def footprint(pods: Sequence[Pod], table: NodeTable) -> tuple[Ints, Ints]:
-    """Rows (k,) where the pods are, ascending, and what they take there (k, resources). Cost: O(pods · resources)."""
-    amounts: dict[int, Ints] = {}
-    vectors: dict[int, Ints | None] = {}  # a class is mostly one object for all members
-    for pod in pods:
-        row = table.index.get(pod.node) if pod.node is not None else None
-        if row is None:
-            continue
-        kind = id(pod.member_class)
-        if kind not in vectors:
-            vectors[kind] = table.vector(pod.requests)
-        request = vectors[kind]
-        if request is not None:
-            amounts[row] = amounts[row] + request if row in amounts else request
-    rows = sorted(amounts)
-    listed = [amounts[row] for row in rows]
-    return np.array(rows, np.int64), np.array(listed, np.int64).reshape(len(rows), len(table.axis))
-
-
 def _candidate(gang: Gang, table: NodeTable) -> Candidate:
     pods = tuple(pod for pod in gang.members if pod.node is not None and not pod.terminal)
     started = [pod.scheduled_s for pod in pods if pod.scheduled_s is not None]
     priority = max(pod.priority for pod in gang.members)
     return Candidate(
-        gang.key, max(priority, gang.priority), pods, *footprint(pods, table), max(started, default=gang.created_s)
+        gang.key, max(priority, gang.priority), pods, *table.footprint(pods), max(started, default=gang.created_s)
     )

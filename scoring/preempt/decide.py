@@ -18,7 +18,7 @@ from scoring.model.snapshot import Snapshot
 from scoring.plan import Plan, PlannerCache, Waiting, begin_run
 from scoring.plan.demand import GangDemand
 from scoring.plan.starvation_reservations import WANTS_ROOM
-from scoring.plan.steps import Steps, finish
+from scoring.plan.steps import Steps, at_once
 from scoring.preempt.candidates import Candidate, Candidates, candidates_in_steps
 from scoring.preempt.smallest import MOST_PLACED, MOST_SETS, smallest_in_steps
 from scoring.preempt.without import Without
@@ -49,7 +49,7 @@ class Preemption:
     """No smaller set suffices; else only that none of these can stay."""
 
 
-def preemption(
+def preemption_in_steps(
     snapshot: Snapshot,
     plan: Plan,
     policy: Policy,
@@ -59,12 +59,15 @@ def preemption(
     passed_over: Set[GangKey] = frozenset(),
     continued: Set[GangKey] = frozenset(),
     cache: PlannerCache | None = None,
+    book: Candidates | None = None,
     limits: Limits = Limits(),
-) -> Preemption | None:
+) -> Steps[Preemption | None]:
     """Which gangs leave for which, by the plan of this snapshot; `None`: none.
 
     `spared` must stay (an owner or a disruption budget says so); none leaves for `passed_over`; those of `continued`
-    are looked at although room is claimed for them, as if it were not. `now_s`: Unix time.
+    are looked at although room is claimed for them, as if it were not. `now_s`: Unix time. `book`: what gangs
+    free, kept from one decision to the next. In steps: the cache may be used for other snapshots between two of them
+    (docs/safety.md S15).
 
     >>> from scoring.plan import plan as planned
     >>> from tests.builders import bound, gang, node, pod, snapshot
@@ -82,40 +85,7 @@ def preemption(
     ('default/large',)
     None
     """
-    steps = preemption_in_steps(
-        snapshot,
-        plan,
-        policy,
-        now_s=now_s,
-        spared=spared,
-        passed_over=passed_over,
-        continued=continued,
-        cache=cache if cache is not None else PlannerCache(),
-        book=Candidates(),
-        limits=limits,
-    )
-    return finish(steps)
-
-
-def preemption_in_steps(
-    snapshot: Snapshot,
-    plan: Plan,
-    policy: Policy,
-    *,
-    now_s: float,
-    spared: Set[GangKey],
-    passed_over: Set[GangKey],
-    cache: PlannerCache,
-    book: Candidates,
-    continued: Set[GangKey] = frozenset(),
-    limits: Limits = Limits(),
-) -> Steps[Preemption | None]:
-    """The same with moments for others; the cache may be used for other snapshots between two steps.
-
-    docs/safety.md S15.
-
-    `book`: what gangs free, kept from one decision to the next.
-    """
+    cache, book = cache or PlannerCache(), book or Candidates()
     if policy.preemption is Preempting.OFF or policy.queue.algorithm is Algorithm.LITERAL:
         return None
     run = begin_run(snapshot, policy, cache)
@@ -136,6 +106,9 @@ def preemption_in_steps(
         hopeless.add(kind)
         yield
     return None
+
+
+preemption = at_once(preemption_in_steps)
 
 
 def _unclaimed(snapshot: Snapshot, gang: GangKey) -> Snapshot:

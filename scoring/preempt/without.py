@@ -24,7 +24,7 @@ from scoring.plan.placement import place_minimum_in_steps
 from scoring.plan.result import Placed, Refused
 from scoring.plan.steps import Steps
 from scoring.plan.zone_order import kind_of
-from scoring.preempt.candidates import Candidate, footprint, on_the_way_out
+from scoring.preempt.candidates import Candidate, on_the_way_out
 
 _NO_ROWS = np.zeros(0, np.int64)
 
@@ -63,7 +63,7 @@ class Without:
         self._cache = cache
         self._now_s = now_s
         self._leaving = on_the_way_out(snapshot)
-        self._used = self._used_by_those_who_stay()
+        self._used = snapshot.without(self._leaving).used
         self._held = self._held_rows()
         base = self._run(())
         self._free = base.capacity.room.free
@@ -132,15 +132,8 @@ class Without:
         take_commitments(run)
         take_admissions(run, self._plan.admitted.values())
         self._take_claims(run)
-        self._take_holds(run)
+        run.capacity.take_nodes(self._held)  # what is, or becomes, free there is for STARVING gangs ahead
         return run
-
-    def _used_by_those_who_stay(self) -> Ints:
-        """(nodes, resources): what all have but those on their way out."""
-        used = np.array(self._snapshot.used)
-        rows, amounts = footprint(self._leaving, self._snapshot.table)
-        used[rows] -= amounts
-        return used
 
     def _take_claims(self, run: Run) -> None:
         for key, claim in sorted(self._snapshot.claims.items()):
@@ -153,12 +146,6 @@ class Without:
                     taken.setdefault(pod.member_class, []).append(claim.assignment[pod.uid])
             for member_class, nodes in taken.items():
                 run.capacity.take(member_class, nodes)
-
-    def _take_holds(self, run: Run) -> None:
-        """All that is, or becomes, free on nodes that are held for STARVING gangs ahead."""
-        amounts = np.zeros_like(run.capacity.room.free)
-        amounts[self._held] = np.maximum(run.capacity.room.free[self._held], 0)
-        run.capacity.shift(amounts)
 
     def _kind(self, base: Run, member_class: MemberClass, request: Ints) -> _Kind:
         """Over all nodes that are not held for others."""

@@ -34,7 +34,7 @@ from scoring.plan.cache import remember
 from scoring.plan.capacity import When
 from scoring.plan.placement import place_minimum
 from scoring.plan.result import Refused
-from scoring.plan.steps import Steps, finish
+from scoring.plan.steps import Steps, at_once
 
 
 class Loss(StrEnum):
@@ -54,10 +54,12 @@ _WANT_ROOM = frozenset({Reason.NO_ROOM, Reason.BEHIND, Reason.FILTERED, Reason.D
 """Refusals of a whole gang that other nodes could cure; the others ask for pods, zones or patience."""
 
 
-def stranded(
+def stranded_in_steps(
     snapshot: Snapshot, plan: Plan, policy: Policy, *, now_s: float, cache: PlannerCache | None = None
-) -> dict[GangKey, dict[PodUid, Loss]]:
+) -> Steps[dict[GangKey, dict[PodUid, Loss]]]:
     """Stranded members of own gangs, by gang; gangs without any are left out.
+
+    In steps: some gangs, or one class of members, or one gang that is placed (docs/safety.md S15).
 
     `plan` is the plan of this snapshot, `now_s` Unix time. Cost: O(pending members of own gangs); for gangs with
     unplanned admitted members also O(nodes) for each of their classes, and one placement for each that waits whole.
@@ -76,13 +78,6 @@ def stranded(
     ['full']
     ['gone']
     """
-    return finish(stranded_in_steps(snapshot, plan, policy, now_s=now_s, cache=cache))
-
-
-def stranded_in_steps(
-    snapshot: Snapshot, plan: Plan, policy: Policy, *, now_s: float, cache: PlannerCache | None = None
-) -> Steps[dict[GangKey, dict[PodUid, Loss]]]:
-    """The same in steps: some gangs, or one class of members, or one gang that is placed (docs/safety.md S15)."""
     look = _Look(snapshot, plan, policy, cache or PlannerCache())
     found: dict[GangKey, dict[PodUid, Loss]] = {}
     for number, key in enumerate(sorted({*plan.waiting, *plan.admitted})):
@@ -108,6 +103,9 @@ def stranded_in_steps(
         if losses:
             found[key] = losses
     return found
+
+
+stranded = at_once(stranded_in_steps)
 
 
 def is_pinned(pod: Pod) -> bool:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from scoring.model.policy import Policy
 from scoring.model.snapshot import Snapshot
 from scoring.plan import Plan, PlannerCache
-from scoring.plan.steps import Steps, finish
+from scoring.plan.steps import Steps, at_once
 from scoring.scaling.change import Change, Refusal, ScaleIn, ScaleOut
 from scoring.scaling.job import ElasticJob, JobKey
 from scoring.scaling.metrics.wishes import fewer
@@ -41,21 +41,6 @@ class Adjustment:
         return (*self.scale_in.changes, *self.fewer, *self.scale_out.changes)
 
 
-def adjust(
-    snapshot: Snapshot,
-    plan: Plan,
-    jobs: Sequence[ElasticJob],
-    wishes: Mapping[JobKey, int],
-    policy: Policy,
-    options: Options,
-    *,
-    now_s: float,
-    cache: PlannerCache | None = None,
-) -> Adjustment:
-    """One pass; `wishes`: job → workers that its metrics ask for. Cost: as scale-in and scale-out together."""
-    return finish(adjust_in_steps(snapshot, plan, jobs, wishes, policy, options, now_s=now_s, cache=cache))
-
-
 def adjust_in_steps(
     snapshot: Snapshot,
     plan: Plan,
@@ -67,7 +52,10 @@ def adjust_in_steps(
     now_s: float,
     cache: PlannerCache | None = None,
 ) -> Steps[Adjustment]:
-    """The same with a chance to do something else between two placements (docs/safety.md S15)."""
+    """One pass, in steps between placements; `wishes`: job → workers that its metrics ask for.
+
+    Cost: as scale-in and scale-out together.
+    """
     cache = cache if cache is not None else PlannerCache()
     given = yield from scale_in_in_steps(snapshot, plan, jobs, policy, options, now_s=now_s, cache=cache)
     if not options.enabled:
@@ -79,3 +67,6 @@ def adjust_in_steps(
         snapshot, plan, jobs, policy, options, now_s=now_s, wishes=wishes, cache=cache
     )
     return Adjustment(given, down, refused, growth)
+
+
+adjust = at_once(adjust_in_steps)

@@ -28,7 +28,7 @@ from scoring.plan.placement import place_minimum_in_steps, place_more
 from scoring.plan.queue_order import QueueOrder
 from scoring.plan.result import Placed, Refused
 from scoring.plan.starvation_reservations import reserved_nodes
-from scoring.plan.steps import Steps, finish
+from scoring.plan.steps import Steps, at_once
 from scoring.plan.zone_order import kind_of
 from scoring.scaling.change import Change, Refusal, ScaleOut
 from scoring.scaling.job import ElasticJob, JobKey
@@ -37,11 +37,11 @@ from scoring.scaling.newcomers import newcomers
 from scoring.scaling.options import Options
 from scoring.scaling.reasons import No
 from scoring.scaling.shrink.eligible import JOBS_A_STEP, all_placed, heaviest_first, resizable
-from scoring.scaling.shrink.leaving import going, room_of
+from scoring.scaling.shrink.leaving import going
 from scoring.scaling.shrink.trial import WANTS_ROOM, in_turn
 
 
-def scale_out(
+def scale_out_in_steps(
     snapshot: Snapshot,
     plan: Plan,
     jobs: Sequence[ElasticJob],
@@ -51,8 +51,8 @@ def scale_out(
     now_s: float,
     wishes: Mapping[JobKey, int] | None = None,
     cache: PlannerCache | None = None,
-) -> ScaleOut:
-    """Which jobs grow by how many workers, and why the others do not.
+) -> Steps[ScaleOut]:
+    """Which jobs grow by how many workers, and why the others do not; in steps of a placement (docs/safety.md S15).
 
     `plan` is the plan of this snapshot; `wishes`: job → workers that its metrics ask for. Cost: one placement for each
     gang that waits and for each job that grows.
@@ -68,21 +68,6 @@ def scale_out(
     >>> [(change.before, change.after, change.nodes) for change in found.changes]
     [(2, 4, ('n1', 'n2'))]
     """
-    return finish(scale_out_in_steps(snapshot, plan, jobs, policy, options, now_s=now_s, wishes=wishes, cache=cache))
-
-
-def scale_out_in_steps(
-    snapshot: Snapshot,
-    plan: Plan,
-    jobs: Sequence[ElasticJob],
-    policy: Policy,
-    options: Options,
-    *,
-    now_s: float,
-    wishes: Mapping[JobKey, int] | None = None,
-    cache: PlannerCache | None = None,
-) -> Steps[ScaleOut]:
-    """The same with a chance to do something else after each placement (docs/safety.md S15)."""
     if not options.enabled:
         return ScaleOut(reason=No.DISABLED)
     run = begin_run(snapshot, policy, cache if cache is not None else PlannerCache())
@@ -111,6 +96,9 @@ def scale_out_in_steps(
     grown = {change.job for change in changes}
     refusals = sorted((one for key, one in growth.refusals.items() if key not in grown), key=lambda one: one.job)
     return ScaleOut(changes, refusals=tuple(refusals))
+
+
+scale_out = at_once(scale_out_in_steps)
 
 
 class _Growth:
@@ -205,8 +193,7 @@ def _keep_for_waiting(run: Run, plan: Plan, jobs: Sequence[ElasticJob], *, now_s
     gone = going(run.snapshot, jobs)
     yield
     if gone:
-        used = run.snapshot.used - room_of(run.table, gone)
-        then = begin_run(replace(run.snapshot, used=used), run.policy, run.cache)
+        then = begin_run(run.snapshot.without(gone), run.policy, run.cache)
         take_commitments(then)
         take_admissions(then, in_turn(plan))
         refused: set[int] = set()
@@ -233,7 +220,5 @@ def _keep_for_waiting(run: Run, plan: Plan, jobs: Sequence[ElasticJob], *, now_s
                 run.capacity.take(pod.member_class, [claim.assignment[pod.uid]])
     saved = {key: reserved for key, reserved in plan.reservations.items() if key not in run.snapshot.claims}
     rows = [run.table.index[node] for node in sorted(reserved_nodes(saved)) if node in run.table.index]
-    held = np.zeros_like(run.capacity.room.free)
-    held[rows] = np.maximum(run.capacity.room.free[rows], 0)
-    run.capacity.shift(held)
+    run.capacity.take_nodes(rows)
     return np.asarray(np.maximum(free, 0) - np.maximum(run.capacity.room.free, 0))

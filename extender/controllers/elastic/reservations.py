@@ -12,7 +12,8 @@ from extender.ports import Clock, CurrentPlan
 from scoring.ids import GangKey, NodeName, PodUid
 from scoring.model import Pod
 from scoring.model.snapshot import Claim
-from scoring.scaling.shrink.trial import Trial, in_turn
+from scoring.plan.steps import finish
+from scoring.scaling.shrink.trial import Trial
 
 
 class Rooms:
@@ -68,11 +69,9 @@ class Rooms:
     def _places(self, key: GangKey, going: Sequence[Pod]) -> Mapping[PodUid, NodeName] | None:
         """Where the gang's minimum goes once these pods are gone; `None`: nowhere. Cost: one placement."""
         snapshot, plan, policy = self._cache.snapshot(), self._planner.current, self._planner.policy
-        gang, waiting = snapshot.gangs.get(key), plan.waiting.get(key)
-        if gang is None or (waiting is None and self._planner.snapshot is not None):
+        gang = snapshot.gangs.get(key)
+        if gang is None or (key not in plan.waiting and self._planner.snapshot is not None):
             return None
-        ask = self._planner.cache.demands.of(gang, policy, snapshot.table.index)
-        ahead = in_turn(plan, before=waiting.rank) if waiting is not None else ()
-        trial = Trial(snapshot, ahead, ask, policy, now_s=self._clock.now_s(), cache=self._planner.cache)
-        placed = trial.place([pod for pod in going if pod.node is not None])
+        trial = Trial(snapshot, plan, gang, policy, now_s=self._clock.now_s(), cache=self._planner.cache)
+        placed = finish(trial.place_in_steps([pod for pod in going if pod.node is not None]))
         return placed.nodes if placed is not None else None

@@ -12,7 +12,6 @@ from typing import Any
 
 from scoring.feasibility.quorum import quorum_of
 from scoring.model import Gang
-from scoring.model.snapshot import Snapshot
 from scoring.plan import Run
 from scoring.plan.demand import GangDemand
 from scoring.plan.queue_order import QueueOrder
@@ -41,9 +40,8 @@ class Candidate:
 
 
 def candidates(
-    snapshot: Snapshot,
-    jobs: Iterable[ElasticJob],
     run: Run,
+    jobs: Iterable[ElasticJob],
     turns: QueueOrder,
     ask: GangDemand,
     options: Options,
@@ -58,7 +56,7 @@ def candidates(
             yield from _pause(run)
         if job.gang == ask.gang.key:
             continue
-        gang = snapshot.gangs.get(job.gang)
+        gang = run.snapshot.gangs.get(job.gang)
         refusal = resizable(job, gang, options, now_s=now_s)
         if refusal is None and gang is not None:
             refusal = _outranks(job, gang, run, turns, ask, options)

@@ -1,4 +1,4 @@
-"""Which pods leave when a job loses workers, and what room pods that go anyway will leave.
+"""Which pods leave when a job loses workers, and which go anyway.
 
 Rule (docs/safety.md S18): frameworks remove the highest index first, so a job's plan is a prefix of its workers by
 descending index. A worker without a node costs nothing and frees nothing; a prefix therefore ends with a worker that
@@ -8,12 +8,8 @@ has one.
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-import numpy as np
-
 from scoring.model import Gang, Pod, Role
-from scoring.model.resources import Resources
-from scoring.model.snapshot import NodeTable, Snapshot
-from scoring.network.matrix import Ints
+from scoring.model.snapshot import Snapshot
 from scoring.scaling.job import ElasticJob
 
 
@@ -74,24 +70,3 @@ def going(snapshot: Snapshot, jobs: Iterable[ElasticJob]) -> tuple[Pod, ...]:
         for pod in gang.members
         if (pod.deleting or pod.uid in unwanted) and pod.node is not None and not pod.terminal
     )
-
-
-def room_of(table: NodeTable, pods: Iterable[Pod]) -> Ints:
-    """What `pods` take of each node, (nodes, resources); pods on unknown nodes take nothing. Cost: O(nodes + pods).
-
-    >>> from tests.builders import bound, node, pod, snapshot
-    >>> table = snapshot([node("n1"), node("n2")], []).table
-    >>> table.axis[0], room_of(table, [bound(pod(name, cpu="2"), "n2") for name in ("p", "q")])[:, 0].tolist()
-    ('cpu', [0, 4000])
-    """
-    rows: dict[Resources, list[int]] = {}
-    for pod in pods:
-        row = table.index.get(pod.node) if pod.node is not None else None
-        if row is not None:
-            rows.setdefault(pod.requests, []).append(row)
-    rooms = np.zeros((len(table.nodes), len(table.axis)), np.int64)
-    for requests, at in rows.items():
-        vector = table.vector(requests)
-        if vector is not None:
-            rooms += np.bincount(at, minlength=len(rooms))[:, None] * vector
-    return rooms

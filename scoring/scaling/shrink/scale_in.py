@@ -17,13 +17,13 @@ Steps:
 from collections.abc import Sequence
 
 from scoring.ids import GangKey
-from scoring.model import Gang, Pod
+from scoring.model import Pod
 from scoring.model.policy import Policy
 from scoring.model.snapshot import Snapshot
-from scoring.plan import Plan, PlannerCache, Run, begin_run, plan_in_steps, take_commitments
+from scoring.plan import Plan, PlannerCache, Run, begin_run
 from scoring.plan.queue_order import QueueOrder
 from scoring.plan.result import Placed
-from scoring.plan.steps import Steps, finish
+from scoring.plan.steps import Steps, at_once
 from scoring.scaling.change import Change, Refusal, ScaleIn
 from scoring.scaling.job import ElasticJob
 from scoring.scaling.options import Condition, Options
@@ -33,35 +33,7 @@ from scoring.scaling.shrink.fewest import Taken, enough, fewer, gathered
 from scoring.scaling.shrink.for_whom import different, is_heaviest, waiting_for_room
 from scoring.scaling.shrink.givers import in_order, near_ones
 from scoring.scaling.shrink.leaving import going
-from scoring.scaling.shrink.trial import WANTS_ROOM, Trial, in_turn
-
-
-def scale_in(
-    snapshot: Snapshot,
-    plan: Plan,
-    jobs: Sequence[ElasticJob],
-    policy: Policy,
-    options: Options,
-    *,
-    now_s: float,
-    cache: PlannerCache | None = None,
-) -> ScaleIn:
-    """The jobs that give up workers for the first gang that waits, or why none does.
-
-    `plan` is the plan of this snapshot, `now_s` Unix time. Cost: some placements of one gang, at most about fifty, and
-    one run of the planner where workers go.
-
-    >>> from scoring.plan import plan
-    >>> from tests.builders import node, snapshot
-    >>> from tests.scoring.scaling.cases import TRUSTING, elastic, waiting, workers
-    >>> light = workers("light", ["n1", "n1", "n2", "n2"], ps="n1", cpu="2")
-    >>> cluster = snapshot([node("n1", cpu="6"), node("n2", cpu="4")], [light, waiting("heavy", 1, cpu="2", weight=9)])
-    >>> made = plan(cluster, policy := TRUSTING, now_s=0.0)
-    >>> found = scale_in(cluster, made, [elastic(light, least=1)], policy, Options(), now_s=0.0)
-    >>> found.beneficiary, [(str(c.job), c.before, c.after) for c in found.changes], dict(found.places)
-    ('default/heavy', [('TFJob.kubeflow.org/default/light', 4, 3)], {'uid-default-heavy-0': 'n2'})
-    """
-    return finish(scale_in_in_steps(snapshot, plan, jobs, policy, options, now_s=now_s, cache=cache))
+from scoring.scaling.shrink.trial import WANTS_ROOM, Trial
 
 
 def scale_in_in_steps(
@@ -74,7 +46,21 @@ def scale_in_in_steps(
     now_s: float,
     cache: PlannerCache | None = None,
 ) -> Steps[ScaleIn]:
-    """The same with a chance to do something else between two placements (docs/safety.md S15)."""
+    """The jobs that give up workers for the first gang that waits, or why none does.
+
+    In steps of a placement (docs/safety.md S15). `plan` is the plan of this snapshot, `now_s` Unix time. Cost: some
+    placements of one gang, at most about fifty, and one run of the planner where workers go.
+
+    >>> from scoring.plan import plan
+    >>> from tests.builders import node, snapshot
+    >>> from tests.scoring.scaling.cases import TRUSTING, elastic, waiting, workers
+    >>> light = workers("light", ["n1", "n1", "n2", "n2"], ps="n1", cpu="2")
+    >>> cluster = snapshot([node("n1", cpu="6"), node("n2", cpu="4")], [light, waiting("heavy", 1, cpu="2", weight=9)])
+    >>> made = plan(cluster, policy := TRUSTING, now_s=0.0)
+    >>> found = scale_in(cluster, made, [elastic(light, least=1)], policy, Options(), now_s=0.0)
+    >>> found.beneficiary, [(str(c.job), c.before, c.after) for c in found.changes], dict(found.places)
+    ('default/heavy', [('TFJob.kubeflow.org/default/light', 4, 3)], {'uid-default-heavy-0': 'n2'})
+    """
     cache = cache if cache is not None else PlannerCache()
     if not options.enabled:
         return ScaleIn(None, reason=No.DISABLED)
@@ -89,40 +75,29 @@ def scale_in_in_steps(
     gone = going(snapshot, jobs)
     first: ScaleIn | None = None
     for gang in gangs:
-        found = yield from _for_one(snapshot, plan, jobs, policy, options, gang, gone, now_s=now_s, cache=cache)
+        trial = Trial(snapshot, plan, gang, policy, now_s=now_s, cache=cache)
+        found = yield from _for_one(trial, jobs, options, gone)
         if found.changes or (gone and found.reason is No.ROOM_IS_COMING):
             return found
         first = first or found
     return first or ScaleIn(None, reason=No.NOBODY_WAITS)
 
 
-def _for_one(
-    snapshot: Snapshot,
-    plan: Plan,
-    jobs: Sequence[ElasticJob],
-    policy: Policy,
-    options: Options,
-    gang: Gang,
-    gone: Sequence[Pod],
-    *,
-    now_s: float,
-    cache: PlannerCache,
-) -> Steps[ScaleIn]:
+scale_in = at_once(scale_in_in_steps)
+
+
+def _for_one(trial: Trial, jobs: Sequence[ElasticJob], options: Options, gone: Sequence[Pod]) -> Steps[ScaleIn]:
     """Steps 2 to 6 for one gang that waits; `gone`: pods that go anyway."""
-    key = gang.key
-    run = begin_run(snapshot, policy, cache)
-    take_commitments(run)
-    ask = run.view.demand(gang)
-    ahead = in_turn(plan, before=plan.waiting[key].rank)
-    trial = Trial(snapshot, ahead, ask, policy, now_s=now_s, cache=cache)
+    run, ask = trial.run, trial.ask
+    key = ask.gang.key
     if trial.may_fit(gone) and (yield from trial.place_in_steps(gone)) is not None:
         words = f"{len(gone)} pods are going" if gone else "there is room already"
         return ScaleIn(key, reason=No.ROOM_IS_COMING, detail=words)
     yield
-    turns = QueueOrder(run, now_s=now_s)
+    turns = QueueOrder(run, now_s=trial.now_s)
     if options.condition is Condition.HEAVIEST and not turns.starving(ask) and not is_heaviest(run, turns, ask):
         return ScaleIn(key, reason=No.NOT_HEAVIEST)
-    able, refusals = yield from candidates(snapshot, jobs, run, turns, ask, options, now_s=now_s)
+    able, refusals = yield from candidates(run, jobs, turns, ask, options, now_s=trial.now_s)
     near, elsewhere = yield from near_ones(run, trial, able)
     refusals = (*refusals, *elsewhere)
     if not near:
@@ -133,9 +108,14 @@ def _for_one(
     yield
     if best is None:
         return ScaleIn(key, reason=No.NOT_ENOUGH, detail=_offered(near), refusals=_sorted(refusals))
-    chosen = yield from _chosen(run, trial, gone, (yield from in_order(run, ahead, near, best)), best)
-    made = _answer(key, chosen, refusals)
-    return (yield from _if_the_planner_agrees(trial, plan, made, chosen, gone, policy, now_s=now_s, cache=cache))
+    ordered = yield from in_order(run, trial.ahead, near, best)
+    taken, placed = yield from _chosen(run, trial, gone, ordered, best)
+    made = _answer(key, ordered, taken, placed, refusals)
+    after = yield from trial.plan_in_steps([*gone, *_pods(ordered, taken)])
+    if key in after.admitted:
+        return made
+    refusals = (*made.refusals, *(Refusal(change.job, No.GIVEN_TO_OTHERS) for change in made.changes))
+    return ScaleIn(key, reason=No.GIVEN_TO_OTHERS, refusals=_sorted(refusals))
 
 
 def first_waiting(plan: Plan) -> GangKey | None:
@@ -146,7 +126,7 @@ def first_waiting(plan: Plan) -> GangKey | None:
 
 def _chosen(
     run: Run, trial: Trial, gone: Sequence[Pod], ordered: Sequence[Candidate], best: Placed
-) -> Steps[tuple[tuple[tuple[Candidate, int], ...], Placed]]:
+) -> Steps[tuple[Taken, Placed]]:
     """Step 5: steps of each job in this order, and where the gang goes then. `best`: the same with all of them."""
 
     def gone_with(taken: Taken) -> list[Pod]:
@@ -176,16 +156,15 @@ def _chosen(
     for look in fewer(limits, sum(taken), lambda some: trial.may_fit(gone_with(some)), passes):
         taken, placed = look or (taken, placed)
         yield
-    return tuple(zip(ordered, taken, strict=True)), placed
+    return taken, placed
 
 
 def _answer(
-    key: GangKey, chosen: tuple[tuple[tuple[Candidate, int], ...], Placed], refusals: tuple[Refusal, ...]
+    key: GangKey, ordered: Sequence[Candidate], taken: Taken, placed: Placed, refusals: Sequence[Refusal]
 ) -> ScaleIn:
-    parts, placed = chosen
     changes: list[Change] = []
     spared: list[Refusal] = []
-    for one, number in parts:
+    for one, number in zip(ordered, taken, strict=True):
         if not number:
             spared.append(Refusal(one.job.key, No.NOT_NEEDED))
             continue
@@ -201,26 +180,6 @@ def _answer(
             )
         )
     return ScaleIn(key, tuple(changes), placed.nodes, placed.zones, refusals=_sorted((*refusals, *spared)))
-
-
-def _if_the_planner_agrees(
-    trial: Trial,
-    plan: Plan,
-    made: ScaleIn,
-    chosen: tuple[tuple[tuple[Candidate, int], ...], Placed],
-    gone: Sequence[Pod],
-    policy: Policy,
-    *,
-    now_s: float,
-    cache: PlannerCache,
-) -> Steps[ScaleIn]:
-    """Step 6: the answer, if a plan made when the pods are gone lets the gang start."""
-    then = trial.after([*gone, *_pods([one for one, _ in chosen[0]], [number for _, number in chosen[0]])])
-    after = yield from plan_in_steps(then, policy, now_s=now_s, previous=plan, cache=cache)
-    if made.beneficiary in after.admitted:
-        return made
-    refusals = [*made.refusals, *(Refusal(change.job, No.GIVEN_TO_OTHERS) for change in made.changes)]
-    return ScaleIn(made.beneficiary, reason=No.GIVEN_TO_OTHERS, refusals=_sorted(refusals))
 
 
 def _pods(candidates: Sequence[Candidate], taken: Sequence[int]) -> list[Pod]:

@@ -6,18 +6,15 @@ that go count as taken until they are gone.
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 
-from scoring.model import Pod
+from scoring.model import Gang, Pod
 from scoring.model.policy import Policy
 from scoring.model.reasons import Reason
 from scoring.model.snapshot import Snapshot
-from scoring.plan import Admission, Plan, PlannerCache, Run, begin_run, take_admissions, take_commitments
-from scoring.plan.demand import GangDemand
+from scoring.plan import Admission, Plan, PlannerCache, Run, begin_run, plan_in_steps, take_admissions, take_commitments
 from scoring.plan.placement import place_minimum_in_steps
 from scoring.plan.result import Placed
-from scoring.plan.steps import Steps, finish
-from scoring.scaling.shrink.leaving import room_of
+from scoring.plan.steps import Steps
 from scoring.scaling.shrink.tally import Ledger
 
 _PODS_A_STEP = 128
@@ -26,25 +23,24 @@ WANTS_ROOM = frozenset({Reason.NO_ROOM, Reason.BEHIND})
 
 
 class Trial:
-    """One gang, one snapshot; asked again and again with other pods gone."""
+    """One gang that waits, one snapshot; asked again and again with other pods gone."""
 
     def __init__(
-        self,
-        snapshot: Snapshot,
-        ahead: Sequence[Admission],
-        ask: GangDemand,
-        policy: Policy,
-        *,
-        now_s: float,
-        cache: PlannerCache,
+        self, snapshot: Snapshot, plan: Plan, gang: Gang, policy: Policy, *, now_s: float, cache: PlannerCache
     ) -> None:
-        """`ahead`: what gangs before this one in the queue are given."""
-        self._snapshot, self._ahead, self._ask = snapshot, ahead, ask
-        self._policy, self._now_s, self._cache = policy, now_s, cache
+        self._snapshot, self._plan, self._policy, self._cache = snapshot, plan, policy, cache
+        self.now_s = now_s
+        waiting = plan.waiting.get(gang.key)
+        self.ahead = in_turn(plan, before=waiting.rank) if waiting is not None else ()
+        """What gangs before this one in the queue are given."""
         self.placements = 0
         """Real placements so far: what a search is bounded by."""
-        self._first = self._run(snapshot)
-        self.ledger = Ledger(self._first, ask)
+        self.run = begin_run(snapshot, policy, cache)
+        """A run of now, in which what is committed is taken."""
+        take_commitments(self.run)
+        self.ask = self.run.view.demand(gang)
+        self._first = self._beside_others(snapshot)
+        self.ledger = Ledger(self._first, self.ask)
         """For counting."""
 
     def concerns(self, pod: Pod) -> bool:
@@ -70,27 +66,26 @@ class Trial:
             yield
         return tally.may_fit()
 
-    def place(self, gone: Sequence[Pod]) -> Placed | None:
-        """Where the gang's minimum set goes once the pods are gone; `None`: nowhere. Cost: one placement."""
-        return finish(self.place_in_steps(gone))
-
     def place_in_steps(self, gone: Sequence[Pod]) -> Steps[Placed | None]:
-        """The same with a moment for others before it and between two zones (docs/safety.md S15)."""
+        """Where the gang's minimum set goes once the pods are gone; `None`: nowhere. Cost: one placement.
+
+        With a moment for others before it and between two zones (docs/safety.md S15).
+        """
         self.placements += 1
-        run = self._run(self.after(gone))
+        run = self._beside_others(self._snapshot.without(gone))
         yield
-        outcome = yield from place_minimum_in_steps(run, self._ask, now_s=self._now_s)
+        outcome = yield from place_minimum_in_steps(run, self.ask, now_s=self.now_s)
         return outcome if isinstance(outcome, Placed) else None
 
-    def after(self, gone: Sequence[Pod]) -> Snapshot:
-        """The snapshot in which the pods use nothing. Cost: O(nodes + pods)."""
-        used = self._snapshot.used
-        return replace(self._snapshot, used=used - room_of(self._snapshot.table, gone)) if gone else self._snapshot
+    def plan_in_steps(self, gone: Sequence[Pod]) -> Steps[Plan]:
+        """The plan that is made when the pods are gone."""
+        then = self._snapshot.without(gone)
+        return plan_in_steps(then, self._policy, now_s=self.now_s, previous=self._plan, cache=self._cache)
 
-    def _run(self, snapshot: Snapshot) -> Run:
+    def _beside_others(self, snapshot: Snapshot) -> Run:
         run = begin_run(snapshot, self._policy, self._cache)
-        take_commitments(run, besides=self._ask.gang.key)
-        take_admissions(run, self._ahead)
+        take_commitments(run, besides=self.ask.gang.key)
+        take_admissions(run, self.ahead)
         return run
 
 

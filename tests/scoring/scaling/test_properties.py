@@ -16,7 +16,7 @@ from scoring.scaling.job import ElasticJob
 from scoring.scaling.options import Options
 from scoring.scaling.reasons import No
 from scoring.scaling.scale_out import scale_out
-from scoring.scaling.shrink.leaving import room_of, steps_down
+from scoring.scaling.shrink.leaving import steps_down
 from scoring.scaling.shrink.scale_in import scale_in
 from tests.builders import node, snapshot
 from tests.scoring.scaling.cases import TRUSTING, elastic, waiting, workers
@@ -83,7 +83,7 @@ def without_pods(cluster: Snapshot, uids: set[str]) -> Snapshot:
         for key, gang in cluster.gangs.items()
     }
     gone = [p for gang in cluster.gangs.values() for p in gang.members if p.uid in uids]
-    return replace(cluster, gangs=gangs, used=cluster.used - room_of(cluster.table, gone))
+    return replace(cluster.without(gone), gangs=gangs)
 
 
 @given(clusters(), options_of)

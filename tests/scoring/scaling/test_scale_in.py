@@ -17,7 +17,6 @@ from scoring.scaling.job import ElasticJob
 from scoring.scaling.options import Condition, Options
 from scoring.scaling.reasons import No
 from scoring.scaling.scale_out import scale_out
-from scoring.scaling.shrink.leaving import room_of
 from scoring.scaling.shrink.scale_in import scale_in
 from tests.builders import bound, gang, mesh, node, pod, snapshot
 from tests.scoring.scaling.cases import TRUSTING, elastic, waiting, workers
@@ -423,7 +422,7 @@ def test_a_job_on_a_node_that_is_gone_frees_nothing() -> None:
 def test_a_pod_that_asks_for_what_no_node_has_any_more_leaves_nothing() -> None:
     """Its node lost the resource while it ran: what it took cannot be told, so it is not counted on."""
     table = snapshot([node("n1")], []).table
-    assert not room_of(table, [bound(pod("p", gpu=1), "n1")]).any()
+    assert not table.footprint([bound(pod("p", gpu=1), "n1")])[1].any()
 
 
 def test_a_gang_that_asks_for_what_no_node_has_is_no_beneficiary() -> None:

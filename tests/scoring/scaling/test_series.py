@@ -5,10 +5,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from scoring.model.reasons import Reason
 from scoring.model.snapshot import Snapshot
 from scoring.network.matrix import Floats
-from scoring.plan import PlannerCache
-from scoring.plan.steps import Steps
+from scoring.plan import Plan, PlannerCache, Waiting
+from scoring.plan.steps import Steps, finish
 from scoring.scaling.job import ElasticJob
 from scoring.scaling.metrics.curve import Curve, Family, fit_curve
 from scoring.scaling.metrics.pays import Model, model_of
@@ -246,9 +247,9 @@ def test_counting_is_never_wrongly_hopeless(made: tuple[Snapshot, list[ElasticJo
     if waits is None or not bound:
         return
     gone = data.draw(st.lists(st.sampled_from(bound), unique_by=lambda p: p.uid))
-    ask = PlannerCache().demands.of(waits, TRUSTING, cluster.table.index)
-    trial = Trial(cluster, (), ask, TRUSTING, now_s=10.0, cache=PlannerCache())
-    assert trial.may_fit(gone) or trial.place(gone) is None
+    first = Plan(cluster.version, waiting={waits.key: Waiting(waits.key, 1, Reason.NO_ROOM)})
+    trial = Trial(cluster, first, waits, TRUSTING, now_s=10.0, cache=PlannerCache())
+    assert trial.may_fit(gone) or finish(trial.place_in_steps(gone)) is None
     tally, before = trial.ledger.tally(gone), trial.ledger.tally()
     for pod in gone:
         tally.come_back(pod)
