@@ -9,9 +9,9 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from extender.cache.sinks import Sink
 from extender.convert.podgroups import SeenPodGroup
-from scoring.explain.podgroup_status import POD_GROUPED
 from scoring.ids import GangKey
 from scoring.model import Gang, PodGroup
+from scoring.queue.podgroup_status import POD_GROUPED
 
 
 class SeenGroups:

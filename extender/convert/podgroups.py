@@ -16,10 +16,10 @@ from typing import Any
 import msgspec
 
 from extender.convert.decode import Json, Metadata, Quantities, decode, seconds
-from scoring.explain.podgroup_status import NO_STATUS, GroupStatus
 from scoring.ids import gang_key
 from scoring.model import PodGroup
 from scoring.model.resources import MOST_RESOURCES, NO_RESOURCES, Resources
+from scoring.queue.podgroup_status import NO_STATUS, GroupStatus
 
 
 class _Gang(Json):

@@ -1,7 +1,7 @@
 """The gangs that would make room for a gang by ending or shrinking, by counting: the fewest pods first.
 
 Rule: counting looks at each kind of member for itself, in the room that no gang ahead gets and that is not reserved; it
-proposes, and a trial plan decides (`scoring.explain.trial`).
+proposes, and a trial plan decides (`scoring.explain.unblock`).
 """
 
 from collections.abc import Iterable, Sequence

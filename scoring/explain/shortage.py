@@ -1,7 +1,7 @@
 """What a set of nodes lacks for a demand: which resource, how much, on which nodes, and which members fit on none.
 
 Rule: members are placed one after the other where they fit, the rest where least is missing; so the amounts suffice,
-and on equal terms no smaller ones would. Whether they really help is for the planner to say (`scoring.explain.trial`).
+and on equal terms no smaller ones would. Whether they really help is for the planner to say (`unblock`).
 """
 
 from collections.abc import Sequence

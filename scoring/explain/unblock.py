@@ -2,7 +2,7 @@
 
 Order: what time alone brings; a job that gives up workers it can do without; a job that ends; more room. A gang with
 a fault of its own gets that first, and a gang that would not fit the empty cluster gets that, whatever
-would help. Rule: nothing is offered whose trial plan does not admit the gang (`trial`); the number of trials is
+would help. Rule: nothing is offered whose trial plan does not admit the gang; the number of trials is
 bounded, and each goes in steps, so a question delays no other. The first one is true twice: with the places that gangs
 have in the plan of now, and when every gang is placed again, as new measurements make the service do. Cost: as planning
 everything, once for each trial. More room is looked for beside at most `MOST_AHEAD` gangs that would take it first: a
@@ -17,21 +17,30 @@ from typing import Final
 import numpy as np
 
 from scoring.explain.givers import Giver, givers_in_steps, room_in_steps
-from scoring.explain.trial import Trials
 from scoring.explain.ways import next_step
 from scoring.explain.words import changes_text
 from scoring.ids import GangKey
 from scoring.model import Gang
 from scoring.model.policy import ZonePolicy
 from scoring.model.reasons import Reason
-from scoring.plan import Plan, PlannerCache, Run, begin_run
+from scoring.plan import Plan, PlannerCache, Run, begin_run, plan_in_steps
 from scoring.plan.capacity import When
 from scoring.plan.demand import GangDemand
 from scoring.plan.queue_order import QueueOrder
 from scoring.plan.steps import Steps, at_once
 from scoring.queue.states import transitions_of
-from scoring.what_if.changes import AddCapacity, AddNodes, Change, ClockAdvances, JobEnds, JobShrinks, SetOption
-from scoring.what_if.difference import Supposed
+from scoring.what_if.apply import apply
+from scoring.what_if.changes import (
+    AddCapacity,
+    AddNodes,
+    Change,
+    ClockAdvances,
+    JobEnds,
+    JobShrinks,
+    MisfitError,
+    SetOption,
+)
+from scoring.what_if.difference import Supposed, supposed_in_steps
 from scoring.what_if.draft import Situation
 
 MOST_TRIALS: Final = 12
@@ -101,7 +110,7 @@ def unblock_in_steps(
         if trials.left <= _MOST_STEPS or len(found) == MOST_SUGGESTIONS - 1:
             break
         supposed = yield from trials.of(changes)
-        found.extend((yield from _told(trials, changes, supposed, first=not found)))
+        found.extend((yield from _suggested(trials, changes, supposed, first=not found)))
         if crowd and not found and supposed is not None and supposed.difference.admitted:
             left_out = crowd
             break  # it went to one of the gangs ahead, and so would what others give up
@@ -109,7 +118,7 @@ def unblock_in_steps(
     not_beside = not_beside or left_out
     found.extend(way_in)
     for changes in _by_itself(run, ask) if never else ():
-        found.extend((yield from _told(trials, changes, (yield from trials.of(changes)), first=not found)))
+        found.extend((yield from _suggested(trials, changes, (yield from trials.of(changes)), first=not found)))
     listed = tuple(found[:MOST_SUGGESTIONS])
     hopeless = never and not base.policy.asks_for_nodes
     text = _said(listed, trials.made, never=hopeless, not_beside=not_beside)
@@ -119,13 +128,53 @@ def unblock_in_steps(
 unblock = at_once(unblock_in_steps)
 
 
-def _told(
+class Trials:
+    """Trial plans for one gang, a bounded number, on a cache that is not the service's.
+
+    Room that is counted out for one gang may go to another that is ahead, so only what the planner has taken is
+    offered. A trial is what /v1/what-if does, so sending the changes gives the same plan.
+    """
+
+    def __init__(self, base: Situation, plan: Plan, gang: GangKey, *, cache: PlannerCache, most: int) -> None:
+        self.base = base
+        self.plan = plan
+        self.gang = gang
+        self.made = 0
+        """Trials so far"""
+        self._most = most
+        self.cache = cache
+        """What looks beside the trials may use, too"""
+
+    @property
+    def left(self) -> int:
+        """Trials that may still be made."""
+        return self._most - self.made
+
+    def of(self, changes: Sequence[Change]) -> Steps[Supposed | None]:
+        """The plan with these changes; `None`: they do not fit, or no trial is left. Cost: as planning everything."""
+        if self.left <= 0:
+            return None
+        self.made += 1
+        yield
+        try:
+            made = apply(self.base, changes, version=self.cache.supposition())
+        except MisfitError:
+            return None
+        return (yield from supposed_in_steps(self.base, self.plan, made, cache=self.cache))
+
+    def placed_again(self, supposed: Supposed) -> Steps[Plan]:
+        """The plan of what is supposed when no gang keeps a place for having had it. Cost: as planning everything."""
+        made = supposed.situation
+        return (yield from plan_in_steps(made.snapshot, made.policy, now_s=made.now_s, cache=self.cache))
+
+
+def _suggested(
     trials: Trials, changes: Sequence[Change], supposed: Supposed | None, *, first: bool
 ) -> Steps[list[Suggestion]]:
     """The suggestion, if the trial admitted the gang; the first one must do so also with every gang placed again."""
     if supposed is None or trials.gang not in supposed.plan.admitted:
         return []
-    if first and trials.gang not in (yield from trials.anew(supposed)).admitted:
+    if first and trials.gang not in (yield from trials.placed_again(supposed)).admitted:
         return []
     return [_suggestion(trials, changes, supposed)]
 
@@ -161,7 +210,7 @@ def _way_in(trials: Trials, crowd: int) -> Steps[tuple[list[Suggestion], int]]:
             return [], 0
         situation, plan = supposed.situation, supposed.plan
         if trials.gang in plan.admitted:
-            plan = yield from trials.anew(supposed)
+            plan = yield from trials.placed_again(supposed)
             if trials.gang in plan.admitted:
                 return [_suggestion(trials, changes, supposed)], 0
         if trials.gang not in plan.waiting:

@@ -17,7 +17,6 @@ from typing import Any, Final, TypeVar
 from extender.cache import ClusterCache
 from extender.ports import Clock
 from extender.scheduling.planning.loop import Planner
-from scoring.explain.trial import Aside
 from scoring.explain.unblock import Unblocking, unblock_in_steps
 from scoring.model import Gang, Pod
 from scoring.model.policy import Policy
@@ -33,6 +32,10 @@ _T = TypeVar("_T")
 MOST_WAITING: Final = 4
 KEPT_S: Final = 60.0
 """So long after the last question what was found out is kept for the next one."""
+
+
+_MOST_SUPPOSITIONS: Final = 4000
+"""Trials of one cache: tables that are bounded by a planner's needs would grow with what was supposed long ago."""
 
 
 class BusyError(Exception):
@@ -120,6 +123,36 @@ class WhatIfs:
         if pod is None or self._cache.gang_of(pod.uid) is not None:
             return None
         return replace(pod, node=self._cache.counted_on(pod))
+
+
+class Aside:
+    """A cache for suppositions that is kept from one question to the next.
+
+    Why: the second question costs what changed since the first, not planning everything again; and the megabytes that
+    a cache of a long queue has do not come and go with each question, while what others keep is put behind them.
+    Not shared between threads.
+    """
+
+    def __init__(self) -> None:
+        self._cache: PlannerCache | None = None
+
+    def ask(self, latest: PlannerCache, question: Callable[[PlannerCache], _T]) -> _T:
+        """What `question` finds with the cache, which has the scores of links in `latest` then.
+
+        `latest` is `borrowed`, and becomes the cache if there is none. One whose question raised is not used again.
+        """
+        cache, self._cache = self._cache, None
+        if cache is None or cache.suppositions >= _MOST_SUPPOSITIONS:
+            cache = latest
+        else:
+            cache.take_over(latest)
+        found = question(cache)
+        self._cache = cache
+        return found
+
+    def forget(self) -> None:
+        """Keep nothing until the next question."""
+        self._cache = None
 
 
 def _supposed(base: Situation, plan: Plan, changes: Sequence[Change], cache: PlannerCache) -> Supposed:

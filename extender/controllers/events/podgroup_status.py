@@ -1,6 +1,6 @@
 """Keep the status of our gangs' PodGroups as it should be: one patch per change, none when nothing changed.
 
-Why level-triggered: what a status should say follows from pods and plan (`scoring.explain.podgroup_status`), so each
+Why level-triggered: what a status should say follows from pods and plan (`scoring.queue.podgroup_status`), so each
 look compares that with what the API server shows, and nothing has to be remembered over a restart. Looking once a
 second gathers a gang's changes into one write; our own write changes nothing that is compared, so it starts no further
 write.
@@ -27,10 +27,10 @@ from extender.convert.podgroups import STATUS_FIELDS, SeenPodGroup, seen_pod_gro
 from extender.errors import ApiError, ApiUnavailableError, ConflictError, NotFoundError
 from extender.ports import Clock, ClusterApi
 from extender.settings.features import StatusMode
-from scoring.explain.podgroup_status import POD_GROUPED, GroupStatus, wanted_status
 from scoring.ids import GangKey
 from scoring.model import Gang
 from scoring.plan import Plan
+from scoring.queue.podgroup_status import POD_GROUPED, GroupStatus, wanted_status
 
 PATIENCE_S = 3.0
 """`auto`: how long a new PodGroup waits for another controller to write first."""

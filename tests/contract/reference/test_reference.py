@@ -13,10 +13,10 @@ import yaml
 from extender.api.doors import PROBES
 from extender.controllers.events.recorder import Happening
 from extender.runtime.telemetry import Telemetry
-from scoring.explain.podgroup_status import GroupPhase
 from scoring.ids import Namespace
 from scoring.model.policy import KNOWN_OPTIONS, Policy, QueuePolicy, gang_options
 from scoring.model.reasons import Reason
+from scoring.queue.podgroup_status import GroupPhase
 from scoring.queue.states import JobState
 from tests.contract.docs.vocabulary import VOCABULARY, Form, Use
 from tests.contract.reference import cli as reference_cli

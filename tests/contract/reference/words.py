@@ -11,8 +11,8 @@ from extender.controllers.removal.removals import MOST_TOLD
 from extender.convert.wire import INTERNAL_ERROR
 from extender.runtime.telemetry import Telemetry
 from extender.server.dispatch import DEBUG_BINDS_NOTHING
-from scoring.explain.podgroup_status import GroupPhase
 from scoring.model.reasons import Reason
+from scoring.queue.podgroup_status import GroupPhase
 from scoring.queue.states import JobState
 from scoring.scaling.reasons import No
 from tests.contract.docs.vocabulary import VOCABULARY, Use

@@ -5,9 +5,9 @@ from dataclasses import replace
 from extender.cache import ClusterCache
 from extender.cache.seen_groups import SeenGroups
 from extender.convert.podgroups import SeenPodGroup
-from scoring.explain.podgroup_status import GroupStatus
 from scoring.ids import gang_key
 from scoring.model import GangSource, GroupRef, PodGroup
+from scoring.queue.podgroup_status import GroupStatus
 from tests.builders import pod
 
 KEY = gang_key("default", "g")

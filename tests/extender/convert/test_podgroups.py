@@ -7,7 +7,7 @@ import pytest
 
 from extender.convert import seen_pod_group_from_json
 from extender.convert.podgroups import STATUS_FIELDS, SeenPodGroup, pod_group_from_json, status_patch
-from scoring.explain.podgroup_status import NO_STATUS, GroupStatus
+from scoring.queue.podgroup_status import NO_STATUS, GroupStatus
 
 FULL: dict[str, Any] = {
     "metadata": {

@@ -7,8 +7,8 @@ import pytest
 
 from scoring.explain.around import Around, Decision, Note, Topic
 from scoring.explain.gang import Explanation, explain
-from scoring.explain.trial import Trials
 from scoring.explain.turn import MOST_NAMED, Reservation
+from scoring.explain.unblock import Trials
 from scoring.explain.waiting import why_it_waits
 from scoring.explain.words import change_text, changes_text
 from scoring.explain.zones import why_closed

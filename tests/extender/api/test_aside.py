@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scoring.explain import trial
-from scoring.explain.trial import Aside
+from extender.api.what_if import runner
+from extender.api.what_if.runner import Aside
 from scoring.explain.unblock import Unblocking, unblock
 from scoring.ids import EndpointId, GangKey, Namespace, NodeName, ResourceName, ZoneName
 from scoring.model import Gang
@@ -135,7 +135,7 @@ def test_one_memo_answers_until_it_is_forgotten() -> None:
 
 def test_a_memo_that_was_asked_often_makes_place(monkeypatch: pytest.MonkeyPatch) -> None:
     """What was supposed long ago is dropped with it."""
-    monkeypatch.setattr(trial, "_MOST_SUPPOSITIONS", 3)
+    monkeypatch.setattr(runner, "_MOST_SUPPOSITIONS", 3)
     state, aside = snapshot([node("a1", zone="a")], [gang("g", 2)]), Aside()
     caches = [asked(state, aside, PlannerCache()) for _ in range(7)]
     assert [len({id(one) for one in caches[:count]}) for count in (3, 6, 7)] == [1, 2, 3]

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scoring.explain.podgroup_status import NO_STATUS, GroupPhase, GroupStatus, wanted_status
 from scoring.ids import JobKey, NodeName
 from scoring.model import Gang, Phase, Pod
 from scoring.model.reasons import Reason
+from scoring.queue.podgroup_status import NO_STATUS, GroupPhase, GroupStatus, wanted_status
 from tests.builders import gang, pod
 
 KINDS: dict[str, dict[str, Any]] = {
