@@ -26,10 +26,9 @@ from scoring.model.snapshot import Snapshot
 from scoring.plan import Plan, PlannerCache
 from scoring.scaling import literal
 from scoring.scaling.adjust import adjust
-from scoring.scaling.change import Change, Refusal
+from scoring.scaling.change import Change, No, Refusal
 from scoring.scaling.job import ElasticJob, JobKey
 from scoring.scaling.options import Condition, Options
-from scoring.scaling.reasons import No
 from scoring.scaling.shrink.scale_in import first_waiting, scale_in
 from scoring.scaling.shrink.trial import in_turn
 

@@ -14,11 +14,10 @@ from scoring.model.policy import Policy
 from scoring.model.snapshot import Snapshot
 from scoring.plan import Plan, PlannerCache
 from scoring.plan.steps import Steps, at_once
-from scoring.scaling.change import Change, Refusal, ScaleIn, ScaleOut
+from scoring.scaling.change import Change, No, Refusal, ScaleIn, ScaleOut
 from scoring.scaling.job import ElasticJob, JobKey
 from scoring.scaling.metrics.wishes import fewer
 from scoring.scaling.options import Options
-from scoring.scaling.reasons import No
 from scoring.scaling.scale_out import scale_out_in_steps
 from scoring.scaling.shrink.scale_in import scale_in_in_steps
 

@@ -30,12 +30,11 @@ from scoring.plan.result import Placed, Refused
 from scoring.plan.starvation_reservations import reserved_nodes
 from scoring.plan.steps import Steps, at_once
 from scoring.plan.zone_order import kind_of
-from scoring.scaling.change import Change, Refusal, ScaleOut
+from scoring.scaling.change import Change, No, Refusal, ScaleOut
 from scoring.scaling.job import ElasticJob, JobKey
 from scoring.scaling.metrics.wishes import target_of
 from scoring.scaling.newcomers import newcomers
 from scoring.scaling.options import Options
-from scoring.scaling.reasons import No
 from scoring.scaling.shrink.eligible import JOBS_A_STEP, all_placed, heaviest_first, resizable
 from scoring.scaling.shrink.leaving import going
 from scoring.scaling.shrink.trial import WANTS_ROOM, in_turn

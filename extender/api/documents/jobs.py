@@ -30,7 +30,7 @@ from scoring.plan.steps import Steps
 from scoring.queue.states import JobState
 from scoring.scaling.metrics.policies import Wish
 from scoring.scaling.metrics.series import Point
-from scoring.scaling.shrink.worth import link_points
+from scoring.scaling.shrink.givers import link_points
 
 MOST_JOBS: Final = 1000
 USUAL_JOBS: Final = 200

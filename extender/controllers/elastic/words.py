@@ -10,9 +10,8 @@ from extender.controllers.elastic.records import Records, Requester, Verdict
 from extender.controllers.elastic.resizes import Cause
 from extender.controllers.events.recorder import Happening, pod_subject
 from scoring.scaling.adjust import Adjustment
-from scoring.scaling.change import Change, Refusal, ScaleIn
+from scoring.scaling.change import Change, No, Refusal, ScaleIn
 from scoring.scaling.job import ElasticJob, JobKey
-from scoring.scaling.reasons import No
 
 _IN_VAIN: Final = frozenset({No.NO_JOB, No.NOT_ENOUGH, No.GIVEN_TO_OTHERS, No.NOT_HEAVIEST})
 """Reasons for which a gang waits on although there are elastic jobs"""

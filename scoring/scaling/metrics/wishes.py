@@ -10,10 +10,9 @@ more.
 from collections.abc import Mapping, Sequence
 
 from scoring.model.snapshot import Snapshot
-from scoring.scaling.change import Change, Refusal
+from scoring.scaling.change import Change, No, Refusal
 from scoring.scaling.job import ElasticJob, JobKey
 from scoring.scaling.options import Options
-from scoring.scaling.reasons import No
 from scoring.scaling.shrink.eligible import resizable
 from scoring.scaling.shrink.leaving import workers_of
 

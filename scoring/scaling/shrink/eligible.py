@@ -1,30 +1,38 @@
-"""Which running jobs may give up workers for a gang, and why the others may not.
+"""Which waiting gangs running jobs may be shrunk for, which of these jobs may give up workers, and why others may not.
 
-Rules: a job must be lighter (ω′) than the gang, or as heavy and entered later, and must not have a higher priority; for
-a STARVING gang weights do not count, because it goes before all that wait, heavier ones included (PAPERS K3), and with
+Gangs: those that wait for room, in the queue's order. The published rule serves the heaviest alone; with
+`Condition.ANY` those behind it are tried as well: of gangs that ask for the same only the first, because what is too
+little for it is too little for the others, and no more than `MOST_KINDS` different ones.
+
+Jobs: one must be lighter (ω′) than the gang, or as heavy and entered later, and must not have a higher priority; for a
+STARVING gang weights do not count, because it goes before all that wait, heavier ones included (PAPERS K3), and with
 `Condition.ANY` they do not count. Jobs that must not be resized, that do not run, or whose last change is not over
 are left alone, whatever they weigh.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from scoring.feasibility.quorum import quorum_of
+from scoring.ids import GangKey
 from scoring.model import Gang
-from scoring.plan import Run
+from scoring.plan import Plan, Run
 from scoring.plan.demand import GangDemand
 from scoring.plan.queue_order import QueueOrder
 from scoring.plan.steps import Steps
+from scoring.plan.zone_order import kind_of
 from scoring.queue.states import JobState, state_of
-from scoring.scaling.change import Refusal
+from scoring.scaling.change import No, Refusal
 from scoring.scaling.job import ElasticJob, JobKey
 from scoring.scaling.options import Condition, Options
-from scoring.scaling.reasons import No
 from scoring.scaling.shrink.leaving import Step, steps_down, workers_of
+from scoring.scaling.shrink.trial import WANTS_ROOM
 
 JOBS_A_STEP = 32
 """Jobs looked at between two moments to pause (docs/safety.md S15)."""
+MOST_KINDS: Final = 16
+"""Different gangs for which room is looked for in one pass: each costs a look at all elastic jobs."""
 _HOUR_S = 3600.0
 
 
@@ -145,3 +153,28 @@ def _outranks(
 def _runs(gang: Gang) -> bool:
     """Whether the gang has started, and its workers are not done."""
     return state_of(gang, quorum_of(gang), starving=False) is JobState.RUNNING
+
+
+def waiting_for_room(plan: Plan) -> tuple[GangKey, ...]:
+    """Gangs that could start if there were room, in the queue's order."""
+    waiting = sorted((one for one in plan.waiting.values() if one.reason in WANTS_ROOM), key=lambda w: (w.rank, w.gang))
+    return tuple(one.gang for one in waiting)
+
+
+def different(run: Run, gangs: Iterable[Gang]) -> Steps[tuple[Gang, ...]]:
+    """The first gang of each kind, at most `MOST_KINDS`, in this order; `run` distinguishes kinds. Cost: O(gangs)."""
+    found: dict[tuple[int, int], Gang] = {}
+    for number, gang in enumerate(gangs, start=1):
+        found.setdefault((id(kind_of(run, run.view.demand(gang))), gang.priority), gang)
+        if len(found) == MOST_KINDS:
+            break
+        if number % JOBS_A_STEP == 0:
+            yield from run.view.pause()
+    return tuple(found.values())
+
+
+def is_heaviest(run: Run, turns: QueueOrder, ask: GangDemand) -> bool:
+    """The published condition: the gang weighs at least as much as the heaviest that runs."""
+    own = weight_key(run, turns, ask.gang)
+    running = (gang for gang in run.snapshot.gangs.values() if gang.own and gang.key != ask.gang.key and gang.placed)
+    return all(own <= weight_key(run, turns, gang) for gang in running)

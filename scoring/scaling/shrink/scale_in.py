@@ -24,13 +24,11 @@ from scoring.plan import Plan, PlannerCache, Run, begin_run
 from scoring.plan.queue_order import QueueOrder
 from scoring.plan.result import Placed
 from scoring.plan.steps import Steps, at_once
-from scoring.scaling.change import Change, Refusal, ScaleIn
+from scoring.scaling.change import Change, No, Refusal, ScaleIn
 from scoring.scaling.job import ElasticJob
 from scoring.scaling.options import Condition, Options
-from scoring.scaling.reasons import No
-from scoring.scaling.shrink.eligible import Candidate, candidates
+from scoring.scaling.shrink.eligible import Candidate, candidates, different, is_heaviest, waiting_for_room
 from scoring.scaling.shrink.fewest import Taken, enough, fewer, gathered
-from scoring.scaling.shrink.for_whom import different, is_heaviest, waiting_for_room
 from scoring.scaling.shrink.givers import in_order, near_ones
 from scoring.scaling.shrink.leaving import going
 from scoring.scaling.shrink.trial import WANTS_ROOM, Trial

@@ -14,7 +14,7 @@ from extender.server.dispatch import DEBUG_BINDS_NOTHING
 from scoring.model.reasons import Reason
 from scoring.queue.podgroup_status import GroupPhase
 from scoring.queue.states import JobState
-from scoring.scaling.reasons import No
+from scoring.scaling.change import No
 from tests.contract.docs.vocabulary import VOCABULARY, Use
 from tests.contract.reference.text import code, members, table, told
 

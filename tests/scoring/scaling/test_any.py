@@ -9,11 +9,10 @@ from hypothesis import given
 from scoring.ids import NodeName
 from scoring.model import Role
 from scoring.model.snapshot import Claim, Snapshot
-from scoring.scaling.change import ScaleIn
+from scoring.scaling.change import No, ScaleIn
 from scoring.scaling.job import ElasticJob
 from scoring.scaling.options import Condition, Options
-from scoring.scaling.reasons import No
-from scoring.scaling.shrink.for_whom import MOST_KINDS
+from scoring.scaling.shrink.eligible import MOST_KINDS
 from scoring.scaling.shrink.scale_in import scale_in
 from tests.builders import node
 from tests.scoring.scaling.cases import TRUSTING, elastic, waiting, workers

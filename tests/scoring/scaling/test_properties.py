@@ -11,10 +11,9 @@ from scoring.model.snapshot import Snapshot
 from scoring.plan import plan
 from scoring.scaling import literal
 from scoring.scaling.adjust import adjust
-from scoring.scaling.change import Change, ScaleIn
+from scoring.scaling.change import Change, No, ScaleIn
 from scoring.scaling.job import ElasticJob
 from scoring.scaling.options import Options
-from scoring.scaling.reasons import No
 from scoring.scaling.scale_out import scale_out
 from scoring.scaling.shrink.leaving import steps_down
 from scoring.scaling.shrink.scale_in import scale_in

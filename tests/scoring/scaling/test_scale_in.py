@@ -12,10 +12,9 @@ from scoring.model.policy import Policy, QueuePolicy
 from scoring.model.snapshot import Claim, Snapshot
 from scoring.network.matrix import NetworkMatrix
 from scoring.plan import PlannerCache, plan
-from scoring.scaling.change import ScaleIn
+from scoring.scaling.change import No, ScaleIn
 from scoring.scaling.job import ElasticJob
 from scoring.scaling.options import Condition, Options
-from scoring.scaling.reasons import No
 from scoring.scaling.scale_out import scale_out
 from scoring.scaling.shrink.scale_in import scale_in
 from tests.builders import bound, gang, mesh, node, pod, snapshot

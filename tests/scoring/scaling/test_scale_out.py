@@ -13,10 +13,9 @@ from scoring.model.snapshot import Claim, NodeTable
 from scoring.network.matrix import NetworkMatrix
 from scoring.plan import plan
 from scoring.scaling.adjust import Adjustment, adjust
-from scoring.scaling.change import ScaleOut
+from scoring.scaling.change import No, ScaleOut
 from scoring.scaling.job import ElasticJob
 from scoring.scaling.options import Options
-from scoring.scaling.reasons import No
 from scoring.scaling.scale_out import scale_out
 from tests.builders import mesh, node, pod, snapshot
 from tests.scoring.scaling.cases import TRUSTING, elastic, waiting, workers

@@ -6,7 +6,7 @@ from typing import Any
 import httpx
 import pytest
 
-from scoring.scaling.reasons import No
+from scoring.scaling.change import No
 from tests.extender.controllers.elastic.cluster import Site, site
 
 pytestmark = pytest.mark.looptime
