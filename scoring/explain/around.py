@@ -72,9 +72,7 @@ def notes_of(
 ) -> tuple[Note, ...]:
     """What the snapshot itself shows: other runs, foreign gates, lost nodes, that no autoscaler sees the pods.
 
-    docs/safety.md S17.
-
-    `nodes_asked` is what is said instead where one is asked.
+    `nodes_asked` (docs/safety.md S17) is what is said instead where one is asked.
     """
     notes: list[Note] = []
     if gang.later:

@@ -17,6 +17,7 @@ from typing import Final
 import numpy as np
 
 from scoring.explain.givers import Giver, givers_in_steps, room_in_steps
+from scoring.explain.waiting import NEVER
 from scoring.explain.ways import next_step
 from scoring.explain.words import changes_text
 from scoring.ids import GangKey
@@ -52,8 +53,6 @@ _MOST_STEPS: Final = 6
 """Obstacles that are taken away one after the other."""
 _MOST_TOGETHER: Final = 8
 """Jobs whose end is supposed together."""
-NEVER: Final = frozenset({Reason.IMPOSSIBLE, Reason.NO_ALLOWED_ZONE})
-"""Reasons that neither time nor the end of other jobs can take away."""
 _ROOM: Final = frozenset({Reason.NO_ROOM, Reason.BEHIND, Reason.RESERVED, Reason.SURPLUS})
 """Reasons that others can take away by giving up room."""
 _WANT_ROOM: Final = _ROOM | {Reason.IMPOSSIBLE}

@@ -82,10 +82,8 @@ def _more_members(ask: GangDemand) -> list[Change]:
     missing = gang.min_member - ask.alive - len(ask.unable)
     if missing <= 0:
         return mended
-    namespace, _, name = gang.key.partition("/")
-    changes: list[Change] = [AddPods(namespace_of(gang), name, missing, gang=name)]
-    assert namespace == namespace_of(gang)
-    return [*changes, *mended]
+    name = gang.key.partition("/")[2]
+    return [AddPods(namespace_of(gang), name, missing, gang=name), *mended]
 
 
 def _larger_share(
@@ -118,10 +116,7 @@ def _requested(snapshot: Snapshot, plan: Plan, ask: GangDemand) -> Resources:
         for pod in gang.members:
             if not pod.terminal and (pod.node is not None or pod.uid in promised or pod.uid in plan.node_of):
                 total = total + pod.requests
-    for _, pods in ask.need or ask.more[:1]:
-        for pod in pods:
-            total = total + pod.requests
-    return total
+    return sum((pod.requests for _, pods in ask.need or ask.more[:1] for pod in pods), total)
 
 
 def _another_zone(run: Run, ask: GangDemand) -> list[Change]:
@@ -137,8 +132,4 @@ def _another_zone(run: Run, ask: GangDemand) -> list[Change]:
 
 
 def _all_of(ask: GangDemand) -> Resources:
-    total = Resources()
-    for _, pods in ask.need:
-        for pod in pods:
-            total = total + pod.requests
-    return total
+    return sum((pod.requests for _, pods in ask.need for pod in pods), Resources())

@@ -57,10 +57,7 @@ class HashedOnce:
 
 @dataclass(frozen=True, slots=True, weakref_slot=True)
 class Constraints(HashedOnce):
-    """Where a pod may go, as far as we model it; the rest is learned from kube-scheduler's NodeNames.
-
-    docs/safety.md S7.
-    """
+    """Where a pod may go, as far as we model it; the rest is learned from NodeNames (docs/safety.md S7)."""
 
     node_selector: tuple[tuple[str, str], ...] = ()
     affinity: tuple[NodeSelectorTerm, ...] | None = None

@@ -61,9 +61,7 @@ class MemberClass(HashedOnce):
 
     @property
     def anywhere(self) -> "MemberClass":
-        """The class without required node affinity: what is learned of nodes is kept under this one.
-
-        docs/safety.md S27.
+        """The class without required node affinity: what is learned of nodes is kept under it (docs/safety.md S27).
 
         What a filter that we do not model says of a node does not depend on terms that we do model; and the terms that
         an admission adds are gone in the pod's successor, which must not be sent to the same nodes again.
@@ -140,10 +138,7 @@ class Pod:
     gates: tuple[str, ...] = ()
     """`spec.schedulingGates`, by name."""
     unmodelled: tuple[str, ...] = ()
-    """Fields by which kube-scheduler may refuse nodes that we allow; read only of gated and admitted pods.
-
-    docs/safety.md S6.
-    """
+    """Fields by which kube-scheduler may refuse what we allow (docs/safety.md S6); of gated or admitted pods only."""
     admitted_to: NodeName | None = None
     """The node that was planned when we removed its gate (annotation `netgang.io/admitted`, valid for this uid)."""
     unschedulable: bool = False
@@ -201,10 +196,7 @@ class Pod:
 
 
 def counts(member: Pod) -> bool:
-    """Whether a member counts towards quorum: on a node and alive, or Succeeded; Failed ones do not.
-
-    docs/safety.md S8.
-    """
+    """Whether a member counts towards quorum: on a node and alive, or Succeeded, not Failed (docs/safety.md S8)."""
     if member.node is None or member.deleting:
         return member.phase is Phase.SUCCEEDED
     return member.phase is not Phase.FAILED

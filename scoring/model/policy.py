@@ -335,21 +335,13 @@ def gang_options(annotations: Mapping[str, str], policy: Policy, *, namespace: s
                     problems.append("netgang.io/zones: no zone is named; all zones are allowed")
             case "near":
                 options = replace(options, near=ZoneName(value) if value else None)
-            case "zone-policy":
-                if value in list(ZonePolicy):
-                    options = replace(options, zone_policy=ZonePolicy(value))
+            case "zone-policy" | "selection" | "repair":
+                field = name.replace("-", "_")
+                default: StrEnum = getattr(options, field)
+                if value in list(type(default)):
+                    options = replace(options, **{field: type(default)(value)})
                 else:
-                    problems.append(_not_one_of(name, value, ZonePolicy, options.zone_policy))
-            case "selection":
-                if value in list(Selection):
-                    options = replace(options, selection=Selection(value))
-                else:
-                    problems.append(_not_one_of(name, value, Selection, options.selection))
-            case "repair":
-                if value in list(Repair):
-                    options = replace(options, repair=Repair(value))
-                else:
-                    problems.append(_not_one_of(name, value, Repair, options.repair))
+                    problems.append(_not_one_of(name, value, default))
             case "preemptible":
                 if value in ("true", "false"):
                     options = replace(options, preemptible=value == "true")
@@ -425,5 +417,5 @@ def _weight(text: str) -> Fraction | None:
     return found
 
 
-def _not_one_of(name: str, value: str, choices: type[StrEnum], used: StrEnum) -> str:
-    return f"netgang.io/{name}: {_shown(value)} is not one of {', '.join(choices)}; {used} is used"
+def _not_one_of(name: str, value: str, used: StrEnum) -> str:
+    return f"netgang.io/{name}: {_shown(value)} is not one of {', '.join(type(used))}; {used} is used"

@@ -105,9 +105,7 @@ class NodeTable:
 class Commitment:
     """An admission that is under way (first member at bind, or first gate removed): it is kept until bound or lapsed.
 
-    docs/safety.md S4.
-
-    The planner takes these as given, ahead of every gang that is not committed.
+    The planner takes these as given, ahead of every gang that is not committed (docs/safety.md S4).
     """
 
     gang: GangKey
@@ -148,10 +146,7 @@ class Snapshot:
     """Own gangs that have members; native groups are here too, for their zone and score."""
     commitments: Mapping[GangKey, Commitment] = field(default_factory=dict)
     exclusions: Mapping[MemberClass, frozenset[NodeName]] = field(default_factory=dict)
-    """Member class without its node affinity → nodes that filters we do not model refused it; ask `excluded`.
-
-    docs/safety.md S7.
-    """
+    """Member class without node affinity → nodes that filters we do not model refused (docs/safety.md S7)."""
     backing_off_until_s: Mapping[GangKey, float] = field(default_factory=dict)
     """gang → moment before which it may not reserve again after a lapse (docs/safety.md S5)."""
     claims: Mapping[GangKey, Claim] = field(default_factory=dict)
@@ -168,10 +163,7 @@ class Snapshot:
         return replace(self, used=used)
 
     def excluded(self, member_class: MemberClass) -> frozenset[NodeName]:
-        """Nodes that are known to refuse the class, or its like before an admission narrowed its affinity.
-
-        docs/safety.md S27.
-        """
+        """Nodes that refuse the class, or its like before an admission narrowed its affinity (docs/safety.md S27)."""
         return self.exclusions.get(member_class.anywhere, _NO_NODES) if self.exclusions else _NO_NODES
 
 

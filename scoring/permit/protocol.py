@@ -17,9 +17,7 @@ RequestId = NewType("RequestId", int)
 
 
 class BindRequested(msgspec.Struct, frozen=True):
-    """Kube-scheduler asks to bind `uid` to `node` and waits; our filter offered that node to that pod.
-
-    docs/safety.md S2.
+    """Kube-scheduler asks to bind `uid` to `node` and waits; our filter offered that node to it (docs/safety.md S2).
 
     It must be answered before `deadline_s`. `unusable`: members at bind, this one included, whose node has no more
     room for them or does not suit them any more, checked against the cache just now.
@@ -164,9 +162,7 @@ class Nudge(msgspec.Struct, frozen=True):
 class Evict(msgspec.Struct, frozen=True):
     """The gang was never whole and stayed partial too long: evict its bound members, on fresh state.
 
-    docs/safety.md S10, S11.
-
-    Report `EvictionRefused` for those that stay.
+    Report `EvictionRefused` for those that stay (docs/safety.md S10, S11).
     """
 
     uids: tuple[PodUid, ...]

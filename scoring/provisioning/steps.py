@@ -1,10 +1,8 @@
 """Which waiting gangs ask an autoscaler for nodes, for which pods of theirs, in which zone, and when no more.
 
-docs/safety.md S17.
-
-Why at all: an autoscaler adds nodes for pods that kube-scheduler calls unschedulable. It does not see pods at a gate,
-and of pods that are refused until the whole gang fits it sees each for itself. A ProvisioningRequest names all of them
-at once: all or none. Rules:
+Why at all (docs/safety.md S17): an autoscaler adds nodes for pods that kube-scheduler calls unschedulable. It does not
+see pods at a gate, and of pods that are refused until the whole gang fits it sees each for itself. A
+ProvisioningRequest names all of them at once: all or none. Rules:
 
 - A gang asks that waits for want of room, for what its minimum still needs, after it has waited for a while.
 - One request for each gang; few at a time, and one new one at a time, in the planner's order.

@@ -1,9 +1,8 @@
 """Room that plain pods must leave: what gangs are committed to, what others leave for them, what they save up.
 
-docs/safety.md S13.
-
-Why: kube-scheduler knows nothing of a place that is promised and not bound yet, so a plain pod that comes a moment
-earlier takes it, and a whole gang waits on. Where plain pods are asked about too, they are refused that room. Rules:
+Why (docs/safety.md S13): kube-scheduler knows nothing of a place that is promised and not bound yet, so a plain pod
+that comes a moment earlier takes it, and a whole gang waits on. Where plain pods are asked about too, they are refused
+that room. Rules:
 
 - Of a node on which members of a committed gang are to start, or of one for whose sake others leave, a plain pod may
   have what is left beside all of them.

@@ -169,7 +169,7 @@ def different(run: Run, gangs: Iterable[Gang]) -> Steps[tuple[Gang, ...]]:
         if len(found) == MOST_KINDS:
             break
         if number % JOBS_A_STEP == 0:
-            yield from run.view.pause()
+            yield
     return tuple(found.values())
 
 
