@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from fractions import Fraction
-from typing import Final
+from typing import Any, Final
 
 from scoring.ids import EndpointId, Namespace, ResourceName, ZoneName
 
@@ -339,7 +339,8 @@ def gang_options(annotations: Mapping[str, str], policy: Policy, *, namespace: s
                 field = name.replace("-", "_")
                 default: StrEnum = getattr(options, field)
                 if value in list(type(default)):
-                    options = replace(options, **{field: type(default)(value)})
+                    chosen: dict[str, Any] = {field: type(default)(value)}
+                    options = replace(options, **chosen)
                 else:
                     problems.append(_not_one_of(name, value, default))
             case "preemptible":
