@@ -8,6 +8,7 @@ import asyncio
 import json
 import sys
 from collections.abc import Sequence
+from contextlib import nullcontext
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
@@ -106,9 +107,7 @@ class _Looks:
         from cli.rendering.queue import queue_table
 
         live = Live(console=console, auto_refresh=False) if console.is_terminal and not as_json else None
-        if live is not None:
-            live.start()
-        try:
+        with live or nullcontext():
             while True:
                 found, document = await self.once()
                 if as_json:
@@ -121,6 +120,3 @@ class _Looks:
                     else:
                         console.print(table)
                 await asyncio.sleep(_AGAIN_S)
-        finally:
-            if live is not None:
-                live.stop()

@@ -47,7 +47,7 @@ def note(id_: str, what: str, fix: str) -> Finding:
 def in_order(findings: Iterable[Finding]) -> tuple[Finding, ...]:
     """The worst first, then by id; the same one once.
 
-    >>> [one.id for one in in_order([note("c", "", ""), error("b", "", ""), error("a", "", "")])]
+    >>> [one.id for one in in_order([note("c", "", ""), error("b", "", ""), note("c", "", ""), error("a", "", "")])]
     ['a', 'b', 'c']
     """
     ranks = list(Severity)

@@ -148,7 +148,7 @@ def budget_of(one: Json) -> Budget:
 def version_of(image: str) -> str | None:
     """The version in an image's name; `None`: there is none, such as in a digest.
 
-    >>> version_of("registry.k8s.io/kube-scheduler:v1.36.3"), version_of("localhost:5000/kube-scheduler")
+    >>> version_of("registry.k8s.io/kube-scheduler:v1.36.3@sha256:abc"), version_of("localhost:5000/kube-scheduler")
     ('1.36.3', None)
     """
     name, _, tag = image.partition("@")[0].rpartition(":")

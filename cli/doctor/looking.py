@@ -93,7 +93,7 @@ class Look:
             self.where.account or f"system:serviceaccount:{self.where.namespace}:{NAME}", self.where.namespace
         )
         lost, running, policies, confined, nodes, pods = await asyncio.gather(
-            self._tried("rights", denied(self.api, read.settings, asked), None),
+            self._tried("rights", denied(self.api.create, read.settings, asked), None),
             self._tried("its pods", self._running(deployment, read.settings), None),
             self._tried("admission policies", self._policies(), None),
             self._tried("the policies of its account", self._confined(asked.account), None),

@@ -1,9 +1,9 @@
 """Ask the API server what netgang's account may: a SubjectAccessReview for each call that it would make."""
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Final, Protocol
+from typing import Any, Final, TypeAlias
 
 from cli.doctor.facts import Right
 from cli.doctor.running import needed
@@ -13,13 +13,7 @@ from extender.settings.settings import Settings
 
 _GROUP: Final = "/apis/authorization.k8s.io/v1"
 _ACCOUNT: Final = "system:serviceaccount"
-
-
-class Api(Protocol):
-    """The one call that is made."""
-
-    async def create(self, path: str, body: Mapping[str, Any]) -> dict[str, Any]:
-        """POST an object; as the API server answers."""
+Create: TypeAlias = Callable[[str, Mapping[str, Any]], Awaitable[dict[str, Any]]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,20 +27,23 @@ class Asked:
     def groups(self) -> list[str]:
         """Groups that the account is in without saying so.
 
-        >>> Asked("system:serviceaccount:a:b", "a").groups[0]
-        'system:serviceaccounts'
+        >>> Asked("system:serviceaccount:a:b", "a").groups
+        ['system:serviceaccounts', 'system:serviceaccounts:a', 'system:authenticated']
+        >>> Asked("netgang", "a").groups
+        ['system:authenticated']
         """
         if not self.account.startswith(f"{_ACCOUNT}:"):
             return ["system:authenticated"]
         return [f"{_ACCOUNT}s", f"{_ACCOUNT}s:{self.account.split(':')[2]}", "system:authenticated"]
 
 
-async def denied(api: Api, settings: Settings, asked: Asked) -> tuple[Right, ...]:
+async def denied(create: Create, settings: Settings, asked: Asked) -> tuple[Right, ...]:
     """The rights that netgang needs and has not. Errors: ApiError (403: we may not ask), ApiUnavailableError.
 
-    For our own account it is a SelfSubjectAccessReview, which every account may make.
+    `create` posts an object, and gives it as the API server answers. For our own account it is a
+    SelfSubjectAccessReview, which every account may make.
     """
-    myself = await api.create(
+    myself = await create(
         "/apis/authentication.k8s.io/v1/selfsubjectreviews",
         {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"},
     )
@@ -60,7 +57,7 @@ async def denied(api: Api, settings: Settings, asked: Asked) -> tuple[Right, ...
         kind = "SelfSubjectAccessReview" if own else "SubjectAccessReview"
         spec = {"resourceAttributes": attributes, **({} if own else {"user": asked.account, "groups": asked.groups})}
         body = {"apiVersion": "authorization.k8s.io/v1", "kind": kind, "spec": spec}
-        answer = await api.create(f"{_GROUP}/{kind.lower()}s", body)
+        answer = await create(f"{_GROUP}/{kind.lower()}s", body)
         return bool(answer["status"]["allowed"])
 
     answers = await asyncio.gather(*(may(right) for right in rights))

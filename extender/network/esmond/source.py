@@ -139,7 +139,7 @@ class EsmondSource:
         tests: list[_Test] = []
         for _ in range(_MAX_PAGES):
             params = {"format": "json", "event-type": kind, "time-range": f"{window_s:.0f}", "offset": str(len(tests))}
-            body = await self.client.get("/", params)
+            body = await self.client.ask("GET", "/", params=params)
             page = self._decoded(_TESTS, body, "tests")
             tests += page
             total = page[0].total if page else None
@@ -172,7 +172,8 @@ class EsmondSource:
     async def _value(
         self, series: _Series, metric: Metric, window_s: float, rejected: Counter[str], *, now_s: float
     ) -> Measurement | None:
-        body = await self.client.get(series.path, {"format": "json", "time-range": f"{window_s:.0f}"})
+        params = {"format": "json", "time-range": f"{window_s:.0f}"}
+        body = await self.client.ask("GET", series.path, params=params)
         values = [
             (one.ts, number)
             for one in self._decoded(_VALUES, body, "values")

@@ -20,6 +20,7 @@ from extender.errors import NetworkSourceError
 from extender.network.maddash.messages import Kind, Reading, Rejection, read_message
 from extender.ports import EndpointInfo
 from scoring.ids import EndpointId
+from scoring.plan.steps import finish
 
 
 class CheckKey(msgspec.Struct, frozen=True, gc=False):
@@ -95,13 +96,7 @@ _REVERSE: Final = re.compile(r"(?:.*[^a-z0-9])?reverse\W*|\W*reverse[^a-z0-9].*"
 
 def read_grid(body: bytes | bytearray, *, name: str) -> GridReading:
     """Parse a grid in one go; see `read_grid_in_slices`."""
-    slices = read_grid_in_slices(body, name=name)
-    while True:
-        try:
-            next(slices)
-        except StopIteration as done:
-            reading: GridReading = done.value
-            return reading
+    return finish(read_grid_in_slices(body, name=name))
 
 
 def read_grid_in_slices(body: bytes | bytearray, *, name: str) -> Generator[None, None, GridReading]:

@@ -141,7 +141,7 @@ class OpenSearchSource:
         after: dict[str, str | None] | None = None
         for _ in range(MAX_PAGES):
             body = search_body(kind, self._settings, after=after, timeout_s=self.client.server.timeout_s)
-            page = self._page(await self.client.post_json(path, body), kind)
+            page = self._page(await self.client.ask("POST", path, json=body), kind)
             pairs = page.aggregations.pairs if page.aggregations is not None else _Pairs([])
             for bucket in pairs.buckets:
                 _add(read, bucket, kind, now_s=now_s)

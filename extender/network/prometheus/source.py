@@ -208,7 +208,7 @@ class PrometheusSource:
     async def _vector(self, query: str, window_s: int = 0) -> _Vector:
         text = query.replace("$window", f"{window_s}s")
         fields = {"query": text, "timeout": f"{max(round(self.client.server.timeout_s * 800.0), 1)}ms"}
-        body = await self.client.post_form("/api/v1/query", fields)
+        body = await self.client.ask("POST", "/api/v1/query", data=fields)
         where = f"{self.client.url}: query {text[:80]!r}"
         try:
             reply = _REPLY.decode(body)

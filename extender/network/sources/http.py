@@ -130,17 +130,17 @@ class HttpClient:
         """The base address for texts, without user and password."""
         return str(self._base.copy_with(username="", password="")).rstrip("/")
 
-    async def get(self, path: str, params: Mapping[str, str] | None = None) -> bytearray:
-        """GET `path` below the base address. Errors: NetworkSourceError, naming address and cause."""
-        return await self._good("GET", path, params=params or {})
+    async def ask(self, method: str, path: str, **content: Any) -> bytearray:
+        """The body of a good answer, asked for with our credentials; `content` as httpx has it.
 
-    async def post_json(self, path: str, document: object) -> bytearray:
-        """POST a JSON document. Errors: as `get`."""
-        return await self._good("POST", path, json=document)
-
-    async def post_form(self, path: str, fields: Mapping[str, str]) -> bytearray:
-        """POST a form. Errors: as `get`."""
-        return await self._good("POST", path, data=dict(fields))
+        Errors: NetworkSourceError, naming address and cause.
+        """
+        headers, secrets = self._authorization()
+        reply = await self.exchange(method, path, headers=headers, **content)
+        if reply.status != httpx.codes.OK:
+            hint = _HINTS.get(reply.status, "")
+            raise NetworkSourceError(f"{self.where(path)}: status {reply.status}{hint}: {reply.shown(secrets)}")
+        return reply.body
 
     async def exchange(self, method: str, path: str, *, headers: Mapping[str, str], **content: Any) -> Reply:
         """One request, to `path` as it is encoded, and its answer, whatever its status.
@@ -167,14 +167,6 @@ class HttpClient:
     async def aclose(self) -> None:
         """End all connections."""
         await self._client.aclose()
-
-    async def _good(self, method: str, path: str, **content: Any) -> bytearray:
-        headers, secrets = self._authorization()
-        reply = await self.exchange(method, path, headers=headers, **content)
-        if reply.status != httpx.codes.OK:
-            hint = _HINTS.get(reply.status, "")
-            raise NetworkSourceError(f"{self.where(path)}: status {reply.status}{hint}: {reply.shown(secrets)}")
-        return reply.body
 
     def _authorization(self) -> tuple[dict[str, str], tuple[str, ...]]:
         """The header, and what to keep out of texts: a server may echo either."""

@@ -27,7 +27,7 @@ def client(answer: Callable[[httpx.Request], httpx.Response] | None = None, **se
 async def refusal(one: HttpClient) -> str:
     """What the error says."""
     with pytest.raises(NetworkSourceError) as caught:
-        await one.get("/x")
+        await one.ask("GET", "/x")
     await one.aclose()
     return str(caught.value)
 
@@ -47,7 +47,7 @@ async def test_a_token_goes_along_and_into_no_text(tmp_path: Path) -> None:
     for token in ("s3cret-one", "s3cret-two"):
         file.write_text(token)
         with pytest.raises(NetworkSourceError) as caught:
-            await one.get("/x")
+            await one.ask("GET", "/x")
         texts.append(str(caught.value))
     assert sent == ["Bearer s3cret-one", "Bearer s3cret-two"]
     assert texts[0] == f"{URL}/x: status 401: username, password or token are missing or wrong: bad: Bearer …"
@@ -81,7 +81,7 @@ async def test_a_secret_that_is_not_there(want: str, secret: Secret) -> None:
     """It is an error of the source, not of the start: it may come later."""
     one = client(token=secret)
     with pytest.raises(NetworkSourceError, match=want):
-        await one.get("/x")
+        await one.ask("GET", "/x")
     await one.aclose()
 
 
