@@ -11,7 +11,6 @@ from cli.doctor import Facts, examine
 from cli.doctor.asking import ask_sources
 from cli.doctor.facts import Endpoints
 from cli.doctor.installed import scheduler_of
-from cli.doctor.rights import Asked
 from cli.doctor.running import NOTES, file_of, needed
 from extender.errors import ConfigError
 from extender.runtime.clock import SystemClock
@@ -92,16 +91,6 @@ def test_with_little_switched_on_little_is_needed() -> None:
     """Only what the settings ask for."""
     assert set(needed(Settings())) == {"base", NOTES}
     assert len(needed(EVERYTHING)) == 8
-
-
-def test_groups_of_an_account() -> None:
-    """A service account is in the groups of its namespace without saying so; a user is in none of them."""
-    assert Asked("system:serviceaccount:a:b", "a").groups == [
-        "system:serviceaccounts",
-        "system:serviceaccounts:a",
-        "system:authenticated",
-    ]
-    assert Asked("netgang", "a").groups == ["system:authenticated"]
 
 
 @pytest.mark.parametrize("text", ["a: [b", "just words"])

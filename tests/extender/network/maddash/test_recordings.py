@@ -27,10 +27,7 @@ def listed(*names: str) -> bytes:
 
 def site(grids: dict[str, str]) -> RawServer:
     """A server with these grids, by name, from these recordings."""
-    answers = {
-        f"/maddash{grid_path(name)}": ok(recorded.body(file), status=500 if "-500" in file else 200)
-        for name, file in grids.items()
-    }
+    answers = {f"/maddash{grid_path(name)}": ok(recorded.body(file)) for name, file in grids.items()}
     return RawServer({"/maddash/grids": listed(*grids), **answers})
 
 
@@ -108,21 +105,6 @@ async def test_each_recorded_grid_pair_by_pair(file: str) -> None:
     for pair, value in wanted.items():
         assert found[pair] == pytest.approx(value, rel=1e-12, abs=1e-15), pair  # type: ignore[index]
     assert reasons == batch.rejected
-
-
-async def test_a_recorded_500_among_good_grids() -> None:
-    """A grid whose recorded answer is an error costs its own values only."""
-    with site({"Delay": "grid-delay.json", "Loss": "grid-loss-exit255-500.txt", "Empty": "grid-empty-500.txt"}) as one:
-        batch = await read(one)
-    assert {m.metric for m in batch.measurements} == {Metric.DELAY}
-    assert [p.split(":")[0] for p in batch.problems[:2]] == ["grid 'Empty' failed", "grid 'Loss' failed"]
-
-
-async def test_only_errors() -> None:
-    """Recorded errors alone are an error."""
-    refusal = pytest.raises(NetworkSourceError, match="status 500: Unable to find grid with name")
-    with site({"No such grid": "grid-unknown-500.txt"}) as one, refusal:
-        await read(one)
 
 
 async def test_the_recorded_site_link_by_link() -> None:

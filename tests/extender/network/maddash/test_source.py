@@ -274,17 +274,3 @@ async def test_missing_metrics_are_said_loudly() -> None:
     script = Script({"grids": grids("L"), "grids/L": grid(cell("a", "b", "Average loss is 1%"))})
     batch = await read(source(script))
     assert {"no grid gives a value of delay", "no grid gives a value of throughput"} == set(batch.problems)
-
-
-async def test_a_clock_ahead_of_ours() -> None:
-    """A check time in the future counts as now, or the value would stay young for as long."""
-    script = Script(
-        {
-            "grids": grids("L"),
-            "grids/L": grid(cell("a", "b", "Average loss is 1%", prevCheckTime=int(NOW_S + 3600.0))),
-        }
-    )
-    batch = await read(source(script))
-    assert [m.measured_at_s for m in batch.measurements] == [NOW_S]
-    assert batch.rejected["future_time"] == 1
-    assert any("are in the future" in problem for problem in batch.problems)
