@@ -1,21 +1,15 @@
-"""One line for a scenario, a job, a run of the pod engine; and a store with an API server in a virtual loop."""
+"""One line for a scenario, a job, a run of the pod engine, a pod."""
 
-import random
-from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, TypeVar
+from collections.abc import Mapping
+from typing import Any
 
 from extender.settings.settings import Settings
 from scoring.model import Node
 from scoring.model.resources import NO_RESOURCES, Resources
 from scoring.network.matrix import NetworkMatrix
-from simulator.apiserver.api import StoreApi
 from simulator.model import Scenario, SimJob, Work
 from simulator.pods import SECOND, Options, PodRun, SchedulerProfile, record
-from simulator.pods.cluster import simulated_api
-from simulator.pods.virtual_time import Latencies, run_virtual
 from tests.builders import node
-
-T = TypeVar("T")
 
 
 def job(
@@ -67,15 +61,6 @@ def played(
     chosen = Settings.model_validate(dict(settings)) if settings is not None else None
     cut = scenario(jobs, on, until_s=until_s)
     return record(cut, settings=chosen, seed=seed, scheduler=profile, options=Options(**options))
-
-
-def with_api(body: Callable[[StoreApi], Awaitable[T]], latencies: Latencies | None = None) -> T:
-    """Run `body` with an empty API server, in virtual time."""
-
-    async def whole() -> T:
-        return await body(simulated_api(latencies or Latencies(), random.Random(0)))
-
-    return run_virtual(whole())
 
 
 def pod(name: str, **spec: Any) -> dict[str, Any]:

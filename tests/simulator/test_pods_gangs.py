@@ -2,11 +2,14 @@
 
 import asyncio
 
+import pytest
+
 from scoring.model import Pod
 from simulator.pods.kube_scheduler.coscheduling import Gangs
 from simulator.pods.kube_scheduler.queue import Queued
-from simulator.pods.virtual_time import run_virtual
 from tests.builders import pod
+
+pytestmark = pytest.mark.looptime
 
 
 def member(gang: str, index: int, minimum: int = 3, **more: object) -> Pod:
@@ -27,59 +30,47 @@ def test_a_group_that_is_not_complete_is_denied() -> None:
     assert gangs.complete(pod("plain"))
 
 
-def test_members_wait_until_the_minimum_has_found_nodes() -> None:
+async def test_members_wait_until_the_minimum_has_found_nodes() -> None:
     """G3: two wait, the third lets all go on, and the fourth waits for none."""
-
-    async def body() -> list[bool | None]:
-        gangs = Gangs(permit_s=60.0)
-        pods = [member("g", index) for index in range(4)]
-        for one in pods:
-            gangs.seen(one, now_s=0.0)
-        waiting = [gangs.permit(one) for one in pods]
-        assert waiting[2] is None
-        assert waiting[3] is None
-        return [one.result() if one is not None else None for one in waiting]
-
-    assert run_virtual(body()) == [True, True, None, None]
+    gangs = Gangs(permit_s=60.0)
+    pods = [member("g", index) for index in range(4)]
+    for one in pods:
+        gangs.seen(one, now_s=0.0)
+    waiting = [gangs.permit(one) for one in pods]
+    assert waiting[2] is None
+    assert waiting[3] is None
+    assert [one.result() if one is not None else None for one in waiting] == [True, True, None, None]
 
 
-def test_one_that_waits_too_long_takes_all_with_it() -> None:
+async def test_one_that_waits_too_long_takes_all_with_it() -> None:
     """G4: 60 s after the first began to wait, all members that wait are rejected."""
-
-    async def body() -> tuple[float, list[bool]]:
-        gangs = Gangs(permit_s=60.0)
-        pods = [member("g", index) for index in range(3)]
-        for one in pods:
-            gangs.seen(one, now_s=0.0)
-        first = gangs.permit(pods[0])
-        await asyncio.sleep(20.0)
-        second = gangs.permit(pods[1])
-        assert first is not None
-        assert second is not None
-        assert list(gangs.siblings(pods[1])) == [pods[2].uid]
-        answers = list(await asyncio.gather(first, second))
-        return asyncio.get_running_loop().time(), answers
-
-    assert run_virtual(body()) == (60.0, [False, False])
+    gangs = Gangs(permit_s=60.0)
+    pods = [member("g", index) for index in range(3)]
+    for one in pods:
+        gangs.seen(one, now_s=0.0)
+    first = gangs.permit(pods[0])
+    await asyncio.sleep(20.0)
+    second = gangs.permit(pods[1])
+    assert first is not None
+    assert second is not None
+    assert list(gangs.siblings(pods[1])) == [pods[2].uid]
+    answers = list(await asyncio.gather(first, second))
+    assert (asyncio.get_running_loop().time(), answers) == (60.0, [False, False])
 
 
-def test_a_member_that_is_deleted_while_it_waits_takes_all_with_it() -> None:
+async def test_a_member_that_is_deleted_while_it_waits_takes_all_with_it() -> None:
     """G4 again; one that is deleted before it has found a node takes nobody with it."""
-
-    async def body() -> list[bool]:
-        gangs = Gangs(permit_s=60.0)
-        pods = [member("g", index) for index in range(3)]
-        for one in pods:
-            gangs.seen(one, now_s=0.0)
-        first, second = gangs.permit(pods[0]), gangs.permit(pods[1])
-        assert first is not None
-        assert second is not None
-        gangs.gone(pods[2].uid)
-        assert not first.done()
-        gangs.gone(pods[1].uid)
-        return [first.result(), second.result()]
-
-    assert run_virtual(body()) == [False, False]
+    gangs = Gangs(permit_s=60.0)
+    pods = [member("g", index) for index in range(3)]
+    for one in pods:
+        gangs.seen(one, now_s=0.0)
+    first, second = gangs.permit(pods[0]), gangs.permit(pods[1])
+    assert first is not None
+    assert second is not None
+    gangs.gone(pods[2].uid)
+    assert not first.done()
+    gangs.gone(pods[1].uid)
+    assert [first.result(), second.result()] == [False, False]
 
 
 def test_members_stand_side_by_side() -> None:

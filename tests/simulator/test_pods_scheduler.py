@@ -2,8 +2,9 @@
 
 import asyncio
 import random
-from collections.abc import Awaitable, Callable, Sequence
-from typing import Any, TypeVar
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from typing import Any
 
 import pytest
 
@@ -12,6 +13,7 @@ from extender.kube.calls import NODES, PODS
 from scoring.model import Node
 from scoring.model.reasons import Reason
 from simulator.apiserver.api import StoreApi
+from simulator.pods.cluster import simulated_api
 from simulator.pods.kube_scheduler.extender import Extender
 from simulator.pods.kube_scheduler.scheduler import DEFAULT, KubeScheduler, SchedulerProfile
 from simulator.pods.objects import node_object
@@ -19,9 +21,9 @@ from simulator.pods.record import Record
 from simulator.pods.virtual_time import Latencies
 from tests.builders import node
 from tests.fakes.verbs import FakeVerbs, everything
-from tests.simulator.pods_world import nodes, pod, with_api
+from tests.simulator.pods_world import nodes, pod
 
-T = TypeVar("T")
+pytestmark = pytest.mark.looptime
 OURS = SchedulerProfile("netgang", percentage=100)
 ASKING = SchedulerProfile("netgang", extender=True, percentage=100, http_timeout_s=5.0)
 
@@ -58,49 +60,40 @@ class Desk:
         return one["reason"], one["message"]
 
 
-def at(
-    body: Callable[[Desk], Awaitable[T]],
-    on: Sequence[Node],
-    *,
-    profile: SchedulerProfile = OURS,
-    verbs: FakeVerbs | None = None,
-    seed: int = 0,
-) -> T:
-    """Run `body` while the scheduler runs."""
-
-    async def whole(api: StoreApi) -> T:
-        desk = Desk(api, on, profile, verbs or FakeVerbs(), seed)
-        running = asyncio.create_task(desk.scheduler.run())
-        await asyncio.sleep(0.1)
-        found = await body(desk)
-        running.cancel()
-        return found
-
-    return with_api(whole)
+@asynccontextmanager
+async def desk_with(
+    on: Sequence[Node], *, profile: SchedulerProfile = OURS, verbs: FakeVerbs | None = None, seed: int = 0
+) -> AsyncIterator[Desk]:
+    """A desk whose scheduler runs."""
+    desk = Desk(simulated_api(Latencies(), random.Random(0)), on, profile, verbs or FakeVerbs(), seed)
+    running = asyncio.create_task(desk.scheduler.run())
+    await asyncio.sleep(0.1)
+    yield desk
+    running.cancel()
 
 
-async def placed(desk: Desk) -> dict[str, str | None]:
+async def placed(on: Sequence[Node], *, seed: int = 0) -> tuple[str | None, ...]:
     """Where three pods are after a second."""
-    desk.create("a", "b", "c")
-    await asyncio.sleep(1.0)
-    return desk.where()
+    async with desk_with(on, seed=seed) as desk:
+        desk.create("a", "b", "c")
+        await asyncio.sleep(1.0)
+        return tuple(desk.where().values())
 
 
-def test_assumed_pods_take_room() -> None:
+async def test_assumed_pods_take_room() -> None:
     """Three pods on three nodes for one each, though no Binding was confirmed when the next one was tried."""
-    found = at(placed, nodes(3))
-    assert set(found.values()) == {"n1", "n2", "n3"}
+    assert set(await placed(nodes(3))) == {"n1", "n2", "n3"}
 
 
-def test_equal_nodes_are_chosen_by_the_seed() -> None:
+async def test_equal_nodes_are_chosen_by_the_seed() -> None:
     """The same seed chooses alike, others choose otherwise."""
     many = nodes(20, cpu="8")
-    choices = [tuple(at(placed, many, seed=seed).values()) for seed in (1, 1, 2, 3, 4)]
+    choices = [await placed(many, seed=seed) for seed in (1, 1, 2, 3, 4)]
     assert choices[0] == choices[1]
     assert len(set(choices)) > 1
 
 
-def test_the_extenders_scores_decide_by_their_weight() -> None:
+async def test_the_extenders_scores_decide_by_their_weight() -> None:
     """Ten points with weight 12 are worth more than any in-tree score; one node that is left is not scored at all."""
 
     def prefer_n2(args: FilterArgs) -> Sequence[int]:
@@ -108,10 +101,10 @@ def test_the_extenders_scores_decide_by_their_weight() -> None:
 
     verbs = FakeVerbs(on_filter=everything, on_prioritize=prefer_n2, on_bind=never_bound)
     small = [node("n1", cpu="64"), node("n2", cpu="2")]
-    at(placed_one, small, profile=ASKING, verbs=verbs)
+    await one_placed(small, verbs)
     assert [str(one.node) for one in verbs.bound] == ["n2"]
     alone = FakeVerbs(on_filter=everything, on_bind=never_bound)
-    at(placed_one, small[:1], profile=ASKING, verbs=alone)
+    await one_placed(small[:1], alone)
     assert (len(alone.filtered), alone.prioritized) == (1, [])
 
 
@@ -121,11 +114,12 @@ async def never_bound(args: BindArgs, gone: asyncio.Future[None]) -> Reason | st
     return None
 
 
-async def placed_one(desk: Desk) -> float:
-    """Create a pod, and look for two seconds."""
-    desk.create("p")
-    await asyncio.sleep(2.0)
-    return asyncio.get_running_loop().time()
+async def one_placed(on: Sequence[Node], verbs: FakeVerbs) -> tuple[str, str]:
+    """Create a pod, let two seconds pass; what its condition says, if it has one."""
+    async with desk_with(on, profile=ASKING, verbs=verbs) as desk:
+        desk.create("p")
+        await asyncio.sleep(2.0)
+        return desk.said("p") if not verbs.bound else ("", "")
 
 
 def refuse(_: FilterArgs) -> FilterAnswer:
@@ -138,73 +132,57 @@ def fail(_: FilterArgs) -> FilterAnswer:
     return Failed(Reason.NO_ROOM)
 
 
-def test_what_a_refusal_and_an_error_say() -> None:
+async def test_what_a_refusal_and_an_error_say() -> None:
     """The condition counts nodes by reason; in-tree filters that refused some stand beside the extender's words."""
-
-    async def body(desk: Desk) -> tuple[str, str]:
-        desk.create("p")
-        await asyncio.sleep(0.5)
-        return desk.said("p")
-
     some = [*nodes(2), node("n3", cpu="500m")]
-    reason, message = at(body, some, profile=ASKING, verbs=FakeVerbs(on_filter=refuse))
-    assert (reason, message) == ("Unschedulable", f"0/3 nodes are available: 2 {Reason.NO_ROOM}.")
-    assert at(body, some, profile=ASKING, verbs=FakeVerbs(on_filter=fail)) == ("SchedulerError", str(Reason.NO_ROOM))
-    assert at(body, some[2:])[1] == "0/1 nodes are available: 1 Insufficient cpu."
+    refused = await one_placed(some, FakeVerbs(on_filter=refuse))
+    assert refused == ("Unschedulable", f"0/3 nodes are available: 2 {Reason.NO_ROOM}.")
+    assert await one_placed(some, FakeVerbs(on_filter=fail)) == ("SchedulerError", str(Reason.NO_ROOM))
+    assert (await one_placed(some[2:], FakeVerbs()))[1] == "0/1 nodes are available: 1 Insufficient cpu."
 
 
 ASKS = {"a refusal": (refuse, 2), "an error": (fail, 3)}
 
 
 @pytest.mark.parametrize(("answer", "expected"), ASKS.values(), ids=ASKS)
-def test_how_often_it_asks(answer: Callable[[FilterArgs], FilterAnswer], expected: int) -> None:
+async def test_how_often_it_asks(answer: Callable[[FilterArgs], FilterAnswer], expected: int) -> None:
     """In ten quiet seconds: twice for a refusal (its own condition wakes it), at 0, 2 and 5 s for an error."""
-
-    async def body(desk: Desk) -> None:
+    verbs = FakeVerbs(on_filter=answer)
+    async with desk_with(nodes(1), profile=ASKING, verbs=verbs) as desk:
         desk.create("p")
         await asyncio.sleep(9.9)
-
-    verbs = FakeVerbs(on_filter=answer)
-    at(body, nodes(1), profile=ASKING, verbs=verbs)
     assert len(verbs.filtered) == expected
 
 
-def test_a_bind_that_fails_gives_the_room_back() -> None:
+async def test_a_bind_that_fails_gives_the_room_back() -> None:
     """While a call is held no other gets the room; given up after `httpTimeout`, it is the next pod's."""
-
-    async def body(desk: Desk) -> list[str]:
+    verbs = FakeVerbs(on_filter=everything, on_bind=never_bound)
+    async with desk_with(nodes(1), profile=ASKING, verbs=verbs) as desk:
         desk.create("first")
         await asyncio.sleep(0.5)
         desk.create("second", priority=9)
         await asyncio.sleep(4.0)
         held = [str(one.name) for one in verbs.bound]
         await asyncio.sleep(3.0)
-        return [*held, *(str(one.name) for one in verbs.bound[len(held) :])]
-
-    verbs = FakeVerbs(on_filter=everything, on_bind=never_bound)
-    assert at(body, nodes(1), profile=ASKING, verbs=verbs) == ["first", "second"]
+        assert [*held, *(str(one.name) for one in verbs.bound[len(held) :])] == ["first", "second"]
 
 
-def test_a_pod_that_goes_while_it_is_at_bind() -> None:
+async def test_a_pod_that_goes_while_it_is_at_bind() -> None:
     """Deleted during its held bind: the room is free at once, and its answer later disturbs no other."""
-
-    async def body(desk: Desk) -> list[str]:
+    verbs = FakeVerbs(on_filter=everything, on_bind=never_bound)
+    async with desk_with(nodes(1), profile=ASKING, verbs=verbs) as desk:
         desk.create("first")
         await asyncio.sleep(0.5)
         desk.create("second")
         await asyncio.sleep(0.5)
         desk.api.store.delete_pod("default", "first")
         await asyncio.sleep(1.5)
-        return [str(one.name) for one in verbs.bound]
-
-    verbs = FakeVerbs(on_filter=everything, on_bind=never_bound)
-    assert at(body, nodes(1), profile=ASKING, verbs=verbs) == ["first", "second"]
+        assert [str(one.name) for one in verbs.bound] == ["first", "second"]
 
 
-def test_pods_of_others_are_load() -> None:
+async def test_pods_of_others_are_load() -> None:
     """Pods that another client bound take room, and leave it when they end."""
-
-    async def body(desk: Desk) -> list[str | None]:
+    async with desk_with(nodes(1)) as desk:
         desk.create("other", schedulerName="somebody", nodeName="n1")
         await asyncio.sleep(0.1)
         desk.create("p")
@@ -213,15 +191,12 @@ def test_pods_of_others_are_load() -> None:
         other = desk.api.store.get(PODS, "default", "other")
         desk.api.store.replace(PODS, {**other, "status": {"phase": "Succeeded"}})
         await asyncio.sleep(2.0)
-        return [before, desk.where()["p"], desk.where()["other"]]
-
-    assert at(body, nodes(1)) == [None, "n1", "n1"]
+        assert [before, desk.where()["p"], desk.where()["other"]] == [None, "n1", "n1"]
 
 
-def test_nodes_that_come_change_and_go() -> None:
+async def test_nodes_that_come_change_and_go() -> None:
     """A node that is ready and large enough wakes whom it can hold; a node that is gone holds nobody."""
-
-    async def body(desk: Desk) -> list[str | None]:
+    async with desk_with([], profile=OURS) as desk:
         store, found = desk.api.store, []
         desk.create("p")
         await asyncio.sleep(0.5)
@@ -238,27 +213,22 @@ def test_nodes_that_come_change_and_go() -> None:
         await asyncio.sleep(0.1)
         desk.create("q")
         await asyncio.sleep(1.0)
-        return [*found, desk.where()["q"]]
-
-    assert at(body, [], profile=OURS) == [None, None, "n1", None]
+        assert [*found, desk.where()["q"]] == [None, None, "n1", None]
 
 
-def test_it_serves_its_own_pods_only() -> None:
+async def test_it_serves_its_own_pods_only() -> None:
     """Pods that name another scheduler are left alone, bound or not."""
-
-    async def body(desk: Desk) -> dict[str, str | None]:
+    async with desk_with(nodes(1), profile=DEFAULT) as desk:
         desk.create("p")
         await asyncio.sleep(1.0)
-        return desk.where()
-
-    assert at(body, nodes(1), profile=DEFAULT) == {"p": None}
+        assert desk.where() == {"p": None}
 
 
-def test_names_are_those_that_passed() -> None:
+async def test_names_are_those_that_passed() -> None:
     """The extender is asked about the nodes that in-tree filters left, in the order of the node tree."""
     verbs = FakeVerbs(on_filter=lambda args: Passed(args.node_names[:1]), on_bind=never_bound)
     some = [*nodes(2, zones="ab"), node("full", cpu="100m")]
-    at(placed_one, some, profile=ASKING, verbs=verbs)
+    await one_placed(some, verbs)
     assert [list(map(str, one.node_names)) for one in verbs.filtered] == [["n1", "n2"]]
 
 
@@ -273,10 +243,9 @@ def labelled(name: str, minimum: int) -> dict[str, Any]:
     return made
 
 
-def test_a_gang_that_waits_at_permit_in_vain_gives_its_room_back() -> None:
+async def test_a_gang_that_waits_at_permit_in_vain_gives_its_room_back() -> None:
     """Two of three find nodes and hold them for 5 s; then both are refused, and an urgent pod goes first."""
-
-    async def body(desk: Desk) -> list[Any]:
+    async with desk_with(nodes(2), profile=GANGING) as desk:
         for index in range(3):
             desk.api.store.create(PODS, labelled(f"g-{index}", 3))
         await asyncio.sleep(0.5)
@@ -284,25 +253,20 @@ def test_a_gang_that_waits_at_permit_in_vain_gives_its_room_back() -> None:
         await asyncio.sleep(3.5)
         held = desk.where()["plain"]
         await asyncio.sleep(3.0)
-        return [held, desk.where()]
-
-    held, where = at(body, nodes(2), profile=GANGING)
+        where = desk.where()
     assert held is None
     assert where.pop("plain") in ("n1", "n2")
     assert set(where.values()) == {None}
 
 
-def test_a_gang_with_too_few_pods_is_not_tried() -> None:
+async def test_a_gang_with_too_few_pods_is_not_tried() -> None:
     """It holds nothing, however much room there is, until its minimum exists."""
-
-    async def body(desk: Desk) -> list[Any]:
+    async with desk_with(nodes(2), profile=GANGING) as desk:
         desk.api.store.create(PODS, labelled("g-0", 2))
         await asyncio.sleep(1.0)
         before = (desk.where()["g-0"], desk.said("g-0")[0])
         desk.api.store.create(PODS, labelled("g-1", 2))
         await asyncio.sleep(1.0)
-        return [before, set(desk.where().values())]
-
-    before, after = at(body, nodes(2), profile=GANGING)
+        after = set(desk.where().values())
     assert before == (None, "Unschedulable")
     assert after == {"n1", "n2"}
