@@ -47,11 +47,6 @@ def leader(*, at_s: float = 10.0) -> Election:
 # -- one candidate ----------------------------------------------------------------------------------------------------
 
 
-def test_the_first_thing_is_to_read() -> None:
-    """Nothing is written before it is known what is there."""
-    assert candidate().next(now_s=0.0, wall_us=0) == Read()
-
-
 def test_an_identity_is_needed() -> None:
     """The empty one is what a released Lease says."""
     with pytest.raises(ValueError, match="identity"):
@@ -59,8 +54,9 @@ def test_an_identity_is_needed() -> None:
 
 
 def test_where_there_is_no_lease_it_is_created() -> None:
-    """With no version to replace, and zero transitions; it leads from the moment of sending for the renew deadline."""
+    """Read first; no version to replace, zero transitions; it leads from the moment of sending for the deadline."""
     one = candidate()
+    assert one.next(now_s=0.0, wall_us=0) == Read()
     one.was_read(None, sent_s=1.0, now_s=1.5)
     assert one.due_s == 1.5
     call = one.next(now_s=1.5, wall_us=1_000_000)
@@ -196,21 +192,17 @@ def test_a_lease_that_vanished_still_has_to_be_waited_for() -> None:
 
 
 def test_release_gives_the_lease_back() -> None:
-    """Holder empty, and it leads no more from the moment it decides so."""
+    """Holder empty, and it leads no more from the moment it decides so; a standby has nothing to give."""
     one = leader()
     call = one.release(wall_us=9)
     assert call is not None
     assert call.over is not None
     assert (call.spec.holder, call.spec.duration_s, call.over.version) == ("", 1, "v1")
     assert not one.leading(10.1)
-
-
-def test_what_is_not_ours_is_not_released() -> None:
-    """A standby has nothing to give."""
-    one = candidate()
-    one.was_read(Lease(OTHER, "v1"), sent_s=0.0, now_s=0.0)
-    assert one.release(wall_us=0) is None
-    assert candidate().release(wall_us=0) is None
+    standby = candidate()
+    assert standby.release(wall_us=0) is None
+    standby.was_read(Lease(OTHER, "v1"), sent_s=0.0, now_s=0.0)
+    assert standby.release(wall_us=0) is None
 
 
 class Failing(random.Random):

@@ -1,13 +1,11 @@
 """Settings of certificates and ports: what would leave a door open, or shut a probe out, is refused at once."""
 
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from extender.errors import ConfigError
 from extender.settings.settings import Settings
-from extender.settings.tls import DebugAuth
 
 PAIR = {"cert_file": "a.crt", "key_file": "a.key"}
 GUARDED = {**PAIR, "client_ca_file": "ca.crt"}
@@ -56,27 +54,3 @@ def test_a_closed_door_is_accepted(given: dict[str, Any]) -> None:
     """Each form that docs/how-to/tls.md names."""
     settings = Settings.load(overrides=given)
     assert all(getattr(settings, name) is not None for name in given)
-
-
-def test_everything_comes_from_the_environment_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As manifests/components/tls sets it."""
-    for name, value in {
-        "TLS__CERT_FILE": "/t/tls.crt",
-        "TLS__KEY_FILE": "/t/tls.key",
-        "TLS__CLIENT_CA_FILE": "/t/ca.crt",
-        "TLS__CLIENT_NAMES": "a,b",
-        "HEALTH_PORT": "8890",
-        "DEBUG_PORT": "8889",
-        "DEBUG_AUTH": "token",
-    }.items():
-        monkeypatch.setenv(f"NETGANG_{name}", value)
-    settings = Settings.load()
-    assert settings.tls.client_names == ("a", "b")
-    assert settings.tls.client_ca_file == Path("/t/ca.crt")
-    assert (settings.health_port, settings.debug_auth) == (8890, DebugAuth.TOKEN)
-
-
-def test_tls_is_off_by_default() -> None:
-    """Nobody who does not ask for it notices anything."""
-    settings = Settings()
-    assert (settings.tls.cert_file, settings.health_port, settings.debug_auth) == (None, None, DebugAuth.OFF)
