@@ -29,29 +29,26 @@ _FAREWELL_S: Final = 1.0
 class Duties:
     """What the service does at the turns of its role; nothing here waits or raises."""
 
-    take_up: Callable[[], None] = lambda: None
+    take_up: Callable[[], None]
     """We lead: `leading` says so already"""
-    lay_down: Callable[[], None] = lambda: None
+    lay_down: Callable[[], None]
     """We do not lead any more: nothing that is sent from here on would go out"""
+    heard: Callable[[], None]
+    """The API server answered"""
+    over: Callable[[], Awaitable[None]]
+    """Wait until all that was sent has come to its end"""
     turn_away: Callable[[], None] = lambda: None
     """Connections of callers are better closed: the Service would lead new ones to the leader"""
-    heard: Callable[[], None] = lambda: None
-    """The API server answered"""
-    over: Callable[[], Awaitable[None]] = lambda: _nothing()
-    """Wait until all that was sent has come to its end"""
-
-
-async def _nothing() -> None:
-    """There is nothing to wait for."""
 
 
 class Leadership:
-    """One candidate at work: `run` it, ask `leading`."""
+    """One candidate at work: give it its duties, `run` it, ask `leading`."""
+
+    duties: Duties
 
     def __init__(
         self, election: Election, api: LeaseApi, clock: Clock, telemetry: Telemetry, *, label: RoleLabel
     ) -> None:
-        self.duties = Duties()
         self.ready = asyncio.Event()
         """Set once we could lead: before, we do not stand for it"""
         self.terms = 0
