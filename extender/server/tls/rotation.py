@@ -8,7 +8,6 @@ every look, and change nothing.
 
 import asyncio
 import logging
-import ssl
 
 from extender.errors import ConfigError
 from extender.ports import Clock
@@ -38,19 +37,11 @@ class Rotation:
         self._loaded = self._load()
         self._refused = ""
         self._expiry_reported = False
-        self._verbs = LivingContext.of(self._loaded.for_verbs)
-        self._people = LivingContext.of(self._loaded.for_people)
+        self.for_verbs = LivingContext.of(self._loaded.for_verbs)
+        """For the verbs' port: asks for a client certificate if the settings name authorities"""
+        self.for_people = LivingContext.of(self._loaded.for_people)
+        """For the port for people: the same certificate, and none is asked for"""
         self._show_expiry()
-
-    @property
-    def for_verbs(self) -> ssl.SSLContext:
-        """For the verbs' port: asks for a client certificate if the settings name authorities."""
-        return self._verbs
-
-    @property
-    def for_people(self) -> ssl.SSLContext:
-        """For the port for people: the same certificate, and none is asked for."""
-        return self._people
 
     async def follow(self) -> None:
         """Look at the files until cancelled."""
@@ -78,8 +69,8 @@ class Rotation:
 
     def _use(self, loaded: Loaded) -> None:
         self._loaded = loaded
-        self._verbs.use(loaded.for_verbs)
-        self._people.use(loaded.for_people)
+        self.for_verbs.use(loaded.for_verbs)
+        self.for_people.use(loaded.for_people)
         self._telemetry.tls_reloaded("loaded")
         self._expiry_reported = False
         self._show_expiry()
