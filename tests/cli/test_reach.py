@@ -201,3 +201,22 @@ def test_kubectls_plugin_asks_the_cluster_and_its_namespace(access: Path, netgan
     before = len(site.asked)
     done("queue", "--url", netgang.url, program=KUBECTL, env=env)
     assert len(site.asked) == before
+
+
+COMMANDS = {  # path: command
+    "/v1/network/n1/n2": ("scores", "--from", "n1", "--to", "n2", "--url"),
+    "/v1/queue": ("queue", "--url"),
+    "/v1/network?limit=40": ("network", "show", "--url"),
+    "/v1/jobs?limit=200": ("jobs", "--url"),
+}
+
+
+@pytest.mark.parametrize("path", COMMANDS)
+@pytest.mark.parametrize("body", [b"", b"[]", b"{}", b"\xff", b"<html>", b'{"source":"n1","gangs":1,"pairs":{}}'])
+@pytest.mark.parametrize("status", [200, 404, 500])
+def test_something_else_answers(path: str, body: bytes, status: int) -> None:
+    """Whatever is no document of netgang is an error with its address."""
+    with RawServer({path: ok(body, status=status)}) as server:
+        said = refused(*COMMANDS[path], server.url, code=1)
+    assert f"{server.url}{path.partition('?')[0]}: " in said
+    assert "not what netgang answers" in said or f"status {status}" in said

@@ -104,25 +104,6 @@ def test_refusals(code: int, said: str, arguments: tuple[str, ...]) -> None:
     assert said in refused("scores", *arguments, code=code)
 
 
-COMMANDS = {  # path: command
-    PATH: ASKED,
-    "/v1/queue": ("queue", "--url"),
-    "/v1/network?limit=40": ("network", "show", "--url"),
-    "/v1/jobs?limit=200": ("jobs", "--url"),
-}
-
-
-@pytest.mark.parametrize("path", COMMANDS)
-@pytest.mark.parametrize("body", [b"", b"[]", b"{}", b"\xff", b"<html>", b'{"source":"n1","gangs":1,"pairs":{}}'])
-@pytest.mark.parametrize("status", [200, 404, 500])
-def test_something_else_answers(path: str, body: bytes, status: int) -> None:
-    """Whatever is no document of netgang is an error with its address."""
-    with RawServer({path: ok(body, status=status)}) as server:
-        said = refused(*COMMANDS[path], server.url, code=1)
-    assert f"{server.url}{path.partition('?')[0]}: " in said
-    assert "not what netgang answers" in said or f"status {status}" in said
-
-
 def test_names_cannot_change_the_address() -> None:
     """A slash or a question mark in a name stays in the name."""
     with RawServer({}) as server:
