@@ -28,6 +28,10 @@ def printed(report: Report) -> str:
     return json.dumps(report.document(), indent=1) + "\n"
 
 
+ONE_WORKER = pytest.mark.xdist_group("kod2")
+"""Of xdist runs all tests of the experiment: its cells are computed once."""
+
+
 @pytest.fixture(scope="module")
 def kod2() -> Report:
     """All cells of the experiment."""
@@ -46,6 +50,7 @@ def value(row: Row, column: str) -> float:
     return found
 
 
+@ONE_WORKER
 @pytest.mark.parametrize("batch", [8, 16, 32, 64, 128])
 @pytest.mark.parametrize("model", ["cnn-rand", "vgg16", "resnet50", "resnext110"])
 def test_netgang_is_not_slower_than_kod2_as_published(kod2: Report, model: str, batch: int) -> None:
@@ -55,6 +60,7 @@ def test_netgang_is_not_slower_than_kod2_as_published(kod2: Report, model: str, 
     assert ours["completed"] == literal["completed"] == 10
 
 
+@ONE_WORKER
 def test_rows_have_what_is_promised(kod2: Report) -> None:
     """Policy, model, batch, mean completion time and CPU utilisation, for each of three policies."""
     assert len(kod2.rows) == 60
@@ -62,6 +68,7 @@ def test_rows_have_what_is_promised(kod2: Report) -> None:
     assert all(wanted <= row.keys() and 0.0 < value(row, "cpu_utilisation_ratio") < 1.0 for row in kod2.rows)
 
 
+@ONE_WORKER
 def test_the_record_of_kod2_is_what_it_prints(kod2: Report) -> None:
     """The figures of the documentation come from this very code."""
     assert printed(kod2) == (RECORDS / "kod2.json").read_text(), _AGAIN.format("kod2")
