@@ -11,7 +11,7 @@ from random import Random
 from scoring.model.policy import Policy
 from scoring.scaling.job import JobKey, Wants
 from scoring.scaling.metrics.policies import Memory, wish
-from scoring.scaling.metrics.reports import Told
+from scoring.scaling.metrics.reports import ReportHistory
 from scoring.scaling.metrics.series import Point
 from scoring.scaling.options import Options
 from simulator.actions import Advice
@@ -31,7 +31,7 @@ _NOISE = 0.01
 class Reports:
     """What one job has reported."""
 
-    told: Told = field(default_factory=Told)
+    history: ReportHistory = field(default_factory=ReportHistory)
     memory: Memory | None = None
     marks: list[tuple[float, int, float]] = field(default_factory=list)
     """(samples, steps, loss) at each report"""
@@ -59,7 +59,7 @@ class Metered(Planned):
         for one in running:
             reports = self.take(state, one)
             job = replace(elastic_job(one), wants=self._wants)
-            asked = wish(job, reports.told.series(), reports.memory, self._options.metrics, now_s=state.now_s)
+            asked = wish(job, reports.history.series(), reports.memory, self._options.metrics, now_s=state.now_s)
             reports.memory = asked.memory or reports.memory
             found[job.key] = asked.workers if asked.workers is not None else job.workers
         return found
@@ -79,7 +79,7 @@ def read(reports: Reports, one: JobState, now_s: float, chance: Random) -> None:
     trained = one.trained + (one.rate * (now_s - one.since_s) if one.training else 0.0)
     trained = min(trained, one.job.work.samples)
     while len(reports.marks) > 1 and reports.marks[-1][0] > trained + 1e-6:
-        reports.told.undo(reports.marks.pop()[1])
+        reports.history.undo(reports.marks.pop()[1])
     if not one.training:
         return
     workers, step = len(one.workers), one.step_samples
@@ -91,4 +91,4 @@ def read(reports: Reports, one: JobState, now_s: float, chance: Random) -> None:
         reports.marks.append((samples, steps, value))
         at_s = now_s - (trained - samples) / one.rate
         said = value * (1.0 + chance.gauss(0.0, _NOISE))
-        reports.told.add(Point(steps, at_s, said, one.rate, workers=workers))
+        reports.history.add(Point(steps, at_s, said, one.rate, workers=workers))

@@ -75,16 +75,16 @@ def wish(job: ElasticJob, series: Series, memory: Memory | None, options: Metric
     """What the job asks for now. Cost: O(n) in reports, and for `curve` a fit.
 
     >>> from scoring.scaling.metrics.series import Point
-    >>> from scoring.scaling.metrics.reports import Told
+    >>> from scoring.scaling.metrics.reports import ReportHistory
     >>> from tests.scoring.scaling.cases import elastic, workers
     >>> job = elastic(workers("g", ["n1"] * 3), least=3, most=12, wants=Wants.LOSS)
-    >>> told = Told()
+    >>> history = ReportHistory()
     >>> for step in range(0, 501, 10):
-    ...     told.add(Point(step, float(step), loss=2.0 - step / 500, workers=3))
-    >>> found = wish(job, told.series(), None, MetricOptions(), now_s=500.0)
+    ...     history.add(Point(step, float(step), loss=2.0 - step / 500, workers=3))
+    >>> found = wish(job, history.series(), None, MetricOptions(), now_s=500.0)
     >>> found.workers, str(found.reason)
     (6, 'the loss falls')
-    >>> wish(job, Told().series(), None, MetricOptions(), now_s=0.0).workers is None
+    >>> wish(job, ReportHistory().series(), None, MetricOptions(), now_s=0.0).workers is None
     True
     """
     if job.wants is Wants.OFF:

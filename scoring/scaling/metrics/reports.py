@@ -18,16 +18,16 @@ MOST_POINTS: Final = 500
 """Points kept of one job."""
 
 
-class Told:
+class ReportHistory:
     """One job's points: the newest, and behind them every `stride`-th older one.
 
-    >>> told = Told(most=4)
+    >>> history = ReportHistory(most=4)
     >>> for step in range(10):
-    ...     told.add(Point(step, time_s=float(step), loss=1.0))
-    >>> told.series().step.tolist()
+    ...     history.add(Point(step, time_s=float(step), loss=1.0))
+    >>> history.series().step.tolist()
     [0, 4, 8, 9]
-    >>> told.undo(9)
-    >>> told.last().step, told.series().top_step
+    >>> history.undo(9)
+    >>> history.last().step, history.series().top_step
     (8, 9)
     """
 

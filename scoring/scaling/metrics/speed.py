@@ -71,11 +71,11 @@ def stall_s(series: Series) -> float | None:
     """Median cost of the changes that the series shows, in seconds; `None`: it shows none.
 
     >>> from scoring.scaling.metrics.series import Point
-    >>> from scoring.scaling.metrics.reports import Told
-    >>> told = Told()
+    >>> from scoring.scaling.metrics.reports import ReportHistory
+    >>> history = ReportHistory()
     >>> for step, time_s, workers in ((1, 1.0, 3), (2, 2.0, 3), (3, 3.0, 3), (4, 44.0, 6), (5, 45.0, 6)):
-    ...     told.add(Point(step, time_s, workers=workers))
-    >>> stall_s(told.series())
+    ...     history.add(Point(step, time_s, workers=workers))
+    >>> stall_s(history.series())
     40.0
     """
     changes = np.flatnonzero(np.diff(series.workers) != 0)
@@ -97,11 +97,11 @@ def progress(series: Series, speed: Speed) -> Floats:
     bigger steps, in asynchronous training more of them. Where that is not known, all steps count alike.
 
     >>> from scoring.scaling.metrics.series import Point
-    >>> from scoring.scaling.metrics.reports import Told
-    >>> told = Told()
+    >>> from scoring.scaling.metrics.reports import ReportHistory
+    >>> history = ReportHistory()
     >>> for step in range(3):
-    ...     told.add(Point(step, float(step), samples_per_second=64.0, workers=2))
-    >>> progress(told.series(), speed_of(told.series(), serial_ratio=0.2)).tolist()
+    ...     history.add(Point(step, float(step), samples_per_second=64.0, workers=2))
+    >>> progress(history.series(), speed_of(history.series(), serial_ratio=0.2)).tolist()
     [0.0, 64.0, 128.0]
     """
     per_step = np.ones(len(series))

@@ -7,7 +7,7 @@ from scoring.ids import Namespace
 from scoring.model import Gang, Phase, Pod, Role
 from scoring.model.policy import Policy, QueuePolicy
 from scoring.scaling.job import ElasticJob, JobKey, Wants
-from scoring.scaling.metrics.reports import Told
+from scoring.scaling.metrics.reports import ReportHistory
 from scoring.scaling.metrics.series import Point, Series
 from tests.builders import bound, gang, pod
 
@@ -90,11 +90,11 @@ def elastic(
 
 def reported(*points: Point) -> Series:
     """What these reports come to; one that goes back undoes what was reported from its step on."""
-    told = Told()
+    history = ReportHistory()
     for point in points:
-        told.undo(point.step)
-        told.add(point)
-    return told.series()
+        history.undo(point.step)
+        history.add(point)
+    return history.series()
 
 
 def _worker(name: str, index: int, node: str | None, *, cpu: str, created_s: float, priority: int) -> Pod:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from scoring.scaling.job import ElasticJob, Wants
 from scoring.scaling.metrics.policies import Memory, Said, Wish, wish
-from scoring.scaling.metrics.reports import Told
+from scoring.scaling.metrics.reports import ReportHistory
 from scoring.scaling.metrics.series import NOTHING, Point, Series
 from scoring.scaling.options import MetricOptions
 from tests.example_counts import FEW
@@ -40,7 +40,7 @@ class Training:
     least: int = 3
     most: int = 12
     first: int = 3
-    told: Told = field(default_factory=Told)
+    history: ReportHistory = field(default_factory=ReportHistory)
     memory: Memory | None = None
     time_s: float = 0.0
     wishes: list[tuple[int, Wish]] = field(default_factory=list)
@@ -61,15 +61,15 @@ class Training:
     def run(self, steps: int) -> "Training":
         """Train from where it is for so many steps."""
         random = np.random.default_rng(self.seed)
-        begin = self.told.series().top_step
+        begin = self.history.series().top_step
         for step in range(begin, begin + steps + 1, self.every):
             loss = self.loss(step * self.batch / 1000) * (1.0 + self.noise_ratio * float(random.standard_normal()))
             speed = 10.0 * self.speedup(self.workers)
             self.time_s += self.every * self.batch / speed
             point = Point(step, self.time_s, loss=loss, samples_per_second=speed, workers=self.workers)
-            self.told.undo(step)  # a run begins at the step with which the last one ended
-            self.told.add(point)
-            found = wish(self.job(), self.told.series(), self.memory, self.options, now_s=self.time_s)
+            self.history.undo(step)  # a run begins at the step with which the last one ended
+            self.history.add(point)
+            found = wish(self.job(), self.history.series(), self.memory, self.options, now_s=self.time_s)
             before = self.memory.wished if self.memory is not None else self.workers
             self.memory = found.memory
             if found.workers is not None and found.workers != before:
@@ -112,9 +112,9 @@ def test_iterations_do_not_go_back_with_a_checkpoint() -> None:
     """After a restart from step 490 the count due from step 500 on stays: else the job would be resized without end."""
     found = Training(Wants.ITERATIONS, lambda _: 1.0).run(500)
     assert found.workers == 6
-    found.told.undo(490)
-    found.told.add(Point(490, found.time_s + 50.0, loss=1.0, workers=6))
-    assert wish(found.job(), found.told.series(), found.memory, QUICK, now_s=found.time_s + 50.0).workers == 6
+    found.history.undo(490)
+    found.history.add(Point(490, found.time_s + 50.0, loss=1.0, workers=6))
+    assert wish(found.job(), found.history.series(), found.memory, QUICK, now_s=found.time_s + 50.0).workers == 6
 
 
 def test_curve_adds_while_it_pays_and_stops_when_it_does_not() -> None:
@@ -125,7 +125,9 @@ def test_curve_adds_while_it_pays_and_stops_when_it_does_not() -> None:
     assert found.counts[-1] < 60
     assert max(step for step, _ in found.wishes) < 4000
     assert found.memory is not None
-    last = wish(found.job(), found.told.series(), replace(found.memory, looked_at=0), found.options, now_s=found.time_s)
+    last = wish(
+        found.job(), found.history.series(), replace(found.memory, looked_at=0), found.options, now_s=found.time_s
+    )
     assert last.reason is Said.NO_GAIN
 
 
@@ -204,7 +206,7 @@ def test_no_series_makes_anything_oscillate(losses: list[float], wants: Wants) -
     assert all(b - a >= 1000 for a, b in pairwise(at))
 
 
-def told(until: int, *, now_workers: int = 3, loss: Loss = lambda k: 2.0 - k / 10) -> Series:
+def history(until: int, *, now_workers: int = 3, loss: Loss = lambda k: 2.0 - k / 10) -> Series:
     """Reports every ten steps, one step a second."""
     steps = range(0, until + 1, 10)
     return reported(*(Point(step, float(step), loss=loss(step / 100), workers=now_workers) for step in steps))
@@ -213,21 +215,21 @@ def told(until: int, *, now_workers: int = 3, loss: Loss = lambda k: 2.0 - k / 1
 KEPT = Memory(wished=6, looked_at=0, changed_s=0.0, direction=1)
 HELD = {  # case: (series, memory, options, moment, wished, reason)
     "no report": (NOTHING, KEPT, QUICK, 0.0, None, Said.NO_SIGNAL),
-    "another count runs": (told(600, now_workers=4), KEPT, QUICK, 600.0, 6, Said.RESIZING),
-    "an old report": (told(600), KEPT, QUICK, 1501.0, 6, Said.STALE),
-    "too few seconds": (told(600), KEPT, replace(QUICK, min_interval_s=601.0), 600.0, 6, Said.TOO_SOON),
-    "too few steps": (told(490), KEPT, QUICK, 490.0, 6, Said.TOO_SOON),
-    "too few reports": (told(600), KEPT, replace(QUICK, min_points=60), 600.0, 6, Said.SETTLING),
+    "another count runs": (history(600, now_workers=4), KEPT, QUICK, 600.0, 6, Said.RESIZING),
+    "an old report": (history(600), KEPT, QUICK, 1501.0, 6, Said.STALE),
+    "too few seconds": (history(600), KEPT, replace(QUICK, min_interval_s=601.0), 600.0, 6, Said.TOO_SOON),
+    "too few steps": (history(490), KEPT, QUICK, 490.0, 6, Said.TOO_SOON),
+    "too few reports": (history(600), KEPT, replace(QUICK, min_points=60), 600.0, 6, Said.SETTLING),
     "too few for a line": (
-        told(600),
+        history(600),
         KEPT,
         replace(QUICK, min_points=1, settle_steps=0, every_steps=20),
         600.0,
         6,
         Said.SETTLING,
     ),
-    "level": (told(600, loss=lambda _: 1.0), KEPT, QUICK, 600.0, 6, Said.LEVEL),
-    "at its maximum": (told(600), replace(KEPT, wished=12), QUICK, 600.0, 12, Said.AT_BOUND),
+    "level": (history(600, loss=lambda _: 1.0), KEPT, QUICK, 600.0, 6, Said.LEVEL),
+    "at its maximum": (history(600), replace(KEPT, wished=12), QUICK, 600.0, 12, Said.AT_BOUND),
 }
 
 
@@ -245,21 +247,21 @@ def test_a_turn_too_soon_is_refused() -> None:
     """The direction changed at step 100; at 600 it would change again."""
     job = elastic(workers("g", ["n1"] * 6), least=3, most=12, wants=Wants.LOSS)
     memory = Memory(wished=6, looked_at=0, changed_s=0.0, direction=-1, turned_at=100)
-    assert wish(job, told(600, now_workers=6), memory, QUICK, now_s=600.0).reason is Said.TURNED
+    assert wish(job, history(600, now_workers=6), memory, QUICK, now_s=600.0).reason is Said.TURNED
     late = replace(memory, turned_at=-400)
-    assert wish(job, told(600, now_workers=6), late, QUICK, now_s=600.0).workers == 9
+    assert wish(job, history(600, now_workers=6), late, QUICK, now_s=600.0).workers == 9
 
 
 def test_what_was_not_granted_is_not_wished_twice() -> None:
     """Six wished, three granted for want of room: the loss falls on, and the demand stays six."""
     job = elastic(workers("g", ["n1"] * 3), least=3, most=12, wants=Wants.LOSS)
-    assert wish(job, told(600), KEPT, QUICK, now_s=600.0).workers == 6
+    assert wish(job, history(600), KEPT, QUICK, now_s=600.0).workers == 6
 
 
 def test_a_job_that_is_off_wishes_nothing() -> None:
     """`off`: the queue alone decides."""
     job = elastic(workers("g", ["n1"] * 3), least=3, most=12, wants=Wants.OFF)
-    assert wish(job, told(600), None, QUICK, now_s=600.0) == Wish(None, Said.OFF)
+    assert wish(job, history(600), None, QUICK, now_s=600.0) == Wish(None, Said.OFF)
 
 
 def test_reports_before_a_change_do_not_count() -> None:

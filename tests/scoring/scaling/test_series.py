@@ -13,7 +13,7 @@ from scoring.plan.steps import Steps, finish
 from scoring.scaling.job import ElasticJob
 from scoring.scaling.metrics.curve import Curve, Family, fit_curve
 from scoring.scaling.metrics.pays import Model, model_of
-from scoring.scaling.metrics.reports import Told
+from scoring.scaling.metrics.reports import ReportHistory
 from scoring.scaling.metrics.series import NOTHING, Point
 from scoring.scaling.metrics.speed import Speed, progress, speed_of, stall_s
 from scoring.scaling.metrics.trend import trend_of
@@ -42,36 +42,36 @@ def test_what_is_no_report(fields: dict[str, float]) -> None:
 @given(st.lists(st.integers(0, 60), max_size=120), st.integers(4, 20))
 def test_a_series_stays_bounded_and_rises(steps: list[int], most: int) -> None:
     """Whatever is reported: strictly rising steps, at most `most` of them, the last report last, the top remembered."""
-    told = Told(most)
+    history = ReportHistory(most)
     for i, step in enumerate(steps):
-        told.undo(step)
-        told.add(Point(step, float(i)))
-    found = told.series()
+        history.undo(step)
+        history.add(Point(step, float(i)))
+    found = history.series()
     assert len(found) <= most
     assert (np.diff(found.step) > 0).all()
     assert not steps or (int(found.step[-1]), found.top_step) == (steps[-1], max(steps))
-    assert told.last() == (told.points()[-1] if steps else None)
+    assert history.last() == (history.points()[-1] if steps else None)
 
 
 def test_room_for_too_few_reports_is_refused() -> None:
     """Thinning leaves half of it."""
     with pytest.raises(ValueError, match="room for four points"):
-        Told(most=3)
+        ReportHistory(most=3)
 
 
 def test_the_same_reports_are_the_same_object() -> None:
     """So that a look is not repeated without news."""
-    told = Told()
-    assert told.series() is NOTHING
-    told.add(Point(1, 1.0))
-    assert told.series() is told.series()
+    history = ReportHistory()
+    assert history.series() is NOTHING
+    history.add(Point(1, 1.0))
+    assert history.series() is history.series()
 
 
 def test_where_the_workers_changed() -> None:
     """The first report with the present count; none when it never changed."""
-    told = reported(*(Point(step, float(step), workers=3 if step < 5 else 6) for step in range(8)))
-    assert told.changed_at() == 5
-    assert told.since(5).changed_at() is None
+    history = reported(*(Point(step, float(step), workers=3 if step < 5 else 6) for step in range(8)))
+    assert history.changed_at() == 5
+    assert history.since(5).changed_at() is None
     assert NOTHING.changed_at() is None
 
 
@@ -126,11 +126,11 @@ def test_no_curve_through_what_does_not_fall() -> None:
 
 def test_speed_is_what_was_measured() -> None:
     """Medians for each count; an outlier does not matter; without samples per second steps per second are taken."""
-    told = reported(
+    history = reported(
         *(Point(s, float(s), samples_per_second=900.0 if s == 3 else 20.0, workers=2) for s in range(10)),
         *(Point(s, float(s), samples_per_second=30.0, workers=4) for s in range(10, 20)),
     )
-    speed = speed_of(told, serial_ratio=0.2)
+    speed = speed_of(history, serial_ratio=0.2)
     assert speed is not None
     assert (speed.at(2), speed.at(4)) == pytest.approx((20.0, 30.0))
     assert speed.at(8) == pytest.approx(40.0)  # half of t is not shortened: 1/20 = α + β/2, 1/30 = α + β/4
@@ -144,25 +144,25 @@ def test_a_stall_includes_the_steps_trained_again() -> None:
     """Step 500 at 500 s, back to the checkpoint of 490, going on at 541 s: 40 s of stall and ten steps."""
     points = [Point(step, float(step), workers=3) for step in range(480, 501)]
     again = [Point(step, 541.0 + step - 491, workers=6) for step in range(491, 520)]
-    told = reported(*points, *again)
-    assert stall_s(told) == pytest.approx(50.0)
+    history = reported(*points, *again)
+    assert stall_s(history) == pytest.approx(50.0)
     assert stall_s(reported(*points)) is None
 
 
 def test_synchronous_steps_count_for_what_they_train() -> None:
     """With twice the workers and as many steps a second, a step trains twice as many samples."""
-    told = reported(
+    history = reported(
         *(Point(s, float(s), samples_per_second=10.0 * (1 + (s > 4)), workers=1 + (s > 4)) for s in range(10))
     )
-    speed = speed_of(told, serial_ratio=0.2)
+    speed = speed_of(history, serial_ratio=0.2)
     assert speed is not None
-    assert np.diff(progress(told, speed)).tolist() == pytest.approx([10.0] * 4 + [20.0] * 5)
+    assert np.diff(progress(history, speed)).tolist() == pytest.approx([10.0] * 4 + [20.0] * 5)
 
 
 def test_no_model_without_loss_or_speed() -> None:
     """A job that reports steps alone says nothing of its loss."""
-    told = reported(*(Point(s, float(s), workers=2) for s in range(30)))
-    assert model_of(told, MetricOptions()) is None
+    history = reported(*(Point(s, float(s), workers=2) for s in range(30)))
+    assert model_of(history, MetricOptions()) is None
     assert model_of(NOTHING, MetricOptions()) is None
 
 
@@ -217,13 +217,13 @@ def test_enough_of_the_first_jobs(needed: int, first: Taken) -> None:
 
 def test_a_speed_that_cannot_be_told_for_a_count_is_left_out() -> None:
     """One report with four workers, without a speed: the speed with two is all that is known, and no stall is."""
-    told = reported(*(Point(s, float(s), workers=2) for s in range(5)), Point(9, 9.0, workers=4))
-    speed = speed_of(told, serial_ratio=0.2)
+    history = reported(*(Point(s, float(s), workers=2) for s in range(5)), Point(9, 9.0, workers=4))
+    speed = speed_of(history, serial_ratio=0.2)
     assert speed is not None
     assert speed.counts == (2,)
     frozen = reported(*(Point(s, 1.0, workers=2) for s in range(5)), Point(9, 9.0, workers=4))
     assert stall_s(frozen) is None
-    assert progress(told, speed)[-1] == pytest.approx(4.0 + 5 * speed.at(4) / 1.0)
+    assert progress(history, speed)[-1] == pytest.approx(4.0 + 5 * speed.at(4) / 1.0)
 
 
 def test_the_worked_example_of_the_page() -> None:

@@ -17,7 +17,7 @@ from typing import Final
 
 from scoring.ids import Namespace
 from scoring.scaling.job import JobKey
-from scoring.scaling.metrics.reports import MOST_POINTS, Told
+from scoring.scaling.metrics.reports import MOST_POINTS, ReportHistory
 from scoring.scaling.metrics.series import NOTHING, Point, Series
 
 MOST_JOBS: Final = 1000
@@ -29,7 +29,7 @@ class _Kept:
     """The reports of one job."""
 
     uid: str
-    told: Told
+    history: ReportHistory
 
 
 class SeriesBook:
@@ -38,7 +38,7 @@ class SeriesBook:
     def __init__(self, *, most_jobs: int = MOST_JOBS, most_points: int = MOST_POINTS) -> None:
         if most_jobs < 1:
             raise ValueError("room for a job at least")
-        Told(most_points)  # refuses too few
+        ReportHistory(most_points)  # refuses too few
         self._most_jobs = most_jobs
         self._most_points = most_points
         self._series: OrderedDict[JobKey, _Kept] = OrderedDict()
@@ -52,17 +52,17 @@ class SeriesBook:
     def of(self, job: JobKey, uid: str) -> Sequence[Point]:
         """What this very job reported, by ascending step; empty: nothing."""
         series = self._series.get(job)
-        return series.told.points() if series is not None and series.uid == uid else ()
+        return series.history.points() if series is not None and series.uid == uid else ()
 
     def series(self, job: JobKey, uid: str) -> Series:
         """The same as decisions read it; accuracy is for people. Cost: O(points) when there are new ones."""
         kept = self._series.get(job)
-        return kept.told.series() if kept is not None and kept.uid == uid else NOTHING
+        return kept.history.series() if kept is not None and kept.uid == uid else NOTHING
 
     def last(self, job: JobKey, uid: str) -> Point | None:
         """The newest point of this very job."""
         series = self._series.get(job)
-        return series.told.last() if series is not None and series.uid == uid else None
+        return series.history.last() if series is not None and series.uid == uid else None
 
     def add(self, job: JobKey, uid: str, points: Sequence[Point], *, undo: bool = False) -> None:
         """Append points; with `undo` those kept from the first one's step on are dropped before.
@@ -75,13 +75,13 @@ class SeriesBook:
         if series is None or series.uid != uid:
             series = self._begin(job, uid)
         if undo:
-            series.told.undo(points[0].step)
-        last = series.told.last()
+            series.history.undo(points[0].step)
+        last = series.history.last()
         steps = [one.step for one in ((last,) if last is not None else ()) + tuple(points)]
         if any(one >= other for one, other in pairwise(steps)):
             raise ValueError(f"{job}: steps do not ascend")
         for point in points:
-            series.told.add(point)
+            series.history.add(point)
         self._series.move_to_end(job)
 
     def keep_only(self, jobs: Collection[JobKey]) -> None:
@@ -99,7 +99,7 @@ class SeriesBook:
             self._drop(job)
         while len(self._series) >= self._most_jobs:
             self._drop(self._least())
-        series = self._series[job] = _Kept(uid, Told(self._most_points))
+        series = self._series[job] = _Kept(uid, ReportHistory(self._most_points))
         self._jobs_in[job.namespace] = self._jobs_in.get(job.namespace, 0) + 1
         return series
 
