@@ -158,8 +158,7 @@ def _is_whole(gang: Gang) -> bool:
             spare -= 1
             if spare < 0:
                 return False
-    quorum = quorum_of(gang)
-    return quorum.reached_by(quorum.placed)
+    return quorum_of(gang).whole
 
 
 def _tells_the_same(before: Pod, after: Pod) -> bool:

@@ -59,6 +59,11 @@ class Quorum(msgspec.Struct, frozen=True):
         """Fewer pods exist than must run."""
         return len(self.live) < self.min_member
 
+    @property
+    def whole(self) -> bool:
+        """Whether the members on nodes are enough to run."""
+        return self.reached_by(self.placed)
+
     def reached_by(self, uids: Set[PodUid]) -> bool:
         """Whether these members, as far as they are live, are enough to run.
 

@@ -116,7 +116,7 @@ def state_of(gang: Gang, quorum: Quorum, *, starving: bool) -> JobState:
     """
     if _workers_done(gang):
         return JobState.COMPLETED
-    if quorum.started or quorum.reached_by(quorum.placed):
+    if quorum.started or quorum.whole:
         return JobState.RUNNING
     return JobState.STARVING if starving else JobState.WAITING
 

@@ -97,7 +97,7 @@ def observe(
     >>> crew.broken_since_s, [loss.cause.name for loss in crew.losses]
     (5.0, ['NODE_GONE'])
     """
-    whole = quorum.reached_by(quorum.placed)
+    whole = quorum.whole
     if before is None:
         before = Crew(_traces(gang, quorum) if quorum.started and not whole else {})
     before = _noting_ends(before, quorum)
@@ -119,7 +119,7 @@ def repaired(crew: Crew, quorum: Quorum, gang: Gang) -> Crew | None:
 
     For those whose repair this is: the gang runs, and what was is no matter any more.
     """
-    return Crew(_seated(gang, quorum)) if crew.broken and quorum.reached_by(quorum.placed) else None
+    return Crew(_seated(gang, quorum)) if crew.broken and quorum.whole else None
 
 
 def due_s(crew: Crew, gang: Gang, limits: RestartLimits) -> float | None:

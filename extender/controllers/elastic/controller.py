@@ -165,7 +165,6 @@ class Elastic:
             await self._adjust(served)
 
     def _may_change(self) -> bool:
-        """Whether anything may be changed now."""
         return self._acting() and self._parts.quiet.over
 
     # -- changes under way --------------------------------------------------------------------------------------------
@@ -206,7 +205,6 @@ class Elastic:
         self._rooms.agree_with(changes, givers)
 
     def _waits(self, key: GangKey | None) -> bool:
-        """Whether the gang exists and does not run yet."""
         gang = self._parts.cache.gang(key) if key is not None else None
         return gang is not None and not runs(gang)
 
@@ -282,7 +280,6 @@ class Elastic:
             await self._resizes.apply((one,), cause_of_growth(one, by_key[one.job], wishes))
 
     def _jobs(self) -> list[ElasticJob]:
-        """The jobs as decisions see them."""
         return [view.job for view in self._records.views.values() if view.job is not None]
 
     async def _give_way(self, decided: ScaleIn) -> None:

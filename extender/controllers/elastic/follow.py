@@ -89,7 +89,6 @@ def _arrived(change: Change, seen: Seen) -> bool:
 
 
 def _former(change: Change) -> int:
-    """Workers before the last patch."""
     return change.before if change.stepped_s is None else change.wanted + 1
 
 

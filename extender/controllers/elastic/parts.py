@@ -75,8 +75,7 @@ def pods_job(seen: Seen) -> PodsJob:
 
 def runs(gang: Gang) -> bool:
     """Whether the gang has its quorum on nodes."""
-    quorum = quorum_of(gang)
-    return quorum.reached_by(quorum.placed)
+    return quorum_of(gang).whole
 
 
 def takes_room(pod: Pod | None) -> bool:

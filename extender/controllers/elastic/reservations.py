@@ -62,7 +62,6 @@ class Rooms:
                     self.keep(gang, places, (givers[one.uid] for one in theirs if one.uid in givers))
 
     def _names_all(self, claim: Claim) -> bool:
-        """Whether the members that have places are still those of the gang."""
         gang = self._cache.gang(claim.gang)
         return gang is None or {pod.uid for pod in gang.members}.issuperset(claim.assignment)
 

@@ -11,16 +11,14 @@ from collections.abc import Callable, Sequence
 
 from extender.controllers.context import ControllerContext
 from extender.controllers.events.recorder import Happening, Subject
-from scoring.explain.words import quantity
+from scoring.explain.words import quantity, some
 from scoring.feasibility.overcommit import Overcommit, overcommits, suspects
 from scoring.ids import NodeName
-from scoring.model import Pod
 
 SCAN_S = 0.25
 """Least time between two looks at all pods: claims of pods that are not bound make nodes suspect, too."""
 TOLD_AT_ONCE = 10
 """Nodes that get an Event after one look; all are counted."""
-_NAMED = 3
 
 
 class Overcommits:
@@ -69,19 +67,13 @@ class Overcommits:
             f"{quantity(each.resource, each.requested)} {each.resource} of {quantity(each.resource, each.allocatable)}"
             for each in one.excess
         )
-        ours = [pod for pod in one.pods if self._context.cache.is_own(pod)]
-        others = [pod for pod in one.pods if not self._context.cache.is_own(pod)]
+        ours = some(pod.key for pod in one.pods if self._context.cache.is_own(pod))
+        others = some(pod.key for pod in one.pods if not self._context.cache.is_own(pod))
         return (
-            f"Its bound pods request {much}. Of netgang: {_names(ours)}; of other schedulers: {_names(others)}. Two "
-            f"schedulers have bound to it at the same moment, or it has become smaller. Its kubelet may reject a pod; "
-            f"a member that is lost so is replaced. Taint netgang.io/only keeps other schedulers' pods off a node."
+            f"Its bound pods request {much}. Of netgang: {ours or 'none'}; of other schedulers: {others or 'none'}. "
+            "Two schedulers have bound to it at the same moment, or it has become smaller. Its kubelet may reject a "
+            "pod; a member that is lost so is replaced. Taint netgang.io/only keeps other schedulers' pods off a node."
         )
-
-
-def _names(pods: Sequence[Pod]) -> str:
-    names = [pod.key for pod in pods]
-    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
-    return f"{', '.join(names[:_NAMED])}{more}" if names else "none"
 
 
 def _node_subject(name: NodeName) -> Subject:

@@ -134,7 +134,6 @@ class GroupStatuses:
     # -- inside -------------------------------------------------------------------------------------------------------
 
     def _look_at(self, key: GangKey, admitted: bool, now_s: float) -> None:
-        """Queue the PodGroup if it is not as it should be."""
         gang, seen = self._gang(key), self._seen.get(key)
         if seen is None or not _ours(gang, seen):
             self._groups.pop(key, None)

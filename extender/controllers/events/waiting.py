@@ -13,6 +13,7 @@ from extender.controllers.context import ControllerContext
 from extender.controllers.events.recorder import GangEvents, Happening
 from scoring.explain.gang import Explanation
 from scoring.explain.waiting import NEVER, why_it_waits
+from scoring.explain.words import duration_text
 from scoring.ids import GangKey
 from scoring.model import Gang
 from scoring.model.reasons import Reason
@@ -113,17 +114,5 @@ class Waits:
         nodes = {pod.node for pod in gang.placed if pod.node is not None and pod.node in table.index}
         zones = sorted({table.nodes[table.index[node]].zone for node in nodes})
         where = f" in zone {', '.join(zones)}" if any(zones) else ""
-        note = f"{len(gang.placed)} pods have nodes{where} after {_duration(waited_s)} of waiting."
+        note = f"{len(gang.placed)} pods have nodes{where} after {duration_text(waited_s)} of waiting."
         self._events.report(gang, Happening.GANG_STARTED, note)
-
-
-def _duration(time_s: float) -> str:
-    """A time for people.
-
-    >>> _duration(5.4), _duration(119.0), _duration(7300.0)
-    ('5 s', '119 s', '2 h 1 min')
-    """
-    if time_s < 120.0:
-        return f"{time_s:.0f} s"
-    minutes = int(time_s // 60.0)
-    return f"{minutes} min" if minutes < 120 else f"{minutes // 60} h {minutes % 60} min"

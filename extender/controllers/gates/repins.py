@@ -76,8 +76,6 @@ class _Wait:
 
 @dataclass(frozen=True, slots=True)
 class _Read:
-    """A stranded pod as the API server has it now."""
-
     pod: Pod
     raw: bytes
     loss: Loss
@@ -160,7 +158,6 @@ class Repins:
         return now_s - wait.since_s >= (self._timeout_s if loss is not Loss.REFUSED else _REFUSED_S)
 
     async def _repin(self, key: GangKey, uids: Sequence[PodUid]) -> None:
-        """One attempt for one gang."""
         again_s = _AGAIN_S
         try:
             reads = await self._read_all(key, uids)

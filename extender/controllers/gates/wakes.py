@@ -20,6 +20,7 @@ from extender.cache import ClusterCache
 from extender.convert import NUDGE_ANNOTATION
 from extender.errors import ApiError, ApiUnavailableError, ConflictError, NotFoundError
 from extender.ports import Clock, ClusterApi
+from extender.runtime.backoff import Backoff
 from extender.runtime.telemetry import Telemetry
 from scoring.ids import PodUid
 from scoring.model import Pod
@@ -34,8 +35,7 @@ _BURST_S = 0.05
 """After a pause, as many patches as the limit allows in this time go at once."""
 _TICK_S = 1e-4
 """Closer to its moment a patch is not waited for: clocks are not that exact."""
-_RETRY_FIRST_S = 0.2
-_RETRY_LONGEST_S = 30.0
+_RETRY = Backoff(0.2, 30.0)
 _UNPROCESSABLE = 422
 _BELIEVE_S = 5.0
 """A pod whose gate was removed counts as ungated for this long, although the watch may not show it yet."""
@@ -207,7 +207,7 @@ class Wakes:
 
     def _again_later(self, pod: Pod) -> None:
         failures = self._failures[pod.uid] = self._failures.get(pod.uid, 0) + 1
-        pause_s = min(_RETRY_FIRST_S * 2.0 ** (failures - 1), _RETRY_LONGEST_S) * self._rng.uniform(0.5, 1.0)
+        pause_s = _RETRY.delay_s(failures, rng=self._rng)
         if (retry := self._retries.pop(pod.uid, None)) is not None:
             retry.cancel()
         self._retries[pod.uid] = asyncio.get_running_loop().call_later(pause_s, self.add, (pod.uid,))

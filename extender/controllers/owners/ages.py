@@ -122,6 +122,5 @@ class OwnerAges:
 
 
 def _owners(gang: Gang) -> dict[str, Controller]:
-    """The owners of its pods by uid, of kinds that can be read."""
     found = {pod.owner.uid: pod.owner for pod in (*gang.members, *gang.later) if pod.owner is not None}
     return {uid: owner for uid, owner in found.items() if owner.group_kind in KINDS}

@@ -35,8 +35,6 @@ _log = logging.getLogger(__name__)
 
 @dataclass(slots=True)
 class _Open:
-    """Gangs that leave for one that waits."""
-
     claim: Claim
     pods: frozenset[PodUid]
     """Members of those that leave, on nodes when it began."""
@@ -133,7 +131,7 @@ class PreemptionClaims:
         until_s = self._context.clock.monotonic_s() + self._timeout_s
         for key, gang in sorted(self._context.cache.snapshot().gangs.items()):
             noted = noted_of(gang)
-            if noted is None or not gang.own or gang.problem is not None or _has_nodes(gang):
+            if noted is None or not gang.own or gang.problem is not None or quorum_of(gang).whole:
                 continue
             if not 0.0 <= self._context.clock.now_s() - noted.at_s <= self._timeout_s or not noted.assignment:
                 continue
@@ -202,7 +200,7 @@ class PreemptionClaims:
         gang = self._context.cache.gang(key)
         if gang is None:
             self._end(key, "gone")
-        elif _has_nodes(gang):
+        elif quorum_of(gang).whole:
             self._words.started(key, opened.claim)
             self._end(key, "started")
         elif now_s >= opened.until_s:
@@ -219,7 +217,6 @@ class PreemptionClaims:
                     self._let_leave(victim, key)
 
     def _there(self, opened: _Open) -> list[Pod]:
-        """Members of those that leave that still have a node."""
         pods = (self._context.cache.pod(uid) for uid in opened.pods)
         return [pod for pod in pods if pod is not None and pod.node is not None and not pod.terminal]
 
@@ -244,9 +241,3 @@ class PreemptionClaims:
                 await self._context.api.annotate_pod(pod.namespace, pod.name, pod.uid, {NOTE: ""})
             except (ApiError, ApiUnavailableError) as error:
                 _log.info("note on pod %s not taken back: %s", pod.key, error)
-
-
-def _has_nodes(gang: Gang) -> bool:
-    """Whether the minimum set has nodes."""
-    quorum = quorum_of(gang)
-    return quorum.reached_by(quorum.placed)

@@ -33,8 +33,6 @@ Decide = Callable[[Set[GangKey], Set[GangKey], Set[GangKey]], Awaitable[Preempti
 
 @dataclass(frozen=True, slots=True)
 class _Objection:
-    """What speaks against a gang's leaving, and since when."""
-
     why: str
     since_s: float
 

@@ -9,12 +9,11 @@ from collections.abc import Sequence
 from extender.controllers.context import ControllerContext
 from extender.controllers.events.recorder import GangEvents, Happening
 from extender.runtime.decision_lines import Decision
+from scoring.explain.words import some
 from scoring.ids import GangKey
 from scoring.model import Gang, Pod
 from scoring.model.snapshot import Claim
 from scoring.preempt.decide import Preemption
-
-_NAMED = 3
 
 
 class PreemptionWords:
@@ -39,9 +38,7 @@ class PreemptionWords:
         self._blocked.pop(found.gang, None)
         pods = len(found.pods)
         parts = {"gangs": float(len(found.victims)), "pods": float(pods)}
-        self._note(
-            Decision("preempt", gang=found.gang, node=_names(sorted(set(found.assignment.values()))), parts=parts)
-        )
+        self._note(Decision("preempt", gang=found.gang, node=some(sorted(set(found.assignment.values()))), parts=parts))
         places = f"zone {', '.join(found.zones)}" if any(found.zones) else "its nodes"
         self._about(
             found.gang,
@@ -53,7 +50,7 @@ class PreemptionWords:
         for victim in found.victims:
             gang = self._context.cache.gang(victim)
             priority = f" (priority {gang.priority})" if gang is not None else ""
-            self._note(Decision("make-room", gang=victim, node=_names([found.gang])))
+            self._note(Decision("make-room", gang=victim, node=some([found.gang])))
             self._about(
                 victim,
                 Happening.PREEMPTED,
@@ -93,7 +90,6 @@ class PreemptionWords:
         self._about(gang.key, Happening.PREEMPTION_LAPSED, note, "")
 
     def _about(self, key: GangKey, what: Happening, note: str, topic: str) -> None:
-        """On the gang's PodGroup, if it has one, and on one of its pods."""
         gang = self._context.cache.gang(key)
         if gang is not None:
             self._events.report(gang, what, note, topic, pods=gang.members[:1])
@@ -114,18 +110,8 @@ def _gangs(keys: Sequence[GangKey]) -> str:
     """
     if not keys:
         return "Other gangs"
-    return f"Gang{'' if len(keys) == 1 else 's'} {_names(keys)}"
+    return f"Gang{'' if len(keys) == 1 else 's'} {some(keys)}"
 
 
 def _leave(keys: Sequence[GangKey]) -> str:
     return "leaves" if len(keys) == 1 else "leave"
-
-
-def _names(names: Sequence[str]) -> str:
-    """The first names, and how many more.
-
-    >>> _names(["a", "b", "c", "d", "e"])
-    'a, b, c and 2 more'
-    """
-    more = len(names) - _NAMED
-    return ", ".join(names[:_NAMED]) + (f" and {more} more" if more > 0 else "")

@@ -22,12 +22,11 @@ from extender.controllers.events.recorder import Happening, PostEvent, Subject, 
 from extender.controllers.removal.fresh_gang import Fresh
 from extender.errors import ApiError, NotFoundError, NotOursError
 from extender.ports import ClusterApi
+from scoring.explain.words import some
 from scoring.model import Controller, Pod
 
 MOST_TOLD = 32
 """Pods that have an Event of their own when their owner is changed; the owner's says how many go."""
-_NAMED = 3
-"""Pods that an owner's Event names"""
 
 Announce: TypeAlias = Callable[[Sequence[Subject], Happening, str, str], Awaitable[None]]
 """Post an Event about each of these objects and wait for it; see `Events.announce`."""
@@ -109,9 +108,8 @@ class Disruptions:
 
     async def _tell_owner(self, owner: Subject, cause: Cause, pods: Sequence[Fresh]) -> None:
         """One Event for the same pods, however often it is tried to remove them."""
-        names = sorted(one.pod.name for one in pods)
-        more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
-        which = f" Pods: {', '.join(names[:_NAMED])}{more}." if names else ""
+        names = some(sorted(one.pod.name for one in pods))
+        which = f" Pods: {names}." if names else ""
         await self._announce([owner], cause.what, f"{cause.note}{which}", cause.topic(one.pod.uid for one in pods))
 
     def _tell_refusal(self, about: Subject, cause: Cause, error: ApiError) -> None:

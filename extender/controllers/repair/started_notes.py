@@ -71,7 +71,6 @@ class Starts:
         self._written.clear()
 
     def _missing(self, gang: Gang) -> list[PodUid]:
-        """Members that are to get the note."""
         alive = [pod for pod in gang.members if counts(pod) and not pod.terminal]
         noted = sum(self._shows(pod) or pod.uid in self._written for pod in alive)
         if noted >= min(NOTED, len(alive)):

@@ -64,14 +64,8 @@ Ended = Callable[[GangKey, Outcome], None]
 
 @dataclass(slots=True)
 class _Case:
-    """A gang that is being restarted."""
-
     task: asyncio.Task[None]
     ended: list[Ended] = field(default_factory=list)
-
-
-def _nobody(_gang: GangKey, _outcome: Outcome) -> None:
-    """Does nothing."""
 
 
 class Restarts:
@@ -100,11 +94,11 @@ class Restarts:
         """Whether the quiet time is over; before that everything is refused."""
         return self._context.quiet.over
 
-    def add(self, gang: GangKey, *, why: str, ended: Ended = _nobody) -> None:
+    def add(self, gang: GangKey, *, why: str, ended: Ended = lambda _gang, _outcome: None) -> None:
         """Restart a broken gang. `why` completes "… is restarted: "."""
         self._begin(gang, why, Purpose.REPAIR, ended)
 
-    def leave(self, gang: GangKey, *, why: str, ended: Ended = _nobody) -> None:
+    def leave(self, gang: GangKey, *, why: str, ended: Ended = lambda _gang, _outcome: None) -> None:
         """Let a gang leave its place, as gently as its owner and its pods' grace periods want, and come back later."""
         self._begin(gang, why, Purpose.ROOM, ended)
 

@@ -43,8 +43,7 @@ class Operator:
         self.gang = gang
         self.priority = priority
         self.resource = OWNERS[ROOT[kind].rpartition("/")[0], kind]
-        made = {"apiVersion": ROOT[kind], "kind": kind, "metadata": {"name": name}, "spec": spec or {}}
-        self.uid = str(world.api.add(made)["metadata"]["uid"])
+        self.reference = world.owner(name, kind=kind, api_version=ROOT[kind], spec=spec or {})
         self.created = 0
         """Pods created so far"""
         self.ends = True
@@ -116,14 +115,12 @@ class Operator:
             annotations=dict(self.annotations),
             schedulingGates=[{"name": gate} for gate in self.gates],
             priority=self.priority,
+            owner=self.reference,
         )
         pod["metadata"]["labels"] |= {
             "batch.kubernetes.io/job-name": self.name,
             "batch.kubernetes.io/job-completion-index": str(index),
         }
-        pod["metadata"]["ownerReferences"] = [
-            {"apiVersion": ROOT[self.kind], "kind": self.kind, "name": self.name, "uid": self.uid, "controller": True}
-        ]
         self.world.api.add(pod)
 
 

@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from extender.api.schemas.explain import Explained
 from extender.cache.seen_groups import SeenGroups
 from extender.controllers.provisioning.controller import EVERY_S, UNSERVED_S, Decides, Provisioning
 from extender.errors import ApiError, ApiUnavailableError
@@ -30,13 +29,14 @@ GATE = [{"name": "netgang.io/gang"}]
 
 @asynccontextmanager
 async def asking(*objects: Object, served: bool = True, **more: Any) -> AsyncIterator[World]:
-    """The service with requests switched on, and an API server that has the kind, or has not."""
+    """The service with requests switched on, and an API server that has the kind, or has not; in the end no pods."""
     api = FakeClusterApi()
     api.store.install(POD_TEMPLATES)
     if served:
         api.store.install(PROVISIONING_REQUESTS)
     async with running(*objects, api=api, autoscaling={**ON, **more}) as world:
         yield world
+        world.delete(*(name for _, name in world.api.store.bodies(PODS)))
 
 
 def there(world: World) -> list[Object]:
@@ -66,9 +66,7 @@ def answer(world: World, kind: str, status: str = "True", *, message: str = "") 
 
 def said(world: World, name: str = "g") -> list[str]:
     """What the explanation says of autoscalers."""
-    document = world.service.views.explain("default", name)
-    assert isinstance(document, Explained)
-    return [note.text for note in document.notes if note.about == "autoscaler"]
+    return [note.text for note in world.explained(name).notes if note.about == "autoscaler"]
 
 
 async def test_a_gang_that_does_not_fit_asks_for_all_its_pods_and_no_more_once_it_has_started() -> None:
@@ -115,7 +113,6 @@ async def test_off_by_default() -> None:
         await world.settle(60.0)
         assert there(world) == []
         assert said(world)[0].startswith("a cluster autoscaler adds no nodes for it")
-        world.delete(*(f"g-{i}" for i in range(4)))
 
 
 OWNERS: dict[str, tuple[str, Callable[[World], Object]]] = {
@@ -138,19 +135,9 @@ def by_group(world: World) -> Object:
 
 def by_job(world: World) -> Object:
     """A gang that a Job has made."""
-    job = world.api.add({"kind": "Job", "apiVersion": "batch/v1", "metadata": {"name": "train"}, "spec": {}})
-    owner = {
-        "apiVersion": "batch/v1",
-        "kind": "Job",
-        "name": "train",
-        "uid": job["metadata"]["uid"],
-        "controller": True,
-    }
-    for name in world.gang("g", 4):
-        one = world.api.pod(name)
-        one["metadata"]["ownerReferences"] = [owner]
-        world.api.add(one)
-    return job
+    owner = world.owner("train", spec={})
+    world.gang("g", 4, owner=owner)
+    return {"metadata": owner}
 
 
 @pytest.mark.parametrize(("kind", "made"), OWNERS.values(), ids=OWNERS)
@@ -183,7 +170,6 @@ async def test_pods_that_an_autoscaler_sees_are_marked() -> None:
         marks = [world.api.pod(f"g-{i}")["metadata"]["annotations"] for i in range(4)]
         of = "autoscaling.x-k8s.io/consume-provisioning-request"
         assert [mark.get(of) for mark in marks] == [name, name, name, None]
-        world.delete(*(f"g-{i}" for i in range(4)))
 
 
 async def test_what_failed_is_asked_for_in_the_next_zone_after_a_while() -> None:
@@ -203,7 +189,6 @@ async def test_what_failed_is_asked_for_in_the_next_zone_after_a_while() -> None
         second = the_one(world)["metadata"]
         assert (second["annotations"]["netgang.io/zones"], second["annotations"]["netgang.io/attempt"]) == ("a", "2")
         assert templates(world) == [f"{second['name']}-0"]
-        world.delete(*(f"g-{i}" for i in range(4)))
 
 
 async def test_a_restart_forgets_nothing() -> None:
@@ -248,7 +233,6 @@ async def test_a_cluster_that_cannot_be_asked(
         world.api.store.install(PROVISIONING_REQUESTS)
         await world.settle(UNSERVED_S)
         assert len(there(world)) == 1
-        world.delete(*(f"g-{i}" for i in range(4)), "small-0", "small-1")
 
 
 async def test_an_unreachable_server_is_asked_again_soon() -> None:
@@ -258,7 +242,6 @@ async def test_an_unreachable_server_is_asked_again_soon() -> None:
         world.gang("g", 4)
         await world.settle(2 * ROUND_S)
         assert len(there(world)) == 1
-        world.delete(*(f"g-{i}" for i in range(4)))
 
 
 async def test_a_request_that_is_refused_leaves_no_templates_and_lets_others_ask() -> None:
@@ -272,8 +255,6 @@ async def test_a_request_that_is_refused_leaves_no_templates_and_lets_others_ask
         assert "exceeded quota" in said(world, "g")[0]
         await world.settle(60.0)
         assert len(there(world)) == 2
-        world.delete(*(f"{gang}-{i}" for gang in "gh" for i in range(4)))
-        await world.settle(ROUND_S)
 
 
 async def test_templates_do_not_outlive_a_request_that_could_not_be_made() -> None:
@@ -291,7 +272,6 @@ async def test_templates_do_not_outlive_a_request_that_could_not_be_made() -> No
         await world.settle(ROUND_S)
         assert world.api.calls["delete_object"] == 1
         assert (there(world), templates(world)) == ([], [])
-        world.delete(*(f"g-{i}" for i in range(4)))
 
 
 async def test_what_cannot_be_taken_back_is_tried_again_later() -> None:
@@ -338,7 +318,6 @@ async def test_an_answer_that_was_lost_makes_no_second_request() -> None:
         world.api.fail_next("create_object", lost, applied=True)
         await world.settle(90.0)
         assert len(there(world)) == len(templates(world)) == 1
-        world.delete(*(f"g-{i}" for i in range(4)))
 
 
 async def test_a_replica_that_does_not_lead_asks_nothing() -> None:
@@ -365,7 +344,6 @@ async def test_a_replica_that_does_not_lead_asks_nothing() -> None:
         await world.settle(2 * ROUND_S)
         assert the_one(world)["metadata"]["annotations"]["netgang.io/gang"] == "h"
         work.cancel()
-        world.delete(*(f"h-{i}" for i in range(4)))
 
 
 async def test_impossible_gangs_ask_too() -> None:
@@ -375,5 +353,3 @@ async def test_impossible_gangs_ask_too() -> None:
         await world.settle(ROUND_S)
         assert world.waits_for("g") is Reason.IMPOSSIBLE
         assert the_one(world)["spec"]["podSets"][0]["count"] == 20
-        world.delete(*(f"g-{i}" for i in range(20)))
-        assert world.api.store.bodies(PODS) == {}

@@ -14,8 +14,10 @@ from typing import Any
 
 import msgspec
 
+from extender.api.schemas.explain import Explained
 from extender.bootstrap import Service, following
 from extender.bootstrap.candidacy import Candidacy
+from extender.controllers.restart.controller import Restarts
 from extender.convert import pod_from_json
 from extender.convert.wire import BindArgs, FilterAnswer, FilterArgs, Passed, PodRef, Refused
 from extender.errors import ApiError
@@ -67,9 +69,10 @@ def pod_json(
     scheduler: str = "netgang",
     annotations: dict[str, str] | None = None,
     uid: str | None = None,
+    owner: Object | None = None,
     **spec: Any,
 ) -> Object:
-    """A pending v1.Pod that asks for `cpu`; `gang` and `size` are its group and min-available."""
+    """A pending v1.Pod that asks for `cpu`; `gang` and `size` are its group and min-available, `owner` a reference."""
     labels = {}
     if gang is not None:
         labels["pod-group.scheduling.sigs.k8s.io/name"] = gang
@@ -81,6 +84,7 @@ def pod_json(
             "labels": labels,
             "annotations": annotations or {},
             **({"uid": uid} if uid is not None else {}),
+            **({"ownerReferences": [owner]} if owner is not None else {}),
         },
         "spec": {
             "schedulerName": scheduler,
@@ -141,6 +145,15 @@ class World:
         for one in names:
             self.pod(one, gang=name, size=size if minimum is None else minimum, **fields)
         return names
+
+    def owner(
+        self, name: str, *, kind: str = "Job", api_version: str = "batch/v1", created: str | None = None, **fields: Any
+    ) -> Object:
+        """Create an owner of pods; what these write into ownerReferences."""
+        metadata = {"name": name} | ({"creationTimestamp": created} if created is not None else {})
+        stored = self.api.add({"apiVersion": api_version, "kind": kind, "metadata": metadata, **fields})
+        uid = stored["metadata"]["uid"]
+        return {"apiVersion": api_version, "kind": kind, "name": name, "uid": uid, "controller": True}
 
     def change(self, name: str, **spec: Any) -> None:
         """Write to a pod's spec, as another client may do; `phase` goes to its status, `deleting` marks it."""
@@ -306,6 +319,22 @@ class World:
     def counted(self, name: str, **labels: str) -> float:
         """The value of a metric."""
         return self.service.telemetry.registry.get_sample_value(f"netgang_{name}", labels) or 0.0
+
+    def told(self, reason: str) -> list[str]:
+        """Notes of the Events with this reason."""
+        return [one["note"] for one in self.api.events if one["reason"] == reason]
+
+    def explained(self, name: str) -> Explained:
+        """What /v1/explain says of a gang or pod."""
+        document = self.service.views.explain("default", name)
+        assert isinstance(document, Explained)
+        return document
+
+    @property
+    def restarts(self) -> Restarts:
+        """What restarts gangs."""
+        assert self.service.restarts is not None
+        return self.service.restarts
 
     async def finish(self) -> None:
         """Wait until every hold, commit and admission limit is over; nothing may be left then."""

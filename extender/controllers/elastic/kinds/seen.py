@@ -228,7 +228,6 @@ def own_bounds(job: Json, template: Json) -> Bounds:
 
 
 def _said_wants(job: Json, template: Json) -> str | None:
-    """What it asks another worker count by, as written."""
     said = annotations_of(job).get(SCALING, annotations_of(template).get(SCALING))
     return None if said is None else str(said)
 
@@ -243,7 +242,6 @@ def _outside_rule(job: Json, managed_by: Any, managers: Collection[str]) -> Unsa
 
 
 def _owned(job: Json) -> bool:
-    """Whether another controller made it."""
     return any(one.get("controller") for one in (job.get("metadata") or {}).get("ownerReferences") or ())
 
 

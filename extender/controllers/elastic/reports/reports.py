@@ -168,8 +168,6 @@ class Reports:
 
 @dataclass(slots=True)
 class _Bucket:
-    """A token bucket: one token a report."""
-
     per_s: float
     most: float
     tokens: float

@@ -26,8 +26,6 @@ MOST_JOBS: Final = 1000
 
 @dataclass(frozen=True, slots=True)
 class _Kept:
-    """The reports of one job."""
-
     uid: str
     history: ReportHistory
 

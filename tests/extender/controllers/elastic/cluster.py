@@ -106,6 +106,18 @@ class Site:
         found = [msgspec.json.decode(body) for body in self.api.store.bodies(PODS).values()]
         return [one for one in found if not job or one["metadata"]["labels"]["batch.kubernetes.io/job-name"] == job]
 
+    def names(self, job: str) -> list[str]:
+        """Names of a job's pods."""
+        return [pod["metadata"]["name"] for pod in self.pods(job)]
+
+    async def heavy_runs(self, *, limit_s: float = 60.0) -> None:
+        """Wait until the five workers of the heavier job have nodes."""
+        await self.until("heavy runs", lambda: len(self.on_nodes("heavy")) == 5, limit_s=limit_s)
+
+    async def nothing_is_kept(self, *, limit_s: float = 5.0) -> None:
+        """Wait until no room is kept for any gang."""
+        await self.until("nothing is kept any more", lambda: not self.claims, limit_s=limit_s)
+
     @property
     def claims(self) -> dict[str, dict[str, str]]:
         """Gang → the places that are kept for it."""

@@ -1,7 +1,10 @@
 """A running job gives up workers for a heavier gang and gets them back, whatever happens meanwhile (PAPERS K4–K7)."""
 
 import logging
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -18,23 +21,34 @@ from tests.extender.scheduling.world import key, node_json, pod_json, unfinished
 pytestmark = pytest.mark.looptime
 
 
-async def full(here: Site) -> None:
+async def low_runs(here: Site) -> None:
     """Six workers of which two suffice, on all of six CPUs that are not left free, and the quiet time is over."""
-    here.create("low", 6, least=2)
-    await here.until("low runs", lambda: here.on_nodes("low") == [0, 1, 2, 3, 4, 5])
+    await here.runs("low", 6, least=2)
     await here.until_quiet_is_over()
+
+
+@asynccontextmanager
+async def full(**how: Any) -> AsyncIterator[Site]:
+    """A site in which low runs."""
+    async with site(**how) as here:
+        await low_runs(here)
+        yield here
+
+
+async def gives_way(here: Site, *, limit_s: float = 60.0) -> None:
+    """A heavier gang comes, and low is patched to make room for it."""
+    here.create("heavy", 5, least=5)
+    await here.until("low is patched", lambda: here.workers("low") == 3, limit_s=limit_s)
 
 
 async def test_a_job_gives_way_and_grows_back() -> None:
     """It shrinks to what the heavier gang needs; the room is kept until that runs; later it has all workers again."""
-    async with site() as here:
-        await full(here)
-        here.create("heavy", 5, least=5)
-        await here.until("low is patched", lambda: here.workers("low") == 3, limit_s=5.0)
+    async with full() as here:
+        await gives_way(here, limit_s=5.0)
         assert set(here.claims) == {key("heavy")}
-        await here.until("heavy runs", lambda: len(here.on_nodes("heavy")) == 5, limit_s=ENDS_S + 5.0)
+        await here.heavy_runs(limit_s=ENDS_S + 5.0)
         assert here.on_nodes("low") == [0, 1, 2]
-        await here.until("nothing is kept any more", lambda: not here.claims, limit_s=5.0)
+        await here.nothing_is_kept()
         here.end("heavy")
         await here.until("low has grown", lambda: here.on_nodes("low") == [0, 1, 2, 3, 4, 5], limit_s=ENDS_S + 15.0)
 
@@ -54,46 +68,31 @@ async def test_no_third_gang_slips_in() -> None:
 
     docs/safety.md S13.
     """
-    async with site() as here:
-        await full(here)
-        held = [pod["metadata"]["name"] for pod in here.pods("low")][-3:]
+    async with full() as here:
+        held = here.names("low")[-3:]
         here.stuck.update(held)
-        here.create("heavy", 5, least=5)
-        await here.until("low is patched", lambda: here.workers("low") == 3)
+        await gives_way(here)
         here.create("small", 1, least=1)
         for name in held:
             await here.world.settle(ENDS_S + 3.0)
             assert (here.on_nodes("small"), here.on_nodes("heavy")) == ([], [])
             here.stuck.discard(name)
-        await here.until("heavy runs", lambda: len(here.on_nodes("heavy")) == 5, limit_s=5.0)
+        await here.heavy_runs(limit_s=5.0)
         assert here.on_nodes("small") == []
-
-
-async def test_who_would_not_fit_all_the_same_costs_nobody_anything() -> None:
-    """Nothing is patched when even all that low may give up is too little."""
-    async with site() as here:
-        await full(here)
-        here.create("huge", 7, least=7)
-        await here.world.settle(20.0)
-        assert here.workers("low") == 6
-        assert here.claims == {}
 
 
 async def test_an_edit_at_the_same_moment_wins() -> None:
     """A conflict ends the attempt; the next round reads again, and patches once."""
-    async with site() as here:
-        await full(here)
+    async with full() as here:
         here.api.fail_next("patch_object", ConflictError(409, "the object has been modified"), times=2)
-        here.create("heavy", 5, least=5)
-        await here.until("low is patched", lambda: here.workers("low") == 3)
-        await here.until("heavy runs", lambda: len(here.on_nodes("heavy")) == 5)
+        await gives_way(here)
+        await here.heavy_runs()
         assert here.api.calls["patch_object"] == 3
 
 
 async def test_a_webhook_that_refuses_is_asked_less_and_less() -> None:
     """The pauses double; the refusal is told on the job; nobody's room is kept meanwhile; in the end it works."""
-    async with site() as here:
-        await full(here)
+    async with full() as here:
         refusal = ApiError(500, "failed calling webhook")
         here.api.fail_next("patch_object", refusal, times=1000)
         here.create("heavy", 5, least=5)
@@ -103,35 +102,32 @@ async def test_a_webhook_that_refuses_is_asked_less_and_less() -> None:
         assert (here.workers("low"), here.claims) == (6, {})
         assert any("failed calling webhook" in note for note in here.told("JobNotResized"))
         here.api.heal()
-        await here.until("heavy runs", lambda: len(here.on_nodes("heavy")) == 5, limit_s=100.0)
+        await here.heavy_runs(limit_s=100.0)
         assert here.workers("low") == 3
 
 
 @pytest.mark.parametrize("applied", [True, False], ids=["took effect", "was lost"])
 async def test_a_patch_without_answer(applied: bool) -> None:
     """Whether it took effect is seen, not guessed: it is not sent again if it did, and once more if it did not."""
-    async with site() as here:
-        await full(here)
+    async with full() as here:
         here.api.fail_next("patch_object", ApiUnavailableError("no answer"), applied=applied)
         await here.runs("heavy", 5, least=5)
         assert here.workers("low") == 3
         assert here.api.calls["patch_object"] == (1 if applied else 2)
-        await here.until("nothing is kept any more", lambda: not here.claims, limit_s=5.0)
+        await here.nothing_is_kept()
 
 
 async def test_killed_between_patch_and_start() -> None:
     """The next process keeps the room from its first moment on, and takes nothing more for the same gang."""
-    async with site() as first:
-        await full(first)
-        first.stuck.update(pod["metadata"]["name"] for pod in first.pods("low"))
-        first.create("heavy", 5, least=5)
-        await first.until("low is patched", lambda: first.workers("low") == 3)
+    async with full() as first:
+        first.stuck.update(first.names("low"))
+        await gives_way(first)
         api = first.api
     async with site(api=api) as second:
         await second.world.settle(0.2)
         assert set(second.claims) == {key("heavy")}
         second.create("small", 1, least=1)
-        await second.until("heavy runs", lambda: len(second.on_nodes("heavy")) == 5)
+        await second.heavy_runs()
         assert second.on_nodes("small") == []
         await second.until_quiet_is_over()
         assert (second.workers("low"), second.claims) == (3, {})
@@ -140,10 +136,9 @@ async def test_killed_between_patch_and_start() -> None:
 
 async def test_killed_after_the_start() -> None:
     """A change that is over is not taken up again; what was taken is given back when the heavier gang ends."""
-    async with site() as first:
-        await full(first)
+    async with full() as first:
         first.create("heavy", 5, least=5)
-        await first.until("heavy runs", lambda: len(first.on_nodes("heavy")) == 5)
+        await first.heavy_runs()
         api = first.api
     async with site(api=api) as second:
         await second.world.settle(2.0)
@@ -155,13 +150,11 @@ async def test_killed_after_the_start() -> None:
 @pytest.mark.parametrize("workers", [5, 6], ids=["some", "all"])
 async def test_a_user_who_takes_the_workers_back_wins(workers: int) -> None:
     """The room is kept no longer, and the job is not shrunk again for the same gang."""
-    async with site() as here:
-        await full(here)
-        here.stuck.update(pod["metadata"]["name"] for pod in here.pods("low"))
-        here.create("heavy", 5, least=5)
-        await here.until("low is patched", lambda: here.workers("low") == 3)
+    async with full() as here:
+        here.stuck.update(here.names("low"))
+        await gives_way(here)
         here.scale("low", workers)
-        await here.until("nothing is kept any more", lambda: not here.claims, limit_s=5.0)
+        await here.nothing_is_kept()
         here.stuck.clear()
         await here.world.settle(30.0)
         assert (here.workers("low"), here.on_nodes("heavy")) == (workers, [])
@@ -170,33 +163,28 @@ async def test_a_user_who_takes_the_workers_back_wins(workers: int) -> None:
 @pytest.mark.parametrize("gone", ["low", "heavy"])
 async def test_a_job_that_is_deleted_in_the_middle(gone: str) -> None:
     """Whichever it is, no room stays kept, and the other one goes on."""
-    async with site() as here:
-        await full(here)
-        here.create("heavy", 5, least=5)
-        await here.until("low is patched", lambda: here.workers("low") == 3)
+    async with full() as here:
+        await gives_way(here)
         here.end(gone)
-        await here.until("nothing is kept any more", lambda: not here.claims, limit_s=ENDS_S + 5.0)
+        await here.nothing_is_kept(limit_s=ENDS_S + 5.0)
         left, count = ("heavy", 5) if gone == "low" else ("low", 6)
         await here.until(f"{left} runs", lambda: len(here.on_nodes(left)) == count)
 
 
 async def test_room_is_not_kept_for_ever() -> None:
     """A gang that nobody schedules loses it after the limit; it is not served again; low grows back."""
-    async with site() as here:
-        await full(here)
+    async with full() as here:
         here.asleep.add("heavy")
-        here.create("heavy", 5, least=5)
-        await here.until("low is patched", lambda: here.workers("low") == 3)
+        await gives_way(here)
         await here.world.settle(ENDS_S + Limits().reserve_s - 5.0)
         assert set(here.claims) == {key("heavy")}
-        await here.until("nothing is kept any more", lambda: not here.claims, limit_s=10.0)
+        await here.nothing_is_kept(limit_s=10.0)
         assert here.api.calls["patch_object"] == 1
 
 
 async def test_a_dry_run_changes_nothing() -> None:
     """What would be done is told on the job, once."""
-    async with site(elastic={"dry_run": True}) as here:
-        await full(here)
+    async with full(elastic={"dry_run": True}) as here:
         here.create("heavy", 5, least=5)
         await here.world.settle(20.0)
         assert (here.workers("low"), here.claims, here.api.calls["patch_object"]) == (6, {}, 0)
@@ -274,7 +262,7 @@ async def test_killed_in_the_middle_of_a_plan() -> None:
     async with site(api=api) as second:
         await second.until("heavy runs", lambda: len(second.on_nodes("heavy")) == 6, limit_s=QUIET_S + 30.0)
         assert sizes(second) == [1, 1]
-        await second.until("nothing is kept any more", lambda: not second.claims, limit_s=5.0)
+        await second.nothing_is_kept()
 
 
 async def test_a_job_with_an_autoscaler_is_the_autoscalers() -> None:
@@ -285,23 +273,22 @@ async def test_a_job_with_an_autoscaler_is_the_autoscalers() -> None:
         metadata = {"name": "mine", "namespace": "default"}
         here.api.store.put(AUTOSCALERS, {"metadata": metadata, "spec": {"scaleTargetRef": ref}})
         await here.world.settle(40.0)  # the kind is looked for now and then
-        await full(here)
+        await low_runs(here)
         here.create("heavy", 5, least=5)
         await here.world.settle(10.0)
         assert here.workers("low") == 6
         assert any("HorizontalPodAutoscaler" in note for note in here.told("JobNotResized"))
         here.api.store.remove(AUTOSCALERS, "default", "mine")
-        await here.until("heavy runs", lambda: len(here.on_nodes("heavy")) == 5)
+        await here.heavy_runs()
 
 
 async def test_pods_that_ask_in_vain_are_told() -> None:
     """The annotation is on pods of nothing that we know how to resize: one Event says so, and no more."""
     owner = {"apiVersion": "example.com/v1", "kind": "Robot", "name": "r", "uid": "u", "controller": True}
-    made = pod_json("robot-0", gang="robot", size=1, annotations={"netgang.io/min-workers": "1"})
-    made["metadata"]["ownerReferences"] = [owner]
+    made = pod_json("robot-0", gang="robot", size=1, annotations={"netgang.io/min-workers": "1"}, owner=owner)
     async with unfinished(node_json("n1"), made, elastic=ELASTIC) as world:
         await world.settle(100.0)
-        told = [one["note"] for one in world.api.events if one["reason"] == "JobNotResized"]
+        told = world.told("JobNotResized")
         assert told == ["It is not resized, because how jobs of kind Robot (example.com/v1) are resized is not known"]
 
 
@@ -314,8 +301,7 @@ def one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("one_by_one")
 async def test_workers_leave_one_by_one() -> None:
     """Each is gone before the next is told to go; the room is kept all the while."""
-    async with site() as here:
-        await full(here)
+    async with full() as here:
         seen = [6]
         here.create("heavy", 5, least=5)
         await here.until("the first step", lambda: here.workers("low") == 5)
@@ -329,7 +315,7 @@ async def test_workers_leave_one_by_one() -> None:
             assert here.world.now_s < 90.0
             await here.world.settle(0.2)
         assert seen == [6, 5, 4, 3]
-        await here.until("heavy runs", lambda: len(here.on_nodes("heavy")) == 5)
+        await here.heavy_runs()
         here.end("heavy")
         await here.until("low has grown", lambda: len(here.on_nodes("low")) == 6)
 
@@ -337,38 +323,34 @@ async def test_workers_leave_one_by_one() -> None:
 @pytest.mark.usefixtures("one_by_one")
 async def test_killed_between_two_steps() -> None:
     """The next process keeps the room at once, goes on after its quiet time, and takes no more than was decided."""
-    async with site() as first:
-        await full(first)
+    async with full() as first:
         first.create("heavy", 5, least=5)
         await first.until("the second step", lambda: first.workers("low") == 4)
         api = first.api
     async with site(api=api) as second:
         await second.world.settle(3.0)
         assert (set(second.claims), second.workers("low")) == ({key("heavy")}, 4)
-        await second.until("heavy runs", lambda: len(second.on_nodes("heavy")) == 5)
+        await second.heavy_runs()
         assert second.workers("low") == 3
 
 
 @pytest.mark.usefixtures("one_by_one")
 async def test_a_user_between_two_steps_wins() -> None:
     """No further worker is told to go."""
-    async with site() as here:
-        await full(here)
+    async with full() as here:
         here.create("heavy", 5, least=5)
         await here.until("the first step", lambda: here.workers("low") == 5)
         here.scale("low", 6)
-        await here.until("nothing is kept any more", lambda: not here.claims, limit_s=5.0)
+        await here.nothing_is_kept()
         await here.world.settle(20.0)
         assert here.workers("low") == 6
 
 
 async def test_the_first_plan_of_a_process_knows_what_is_kept(caplog: pytest.LogCaptureFixture) -> None:
     """A third gang that waits already gets nothing between the first plan and the first round."""
-    async with site() as first:
-        await full(first)
-        first.stuck.update(pod["metadata"]["name"] for pod in first.pods("low"))
-        first.create("heavy", 5, least=5)
-        await first.until("low is patched", lambda: first.workers("low") == 3)
+    async with full() as first:
+        first.stuck.update(first.names("low"))
+        await gives_way(first)
         first.create("small", 1, least=1)
         await first.world.settle(1.0)
         api = first.api
@@ -378,5 +360,5 @@ async def test_the_first_plan_of_a_process_knows_what_is_kept(caplog: pytest.Log
         assert not [one for one in caplog.messages if "admit" in one and "default/small" in one]
         assert second.world.waits_for("small") is Reason.RESERVED
         assert set(second.claims) == {key("heavy")}
-        await second.until("heavy runs", lambda: len(second.on_nodes("heavy")) == 5)
+        await second.heavy_runs()
         assert second.on_nodes("small") == []

@@ -58,7 +58,7 @@ async def test_the_next_leader_keeps_the_room_and_takes_nothing_more() -> None:
         await here.world.settle(10.0)
         assert (here.workers("low"), here.api.calls["patch_object"], set(here.claims)) == (3, 1, {key("heavy")})
         here.stuck.clear()
-        await here.until("heavy runs", lambda: len(here.on_nodes("heavy")) == 5)
+        await here.heavy_runs()
         await here.world.settle(10.0)
         assert (here.workers("low"), here.api.calls["patch_object"], here.claims) == (3, 1, {})
 
@@ -73,5 +73,5 @@ async def test_a_leader_without_its_lease_resizes_nobody() -> None:
         here.create("heavy", 5, least=5)
         await here.world.until(began_s + 25.0)
         assert (here.workers("low"), here.api.calls["patch_object"]) == (6, 0)
-        await here.until("heavy runs", lambda: len(here.on_nodes("heavy")) == 5)
+        await here.heavy_runs()
         assert here.api.calls["patch_object"] == 1

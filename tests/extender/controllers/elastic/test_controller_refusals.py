@@ -85,17 +85,3 @@ async def test_a_job_that_was_changed_a_short_time_ago() -> None:
         await here.until("the second runs", lambda: len(here.on_nodes("second")) == 3, limit_s=90.0)
         assert here.world.now_s > began_s + 45.0
         assert here.workers("low") == 2
-
-
-async def test_the_history_of_a_change_is_told() -> None:
-    """From how many to how many, for whom, why, and what it cost."""
-    async with site() as here:
-        await here.runs("low", 6, least=2)
-        await here.until_quiet_is_over()
-        await here.runs("heavy", 5, least=5)
-        await here.world.settle(2.0)
-        (change,) = (await told(here, "/v1/jobs/default/low"))["changes"]
-        assert (change["before"], change["after"], change["for"]) == (6, 3, "default/heavy")
-        assert (change["who"], change["stage"], change["why"]) == ("queue", "done", "room for default/heavy")
-        assert 0.0 < change["took_s"] < 10.0
-        assert change["lost_pod_s"] == pytest.approx(3 * change["took_s"])

@@ -95,10 +95,11 @@ async def test_the_history_of_a_change() -> None:
         low = (await get(here, "/v1/jobs/default/low")).json()
         [change] = low["changes"]
         assert (change["before"], change["after"], change["who"], change["for"]) == (6, 3, "queue", "default/heavy")
+        assert change["why"] == "room for default/heavy"
         assert (change["stage"], change["took_s"], change["lost_pod_s"]) == ("removing", None, None)
         assert here.world.counted("jobs", state="resizing") == 1.0
         assert here.world.counted("resizes_total", kind="Job.batch", direction="in", outcome="done") == 0.0
-        await here.until("heavy runs", lambda: len(here.on_nodes("heavy")) == 5)
+        await here.heavy_runs()
         await here.world.settle(3.0)
         [change] = (await get(here, "/v1/jobs/default/low")).json()["changes"]
         assert change["stage"] == "done"

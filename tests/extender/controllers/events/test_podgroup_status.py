@@ -128,24 +128,18 @@ async def test_pods_that_are_gone_before_the_end_are_not_shown_for_ever() -> Non
         assert (found["phase"], found["running"], "scheduleStartTime" in found) == ("Pending", 0, False)
 
 
-NOT_OURS: dict[str, list[dict[str, Any]]] = {
-    "no pods": [],
-    "pods of another scheduler": [runs("a", scheduler="other"), runs("b", scheduler="other")],
-    "one pod of another scheduler": [runs("a"), runs("b", scheduler="other")],
+NOT_OURS: dict[str, tuple[str, list[dict[str, Any]]]] = {  # case: (pod_group_status, pods)
+    "no pods": ("on", []),
+    "pods of another scheduler": ("on", [runs("a", scheduler="other"), runs("b", scheduler="other")]),
+    "one pod of another scheduler": ("on", [runs("a"), runs("b", scheduler="other")]),
+    "switched off": ("off", [runs("a"), runs("b")]),
 }
 
 
-@pytest.mark.parametrize("pods", NOT_OURS.values(), ids=NOT_OURS)
-async def test_podgroups_of_others_are_left_alone(pods: list[dict[str, Any]]) -> None:
+@pytest.mark.parametrize(("mode", "pods"), NOT_OURS.values(), ids=NOT_OURS)
+async def test_podgroups_of_others_are_left_alone(mode: str, pods: list[dict[str, Any]]) -> None:
     """Own gangs only (docs/safety.md S1)."""
-    async with running(N1, group(), *pods, pod_group_status="on") as world:
-        await world.settle(60.0)
-        assert world.api.calls["group_status"] == 0
-
-
-async def test_off_is_off() -> None:
-    """Nothing is written at all."""
-    async with running(N1, group(), runs("a"), runs("b"), pod_group_status="off") as world:
+    async with running(N1, group(), *pods, pod_group_status=mode) as world:
         await world.settle(60.0)
         assert world.api.calls["group_status"] == 0
 
@@ -213,23 +207,19 @@ async def test_a_field_that_is_not_kept_is_no_reason_to_write() -> None:
         assert status(world)["scheduled"] == 2
 
 
-async def test_what_fails_is_tried_again_later_each_time() -> None:
+FAILURES = {"away": ApiUnavailableError("refused"), "no right": ApiError(403, "podgroups/status is forbidden")}
+
+
+@pytest.mark.parametrize("error", FAILURES.values(), ids=FAILURES)
+async def test_what_fails_is_tried_again_later_each_time(error: Exception) -> None:
     """An outage of ten minutes costs about ten calls; afterwards it is written."""
     async with running(N1, group(), runs("a"), runs("b")) as world:
-        world.api.fail_next("group_status", ApiUnavailableError("refused"), times=1000)
+        world.api.fail_next("group_status", error, times=1000)
         await world.settle(600.0)
         assert 5 <= world.api.calls["group_status"] <= 12
         world.api.heal()
         await world.settle(600.0)
         assert status(world)["phase"] == "Running"
-
-
-async def test_no_right_to_write_is_no_defect() -> None:
-    """403: the service goes on, and asks rarely."""
-    async with running(N1, group(), runs("a"), runs("b")) as world:
-        world.api.fail_next("group_status", ApiError(403, "podgroups/status is forbidden"), times=1000)
-        await world.settle(3600.0)
-        assert world.api.calls["group_status"] <= 20
 
 
 async def test_who_changed_it_meanwhile_wins() -> None:

@@ -20,10 +20,6 @@ from tests.fakes.cluster_api import FakeClusterApi
 
 pytestmark = pytest.mark.looptime
 
-NORMAL = (
-    *(Happening.REPINNED, Happening.GANG_WAITING, Happening.GANG_STARTED, Happening.RESTARTED, Happening.PREEMPTS),
-    *(Happening.RESUMED, Happening.JOB_SHRUNK, Happening.JOB_GROWN),
-)
 GATED = [{"name": GATE}]
 N1 = node_json("n1")
 
@@ -85,15 +81,6 @@ async def test_an_event_has_what_the_api_asks_for() -> None:
         assert (event["reportingController"], event["reportingInstance"]) == ("netgang.io/extender", "netgang-0")
         assert datetime.fromisoformat(event["eventTime"]).timestamp() == 1_700_000_000.0
         assert len(event["eventTime"].partition(".")[2]) == len("000000Z")
-
-
-@pytest.mark.parametrize("what", Happening)
-async def test_what_asks_for_nothing_is_normal(what: Happening) -> None:
-    """Everything else asks somebody to do something."""
-    async with at_work() as desk:
-        desk.post(pod("p"), what)
-        await asyncio.sleep(1.0)
-        assert desk.api.events[0]["type"] == ("Normal" if what in NORMAL else "Warning")
 
 
 async def test_a_note_is_clipped_to_what_is_stored() -> None:

@@ -40,16 +40,12 @@ def job(
     """Create an owner; what its pods write into ownerReferences. A Job does not count what is evicted."""
     if kind == "Job":
         more = {"spec": {"podFailurePolicy": IGNORES}} | more
-    stored = world.api.add({"apiVersion": api_version, "kind": kind, "metadata": {"name": name}, **more})
-    return {"apiVersion": api_version, "kind": kind, "name": name, "uid": stored["metadata"]["uid"], "controller": True}
+    return world.owner(name, kind=kind, api_version=api_version, **more)
 
 
 def member(name: str, owner: dict[str, Any] | None, *, size: int = 2, gang: str = "g", **fields: Any) -> dict[str, Any]:
     """A gated member as its owner creates it."""
-    made = pod_json(name, gang=gang, size=size, schedulingGates=GATED, **fields)
-    if owner is not None:
-        made["metadata"]["ownerReferences"] = [owner]
-    return made
+    return pod_json(name, gang=gang, size=size, owner=owner, schedulingGates=GATED, **fields)
 
 
 async def let_in(world: World, *members: dict[str, Any]) -> list[str]:
@@ -71,6 +67,18 @@ async def admitted(*names: str, **settings: Any) -> AsyncIterator[World]:
         yield world
 
 
+def owner_of(world: World, name: str) -> dict[str, Any]:
+    """The reference to its owner that a pod has."""
+    found: dict[str, Any] = world.api.pod(name)["metadata"]["ownerReferences"][0]
+    return found
+
+
+def add(world: World, *names: str, **fields: Any) -> None:
+    """Create nodes with room for one member each, or change them."""
+    for one in nodes(*names, **fields):
+        world.api.add(one)
+
+
 def lose(world: World, *names: str) -> None:
     """Delete nodes."""
     for name in names:
@@ -90,13 +98,11 @@ def told(world: World) -> list[tuple[str, str]]:
 
 async def test_all_nodes_gone_pods_are_recreated_elsewhere() -> None:
     """They are removed after the grace, with uid and version; successors are admitted to other nodes and bound."""
-    async with running(*nodes("n1", "n2", "n3")) as world:
-        owner = job(world)
-        names = await let_in(world, member("p", owner), member("q", owner))
+    async with admitted("n1", "n2", "n3") as world:
+        names, owner = ("p", "q"), owner_of(world, "p")
         uids = sorted(world.uid(name) for name in names)
         lose(world, "n1", "n2", "n3")
-        for one in nodes("m1", "m2"):
-            world.api.add(one)
+        add(world, "m1", "m2")
         await world.settle(GONE_GRACE_S - 1.0)
         assert world.api.evictions == []
         await world.settle(SOON_S - GONE_GRACE_S + 1.0)
@@ -126,8 +132,7 @@ async def test_a_node_that_comes_back_is_no_loss() -> None:
         for _ in range(3):
             lose(world, "n1", "n2")
             await world.settle(GONE_GRACE_S - 2.0)
-            for one in nodes("n1", "n2"):
-                world.api.add(one)
+            add(world, "n1", "n2")
             await world.settle(2.0)
         await world.settle(SOON_S)
         assert world.api.evictions == []
@@ -158,9 +163,8 @@ async def test_nodes_that_stay_full(how: dict[str, Any]) -> None:
 
 async def test_a_gang_that_only_fits_in_part() -> None:
     """First the member goes that lost its place; its successor finds none beside the other, so that goes as well."""
-    async with running(*nodes("n1", "n2"), spares=1) as world:
-        owner = job(world)
-        await let_in(world, member("p", owner), member("q", owner))
+    async with admitted(spares=1) as world:
+        owner = owner_of(world, "p")
         began_s, uids = world.now_s, {world.uid("p"), world.uid("q")}
         world.occupy("n1", cpu="1")
         await world.until(began_s + REPIN_S - 2.0)
@@ -177,15 +181,12 @@ async def test_a_gang_that_only_fits_in_part() -> None:
 async def test_room_for_a_moment_does_not_start_the_time_anew() -> None:
     """A node that is free for less than half a minute, when nobody comes, was as good as full."""
     async with admitted(spares=0) as world:
-        for name in ("n1", "n2"):
-            world.node(name, cpu="1500m", unschedulable=True)
+        add(world, "n1", "n2", unschedulable=True)
         began_s = world.now_s
         await world.settle(REPIN_S / 2)
-        for name in ("n1", "n2"):
-            world.node(name, cpu="1500m")
+        add(world, "n1", "n2")
         await world.settle(10.0)
-        for name in ("n1", "n2"):
-            world.node(name, cpu="1500m", unschedulable=True)
+        add(world, "n1", "n2", unschedulable=True)
         await world.until(began_s + REPIN_S - 2.0)
         assert world.api.evictions == []
         await world.settle(6.0)
@@ -194,75 +195,58 @@ async def test_room_for_a_moment_does_not_start_the_time_anew() -> None:
 
 async def test_nodes_that_are_free_again_in_time() -> None:
     """For as long as it takes: the gang has its places again, and its time is forgotten."""
-    async with running(*nodes("n1", "n2"), spares=0) as world:
-        owner = job(world)
-        names = await let_in(world, member("p", owner), member("q", owner))
-        for name in ("n1", "n2"):
-            world.node(name, cpu="1500m", unschedulable=True)
+    async with admitted(spares=0) as world:
+        add(world, "n1", "n2", unschedulable=True)
         await world.settle(REPIN_S - 10.0)
-        for name in ("n1", "n2"):
-            world.node(name, cpu="1500m")
+        add(world, "n1", "n2")
         await world.settle(40.0)
-        for name in ("n1", "n2"):
-            world.node(name, cpu="1500m", unschedulable=True)
+        add(world, "n1", "n2", unschedulable=True)
         await world.settle(REPIN_S - 10.0)
         assert world.api.evictions == []
-        for name in ("n1", "n2"):
-            world.node(name, cpu="1500m")
+        add(world, "n1", "n2")
         await world.settle(15.0)
-        await world.bind_and_settle(*names)
+        await world.bind_and_settle("p", "q")
         assert len(world.api.bindings) == 2
-
-
-async def test_bare_pods_are_never_removed() -> None:
-    """Nobody would create them again: each gets an Event that says so, once in ten minutes."""
-    async with running(*nodes("n1", "n2")) as world:
-        names = await let_in(world, member("p", None), member("q", None))
-        lose(world, "n1", "n2")
-        await world.settle(5 * AGAIN_S)
-        assert world.api.calls["evict"] == 0
-        assert sorted(told(world)) == [("NodesGone", name) for name in sorted(names)]
-        notes = [one["note"] for one in world.api.events if one["reason"] == "NodesGone"]
-        assert all("no controller would create it again" in note for note in notes)
 
 
 async def test_nodes_that_stay_full_under_bare_pods() -> None:
     """Another reason, another name."""
     async with running(*nodes("n1", "n2"), spares=0, repin_timeout_s=60.0) as world:
         await let_in(world, member("p", None), member("q", None))
-        for name in ("n1", "n2"):
-            world.node(name, cpu="1500m", unschedulable=True)
+        add(world, "n1", "n2", unschedulable=True)
         await world.settle(70.0)
         assert sorted(told(world)) == [("NodesFull", "p"), ("NodesFull", "q")]
 
 
-REFUSING: dict[str, tuple[dict[str, Any], list[str]]] = {
-    # case: (owner, reasons of Events about its pods)
-    "budget used up": ({"spec": {"backoffLimit": 1}}, ["NodesGone", "NodesGone"]),
-    "kind not known": ({"kind": "RayCluster", "api_version": "ray.io/v1"}, ["NodesGone", "NodesGone"]),
-    "suspended": ({"spec": {"suspend": True}}, []),
-    "failed": ({"status": {"conditions": [{"type": "Failed", "status": "True"}]}}, []),
-    "finished": ({"status": {"conditions": [{"type": "Complete", "status": "True"}]}}, []),
+REFUSING: dict[str, tuple[dict[str, Any] | None, str]] = {
+    # case: (owner, or how it is made, what each pod's only Event says of it; empty: there is none)
+    "bare": (None, "no controller would create it again"),
+    "budget used up": ({"spec": {"backoffLimit": 1}}, "its Job's backoffLimit would be exceeded"),
+    "kind not known": (
+        {"apiVersion": "ray.io/v1", "kind": "RayCluster", "name": "r", "uid": "1", "controller": True},
+        "how its owner counts removed pods",
+    ),
+    "suspended": ({"spec": {"suspend": True}}, ""),
+    "failed": ({"status": {"conditions": [{"type": "Failed", "status": "True"}]}}, ""),
+    "finished": ({"status": {"conditions": [{"type": "Complete", "status": "True"}]}}, ""),
     "training job suspended": (
-        {"kind": "PyTorchJob", "api_version": "kubeflow.org/v1", "spec": {"runPolicy": {"suspend": True}}}, [],
+        {"kind": "PyTorchJob", "api_version": "kubeflow.org/v1", "spec": {"runPolicy": {"suspend": True}}}, "",
     ),
 }  # fmt: skip
 
 
-@pytest.mark.parametrize(("owner", "reasons"), REFUSING.values(), ids=REFUSING)
-async def test_owners_that_do_not_allow_it(owner: dict[str, Any], reasons: list[str]) -> None:
-    """No pod is removed; people are told where they can do something."""
+@pytest.mark.parametrize(("owner", "said"), REFUSING.values(), ids=REFUSING)
+async def test_owners_that_do_not_allow_it(owner: dict[str, Any] | None, said: str) -> None:
+    """No pod is removed; people are told where they can do something, once in ten minutes."""
     async with running(*nodes("n1", "n2")) as world:
-        if owner.get("kind") == "RayCluster":
-            mine = {"apiVersion": "ray.io/v1", "kind": "RayCluster", "name": "r", "uid": "1", "controller": True}
-        else:
-            mine = job(world, **owner)
+        mine = owner if owner is None or "uid" in owner else job(world, **owner)
         forbid_suspending(world)
         await let_in(world, member("p", mine), member("q", mine))
         lose(world, "n1", "n2")
-        await world.settle(2 * AGAIN_S)
+        await world.settle(5 * AGAIN_S)
         assert world.api.calls["evict"] == 0
-        assert [reason for reason, _ in told(world)] == reasons
+        assert sorted(told(world)) == ([("NodesGone", "p"), ("NodesGone", "q")] if said else [])
+        assert all(said in note for note in world.told("NodesGone"))
 
 
 async def test_a_budget_that_grows() -> None:
@@ -379,7 +363,7 @@ async def test_what_is_refused_is_kept_where_it_cannot_be_had_for_nothing() -> N
             await world.settle(AGAIN_S)
             assert world.api.evictions == []
             assert [reason for reason, _ in told(world)].count("NodesFull") == 2
-            [note, _] = [one["note"] for one in world.api.events if one["reason"] == "NodesFull"]
+            [note, _] = world.told("NodesFull")
             assert "would count it as failed" in note
             assert "manifests/components/restart" in note
             assert not operator.suspended
@@ -407,8 +391,7 @@ async def test_a_job_that_lost_all_its_nodes_is_suspended_where_that_is_allowed(
             await world.settle(QUIET_S + 1.0)
             before = operator.uids()
             lose(world, "n1", "n2")
-            for one in nodes("m1", "m2"):
-                world.api.add(one)
+            add(world, "m1", "m2")
             await world.settle(30.0)
             assert operator.uids().isdisjoint(before)
             assert len(world.api.evictions) == evicted
@@ -421,14 +404,12 @@ async def test_members_of_a_started_gang() -> None:
 
     docs/safety.md S8.
     """
-    async with running(*nodes("n1", "n2"), spares=0) as world:
-        mine = job(world)
-        names = await let_in(world, member("p", mine), member("q", mine))
-        await world.bind_and_settle(*names)
+    async with admitted(spares=0) as world:
+        await world.bind_and_settle("p", "q")
         place = world.node_of("q")
         assert place is not None
         world.delete("q")
-        world.api.add(member("q", mine))
+        world.api.add(member("q", owner_of(world, "p")))
         await world.settle()
         assert world.api.admitted[-1] == "q"
         uid = world.uid("q")
@@ -440,9 +421,7 @@ async def test_members_of_a_started_gang() -> None:
 
 async def test_nothing_is_removed_soon_after_the_start() -> None:
     """What a new process finds stranded waits for the quiet time (docs/safety.md S11)."""
-    async with running(*nodes("n1", "n2")) as first:
-        mine = job(first)
-        await let_in(first, member("p", mine), member("q", mine))
+    async with admitted() as first:
         api = first.api
     for name in ("n1", "n2"):
         api.remove(name, kind="Node")
@@ -573,8 +552,7 @@ async def test_pods_that_get_a_place_during_the_attempt_stay() -> None:
         release = world.api.hold("get_object")
         lose(world, "n1", "n2")
         await world.settle(SOON_S)
-        for one in nodes("n1", "n2"):
-            world.api.add(one)
+        add(world, "n1", "n2")
         await world.settle(1.0)
         release.set()
         await world.settle(1.0)

@@ -33,17 +33,14 @@ def at(moment_s: float) -> str:
 
 def job(world: World, name: str, *, created_s: float, kind: str = "Job", api_version: str = "batch/v1") -> Any:
     """Create an owner; what its pods write into ownerReferences."""
-    meta = {"name": name, "creationTimestamp": at(created_s)}
-    stored = world.api.add({"apiVersion": api_version, "kind": kind, "metadata": meta})
-    return {"apiVersion": api_version, "kind": kind, "name": name, "uid": stored["metadata"]["uid"], "controller": True}
+    return world.owner(name, kind=kind, api_version=api_version, created=at(created_s))
 
 
 def members(world: World, gang: str, owner: Any, *, created_s: float = NOW_S, size: int = 2) -> None:
     """Waiting pods of a gang, made by `owner` just now."""
     for number in range(size):
-        one = pod_json(f"{gang}-{number}", gang=gang, size=size, schedulingGates=GATED)
+        one = pod_json(f"{gang}-{number}", gang=gang, size=size, owner=owner, schedulingGates=GATED)
         one["metadata"]["creationTimestamp"] = at(created_s)
-        one["metadata"]["ownerReferences"] = [owner]
         world.api.add(one)
 
 
@@ -94,9 +91,8 @@ async def test_several_owners_the_oldest_counts() -> None:
     async with running() as world:
         members(world, "g", job(world, "ps", created_s=OLD_S), size=3)
         world.delete("g-2")
-        one = pod_json("g-2", gang="g", size=3, schedulingGates=GATED)
-        one["metadata"]["ownerReferences"] = [job(world, "workers", created_s=OLD_S - 5.0)]
-        world.api.add(one)
+        workers = job(world, "workers", created_s=OLD_S - 5.0)
+        world.pod("g-2", gang="g", size=3, owner=workers, schedulingGates=GATED)
         await world.settle(5.0)
         assert age_of(world, "g") == OLD_S - 5.0
 

@@ -18,16 +18,13 @@ pytestmark = pytest.mark.looptime
 def job(world: World, name: str, **spec: Any) -> Any:
     """Create a Job that started just now; what its pods write into ownerReferences."""
     started = datetime.fromtimestamp(world.clock.now_s(), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-    body = {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": name}, "spec": spec}
-    stored = world.api.add(body | {"status": {"startTime": started}})
-    return {"apiVersion": "batch/v1", "kind": "Job", "name": name, "uid": stored["metadata"]["uid"], "controller": True}
+    return world.owner(name, spec=spec, status={"startTime": started})
 
 
 def members(world: World, owner: Any, *, size: int = 2, of: int = 2, **spec: Any) -> None:
     """Pods of gang `g`, made by `owner`."""
     for number in range(size):
-        one = pod_json(f"g-{number}", gang="g", size=of, **spec)
-        one["metadata"]["ownerReferences"] = [owner]
+        one = pod_json(f"g-{number}", gang="g", size=of, owner=owner, **spec)
         one["metadata"]["labels"]["app"] = "g"
         world.api.add(one)
 

@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from extender.api.schemas.explain import Explained
 from extender.controllers.preemption.notes import NOTE
 from extender.controllers.removal.quiet_period import QUIET_S
 from extender.errors import ApiError, ApiUnavailableError
@@ -194,9 +193,7 @@ async def test_a_budget_that_forbids_all_keeps_everybody() -> None:
         await arrives(world, stack, 2)
         await world.settle(MAKES_ROOM_S * 3)
         assert running_gangs(world) == {"three": 3, "two": 2}
-        document = world.service.views.explain("default", "high")
-        assert isinstance(document, Explained)
-        assert "PodDisruptionBudget keep" in (document.preemption.blocked or "")
+        assert "PodDisruptionBudget keep" in (world.explained("high").preemption.blocked or "")
         assert world.counted("preemptions_total", outcome="begun") == 0.0
 
 
@@ -225,12 +222,8 @@ async def test_the_room_is_kept_while_members_end() -> None:
         await world.settle(30.0)
         assert running_gangs(world) == {"three": 3, "two": 1}
         assert world.waits_for("small") is Reason.RESERVED
-        document = world.service.views.explain("default", "high")
-        assert isinstance(document, Explained)
-        assert document.preemption.makes_room == ("default/two",)
-        document = world.service.views.explain("default", "two")
-        assert isinstance(document, Explained)
-        assert document.preemption.leaves_for == "default/high"
+        assert world.explained("high").preemption.makes_room == ("default/two",)
+        assert world.explained("two").preemption.leaves_for == "default/high"
         jobs["two"].ends = True
         await world.settle(5.0)
         assert running_gangs(world) == {"high": 2, "three": 3}

@@ -118,20 +118,12 @@ async def test_a_refused_eviction_is_tried_again_later(error: Exception) -> None
         world.api.fail_next("evict", error)
         await world.until(began_s + PARTIAL_S + 2.0)
         assert (world.api.calls["evict"], world.api.evictions) == (1, [])
+        assert world.counted("internal_errors_total", place="evict") == float(isinstance(error, RuntimeError))
         state = world.state("g")
         assert state is not None
         assert state.evicting == frozenset()
         await world.until(began_s + 2 * PARTIAL_S + 4.0)
         assert world.api.evictions == [uid]
-
-
-async def test_a_defect_is_counted() -> None:
-    """It is no reason to stop, but nobody overlooks it."""
-    async with running(N1, N2) as world:
-        await half_bound(world)
-        world.api.fail_next("evict", RuntimeError("a defect"))
-        await world.settle(PARTIAL_S + 2.0)
-        assert world.counted("internal_errors_total", place="evict") == 1.0
 
 
 STRANGE = {  # case: what the API server has and the cache does not: fields of the pod
@@ -192,15 +184,14 @@ JOBS = {  # case: (what the Job allows, how many are evicted, whether its user i
 async def test_a_job_is_not_made_to_fail(spec: dict[str, object], evicted: int, told: bool) -> None:
     """Within the owner's failure budget the member goes; beyond it stays, with an Event (docs/safety.md S10)."""
     async with running(N1, N2) as world:
-        job = world.api.add({"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "job"}, "spec": spec})
-        owner = {"apiVersion": "batch/v1", "kind": "Job", "name": "job", "uid": job["metadata"]["uid"]}
+        owner = world.owner("job", spec=spec)
         bound, _ = await half_bound(world)
         pod = world.api.pod(bound)
-        pod["metadata"]["ownerReferences"] = [{**owner, "controller": True}]
+        pod["metadata"]["ownerReferences"] = [owner]
         world.api.add(pod)
         await world.settle(PARTIAL_S + 3.0)
         assert len(world.api.evictions) == evicted
-        notes = [one["note"] for one in world.api.events if one["reason"] == "GangNotEvicted"]
+        notes = world.told("GangNotEvicted")
         assert bool(notes) == told
         assert all("backoffLimit" in note for note in notes)
 

@@ -17,7 +17,7 @@ from extender.errors import ApiError, ApiUnavailableError, ConflictError, NotAnn
 from extender.runtime.telemetry import Telemetry
 from scoring.ids import NodeName
 from tests.extender.controllers.elastic.cluster import site
-from tests.extender.controllers.gates.test_repins import SOON_S, job, let_in, lose, member, nodes
+from tests.extender.controllers.gates.test_repins import SOON_S, admitted, job, lose, nodes
 from tests.extender.controllers.preemption.test_controller import MAKES_ROOM_S, arrives, full
 from tests.extender.controllers.removal.test_evictions import half_bound
 from tests.extender.controllers.restart.test_controller import RESTART_S, started
@@ -57,7 +57,7 @@ async def test_an_eviction_is_announced_before() -> None:
         await world.settle(PARTIAL_S + 2.0)
         assert (world.api.calls["evict"], world.api.evictions) == (1, [])
         assert told(world.api, "GangEvicted") == {f"Pod/{bound}", "Job/job"}
-        notes = [one["note"] for one in world.api.events if one["reason"] == "GangEvicted"]
+        notes = world.told("GangEvicted")
         assert all("did not become whole in time" in note for note in notes)
         assert any(bound in note for note in notes)
         release.set()
@@ -68,9 +68,7 @@ async def test_an_eviction_is_announced_before() -> None:
 
 async def test_a_repin_is_announced_before() -> None:
     """All nodes of an admitted pod are gone: pod and Job are told before it is removed."""
-    async with running(*nodes("n1", "n2", "n3")) as world:
-        owner = job(world)
-        await let_in(world, member("p", owner), member("q", owner))
+    async with admitted("n1", "n2", "n3") as world:
         release = world.api.hold("evict")
         lose(world, "n1", "n2", "n3")
         await world.settle(SOON_S)
@@ -124,7 +122,7 @@ async def test_a_preemption_is_announced_before() -> None:
         await world.settle(MAKES_ROOM_S)
         assert world.api.calls["patch_object"] == 1
         assert told(world.api, "GangRestarted") == {"Job/two", "Pod/two-0", "Pod/two-1"}
-        notes = {one["note"] for one in world.api.events if one["reason"] == "GangRestarted"}
+        notes = set(world.told("GangRestarted"))
         assert all("makes room for gang default/high" in note for note in notes)
         release.set()
         await world.settle(MAKES_ROOM_S)
@@ -133,8 +131,7 @@ async def test_a_preemption_is_announced_before() -> None:
 async def test_a_scale_in_is_announced_before() -> None:
     """An elastic job that gives up workers: the job and those workers are told for whom before it is patched."""
     async with site() as here:
-        here.create("low", 6, least=2)
-        await here.until("low runs", lambda: here.on_nodes("low") == [0, 1, 2, 3, 4, 5])
+        await here.runs("low", 6, least=2)
         await here.until_quiet_is_over()
         release = here.api.hold("patch_object")
         here.create("heavy", 5, least=5)
@@ -144,7 +141,7 @@ async def test_a_scale_in_is_announced_before() -> None:
         assert told(here.api, "JobShrunk") == {"Job/low", *going}
         assert all("From 6 to 3 workers: room for default/heavy" in note for note in here.told("JobShrunk"))
         release.set()
-        await here.until("heavy runs", lambda: len(here.on_nodes("heavy")) == 5)
+        await here.heavy_runs()
 
 
 def index_of(pod: dict[str, Any]) -> int:
@@ -190,7 +187,7 @@ async def test_what_is_announced_and_refused_is_told() -> None:
         world.api.fail_next("evict", NO_BUDGET, times=1000)
         await world.settle(2 * PARTIAL_S + 5.0)
         assert (world.api.calls["evict"], world.api.evictions) == (2, [])
-        [note] = [one["note"] for one in world.api.events if one["reason"] == "DisruptionRefused"]
+        [note] = world.told("DisruptionRefused")
         assert told(world.api, "DisruptionRefused") == {f"Pod/{bound}"}
         assert "GangEvicted has announced it: Cannot evict pod as it would violate" in note
 

@@ -111,7 +111,7 @@ async def test_an_owner_that_has_pods_of_another_scheduler_is_not_suspended(kind
         await world.settle(RESTART_S)
         assert world.api.calls["patch_object"] == 0
         assert "job-ps" in operator.members()
-        [note] = {one["note"] for one in world.api.events if one["reason"] == "GangNotRestarted"}
+        [note] = set(world.told("GangNotRestarted"))
         assert "pod job-ps of its owner is not netgang's" in note
 
 
@@ -138,8 +138,7 @@ async def test_a_pod_that_the_cache_does_not_know_yet_counts() -> None:
 async def test_a_job_with_leaving_pods_of_another_scheduler_is_not_shrunk() -> None:
     """An elastic job of which the highest index runs under another scheduler keeps its workers."""
     async with site() as here:
-        here.create("low", 6, least=2)
-        await here.until("low runs", lambda: here.on_nodes("low") == [0, 1, 2, 3, 4, 5])
+        await here.runs("low", 6, least=2)
         await here.until_quiet_is_over()
         here.asleep.add("low")
         evaluator = pod_json("low-evaluator", scheduler="default-scheduler", cpu="0")

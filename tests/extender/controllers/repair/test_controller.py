@@ -4,7 +4,6 @@ from typing import Any
 
 import pytest
 
-from extender.api.schemas.explain import Explained
 from extender.controllers.repair.controller import PATIENCE_S
 from tests.extender.controllers.operator import Operator
 from tests.extender.controllers.restart.test_controller import NODES, reasons, restarts, started
@@ -17,21 +16,12 @@ LOST_S = 5.0
 
 def explained(world: World) -> str:
     """What /v1/explain says of the gang's repair."""
-    document = world.service.views.explain("default", "g")
-    assert isinstance(document, Explained)
-    return document.repair
+    return world.explained("g").repair
 
 
 def told(world: World) -> list[str]:
     """Notes of the Events about broken gangs."""
-    return [one["note"] for one in world.api.events if one["reason"] == "GangBroken"]
-
-
-def problems(world: World) -> list[str]:
-    """Annotations of the gang that were not understood, as /v1/explain has them."""
-    document = world.service.views.explain("default", "g")
-    assert isinstance(document, Explained)
-    return list(document.problems)
+    return world.told("GangBroken")
 
 
 async def silenced(world: World, operator: Operator, *, index: int = 1) -> str:
@@ -121,7 +111,9 @@ async def test_an_annotation_that_is_not_understood() -> None:
         await world.settle(30.0)
         assert world.api.calls["patch_object"] == 0
         assert "GangRestarted" not in reasons(world)
-        assert any("'restrat' is not one of replace, restart, none" in problem for problem in problems(world))
+        assert any(
+            "'restrat' is not one of replace, restart, none" in problem for problem in world.explained("g").problems
+        )
 
 
 async def test_the_default_is_a_setting() -> None:

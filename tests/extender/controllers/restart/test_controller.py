@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 
-from extender.api.schemas.explain import Explained
 from extender.controllers.removal.quiet_period import QUIET_S
 from extender.controllers.restart.controller import Outcome
 from extender.controllers.restart.suspensions import HISTORY, NOTE
@@ -166,17 +165,15 @@ async def test_a_leader_that_is_deposed_in_the_middle() -> None:
         operator.ends = False
         world.delete("job-1")
         await world.settle(SETTLE_S + 4.0)
-        restarts = world.service.restarts
-        assert restarts is not None
-        assert restarts.under_way == {key("g")}
-        restarts.forget()
-        assert restarts.under_way == frozenset()
+        assert world.restarts.under_way == {key("g")}
+        world.restarts.forget()
+        assert world.restarts.under_way == frozenset()
         await world.settle(3.0)
-        assert restarts.under_way == {key("g")}
+        assert world.restarts.under_way == {key("g")}
         operator.ends = True
         await world.settle(6.0)
         assert not operator.suspended
-        assert restarts.under_way == frozenset()
+        assert world.restarts.under_way == frozenset()
 
 
 async def test_a_job_that_its_user_suspended_is_never_resumed() -> None:
@@ -268,7 +265,7 @@ async def test_restarts_are_bounded() -> None:
             await world.settle(40.0)
             assert restarts(world) == done
             assert len(world.bound()) == operator.size
-        notes = [one["note"] for one in world.api.events if one["reason"] == "GangNotRestarted"]
+        notes = world.told("GangNotRestarted")
         assert ["restarted once" in notes[0], "restarted 2 times" in notes[-1]] == [True, True]
 
 
@@ -291,7 +288,7 @@ async def test_owners_that_must_be_left_alone(how: dict[str, Any], said: str) ->
         before = operator.uids()
         world.delete("job-1")
         await world.settle(RESTART_S + 60.0)
-        notes = [one["note"] for one in world.api.events if one["reason"] == "GangNotRestarted"]
+        notes = world.told("GangNotRestarted")
         assert len(notes) == 1
         assert said in notes[0]
         assert len(operator.uids() & before) == 2
@@ -311,7 +308,7 @@ async def test_a_disruption_budget_is_asked_for_all_at_once() -> None:
         world.delete("job-1")
         await world.settle(RESTART_S)
         assert not operator.annotations_of_owner
-        notes = [one["note"] for one in world.api.events if one["reason"] == "GangNotRestarted"]
+        notes = world.told("GangNotRestarted")
         assert "PodDisruptionBudget guard does not allow it" in notes[0]
         world.api.add({**budget, "status": {"disruptionsAllowed": 8}})
         await world.settle(130.0)
@@ -339,7 +336,7 @@ async def test_bare_pods_are_only_told_of() -> None:
             world.delete(names[1])
             await world.settle(RESTART_S)
             assert (len(world.bound()), world.api.evictions) == (2, [])
-            notes = [one["note"] for one in world.api.events if one["reason"] == "GangNotRestarted"]
+            notes = world.told("GangNotRestarted")
             assert "no controller would create it again" in notes[0]
 
 
@@ -351,11 +348,8 @@ async def test_a_training_job_waits_for_a_node_that_does_not_answer() -> None:
         world.node(lost, cpu="1500m", ready=False)
         await world.settle(RESTART_S + 10.0)
         assert not operator.suspended
-        explained = world.service.views.explain("default", "g")
-        assert isinstance(explained, Explained)
-        assert f"waiting for node {lost} to be removed or to come back" in explained.repair
-        notes = [one["note"] for one in world.api.events if one["reason"] == "GangNotRestarted"]
-        assert f"waiting for node {lost} to be removed or to come back" in notes[0]
+        for said in (world.explained("g").repair, world.told("GangNotRestarted")[0]):
+            assert f"waiting for node {lost} to be removed or to come back" in said
         world.api.remove(lost, kind="Node")
         world.delete("job-1")
         await world.settle(130.0)
@@ -366,18 +360,16 @@ async def test_a_training_job_waits_for_a_node_that_does_not_answer() -> None:
 async def test_leaving_and_what_speaks_against_it() -> None:
     """For whoever makes room: asked first, then gone and back, whatever its annotation says and how often it was."""
     async with running(*NODES) as world, started(world, annotations={}) as operator:
-        restarts = world.service.restarts
-        assert restarts is not None
         before = operator.uids()
-        assert await restarts.obstacle(key("g")) is None
+        assert await world.restarts.obstacle(key("g")) is None
         ended: list[Outcome] = []
-        restarts.leave(
+        world.restarts.leave(
             key("g"), why="a gang of higher priority needs its place", ended=lambda _, how: ended.append(how)
         )
-        restarts.leave(key("g"), why="the same", ended=lambda _, how: ended.append(how))
-        assert restarts.under_way == {key("g")}
+        world.restarts.leave(key("g"), why="the same", ended=lambda _, how: ended.append(how))
+        assert world.restarts.under_way == {key("g")}
         await world.settle(6.0)
         assert ended == [Outcome(done=True)] * 2
         assert operator.uids().isdisjoint(before)
         assert HISTORY not in operator.annotations_of_owner
-        assert await restarts.obstacle(key("nobody")) == "the gang is gone"
+        assert await world.restarts.obstacle(key("nobody")) == "the gang is gone"

@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from extender.api.schemas.explain import Explained
 from extender.controllers.removal.quiet_period import QUIET_S
 from extender.controllers.restart.controller import Outcome
 from extender.controllers.restart.one_gang import SLOW_S, SLOWEST_S
@@ -21,7 +20,7 @@ pytestmark = pytest.mark.looptime
 
 def refusals(world: World) -> list[str]:
     """Notes of the Events about gangs that were not restarted."""
-    return [one["note"] for one in world.api.events if one["reason"] == "GangNotRestarted"]
+    return world.told("GangNotRestarted")
 
 
 async def test_without_the_right_it_is_said_which_manifest_gives_it() -> None:
@@ -32,42 +31,31 @@ async def test_without_the_right_it_is_said_which_manifest_gives_it() -> None:
         await world.settle(RESTART_S)
         assert len(world.bound()) == operator.size
         assert not operator.suspended
-        explained = world.service.views.explain("default", "g")
-        assert isinstance(explained, Explained)
-        assert "install manifests/components/restart" in explained.repair
+        assert "install manifests/components/restart" in world.explained("g").repair
 
 
-async def test_without_the_right_to_look_for_notes_nothing_is_asked_again_and_again() -> None:
-    """Who may not list owners has never suspended one."""
+SEARCHES = {  # case: (what the API server says three times, how often it is asked in a minute)
+    "away": (ApiUnavailableError("connection refused"), 4),
+    "no right, so that none was suspended": (ApiError(403, "jobs.batch is forbidden"), 1),
+}
+
+
+@pytest.mark.parametrize(("error", "asked"), SEARCHES.values(), ids=SEARCHES)
+async def test_notes_are_looked_for_until_they_can_be_read(error: Exception, asked: int) -> None:
+    """At the start the API server may be away; where owners may not be listed it is not asked again and again."""
     async with running(*NODES) as world:
-        world.api.fail_next("labelled", ApiError(403, "jobs.batch is forbidden"), times=99)
+        world.restarts.forget()
+        world.api.fail_next("labelled", error, times=3)
         calls = world.api.calls["labelled"]
-        restarts = world.service.restarts
-        assert restarts is not None
-        restarts.forget()
         await world.settle(60.0)
-        assert world.api.calls["labelled"] - calls == 1
-
-
-async def test_notes_are_looked_for_until_they_can_be_read() -> None:
-    """At the start the API server may be away."""
-    async with running(*NODES) as world:
-        restarts = world.service.restarts
-        assert restarts is not None
-        restarts.forget()
-        world.api.fail_next("labelled", ApiUnavailableError("connection refused"), times=3)
-        calls = world.api.calls["labelled"]
-        await world.settle(30.0)
-        assert world.api.calls["labelled"] - calls == 4
+        assert world.api.calls["labelled"] - calls == asked
 
 
 async def test_defects_are_counted() -> None:
     """In a gang's task and in the search; the gang is tried again, and nobody overlooks it."""
     async with running(*NODES) as world, started(world) as operator:
         before = operator.uids()
-        restarts = world.service.restarts
-        assert restarts is not None
-        restarts.forget()
+        world.restarts.forget()
         world.api.fail_next("labelled", RuntimeError("a defect"))
         world.api.fail_next("patch_object", RuntimeError("a defect"))
         world.delete("job-1")
@@ -173,26 +161,24 @@ async def test_what_speaks_against_leaving(fields: dict[str, Any], why: str) -> 
         async with playing(schedule(world)):
             operator.sync()
             await world.settle(2.0)
-            restarts = world.service.restarts
-            assert restarts is not None
-            assert "just started" in str(await restarts.obstacle(key("g")))
+            assert "just started" in str(await world.restarts.obstacle(key("g")))
             ended: list[Outcome] = []
-            restarts.leave(key("g"), why="too early", ended=lambda _, how: ended.append(how))
+            world.restarts.leave(key("g"), why="too early", ended=lambda _, how: ended.append(how))
             await world.settle(1.0)
             assert [one.done for one in ended] == [False]
             await world.settle(QUIET_S)
             operator.put(**fields)
-            assert why in str(await restarts.obstacle(key("g")))
+            assert why in str(await world.restarts.obstacle(key("g")))
             world.api.remove("job", kind="Job")
-            assert await restarts.obstacle(key("g")) == "its owner is gone"
+            assert await world.restarts.obstacle(key("g")) == "its owner is gone"
             world.api.store.silence()
             world.node("n9", cpu="1500m")
             world.change("job-0", phase="Running")
-            assert await restarts.obstacle(key("g")) == "the gang has just changed"
+            assert await world.restarts.obstacle(key("g")) == "the gang has just changed"
             world.api.store.speak()
             await world.settle(1.0)
             world.api.fail_next("list", ApiUnavailableError("timeout"))
-            assert "not all that matters could be read" in str(await restarts.obstacle(key("g")))
+            assert "not all that matters could be read" in str(await world.restarts.obstacle(key("g")))
             assert reasons(world) == []
             assert world.api.calls["patch_object"] == 0
 
@@ -210,9 +196,7 @@ async def test_a_gang_of_two_jobs() -> None:
             world.delete("more-1")
             await world.settle(RESTART_S)
             assert (one.suspended, two.suspended) == (True, True)
-            restarts = world.service.restarts
-            assert restarts is not None
-            restarts.forget()
+            world.restarts.forget()
             one.ends = two.ends = True
             await world.settle(12.0)
             assert (one.suspended, two.suspended) == (False, False)
