@@ -96,7 +96,7 @@ class Caring:
         self.looks: Sequence[Look] = [
             stranding.look,
             self.repins.look,
-            self.repairs.look_in_steps,
+            self.repairs.look,
             self.starts.look,
             Finishing(context, plan=common.current).look,
             *([self.preemptions.look] if self.preemptions is not None else []),

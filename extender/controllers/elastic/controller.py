@@ -56,12 +56,6 @@ Wishes = Callable[[Sequence[ElasticJob]], Steps[Mapping[JobKey, int]]]
 """What the jobs' own metrics ask for now: job → workers."""
 
 
-def nobody_wishes(_: Sequence[ElasticJob]) -> Steps[Mapping[JobKey, int]]:
-    """`Wishes` where nothing is reported."""
-    yield
-    return {}
-
-
 class Feed(Protocol):
     """Reads the jobs."""
 
@@ -80,11 +74,11 @@ class Elastic:
         self,
         parts: Parts,
         options: Options,
-        limits: Limits = Limits(),
+        limits: Limits,
         *,
-        acting: Callable[[], bool] = lambda: True,
+        acting: Callable[[], bool],
         feed: Feed,
-        wishes: Wishes = nobody_wishes,
+        wishes: Wishes,
     ) -> None:
         self._parts = parts
         self._options = options

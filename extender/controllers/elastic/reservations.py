@@ -25,11 +25,6 @@ class Rooms:
         self._clock = clock
         self._mine: dict[GangKey, Claim] = {}
 
-    @property
-    def kept_for(self) -> frozenset[GangKey]:
-        """Gangs for which room is kept."""
-        return frozenset(self._mine)
-
     def keep(self, gang: GangKey, places: Mapping[PodUid, NodeName], givers: Iterable[GangKey]) -> None:
         """Keep room for the gang from now on."""
         self._mine[gang] = Claim(gang, dict(places), tuple(sorted(set(givers))))

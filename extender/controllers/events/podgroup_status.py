@@ -97,11 +97,6 @@ class GroupStatuses:
         """Fields that the definition keeps"""
         self._silenced_by: str | None = None
 
-    @property
-    def silenced_by(self) -> str | None:
-        """The other writer that netgang leaves statuses to; `None`: there is none."""
-        return self._silenced_by
-
     def look(self) -> Iterator[None]:
         """Once a second: queue what is not as it should be. Cost: O(PodGroups), and O(members) for what changed.
 

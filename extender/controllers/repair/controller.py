@@ -82,15 +82,10 @@ class Repairs:
         self._nodes: tuple[int, frozenset[NodeName]] = (0, frozenset())
         """Which nodes there were then, and which of them were silent"""
 
-    def look(self) -> None:
-        """Once a second: see what is lost, which gangs get an Event, which are restarted."""
-        for _ in self.look_in_steps():
-            pass
+    def look(self) -> Iterator[None]:
+        """Once a second: see what is lost, which gangs get an Event, which are restarted.
 
-    def look_in_steps(self) -> Iterator[None]:
-        """The same, with moments for others. Cost: O(gangs + members that changed, all when nodes did).
-
-        docs/safety.md S15.
+        With moments for others (docs/safety.md S15). Cost: O(gangs + members that changed, all when nodes did).
         """
         now_s = self._context.clock.monotonic_s()
         self._quorums.keep_only(self._context.cache.gang)

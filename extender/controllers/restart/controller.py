@@ -23,7 +23,6 @@ import asyncio
 import logging
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from enum import Enum
 
 from extender.controllers.context import ControllerContext
 from extender.controllers.restart.eligibility import Case, Judge, Obstacle
@@ -41,13 +40,6 @@ _LOOK_FOR_NOTES_S = 300.0
 _NOTES_AGAIN_S = 5.0
 
 _log = logging.getLogger(__name__)
-
-
-class Purpose(Enum):
-    """Why a gang is restarted."""
-
-    REPAIR = "restart"
-    ROOM = "leave"
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,11 +88,11 @@ class Restarts:
 
     def add(self, gang: GangKey, *, why: str, ended: Ended = lambda _gang, _outcome: None) -> None:
         """Restart a broken gang. `why` completes "… is restarted: "."""
-        self._begin(gang, why, Purpose.REPAIR, ended)
+        self._begin(gang, why, ended, repair=True)
 
     def leave(self, gang: GangKey, *, why: str, ended: Ended = lambda _gang, _outcome: None) -> None:
         """Let a gang leave its place, as gently as its owner and its pods' grace periods want, and come back later."""
-        self._begin(gang, why, Purpose.ROOM, ended)
+        self._begin(gang, why, ended, repair=False)
 
     async def obstacle(self, gang: GangKey) -> str | None:
         """Why this gang cannot be restarted now; `None`: it can. It reads the API server and changes nothing."""
@@ -129,12 +121,12 @@ class Restarts:
         self._cases.clear()
         self._search_at_s = None
 
-    def _begin(self, gang: GangKey, why: str, purpose: Purpose, ended: Ended) -> None:
+    def _begin(self, gang: GangKey, why: str, ended: Ended, *, repair: bool) -> None:
         known = self._cases.get(gang)
         if known is not None:
             known.ended.append(ended)
             return
-        task = asyncio.create_task(self._start_anew(gang, why, purpose), name=f"restart {gang}")
+        task = asyncio.create_task(self._start(gang, why, repair=repair), name=f"restart {gang}")
         self._take_up(gang, task, [ended])
 
     def _take_up(self, gang: GangKey, task: asyncio.Task[None], ended: Iterable[Ended]) -> None:
@@ -142,19 +134,19 @@ class Restarts:
         self._cases[gang] = case
         task.add_done_callback(lambda over: self._over(gang, case, over))
 
-    async def _start_anew(self, gang: GangKey, why: str, purpose: Purpose) -> None:
+    async def _start(self, gang: GangKey, why: str, *, repair: bool) -> None:
         if not self._context.quiet.over:
             self._end(gang, Outcome(done=False, why_not="too soon after the start or a new list"))
             return
         found = await self._judge.of(gang)
-        if isinstance(found, Case) and purpose is Purpose.REPAIR:
+        if isinstance(found, Case) and repair:
             found = self._unless_too_often(found)
         if isinstance(found, Obstacle):
             self._recreation.post_obstacle(gang, found)
             self._end(gang, Outcome(done=False, why_not=found.why, final=found.final))
             return
-        refused = await self._recreation.carry_out(found, why=why, repair=purpose is Purpose.REPAIR)
-        if refused is None and purpose is Purpose.REPAIR:
+        refused = await self._recreation.carry_out(found, why=why, repair=repair)
+        if refused is None and repair:
             self._history[gang] = (*self._history.get(gang, ()), self._context.clock.now_s())
         self._end(gang, Outcome(done=refused is None, why_not=refused or ""))
 

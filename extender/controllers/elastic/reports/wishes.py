@@ -10,7 +10,7 @@ from typing import Final
 
 from extender.controllers.elastic.reports.series import SeriesBook
 from extender.ports import Clock
-from scoring.plan.steps import Steps, finish
+from scoring.plan.steps import Steps
 from scoring.scaling.job import ElasticJob, JobKey
 from scoring.scaling.metrics.policies import Wish, wish
 from scoring.scaling.metrics.series import Series
@@ -39,17 +39,11 @@ class MetricWishes:
         self._clock = clock
         self._looked: dict[JobKey, _Looked] = {}
 
-    def __call__(self, jobs: Sequence[ElasticJob]) -> Mapping[JobKey, int]:
+    def in_steps(self, jobs: Sequence[ElasticJob]) -> Steps[Mapping[JobKey, int]]:
         """Job → workers that its metrics ask for now; jobs that say nothing of it are not there.
 
+        With a moment for others after each job that was looked at again, and now and then (docs/safety.md S15).
         Cost: O(jobs); for those that reported as `scoring.scaling.metrics.policies.wish`.
-        """
-        return finish(self.in_steps(jobs))
-
-    def in_steps(self, jobs: Sequence[ElasticJob]) -> Steps[Mapping[JobKey, int]]:
-        """The same with a moment for others after each job that was looked at again, and now and then.
-
-        docs/safety.md S15.
         """
         now_s, known = self._clock.now_s(), self._looked
         looked: dict[JobKey, _Looked] = {}

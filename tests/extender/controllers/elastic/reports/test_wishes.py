@@ -1,5 +1,6 @@
 """Wishes between two looks, and counting: what is remembered of a job, for how long, and what is counted once."""
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 import pytest
@@ -11,7 +12,8 @@ from extender.controllers.elastic.reports.series import SeriesBook
 from extender.controllers.elastic.reports.wishes import MetricWishes
 from extender.runtime.telemetry import Telemetry
 from scoring.ids import GangKey
-from scoring.scaling.job import ElasticJob, Wants
+from scoring.plan.steps import finish
+from scoring.scaling.job import ElasticJob, JobKey, Wants
 from scoring.scaling.metrics.series import Point
 from scoring.scaling.options import MetricOptions
 from tests.extender.controllers.elastic.reporting import job_key, view, views
@@ -45,6 +47,10 @@ class Told:
         self.wishes = MetricWishes(self.book, options, self.clock)
         self.step = 0
 
+    def wish(self, *jobs: ElasticJob) -> Mapping[JobKey, int]:
+        """What they ask for now."""
+        return finish(self.wishes.in_steps(jobs))
+
     def fall(self, job: ElasticJob, *, steps: int = 60) -> None:
         """The job reports a loss that falls."""
         points = [
@@ -58,33 +64,33 @@ class Told:
 def test_only_who_reports_wishes() -> None:
     """A job that says nothing is not among the demands, so that the queue alone decides; nor one that wants none."""
     told, job = Told(), elastic()
-    assert told.wishes([job]) == {}
+    assert told.wish(job) == {}
     told.fall(job)
-    assert told.wishes([job]) == {job.key: 3}
-    assert told.wishes([replace(job, wants=Wants.OFF)]) == {}
+    assert told.wish(job) == {job.key: 3}
+    assert told.wish(replace(job, wants=Wants.OFF)) == {}
 
 
 def test_a_wish_is_remembered_while_pods_come_and_go() -> None:
     """A job that is missing for a round demands the same afterwards, and is not looked at as if it were new."""
     told, job = Told(MetricOptions(every_steps=50, workers_step=1, min_interval_s=300.0, settle_steps=0)), elastic()
     told.fall(job)
-    assert told.wishes([job]) == {job.key: 3}
-    assert told.wishes([]) == {}
+    assert told.wish(job) == {job.key: 3}
+    assert told.wish() == {}
     told.clock.advance(20.0)
     grown = elastic(workers=3)
     told.fall(grown)
-    assert told.wishes([grown]) == {job.key: 3}, "the least time between two changes goes on"
+    assert told.wish(grown) == {job.key: 3}, "the least time between two changes goes on"
     told.clock.advance(300.0)
     told.fall(grown)
-    assert told.wishes([grown]) == {job.key: 4}
+    assert told.wish(grown) == {job.key: 4}
 
 
 def test_a_job_of_the_same_name_begins_anew() -> None:
     """Neither the demand nor the reports of its predecessor count."""
     told, job = Told(), elastic()
     told.fall(job)
-    assert told.wishes([job]) == {job.key: 3}
-    assert told.wishes([elastic(uid="uid-2")]) == {}
+    assert told.wish(job) == {job.key: 3}
+    assert told.wish(elastic(uid="uid-2")) == {}
     assert told.wishes.of(job.key) is not None
     told.wishes.forget()
     assert told.wishes.of(job.key) is None
@@ -94,17 +100,17 @@ def test_a_look_is_not_repeated_without_news() -> None:
     """Ten seconds long the very same demand stands; a report or a change of the job is news at once."""
     told, job = Told(), elastic()
     told.fall(job)
-    told.wishes([job])
+    told.wish(job)
     first = told.wishes.of(job.key)
     told.clock.advance(9.0)
-    told.wishes([job])
+    told.wish(job)
     assert told.wishes.of(job.key) is first
     told.clock.advance(1.0)
-    told.wishes([job])
+    told.wish(job)
     assert told.wishes.of(job.key) is not first
     second = told.wishes.of(job.key)
     told.fall(job, steps=1)
-    told.wishes([job])
+    told.wish(job)
     assert told.wishes.of(job.key) is not second
 
 
@@ -115,7 +121,7 @@ def test_others_have_their_turn_between_two_looks() -> None:
         told.fall(job)
     assert sum(1 for _ in told.wishes.in_steps(jobs)) == 20
     assert sum(1 for _ in told.wishes.in_steps(jobs)) == 0
-    assert len(told.wishes(jobs)) == 20
+    assert len(told.wish(*jobs)) == 20
 
 
 def test_a_term_that_ends_between_two_looks_is_forgotten_all_the_same() -> None:
