@@ -1,9 +1,13 @@
-"""A loopback API server and a client of it."""
+"""Loopback API servers and clients of them."""
 
 import random
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import Any
 
 import pytest
+from aiohttp import web
+from aiohttp.test_utils import TestServer
 
 from bench.apiserver import LoopbackApi, serve
 from extender.kube.binding import BindLimits
@@ -21,11 +25,23 @@ QUICK = ClientLimits(
 )
 
 
-def client_of(url: str, *, limits: ClientLimits = QUICK, token: str = "Bearer abc") -> KubeClient:
-    """A client with a fixed token and short limits."""
-    clock = SystemClock()
-    server = ApiServer(url=url, authorization=Authorization(lambda: Token(token), clock=clock))
-    return KubeClient(server, clock=clock, rng=random.Random(0), limits=limits)
+def server_of(url: str, *, token: str = "Bearer abc", **fields: Any) -> ApiServer:
+    """How to reach a server with a fixed token."""
+    return ApiServer(url=url, authorization=Authorization(lambda: Token(token), clock=SystemClock()), **fields)
+
+
+def client_of(url: str, *, limits: ClientLimits = QUICK) -> KubeClient:
+    """A client with short limits."""
+    return KubeClient(server_of(url), clock=SystemClock(), rng=random.Random(0), limits=limits)
+
+
+@asynccontextmanager
+async def serving(handle: Callable[[web.Request], Awaitable[web.StreamResponse]]) -> AsyncIterator[ApiServer]:
+    """A server on the loopback that answers everything with `handle`."""
+    app = web.Application()
+    app.router.add_route("*", "/{path:.*}", handle)
+    async with TestServer(app) as running:
+        yield server_of(str(running.make_url("")).rstrip("/"))
 
 
 @pytest.fixture

@@ -1,16 +1,25 @@
-"""An API server that says exactly what a test wants, byte by byte, over TCP or TLS; and certificates for it."""
+"""An API server that says exactly what a test wants, byte by byte, over TCP or TLS."""
 
 import asyncio
 import re
 import socket
 import ssl
 import struct
-import subprocess
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TypeAlias
+
+import pytest
+import uvloop
+
+
+@pytest.fixture(params=[asyncio.DefaultEventLoopPolicy, uvloop.EventLoopPolicy], ids=["asyncio", "uvloop"])
+def event_loop_policy(request: pytest.FixtureRequest) -> asyncio.AbstractEventLoopPolicy:
+    """For modules whose tests run on both loops: the service's is uvloop, whose TCP and TLS are another program."""
+    policy: asyncio.AbstractEventLoopPolicy = request.param()
+    return policy
+
 
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
 
@@ -135,37 +144,3 @@ async def until(reached: Callable[[], bool]) -> None:
     async with asyncio.timeout(10.0):
         while not reached():  # noqa: ASYNC110 - there is no event for it, and no time passes
             await asyncio.sleep(0)
-
-
-@dataclass(frozen=True, slots=True)
-class Certificate:
-    """A self-signed certificate and its key."""
-
-    certificate: Path
-    key: Path
-
-    def server(self, *, clients: "Certificate | None" = None) -> ssl.SSLContext:
-        """A server that has it, and asks clients for the certificate `clients`."""
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        context.load_cert_chain(self.certificate, self.key)
-        if clients is not None:
-            context.verify_mode = ssl.CERT_REQUIRED
-            context.load_verify_locations(clients.certificate)
-        return context
-
-    def client(self, *, own: "Certificate | None" = None) -> ssl.SSLContext:
-        """A client that trusts it, and shows its own."""
-        context = ssl.create_default_context(cafile=str(self.certificate))
-        if own is not None:
-            context.load_cert_chain(own.certificate, own.key)
-        return context
-
-
-def make_certificate(place: Path, name: str, *, alternatives: str) -> Certificate:
-    """A certificate for these subjectAltNames, made by openssl."""
-    made = Certificate(place / f"{name}.pem", place / f"{name}.key")
-    files = ["-keyout", str(made.key), "-out", str(made.certificate), "-nodes", "-days", "2"]
-    subject = ["-subj", f"/CN={name}", "-addext", f"subjectAltName={alternatives}"]
-    curve = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1"]
-    subprocess.run(["openssl", "req", "-x509", *curve, *subject, *files], check=True, capture_output=True)
-    return made

@@ -1,25 +1,19 @@
 """The Secret with the keys for notes over HTTP, on a server that keeps an API server's promises about versions."""
 
 from base64 import b64encode
-from collections.abc import AsyncIterator, Callable
-from contextlib import AsyncExitStack
-from functools import partial
+from collections.abc import AsyncIterator
 
 import pytest
-from aiohttp import web
-from aiohttp.test_utils import TestServer
 
 from extender.errors import ApiError, ApiUnavailableError, ConflictError
-from extender.kube.credentials import ApiServer, Authorization, Token
 from extender.kube.key_store import NAME, KubeKeyStore
 from extender.ports import KeyStore
-from extender.runtime.clock import SystemClock
+from tests.extender.kube.conftest import serving
 from tests.extender.kube.test_leases import Server
 from tests.fakes.key_store import KEY, FakeKeyStore
 
 PATH = f"/api/v1/namespaces/team/secrets/{NAME}"
 DATA = {KEY.name: KEY.secret}
-NO_TOKEN: Callable[[], Token] = partial(Token, "Bearer abc")
 Made = tuple[KeyStore, Server]
 
 
@@ -29,16 +23,7 @@ async def made() -> AsyncIterator[Made]:
     server = Server()
     there = {"kind": "Secret", "metadata": {"name": NAME, "resourceVersion": "7", "labels": {"a": "b"}}}
     server.objects[PATH] = {**there, "type": "Opaque"}
-    app = web.Application()
-    app.router.add_route("*", "/{path:.*}", server.handle)
-    async with AsyncExitStack() as stack:
-        running = TestServer(app)
-        await running.start_server()
-        stack.push_async_callback(running.close)
-        url, authorization = str(running.make_url("")).rstrip("/"), Authorization(NO_TOKEN, clock=SystemClock())
-        store = await stack.enter_async_context(
-            KubeKeyStore.opened(ApiServer(url=url, authorization=authorization), "team")
-        )
+    async with serving(server.handle) as access, KubeKeyStore.opened(access, "team") as store:
         yield store, server
 
 

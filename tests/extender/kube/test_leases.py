@@ -2,20 +2,17 @@
 
 import json
 from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
 from aiohttp import web
-from aiohttp.test_utils import TestServer
 
 from extender.errors import ApiError, ApiUnavailableError, ConflictError, NotFoundError
-from extender.kube.credentials import ApiServer, Authorization, Token
 from extender.kube.leases import KubeLeases, LeasePlace
 from extender.leadership.lease import Lease, LeaseApi, LeaseSpec
-from extender.runtime.clock import SystemClock
+from tests.extender.kube.conftest import serving
 from tests.fakes.leases import FakeLeases, StoredLease
 
 LEASES = "/apis/coordination.k8s.io/v1/namespaces/team/leases"
@@ -81,18 +78,8 @@ class World:
 @pytest.fixture
 async def world() -> AsyncIterator[World]:
     """An empty server."""
-    server = Server()
-    app = web.Application()
-    app.router.add_route("*", "/{path:.*}", server.handle)
-    async with AsyncExitStack() as stack:
-        running = TestServer(app)
-        await running.start_server()
-        stack.push_async_callback(running.close)
-        access = ApiServer(
-            url=str(running.make_url("")).rstrip("/"),
-            authorization=Authorization(lambda: Token("Bearer abc"), clock=SystemClock()),
-        )
-        api = await stack.enter_async_context(KubeLeases.opened(access, LeasePlace("team", "lead", "team"), call_s=5.0))
+    server, place = Server(), LeasePlace("team", "lead", "team")
+    async with serving(server.handle) as access, KubeLeases.opened(access, place, call_s=5.0) as api:
         yield World(api, server)
 
 

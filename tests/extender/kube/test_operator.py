@@ -5,9 +5,8 @@ from collections.abc import Iterator
 import pytest
 
 from extender.errors import ApiError, ApiUnavailableError, ConflictError
-from extender.kube.credentials import ApiServer, Authorization, Token
 from extender.kube.operator import OperatorApi, apart_s
-from extender.runtime.clock import SystemClock
+from tests.extender.kube.conftest import server_of
 from tests.fakes.clock import FakeClock
 from tests.fakes.operator_api import FakeOperatorApi
 from tests.fakes.operator_server import OperatorServer
@@ -22,17 +21,12 @@ def server() -> Iterator[OperatorServer]:
         yield running
 
 
-def api_server(url: str) -> ApiServer:
-    """Without a password."""
-    return ApiServer(url=url, authorization=Authorization(lambda: Token(""), clock=SystemClock()))
-
-
 async def test_lists_are_read_to_their_end(server: OperatorServer) -> None:
     """Page by page; an empty list and a kind that is not served are both nothing."""
     names = [f"p{number}" for number in range(5)]
     for name in names:
         server.api.add(f"{PODS}/{name}")
-    async with OperatorApi.opened(api_server(server.url)) as api:
+    async with OperatorApi.opened(server_of(server.url)) as api:
         assert [one["metadata"]["name"] for one in await api.listed("/api/v1/pods")] == names
         assert await api.listed("/api/v1/namespaces/none/pods", {"labelSelector": "a=b"}) == []
     assert [one.count("continue=") for one in server.asked] == [0, 1, 1, 0]
@@ -40,7 +34,7 @@ async def test_lists_are_read_to_their_end(server: OperatorServer) -> None:
 
 async def test_what_is_not_there_is_none(server: OperatorServer) -> None:
     """And deleting it does nothing."""
-    async with OperatorApi.opened(api_server(server.url)) as api:
+    async with OperatorApi.opened(server_of(server.url)) as api:
         assert await api.get(f"{PODS}/p") is None
         assert await api.delete(f"{PODS}/p") is False
 
@@ -50,7 +44,7 @@ async def test_changes_are_of_the_very_object(server: OperatorServer) -> None:
     path = f"{PODS}/p"
     made = server.api.add(path, spec={"schedulingGates": [{"name": "a"}, {"name": "b"}]})["metadata"]
     change = {"spec": {"schedulingGates": [{"$patch": "delete", "name": "a"}]}}
-    async with OperatorApi.opened(api_server(server.url)) as api:
+    async with OperatorApi.opened(server_of(server.url)) as api:
         await api.patch(path, {"metadata": {"uid": made["uid"]}, **change})
         assert server.api.objects[path]["spec"]["schedulingGates"] == [{"name": "b"}]
         with pytest.raises(ConflictError):
@@ -64,14 +58,14 @@ async def test_changes_are_of_the_very_object(server: OperatorServer) -> None:
 async def test_no_right_is_an_error(server: OperatorServer) -> None:
     """With the API server's own words."""
     server.api.forbidden.add("/api/v1/nodes")
-    async with OperatorApi.opened(api_server(server.url)) as api:
+    async with OperatorApi.opened(server_of(server.url)) as api:
         with pytest.raises(ApiError, match="kubernetes-admin cannot list"):
             await api.listed("/api/v1/nodes")
 
 
 async def test_nobody_answers() -> None:
     """Nothing listens there."""
-    async with OperatorApi.opened(api_server("http://127.0.0.1:1")) as api:
+    async with OperatorApi.opened(server_of("http://127.0.0.1:1")) as api:
         with pytest.raises(ApiUnavailableError):
             await api.get("/version")
 
@@ -81,7 +75,7 @@ async def test_the_api_servers_clock(server: OperatorServer, server_s: float, sk
     """The part of a second that its Date leaves out explains a second of difference, and no more."""
     server.api.objects["/version"] = {}
     server.date_s = server_s
-    async with OperatorApi.opened(api_server(server.url)) as api:
+    async with OperatorApi.opened(server_of(server.url)) as api:
         assert await api.skew_s(FakeClock(1000.0)) == pytest.approx(skew_s)
 
 

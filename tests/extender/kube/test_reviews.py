@@ -10,10 +10,9 @@ from aiohttp import web
 
 from extender.errors import ApiError, ApiUnavailableError
 from extender.kube.calls import CALLS, REVIEWS, rules
-from extender.kube.credentials import ApiServer, Authorization, Token
 from extender.kube.reviews import KubeReviews
 from extender.ports import Identity
-from extender.runtime.clock import SystemClock
+from tests.extender.kube.conftest import serving
 
 TOKENS = "/apis/authentication.k8s.io/v1/tokenreviews"
 ACCESS = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
@@ -27,22 +26,12 @@ async def asked(body: object, *, status: int = 201) -> AsyncIterator[tuple[KubeR
     seen: list[tuple[str, Any]] = []
 
     async def answer(request: web.Request) -> web.Response:
-        assert (request.method, request.headers["Authorization"]) == ("POST", "Bearer ours")
+        assert (request.method, request.headers["Authorization"]) == ("POST", "Bearer abc")
         seen.append((request.path, await request.json()))
         return web.Response(status=status, text=body if isinstance(body, str) else json.dumps(body))
 
-    app = web.Application()
-    app.router.add_route("*", "/{path:.*}", answer)
-    runner = web.AppRunner(app)
-    await runner.setup()
-    await web.TCPSite(runner, "127.0.0.1", 0).start()
-    authorization = Authorization(lambda: Token("Bearer ours"), clock=SystemClock())
-    try:
-        url = "http://{}:{}".format(*runner.addresses[0])
-        async with KubeReviews.opened(ApiServer(url=url, authorization=authorization)) as reviews:
-            yield reviews, seen
-    finally:
-        await runner.cleanup()
+    async with serving(answer) as access, KubeReviews.opened(access) as reviews:
+        yield reviews, seen
 
 
 async def test_a_token_is_reviewed() -> None:

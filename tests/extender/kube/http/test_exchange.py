@@ -1,32 +1,22 @@
-"""One exchange over a real socket: what counts as an answer, and after which the connection is used again.
-
-Both event loops are asked: the service runs on uvloop, whose TCP and TLS are another program than asyncio's.
-"""
+"""One exchange over a real socket: what counts as an answer, and after which the connection is used again."""
 
 import asyncio
 from collections.abc import Sequence
 
 import pytest
-import uvloop
 
 from extender.errors import ApiError, ApiUnavailableError
-from extender.kube.credentials import ApiServer, Authorization, Token
 from extender.kube.http.transport import Transport, TransportLimits
-from extender.runtime.clock import SystemClock
+from tests.extender.kube.conftest import server_of
 from tests.extender.kube.scripted import OK, Talk, always_ok, scripted
-
-
-@pytest.fixture(params=[asyncio.DefaultEventLoopPolicy, uvloop.EventLoopPolicy], ids=["asyncio", "uvloop"])
-def event_loop_policy(request: pytest.FixtureRequest) -> asyncio.AbstractEventLoopPolicy:
-    """Each test on both loops."""
-    policy: asyncio.AbstractEventLoopPolicy = request.param()
-    return policy
+from tests.extender.kube.scripted import event_loop_policy as event_loop_policy
 
 
 def transport(url: str, *, token: str = "", agent: str = "test", **fields: str) -> Transport:
     """A transport with small limits and a fixed token."""
-    server = ApiServer(url=url, authorization=Authorization(lambda: Token(token), clock=SystemClock()), **fields)  # type: ignore[arg-type]
-    return Transport(server, limits=TransportLimits(object_bytes=100_000, concurrency=4), agent=agent)
+    return Transport(
+        server_of(url, token=token, **fields), limits=TransportLimits(object_bytes=100_000, concurrency=4), agent=agent
+    )
 
 
 ANSWERS: dict[
@@ -231,6 +221,23 @@ async def test_a_slow_server_is_not_waited_for() -> None:
             await one.send("GET", "/x", timeout_s=0.05)
         await closed.wait()
         assert await one.send("GET", "/y", timeout_s=10.0) == b"ok"
+
+
+async def test_a_request_that_is_given_up_does_not_arrive_later() -> None:
+    """Its connection is reset, with no orderly end, so that the kernel forgets what is not sent yet."""
+    ended: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+
+    async def script(talk: Talk) -> None:
+        try:
+            await talk.reader.read()
+            ended.set_result(False)
+        except ConnectionResetError:
+            ended.set_result(True)
+
+    async with scripted(script) as server, transport(server.url) as one:
+        with pytest.raises(ApiUnavailableError, match="no answer in time"):
+            await one.send("POST", "/api/v1/pods", body=b"{}", timeout_s=0.2)
+        assert await ended
 
 
 async def test_a_request_as_bytes() -> None:

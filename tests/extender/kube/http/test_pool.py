@@ -9,17 +9,10 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
-import uvloop
 
 from extender.kube.http.pool import Endpoint, Pool
 from tests.extender.kube.scripted import OK, Scripted, Talk, always_ok, echo, long_body, long_echo, scripted, until
-
-
-@pytest.fixture(params=[asyncio.DefaultEventLoopPolicy, uvloop.EventLoopPolicy], ids=["asyncio", "uvloop"])
-def event_loop_policy(request: pytest.FixtureRequest) -> asyncio.AbstractEventLoopPolicy:
-    """Each test on both loops."""
-    policy: asyncio.AbstractEventLoopPolicy = request.param()
-    return policy
+from tests.extender.kube.scripted import event_loop_policy as event_loop_policy
 
 
 @asynccontextmanager
