@@ -7,10 +7,13 @@ when the service says what time it is.
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 from scoring.ids import GangKey, NodeName, PodUid
 from scoring.model import MemberClass
 from scoring.model.snapshot import Claim, Commitment
+
+V = TypeVar("V")
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,15 +25,28 @@ class _Refusal:
     """The gang whose member was refused last; `None`: we turned away from the node, whatever kube-scheduler says"""
 
 
+def _with(known: Mapping[GangKey, V], gang: GangKey, value: V | None) -> dict[GangKey, V]:
+    """A copy in which the gang has this value, or with `None` no value."""
+    fresh = dict(known)
+    fresh.pop(gang, None)
+    if value is not None:
+        fresh[gang] = value
+    return fresh
+
+
+def _commitment(gang: GangKey, assignment: Mapping[PodUid, NodeName]) -> Commitment | None:
+    return Commitment(gang, dict(assignment)) if assignment else None
+
+
 class Decisions:
     """Mutable; each method returns whether anything changed. Views handed out are never written again."""
 
     def __init__(self) -> None:
-        self._commitments: dict[GangKey, Commitment] = {}
+        self._commitments: Mapping[GangKey, Commitment] = {}
         self._committed: dict[PodUid, GangKey] = {}
         self._exclusions: dict[MemberClass, dict[NodeName, _Refusal]] = {}
         self._excluded: Mapping[MemberClass, frozenset[NodeName]] = {}
-        self._back_offs: dict[GangKey, float] = {}
+        self._back_offs: Mapping[GangKey, float] = {}
         self._claims: Mapping[GangKey, Claim] = {}
 
     @property
@@ -71,12 +87,8 @@ class Decisions:
             return False
         for uid in known.assignment if known is not None else ():
             del self._committed[uid]
-        rest = dict(self._commitments)
-        rest.pop(gang, None)
-        if assignment:
-            rest[gang] = Commitment(gang, dict(assignment))
-            self._committed.update(dict.fromkeys(assignment, gang))
-        self._commitments = rest
+        self._committed.update(dict.fromkeys(assignment, gang))
+        self._commitments = _with(self._commitments, gang, _commitment(gang, assignment))
         return True
 
     def settle(self, uid: PodUid) -> bool:
@@ -84,12 +96,9 @@ class Decisions:
         gang = self._committed.get(uid)
         if gang is None:
             return False
-        rest = dict(self._commitments)
-        left = {u: node for u, node in rest.pop(gang).assignment.items() if u != uid}
-        if left:
-            rest[gang] = Commitment(gang, left)
         del self._committed[uid]
-        self._commitments = rest
+        left = {u: node for u, node in self._commitments[gang].assignment.items() if u != uid}
+        self._commitments = _with(self._commitments, gang, _commitment(gang, left))
         return True
 
     def exclude(self, member_class: MemberClass, node: NodeName, until_s: float, *, by: GangKey | None) -> bool:
@@ -124,20 +133,14 @@ class Decisions:
         """Set, or with `None` end, the gang's back-off."""
         if self._back_offs.get(gang) == until_s:
             return False
-        rest = {key: value for key, value in self._back_offs.items() if key != gang}
-        if until_s is not None:
-            rest[gang] = until_s
-        self._back_offs = rest
+        self._back_offs = _with(self._back_offs, gang, until_s)
         return True
 
     def claim(self, gang: GangKey, claim: Claim | None) -> bool:
         """Set, or with `None` end, the gang's claim."""
         if self._claims.get(gang) == claim:
             return False
-        rest = {key: one for key, one in self._claims.items() if key != gang}
-        if claim is not None:
-            rest[gang] = claim
-        self._claims = rest
+        self._claims = _with(self._claims, gang, claim)
         return True
 
     def expire(self, now_s: float) -> bool:

@@ -186,17 +186,11 @@ class KubeClient:
         An earlier patch may have taken effect though its answer was lost; the affinity cannot be changed any more then,
         and the API server says 422 although the gate is gone, which is what counts.
         """
-        try:
-            await self._patch_pod(namespace, name, uid, patch, content_type=_STRATEGIC_MERGE_PATCH)
-        except ApiError as error:
-            if error.status != 422:
-                raise
-            with mapped(f"GET {POD_PATCH.path(namespace, name)}"):
-                now = _OBJECT.decode(await self.get_pod(namespace, name))
-            if now.metadata.uid != uid or GATE in [gate.name for gate in now.spec.scheduling_gates or ()]:
-                raise
+        await self._patch_pod(namespace, name, uid, patch, content_type=_STRATEGIC_MERGE_PATCH, opens_gate=True)
 
-    async def _patch_pod(self, namespace: str, name: str, uid: PodUid, body: bytes, *, content_type: str) -> None:
+    async def _patch_pod(
+        self, namespace: str, name: str, uid: PodUid, body: bytes, *, content_type: str, opens_gate: bool = False
+    ) -> None:
         path = POD_PATCH.path(namespace, name)
         try:
             await self._transport.send(
@@ -206,10 +200,11 @@ class KubeClient:
             if error.status != 422:
                 raise
             with mapped(f"GET {path}"):
-                now = _OBJECT.decode(await self.get_pod(namespace, name)).metadata.uid
-            if now == uid:
+                now = _OBJECT.decode(await self.get_pod(namespace, name))
+            if now.metadata.uid != uid:
+                raise ConflictError(409, f"pod {namespace}/{name} was replaced by another of the same name") from error
+            if not opens_gate or GATE in [gate.name for gate in now.spec.scheduling_gates or ()]:
                 raise
-            raise ConflictError(409, f"pod {namespace}/{name} was replaced by another of the same name") from error
 
     async def get_pod(self, namespace: str, name: str) -> bytes:
         """One pod as raw JSON, read from storage."""

@@ -24,15 +24,14 @@ def is_shown(printed: str, shown: Sequence[str], *, may_go_on: bool = False) -> 
     >>> is_shown("one\ntwo\n", ["one"]), is_shown("one\ntwo\n", ["one"], may_go_on=True)
     (False, True)
     """
-    wanted = "".join(_pattern(line) for line in _trimmed(shown)) + (r"(?:.*\n)*" if may_go_on else "")
-    lines = _trimmed([_plain(line) for line in printed.splitlines()])
-    return re.fullmatch(wanted, "".join(f"{line}\n" for line in lines)) is not None
+    wanted = "".join(map(_pattern, _trimmed(shown))) + (r"(?:.*\n)*" if may_go_on else "")
+    return re.fullmatch(wanted, "".join(f"{line}\n" for line in _trimmed(printed.splitlines()))) is not None
 
 
 def _pattern(line: str) -> str:
     if line.strip() == ANYTHING:
         return r"(?:.*\n)*?"
-    return ".*?".join(re.escape(part) for part in re.split(f" ?{ANYTHING} ?", _plain(line))) + r"\n"
+    return ".*?".join(re.escape(part) for part in re.split(f" ?{ANYTHING} ?", line)) + r"\n"
 
 
 def _plain(line: str) -> str:
@@ -45,10 +44,6 @@ def _plain(line: str) -> str:
 
 
 def _trimmed(lines: Sequence[str]) -> list[str]:
-    """Without empty lines at the beginning and the end."""
-    kept = list(lines)
-    while kept and not kept[0].strip():
-        kept.pop(0)
-    while kept and not kept[-1].strip():
-        kept.pop()
-    return kept
+    """In plain form, without empty lines at the beginning and the end."""
+    text = "\n".join(map(_plain, lines)).strip("\n")
+    return text.split("\n") if text else []

@@ -9,6 +9,7 @@ pages.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 from tests.newcomer.document import Walk
 from tests.newcomer.page import Effect, Page
@@ -73,18 +74,9 @@ def _until(path: str, words: str) -> str:
     return f"until curl -s http://127.0.0.1:8889{path} | grep '{words}' >/dev/null; do sleep 0.3; done"
 
 
-def _walk(
-    name: str,
-    *sections: str,
-    words: Mapping[str, str] | None = None,
-    files: Mapping[str, str] | None = None,
-    before: Mapping[str, str] | None = None,
-    effects: Mapping[str, Effect] | None = None,
-    ends: Mapping[str, tuple[int, ...]] | None = None,
-    left: Mapping[str, str] | None = None,
-) -> Walk:
-    page = Page(words or {}, files or {}, before or {}, effects or {}, ends or {}, left or {})
-    return Walk(ROOT / name, sections=sections, page=page)
+def _walk(name: str, *sections: str, **tables: Mapping[str, Any]) -> Walk:
+    """`tables`: those of `Page`."""
+    return Walk(ROOT / name, sections=sections, page=Page(**tables))
 
 
 INSTALLING = _walk(

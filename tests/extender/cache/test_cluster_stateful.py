@@ -3,7 +3,6 @@
 from dataclasses import replace
 from typing import Any, TypeAlias
 
-import numpy as np
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
@@ -24,7 +23,7 @@ from scoring.model import (
     Requirement,
     Role,
 )
-from scoring.model.snapshot import NodeTable, Snapshot
+from scoring.model.snapshot import Snapshot
 from tests.builders import node, pod
 from tests.extender.cache.consistency import assert_consistent, ends_s
 
@@ -282,9 +281,7 @@ class CacheMachine(RuleBasedStateMachine):
         """Room, ports, gangs, nodes and places are those of the model."""
         assert_consistent(self.cache)
         snapshot = self.cache.snapshot()
-        fresh = NodeTable.of(self.model.nodes.values())
-        assert snapshot.table.nodes == fresh.nodes
-        assert np.array_equal(snapshot.table.allocatable, fresh.allocatable)
+        assert {one.name: one for one in snapshot.table.nodes} == self.model.nodes
         for row, name in enumerate(snapshot.table.names):
             want = [self.model.used(name, resource) for resource in snapshot.table.axis]
             assert snapshot.used[row].tolist() == want

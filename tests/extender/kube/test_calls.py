@@ -3,7 +3,7 @@
 import pytest
 
 from extender.kube import calls
-from extender.kube.calls import CALLS, NODES, POD_GROUPS, PODS, resource_of, rules
+from extender.kube.calls import CALLS, NODES, OWNERS, POD_GROUPS, PODS, owner_path, resource_of, rules
 
 READABLE = {
     "all pods": ("/api/v1/pods", PODS),
@@ -33,6 +33,29 @@ def test_other_collections_are_refused(path: str) -> None:
     """What is not in the table cannot be listed or watched."""
     with pytest.raises(ValueError, match="not a collection that"):
         resource_of(path)
+
+
+NO_OWNERS = {
+    "another kind": ("batch/v1", "CronJob"),
+    "a kind of another group": ("batch.volcano.sh/v1alpha1", "Job"),
+    "no group": ("v1", "Job"),
+    "no version": ("batch/", "Job"),
+    "a path for a version": ("batch/v1/namespaces/x/secrets", "Job"),
+}
+
+
+@pytest.mark.parametrize(("api_version", "kind"), NO_OWNERS.values(), ids=NO_OWNERS)
+def test_what_is_not_in_the_table_is_not_read(api_version: str, kind: str) -> None:
+    """A pod may name anything as its owner; only known kinds in well-formed versions become a path."""
+    with pytest.raises(ValueError, match="not an owner"):
+        owner_path(api_version, kind, "team-a", "x")
+
+
+@pytest.mark.parametrize(("group", "kind"), OWNERS)
+def test_names_stay_in_their_place(group: str, kind: str) -> None:
+    """Each kind has a path in the pod's namespace, and a name cannot leave it."""
+    path = owner_path(f"{group}/v1", kind, "team-a", "../../x")
+    assert path == f"/apis/{group}/v1/namespaces/team-a/{OWNERS[group, kind].plural}/..%2F..%2Fx"
 
 
 def test_every_readable_kind_is_listed_and_watched() -> None:

@@ -1,7 +1,9 @@
 """What goes over the wire: paths, queries, content types, bodies; and answers that make no sense."""
 
 import json
-from contextlib import aclosing
+from collections.abc import Awaitable, Callable
+from contextlib import aclosing, suppress
+from typing import Any
 
 import pytest
 
@@ -13,46 +15,77 @@ from extender.ports import Binding
 from scoring.ids import NodeName, PodUid
 from tests.extender.kube.conftest import client_of
 
+U1 = PodUid("u1")
 
-async def test_a_binding_on_the_wire(loopback: LoopbackApi, client: KubeClient) -> None:
-    """POST pods/NAME/binding with the pod's uid, as kube-scheduler does."""
-    uid = loopback.store.put(PODS, {"metadata": {"name": "p", "namespace": "team-a"}})["metadata"]["uid"]
-    await client.bind(Binding("team-a", "p", PodUid(uid), NodeName("n1")))
+
+MERGE_PATCH, JSON = "application/merge-patch+json", "application/json"
+POD_P = "/api/v1/namespaces/team-a/pods/p"
+EVICTION = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": "p", "namespace": "team-a"}}
+BINDING = {
+    "apiVersion": "v1",
+    "kind": "Binding",
+    "metadata": {"name": "p", "namespace": "team-a", "uid": "u1"},
+    "target": {"apiVersion": "v1", "kind": "Node", "name": "n1"},
+}
+CALLS: dict[str, tuple[Callable[[KubeClient], Awaitable[object]], tuple[str, str, str | None], Any]] = {
+    # case: (call of pod u1, (method, path, content type), body)
+    "a Binding, as kube-scheduler posts it": (
+        lambda client: client.bind(Binding("team-a", "p", U1, NodeName("n1"))),
+        ("POST", f"{POD_P}/binding", JSON),
+        BINDING,
+    ),
+    "annotations, with the uid as precondition": (
+        lambda client: client.annotate_pod("team-a", "p", U1, {"netgang.io/nudge": "1"}),
+        ("PATCH", POD_P, MERGE_PATCH),
+        {"metadata": {"uid": "u1", "annotations": {"netgang.io/nudge": "1"}}},
+    ),
+    "an eviction, never just a deletion": (
+        lambda client: client.evict("team-a", "p", U1),
+        ("POST", f"{POD_P}/eviction", JSON),
+        {**EVICTION, "deleteOptions": {"preconditions": {"uid": "u1"}}},
+    ),
+    "an eviction of what was read": (
+        lambda client: client.evict("team-a", "p", U1, resource_version="42"),
+        ("POST", f"{POD_P}/eviction", JSON),
+        {**EVICTION, "deleteOptions": {"preconditions": {"uid": "u1", "resourceVersion": "42"}}},
+    ),
+    "a name with a slash stays one part": (
+        lambda client: client.get_pod("team-a", "../../nodes/n1"),
+        ("GET", "/api/v1/namespaces/team-a/pods/..%2F..%2Fnodes%2Fn1", None),
+        None,
+    ),
+    "an owner, without a version that would allow an old answer": (
+        lambda client: client.get_object("kubeflow.org/v2beta1", "MPIJob", "team-a", "horovod"),
+        ("GET", "/apis/kubeflow.org/v2beta1/namespaces/team-a/mpijobs/horovod", None),
+        None,
+    ),
+    "a PodGroup's status, under a field manager of our own": (
+        lambda client: client.patch_group_status("team-a", "../x", b'{"status":{"running":1}}'),
+        (
+            "PATCH",
+            "/apis/scheduling.x-k8s.io/v1alpha1/namespaces/team-a/podgroups/..%2Fx/status?fieldManager=netgang",
+            MERGE_PATCH,
+        ),
+        {"status": {"running": 1}},
+    ),
+}
+
+
+@pytest.mark.parametrize(("call", "head", "body"), CALLS.values(), ids=CALLS)
+async def test_calls_on_the_wire(
+    call: Callable[[KubeClient], Awaitable[object]],
+    head: tuple[str, str, str | None],
+    body: Any,
+    loopback: LoopbackApi,
+    client: KubeClient,
+) -> None:
+    """One request each; what this API server does not have is answered with 404."""
+    loopback.store.put(PODS, {"metadata": {"name": "p", "namespace": "team-a", "uid": U1}})
+    with suppress(NotFoundError):
+        await call(client)
     (seen,) = loopback.seen
-    assert (
-        seen.method,
-        seen.path,
-        seen.headers["Content-Type"],
-    ) == ("POST", "/api/v1/namespaces/team-a/pods/p/binding", "application/json")
-    assert json.loads(seen.body) == {
-        "apiVersion": "v1",
-        "kind": "Binding",
-        "metadata": {"name": "p", "namespace": "team-a", "uid": uid},
-        "target": {"apiVersion": "v1", "kind": "Node", "name": "n1"},
-    }
-
-
-async def test_annotations_on_the_wire(loopback: LoopbackApi, client: KubeClient) -> None:
-    """One merge patch, with the uid as precondition."""
-    uid = loopback.store.put(PODS, {"metadata": {"name": "p"}})["metadata"]["uid"]
-    await client.annotate_pod("default", "p", PodUid(uid), {"netgang.io/nudge": "1"})
-    (seen,) = loopback.seen
-    assert (seen.method, seen.headers["Content-Type"]) == ("PATCH", "application/merge-patch+json")
-    assert json.loads(seen.body) == {"metadata": {"uid": uid, "annotations": {"netgang.io/nudge": "1"}}}
-
-
-async def test_an_eviction_on_the_wire(loopback: LoopbackApi, client: KubeClient) -> None:
-    """An Eviction of policy/v1 with the uid as precondition; the pod is never just deleted."""
-    uid = loopback.store.put(PODS, {"metadata": {"name": "p"}})["metadata"]["uid"]
-    await client.evict("default", "p", PodUid(uid))
-    (seen,) = loopback.seen
-    assert (seen.method, seen.path) == ("POST", "/api/v1/namespaces/default/pods/p/eviction")
-    assert json.loads(seen.body) == {
-        "apiVersion": "policy/v1",
-        "kind": "Eviction",
-        "metadata": {"name": "p", "namespace": "default"},
-        "deleteOptions": {"preconditions": {"uid": uid}},
-    }
+    assert (seen.method, seen.path, seen.headers.get("Content-Type")) == head
+    assert json.loads(seen.body or b"null") == body
 
 
 async def test_a_list_on_the_wire(loopback: LoopbackApi, client: KubeClient) -> None:
@@ -77,13 +110,6 @@ async def test_a_watch_on_the_wire(loopback: LoopbackApi, client: KubeClient) ->
         "/api/v1/namespaces/default/pods?labelSelector=a%3Db"
         "&watch=true&resourceVersion=1&allowWatchBookmarks=true&timeoutSeconds=250"
     )
-
-
-async def test_names_cannot_leave_their_place(loopback: LoopbackApi, client: KubeClient) -> None:
-    """A name with a slash stays one part of the path."""
-    with pytest.raises(NotFoundError):
-        await client.get_pod("default", "../../nodes/n1")
-    assert loopback.seen[0].path == "/api/v1/namespaces/default/pods/..%2F..%2Fnodes%2Fn1"
 
 
 async def test_items_are_passed_on_as_they_are(loopback: LoopbackApi, client: KubeClient) -> None:

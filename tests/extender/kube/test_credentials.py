@@ -70,16 +70,10 @@ async def test_a_token_in_the_kubeconfig(kubeconfig: KubeconfigWriter) -> None:
     ) == ("http://127.0.0.1:8001", None, "Bearer abc")
 
 
-async def test_name_and_password(kubeconfig: KubeconfigWriter) -> None:
-    """Basic authentication, as some small clusters still have it."""
-    server = load(kubeconfig({"username": "u", "password": "p"}), clock=FakeClock())
-    assert await server.authorization.header() == "Basic dTpw"
-
-
-async def test_nobody_in_particular(kubeconfig: KubeconfigWriter) -> None:
-    """Without credentials no header is sent."""
-    server = load(kubeconfig(), clock=FakeClock())
-    assert await server.authorization.header() == ""
+@pytest.mark.parametrize(("user", "header"), [({"username": "u", "password": "p"}, "Basic dTpw"), ({}, "")])
+async def test_without_a_token(user: Mapping[str, str], header: str, kubeconfig: KubeconfigWriter) -> None:
+    """Basic authentication, as some small clusters still have it; without credentials no header is sent."""
+    assert await load(kubeconfig(user), clock=FakeClock()).authorization.header() == header
 
 
 async def test_another_context_can_be_named(kubeconfig: KubeconfigWriter) -> None:

@@ -1,12 +1,19 @@
-"""A sink and a reduction for reflector tests: they remember every state that readers could have seen."""
+"""Reflectors for tests, whose sinks remember every state that readers could have seen."""
 
+import asyncio
 import json
-from collections.abc import Sequence
+import random
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from typing import Any
 
 from extender.kube.calls import PODS, Resource
 from extender.kube.watch.heads import object_key
+from extender.kube.watch.reflector import Reflector
+from extender.ports import ClusterApi
 from simulator.apiserver.store import ApiStore
+from tests.fakes.clock import LoopClock
 
 UNREADABLE, UNWANTED = "unreadable", "unwanted"
 """Label `as` of pods that the reduction cannot read, or does not want"""
@@ -79,3 +86,29 @@ class RecordingSink:
         """Forget this one."""
         self.items.pop(key, None)
         self.states.append(self.state)
+
+
+def reflector_of(
+    api: ClusterApi,
+    sink: RecordingSink,
+    *,
+    path: str = PODS.collection(),
+    reduced: Callable[[bytes], Item | None] = reduce,
+    seed: int = 1,
+    **more: Any,
+) -> Reflector[Item]:
+    """A reflector of pods unless `path` says otherwise."""
+    rng = random.Random(seed)
+    return Reflector(api, path=path, reduce=reduced, sink=sink, clock=LoopClock(), rng=rng, **more)
+
+
+@asynccontextmanager
+async def running(reflector: Reflector[Item]) -> AsyncIterator[None]:
+    """Runs for the time of an `async with`; a defect that ended it is raised there."""
+    task = asyncio.create_task(reflector.run())
+    try:
+        yield
+        assert not task.done()
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)

@@ -2,17 +2,14 @@
 
 import asyncio
 import json
-import random
 from contextlib import aclosing
 
 from bench.apiserver import LoopbackApi
 from extender.kube.calls import POD_GROUPS
 from extender.kube.client import ClientLimits, KubeClient
-from extender.kube.watch.reflector import Reflector
-from extender.runtime.clock import SystemClock
 from tests.extender.kube.conftest import client_of
 from tests.extender.kube.scripted import Talk, scripted
-from tests.extender.kube.watch.collection import RecordingSink, reduce
+from tests.extender.kube.watch.collection import RecordingSink, reflector_of, running
 
 LEVELS = 9_000
 """The API server takes 10,000."""
@@ -50,20 +47,8 @@ async def test_a_reflector_syncs_beside_a_deep_object(loopback: LoopbackApi, cli
     """One list suffices."""
     loopback.store.load(POD_GROUPS, {("a", "deep"): DEEP})
     sink = RecordingSink()
-    reflector = Reflector(
-        client,
-        path=POD_GROUPS.collection(),
-        reduce=reduce,
-        sink=sink,
-        clock=SystemClock(),
-        rng=random.Random(0),
-    )
-    task = asyncio.create_task(reflector.run())
-    try:
-        async with asyncio.timeout(30.0):
-            await reflector.synced.wait()
+    reflector = reflector_of(client, sink, path=POD_GROUPS.collection())
+    async with running(reflector), asyncio.timeout(30.0):
+        await reflector.synced.wait()
         assert list(sink.items) == ["a/deep"]
         assert (reflector.status().relists, reflector.status().errors) == (1, 0)
-    finally:
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)

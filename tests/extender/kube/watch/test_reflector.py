@@ -2,20 +2,24 @@
 
 import asyncio
 import logging
-import random
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pytest
 
-from extender.cache.unreadable import UnreadableKind
 from extender.errors import ApiError, ApiUnavailableError, GoneError
 from extender.kube.calls import NODES, POD_GROUPS, PODS
-from extender.kube.watch.reflector import Reflector, ReflectorOptions
+from extender.kube.watch.reflector import ReflectorOptions
 from simulator.apiserver.store import ApiStore
-from tests.extender.kube.watch.collection import UNREADABLE, UNWANTED, Item, RecordingSink, reduce, state_of
-from tests.fakes.clock import LoopClock
+from tests.extender.kube.watch.collection import (
+    UNREADABLE,
+    UNWANTED,
+    Item,
+    RecordingSink,
+    reflector_of,
+    running,
+    state_of,
+)
 from tests.fakes.cluster_api import FakeClusterApi
 
 pytestmark = pytest.mark.looptime
@@ -24,40 +28,6 @@ pytestmark = pytest.mark.looptime
 def pod(name: str, **labels: str) -> dict[str, Any]:
     """A pod with labels; `as_` makes it unreadable or unwanted."""
     return {"metadata": {"name": name, "labels": {key.rstrip("_"): value for key, value in labels.items()}}}
-
-
-def reflector_of(
-    api: FakeClusterApi,
-    sink: RecordingSink,
-    *,
-    path: str = PODS.collection(),
-    options: ReflectorOptions | None = None,
-    reduced: Callable[[bytes], Item | None] = reduce,
-    unreadable: UnreadableKind | None = None,
-) -> Reflector[Item]:
-    """A reflector of pods unless `path` says otherwise."""
-    return Reflector(
-        api,
-        path=path,
-        reduce=reduced,
-        sink=sink,
-        clock=LoopClock(),
-        rng=random.Random(1),
-        options=options,
-        unreadable=unreadable,
-    )
-
-
-@asynccontextmanager
-async def running(reflector: Reflector[Item]) -> AsyncIterator[None]:
-    """Runs for the time of an `async with`; a defect that ended it is raised there."""
-    task = asyncio.create_task(reflector.run())
-    try:
-        yield
-        assert not task.done()
-    finally:
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
 
 
 async def settle(seconds: float = 1.0) -> None:

@@ -11,8 +11,8 @@ from extender.cache.unreadable import MOST, UnreadableKind
 from extender.errors import TooLongError
 from extender.kube.watch.reflector import Reflector, ReflectorOptions
 from extender.ports import Page, WatchEvent
-from tests.extender.kube.watch.collection import Item, RecordingSink, reduce, state_of
-from tests.extender.kube.watch.test_reflector import pod, reflector_of, running, settle
+from tests.extender.kube.watch.collection import Item, RecordingSink, reduce, reflector_of, running, state_of
+from tests.extender.kube.watch.test_reflector import pod, settle
 from tests.fakes.cluster_api import FakeClusterApi
 
 pytestmark = pytest.mark.looptime

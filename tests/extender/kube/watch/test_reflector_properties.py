@@ -1,7 +1,6 @@
 """After any history the sink equals the server, and on the way it never shows a state that never was."""
 
 import asyncio
-import random
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
@@ -11,9 +10,16 @@ from hypothesis import strategies as st
 
 from extender.errors import ApiError, ApiUnavailableError, GoneError
 from extender.kube.calls import NODES, PODS
-from extender.kube.watch.reflector import Reflector, ReflectorOptions
-from tests.extender.kube.watch.collection import UNREADABLE, UNWANTED, RecordingSink, State, reduce, state_of
-from tests.fakes.clock import LoopClock
+from extender.kube.watch.reflector import ReflectorOptions
+from tests.extender.kube.watch.collection import (
+    UNREADABLE,
+    UNWANTED,
+    RecordingSink,
+    State,
+    reflector_of,
+    running,
+    state_of,
+)
 from tests.fakes.cluster_api import FakeClusterApi
 
 NAMES = ("a", "b", "c")
@@ -98,17 +104,8 @@ async def test_the_sink_equals_the_server_in_the_end(history: list[Step], page: 
     Every state it showed before was one that the server had, in the server's order: no half lists, no going back.
     """
     world, sink = History(), RecordingSink()
-    reflector = Reflector(
-        world.api,
-        path=PODS.collection(),
-        reduce=reduce,
-        sink=sink,
-        clock=LoopClock(),
-        rng=random.Random(seed),
-        options=ReflectorOptions(page=page),
-    )
-    task = asyncio.create_task(reflector.run())
-    try:
+    reflector = reflector_of(world.api, sink, seed=seed, options=ReflectorOptions(page=page))
+    async with running(reflector):
         for step in history:
             await world.take(step)
         world.api.store.speak()
@@ -117,10 +114,6 @@ async def test_the_sink_equals_the_server_in_the_end(history: list[Step], page: 
         assert reflector.synced.is_set()
         assert appear_in_order(sink.states, world.states)
         assert reflector.status().contact_age_s is not None
-        assert not task.done()
-    finally:
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
 
 
 def test_the_order_check_can_fail() -> None:
