@@ -7,6 +7,7 @@ request, so that an exchanged certificate counts from the next request on.
 import asyncio
 import json
 import ssl
+import subprocess
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
@@ -15,7 +16,6 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, unquote
 
-from tests.authority import Authority, Pair
 from tests.fakes.maddash_server import MaddashServer
 
 _HUGE_PIECES = 4096
@@ -118,14 +118,21 @@ class Certificates:
     """One that clients trust by `ca_file`, and one that they do not."""
 
     ca_file: Path
-    good: Pair
-    bad: Pair
+    good: tuple[Path, Path]
+    bad: tuple[Path, Path]
 
-    @classmethod
-    def made(cls, place: Path) -> "Certificates":
-        """Of two authorities."""
-        trusted = Authority.made(place, "trusted")
-        return cls(trusted.cert, trusted.server(), Authority.made(place, "other").server())
+
+def make_certificates(place: Path) -> Certificates:
+    """Two self-signed certificates for 127.0.0.1, made by openssl."""
+    pairs = []
+    for name in ("good", "bad"):
+        certificate, key = place / f"{name}.pem", place / f"{name}.key"
+        subject = ["-subj", "/CN=127.0.0.1", "-addext", "subjectAltName=IP:127.0.0.1"]
+        files = ["-keyout", str(key), "-out", str(certificate)]
+        curve = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2"]
+        subprocess.run(["openssl", "req", "-x509", *curve, *subject, *files], check=True, capture_output=True)
+        pairs.append((certificate, key))
+    return Certificates(pairs[0][0], pairs[0], pairs[1])
 
 
 class Served:
@@ -135,7 +142,7 @@ class Served:
         self._archive = archive
         self._certificates = certificates
         self._tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        self.certificate(good=True)
+        self._tls.load_cert_chain(*certificates.good)
         self._server: asyncio.Server | None = None
         self._busy: set[asyncio.Task[Any]] = set()
         self.port = 0
@@ -148,8 +155,7 @@ class Served:
 
     def certificate(self, *, good: bool) -> None:
         """Use the trusted certificate, or the other one, from the next connection on."""
-        pair = self._certificates.good if good else self._certificates.bad
-        self._tls.load_cert_chain(pair.cert, pair.key)
+        self._tls.load_cert_chain(*(self._certificates.good if good else self._certificates.bad))
 
     async def back(self) -> None:
         """Listen."""

@@ -8,6 +8,7 @@ import gc
 import logging
 import os
 import re
+import shutil
 import tracemalloc
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
@@ -33,9 +34,11 @@ from scoring.network.matrix import METRICS, Known, Metric
 from scoring.score.pairs import pair_scores
 from tests.extender.network.world import QUICK, MovedClock, World
 from tests.extender.network.world import running as refreshing
-from tests.fakes.archive_server import Archive, Certificates, Fault, Served, served
+from tests.fakes.archive_server import Archive, Certificates, Fault, Served, make_certificates, served
 from tests.fakes.maddash_server import MaddashServer
 from tests.fakes.mesh import full_mesh
+
+pytestmark = pytest.mark.skipif(shutil.which("openssl") is None, reason="no openssl to make certificates with")
 
 A, B = NodeName("a"), NodeName("b")
 KINDS = ("maddash", "opensearch", "prometheus", "esmond")
@@ -91,7 +94,7 @@ class Bench(World):
 @pytest.fixture(scope="module")
 def certificates(tmp_path_factory: pytest.TempPathFactory) -> Certificates:
     """For all cases."""
-    return Certificates.made(tmp_path_factory.mktemp("tls"))
+    return make_certificates(tmp_path_factory.mktemp("tls"))
 
 
 @pytest.fixture
