@@ -9,6 +9,7 @@ not at all right after some was.
 """
 
 from collections.abc import Sequence, Set
+from functools import lru_cache
 from typing import Final, TypeAlias
 
 import numpy as np
@@ -120,11 +121,12 @@ class BulkRefusals:
 
     def _count(self, asked: Sequence[Counting], when: When) -> Steps[tuple[Ints, Ints]]:
         """As `_rows`, once what is not counted yet of these classes is counted, some classes in a step."""
-        rows, _ = self._rows(asked, when)
-        for some in self._shown(when).uncounted(rows[rows >= 0]):
+        rows, members = self._rows(asked, when)
+        missing = self._shown(when).uncounted(rows[rows >= 0])
+        for some in missing:
             self._shown(when).count(some)
             yield
-        return self._rows(asked, when)  # another run may have used the counts meanwhile
+        return self._rows(asked, when) if missing else (rows, members)  # another run may have used the counts meanwhile
 
     def _look(
         self, asked: Sequence[Counting], reserved: StarvationReservations | None
@@ -157,9 +159,9 @@ class BulkRefusals:
         could: list[bool] = yield from self._could(asked, refused, allowed)
         alone: Bools = np.all(unreserved, axis=0) if unreserved else np.ones(len(asked), np.bool_)
         facts = (refused, could, behind, best.tolist(), most.tolist(), members.sum(axis=1).tolist(), alone.tolist())
+        said = lru_cache(maxsize=None)(self._said)  # many are refused in the same words
         return {
-            one: (self._said(*fact[1:-1]) if fact[0] else None, fact[-1])
-            for one, *fact in zip(asked, *facts, strict=True)
+            one: (said(*fact[1:-1]) if fact[0] else None, fact[-1]) for one, *fact in zip(asked, *facts, strict=True)
         }
 
     def _said(self, could: bool, behind: bool, zone: int, members: int, size: int) -> Refused:
