@@ -41,7 +41,7 @@ lint: setup ## lint, types, import contracts, plain English, and the site of doc
 	$(RUN) python -m tests.prose
 	NO_MKDOCS_2_WARNING=1 $(RUN) mkdocs build --strict
 
-test: setup ## unit, property and in-process tests: 4 min, no Go, no cluster
+test: setup ## unit, property and in-process tests: 5 min, no Go, no cluster
 	$(RUN) python -m pytest -n 2 --ignore=tests/e2e --ignore=tests/browser -m "not slow" -rs
 
 e2e: setup ## the rest: real control plane, browser, slow tests; VERSIONS=1.36.3,1.35.4,1.34.4
