@@ -5,15 +5,42 @@ are read.
 """
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import Protocol
 
-from extender.settings.tls import DebugAuth, is_loopback
+from extender.settings.elastic import ElasticSettings
+from extender.settings.reports import ReportSettings
+from extender.settings.tls import DebugAuth, TlsSettings, is_loopback
 
-if TYPE_CHECKING:
-    from extender.settings.settings import Settings
+
+class _Ports(Protocol):
+    """The settings that say which ports are open, and to which callers. They are read only, hence properties."""
+
+    @property
+    def host(self) -> str: ...
+    @property
+    def port(self) -> int: ...
+    @property
+    def debug_host(self) -> str: ...
+    @property
+    def debug_port(self) -> int | None: ...
+    @property
+    def debug_auth(self) -> DebugAuth: ...
+    @property
+    def debug_open(self) -> bool: ...
+    @property
+    def health_port(self) -> int | None: ...
+    @property
+    def tls(self) -> TlsSettings: ...
+    @property
+    def snapshot(self) -> Path | None: ...
+    @property
+    def elastic(self) -> ElasticSettings: ...
+    @property
+    def reports(self) -> ReportSettings: ...
 
 
-def wrong_ports(settings: "Settings") -> Iterator[str]:
+def wrong_ports(settings: _Ports) -> Iterator[str]:
     """A sentence for each mistake; none: nothing is wrong."""
     tls, saved_cluster, for_people = settings.tls, settings.snapshot is not None, settings.debug_host
     if tls.client_ca_file is not None and settings.health_port is None:
@@ -40,7 +67,7 @@ def wrong_ports(settings: "Settings") -> Iterator[str]:
         yield from _wrong_report_port(settings)
 
 
-def _wrong_report_port(settings: "Settings") -> Iterator[str]:
+def _wrong_report_port(settings: _Ports) -> Iterator[str]:
     reports = settings.reports
     if reports.port and reports.port in (settings.port, settings.debug_port, settings.health_port):
         yield "reports.port must differ from port, debug_port and health_port, or be 0 or null"

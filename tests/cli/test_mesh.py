@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tests.cli.mesh.psconfig_rules import problems
 from tests.cli.world import CLUSTER, refused, run
+from tests.contract.manifests.psconfig_rules import problems
 from tests.fakes.raw_http import RawServer, ok
 
 ARCHIVE = ("--archive", "https://archive.example.org")

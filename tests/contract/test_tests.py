@@ -18,7 +18,7 @@ EXCEPTIONS = {  # (file, private name): why there is no public one
 }
 
 INVARIANTS = {  # file: why it may look inside
-    "extender/cache/consistency.py": "books that are kept up to date against the same from scratch: no caller of the"
+    "fuzz/consistency.py": "books that are kept up to date against the same from scratch: no caller of the"
     " cache asks for that, so it is no part of it",
 }
 

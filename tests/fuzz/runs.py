@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from extender.runtime.garbage_collection import resident_bytes
 from extender.runtime.heap import give_back
-from tests.extender.cache.consistency import assert_consistent
+from tests.fuzz.consistency import assert_consistent
 from tests.fuzz.followed import Followed
 from tests.fuzz.mutate import hostile_text, mutated
 from tests.fuzz.notes import READERS

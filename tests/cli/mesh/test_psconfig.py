@@ -11,8 +11,8 @@ from cli.mesh.mesh import Kind, site_of
 from cli.mesh.plan import LatencyTest, MeshPlan
 from cli.mesh.psconfig import psconfig_template
 from extender.errors import ConfigError
-from tests.cli.mesh.psconfig_rules import problems
 from tests.cli.mesh.sites import at, two_zones
+from tests.contract.manifests.psconfig_rules import problems
 
 
 def measured(template: dict[str, Any], kind: str) -> list[tuple[str, str]]:

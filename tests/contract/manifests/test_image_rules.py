@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from testbed.parts.service import ROOT
-from tests.e2e.people.test_image import steps
+from tests.contract.manifests.dockerfile import steps
 from tests.liveness import LIVENESS_S
 
 DOCKERFILE = ROOT / "Dockerfile"

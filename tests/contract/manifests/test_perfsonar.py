@@ -7,7 +7,7 @@ from typing import Any
 
 import yaml
 
-from tests.cli.mesh.psconfig_rules import problems
+from tests.contract.manifests.psconfig_rules import problems
 from tests.contract.manifests.rendered_manifests import MANIFESTS, OVERLAYS, ROOT, Object, rendered, rendered_overlay
 
 PERFSONAR = MANIFESTS / "perfsonar"

@@ -17,20 +17,9 @@ from pathlib import Path
 import pytest
 
 from testbed.parts.service import ROOT
+from tests.contract.manifests.dockerfile import steps
 
 UV = Path(sys.executable).with_name("uv")
-
-
-def steps() -> list[list[tuple[str, str]]]:
-    """The stages of the Dockerfile: (instruction, rest) of each line, continued lines joined."""
-    text = re.sub(r"\\\n\s*", "", (ROOT / "Dockerfile").read_text())
-    lines = [line.partition(" ") for line in text.splitlines() if line.strip() and not line.startswith("#")]
-    stages: list[list[tuple[str, str]]] = []
-    for instruction, _, rest in lines:
-        if instruction == "FROM":
-            stages.append([])
-        stages[-1].append((instruction, rest))
-    return stages
 
 
 def copy(rest: str, target: Path) -> None:

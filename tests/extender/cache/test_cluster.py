@@ -27,7 +27,7 @@ from scoring.model.resources import CPU, Resources
 from scoring.model.snapshot import Snapshot
 from scoring.network.matrix import NetworkMatrix
 from tests.builders import bound, mesh, node, pod
-from tests.extender.cache.consistency import assert_consistent
+from tests.fuzz.consistency import assert_consistent
 
 N1, N2 = NodeName("n1"), NodeName("n2")
 PIN_N1 = (NodeSelectorTerm(fields=(Requirement("metadata.name", "In", ("n1",)),)),)

@@ -25,7 +25,7 @@ from scoring.model import (
 )
 from scoring.model.snapshot import Snapshot
 from tests.builders import node, pod
-from tests.extender.cache.consistency import assert_consistent, ends_s
+from tests.fuzz.consistency import assert_consistent, ends_s
 
 NODES = ["n1", "n2", "n3"]
 NAMES = ["a", "b", "c", "d"]

@@ -17,7 +17,7 @@ from scoring.ids import NodeName, gang_key
 from scoring.model import DaemonSet, Node, NodeSelectorTerm, Phase, Pod, Requirement
 from scoring.model.resources import CPU
 from tests.builders import node, pod
-from tests.extender.cache.consistency import assert_consistent
+from tests.fuzz.consistency import assert_consistent
 
 NOW_S = 10_000.0
 SETTLE_S = 100.0

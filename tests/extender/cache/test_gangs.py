@@ -10,7 +10,7 @@ from scoring.ids import GangKey
 from scoring.model import Gang, GangSource, GroupRef, Phase, Pod, PodGroup, Role
 from scoring.model.reasons import Reason
 from tests.builders import pod
-from tests.extender.cache.consistency import assert_consistent
+from tests.fuzz.consistency import assert_consistent
 
 G = GangKey("default/g")
 

@@ -8,7 +8,7 @@ from scoring.ids import GangKey, NodeName, PodUid
 from scoring.model import Controller, Gang, GangSource, GroupRef, Phase, Pod, PodGroup, Role, RunRef
 from scoring.model.reasons import Reason
 from tests.builders import bound, pod
-from tests.extender.cache.consistency import assert_consistent
+from tests.fuzz.consistency import assert_consistent
 
 G = GangKey("default/g")
 

@@ -25,10 +25,10 @@ from scoring.model import GATE
 from scoring.permit.state import validate_state
 from scoring.plan import plan
 from tests.example_counts import FEW
-from tests.extender.cache.consistency import assert_consistent
 from tests.extender.scheduling.kube_scheduler import KubeScheduler, listed_nodes, millicores, objects
 from tests.extender.scheduling.world import COMMIT_S, HOLD_S, World, node_json, unfinished
 from tests.fakes.cluster_api import FakeClusterApi
+from tests.fuzz.consistency import assert_consistent
 
 T = TypeVar("T")
 

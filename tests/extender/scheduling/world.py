@@ -29,9 +29,9 @@ from scoring.model.reasons import Reason
 from scoring.network.matrix import NetworkMatrix
 from scoring.permit.state import PermitState
 from scoring.plan import Plan
-from tests.extender.cache.consistency import assert_consistent
 from tests.fakes.clock import LoopClock
 from tests.fakes.cluster_api import FakeClusterApi
+from tests.fuzz.consistency import assert_consistent
 
 PODS_PATH = "/api/v1/pods"
 HOLD_S = 25.0
