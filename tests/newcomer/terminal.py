@@ -45,6 +45,7 @@ class Shell:
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             start_new_session=True,
+            preexec_fn=_hear_ctrl_c,
         )
 
     def type(self, command: str, *, limit_s: float) -> Answer:

@@ -156,7 +156,9 @@ FAULTS = {  # case: (fault of the server, what the status says of it)
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("case", FAULTS)
+@pytest.mark.parametrize(
+    "case", [pytest.param(one, marks=pytest.mark.slow) if one == "slow" else one for one in FAULTS]
+)
 async def test_a_fault_fades_and_heals(
     kind: str, case: str, certificates: Certificates, maddash: MaddashServer
 ) -> None:

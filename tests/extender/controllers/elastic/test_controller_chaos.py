@@ -18,7 +18,7 @@ from tests.extender.controllers.elastic.cluster import JOBS, Site, site
 from tests.fakes.cluster_api import FakeClusterApi
 from tests.fakes.key_store import bearer_of, notes_of_a_former_process
 
-pytestmark = pytest.mark.looptime
+pytestmark = [pytest.mark.looptime, pytest.mark.slow]
 
 NAMES = ("a", "b", "c", "d")
 

@@ -23,6 +23,7 @@ from scoring.network.matrix import Metric
 from tests.real.servers import START_S, missing_opensearch, opensearch
 
 pytestmark = [
+    pytest.mark.slow,  # a real server, fetched by `make e2e`
     pytest.mark.skipif(missing_opensearch() is not None, reason=str(missing_opensearch())),
     pytest.mark.timeout(START_S + 60.0),
     pytest.mark.xdist_group("opensearch"),

@@ -24,6 +24,7 @@ from scoring.network.matrix import Metric
 from tests.real.servers import START_S, missing_prometheus, prometheus
 
 pytestmark = [
+    pytest.mark.slow,  # a real server, fetched by `make e2e`
     pytest.mark.skipif(missing_prometheus() is not None, reason=str(missing_prometheus())),
     pytest.mark.timeout(START_S + 60.0),
     pytest.mark.xdist_group("prometheus"),
