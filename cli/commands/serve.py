@@ -40,14 +40,13 @@ def serve(
     Exit code: 0 after SIGTERM or Ctrl-C, with all that was held answered; 2 for bad settings; any other: it failed.
     """
     from extender.bootstrap.serve import run
-    from extender.runtime.log_lines import LogFormat, configure_logging
+    from extender.runtime.log_lines import configure_logging
     from extender.settings.settings import Settings
 
     with clear_errors():
         given = {"kubeconfig": kubeconfig, "snapshot": snapshot, "host": host, "port": port, "debug_port": debug_port}
         settings = Settings.load(config, given)
-        form = LogFormat.HUMAN if settings.log_format.value == "text" else LogFormat.JSON
-        configure_logging(level=settings.log_level.upper(), log_format=form)
+        configure_logging(level=settings.log_level.upper(), log_format=settings.log_format)
         run(settings)
 
 
@@ -63,7 +62,7 @@ def demo(
 
     with clear_errors():
         settings = demo_settings(port)
-        configure_logging(level="WARNING", log_format=LogFormat.HUMAN)
+        configure_logging(level="WARNING", log_format=LogFormat.TEXT)
         sys.stdout.write(what_to_try(port))
         sys.stdout.flush()
         run(settings)

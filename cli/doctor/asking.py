@@ -17,7 +17,8 @@ from extender.network.coverage import node_counts
 from extender.network.mapping import map_nodes, measured_ends
 from extender.network.sources.configured import mapping_config
 from extender.ports import Batch, Clock
-from extender.settings.settings import FileSource, Settings
+from extender.settings.network import FileSource
+from extender.settings.settings import Settings
 from scoring.model import Node
 from scoring.network.matrix import METRICS, MeasurementTable
 

@@ -3,11 +3,10 @@
 Rule: only the fields that a check reads; files may take the place of objects.
 """
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 import yaml
@@ -16,8 +15,8 @@ from pydantic import ValidationError
 from cli.doctor.facts import Budget, Json, Replica
 from extender.errors import ConfigError
 from extender.kube.leases import ROLE_LABEL
-from extender.settings.layers import ENV_PREFIX, merge, unfold
-from extender.settings.settings import Settings, mistakes
+from extender.settings.layers import from_environment, merge, mistakes
+from extender.settings.settings import Settings
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,14 +37,9 @@ def settings_of(text: str, environment: Mapping[str, str]) -> Read:
     """
     try:
         found = yaml.safe_load(text) or {}
-        given = {
-            name.removeprefix(ENV_PREFIX).lower().replace("__", "."): _value(value)
-            for name, value in environment.items()
-            if name.startswith(ENV_PREFIX)
-        }
-        return Read(Settings(**merge(found, unfold(given))))
+        return Read(Settings(**merge(found, from_environment(environment))))
     except ValidationError as error:
-        return Read(Settings(), tuple(mistakes(error)))
+        return Read(Settings(), tuple(mistakes(Settings, error)))
     except (yaml.YAMLError, TypeError, AttributeError):
         return Read(Settings(), ("it is no YAML of names and values",))
 
@@ -89,15 +83,6 @@ def mounted(workload: Json) -> Iterator[str]:
     for volume in spec.get("volumes") or ():
         if name := (volume.get("configMap") or {}).get("name"):
             yield str(name)
-
-
-def _value(text: str) -> Any:
-    """As a list or mapping if it is one in JSON, else the text, which the settings read."""
-    try:
-        found = json.loads(text)
-    except ValueError:
-        return None if text == "null" else text
-    return found if isinstance(found, list | dict) else text
 
 
 class _Owner(msgspec.Struct):

@@ -11,8 +11,8 @@ from extender.kube import calls
 from extender.leadership.role import LEADER
 from extender.settings.features import AutoscalingMode
 from extender.settings.leadership import LeaderElection
+from extender.settings.ports import DebugAuth
 from extender.settings.settings import Settings
-from extender.settings.tls import DebugAuth
 from scoring.model.policy import Preempting, Repair
 
 NOTES: Final = "base (its Secret)"

@@ -46,8 +46,8 @@ from extender.ports import Clock, ClusterApi, KeyStore, Reviews
 from extender.runtime.clock import SystemClock
 from extender.server.dispatch import Callers
 from extender.settings.leadership import OwnPod, lease_namespace
+from extender.settings.ports import DebugAuth
 from extender.settings.settings import Settings
-from extender.settings.tls import DebugAuth
 from scoring.ids import ResourceName
 
 __all__ = ["Service", "embedded", "empty_cache", "fill", "following", "in_memory", "live"]

@@ -26,13 +26,12 @@ from starlette.types import ASGIApp
 
 from extender import bootstrap
 from extender.bootstrap import Service
-from extender.runtime.garbage_collection import can_watch_memory
-from extender.runtime.heap import keep_one_heap
+from extender.runtime.memory import can_watch_memory, keep_one_heap
 from extender.server.app import DEFAULT_MAX_BODY_BYTES
 from extender.server.connections import Connections, PortLimits
 from extender.server.verb_protocol import VerbProtocol, bound
+from extender.settings.ports import is_loopback
 from extender.settings.settings import Settings
-from extender.settings.tls import is_loopback
 
 _KEPT_S = 120.0
 """Above the 90 s after which kube-scheduler's client drops an idle connection: it must never meet a closed one. Go's
@@ -80,8 +79,7 @@ class _Loop(uvloop.Loop):
 def favour_the_loop() -> None:
     """Set the interpreter so that it stops the event loop for little at a time (docs/safety.md S15).
 
-    - Garbage is collected when memory grows, and not in the midst of planning (`extender.runtime.garbage_collection`).
-    - Memory that arrays come and go in is kept (`extender.runtime.heap`).
+    - Garbage is collected when memory grows, and memory that arrays come and go in is kept (`extender.runtime.memory`).
     - Threads that read network data hand the interpreter over after 1 ms instead of 5: the loop waits for it at each of
       its system calls, which added up to 0.4 s while new data of 15,000 nodes was read (measured).
     """

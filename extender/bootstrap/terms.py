@@ -12,8 +12,7 @@ from extender.bootstrap.parts.starts import Starting
 from extender.controllers.owners.ages import OwnerAges
 from extender.leadership.lease_loop import Duties
 from extender.network.refresh import NetworkRefresh
-from extender.runtime.garbage_collection import collect_when_grown
-from extender.runtime.heap import give_back_each_minute
+from extender.runtime.memory import collect_when_grown, give_back_each_minute
 from extender.scheduling.planning.housekeeping import Housekeeping
 
 FOLLOW = "follow "

@@ -18,24 +18,19 @@ _LINE: Final = msgspec.json.Encoder(enc_hook=repr)
 
 
 class LogFormat(StrEnum):
-    """How log lines look; `auto` is `human` on a terminal and `json` everywhere else."""
+    """How a log line looks."""
 
-    AUTO = "auto"
-    HUMAN = "human"
+    TEXT = "text"
     JSON = "json"
 
 
-def configure_logging(
-    *, level: str = "INFO", log_format: LogFormat = LogFormat.AUTO, stream: TextIO | None = None
-) -> None:
+def configure_logging(*, level: str = "INFO", log_format: LogFormat, stream: TextIO | None = None) -> None:
     """Send all log lines of the process to `stream` (default: standard error) in one format.
 
     Replaces the root logger's handlers. Errors: ValueError for a level that logging does not know.
     """
-    out = stream or sys.stderr
-    human = log_format is LogFormat.HUMAN or (log_format is LogFormat.AUTO and out.isatty())
-    handler = logging.StreamHandler(out)
-    handler.setFormatter(HumanFormatter() if human else JsonFormatter())
+    handler = logging.StreamHandler(stream or sys.stderr)
+    handler.setFormatter(HumanFormatter() if log_format is LogFormat.TEXT else JsonFormatter())
     # Neither format shows them, and every line would pay for asking.
     logging.logThreads = logging.logProcesses = logging.logMultiprocessing = False
     root = logging.getLogger()

@@ -7,17 +7,14 @@ set, its value and what is accepted.
 
 import difflib
 import json
-import os
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, get_args
 
 import yaml
-from pydantic.fields import FieldInfo
+from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
-from pydantic_settings import BaseSettings
-from pydantic_settings.sources import EnvSettingsSource
 
 from extender.errors import ConfigError
 from extender.settings.removed import removed
@@ -34,8 +31,6 @@ _USER = re.compile(r"//[^/@\s]+@")
 
 Layer: TypeAlias = tuple[str, Mapping[str, Any]]
 """Where values come from, in words, and the values."""
-Names: TypeAlias = Callable[[Sequence[int | str]], Iterable[str]]
-"""Place in the settings → names that exist there."""
 
 
 def read_file(file: Path) -> dict[str, Any]:
@@ -55,34 +50,43 @@ def read_file(file: Path) -> dict[str, Any]:
     return found
 
 
-def read_environment(settings: type[BaseSettings]) -> dict[str, Any]:
+def read_environment(settings: type[BaseModel], environment: Mapping[str, str]) -> dict[str, Any]:
     """Values of NETGANG_… names; a name that is neither a setting nor known otherwise is refused.
 
     Kubernetes itself sets NETGANG_PORT=tcp://… in pods beside a Service named netgang: that is said as such.
     """
-    for variable in sorted(os.environ):
+    found: dict[str, str] = {}
+    for variable, text in sorted(environment.items()):
         if not variable.upper().startswith(ENV_PREFIX) or variable.startswith(NOT_SETTINGS):
             continue
         name = variable.upper().removeprefix(ENV_PREFIX).lower().split("__")[0]
-        if os.environ[variable].startswith("tcp://") or name.startswith(("service_host", "service_port", "port_")):
+        if text.startswith("tcp://") or name.startswith(("service_host", "service_port", "port_")):
             raise ConfigError(
                 f"{variable} was set by Kubernetes for a Service named netgang, and would be read as a setting: "
                 "set `enableServiceLinks: false` in the pod"
             )
         if name not in settings.model_fields:
             raise ConfigError(f"{variable}: {removed([name]) or _unknown(name, settings.model_fields)}")
-    return dict(_Environment(settings)())
+        found[variable.upper()] = text
+    return from_environment(found)
 
 
-class _Environment(EnvSettingsSource):
-    """Lists and mappings are JSON; what is no JSON stays text, for the setting's own check to accept or refuse."""
+def from_environment(variables: Mapping[str, str]) -> dict[str, Any]:
+    """Values of the NETGANG_… names among these; lists and mappings are JSON, all else is text for the setting to read.
 
-    def decode_complex_value(self, field_name: str, field: FieldInfo, value: Any) -> Any:
-        """JSON as a value, everything else as it is."""
-        try:
-            return json.loads(value)
-        except ValueError:
-            return value
+    >>> from_environment({"NETGANG_LEASE__NAME": "a", "NETGANG_DEBUG_PORT": "null", "NETGANG_RULES": "[]", "HOME": "/"})
+    {'lease': {'name': 'a'}, 'debug_port': None, 'rules': []}
+    """
+    mine = {name: text for name, text in variables.items() if name.startswith(ENV_PREFIX)}
+    return unfold({name.removeprefix(ENV_PREFIX).lower().replace("__", "."): _value(mine[name]) for name in mine})
+
+
+def _value(text: str) -> Any:
+    try:
+        found = json.loads(text)
+    except ValueError:
+        return text
+    return found if isinstance(found, list | dict) or found is None else text
 
 
 def unfold(flat: Mapping[str, Any]) -> dict[str, Any]:
@@ -113,8 +117,12 @@ def merge(low: Mapping[str, Any], high: Mapping[str, Any]) -> dict[str, Any]:
     return merged
 
 
-def sentence(error: ErrorDetails, layers: Sequence[Layer], *, names: Names) -> str:
-    """One line for one mistake; `layers` come strongest first."""
+def mistakes(settings: type[BaseModel], error: ValidationError, layers: Sequence[Layer] = ()) -> list[str]:
+    """A line for each mistake, with the layer that it is from where `layers` are given, strongest first."""
+    return [_sentence(settings, one, layers) for one in error.errors(include_url=False)]
+
+
+def _sentence(settings: type[BaseModel], error: ErrorDetails, layers: Sequence[Layer]) -> str:
     whole = error["loc"]
     path = [part for i, part in enumerate(whole) if not (part in KINDS and i > 0 and isinstance(whole[i - 1], int))]
     name = ".".join(str(part) for part in path)
@@ -123,7 +131,7 @@ def sentence(error: ErrorDetails, layers: Sequence[Layer], *, names: Names) -> s
     value = "" if isinstance(error["input"], Mapping) else f" = {_USER.sub('//…@', repr(error['input']))}"
     match error["type"]:
         case "extra_forbidden":
-            return f"{name}{place}: {removed(path) or _unknown(str(path[-1]), names(path[:-1]))}"
+            return f"{name}{place}: {removed(path) or _unknown(str(path[-1]), names_at(settings, path[:-1]))}"
         case "missing":
             return f"{name}: must be given"
         case "union_tag_not_found" | "union_tag_invalid":
@@ -150,3 +158,20 @@ def _unknown(name: str, known: Iterable[str]) -> str:
     listed = sorted(known)
     near = difflib.get_close_matches(name, listed, n=1)
     return f"no such setting; did you mean {near[0]}?" if near else f"no such setting; there are {', '.join(listed)}"
+
+
+def names_at(settings: type[BaseModel], path: Sequence[int | str]) -> set[str]:
+    """Names of settings that exist at a place."""
+    here = [settings]
+    for part in path:  # numbers of a list and keys of a mapping lead to no other names
+        fields = [one.model_fields[str(part)] for one in here if part in one.model_fields]
+        here = [model for field in fields for model in _models_in(field.annotation)] or here
+    return {name for one in here for name in one.model_fields}
+
+
+def _models_in(annotation: Any) -> Iterator[type[BaseModel]]:
+    """Groups of settings that a type is made of."""
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        yield annotation
+    for part in get_args(annotation):
+        yield from _models_in(part)

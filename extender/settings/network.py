@@ -1,4 +1,4 @@
-"""The settings of group `network`: where measurements come from, which node is which endpoint, how long values count.
+"""The settings of groups `network` and `score`: measurements, their endpoints and age, and how links become points.
 
 Sources of archives are in `sources`, the mapping's parts in `mapping`.
 """
@@ -11,9 +11,9 @@ from pydantic import BaseModel, BeforeValidator, Field, field_validator, model_v
 
 from extender.settings.mapping import EndpointRule, NodeEndpoints
 from extender.settings.sources import EsmondSource, OpenSearchSource, PrometheusSource, http_url, refuse_two_trusts
-from extender.settings.types import ByMetric, Number, Positive, Section
+from extender.settings.types import ByMetric, NotNegative, Number, Positive, Section
 from scoring.ids import NodeName, ZoneName
-from scoring.model.policy import Ttl
+from scoring.model.policy import Direction, Ratios, Ttl, Variant
 from scoring.network.matrix import METRICS, Metric
 
 
@@ -178,3 +178,41 @@ class NetworkSettings(Section):
     def zone_table(self) -> dict[ZoneName, dict[Metric, str]]:
         """`zone_mapping` in plain values: zone → metric → endpoint."""
         return {zone: ends.named() for zone, ends in self.zone_mapping.items()}
+
+
+def _ratios(value: object) -> Ratios:
+    """Read `20:40:40` or a list of three numbers."""
+    if isinstance(value, Ratios):
+        return value
+    parts = value.split(":") if isinstance(value, str) else value
+    try:
+        loss, delay, bandwidth = (float(part) for part in parts)  # type: ignore[attr-defined]
+    except (TypeError, ValueError):
+        raise ValueError(
+            "must be three numbers of at least 0, not all 0, such as '20:40:40', in quotes: YAML reads 20:40:40 "
+            "without them as one number"
+        ) from None
+    return Ratios(loss, delay, bandwidth)
+
+
+class ScoreSettings(Section):
+    """The pair score: 20:40:40 points for packet loss, delay and bandwidth (docs/reference/extender.md)."""
+
+    variant: Variant = Variant.LINEAR
+    """`linear`: the published formula, bounded and never tied; `literal`: as published; `smooth`: without corners."""
+    direction: Direction = Direction.WORST
+    """Which of a link's two directions counts: the worst, or their mean."""
+    ratios: Annotated[Ratios, BeforeValidator(_ratios)] = Ratios()
+    """Points for loss : delay : bandwidth, such as 20:40:40; any sum is scaled to 100."""
+    loss_weight: NotNegative = 10.0
+    """Points lost per percent of packet loss."""
+    delay_weight: NotNegative = 1.0
+    """Points lost per millisecond of one-way delay."""
+    bandwidth_weight: NotNegative = 1.0
+    """Factor on the bandwidth term."""
+    reference_bps: Positive | None = None
+    """Throughput in bit/s that earns the whole bandwidth term; `null`: the best measured one of the zone."""
+    half_loss_percent: Positive = 1.0
+    """`smooth`: packet loss at which the term has half its points."""
+    half_delay_ms: Positive = 20.0
+    """`smooth`: one-way delay at which the term has half its points."""

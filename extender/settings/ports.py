@@ -1,46 +1,113 @@
-"""What is wrong with the ports together, in sentences that say the way out.
+"""The ports: addresses, certificates, and how callers prove their identity.
 
-Rule: what would leave a port open to others, or close it to a probe that must be answered, is refused when the settings
-are read.
+Rule: what would leave a port open to others, let tokens cross a network readable, or close a port to a probe that must
+be answered, is refused when the settings are read, in sentences that say the way out. Whether files can be used is
+found out at start (`extender.server.tls.files`), because only the process itself sees them.
 """
 
 from collections.abc import Iterator
+from enum import StrEnum
+from ipaddress import ip_address
 from pathlib import Path
-from typing import Protocol
+from typing import Annotated, Self
 
-from extender.settings.elastic import ElasticSettings
-from extender.settings.reports import ReportSettings
-from extender.settings.tls import DebugAuth, TlsSettings, is_loopback
+from pydantic import BeforeValidator, Field, ValidationInfo, field_validator, model_validator
 
-
-class _Ports(Protocol):
-    """The settings that say which ports are open, and to which callers. They are read only, hence properties."""
-
-    @property
-    def host(self) -> str: ...
-    @property
-    def port(self) -> int: ...
-    @property
-    def debug_host(self) -> str: ...
-    @property
-    def debug_port(self) -> int | None: ...
-    @property
-    def debug_auth(self) -> DebugAuth: ...
-    @property
-    def debug_open(self) -> bool: ...
-    @property
-    def health_port(self) -> int | None: ...
-    @property
-    def tls(self) -> TlsSettings: ...
-    @property
-    def snapshot(self) -> Path | None: ...
-    @property
-    def elastic(self) -> ElasticSettings: ...
-    @property
-    def reports(self) -> ReportSettings: ...
+from extender.settings.types import Section, names
 
 
-def wrong_ports(settings: _Ports) -> Iterator[str]:
+class DebugAuth(StrEnum):
+    """How a caller of `debug_port` proves its identity."""
+
+    OFF = "off"
+    TOKEN = "token"  # noqa: S105 - the word, not a secret
+
+
+class TlsSettings(Section):
+    """TLS of the verbs' port; all files are PEM and are read again when they change (docs/how-to/tls.md)."""
+
+    cert_file: Path | None = None
+    """Certificate of this server, then the authorities between it and the root; `null`: plain HTTP."""
+    key_file: Path | None = None
+    """Private key of `cert_file`, not encrypted."""
+    client_ca_file: Path | None = None
+    """Authorities whose client certificates are accepted; without one of theirs no client reaches the verbs.
+
+    The verbs' port then serves the verbs alone: probes and metrics are at `health_port`, documents at `debug_port`."""
+    client_names: Annotated[tuple[str, ...], BeforeValidator(lambda value: names(value)), Field(max_length=100)] = ()
+    """Names of clients that may connect, each compared as it is with the certificate's common name and alternative
+    names; empty: every client with a certificate of `client_ca_file`."""
+
+    @model_validator(mode="after")
+    def _belong_together(self) -> Self:
+        if (self.cert_file is None) != (self.key_file is None):
+            raise ValueError("cert_file and key_file belong together: give both, or none for plain HTTP")
+        if self.client_ca_file is not None and self.cert_file is None:
+            raise ValueError("client_ca_file needs cert_file and key_file: without TLS no client shows a certificate")
+        if self.client_names and self.client_ca_file is None:
+            raise ValueError("client_names needs client_ca_file: only a checked certificate proves a name")
+        if "" in self.client_names or len(set(self.client_names)) != len(self.client_names):
+            raise ValueError("client_names must be different names that are not empty")
+        return self
+
+
+class ReportSettings(Section):
+    """Reports of training jobs, at a port of their own (docs/how-to/reporting.md)."""
+
+    port: int | None = Field(default=None, ge=0, le=65535)
+    """Port for `POST /v1/jobs/{namespace}/{name}/metrics` alone, under TLS if there is a `tls.cert_file`; no client
+    certificate is asked for. `null`: none, jobs cannot report; 0: a free one."""
+    host: str | None = Field(default=None, min_length=1)
+    """Address of `port`; `null`: the same as `host` of the verbs."""
+    service_accounts: bool = True
+    """A pod may show the token of a service account of the job's own namespace (TokenReview)."""
+    audiences: Annotated[tuple[Annotated[str, Field(min_length=1)], ...], BeforeValidator(names)] = ()
+    """What a token must have been made for, such as `netgang`; a pod's usual token is then refused. Empty: for the API
+    server, as the usual one is (docs/how-to/reporting.md)."""
+    secret_file: Path | None = None
+    """File with a secret of at least 16 characters; with it as bearer token a caller may report for every job."""
+    plain: bool = False
+    """`host` may be more than the loopback although there is no TLS: something else protects the tokens."""
+
+
+class PortSettings(Section):
+    """Where the service listens, and which cluster it serves."""
+
+    host: str = Field(default="127.0.0.1", min_length=1)
+    """Address to listen on. The default is this machine only: any client that reaches the verbs can ask for a bind."""
+    port: int = Field(default=8888, ge=0, le=65535)
+    """Port to listen on; 0: a free one."""
+    debug_port: int | None = Field(default=None, ge=0, le=65535)
+    """A second port with the same answers, for people: no call to it changes anything. `null`: none; 0: a free one."""
+    debug_host: str = Field(default="127.0.0.1", min_length=1)
+    """Address of `debug_port`. The default is what `kubectl port-forward` reaches inside a pod, and nothing else."""
+    debug_auth: DebugAuth = DebugAuth.OFF
+    """`token`: a caller of `debug_port` must show a bearer token of the cluster whose owner has the right to the
+    address (TokenReview and SubjectAccessReview on a nonResourceURL); `off`: every client is answered."""
+    debug_open: bool = False
+    """`debug_host` may be more than the loopback although no caller has to show a token, or not under TLS."""
+    health_port: int | None = Field(default=None, ge=0, le=65535)
+    """A port with /healthz, /readyz and /metrics alone, always plain HTTP: for probes and Prometheus, which show no
+    client certificate. `null`: none, they are at `port`; 0: a free one."""
+    health_host: str | None = Field(default=None, min_length=1)
+    """Address of `health_port`; `null`: the same as `host`."""
+    tls: TlsSettings = TlsSettings()
+    """Certificates of `port`, and of `debug_port` where that is not on the loopback."""
+    kubeconfig: Path | None = None
+    """Credentials of the cluster; `null`: those of the pod, else the usual kubeconfig."""
+    snapshot: Path | None = None
+    """A saved cluster (`kubectl get nodes,pods,podgroups -A -o json`) to serve instead of a live one."""
+
+    @field_validator("debug_port", "health_port")
+    @classmethod
+    def _another_port(cls, port: int | None, info: ValidationInfo) -> int | None:
+        others = [name for name in ("port", "debug_port") if name != info.field_name]
+        if port and port in [info.data.get(name) for name in others]:
+            raise ValueError(f"must differ from {' and '.join(others)}, or be 0 or null")
+        return port
+
+
+def wrong_ports(settings: PortSettings) -> Iterator[str]:
     """A sentence for each mistake; none: nothing is wrong."""
     tls, saved_cluster, for_people = settings.tls, settings.snapshot is not None, settings.debug_host
     if tls.client_ca_file is not None and settings.health_port is None:
@@ -63,15 +130,15 @@ def wrong_ports(settings: _Ports) -> Iterator[str]:
                 f"debug_host {for_people} is not this machine alone, and bearer tokens would cross the network "
                 "readable: set tls.cert_file and tls.key_file, or debug_open: true if something else protects them"
             )
-    if settings.reports.port is not None:
-        yield from _wrong_report_port(settings)
 
 
-def _wrong_report_port(settings: _Ports) -> Iterator[str]:
-    reports = settings.reports
+def wrong_reports(settings: PortSettings, reports: ReportSettings, *, elastic: bool) -> Iterator[str]:
+    """The same for the port of reports."""
+    if reports.port is None:
+        return
     if reports.port and reports.port in (settings.port, settings.debug_port, settings.health_port):
         yield "reports.port must differ from port, debug_port and health_port, or be 0 or null"
-    if not settings.elastic.enabled:
+    if not elastic:
         yield "reports.port needs elastic.enabled: true: without it no job is known that could report"
     if settings.snapshot is not None:
         yield "reports.port needs a live cluster: in a saved one (snapshot) no job runs that could report"
@@ -83,3 +150,15 @@ def _wrong_report_port(settings: _Ports) -> Iterator[str]:
             f"reports at {where} are from other machines, and tokens would cross the network readable: set "
             "tls.cert_file and tls.key_file, or reports.plain: true if something else protects them"
         )
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine can reach `host`; a name other than localhost may be anything.
+
+    >>> [is_loopback(host) for host in ("127.0.0.1", "::1", "localhost", "0.0.0.0", "::", "netgang.example.org")]
+    [True, True, True, False, False, False]
+    """
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"

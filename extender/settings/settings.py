@@ -7,24 +7,17 @@ is accepted. `Settings(...)` itself never reads the environment: only `Settings.
 relative to the working directory.
 """
 
+import os
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any, Self, TypeAlias, get_args
+from typing import Annotated, Any, Self, TypeAlias
 
-from pydantic import (
-    BaseModel,
-    BeforeValidator,
-    Field,
-    ValidationError,
-    ValidationInfo,
-    field_validator,
-    model_validator,
-)
-from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
+from pydantic import BeforeValidator, Field, ValidationError, field_validator, model_validator
 
 from extender.errors import ConfigError
+from extender.runtime.log_lines import LogFormat
 from extender.settings.call_bound import MARGIN_S, longest_bind_s, slowest_binding_s
 from extender.settings.elastic import ElasticSettings
 from extender.settings.features import (
@@ -36,49 +29,19 @@ from extender.settings.features import (
     StatusMode,
     StatusSetting,
 )
-from extender.settings.layers import ENV_PREFIX, Layer, merge, read_environment, read_file, sentence, unfold
+from extender.settings.layers import Layer, merge, mistakes, read_environment, read_file, unfold
 from extender.settings.leadership import LeaderElection, LeaseSettings
-from extender.settings.network import SOURCES, FileSource, MaddashSource, NetworkSettings
-from extender.settings.ports import wrong_ports
+from extender.settings.network import NetworkSettings, ScoreSettings
+from extender.settings.ports import PortSettings, ReportSettings, wrong_ports, wrong_reports
 from extender.settings.queue import QueueSettings
-from extender.settings.reports import ReportSettings
-from extender.settings.tls import DebugAuth, TlsSettings
-from extender.settings.types import NotNegative, OnOrOff, Positive, Section, names
+from extender.settings.types import NotNegative, OnOrOff, Positive, names
 from scoring.ids import ZoneName
-from scoring.model.policy import (
-    AdmitTo,
-    Direction,
-    Policy,
-    Preempting,
-    Ratios,
-    ScorePolicy,
-    Selection,
-    Variant,
-    ZonePolicy,
-)
-
-__all__ = [
-    "SOURCES",
-    "FileSource",
-    "LogFormat",
-    "LogLevel",
-    "MaddashSource",
-    "NetworkSettings",
-    "ScoreSettings",
-    "Settings",
-]
+from scoring.model.policy import AdmitTo, Policy, Preempting, ScorePolicy, Selection, ZonePolicy
 
 _NAME = r"[A-Za-z0-9](?:[-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?"
 _LABEL_KEY = re.compile(rf"(?:[a-z0-9](?:[-a-z0-9.]{{0,251}}[a-z0-9])?/)?{_NAME}")
 _EXTENDED_RESOURCE = re.compile(rf"[a-z0-9](?:[-a-z0-9.]{{0,251}}[a-z0-9])?/{_NAME}")
 _SCHEDULER_NAME = re.compile(r"[a-z0-9](?:[-a-z0-9.]{0,251}[a-z0-9])?")
-
-
-class LogFormat(StrEnum):
-    """How a log line looks."""
-
-    TEXT = "text"
-    JSON = "json"
 
 
 class LogLevel(StrEnum):
@@ -96,86 +59,14 @@ def _label_key(text: str) -> str:
     return text
 
 
-def _ratios(value: object) -> Ratios:
-    """Read `20:40:40` or a list of three numbers."""
-    if isinstance(value, Ratios):
-        return value
-    parts = value.split(":") if isinstance(value, str) else value
-    try:
-        loss, delay, bandwidth = (float(part) for part in parts)  # type: ignore[attr-defined]
-    except (TypeError, ValueError):
-        raise ValueError(
-            "must be three numbers of at least 0, not all 0, such as '20:40:40', in quotes: YAML reads 20:40:40 "
-            "without them as one number"
-        ) from None
-    return Ratios(loss, delay, bandwidth)
-
-
 LabelKey: TypeAlias = Annotated[
     str, Field(max_length=317), BeforeValidator(lambda v: _label_key(v) if isinstance(v, str) else v)
 ]
 
 
-class ScoreSettings(Section):
-    """The pair score: 20:40:40 points for packet loss, delay and bandwidth (docs/reference/extender.md)."""
-
-    variant: Variant = Variant.LINEAR
-    """`linear`: the published formula, bounded and never tied; `literal`: as published; `smooth`: without corners."""
-    direction: Direction = Direction.WORST
-    """Which of a link's two directions counts: the worst, or their mean."""
-    ratios: Annotated[Ratios, BeforeValidator(_ratios)] = Ratios()
-    """Points for loss : delay : bandwidth, such as 20:40:40; any sum is scaled to 100."""
-    loss_weight: NotNegative = 10.0
-    """Points lost per percent of packet loss."""
-    delay_weight: NotNegative = 1.0
-    """Points lost per millisecond of one-way delay."""
-    bandwidth_weight: NotNegative = 1.0
-    """Factor on the bandwidth term."""
-    reference_bps: Positive | None = None
-    """Throughput in bit/s that earns the whole bandwidth term; `null`: the best measured one of the zone."""
-    half_loss_percent: Positive = 1.0
-    """`smooth`: packet loss at which the term has half its points."""
-    half_delay_ms: Positive = 20.0
-    """`smooth`: one-way delay at which the term has half its points."""
-
-
-class Settings(BaseSettings):
+class Settings(PortSettings):
     """All settings of the service. Build one with `Settings.load`."""
 
-    model_config = SettingsConfigDict(
-        extra="forbid",
-        frozen=True,
-        use_attribute_docstrings=True,
-        env_prefix=ENV_PREFIX,
-        env_nested_delimiter="__",
-        env_parse_none_str="null",
-        env_ignore_empty=False,
-    )
-
-    host: str = Field(default="127.0.0.1", min_length=1)
-    """Address to listen on. The default is this machine only: any client that reaches the verbs can ask for a bind."""
-    port: int = Field(default=8888, ge=0, le=65535)
-    """Port to listen on; 0: a free one."""
-    debug_port: int | None = Field(default=None, ge=0, le=65535)
-    """A second port with the same answers, for people: no call to it changes anything. `null`: none; 0: a free one."""
-    debug_host: str = Field(default="127.0.0.1", min_length=1)
-    """Address of `debug_port`. The default is what `kubectl port-forward` reaches inside a pod, and nothing else."""
-    debug_auth: DebugAuth = DebugAuth.OFF
-    """`token`: a caller of `debug_port` must show a bearer token of the cluster whose owner has the right to the
-    address (TokenReview and SubjectAccessReview on a nonResourceURL); `off`: every client is answered."""
-    debug_open: bool = False
-    """`debug_host` may be more than the loopback although no caller has to show a token, or not under TLS."""
-    health_port: int | None = Field(default=None, ge=0, le=65535)
-    """A port with /healthz, /readyz and /metrics alone, always plain HTTP: for probes and Prometheus, which show no
-    client certificate. `null`: none, they are at `port`; 0: a free one."""
-    health_host: str | None = Field(default=None, min_length=1)
-    """Address of `health_port`; `null`: the same as `host`."""
-    tls: TlsSettings = TlsSettings()
-    """Certificates of `port`, and of `debug_port` where that is not on the loopback."""
-    kubeconfig: Path | None = None
-    """Credentials of the cluster; `null`: those of the pod, else the usual kubeconfig."""
-    snapshot: Path | None = None
-    """A saved cluster (`kubectl get nodes,pods,podgroups -A -o json`) to serve instead of a live one."""
     scheduler_names: Annotated[tuple[str, ...], BeforeValidator(names)] = Field(default=("netgang",), min_length=1)
     """Pods with one of these in `spec.schedulerName` are ours; all others are load and never touched."""
     managed_resource: str | None = None
@@ -264,20 +155,6 @@ class Settings(BaseSettings):
     zone_distance_ms: Mapping[str, Mapping[str, NotNegative]] = Field(default_factory=dict)
     """zone or endpoint → zone → one-way delay in ms, where none is measured; one direction stands for both."""
 
-    @field_validator("debug_port")
-    @classmethod
-    def _another_port(cls, debug_port: int | None, info: ValidationInfo) -> int | None:
-        if debug_port and debug_port == info.data.get("port"):
-            raise ValueError("must differ from port, where kube-scheduler's calls come in, or be 0 or null")
-        return debug_port
-
-    @field_validator("health_port")
-    @classmethod
-    def _a_third_port(cls, health_port: int | None, info: ValidationInfo) -> int | None:
-        if health_port and health_port in (info.data.get("port"), info.data.get("debug_port")):
-            raise ValueError("must differ from port and debug_port, or be 0 or null")
-        return health_port
-
     @field_validator("scheduler_names")
     @classmethod
     def _distinct_names(cls, names: tuple[str, ...]) -> tuple[str, ...]:
@@ -314,21 +191,10 @@ class Settings(BaseSettings):
             raise ValueError("snapshot and kubeconfig exclude each other: serve a saved cluster or a live one")
         if self.snapshot is not None and self.leader_election is LeaderElection.ON:
             raise ValueError("leader_election needs a live cluster: a saved one (snapshot) has no Lease")
-        if wrong := "; ".join(wrong_ports(self)):
-            raise ValueError(wrong)
+        wrong = (*wrong_ports(self), *wrong_reports(self, self.reports, elastic=self.elastic.enabled))
+        if wrong:
+            raise ValueError("; ".join(wrong))
         return self
-
-    @classmethod
-    def settings_customise_sources(
-        cls,
-        settings_cls: type[BaseSettings],
-        init_settings: PydanticBaseSettingsSource,
-        env_settings: PydanticBaseSettingsSource,
-        dotenv_settings: PydanticBaseSettingsSource,
-        file_secret_settings: PydanticBaseSettingsSource,
-    ) -> tuple[PydanticBaseSettingsSource, ...]:
-        """Only what the caller passes: the environment is `load`'s business."""
-        return (init_settings,)
 
     @classmethod
     def load(cls, file: Path | None = None, overrides: Mapping[str, Any] | None = None) -> "Settings":
@@ -340,7 +206,7 @@ class Settings(BaseSettings):
         given = unfold({name: value for name, value in (overrides or {}).items() if value is not None})
         layers: tuple[Layer, ...] = (
             ("the command line", given),
-            ("the environment", read_environment(cls)),
+            ("the environment", read_environment(cls, os.environ)),
             (f"file {file}", read_file(file) if file is not None else {}),
         )
         merged: dict[str, Any] = {}
@@ -349,7 +215,7 @@ class Settings(BaseSettings):
         try:
             return cls(**merged)
         except ValidationError as error:
-            raise ConfigError("\n".join(mistakes(error, layers))) from error
+            raise ConfigError("\n".join(mistakes(cls, error, layers))) from error
 
     def policy(self) -> Policy:
         """The part that decides, as the planner takes it."""
@@ -375,11 +241,6 @@ class Settings(BaseSettings):
         )
 
 
-def mistakes(error: ValidationError, layers: Sequence[Layer] = ()) -> list[str]:
-    """A line for each mistake, with the layer that it is from where `layers` are given, strongest first."""
-    return [sentence(one, layers, names=_names_at) for one in error.errors(include_url=False)]
-
-
 def _both_ways(table: Mapping[str, Mapping[str, float]]) -> tuple[tuple[tuple[ZoneName, ZoneName], float], ...]:
     """Every distance in both directions; the direction that is written wins over the one that is derived.
 
@@ -389,29 +250,3 @@ def _both_ways(table: Mapping[str, Mapping[str, float]]) -> tuple[tuple[tuple[Zo
     written = {(ZoneName(a), ZoneName(b)): ms for a, row in table.items() for b, ms in row.items()}
     derived = {(b, a): ms for (a, b), ms in written.items()}
     return tuple(sorted((derived | written).items()))
-
-
-def _names_at(path: Sequence[int | str]) -> Iterable[str]:
-    """Names of settings that exist at a place.
-
-    >>> sorted(_names_at(["network", "mapping", "node1"]))
-    ['delay', 'loss', 'throughput']
-    """
-    here: list[type[BaseModel]] = [Settings]
-    for part in path:  # numbers of a list and keys of a mapping lead to no other names
-        inside = [
-            model
-            for one in here
-            if part in one.model_fields
-            for model in _models_in(one.model_fields[str(part)].annotation)
-        ]
-        here = inside or here
-    return {name for one in here for name in one.model_fields}
-
-
-def _models_in(annotation: Any) -> Iterator[type[BaseModel]]:
-    """Groups of settings that a type is made of."""
-    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
-        yield annotation
-    for part in get_args(annotation):
-        yield from _models_in(part)

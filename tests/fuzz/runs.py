@@ -6,8 +6,7 @@ import time
 from collections import Counter
 from dataclasses import dataclass, field
 
-from extender.runtime.garbage_collection import resident_bytes
-from extender.runtime.heap import give_back
+from extender.runtime.memory import give_back, resident_bytes
 from tests.fuzz.consistency import assert_consistent
 from tests.fuzz.followed import Followed
 from tests.fuzz.mutate import hostile_text, mutated

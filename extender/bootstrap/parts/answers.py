@@ -32,8 +32,8 @@ from extender.scheduling.watch_catchup import CatchUp
 from extender.server.app import App, create_app
 from extender.server.dispatch import Callers
 from extender.server.tls.rotation import Rotation
+from extender.settings.ports import DebugAuth
 from extender.settings.settings import Settings
-from extender.settings.tls import DebugAuth
 from extender.web.feed import Feed
 from extender.web.mesh import mesh_document
 from extender.web.moment import MOST_JOBS, Document, Watched, sections_in_steps

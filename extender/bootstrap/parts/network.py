@@ -18,8 +18,9 @@ from extender.network.refresh import NetworkRefresh, Polled, RefreshOptions
 from extender.network.sources.configured import http_source, mapping_config
 from extender.ports import Clock, NetworkSource
 from extender.scheduling.planning.loop import Planner
-from extender.settings.settings import FileSource, Settings
-from extender.settings.settings import MaddashSource as MaddashSettings
+from extender.settings.network import FileSource
+from extender.settings.network import MaddashSource as MaddashSettings
+from extender.settings.settings import Settings
 from scoring.plan import Plan
 
 _FILE_INTERVAL_S = 5.0

@@ -15,7 +15,7 @@ from typing import Final, TypeAlias
 from extender.errors import ConfigError
 from extender.server.tls.certificates import Validity, in_pem, validity
 from extender.server.tls.context import GuardedContext, HandshakeEnded
-from extender.settings.tls import TlsSettings
+from extender.settings.ports import TlsSettings
 
 Marks: TypeAlias = tuple[tuple[int, ...], ...]
 """What distinguishes one version of the files from another."""

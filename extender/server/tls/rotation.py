@@ -14,7 +14,7 @@ from extender.ports import Clock
 from extender.runtime.telemetry import Telemetry
 from extender.server.tls.context import LivingContext, Outcome
 from extender.server.tls.files import SERVER, Loaded, load, marks_of
-from extender.settings.tls import TlsSettings
+from extender.settings.ports import TlsSettings
 
 RELOAD_S = 5.0
 """Certificates are renewed days before they end: a look must only be cheap."""

@@ -16,9 +16,8 @@ from extender.errors import ConfigError
 from extender.runtime.clock import SystemClock
 from extender.settings.elastic import ElasticSettings
 from extender.settings.features import AutoscalingMode, AutoscalingSettings, RepairSettings
-from extender.settings.reports import ReportSettings
+from extender.settings.ports import DebugAuth, ReportSettings
 from extender.settings.settings import Settings
-from extender.settings.tls import DebugAuth
 from scoring.model.policy import Repair
 from tests.builders import node
 from tests.cli.doctor.system import ROOT

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from cli.doctor import Facts, Severity, examine
 from cli.doctor.facts import Answered, Budget, Endpoints, LeaseSeen, Policies, Replica, SourceSeen
 from extender.convert.pod.gang_labels import group_of
+from extender.settings.ports import TlsSettings
 from extender.settings.settings import Settings
-from extender.settings.tls import TlsSettings
 from scoring.ids import NO_ZONE
 from scoring.model import GATE, Phase, Pod, Taint
 from scoring.model.policy import Preempting

@@ -21,8 +21,9 @@ from extender.errors import ConfigError
 from extender.network.refresh import RefreshOptions
 from extender.scheduling.planning.loop import INTERVAL_S
 from extender.server.tls.rotation import RELOAD_S
+from extender.settings.network import SOURCES, FileSource, MaddashSource
 from extender.settings.removed import FIXED
-from extender.settings.settings import SOURCES, FileSource, MaddashSource, Settings
+from extender.settings.settings import Settings
 from scoring.model.policy import Policy, Ratios, RestartLimits, Selection, Ttl, Variant, ZonePolicy
 from scoring.network.matrix import Metric
 from scoring.provisioning.requests import AskingLimits

@@ -5,7 +5,7 @@ from pydantic import ValidationError
 
 from extender.errors import NetworkSourceError
 from extender.network.maddash.wanted import Listed, Wanted, read_dashboards, read_grids
-from extender.settings.settings import MaddashSource
+from extender.settings.network import MaddashSource
 from scoring.network.matrix import Metric
 
 LISTED = Listed(

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from extender.settings.tls import TlsSettings
+from extender.settings.ports import TlsSettings
 from tests.authority import Authority, Pair
 
 

@@ -15,8 +15,8 @@ import httpx
 from extender import bootstrap
 from extender.bootstrap import Service
 from extender.bootstrap.serve import configs, running
+from extender.settings.ports import TlsSettings
 from extender.settings.settings import Settings
-from extender.settings.tls import TlsSettings
 from tests.authority import Pair
 from tests.extender.server.ports import listening, url_of
 from tests.extender.server.tls.conftest import Certificates

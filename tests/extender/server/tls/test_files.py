@@ -11,7 +11,7 @@ from extender.errors import ConfigError
 from extender.runtime.clock import SystemClock
 from extender.server.tls.context import Outcome
 from extender.server.tls.files import CLIENT_CA, SERVER, Loaded, load, marks_of
-from extender.settings.tls import TlsSettings
+from extender.settings.ports import TlsSettings
 from tests.authority import Authority, Pair, openssl
 from tests.extender.server.tls.conftest import Certificates
 

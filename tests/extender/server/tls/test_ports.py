@@ -11,7 +11,7 @@ import pytest
 import uvloop
 
 from extender.server.tls.context import Outcome
-from extender.settings.tls import TlsSettings
+from extender.settings.ports import TlsSettings
 from tests.authority import Pair
 from tests.extender.server.tls.conftest import Certificates, said
 from tests.extender.server.tls.serving import FILTER, Served, client, client_context, held_bind, served, until_held
