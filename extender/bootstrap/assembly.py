@@ -79,7 +79,6 @@ def _listening(common: Common, starting: Starting, caring: Caring, refresh: Netw
         starting.parking,
         starting.wakes,
         starting.admissions,
-        starting.arrivals,
         starting.health,
         clock,
         also=caring.looks,

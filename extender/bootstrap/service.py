@@ -64,6 +64,7 @@ class Service:
             self.page.close()
         if self.leadership is not None:
             self.leadership.retire()
-        await self.binds.shut_down()
+        self.binds.stand_down()
+        await self.binds.posts.over()
         if self.leadership is not None:
             await self.leadership.resign()

@@ -82,10 +82,10 @@ class Terms:
         one, care = self._starting, self._caring
         for book in (
             one.wakes, one.parking, one.plain, one.offers, care.repins,
-            one.arrivals, care.restarts, care.repairs, one.admissions,
+            one.lapses, care.restarts, care.repairs, one.admissions,
         ):  # fmt: skip
             book.forget()
-        one.binds.begin_anew()
+        one.binds.restart()
         one.admissions.recover()
         care.begin_anew()
         self._inherit()
@@ -109,7 +109,7 @@ class Terms:
     async def _over(self) -> None:
         if self._common.fenced is not None:
             await self._common.fenced.idle()
-        await self._starting.binds.posts_over()
+        await self._starting.binds.posts.over()
 
 
 def tasks_of(common: Common, starting: Starting, caring: Caring, terms: Terms) -> dict[str, Callable[[], Any]]:

@@ -44,7 +44,7 @@ class PlainPods:
         self._clock = clock
         self._promised = Promised()
         self._held: tuple[int, Plan, HeldRoom] | None = None
-        """Snapshot version and plan that the room is of; `Starvation` makes another version when time decides"""
+        """Snapshot version and plan that the room is of; `Housekeeping` makes another version when time decides"""
         self._parked: OrderedDict[PodUid, _Parked] = OrderedDict()
         self._on_their_way: dict[PodUid, tuple[NodeName, Pod]] = {}
         """Plain pods whose Binding is being posted, and the node it names"""

@@ -45,18 +45,6 @@ _ENDED_BY_ROOM = frozenset(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Books:
-    """What the verbs write down between calls."""
-
-    offers: Offers
-    parking: Parking
-    learning: Learning
-    guard: StormGuard
-    plain: PlainPods
-    native: NativeZones = field(default_factory=NativeZones)
-
-
 @dataclass(eq=False, repr=False)
 class Verbs:
     """The service behind /filter, /prioritize and /bind."""
@@ -64,7 +52,10 @@ class Verbs:
     cache: ClusterCache
     planner: Planner
     binds: Binds
-    books: Books
+    offers: Offers
+    parking: Parking
+    learning: Learning
+    plain: PlainPods
     catch_up: CatchUp
     clock: Clock
     log: DecisionLog
@@ -74,6 +65,8 @@ class Verbs:
     otherwise: Callable[[], Reason] = lambda: Reason.NOT_SYNCED
     """Why not"""
     zone_label: str = ZONE_LABEL
+    _guard: StormGuard = field(default_factory=StormGuard, init=False)
+    _native: NativeZones = field(default_factory=NativeZones, init=False)
     _beside: tuple[int, Plan, Alternatives] | None = field(default=None, init=False)
     """Snapshot version, plan, and the alternatives beside them"""
     _scores: "dict[object, _Scores]" = field(default_factory=dict, init=False)
@@ -129,7 +122,7 @@ class Verbs:
             return None if pod.node == args.node else Reason.POD_CHANGED
         gang = self.cache.gang_of(pod.uid)
         if gang is None or gang.source is GangSource.NATIVE:
-            with self.books.plain.binding(pod, args.node) as may_go:
+            with self.plain.binding(pod, args.node) as may_go:
                 if not may_go:
                     return Reason.RESERVED
                 refused = await self.binds.bind_alone(Binding(pod.namespace, pod.name, pod.uid, args.node))
@@ -140,7 +133,7 @@ class Verbs:
         else:
             refused = await self.binds.bind_member(pod, gang, args.node, gone)
         if refused is None:
-            self.books.offers.taken(args.uid)
+            self.offers.taken(args.uid)
         return refused
 
     async def _pod_to_bind(self, args: BindArgs) -> Pod | Reason:
@@ -148,16 +141,16 @@ class Verbs:
 
         Waits for the watch, for a moment, only on behalf of a pod that was offered nodes before we had seen it.
         """
-        pod, offers = self.cache.pod(args.uid), self.books.offers
+        pod = self.cache.pod(args.uid)
         if pod is not None and pod.node is not None:
             return pod
         if pod is not None and not self.cache.is_own(pod):
             return Reason.NOT_OURS
-        if not offers.allows(args.uid, args.node, now_s=self.clock.monotonic_s()):
+        if not self.offers.allows(args.uid, args.node, now_s=self.clock.monotonic_s()):
             return Reason.NEVER_OFFERED
         if pod is not None:
             return pod
-        if not offers.alone(args.uid):
+        if not self.offers.alone(args.uid):
             return Reason.POD_DELETED  # a member of a gang when it was offered its node, and the watch had shown it
         pod = await self.catch_up.until_known(args.uid)
         if pod is None:
@@ -171,12 +164,12 @@ class Verbs:
 
         docs/safety.md S13.
         """
-        closed = self.books.plain.closed_to(pod)
+        closed = self.plain.closed_to(pod)
         asked = [name for name in args.node_names if name not in closed] if closed else args.node_names
         if closed and not asked and args.node_names:
             answer = self._refuse(args, pod, Reason.RESERVED, planned=None)
             if not args.debug and isinstance(answer, Refused):
-                self.books.plain.refused(pod)
+                self.plain.refused(pod)
             return answer
         if len(asked) == len(args.node_names):
             asked = args.node_names  # the request's own list is the cheapest answer
@@ -188,8 +181,8 @@ class Verbs:
                 # Reserved room is looked at again at /bind; what else was refused here is not offered.
                 names_json = args.names_json if near is asked else msgspec.json.encode(near)
                 names_json = names_json or msgspec.json.encode(args.node_names)
-                self.books.offers.note_asked(pod.uid, names_json, now_s=self.clock.monotonic_s())
-            self.books.plain.passed(pod)
+                self.offers.note_asked(pod.uid, names_json, now_s=self.clock.monotonic_s())
+            self.plain.passed(pod)
         if near is args.node_names:
             return Passed(near)
         return Passed(near, others=Reason.RESERVED if near is asked else Reason.OTHER_ZONE)
@@ -199,7 +192,7 @@ class Verbs:
         planner = self.planner
         now_s = None if look else self.clock.monotonic_s()
         snapshot = self.cache.snapshot()
-        return self.books.native.allowed(gang, asked, snapshot, planner.policy, planner.cache, now_s=now_s)
+        return self._native.allowed(gang, asked, snapshot, planner.policy, planner.cache, now_s=now_s)
 
     def _filter_member(self, args: FilterArgs, pod: Pod, gang: Gang) -> FilterAnswer:
         asked = args.node_names
@@ -209,7 +202,7 @@ class Verbs:
             return self._refuse(args, pod, Reason.OTHER_RUN, planned=None)
         now_s = self.clock.monotonic_s()
         if not args.debug:
-            self.binds.asked(gang.key)
+            self.binds.lapses.asked(gang.key)
             self.cache.passed(pod, asked)
         node = self.cache.committed_node(gang.key, pod.uid)
         plan = self.planner.plan_for(gang) if node is None else self.planner.current
@@ -221,16 +214,16 @@ class Verbs:
             other = self._alternatives().of(gang, pod, asked)
             if other.node is not None:
                 node, offered = other.node, True
-            elif self.books.learning.refused(pod, node, asked, absent=other.absent, now_s=now_s):
+            elif self.learning.refused(pod, node, asked, absent=other.absent, now_s=now_s):
                 self.binds.abandon(gang.key)
                 plan = self.planner.replan_for_a_slice()
                 node = plan.node_of.get(pod.uid)
                 offered = node is not None and node in asked
         if node is not None and offered:
             if not args.debug:
-                self.books.offers.note(pod.uid, node, now_s=now_s)
-                self.books.parking.offered(pod.uid, now_s=now_s)
-                self.books.guard.forget(pod.uid)
+                self.offers.note(pod.uid, node, now_s=now_s)
+                self.parking.offered(pod.uid, now_s=now_s)
+                self._guard.forget(pod.uid)
             return Passed([node])
         return self._refuse(args, pod, _why(plan, pod.uid, gang), planned=node)
 
@@ -247,10 +240,10 @@ class Verbs:
         if args.debug:
             return Refused(reason)
         now_s = self.clock.monotonic_s()
-        if self.books.guard.holds(pod.uid, reason, now_s=now_s, changed_s=self.planner.changed_s):
+        if self._guard.holds(pod.uid, reason, now_s=now_s, changed_s=self.planner.changed_s):
             return Failed(reason)  # kube-scheduler asks again by its timer: the pod is not parked
         moment = reason in _OF_THE_MOMENT
-        self.books.parking.refused(pod.uid, planned, now_s=now_s, for_a_moment=moment)
+        self.parking.refused(pod.uid, planned, now_s=now_s, for_a_moment=moment)
         return Refused(reason)
 
     def _log_filter(self, pod: Pod, gang: Gang | None, answer: FilterAnswer) -> None:

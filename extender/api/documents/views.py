@@ -66,8 +66,6 @@ class Views:
     """Reads quotas, deadlines and budgets of a gang"""
     nodes_asked: Callable[[GangKey], Note | None]
     """What an autoscaler was asked for a gang; `None`: nothing"""
-    expected_for_s: Callable[[GangKey], float | None]
-    """How long an admitted gang without gates still has to come to bind; `None`: it is not expected"""
     unreadable_objects: UnreadableWords
     """What to say of objects that cannot be read"""
     ignored_notes: Callable[[Gang], tuple[Note, ...]]
@@ -129,12 +127,11 @@ class Views:
             around=self._around(gang.key, (*notes, *self.ignored_notes(gang))),
         )
         blocked = self.preemption_blocked(gang.key)
-        lapses_in_s = self.admissions.lapses_in_s(gang.key)
         return msgspec.structs.replace(
             explain_document(explanation, preemption_document(snapshot, gang.key, blocked=blocked)),
             being_admitted=self.admissions.keeps(gang.key),
             admission_refused=self.admissions.refusal(gang.key),
-            admission_lapses_in_s=self.expected_for_s(gang.key) if lapses_in_s is None else lapses_in_s,
+            admission_lapses_in_s=self.admissions.lapses_in_s(gang.key),
             repair=self.repair(gang.key),
             pod=UNSET if pod is None else self._pod(pod),
         )

@@ -26,8 +26,7 @@ from extender.network.refresh import NetworkRefresh, NetworkStatus
 from extender.ports import Clock, Reviews
 from extender.scheduling.bind.held_binds import Binds
 from extender.scheduling.node_exclusions import Learning
-from extender.scheduling.storm_guard import StormGuard
-from extender.scheduling.verbs import Books, Verbs
+from extender.scheduling.verbs import Verbs
 from extender.scheduling.watch_catchup import CatchUp
 from extender.server.app import App, create_app
 from extender.server.dispatch import Callers
@@ -58,7 +57,10 @@ def verbs_of(common: Common, starting: Starting, catch_up: CatchUp) -> Verbs:
         cache,
         common.planner,
         starting.binds,
-        Books(starting.offers, starting.parking, learning, StormGuard(), starting.plain),
+        starting.offers,
+        starting.parking,
+        learning,
+        starting.plain,
         catch_up,
         clock,
         common.log,
@@ -109,7 +111,6 @@ def service_of(
         circumstances=Circumstances(cache, common.api, clock).notes,
         unreadable_objects=caring.unreadable,
         nodes_asked=caring.provisioning.note if caring.provisioning is not None else lambda _: None,
-        expected_for_s=starting.arrivals.expected_for_s,
         ignored_notes=caring.ignored.of,
         notes_problem=lambda: common.notes.problem,
     )

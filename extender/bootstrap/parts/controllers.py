@@ -30,7 +30,6 @@ from extender.controllers.restart.eligibility import Judge
 from extender.controllers.restart.one_gang import Recreation
 from extender.scheduling.planning.once_per_plan import Preempting as Decision
 from extender.scheduling.planning.once_per_plan import Stranding
-from extender.scheduling.planning.starvation import Starvation
 from extender.settings.features import AutoscalingMode
 from scoring.explain.gang import explain_in_steps
 from scoring.model.policy import Preempting
@@ -106,7 +105,6 @@ class Caring:
             self.ignored.look,
             self.statuses.look,
             waits.look,
-            Starvation(cache, planner, clock).look,
             self.overcommits.look,
         ]
         self.provisioning = _provisioning_of(common, groups)

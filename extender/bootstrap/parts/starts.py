@@ -9,10 +9,9 @@ from extender.controllers.gates.wakes import Gates, Wakes
 from extender.controllers.removal.evictions import Evictions
 from extender.controllers.removal.quiet_period import Quiet
 from extender.controllers.removal.removals import Disruptions
-from extender.scheduling.admission.arrivals import Arrivals
-from extender.scheduling.admission.gates import AdmissionLimits, Admissions
+from extender.scheduling.admission.gates import Admissions
 from extender.scheduling.admission.lapses import Lapses
-from extender.scheduling.bind.held_binds import Binds, Effects, Limits
+from extender.scheduling.bind.held_binds import Binds
 from extender.scheduling.offers import Offers
 from extender.scheduling.parked_pods import Parking
 from extender.scheduling.plain_pods import PlainPods
@@ -42,18 +41,18 @@ class Starting:
             ),
             post_event=self.events.post,
         )
-        lapses = Lapses(cache, clock, log, post_event=self.events.post)
+        self.lapses = Lapses(cache, clock, log, post_event=self.events.post, timeout_s=settings.admit_timeout_s)
         self.admissions = Admissions(
             cache,
             planner,
-            lapses,
+            self.lapses,
             clock,
             log,
             notes=common.notes,
-            limits=AdmissionLimits(settings.admit_timeout_s, settings.exclusion_ttl_s),
             post_event=self.events.post,
+            timeout_s=settings.admit_timeout_s,
+            exclusion_ttl_s=settings.exclusion_ttl_s,
         )
-        self.arrivals = Arrivals(cache, planner, lapses, clock, timeout_s=settings.admit_timeout_s)
         self.wakes = Wakes(
             cache,
             api,
@@ -72,14 +71,13 @@ class Starting:
             self.health,
             telemetry,
             log,
-            lapses=lapses,
-            limits=Limits(settings.hold_limit_s, settings.commit_timeout_s, settings.max_held_binds),
-            effects=Effects(
-                nudge=lambda uids: self.wakes.add(self.parking.asleep(uids)),
-                evict=lambda gang, uids: evictions.add(gang, uids),
-                being_admitted=self.admissions.keeps,
-                gives_up=self.admissions.gives_up,
-            ),
+            self.lapses,
+            self.admissions,
+            hold_s=settings.hold_limit_s,
+            commit_s=settings.commit_timeout_s,
+            held_max=settings.max_held_binds,
+            nudge=lambda uids: self.wakes.add(self.parking.asleep(uids)),
+            evict=lambda gang, uids: evictions.add(gang, uids),
         )
         evictions = Evictions(self.context, refused=self.binds.eviction_refused)
         self.plain = PlainPods(cache, planner, clock)

@@ -2,9 +2,8 @@
 
 Why recorded: a removed gate cannot be put back, so from the first patch on the gang's places are a commitment
 (docs/safety.md S4) although no member is at bind yet. It ends when all members are bound or gone, or lapses
-(docs/safety.md S5). Rules: what is sent is derived from commitment and cache at the moment of sending, so a patch that
-was lost is simply made again; places that get lost on the way are taken from the next plan; after a restart the notes
-on the pods say what was promised.
+(docs/safety.md S5). Rules: what is sent is derived from commitment and cache at the moment of sending, so a lost patch
+is simply made again; lost places are taken from the next plan; after a restart the notes on the pods are recovered.
 """
 
 from collections.abc import Mapping
@@ -25,8 +24,7 @@ from scoring.feasibility.recheck import members_without_room
 from scoring.ids import GangKey, NodeName, PodUid
 from scoring.model import Gang, MemberClass, Pod
 from scoring.model.reasons import Reason
-from scoring.model.snapshot import Commitment, Snapshot
-from scoring.plan import Admission, Plan
+from scoring.plan import Plan
 from scoring.verbs.alternatives import Alternatives
 from scoring.verbs.ungate import Lister, Listing
 
@@ -51,14 +49,6 @@ class _Open:
     """The members whose places `lists` is made of"""
 
 
-@dataclass(frozen=True, slots=True)
-class AdmissionLimits:
-    """How long an admitted gang may take to come to bind, and how long a node that does not do is left out."""
-
-    timeout_s: float = 60.0
-    exclusion_ttl_s: float = 300.0
-
-
 @dataclass(eq=False, repr=False)
 class Admissions:
     """Gangs between the first removed gate and their start. Bounded by the gangs that exist: see `tidy`."""
@@ -70,8 +60,11 @@ class Admissions:
     log: DecisionLog
     _: KW_ONLY
     notes: Notes
-    limits: AdmissionLimits = AdmissionLimits()
     post_event: PostEvent
+    timeout_s: float
+    """How long an admitted gang may take to come to bind"""
+    exclusion_ttl_s: float
+    """How long a node that does not do is left out"""
     _open: dict[GangKey, _Open] = field(default_factory=dict, init=False)
     _by_zone: dict[GangKey, float] = field(default_factory=dict, init=False)
     """gang whose pods were removed because the nodes named for them would not do → until when none are named"""
@@ -85,7 +78,7 @@ class Admissions:
     """gang → as it was when the API server refused its patch for good, and what it said"""
     _gated: dict[GangKey, tuple[Gang, tuple[PodUid, ...]]] = field(default_factory=dict, init=False)
     """gang → as it was at the last look, and its gated members"""
-    _lister: tuple[Plan, Snapshot, Lister] | None = field(default=None, init=False)
+    _lister: tuple[Plan, Lister] | None = field(default=None, init=False)
 
     @property
     def open(self) -> frozenset[GangKey]:
@@ -106,9 +99,11 @@ class Admissions:
         return gang in self._open
 
     def lapses_in_s(self, gang: GangKey) -> float | None:
-        """How long the gang still has to come to bind; `None`: it is not being admitted."""
+        """How long the gang still has to come to bind; `None`: it is not expected."""
         opened = self._open.get(gang)
-        return None if opened is None else max(opened.until_s - self.clock.monotonic_s(), 0.0)
+        if opened is None:
+            return self.lapses.expected_for_s(gang)
+        return max(opened.until_s - self.clock.monotonic_s(), 0.0)
 
     def recover(self) -> None:
         """After a restart: commit again to what the pods' notes say was promised, as far as there is room."""
@@ -120,11 +115,11 @@ class Admissions:
             short = members_without_room(self.cache.snapshot(), gang, promised)
             left = {uid: node for uid, node in promised.items() if uid not in short}
             if left:
-                self._open[key] = _Open(self.clock.monotonic_s() + self.limits.timeout_s, {})
+                self._open[key] = _Open(self.clock.monotonic_s() + self.timeout_s, {})
                 self.cache.set_commitment(key, left)
 
     def forget(self) -> None:
-        """Let go of all that was promised: others decide now, or `recover` finds it again."""
+        """Drop all commitments: another replica decides now, or `recover` finds them again."""
         for book in (self._open, self._sent, self._stuck, self._doubted, self._refusals, self._gated):
             book.clear()
         for key in list(self.cache.snapshot().commitments):
@@ -167,7 +162,7 @@ class Admissions:
         self._sent[pod.uid] = now_s
         opened = self._open.get(pod.group.key) if pod.group is not None else None
         if opened is not None:
-            opened.until_s = now_s + self.limits.timeout_s
+            opened.until_s = now_s + self.timeout_s
         if pod.group is not None:
             node = self.cache.committed_node(pod.group.key, pod.uid) or ""
             self.log.log_decision(Decision("ungate", pod.key, pod.group.key, node), now_s=now_s)
@@ -199,16 +194,21 @@ class Admissions:
 
     def tidy(self, at_bind: frozenset[PodUid]) -> None:
         """Once a second: close what is done, let lapse what does not come. `at_bind`: members whose call is held."""
-        now_s = self.clock.monotonic_s()
+        now_s, plan = self.clock.monotonic_s(), self.planner.current
         for key, opened in sorted(self._open.items()):
             gang = self.cache.gang(key)
             if gang is None or not gang.pending:
                 del self._open[key]
             elif now_s >= opened.until_s and not any(pod.uid in at_bind for pod in gang.pending):
-                self._lapse(gang)
-            elif any(pod.obstacle for pod in gang.pending) and self._is_incomplete(key):
+                self._close(key)
+                if not quorum_of(gang).started:  # members beyond the minimum only lose their places
+                    self.lapses.lapsed(key, silent=True)
+            elif (
+                any(pod.obstacle for pod in gang.pending)
+                and (waiting := plan.waiting.get(key)) is not None
+                and waiting.reason is Reason.INCOMPLETE
+            ):
                 self._close(key)  # it lapses at once and need not back off: the plan has no place for it until then
-        plan = self.planner.current
         for key in sorted({*self._open, *self._doubted}):
             gang = self.cache.gang(key)
             if gang is None or not gang.pending:
@@ -217,7 +217,8 @@ class Admissions:
                 self._drop_refused_places(gang, plan, at_bind, now_s)
         self._sent = {uid: since_s for uid, since_s in self._sent.items() if now_s - since_s < RESEND_S}
         self._by_zone = {key: until_s for key, until_s in self._by_zone.items() if until_s > now_s}
-        self._stuck = {uid: since_s for uid, since_s in self._stuck.items() if self._is_stuck(uid)}
+        pods = {uid: self.cache.pod(uid) for uid in self._stuck}
+        self._stuck = {uid: self._stuck[uid] for uid, pod in pods.items() if pod and pod.unschedulable and not pod.node}
         self._gated = {key: known for key, known in self._gated.items() if self.cache.gang(key) is not None}
         for key, (gang, _) in list(self._refusals.items()):
             if _pods(self.cache.gang(key)) != _pods(gang):
@@ -237,12 +238,12 @@ class Admissions:
         if members_without_room(snapshot, gang, planned):
             self.planner.mark_dirty()
             return False
-        self._open[gang.key] = _Open(self.clock.monotonic_s() + self.limits.timeout_s, {})
+        self._open[gang.key] = _Open(self.clock.monotonic_s() + self.timeout_s, {})
         self.cache.set_commitment(gang.key, planned, as_planned=True)
         return True
 
     def _assigned(self, key: GangKey) -> Mapping[PodUid, NodeName]:
-        commitment: Commitment | None = self.cache.snapshot().commitments.get(key)
+        commitment = self.cache.snapshot().commitments.get(key)
         return commitment.assignment if commitment is not None else {}
 
     def _gated_of(self, key: GangKey) -> tuple[PodUid, ...]:
@@ -260,49 +261,33 @@ class Admissions:
         lists = self._open[gang.key].lists
         known = lists.get(member_class)
         if known is None or (known[0].nodes and node not in known[0].nodes):
-            policy = self.planner.policy
-            admission = self._admission(gang)
-            if admission is None:
+            planned, zone_label = self.planner.current.admitted.get(gang.key), self.planner.policy.zone_label
+            if planned is None:
                 return None
+            admission = replace(planned, members=self._assigned(gang.key), committed=True)
             named = gang.key not in self._by_zone
             for one, listing in self._lists().listings(gang, admission, may_name=named).items():
-                terms = narrowed_terms(one.constraints.affinity, listing, zone_label=policy.zone_label)
+                terms = narrowed_terms(one.constraints.affinity, listing, zone_label=zone_label)
                 lists[one] = (listing, msgspec.Raw(msgspec.json.encode(terms)) if terms else msgspec.Raw(b""))
             known = lists.get(member_class)
         return None if known is None else known[1]
-
-    def _admission(self, gang: Gang) -> Admission | None:
-        """The gang's places as they are committed now, in the zones of the plan."""
-        planned = self.planner.current.admitted.get(gang.key)
-        return None if planned is None else replace(planned, members=self._assigned(gang.key), committed=True)
 
     def _lists(self) -> Lister:
         """The lister of the current plan."""
         plan, snapshot = self.planner.current, self.planner.snapshot or self.cache.snapshot()
         if self._lister is None or self._lister[0] is not plan:
-            self._lister = (plan, snapshot, Lister(snapshot, plan, self.planner.policy, cache=self.planner.cache))
-        return self._lister[2]
-
-    def _lapse(self, gang: Gang) -> None:
-        self._close(gang.key)
-        if not quorum_of(gang).started:  # members beyond the minimum only lose their room
-            self.lapses.lapsed(gang.key, silent=True)
+            self._lister = (plan, Lister(snapshot, plan, self.planner.policy, cache=self.planner.cache))
+        return self._lister[1]
 
     def _close(self, key: GangKey) -> None:
         del self._open[key]
         self.cache.clear_commitment(key)
 
-    def _is_incomplete(self, key: GangKey) -> bool:
-        waiting = self.planner.current.waiting.get(key)
-        return waiting is not None and waiting.reason is Reason.INCOMPLETE
-
     def _drop_refused_places(self, gang: Gang, plan: Plan, at_bind: frozenset[PodUid], now_s: float) -> None:
-        """Other filters may refuse all nodes of the pod before kube-scheduler asks us: believed after a while.
+        """Other filters may refuse all nodes of the pod before kube-scheduler asks us (docs/safety.md S6).
 
-        docs/safety.md S6.
-
-        All of them, not the planned one alone: where the admission named nodes another look at each would take as long
-        again, and the pod's successor is not to be sent to any of them (docs/safety.md S27).
+        Believed after a while, and of all nodes: where the admission named nodes another look at each would take as
+        long again, and the pod's successor is not to be sent to any of them (docs/safety.md S27).
         """
         for pod in gang.pending:
             if not pod.unschedulable or pod.obstacle or pod.uid in at_bind:
@@ -313,19 +298,13 @@ class Admissions:
             if now_s - self._stuck.setdefault(pod.uid, now_s) >= BELIEVE_S:
                 del self._stuck[pod.uid]
                 self._doubted.add(gang.key)
-                until_s = self.clock.now_s() + self.limits.exclusion_ttl_s
-                for refused in (node, *self._beside().of(gang, pod, ()).absent):
+                until_s = self.clock.now_s() + self.exclusion_ttl_s
+                snapshot, planner = self.cache.snapshot(), self.planner
+                beside = Alternatives(snapshot, planner.current, planner.policy, cache=planner.cache)
+                for refused in (node, *beside.of(gang, pod, ()).absent):
                     self.cache.exclude(pod.member_class, refused, until_s, by=gang.key)
                 left = {uid: where for uid, where in self._assigned(gang.key).items() if uid != pod.uid}
                 self.cache.set_commitment(gang.key, left)  # without the pod it may be nothing
-
-    def _beside(self) -> Alternatives:
-        """What there is beside the plan and what is committed now."""
-        return Alternatives(self.cache.snapshot(), self.planner.current, self.planner.policy, cache=self.planner.cache)
-
-    def _is_stuck(self, uid: PodUid) -> bool:
-        pod = self.cache.pod(uid)
-        return pod is not None and pod.unschedulable and pod.node is None
 
 
 def _pods(gang: Gang | None) -> frozenset[PodUid]:

@@ -1,12 +1,18 @@
-"""How long a gang whose admission came to nothing must wait before it may reserve room again (docs/safety.md S5).
+"""Which admissions come to nothing, and how long such a gang waits before it may reserve room again.
 
 Why: a gang that reserves room until the hold limit and does not start keeps it from others; trying again at once would
-do so without end. Rule: 10 s × 2ᵏ, at most ten minutes. Success forgets the count, and so does whatever says that the
-next try may go another way: other pods; a member that kube-scheduler refused and does not any more; and, where nothing
-had been heard of the members at all, any question about one of them, because then kube-scheduler was not there.
+do so without end. Rules:
+
+- The back-off is 10 s × 2ᵏ, at most ten minutes (docs/safety.md S5). Success ends the count, and so does what may make
+  the next try end otherwise: other pods; a member that kube-scheduler refused and does not any more; and, where no
+  member had been heard of at all, any question about one of them, because kube-scheduler was away.
+- Gates that are removed and members at bind have clocks of their own. A gang without a gate that is offered its nodes
+  in /filter has none, and where kube-scheduler's own filters refuse it no question comes: planned for
+  `admit_timeout_s` without any call, it lapses too (docs/safety.md S25). A gang that runs in part does not: what it
+  misses comes before everything else.
 """
 
-from collections.abc import Iterable
+from dataclasses import KW_ONLY, dataclass, field
 from typing import Final
 
 import msgspec
@@ -17,6 +23,7 @@ from extender.ports import Clock
 from extender.runtime.decision_lines import Decision, DecisionLog
 from scoring.ids import GangKey, PodUid
 from scoring.model import Gang, Pod
+from scoring.plan import Plan
 
 FIRST_S: Final = 10.0
 LONGEST_S: Final = 600.0
@@ -35,54 +42,82 @@ class _Lapse(msgspec.Struct, frozen=True):
     """Nothing was heard of them in all the time"""
 
 
+@dataclass(eq=False, repr=False)
 class Lapses:
     """Lapses in a row of each gang, and the back-offs they cause. Bounded by the gangs that exist: see `renew`."""
 
-    def __init__(self, cache: ClusterCache, clock: Clock, log: DecisionLog, *, post_event: PostEvent) -> None:
-        self._cache = cache
-        self._clock = clock
-        self._log = log
-        self._post_event = post_event
-        self._last: dict[GangKey, _Lapse] = {}
+    cache: ClusterCache
+    clock: Clock
+    log: DecisionLog
+    _: KW_ONLY
+    post_event: PostEvent
+    timeout_s: float
+    """How long a gang without a gate may be planned before a member comes to bind"""
+    _last: dict[GangKey, _Lapse] = field(default_factory=dict, init=False)
+    _expected_s: dict[GangKey, float] = field(default_factory=dict, init=False)
+    """gang without a gate that the plan admits → since when"""
 
     @property
     def gangs(self) -> frozenset[GangKey]:
         """Gangs that lapsed and did not start since."""
         return frozenset(self._last)
 
+    def expected_for_s(self, gang: GangKey) -> float | None:
+        """How long a gang without a gate still has to come to bind; `None`: it is not expected."""
+        since_s = self._expected_s.get(gang)
+        return None if since_s is None else max(since_s + self.timeout_s - self.clock.monotonic_s(), 0.0)
+
+    def expire(self, plan: Plan, at_bind: frozenset[PodUid], *, elsewhere: frozenset[GangKey]) -> None:
+        """End admissions without a gate whose time is over. Cost: O(members that the plan admits).
+
+        `at_bind`: members whose call is held; `elsewhere`: gangs whose gates are being removed.
+        """
+        now_s = self.clock.monotonic_s()
+        before, self._expected_s = self._expected_s, {}
+        for key, admission in plan.admitted.items():
+            gang = self.cache.gang(key)
+            if gang is None or key in elsewhere or key in plan.partial:
+                continue
+            expected = [pod.uid for pod in gang.pending if pod.uid in admission.members and not pod.gates]
+            if not expected or not at_bind.isdisjoint(expected):
+                continue
+            since_s = before.get(key, now_s)
+            if now_s - since_s < self.timeout_s:
+                self._expected_s[key] = since_s
+            else:
+                self.lapsed(key, silent=True)
+
+    def forget(self) -> None:
+        """Expect no gang, as after a restart."""
+        self._expected_s.clear()
+
     def lapsed(self, key: GangKey, *, silent: bool = False) -> None:
         """An admission ended without quorum: let the gang back off. `silent`: no member ever came to bind."""
         self.renew()
-        gang = self._cache.gang(key)
+        gang = self.cache.gang(key)
         if gang is None:
             return
         times = self._times(key)
-        refused = self.refused_members(gang)
-        silent = silent and not refused
-        self._last[key] = _Lapse(times + 1, _pods(gang), frozenset([pod.uid for pod in refused]), silent)
+        known = [self.cache.pod(pod.uid) for pod in gang.pending]
+        refused = [pod for pod in known if pod is not None and pod.refusal]
+        self._last[key] = _Lapse(times + 1, _pods(gang), frozenset(pod.uid for pod in refused), silent and not refused)
         pause_s = min(FIRST_S * 2.0**times, LONGEST_S)
-        self._cache.back_off(key, self._clock.now_s() + pause_s)
-        note = (
-            f"Gang {key} was admitted and did not come to bind in time{_words(refused)}; tried again in {pause_s:.0f} s"
-        )
+        self.cache.back_off(key, self.clock.now_s() + pause_s)
+        why = f": kube-scheduler says of {refused[0].key}: {refused[0].refusal.rstrip('.')}" if refused else ""
+        note = f"Gang {key} was admitted and did not come to bind in time{why}; tried again in {pause_s:.0f} s"
         for pod in gang.pending[:1]:
-            self._post_event(pod_subject(pod), Happening.ADMISSION_LAPSED, note)
-        self._log.log_decision(Decision(what="lapse", gang=key), now_s=self._clock.monotonic_s())
+            self.post_event(pod_subject(pod), Happening.ADMISSION_LAPSED, note)
+        self.log.log_decision(Decision(what="lapse", gang=key), now_s=self.clock.monotonic_s())
 
     def refused(self, key: GangKey) -> None:
         """The API server refuses the gang's patch: it waits for the longest time, or until its pods change."""
-        gang = self._cache.gang(key)
+        gang = self.cache.gang(key)
         if gang is not None:
             self._last[key] = _Lapse(self._times(key) + 1, _pods(gang))
-            self._cache.back_off(key, self._clock.now_s() + LONGEST_S)
-
-    def refused_members(self, gang: Gang) -> list[Pod]:
-        """Waiting members that kube-scheduler refused by itself when it tried them last, with its words of now."""
-        known = (self._cache.pod(pod.uid) for pod in gang.pending)
-        return [pod for pod in known if pod is not None and pod.refusal]
+            self.cache.back_off(key, self.clock.now_s() + LONGEST_S)
 
     def asked(self, key: GangKey) -> None:
-        """kube-scheduler asks about a member."""
+        """kube-scheduler asks /filter about a member."""
         lapse = self._last.get(key)
         if lapse is not None and lapse.silent:
             self._end(key)
@@ -98,12 +133,12 @@ class Lapses:
         Cost: O(members of lapsed gangs).
         """
         for key, lapse in list(self._last.items()):
-            gang = self._cache.gang(key)
+            gang = self.cache.gang(key)
             if gang is None or _pods(gang) != lapse.pods or not all(map(self._is_refused, lapse.refused)):
                 self._end(key)
 
     def _is_refused(self, uid: PodUid) -> bool:
-        pod = self._cache.pod(uid)
+        pod: Pod | None = self.cache.pod(uid)
         return pod is not None and bool(pod.refusal)
 
     def _times(self, key: GangKey) -> int:
@@ -112,15 +147,8 @@ class Lapses:
 
     def _end(self, key: GangKey) -> None:
         del self._last[key]
-        self._cache.clear_back_off(key)
+        self.cache.clear_back_off(key)
 
 
 def _pods(gang: Gang) -> frozenset[PodUid]:
     return frozenset(pod.uid for pod in gang.members)
-
-
-def _words(refused: Iterable[Pod]) -> str:
-    """kube-scheduler's words about the first of them, in the middle of a sentence."""
-    for pod in refused:
-        return f": kube-scheduler says of {pod.key}: {pod.refusal.rstrip('.')}"
-    return ""

@@ -1,14 +1,14 @@
 """Drive the permit machine: hold kube-scheduler's bind calls, post Bindings, answer each call once.
 
-The machine (`scoring.permit`) decides; this module brings it events and carries out its instructions; `posts`
-sees the Bindings through. From the first member at bind until the last call is answered, the gang's places are a
-*commitment* that the planner works around (docs/safety.md S4). Rule: the machine is brought up to date from the cache
-(`reconcile`), so a watch event that came at a bad moment is not lost: the next look finds what it said.
+The machine (`scoring.permit`) decides; this module brings it events and carries out its instructions. From the first
+member at bind until the last call is answered, the gang's places are a *commitment* that the planner works around
+(docs/safety.md S4). Rule: `reconcile` brings the machine up to date from the cache, so no watch event is lost.
 """
 
 import asyncio
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import KW_ONLY, dataclass, field
+from functools import partial
 from itertools import count
 from typing import TypeAlias
 
@@ -18,8 +18,9 @@ from extender.cache import ClusterCache
 from extender.ports import Binding, Clock, ClusterApi
 from extender.runtime.decision_lines import Decision, DecisionLog
 from extender.runtime.telemetry import Telemetry
+from extender.scheduling.admission.gates import Admissions
 from extender.scheduling.admission.lapses import Lapses
-from extender.scheduling.bind.posts import Posts
+from extender.scheduling.bind.posts import Group, Posts
 from extender.scheduling.planning.loop import Planner
 from extender.scheduling.planning.lost_nodes import NodeHealth
 from scoring.feasibility.quorum import NO_MEMBERS, Quorum, Quorums
@@ -51,28 +52,6 @@ from scoring.permit.protocol import (
 from scoring.permit.state import Held, PermitState, Posting, next_deadline_s
 from scoring.plan import Plan
 
-
-@dataclass(frozen=True, slots=True)
-class Effects:
-    """What the controller does on the machine's behalf."""
-
-    nudge: Callable[[Sequence[PodUid]], None]
-    evict: Callable[[GangKey, Sequence[PodUid]], None]
-    being_admitted: Callable[[GangKey], bool] = lambda _: False
-    """Whether the gang's places stay committed though no member is at bind (docs/safety.md S4)"""
-    gives_up: Callable[[GangKey], bool] = lambda _: True
-    """Whether the gang lapses when its hold limit has passed before quorum; one that is being admitted has more time"""
-
-
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """Bounds of the bind calls. `hold_s` + the worst commit stays below the extender entry's httpTimeout."""
-
-    hold_s: float
-    commit_s: float
-    held_max: int
-
-
 Recorded: TypeAlias = Callable[[GangKey, PermitState, Event, Quorum, tuple[Instruction, ...]], None]
 """Gang, state before, event, quorum, and the instructions that came of it."""
 
@@ -87,48 +66,60 @@ class _Call(msgspec.Struct, frozen=True):
     """By then it is answered, or its Binding has started."""
 
 
+@dataclass(eq=False, repr=False)
 class Binds:
-    """All gangs' permit machines, and the calls they hold."""
+    """All gangs' permit machines, and the calls they hold.
 
-    def __init__(
-        self,
-        cache: ClusterCache,
-        api: ClusterApi,
-        clock: Clock,
-        planner: Planner,
-        health: NodeHealth,
-        telemetry: Telemetry,
-        log: DecisionLog,
-        *,
-        lapses: Lapses,
-        limits: Limits,
-        effects: Effects,
-    ) -> None:
-        self._cache = cache
-        self._clock = clock
-        self._planner = planner
-        self._health = health
-        self._telemetry = telemetry
-        self._log = log
-        self._limits = limits
-        self._effects = effects
-        self._states: dict[GangKey, PermitState] = {}
-        self._quorums = Quorums()
-        self._calls: dict[RequestId, _Call] = {}
-        """held request → what its caller waits for"""
-        self._looked: dict[GangKey, tuple[Gang | None, int, bytes, frozenset[NodeName]]] = {}
-        """gang → gang, node table, room taken on its nodes and lost nodes at the last `reconcile`"""
-        self._numbers = count(1)
-        self._timers: dict[GangKey, tuple[float, asyncio.TimerHandle]] = {}
-        """gang → when its machine next needs the time, and the timer for it"""
-        self._posts = Posts(cache, api, clock, health, telemetry, log, hold_s=limits.hold_s, commit_s=limits.commit_s)
-        self._lapses = lapses
-        self.recorded: Recorded = lambda *_: None
-        """Called with each step of a machine and what went into it; must not await and not raise."""
-        self._alone = 0
-        """Calls of pods without a gang, whose Bindings wait for the in-flight limiter or are under way"""
-        self._ended = False
-        """Nothing is bound any more; see `shut_down`."""
+    `hold_s` and the worst commit together stay below the extender entry's httpTimeout.
+    """
+
+    cache: ClusterCache
+    api: ClusterApi
+    clock: Clock
+    planner: Planner
+    health: NodeHealth
+    telemetry: Telemetry
+    log: DecisionLog
+    lapses: Lapses
+    admissions: Admissions
+    _: KW_ONLY
+    hold_s: float
+    commit_s: float
+    held_max: int
+    nudge: Callable[[Sequence[PodUid]], None]
+    evict: Callable[[GangKey, Sequence[PodUid]], None]
+    recorded: Recorded = lambda *_: None
+    """Called with each step of a machine and what went into it; must not await and not raise."""
+    posts: Posts = field(init=False)
+    _states: dict[GangKey, PermitState] = field(default_factory=dict, init=False)
+    _quorums: Quorums = field(default_factory=Quorums, init=False)
+    _calls: dict[RequestId, _Call] = field(default_factory=dict, init=False)
+    """held request → what its caller waits for"""
+    _looked: dict[GangKey, tuple[Gang | None, int, bytes, frozenset[NodeName]]] = field(
+        default_factory=dict, init=False
+    )
+    """gang → gang, node table, room taken on its nodes and lost nodes at the last `reconcile`"""
+    _numbers: Iterator[int] = field(default_factory=partial(count, 1), init=False)
+    _timers: dict[GangKey, tuple[float, asyncio.TimerHandle]] = field(default_factory=dict, init=False)
+    """gang → when its machine next needs the time, and the timer for it"""
+    _alone: int = field(default=0, init=False)
+    """Calls of pods without a gang, whose Bindings wait for the in-flight limiter or are under way"""
+    _ended: bool = field(default=False, init=False)
+    """Nothing is bound any more; see `stand_down`."""
+
+    def __post_init__(self) -> None:
+        self.posts = Posts(
+            self.cache,
+            self.api,
+            self.clock,
+            self.health,
+            self.telemetry,
+            self.log,
+            hold_s=self.hold_s,
+            commit_s=self.commit_s,
+            report=self._feed,
+            may_go_on=self._may_go_on,
+        )
 
     @property
     def held_count(self) -> int:
@@ -139,40 +130,31 @@ class Binds:
         """The permit state of a gang with something under way."""
         return self._states.get(gang)
 
-    @property
-    def lapsed(self) -> frozenset[GangKey]:
-        """Gangs whose last admission came to nothing."""
-        return self._lapses.gangs
-
     def at_bind(self) -> frozenset[PodUid]:
         """Members that kube-scheduler has brought to bind and that are not bound yet."""
         return frozenset(uid for state in self._states.values() for uid in (*state.held, *state.posting))
-
-    def asked(self, gang: GangKey) -> None:
-        """kube-scheduler asks /filter about a member."""
-        self._lapses.asked(gang)
 
     def too_few_live(self, gang: Gang) -> bool:
         """Whether so many members are on lost nodes that the rest cannot start, whatever is planned for them.
 
         docs/safety.md S12.
         """
-        lost = self._health.lost_under(gang.members)
+        lost = self.health.lost_under(gang.members)
         return bool(lost) and self._quorums.of(gang, lost_nodes=lost).incomplete
 
     def gangs_under_way(self) -> frozenset[GangKey]:
         """Gangs with calls held, Bindings under way or a clock running, and those remembered whose pods are gone."""
-        return frozenset(k for k, state in self._states.items() if _active(state) or self._cache.gang(k) is None)
+        return frozenset(k for k, state in self._states.items() if _active(state) or self.cache.gang(k) is None)
 
     async def bind_alone(self, binding: Binding) -> Reason | None:
         """Post the Binding of a pod without a gang. `None`: the API server confirmed it."""
         if self._ended:
             return Reason.NOT_LEADER
-        if self._alone >= self._limits.held_max:
+        if self._alone >= self.held_max:
             return Reason.TOO_MANY_HELD
         self._alone += 1
         try:
-            return await self._posts.alone(binding)
+            return await self.posts.alone(binding)
         finally:
             self._alone -= 1
 
@@ -180,15 +162,15 @@ class Binds:
         """Hold the call until the gang's machine answers it. `None`: the Binding is confirmed."""
         if self._ended:
             return Reason.NOT_LEADER
-        if len(self._calls) >= self._limits.held_max:
+        if len(self._calls) >= self.held_max:
             return Reason.TOO_MANY_HELD
         if not self._commit_to(gang, pod, node):
-            self._planner.mark_dirty()
+            self.planner.mark_dirty()
             return Reason.ROOM_TAKEN
         request = RequestId(next(self._numbers))
         answer: asyncio.Future[Reason | None] = asyncio.get_running_loop().create_future()
-        now_s = self._clock.monotonic_s()
-        due_s = now_s + self._limits.hold_s
+        now_s = self.clock.monotonic_s()
+        due_s = now_s + self.hold_s
         self._calls[request] = _Call(pod.key, node, answer, due_s)
         unusable = self._unusable(gang, pod, node)
         self._feed(gang.key, BindRequested(pod.uid, node, request, now_s, due_s, unusable))
@@ -197,7 +179,7 @@ class Binds:
             """The caller is gone and hears no answer."""
             if self._calls.pop(request, None) is not None:
                 answer.set_result(Reason.POD_CHANGED)
-                self._feed(gang.key, ClientGone(request, self._clock.monotonic_s()))
+                self._feed(gang.key, ClientGone(request, self.clock.monotonic_s()))
 
         gone.add_done_callback(dropped)
         try:
@@ -208,13 +190,13 @@ class Binds:
 
     def reconcile(self, keys: Iterable[GangKey]) -> None:
         """Bring the machines of these gangs up to date with the cache; gangs that run in part get one."""
-        self._lapses.renew()
-        self._quorums.keep_only(self._cache.gang)
-        wanted, in_part = sorted(set(keys)), self._cache.partial_gangs()
+        self.lapses.renew()
+        self._quorums.keep_only(self.cache.gang)
+        wanted, in_part = sorted(set(keys)), self.cache.partial_gangs()
         for gone in self._looked.keys() - set(wanted):
             del self._looked[gone]
         for key in wanted:
-            gang = self._cache.gang(key)
+            gang = self.cache.gang(key)
             state = self._states.get(key)
             if state is None and (gang is None or key not in in_part):
                 if gang is not None and self._anything_new(key, None, gang):
@@ -235,14 +217,14 @@ class Binds:
 
         Why: with a hundred gangs at bind every Binding of one would have all of them checked again.
         """
-        snapshot = self._cache.snapshot()
+        snapshot = self.cache.snapshot()
         commitment = snapshot.commitments.get(key)
         nodes = set(commitment.assignment.values()) if commitment is not None else set()
         if state is not None:
             nodes.update(held.node for held in state.held.values())
             nodes.update(post.node for post in state.posting.values())
         rows = sorted(snapshot.table.index[node] for node in nodes if node in snapshot.table.index)
-        look = (gang, snapshot.table.version, snapshot.used[rows].tobytes(), self._health.lost(nodes))
+        look = (gang, snapshot.table.version, snapshot.used[rows].tobytes(), self.health.lost(nodes))
         before = self._looked.get(key)
         self._looked[key] = look
         return before is None or before[0] is not gang or before[1:] != look[1:]
@@ -267,59 +249,50 @@ class Binds:
         """
         state = self._states.get(key)
         if state is not None and state.held:
-            self._feed(key, GangChanged(self._clock.monotonic_s(), frozenset(state.held)))
+            self._feed(key, GangChanged(self.clock.monotonic_s(), frozenset(state.held)))
         state = self._states.get(key)
-        self._cache.set_commitment(key, {uid: post.node for uid, post in state.posting.items()} if state else {})
+        self.cache.set_commitment(key, {uid: post.node for uid, post in state.posting.items()} if state else {})
 
     def eviction_refused(self, key: GangKey, uids: Sequence[PodUid]) -> None:
         """These members stay after all."""
-        self._feed(key, EvictionRefused(tuple(uids), self._clock.monotonic_s()))
+        self._feed(key, EvictionRefused(tuple(uids), self.clock.monotonic_s()))
 
     def stand_down(self) -> None:
         """Answer every held call, and all that still come, with NOT_LEADER; Bindings under way keep their calls."""
         self._ended = True
-        self._posts.hold_back()
+        self.posts.hold_back()
         for key in sorted(self._states):
-            self._feed(key, LeadershipLost(self._clock.monotonic_s()))
+            self._feed(key, LeadershipLost(self.clock.monotonic_s()))
 
-    async def posts_over(self) -> None:
-        """Wait for the Bindings under way."""
-        await self._posts.over()
-
-    async def shut_down(self) -> None:
-        """`stand_down`, and wait for the Bindings under way."""
-        self.stand_down()
-        await self.posts_over()
-
-    def begin_anew(self) -> None:
-        """Take calls again, knowing nothing, as after a restart; after `stand_down` and `posts_over`."""
+    def restart(self) -> None:
+        """Take calls again with empty records; after `stand_down`, when all Bindings are over."""
         for _, timer in self._timers.values():
             timer.cancel()
         self._timers.clear()
         self._states.clear()
         self._looked.clear()
-        self._posts.resume()
+        self.posts.resume()
         self._ended = False
 
     # -- events in ----------------------------------------------------------------------------------------------------
 
     def _commit_to(self, gang: Gang, pod: Pod, node: NodeName) -> bool:
         """Make the gang's plan a commitment, with this member on `node`; `False`: it does not stand any more."""
-        snapshot = self._cache.snapshot()
+        snapshot = self.cache.snapshot()
         existing = snapshot.commitments.get(gang.key)
         if existing is not None and existing.assignment.get(pod.uid) == node:
             return True
-        if not self._cache.free_to_commit(gang.key, {pod.uid: node}):
+        if not self.cache.free_to_commit(gang.key, {pod.uid: node}):
             return False  # it changed gangs, and the other one has not let it go yet
-        planned = self._planner.current.admitted.get(gang.key)
+        planned = self.planner.current.admitted.get(gang.key)
         before = existing.assignment if existing else planned.members if planned else {}
         members = {member.uid for member in gang.members}
-        free = self._cache.free_to_commit(gang.key, before)
+        free = self.cache.free_to_commit(gang.key, before)
         assignment = {uid: where for uid, where in free.items() if uid in members} | {pod.uid: node}
         if existing is None and members_without_room(snapshot, gang, assignment):
             return False
         # With a commitment the others keep their places; the machine learns which of those at bind lost theirs.
-        self._cache.set_commitment(gang.key, assignment, as_planned=existing is None and assignment == before)
+        self.cache.set_commitment(gang.key, assignment, as_planned=existing is None and assignment == before)
         return True
 
     def _unusable(self, gang: Gang, pod: Pod | None, node: NodeName | None) -> frozenset[PodUid]:
@@ -338,11 +311,11 @@ class Binds:
             quorum = self._quorum(gang.key)
             if not quorum.reached_by(quorum.placed | looked_at.keys()):
                 looked_at = {uid: where for uid, where in looked_at.items() if where == node}
-        return members_without_room(self._cache.snapshot(), gang, looked_at) & at_bind.keys()
+        return members_without_room(self.cache.snapshot(), gang, looked_at) & at_bind.keys()
 
     def _give_up_taken_places(self, gang: Gang) -> None:
         """Members whose committed place is taken before they came to bind lose it; the next plan gives them another."""
-        snapshot = self._cache.snapshot()
+        snapshot = self.cache.snapshot()
         commitment = snapshot.commitments.get(gang.key)
         if commitment is None:
             return
@@ -352,35 +325,36 @@ class Binds:
             taken -= state.held.keys() | state.posting.keys()
         if taken:
             left = {uid: node for uid, node in commitment.assignment.items() if uid not in taken}
-            self._cache.set_commitment(gang.key, left)
+            self.cache.set_commitment(gang.key, left)
 
     def _news(self, key: GangKey, state: PermitState | None, gang: Gang | None) -> list[Event]:
         """What the cache knows and the machine may not: members bound or gone, nodes lost, anything else changed."""
-        now_s = self._clock.monotonic_s()
+        now_s = self.clock.monotonic_s()
         news: list[Event] = []
         at_bind: dict[PodUid, Held | Posting] = {**state.held, **state.posting} if state is not None else {}
         for uid in sorted(at_bind):
-            pod = self._cache.pod(uid)
+            pod = self.cache.pod(uid)
             if pod is None or (pod.deleting and pod.node is None):
                 news.append(PodDeleted(uid, now_s))
             elif pod.node is not None:
                 news.append(MemberBound(uid, pod.node, now_s))
-        lost = self._health.lost({one.node for one in at_bind.values()})
+        lost = self.health.lost({one.node for one in at_bind.values()})
         news.extend(NodeLost(node, now_s) for node in sorted(lost))
         unusable = self._unusable(gang, None, None) if gang is not None else frozenset()
         return [*news, GangChanged(now_s, unusable)]
 
     def _quorum(self, key: GangKey) -> Quorum:
-        gang = self._cache.gang(key)
-        return NO_MEMBERS if gang is None else self._quorums.of(gang, lost_nodes=self._health.lost_under(gang.members))
+        gang = self.cache.gang(key)
+        return NO_MEMBERS if gang is None else self._quorums.of(gang, lost_nodes=self.health.lost_under(gang.members))
 
     def _feed(self, key: GangKey, event: Event) -> None:
         """One step of the gang's machine."""
-        before = self._states.get(key) or PermitState(self._planner.policy.partial_timeout_s)
+        before = self._states.get(key) or PermitState(self.planner.policy.partial_timeout_s)
         quorum = self._quorum(key)
         state, instructions = handle(before, event, quorum)
         self.recorded(key, before, event, quorum, instructions)
-        if self._worth_keeping(key, state):
+        # Kept: what the API server does not know, which is calls, clocks, and that the gang was whole once.
+        if _active(state) or (state.started and self.cache.gang(key) is not None):
             self._states[key] = state
         else:
             self._states.pop(key, None)
@@ -390,11 +364,7 @@ class Binds:
         if not (state.held or state.posting):
             self._end_commitment(key, instructions)
         self._set_timer(key)
-        self._telemetry.held_binds(len(self._calls))
-
-    def _worth_keeping(self, key: GangKey, state: PermitState) -> bool:
-        """Whether the state has what the API server does not know: calls, clocks, and that the gang was whole once."""
-        return _active(state) or (state.started and self._cache.gang(key) is not None)
+        self.telemetry.held_binds(len(self._calls))
 
     # -- instructions out ---------------------------------------------------------------------------------------------
 
@@ -407,35 +377,33 @@ class Binds:
             case Answer(request, error):
                 self._answer(key, request, error)
             case Nudge(uids):
-                self._effects.nudge(uids)
+                self.nudge(uids)
             case Evict(uids):
-                self._effects.evict(key, uids)
+                self.evict(key, uids)
 
     def _post(self, key: GangKey, state: PermitState, quorum: Quorum, asked: Sequence[PostBinding]) -> None:
         """Have these Bindings posted, each reported to the machine; they may wait as the first of their calls may."""
         if not asked:
             return
-        latest_s = self._clock.monotonic_s() + self._limits.hold_s
+        latest_s = self.clock.monotonic_s() + self.hold_s
         requests = [state.posting[one.uid].request for one in asked]
         due_s = [call.due_s for one in requests if one is not None and (call := self._calls.get(one)) is not None]
-        self._posts.begin(
+        self.posts.begin(
             key,
             {one.uid: one.node for one in asked},
             due_s=min(due_s, default=latest_s),
             partly_bound=bool(quorum.placed or state.bound),
-            report=self._feed,
-            may_go_on=self._may_go_on,
         )
 
-    def _may_go_on(self, key: GangKey, *, begun: bool) -> bool:
+    def _may_go_on(self, group: Group) -> bool:
         """Whether Bindings that were asked for may still be posted: the gang is valid and as large as its minimum.
 
         Before the first of them it must have its quorum still; once one is posted the others follow (roll-forward).
         """
-        quorum, state = self._quorum(key), self._states.get(key)
+        quorum, state = self._quorum(group.key), self._states.get(group.key)
         if quorum.problem is not None or quorum.incomplete or state is None:
             return False
-        return begun or quorum.reached_by(quorum.placed | state.bound.keys() | state.posting.keys())
+        return group.begun or quorum.reached_by(quorum.placed | state.bound.keys() | state.posting.keys())
 
     def _answer(self, key: GangKey, request: RequestId, error: Reason | None) -> None:
         call = self._calls.pop(request, None)
@@ -443,18 +411,18 @@ class Binds:
             return  # its client hung up in the very moment
         call.answer.set_result(error)
         decision = Decision(what="bind", pod=call.pod, gang=key, node=call.node, reason=error or "")
-        self._log.log_decision(decision, now_s=self._clock.monotonic_s())
+        self.log.log_decision(decision, now_s=self.clock.monotonic_s())
 
     def _end_commitment(self, key: GangKey, instructions: Sequence[Instruction]) -> None:
         """No member is at bind any more: the places are free again, or bound and counted as such."""
         answers = [one.error for one in instructions if isinstance(one, Answer)]
         if Reason.QUORUM_TIMEOUT in answers:
-            if self._effects.gives_up(key):
-                self._lapses.lapsed(key)
+            if self.admissions.gives_up(key):
+                self.lapses.lapsed(key)
         elif None in answers:
-            self._lapses.started(key)
-        if not self._effects.being_admitted(key):
-            self._cache.clear_commitment(key)
+            self.lapses.started(key)
+        if not self.admissions.keeps(key):
+            self.cache.clear_commitment(key)
 
     def _set_timer(self, key: GangKey) -> None:
         state = self._states.get(key)
@@ -466,12 +434,12 @@ class Binds:
             timer.cancel()
             del self._timers[key]
         if due_s is not None:
-            delay_s = max(due_s - self._clock.monotonic_s(), 0.0)
+            delay_s = max(due_s - self.clock.monotonic_s(), 0.0)
             self._timers[key] = due_s, asyncio.get_running_loop().call_later(delay_s, self._deadline, key)
 
     def _deadline(self, key: GangKey) -> None:
         self._timers.pop(key, None)
-        self._feed(key, DeadlinePassed(self._clock.monotonic_s()))
+        self._feed(key, DeadlinePassed(self.clock.monotonic_s()))
 
 
 def _active(state: PermitState) -> bool:

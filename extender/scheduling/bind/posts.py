@@ -1,18 +1,17 @@
 """Post the Bindings that the permit machines ask for, and report the outcome of each exactly once.
 
-Why apart from `held_binds`: that module decides which Bindings are wanted; this one waits for a slow API server.
-Rule: success is said only after the API server confirmed it. A Binding begins when it has its turn (`in_flight`),
-at the latest when half of the commit timeout has passed since the hold limit of the call that asked for it, and then
-takes `slowest_binding_s` at most; kube-scheduler waits for that (`extender.settings.call_bound`). Whatever changed
-meanwhile is looked at again: a gang that became invalid or too small posts no further Binding (docs/safety.md S24), and
-the places of what waited for long must still do, all of a gang's, before the first of its Bindings.
+Rule: success is reported only after the API server confirmed it. A Binding begins when the in-flight limiter allows it,
+at the latest when half of the commit timeout has passed since the hold limit of the call that asked for it, and takes
+`slowest_binding_s` at most; kube-scheduler waits for that (`extender.settings.call_bound`). What changed meanwhile is
+looked at again: a gang that became invalid or too small posts no further Binding (docs/safety.md S24), and after a
+long wait all of a gang's places must still do before the first of its Bindings.
 """
 
 import asyncio
 import logging
 from collections.abc import Callable, Mapping
 from dataclasses import KW_ONLY, dataclass, field
-from typing import Protocol, TypeAlias
+from typing import TypeAlias
 
 from extender.cache import ClusterCache
 from extender.errors import ApiError, ApiUnavailableError, ConflictError, NotFoundError
@@ -32,26 +31,16 @@ _STALE_S = 1.0
 """Places that were looked at longer ago are looked at again."""
 
 Outcome: TypeAlias = MemberBound | BindFailed
-Report: TypeAlias = Callable[[GangKey, Outcome], None]
-
-
-class MayGoOn(Protocol):
-    """Whether a gang's Bindings that were asked for may still be posted; `begun`: some of them are."""
-
-    def __call__(self, key: GangKey, *, begun: bool) -> bool:
-        """Cost: O(members)."""
-        ...
 
 
 @dataclass(slots=True)
-class _Group:
+class Group:
     """The Bindings that one step of a gang's machine asked for."""
 
     key: GangKey
     places: Mapping[PodUid, NodeName]
     asked_s: float
     batch: Batch
-    may_go_on: MayGoOn
     gang: Gang | None
     """As it was when it was found that they may go on."""
     looked_at: bool = False
@@ -73,6 +62,10 @@ class Posts:
     _: KW_ONLY
     hold_s: float
     commit_s: float
+    report: Callable[[GangKey, Outcome], None]
+    """Called once for each Binding, whatever happens"""
+    may_go_on: Callable[[Group], bool]
+    """Whether Bindings that were asked for may still be posted"""
     _limiter: InFlightLimiter = field(init=False)
     _tasks: set[asyncio.Task[None]] = field(default_factory=set, init=False)
 
@@ -92,25 +85,16 @@ class Posts:
             self._limiter.give_back(began_s=began_s, answered=error is None or was_answered(error))
         return None if error is None else self._post_failed(binding, error)
 
-    def begin(
-        self,
-        key: GangKey,
-        places: Mapping[PodUid, NodeName],
-        *,
-        due_s: float,
-        partly_bound: bool,
-        report: Report,
-        may_go_on: MayGoOn,
-    ) -> None:
-        """Post these members' Bindings as their turns come; `report` hears of each once, whatever happens.
+    def begin(self, key: GangKey, places: Mapping[PodUid, NodeName], *, due_s: float, partly_bound: bool) -> None:
+        """Post these members' Bindings, as many at a time as the limiter allows.
 
         The first begins a quarter of the commit timeout after `due_s` at the latest, the others with half of it left.
         """
         now_s = self.clock.monotonic_s()
         batch = Batch(due_s + self.commit_s / 4.0, due_s + self.commit_s / 2.0, urgent=partly_bound)
-        group = _Group(key, places, now_s, batch, may_go_on, self.cache.gang(key))
+        group = Group(key, places, now_s, batch, self.cache.gang(key))
         for uid in places:
-            task = asyncio.create_task(self._post(uid, group, report), name=f"bind {key}")
+            task = asyncio.create_task(self._post(uid, group), name=f"bind {key}")
             self._tasks.add(task)
             task.add_done_callback(self._ended)
 
@@ -127,14 +111,14 @@ class Posts:
         if self._tasks:
             await asyncio.wait(self._tasks)
 
-    async def _post(self, uid: PodUid, group: _Group, report: Report) -> None:
+    async def _post(self, uid: PodUid, group: Group) -> None:
         outcome: Outcome | None = None
         try:
             outcome = await self._posted(uid, group)
         finally:
-            report(group.key, outcome or self._failed(uid, "broken off"))
+            self.report(group.key, outcome or self._failed(uid, "broken off"))
 
-    async def _posted(self, uid: PodUid, group: _Group) -> Outcome:
+    async def _posted(self, uid: PodUid, group: Group) -> Outcome:
         if not await self._limiter.take(group.batch):
             return self._failed(uid, "it got no turn")
         began_s, answered = self.clock.monotonic_s(), True
@@ -166,14 +150,14 @@ class Posts:
         self.telemetry.binding_posted("bound")
         return None
 
-    def _still_good(self, group: _Group, *, now_s: float) -> bool:
+    def _still_good(self, group: Group, *, now_s: float) -> bool:
         """Whether the gang still may start, and its places are what they were; these are looked at once, if late."""
         if group.batch.over:
             return False
         gang, places = self.cache.gang(group.key), group.places
         if gang is not group.gang:
             group.gang = gang
-            if not group.may_go_on(group.key, begun=group.begun):
+            if not self.may_go_on(group):
                 self._limiter.refuse(group.batch)
                 return False
         if group.looked_at or now_s - group.asked_s <= _STALE_S:

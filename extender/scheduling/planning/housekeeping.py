@@ -1,29 +1,32 @@
-"""What is due once a second: drop what expired, nudge pods that are overdue, tidy records.
+"""What is due once a second: drop what expired, nudge pods that are overdue, tidy records, look at clocks.
 
-Also the plan's listener: it lets admitted gangs go, and compares gangs with something under way with the cache.
+Also the plan's listener: it ungates and nudges pods of admitted gangs, and compares gangs with something under way with
+the cache.
 """
 
 import asyncio
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, field
 
 from extender.cache import ClusterCache
 from extender.controllers.gates.wakes import Wakes
 from extender.ports import Clock
 from extender.runtime.slices import in_slices
-from extender.scheduling.admission.arrivals import Arrivals
 from extender.scheduling.admission.gates import Admissions
 from extender.scheduling.bind.held_binds import Binds
 from extender.scheduling.parked_pods import Parking
 from extender.scheduling.planning.loop import Planner
 from extender.scheduling.planning.lost_nodes import NodeHealth
-from scoring.ids import PodUid
+from scoring.ids import GangKey, PodUid
+from scoring.model import Gang
 from scoring.plan import Plan
 from scoring.plan.steps import Steps
+from scoring.queue.states import periods_starved
 
 _EVERY_S = 1.0
 _GANGS_A_STEP = 256
 """Gangs whose pods are looked through between two moments for others."""
+_CLOCKS_A_STEP = 128
 
 
 @dataclass(eq=False, repr=False)
@@ -36,17 +39,18 @@ class Housekeeping:
     parking: Parking
     wakes: Wakes
     admissions: Admissions
-    arrivals: Arrivals
     health: NodeHealth
     clock: Clock
     _: KW_ONLY
     also: Sequence[Callable[[], Iterator[None] | None]] = ()
     """What else is to be called once a second; what takes long does it in steps"""
     acting: Callable[[], bool] = lambda: True
-    """Whether we are the one that acts; the others only follow"""
+    """Whether this replica acts; the others only follow"""
+    _starved: dict[GangKey, tuple[Gang, int]] = field(default_factory=dict, init=False)
+    """waiting gang → as it was, and how many periods it had starved, at the last look"""
 
     def plan_made(self, plan: Plan) -> None:
-        """A new plan: let go those it newly admits, and bring machines up to date."""
+        """Ungate and nudge pods of newly admitted gangs, and bring machines up to date."""
         if not self.acting():
             return
         self.wakes.add(self.parking.woken_by(plan, now_s=self.clock.monotonic_s()))
@@ -60,15 +64,10 @@ class Housekeeping:
         """Tidy once a second until cancelled."""
         while True:
             await asyncio.sleep(_EVERY_S)
-            await in_slices(self.tidy_in_steps())
+            await in_slices(self._tidy())
 
-    def tidy(self) -> None:
-        """One round."""
-        for _ in self.tidy_in_steps():
-            pass
-
-    def tidy_in_steps(self) -> Steps[None]:
-        """The same, with a moment for others between its parts (docs/safety.md S15)."""
+    def _tidy(self) -> Steps[None]:
+        """One round, with a moment for others between its parts (docs/safety.md S15)."""
         self.cache.expire(self.clock.now_s())
         yield from self.cache.look_for_daemon_sets()
         if not self.acting():
@@ -87,7 +86,27 @@ class Housekeeping:
         yield
         self.admissions.tidy(self.binds.at_bind())
         yield
-        self.arrivals.tidy(self.binds.at_bind(), elsewhere=self.admissions.open)
-        for look in self.also:
+        self.binds.lapses.expire(self.planner.current, self.binds.at_bind(), elsewhere=self.admissions.open)
+        for look in (*self.also, self._look_at_clocks):
             yield
             yield from look() or ()
+
+    def _look_at_clocks(self) -> Iterator[None]:
+        """Plan again when a gang became STARVING, or its reservation ran out, while nothing else happened.
+
+        A plain pod that is asked about changes nothing, and without a new plan it would take the room of a gang that
+        has been STARVING for an hour (docs/safety.md S13). Cost: O(members of waiting gangs).
+        """
+        now_s, policy, gangs = self.clock.now_s(), self.planner.policy.queue, self.cache.snapshot().gangs
+        before, self._starved = self._starved, {}
+        passed = False
+        for number, key in enumerate(self.planner.current.waiting, start=1):
+            gang = gangs.get(key)
+            if gang is not None:
+                periods, known = periods_starved(gang, policy, now_s=now_s), before.get(key)
+                self._starved[key] = gang, periods
+                passed = passed or (known is not None and known[0] is gang and known[1] != periods)
+            if number % _CLOCKS_A_STEP == 0:
+                yield
+        if passed:
+            self.cache.time_passed()

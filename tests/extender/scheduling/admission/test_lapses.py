@@ -22,7 +22,8 @@ class Desk:
     def __init__(self) -> None:
         self.cache = ClusterCache()
         self.clock = FakeClock()
-        self.lapses = Lapses(self.cache, self.clock, DecisionLog(Telemetry()), post_event=lambda *_: None)
+        log = DecisionLog(Telemetry())
+        self.lapses = Lapses(self.cache, self.clock, log, post_event=lambda *_: None, timeout_s=60.0)
         self.cache.pods.upsert(pod("p", gang="g", min_available=2))
 
     def lapse(self) -> float:

@@ -129,7 +129,7 @@ async def test_lapses_of_gangs_that_are_gone_are_forgotten() -> None:
         await lapse(world, first)
         world.delete(first, second)
         await world.settle(2.0)
-        assert world.service.binds.lapsed == frozenset()
+        assert world.service.binds.lapses.gangs == frozenset()
         await world.planned_gang("g", 2)
         assert await lapse(world, first) == pytest.approx(10.0, abs=0.01)
 

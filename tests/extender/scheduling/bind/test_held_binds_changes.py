@@ -67,7 +67,7 @@ async def test_nobody_waits_for_a_member_that_cannot_come() -> None:
         await world.settle()
         assert one.answer is Reason.ROOM_TAKEN
         assert (world.committed, world.waits_for("g")) == ({}, Reason.NO_ROOM)
-        assert world.service.binds.lapsed == frozenset()
+        assert world.service.binds.lapses.gangs == frozenset()
 
 
 async def test_a_late_bind_of_a_gang_that_backs_off_is_not_held() -> None:
