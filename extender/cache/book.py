@@ -1,18 +1,16 @@
 """The own gangs, put together from pods, PodGroups and owners when a caller asks for them.
 
-Why apart from the cache: a gang of n changes with each of its n pods' events, and is looked at far less often. Rule: a
-change only notes that a gang is to be built again; it is built once, at the next question, and from its former record
-where nothing but its members' progress changed (`gangs.renewed`).
+Rule: a change only notes that a gang is to be built again; it is built once, at the next question (a gang of n changes
+with each of its n pods' events), and from its former record where only its members' progress changed (`gangs.renewed`).
 """
 
-from collections.abc import Mapping, Set
+from collections.abc import Collection, Iterable, Mapping, Set
 
-from extender.cache.gangs import build_gang, continued, minimum_told, renewed
-from extender.cache.owners import Owners
+from extender.cache.gangs import build_gang, continued, declared_minimum, renewed
 from extender.cache.pods import Pods
 from scoring.feasibility.runs import runs_of
 from scoring.ids import GangKey, ResourceName
-from scoring.model import Gang, GangSource, PodGroup, counts
+from scoring.model import Gang, GangSource, Pod, PodGroup, counts
 
 
 class GangBook:
@@ -22,12 +20,9 @@ class GangBook:
         self._pods = pods
         self._managed_resource = managed_resource
         self.owners = Owners()
-        """What was read of jobs; after a change see `told_otherwise`."""
-        self._pod_groups: dict[GangSource, dict[GangKey, PodGroup]] = {
-            GangSource.POD_GROUP: {},
-            GangSource.NATIVE: {},
-            GangSource.ANNOTATION: {},
-        }
+        """What was read of jobs; after a change see `changed_owners`."""
+        kinds = (GangSource.POD_GROUP, GangSource.NATIVE, GangSource.ANNOTATION)
+        self.pod_groups: Mapping[GangSource, dict[GangKey, PodGroup]] = {kind: {} for kind in kinds}
         self._gangs: dict[GangKey, Gang] = {}
         self._partial: set[GangKey] = set()
         self._view: Mapping[GangKey, Gang] | None = None
@@ -57,80 +52,64 @@ class GangBook:
         """Build now what is to be built again."""
         self._renew(self._stale)
 
-    def touch(self, key: GangKey) -> bool:
-        """One of the gang's pods changed; whether the gang is, or was, one of ours."""
+    def touch(self, key: GangKey, *, regrouped: bool) -> bool:
+        """One of the gang's pods, or with `regrouped` more than that, changed; whether it is, or was, one of ours."""
         group = self._pods.groups.get(key)
         if group is None:
             self.owners.drop_minimum(key)
         if key not in self._gangs and (group is None or not group.own):
             return False
         self._stale.add(key)
-        return True
-
-    def rebuild(self, key: GangKey) -> None:
-        """More than its pods changed; after `touch`."""
-        if key in self._stale:
+        if regrouped:
             self._regrouped.add(key)
-
-    def pod_groups(self, source: GangSource) -> Mapping[GangKey, PodGroup]:
-        """PodGroups of one kind."""
-        return self._pod_groups.get(source, {})
+        return True
 
     def put_pod_group(self, source: GangSource, group: PodGroup) -> bool:
         """Take over a PodGroup; whether it is news."""
-        groups = self._pod_groups[source]
+        groups = self.pod_groups[source]
         news = groups.get(group.key) != group
         groups[group.key] = group
         return news
 
     def drop_pod_group(self, source: GangSource, key: GangKey) -> bool:
         """Forget a PodGroup; whether it was known."""
-        return self._pod_groups[source].pop(key, None) is not None
+        return self.pod_groups[source].pop(key, None) is not None
 
-    def count_pod_groups(self) -> int:
-        """PodGroups of all kinds."""
-        return sum(len(groups) for groups in self._pod_groups.values())
-
-    def told_otherwise(self) -> list[GangKey]:
+    def changed_owners(self) -> list[GangKey]:
         """Gangs whose age, or runs, may be others by what is known of owners now. Cost: O(pods of gangs)."""
-        ages_s = {key: self.owners.created_s(gang.members) for key, gang in self.all().items()}
         return [
             key
-            for key, age_s in ages_s.items()
-            if self._gangs[key].later or age_s not in (None, self._gangs[key].created_s)
+            for key, gang in self.all().items()
+            if gang.later or self.owners.created_s(gang.members) not in (None, gang.created_s)
         ]
 
     def _renew(self, keys: set[GangKey]) -> None:
         for key in keys:
+            known = self._gangs.pop(key, None)
+            self._partial.discard(key)
             group = self._pods.groups.get(key)
-            if group is None or not group.own:
-                self._gangs.pop(key, None)
-                self._partial.discard(key)
-            else:
-                gang = continued(self._renewed(key) or self._build(key), self._gangs.get(key))
+            if group is not None and group.own:
+                gang = continued(self._renewed(known) or self._build(key), known)
                 self._gangs[key] = gang
-                if not gang.started and _may_be_partial(gang):
+                if gang.actionable and not gang.started and any(map(counts, gang.members)):
                     self._partial.add(key)
-                else:
-                    self._partial.discard(key)
         if keys:
             self._regrouped -= keys
             self._stale = self._stale - keys
             self._view = None
 
-    def _renewed(self, key: GangKey) -> Gang | None:
+    def _renewed(self, known: Gang | None) -> Gang | None:
         """The gang as it was with its members' newer records, if nothing else can have changed."""
-        known = self._gangs.get(key)
-        if known is None or key in self._regrouped or self._managed_resource is not None:
+        if known is None or known.key in self._regrouped or self._managed_resource is not None:
             return None
-        return renewed(known, self._pods.members_by_uid(key))
+        return renewed(known, {pod.uid: pod for pod in self._pods.members(known.key)})
 
     def _build(self, key: GangKey) -> Gang:
         members = self._pods.members(key)
-        runs = runs_of(members, least=lambda: minimum_told(members, self._pod_groups), wanted=self.owners.wanted)
+        runs = runs_of(members, least=lambda: declared_minimum(members, self.pod_groups), wanted=self.owners.wanted)
         return build_gang(
             runs.current,
-            self._pod_groups,
+            self.pod_groups,
             is_own=self._pods.is_own,
             managed_resource=self._managed_resource,
             owner_created_s=self.owners.created_s(runs.current),
@@ -139,6 +118,56 @@ class GangBook:
         )
 
 
-def _may_be_partial(gang: Gang) -> bool:
-    """Whether members of a gang that we start have nodes."""
-    return gang.actionable and any(map(counts, gang.members))
+class Owners:
+    """What was read of the owners of gangs' pods, by uid; bounded by `keep_only` and by the gangs that exist.
+
+    docs/safety.md S8, S14, S23. A job that is resumed has new pods and often no PodGroup, and keeps its place among
+    equals; only the Jobs show whether two of them are one gang or two runs of it; and pods of a deleted node are
+    collected, so that by its pods alone a gang whose members succeeded there would never be whole again.
+    """
+
+    def __init__(self) -> None:
+        self._created_s: dict[str, float] = {}
+        """owner → creation, Unix seconds"""
+        self.wanted: Mapping[str, int] = {}
+        """owner → how many pods it wants; only of those that are not one of a series"""
+        self._minimums: dict[GangKey, tuple[str, int]] = {}
+        """gang → its owner, and the minimum that follows from it"""
+
+    def note(self, created_s: Mapping[str, float], wanted: Mapping[str, int]) -> None:
+        """Take over what was read."""
+        self._created_s.update(created_s)
+        self.wanted = {**self.wanted, **wanted}
+
+    def knows(self, uid: str) -> bool:
+        """Whether this owner was read."""
+        return uid in self._created_s
+
+    def keep_only(self, uids: Collection[str]) -> None:
+        """Forget owners without pods."""
+        self._created_s = {uid: at_s for uid, at_s in self._created_s.items() if uid in uids}
+        self.wanted = {uid: count for uid, count in self.wanted.items() if uid in uids}
+
+    def created_s(self, members: Iterable[Pod]) -> float | None:
+        """Creation of the oldest owner of these pods; `None`: none was read, or there is none. Cost: O(n)."""
+        if not self._created_s:
+            return None
+        uids = {pod.owner.uid for pod in members if pod.owner is not None}
+        return min((self._created_s[uid] for uid in uids if uid in self._created_s), default=None)
+
+    def note_minimum(self, gang: GangKey, uid: str, count: int) -> bool:
+        """The gang's owner needs no more than `count` members by now, and never more again; whether that is news."""
+        news = self._minimums.get(gang) != (uid, count)
+        self._minimums[gang] = uid, count
+        return news
+
+    def drop_minimum(self, gang: GangKey) -> None:
+        """The gang's last pod is gone."""
+        self._minimums.pop(gang, None)
+
+    def minimum(self, gang: GangKey, members: Iterable[Pod]) -> int | None:
+        """The most that the gang needs; `None`: not asked, or its pods are another owner's. Cost: O(n) if known."""
+        uid, count = self._minimums.get(gang, ("", None))
+        if count is None or not all(pod.owner is not None and pod.owner.uid == uid for pod in members):
+            return None
+        return count

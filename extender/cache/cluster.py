@@ -1,20 +1,18 @@
 """The one writer of cluster state, and the snapshots that every decision is made from.
 
-Why: decisions read one immutable state at a time, so they never see half of a change, and a recorded one can be made
-again. Rule: the version grows only when something that can decide changed (a heartbeat, a resourceVersion or a foreign
-pod's label cannot); equal versions give the same snapshot object; what a snapshot holds is never written again.
-Reflectors write through the sinks, the service through the methods; all on one thread of control.
+Rule: the version grows only when something that can decide changed (a heartbeat, a resourceVersion or a foreign pod's
+label cannot); equal versions give the same snapshot object; what a snapshot holds is never written again. Reflectors
+write through the sinks, the service through the methods; all on one thread of control.
 """
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Set
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from extender.cache.book import GangBook
+from extender.cache.book import GangBook, Owners
 from extender.cache.daemons.room import Daemons, KeptRoom
 from extender.cache.decisions import Decisions
 from extender.cache.nodes import Nodes
-from extender.cache.owners import Owners
 from extender.cache.pods import PodChange, Pods, same_but_version
 from extender.cache.sinks import Sink
 from extender.cache.usage import Usage
@@ -23,8 +21,6 @@ from scoring.ids import GangKey, JobKey, Namespace, NodeName, PodName, PodUid, R
 from scoring.model import DaemonSet, DeviceClass, Gang, GangSource, MemberClass, Node, Pod, PodGroup
 from scoring.model.snapshot import Claim, Commitment, Snapshot
 from scoring.network.matrix import NetworkMatrix
-
-_NONE_WANTED: Mapping[str, int] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,9 +44,9 @@ class CacheSizes:
 class ClusterCache:
     """Nodes, pods, PodGroups, network and decisions of now.
 
-    `on_change` is called after each change of `version`, at once and on the caller's stack: it must only take note.
+    `on_change` is called after each change of `version`, on the caller's stack: it must only take note.
     `on_expected_change`, when it is set, is called instead for what a plan foresaw: a member on the node that it was
-    committed to, the gate that we removed, the commitment itself. Such changes move room from one account to another.
+    committed to, the gate that we removed, the commitment itself.
     """
 
     def __init__(
@@ -152,13 +148,10 @@ class ClusterCache:
         if (known.version, known.evaluated_at_s) != (matrix.version, matrix.evaluated_at_s):
             self.changed()
 
-    def set_owners(self, created_s: Mapping[str, float], wanted: Mapping[str, int] = _NONE_WANTED) -> None:
-        """Owners of pods (by uid) were read: gangs are as old as they are. Cost: O(pods of gangs).
-
-        `wanted`: how many pods they want, of those that are not one of a series: whether two are one gang.
-        """
+    def set_owners(self, created_s: Mapping[str, float], wanted: Mapping[str, int]) -> None:
+        """Owners of pods (by uid) were read: their age, and how many pods they want. Cost: O(pods of gangs)."""
         self._gangs.owners.note(created_s, wanted)
-        decides = [self._regroup(key) for key in self._gangs.told_otherwise()]
+        decides = [self._regroup(key) for key in self._gangs.changed_owners()]
         self._note(any(decides))
 
     def set_minimum(self, gang: GangKey, owner_uid: str, count: int) -> None:
@@ -166,19 +159,13 @@ class ClusterCache:
         self._note(self.owners.note_minimum(gang, owner_uid, count) and self._regroup(gang))
 
     def set_commitment(self, gang: GangKey, assignment: Mapping[PodUid, NodeName], *, as_planned: bool = False) -> None:
-        """Begin or replace a gang's commitment. ValueError: one of the pods is committed in another gang.
-
-        docs/safety.md S4.
+        """Begin, replace or (empty) end a gang's commitment (docs/safety.md S4). ValueError: a pod is another gang's.
 
         Members that are bound, finished or going are left out now, and taken out when they become so; pods not seen
         yet stay in. When nothing is left the commitment ends. `as_planned`: the newest plan gives them these places.
         """
         open_ones = {uid: node for uid, node in assignment.items() if needs_node(self._pods.get(uid))}
         self._note(self._decisions.commit(gang, open_ones), expected=as_planned)
-
-    def clear_commitment(self, gang: GangKey) -> None:
-        """End a gang's commitment: it lapsed or was taken back."""
-        self._note(self._decisions.commit(gang, {}))
 
     def committed_node(self, gang: GangKey, uid: PodUid) -> NodeName | None:
         """The node that a waiting member of the gang is committed to; `None`: to none, or as another gang's member."""
@@ -188,7 +175,7 @@ class ClusterCache:
 
     @property
     def commitments(self) -> Mapping[GangKey, Commitment]:
-        """What is committed now; not written again. Where this is empty no snapshot need be made for it."""
+        """What is committed now; not written again."""
         return self._decisions.commitments
 
     def free_to_commit(self, gang: GangKey, assignment: Mapping[PodUid, NodeName]) -> dict[PodUid, NodeName]:
@@ -210,13 +197,12 @@ class ClusterCache:
         self._note(mistaken)
         return mistaken
 
-    def back_off(self, gang: GangKey, until_s: float) -> None:
-        """Let the gang reserve nothing before `until_s` (Unix seconds); forgotten when its last pod goes."""
-        self._note(self._decisions.back_off(gang, until_s))
+    def back_off(self, gang: GangKey, until_s: float | None) -> None:
+        """Let the gang reserve nothing before `until_s` (Unix seconds), or with `None` end that (docs/safety.md S5).
 
-    def clear_back_off(self, gang: GangKey) -> None:
-        """End a gang's back-off early: its pods changed (docs/safety.md S5)."""
-        self._note(self._decisions.back_off(gang, None))
+        Forgotten when its last pod goes.
+        """
+        self._note(self._decisions.back_off(gang, until_s))
 
     def set_claim(self, claim: Claim) -> None:
         """Keep the room that others leave for a gang, or replace what is kept for it."""
@@ -239,10 +225,6 @@ class ClusterCache:
             self._note(changed)
             yield
 
-    def time_passed(self) -> None:
-        """Time alone changed the queue's order: what is decided from the same objects may be another thing now."""
-        self._note(True)
-
     # -- reading ------------------------------------------------------------------------------------------------------
 
     @property
@@ -263,7 +245,7 @@ class ClusterCache:
         self._snapshot = Snapshot(
             version=self._version,
             table=table,
-            used=self._usage.matrix(table, self._nodes.moved),
+            used=self._usage.matrix(table),
             host_ports=self._usage.host_ports(),
             gangs=self._gangs.all(),
             commitments=self._decisions.commitments,
@@ -309,18 +291,15 @@ class ClusterCache:
         return self._nodes.by_name.get(name)
 
     def is_own(self, pod: Pod) -> bool:
-        """Whether netgang may gate, hold, patch or evict this pod, known or not (docs/safety.md S1)."""
+        """See `Pods.is_own`."""
         return self._pods.is_own(pod)
 
     def is_own_as_read(self, pod: Pod) -> bool:
-        """The same by a record that was just read from the API server, whatever the cache has of the pod."""
+        """See `Pods.is_own_as_read`."""
         return self._pods.is_own_as_read(pod)
 
     def counted_on(self, pod: Pod) -> NodeName | None:
-        """The node whose room is counted as this pod's already: it is there, nominated, or kept room for it.
-
-        docs/safety.md S12.
-        """
+        """The node whose room is counted as this pod's: there, nominated or kept for it (docs/safety.md S12)."""
         node = self._pods.claim(pod)
         if node is not None or not pod.daemon:
             return node
@@ -333,7 +312,7 @@ class ClusterCache:
         return self._daemons.kept()
 
     def planned_as(self, pod: Pod) -> Pod:
-        """A pod read from elsewhere as the planner is to see it: without the request that only marks it as ours."""
+        """See `Pods.planned_as`."""
         return self._pods.planned_as(pod)
 
     def is_assumed(self, uid: PodUid) -> bool:
@@ -344,9 +323,9 @@ class ClusterCache:
         """How much is held. Cost: O(groups)."""
         return CacheSizes(
             version=self._version,
-            nodes=len(self._nodes),
+            nodes=len(self._nodes.by_name),
             pods=len(self._pods),
-            pod_groups=self._gangs.count_pod_groups(),
+            pod_groups=sum(map(len, self._gangs.pod_groups.values())),
             gangs=sum(1 for group in self._pods.groups.values() if group.own),
             assumed=len(self._pods.assumed),
             commitments=len(self._decisions.commitments),
@@ -408,7 +387,7 @@ class ClusterCache:
         if before is None or after is None or not same_but_version(before, after):
             for pod in (before, after):
                 if pod is not None and pod.group is not None:
-                    decides = self._touch_gang(pod.group.key) or decides
+                    decides = self._regroup(pod.group.key, regrouped=False) or decides
         return decides
 
     def _foreseen(self, before: Pod, after: Pod) -> bool:
@@ -421,23 +400,17 @@ class ClusterCache:
             return before.gated and not after.gated and after.admitted_to is not None
         return before.node == after.node and before.member_class == after.member_class
 
-    def _touch_gang(self, key: GangKey) -> bool:
-        """The gang is to be built again; whether it is, or was, one of ours."""
+    def _regroup(self, key: GangKey, *, regrouped: bool = True) -> bool:
+        """The gang is to be built again; whether it is, or was, one of ours. See `GangBook.touch`."""
         ended = key not in self._pods.groups and self._decisions.back_off(key, None)
-        return self._gangs.touch(key) or ended
-
-    def _regroup(self, key: GangKey) -> bool:
-        """More than the gang's pods changed; whether the gang is, or was, one of ours."""
-        decides = self._touch_gang(key)
-        self._gangs.rebuild(key)
-        return decides
+        return self._gangs.touch(key, regrouped=regrouped) or ended
 
     def _pod_group_sink(self, source: GangSource) -> Sink[PodGroup]:
         return Sink(
             lambda group: self._gangs.put_pod_group(source, group) and self._regroup(group.key),
             lambda key: self._gangs.drop_pod_group(source, GangKey(key)) and self._regroup(GangKey(key)),
             lambda group: group.key,
-            lambda: self._gangs.pod_groups(source),
+            lambda: self._gangs.pod_groups[source],
             self,
         )
 
@@ -447,7 +420,7 @@ class ClusterCache:
             self.changed()
 
     def changed(self) -> None:
-        """Something that can decide changed (for sinks)."""
+        """Something that can decide changed: for sinks, and where time alone changed the queue's order."""
         if self._batches:
             self._pending_change = True
             return

@@ -18,20 +18,11 @@ from scoring.model.reasons import Reason
 PodGroups = Mapping[GangSource, Mapping[GangKey, PodGroup]]
 """kind → gang → its PodGroup; POD_GROUP is coscheduling's kind, NATIVE kube-scheduler's own, ANNOTATION Volcano's"""
 
-_TOLD = attrgetter(
-    "group",
-    "options",
-    "priority",
-    "scheduler_name",
-    "deleting",
-    "terminal",
-    "index",
-    "name",
-    "created_s",
-    "owner",
-    "run",
+_DECLARED = attrgetter(
+    *("group", "options", "priority", "scheduler_name", "deleting", "terminal", "index", "name", "created_s"),
+    *("owner", "run", "member_class.role"),
 )
-"""What `build_gang` reads of a pod, besides its role"""
+"""What `build_gang` reads of a pod"""
 _ROLE_ORDER: Mapping[Role, int] = {Role.PS: 0, Role.CHIEF: 1, Role.WORKER: 2, Role.OTHER: 3}
 """role → place among the members"""
 
@@ -54,34 +45,36 @@ def build_gang(
 ) -> Gang:
     """Put a gang together from the pods of one run that name it (at least one). Cost: O(n log n).
 
-    Its age is its owner's, where that is known, else its PodGroup's, else its oldest pod's (docs/safety.md S14).
-    `most_needed`: its owner needs no more members than that, whatever its minimum says (docs/safety.md S8). `beside`:
-    pods of its other runs.
+    Its age is its owner's, where that is known, else its PodGroup's, else its oldest pod's (docs/safety.md S14). Its
+    minimum is the PodGroup's, else the labels', else all pods there are, and at most `most_needed`, what its owner
+    still needs (docs/safety.md S8). `beside`: pods of its other runs.
     """
     ordered = tuple(sorted(members, key=_order))
-    telling = [pod for pod in ordered if not pod.deleting and not pod.terminal] or list(ordered)
-    first = _ref(telling[0])
+    current = [pod for pod in ordered if not pod.deleting and not pod.terminal] or list(ordered)
+    first = _ref(current[0])
     group = _pod_group(first, pod_groups)
-    least = _min_member(telling, first, group)
-    fault = _fault(telling, first, group) or _mixed(telling, is_own, managed_resource)
+    created_s = group.created_s if group is not None else min(pod.created_s for pod in ordered)
+    declared = group.min_member if group is not None else first.min_available
+    least = declared if declared is not None and declared > 0 else len(current)
+    fault = _fault(current, first, group) or _mixed(current, is_own, managed_resource)
     return Gang(
         key=first.key,
         source=first.source,
         min_member=min(least, most_needed) if most_needed is not None else least,
         members=ordered,
-        priority=max(pod.priority for pod in telling),
-        created_s=owner_created_s if owner_created_s is not None else _created_s(ordered, group),
-        options=_options(telling),
+        priority=max(pod.priority for pod in current),
+        created_s=owner_created_s if owner_created_s is not None else created_s,
+        options=_options(current),
         problem=fault.reason if fault is not None else None,
         problem_detail=fault.detail if fault is not None else "",
         schedule_timeout_s=group.schedule_timeout_s if group is not None else None,
-        own=all(is_own(pod) for pod in telling),
+        own=all(is_own(pod) for pod in current),
         earlier=tuple(sorted(beside.earlier, key=_order)),
         later=tuple(sorted(beside.later, key=_order)),
     )
 
 
-def minimum_told(pods: Sequence[Pod], pod_groups: PodGroups) -> int:
+def declared_minimum(pods: Sequence[Pod], pod_groups: PodGroups) -> int:
     """The minimum that the gang's PodGroup, else any of its pods, declares; 1: none does."""
     group = _pod_group(_ref(pods[0]), pod_groups)
     if group is not None:
@@ -97,11 +90,8 @@ def renewed(known: Gang, members: Mapping[PodUid, Pod]) -> Gang | None:
     """
     if len(members) != len(known.members) + len(known.earlier) or known.later:
         return None
-    renewed_ones = _newer(known.members, members)
-    if renewed_ones is None or not known.earlier:
-        return None if renewed_ones is None else replace(known, members=renewed_ones)
-    earlier = _newer(known.earlier, members)
-    return None if earlier is None else replace(known, members=renewed_ones, earlier=earlier)
+    current, earlier = _newer(known.members, members), _newer(known.earlier, members)
+    return None if current is None or earlier is None else replace(known, members=current, earlier=earlier)
 
 
 def _newer(some: tuple[Pod, ...], members: Mapping[PodUid, Pod]) -> tuple[Pod, ...] | None:
@@ -109,7 +99,7 @@ def _newer(some: tuple[Pod, ...], members: Mapping[PodUid, Pod]) -> tuple[Pod, .
     found: list[Pod] = []
     for before in some:
         after = members.get(before.uid)
-        if after is None or not (after is before or _tells_the_same(before, after)):
+        if after is None or not (after is before or _DECLARED(before) == _DECLARED(after)):
             return None
         found.append(after)
     return tuple(found)
@@ -128,7 +118,8 @@ def continued(gang: Gang, before: Gang | None) -> Gang:
     >>> whole.started, left.started, continued(gang("g", members=[a], min_member=2), None).started
     (True, True, False)
     """
-    started = _went_on(gang, before) or _noted(gang) or _is_whole(gang)
+    noted = any(pod.started and counts(pod) for pod in gang.members)
+    started = _went_on(gang, before) or noted or _is_whole(gang)
     return gang if gang.started is started else replace(gang, started=started)
 
 
@@ -141,11 +132,6 @@ def _went_on(gang: Gang, before: Gang | None) -> bool:
             return True
     counted = {pod.uid for pod in before.members if counts(pod)}
     return any(pod.uid in counted and counts(pod) for pod in gang.members)
-
-
-def _noted(gang: Gang) -> bool:
-    noted = [pod for pod in gang.members if pod.started]
-    return any(map(counts, noted))
 
 
 def _is_whole(gang: Gang) -> bool:
@@ -161,11 +147,6 @@ def _is_whole(gang: Gang) -> bool:
     return quorum_of(gang).whole
 
 
-def _tells_the_same(before: Pod, after: Pod) -> bool:
-    """Whether all that a gang is made of, besides its members themselves, is the same in both records of one pod."""
-    return bool(_TOLD(before) == _TOLD(after)) and before.member_class.role is after.member_class.role
-
-
 def _order(pod: Pod) -> tuple[int, bool, int, str]:
     """Role, then index (none last), then name."""
     return _ROLE_ORDER[pod.member_class.role], pod.index is None, pod.index or 0, pod.name
@@ -179,36 +160,16 @@ def _ref(pod: Pod) -> GroupRef:
 
 def _pod_group(ref: GroupRef, pod_groups: PodGroups) -> PodGroup | None:
     """The PodGroup that belongs to the gang's source; an annotation may mean Volcano's or coscheduling's."""
-    match ref.source:
-        case GangSource.NATIVE | GangSource.POD_GROUP:
-            kinds: tuple[GangSource, ...] = (ref.source,)
-        case GangSource.ANNOTATION:
-            kinds = (GangSource.ANNOTATION, GangSource.POD_GROUP)
-        case GangSource.LABELS:
-            kinds = ()
-    for kind in kinds:
-        group = pod_groups.get(kind, {}).get(ref.key)
-        if group is not None:
-            return group
-    return None
+    group = pod_groups.get(ref.source, {}).get(ref.key)  # labels have none
+    return pod_groups[GangSource.POD_GROUP].get(ref.key) if not group and ref.source is GangSource.ANNOTATION else group
 
 
-def _created_s(members: Sequence[Pod], group: PodGroup | None) -> float:
-    return group.created_s if group is not None else min(pod.created_s for pod in members)
-
-
-def _min_member(telling: Sequence[Pod], first: GroupRef, group: PodGroup | None) -> int:
-    """What the PodGroup, else the labels say; without either all pods there are."""
-    told = group.min_member if group is not None else first.min_available
-    return told if told is not None and told > 0 else len(telling)
-
-
-def _fault(telling: Sequence[Pod], first: GroupRef, group: PodGroup | None) -> _Fault | None:
-    for pod in telling:
+def _fault(current: Sequence[Pod], first: GroupRef, group: PodGroup | None) -> _Fault | None:
+    for pod in current:
         problem = _ref(pod).problem
         if problem is not None:
             return _Fault(Reason.INVALID_GROUP, f"pod {pod.key}: {problem}")
-    sources = _differing(telling, lambda pod: _ref(pod).source)
+    sources = _differing(current, lambda pod: _ref(pod).source)
     if sources:
         return _Fault(Reason.INVALID_GROUP, f"the pods name their group in different ways: {sources}; use one of them")
     if first.source is GangSource.NATIVE:
@@ -220,7 +181,7 @@ def _fault(telling: Sequence[Pod], first: GroupRef, group: PodGroup | None) -> _
         return None
     if first.source is GangSource.POD_GROUP:
         return _Fault(Reason.INVALID_GROUP, f"PodGroup {first.key} does not exist: create it, or remove the label")
-    minimums = _differing(telling, lambda pod: _ref(pod).min_available or "none")
+    minimums = _differing(current, lambda pod: _ref(pod).min_available or "none")
     if minimums:
         return _Fault(Reason.INVALID_GROUP, f"the pods name different min-available: {minimums}; make them equal")
     if first.min_available is None:
@@ -229,41 +190,34 @@ def _fault(telling: Sequence[Pod], first: GroupRef, group: PodGroup | None) -> _
     return None
 
 
-def _mixed(telling: Sequence[Pod], is_own: Callable[[Pod], bool], managed_resource: str | None) -> _Fault | None:
-    if telling[0].group is not None and telling[0].group.source is GangSource.NATIVE:
+def _mixed(current: Sequence[Pod], is_own: Callable[[Pod], bool], managed_resource: str | None) -> _Fault | None:
+    if current[0].group is not None and current[0].group.source is GangSource.NATIVE:
         return None
-    names = _differing(telling, lambda pod: pod.scheduler_name)
+    names = _differing(current, lambda pod: pod.scheduler_name)
     if names:
         return _Fault(Reason.MIXED_SCHEDULERS, f"spec.schedulerName differs: {names}; make them equal")
-    strangers = [str(pod.name) for pod in telling if not is_own(pod)]
-    if managed_resource is not None and 0 < len(strangers) < len(telling):
-        detail = f"some pods do not request {managed_resource}: {', '.join(strangers[:3])}; let all request it"
+    foreign = [str(pod.name) for pod in current if not is_own(pod)]
+    if managed_resource is not None and 0 < len(foreign) < len(current):
+        detail = f"some pods do not request {managed_resource}: {', '.join(foreign[:3])}; let all request it"
         return _Fault(Reason.MIXED_SCHEDULERS, detail)
-    priorities = _differing(telling, lambda pod: pod.priority)
+    priorities = _differing(current, lambda pod: pod.priority)
     if priorities:
         return _Fault(Reason.MIXED_PRIORITIES, f"spec.priority differs: {priorities}; use one priorityClassName")
     return None
 
 
 def _differing(pods: Sequence[Pod], what: Callable[[Pod], object]) -> str:
-    """Name one pod for each differing value, or nothing when all agree.
-
-    Cost: O(n); values in the order of the members.
-    """
-    if len({what(pod) for pod in pods}) < 2:
-        return ""
+    """Name one pod for each differing value, in the order of the members; nothing when all agree."""
     found: dict[object, str] = {}
     for pod in pods:
         found.setdefault(what(pod), pod.name)
-    return ", ".join(f"{value} ({name})" for value, name in found.items())
+    return ", ".join(f"{value} ({name})" for value, name in found.items()) if len(found) > 1 else ""
 
 
-def _options(telling: Sequence[Pod]) -> tuple[tuple[str, str], ...]:
+def _options(current: Sequence[Pod]) -> tuple[tuple[str, str], ...]:
     """All members' annotations; where they differ the first member's counts (ps before chief before workers)."""
-    if all(pod.options is telling[0].options for pod in telling):
-        return telling[0].options
     merged: dict[str, str] = {}
-    for pod in telling:
+    for pod in current:
         for name, value in pod.options:
             merged.setdefault(name, value)
     return tuple(sorted(merged.items()))

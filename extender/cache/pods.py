@@ -5,7 +5,7 @@ when the watch shows a node, or that the pod finished or went. In the managed-re
 marks our pods is taken out of their requests, because no node offers it and kube-scheduler ignores it.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from operator import attrgetter
@@ -51,10 +51,13 @@ class Pods:
         self._scheduler_names = scheduler_names
         self._managed = managed_resource
         self._by_uid: dict[PodUid, Pod] = {}
-        self._uid_of: dict[str, PodUid] = {}
-        self._groups: dict[GangKey, Group] = {}
+        self.names: dict[str, PodUid] = {}
+        """namespace/name → uid"""
+        self.groups: dict[GangKey, Group] = {}
+        """gang → the pods that name it"""
         self._jobs: dict[JobKey, set[PodUid]] = {}
-        self._assumed: dict[PodUid, NodeName] = {}
+        self.assumed: dict[PodUid, NodeName] = {}
+        """pods that are bound by our word alone → their node"""
         self._own: set[PodUid] = set()
 
     def __len__(self) -> int:
@@ -63,34 +66,14 @@ class Pods:
     def __iter__(self) -> Iterator[Pod]:
         return iter(self._by_uid.values())
 
-    @property
-    def names(self) -> Mapping[str, PodUid]:
-        """`namespace/name` → uid."""
-        return self._uid_of
-
-    @property
-    def assumed(self) -> Mapping[PodUid, NodeName]:
-        """Pods that are bound by our word alone → their node."""
-        return self._assumed
-
-    @property
-    def groups(self) -> Mapping[GangKey, Group]:
-        """Gang → the pods that name it."""
-        return self._groups
-
     def get(self, uid: PodUid) -> Pod | None:
         """The pod, or `None`."""
         return self._by_uid.get(uid)
 
     def members(self, gang: GangKey) -> tuple[Pod, ...]:
         """Pods that name the gang, in no particular order."""
-        group = self._groups.get(gang)
+        group = self.groups.get(gang)
         return tuple(self._by_uid[uid] for uid in group.uids) if group is not None else ()
-
-    def members_by_uid(self, gang: GangKey) -> Mapping[PodUid, Pod]:
-        """The same by uid."""
-        group = self._groups.get(gang)
-        return {uid: self._by_uid[uid] for uid in group.uids} if group is not None else {}
 
     def of_job(self, job: JobKey) -> tuple[Pod, ...]:
         """Pods of the job, sorted by name."""
@@ -115,7 +98,7 @@ class Pods:
     def refresh(self, pod: Pod) -> bool:
         """Take over a record that differs from the known one in nothing that can decide; whether it was one."""
         known = self._by_uid.get(pod.uid)
-        if known is None or pod.uid in self._assumed or not same_but_version(known, pod):
+        if known is None or pod.uid in self.assumed or not same_but_version(known, pod):
             return False
         self._by_uid[pod.uid] = pod
         return True
@@ -126,11 +109,11 @@ class Pods:
         left = self.claim(before) if before is not None else None
         own = self.is_own_as_read(pod)
         after = self.planned_as(pod)
-        if pod.uid in self._assumed:
+        if pod.uid in self.assumed:
             if pod.node is not None or pod.terminal:
-                del self._assumed[pod.uid]
+                del self.assumed[pod.uid]
             else:
-                after = replace(after, node=self._assumed[pod.uid])
+                after = replace(after, node=self.assumed[pod.uid])
         self._keep(before, after, own=own)
         return PodChange(before, after, left, self.claim(after))
 
@@ -140,7 +123,7 @@ class Pods:
         if before is None or before.node is not None or before.terminal:
             return None
         left = self.claim(before)
-        self._assumed[uid] = node
+        self.assumed[uid] = node
         after = self._by_uid[uid] = replace(before, node=node)
         return PodChange(before, after, left, node)
 
@@ -149,8 +132,8 @@ class Pods:
         before = self._by_uid[uid]
         left = self.claim(before)
         self._unfile(before)
-        del self._by_uid[uid], self._uid_of[before.key]
-        self._assumed.pop(uid, None)
+        del self._by_uid[uid], self.names[before.key]
+        self.assumed.pop(uid, None)
         return PodChange(before, None, left, None)
 
     def claim(self, pod: Pod) -> NodeName | None:
@@ -170,7 +153,7 @@ class Pods:
 
     def _keep(self, before: Pod | None, after: Pod, *, own: bool) -> None:
         self._by_uid[after.uid] = after
-        self._uid_of[after.key] = after.uid
+        self.names[after.key] = after.uid
         if before is not None:
             if before.group is after.group and before.job == after.job and own == (after.uid in self._own):
                 return
@@ -178,7 +161,7 @@ class Pods:
         if own:
             self._own.add(after.uid)
         if after.group is not None:
-            group = self._groups.setdefault(after.group.key, Group())
+            group = self.groups.setdefault(after.group.key, Group())
             group.uids.add(after.uid)
             group.own += own
         if after.job is not None:
@@ -188,11 +171,11 @@ class Pods:
         own = pod.uid in self._own
         self._own.discard(pod.uid)
         if pod.group is not None:
-            group = self._groups[pod.group.key]
+            group = self.groups[pod.group.key]
             group.uids.discard(pod.uid)
             group.own -= own
             if not group.uids:
-                del self._groups[pod.group.key]
+                del self.groups[pod.group.key]
         if pod.job is not None:
             self._jobs[pod.job].discard(pod.uid)
             if not self._jobs[pod.job]:

@@ -6,7 +6,6 @@ a matrix handed out is never written again.
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -17,17 +16,6 @@ from scoring.network.matrix import Ints
 
 _LARGEST = 2**62
 """Requests can add up to more than int64 holds only where a request is nonsense; the node is full either way."""
-
-
-@dataclass(frozen=True, slots=True)
-class Moved:
-    """Which rows came and went between two tables, by their names."""
-
-    old: tuple[NodeName, ...]
-    new: tuple[NodeName, ...]
-    came: list[NodeName]
-    gone: list[int]
-    """Rows of the old table"""
 
 
 class Usage:
@@ -68,10 +56,9 @@ class Usage:
             del self._ports[node][uid]
             self._ports_changed.add(node)
 
-    def matrix(self, table: NodeTable, moved: Moved | None = None) -> Ints:
+    def matrix(self, table: NodeTable) -> Ints:
         """(nodes, resources) over the rows and columns of `table`; read-only, the same object if nothing changed.
 
-        `moved`: how the table came about from the one before, which saves looking every name up.
         Cost: a copy of the matrix per change of a pod; after a change of the table's rows O(nodes) besides, and
         O(nodes × resources) when its columns changed.
         """
@@ -79,16 +66,9 @@ class Usage:
         if known is None or known.axis != table.axis or not known.names:
             self._matrix = _freeze(self._fill(np.zeros_like(table.allocatable), table, self._totals))
         elif known.names is not table.names:  # rows and columns are built together
-            if moved is not None and moved.old is known.names and moved.new is table.names:
-                came, gone = moved.came, moved.gone
-            else:
-                came = [name for name in table.names if name not in known.index]
-                gone = [row for row, name in enumerate(known.names) if name not in table.index]
-            stayed = np.ones(len(table.names), np.bool_)
-            stayed[[table.index[name] for name in came]] = False
-            fresh = np.zeros_like(table.allocatable)
-            fresh[stayed] = np.delete(self._matrix, gone, axis=0)  # both are in order of name
-            self._matrix = _freeze(self._renew(fresh, table, self._changed.union(came)))
+            before = np.array([known.index.get(name, -1) for name in table.names], np.int64)
+            came = table.index.keys() - known.index.keys()
+            self._matrix = _freeze(self._renew(self._matrix.take(before, axis=0), table, self._changed | came))
         elif self._changed:
             self._matrix = _freeze(self._renew(self._matrix.copy(), table, self._changed))
         self._table = table

@@ -7,7 +7,7 @@ import numpy as np
 
 from extender.cache import ClusterCache
 from extender.cache.cluster import needs_node
-from extender.cache.daemons.room import Daemons, selects
+from extender.cache.daemons.room import Daemons, place_of, selects
 from extender.cache.gangs import continued
 from extender.cache.pods import DECIDING, Pods
 from extender.cache.usage import Usage
@@ -47,7 +47,7 @@ def _pods_agree(kept: Pods) -> None:
     fresh = Pods(scheduler_names=frozenset(), managed_resource=None)
     for pod in kept:
         fresh._keep(None, pod, own=pod.uid in kept._own)
-    for index in ("_uid_of", "_groups", "_jobs", "_own"):
+    for index in ("names", "groups", "_jobs", "_own"):
         assert getattr(kept, index) == getattr(fresh, index), index
     nodes = {pod.uid: pod.node for pod in kept}
     assert all(nodes[uid] == node for uid, node in kept.assumed.items())
@@ -67,15 +67,12 @@ def _usage_agrees(cache: ClusterCache) -> None:
 
 def _daemons_agree(daemons: Daemons, pods: Pods) -> None:
     kept = [(daemons._sets[uid], daemons._nodes[node]) for uid, nodes in daemons._kept.items() for node in nodes]
-    budgets, on = daemons._budgets, daemons._pods
+    budgets = daemons._budgets
     opened = {key: one.open for key, one in budgets._known.items() if one.open}
     assert opened == Counter((str(one.namespace), node.name) for one, node in kept)
     assert budgets._closed.keys() == budgets._known.keys() - opened.keys()
-    assert all(selects(one, node) and not on.has(one.identity, node.name) for one, node in kept)
-    fresh = type(on)()
-    for pod in pods:
-        fresh.moved(None, pod)
-    assert on._on == fresh._on
+    assert all(selects(one, node) and not daemons._pods[one.identity, node.name] for one, node in kept)
+    assert daemons._pods == Counter(place for pod in pods if (place := place_of(pod)) is not None)
 
 
 def _gangs_agree(cache: ClusterCache) -> None:

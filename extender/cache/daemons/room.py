@@ -1,9 +1,8 @@
 """Room that nodes keep for pods of DaemonSets which are still to come (docs/safety.md S12, S26).
 
 Why: a node that has just joined is empty until its DaemonSets' pods are bound, and a gang that takes it whole leaves
-no room for them. Counting pods that are pinned to a node is no answer: a user that may create pods can pin one to each
-node, for a scheduler that does not exist. So a pending pod takes nothing, whatever owns it, and what is kept free is
-what the DaemonSet itself says: the request of its template, once, on each node that it selects and has no pod on.
+no room for them. Pods that are pinned to a node are no measure: users can pin some for a scheduler that does not exist.
+So what is kept free is the request of the DaemonSet's template, once, on each node that it selects and has no pod on.
 
 Rules, because tenants write DaemonSets as well, and their pods may be impossible or forbidden by a quota:
 
@@ -16,6 +15,7 @@ Rules, because tenants write DaemonSets as well, and their pods may be impossibl
   young nodes, on which it matters most, at once while they are few; what is over ends `ENDS_A_ROUND` at a time.
 """
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from heapq import heapify, heappop, heappush
@@ -23,7 +23,6 @@ from itertools import islice
 from typing import Final
 
 from extender.cache.daemons.budgets import DaemonBudgets
-from extender.cache.daemons.pods import DaemonPods
 from extender.cache.usage import Usage
 from scoring.feasibility.filters import node_allows
 from scoring.ids import NodeName, PodUid
@@ -66,9 +65,10 @@ class Daemons:
         """Of the last `expire`: before it nothing is young"""
         self._sets: dict[str, DaemonSet] = {}
         """uid → DaemonSet"""
-        self._uid_of: dict[str, str] = {}
+        self.names: dict[str, str] = {}
         """namespace/name → uid"""
-        self._pods = DaemonPods()
+        self._pods: Counter[tuple[str, NodeName]] = Counter()
+        """uid and node → its pods there that are bound and have not ended: a rollout may have two for a while"""
         self._kept: dict[str, dict[NodeName, float]] = {}
         """uid → node → until when its request is kept free there"""
         self._overdue: dict[str, set[NodeName]] = {}
@@ -80,11 +80,6 @@ class Daemons:
         """A heap: when what is kept ends, of which DaemonSet and where; some of it has ended before"""
         self._new: dict[str, float] = {}
         """uid of a DaemonSet that came or was changed → when, until all nodes were looked at for it"""
-
-    @property
-    def names(self) -> Mapping[str, str]:
-        """`namespace/name` → uid."""
-        return self._uid_of
 
     def kept(self) -> list[KeptRoom]:
         """What is kept and for how long, and what is not any more. Cost: O(pairs)."""
@@ -113,11 +108,11 @@ class Daemons:
         known = self._sets.get(one.identity)
         if known == one:
             return False
-        same_name = self._uid_of.get(one.key, one.identity)
+        same_name = self.names.get(one.key, one.identity)
         changed = self._forget(same_name)
         if known is None and sum(other.namespace == one.namespace for other in self._sets.values()) >= MOST_SETS:
             return changed
-        self._sets[one.identity], self._uid_of[one.key] = one, one.identity
+        self._sets[one.identity], self.names[one.key] = one, one.identity
         since_s = one.created_s if known is None else self._now_s
         few = list(self._young) if len(self._young) <= _FEW else []
         if since_s + self._settle_s > self._now_s or len(self._young) > _FEW:
@@ -126,7 +121,7 @@ class Daemons:
 
     def drop(self, key: str) -> bool:
         """Forget a DaemonSet."""
-        uid = self._uid_of.get(key)
+        uid = self.names.get(key)
         return uid is not None and self._forget(uid)
 
     def node_changed(self, before: Node | None, after: Node | None) -> bool:
@@ -151,10 +146,20 @@ class Daemons:
 
     def pod_changed(self, before: Pod | None, after: Pod | None) -> bool:
         """A pod of a DaemonSet came, moved on or went."""
-        went, came = self._pods.moved(before, after)
-        ended = came is not None and self._end(*came)
-        one = self._sets.get(went[0]) if went is not None else None
-        node = self._nodes.get(went[1]) if went is not None else None
+        left, entered = place_of(before), place_of(after)
+        if left == entered:
+            return False
+        ended = False
+        if entered is not None:
+            self._pods[entered] += 1
+            ended = self._end(*entered)
+        if left is None:
+            return ended
+        self._pods[left] -= 1
+        if self._pods[left]:
+            return ended
+        del self._pods[left]
+        one, node = self._sets.get(left[0]), self._nodes.get(left[1])
         return (one is not None and node is not None and self._begin(one, node, self._now_s)) or ended
 
     def expire(self, now_s: float) -> bool:
@@ -196,9 +201,7 @@ class Daemons:
         end_s = max(since_s, node.created_s) + self._settle_s
         if end_s <= self._now_s or node.name in self._kept.get(one.identity, ()):
             return False
-        if self._pods.has(one.identity, node.name) or not selects(one, node):
-            return False
-        if self._promised(node.name):
+        if self._pods[one.identity, node.name] or not selects(one, node) or self._promised(node.name):
             return False
         key = (one.namespace, node.name)
         end_s = min(end_s, self._now_s + self._budgets.left_s(key, self._now_s))
@@ -232,13 +235,20 @@ class Daemons:
         changed = sum(self._end(uid, node) for node in list(self._kept.get(uid, ()))) > 0
         for book in (self._sets, self._new, self._overdue):
             book.pop(uid, None)
-        del self._uid_of[one.key]
+        del self.names[one.key]
         return changed
 
 
 def selects(one: DaemonSet, node: Node) -> bool:
     """Whether the DaemonSet's controller makes a pod for the node that can run there now."""
     return not one.deleting and node_allows(node, one.member_class.constraints)
+
+
+def place_of(pod: Pod | None) -> tuple[str, NodeName] | None:
+    """DaemonSet and node of a pod that counts; `None`: it is on no node, of no DaemonSet, or has ended."""
+    if pod is None or not pod.daemon or pod.node is None or pod.terminal:
+        return None
+    return pod.daemon, pod.node
 
 
 def _stand_in(uid: str) -> PodUid:

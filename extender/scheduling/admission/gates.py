@@ -123,7 +123,7 @@ class Admissions:
         for book in (self._open, self._sent, self._stuck, self._doubted, self._refusals, self._gated):
             book.clear()
         for key in list(self.cache.snapshot().commitments):
-            self.cache.clear_commitment(key)
+            self.cache.set_commitment(key, {})
 
     def plan_made(self, plan: Plan) -> list[PodUid]:
         """Take new places of gangs under way from the plan; gated pods that the plan admits, heaviest gang first."""
@@ -178,7 +178,7 @@ class Admissions:
             pod_subject(pod), Happening.ADMISSION_REFUSED, f"The API server refuses to admit the pod: {why}"
         )
         self._open.pop(gang.key, None)
-        self.cache.clear_commitment(gang.key)
+        self.cache.set_commitment(gang.key, {})
         self.lapses.refused(gang.key)
 
     def gives_up(self, gang: GangKey) -> bool:
@@ -281,7 +281,7 @@ class Admissions:
 
     def _close(self, key: GangKey) -> None:
         del self._open[key]
-        self.cache.clear_commitment(key)
+        self.cache.set_commitment(key, {})
 
     def _drop_refused_places(self, gang: Gang, plan: Plan, at_bind: frozenset[PodUid], now_s: float) -> None:
         """Other filters may refuse all nodes of the pod before kube-scheduler asks us (docs/safety.md S6).

@@ -147,7 +147,7 @@ class Lapses:
 
     def _end(self, key: GangKey) -> None:
         del self._last[key]
-        self.cache.clear_back_off(key)
+        self.cache.back_off(key, None)
 
 
 def _pods(gang: Gang) -> frozenset[PodUid]:

@@ -422,7 +422,7 @@ class Binds:
         elif None in answers:
             self.lapses.started(key)
         if not self.admissions.keeps(key):
-            self.cache.clear_commitment(key)
+            self.cache.set_commitment(key, {})
 
     def _set_timer(self, key: GangKey) -> None:
         state = self._states.get(key)

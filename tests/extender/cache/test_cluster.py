@@ -326,7 +326,7 @@ def test_commitments_are_set_replaced_and_cleared() -> None:
     cache.set_commitment(g, {p: N2})
     assert cache.snapshot().commitments[g].assignment == {p: N2}
     assert snapshot.commitments[g].assignment == {p: N1}
-    cache.clear_commitment(g)
+    cache.set_commitment(g, {})
     cache.set_commitment(h, {p: N2})
     assert set(cache.snapshot().commitments) == {h}
 
@@ -412,7 +412,7 @@ def test_back_offs() -> None:
     cache.expire(10.0)
     assert cache.snapshot().backing_off_until_s == {}
     cache.back_off(g, 20.0)
-    cache.clear_back_off(g)
+    cache.back_off(g, None)
     assert cache.snapshot().backing_off_until_s == {}
     cache.back_off(g, 30.0)
     cache.pods.delete("default/p")
