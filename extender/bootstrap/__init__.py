@@ -35,6 +35,7 @@ from extender.kube.client import KubeClient
 from extender.kube.comeback import Comeback
 from extender.kube.credentials import load as load_credentials
 from extender.kube.embedded import EmbeddedCluster
+from extender.kube.http.transport import FEW, Transport
 from extender.kube.key_store import KubeKeyStore
 from extender.kube.reviews import KubeReviews
 from extender.kube.watch.reflector import Reflector
@@ -65,13 +66,13 @@ async def live(settings: Settings, *, clock: Clock | None = None) -> AsyncIterat
         reviews = None
         reporting = settings.reports.port is not None and settings.reports.service_accounts
         if settings.debug_auth is DebugAuth.TOKEN or reporting:
-            reviews = await stack.enter_async_context(KubeReviews.opened(server))
+            reviews = KubeReviews(await stack.enter_async_context(Transport(server, limits=FEW)))
         sources = [await stack.enter_async_context(closing(one)) for one in sources_of(settings)]
         stands = await stack.enter_async_context(
             candidacy(settings, server, rng, environment=os.environ, host=socket.gethostname())
         )
         home = lease_namespace(settings.lease, OwnPod.of(os.environ))
-        keys = await stack.enter_async_context(KubeKeyStore.opened(server, home))
+        keys = KubeKeyStore(await stack.enter_async_context(Transport(server, limits=FEW)), home)
         yield following(settings, api, clock, rng, sources=sources, reviews=reviews, stands=stands, keys=keys)
 
 

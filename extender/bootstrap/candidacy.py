@@ -11,6 +11,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
 from extender.kube.credentials import ApiServer
+from extender.kube.http.transport import FEW, Transport
 from extender.kube.leases import KubeLeases, LeasePlace
 from extender.leadership.election import Election, LeaseTimes
 from extender.leadership.lease import LeaseApi
@@ -48,5 +49,6 @@ async def candidacy(
     place = LeasePlace(lease_namespace(lease, pod), lease.name, pod.namespace if pod is not None else "")
     times = LeaseTimes.of(lease.duration_s)
     identity = f"{pod.name if pod is not None else host}_{uuid.UUID(int=rng.getrandbits(128), version=4)}"
-    async with KubeLeases.opened(server, place, call_s=times.renew_deadline_s / 2.0) as api:
+    async with Transport(server, limits=FEW) as transport:
+        api = KubeLeases(transport, place, call_s=times.renew_deadline_s / 2.0)
         yield Candidacy(Election(identity, times, rng=rng), api, pod.name if pod is not None else "")

@@ -1,8 +1,7 @@
 """Put a pod on a node and know that it is there.
 
-Why: success is answered to kube-scheduler only after the API server confirmed the Binding, and an answer can get lost
-after the Binding took effect. Treating that as a failure would break a started gang; posting again blindly would
-be answered 409 and look like one.
+Why: an answer can get lost after the Binding took effect. Taken for a failure it would break a started gang; posting
+again blindly would be answered 409 and look like one.
 Rule: post; when the outcome is unknown, or the API server was too busy, read the pod: on that node with the same uid
 is success, not bound may be posted again, anything else is a conflict. All attempts together end within
 `deadline_s` of the call, so that a leader whose lease outlasts it never has a POST under way as a former leader.
@@ -16,6 +15,7 @@ import msgspec
 
 from extender.errors import ApiError, ApiUnavailableError, ConflictError, NotFoundError
 from extender.kube.calls import POD_BIND, POD_GET
+from extender.kube.heads import Headed
 from extender.kube.http.transport import Transport
 from extender.ports import Binding, Clock
 from extender.runtime.backoff import Backoff
@@ -32,20 +32,21 @@ class BindLimits:
     backoff: Backoff = field(default_factory=lambda: Backoff(first_s=0.05, limit_s=1.0))
 
 
-class _Metadata(msgspec.Struct):
-    uid: str = ""
+class _Gate(msgspec.Struct):
+    name: str = ""
 
 
-class _Spec(msgspec.Struct):
-    node_name: str = msgspec.field(name="nodeName", default="")
+class _Spec(msgspec.Struct, rename="camel"):
+    node_name: str = ""
+    scheduling_gates: list[_Gate] | None = None
 
 
-class _Pod(msgspec.Struct):
-    metadata: _Metadata
-    spec: _Spec
+class _Pod(Headed):
+    spec: _Spec = msgspec.field(default_factory=_Spec)
 
 
-_POD = msgspec.json.Decoder(_Pod)
+POD = msgspec.json.Decoder(_Pod)
+"""What of a pod shows how a Binding or patch ended"""
 
 
 def _body(binding: Binding) -> bytes:
@@ -107,7 +108,7 @@ class Binder:
         while True:
             try:
                 path = POD_GET.path(binding.namespace, binding.name)
-                found = _POD.decode(await self._transport.send("GET", path, timeout_s=self._share(ends_s)))
+                found = POD.decode(await self._transport.send("GET", path, timeout_s=self._share(ends_s)))
                 break
             except msgspec.MsgspecError as error:
                 raise ApiUnavailableError(f"pod {binding.namespace}/{binding.name} cannot be read: {error}") from error
@@ -117,13 +118,12 @@ class Binder:
                 failures += 1
                 if not await self._wait(failures, error, ends_s=ends_s):
                     raise _final(binding, error) from error
+        pod, node = f"pod {binding.namespace}/{binding.name}", found.spec.node_name
         if found.metadata.uid != binding.uid:
-            raise ConflictError(409, f"pod {binding.namespace}/{binding.name} was replaced by another of the same name")
-        if found.spec.node_name not in ("", binding.node):
-            raise ConflictError(
-                409, f"pod {binding.namespace}/{binding.name} is already on node {found.spec.node_name}"
-            )
-        return found.spec.node_name == binding.node
+            raise ConflictError(409, f"{pod} was replaced by another of the same name")
+        if node not in ("", binding.node):
+            raise ConflictError(409, f"{pod} is already on node {node}")
+        return node == binding.node
 
     async def _wait(self, failures: int, error: ApiError | ApiUnavailableError, *, ends_s: float) -> bool:
         """Wait before another try; false at once when that would not leave time for it."""

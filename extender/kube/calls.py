@@ -79,8 +79,8 @@ OWNERS: Mapping[tuple[str, str], Resource] = {
 }
 SUSPENDED: Mapping[tuple[str, str], Resource] = {
     # (API group, kind) → an owner that has suspend and resume, by which its gang is restarted as a whole
-    key: OWNERS[key]
-    for key in OWNERS
+    key: resource
+    for key, resource in OWNERS.items()
     if key == ("batch", "Job") or key[0] == _KUBEFLOW
 }
 SUSPENDED_AT: tuple[tuple[str, Resource], ...] = (
@@ -188,6 +188,13 @@ NOTES: tuple[Call, ...] = (NOTE_KEYS_GET, NOTE_KEYS_UPDATE)
 """Made for one Secret of netgang's own namespace, with the keys for notes: their rights are in a Role there."""
 
 
+LISTED = (
+    *(*READ, BUDGETS, QUOTAS, JOB_SETS, AUTOSCALERS, TRAIN_JOBS, PROVISIONING_REQUESTS),
+    *(resource for _, resource in SUSPENDED_AT),
+)
+"""Collections that may be listed, some of them with the rights of a component only"""
+
+
 def rules(calls: Iterable[Call] = CALLS) -> frozenset[tuple[str, str, str]]:
     """The calls as RBAC would have to allow them.
 
@@ -197,35 +204,14 @@ def rules(calls: Iterable[Call] = CALLS) -> frozenset[tuple[str, str, str]]:
     return frozenset(call.rule for call in calls)
 
 
-def owner_path(
-    api_version: str,
-    kind: str,
-    namespace: str,
-    name: str,
-    *,
-    among: Mapping[tuple[str, str], Resource] = OWNERS,
-) -> str:
-    """URL path of an owner of pods, in the version that the pod names: rights are by group.
+def served_as(api_version: str, kind: str, *, among: Mapping[tuple[str, str], Resource] = OWNERS) -> Resource:
+    """The kind in the version that is named, as a pod names its owner: rights are by group.
 
     Errors: ValueError if `among` has no such kind, or what is given is no version.
 
-    >>> owner_path("kubeflow.org/v2beta1", "MPIJob", "team-a", "horovod")
+    >>> served_as("kubeflow.org/v2beta1", "MPIJob").path("team-a", "horovod")
     '/apis/kubeflow.org/v2beta1/namespaces/team-a/mpijobs/horovod'
     """
-    return _served(api_version, kind, among).path(namespace, name)
-
-
-def collection_path(api_version: str, kind: str, namespace: str, *, among: Mapping[tuple[str, str], Resource]) -> str:
-    """URL path of the collection in which an object of this kind is made. Errors: as `owner_path`.
-
-    >>> collection_path("v1", "PodTemplate", "team-a", among=MADE)
-    '/api/v1/namespaces/team-a/podtemplates'
-    """
-    return _served(api_version, kind, among).collection(namespace)
-
-
-def _served(api_version: str, kind: str, among: Mapping[tuple[str, str], Resource]) -> Resource:
-    """The kind in the version that is named."""
     group, _, version = api_version.rpartition("/")
     resource = among.get((group, kind))
     if resource is None or not _VERSION.fullmatch(version):
@@ -236,32 +222,16 @@ def _served(api_version: str, kind: str, among: Mapping[tuple[str, str], Resourc
 
 
 def resource_of(path: str, more: Iterable[Resource] = ()) -> Resource:
-    """Which readable collection a list or watch path means; its query (selectors) is not looked at.
+    """Which collection of `LISTED`, or of `more`, a list or watch path means; its query is not looked at.
 
-    `more`: collections that are readable too.
-
-    Errors: ValueError if CALLS does not allow it; that is a mistake in our code, not in the cluster.
+    Errors: ValueError if none; that is a mistake in our code, not in the cluster.
 
     >>> resource_of("/api/v1/namespaces/team-a/pods?labelSelector=a%3Db").plural
     'pods'
     """
     bare = path.partition("?")[0]
-    for resource in (
-        *READ,
-        BUDGETS,
-        QUOTAS,
-        JOB_SETS,
-        AUTOSCALERS,
-        TRAIN_JOBS,
-        PROVISIONING_REQUESTS,
-        *(one for _, one in SUSPENDED_AT),
-        *more,
-    ):
-        if bare == resource.collection():
+    namespace = bare.rpartition("/namespaces/")[2].partition("/")[0]
+    for resource in (*LISTED, *more):
+        if bare == resource.collection() or (resource.namespaced and bare == resource.collection(namespace)):
             return resource
-        inside = f"{resource.root}/namespaces/"
-        if resource.namespaced and bare.startswith(inside):
-            namespace, _, plural = bare[len(inside) :].partition("/")
-            if namespace and plural == resource.plural:
-                return resource
     raise ValueError(f"{path} is not a collection that extender.kube.calls allows to list or watch")

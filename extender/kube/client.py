@@ -1,7 +1,5 @@
 """The ClusterApi port over HTTP: each call is one entry of `calls.CALLS` and raw JSON.
 
-Why: the generated clients cost fifty times the CPU, raise after a successful bind and send patches with the wrong
-content type; a dozen lines per call on a small transport are easier to trust.
 Rule: objects pass through as raw bytes, decoded at the outer level only. Nothing is repeated except a Binding
 (see `binding`); what a failure means is decided in `faults`.
 """
@@ -10,7 +8,6 @@ import random
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing, suppress
 from dataclasses import dataclass, field
-from types import TracebackType
 from typing import Any, Self
 from urllib.parse import urlencode
 
@@ -19,7 +16,7 @@ import msgspec
 from extender.convert.bounded import decoded
 from extender.convert.podgroups import STATUS_WRITER
 from extender.errors import ApiError, ConflictError, NotFoundError
-from extender.kube.binding import Binder, BindLimits
+from extender.kube.binding import POD, Binder, BindLimits
 from extender.kube.calls import (
     EVENT_CREATE,
     MADE,
@@ -31,9 +28,8 @@ from extender.kube.calls import (
     RESIZED,
     SUSPENDED_AT,
     Resource,
-    collection_path,
-    owner_path,
     resource_of,
+    served_as,
 )
 from extender.kube.credentials import ApiServer
 from extender.kube.http.faults import mapped
@@ -77,26 +73,8 @@ class _Event(msgspec.Struct):
     object: msgspec.Raw
 
 
-class _Metadata(msgspec.Struct):
-    uid: str = ""
-
-
-class _Gate(msgspec.Struct):
-    name: str = ""
-
-
-class _PodSpec(msgspec.Struct):
-    scheduling_gates: list[_Gate] | None = msgspec.field(name="schedulingGates", default=None)
-
-
-class _Object(msgspec.Struct):
-    metadata: _Metadata
-    spec: _PodSpec = msgspec.field(default_factory=_PodSpec)
-
-
 _LIST = msgspec.json.Decoder(_List)
 _EVENT = msgspec.json.Decoder(_Event)
-_OBJECT = msgspec.json.Decoder(_Object)
 
 
 class KubeClient:
@@ -119,13 +97,10 @@ class KubeClient:
         self._binder = Binder(self._transport, clock=clock, rng=rng, limits=limits.bind)
 
     async def __aenter__(self) -> Self:
-        await self._transport.__aenter__()
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self._transport.__aexit__(kind, error, trace)
+    async def __aexit__(self, *_: object) -> None:
+        await self._transport.__aexit__()
 
     async def list_page(self, path: str, *, limit: int, continue_token: str = "", not_older_than: str = "") -> Page:
         """One page of a collection; without `not_older_than` it is read from storage (consistent).
@@ -183,8 +158,8 @@ class KubeClient:
     async def admit_pod(self, namespace: str, name: str, uid: PodUid, patch: bytes) -> None:
         """Send a strategic merge patch of the very pod `uid`; as `annotate_pod`. ApiError 422: it is not acceptable.
 
-        An earlier patch may have taken effect though its answer was lost; the affinity cannot be changed any more then,
-        and the API server says 422 although the gate is gone, which is what counts.
+        When an earlier patch took effect though its answer was lost, the affinity cannot be changed any more: 422, but
+        the gate is gone, which is what counts.
         """
         await self._patch_pod(namespace, name, uid, patch, content_type=_STRATEGIC_MERGE_PATCH, opens_gate=True)
 
@@ -200,7 +175,7 @@ class KubeClient:
             if error.status != 422:
                 raise
             with mapped(f"GET {path}"):
-                now = _OBJECT.decode(await self.get_pod(namespace, name))
+                now = POD.decode(await self.get_pod(namespace, name))
             if now.metadata.uid != uid:
                 raise ConflictError(409, f"pod {namespace}/{name} was replaced by another of the same name") from error
             if not opens_gate or GATE in [gate.name for gate in now.spec.scheduling_gates or ()]:
@@ -212,7 +187,7 @@ class KubeClient:
 
     async def get_object(self, api_version: str, kind: str, namespace: str, name: str) -> bytes:
         """One owner of pods as raw JSON, read from storage. ValueError: `calls` has no such kind."""
-        path = owner_path(api_version, kind, namespace, name, among={**OWNERS, **self._resized})
+        path = served_as(api_version, kind, among={**OWNERS, **self._resized}).path(namespace, name)
         return await self._transport.send("GET", path, timeout_s=self._limits.request_s)
 
     async def labelled_owners(self, label: str) -> Sequence[Labelled]:
@@ -224,15 +199,14 @@ class KubeClient:
             with suppress(NotFoundError):
                 while True:
                     page = await self.list_page(path, limit=_PAGE, continue_token=token)
-                    version = f"{resource.group}/{resource.version}"
-                    found.extend(Labelled(version, kind, item) for item in page.items)
+                    found.extend(Labelled(resource.api_version, kind, item) for item in page.items)
                     if not (token := page.continue_token):
                         break
         return found
 
     async def patch_object(self, api_version: str, kind: str, namespace: str, name: str, patch: bytes) -> bytes:
         """Merge patch of an owner of pods; as it is now. ConflictError: not the version that the patch names."""
-        path = owner_path(api_version, kind, namespace, name, among=self._resized)
+        path = served_as(api_version, kind, among=self._resized).path(namespace, name)
         return await self._transport.send(
             "PATCH", path, body=patch, content_type=_MERGE_PATCH, timeout_s=self._limits.request_s
         )
@@ -272,13 +246,13 @@ class KubeClient:
 
     async def create_object(self, api_version: str, kind: str, namespace: str, content: Mapping[str, Any]) -> None:
         """POST an object that netgang makes for a gang. ConflictError: there is one of its name."""
-        path = collection_path(api_version, kind, namespace, among=MADE)
+        path = served_as(api_version, kind, among=MADE).collection(namespace)
         body = msgspec.json.encode(content)
         await self._transport.send("POST", path, body=body, timeout_s=self._limits.request_s)
 
     async def delete_object(self, api_version: str, kind: str, namespace: str, name: str) -> None:
         """DELETE an object that netgang made."""
-        path = owner_path(api_version, kind, namespace, name, among=MADE)
+        path = served_as(api_version, kind, among=MADE).path(namespace, name)
         await self._transport.send("DELETE", path, timeout_s=self._limits.request_s)
 
 

@@ -1,30 +1,27 @@
 """The KeyStore port over HTTP: one Secret, which is read and replaced, and never created or deleted.
 
-Why a transport of its own: it is asked once a minute, and must not wait behind Bindings. Rule: an update sends the
-whole object back, with the version that was read; the type of a Secret cannot be changed, so this can become nothing
-but what the manifests made of it.
+Rule: an update sends the whole object back, with the version that was read; the type of a Secret cannot be changed, so
+this can become nothing but what the manifests made of it.
 """
 
 from base64 import b64decode, b64encode
 from binascii import Error as Base64Error
-from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Final, Self
+from typing import Any, Final
 
 import msgspec
 
 from extender.errors import ApiUnavailableError, NotFoundError
 from extender.kube.calls import NOTE_KEYS_GET, NOTE_KEYS_UPDATE
-from extender.kube.credentials import ApiServer
+from extender.kube.heads import Headed
 from extender.kube.http.faults import mapped
-from extender.kube.http.transport import Transport, TransportLimits
+from extender.kube.http.transport import Transport
 from extender.ports import StoredKeys
 
 NAME: Final = "netgang-notes"
 """Of the Secret, as manifests/base/notes.yaml has it."""
 _TIMEOUT_S: Final = 5.0
-_LIMITS: Final = TransportLimits(concurrency=2, object_bytes=1024 * 1024)
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,12 +29,7 @@ class _Stored(StoredKeys):
     raw: bytes
 
 
-class _Metadata(msgspec.Struct):
-    resource_version: str = msgspec.field(name="resourceVersion", default="")
-
-
-class _Secret(msgspec.Struct):
-    metadata: _Metadata
+class _Secret(Headed):
     data: dict[str, str] | None = None
 
 
@@ -45,18 +37,11 @@ _SECRET = msgspec.json.Decoder(_Secret)
 
 
 class KubeKeyStore:
-    """KeyStore of one namespace over a transport of its own; `opened` makes one."""
+    """KeyStore of one namespace."""
 
     def __init__(self, transport: Transport, namespace: str) -> None:
         self._transport = transport
         self._namespace = namespace
-
-    @classmethod
-    @asynccontextmanager
-    async def opened(cls, server: ApiServer, namespace: str, *, agent: str = "netgang") -> AsyncIterator[Self]:
-        """One with a transport to this API server; bound to one event loop."""
-        async with Transport(server, limits=_LIMITS, agent=agent) as transport:
-            yield cls(transport, namespace)
 
     @property
     def place(self) -> str:

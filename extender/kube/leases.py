@@ -1,27 +1,25 @@
 """The LeaseApi port over HTTP: the Lease, and the role's label on our pods.
 
-Why a transport of its own: a renewal that waits its turn behind thirty-two Bindings is how a busy leader loses its
-lease. Rule: each call has one time limit, half the renew deadline, so that one lost answer does not cost the lease; an
-update sends the whole object back, with the version that was read and everything that others wrote on it.
+Rule: the transport is not that of Bindings, behind which a renewal would wait its turn; each call has one time limit,
+half the renew deadline, so that one lost answer does not cost the lease; an update sends the whole object back, with
+the version that was read and everything that others wrote on it.
 """
 
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
-from dataclasses import dataclass
-from typing import Any, Self
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
 from urllib.parse import quote, urlencode
 
 import msgspec
 
 from extender.errors import NotFoundError
 from extender.kube.calls import LEASE_CREATE, LEASE_GET, LEASE_UPDATE, LEASES, POD_PATCH, PODS
-from extender.kube.credentials import ApiServer
+from extender.kube.heads import Headed
 from extender.kube.http.faults import mapped
-from extender.kube.http.transport import Transport, TransportLimits
+from extender.kube.http.transport import Transport
 from extender.leadership.lease import Lease, LeaseSpec
 
 ROLE_LABEL = "netgang.io/role"
-_LIMITS = TransportLimits(concurrency=4)
 _PODS_LISTED = 100
 
 
@@ -34,30 +32,30 @@ class LeasePlace:
     pods_namespace: str = ""
 
 
-class _Metadata(msgspec.Struct):
-    name: str = ""
-    resource_version: str = msgspec.field(name="resourceVersion", default="")
+_JSON_NAMES = {
+    "holder": "holderIdentity",
+    "duration_s": "leaseDurationSeconds",
+    "acquired": "acquireTime",
+    "renewed": "renewTime",
+    "transitions": "leaseTransitions",
+}
+"""field of LeaseSpec → its name in a Lease's spec"""
 
 
-class _Spec(msgspec.Struct):
-    holder: str | None = msgspec.field(name="holderIdentity", default=None)
-    duration_s: int | None = msgspec.field(name="leaseDurationSeconds", default=None)
-    acquired: str | None = msgspec.field(name="acquireTime", default=None)
-    renewed: str | None = msgspec.field(name="renewTime", default=None)
-    transitions: int | None = msgspec.field(name="leaseTransitions", default=None)
+class _Spec(msgspec.Struct, rename=_JSON_NAMES):
+    holder: str | None = None
+    duration_s: int | None = None
+    acquired: str | None = None
+    renewed: str | None = None
+    transitions: int | None = None
 
 
-class _Lease(msgspec.Struct):
-    metadata: _Metadata
+class _Lease(Headed):
     spec: _Spec = msgspec.field(default_factory=_Spec)
 
 
-class _Object(msgspec.Struct):
-    metadata: _Metadata
-
-
 class _List(msgspec.Struct):
-    items: list[_Object] | None
+    items: list[Headed] | None
 
 
 _LEASE = msgspec.json.Decoder(_Lease)
@@ -65,21 +63,12 @@ _LIST = msgspec.json.Decoder(_List)
 
 
 class KubeLeases:
-    """LeaseApi of one Lease over a transport of its own; `opened` makes one."""
+    """LeaseApi of one Lease."""
 
     def __init__(self, transport: Transport, place: LeasePlace, *, call_s: float) -> None:
         self._transport = transport
         self._place = place
         self._call_s = call_s
-
-    @classmethod
-    @asynccontextmanager
-    async def opened(
-        cls, server: ApiServer, place: LeasePlace, *, call_s: float, agent: str = "netgang"
-    ) -> AsyncIterator[Self]:
-        """One with a transport to this API server; bound to one event loop."""
-        async with Transport(server, limits=_LIMITS, agent=agent) as transport:
-            yield cls(transport, place, call_s=call_s)
 
     async def read(self) -> Lease | None:
         """The Lease as storage has it; `None`: there is none."""
@@ -95,14 +84,14 @@ class KubeLeases:
         if over is None:
             method, path = "POST", LEASE_CREATE.resource.collection(place.namespace)
             found: dict[str, Any] = {
-                "apiVersion": f"{LEASES.group}/{LEASES.version}",
+                "apiVersion": LEASES.api_version,
                 "kind": "Lease",
                 "metadata": {"name": place.name, "namespace": place.namespace},
             }
         else:
             method, path = "PUT", LEASE_UPDATE.path(place.namespace, place.name)
             found = msgspec.json.decode(over.raw)
-        found["spec"] = {**found.get("spec", {}), **_written(spec)}
+        found["spec"] = found.get("spec", {}) | {_JSON_NAMES[name]: value for name, value in asdict(spec).items()}
         body = msgspec.json.encode(found)
         return _lease(path, await self._transport.send(method, path, body=body, timeout_s=self._call_s))
 
@@ -126,21 +115,6 @@ class KubeLeases:
 def _lease(path: str, body: bytes) -> Lease:
     with mapped(path):
         found = _LEASE.decode(body)
-    spec = found.spec
-    return Lease(
-        LeaseSpec(
-            spec.holder or "", spec.duration_s or 0, spec.acquired or "", spec.renewed or "", spec.transitions or 0
-        ),
-        found.metadata.resource_version,
-        bytes(body),
-    )
-
-
-def _written(spec: LeaseSpec) -> dict[str, Any]:
-    return {
-        "holderIdentity": spec.holder,
-        "leaseDurationSeconds": spec.duration_s,
-        "acquireTime": spec.acquired,
-        "renewTime": spec.renewed,
-        "leaseTransitions": spec.transitions,
-    }
+    one = found.spec
+    spec = LeaseSpec(one.holder or "", one.duration_s or 0, one.acquired or "", one.renewed or "", one.transitions or 0)
+    return Lease(spec, found.metadata.resource_version, bytes(body))

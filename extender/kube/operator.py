@@ -1,7 +1,5 @@
-"""What tools for operators ask of the API server: any object, by its address; rights; the server's clock.
+"""What tools for operators ask of the API server, with an operator's rights: any object, by its address.
 
-Why apart from the client: that one makes the calls of a running netgang and no others (`calls`), with netgang's own
-rights; these are made with an operator's, by `netgang doctor` and `netgang uninstall`, now and then.
 Rule: JSON in and out as plain values. What does not exist is `None`; every other failure is an error of
 `extender.errors`.
 """
@@ -18,7 +16,6 @@ from extender.convert.bounded import decoded
 from extender.errors import ApiUnavailableError, NotFoundError
 from extender.kube.credentials import ApiServer
 from extender.kube.http.faults import mapped
-from extender.kube.http.session import Session
 from extender.kube.http.transport import Transport, TransportLimits
 from extender.ports import Clock
 
@@ -34,16 +31,15 @@ _PAGE_BYTES: Final = 256 * 1024 * 1024
 class OperatorApi:
     """Calls with an operator's rights; `opened` makes one, bound to one event loop."""
 
-    def __init__(self, transport: Transport, server: ApiServer) -> None:
+    def __init__(self, transport: Transport) -> None:
         self._transport = transport
-        self._server = server
 
     @classmethod
     @asynccontextmanager
     async def opened(cls, server: ApiServer) -> AsyncIterator[Self]:
         """One with a transport to this API server."""
         async with Transport(server, limits=_LIMITS, agent=_AGENT) as transport:
-            yield cls(transport, server)
+            yield cls(transport)
 
     async def get(self, path: str) -> Json | None:
         """One object or document; `None`: it, or its kind, does not exist. Errors: ApiError, ApiUnavailableError."""
@@ -98,21 +94,17 @@ class OperatorApi:
 
         The server says whole seconds, and its answer takes time: only what both cannot explain counts.
         """
-        session = Session(self._server, concurrency=1, connect_s=5.0, agent=_AGENT)
+        session, authorization = self._transport.session, await self._transport.server.authorization.header()
+        before_s = clock.now_s()
+        with mapped("GET /version"):
+            async with await session.request("GET", "/version", authorization=authorization) as response:
+                date = response.headers.get("Date", "")
+        after_s = clock.now_s()
         try:
-            authorization = await self._server.authorization.header()
-            before_s = clock.now_s()
-            with mapped("GET /version"):
-                async with await session.request("GET", "/version", authorization=authorization) as response:
-                    said = response.headers.get("Date", "")
-            after_s = clock.now_s()
-        finally:
-            await session.close()
-        try:
-            told_s = parsedate_to_datetime(said).timestamp()
+            server_s = parsedate_to_datetime(date).timestamp()
         except ValueError as error:
-            raise ApiUnavailableError(f"GET /version: the answer's Date is {said!r}") from error
-        return apart_s(before_s, after_s, told_s=told_s)
+            raise ApiUnavailableError(f"GET /version: the answer's Date is {date!r}") from error
+        return apart_s(before_s, after_s, server_s=server_s)
 
     @staticmethod
     def _read(body: bytes, what: str) -> Json:
@@ -120,17 +112,17 @@ class OperatorApi:
             return decoded(_DOCUMENT, body)
 
 
-def apart_s(before_s: float, after_s: float, *, told_s: float) -> float:
-    """How far a clock that read `before_s` and `after_s` is from one that said the whole second `told_s` between.
+def apart_s(before_s: float, after_s: float, *, server_s: float) -> float:
+    """How far a clock that read `before_s` and `after_s` is from one that said the whole second `server_s` between.
 
     Positive: ours is ahead. What the second's fraction and the answer's way explain does not count.
 
-    >>> apart_s(100.0, 100.4, told_s=100.0), apart_s(105.0, 105.2, told_s=100.0), apart_s(90.0, 90.5, told_s=100.0)
+    >>> apart_s(100.0, 100.4, server_s=100.0), apart_s(105.0, 105.2, server_s=100.0), apart_s(90.0, 90.5, server_s=100.0)
     (0.0, 4.0, -9.5)
     """
-    if before_s > told_s + 1.0:
-        return before_s - (told_s + 1.0)
-    return min(after_s - told_s, 0.0)
+    if before_s > server_s + 1.0:
+        return before_s - (server_s + 1.0)
+    return min(after_s - server_s, 0.0)
 
 
 class _Meta(msgspec.Struct):

@@ -1,22 +1,16 @@
-"""Ask the API server whose a token is and what its owner may: TokenReview and SubjectAccessReview.
+"""Ask the API server whose a token is and what its owner may: TokenReview and SubjectAccessReview."""
 
-Why a transport of its own: questions of people must not take the connections on which Bindings wait.
-"""
-
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
-from typing import Any, Final, Self
+from collections.abc import Sequence
+from typing import Any, Final
 
 import msgspec
 
 from extender.kube.calls import ACCESS_REVIEW, TOKEN_REVIEW, Call
-from extender.kube.credentials import ApiServer
 from extender.kube.http.faults import mapped
-from extender.kube.http.transport import Transport, TransportLimits
+from extender.kube.http.transport import Transport
 from extender.ports import Identity
 
 _TIMEOUT_S: Final = 5.0
-_LIMITS: Final = TransportLimits(concurrency=4, object_bytes=256 * 1024)
 
 
 class _User(msgspec.Struct):
@@ -45,17 +39,10 @@ class _AccessReview(msgspec.Struct):
 
 
 class KubeReviews:
-    """The Reviews port over a transport of its own; `opened` makes one."""
+    """The Reviews port; its transport is not that of Bindings."""
 
     def __init__(self, transport: Transport) -> None:
         self._transport = transport
-
-    @classmethod
-    @asynccontextmanager
-    async def opened(cls, server: ApiServer, *, agent: str = "netgang") -> AsyncIterator[Self]:
-        """One with a transport to this API server; bound to one event loop."""
-        async with Transport(server, limits=_LIMITS, agent=agent) as transport:
-            yield cls(transport)
 
     async def identity(self, token: str, *, audiences: Sequence[str] = ()) -> Identity | None:
         """Whose token it is; None: no account's, or for none of `audiences`. Errors: ApiError, ApiUnavailableError.
@@ -87,6 +74,5 @@ class KubeReviews:
             return msgspec.json.decode(body, type=_AccessReview).status.allowed
 
     async def _create(self, call: Call, kind: str, spec: dict[str, Any]) -> bytes:
-        version = f"{call.resource.group}/{call.resource.version}"
-        body = msgspec.json.encode({"apiVersion": version, "kind": kind, "spec": spec})
+        body = msgspec.json.encode({"apiVersion": call.resource.api_version, "kind": kind, "spec": spec})
         return await self._transport.send("POST", call.resource.collection(), body=body, timeout_s=_TIMEOUT_S)

@@ -23,9 +23,8 @@ from extender.kube.calls import (
     PODS,
     SUSPENDED,
     Resource,
-    collection_path,
-    owner_path,
     resource_of,
+    served_as,
 )
 from extender.ports import Binding, Labelled, Page, WatchEvent
 from scoring.ids import PodUid
@@ -120,7 +119,7 @@ class StoreApi:
 
     async def get_object(self, api_version: str, kind: str, namespace: str, name: str) -> bytes:
         """See ClusterApi; any version of a kind is served."""
-        owner_path(api_version, kind, namespace, name)
+        served_as(api_version, kind)
         async with self.call("get_object"):
             return self.store.body(OWNERS[api_version.rpartition("/")[0], kind], namespace, name)
 
@@ -138,7 +137,7 @@ class StoreApi:
 
     async def patch_object(self, api_version: str, kind: str, namespace: str, name: str, patch: bytes) -> bytes:
         """See ClusterApi."""
-        owner_path(api_version, kind, namespace, name, among=SUSPENDED)
+        served_as(api_version, kind, among=SUSPENDED)
         resource = SUSPENDED[api_version.rpartition("/")[0], kind]
         async with self.call("patch_object"):
             self.store.merge_patch(resource, namespace, name, msgspec.json.decode(patch))
@@ -182,14 +181,14 @@ class StoreApi:
 
     async def create_object(self, api_version: str, kind: str, namespace: str, content: Mapping[str, Any]) -> None:
         """See ClusterApi; only of kinds that are installed."""
-        collection_path(api_version, kind, namespace, among=MADE)
+        served_as(api_version, kind, among=MADE)
         resource, metadata = MADE[api_version.rpartition("/")[0], kind], content["metadata"]
         async with self.call("create_object"):
             self.store.create(resource, {**content, "metadata": {**metadata, "namespace": namespace}})
 
     async def delete_object(self, api_version: str, kind: str, namespace: str, name: str) -> None:
         """See ClusterApi; what it owns stays."""
-        owner_path(api_version, kind, namespace, name, among=MADE)
+        served_as(api_version, kind, among=MADE)
         async with self.call("delete_object"):
             self.store.remove(MADE[api_version.rpartition("/")[0], kind], namespace, name)
 

@@ -1,8 +1,8 @@
 """One HTTP/1.1 connection to the API server: a request is written, its answer is read, one at a time.
 
-Why: a Binding's exchange is 200 bytes there and back, and what a general HTTP client does around it costs several times
-the CPU of the exchange itself. Reading into a buffer of our own matters most: for a protocol without one the TLS layer
-of uvloop makes and shrinks 256 KiB for each read.
+Why: what a general HTTP client does around a Binding costs several times the CPU of the exchange itself. Reading into a
+buffer of our own matters most: for a protocol without one the TLS layer of uvloop makes and shrinks 256 KiB for each
+read.
 Rule: an answer counts when all of it is there, by its length, its chunks, or (where it has neither) an orderly end of
 the connection. A connection is used again only after a whole answer that leaves it open and has nothing behind it;
 whatever else happens (an error, a caller that waits no more, bytes that no request asked for) closes it.
@@ -68,8 +68,8 @@ class Connection(asyncio.BufferedProtocol):
     async def exchange(self, request: bytes, *, limit_bytes: int) -> Answer:
         """Send a whole request and wait for its whole answer, as long as that takes.
 
-        Errors: OSError when there is no whole answer, or a successful one has a body above `limit_bytes`. The body of
-        a failure is cut at 64 KiB instead. A cancelled wait closes the connection: the answer is still to come on it.
+        Errors: OSError when there is no whole answer, or a successful one has a body above `limit_bytes`; that of a
+        failure is cut at 64 KiB instead. A cancelled wait closes the connection.
         """
         transport = self._transport
         if transport is None or self._waiter is not None:
@@ -88,10 +88,9 @@ class Connection(asyncio.BufferedProtocol):
         raise outcome
 
     def abort(self) -> None:
-        """Close at once; an exchange that is under way fails, and what of it is not sent yet is not sent any more.
+        """Close at once; an exchange under way fails, and what of it is not sent yet is not sent any more.
 
-        Without the latter the kernel would go on trying for minutes, and a Binding that was given up with a lease could
-        arrive long after another leads.
+        The kernel would go on trying for minutes, and a Binding given up with a lease arrive after another leads.
         """
         if self._transport is not None and self._waiter is not None:
             with suppress(OSError):  # it is closed already
@@ -105,11 +104,7 @@ class Connection(asyncio.BufferedProtocol):
         self._transport = cast(asyncio.Transport, transport)
 
     def get_buffer(self, sizehint: int) -> memoryview:
-        """Where to put what arrives.
-
-        The loop asks, reads, and calls `buffer_updated` without running anything in between, and the parser keeps no
-        view of it: no other connection's bytes can come between.
-        """
+        """Where to put what arrives: the loop asks, reads, and calls `buffer_updated` with nothing in between."""
         return self._buffer
 
     def buffer_updated(self, nbytes: int) -> None:

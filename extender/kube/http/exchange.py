@@ -1,9 +1,7 @@
 """Exchanges with the API server over connections of our own: what a request looks like as bytes.
 
-Why: everything of a request but its path, its body and now and then its token is known before, so it is one piece of
-text and one write; with this and `pool` instead of aiohttp a Binding over TLS costs 60 % less CPU (docs/adr/0002).
-Rule: nothing that is put into a head can end a line: a path is visible ASCII, a header is without line ends, else
-ValueError, which is a defect of ours and no outage.
+Why: with this and `pool` instead of aiohttp a Binding over TLS costs 60 % less CPU (docs/adr/0002). Rule: nothing that
+is put into a head can end a line; a path or header that could is a ValueError, a defect of ours and no outage.
 """
 
 import re

@@ -1,7 +1,5 @@
 """What went wrong in a call to the API server, as the errors of `extender.errors`: the only place that maps them.
 
-Why: callers decide by kind of failure (list again, decide again, ask what happened), and two readings of a status
-would mean two behaviours in the same outage.
 Rule: an answer with a failure status becomes ApiError or one of its kinds; everything that left us without a usable
 answer becomes ApiUnavailableError, because then it is unknown whether the request took effect. Causes are chained.
 """
@@ -73,13 +71,8 @@ def mapped(request: str) -> Iterator[None]:
     except LongAnswerError as error:
         raise TooLongError(f"{request}: {error}") from error
     except (aiohttp.ClientError, HttpProcessingError, OSError, TimeoutError, EOFError, msgspec.MsgspecError) as error:
-        raise ApiUnavailableError(f"{request}: {_text(error)}") from error
-
-
-def _text(error: Exception) -> str:
-    if isinstance(error, TimeoutError) and not str(error):
-        return "no answer in time"
-    return str(error) or type(error).__name__
+        silent = "no answer in time" if isinstance(error, TimeoutError) else type(error).__name__
+        raise ApiUnavailableError(f"{request}: {str(error) or silent}") from error
 
 
 def _decode(body: bytes) -> _Status | None:

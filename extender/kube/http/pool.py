@@ -1,12 +1,11 @@
 """Connections to one API server that are kept open and taken in turns.
 
-Why: a gang's start is a burst of Bindings, nudges and patches, and a TLS handshake costs as much CPU as twenty of them;
-so a burst must not open a connection for each.
+Why: a gang's start is a burst of Bindings, nudges and patches, and a TLS handshake costs as much CPU as twenty of them.
 Rule: at most `concurrency` connections, one exchange on each; a call that finds none free waits, first come, first
 served, for whichever is ready first: one that another exchange leaves, or a new one. The first four are opened at once,
 then one for every four that wait; while one waits their number doubles every 50 ms. So a quick API server is asked over
-few connections, and a slow one, or one that is busy with long exchanges, over all. What was not used for a minute is
-closed. Nothing is repeated here, and nothing limits time but that of opening: callers bring their limit and cancel.
+few connections, and a slow one over all. What was not used for a minute is closed. Nothing is repeated here, and
+nothing limits time but that of opening: callers bring their limit and cancel.
 """
 
 import asyncio
@@ -23,7 +22,6 @@ from extender.kube.http.connection import READ_BYTES, Answer, Connection
 _IDLE_CONNECTION_S = 60.0  # below the 90 s after which the API server closes an idle connection
 _FEW = 4
 _PATIENCE_S = 0.05  # some ten Bindings
-
 _HANDSHAKE_S = 10.0  # as Go's clients
 
 _Given: TypeAlias = Connection | BaseException
@@ -131,8 +129,7 @@ class Pool:
         if not connection.usable or self._pass_on(connection):
             return
         if self._closed:
-            connection.abort()
-            return
+            return connection.abort()
         connection.idle_since_s = self._loop.time()
         self._idle.append(connection)
         if self._sweep is None:
@@ -213,14 +210,12 @@ class Pool:
                 one.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
                 async with asyncio.timeout(self._connect_s / len(addresses)):
                     await self._loop.sock_connect(one, address)
-            except OSError as error:
-                one.close()
-                failed = error
-            except asyncio.CancelledError:
-                one.close()
-                raise
-            else:
                 return one
+            except BaseException as error:
+                one.close()
+                if not isinstance(error, OSError):
+                    raise
+                failed = error
         raise failed or OSError("the host has no address")
 
     def _gone(self, connection: Connection) -> None:

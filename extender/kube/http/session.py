@@ -1,9 +1,7 @@
 """What goes to the API server over aiohttp: streams, and exchanges that need a proxy or a password in the URL.
 
-Why: a watch is opened every few minutes and a proxy is rare, so there a library's care counts for more than its CPU;
-the many short exchanges go over `exchange`.
-Rule: each request says itself which headers it has; nothing is taken from the environment, no cookie is kept, no
-redirect is followed.
+A watch is opened every few minutes and a proxy is rare: there a library's care counts for more than its CPU. Rule:
+nothing is taken from the environment, no cookie is kept, no redirect is followed.
 """
 
 import asyncio
@@ -43,16 +41,12 @@ class Session:
         self, method: str, path: str, *, authorization: str, body: bytes | None = None, content_type: str = ""
     ) -> aiohttp.ClientResponse:
         """Send a request; the answer once its head is there. Errors: OSError and those of aiohttp."""
-        headers: dict[str, str] = {}
-        if body is not None:
-            headers["Content-Type"] = content_type
-        if authorization:
-            headers["Authorization"] = authorization
+        headers = {"Content-Type": content_type if body is not None else "", "Authorization": authorization}
         return await self._opened.request(
             method,
             URL(self._server.url + path, encoded=True),
             data=body,
-            headers=headers,
+            headers={name: value for name, value in headers.items() if value},
             allow_redirects=False,
             proxy=self._server.proxy,
             server_hostname=self._server.tls_name,
@@ -89,16 +83,13 @@ async def refused(response: aiohttp.ClientResponse) -> Answer:
 
 async def _read(response: aiohttp.ClientResponse, *, limit_bytes: int) -> bytes:
     """The whole body, or OSError as soon as it is known to be longer than the limit."""
-    too_long = LongAnswerError(f"answer longer than {limit_bytes} bytes")
-    if (response.content_length or 0) > limit_bytes:
-        response.close()
-        raise too_long
-    parts: list[bytes] = []
-    size = 0
-    async for chunk in response.content.iter_any():
-        parts.append(chunk)
-        size += len(chunk)
-        if size > limit_bytes:
-            response.close()
-            raise too_long
-    return parts[0] if len(parts) == 1 else b"".join(parts)
+    body = bytearray()
+    if (response.content_length or 0) <= limit_bytes:
+        async for chunk in response.content.iter_any():
+            body += chunk
+            if len(body) > limit_bytes:
+                break
+        else:
+            return bytes(body)
+    response.close()
+    raise LongAnswerError(f"answer longer than {limit_bytes} bytes")

@@ -1,11 +1,9 @@
-"""HTTP to the API server: one exchange, or one endless answer read line by line.
+"""HTTP to the API server: one exchange, or one endless answer read line by line; raw bytes in and out.
 
-Why: what protects us from a bad network (time limits, size limits, bounded concurrency, a renewed token) has to hold
-for every call, so it stands in one place and the calls above it say only what they want.
-Rule: raw bytes in and out. At most `concurrency` exchanges at a time, the rest wait their turn; the time limit covers
-that wait. Nothing is repeated here except after a 401, which means that nothing was done. Redirects and proxies of
-the environment are not followed: the token goes to the configured server only. Exchanges go over connections of our
-own (`exchange`), streams and whatever needs a configured proxy over aiohttp (`session`).
+Rule: what protects us from a bad network holds for every call, so it stands here. At most `concurrency` exchanges at a
+time, the rest wait their turn, within their time limit. Nothing is repeated except after a 401, which means that
+nothing was done. Redirects and proxies of the environment are not followed: the token goes to the configured server
+only. Exchanges go over connections of our own (`exchange`), streams and what needs a proxy over aiohttp (`session`).
 """
 
 import asyncio
@@ -13,13 +11,12 @@ from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing
 from dataclasses import dataclass
 from functools import partial
-from types import TracebackType
 from typing import Self
 
 import aiohttp
 from yarl import URL
 
-from extender.errors import ApiUnavailableError
+from extender.errors import ApiError, ApiUnavailableError
 from extender.kube.credentials import ApiServer
 from extender.kube.http.connection import Answer
 from extender.kube.http.exchange import DirectExchanges
@@ -39,32 +36,30 @@ class TransportLimits:
     connect_s: float = 5.0
 
 
-class Transport:
-    """Exchanges with one API server; an async context manager, bound to one event loop."""
+FEW = TransportLimits(concurrency=4)
+"""For what must not wait behind Bindings: Leases, keys, reviews."""
 
-    def __init__(self, server: ApiServer, *, limits: TransportLimits = TransportLimits(), agent: str) -> None:
-        self._server = server
-        self.limits = limits
-        self._agent = agent
-        self._opened: _Opened | None = None
+
+class Transport:
+    """Exchanges with one API server; an async context manager, made inside a running event loop."""
+
+    def __init__(
+        self, server: ApiServer, *, limits: TransportLimits = TransportLimits(), agent: str = "netgang"
+    ) -> None:
+        most, connect_s = limits.concurrency, limits.connect_s
+        proxied = server.proxy is not None or URL(server.url, encoded=True).raw_user is not None
+        self._direct = None if proxied else DirectExchanges(server, concurrency=most, connect_s=connect_s, agent=agent)
+        self.session = Session(server, concurrency=most, connect_s=connect_s, agent=agent)
+        self.server = server
+        self._limits = limits
 
     async def __aenter__(self) -> Self:
-        server, most, connect_s = self._server, self.limits.concurrency, self.limits.connect_s
-        direct: DirectExchanges | None = None
-        if server.proxy is None and URL(server.url, encoded=True).raw_user is None:
-            direct = DirectExchanges(server, concurrency=most, connect_s=connect_s, agent=self._agent)
-        session = Session(server, concurrency=most, connect_s=connect_s, agent=self._agent)
-        self._opened = _Opened(session, direct)
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        opened, self._opened = self._opened, None
-        if opened is not None:
-            if opened.direct is not None:
-                await opened.direct.close()
-            await opened.session.close()
+    async def __aexit__(self, *_: object) -> None:
+        if self._direct is not None:
+            await self._direct.close()
+        await self.session.close()
 
     async def send(
         self,
@@ -81,21 +76,20 @@ class Transport:
         Errors: ApiError by status; ApiUnavailableError when there is no usable answer within `timeout_s` or it is
         longer than `limit_bytes` (default: the limit of one object).
         """
-        opened = self._open()
         exchange = partial(
-            (opened.direct or opened.session).exchange,
+            (self._direct or self.session).exchange,
             method,
             path,
             body=body,
             content_type=content_type,
-            limit_bytes=self.limits.object_bytes if limit_bytes is None else limit_bytes,
+            limit_bytes=self._limits.object_bytes if limit_bytes is None else limit_bytes,
         )
         with mapped(f"{method} {path}"):
             async with asyncio.timeout(timeout_s):
-                authorization = await self._server.authorization.header()
+                authorization = await self.server.authorization.header()
                 answer = await exchange(authorization=authorization)
-                if answer.status == 401 and await self._server.authorization.after_refusal(authorization):
-                    answer = await exchange(authorization=await self._server.authorization.header())
+                if answer.status == 401 and await self.server.authorization.after_refusal(authorization):
+                    answer = await exchange(authorization=await self.server.authorization.header())
         if 200 <= answer.status < 300:
             return answer.body
         raise _error(answer)
@@ -113,32 +107,18 @@ class Transport:
                     async with asyncio.timeout(open_s):
                         raise _error(await refused(response))
                 chunks = response.content.iter_any()
-                async with aclosing(split_lines(chunks, limit_bytes=self.limits.line_bytes)) as lines:
+                async with aclosing(split_lines(chunks, limit_bytes=self._limits.line_bytes)) as lines:
                     async for line in lines:
                         yield line
 
     async def _stream(self, path: str) -> aiohttp.ClientResponse:
         """The head of an answer; after a 401 that of one more try with a renewed token."""
-        session = self._open().session
-        authorization = await self._server.authorization.header()
-        response = await session.request("GET", path, authorization=authorization)
-        if response.status != 401 or not await self._server.authorization.after_refusal(authorization):
+        authorization = await self.server.authorization.header()
+        response = await self.session.request("GET", path, authorization=authorization)
+        if response.status != 401 or not await self.server.authorization.after_refusal(authorization):
             return response
         response.close()
-        return await session.request("GET", path, authorization=await self._server.authorization.header())
-
-    def _open(self) -> "_Opened":
-        if self._opened is None:
-            raise RuntimeError("the transport is not open: use it in `async with`")
-        return self._opened
-
-
-@dataclass(frozen=True, slots=True)
-class _Opened:
-    """What lives as long as the transport is open; `direct` is None where all goes through `session`."""
-
-    session: Session
-    direct: DirectExchanges | None
+        return await self.session.request("GET", path, authorization=await self.server.authorization.header())
 
 
 async def split_lines(chunks: AsyncIterator[bytes], *, limit_bytes: int) -> AsyncGenerator[bytes, None]:
@@ -152,8 +132,7 @@ async def split_lines(chunks: AsyncIterator[bytes], *, limit_bytes: int) -> Asyn
     async for chunk in chunks:
         *ended, rest = chunk.split(b"\n")
         for piece in ended:
-            if size + len(piece) > limit_bytes:
-                raise ApiUnavailableError(f"a line of the stream is longer than {limit_bytes} bytes")
+            _refuse_long(size + len(piece), limit_bytes)
             line = b"".join((*begun, piece)) if begun else piece
             begun.clear()
             size = 0
@@ -162,9 +141,13 @@ async def split_lines(chunks: AsyncIterator[bytes], *, limit_bytes: int) -> Asyn
         if rest:
             begun.append(rest)
             size += len(rest)
-            if size > limit_bytes:
-                raise ApiUnavailableError(f"a line of the stream is longer than {limit_bytes} bytes")
+            _refuse_long(size, limit_bytes)
 
 
-def _error(answer: Answer) -> Exception:
+def _refuse_long(size: int, limit_bytes: int) -> None:
+    if size > limit_bytes:
+        raise ApiUnavailableError(f"a line of the stream is longer than {limit_bytes} bytes")
+
+
+def _error(answer: Answer) -> ApiError:
     return refusal(answer.status, answer.body, retry_after=answer.retry_after)

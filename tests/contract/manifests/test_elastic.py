@@ -41,7 +41,7 @@ def test_every_kind_can_be_followed_read_and_changed() -> None:
         where = kind.where
         assert calls.resource_of(where.collection).plural == where.plural
         for among in ({**calls.OWNERS, **calls.RESIZED}, calls.RESIZED):
-            path = calls.owner_path(where.api_version, where.kind, "a", "j", among=among)
+            path = calls.served_as(where.api_version, where.kind, among=among).path("a", "j")
             assert path == f"/apis/{where.api_version}/namespaces/a/{where.plural}/j"
         assert {(verb, where.group, where.plural) for verb in ("list", "watch", "get", "patch")} <= rights
 

@@ -3,7 +3,7 @@
 import pytest
 
 from extender.kube import calls
-from extender.kube.calls import CALLS, NODES, OWNERS, POD_GROUPS, PODS, owner_path, resource_of, rules
+from extender.kube.calls import CALLS, NODES, OWNERS, POD_GROUPS, PODS, resource_of, rules, served_as
 
 READABLE = {
     "all pods": ("/api/v1/pods", PODS),
@@ -48,13 +48,13 @@ NO_OWNERS = {
 def test_what_is_not_in_the_table_is_not_read(api_version: str, kind: str) -> None:
     """A pod may name anything as its owner; only known kinds in well-formed versions become a path."""
     with pytest.raises(ValueError, match="not an owner"):
-        owner_path(api_version, kind, "team-a", "x")
+        served_as(api_version, kind)
 
 
 @pytest.mark.parametrize(("group", "kind"), OWNERS)
 def test_names_stay_in_their_place(group: str, kind: str) -> None:
     """Each kind has a path in the pod's namespace, and a name cannot leave it."""
-    path = owner_path(f"{group}/v1", kind, "team-a", "../../x")
+    path = served_as(f"{group}/v1", kind).path("team-a", "../../x")
     assert path == f"/apis/{group}/v1/namespaces/team-a/{OWNERS[group, kind].plural}/..%2F..%2Fx"
 
 

@@ -13,7 +13,6 @@ from extender.kube.calls import PODS
 from extender.kube.client import KubeClient
 from extender.ports import Binding
 from scoring.ids import NodeName, PodUid
-from tests.extender.kube.conftest import client_of
 
 U1 = PodUid("u1")
 
@@ -171,9 +170,3 @@ async def test_an_annotation_that_is_invalid_is_not_a_conflict(loopback: Loopbac
     with pytest.raises(ApiError, match="bad key") as caught:
         await client.annotate_pod("default", "p", PodUid(uid), {"a b": "c"})
     assert type(caught.value) is ApiError
-
-
-async def test_a_client_that_is_not_open_says_so() -> None:
-    """Using it outside `async with` is a defect, not an outage."""
-    with pytest.raises(RuntimeError, match="async with"):
-        await client_of("http://127.0.0.1:1").get_pod("default", "p")

@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from extender.errors import ApiError, ApiUnavailableError, ConflictError
+from extender.kube.http.transport import Transport
 from extender.kube.key_store import NAME, KubeKeyStore
 from extender.ports import KeyStore
 from tests.extender.kube.conftest import serving
@@ -23,8 +24,8 @@ async def made() -> AsyncIterator[Made]:
     server = Server()
     there = {"kind": "Secret", "metadata": {"name": NAME, "resourceVersion": "7", "labels": {"a": "b"}}}
     server.objects[PATH] = {**there, "type": "Opaque"}
-    async with serving(server.handle) as access, KubeKeyStore.opened(access, "team") as store:
-        yield store, server
+    async with serving(server.handle) as access, Transport(access) as transport:
+        yield KubeKeyStore(transport, "team"), server
 
 
 async def test_keys_come_back_as_they_were_written(made: Made) -> None:

@@ -10,6 +10,7 @@ import pytest
 from aiohttp import web
 
 from extender.errors import ApiError, ApiUnavailableError, ConflictError, NotFoundError
+from extender.kube.http.transport import Transport
 from extender.kube.leases import KubeLeases, LeasePlace
 from extender.leadership.lease import Lease, LeaseApi, LeaseSpec
 from tests.extender.kube.conftest import serving
@@ -79,8 +80,8 @@ class World:
 async def world() -> AsyncIterator[World]:
     """An empty server."""
     server, place = Server(), LeasePlace("team", "lead", "team")
-    async with serving(server.handle) as access, KubeLeases.opened(access, place, call_s=5.0) as api:
-        yield World(api, server)
+    async with serving(server.handle) as access, Transport(access) as transport:
+        yield World(KubeLeases(transport, place, call_s=5.0), server)
 
 
 @pytest.fixture(params=["fake", "HTTP"])

@@ -81,6 +81,6 @@ async def test_the_api_servers_clock(server: OperatorServer, server_s: float, sk
 
 def test_what_a_slow_answer_explains() -> None:
     """The time that passed between question and answer counts for the server."""
-    assert apart_s(100.0, 130.0, told_s=115.0) == 0.0
-    assert apart_s(100.0, 130.0, told_s=131.0) == -1.0
-    assert apart_s(117.0, 130.0, told_s=115.0) == 1.0
+    assert apart_s(100.0, 130.0, server_s=115.0) == 0.0
+    assert apart_s(100.0, 130.0, server_s=131.0) == -1.0
+    assert apart_s(117.0, 130.0, server_s=115.0) == 1.0

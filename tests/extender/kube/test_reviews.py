@@ -10,6 +10,7 @@ from aiohttp import web
 
 from extender.errors import ApiError, ApiUnavailableError
 from extender.kube.calls import CALLS, REVIEWS, rules
+from extender.kube.http.transport import Transport
 from extender.kube.reviews import KubeReviews
 from extender.ports import Identity
 from tests.extender.kube.conftest import serving
@@ -30,8 +31,8 @@ async def asked(body: object, *, status: int = 201) -> AsyncIterator[tuple[KubeR
         seen.append((request.path, await request.json()))
         return web.Response(status=status, text=body if isinstance(body, str) else json.dumps(body))
 
-    async with serving(answer) as access, KubeReviews.opened(access) as reviews:
-        yield reviews, seen
+    async with serving(answer) as access, Transport(access) as transport:
+        yield KubeReviews(transport), seen
 
 
 async def test_a_token_is_reviewed() -> None:

@@ -291,7 +291,7 @@ async def test_nothing_can_end_a_line() -> None:
                 with pytest.raises(ValueError, match="not a path"):
                     await one.send("GET", path, timeout_s=10.0)
         with pytest.raises(ValueError, match="header"):
-            await transport(server.url, agent="a\nb").__aenter__()
+            transport(server.url, agent="a\nb")
     assert server.requests == []
 
 

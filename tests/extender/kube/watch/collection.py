@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from extender.kube.calls import PODS, Resource
-from extender.kube.watch.heads import object_key
+from extender.kube.heads import object_key
 from extender.kube.watch.reflector import Reflector
 from extender.ports import ClusterApi
 from simulator.apiserver.store import ApiStore

@@ -1,7 +1,6 @@
-"""What an object is called, read from its JSON whatever else is in it.
+"""What an object is called, read from its JSON whatever else is in it: only what the API server itself writes.
 
-Why apart from the readers of kinds: also of an object that they cannot read it must be known which one it is, so that
-what was kept of it is forgotten and an Event names it. Rule: only what the API server itself writes is looked at.
+So it is known also of an object that cannot be read which one it is: what was kept of it is forgotten, an Event names it.
 """
 
 import msgspec
@@ -23,11 +22,13 @@ class Head(msgspec.Struct, gc=False):
         return object_key(self.namespace, self.name)
 
 
-class _Object(msgspec.Struct):
+class Headed(msgspec.Struct):
+    """An object of any kind, as far as its head."""
+
     metadata: Head
 
 
-_OBJECT = msgspec.json.Decoder(_Object)
+_HEADED = msgspec.json.Decoder(Headed)
 
 
 def head_of(raw: bytes) -> Head | None:
@@ -39,7 +40,7 @@ def head_of(raw: bytes) -> Head | None:
     True
     """
     try:
-        return decoded(_OBJECT, raw).metadata
+        return decoded(_HEADED, raw).metadata
     except (msgspec.MsgspecError, UnicodeError):
         return None
 
