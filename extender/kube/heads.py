@@ -1,6 +1,6 @@
 """What an object is called, read from its JSON whatever else is in it: only what the API server itself writes.
 
-So it is known also of an object that cannot be read which one it is: what was kept of it is forgotten, an Event names it.
+So it is known of every unreadable object which one it is: what was kept of it is forgotten, and an Event names it.
 """
 
 import msgspec

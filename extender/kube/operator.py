@@ -117,8 +117,10 @@ def apart_s(before_s: float, after_s: float, *, server_s: float) -> float:
 
     Positive: ours is ahead. What the second's fraction and the answer's way explain does not count.
 
-    >>> apart_s(100.0, 100.4, server_s=100.0), apart_s(105.0, 105.2, server_s=100.0), apart_s(90.0, 90.5, server_s=100.0)
-    (0.0, 4.0, -9.5)
+    >>> apart_s(100.0, 100.4, server_s=100.0), apart_s(105.0, 105.2, server_s=100.0)
+    (0.0, 4.0)
+    >>> apart_s(90.0, 90.5, server_s=100.0)
+    -9.5
     """
     if before_s > server_s + 1.0:
         return before_s - (server_s + 1.0)

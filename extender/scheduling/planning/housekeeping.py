@@ -109,4 +109,4 @@ class Housekeeping:
             if number % _CLOCKS_A_STEP == 0:
                 yield
         if passed:
-            self.cache.time_passed()
+            self.cache.changed()
