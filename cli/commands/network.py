@@ -64,7 +64,7 @@ def show(
     """
     from client.documents import survey_running
     from extender.network.maddash.client import MaddashServer
-    from extender.network.maddash.survey import survey_maddash
+    from extender.network.survey import survey_maddash
     from extender.runtime.clock import SystemClock
 
     errors = Console(stderr=True)

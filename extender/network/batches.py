@@ -4,6 +4,9 @@ import asyncio
 from collections.abc import Callable, Iterable, Sequence
 from typing import Final, TypeVar
 
+import msgspec
+
+from extender.errors import NetworkSourceError
 from extender.ports import EndpointInfo
 from scoring.ids import EndpointId
 
@@ -13,15 +16,27 @@ NEGATIVE_DELAY: Final = "negative_delay"
 NO_VALUE: Final = "no_value"
 OUT_OF_RANGE: Final = "out_of_range"
 NEGATIVE_DELAYS_SAID: Final = "some one-way delays are negative (clocks differ): they are used as 0"
+TOLERANCE_S: Final = 60.0
+"""Clocks that differ by less are taken for equal: answers take time, and MaDDash counts in seconds."""
+UNREADABLE: Final = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
+"""What msgspec raises for a body that is not the document it is taken for."""
 _MAX_PROBLEMS: Final = 20
 _INLINE_ITEMS: Final = 5000
 """Up to this many values are handled on the event loop (about 10 ms), more in a thread."""
-_Result = TypeVar("_Result")
+_T = TypeVar("_T")
 
 
-async def off_loop(size: int, work: Callable[[], _Result]) -> _Result:
+async def off_loop(size: int, work: Callable[[], _T]) -> _T:
     """Do `work` over `size` values at once, or in a thread where it would hold the event loop up."""
     return work() if size <= _INLINE_ITEMS else await asyncio.to_thread(work)
+
+
+def decoded(decoder: msgspec.json.Decoder[_T], body: bytes | bytearray | memoryview | msgspec.Raw, what: str) -> _T:
+    """The document in `body`. Errors: NetworkSourceError, `what` is wrong and why."""
+    try:
+        return decoder.decode(body)
+    except UNREADABLE as error:
+        raise NetworkSourceError(f"{what}: {error}") from error
 
 
 def bounded(problems: Sequence[str], *, most: int = _MAX_PROBLEMS) -> tuple[str, ...]:

@@ -12,7 +12,7 @@ from typing import Any, Protocol, runtime_checkable
 from extender.cache import ClusterCache
 from extender.network.file.source import MeshFileSource
 from extender.network.maddash.client import MaddashServer
-from extender.network.maddash.source import MaddashOptions, MaddashSource
+from extender.network.maddash.source import MaddashSource
 from extender.network.maddash.wanted import Wanted
 from extender.network.refresh import NetworkRefresh, Polled, RefreshOptions
 from extender.network.sources.configured import http_source, mapping_config
@@ -109,6 +109,6 @@ def _source(one: Any, name: str) -> NetworkSource:
         return http_source(one, name=name)
     return MaddashSource(
         MaddashServer(one.url, ca_file=one.ca_file, insecure=one.insecure, timeout_s=one.timeout_s),
-        MaddashOptions(Wanted(grids=one.grids.named(), checks=one.checks.named(), dashboards=one.dashboards.named())),
+        Wanted(grids=one.grids.named(), checks=one.checks.named(), dashboards=one.dashboards.named()),
         name=name,
     )

@@ -7,7 +7,6 @@ averaged. `time-updated` is not believed (elmond gives the time of adding); only
 
 import asyncio
 import statistics
-from collections import Counter
 from collections.abc import Mapping
 from functools import partial
 from typing import Any, Final, NamedTuple
@@ -16,13 +15,13 @@ from urllib.parse import urlsplit
 import msgspec
 
 from extender.errors import NetworkSourceError
-from extender.network.batches import NEGATIVE_DELAY, NEGATIVE_DELAYS_SAID, NO_VALUE, OUT_OF_RANGE, off_loop
+from extender.network.batches import NO_VALUE, decoded, off_loop
+from extender.network.sources.answers import Answer, Found, LastAnswers
 from extender.network.sources.http import HttpClient
-from extender.network.sources.parts import Answer, Parts
 from extender.ports import Batch
 from extender.settings.sources import EsmondSource as EsmondSettings
 from scoring.ids import EndpointId
-from scoring.network.measurement import Measurement, MeasurementTable, Metric
+from scoring.network.measurement import Metric
 
 _TYPES: Final = {  # event type → metric
     "packet-loss-rate": Metric.LOSS,
@@ -77,62 +76,45 @@ class _Series(NamedTuple):
 class EsmondSource:
     """A NetworkSource over one archive. `fetch` is called by one task at a time."""
 
-    def __init__(
-        self,
-        client: HttpClient,
-        settings: EsmondSettings,
-        *,
-        name: str = "esmond",
-    ) -> None:
+    def __init__(self, client: HttpClient, settings: EsmondSettings, *, name: str = "esmond") -> None:
         self.name = name
         self.client = client
+        self.aclose = client.aclose
         self._settings = settings
-        self._root_path = urlsplit(self.client.url).path
-        self._parts = Parts(name)
-
-    async def aclose(self) -> None:
-        """End all connections."""
-        await self.client.aclose()
+        self._root_path = urlsplit(client.url).path
+        self._answers = LastAnswers(name)
 
     async def fetch(self, *, now_s: float) -> Batch | None:
         """Read the list of tests and their values; `None`: nothing new. Errors: NetworkSourceError."""
         questions = {str(metric): partial(self._ask, kind, metric, now_s) for kind, metric in _TYPES.items()}
-        return await self._parts.ask(questions, now_s=now_s)
+        return await self._answers.ask(questions, now_s=now_s)
 
     async def _ask(self, kind: str, metric: Metric, now_s: float) -> Answer:
         settings = self._settings
         window_s = settings.throughput_window_s if metric is Metric.THROUGHPUT else settings.latency_window_s
+        found = Found(now_s)
         tests = await self._tests(kind, window_s)
-        aliases: dict[EndpointId, dict[str, None]] = {}
-        rejected = Counter[str]()
-        listed = [series for test in tests if (series := self._series(test, kind, aliases)) is not None]
+        listed = [series for test in tests if (series := self._series(test, kind, found)) is not None]
         most = settings.max_series
         problems = [f"{len(listed)} series of {metric}: only {most} are read"] if len(listed) > most else []
-        found: list[Measurement] = []
         failures: list[str] = []
 
         async def read(series: _Series) -> None:
             try:
-                one = await self._value(series, metric, window_s, rejected, now_s=now_s)
+                await self._read(series, metric, window_s, found)
             except NetworkSourceError as error:
                 failures.append(str(error))
-                return
-            if one is not None:
-                found.append(one)
 
         async with asyncio.TaskGroup() as group:  # the client asks a few at a time
             for series in listed[:most]:
                 group.create_task(read(series))
-        if failures and not found:
+        if failures and not found.measurements:
             raise NetworkSourceError(failures[0])
         if failures:
             problems.append(f"{len(failures)} series of {metric} failed, such as {failures[0]}")
-            rejected[FAILED] += len(failures)
-        if rejected[NEGATIVE_DELAY]:
-            problems.append(NEGATIVE_DELAYS_SAID)
-        table = await off_loop(len(found), partial(MeasurementTable.of, sorted(found, key=_order)))
-        others = {end: tuple(n for n in names if n != end) for end, names in aliases.items()}
-        return Answer(table, others, tuple(problems), dict(+rejected))
+            found.rejected[FAILED] += len(failures)
+        found.measurements.sort(key=lambda one: (one.source, one.target, one.measured_at_s))
+        return await off_loop(len(found.measurements), partial(found.answer, *problems))
 
     async def _tests(self, kind: str, window_s: float) -> list[_Test]:
         """The tests that had values lately, all pages."""
@@ -140,68 +122,44 @@ class EsmondSource:
         for _ in range(_MAX_PAGES):
             params = {"format": "json", "event-type": kind, "time-range": f"{window_s:.0f}", "offset": str(len(tests))}
             body = await self.client.ask("GET", "/", params=params)
-            page = self._decoded(_TESTS, body, "tests")
+            page = decoded(_TESTS, body, f"{self.client.url}: the answer is no list of tests")
             tests += page
             total = page[0].total if page else None
             if not page or total is None or len(tests) >= total or len(tests) >= self._settings.max_series * 2:
                 break
         return tests
 
-    def _series(self, test: _Test, kind: str, aliases: dict[EndpointId, dict[str, None]]) -> _Series | None:
-        uri = next((self._uri(event) for event in test.event_types if event.kind == kind), None)
-        ends = [
-            [name for name in names if name]
-            for names in ((test.input_source, test.source), (test.input_destination, test.destination))
-        ]
+    def _series(self, test: _Test, kind: str, found: Found) -> _Series | None:
+        uri = next((_uri(event) for event in test.event_types if event.kind == kind), None)
         path = urlsplit(uri or "").path
-        if not all(ends) or not path.startswith(f"{self._root_path}/"):
+        if not path.startswith(f"{self._root_path}/"):
             return None  # nothing is asked at another place than the archive's own
-        source, target = (EndpointId(names[0]) for names in ends)
-        for end, names in zip((source, target), ends, strict=True):
-            aliases.setdefault(end, {}).update(dict.fromkeys(names))
+        source = found.end(test.input_source, test.source)
+        target = found.end(test.input_destination, test.destination)
+        if source is None or target is None:
+            return None
         return _Series(source, target, path.removeprefix(self._root_path), _width_s(test.width_s))
 
-    @staticmethod
-    def _uri(event: _EventType) -> str | None:
-        """Where the values are: of a histogram the statistics, one for each test, else the values themselves."""
-        if event.kind != "histogram-owdelay":
-            return event.base_uri
-        found = [one for one in event.summaries if one.kind == "statistics"]
-        return min(found, key=lambda one: float(one.window or 0)).uri if found else None
-
-    async def _value(
-        self, series: _Series, metric: Metric, window_s: float, rejected: Counter[str], *, now_s: float
-    ) -> Measurement | None:
+    async def _read(self, series: _Series, metric: Metric, window_s: float, found: Found) -> None:
         params = {"format": "json", "time-range": f"{window_s:.0f}"}
         body = await self.client.ask("GET", series.path, params=params)
-        values = [
-            (one.ts, number)
-            for one in self._decoded(_VALUES, body, "values")
-            if (number := _number(one.val)) is not None
-        ]
+        listed = decoded(_VALUES, body, f"{self.client.url}: the answer is no list of values")
+        values = [(one.ts, number) for one in listed if (number := _number(one.val)) is not None]
         if not values:
-            rejected[NO_VALUE] += 1
-            return None
-        numbers = [number for _, number in values]
-        value = statistics.median(numbers) if metric is Metric.THROUGHPUT else statistics.fmean(numbers)
-        if metric is Metric.DELAY:
-            value *= series.width_s * 1000.0
-            rejected[NEGATIVE_DELAY] += value < 0.0
-            value = max(value, 0.0)
-        if not 0.0 <= value <= (1.0 if metric is Metric.LOSS else 1e15):
-            rejected[OUT_OF_RANGE] += 1
-            return None
-        return Measurement(series.source, series.target, metric, value, min(max(ts for ts, _ in values), now_s))
-
-    def _decoded(self, decoder: "msgspec.json.Decoder[list[Any]]", body: bytearray, what: str) -> list[Any]:
-        try:
-            return decoder.decode(body)
-        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-            raise NetworkSourceError(f"{self.client.url}: the answer is no list of {what}: {error}") from error
+            found.rejected[NO_VALUE] += 1
+            return
+        average = statistics.median if metric is Metric.THROUGHPUT else statistics.fmean
+        unit = series.width_s * 1000.0 if metric is Metric.DELAY else 1.0
+        value = average([number for _, number in values]) * unit
+        found.add(series.source, series.target, metric, value, max(ts for ts, _ in values))
 
 
-def _order(one: Measurement) -> tuple[str, str, float]:
-    return one.source, one.target, one.measured_at_s
+def _uri(event: _EventType) -> str | None:
+    """Where the values are: of a histogram the statistics, one for each test, else the values themselves."""
+    if event.kind != "histogram-owdelay":
+        return event.base_uri
+    statistics = [one for one in event.summaries if one.kind == "statistics"]
+    return min(statistics, key=lambda one: float(one.window or 0)).uri if statistics else None
 
 
 def _width_s(width: float | str | None) -> float:

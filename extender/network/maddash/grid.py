@@ -17,6 +17,7 @@ from urllib.parse import unquote_plus
 import msgspec
 
 from extender.errors import NetworkSourceError
+from extender.network.batches import UNREADABLE, decoded
 from extender.network.maddash.messages import Kind, Reading, Rejection, read_message
 from extender.ports import EndpointInfo
 from scoring.ids import EndpointId
@@ -81,7 +82,6 @@ class _Check(msgspec.Struct, rename="camel"):
 
 _Item: TypeAlias = _Check | str | None
 """A check, what is wrong with it, or nothing."""
-_BAD: Final = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 _DOCUMENT: Final = msgspec.json.Decoder(_Document)
 _CELLS: Final = msgspec.json.Decoder(list[list[_Check | None] | None])
 _RAW_CELLS: Final = msgspec.json.Decoder(list[msgspec.Raw])
@@ -104,10 +104,8 @@ def read_grid_in_slices(body: bytes | bytearray, *, name: str) -> Generator[None
 
     Cost: O(checks). Errors: NetworkSourceError when the body is no grid document, or not one of its cells makes sense.
     """
-    try:
-        document = _DOCUMENT.decode(memoryview(body)[3:] if body.startswith(_BYTE_ORDER_MARK) else body)
-    except _BAD as error:
-        raise NetworkSourceError(f"the answer is not a grid document: {error}") from error
+    whole = memoryview(body)[3:] if body.startswith(_BYTE_ORDER_MARK) else body
+    document = decoded(_DOCUMENT, whole, "the answer is not a grid document")
     seen = _Seen()
     columns: dict[int, EndpointId] = {}  # column number → id
     nonsense = ""
@@ -141,17 +139,17 @@ def _checks(raw_row: msgspec.Raw) -> Iterator[tuple[int, _Item]]:
             for check in cell or ():
                 yield number, check
         return
-    except _BAD as error:
+    except UNREADABLE as error:
         nonsense = str(error)
     try:
         raw_cells = _RAW_CELLS.decode(raw_row)
-    except _BAD:
+    except UNREADABLE:
         yield 0, nonsense
         return
     for number, raw_cell in enumerate(raw_cells):
         try:
             raw_checks = _RAW_CHECKS.decode(raw_cell) or []
-        except _BAD as error:
+        except UNREADABLE as error:
             yield number, str(error)
             continue
         for raw_check in raw_checks:
@@ -162,7 +160,7 @@ def _one_check(raw_check: msgspec.Raw) -> _Item:
     try:
         check: _Item = _ONE_CHECK.decode(raw_check)
         return check
-    except _BAD as error:
+    except UNREADABLE as error:
         return str(error)
 
 
@@ -238,7 +236,7 @@ def _endpoints(document: _Document, columns: Mapping[int, EndpointId]) -> tuple[
     for raw in document.rows:
         try:
             row = _ROW.decode(raw)
-        except _BAD:
+        except UNREADABLE:
             continue  # its cells are read all the same, only its label is lost
         encoded = row.uri.rsplit("/", 1)[-1]
         if encoded:
@@ -256,7 +254,7 @@ def _any_list(raw: msgspec.Raw) -> list[Any]:
     """A list of whatever; nothing where it is no list, since labels are only other names."""
     try:
         found = msgspec.json.decode(raw)
-    except _BAD:
+    except UNREADABLE:
         return []
     return found if isinstance(found, list) else []
 

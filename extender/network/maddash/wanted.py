@@ -12,14 +12,16 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import msgspec
 
 from extender.errors import NetworkSourceError
+from extender.network.batches import decoded
 from scoring.network.matrix import METRICS, Metric
 
 _PATTERN: Final = re.compile(r"[*?\[]")
+_JSON: Final = msgspec.json.Decoder()
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,14 +50,6 @@ class Places:
         return frozenset[str]().union(*self.grids.values())
 
 
-class Listed(NamedTuple):
-    """The grids that a server lists, and those on each of its dashboards."""
-
-    grids: Collection[str]
-    dashboards: Mapping[str, Set[str]]
-    """dashboard → its grids; MaDDash names grids here that do not exist."""
-
-
 @dataclass(frozen=True, slots=True)
 class Wanted:
     """Names or patterns by metric, as an operator gives them."""
@@ -79,24 +73,23 @@ class Wanted:
         """Whether the server must be asked for its dashboards."""
         return any(metric not in self.grids for metric in self.dashboards)
 
-    def among(self, listed: Listed) -> Places:
-        """Say what the names mean now. Cost: O(names · grids). A plain name counts even if it is not listed."""
+    def among(self, listed: Collection[str], dashboards: Mapping[str, Set[str]]) -> Places:
+        """Say what the names mean among these grids, and the grids of these dashboards, which may not exist.
+
+        Cost: O(names · grids). A plain name counts even if it is not listed.
+        """
         grids: dict[Metric, Set[str]] = {}
         missing: dict[str, None] = {}
         for metric in METRICS:
-            if metric in self.grids:
-                names = self.grids[metric]
+            if (names := self.grids.get(metric)) is not None:
                 plain = {name for name in names if not _PATTERN.search(name)}
-                grids[metric] = plain | _matching(names, listed.grids)
+                grids[metric] = plain | _matching(names, listed)
                 patterns = [name for name in names if _PATTERN.search(name)]
-                unmet = [f"no grid is called {name!r}" for name in patterns if not _matching((name,), listed.grids)]
-            elif metric in self.dashboards:
-                names = self.dashboards[metric]
-                boards = _matching(names, listed.dashboards)
-                grids[metric] = frozenset[str]().union(*(listed.dashboards[board] for board in boards))
-                unmet = [
-                    f"no dashboard is called {name!r}" for name in names if not _matching((name,), listed.dashboards)
-                ]
+                unmet = [f"no grid is called {name!r}" for name in patterns if not _matching((name,), listed)]
+            elif (names := self.dashboards.get(metric)) is not None:
+                boards = _matching(names, dashboards)
+                grids[metric] = frozenset[str]().union(*(dashboards[board] for board in boards))
+                unmet = [f"no dashboard is called {name!r}" for name in names if not _matching((name,), dashboards)]
             else:
                 continue
             missing.update(dict.fromkeys(unmet))
@@ -132,10 +125,7 @@ def read_dashboards(body: bytes | bytearray, *, where: str) -> dict[str, frozens
 
 
 def _listed(body: bytes | bytearray, kind: str, where: str) -> list[Any]:
-    try:
-        document = msgspec.json.decode(body.removeprefix(b"\xef\xbb\xbf"))
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-        raise NetworkSourceError(f"{where} is not a list of {kind}: {error}") from error
+    document = decoded(_JSON, body.removeprefix(b"\xef\xbb\xbf"), f"{where} is not a list of {kind}")
     entries = document.get(kind) if isinstance(document, dict) else None
     if not isinstance(entries, list):
         raise NetworkSourceError(f"{where} is not a list of {kind}: it has no {kind!r}")

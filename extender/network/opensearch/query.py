@@ -18,7 +18,7 @@ _ROUND_TRIP_FIELD: Final = {"min": "min", "median": "mean", "mean": "mean", "p_9
 
 
 def search_body(
-    kind: str, settings: OpenSearchSource, *, after: Mapping[str, str | None] | None, timeout_s: float
+    kind: str, settings: OpenSearchSource, *, after: Mapping[str, str | None] | None, timeout: str
 ) -> dict[str, Any]:
     """The search for one page of `latency`, `rtt` or `throughput` tests, grouped by pair of ends.
 
@@ -51,7 +51,7 @@ def search_body(
     return {
         "size": 0,
         "track_total_hits": False,
-        "timeout": f"{max(round(timeout_s * 800.0), 1)}ms",
+        "timeout": timeout,
         "query": {"bool": matching},
         "aggs": {"pairs": {"composite": grouped, "aggs": _figures(kind, settings)}},
     }

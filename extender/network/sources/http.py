@@ -88,6 +88,11 @@ class HttpServer:
     """Most requests at a time."""
     user_in_url: bool = False
 
+    @property
+    def server_timeout(self) -> str:
+        """How long the server may work on a question: a fifth less than we wait, so that it says why it gave up."""
+        return f"{max(round(self.timeout_s * 800.0), 1)}ms"
+
 
 @dataclass(frozen=True, slots=True)
 class Reply:

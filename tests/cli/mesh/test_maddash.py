@@ -12,7 +12,7 @@ from cli.mesh.mesh import Site, site_of
 from cli.mesh.plan import LatencyTest, MeshPlan
 from extender.network.maddash.client import grid_path
 from extender.network.maddash.grid import read_grid
-from extender.network.maddash.wanted import Listed, Wanted
+from extender.network.maddash.wanted import Wanted
 from extender.network.mapping import MappingConfig, map_nodes
 from scoring.network.matrix import METRICS, Metric
 from tests.builders import node
@@ -222,8 +222,8 @@ def test_the_dashboard_names_the_grids() -> None:
     config = written(site_of(two_zones()))
     (dashboard,) = config["dashboards"]
     grids = [grid["name"] for grid in config["grids"]]
-    listed = Listed([*grids, "Other"], {dashboard["name"]: {one["name"] for one in dashboard["grids"]}})
-    places = Wanted(dashboards=dict.fromkeys(METRICS, ("netgang",))).among(listed)
+    boards = {dashboard["name"]: {one["name"] for one in dashboard["grids"]}}
+    places = Wanted(dashboards=dict.fromkeys(METRICS, ("netgang",))).among([*grids, "Other"], boards)
     assert places.missing == ()
     assert [name for name in [*grids, "Other"] if places.reads(name)] == grids
 

@@ -107,7 +107,7 @@ VALUES = {  # case: (value in our unit, reason, event type, what the archive has
     "loss beyond everything": (None, "out_of_range", "packet-loss-rate", [at(1.5)]),
     "negative throughput": (None, "out_of_range", "throughput", [at(-1.0)]),
     "negative delay": (0.0, "negative_delay", "histogram-owdelay", [at({"median": -3.0})]),
-    "a clock ahead": (5.0, None, "throughput", [at(5.0, -99.0)]),
+    "a clock ahead": (5.0, "future_time", "throughput", [at(5.0, -99.0)]),
 }
 
 

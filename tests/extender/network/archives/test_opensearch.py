@@ -187,7 +187,7 @@ async def test_all_kinds_failing_is_an_error() -> None:
 def test_what_is_asked() -> None:
     """Time span, success, task and address family are conditions of the search, and UDP tests are left out."""
     settings = Settings(kind="opensearch", url="https://h", task="Lab", ip_version=6, delay=DelayStatistic.P95)
-    body = search_body("throughput", settings, after=None, timeout_s=10.0)
+    body = search_body("throughput", settings, after=None, timeout="8000ms")
     assert body["query"]["bool"] == {
         "filter": [
             {"range": {"pscheduler.start_time": {"gte": "now-93600s"}}},
@@ -198,9 +198,9 @@ def test_what_is_asked() -> None:
         "must_not": [{"term": {"test.spec.udp": True}}],
     }
     assert (body["size"], body["timeout"], body["aggs"]["pairs"]["composite"]["size"]) == (0, "8000ms", 1000)
-    latency = search_body("latency", settings, after={"source": "a"}, timeout_s=10.0)["aggs"]["pairs"]
+    latency = search_body("latency", settings, after={"source": "a"}, timeout="8000ms")["aggs"]["pairs"]
     assert latency["aggs"]["delay"] == {"avg": {"field": "result.latency.p_95"}}
     assert latency["composite"]["after"] == {"source": "a"}
-    assert search_body("rtt", settings, after=None, timeout_s=10.0)["aggs"]["pairs"]["aggs"]["delay"] == {
+    assert search_body("rtt", settings, after=None, timeout="8000ms")["aggs"]["pairs"]["aggs"]["delay"] == {
         "avg": {"field": "result.rtt.max"}
     }

@@ -7,7 +7,7 @@ from typing import Any
 import httpx
 
 from extender.network.maddash.client import MaddashServer
-from extender.network.maddash.source import MaddashOptions, MaddashSource
+from extender.network.maddash.source import MaddashSource
 from extender.network.maddash.wanted import Wanted
 from extender.ports import Batch
 from scoring.network.matrix import Metric
@@ -51,8 +51,8 @@ class Script(httpx.AsyncBaseTransport):
 
 def source(script: Script, wanted: Wanted | None = None, *, round_s: float = 120.0, **server: Any) -> MaddashSource:
     """A source that speaks to the script."""
-    options = MaddashOptions(wanted or Wanted(), round_s=round_s)
-    return MaddashSource(MaddashServer("http://maddash.lab.example/maddash", **server), options, transport=script)
+    address = MaddashServer("http://maddash.lab.example/maddash", **server)
+    return MaddashSource(address, wanted, round_s=round_s, transport=script)
 
 
 async def read(one: MaddashSource, now_s: float = NOW_S) -> Batch:

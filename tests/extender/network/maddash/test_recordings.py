@@ -10,7 +10,7 @@ from extender.errors import NetworkSourceError
 from extender.network.maddash.client import MaddashClient, grid_path
 from extender.network.maddash.client import MaddashServer as Address
 from extender.network.maddash.source import MaddashSource
-from extender.network.maddash.survey import survey_maddash
+from extender.network.survey import survey_maddash
 from extender.ports import Batch
 from scoring.network.matrix import Metric
 from tests.extender.network import recorded

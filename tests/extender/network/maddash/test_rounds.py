@@ -9,9 +9,10 @@ import pytest
 from extender.errors import NetworkSourceError
 from extender.network.maddash.client import grid_path, grid_path_decoded_once
 from extender.network.maddash.grid import read_grid, read_grid_in_slices
-from extender.network.maddash.source import MAX_GRIDS, REST_RATIO
+from extender.network.maddash.kept import REST_RATIO
+from extender.network.maddash.source import MAX_GRIDS
 from extender.network.maddash.values import choose_in_slices
-from extender.network.maddash.wanted import Listed, Wanted
+from extender.network.maddash.wanted import Wanted
 from scoring.network.matrix import Metric
 from tests.extender.network.maddash.scripted import LOSS, NOW_S, Script, cell, grid, grids, read, rows, source, values
 from tests.liveness import every_pause_is_taken
@@ -218,7 +219,7 @@ def test_large_grids_are_worked_on_in_small_slices(shape: tuple[int, int]) -> No
     assert slices >= max(lines, lines * columns // 200)
     reading = read_grid(body, name="g")
     assert len(reading.values) == lines * columns
-    places = Wanted().among(Listed(("g",), {}))
+    places = Wanted().among(("g",), {})
     assert sum(1 for _ in choose_in_slices([reading], places)) >= lines * columns // 100
 
 

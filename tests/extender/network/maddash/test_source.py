@@ -4,7 +4,7 @@ import httpx
 import pytest
 
 from extender.errors import NetworkSourceError
-from extender.network.maddash.source import SAME_FOR_S, SAME_POLLS
+from extender.network.maddash.kept import SAME_FOR_S, SAME_POLLS
 from extender.network.maddash.wanted import Wanted
 from scoring.network.matrix import Metric
 from tests.extender.network import recorded

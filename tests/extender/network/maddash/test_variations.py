@@ -15,7 +15,7 @@ import pytest
 
 from extender.network.maddash.client import MaddashServer as Address
 from extender.network.maddash.client import grid_path
-from extender.network.maddash.survey import survey_maddash
+from extender.network.survey import survey_maddash
 from tests.extender.network import recorded
 from tests.fakes.raw_http import RawServer, ok
 

@@ -4,11 +4,11 @@ import pytest
 from pydantic import ValidationError
 
 from extender.errors import NetworkSourceError
-from extender.network.maddash.wanted import Listed, Wanted, read_dashboards, read_grids
+from extender.network.maddash.wanted import Wanted, read_dashboards, read_grids
 from extender.settings.network import MaddashSource
 from scoring.network.matrix import Metric
 
-LISTED = Listed(
+LISTED = (
     ("Lab - Loss", "Lab - Delay", "Lab [v4] - Loss", "Lab v - Loss", "WAN/Edge - Loss", "100% A+B", "lab - loss"),
     {
         "Lab mesh": frozenset({"Lab - Loss", "Lab - Delay", "Not there"}),
@@ -33,7 +33,7 @@ GRIDS = {  # case: (names, grids that count)
 @pytest.mark.parametrize(("names", "wanted"), GRIDS.values(), ids=GRIDS)
 def test_grids(names: tuple[str, ...], wanted: set[str]) -> None:
     """A text that is a grid's name means that grid, any other is a pattern; the other metrics are not restricted."""
-    places = Wanted(grids={Metric.LOSS: names}).among(LISTED)
+    places = Wanted(grids={Metric.LOSS: names}).among(*LISTED)
     assert wanted == set(places.grids[Metric.LOSS])
     assert (Metric.DELAY, "anything", "check") in places
     assert [(f"no grid is called {names[0]!r}")] * (not wanted) == list(places.missing)
@@ -50,7 +50,7 @@ DASHBOARDS = {  # case: (names, grids that count)
 def test_dashboards(names: tuple[str, ...], wanted: set[str]) -> None:
     """A dashboard stands for its grids, for metrics that name no grids of their own."""
     chosen = Wanted(grids={Metric.DELAY: ("Own",)}, dashboards={Metric.LOSS: names, Metric.DELAY: names})
-    places = chosen.among(LISTED)
+    places = chosen.among(*LISTED)
     assert wanted == set(places.grids[Metric.LOSS])
     assert {"Own"} == set(places.grids[Metric.DELAY])
     assert [f"no dashboard is called {names[0]!r}"] * (not wanted) == list(places.missing)
@@ -58,7 +58,7 @@ def test_dashboards(names: tuple[str, ...], wanted: set[str]) -> None:
 
 def test_checks_by_name_and_pattern() -> None:
     """Checks are chosen as grids are."""
-    places = Wanted(checks={Metric.THROUGHPUT: ("Throughput*",), Metric.LOSS: ("Packet Loss",)}).among(LISTED)
+    places = Wanted(checks={Metric.THROUGHPUT: ("Throughput*",), Metric.LOSS: ("Packet Loss",)}).among(*LISTED)
     assert (Metric.THROUGHPUT, "g", "Throughput - Reverse") in places
     assert (Metric.LOSS, "g", "Ping Loss") not in places
     assert (Metric.DELAY, "g", "whatever") in places

@@ -1,26 +1,37 @@
-"""Keep the last good answer of each question that a source asks its server.
+"""What the questions that a source asks its server gave, and the last good answer of each.
 
 Why: an archive may answer for loss and fail for throughput, and a test that did not run leaves a hole in the next
 answer. Rule: a question that fails keeps its last answer and is named in the batch's problems; a pair missing from an
-answer keeps its last value, which ages, until `forget_s`; only when every question fails is the source in error.
+answer keeps its last value, which ages, until `FORGET_S`; only when every question fails is the source in error.
 """
 
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from extender.errors import NetworkSourceError
-from extender.network.batches import bounded, merged, off_loop
+from extender.network.batches import (
+    FUTURE_TIME,
+    NEGATIVE_DELAY,
+    NEGATIVE_DELAYS_SAID,
+    OUT_OF_RANGE,
+    TOLERANCE_S,
+    bounded,
+    merged,
+    off_loop,
+)
 from extender.ports import Batch, EndpointInfo
 from scoring.ids import EndpointId
-from scoring.network.measurement import METRICS, Ints, MeasurementTable
+from scoring.network.measurement import METRICS, Ints, Measurement, MeasurementTable, Metric
 
-FORGET_S = 172_800.0
+FORGET_S: Final = 172_800.0
 """How long a pair that no answer has any more keeps its last value: the longest hard TTL that is the default."""
+_FUTURE_SAID: Final = "some times lie in the future (clocks differ): they are taken as now"
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +45,44 @@ class Answer:
     rejected: Mapping[str, int] = field(default_factory=dict)
 
 
+class Found:
+    """What an answer's entries gave so far; a value that cannot be used is counted under its reason."""
+
+    def __init__(self, now_s: float) -> None:
+        self.measurements: list[Measurement] = []
+        self.rejected = Counter[str]()
+        self._now_s = now_s
+        self._names: dict[EndpointId, dict[str, None]] = {}
+
+    def end(self, *names: str | None) -> EndpointId | None:
+        """The end of these names: the first that is not blank is its id, the others become aliases."""
+        known = [name.strip() for name in names if name and name.strip()]
+        if not known:
+            return None
+        self._names.setdefault(EndpointId(known[0]), {}).update(dict.fromkeys(known[1:]))
+        return EndpointId(known[0])
+
+    def add(self, source: EndpointId, target: EndpointId, metric: Metric, value: float, at_s: float) -> None:
+        """Take a value in our units over; a negative delay counts as 0, a time ahead of ours as now."""
+        if metric is Metric.DELAY and value < 0.0:  # clocks differ; the other direction is too long by as much
+            self.rejected[NEGATIVE_DELAY] += 1
+            value = 0.0
+        try:
+            self.measurements.append(Measurement(source, target, metric, value, min(at_s, self._now_s)))
+        except ValueError:
+            self.rejected[OUT_OF_RANGE] += 1
+            return
+        self.rejected[FUTURE_TIME] += at_s > self._now_s + TOLERANCE_S
+
+    def answer(self, *problems: str) -> Answer:
+        """All of it. Cost: O(measurements)."""
+        said = list(problems)
+        said += [NEGATIVE_DELAYS_SAID] if self.rejected[NEGATIVE_DELAY] else []
+        said += [_FUTURE_SAID] if self.rejected[FUTURE_TIME] else []
+        aliases = {end: tuple(name for name in names if name != end) for end, names in self._names.items()}
+        return Answer(MeasurementTable.of(self.measurements), aliases, tuple(said), dict(+self.rejected))
+
+
 Question = Callable[[], Awaitable[Answer]]
 Choose = Callable[[Mapping[str, Answer]], MeasurementTable]
 
@@ -43,14 +92,12 @@ def all_of(answers: Mapping[str, Answer]) -> MeasurementTable:
     return MeasurementTable.of(one for _, answer in sorted(answers.items()) for one in answer.table)
 
 
-class Parts:
-    """The last good answers of one source. `ask` is called by one task at a time."""
+class LastAnswers:
+    """The last good answers of one source; `choose` makes one table of them. `ask` is called by one task at a time."""
 
-    def __init__(self, source: str, *, choose: Choose = all_of, forget_s: float = FORGET_S) -> None:
-        """`choose` makes one table of the answers, by question."""
+    def __init__(self, source: str, *, choose: Choose = all_of) -> None:
         self._source = source
         self._choose = choose
-        self._forget_s = forget_s
         self._answers: dict[str, Answer] = {}
         self._reported: tuple[tuple[str, ...], dict[str, Answer]] | None = None
 
@@ -63,30 +110,24 @@ class Parts:
             except NetworkSourceError as error:
                 failures[name] = str(error)
                 continue
-            last = self._answers.get(name)
-            if last is not None:
-                since_s = now_s - self._forget_s
+            if (last := self._answers.get(name)) is not None:
+                since_s = now_s - FORGET_S
                 answer = await off_loop(len(answer.table), partial(_with_last, answer, last, since_s=since_s))
             self._answers[name] = answer
         if len(failures) == len(questions):
             raise NetworkSourceError(f"{self._source}: {'; '.join(dict.fromkeys(failures.values()))}")
-        problems = [f"{name} failed{self._kept(name)}: {text}" for name, text in failures.items()]
+        kept = dict.fromkeys(self._answers, ", its last values stay")
+        problems = [f"{name} failed{kept.get(name, '')}: {text}" for name, text in failures.items()]
         problems += [problem for name in questions if name in self._answers for problem in self._answers[name].problems]
         reported = (tuple(problems), dict(self._answers))
         if reported == self._reported:
             return None
         self._reported = reported
-        rejected = Counter[str]()
-        for answer in self._answers.values():
-            rejected.update(answer.rejected)
-        size = sum(len(answer.table) for answer in self._answers.values())
-        table = await off_loop(size, partial(self._choose, dict(self._answers)))
         answers = self._answers.values()
-        ends = merged(EndpointInfo(end, one.aliases.get(end, ())) for one in answers for end in table.ends)
+        table = await off_loop(sum(len(one.table) for one in answers), partial(self._choose, reported[1]))
+        ends = merged(EndpointInfo(end, one.aliases.get(end, ())) for one in answers for end in one.table.ends)
+        rejected = sum((Counter(one.rejected) for one in answers), Counter[str]())
         return Batch(table, ends, now_s, bounded(problems), dict(rejected))
-
-    def _kept(self, name: str) -> str:
-        return ", its last values stay" if name in self._answers else ""
 
 
 def _with_last(answer: Answer, last: Answer, *, since_s: float) -> Answer:
