@@ -5,9 +5,9 @@ Why: a snapshot of 5,000 nodes is megabytes, and from one planner run to the nex
 first, because the cache shares what did not change. Cost of both: O(nodes + gangs), tiny beside a planner run.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import TypeVar
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -60,6 +60,8 @@ def between(before: Snapshot, after: Snapshot) -> Change:
         old, new = ({node.name: node for node in one.table.nodes} for one in (before, after))
         nodes, nodes_gone = _differing(old, new)
     gangs, gangs_gone = _differing(before.gangs, after.gangs)
+    commitments, claims = _other(before.commitments, after.commitments), _other(before.claims, after.claims)
+    exclusions = _other(before.exclusions, after.exclusions)
     return Change(
         version=after.version,
         table_version=after.table.version,
@@ -68,13 +70,13 @@ def between(before: Snapshot, after: Snapshot) -> Change:
         used=_used(before, after),
         gangs=gangs,
         gangs_gone=gangs_gone,
-        host_ports=_if_other(before.host_ports, after.host_ports),
-        commitments=_values(before.commitments, after.commitments),
-        exclusions=tuple(after.exclusions.items()) if before.exclusions != after.exclusions else None,
-        backing_off_until_s=_if_other(before.backing_off_until_s, after.backing_off_until_s),
-        claims=_values(before.claims, after.claims),
+        host_ports=_other(before.host_ports, after.host_ports),
+        commitments=None if commitments is None else tuple(commitments.values()),
+        exclusions=None if exclusions is None else tuple(exclusions.items()),
+        backing_off_until_s=_other(before.backing_off_until_s, after.backing_off_until_s),
+        claims=None if claims is None else tuple(claims.values()),
         network=after.network if after.network is not before.network else None,
-        uncounted=after.table.uncounted if after.table.uncounted != before.table.uncounted else None,
+        uncounted=_other(before.table.uncounted, after.table.uncounted),
     )
 
 
@@ -82,31 +84,27 @@ def applied(before: Snapshot, change: Change) -> Snapshot:
     """The next snapshot. ValueError when the change does not belong to `before`."""
     table = before.table
     if change.nodes or change.nodes_gone or change.table_version != table.version or change.uncounted is not None:
-        named = {node.name: node for node in before.table.nodes}
-        for name in change.nodes_gone:
-            if named.pop(name, None) is None:
-                raise ValueError(f"node {name} leaves, and was not there")
+        named = _renewed("node", {node.name: node for node in table.nodes}, change.nodes_gone)
         named.update((node.name, node) for node in change.nodes)
         uncounted = table.uncounted if change.uncounted is None else change.uncounted
         table = NodeTable.of(named.values(), version=change.table_version, uncounted=uncounted)
-    gangs = dict(before.gangs)
-    for key in change.gangs_gone:
-        if gangs.pop(key, None) is None:
-            raise ValueError(f"gang {key} leaves, and was not there")
+    gangs = _renewed("gang", before.gangs, change.gangs_gone)
     gangs.update((gang.key, gang) for gang in change.gangs)
-    return Snapshot(
+    new: dict[str, Any] = {
+        "host_ports": change.host_ports,
+        "commitments": None if change.commitments is None else {one.gang: one for one in change.commitments},
+        "exclusions": None if change.exclusions is None else dict(change.exclusions),
+        "backing_off_until_s": change.backing_off_until_s,
+        "claims": None if change.claims is None else {one.gang: one for one in change.claims},
+        "network": change.network,
+    }
+    return replace(
+        before,
         version=change.version,
         table=table,
         used=_with_rows(before, table, change.used),
-        host_ports=before.host_ports if change.host_ports is None else change.host_ports,
         gangs=gangs,
-        commitments=_keyed(before.commitments, change.commitments),
-        exclusions=before.exclusions if change.exclusions is None else dict(change.exclusions),
-        backing_off_until_s=(
-            before.backing_off_until_s if change.backing_off_until_s is None else change.backing_off_until_s
-        ),
-        claims=_keyed(before.claims, change.claims),
-        network=before.network if change.network is None else change.network,
+        **{name: value for name, value in new.items() if value is not None},
     )
 
 
@@ -118,16 +116,16 @@ def _differing(
     return new, tuple(key for key in before if key not in after)
 
 
-def _if_other(before: Mapping[_Key, _Value], after: Mapping[_Key, _Value]) -> Mapping[_Key, _Value] | None:
+def _other(before: _Value, after: _Value) -> _Value | None:
     return None if before is after or before == after else after
 
 
-def _values(before: Mapping[GangKey, _Value], after: Mapping[GangKey, _Value]) -> tuple[_Value, ...] | None:
-    return None if before is after or before == after else tuple(after.values())
-
-
-def _keyed(before: Mapping[GangKey, _Value], new: tuple[_Value, ...] | None) -> Mapping[GangKey, _Value]:
-    return before if new is None else {one.gang: one for one in new}  # type: ignore[attr-defined]
+def _renewed(what: str, before: Mapping[_Key, _Value], gone: Iterable[_Key]) -> dict[_Key, _Value]:
+    left = dict(before)
+    for key in gone:
+        if left.pop(key, None) is None:
+            raise ValueError(f"{what} {key} leaves, and was not there")
+    return left
 
 
 def _used(before: Snapshot, after: Snapshot) -> Rows:

@@ -1,8 +1,8 @@
 """What stands in a decision log, and how it is written.
 
-A log is gzip over entries, each a MessagePack object behind its length in four bytes. It consists of chapters: a
-chapter begins with everything (`Began`), so that the oldest can be dropped and the rest still be read. Rule: a program
-that reads a log trusts nothing in it: sizes are bounded, and what is not an entry is an error that says where.
+A log is gzip over entries, each a MessagePack object behind its length in four bytes. A chapter begins with everything
+(`Began`), so that the oldest can be dropped and the rest still be read. Rule: a reader trusts nothing in a log: sizes
+are bounded, and what is not an entry is an error that says where.
 """
 
 import gzip

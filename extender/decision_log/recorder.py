@@ -1,18 +1,16 @@
 """Keep the last megabytes of decisions in memory, beside the event loop.
 
-Why beside it: writing a decision down costs more than half of making it, and no caller waits for it. What is handed
-over are immutable values, so a thread may write them while the loop goes on. Rules:
-
-- Bounded: in what waits to be written and in what is kept. The oldest chapter is dropped first; when writing does not
-  keep up, entries are left out, the log says how many, and a new chapter begins.
-- Off, it costs one comparison a decision.
+Why beside it: writing a decision costs more than half of making it, and no caller waits for it. What is handed over is
+immutable, so a thread may write it while the loop goes on. Rules: bounded, in what waits to be written and in what is
+kept; the oldest chapter is dropped first. When writing does not keep up, entries are left out, the log counts them, and
+a new chapter begins. Off, it costs one comparison a decision.
 """
 
 import asyncio
 import gzip
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass, field
 from typing import Final, TypeAlias
 
 from extender.decision_log.change import NOTHING, between
@@ -26,10 +24,7 @@ from scoring.permit.protocol import Event, Instruction
 from scoring.permit.state import PermitState
 from scoring.plan import Plan
 
-_WAITING_MOST: Final = 4096
 _PAUSE_S: Final = 0.25
-_CHAPTER_BYTES: Final = 8 * 1024 * 1024
-"""Of a chapter before it is compressed, about a tenth after."""
 _LEVEL: Final = 1
 
 
@@ -57,39 +52,34 @@ class Step:
 _Happened: TypeAlias = Run | Step
 
 
+@dataclass(eq=False, repr=False)
 class Recorder:
     """The last decisions of one process."""
 
-    def __init__(
-        self,
-        policy: Policy,
-        *,
-        most_bytes: int,
-        lost: Callable[[int], None],
-        chapter_bytes: int = _CHAPTER_BYTES,
-        waiting_most: int = _WAITING_MOST,
-    ) -> None:
-        self._policy = policy
-        self._most_bytes = most_bytes
-        self._chapter_bytes = chapter_bytes
-        self._waiting_most = waiting_most
-        self._report_lost = lost
-        self._waiting: deque[_Happened] = deque()
-        self._left_out = 0
-        self._one_at_a_time = asyncio.Lock()
-        self._chapters: deque[bytes] = deque()
-        """Compressed, oldest first."""
-        self._open = bytearray()
-        """Entries of the chapter that is being written."""
-        self._plan: Plan | None = None
-        """The last one written in this chapter; `None`: there is no chapter yet."""
-        self._snapshot = NOTHING
-        self._states: dict[GangKey, PermitState] = {}
-        """Gang → what its last step in this chapter left."""
+    policy: Policy
+    _: KW_ONLY
+    most_bytes: int
+    lost: Callable[[int], None]
+    """Called with the number of entries that were left out"""
+    chapter_bytes: int = 8 * 1024 * 1024
+    """Of a chapter before it is compressed, about a tenth after"""
+    waiting_most: int = 4096
+    _waiting: deque[_Happened] = field(default_factory=deque, init=False)
+    _left_out: int = field(default=0, init=False)
+    _one_at_a_time: asyncio.Lock = field(default_factory=asyncio.Lock, init=False)
+    _chapters: deque[bytes] = field(default_factory=deque, init=False)
+    """Compressed, oldest first"""
+    _open: bytearray = field(default_factory=bytearray, init=False)
+    """Entries of the chapter that is being written"""
+    _plan: Plan | None = field(default=None, init=False)
+    """The last one written in this chapter; `None`: there is no chapter yet"""
+    _snapshot: Snapshot = field(default=NOTHING, init=False)
+    _states: dict[GangKey, PermitState] = field(default_factory=dict, init=False)
+    """Gang → what its last step in this chapter left"""
 
     def heard(self, happened: _Happened) -> None:
         """Take note of a decision; O(1)."""
-        if len(self._waiting) >= self._waiting_most:
+        if len(self._waiting) >= self.waiting_most:
             self._left_out += 1
             return
         self._waiting.append(happened)
@@ -108,15 +98,12 @@ class Recorder:
 
     async def _write_down(self) -> None:
         async with self._one_at_a_time:
-            await asyncio.to_thread(self._write, *self._taken())
-
-    def _taken(self) -> tuple[Sequence[_Happened], int]:
-        taken, left_out = tuple(self._waiting), self._left_out
-        self._waiting.clear()
-        self._left_out = 0
-        if left_out:
-            self._report_lost(left_out)
-        return taken, left_out
+            taken, left_out = tuple(self._waiting), self._left_out
+            self._waiting.clear()
+            self._left_out = 0
+            if left_out:
+                self.lost(left_out)
+            await asyncio.to_thread(self._write, taken, left_out)
 
     def _write(self, taken: Sequence[_Happened], left_out: int) -> None:
         for happened in taken:
@@ -129,7 +116,7 @@ class Recorder:
             self._plan = None
 
     def _write_run(self, run: Run) -> None:
-        if self._plan is not run.previous or len(self._open) > self._chapter_bytes:
+        if self._plan is not run.previous or len(self._open) > self.chapter_bytes:
             self._begin(run)
         self._open += encoded(Ran(run.at_s, between(self._snapshot, run.snapshot), digest_of(run.made)))
         self._snapshot, self._plan = run.snapshot, run.made
@@ -147,8 +134,8 @@ class Recorder:
         """A new chapter; the one before is closed, and the oldest go that are too many."""
         if self._open:
             self._chapters.append(gzip.compress(bytes(self._open), _LEVEL))
-        while sum(map(len, self._chapters)) > self._most_bytes:
+        while sum(map(len, self._chapters)) > self.most_bytes:
             self._chapters.popleft()
-        self._open = bytearray(encoded(Began(FORMAT, run.at_s, self._policy, run.previous)))
+        self._open = bytearray(encoded(Began(FORMAT, run.at_s, self.policy, run.previous)))
         self._snapshot = NOTHING
         self._states = {}

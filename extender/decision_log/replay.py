@@ -1,12 +1,13 @@
 """Run a decision log again: by its own rules it must come to the same, by others it shows what would be different.
 
-Rule: pure; the log's entries in, verdicts out. What is compared is every plan by its digest and every instruction of
-the permit machine. With other rules each run starts from what the *recorded* rules had decided before, because that is
-what the cluster became: the question is "what would you have done then", at every moment again.
+Rule: pure; the log's entries in, verdicts out. Every plan is compared by its digest, and every instruction of the
+permit machine. With other rules each run starts from what the *recorded* rules had decided before, because that is what
+the cluster became: the question is "what would have been decided then", at every moment again.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import TypeAlias
 
 from extender.decision_log.change import NOTHING, applied
@@ -97,19 +98,15 @@ def replay(entries: Iterable[Entry], *, instead: Policy | None = None) -> Iterat
                 if kind != FORMAT:
                     raise BadLogError(f"this log has format {kind}; this netgang reads {FORMAT}")
                 chapter = _Chapter(policy, current)
-            case Ran():
-                yield _run(_of(chapter, number), entry, number, instead)
-            case Stepped():
-                yield _step(_of(chapter, number), entry, number)
+            case Ran() if chapter is not None:
+                yield _run(chapter, entry, number, instead)
+            case Stepped() if chapter is not None:
+                yield _step(chapter, entry, number)
             case Lost(count):
                 yield Gap(number, count)
                 chapter = None
-
-
-def _of(chapter: _Chapter | None, number: int) -> _Chapter:
-    if chapter is None:
-        raise BadLogError(f"entry {number} belongs to no chapter: the log was cut")
-    return chapter
+            case _:
+                raise BadLogError(f"entry {number} belongs to no chapter: the log was cut")
 
 
 def _run(chapter: _Chapter, entry: Ran, number: int, instead: Policy | None) -> RunAgain:
@@ -122,7 +119,7 @@ def _run(chapter: _Chapter, entry: Ran, number: int, instead: Policy | None) -> 
     differences: tuple[Difference, ...] = ()
     if instead is not None:
         other = plan(snapshot, instead, now_s=entry.at_s, previous=before, cache=chapter.other_cache)
-        differences = tuple(_differences(made, other))
+        differences = tuple(islice(_differences(made, other), _MOST_DIFFERENCES))
     chapter.snapshot, chapter.plan = snapshot, made
     same = digest_of(made) == entry.digest
     return RunAgain(number, entry.at_s, same, len(made.admitted), len(made.waiting), differences)
@@ -130,11 +127,9 @@ def _run(chapter: _Chapter, entry: Ran, number: int, instead: Policy | None) -> 
 
 def _differences(was: Plan, other: Plan) -> Iterator[Difference]:
     before, after = _words(was), _words(other)
-    found = 0
     for key in sorted(before.keys() | after.keys()):
         one, two = before.get(key, "nothing to decide"), after.get(key, "nothing to decide")
-        if one != two and found < _MOST_DIFFERENCES:
-            found += 1
+        if one != two:
             yield Difference(key, one, two)
 
 

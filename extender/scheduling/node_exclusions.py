@@ -1,12 +1,12 @@
 """Learn from kube-scheduler's node lists which nodes its other filters refuse (docs/safety.md S7).
 
-Why: volumes, topology spread, inter-pod affinity and any other plugin are not modelled; but the planned node's absence
-from a request says that one of them refused it. Rules: only calls of kube-scheduler count (not of people), only for
-pending pods without nominatedNodeName (such calls carry a single node), only where kube-scheduler looks at all nodes;
-two refusals at least a second and at most a few minutes apart are believed, and forgotten after `exclusion_ttl_s`, when
-the node changes, or when kube-scheduler asks about the node for the same gang again (the cache's work): one refusal may
-be a moment's lag between its view and ours. What one pod learns holds for its like, whatever nodes an admission has
-named for it, and so for the pod that its owner makes in its place (docs/safety.md S27).
+Why: volumes, topology spread, inter-pod affinity and other plugins are not modelled, but the planned node's absence
+from a request says that one of them refused it. Rules: only calls of kube-scheduler count, only for pending pods
+without nominatedNodeName (such calls carry a single node), only where kube-scheduler looks at all nodes; two refusals
+at least a second and at most a few minutes apart are believed, because one may be lag between its view and ours. What
+one pod learns holds for its like, whatever nodes an admission has named, and so for its successor (docs/safety.md S27);
+the cache forgets it after `exclusion_ttl_s`, when the node changes, or when kube-scheduler asks about the node for the
+gang again.
 """
 
 from collections import OrderedDict

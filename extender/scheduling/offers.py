@@ -2,15 +2,15 @@
 
 Rule: a Binding is posted only for a pair that is in here. A member of a gang has the one node that the plan gives it; a
 pod without a gang has those that kube-scheduler asked about, of a native group those in its zone. Only calls of
-kube-scheduler about our own pods write offers; people's debugging calls do not. After a restart the table is empty, and
-kube-scheduler asks again.
+kube-scheduler about our own pods write offers. After a restart the table is empty, and kube-scheduler asks again.
 
-Why the names stay JSON: a call of 5,000 nodes has 100 kB of names, and reading them again would cost more than the rest
-of the answer. They are kept as they came (no copy, no time at /filter) and searched once, at /bind. Bounded in number,
-bytes and time; an offer that was pushed out costs its pod one more attempt.
+Names stay JSON: a call of 5,000 nodes has 100 kB of names, and reading them again would cost more than the rest of the
+answer. They are kept as they came and searched once, at /bind. Bounded in number, bytes and time; an offer that was
+pushed out costs its pod one more attempt.
 """
 
 from collections import OrderedDict
+from dataclasses import dataclass, field
 from typing import Final
 
 import msgspec
@@ -31,23 +31,23 @@ class _Offer(msgspec.Struct, frozen=True):
     until_s: float
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class Offers:
     """The offers of the last `ttl_s` that came to nothing yet, at most `limit` of them; the oldest leave first."""
 
-    def __init__(self, *, ttl_s: float = TTL_S, limit: int = 100_000, asked_max_bytes: int = ASKED_MAX_BYTES) -> None:
-        self._ttl_s = ttl_s
-        self._limit = limit
-        self._asked_max_bytes = asked_max_bytes
-        self._asked_bytes = 0
-        self._offers: OrderedDict[PodUid, _Offer] = OrderedDict()
+    ttl_s: float = TTL_S
+    limit: int = 100_000
+    asked_max_bytes: int = ASKED_MAX_BYTES
+    _asked_bytes: int = field(default=0, init=False)
+    _offers: OrderedDict[PodUid, _Offer] = field(default_factory=OrderedDict, init=False)
 
     def note(self, uid: PodUid, node: NodeName, *, now_s: float) -> None:
         """Remember that the member `uid` may go to `node`."""
-        self._keep(uid, _Offer(node, b"", now_s + self._ttl_s), now_s=now_s)
+        self._keep(uid, _Offer(node, b"", now_s + self.ttl_s), now_s=now_s)
 
     def note_asked(self, uid: PodUid, names_json: bytes, *, now_s: float) -> None:
         """Remember that `uid`, which has no gang, may go to these nodes (a JSON array of names)."""
-        self._keep(uid, _Offer(None, names_json, now_s + self._ttl_s), now_s=now_s)
+        self._keep(uid, _Offer(None, names_json, now_s + self.ttl_s), now_s=now_s)
 
     def taken(self, uid: PodUid) -> None:
         """The pod has its node: no call will name it again, and most pods come and go within `ttl_s`."""
@@ -84,7 +84,7 @@ class Offers:
             self._asked_bytes -= len(oldest.asked)
 
     def _too_much(self, *, now_s: float) -> bool:
-        if len(self._offers) > self._limit or self._asked_bytes > self._asked_max_bytes:
+        if len(self._offers) > self.limit or self._asked_bytes > self.asked_max_bytes:
             return True
         return next(iter(self._offers.values())).until_s <= now_s
 

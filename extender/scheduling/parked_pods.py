@@ -2,12 +2,15 @@
 
 Why: kube-scheduler retries a pod that an extender refused only at a cluster event; what changes inside netgang alone is
 no event, and the pod would sleep for five minutes (measured on 1.36.3). A patch of an annotation wakes it in 10 ms.
-Rules: a pod is woken at once when the plan gives it another node than at its refusal (none, usually); a planned pod
-that does not come all the same is woken again after a pause that doubles, whatever went wrong. A pod refused with a
-reason of the moment (not planned yet) is woken once when the real one is known, so that people read that one. Pods that
-were there before us may be parked under a process that is gone, and it cannot be seen which: planned ones that have not
-come are woken once, soon after we began, but not while others of them still come: kube-scheduler is working off its
-queue then, and a thousand patches would not help it and cost the API server as much as the Bindings.
+Rules:
+
+- A pod is woken at once when the plan gives it another node than at its refusal (none, usually); a planned pod that
+  does not come all the same is woken again after a pause that doubles.
+- A pod refused with a reason of the moment (not planned yet) is woken once when the real one is known, so that people
+  read that one.
+- Pods that were there before us may be parked under a process that is gone: planned ones that have not come are woken
+  once, soon after we began, but not while others of them still come: kube-scheduler is working off its queue then, and
+  a thousand patches would cost the API server as much as the Bindings.
 """
 
 from collections.abc import Iterable
@@ -19,17 +22,15 @@ from scoring.plan import Plan
 FIRST_LOOK_S = 10.0
 """A pod that we never refused is usually still in kube-scheduler's queue: it is not disturbed before this."""
 INHERITED_S = 1.0
-"""A planned pod that another process may have refused is woken so long after we began, and after that as any other. Not
-at once: callers are led to a new leader a moment after it began, and a pod that asks before waits out an error."""
-QUIET_S = 0.5
-"""When no pod that was there before us has come for so long, those that have not are not in the queue any more."""
-INHERITED_LATEST_S = 5.0
-"""After the start; if no more pods come by then, inherited pods are woken."""
-RETRY_S = 1.1
-"""After refusing a planned pod because its node was not asked: two refusals this far apart are believed.
-
-docs/safety.md S7.
+"""A planned pod that another process may have refused is woken so long after we began. Not at once: callers are led to
+a new leader a moment after it began, and a pod that asks before waits out an error.
 """
+QUIET_S = 0.5
+"""Without another pod that was there before us for so long, those that have not come are not in the queue any more."""
+INHERITED_LATEST_S = 5.0
+"""After the start inherited pods are woken at the latest then."""
+RETRY_S = 1.1
+"""After a refusal because the planned node was not asked: two so far apart are believed (docs/safety.md S7)."""
 LONGEST_S = 60.0
 
 
@@ -46,14 +47,13 @@ class Parking:
     def __init__(self) -> None:
         self._parked: dict[PodUid, NodeName | None] = {}
         """refused pod → the node that was planned for it then"""
-        self._told_for_a_moment: set[PodUid] = set()
+        self._of_the_moment: set[PodUid] = set()
         """parked pods whose reason does not hold any more once they are planned"""
         self._awaited: dict[PodUid, _Awaited] = {}
         """planned pod that was not offered its node yet → when to wake it"""
         self._inherited: set[PodUid] = set()
         """pods that were there before us, and have neither come nor been woken since"""
         self._began_s = -float("inf")
-        """When we began to act"""
         self._came_s = -float("inf")
         """When one of the inherited pods came last"""
         self._absent: set[PodUid] = set()
@@ -70,9 +70,9 @@ class Parking:
         again = planned is not None and self._parked.get(uid) == planned
         self._parked[uid] = planned
         if for_a_moment:
-            self._told_for_a_moment.add(uid)
+            self._of_the_moment.add(uid)
         else:
-            self._told_for_a_moment.discard(uid)
+            self._of_the_moment.discard(uid)
         awaited = self._awaited.get(uid)
         if planned is not None:
             pause_s = awaited.pause_s if awaited is not None and again else RETRY_S
@@ -82,13 +82,13 @@ class Parking:
         """/filter offered the pod a node: kube-scheduler goes on by itself."""
         self._came(uid, now_s)
         self._parked.pop(uid, None)
-        self._told_for_a_moment.discard(uid)
+        self._of_the_moment.discard(uid)
         self._awaited.pop(uid, None)
 
     def woken_by(self, plan: Plan, *, now_s: float) -> list[PodUid]:
         """Pods to wake because of a new plan; each once per planned node."""
-        wake = [uid for uid in self._told_for_a_moment if uid not in plan.node_of]
-        self._told_for_a_moment.clear()
+        wake = [uid for uid in self._of_the_moment if uid not in plan.node_of]
+        self._of_the_moment.clear()
         for uid in [uid for uid in self._awaited if uid not in plan.node_of]:
             del self._awaited[uid]
         for uid, node in plan.node_of.items():
@@ -122,20 +122,20 @@ class Parking:
     def keep_only(self, uids: frozenset[PodUid] | set[PodUid]) -> None:
         """Forget pods that are not in `uids` for the second time in a row: they were bound or deleted.
 
-        Once is not enough: kube-scheduler may ask for a new pod before our watch has brought it.
+        At the first kube-scheduler may be ahead of our watch.
         """
         self._inherited &= uids
         absent = (self._parked.keys() | self._awaited.keys()) - uids
         for uid in absent & self._absent:
             self._parked.pop(uid, None)
             self._awaited.pop(uid, None)
-            self._told_for_a_moment.discard(uid)
+            self._of_the_moment.discard(uid)
         self._absent = absent - self._absent
 
     def forget(self) -> None:
         """Know nothing, as after a restart."""
         self._parked.clear()
-        self._told_for_a_moment.clear()
+        self._of_the_moment.clear()
         self._awaited.clear()
         self._inherited.clear()
         self._absent.clear()

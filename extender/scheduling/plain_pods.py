@@ -1,16 +1,15 @@
 """Plain pods beside gangs: which nodes they may not have now, at /filter and at /bind, and when to wake those refused.
 
 Why at /bind too: kube-scheduler asks about the next pod before the watch shows where the last one went, so two pods
-that each leave reserved room alone might not do so together. Where nothing is held, and that is most of the time, all
-of this costs two look-ups. Rules: what is held is decided in `scoring.verbs.plain_pods`; only own pods are refused and
-woken (docs/safety.md S1); a pod whose refusal ends for reasons inside netgang is woken once, because kube-scheduler
-cannot know of those.
+that each leave reserved room alone might not do so together. Where nothing is reserved all of this costs two look-ups.
+Rules: `scoring.verbs.plain_pods` decides what is reserved; only own pods are refused and woken (docs/safety.md S1); a
+pod whose refusal ends for reasons inside netgang is woken once, because kube-scheduler cannot know of those.
 """
 
 from collections import OrderedDict
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from extender.cache import ClusterCache
 from extender.ports import Clock
@@ -35,31 +34,31 @@ class _Parked:
     since_s: float
 
 
+@dataclass(eq=False, repr=False)
 class PlainPods:
     """Own pods without a gang of ours. Bounded by `_PARKED_MAX` and the bind calls under way."""
 
-    def __init__(self, cache: ClusterCache, planner: Planner, clock: Clock) -> None:
-        self._cache = cache
-        self._planner = planner
-        self._clock = clock
-        self._promised = Promised()
-        self._held: tuple[int, Plan, HeldRoom] | None = None
-        """Snapshot version and plan that the room is of; `Housekeeping` makes another version when time decides"""
-        self._parked: OrderedDict[PodUid, _Parked] = OrderedDict()
-        self._on_their_way: dict[PodUid, tuple[NodeName, Pod]] = {}
-        """Plain pods whose Binding is being posted, and the node it names"""
+    cache: ClusterCache
+    planner: Planner
+    clock: Clock
+    _promised: Promised = field(default_factory=Promised, init=False)
+    _reserved: tuple[int, Plan, HeldRoom] | None = field(default=None, init=False)
+    """Snapshot version and plan that it is of; `Housekeeping` makes another version when time decides"""
+    _parked: OrderedDict[PodUid, _Parked] = field(default_factory=OrderedDict, init=False)
+    _on_their_way: dict[PodUid, tuple[NodeName, Pod]] = field(default_factory=dict, init=False)
+    """Plain pods whose Binding is being posted, and the node it names"""
 
     def closed_to(self, pod: Pod) -> frozenset[NodeName]:
         """Nodes whose free room the pod may not have; usually none, at the cost of two look-ups."""
         if not self._may_be_kept_out(pod):
             return NOTHING
-        closed = self._room().closed_to(self._cache.planned_as(pod).member_class)
-        claimed = self._cache.counted_on(pod)
+        closed = self._room().closed_to(self.cache.planned_as(pod).member_class)
+        claimed = self.cache.counted_on(pod)
         return closed - {claimed} if claimed in closed else closed
 
     def refused(self, pod: Pod) -> None:
         """kube-scheduler was refused because the room is reserved: it parks the pod."""
-        self._parked[pod.uid] = _Parked(pod, self.closed_to(pod), self._clock.monotonic_s())
+        self._parked[pod.uid] = _Parked(pod, self.closed_to(pod), self.clock.monotonic_s())
         self._parked.move_to_end(pod.uid)
         while len(self._parked) > _PARKED_MAX:
             self._parked.popitem(last=False)
@@ -72,7 +71,7 @@ class PlainPods:
     @contextmanager
     def binding(self, pod: Pod, node: NodeName) -> Iterator[bool]:
         """Whether the pod may be bound to `node`; inside the block others leave it the room."""
-        closed = self._may_be_kept_out(pod) and self._cache.counted_on(pod) != node
+        closed = self._may_be_kept_out(pod) and self.cache.counted_on(pod) != node
         beside = [other for where, other in self._on_their_way.values() if where == node] if closed else []
         if closed and not self._room().leaves(pod, node, beside):
             yield False
@@ -89,12 +88,12 @@ class PlainPods:
         opens: dict[object, bool] = {}
         """(what was closed, kind of pod) → whether there is room now; most parked pods share both"""
         for uid, parked in list(self._parked.items()):
-            pod = self._cache.pod(uid)
-            gone = pod is None and self._clock.monotonic_s() - parked.since_s > _UNSEEN_S
+            pod = self.cache.pod(uid)
+            gone = pod is None and self.clock.monotonic_s() - parked.since_s > _UNSEEN_S
             if gone or (pod is not None and (pod.node is not None or pod.deleting or pod.terminal)):
                 del self._parked[uid]
                 continue
-            kind = self._cache.planned_as(pod or parked.pod).member_class
+            kind = self.cache.planned_as(pod or parked.pod).member_class
             known = opens.get((id(parked.closed), kind))
             if known is None:
                 opened = parked.closed - self.closed_to(pod or parked.pod)
@@ -114,15 +113,15 @@ class PlainPods:
 
     def _may_be_kept_out(self, pod: Pod) -> bool:
         """Whether room is reserved for gangs, and the pod is one that must leave it to them."""
-        held = self._cache.commitments or self._planner.current.reservations
-        return bool(held) and pod.priority < SYSTEM_PRIORITY and self._cache.is_own(pod)
+        held = self.cache.commitments or self.planner.current.reservations
+        return bool(held) and pod.priority < SYSTEM_PRIORITY and self.cache.is_own(pod)
 
     def _room(self, plan: Plan | None = None) -> HeldRoom:
         """What is held now."""
-        plan = plan or self._planner.current
-        snapshot = self._cache.snapshot()
-        if self._held is None or self._held[0] != snapshot.version or self._held[1] is not plan:
-            policy, now_s = self._planner.policy.queue, self._clock.now_s()
+        plan = plan or self.planner.current
+        snapshot = self.cache.snapshot()
+        if self._reserved is None or self._reserved[0] != snapshot.version or self._reserved[1] is not plan:
+            policy, now_s = self.planner.policy.queue, self.clock.now_s()
             reservations = kept_from_plain(snapshot, plan.reservations, policy, now_s=now_s)
-            self._held = (snapshot.version, plan, HeldRoom(snapshot, reservations, promised=self._promised))
-        return self._held[2]
+            self._reserved = (snapshot.version, plan, HeldRoom(snapshot, reservations, promised=self._promised))
+        return self._reserved[2]

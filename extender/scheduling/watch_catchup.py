@@ -1,15 +1,15 @@
 """Let the watch catch up with kube-scheduler before a pod is refused.
 
 Why: kube-scheduler asks at the very event that makes room, and its question often overtakes our copy of that event. A
-"no" then costs the pod its backoff, seconds, although a millisecond later the answer is yes. The question itself shows
-that the cache is behind: it names a node that we do not know, or one that is full in our view and not in
-kube-scheduler's, or a pod that we have not seen. Rule: look again after each change of the cache, for at most
-`LONGEST_S`, once per pod and version of the cache, and never more than a fifth of the time altogether: kube-scheduler
-waits with us. At /bind it does not: it goes on with other pods, so that wait may be longer.
+"no" then costs the pod its backoff, seconds, although a millisecond later the answer is yes. The question shows that
+the cache is behind: it names a node that we do not know, or one that is full in our view only, or a pod that we have
+not seen. Rule: look again after each change of the cache, for at most `LONGEST_S`, once per pod and version of the
+cache, and never more than a fifth of the time altogether, because kube-scheduler waits. At /bind it goes on with other
+pods, so that wait may be longer.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 
 import numpy as np
 
@@ -18,7 +18,6 @@ from extender.ports import Clock
 from scoring.ids import NodeName, PodUid
 from scoring.model import Pod
 from scoring.model.snapshot import Snapshot
-from scoring.network.matrix import Ints
 
 LONGEST_S = 0.02
 AT_BIND_S = 0.5
@@ -40,9 +39,8 @@ class CatchUp:
         self._change = asyncio.Event()
         self._not_before_s = -float("inf")
         self._waited: set[PodUid] = set()
-        """Pods that have been waited for already at one version of the cache"""
+        """Pods that have been waited for at the version `_waited_at` of the cache"""
         self._waited_at = -1
-        """That version; at another one no call has waited yet"""
         self._at_bind = 0
         """Pods at /bind that are waited for"""
 
@@ -57,7 +55,7 @@ class CatchUp:
     async def until_known(self, uid: PodUid) -> Pod | None:
         """The pod, as soon as the watch has brought it; `None`: it has not within `AT_BIND_S`, or too many wait.
 
-        It looks at times: a pod without a gang is no change that can decide anything, so `changed` says nothing of it.
+        It looks at times: `changed` says nothing of a pod without a gang.
         """
         ends_s = self._clock.monotonic_s() + AT_BIND_S
         self._at_bind += 1
@@ -73,31 +71,17 @@ class CatchUp:
     def for_room(self, pod: Pod, asked: Sequence[NodeName]) -> Awaitable[None] | None:
         """What waits while `asked` holds a node that we do not know, or that has no room for `pod` in our view.
 
-        Cost: O(asked) once and after changes of nodes; after other changes a comparison of their rows.
+        Cost: O(asked) once and after each change of the cache.
         """
-        index: Mapping[NodeName, int] | None = None
-        rows: Ints | None = None
-
-        def caught_up() -> bool:
-            nonlocal index, rows
-            snapshot = self._cache.snapshot()
-            if index is not snapshot.table.index:
-                index = snapshot.table.index
-                known = all(name in index for name in asked)
-                rows = np.array([index[name] for name in asked], np.int64) if known else None
-            return rows is not None and _have_room(snapshot, pod, rows)
-
-        return self._until(caught_up, pod.uid)
+        return self._until(lambda: _have_room(self._cache.snapshot(), pod, asked), pod.uid)
 
     def _until(self, caught_up: Callable[[], bool], uid: PodUid) -> Awaitable[None] | None:
         """What waits for `caught_up`; a question that need not wait, or may not yet, costs no task to find that out."""
         began_s = self._clock.monotonic_s()
-        if began_s < self._not_before_s or self._has_waited(uid) or caught_up():
+        has_waited = self._waited_at == self._cache.version and uid in self._waited
+        if began_s < self._not_before_s or has_waited or caught_up():
             return None
         return self._wait(caught_up, uid, began_s)
-
-    def _has_waited(self, uid: PodUid) -> bool:
-        return self._waited_at == self._cache.version and uid in self._waited
 
     async def _wait(self, caught_up: Callable[[], bool], uid: PodUid, began_s: float) -> None:
         """Look after each change, until `caught_up` or long enough."""
@@ -117,11 +101,11 @@ class CatchUp:
             self._not_before_s = now_s + _SHARE * (now_s - began_s)
 
 
-def _have_room(snapshot: Snapshot, pod: Pod, rows: Ints) -> bool:
-    """Whether each of these nodes has room for the pod in our view."""
-    request = snapshot.table.vector(pod.requests)
-    if request is None:
+def _have_room(snapshot: Snapshot, pod: Pod, asked: Sequence[NodeName]) -> bool:
+    """Whether each of these nodes is known and has room for the pod in our view."""
+    request, index = snapshot.table.vector(pod.requests), snapshot.table.index
+    if request is None or not all(name in index for name in asked):
         return False
-    wanted = np.flatnonzero(request)
+    wanted, rows = np.flatnonzero(request), [index[name] for name in asked]
     left = snapshot.table.allocatable[:, wanted] - snapshot.used[:, wanted] - request[wanted]
     return not bool((left.min(axis=1, initial=0) < 0).take(rows).any())

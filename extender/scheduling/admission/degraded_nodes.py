@@ -1,14 +1,15 @@
 """Give up places on nodes whose network became unusable before their gang started.
 
 Why: new measurements move neither running jobs nor gangs that have started to bind, because moving costs more than a
-somewhat better link gains. A node that loses most of its packets is another matter: a job that starts there will fail.
-Rule: a node is unusable when more than half of its known links to its zone's nodes lose `loss_ratio` of the packets or
-more, by the worse direction and not counting what is older than the hard TTL. Only a node that was usable when it was
-committed to is given up, and only if there is room on usable ones instead: for the members that lose their place in the
-zones where the gang is, or for the whole gang in another zone. So a gang for which nothing better exists starts all the
-same, also where a whole zone looks dead because its measurement hosts are away. The node is left out for the gang's
-kind of pods for a while, as one that another filter refused. Links that come and go move no gang more often than
-`MOST_TIMES`: after that it keeps what it has.
+somewhat better link gains; but a job that starts on a node that loses most of its packets will fail. Rules:
+
+- A node is unusable when more than half of its known links to its zone's nodes lose `loss_ratio` of the packets or
+  more, by the worse direction and not counting what is older than the hard TTL.
+- Only a node that was usable when it was committed to is given up, and only if there is room on usable ones instead:
+  for the members that lose their place in the zones where the gang is, or for the whole gang in another zone. So a gang
+  for which nothing better exists starts all the same, also where the measurement hosts of a whole zone are away.
+- The node is left out for the gang's kind of pods for a while, as one that another filter refused. A gang gives places
+  up at most `MOST_TIMES`, however often links come and go.
 """
 
 from collections import Counter
@@ -32,7 +33,6 @@ from scoring.network.matrix import Metric, NetworkMatrix
 from scoring.plan import Plan
 
 MOST_TIMES: Final = 3
-"""How often one gang gives places up before it starts."""
 _MOST_LOOKS: Final = 200
 """Nodes with bad links that are looked at for one that is usable all the same: about 40 ms in a large zone."""
 
@@ -54,9 +54,8 @@ class Degrading:
     _times: dict[GangKey, int] = field(default_factory=dict, init=False)
     """gang → how often it gave places up"""
     _matrix: NetworkMatrix | None = field(default=None, init=False)
-    """That of the last look"""
     _lossy: frozenset[EndpointId] = field(default_factory=frozenset, init=False)
-    """Endpoints with any link that bad by that matrix: the nodes of all others are not looked at"""
+    """Endpoints with any such link: the nodes of all others are not looked at"""
     _known: dict[NodeName, bool] = field(default_factory=dict, init=False)
     """Which nodes are unusable by it"""
 
@@ -109,10 +108,7 @@ class Degrading:
         return any(self._have_room(snapshot, [zone], gang.pending) for zone in others)
 
     def _have_room(self, snapshot: Snapshot, zones: Iterable[ZoneName], pods: Iterable[Pod]) -> bool:
-        """Whether the usable nodes of some zones, but for those that are committed to any gang, have room for `pods`.
-
-        Each kind of pods for itself: an estimate, which the planner then makes good or not.
-        """
+        """Whether usable nodes of these zones that are committed to no gang have room for `pods`: an estimate."""
         table = snapshot.table
         taken = {table.index[n] for one in snapshot.commitments.values() for n in one.nodes if n in table.index}
         rows = np.concatenate([np.empty(0, np.int64), *(table.zones[zone] for zone in zones)])

@@ -28,31 +28,12 @@ from scoring.feasibility.recheck import members_without_room
 from scoring.ids import GangKey, NodeName, PodUid
 from scoring.model import Gang, Pod
 from scoring.model.reasons import Reason
+from scoring.permit import protocol as permit
 from scoring.permit.machine import handle
-from scoring.permit.protocol import (
-    Answer,
-    BindRequested,
-    ClientGone,
-    DeadlinePassed,
-    Event,
-    Evict,
-    EvictionRefused,
-    GangChanged,
-    Hold,
-    Instruction,
-    LeadershipLost,
-    MemberBound,
-    NodeLost,
-    Nudge,
-    PodDeleted,
-    PostBinding,
-    Release,
-    RequestId,
-)
 from scoring.permit.state import Held, PermitState, Posting, next_deadline_s
 from scoring.plan import Plan
 
-Recorded: TypeAlias = Callable[[GangKey, PermitState, Event, Quorum, tuple[Instruction, ...]], None]
+Recorded: TypeAlias = Callable[[GangKey, PermitState, permit.Event, Quorum, tuple[permit.Instruction, ...]], None]
 """Gang, state before, event, quorum, and the instructions that came of it."""
 
 
@@ -93,7 +74,7 @@ class Binds:
     posts: Posts = field(init=False)
     _states: dict[GangKey, PermitState] = field(default_factory=dict, init=False)
     _quorums: Quorums = field(default_factory=Quorums, init=False)
-    _calls: dict[RequestId, _Call] = field(default_factory=dict, init=False)
+    _calls: dict[permit.RequestId, _Call] = field(default_factory=dict, init=False)
     """held request → what its caller waits for"""
     _looked: dict[GangKey, tuple[Gang | None, int, bytes, frozenset[NodeName]]] = field(
         default_factory=dict, init=False
@@ -167,19 +148,19 @@ class Binds:
         if not self._commit_to(gang, pod, node):
             self.planner.mark_dirty()
             return Reason.ROOM_TAKEN
-        request = RequestId(next(self._numbers))
+        request = permit.RequestId(next(self._numbers))
         answer: asyncio.Future[Reason | None] = asyncio.get_running_loop().create_future()
         now_s = self.clock.monotonic_s()
         due_s = now_s + self.hold_s
         self._calls[request] = _Call(pod.key, node, answer, due_s)
         unusable = self._unusable(gang, pod, node)
-        self._feed(gang.key, BindRequested(pod.uid, node, request, now_s, due_s, unusable))
+        self._feed(gang.key, permit.BindRequested(pod.uid, node, request, now_s, due_s, unusable))
 
         def dropped(_: object = None) -> None:
             """The caller is gone and hears no answer."""
             if self._calls.pop(request, None) is not None:
                 answer.set_result(Reason.POD_CHANGED)
-                self._feed(gang.key, ClientGone(request, self.clock.monotonic_s()))
+                self._feed(gang.key, permit.ClientGone(request, self.clock.monotonic_s()))
 
         gone.add_done_callback(dropped)
         try:
@@ -249,20 +230,20 @@ class Binds:
         """
         state = self._states.get(key)
         if state is not None and state.held:
-            self._feed(key, GangChanged(self.clock.monotonic_s(), frozenset(state.held)))
+            self._feed(key, permit.GangChanged(self.clock.monotonic_s(), frozenset(state.held)))
         state = self._states.get(key)
         self.cache.set_commitment(key, {uid: post.node for uid, post in state.posting.items()} if state else {})
 
     def eviction_refused(self, key: GangKey, uids: Sequence[PodUid]) -> None:
         """These members stay after all."""
-        self._feed(key, EvictionRefused(tuple(uids), self.clock.monotonic_s()))
+        self._feed(key, permit.EvictionRefused(tuple(uids), self.clock.monotonic_s()))
 
     def stand_down(self) -> None:
         """Answer every held call, and all that still come, with NOT_LEADER; Bindings under way keep their calls."""
         self._ended = True
         self.posts.hold_back()
         for key in sorted(self._states):
-            self._feed(key, LeadershipLost(self.clock.monotonic_s()))
+            self._feed(key, permit.LeadershipLost(self.clock.monotonic_s()))
 
     def restart(self) -> None:
         """Take calls again with empty records; after `stand_down`, when all Bindings are over."""
@@ -327,27 +308,27 @@ class Binds:
             left = {uid: node for uid, node in commitment.assignment.items() if uid not in taken}
             self.cache.set_commitment(gang.key, left)
 
-    def _news(self, key: GangKey, state: PermitState | None, gang: Gang | None) -> list[Event]:
+    def _news(self, key: GangKey, state: PermitState | None, gang: Gang | None) -> list[permit.Event]:
         """What the cache knows and the machine may not: members bound or gone, nodes lost, anything else changed."""
         now_s = self.clock.monotonic_s()
-        news: list[Event] = []
+        news: list[permit.Event] = []
         at_bind: dict[PodUid, Held | Posting] = {**state.held, **state.posting} if state is not None else {}
         for uid in sorted(at_bind):
             pod = self.cache.pod(uid)
             if pod is None or (pod.deleting and pod.node is None):
-                news.append(PodDeleted(uid, now_s))
+                news.append(permit.PodDeleted(uid, now_s))
             elif pod.node is not None:
-                news.append(MemberBound(uid, pod.node, now_s))
+                news.append(permit.MemberBound(uid, pod.node, now_s))
         lost = self.health.lost({one.node for one in at_bind.values()})
-        news.extend(NodeLost(node, now_s) for node in sorted(lost))
+        news.extend(permit.NodeLost(node, now_s) for node in sorted(lost))
         unusable = self._unusable(gang, None, None) if gang is not None else frozenset()
-        return [*news, GangChanged(now_s, unusable)]
+        return [*news, permit.GangChanged(now_s, unusable)]
 
     def _quorum(self, key: GangKey) -> Quorum:
         gang = self.cache.gang(key)
         return NO_MEMBERS if gang is None else self._quorums.of(gang, lost_nodes=self.health.lost_under(gang.members))
 
-    def _feed(self, key: GangKey, event: Event) -> None:
+    def _feed(self, key: GangKey, event: permit.Event) -> None:
         """One step of the gang's machine."""
         before = self._states.get(key) or PermitState(self.planner.policy.partial_timeout_s)
         quorum = self._quorum(key)
@@ -360,7 +341,7 @@ class Binds:
             self._states.pop(key, None)
         for instruction in instructions:
             self._carry_out(key, instruction)
-        self._post(key, state, quorum, [one for one in instructions if isinstance(one, PostBinding)])
+        self._post(key, state, quorum, [one for one in instructions if isinstance(one, permit.PostBinding)])
         if not (state.held or state.posting):
             self._end_commitment(key, instructions)
         self._set_timer(key)
@@ -368,20 +349,20 @@ class Binds:
 
     # -- instructions out ---------------------------------------------------------------------------------------------
 
-    def _carry_out(self, key: GangKey, instruction: Instruction) -> None:
+    def _carry_out(self, key: GangKey, instruction: permit.Instruction) -> None:
         match instruction:
-            case Hold() | Release():
+            case permit.Hold() | permit.Release():
                 pass  # the call's future is open, or answered; timer and commitment are seen to once per step
-            case PostBinding():
+            case permit.PostBinding():
                 pass  # all of a step go together: `_post`
-            case Answer(request, error):
+            case permit.Answer(request, error):
                 self._answer(key, request, error)
-            case Nudge(uids):
+            case permit.Nudge(uids):
                 self.nudge(uids)
-            case Evict(uids):
+            case permit.Evict(uids):
                 self.evict(key, uids)
 
-    def _post(self, key: GangKey, state: PermitState, quorum: Quorum, asked: Sequence[PostBinding]) -> None:
+    def _post(self, key: GangKey, state: PermitState, quorum: Quorum, asked: Sequence[permit.PostBinding]) -> None:
         """Have these Bindings posted, each reported to the machine; they may wait as the first of their calls may."""
         if not asked:
             return
@@ -405,7 +386,7 @@ class Binds:
             return False
         return group.begun or quorum.reached_by(quorum.placed | state.bound.keys() | state.posting.keys())
 
-    def _answer(self, key: GangKey, request: RequestId, error: Reason | None) -> None:
+    def _answer(self, key: GangKey, request: permit.RequestId, error: Reason | None) -> None:
         call = self._calls.pop(request, None)
         if call is None:
             return  # its client hung up in the very moment
@@ -413,9 +394,9 @@ class Binds:
         decision = Decision(what="bind", pod=call.pod, gang=key, node=call.node, reason=error or "")
         self.log.log_decision(decision, now_s=self.clock.monotonic_s())
 
-    def _end_commitment(self, key: GangKey, instructions: Sequence[Instruction]) -> None:
+    def _end_commitment(self, key: GangKey, instructions: Sequence[permit.Instruction]) -> None:
         """No member is at bind any more: the places are free again, or bound and counted as such."""
-        answers = [one.error for one in instructions if isinstance(one, Answer)]
+        answers = [one.error for one in instructions if isinstance(one, permit.Answer)]
         if Reason.QUORUM_TIMEOUT in answers:
             if self.admissions.gives_up(key):
                 self.lapses.lapsed(key)
@@ -439,7 +420,7 @@ class Binds:
 
     def _deadline(self, key: GangKey) -> None:
         self._timers.pop(key, None)
-        self._feed(key, DeadlinePassed(self.clock.monotonic_s()))
+        self._feed(key, permit.DeadlinePassed(self.clock.monotonic_s()))
 
 
 def _active(state: PermitState) -> bool:

@@ -1,11 +1,11 @@
 """The in-flight limiter: how many Bindings are under way at one time, and which is next.
 
-Why: a Binding that waits for its turn inside the client uses up its time limit there. When the API server is slow, a
-burst of a thousand then fails in the queue, is looked up (which makes it slower still) and comes again.
-Rule: time counts from the turn on. As many are under way as the API server answers in time: the number grows with
-answers, most with quick ones, and is halved when one is slow or does not come. Bindings that were asked for together
-stay together, those of gangs that are partly bound go first, else first come, first served. A gang of which no Binding
-was sent when its time is over fails whole, so that it is not partial; one that has started has more time for the rest.
+Why: a Binding that waits inside the client uses up its time limit there. When the API server is slow, a burst of a
+thousand then fails in the queue, is looked up (which makes it slower still) and comes again. Rule: as many are under
+way as the API server answers in time: the number grows with answers, most with quick ones, and is halved when one is
+slow or does not come. Bindings that were asked for together stay together, those of partly bound gangs go first, else
+first come, first served. A gang of which no Binding was sent when its time is over fails whole, so that it is not
+partial; one that has started has more time for the rest.
 """
 
 import asyncio
@@ -18,7 +18,7 @@ MOST = 24
 """The client has 32 connections; patches that let pods go use up to 16."""
 _FIRST = 8
 _FEWEST = 4
-"""However slow it is: calls may take long for other reasons than ours, and one at a time would make that worse."""
+"""However slow it is: calls may take long for other reasons than ours."""
 _SLOW_S = 2.5
 """The client waits three seconds for an answer."""
 _FAIR_S = 1.5
@@ -51,7 +51,7 @@ class Batch:
 
 
 class InFlightLimiter:
-    """InFlightLimiter of one event loop's Bindings. `most`: the largest number that may be under way."""
+    """Limits one event loop's Bindings; `most`: the largest number that may be under way."""
 
     def __init__(self, clock: Clock, *, most: int = MOST) -> None:
         self._clock = clock

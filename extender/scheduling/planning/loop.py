@@ -3,13 +3,12 @@
 Why not per request: kube-scheduler asks for each pod, and a gang of 64 would be planned 64 times. Changes are coalesced
 into at most one run per `interval_s`, stretching to five times the last run's length, so that planning never takes more
 than a sixth of the loop (docs/safety.md S15). A gang that changed since is planned on the spot when that sixth allows,
-for one slice at most: a run that needs longer goes on by itself, and the caller is answered by the plan there is.
+for one slice at most: a longer run goes on by itself, and the caller is answered by the plan there is.
 """
 
 import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TypeAlias
 
 from extender.cache import ClusterCache
 from extender.ports import Clock
@@ -26,8 +25,6 @@ from scoring.plan import Plan, PlannerCache, plan_in_steps
 from scoring.plan.pair_scores import warmed
 from scoring.plan.steps import Steps
 
-Listener = Callable[[Plan], None]
-
 _TIMED = frozenset({Reason.SPILL_WAIT, Reason.BACKING_OFF})
 """Reasons that time alone can end: such gangs are looked at again without any event."""
 _TIMED_LOOK_S = 1.0
@@ -36,10 +33,7 @@ _INLINE_NODES = 200
 _SLICE_S = 0.005
 """On the spot a run goes on for this long and the step it is in, while a caller waits for the answer."""
 _TURN_S = 0.003
-"""Else it lets others have a turn after this long and the step it is in: together less than 20 ms.
-
-docs/safety.md S15.
-"""
+"""Else it lets others run after this long and the step it is in: together less than 20 ms (docs/safety.md S15)."""
 INTERVAL_S = 0.05
 """Changes closer together than this become one run: a Job's pods arrive tens of milliseconds apart."""
 _EXPECTED_S = 0.3
@@ -47,12 +41,7 @@ _EXPECTED_S = 0.3
 _STRETCH = 5.0
 """Pause after a run, in lengths of that run."""
 _LONGEST_PAUSE_S = 2.0
-"""And never longer: on a machine that others use as well a run can take ten times its CPU time, and a gang that waits
-must not wait for a multiple of that. What piled up in a long pause would make the next run as long, too."""
-
-
-Recorded: TypeAlias = Callable[[float, Snapshot, Plan, Plan], None]
-"""Moment, snapshot and previous plan of a run, and the plan it made."""
+"""And never longer: a busy machine makes runs long, and what piles up in a pause makes the next one longer."""
 
 
 @dataclass(slots=True)
@@ -85,8 +74,8 @@ class Planner:
         self.current = Plan(version=-1)
         self.snapshot: Snapshot | None = None
         """What `current` was made from."""
-        self.recorded: Recorded = lambda *_: None
-        """Called with each run and what went into it; must not await and not raise."""
+        self.recorded: Callable[[float, Snapshot, Plan, Plan], None] = lambda *_: None
+        """Called with moment, snapshot and previous plan of each run, and the plan it made; must not await or raise."""
         self.report = PlanReport(telemetry, log, clock)
         """Reports each new plan; its `run` is to be running"""
         self.changed_s = -float("inf")
@@ -98,7 +87,7 @@ class Planner:
         self._begun: _Begun | None = None
         self._expected: asyncio.TimerHandle | None = None
         """Will start a run for changes that were foreseen"""
-        self._listeners: list[Listener] = []
+        self._listeners: list[Callable[[Plan], None]] = []
         self._not_before_s = -float("inf")
         self._spot_not_before_s = -float("inf")
 
@@ -107,7 +96,7 @@ class Planner:
         """The moment by which it plans, Unix seconds."""
         return self._clock.now_s()
 
-    def subscribe(self, listener: Listener) -> None:
+    def subscribe(self, listener: Callable[[Plan], None]) -> None:
         """Call `listener` with each new plan; it must not await and not raise."""
         self._listeners.append(listener)
 
@@ -117,10 +106,9 @@ class Planner:
         self._dirty.set()
 
     def mark_expected(self) -> None:
-        """What the plan foresaw happened: it stays right as it is, and is renewed with the next real change or later.
+        """What the plan foresaw happened: it stays right, and is renewed with the next real change or later.
 
-        Why: a burst of a thousand members that go where they were planned is a thousand changes; planning them all
-        again every 50 ms is most of the work there is.
+        A burst of a thousand members that go where they were planned is a thousand changes, of which none needs a run.
         """
         self.changed_s = self._clock.monotonic_s()
         if self._expected is None and not self._dirty.is_set():
@@ -129,8 +117,7 @@ class Planner:
     def plan_for(self, gang: Gang) -> Plan:
         """The current plan, renewed on the spot if a newer one may say better, unless planning took long just now.
 
-        Why: kube-scheduler asks at the same event that makes room or completes a gang. A "no" from before that event
-        costs the pod its backoff, seconds; an outdated reason costs another attempt.
+        A "no" from before the event at which kube-scheduler asks costs the pod its backoff, seconds.
         """
         now_s = self._clock.monotonic_s()
         if not self._is_answered(gang) and now_s >= self._spot_not_before_s:
@@ -146,19 +133,13 @@ class Planner:
         return self.current
 
     def replan(self) -> Plan:
-        """Plan the cluster as it is now, however long it takes.
-
-        The same snapshot version is planned again only when time alone may change the result.
-        """
+        """Plan the cluster as it is now, however long it takes; if unchanged, only when time alone may decide."""
         if self._begin():
             self._go_on(float("inf"))
         return self.current
 
     async def replan_in_steps(self) -> None:
-        """As `replan`, but the event loop serves others every `_TURN_S`; given up when a newer plan is made meanwhile.
-
-        A run that was started on the spot and not ended goes on.
-        """
+        """As `replan`, but the event loop serves others every `_TURN_S`; given up when a newer plan is made."""
         await next_slice()
         until_s = self._clock.monotonic_s() + _TURN_S
         if self._begun is None and not self._begin():
@@ -187,8 +168,7 @@ class Planner:
         self._begun = None
         if snapshot is None:
             return False
-        began_s = self._clock.monotonic_s()
-        now_s = self._clock.now_s()
+        began_s, now_s = self._clock.monotonic_s(), self._clock.now_s()
         steps = plan_in_steps(snapshot, self.policy, now_s=now_s, previous=self.current, cache=self.cache)
         self._begun = _Begun(snapshot, now_s, self.current, steps, self._clock.monotonic_s() - began_s)
         return True
@@ -202,7 +182,7 @@ class Planner:
         return ended
 
     def _go_on(self, until_s: float) -> bool:
-        """Go on with the run that is under way; whether it ended. It stops after the first step that ends too late."""
+        """Go on with the run that is under way, until the first step that ends too late; whether it ended."""
         mine = self._begun
         assert mine is not None
         began_s = self._clock.monotonic_s()
@@ -233,9 +213,9 @@ class Planner:
     def _adopt(self, made: Plan, snapshot: Snapshot, *, took_s: float) -> None:
         """Make a plan the current one, and call the listeners."""
         before, self.current, self.snapshot = self.current, made, snapshot
-        self._spot_not_before_s = self._clock.monotonic_s() + _STRETCH * took_s
-        pause_s = min(max(self._interval_s, _STRETCH * took_s), max(_LONGEST_PAUSE_S, self._interval_s))
-        self._not_before_s = self._clock.monotonic_s() + pause_s
+        now_s = self._clock.monotonic_s()
+        self._spot_not_before_s = now_s + _STRETCH * took_s
+        self._not_before_s = now_s + max(self._interval_s, min(_STRETCH * took_s, _LONGEST_PAUSE_S))
         self.report.made(before, made, took_s=took_s)
         for listener in self._listeners:
             listener(self.current)

@@ -1,10 +1,9 @@
 """The tries of Kubernetes' own groups: which zone each is being tried in, and when a try is over.
 
 Why: only the same answer for all members keeps a group together. Rules: a group keeps its zone for as long as its
-members are asked about without a break; a member for which kube-scheduler offers no node there loses the try, and the
-next try has another zone. It begins after a break, or soon after the loss: kube-scheduler may try a group of its own
-again at once, hundreds of times a second (seen on 1.36.3), and would then never leave a break. Which zone comes next is
-decided in `scoring.verbs.native_groups`.
+members are asked about without a break; a member for which kube-scheduler offers no node there loses the try. The next
+one has another zone (`scoring.verbs.native_groups`), and begins after a break, or soon after the loss: kube-scheduler
+may try a group again at once, hundreds of times a second (seen on 1.36.3), and would then never leave a break.
 """
 
 from collections import OrderedDict
@@ -53,10 +52,9 @@ class NativeZones:
         *,
         now_s: float | None,
     ) -> Sequence[NodeName]:
-        """The nodes of `asked` that a member may use; none: not in this try. `now_s` `None`: no try is to begin.
+        """The nodes of `asked` that a member may use; none: not in this try.
 
-        kube-scheduler starts these groups itself; their members follow those on a node into their zone. Only bound
-        members count, because kube-scheduler tries nodes that it takes back again. `now_s` is monotonic. Cost:
+        Members follow those that are bound into their zone. `now_s` is monotonic; `None`: no try is to begin. Cost:
         O(asked); for the first member of a try as planning a gang.
         """
         if gang_options(dict(gang.options), policy).zone_policy is not ZonePolicy.REQUIRED:

@@ -1,10 +1,7 @@
-"""Long questions about the current plan: answered in steps, and once for each plan (docs/safety.md S15).
-
-Why apart from `scoring`: they are asked again and again, once a second or before every removal, and the answer is the
-same until there is another plan.
-"""
+"""Long questions about the current plan: answered in steps, and once for each plan (docs/safety.md S15)."""
 
 from collections.abc import Iterator, Mapping, Set
+from dataclasses import dataclass, field
 
 from extender.ports import Clock
 from extender.runtime.slices import in_slices
@@ -18,15 +15,14 @@ from scoring.repair.stranded_pods import Loss, stranded_in_steps
 _Losses = Mapping[GangKey, Mapping[PodUid, Loss]]
 
 
+@dataclass(eq=False, repr=False)
 class Preempting:
     """Which gangs leave for a waiting one. One question at a time."""
 
-    def __init__(self, planner: Planner, clock: Clock) -> None:
-        self._planner = planner
-        self._clock = clock
-        self._known: tuple[Plan, tuple[frozenset[GangKey], ...]] | None = None
-        self._answer: Preemption | None = None
-        self._book = Candidates()
+    planner: Planner
+    clock: Clock
+    _known: tuple[Plan, tuple[frozenset[GangKey], ...], Preemption | None] | None = field(default=None, init=False)
+    _book: Candidates = field(default_factory=Candidates, init=False)
 
     async def __call__(
         self, spared: Set[GangKey], passed_over: Set[GangKey], continued: Set[GangKey] = frozenset()
@@ -35,37 +31,37 @@ class Preempting:
 
         Those of `continued` are looked at although room is claimed for them already.
         """
-        plan, snapshot = self._planner.current, self._planner.snapshot
+        plan, snapshot = self.planner.current, self.planner.snapshot
         if snapshot is None:
             return None
         asked = frozenset(spared), frozenset(passed_over), frozenset(continued)
         if self._known is not None and self._known[0] is plan and self._known[1] == asked:
-            return self._answer
+            return self._known[2]
         steps = preemption_in_steps(
             snapshot,
             plan,
-            self._planner.policy,
-            now_s=self._clock.now_s(),
+            self.planner.policy,
+            now_s=self.clock.now_s(),
             spared=asked[0],
             passed_over=asked[1],
             continued=asked[2],
-            cache=self._planner.cache,
+            cache=self.planner.cache,
             book=self._book,
         )
         answer = await in_slices(steps)
-        self._known, self._answer = (plan, asked), answer
+        self._known = plan, asked, answer
         return answer
 
 
+@dataclass(eq=False, repr=False)
 class Stranding:
     """Which pods are stranded by the plan."""
 
-    def __init__(self, planner: Planner, clock: Clock) -> None:
-        self._planner = planner
-        self._clock = clock
-        self._plan: Plan | None = None
-        """That of the last answer"""
-        self._losses: _Losses = {}
+    planner: Planner
+    clock: Clock
+    _plan: Plan | None = field(default=None, init=False)
+    """That of the last answer"""
+    _losses: _Losses = field(default_factory=dict, init=False)
 
     def __call__(self) -> _Losses:
         """Stranded members by gang; none before the first plan."""
@@ -75,8 +71,8 @@ class Stranding:
 
     def look(self) -> Iterator[None]:
         """Find the answer of the current plan before it is asked for, with a moment for others in between."""
-        plan, snapshot = self._planner.current, self._planner.snapshot
+        plan, snapshot = self.planner.current, self.planner.snapshot
         if snapshot is not None and self._plan is not plan:
-            policy, now_s = self._planner.policy, self._clock.now_s()
-            found = yield from stranded_in_steps(snapshot, plan, policy, now_s=now_s, cache=self._planner.cache)
+            policy, now_s = self.planner.policy, self.clock.now_s()
+            found = yield from stranded_in_steps(snapshot, plan, policy, now_s=now_s, cache=self.planner.cache)
             self._plan, self._losses = plan, found

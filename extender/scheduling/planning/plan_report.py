@@ -1,8 +1,8 @@
 """Report to the log and the metrics what each new plan decided, a few gangs at a time.
 
-Why not at once: a plan can admit hundreds of gangs, or change the reason of a thousand that wait. A hundred lines of
-the log take more than all else in the slice that ends a planner run (docs/safety.md S15; `bench.soak --stacks` shows
-such). Rule: every plan is reported, in the order they were made, and the gangs of each in the plan's order.
+Why not at once: a plan can admit hundreds of gangs, or change the reason of a thousand that wait, and a hundred lines
+of the log take more than all else in the slice that ends a run (docs/safety.md S15; `bench.soak --stacks` shows such).
+Rule: every plan is reported, in the order they were made, and the gangs of each in the plan's order.
 """
 
 import asyncio
@@ -13,7 +13,7 @@ from extender.ports import Clock
 from extender.runtime.decision_lines import Decision, DecisionLog
 from extender.runtime.slices import next_slice
 from extender.runtime.telemetry import Telemetry
-from scoring.plan import Admission, Plan
+from scoring.plan import Plan
 
 _LINES_A_STEP = 8
 _PLANS = 8
@@ -70,19 +70,15 @@ def _news(before: Plan, now: Plan, took_s: float) -> Iterator[Decision]:
     """What `now` decides otherwise than `before`: which gangs it admits, and which have another reason to wait."""
     for key, admission in now.admitted.items():
         if key not in before.admitted:
-            yield _admitted(admission, now, took_s)
+            yield Decision(
+                what="admit",
+                gang=key,
+                node=",".join(sorted(set(admission.members.values()))[:16]),
+                parts={"score": admission.score} if admission.score is not None else {},
+                snapshot_version=now.version,
+                duration_ms=took_s * 1000.0,
+            )
     for key, waiting in now.waiting.items():
         old = before.waiting.get(key)
         if old is not waiting and (old is None or old.reason is not waiting.reason):
             yield Decision(what="plan", gang=key, reason=waiting.reason, snapshot_version=now.version)
-
-
-def _admitted(admission: Admission, plan: Plan, took_s: float) -> Decision:
-    return Decision(
-        what="admit",
-        gang=admission.gang,
-        node=",".join(sorted(set(admission.members.values()))[:16]),
-        parts={"score": admission.score} if admission.score is not None else {},
-        snapshot_version=plan.version,
-        duration_ms=took_s * 1000.0,
-    )

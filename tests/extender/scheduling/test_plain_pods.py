@@ -98,17 +98,6 @@ async def test_the_rest_of_the_cluster_is_open() -> None:
         await start(world, names)
 
 
-async def test_where_nothing_is_held_the_request_comes_back() -> None:
-    """The hottest answer of the default-scheduler configuration stays the cheapest one."""
-    async with beside(*nodes("a1", "a2")) as world:
-        world.pod("p", scheduler=OURS)
-        await world.settle(0.1)
-        args = world.asking("p")
-        answer = world.service.verbs.filter(args)
-        assert isinstance(answer, Passed)
-        assert answer.names is args.node_names
-
-
 async def test_two_plain_pods_in_a_row() -> None:
     """Each leaves the promise alone, both would not: the second one's Binding is not posted."""
     async with beside(*nodes("a1", "a2")) as world:
@@ -209,41 +198,27 @@ def nudged(world: World, pod: str) -> str:
 
 
 async def test_a_hold_that_runs_out_lets_plain_pods_in() -> None:
-    """Those that were refused are woken then; when the hold begins again, new ones are refused again."""
+    """From a second after STARVELIMIT the zone is reserved; pods that were refused are woken when that runs out."""
     since_s = 1_700_000_000.0
     queue = {"starve_limit_s": since_s + 10.0, "starving_share": 1.0, "starving_hold_s": 20.0}
     async with beside(*nodes("a1", "a2"), queue=queue) as world:
         world.pod("busy", cpu="2", scheduler=OURS, nodeName="a1")
         gang = world.gang("big", 2, cpu="4", scheduler=OURS, **GATE)
         world.pod("p", cpu="1", scheduler=OURS)
-        await world.until(12.0)
+        await world.until(9.5)
+        assert not world.plan.reservations
+        await world.until(11.5)
+        assert list(world.plan.reservations) == ["default/big"], "noticed though nothing happens but time"
         assert passes(world, "p") == []
+        version = world.plan.version
         await world.until(29.0)
-        assert nudged(world, "p") == ""
+        assert (world.plan.version, nudged(world, "p")) == (version, "")
         await world.until(32.0)
         assert nudged(world, "p") != ""
         assert passes(world, "p") == ["a1", "a2"]
         await world.until(52.0)
         assert passes(world, "p") == []
         world.delete(*gang)
-
-
-async def test_a_gang_that_starves_in_silence_is_noticed() -> None:
-    """Nothing happens but time: its zone is reserved from a second after STARVELIMIT on."""
-    clock_s = 1_700_000_000.0
-    async with beside(*nodes("a1", "a2"), queue={"starve_limit_s": clock_s + 10.0, "starving_share": 1.0}) as world:
-        world.pod("busy", cpu="2", scheduler=OURS, nodeName="a1")
-        world.gang("big", 2, cpu="4", scheduler=OURS, **GATE)
-        await world.until(8.0)
-        assert not world.plan.reservations
-        version = world.plan.version
-        await world.until(9.5)
-        assert world.plan.version == version
-        await world.until(11.5)
-        assert list(world.plan.reservations) == ["default/big"]
-        version = world.plan.version
-        await world.until(60.0)
-        assert world.plan.version == version
 
 
 # -- in random order -------------------------------------------------------------------------------------------------

@@ -129,19 +129,6 @@ async def test_a_gang_whose_pod_group_goes_is_not_committed() -> None:
         assert world.bound() == {}
 
 
-async def test_contradicting_minimums_stop_the_commit() -> None:
-    """Two of three are held, and one of them now names a minimum of two: they contradict each other, none is bound."""
-    async with running(node_json("n0")) as world:
-        names = await world.planned_gang("g", 3)
-        calls = await world.bind_and_settle(*names[:2])
-        pod = world.api.pod(names[0])
-        pod["metadata"]["labels"]["pod-group.scheduling.sigs.k8s.io/min-available"] = "2"
-        world.api.add(pod)
-        await world.settle()
-        assert answers(calls) == [Reason.INVALID_GROUP] * 2
-        assert world.bound() == {}
-
-
 async def commit_beside_a_slow_gang(world: World, *names: str) -> Any:
     """Bring a gang to bind while the API server answers no Binding and all turns are taken; what lets it answer."""
     others = await world.planned_gang("slow", 8, cpu="100m")

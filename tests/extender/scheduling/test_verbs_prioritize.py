@@ -8,8 +8,7 @@ import pytest
 
 from extender.api.schemas.explain import Explained
 from extender.errors import BadRequestError
-from scoring.ids import EndpointId, NodeName
-from scoring.network.matrix import Measurement, Metric, NetworkMatrix
+from scoring.network.matrix import NetworkMatrix
 from tests.builders import mesh
 from tests.extender.scheduling.world import World, args_of, node_json, pod_json, running
 
@@ -35,16 +34,6 @@ async def test_without_siblings_a_node_is_scored_by_its_own_zone() -> None:
         assert all(type(score) is int and 0 <= score <= 10 for score in scores.values())
 
 
-async def test_with_siblings_nodes_near_them_win() -> None:
-    """Once a member runs, links towards it count; packing puts its own node first."""
-    async with running(*NODES) as world:
-        world.set_network(BAD_N3)
-        world.pod("g-0", gang="g", size=1, nodeName="n1")
-        await world.planned_pod("g-1", gang="g", size=1)
-        scores = world.scores("g-1")
-        assert scores["n1"] >= scores["n2"] > scores["n3"]
-
-
 async def test_scores_follow_the_network() -> None:
     """New measurements change the answer at once, to the same question."""
     async with running(*NODES) as world:
@@ -58,35 +47,6 @@ async def test_scores_follow_the_network() -> None:
         assert before["n3"] < before["n1"]
         assert after["n1"] < after["n3"]
         assert {before["n3"], before["n1"]} == {after["n1"], after["n3"]}
-
-
-async def test_a_plain_pod_prefers_nothing() -> None:
-    """No gang, no job, no annotation of ours: all nodes are equal, whatever their links."""
-    async with running(*NODES) as world:
-        world.set_network(BAD_N3)
-        await world.planned_pod("plain")
-        assert len(set(world.scores("plain").values())) == 1
-
-
-async def test_a_plain_pod_may_ask_for_network_scores() -> None:
-    """With an annotation of ours it is scored like a first member."""
-    async with running(*NODES) as world:
-        world.set_network(BAD_N3)
-        await world.planned_pod("plain", annotations={"netgang.io/ratios": "0:1:0"})
-        assert world.scores("plain")["n3"] < world.scores("plain")["n1"]
-
-
-async def test_reserved_nodes_score_lower_for_others() -> None:
-    """The plan wants n1 for a gang: anybody else had better go elsewhere."""
-    async with running(*NODES) as world:
-        world.set_network(mesh(["n1", "n2", "n3"]))
-        world.gang("g", 1, nodeSelector={"topology.kubernetes.io/zone": "a"})
-        await world.planned_pod("plain")
-        wanted = world.offered("g-0")
-        scores = world.scores("plain")
-        others = [score for name, score in scores.items() if name != wanted]
-        assert scores[wanted] < min(others)
-        assert world.scores("g-0")[wanted] == 10
 
 
 async def test_nodes_of_the_same_gang_score_higher() -> None:
@@ -187,20 +147,3 @@ async def test_scores_of_many_pods_are_kept_in_bounds() -> None:
         for _ in range(2):
             for number in range(70):
                 assert (world.scores(f"p-{number}")["n3"] < 10) is bool(number % 2)
-
-
-async def test_measurements_of_one_metric_alone_are_enough() -> None:
-    """Delay only: loss and throughput are unknown everywhere, and the order follows the delay."""
-    pairs = [("n1", "n2", 1.0), ("n1", "n3", 50.0), ("n2", "n3", 50.0)]
-    values = [
-        Measurement(EndpointId(a), EndpointId(b), Metric.DELAY, ms, 0.0)
-        for one, other, ms in pairs
-        for a, b in ((one, other), (other, one))
-    ]
-    ends = {NodeName(name): EndpointId(name) for name in ("n1", "n2", "n3")}
-    matrix = NetworkMatrix.of(values, endpoint_of={Metric.DELAY: ends}, now_s=0.0)
-    async with running(*NODES) as world:
-        world.set_network(matrix)
-        await world.planned_gang("g", 2, cpu="9")
-        scores = world.scores("g-0")
-        assert scores["n3"] < scores["n1"] == scores["n2"]

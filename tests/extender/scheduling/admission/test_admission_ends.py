@@ -38,26 +38,23 @@ def says(world: World, message: str, *pods: str) -> None:
         world.api.add(pod)
 
 
-def told(world: World, reason: str) -> list[str]:
-    """Notes of the Events with this reason."""
-    return [event["note"] for event in world.api.events if event["reason"] == reason]
-
-
-async def test_an_ungated_gang_that_never_comes_lapses() -> None:
-    """It has no gate and no call of its members ever came; the next gang has its room after `admit_timeout_s`."""
+@pytest.mark.parametrize("gates", [{}, {"schedulingGates": GATED}], ids=["ungated", "gated"])
+async def test_a_gang_that_never_comes_lapses(gates: dict[str, Any]) -> None:
+    """No call of its members ever came: after `admit_timeout_s` it backs off and the next gang has its room."""
     async with running(*nodes()) as world:
-        never = await world.planned_gang("never", 2)
+        never = await world.planned_gang("never", 2, **gates)
         assert sorted(world.plan.admitted) == [key("never")]
         names = world.gang("next", 2)
         await world.settle(ADMIT_S / 2)
         assert world.waits_for("next") is Reason.BEHIND
-        says(world, NO_VOLUME, *never)
+        if not gates:
+            says(world, NO_VOLUME, *never)
         await world.settle(ADMIT_S / 2 + 2.0)
         assert (world.waits_for("never"), sorted(world.plan.admitted)) == (Reason.BACKING_OFF, [key("next")])
         await world.bind_and_settle(*names)
         assert len(world.bound()) == 2
-        [note] = told(world, "AdmissionLapsed")
-        assert "2 node(s) had volume node affinity conflict" in note
+        [note] = world.told("AdmissionLapsed")
+        assert ("2 node(s) had volume node affinity conflict" in note) is not bool(gates)
         assert "preemption" not in note
 
 
@@ -107,7 +104,7 @@ async def test_a_gang_of_which_only_some_come_lapses_with_the_words_of_the_other
         await world.settle(HOLD_S + 1.0)
         assert answers(calls) == [Reason.QUORUM_TIMEOUT]
         assert (world.waits_for("g"), world.committed) == (Reason.BACKING_OFF, {})
-        [note] = told(world, "AdmissionLapsed")
+        [note] = world.told("AdmissionLapsed")
         assert f"default/{stays}" in note
         assert "volume node affinity conflict" in note
 

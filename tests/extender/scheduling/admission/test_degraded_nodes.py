@@ -34,23 +34,6 @@ def nodes(count: int) -> list[dict[str, object]]:
 
 
 @looptime
-async def test_a_waiting_gang_goes_where_the_network_is_good_now() -> None:
-    """While the gang waits for room two nodes degrade: it starts on the others, without any other change."""
-    async with running(*nodes(6)) as world:
-        measured(world, 1)
-        for name in NAMES:
-            world.occupy(name, cpu="1", name=f"stranger-{name}")
-        gang = await world.planned_gang("g", 2)
-        assert world.waits_for("g") is Reason.NO_ROOM
-        measured(world, 2, {"n1": SLOW, "n2": SLOW})
-        await world.settle()
-        world.delete(*(f"stranger-{name}" for name in NAMES[:4]))
-        await world.settle()
-        await world.bind_and_settle(*gang)
-        assert set(world.bound().values()) == {"n3", "n4"}
-
-
-@looptime
 async def test_new_data_alone_moves_a_planned_gang() -> None:
     """A gang that nothing is promised to yet is planned again as soon as the measurements change."""
     async with running(*nodes(4)) as world:
@@ -63,39 +46,26 @@ async def test_new_data_alone_moves_a_planned_gang() -> None:
 
 
 @looptime
-async def test_new_data_lets_in_a_gang_that_it_makes_room_for() -> None:
-    """The heavier gang is better off in zone b now: the one that may only use zone a is admitted and asleep no more."""
+@pytest.mark.parametrize("gated", [True, False], ids=["gated", "parked"])
+async def test_new_data_admits_a_gang_that_it_makes_room_for(gated: bool) -> None:
+    """The heavier gang is better off in zone b now: pods of one that may only use zone a are ungated, or nudged."""
     zones = {"zone a": ["n1", "n2"], "zone b": ["n3", "n4"]}
     objects = [node_json(name, zone=zone[-1], cpu="1") for zone, names in zones.items() for name in names]
     async with running(*objects) as world:
         measured(world, 1, dict.fromkeys(zones["zone b"], SLOW))
         heavy = world.gang("heavy", 2, priority=1000)
-        gated = await world.planned_gang("g", 2, schedulingGates=GATED, annotations={"netgang.io/zones": "a"})
+        gates = {"schedulingGates": GATED} if gated else {}
+        light = await world.planned_gang("g", 2, annotations={"netgang.io/zones": "a"}, **gates)
         assert world.plan.admitted[key("heavy")].zones == ("a",)
-        assert world.api.admitted == []
+        if not gated:
+            assert {world.refusal(name) for name in light} == {Reason.BEHIND}
+        before = len(world.api.patches)
         measured(world, 2, dict.fromkeys(zones["zone a"], SLOW))
         await world.settle()
-        assert sorted(world.api.admitted) == sorted(gated)
-        await world.bind_and_settle(*heavy, *gated)
+        assert len(world.api.admitted if gated else world.api.patches[before:]) == 2
+        await world.bind_and_settle(*heavy, *light)
         assert set(world.bound().values()) == {"n1", "n2", "n3", "n4"}
         assert world.bound()["g-0"] in zones["zone a"]
-
-
-@looptime
-async def test_new_data_wakes_a_parked_gang() -> None:
-    """The same for pods that kube-scheduler was refused and has put aside: they are nudged."""
-    objects = [node_json(name, zone=zone, cpu="1") for name, zone in zip(NAMES[:4], "aabb", strict=True)]
-    async with running(*objects) as world:
-        measured(world, 1, {"n3": SLOW, "n4": SLOW})
-        world.gang("heavy", 2, priority=1000)
-        parked = await world.planned_gang("g", 2, annotations={"netgang.io/zones": "a"})
-        for name in parked:
-            world.refusal(name)
-        await world.settle()
-        before = len(world.api.patches)
-        measured(world, 2, {"n1": SLOW, "n2": SLOW})
-        await world.settle()
-        assert len(world.api.patches) - before == 2
 
 
 @looptime

@@ -56,22 +56,6 @@ async def test_a_gang_that_does_not_fit_stays_gated() -> None:
         assert len(world.api.admitted) == 3
 
 
-async def test_a_gang_that_never_comes_lapses_and_backs_off() -> None:
-    """docs/safety.md S5: its room goes to the next gang, and it may not reserve again for ten seconds, then twenty."""
-    async with running(*nodes(2)) as world:
-        never = await world.planned_gang("never", 2, schedulingGates=GATED)
-        assert key("never") in world.committed
-        world.gang("next", 2, schedulingGates=GATED)
-        await world.settle(1.0)
-        assert world.waits_for("next") is Reason.BEHIND
-        await world.settle(61.0)
-        assert world.waits_for("never") is Reason.BACKING_OFF
-        assert sorted(world.committed) == [key("next")]
-        names = [name for name in world.api.admitted if name not in never]
-        await world.bind_and_settle(*names)
-        assert len(world.api.bindings) == 2
-
-
 async def test_nobody_takes_back_what_is_being_admitted() -> None:
     """docs/safety.md S4: from the first removed gate on, a gang of higher priority waits."""
     async with running(*nodes(3), writes_per_s=2.0) as world:

@@ -64,17 +64,6 @@ async def test_a_plain_pod_goes_only_where_it_was_asked_about() -> None:
         assert (await world.bind_answer("plain", "n1"), world.node_of("plain")) == (None, "n1")
 
 
-async def test_a_nominated_node_that_is_refused_elsewhere_does_not_stay_open() -> None:
-    """kube-scheduler asks about the nominated node alone, then about all others: the later question counts."""
-    async with running(N1, N2) as world:
-        await world.planned_pod("plain")
-        world.filter("plain", nodes=["n1"])
-        world.filter("plain", nodes=["n2"])
-        refused, taken = world.bind("plain", "n1"), world.bind("plain", "n2")
-        await world.settle()
-        assert (refused.answer, taken.answer) == (Reason.NEVER_OFFERED, None)
-
-
 async def test_a_plain_pod_of_a_native_group_goes_only_into_its_zone() -> None:
     """Nodes that were asked about and refused were not offered."""
     group: dict[str, Any] = {"schedulingGroup": {"podGroupName": "native"}}

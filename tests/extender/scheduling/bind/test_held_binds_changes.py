@@ -97,24 +97,18 @@ async def test_a_place_that_will_not_do_leaves_what_is_being_posted_alone() -> N
         assert answers(calls) == [None, None]
 
 
-async def test_a_deleted_node_fails_all_held_calls() -> None:
-    """The planned node is gone: NODE_LOST for all, at once."""
+@pytest.mark.parametrize(("gone", "answer"), [(True, Reason.NODE_LOST), (False, Reason.ROOM_TAKEN)])
+async def test_a_planned_node_that_is_deleted_or_not_ready_fails_all_held_calls(gone: bool, answer: Reason) -> None:
+    """At once: another node may do."""
     async with running(N1, N2) as world:
         first, _ = await world.planned_gang("g", 2, cpu="3")
         [call] = await world.bind_and_settle(first)
-        world.api.remove(call.node, kind="Node")
+        if gone:
+            world.api.remove(call.node, kind="Node")
+        else:
+            world.node(call.node, ready=False)
         await world.settle()
-        assert call.answer is Reason.NODE_LOST
-
-
-async def test_a_planned_node_that_is_not_ready_fails_all_held_calls() -> None:
-    """Nobody waits for a node to recover while another one may do."""
-    async with running(N1) as world:
-        first, _ = await world.planned_gang("g", 2)
-        [call] = await world.bind_and_settle(first)
-        world.node("n1", ready=False)
-        await world.settle()
-        assert call.answer is Reason.ROOM_TAKEN
+        assert call.answer is answer
 
 
 @pytest.mark.parametrize(("away_s", "answer"), [(50.0, None), (70.0, Reason.INCOMPLETE)])
@@ -136,32 +130,6 @@ async def test_a_pod_deleted_while_held_is_told_so() -> None:
         world.delete(first)
         await world.settle()
         assert answers(calls) == [Reason.POD_DELETED, Reason.INCOMPLETE]
-
-
-async def test_a_deleted_spare_member_stops_nobody() -> None:
-    """With more pods than min-available the others go on waiting, and start."""
-    async with running(N1) as world:
-        first, second, third = await world.planned_gang("g", 3, minimum=2)
-        [one] = await world.bind_and_settle(first)
-        world.delete(third)
-        await world.settle()
-        assert one.waits
-        [two] = await world.bind_and_settle(second)
-        assert answers([one, two]) == [None, None]
-
-
-async def test_a_gang_that_becomes_smaller_starts_without_another_call() -> None:
-    """The PodGroup's minimum drops to what is held: nobody waits for the limit."""
-    group = {"kind": "PodGroup", "metadata": {"name": "g"}, "spec": {"minMember": 3}}
-    async with running(N1, group) as world:
-        for name in ("a", "b", "c"):
-            pod = {"labels": {"scheduling.x-k8s.io/pod-group": "g"}, "name": name}
-            world.api.add({"kind": "Pod", "metadata": pod, "spec": {"schedulerName": "netgang"}})
-        await world.settle()
-        calls = await world.bind_and_settle("a", "b")
-        world.api.add({**group, "spec": {"minMember": 2}})
-        await world.settle()
-        assert answers(calls) == [None, None]
 
 
 async def test_a_pod_that_moves_to_another_gang_is_in_one_only() -> None:

@@ -91,18 +91,6 @@ async def test_the_watch_may_know_before_the_post_answers() -> None:
         assert calls[1].waits
 
 
-async def test_a_pod_that_somebody_else_put_elsewhere_is_no_success() -> None:
-    """The watch shows it on another node than asked: the call fails, because kube-scheduler counts the wrong node."""
-    async with running(N1, N2) as world:
-        first, second = await world.planned_gang("g", 2, cpu="3")
-        [call] = await world.bind_and_settle(first)
-        world.change(first, nodeName="n1" if call.node == "n2" else "n2")
-        await world.settle()
-        assert call.answer is Reason.POD_CHANGED
-        assert world.bound().keys() == {first}
-        world.delete(first, second)
-
-
 async def test_repeating_a_bind_is_harmless() -> None:
     """Asked again for a bound pod: success for its node without a POST, a refusal for any other."""
     async with running(N1, N2) as world:
@@ -112,18 +100,6 @@ async def test_repeating_a_bind_is_harmless() -> None:
         await world.settle()
         assert answers([call, again, other]) == [None, None, Reason.POD_CHANGED]
         assert world.api.calls["bind"] == 1
-
-
-async def test_a_call_during_the_post_joins_it() -> None:
-    """kube-scheduler asks again while the Binding is under way: one POST, the new call gets its outcome."""
-    async with running(N1) as world:
-        [name] = await world.planned_gang("g", 1)
-        world.api.latency_s["bind"] = 2.0
-        [old] = await world.bind_and_settle(name)
-        old.hang_up()
-        [new] = world.bind_offered(name)
-        await world.settle(3.0)
-        assert (new.answer, world.api.calls["bind"]) == (None, 1)
 
 
 async def test_a_pod_deleted_between_commit_and_post_is_not_posted() -> None:
