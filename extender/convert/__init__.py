@@ -7,7 +7,7 @@ functions, ValueError with the field's name for what cannot be read, everything 
 from extender.convert.daemonsets import daemon_set_from_json
 from extender.convert.nodes import ENDPOINT_ANNOTATIONS, ZONE_LABEL, device_class_from_json, node_from_json
 from extender.convert.pod.admission_patch import admission_patch, narrowed_terms
-from extender.convert.pod.constraints import pinned_node, unmodelled_constraints
+from extender.convert.pod.constraints import pinned_node
 from extender.convert.pod.pod import NUDGE_ANNOTATION, pod_from_json
 from extender.convert.podgroups import pod_group_from_json, seen_pod_group_from_json
 
@@ -24,5 +24,4 @@ __all__ = [
     "pod_from_json",
     "pod_group_from_json",
     "seen_pod_group_from_json",
-    "unmodelled_constraints",
 ]

@@ -4,8 +4,7 @@ scheduling.x-k8s.io/v1alpha1 (coscheduling) and scheduling.volcano.sh/v1beta1 ha
 scheduling.k8s.io has `schedulingPolicy.gang.minCount`. Rule: a minimum that is missing is 0 here, and the cache refuses
 the gang with a sentence for people.
 
-The status of a coscheduling PodGroup is no input of a decision, so it stands beside `PodGroup` and not in it: writing
-it changes nothing that is planned.
+A status is no input of a decision, so it stands beside `PodGroup` and not in it: writing it changes no plan.
 """
 
 from collections.abc import Mapping
@@ -37,11 +36,6 @@ class _Spec(Json):
     scheduling_policy: _Policy | None = None
 
 
-class _PodGroup(Json):
-    metadata: Metadata
-    spec: _Spec | None = None
-
-
 class _Managed(Json):
     """One of `metadata.managedFields`: the last writer, and to which subresource."""
 
@@ -63,7 +57,7 @@ class _Status(Json):
     schedule_start_time: datetime | None = None
 
 
-class _WithStatus(Json):
+class _PodGroup(Json):
     metadata: _WrittenMetadata
     spec: _Spec | None = None
     status: _Status | None = None
@@ -74,7 +68,6 @@ _MOST_MEMBERS = 2**31 - 1
 """What the definition's int32 holds, whichever definition is installed"""
 _LONGEST_S = 2.0**31
 _pod_group = msgspec.json.Decoder(_PodGroup)
-_with_status = msgspec.json.Decoder(_WithStatus)
 
 STATUS_WRITER = "netgang"
 """Our name in `metadata.managedFields`, as field manager of statuses."""
@@ -95,13 +88,13 @@ class SeenPodGroup:
 
 
 def seen_pod_group_from_json(raw: bytes | msgspec.Raw) -> SeenPodGroup:
-    """Read a coscheduling PodGroup with its status and its writers. ValueError names the field that is wrong."""
-    read = decode(_with_status, raw, what="PodGroup")
+    """Read a PodGroup with its status and its writers. ValueError names the field that is wrong."""
+    read = decode(_pod_group, raw, what="PodGroup")
     metadata, status = read.metadata, read.status or _Status()
     writers = [one.manager for one in metadata.managed_fields or () if one.subresource == "status"]
     start = status.schedule_start_time
     return SeenPodGroup(
-        group=_group(metadata, read.spec),
+        group=_group(metadata, read.spec or _Spec()),
         uid=metadata.uid or "",
         resource_version=metadata.resource_version or "",
         status=GroupStatus(
@@ -151,16 +144,12 @@ def _written(status: GroupStatus) -> dict[str, Any]:
 
 
 def pod_group_from_json(raw: bytes | msgspec.Raw) -> PodGroup:
-    """Read a PodGroup. ValueError names the field that is wrong.
-
-    A time-out of 0 is none: mpi-operator writes 0 when its user asked for nothing.
-    """
-    read = decode(_pod_group, raw, what="PodGroup")
-    return _group(read.metadata, read.spec)
+    """What decides of a PodGroup of any kind. ValueError names the field that is wrong."""
+    return seen_pod_group_from_json(raw).group
 
 
-def _group(metadata: Metadata, given: _Spec | None) -> PodGroup:
-    spec = given or _Spec()
+def _group(metadata: Metadata, spec: _Spec) -> PodGroup:
+    """A time-out of 0 is none: mpi-operator writes 0 when its user asked for nothing."""
     key = gang_key(metadata.namespace or "default", metadata.name)
     try:
         least = Resources.parse(spec.min_resources) if spec.min_resources else NO_RESOURCES

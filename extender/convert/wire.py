@@ -1,8 +1,7 @@
 """The extender/v1 JSON of kube-scheduler: bytes in, records out; answers in, bytes out.
 
-Why by hand: at 5,000 nodes a request is 200 kB of names, kube-scheduler waits for it inside its only scheduling loop,
-and the names are the sole part that matters. So the Pod stays raw, names are decoded once, and replies are joined from
-the very bytes that came. Nothing here knows what a gang is.
+Why by hand: at 5,000 nodes a request is 200 kB of names, for which kube-scheduler waits inside its only scheduling
+loop. So the Pod stays raw, names are decoded once, and replies are joined from the very bytes that came.
 
 Rules (facts about kube-scheduler 1.33 to 1.37):
 - Keys are Go field names, and every one is sent, absent values as null. A body that lacks one is read again with its
@@ -15,8 +14,8 @@ Rules (facts about kube-scheduler 1.33 to 1.37):
   under `FailedAndUnresolvableNodes`, so that no preemption is tried; scores are JSON integers (5.0 drops all scores).
 """
 
-from collections.abc import Mapping, Sequence
-from typing import Final, TypeAlias, assert_never
+from collections.abc import Sequence
+from typing import Final, TypeAlias, TypeVar, assert_never
 
 import msgspec
 
@@ -88,6 +87,8 @@ class Failed(msgspec.Struct, frozen=True):
     error: Reason | str
 
 
+T = TypeVar("T")
+Args = TypeVar("Args", bound=msgspec.Struct)
 FilterAnswer: TypeAlias = Passed | Refused | Failed
 
 
@@ -128,13 +129,9 @@ _OBJECT: Final = msgspec.json.Decoder(_Object)
 _NODE_LIST: Final = msgspec.json.Decoder(_NodeList)
 _NAMES: Final = msgspec.json.Decoder(list[NodeName])
 _ANY_KEYS: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
-_FOLDED_ARGS: Final = {key.casefold(): key for key in ExtenderArgs.__struct_fields__}  # podname → PodName
-_FOLDED_BINDING: Final = {key.casefold(): key for key in ExtenderBindingArgs.__struct_fields__}
 _NEXT_HOST: Final = ',{"Host":"'
 _SCORE_TAILS: Final = {score: f'","Score":{score}}}{_NEXT_HOST}' for score in range(MAX_SCORE + 1)}
 """score → what follows the host's name in the reply; a dict, so that an index below 0 does not wrap around."""
-_UNREADABLE: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
-"""All that msgspec raises for bytes that are not the JSON asked for; RecursionError is its answer to deep nesting."""
 
 
 def decode_filter(body: bytes, *, debug: bool = False) -> FilterArgs:
@@ -142,10 +139,7 @@ def decode_filter(body: bytes, *, debug: bool = False) -> FilterArgs:
     pod_raw, nodes_raw, names_raw = _read_args(body)
     if _is_null(pod_raw):
         raise BadRequestError("Pod is missing or null")
-    try:
-        meta = _OBJECT.decode(pod_raw).metadata
-    except _UNREADABLE as error:
-        raise BadRequestError(f"Pod cannot be read: {_said(error)}") from error
+    meta = _decoded(_OBJECT, pod_raw, "Pod").metadata
     if not meta.name:
         raise BadRequestError("Pod has no metadata.name")
     names, names_json, nodes = _read_nodes(nodes_raw, names_raw)
@@ -164,13 +158,7 @@ def readable_names(body: bytes) -> list[NodeName]:
 
 def decode_bind(body: bytes) -> BindArgs:
     """Read ExtenderBindingArgs. O(body). BadRequestError says what is wrong with it."""
-    _refuse_bad_text(body)
-    try:
-        args = _BINDING.decode(body)
-        if msgspec.UNSET in (args.PodName, args.PodNamespace, args.PodUID, args.Node):
-            args = msgspec.json.decode(_with_exact_keys(body, _FOLDED_BINDING), type=ExtenderBindingArgs)
-    except _UNREADABLE as error:
-        raise BadRequestError(f"ExtenderBindingArgs cannot be read: {_said(error)}") from error
+    args = _with_every_key(_BINDING, body, "ExtenderBindingArgs")
     return BindArgs(
         PodName(_given(args.PodName, "PodName")),
         Namespace(_given(args.PodNamespace, "PodNamespace")),
@@ -247,27 +235,18 @@ def encode_bind(refusal: Reason | str | None) -> bytes:
 
 def _read_args(body: bytes) -> tuple[bytes, bytes, bytes]:
     """Pod, Nodes and NodeNames as raw JSON, `null` where absent."""
-    _refuse_bad_text(body)
-    try:
-        args = _ARGS.decode(body)
-        if args.Pod is msgspec.UNSET or args.Nodes is msgspec.UNSET or args.NodeNames is msgspec.UNSET:
-            args = _ARGS.decode(_with_exact_keys(body, _FOLDED_ARGS))
-    except _UNREADABLE as error:
-        raise BadRequestError(f"ExtenderArgs cannot be read: {_said(error)}") from error
+    args = _with_every_key(_ARGS, body, "ExtenderArgs")
     return _raw(args.Pod), _raw(args.Nodes), _raw(args.NodeNames)
 
 
 def _read_nodes(nodes_raw: bytes, names_raw: bytes) -> tuple[list[NodeName], bytes, list[bytes] | None]:
     """Names, the names as a JSON array, and the Node objects if the request has these instead of names."""
-    try:
-        if not _is_null(names_raw):
-            return _NAMES.decode(names_raw), names_raw, None
-        if _is_null(nodes_raw):
-            raise BadRequestError("NodeNames and Nodes are both missing or null")
-        items = [bytes(item) for item in _NODE_LIST.decode(nodes_raw).items or ()]
-        names = [NodeName(_OBJECT.decode(item).metadata.name) for item in items]
-    except _UNREADABLE as error:
-        raise BadRequestError(f"the nodes cannot be read: {_said(error)}") from error
+    if not _is_null(names_raw):
+        return _decoded(_NAMES, names_raw, "the nodes"), names_raw, None
+    if _is_null(nodes_raw):
+        raise BadRequestError("NodeNames and Nodes are both missing or null")
+    items = [bytes(item) for item in _decoded(_NODE_LIST, nodes_raw, "the nodes").items or ()]
+    names = [NodeName(_decoded(_OBJECT, item, "the nodes").metadata.name) for item in items]
     if not all(names):
         raise BadRequestError("a node in Nodes has no metadata.name")
     return names, _json(names), items
@@ -354,12 +333,22 @@ def _refuse_bad_text(body: bytes) -> None:
             raise BadRequestError(f"the body is not valid UTF-8 at byte {error.start}") from error
 
 
-def _with_exact_keys(body: bytes, exact: Mapping[str, str]) -> bytes:
-    """The object `body` with its keys spelt as in Go, unknown ones left out; of equal keys the last one stays."""
-    return _json(
-        {exact[folded]: raw for key, raw in _ANY_KEYS.decode(body).items() if (folded := key.casefold()) in exact}
-    )
+def _decoded(decoder: msgspec.json.Decoder[T], raw: bytes, what: str) -> T:
+    try:
+        return decoder.decode(raw)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        why = "it is nested too deeply" if isinstance(error, RecursionError) else str(error)
+        raise BadRequestError(f"{what} cannot be read: {why}") from error
 
 
-def _said(error: Exception) -> str:
-    return "it is nested too deeply" if isinstance(error, RecursionError) else str(error)
+def _with_every_key(decoder: msgspec.json.Decoder[Args], body: bytes, what: str) -> Args:
+    """Decode `body`; if a key is absent, again with keys spelt as in Go: of equal keys the last one counts."""
+    _refuse_bad_text(body)
+    args = _decoded(decoder, body, what)
+    if any(value is msgspec.UNSET for value in msgspec.structs.astuple(args)):
+        exact = {key.casefold(): key for key in args.__struct_fields__}
+        found = _decoded(_ANY_KEYS, body, what).items()
+        args = _decoded(
+            decoder, _json({exact[key.casefold()]: raw for key, raw in found if key.casefold() in exact}), what
+        )
+    return args

@@ -48,8 +48,14 @@ class _NodeAffinity(Json):
     required_during_scheduling_ignored_during_execution: _Required | None = None
 
 
+class _Among(Json):
+    required_during_scheduling_ignored_during_execution: list[msgspec.Raw] | None = None
+
+
 class _Affinity(Json):
     node_affinity: _NodeAffinity | None = None
+    pod_affinity: _Among | None = None
+    pod_anti_affinity: _Among | None = None
 
 
 class _Toleration(Json):
@@ -66,10 +72,26 @@ class _Port(Json):
     protocol: str | None = None
 
 
+class _Claim(Json):
+    claim_name: str = ""
+
+
+class _Volume(Json):
+    persistent_volume_claim: _Claim | None = None
+    ephemeral: msgspec.Raw = NO_RAW
+
+
+class _Spread(Json):
+    when_unsatisfiable: str = "DoNotSchedule"
+
+
 _selector = msgspec.json.Decoder(dict[str, str])
 _affinity = msgspec.json.Decoder(_Affinity)
 _tolerations = msgspec.json.Decoder(list[_Toleration])
 _ports = msgspec.json.Decoder(list[_Port])
+_volumes = msgspec.json.Decoder(list[_Volume])
+_spreads = msgspec.json.Decoder(list[_Spread])
+_raws = msgspec.json.Decoder(list[msgspec.Raw])
 
 
 def constraints(parts: ConstraintParts) -> Constraints:
@@ -144,22 +166,6 @@ def _host_ports(parts: ConstraintParts) -> tuple[HostPort, ...]:
     return tuple(sorted(found, key=lambda p: (p.protocol, p.ip, p.port)))
 
 
-class _Volume(Json):
-    persistent_volume_claim: msgspec.Raw = NO_RAW
-    ephemeral: msgspec.Raw = NO_RAW
-
-
-class _Claim(Json):
-    claim_name: str = ""
-
-
-class _ClaimVolume(Json):
-    persistent_volume_claim: _Claim | None = None
-
-
-_claim_volumes = msgspec.json.Decoder(list[_ClaimVolume])
-
-
 def claim_names(namespace: str, volumes: bytes) -> tuple[str, ...]:
     """`namespace/name` of the claims among `spec.volumes`, sorted; most pods have none, and are not decoded.
 
@@ -168,65 +174,32 @@ def claim_names(namespace: str, volumes: bytes) -> tuple[str, ...]:
     """
     if b"persistentVolumeClaim" not in volumes:
         return ()
-    listed = decode(_claim_volumes, volumes, what="spec.volumes")
+    listed = decode(_volumes, volumes, what="spec.volumes")
     return tuple(
         sorted(f"{namespace}/{v.persistent_volume_claim.claim_name}" for v in listed if v.persistent_volume_claim)
     )
 
 
-class _Among(Json):
-    required_during_scheduling_ignored_during_execution: list[msgspec.Raw] | None = None
+def unmodelled_constraints(affinity: bytes, volumes: bytes, resource_claims: bytes, spreads: bytes) -> tuple[str, ...]:
+    """Fields of these parts of a spec by which kube-scheduler may refuse a node that we allow (docs/safety.md S6).
 
-
-class _PodAffinities(Json):
-    pod_affinity: _Among | None = None
-    pod_anti_affinity: _Among | None = None
-
-
-class _Spread(Json):
-    when_unsatisfiable: str = "DoNotSchedule"
-
-
-class _OtherSpec(Json):
-    volumes: list[_Volume] | None = None
-    resource_claims: list[msgspec.Raw] | None = None
-    affinity: _PodAffinities | None = None
-    topology_spread_constraints: list[_Spread] | None = None
-
-
-class _OtherPod(Json):
-    spec: _OtherSpec | None = None
-
-
-_other = msgspec.json.Decoder(_OtherPod)
-_MARKS = (b'"persistentVolumeClaim"', b'"ephemeral"', b'"resourceClaims"', b'"topologySpreadConstraints"', b'"podA')
-"""Without one of these there is nothing to be decoded: most pods have none."""
-
-
-def unmodelled_constraints(raw: bytes) -> tuple[str, ...]:
-    """Fields of the pod `raw` by which kube-scheduler may refuse a node that we allow; such pods get only a zone.
-
-    docs/safety.md S6.
-
-    >>> unmodelled_constraints(b'{"spec": {"volumes": [{"persistentVolumeClaim": {"claimName": "c"}}]}}')
+    >>> unmodelled_constraints(b"", b'[{"persistentVolumeClaim": {"claimName": "c"}}]', b"", b"")
     ('persistentVolumeClaim',)
     """
-    if not any(mark in raw for mark in _MARKS):
-        return ()
-    spec = decode(_other, raw, what="Pod").spec or _OtherSpec()
-    affinity = spec.affinity or _PodAffinities()
+    around = decode(_affinity, affinity, what="spec.affinity") if b'"podA' in affinity else _Affinity()
+    mounted = any(mark in volumes for mark in (b'"persistentVolumeClaim"', b'"ephemeral"'))  # most pods have neither
+    listed = decode(_volumes, volumes, what="spec.volumes") if mounted else []
+    spread = decode(_spreads, spreads, what="spec.topologySpreadConstraints") if spreads else []
     held = {
-        "persistentVolumeClaim": any(given(v.persistent_volume_claim) for v in spec.volumes or ()),
-        "ephemeral": any(given(v.ephemeral) for v in spec.volumes or ()),
-        "resourceClaims": bool(spec.resource_claims),
-        "podAffinity": bool(affinity.pod_affinity and _asked(affinity.pod_affinity)),
-        "podAntiAffinity": bool(affinity.pod_anti_affinity and _asked(affinity.pod_anti_affinity)),
-        "topologySpreadConstraints": any(
-            s.when_unsatisfiable == "DoNotSchedule" for s in spec.topology_spread_constraints or ()
+        "persistentVolumeClaim": any(one.persistent_volume_claim for one in listed),
+        "ephemeral": any(given(one.ephemeral) for one in listed),
+        "resourceClaims": bool(resource_claims) and bool(decode(_raws, resource_claims, what="spec.resourceClaims")),
+        "podAffinity": bool(
+            around.pod_affinity and around.pod_affinity.required_during_scheduling_ignored_during_execution
         ),
+        "podAntiAffinity": bool(
+            around.pod_anti_affinity and around.pod_anti_affinity.required_during_scheduling_ignored_during_execution
+        ),
+        "topologySpreadConstraints": any(one.when_unsatisfiable == "DoNotSchedule" for one in spread),
     }
     return tuple(name for name, there in held.items() if there)
-
-
-def _asked(affinity: _Among) -> bool:
-    return bool(affinity.required_during_scheduling_ignored_during_execution)

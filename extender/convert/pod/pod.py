@@ -1,8 +1,8 @@
 """Pods: raw JSON → `scoring.model.Pod`.
 
-Why raw parts as keys: pods of one template hold the same bytes for resources, selectors and tolerations, so everything
-costly is computed once per template and shared by all its pods (50,000 pods stay small). Budget: 20 µs for a pod of
-4 KB. Rule: what is ambiguous in the API object is settled here.
+Pods of one template hold the same bytes for resources, selectors and tolerations, so these raw parts are keys: what is
+costly is computed once per template and shared by all its pods. Budget: 20 µs for a pod of 4 KB. Rule: what is
+ambiguous in the API object is settled here.
 """
 
 from functools import lru_cache
@@ -65,6 +65,8 @@ class _Spec(Json):
     tolerations: msgspec.Raw = NO_RAW
     host_network: bool | None = None
     volumes: msgspec.Raw = NO_RAW
+    resource_claims: msgspec.Raw = NO_RAW
+    topology_spread_constraints: msgspec.Raw = NO_RAW
     scheduling_gates: list[_Gate] | None = None
     scheduling_group: _SchedulingGroup | None = None
 
@@ -93,6 +95,7 @@ class _Pod(Json):
 
 _pod = msgspec.json.Decoder(_Pod)
 _spec = msgspec.json.Decoder(_Spec)
+_NO_STATUS = _ContainerStatus()
 
 
 def pod_from_json(raw: bytes | msgspec.Raw, *, notes: NoteReader = NO_NOTES) -> Pod:
@@ -111,7 +114,10 @@ def pod_from_json(raw: bytes | msgspec.Raw, *, notes: NoteReader = NO_NOTES) -> 
     )
     place = membership(namespace, labels, annotations, meta.owner_references or (), in_gang=group is not None)
     gates = shared_tuple(tuple(gate.name for gate in spec.scheduling_gates)) if spec.scheduling_gates else ()
-    unmodelled = unmodelled_constraints(bytes(raw)) if group is not None or GATE in gates else ()
+    unmodelled: tuple[str, ...] = ()
+    if group is not None or GATE in gates:
+        others = (spec.affinity, spec.volumes, spec.resource_claims, spec.topology_spread_constraints)
+        unmodelled = unmodelled_constraints(*map(given, others))
     lineage = "" if group is None else intern(group.key if unmodelled else namespace)
     try:
         member_class = _class_of(place.role, _resources(spec, status), _constraints(namespace, spec), lineage)
@@ -119,18 +125,12 @@ def pod_from_json(raw: bytes | msgspec.Raw, *, notes: NoteReader = NO_NOTES) -> 
         raise ValueError(f"Pod {namespace}/{meta.name}: {error}") from error
     uid = PodUid(meta.uid or f"{namespace}/{meta.name}")
     options = own_options(annotations, written_by_us=_WRITTEN_BY_US)
-    admitted_to, started = None, False
-    if annotations and spec.node_name:
-        if text := annotations.get(NoteKind.STARTED):
-            started = notes.read(NoteKind.STARTED, Bearer("v1", "Pod", namespace, meta.name, uid), text) is not None
-    elif annotations:
-        admitted, preempts = annotations.get(NoteKind.ADMITTED), annotations.get(NoteKind.PREEMPTS)
-        if admitted or preempts:
-            bearer = Bearer("v1", "Pod", namespace, meta.name, uid)
-            if admitted and (node := notes.read(NoteKind.ADMITTED, bearer, admitted)):
-                admitted_to = NodeName(intern(node))
-            if preempts and (note := notes.read(NoteKind.PREEMPTS, bearer, preempts)):
-                options = tuple(sorted((*options, (PREEMPTS_OPTION, note))))
+    kinds = (NoteKind.STARTED,) if spec.node_name else (NoteKind.ADMITTED, NoteKind.PREEMPTS)
+    ours = {kind: annotations[kind] for kind in kinds if annotations.get(kind)} if annotations else {}
+    noted = {kind: notes.read(kind, Bearer("v1", "Pod", namespace, meta.name, uid), ours[kind]) for kind in ours}
+    admitted_to = NodeName(intern(node)) if (node := noted.get(NoteKind.ADMITTED)) else None
+    if note := noted.get(NoteKind.PREEMPTS):
+        options = tuple(sorted((*options, (PREEMPTS_OPTION, note))))
     scheduled = None
     if (group is not None and (spec.node_name or not gates)) or (admitted_to is not None and not gates):
         scheduled = condition(status.conditions, "PodScheduled")
@@ -161,7 +161,7 @@ def pod_from_json(raw: bytes | msgspec.Raw, *, notes: NoteReader = NO_NOTES) -> 
         owner=_controller(meta.owner_references) if group is not None and meta.owner_references else None,
         daemon=_daemon(namespace, meta.owner_references) if meta.owner_references else "",
         run=run_of(labels, meta.owner_references or ()) if group is not None else None,
-        started=started,
+        started=noted.get(NoteKind.STARTED) is not None,
         index=place.index,
         options=shared_tuple(options),
         resource_version=meta.resource_version or "",
@@ -211,15 +211,15 @@ def _member_class(role: Role, resources: PodResources, limits: ConstraintParts, 
 
 def _resources(spec: _Spec, status: _Status) -> PodResources:
     resize = condition(status.conditions, "PodResizePending")
-    told = {
+    statuses = {
         one.name: one
         for listed in (status.container_statuses, status.init_container_statuses)
         for one in listed or ()
         if one.resources
     }
     return PodResources(
-        containers=tuple([_asked(c, told.get(c.name)) for c in spec.containers or ()]),
-        init_containers=tuple([_asked_by_init(c, told) for c in spec.init_containers or ()]),
+        containers=tuple([_asked(c, statuses.get(c.name, _NO_STATUS)) for c in spec.containers or ()]),
+        init_containers=tuple([_asked_by_init(c, statuses) for c in spec.init_containers or ()]),
         overhead=given(spec.overhead),
         spec=given(spec.resources),
         in_force=given(status.resources),
@@ -228,16 +228,15 @@ def _resources(spec: _Spec, status: _Status) -> PodResources:
     )
 
 
-def _asked(container: _Container, told: _ContainerStatus | None) -> ContainerResources:
-    if told is None:
-        return ContainerResources(given(container.resources))
-    return ContainerResources(given(container.resources), given(told.resources), given(told.allocated_resources))
+def _asked(container: _Container, status: _ContainerStatus, *, sidecar: bool = False) -> ContainerResources:
+    spec = given(container.resources)
+    return ContainerResources(spec, given(status.resources), given(status.allocated_resources), sidecar)
 
 
-def _asked_by_init(container: _Container, told: dict[str, _ContainerStatus]) -> ContainerResources:
+def _asked_by_init(container: _Container, statuses: dict[str, _ContainerStatus]) -> ContainerResources:
     """Only sidecars are resized in place; of other init containers the spec counts."""
     if container.restart_policy == "Always":
-        return _asked(container, told.get(container.name))._replace(sidecar=True)
+        return _asked(container, statuses.get(container.name, _NO_STATUS), sidecar=True)
     return ContainerResources(given(container.resources))
 
 

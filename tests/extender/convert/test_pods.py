@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from extender.convert import NUDGE_ANNOTATION, pinned_node, pod_from_json, unmodelled_constraints
+from extender.convert import NUDGE_ANNOTATION, pinned_node, pod_from_json
 from scoring.model import HostPort, NodeSelectorTerm, Phase, Pod, Requirement, Role, Toleration
 
 
@@ -213,6 +213,7 @@ def test_options_are_our_annotations() -> None:
     assert read({"annotations": annotations}).options == (("near", "D"), ("zones", "D,C"))
 
 
+IN_GANG = {"pod-group.scheduling.sigs.k8s.io/name": "g", "pod-group.scheduling.sigs.k8s.io/min-available": "2"}
 UNMODELLED: dict[str, tuple[tuple[str, ...], dict[str, Any]]] = {
     # case: (names, spec)
     "nothing": ((), {"volumes": [{"name": "t", "projected": {}}], "topologySpreadConstraints": None}),
@@ -237,8 +238,9 @@ UNMODELLED: dict[str, tuple[tuple[str, ...], dict[str, Any]]] = {
 
 @pytest.mark.parametrize(("names", "spec"), UNMODELLED.values(), ids=UNMODELLED)
 def test_unmodelled_constraints(names: tuple[str, ...], spec: dict[str, Any]) -> None:
-    """Fields by which kube-scheduler may refuse more than we model are told by name."""
-    assert names == unmodelled_constraints(json.dumps({"metadata": {"name": "p"}, "spec": spec}).encode())
+    """Fields by which kube-scheduler may refuse more than we model are shown by name, of what is ours."""
+    assert names == read({"labels": IN_GANG}, spec).unmodelled
+    assert read(spec=spec).unmodelled == ()
 
 
 CLAIM = '0/3 nodes are available: persistentvolumeclaim "x" not found.'
