@@ -18,7 +18,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Iterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -54,8 +54,9 @@ class _Keep:
     def __init__(self) -> None:
         self.items: dict[str, _Metadata] = {}
 
-    def replace(self, items: Sequence[_Metadata]) -> None:
+    def replace_in_steps(self, items: Sequence[_Metadata]) -> Iterator[None]:
         self.items = {item.name: item for item in items}
+        yield
 
     def upsert(self, item: _Metadata) -> None:
         self.items[item.name] = item

@@ -1,17 +1,13 @@
 """Keep a cache equal to the API server's objects of one kind.
 
-Why: a watch can end, hang or skip without an error, so a cache fed by a watch alone goes wrong in silence.
-Rule: list, then watch from the list's resourceVersion; resume from the last version seen when the watch ends; on
-410 Gone list again; on silence longer than `idle_s` connect again. A relist replaces the cache in one step, so no
-reader sees half of it, and it is never older than what was seen before. Objects are reduced in slices that give the
-event loop back; resourceVersions are opaque.
-
-No object stops it (docs/safety.md S21): whatever is raised while one is read or taken over makes that object
-unreadable. It is deleted from the sink, noted in a book for people, and the others are followed as if nothing had been;
-a list does not read it better, so none is asked for.
-
-A kind under /apis/ that answers 404 is absent (its CustomResourceDefinition is not installed): that is an empty and
-synced cache, asked again every `absent_s`. A 404 for a core kind is an error like any other.
+Rules:
+- List, then watch from the list's resourceVersion; resume from the last version seen when the watch ends; on 410 Gone
+  list again; on silence longer than `idle_s` connect again. A relist replaces the cache in one step, and it is never
+  older than what was seen before (docs/safety.md S11). Objects are reduced in slices that give the event loop back.
+- No object stops it (docs/safety.md S21): whatever is raised while one is read or taken over makes that object
+  unreadable. It is deleted from the sink and noted for people; a list does not read it better, so none is asked for.
+- A kind under /apis/ that answers 404 is absent (its CustomResourceDefinition is not installed): an empty and synced
+  cache, asked again every `absent_s`. A 404 for a core kind is an error like any other.
 """
 
 import asyncio
@@ -19,7 +15,7 @@ import logging
 import random
 from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Generic, NoReturn, Protocol, TypeVar, runtime_checkable
+from typing import Generic, NoReturn, Protocol, TypeVar
 
 from extender.cache.unreadable import LONGEST_KEY, UnreadableKind, words
 from extender.errors import ApiError, ApiUnavailableError, GoneError, NotFoundError, TooLongError
@@ -42,8 +38,8 @@ _NAMES_LOGGED = 1000  # names of unreadable objects remembered, so that each is 
 class Sink(Protocol[T_contra]):
     """Keeps the objects. Its methods are called on the event loop, one at a time, and must not block."""
 
-    def replace(self, items: Sequence[T_contra]) -> None:
-        """Hold exactly these objects from now on."""
+    def replace_in_steps(self, items: Sequence[T_contra]) -> Iterator[None]:
+        """Hold exactly these objects once the iterator has ended; readers see the old state until then."""
 
     def upsert(self, item: T_contra) -> None:
         """Hold this object in place of the one with the same key, if there is one."""
@@ -55,14 +51,6 @@ class Sink(Protocol[T_contra]):
         """The `object_key` of an object."""
 
 
-@runtime_checkable
-class SteppingSink(Sink[T_contra], Protocol[T_contra]):
-    """A sink whose `replace` would take long: the same work in steps, between which the event loop runs."""
-
-    def replace_in_steps(self, items: Sequence[T_contra]) -> Iterator[None]:
-        """Hold exactly these objects once the iterator has ended; readers see the old state until then."""
-
-
 @dataclass(frozen=True, slots=True)
 class ReflectorOptions:
     """Sizes and times of one reflector."""
@@ -71,7 +59,7 @@ class ReflectorOptions:
     idle_s: float = 120.0
     """API servers send a bookmark about once a minute; silence for longer means that the server is gone."""
     watch_s: tuple[int, int] = (240, 290)
-    """Bounds of a watch's length, chosen by chance, so that replicas and kinds do not reconnect together."""
+    """Bounds of a watch's length, chosen by chance, so that not all reconnect together."""
     suspect_after: int = 5
     """After so many failures in a row the version itself is suspect: list again (not when the server is overloaded)."""
     settled_s: float = 5.0
@@ -82,7 +70,7 @@ class ReflectorOptions:
 
 @dataclass(frozen=True, slots=True)
 class ReflectorStatus:
-    """What readiness, metrics and people need to know; counts are since the start."""
+    """For readiness, metrics and people; counts are since the start."""
 
     path: str
     synced: bool
@@ -233,11 +221,8 @@ class Reflector(Generic[T]):
         self.synced.set()
 
     async def _replace(self, items: Sequence[T]) -> None:
-        if isinstance(self._sink, SteppingSink):
-            for _ in self._sink.replace_in_steps(items):
-                await next_slice()
-        else:
-            self._sink.replace(items)
+        for _ in self._sink.replace_in_steps(items):
+            await next_slice()
 
     async def _watch(self) -> None:
         """Follow changes from the last version until the watch ends; raises what it ended with, if not cleanly."""
@@ -271,7 +256,7 @@ class Reflector(Generic[T]):
         raise ApiUnavailableError(f"{self._path}: the watch ended at once")
 
     def _apply(self, event: WatchEvent) -> None:
-        """Carry one event over to the sink. Errors: ApiError for an event of type ERROR."""
+        """Carry one event over to the sink. ApiError: it is of type ERROR."""
         if event.type == "ERROR":
             raise refusal_in_stream(event.object)
         if event.type not in ("ADDED", "MODIFIED", "DELETED", "BOOKMARK"):
@@ -341,7 +326,7 @@ class Reflector(Generic[T]):
         """The kind is not installed: nothing of it exists, and that is known."""
         if not self._absent:
             _log.info("%s: not installed; asking again every %g s", self._path, self._options.absent_s)
-        self._sink.replace(())
+        await self._replace(())
         self._absent = True
         self._version = ""  # versions of a kind that was removed mean nothing to its successor
         self._failures = 0

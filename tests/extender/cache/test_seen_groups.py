@@ -37,7 +37,7 @@ def test_a_minimum_does() -> None:
     cache, groups = cached()
     groups.upsert(SEEN)
     assert cache.snapshot().gangs[KEY].min_member == 2
-    groups.replace([replace(SEEN, group=PodGroup(KEY, 5))])
+    list(groups.replace_in_steps([replace(SEEN, group=PodGroup(KEY, 5))]))
     assert cache.snapshot().gangs[KEY].min_member == 5
     groups.delete(KEY)
     assert cache.snapshot().gangs[KEY].problem is not None
@@ -58,5 +58,5 @@ def test_other_writers_are_known_as_long_as_they_show() -> None:
     groups.delete("x/y")
     assert groups.other_writer is None
     groups.upsert(other)
-    groups.replace([SEEN])
+    list(groups.replace_in_steps([SEEN]))
     assert (groups.other_writer, list(groups.by_key)) == (None, [KEY])

@@ -4,7 +4,7 @@ Why beside the cache: nothing here is an input of the plan, and a cluster withou
 sink for each kind, written by its reflector; what is kept of an object is `Seen`. Bounded by the jobs there are.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from extender.controllers.elastic.kinds import Kind, Seen, State, read
@@ -42,11 +42,12 @@ class _Sink:
         self._held = held
         self._jobs = jobs
 
-    def replace(self, items: Sequence[Seen]) -> None:
+    def replace_in_steps(self, items: Sequence[Seen]) -> Iterator[None]:
         """See `extender.kube.watch.reflector.Sink`."""
         self._held.clear()
         self._held.update({self.key(one): one for one in items})
         self._jobs.on_change()
+        yield
 
     def upsert(self, item: Seen) -> None:
         """See `extender.kube.watch.reflector.Sink`."""
@@ -92,9 +93,10 @@ class Autoscalers:
         """Whether one of them changes this job's worker count."""
         return key in self._scaled
 
-    def replace(self, items: Iterable[Target]) -> None:
+    def replace_in_steps(self, items: Sequence[Target]) -> Iterator[None]:
         """See `extender.kube.watch.reflector.Sink`."""
         self._keep({one.name: one for one in items})
+        yield
 
     def upsert(self, item: Target) -> None:
         """See `extender.kube.watch.reflector.Sink`. Cost: O(autoscalers) if it scales another job than before."""

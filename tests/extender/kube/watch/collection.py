@@ -3,7 +3,7 @@
 import asyncio
 import json
 import random
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -60,15 +60,18 @@ class RecordingSink:
     def __init__(self) -> None:
         self.items: dict[str, Item] = {}
         self.states: list[State] = []
-        self.replaced = 0
+        self.replaced = self.steps = 0
 
     @property
     def state(self) -> State:
         """What it holds now."""
         return frozenset(self.items.values())
 
-    def replace(self, items: Sequence[Item]) -> None:
-        """Hold exactly these."""
+    def replace_in_steps(self, items: Sequence[Item]) -> Iterator[None]:
+        """Hold exactly these, after a step for each."""
+        for _ in items:
+            self.steps += 1
+            yield
         self.items = {item.key: item for item in items}
         self.replaced += 1
         self.states.append(self.state)

@@ -2,7 +2,6 @@
 
 import asyncio
 import logging
-from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pytest
@@ -14,7 +13,6 @@ from simulator.apiserver.store import ApiStore
 from tests.extender.kube.watch.collection import (
     UNREADABLE,
     UNWANTED,
-    Item,
     RecordingSink,
     reflector_of,
     running,
@@ -41,7 +39,7 @@ async def test_first_the_whole_list_then_every_change() -> None:
     reflector = reflector_of(api, sink, options=ReflectorOptions(page=3))
     async with running(reflector):
         await reflector.synced.wait()
-        assert ([state_of(api.store)], 3) == (sink.states, api.calls["list"])
+        assert ([state_of(api.store)], 3, 7) == (sink.states, api.calls["list"], sink.steps)
         api.add(pod("p7"))
         api.add(pod("p0"))
         api.remove("p1")
@@ -372,30 +370,6 @@ async def test_the_loop_runs_while_a_burst_of_events_is_applied() -> None:
             turns += 1
             await asyncio.sleep(0)
         assert turns >= 20
-
-
-class Stepping(RecordingSink):
-    """A sink that takes over a list in steps."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.steps = 0
-
-    def replace_in_steps(self, items: Sequence[Item]) -> Iterator[None]:
-        """One step per item."""
-        for _ in items:
-            self.steps += 1
-            yield
-        self.replace(items)
-
-
-async def test_a_sink_may_take_over_a_list_in_steps() -> None:
-    """A sink that offers steps is given time between them, and synced only at their end."""
-    api, sink = FakeClusterApi(*(pod(f"p{n}") for n in range(30))), Stepping()
-    reflector = reflector_of(api, sink)
-    async with running(reflector):
-        await reflector.synced.wait()
-        assert (30, [state_of(api.store)]) == (sink.steps, sink.states)
 
 
 async def test_status_tells_how_it_is() -> None:

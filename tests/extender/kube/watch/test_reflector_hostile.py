@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
 from typing import Any
 
 import pytest
@@ -41,11 +41,11 @@ def refusing(name: str, error: Callable[[], Exception]) -> Callable[[bytes], Ite
 class Refusing(RecordingSink):
     """A sink that cannot take over the pod `bad`, and stumbles over what it did of it when it is to forget it."""
 
-    def replace(self, items: Any) -> None:
+    def replace_in_steps(self, items: Sequence[Item]) -> Iterator[None]:
         """Not with that one."""
         for item in items:
             self._look(item.key)
-        super().replace(items)
+        yield from super().replace_in_steps(items)
 
     def upsert(self, item: Item) -> None:
         """Not that one."""
