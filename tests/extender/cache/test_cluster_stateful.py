@@ -69,6 +69,7 @@ def pods(draw: st.DrawFn) -> Pod:
         nominated_node=draw(maybe_node),
         phase=draw(st.sampled_from([Phase.PENDING, Phase.RUNNING, Phase.RUNNING, Phase.SUCCEEDED, Phase.FAILED])),
         deleting=draw(st.sampled_from([False, False, True])),
+        priority=draw(st.sampled_from([0, 0, 9])),
         job=draw(st.none() | st.just("j")),
         resource_version=draw(st.sampled_from(["1", "2"])),
     )

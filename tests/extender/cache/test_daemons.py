@@ -2,7 +2,7 @@
 
 import json
 import tracemalloc
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Any
 
@@ -66,6 +66,7 @@ class Desk:
 
 
 YOUNG = node("n1", created_s=NOW_S - 1.0)
+CNI, ON_GPUS = daemon_set(), daemon_set(node_selector={"gpu": "yes"})
 
 PHANTOMS = {
     # what is pinned to n1 and takes nothing there
@@ -112,7 +113,7 @@ def test_whichever_comes_first(order: str) -> None:
 
 NOT_KEPT = {
     "an old node and an old DaemonSet": (node("n1"), daemon_set()),
-    "it does not select the node": (YOUNG, daemon_set(node_selector={"gpu": "yes"})),
+    "it does not select the node": (YOUNG, ON_GPUS),
     "the node is not ready": (replace(YOUNG, ready=False), daemon_set()),
     "the DaemonSet is being deleted": (YOUNG, daemon_set(deleting=True)),
 }
@@ -136,33 +137,35 @@ def test_it_ends_with_the_settle_time() -> None:
     assert desk.cache.kept_for_daemon_sets() == []
 
 
-BEGINS = ["its pod went", "its pod failed", "the node is ready", "the node has the label", "the template is another"]
+READY, LABELLED = node("n1"), node("n1", labels={"gpu": "yes"})
+BEGINS: dict[str, tuple[DaemonSet, Node, Callable[[ClusterCache], None], int, int]] = {
+    # case: (DaemonSet, node at first, what happens, millicores before and after)
+    "its pod went": (CNI, READY, lambda cache: cache.pods.delete("kube-system/d"), 1000, 1000),
+    "its pod failed": (
+        CNI,
+        READY,
+        lambda cache: cache.pods.upsert(daemon(CNI, node="n1", phase=Phase.FAILED)),
+        1000,
+        1000,
+    ),
+    "the node is ready": (CNI, replace(READY, ready=False), lambda cache: cache.nodes.upsert(READY), 0, 1000),
+    "the node has the label": (ON_GPUS, READY, lambda cache: cache.nodes.upsert(LABELLED), 0, 1000),
+    "the template is another": (CNI, READY, lambda cache: cache.daemon_sets.upsert(daemon_set(cpu="2")), 0, 2000),
+}
 
 
-@pytest.mark.parametrize("how", BEGINS)
-def test_it_begins_when_a_pod_becomes_missing(how: str) -> None:
+@pytest.mark.parametrize(("one", "first", "happens", "before", "after"), BEGINS.values(), ids=BEGINS)
+def test_it_begins_when_a_pod_becomes_missing(
+    one: DaemonSet, first: Node, happens: Callable[[ClusterCache], None], before: int, after: int
+) -> None:
     """On old nodes, too: a rollout, an eviction, a node that returns, a label that somebody sets."""
-    selects = {"gpu": "yes"} if how == "the node has the label" else {}
-    cni, where = daemon_set(node_selector=selects), node("n1", labels=selects)
-    first = {
-        "the node is ready": replace(where, ready=False),
-        "the node has the label": node("n1"),
-    }.get(how, where)
-    desk = Desk(cni, nodes=[first])
-    if how in BEGINS[:2]:
-        desk.cache.pods.upsert(daemon(cni, node="n1"))
-    assert desk.used() == (1000 if how in BEGINS[:2] else 0)
-    match how:
-        case "its pod went":
-            desk.cache.pods.delete("kube-system/d")
-        case "its pod failed":
-            desk.cache.pods.upsert(daemon(cni, node="n1", phase=Phase.FAILED))
-        case "the template is another":
-            desk.cache.daemon_sets.upsert(daemon_set(cpu="2"))
-            desk.look()
-        case _:
-            desk.cache.nodes.upsert(where)
-    assert desk.used() == (2000 if how == "the template is another" else 1000)
+    desk = Desk(one, nodes=[first])
+    if before:
+        desk.cache.pods.upsert(daemon(one, node="n1"))
+    assert desk.used() == before
+    happens(desk.cache)
+    desk.look()
+    assert desk.used() == after
 
 
 def test_a_new_daemon_set_keeps_room_on_all_nodes() -> None:
@@ -224,16 +227,6 @@ def test_a_daemon_set_that_is_changed_all_the_time_leaves_no_memory() -> None:
         tracemalloc.stop()
     assert max(sizes) < 1.5 * max(sizes[:20])
     assert desk.used() == 90
-
-
-def test_a_node_that_goes_takes_its_books_along() -> None:
-    """And its successor of the same name begins at nothing."""
-    desk = Desk(daemon_set(), nodes=[YOUNG, node("n2")])
-    desk.cache.nodes.delete("n1")
-    assert_consistent(desk.cache)
-    assert desk.cache.kept_for_daemon_sets() == []
-    desk.cache.nodes.upsert(node("n1", created_s=NOW_S))
-    assert desk.used() == 1000
 
 
 def test_time_that_is_not_known_makes_nothing_young() -> None:

@@ -94,55 +94,40 @@ def test_annotated_gangs(
 
 
 BAD = GroupRef(G, GangSource.LABELS, None, "label x is 'y'")
+MIXED = [labelled("a"), labelled("b", scheduler_name="default-scheduler")]
+BY_TWO = [grouped("a", GangSource.ANNOTATION, 3), grouped("b", GangSource.ANNOTATION)]
 PROBLEMS: dict[str, tuple[Reason, str, list[Pod], tuple[PodGroup, ...]]] = {
-    # case: (reason, what the detail must hold, pods, PodGroups)
-    "a pod's labels": (
-        Reason.INVALID_GROUP,
-        "pod default/b: label x is 'y'",
-        [labelled("a"), replace(labelled("b"), group=BAD)],
-        (),
-    ),
-    "no PodGroup": (Reason.INVALID_GROUP, "PodGroup default/g does not exist", [grouped("a")], ()),
-    "minMember 0": (Reason.INVALID_GROUP, "minMember 0", [grouped("a")], (PodGroup(G, 0),)),
-    "different minimums": (Reason.INVALID_GROUP, "2 (a), 3 (b)", [labelled("a"), labelled("b", 3)], ()),
-    "some without minimum": (
-        Reason.INVALID_GROUP,
-        "3 (a), none (b)",
-        [grouped("a", GangSource.ANNOTATION, 3), grouped("b", GangSource.ANNOTATION)],
-        (),
-    ),
-    "different sources": (
-        Reason.INVALID_GROUP,
-        "in different ways",
-        [labelled("a"), grouped("b")],
-        (PodGroup(G, 2),),
-    ),
-    "different schedulers": (
-        Reason.MIXED_SCHEDULERS,
-        "spec.schedulerName differs: netgang (a), default-scheduler (b)",
-        [labelled("a"), labelled("b", scheduler_name="default-scheduler")],
-        (),
-    ),
-    "different priorities": (
-        Reason.MIXED_PRIORITIES,
-        "spec.priority differs: 0 (a), 9 (b)",
-        [labelled("a"), labelled("b", priority=9)],
-        (),
-    ),
+    # what the detail must hold: (reason, the same, pods, PodGroups)
+    one[1]: one
+    for one in [
+        (Reason.INVALID_GROUP, "pod default/b: label x is 'y'", [labelled("a"), replace(labelled("b"), group=BAD)], ()),
+        (Reason.INVALID_GROUP, "PodGroup default/g does not exist", [grouped("a")], ()),
+        (Reason.INVALID_GROUP, "minMember 0", [grouped("a")], (PodGroup(G, 0),)),
+        (Reason.INVALID_GROUP, "2 (a), 3 (b)", [labelled("a"), labelled("b", 3)], ()),
+        (Reason.INVALID_GROUP, "3 (a), none (b)", BY_TWO, ()),
+        (Reason.INVALID_GROUP, "in different ways", [labelled("a"), grouped("b")], (PodGroup(G, 2),)),
+        (Reason.MIXED_SCHEDULERS, "spec.schedulerName differs: netgang (a), default-scheduler (b)", MIXED, ()),
+        (
+            Reason.MIXED_PRIORITIES,
+            "spec.priority differs: 0 (a), 9 (b)",
+            [labelled("a"), labelled("b", priority=9)],
+            (),
+        ),
+    ]
 }
 
 
-@pytest.mark.parametrize(("reason", "told", "pods", "groups"), PROBLEMS.values(), ids=PROBLEMS)
-def test_problems(reason: Reason, told: str, pods: list[Pod], groups: tuple[PodGroup, ...]) -> None:
+@pytest.mark.parametrize(("reason", "words", "pods", "groups"), PROBLEMS.values(), ids=PROBLEMS)
+def test_problems(reason: Reason, words: str, pods: list[Pod], groups: tuple[PodGroup, ...]) -> None:
     """What contradicts itself is refused with a constant reason and a sentence that names the pods."""
     found = gang(pods, *groups)
     assert found.problem is reason
-    assert told in found.problem_detail
+    assert words in found.problem_detail
 
 
 def test_a_mixed_gang_is_shown_but_not_own() -> None:
     """A gang of which only some pods are ours is refused, and none of it is treated as ours (docs/safety.md S1)."""
-    found = gang([labelled("a"), labelled("b", scheduler_name="default-scheduler")])
+    found = gang(MIXED)
     assert (found.own, len(found.members)) == (False, 2)
 
 
@@ -175,17 +160,11 @@ def test_the_pod_group_may_come_later() -> None:
     assert_consistent(cache)
 
 
-def test_a_gang_follows_what_its_members_say() -> None:
-    """An event that changes more than how far a member is makes another gang of it."""
-    cache = ClusterCache()
-    cache.pods.replace([labelled("a"), labelled("b")])
-    assert cache.snapshot().gangs[G].problem is None
-    cache.pods.upsert(labelled("b", priority=9))
-    assert_consistent(cache)
-    assert cache.snapshot().gangs[G].problem is Reason.MIXED_PRIORITIES
-
-
 def test_native_gangs_are_never_refused() -> None:
-    """What is wrong with a native gang kube-scheduler says itself; we only give it a zone and scores."""
-    found = gang([grouped("a", GangSource.NATIVE), grouped("b", GangSource.NATIVE, priority=3, scheduler_name="x")])
-    assert (found.problem, found.min_member) == (None, 2)
+    """What is wrong with a native gang kube-scheduler says itself; its own PodGroup sizes it."""
+    pods = [grouped("a", GangSource.NATIVE), grouped("b", GangSource.NATIVE, priority=3, scheduler_name="x")]
+    assert (gang(pods).problem, gang(pods).min_member) == (None, 2)
+    cache = ClusterCache()
+    cache.pods.replace(pods)
+    cache.native_pod_groups.upsert(PodGroup(G, 5, created_s=3.0))
+    assert (cache.snapshot().gangs[G].min_member, cache.snapshot().gangs[G].created_s) == (5, 3.0)

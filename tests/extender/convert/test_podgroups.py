@@ -7,33 +7,42 @@ import pytest
 
 from extender.convert import seen_pod_group_from_json
 from extender.convert.podgroups import STATUS_FIELDS, SeenPodGroup, pod_group_from_json, status_patch
+from scoring.model.resources import Resources
 from scoring.queue.podgroup_status import NO_STATUS, GroupStatus
 
+METADATA = {"name": "g", "namespace": "team", "uid": "u1", "resourceVersion": "7"}
+WRITERS_SEEN = [{"manager": "kubectl", "operation": "Apply"}, {"manager": "netgang", "subresource": "status"}]
+STATUS = {"phase": "Running", "running": 2, "succeeded": 1, "occupiedBy": "team/job"}
 FULL: dict[str, Any] = {
-    "metadata": {
-        "name": "g",
-        "namespace": "team",
-        "uid": "u1",
-        "resourceVersion": "7",
-        "managedFields": [
-            {"manager": "kubectl", "operation": "Apply"},
-            {"manager": "netgang", "subresource": "status"},
-        ],
-    },
+    "metadata": METADATA | {"managedFields": WRITERS_SEEN},
     "spec": {"minMember": 3},
-    "status": {
-        "phase": "Running",
-        "running": 2,
-        "succeeded": 1,
-        "occupiedBy": "team/job",
-        "scheduleStartTime": "1970-01-01T00:01:40Z",
-    },
+    "status": STATUS | {"scheduleStartTime": "1970-01-01T00:01:40Z"},
 }
 
 
 def read(**changes: Any) -> SeenPodGroup:
     """FULL with other parts."""
     return seen_pod_group_from_json(json.dumps({**FULL, **changes}).encode())
+
+
+SPECS: dict[str, tuple[tuple[int, float | None], dict[str, Any] | None]] = {
+    # case: ((min_member, schedule_timeout_s), spec)
+    "coscheduling's": ((3, 90.0), {"minMember": 3, "scheduleTimeoutSeconds": 90}),
+    "a native gang's minCount": ((5, None), {"schedulingPolicy": {"gang": {"minCount": 5}}}),
+    "a native group without a gang": ((1, None), {"schedulingPolicy": {"basic": {}}}),
+    "a minimum that is missing, which the cache refuses": ((0, None), {}),
+    "no spec": ((0, None), None),
+    "a time-out of 0, as mpi-operator writes it": ((1, None), {"minMember": 1, "scheduleTimeoutSeconds": 0}),
+}
+
+
+@pytest.mark.parametrize(("want", "spec"), SPECS.values(), ids=SPECS)
+def test_what_decides(want: tuple[int, float | None], spec: dict[str, Any] | None) -> None:
+    """Minimum and time-out of all three kinds; beside them creation and resources."""
+    raw = {"metadata": {"name": "g", "creationTimestamp": "1970-01-01T00:01:00Z"}, "spec": spec}
+    group = pod_group_from_json(json.dumps(raw).encode())
+    assert (group.key, group.created_s, group.min_member, group.schedule_timeout_s) == ("default/g", 60.0, *want)
+    assert read(spec={"minResources": {"cpu": "6"}}).group.min_resources == Resources.parse({"cpu": 6})
 
 
 def written_by(*managers: str) -> dict[str, Any]:
@@ -47,7 +56,6 @@ def test_what_is_read() -> None:
     seen = read()
     assert seen.status == GroupStatus("Running", 0, 2, 1, 0, "team/job", 100)
     assert (seen.uid, seen.resource_version, seen.ours, seen.other_writer) == ("u1", "7", True, "")
-    assert seen.group == pod_group_from_json(json.dumps(FULL).encode())
 
 
 @pytest.mark.parametrize("status", [None, {}, {"scheduleStartTime": None, "phase": None}])
@@ -73,7 +81,9 @@ def test_who_wrote(ours: bool, other: str, writers: tuple[str, ...]) -> None:
 
 
 def test_a_status_that_cannot_be_read_names_the_field() -> None:
-    """It is an error of that PodGroup, in words."""
+    """It is an error of that PodGroup, in words; a bad quantity is named as well."""
+    with pytest.raises(ValueError, match=r"PodGroup team/g: spec\.minResources: cpu: 'x'"):
+        read(spec={"minMember": 1, "minResources": {"cpu": "x"}})
     with pytest.raises(ValueError, match=r"PodGroup: .*status\.running"):
         read(status={"running": "two"})
 

@@ -1,6 +1,7 @@
 """Pods from the API become our records."""
 
 import json
+import re
 from typing import Any
 
 import pytest
@@ -16,69 +17,36 @@ def read(metadata: dict[str, Any] | None = None, spec: dict[str, Any] | None = N
 
 
 def test_every_plain_field() -> None:
-    """Identity, place, phase, priority, time, gates and owner of a full pod are taken over as they are."""
-    pod = read(
-        {
-            "name": "resnet-worker-2",
-            "namespace": "team",
-            "uid": "u1",
-            "resourceVersion": "77",
-            "creationTimestamp": "2026-11-20T10:00:00Z",
-            "deletionTimestamp": "2026-11-20T11:00:00Z",
-            "managedFields": [{"fieldsV1": {"f:x": {}}}],
-        },
-        {
-            "nodeName": "n1",
-            "schedulerName": "netgang",
-            "priority": 7,
-            "schedulingGates": [{"name": "netgang.io/gang"}, {"name": "other"}],
-        },
-        phase="Running",
-        nominatedNodeName="n2",
-    )
-    assert (pod.uid, pod.namespace, pod.name, pod.resource_version) == ("u1", "team", "resnet-worker-2", "77")
+    """Identity, place, phase, priority, time and gates of a full pod are taken over as they are."""
+    metadata = {"name": "w-2", "namespace": "team", "uid": "u1", "resourceVersion": "77", "managedFields": [{"f": {}}]}
+    metadata |= {"creationTimestamp": "2026-11-20T10:00:00Z", "deletionTimestamp": "2026-11-20T11:00:00Z"}
+    spec = {
+        "nodeName": "n1",
+        "schedulerName": "netgang",
+        "priority": 7,
+        "schedulingGates": [{"name": "x"}, {"name": "y"}],
+    }
+    pod = read(metadata, spec, phase="Running", nominatedNodeName="n2")
+    assert (pod.uid, pod.namespace, pod.name, pod.resource_version) == ("u1", "team", "w-2", "77")
     assert (pod.node, pod.nominated_node, pod.scheduler_name, pod.priority) == ("n1", "n2", "netgang", 7)
-    assert (pod.phase, pod.deleting, pod.gates) == (Phase.RUNNING, True, ("netgang.io/gang", "other"))
-    assert pod.created_s == 1795168800.0
+    assert (pod.phase, pod.deleting, pod.gates, pod.created_s) == (Phase.RUNNING, True, ("x", "y"), 1795168800.0)
 
 
 def test_defaults_of_a_bare_pod() -> None:
     """What the API server would fill in is filled in; a pod from a file is known by its name."""
     pod = read()
     assert (pod.uid, pod.namespace, pod.scheduler_name) == ("default/p", "default", "default-scheduler")
-    assert (
-        pod.node,
-        pod.nominated_node,
-        pod.phase,
-        pod.priority,
-        pod.deleting,
-        pod.gates,
-    ) == (None, None, Phase.PENDING, 0, False, ())
-    assert (pod.group, pod.job, pod.index, pod.role) == (None, None, None, Role.OTHER)
-    assert Phase.UNKNOWN is read(phase="Dreaming").phase
+    assert (pod.node, pod.nominated_node, pod.phase, pod.priority) == (None, None, Phase.PENDING, 0)
+    assert (pod.deleting, pod.gates, pod.group, pod.job) == (False, (), None, None)
+    assert (pod.index, pod.role, read(phase="Dreaming").phase) == (None, Role.OTHER, Phase.UNKNOWN)
 
 
 def test_null_means_absent() -> None:
     """Go writes null for what is not there, at every level."""
-    nothing = dict.fromkeys(
-        (
-            "nodeName",
-            "containers",
-            "initContainers",
-            "overhead",
-            "resources",
-            "nodeSelector",
-            "affinity",
-            "tolerations",
-            "schedulingGates",
-            "schedulingGroup",
-            "priority",
-            "hostNetwork",
-        )
-    )
+    spec = "nodeName containers initContainers overhead resources nodeSelector affinity tolerations schedulingGates"
     raw = {
         "metadata": {"name": "p", "creationTimestamp": None, "labels": None, "annotations": None},
-        "spec": nothing,
+        "spec": dict.fromkeys([*spec.split(), "schedulingGroup", "priority", "hostNetwork"]),
         "status": {"phase": None, "conditions": None, "containerStatuses": None},
     }
     assert read() == pod_from_json(json.dumps(raw).encode())
@@ -101,65 +69,49 @@ def test_when_a_member_got_its_node() -> None:
 
 
 BROKEN = {
-    # case: (what the message must hold, raw bytes)
-    "no JSON": ("Pod: Input data was truncated", b'{"metadata": '),
-    "empty": ("Pod: ", b""),
-    "no name": ("missing required field `name` - at `$.metadata`", b'{"metadata": {}}'),
-    "wrong type": (
-        "Expected `str | null`, got `int` - at `$.spec.nodeName`",
-        b'{"metadata": {"name": "p"}, "spec": {"nodeName": 1}}',
-    ),
-    "bad time": ("$.metadata.creationTimestamp", b'{"metadata": {"name": "p", "creationTimestamp": "yesterday"}}'),
-    "bad selector": (
-        "Pod default/p: spec.nodeSelector: ",
-        b'{"metadata": {"name": "p"}, "spec": {"nodeSelector": [1]}}',
-    ),
-    "not UTF-8": ("Pod: ", b'{"metadata": {"name": "\xff"}}'),
+    # what the message must hold: raw bytes
+    "Pod: Input data was truncated": b'{"metadata": ',
+    "Pod: ": b"",
+    "missing required field `name` - at `$.metadata`": b'{"metadata": {}}',
+    "`str | null`, got `int` - at `$.spec.nodeName`": b'{"metadata": {"name": "p"}, "spec": {"nodeName": 1}}',
+    "$.metadata.creationTimestamp": b'{"metadata": {"name": "p", "creationTimestamp": "yesterday"}}',
+    "Pod default/p: spec.nodeSelector: ": b'{"metadata": {"name": "p"}, "spec": {"nodeSelector": [1]}}',
+    "text is not UTF-8": b'{"metadata": {"name": "\xff"}}',
 }
 
 
-@pytest.mark.parametrize(("told", "raw"), BROKEN.values(), ids=BROKEN)
-def test_what_cannot_be_read_is_a_value_error(told: str, raw: bytes) -> None:
+@pytest.mark.parametrize(("words", "raw"), BROKEN.items(), ids=BROKEN)
+def test_what_cannot_be_read_is_a_value_error(words: str, raw: bytes) -> None:
     """Broken input raises ValueError that names kind and field, and nothing else."""
-    with pytest.raises(ValueError, match=r"^Pod") as error:
+    with pytest.raises(ValueError, match=r"^Pod.*" + re.escape(words).removeprefix("Pod")):
         pod_from_json(raw)
-    assert told in str(error.value)
 
 
 def test_constraints() -> None:
     """Selector, required affinity and tolerations are read; preferred affinity and toleration seconds are not."""
     expression = {"key": "disk", "operator": "In", "values": ["ssd", "nvme"]}
-    field = {"key": "metadata.name", "operator": "In", "values": ["n1"]}
-    required = {"nodeSelectorTerms": [{"matchExpressions": [expression]}, {"matchFields": [field]}]}
-    node_affinity = {
-        "requiredDuringSchedulingIgnoredDuringExecution": required,
-        "preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 1, "preference": {}}],
-    }
-    limits = read(
-        spec={
-            "nodeSelector": {"zone": "a", "arch": "amd64"},
-            "affinity": {"nodeAffinity": node_affinity},
-            "tolerations": [
-                {"key": "k", "value": "v", "effect": "NoExecute", "tolerationSeconds": 3},
-                {"operator": "Exists"},
-            ],
-        }
-    ).member_class.constraints
+    affinity = required([{"matchExpressions": [expression]}, named("n1")])
+    affinity["nodeAffinity"]["preferredDuringSchedulingIgnoredDuringExecution"] = [{"weight": 1, "preference": {}}]
+    bearable = {"key": "k", "value": "v", "effect": "NoExecute", "tolerationSeconds": 3}
+    spec = {"nodeSelector": {"zone": "a", "arch": "amd64"}, "tolerations": [bearable, {"operator": "Exists"}]}
+    limits = read(spec=spec | {"affinity": affinity}).member_class.constraints
     assert limits.node_selector == (("arch", "amd64"), ("zone", "a"))
-    assert (
+    assert limits.affinity == (
         NodeSelectorTerm(expressions=(Requirement("disk", "In", ("ssd", "nvme")),)),
         NodeSelectorTerm(fields=(Requirement("metadata.name", "In", ("n1",)),)),
-    ) == limits.affinity
+    )
     assert {Toleration("k", "Equal", "v", "NoExecute"), Toleration("", "Exists", "", "")} == set(limits.tolerations)
 
 
 def test_affinity_without_terms_matches_nothing() -> None:
     """Required affinity with no terms is kept apart from no required affinity."""
-    asked: dict[str, Any] = {
-        "nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": []}}
-    }
-    assert read(spec={"affinity": asked}).member_class.constraints.affinity == ()
+    assert read(spec={"affinity": required([])}).member_class.constraints.affinity == ()
     assert None is read(spec={"affinity": {"nodeAffinity": {}}}).member_class.constraints.affinity
+
+
+def required(terms: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
+    """An affinity with these required terms."""
+    return {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}}
 
 
 def named(node: str, operator: str = "In", **more: Any) -> dict[str, Any]:
@@ -184,22 +136,15 @@ PINS: dict[str, tuple[str | None, list[dict[str, Any]]]] = {
 @pytest.mark.parametrize(("node", "terms"), PINS.values(), ids=PINS)
 def test_pinned_node(node: str | None, terms: list[dict[str, Any]]) -> None:
     """A pod is pinned when all its terms name the same single node by metadata.name."""
-    asked = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}}
-    assert node == pinned_node(read(spec={"affinity": asked}).member_class.constraints)
+    assert node == pinned_node(read(spec={"affinity": required(terms)}).member_class.constraints)
 
 
 def test_host_ports() -> None:
     """Containers and sidecars occupy host ports, init containers do not; defaults are TCP on every address."""
+    init, dns = {"containerPort": 1, "hostPort": 1}, {"containerPort": 53, "hostPort": 53, "protocol": "UDP"}
     spec = {
         "containers": [{"name": "a", "ports": [{"containerPort": 80, "hostPort": 8080}, {"containerPort": 81}]}],
-        "initContainers": [
-            {"name": "i", "ports": [{"containerPort": 1, "hostPort": 1}]},
-            {
-                "name": "s",
-                "restartPolicy": "Always",
-                "ports": [{"containerPort": 53, "hostPort": 53, "protocol": "UDP", "hostIP": "10.0.0.1"}],
-            },
-        ],
+        "initContainers": [{"ports": [init]}, {"restartPolicy": "Always", "ports": [dns | {"hostIP": "10.0.0.1"}]}],
     }
     ports = read(spec=spec).member_class.constraints.host_ports
     assert (HostPort("TCP", "0.0.0.0", 8080), HostPort("UDP", "10.0.0.1", 53)) == ports
@@ -214,25 +159,18 @@ def test_options_are_our_annotations() -> None:
 
 
 IN_GANG = {"pod-group.scheduling.sigs.k8s.io/name": "g", "pod-group.scheduling.sigs.k8s.io/min-available": "2"}
+NEAR = {"requiredDuringSchedulingIgnoredDuringExecution": [{"topologyKey": "zone"}]}
+SOFT = {"whenUnsatisfiable": "ScheduleAnyway"}
 UNMODELLED: dict[str, tuple[tuple[str, ...], dict[str, Any]]] = {
     # case: (names, spec)
     "nothing": ((), {"volumes": [{"name": "t", "projected": {}}], "topologySpreadConstraints": None}),
     "claim": (("persistentVolumeClaim",), {"volumes": [{"name": "d", "persistentVolumeClaim": {"claimName": "c"}}]}),
     "ephemeral": (("ephemeral",), {"volumes": [{"name": "d", "ephemeral": {"volumeClaimTemplate": {}}}]}),
     "device": (("resourceClaims",), {"resourceClaims": [{"name": "gpu"}]}),
-    "apart": (
-        ("podAntiAffinity",),
-        {"affinity": {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [{}]}, "podAffinity": {}}},
-    ),
-    "spread": (
-        ("topologySpreadConstraints",),
-        {
-            "topologySpreadConstraints": [
-                {"whenUnsatisfiable": "ScheduleAnyway"},
-                {"whenUnsatisfiable": "DoNotSchedule"},
-            ]
-        },
-    ),
+    "apart": (("podAntiAffinity",), {"affinity": {"podAntiAffinity": NEAR, "podAffinity": {}}}),
+    "together": (("podAffinity",), {"affinity": {"podAffinity": NEAR}}),
+    "spread": (("topologySpreadConstraints",), {"topologySpreadConstraints": [SOFT, {}]}),
+    "soft spread": ((), {"topologySpreadConstraints": [SOFT]}),
 }
 
 
@@ -263,26 +201,27 @@ REFUSALS = {
 @pytest.mark.parametrize(("text", "obstacle", "message"), REFUSALS.values(), ids=REFUSALS)
 def test_why_kube_scheduler_did_not_place_a_member(text: str, obstacle: str, message: str) -> None:
     """Its own words without what preemption would do, bounded; a PreFilter's words hold whatever the node."""
-    labels = {"pod-group.scheduling.sigs.k8s.io/name": "g", "pod-group.scheduling.sigs.k8s.io/min-available": "2"}
-    said = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": message}
-    waits = read({"labels": labels}, conditions=[{"type": "Ready", "status": "False"}, said])
+    said, member = (
+        {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": message},
+        {"labels": IN_GANG},
+    )
+    waits = read(member, conditions=[{"type": "Ready", "status": "False"}, said])
     assert (text, obstacle) == (waits.refusal, waits.obstacle)
     for other in (
-        read({"labels": labels}, {"nodeName": "n1"}, conditions=[said]),
-        read({"labels": labels}, {"schedulingGates": [{"name": "x"}]}, conditions=[said]),
+        read(member, {"nodeName": "n1"}, conditions=[said]),
+        read(member, {"schedulingGates": [{"name": "x"}]}, conditions=[said]),
         read(conditions=[said]),
-        read({"labels": labels}, conditions=[said | {"status": "True"}]),
-        read({"labels": labels}, conditions=[]),
+        read(member, conditions=[said | {"status": "True"}]),
+        read(member, conditions=[]),
     ):
         assert (other.refusal, other.obstacle) == ("", "")
 
 
-BESIDE = {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [{"topologyKey": "zone"}]}}
 LINEAGES = {  # case: (namespace, gang, affinity, lineage)
     "alike in a namespace": ("team", "g", None, "team"),
     "another gang of it": ("team", "h", None, "team"),
     "another tenant's": ("other", "g", None, "other"),
-    "constraints that are not modelled": ("team", "g", BESIDE, "team/g"),
+    "constraints that are not modelled": ("team", "g", {"podAffinity": NEAR}, "team/g"),
 }
 
 
@@ -291,12 +230,5 @@ def test_what_is_learned_of_nodes_stays_with_its_tenant(
     namespace: str, gang: str, affinity: dict[str, Any] | None, lineage: str
 ) -> None:
     """Refusals of filters that are not modelled hold in the namespace, or for one gang (docs/safety.md S27)."""
-    labels = {
-        "pod-group.scheduling.sigs.k8s.io/name": gang,
-        "pod-group.scheduling.sigs.k8s.io/min-available": "2",
-    }
-    raw = {
-        "metadata": {"name": "p", "namespace": namespace, "uid": "u", "labels": labels},
-        "spec": {"containers": [], **({"affinity": affinity} if affinity else {})},
-    }
-    assert pod_from_json(json.dumps(raw).encode()).member_class.lineage == lineage
+    labels = IN_GANG | {"pod-group.scheduling.sigs.k8s.io/name": gang}
+    assert lineage == read({"namespace": namespace, "labels": labels}, {"affinity": affinity}).member_class.lineage

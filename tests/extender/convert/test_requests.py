@@ -1,6 +1,7 @@
 """What a pod takes from its node, against kube-scheduler's own code and by tables."""
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from extender.convert import pod_from_json
-from scoring.model.resources import PODS, Resources
+from scoring.model.resources import PODS
 
 GOLDEN = Path(__file__).parents[2] / "fixtures" / "requests" / "kubernetes-1.36.3.jsonl"
 
@@ -42,44 +43,33 @@ def test_kubernetes_counts_the_same() -> None:
     assert differing == []
 
 
+ONE_CPU, TINY = {"containers": [asks(cpu="1")]}, asks(cpu="0.1m")
+BOTH = asks(cpu="1", memory="7", **{"nvidia.com/gpu": "1"})
 SPECS: dict[str, tuple[dict[str, int], dict[str, Any]]] = {
-    # case: (expected requests, pod spec)
-    "nothing asked": ({}, {"containers": [{"name": "c"}]}),
+    # case, of those that the 160 pods do not name: (expected requests, pod spec)
     "no containers": ({}, {"containers": None}),
-    "containers add up": ({"cpu": 1500}, {"containers": [asks(cpu="1"), asks(cpu="500m")]}),
-    "a limit without a request counts": (
-        {"cpu": 100, "nvidia.com/gpu": 2},
-        {"containers": [asks(cpu="100m", limits={"cpu": "1", "nvidia.com/gpu": 2})]},
-    ),
-    "init containers count by the largest": (
-        {"cpu": 3000, "memory": 5},
-        {"containers": [asks(cpu="1", memory="5")], "initContainers": [asks(cpu="3"), asks(cpu="2")]},
-    ),
-    "a sidecar adds to the containers and to later init containers": (
+    "a limit without a request counts": ({"cpu": 100}, {"containers": [asks(limits={"cpu": "100m"})]}),
+    "a sidecar adds to later init containers": (
         {"cpu": 2500},
-        {"containers": [asks(cpu="1")], "initContainers": [asks(cpu="500m", always=True), asks(cpu="2")]},
+        ONE_CPU | {"initContainers": [asks(cpu="500m", always=True), asks(cpu="2")]},
     ),
-    "a later sidecar adds nothing to an earlier init container": (
+    "and nothing to earlier ones": (
         {"cpu": 2000},
-        {"containers": [asks(cpu="1")], "initContainers": [asks(cpu="2"), asks(cpu="500m", always=True)]},
+        ONE_CPU | {"initContainers": [asks(cpu="2"), asks(cpu="500m", always=True)]},
     ),
-    "overhead comes on top": ({"cpu": 1250}, {"containers": [asks(cpu="1")], "overhead": {"cpu": "250m"}}),
-    "pod-level requests replace the sum, for cpu and memory only": (
-        {"cpu": 4000, "memory": 7, "nvidia.com/gpu": 1},
+    "pod-level requests replace the sum, for cpu and memory only; overhead comes on top": (
+        {"cpu": 4250, "memory": 7, "nvidia.com/gpu": 1},
         {
-            "containers": [{"resources": {"requests": {"cpu": "1", "memory": "7", "nvidia.com/gpu": "1"}}}],
+            "containers": [BOTH],
             "resources": {"requests": {"cpu": "4", "nvidia.com/gpu": "8"}},
+            "overhead": {"cpu": "250m"},
         },
-    ),
-    "overhead comes on top of pod-level requests": (
-        {"cpu": 4250},
-        {"containers": [asks(cpu="1")], "resources": {"requests": {"cpu": "4"}}, "overhead": {"cpu": "250m"}},
     ),
     "a pod-level limit counts where no container asks": (
         {"cpu": 1000, "memory": 9},
-        {"containers": [asks(cpu="1")], "resources": {"limits": {"cpu": "2", "memory": "9"}}},
+        ONE_CPU | {"resources": {"limits": {"cpu": "2", "memory": "9"}}},
     ),
-    "fractions of a millicore round up one by one": ({"cpu": 2}, {"containers": [asks(cpu="0.1m"), asks(cpu="0.1m")]}),
+    "fractions of a millicore round up one by one": ({"cpu": 2}, {"containers": [TINY, TINY]}),
     "fractions of a byte round up after the sum": ({"memory": 1}, {"containers": [asks(memory="500m")] * 2}),
     "numbers are read like text": ({"cpu": 1500, "memory": 3}, {"containers": [asks(cpu=1.5, memory=3)]}),
 }
@@ -101,27 +91,23 @@ def test_a_resize_counts_old_and_new() -> None:
     assert requests({"containers": [asks(cpu="8")]}, deferred) == {"cpu": 8000}
 
 
-WRONG: dict[str, tuple[str, dict[str, Any]]] = {
-    # case: (what the message must hold, pod spec)
-    "not a quantity": ("spec.containers[1].resources.requests: cpu: 'two'", {"containers": [asks(), asks(cpu="two")]}),
-    "negative": (
-        "spec.containers[0].resources.requests: memory: '-1' is negative",
-        {"containers": [asks(memory="-1")]},
-    ),
-    "limit": ("spec.containers[0].resources.limits: cpu: ''", {"containers": [asks(limits={"cpu": ""})]}),
-    "init": ("spec.initContainers[0].resources.requests: cpu", {"initContainers": [asks(cpu="1X")]}),
-    "overhead": ("spec.overhead: cpu: 'x'", {"overhead": {"cpu": "x"}}),
-    "pod level": ("spec.resources.requests: cpu: 'x'", {"resources": {"requests": {"cpu": "x"}}}),
-    "too many resources": ("requests for more than 64", {"containers": [asks(**{f"r{n}": "1" for n in range(65)})]}),
+WRONG: dict[str, dict[str, Any]] = {
+    # what the message must hold: pod spec
+    "spec.containers[1].resources.requests: cpu: 'two'": {"containers": [asks(), asks(cpu="two")]},
+    "spec.containers[0].resources.requests: memory: '-1' is negative": {"containers": [asks(memory="-1")]},
+    "spec.containers[0].resources.limits: cpu: ''": {"containers": [asks(limits={"cpu": ""})]},
+    "spec.initContainers[0].resources.requests: cpu": {"initContainers": [asks(cpu="1X")]},
+    "spec.overhead: cpu: 'x'": {"overhead": {"cpu": "x"}},
+    "spec.resources.requests: cpu: 'x'": {"resources": {"requests": {"cpu": "x"}}},
+    "requests for more than 64": {"containers": [asks(**{f"r{n}": "1" for n in range(65)})]},
 }
 
 
-@pytest.mark.parametrize(("told", "spec"), WRONG.values(), ids=WRONG)
-def test_a_wrong_quantity_is_named(told: str, spec: dict[str, Any]) -> None:
+@pytest.mark.parametrize(("words", "spec"), WRONG.items(), ids=WRONG)
+def test_a_wrong_quantity_is_named(words: str, spec: dict[str, Any]) -> None:
     """A quantity that cannot be read raises ValueError with the pod and the field."""
-    with pytest.raises(ValueError, match=r"^Pod default/p: ") as error:
+    with pytest.raises(ValueError, match=r"^Pod default/p: .*" + re.escape(words)):
         requests(spec)
-    assert told in str(error.value)
 
 
 @pytest.mark.parametrize("most", ["9E", "1e300", "9223372036854775807"])
@@ -148,14 +134,3 @@ def test_initialisation_never_needs_more_than_is_counted(running: list[int], ini
     for i, (m, _) in enumerate(inits):
         moments.append(m + sum(other for other, sidecar in inits[:i] if sidecar))
     assert max(moments) == requests(spec).get("cpu", 0)
-
-
-def test_equal_requests_are_one_object() -> None:
-    """Pods of one template share request, constraints and member class, however the template is spelled."""
-    pods = [
-        pod_from_json(json.dumps({"metadata": {"name": f"p{i}"}, "spec": {"containers": [asks(cpu=cpu)]}}).encode())
-        for i, cpu in enumerate(["1", "1", "1000m"])
-    ]
-    assert pods[0].member_class is pods[1].member_class
-    assert pods[0].member_class is pods[2].member_class
-    assert Resources.parse({"cpu": 1, "pods": 1}) == pods[0].requests
