@@ -69,14 +69,6 @@ async def test_an_answer_that_comes_too_late(loopback: LoopbackApi) -> None:
     assert loopback.store.bindings == [binding]
 
 
-async def test_bound_there_already_is_success(loopback: LoopbackApi, client: KubeClient) -> None:
-    """Binding twice to the same node is the same as once: after a restart nobody remembers the first."""
-    binding = add_pod(loopback)
-    await client.bind(binding)
-    await client.bind(binding)
-    assert loopback.store.bindings == [binding]
-
-
 CONFLICTS = {  # case: (words of the message, fields of the pod's spec, uid in the Binding)
     "on another node": ("already on node n9", {"nodeName": "n9"}, None),
     "another pod of that name": ("replaced", {}, "old-uid"),
@@ -85,34 +77,22 @@ CONFLICTS = {  # case: (words of the message, fields of the pod's spec, uid in t
 }
 
 
-@pytest.mark.parametrize("fault", [None, LOST_BEFORE, OVERLOADED], ids=["clean", "answer lost", "overloaded"])
+@pytest.mark.parametrize("fault", [LOST_BEFORE, OVERLOADED], ids=["answer lost", "overloaded"])
 @pytest.mark.parametrize(("want", "spec", "uid"), CONFLICTS.values(), ids=CONFLICTS)
 async def test_conflicts(
-    want: str,
-    spec: dict[str, object],
-    uid: str | None,
-    fault: Fault | None,
-    loopback: LoopbackApi,
-    client: KubeClient,
+    want: str, spec: dict[str, object], uid: str | None, fault: Fault, loopback: LoopbackApi, client: KubeClient
 ) -> None:
     """A pod that cannot get this node is a ConflictError, also when the first answer was lost; nothing is bound."""
     binding = add_pod(loopback, **spec)
     if uid is not None:
         binding = Binding("default", "p", PodUid(uid), NodeName("n1"))
-    if fault is not None:
-        loopback.fail_next("bind", fault)
+    loopback.fail_next("bind", fault)
     with pytest.raises(ConflictError, match=want):
         await client.bind(binding)
     assert loopback.store.bindings == []
-
-
-@pytest.mark.parametrize("fault", [None, LOST_BEFORE], ids=["clean", "answer lost"])
-async def test_a_pod_that_is_gone(fault: Fault | None, loopback: LoopbackApi, client: KubeClient) -> None:
-    """A deleted pod is NotFoundError."""
-    if fault is not None:
-        loopback.fail_next("bind", fault)
+    loopback.fail_next("bind", fault)
     with pytest.raises(NotFoundError):
-        await client.bind(Binding("default", "p", PodUid("u"), NodeName("n1")))
+        await client.bind(Binding("default", "gone", PodUid("u"), NodeName("n1")))
 
 
 FINAL: dict[str, tuple[type[NetgangError], Fault, int]] = {  # case: (error, fault of each POST, POSTs)

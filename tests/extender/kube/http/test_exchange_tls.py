@@ -17,12 +17,12 @@ from tests.extender.kube.scripted import event_loop_policy as event_loop_policy
 
 @dataclass(frozen=True, slots=True)
 class Certificates:
-    """That of the API server for its addresses, one of it for another name, a stranger's, and the client's own."""
+    """That of the API server for its addresses, one of it for another name, a foreign one, and the client's own."""
 
     authority: Authority
     good: Pair
     named: Pair
-    stranger: Pair
+    foreign: Pair
     own: Pair
 
 
@@ -68,19 +68,6 @@ async def test_many_exchanges(host: str, known: Certificates) -> None:
         assert server.connections <= 8
 
 
-async def test_a_long_answer(known: Certificates) -> None:
-    """Megabytes over many records arrive as they were sent."""
-    long = bytes(range(256)) * 12_000
-
-    async def script(talk: Talk) -> None:
-        await talk.request()
-        await talk.say(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % len(long), long)
-        await talk.hung_up()
-
-    async with scripted(script, tls=serves(known.good)) as server, transport(server.url, known) as one:
-        assert await one.send("GET", "/x", timeout_s=20.0) == long
-
-
 async def test_long_answers_side_by_side(known: Certificates) -> None:
     """Connections share the memory that they read into, and each caller gets every byte of its own answer."""
     paths = [f"/{number}" for number in range(40)]
@@ -90,9 +77,9 @@ async def test_long_answers_side_by_side(known: Certificates) -> None:
         assert server.connections > 1
 
 
-async def test_a_stranger(known: Certificates) -> None:
+async def test_a_foreign_certificate(known: Certificates) -> None:
     """A certificate that is not trusted ends it before the token is sent."""
-    async with scripted(always_ok, tls=serves(known.stranger)) as server, transport(server.url, known) as one:
+    async with scripted(always_ok, tls=serves(known.foreign)) as server, transport(server.url, known) as one:
         with pytest.raises(ApiUnavailableError, match="certificate verify failed"):
             await one.send("GET", "/x", timeout_s=10.0)
         assert server.requests == []

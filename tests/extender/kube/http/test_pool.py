@@ -5,13 +5,12 @@ import random
 import socket
 from collections.abc import AsyncGenerator, Callable
 from contextlib import ExitStack, asynccontextmanager
-from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
 
 from extender.kube.http.pool import Endpoint, Pool
-from tests.extender.kube.scripted import OK, Scripted, Talk, always_ok, echo, long_body, long_echo, scripted, until
+from tests.extender.kube.scripted import OK, Scripted, Talk, always_ok, echo, scripted, until
 from tests.extender.kube.scripted import event_loop_policy as event_loop_policy
 
 
@@ -66,27 +65,6 @@ async def test_a_hundred_at_once() -> None:
         answers = await asyncio.gather(*(ask(pool, f"/{number}") for number in range(100)))
         assert answers == [f"/{number}" for number in range(100)]
         assert (most, server.connections, pool.connections) == (8, 8, 8)
-
-
-async def test_long_answers_side_by_side(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Connections share the memory that they read into, and each caller gets every byte of its own answer."""
-    paths = [f"/{number}" for number in range(40)]
-    requests = [f"GET {path} HTTP/1.1\r\nHost: x\r\n\r\n".encode() for path in paths]
-    made: list[asyncio.BufferedProtocol] = []
-    loop = asyncio.get_running_loop()
-    connect = loop.create_connection
-
-    async def noted(factory: Callable[[], asyncio.BufferedProtocol], **how: Any) -> Any:
-        transport, protocol = await connect(factory, **how)
-        made.append(protocol)
-        return transport, protocol
-
-    monkeypatch.setattr(loop, "create_connection", noted)
-    async with scripted(long_echo) as server, pool_of(server, concurrency=8) as pool:
-        answers = await asyncio.gather(*(pool.exchange(one, limit_bytes=1_000_000) for one in requests))
-        assert [answer.body for answer in answers] == [long_body(path) for path in paths]
-        assert server.connections == 8
-        assert (pool.connections, len({id(one.get_buffer(-1)) for one in made})) == (8, 1)
 
 
 async def test_first_come_first_served() -> None:
