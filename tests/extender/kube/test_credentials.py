@@ -5,6 +5,7 @@ import ssl
 import sys
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ import pytest
 import yaml
 
 from extender.errors import ConfigError
-from extender.kube.credentials import Authorization, Token, load
+from extender.kube.credentials import load
 from tests.fakes.clock import FakeClock
 
 CERTIFICATE = Path(__file__).parent / "authority.pem"
@@ -60,59 +61,51 @@ print(json.dumps({{"apiVersion": "client.authentication.k8s.io/v1", "kind": "Exe
 """
 
 
-async def test_a_token_in_the_kubeconfig(kubeconfig: KubeconfigWriter) -> None:
-    """Server and token of the current context are used."""
-    server = load(kubeconfig({"token": "abc"}), clock=FakeClock())
-    assert (
-        server.url,
-        server.tls,
-        await server.authorization.header(),
-    ) == ("http://127.0.0.1:8001", None, "Bearer abc")
+HEADERS: dict[str, tuple[str, dict[str, str]]] = {
+    # case: (header, user)
+    "a token": ("Bearer abc", {"token": "abc"}),
+    "basic authentication, as some small clusters have it": ("Basic dTpw", {"username": "u", "password": "p"}),
+    "nothing": ("", {}),
+}
 
 
-@pytest.mark.parametrize(("user", "header"), [({"username": "u", "password": "p"}, "Basic dTpw"), ({}, "")])
-async def test_without_a_token(user: Mapping[str, str], header: str, kubeconfig: KubeconfigWriter) -> None:
-    """Basic authentication, as some small clusters still have it; without credentials no header is sent."""
-    assert await load(kubeconfig(user), clock=FakeClock()).authorization.header() == header
+@pytest.mark.parametrize(("header", "user"), HEADERS.values(), ids=HEADERS)
+async def test_what_is_sent(
+    header: str, user: dict[str, str], kubeconfig: KubeconfigWriter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Server and user of the current context; the proxy only if the kubeconfig, not the environment, names one."""
+    monkeypatch.setenv("http_proxy", "http://127.0.0.1:9")
+    server = load(kubeconfig(user), clock=FakeClock())
+    assert (server.url, server.tls, server.proxy) == ("http://127.0.0.1:8001", None, None)
+    assert await server.authorization.header() == header
+    assert not await server.authorization.after_refusal(header)  # there is nothing else to try
 
 
-async def test_another_context_can_be_named(kubeconfig: KubeconfigWriter) -> None:
-    """The named context wins over current-context."""
-    path = kubeconfig(
-        contexts=[
-            {"name": "here", "context": {"cluster": "c", "user": "u"}},
-            {"name": "there", "context": {"cluster": "c", "user": "v"}},
-        ],
-        users=[{"name": "u", "user": {"token": "a"}}, {"name": "v", "user": {"token": "b"}}],
-    )
-    server = load(path, context="there", clock=FakeClock())
-    assert await server.authorization.header() == "Bearer b"
+async def test_which_kubeconfig_and_context(kubeconfig: KubeconfigWriter) -> None:
+    """Outside a pod that of $KUBECONFIG; the named context wins over current-context."""
+    contexts = [{"name": name, "context": {"cluster": "c", "user": name}} for name in ("here", "there")]
+    users = [{"name": name, "user": {"token": name}} for name in ("here", "there")]
+    path = kubeconfig(contexts=contexts, users=users)
+    here = load(None, clock=FakeClock(), environment={"KUBECONFIG": str(path)})
+    there = load(path, context="there", clock=FakeClock())
+    assert await here.authorization.header() == "Bearer here"
+    assert await there.authorization.header() == "Bearer there"
 
 
 async def test_a_token_file_is_read_again(kubeconfig: KubeconfigWriter, tmp_path: Path) -> None:
-    """A rotated token file is noticed within a minute, and the file wins over a token beside it."""
-    clock = FakeClock()
-    (tmp_path / "token").write_text("old\n")
+    """A rotated file is noticed within a minute; while it is missing the old token stays, and it is tried again.
+
+    The file wins over a token beside it.
+    """
+    clock, file = FakeClock(), tmp_path / "token"
+    file.write_text("old\n")
     server = load(kubeconfig({"tokenFile": "token", "token": "fixed"}), clock=clock)
-    (tmp_path / "token").write_text("new\n")
-    assert await server.authorization.header() == "Bearer old"
-    clock.advance(61.0)
-    assert await server.authorization.header() == "Bearer new"
-
-
-async def test_a_token_file_that_vanishes_does_not_take_the_token_away(
-    kubeconfig: KubeconfigWriter, tmp_path: Path
-) -> None:
-    """The old token stays in use while its file cannot be read, and the file is tried again."""
-    clock = FakeClock()
-    (tmp_path / "token").write_text("old")
-    server = load(kubeconfig({"tokenFile": "token"}), clock=clock)
-    (tmp_path / "token").unlink()
-    clock.advance(61.0)
-    assert await server.authorization.header() == "Bearer old"
-    (tmp_path / "token").write_text("new")
-    clock.advance(11.0)
-    assert await server.authorization.header() == "Bearer new"
+    found = []
+    for text, pause_s in (("new", 0.0), ("new", 61.0), (None, 61.0), ("newest", 11.0)):
+        file.unlink() if text is None else file.write_text(text)
+        clock.advance(pause_s)
+        found.append(await server.authorization.header())
+    assert found == ["Bearer old", "Bearer new", "Bearer new", "Bearer newest"]
 
 
 async def test_a_plugin_runs_again_before_its_token_expires(kubeconfig: KubeconfigWriter, tmp_path: Path) -> None:
@@ -140,56 +133,36 @@ async def test_a_refused_token_is_renewed_once_for_all(kubeconfig: KubeconfigWri
     assert (tmp_path / "plugin.runs").read_text() == "2"
 
 
-async def test_a_fixed_token_that_is_refused_has_no_successor() -> None:
-    """There is nothing else to try for a token that cannot be renewed."""
-    fixed = Authorization(lambda: Token("Bearer abc"), clock=FakeClock())
-    assert not await fixed.after_refusal("Bearer abc")
-
-
-def test_https_checks_the_servers_certificate(kubeconfig: KubeconfigWriter) -> None:
-    """The named authority is used and the name checked; tls-server-name overrides the name."""
+@pytest.mark.parametrize("checked", [True, False])
+def test_https_checks_the_servers_certificate(checked: bool, kubeconfig: KubeconfigWriter) -> None:
+    """The named authority and the name, which tls-server-name overrides, unless insecure-skip-tls-verify says no."""
+    authority = {"certificate-authority": str(CERTIFICATE)} if checked else {"insecure-skip-tls-verify": True}
     cluster = {
         "server": "https://10.0.0.1:6443/",
-        "certificate-authority": str(CERTIFICATE),
         "tls-server-name": "kubernetes",
         "proxy-url": "http://127.0.0.1:3128",
     }
-    server = load(kubeconfig(cluster=cluster), clock=FakeClock())
+    server = load(kubeconfig(cluster=cluster | authority), clock=FakeClock())
     assert server.tls is not None
-    assert (
-        server.url,
-        server.tls_name,
-        server.proxy,
-    ) == ("https://10.0.0.1:6443", "kubernetes", "http://127.0.0.1:3128")
-    assert (
-        server.tls.check_hostname,
-        server.tls.verify_mode,
-        len(server.tls.get_ca_certs()),
-    ) == (True, ssl.CERT_REQUIRED, 1)
-
-
-def test_the_check_can_be_switched_off_in_the_kubeconfig(kubeconfig: KubeconfigWriter) -> None:
-    """insecure-skip-tls-verify is obeyed, as kubectl does."""
-    cluster = {"server": "https://10.0.0.1:6443", "insecure-skip-tls-verify": True}
-    server = load(kubeconfig(cluster=cluster), clock=FakeClock())
-    assert server.tls is not None
-    assert server.tls.verify_mode == ssl.CERT_NONE
-
-
-def test_a_proxy_of_the_environment_is_not_taken(kubeconfig: KubeconfigWriter, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The token goes through a proxy only if the kubeconfig says so."""
-    monkeypatch.setenv("http_proxy", "http://127.0.0.1:9")
-    monkeypatch.setenv("https_proxy", "http://127.0.0.1:9")
-    assert load(kubeconfig(), clock=FakeClock()).proxy is None
+    assert (server.url, server.tls_name, server.proxy) == (
+        "https://10.0.0.1:6443",
+        "kubernetes",
+        "http://127.0.0.1:3128",
+    )
+    assert server.tls.verify_mode is (ssl.CERT_REQUIRED if checked else ssl.CERT_NONE)
+    assert server.tls.check_hostname is checked
+    assert not checked or len(server.tls.get_ca_certs()) == 1
 
 
 async def test_in_a_pod(tmp_path: Path) -> None:
-    """The service account's files and the environment's address are used, and the token is read again."""
-    (tmp_path / "token").write_text("old")
-    (tmp_path / "ca.crt").write_bytes(CERTIFICATE.read_bytes())
-    clock = FakeClock()
+    """The service account's files, of which the token is read again, and the environment's address are used."""
     address = {"KUBERNETES_SERVICE_HOST": "fd00::1", "KUBERNETES_SERVICE_PORT": "443"}
-    server = load(None, clock=clock, environment=address, service_account=tmp_path)
+    (tmp_path / "ca.crt").write_bytes(CERTIFICATE.read_bytes())
+    clock, load_here = FakeClock(), partial(load, None, environment=address, service_account=tmp_path)
+    with pytest.raises(ConfigError, match="in-cluster credentials"):  # automountServiceAccountToken: false
+        load_here(clock=clock)
+    (tmp_path / "token").write_text("old")
+    server = load_here(clock=clock)
     assert server.tls is not None
     assert (server.url, len(server.tls.get_ca_certs())) == ("https://[fd00::1]:443", 1)
     (tmp_path / "token").write_text("new")
@@ -197,56 +170,32 @@ async def test_in_a_pod(tmp_path: Path) -> None:
     assert await server.authorization.header() == "Bearer new"
 
 
-async def test_outside_a_pod_the_usual_kubeconfig_is_used(kubeconfig: KubeconfigWriter) -> None:
-    """$KUBECONFIG names it."""
-    server = load(None, clock=FakeClock(), environment={"KUBECONFIG": str(kubeconfig({"token": "abc"}))})
-    assert await server.authorization.header() == "Bearer abc"
-
-
-BAD = {  # case: (what the message names, user, cluster, other fields)
-    "token file is missing": ("nowhere: cannot be read", {"tokenFile": "nowhere"}, {}, {}),
-    "no such context": ("contexts has no entry named x", {}, {}, {"current-context": "x"}),
-    "no context": ("current-context is empty", {}, {}, {"current-context": ""}),
-    "no such user": ("users has no entry named u", {}, {}, {"users": []}),
-    "users is not a list": ("users has no entry named u", {}, {}, {"users": {"u": 1}}),
-    "no such cluster": ("kubeconfig: ", {}, {}, {"clusters": []}),
-    "server is not a URL": ("server must be", {}, {"server": "ftp://x"}, {}),
-    "authority is missing": ("kubeconfig: ", {}, {"server": "https://x", "certificate-authority": "nowhere"}, {}),
-    "authority is not base64": ("kubeconfig: ", {}, {"server": "https://x", "certificate-authority-data": "é"}, {}),
-    "authority is no certificate": (
-        "certificate or key cannot be used",
-        {},
-        {"server": "https://x", "certificate-authority-data": "bm8="},
-        {},
-    ),
-    "auth-provider": ("auth-provider is not supported", {"auth-provider": {"name": "gcp"}}, {}, {}),
-    "exec is no mapping": ("exec must be a mapping", {"exec": "aws"}, {}, {}),
-    "exec without command": (
-        r"exec \(no command\)",
-        {"exec": {"apiVersion": "client.authentication.k8s.io/v1"}},
-        {},
-        {},
-    ),
-    "plugin is missing": (
-        r"exec \(/nowhere/plugin\)",
-        {"exec": {"apiVersion": "client.authentication.k8s.io/v1", "command": "/nowhere/plugin"}},
-        {},
-        {},
-    ),
+EXEC = {"apiVersion": "client.authentication.k8s.io/v1"}
+DATA = "certificate-authority-data"
+BAD: dict[str, tuple[str, dict[str, Any]]] = {
+    # case: (what the message names, arguments for the kubeconfig)
+    "token file is missing": ("nowhere: cannot be read", {"user": {"tokenFile": "nowhere"}}),
+    "no such context": ("contexts has no entry named x", {"current-context": "x"}),
+    "no context": ("current-context is empty", {"current-context": ""}),
+    "no such user": ("users has no entry named u", {"users": []}),
+    "users is not a list": ("users has no entry named u", {"users": {"u": 1}}),
+    "no such cluster": ("kubeconfig: ", {"clusters": []}),
+    "server is not a URL": ("server must be", {"cluster": {"server": "ftp://x"}}),
+    "authority is missing": ("kubeconfig: ", {"cluster": {"server": "https://x", "certificate-authority": "nowhere"}}),
+    "authority is not base64": ("kubeconfig: ", {"cluster": {"server": "https://x", DATA: "é"}}),
+    "authority is none": ("certificate or key cannot be used", {"cluster": {"server": "https://x", DATA: "bm8="}}),
+    "auth-provider": ("auth-provider is not supported", {"user": {"auth-provider": {"name": "gcp"}}}),
+    "exec is no mapping": ("exec must be a mapping", {"user": {"exec": "aws"}}),
+    "exec without command": (r"exec \(no command\)", {"user": {"exec": EXEC}}),
+    "plugin is missing": (r"exec \(/nowhere/plugin\)", {"user": {"exec": EXEC | {"command": "/nowhere/plugin"}}}),
 }
 
 
-@pytest.mark.parametrize(("want", "user", "cluster", "fields"), BAD.values(), ids=BAD)
-def test_what_cannot_be_used_is_named(
-    want: str,
-    user: Mapping[str, Any],
-    cluster: Mapping[str, Any],
-    fields: Mapping[str, Any],
-    kubeconfig: KubeconfigWriter,
-) -> None:
+@pytest.mark.parametrize(("want", "fields"), BAD.values(), ids=BAD)
+def test_what_cannot_be_used_is_named(want: str, fields: dict[str, Any], kubeconfig: KubeconfigWriter) -> None:
     """A ConfigError says which file and which field, before anything is started."""
     with pytest.raises(ConfigError, match=want):
-        load(kubeconfig(user, cluster, **fields), clock=FakeClock())
+        load(kubeconfig(**fields), clock=FakeClock())
 
 
 PLUGINS = {  # case: (what the message names, program)
@@ -277,26 +226,12 @@ FILES = {  # case: (what the message names, content)
 
 @pytest.mark.parametrize(("want", "content"), FILES.values(), ids=FILES)
 def test_a_kubeconfig_that_cannot_be_read_is_named(want: str, content: str | None, tmp_path: Path) -> None:
-    """The path stands in the message."""
+    """The path stands in the message; where none was named, what to do."""
     path = tmp_path / "broken"
     if content is not None:
         path.write_text(content)
+    else:
+        with pytest.raises(ConfigError, match="name a kubeconfig file"):
+            load(None, clock=FakeClock(), environment={"KUBECONFIG": str(path)})
     with pytest.raises(ConfigError, match=f"{path}.*{want}"):
         load(path, clock=FakeClock())
-
-
-def test_no_credentials_anywhere(tmp_path: Path) -> None:
-    """Neither in a pod nor with a kubeconfig: the message says what to do."""
-    with pytest.raises(ConfigError, match="name a kubeconfig file"):
-        load(None, clock=FakeClock(), environment={"KUBECONFIG": str(tmp_path / "none")})
-
-
-def test_a_pod_without_a_token(tmp_path: Path) -> None:
-    """automountServiceAccountToken: false is found out at the start."""
-    with pytest.raises(ConfigError, match="in-cluster credentials"):
-        load(
-            None,
-            clock=FakeClock(),
-            environment={"KUBERNETES_SERVICE_HOST": "10.0.0.1", "KUBERNETES_SERVICE_PORT": "443"},
-            service_account=tmp_path,
-        )

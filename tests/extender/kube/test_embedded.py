@@ -54,18 +54,15 @@ async def test_an_evicted_pod_is_gone(cache: ClusterCache, api: EmbeddedCluster)
             await call
 
 
-async def test_a_pod_is_read_as_it_was_saved(api: EmbeddedCluster) -> None:
-    """Its JSON from the file; unknown ones are not found; events go nowhere."""
+async def test_there_is_nothing_but_the_pods(api: EmbeddedCluster) -> None:
+    """They are read as they were saved; nothing else is there, nothing can be followed, and Events go nowhere."""
     assert await api.get_pod("default", "p") == b"{}"
-    with pytest.raises(NotFoundError):
-        await api.get_pod("default", "q")
     await api.create_event("default", {"reason": "x"})
-
-
-async def test_there_is_nothing_to_follow(api: EmbeddedCluster) -> None:
-    """The cache was filled once."""
-    with pytest.raises(NotFoundError):
-        await api.list_page("/api/v1/pods", limit=1)
-    with pytest.raises(NotFoundError):
-        async for _ in api.watch("/api/v1/pods", resource_version="1", timeout_s=1):
-            pass
+    nothing = (
+        lambda: api.get_pod("default", "q"),
+        lambda: api.list_page("/api/v1/pods", limit=1),
+        lambda: anext(api.watch("/api/v1/pods", resource_version="1", timeout_s=1)),
+    )
+    for call in nothing:
+        with pytest.raises(NotFoundError):
+            await call()

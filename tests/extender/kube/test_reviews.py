@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from extender.errors import ApiError, ApiUnavailableError
+from extender.errors import ApiUnavailableError
 from extender.kube.calls import CALLS, REVIEWS, rules
 from extender.kube.http.transport import Transport
 from extender.kube.reviews import KubeReviews
@@ -87,14 +87,6 @@ async def test_an_answer_that_makes_no_sense_is_no_answer(body: str) -> None:
     async with asked(body) as (reviews, _):
         with pytest.raises(ApiUnavailableError):
             await reviews.may(ANN, "get", "/v1/plan")
-
-
-async def test_no_right_to_ask_is_an_error() -> None:
-    """403 to our own question means that the component's rights are missing."""
-    async with asked({"kind": "Status", "message": "forbidden"}, status=403) as (reviews, _):
-        with pytest.raises(ApiError) as caught:
-            await reviews.identity("x")
-    assert caught.value.status == 403
 
 
 def test_the_rights_are_two_and_not_among_the_usual_ones() -> None:
