@@ -83,8 +83,7 @@ def cut_off(replica: Replica) -> None:
 async def test_a_standby_is_ready_and_says_no() -> None:
     """Filter and bind are errors, prioritize is answered, and /readyz says who leads (docs/safety.md S16)."""
     async with two() as (group, _, b):
-        b.world.pod("p")
-        await b.world.settle()
+        await b.world.planned_pod("p")
         assert b.world.filter("p") == Failed(Reason.NOT_LEADER)
         call = b.world.bind("p", "n1")
         await b.world.settle(0.01)
@@ -115,14 +114,13 @@ async def test_a_standby_s_callers_are_turned_away() -> None:
 async def test_a_standby_follows_and_does_nothing() -> None:
     """It knows the pods and plans them, and patches, binds and reports nothing."""
     async with two() as (group, a, b):
-        cut = group.api.calls
         await a.world.service.shut_down()  # nobody leads for a moment
-        before = sum(cut[verb] for verb in ("patch", "admit", "bind", "evict", "create_event"))
+        before = sum(group.api.calls[verb] for verb in ("patch", "admit", "bind", "evict", "create_event"))
         b.leases.cut = True
         b.world.gang("g", 2, schedulingGates=[{"name": GATE}])
         await b.world.settle(20.0)
         assert key("g") in b.world.plan.admitted
-        assert before == sum(cut[verb] for verb in ("patch", "admit", "bind", "evict", "create_event"))
+        assert sum(group.api.calls[verb] for verb in ("patch", "admit", "bind", "evict", "create_event")) == before
         assert b.world.committed == {}
 
 
@@ -130,8 +128,7 @@ async def test_a_standby_writes_no_plans_into_the_log(caplog: pytest.LogCaptureF
     """They are not what happens."""
     caplog.set_level("INFO", logger="netgang.decisions")
     async with two() as (_, a, b):
-        a.world.gang("g", 2)
-        await a.world.settle()
+        await a.world.planned_gang("g", 2)
         assert key("g") in b.world.plan.admitted
         assert [one.message for one in caplog.records].count("admit") == 1
 
@@ -186,8 +183,7 @@ async def test_a_leader_that_is_cut_off_is_followed_within_four_seconds() -> Non
 async def test_what_is_held_is_answered_when_the_lease_is_lost() -> None:
     """With NOT_LEADER, in time and before another leads; what comes later is told the same."""
     async with two() as (_, a, b):
-        held_one, late = a.world.gang("held", 2)
-        await a.world.settle()
+        held_one, late = await a.world.planned_gang("held", 2)
         offer = a.world.offered(late)
         [call] = a.world.bind_offered(held_one)
         cut_off(a)
@@ -201,27 +197,10 @@ async def test_what_is_held_is_answered_when_the_lease_is_lost() -> None:
         assert a.world.committed == {}
 
 
-async def test_the_gang_starts_with_the_new_leader() -> None:
-    """kube-scheduler comes again, and what it was offered by the old leader is no offer of the new one."""
-    async with two() as (_, a, b):
-        names = a.world.gang("g", 2)
-        await a.world.settle()
-        [node, _] = [a.world.offered(name) for name in names]
-        cut_off(a)
-        await a.world.settle(TAKE_OVER_S)
-        stale = b.world.bind(names[0], node)
-        await b.world.settle(0.01)
-        assert stale.answer is Reason.NEVER_OFFERED
-        calls = b.world.bind_offered(*names)
-        await b.world.settle()
-        assert answers(calls) == [None, None]
-
-
 async def test_a_binding_under_way_is_over_before_another_leads() -> None:
     """An API server that does not answer it is not waited for; the caller hears of a failure."""
     async with two() as (group, a, b):
-        names = a.world.gang("g", 2)
-        await a.world.settle()
+        names = await a.world.planned_gang("g", 2)
         group.api.hold("bind")
         calls = a.world.bind_offered(*names)
         await a.world.settle(0.1)
@@ -244,8 +223,7 @@ async def test_promises_of_the_old_leader_are_kept() -> None:
         cut_off(a)
         await b.world.settle(TAKE_OVER_S)
         assert b.world.committed[key("g")] == promised
-        calls = b.world.bind_offered(*names)
-        await b.world.settle()
+        calls = await b.world.bind_and_settle(*names)
         assert answers(calls) == [None, None]
 
 
@@ -281,8 +259,7 @@ async def test_nothing_is_removed_soon_after_a_take_over() -> None:
 async def test_who_lost_the_lease_may_lead_again() -> None:
     """With books as after a restart: what it held and offered in its first term counts no more."""
     async with two() as (_, a, b):
-        names = a.world.gang("g", 2)
-        await a.world.settle()
+        names = await a.world.planned_gang("g", 2)
         [first] = a.world.bind_offered(names[0])
         cut_off(a)
         await a.world.settle(TAKE_OVER_S)
@@ -293,8 +270,7 @@ async def test_who_lost_the_lease_may_lead_again() -> None:
         await b.world.settle(TAKE_OVER_S)
         assert (a.leads, b.leads) == (True, False)
         assert a.world.state("g") is None
-        calls = a.world.bind_offered(*names)
-        await a.world.settle()
+        calls = await a.world.bind_and_settle(*names)
         assert answers(calls) == [None, None]
         assert a.world.counted("leader_changes_total", to="leader") == 2.0
 
@@ -318,8 +294,7 @@ async def test_who_ends_in_order_is_followed_at_once() -> None:
     """Held calls are answered, Bindings under way come to their end, then the lease is free."""
     async with two() as (group, a, b):
         waiting, _ = a.world.gang("held", 2)
-        posting = a.world.gang("posting", 2)
-        await a.world.settle()
+        posting = await a.world.planned_gang("posting", 2)
         [held] = a.world.bind_offered(waiting)
         group.api.latency_s["bind"] = 1.0
         under_way = a.world.bind_offered(*posting)

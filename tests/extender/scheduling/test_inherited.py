@@ -1,13 +1,11 @@
 """Pods that kube-scheduler has parked for the "no" of a process that is gone: whoever acts next wakes them, once."""
 
 from collections import Counter
-from contextlib import AsyncExitStack
-from itertools import pairwise
 
 import pytest
 
 from scoring.model.reasons import Reason
-from tests.extender.leadership.test_lease_loop import Replicas, cut_off, two, until_leads
+from tests.extender.leadership.test_lease_loop import cut_off, two, until_leads
 from tests.extender.scheduling.world import World, key, node_json, unfinished
 from tests.fakes.cluster_api import FakeClusterApi
 
@@ -32,8 +30,7 @@ async def test_a_new_leader_wakes_what_the_old_one_refused() -> None:
     async with two() as (_, a, b):
         a.world.occupy("n1")
         a.world.occupy("n2", name="another")
-        names = a.world.gang("g", 2)
-        await a.world.settle()
+        names = await a.world.planned_gang("g", 2)
         assert [a.world.refusal(name) for name in names] == [Reason.NO_ROOM] * 2
         came = a.world.gang("came", 1, cpu="2")
         cut_off(a)
@@ -73,23 +70,3 @@ async def test_who_has_no_place_and_who_waits_at_a_gate_is_not_woken() -> None:
     async with unfinished(api=api) as world:
         await world.settle(9.0)
         assert woken(world) == Counter()
-
-
-async def test_many_are_woken_in_turn() -> None:
-    """Two hundred planned pods at 50 patches a second: each once, and never faster than that."""
-    async with AsyncExitStack() as stack:
-        group = Replicas(stack)
-        a, b = [await group.start(name, writes_per_s=50.0) for name in ("a", "b")]
-        for number in range(20):
-            a.world.gang(f"g{number}", 10, cpu="20m")
-        await a.world.settle(2.0)
-        assert len(a.world.plan.node_of) == 200
-        cut_off(a)
-        await until_leads(b)
-        counts: list[int] = []
-        for _ in range(8):
-            await b.world.settle(1.0)
-            counts.append(len(b.world.api.patches))
-        assert max(after - before for before, after in pairwise(counts)) <= 53
-        assert set(woken(b.world).values()) == {1}
-        assert len(woken(b.world)) == 200

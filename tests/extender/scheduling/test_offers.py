@@ -367,7 +367,7 @@ async def test_a_question_shows_that_we_are_behind(ahead: bool, asked: list[str]
     behind = Behind()
     behind.cache.nodes.replace([node("free"), node("full", cpu="1")])
     behind.cache.pods.upsert(pod("x", node="full", cpu="1"))
-    wait = behind.catch_up.for_room(pod("p", **({"gpu": gpu} if gpu else {})), [NodeName(name) for name in asked])
+    wait = behind.catch_up.for_room(pod("p", gpu=gpu), [NodeName(name) for name in asked])
     assert (wait is not None) is ahead
     await behind.took_s(wait)
 

@@ -142,8 +142,7 @@ async def test_scores_of_many_pods_are_kept_in_bounds() -> None:
     async with running(*NODES) as world:
         world.set_network(BAD_N3)
         for number in range(70):
-            world.pod(f"p-{number}", annotations={"netgang.io/near": "a"} if number % 2 else None)
-        await world.settle()
+            await world.planned_pod(f"p-{number}", annotations={"netgang.io/near": "a"} if number % 2 else None)
         for _ in range(2):
             for number in range(70):
                 assert (world.scores(f"p-{number}")["n3"] < 10) is bool(number % 2)

@@ -33,7 +33,6 @@ from tests.fakes.clock import LoopClock
 from tests.fakes.cluster_api import FakeClusterApi
 from tests.fuzz.consistency import assert_consistent
 
-PODS_PATH = "/api/v1/pods"
 HOLD_S = 25.0
 """The default hold limit."""
 COMMIT_S = 15.0

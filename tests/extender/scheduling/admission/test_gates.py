@@ -7,12 +7,10 @@ import pytest
 from extender.api.schemas.explain import Explained
 from extender.convert.wire import Passed
 from extender.errors import ApiError, ApiUnavailableError
-from extender.notes import Bearer, NoteKind
 from scoring.model import GATE
 from scoring.model.reasons import Reason
 from tests.extender.scheduling.world import key, node_json, running, unfinished
 from tests.fakes.cluster_api import FakeClusterApi
-from tests.fakes.key_store import notes_of_a_former_process
 
 pytestmark = pytest.mark.looptime
 
@@ -22,6 +20,18 @@ GATED = [{"name": GATE}]
 def nodes(count: int, **fields: Any) -> list[dict[str, Any]]:
     """Nodes n1… with room for one member each."""
     return [node_json(f"n{i}", cpu="1500m", **fields) for i in range(1, count + 1)]
+
+
+def required_terms(pod: dict[str, Any]) -> list[dict[str, Any]]:
+    """The pod's required node affinity."""
+    required = pod["spec"]["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
+    terms: list[dict[str, Any]] = required["nodeSelectorTerms"]
+    return terms
+
+
+def listed(pod: dict[str, Any]) -> set[str]:
+    """The nodes that its affinity names."""
+    return {name for term in required_terms(pod) for name in term["matchFields"][0]["values"]}
 
 
 async def test_a_gang_that_fits_is_let_in_with_its_nodes_and_spares() -> None:
@@ -34,10 +44,8 @@ async def test_a_gang_that_fits_is_let_in_with_its_nodes_and_spares() -> None:
         for name in names:
             pod = world.api.pod(name)
             assert "schedulingGates" not in pod["spec"]
-            required = pod["spec"]["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
-            listed = [term["matchFields"][0]["values"][0] for term in required["nodeSelectorTerms"]]
-            assert planned < set(listed)
-            assert len(listed) == 5
+            assert planned < listed(pod)
+            assert len(required_terms(pod)) == 5
             node = pod["metadata"]["annotations"]["netgang.io/admitted"].partition(" ")[0]
             assert node == world.committed[key("g")][pod["metadata"]["uid"]]
         await world.bind_and_settle(*names)
@@ -81,9 +89,7 @@ async def test_a_planned_node_that_dies_is_replaced_by_a_spare() -> None:
         after = world.committed[key("g")]
         assert victim not in after.values()
         assert {uid: node for uid, node in before.items() if node != victim}.items() <= after.items()
-        for name in names:
-            terms = required_terms(world.api.pod(name))
-            assert after[world.uid(name)] in {term["matchFields"][0]["values"][0] for term in terms}
+        assert all(after[world.uid(name)] in listed(world.api.pod(name)) for name in names)
         await world.bind_and_settle(*names)
         assert len(world.api.bindings) == 2
 
@@ -104,15 +110,6 @@ async def test_an_admission_survives_a_restart() -> None:
         assert sorted(set(api.admitted)) == sorted(names)
         await world.bind_and_settle(*names)
         assert len(api.bindings) == 5
-
-
-async def test_a_note_in_a_template_promises_nothing() -> None:
-    """The annotation counts only for the very pod it was written for: nobody jumps the queue by a template."""
-    somebody = Bearer("v1", "Pod", "default", "g-0", "uid-of-somebody")
-    note = {"netgang.io/admitted": notes_of_a_former_process().write(NoteKind.ADMITTED, somebody, "n1")}
-    async with running(*nodes(1)) as world:
-        await world.planned_gang("g", 1, annotations=note)
-        assert world.committed == {}
 
 
 async def test_what_the_api_server_refuses_for_good_is_said_and_gives_room_back() -> None:
@@ -146,31 +143,18 @@ async def test_a_patch_that_failed_is_sent_again(applied: bool) -> None:
 REFUSED = {"conditions": [{"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}]}
 
 
-async def test_other_filters_that_refuse_all_listed_nodes_are_believed() -> None:
+async def test_what_did_not_fit_does_not_come_back() -> None:
     """Kube-scheduler says Unschedulable without asking us: no listed node will do, and the gang keeps none.
 
-    docs/safety.md S6.
-    """
-    async with running(*nodes(3), spares=1) as world:
-        [name] = await world.planned_gang("g", 1, schedulingGates=GATED)
-        world.api.add({**world.api.pod(name), "status": REFUSED})
-        await world.settle(4.0)
-        assert key("g") not in world.committed
-        [closed] = world.service.cache.snapshot().exclusions.values()
-        assert set(closed) == listed(world.api.pod(name))
-        assert world.waits_for("g") is Reason.FILTERED
-
-
-async def test_what_did_not_fit_does_not_come_back() -> None:
-    """The pod's successor goes elsewhere in the zone, which alone is named for it; nor is it tried there again.
-
-    docs/safety.md S27.
+    The pod's successor goes elsewhere in the zone, which alone is named for it (docs/safety.md S6, S27).
     """
     async with running(*nodes(3), spares=1, exclusion_ttl_s=60.0) as world:
         [name] = await world.planned_gang("g", 1, schedulingGates=GATED)
         closed = listed(world.api.pod(name))
         world.api.add({**world.api.pod(name), "status": REFUSED})
         await world.settle(4.0)
+        assert (key("g") in world.committed, world.waits_for("g")) == (False, Reason.FILTERED)
+        assert [set(nodes) for nodes in world.service.cache.snapshot().exclusions.values()] == [closed]
         world.delete(name)
         [name] = await world.planned_gang("g", 1, schedulingGates=GATED)
         assert {world.committed[key("g")][world.uid(name)]}.isdisjoint(closed)
@@ -188,24 +172,22 @@ async def test_what_is_refused_once_more_is_believed_once_more() -> None:
         assert world.offered(name) == "n1"
 
 
-async def test_a_foreign_gate_keeps_the_gang_out() -> None:
-    """A member that waits for another client cannot come, so nothing is reserved and no gate of ours goes.
+NOT_OPENED: dict[str, dict[str, Any]] = {
+    "a foreign gate, without which no pod can come (docs/safety.md S5)": {
+        "schedulingGates": [*GATED, {"name": "example.com/quota"}]
+    },
+    "another scheduler (docs/safety.md S1)": {"schedulingGates": GATED, "scheduler": "volcano"},
+}
 
-    docs/safety.md S5.
-    """
+
+@pytest.mark.parametrize("fields", NOT_OPENED.values(), ids=NOT_OPENED)
+async def test_gates_that_stay(fields: dict[str, Any]) -> None:
+    """Nothing is reserved and no gate of ours goes."""
     async with running(*nodes(2)) as world:
-        world.gang("g", 2, schedulingGates=[*GATED, {"name": "example.com/quota"}])
+        world.gang("g", 2, **fields)
         await world.settle(5.0)
         assert (world.api.admitted, world.committed) == ([], {})
-        assert world.waits_for("g") is Reason.INCOMPLETE
-
-
-async def test_pods_of_others_keep_their_gates() -> None:
-    """docs/safety.md S1: a pod of another scheduler with our labels and our gate is not ours."""
-    async with running(*nodes(2)) as world:
-        world.gang("g", 2, schedulingGates=GATED, scheduler="volcano")
-        await world.settle(5.0)
-        assert world.api.admitted == []
+        assert key("g") not in world.plan.admitted
 
 
 async def test_gated_and_ungated_members_start_together() -> None:
@@ -245,8 +227,9 @@ async def test_a_volume_elsewhere_takes_the_whole_gang_along() -> None:
     zone_b = [node_json(f"b{i}", zone="b", cpu="1500m") for i in range(2)]
     async with running(node_json("n1"), *zone_b) as world:
         for number in range(2):
-            world.pod(f"g-{number}", gang="g", size=2, schedulingGates=GATED, volumes=[claim] if number else [])
-        await world.settle()
+            await world.planned_pod(
+                f"g-{number}", gang="g", size=2, schedulingGates=GATED, volumes=[claim] if number else []
+            )
         assert sorted(world.api.admitted) == ["g-0", "g-1"]
         assert [world.api.pod(name)["spec"].get("affinity") for name in ("g-0", "g-1")] == [None, None]
         assert set(world.committed[key("g")].values()) == {"n1"}
@@ -278,18 +261,6 @@ async def test_gangs_take_turns() -> None:
         small = [at for at, name in enumerate(world.api.admitted) if name.startswith("small")]
         assert len(small) == 2
         assert max(small) < 40
-
-
-def required_terms(pod: dict[str, Any]) -> list[dict[str, Any]]:
-    """The pod's required node affinity."""
-    required = pod["spec"]["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
-    terms: list[dict[str, Any]] = required["nodeSelectorTerms"]
-    return terms
-
-
-def listed(pod: dict[str, Any]) -> set[str]:
-    """The nodes that its affinity names."""
-    return {name for term in required_terms(pod) for name in term["matchFields"][0]["values"]}
 
 
 async def test_a_hold_that_ends_while_others_are_still_let_in_is_no_lapse() -> None:

@@ -46,9 +46,7 @@ async def test_a_pod_without_the_managed_resource_is_not_bound() -> None:
     async with running(N1, managed_resource=GPU) as world:
         await world.planned_pod("plain")
         world.filter("plain")
-        call = world.bind("plain", "n1")
-        await world.settle()
-        assert (call.answer, world.api.calls["bind"]) == (Reason.NOT_OURS, 0)
+        assert (await world.bind_answer("plain", "n1"), world.api.calls["bind"]) == (Reason.NOT_OURS, 0)
 
 
 async def test_a_plain_pod_goes_only_where_it_was_asked_about() -> None:
@@ -58,9 +56,8 @@ async def test_a_plain_pod_goes_only_where_it_was_asked_about() -> None:
         world.filter("plain", nodes=["n1", "n2"])
         world.filter("plain", nodes=["n1"])
         for elsewhere in ("n2", "n", "unheard-of"):
-            call = world.bind("plain", elsewhere)
-            await world.settle()
-            assert (call.answer, world.api.calls["bind"]) == (Reason.NEVER_OFFERED, 0)
+            answer = await world.bind_answer("plain", elsewhere)
+            assert (answer, world.api.calls["bind"]) == (Reason.NEVER_OFFERED, 0)
         assert (await world.bind_answer("plain", "n1"), world.node_of("plain")) == (None, "n1")
 
 
@@ -70,9 +67,7 @@ async def test_a_plain_pod_of_a_native_group_goes_only_into_its_zone() -> None:
     far = node_json("far", zone="b")
     async with running(N1, N2, far, pod_json("m-0", nodeName="n1", **group), pod_json("m-1", **group)) as world:
         world.filter("m-1")
-        call = world.bind("m-1", "far")
-        await world.settle()
-        assert (call.answer, world.api.calls["bind"]) == (Reason.NEVER_OFFERED, 0)
+        assert (await world.bind_answer("m-1", "far"), world.api.calls["bind"]) == (Reason.NEVER_OFFERED, 0)
 
 
 async def test_a_pod_is_bound_under_its_own_name() -> None:
@@ -140,15 +135,12 @@ async def test_after_a_restart_a_bind_is_refused_until_it_is_asked_again() -> No
         world.pod("plain")
         [member] = await world.planned_gang("g", 1)
         world.filter("plain")
-        node = world.offered(member)
+        node, never = world.offered(member), Reason.NEVER_OFFERED
     async with running(N1, N2, api=world.api) as after:
-        calls = [after.bind("plain", "n1"), after.bind(member, node)]
-        await after.settle()
-        assert [call.answer for call in calls] == [Reason.NEVER_OFFERED] * 2
+        assert [await after.bind_answer("plain", "n1"), await after.bind_answer(member, node)] == [never, never]
         after.filter("plain")
-        calls = [after.bind("plain", "n1"), after.bind(member, after.offered(member))]
-        await after.settle()
-        assert [call.answer for call in calls] == [None] * 2
+        node = after.offered(member)
+        assert [await after.bind_answer("plain", "n1"), await after.bind_answer(member, node)] == [None, None]
 
 
 async def test_plain_binds_under_way_are_bounded() -> None:
@@ -156,8 +148,7 @@ async def test_plain_binds_under_way_are_bounded() -> None:
     names = [f"p{number}" for number in range(5)]
     async with running(node_json("n1", cpu="16"), max_held_binds=3) as world:
         for name in names:
-            world.pod(name)
-        await world.settle()
+            await world.planned_pod(name)
         world.api.hold("bind")
         for name in names:
             world.filter(name)
@@ -177,48 +168,42 @@ PEOPLE: Mapping[str, tuple[str, str, str]] = {  # case: (port, User-Agent, query
 }
 
 
-def client(world: World, port: str, agent: str) -> httpx.AsyncClient:
-    """A client of one of the two ports."""
-    app = world.service.debug_app if port == "debug_port" else world.service.app
-    return httpx.AsyncClient(
-        transport=httpx.ASGITransport(app), base_url="http://netgang", headers={"User-Agent": agent}
-    )
-
-
-async def filtered(world: World, pod: str, *, nodes: tuple[str, ...], port: str, agent: str, query: str) -> list[str]:
+async def filtered(world: World, pod: str, asks: tuple[str, str, str], *nodes: str) -> list[str]:
     """The nodes that /filter passes."""
+    port, agent, query = asks
+    app = world.service.debug_app if port == "debug_port" else world.service.app
     body = json.dumps({"Pod": world.api.pod(pod), "NodeNames": nodes})
-    async with client(world, port, agent) as one:
-        return list((await one.post(f"/filter{query}", content=body)).json()["NodeNames"])
+    async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://netgang") as client:
+        answer = await client.post(f"/filter{query}", content=body, headers={"User-Agent": agent})
+    return list(answer.json()["NodeNames"])
 
 
-@pytest.mark.parametrize(("port", "agent", "query"), PEOPLE.values(), ids=PEOPLE)
-async def test_a_person_s_filter_opens_no_bind(port: str, agent: str, query: str) -> None:
+@pytest.mark.parametrize("person", PEOPLE.values(), ids=PEOPLE)
+async def test_a_person_s_filter_opens_no_bind(person: tuple[str, str, str]) -> None:
     """Neither for a gang's member nor for a plain pod; kube-scheduler's own question then does."""
     async with running(N1, N2) as world:
         [member] = world.gang("g", 1)
         await world.planned_pod("plain")
         for pod, passed in ((member, 1), ("plain", 2)):
-            nodes = await filtered(world, pod, nodes=("n1", "n2"), port=port, agent=agent, query=query)
+            nodes = await filtered(world, pod, person, "n1", "n2")
             assert len(nodes) == passed
             assert (await world.bind_answer(pod, nodes[0]), world.bound().get(pod)) == (Reason.NEVER_OFFERED, None)
         for pod in (member, "plain"):
-            nodes = await filtered(world, pod, nodes=("n1", "n2"), port="port", agent=KUBE_SCHEDULER, query="")
+            nodes = await filtered(world, pod, ("port", KUBE_SCHEDULER, ""), "n1", "n2")
             assert (await world.bind_answer(pod, nodes[0]), world.bound()[pod]) == (None, nodes[0])
 
 
-@pytest.mark.parametrize(("port", "agent", "query"), PEOPLE.values(), ids=PEOPLE)
-async def test_a_person_s_filter_teaches_nothing(port: str, agent: str, query: str) -> None:
+@pytest.mark.parametrize("person", PEOPLE.values(), ids=PEOPLE)
+async def test_a_person_s_filter_teaches_nothing(person: tuple[str, str, str]) -> None:
     """Three questions without the planned node leave no node out; three of kube-scheduler's do."""
     async with running(N1, node_json("n2", zone="b")) as world:
         [name] = await world.planned_gang("g", 1)
-        [planned] = world.plan.node_of.values()
-        other = ("n1" if planned == "n2" else "n2",)
+        [other] = {"n1", "n2"} - set(world.plan.node_of.values())
         for _ in range(3):
-            assert await filtered(world, name, nodes=other, port=port, agent=agent, query=query) == []
+            assert await filtered(world, name, person, other) == []
             await world.settle(1.5)
         assert world.service.cache.snapshot().exclusions == {}
         for _ in range(3):
-            await filtered(world, name, nodes=other, port="port", agent=KUBE_SCHEDULER, query="")
+            await filtered(world, name, ("port", KUBE_SCHEDULER, ""), other)
             await world.settle(1.5)
         assert world.service.cache.snapshot().exclusions != {}

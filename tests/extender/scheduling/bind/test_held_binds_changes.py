@@ -76,9 +76,7 @@ async def test_a_late_bind_of_a_gang_that_backs_off_is_not_held() -> None:
         first, second = await world.planned_gang("g", 2)
         offer = world.offered(second)
         await lapse(world, first)
-        late = world.bind(second, offer)
-        await world.settle()
-        assert late.answer is Reason.ROOM_TAKEN
+        assert await world.bind_answer(second, offer) is Reason.ROOM_TAKEN
 
 
 async def test_a_place_that_will_not_do_leaves_what_is_being_posted_alone() -> None:

@@ -126,8 +126,7 @@ async def test_its_bind_is_posted_at_once() -> None:
     """One of three, without a hold: kube-scheduler has waited for the others already."""
     async with running(N1) as world:
         for name in ("a", "b", "c"):
-            world.pod(name, **NATIVE)
-        await world.settle()
+            await world.planned_pod(name, **NATIVE)
         world.filter("a")
         assert (await world.bind_answer("a", "n1"), world.bound()) == (None, {"a": "n1"})
 
