@@ -310,7 +310,7 @@ def test_network() -> None:
 
 
 def test_managed_resource_marks_own_pods() -> None:
-    """With a managed resource the pods that request it are ours; the planner never sees that request (S1)."""
+    """With a managed resource the pods that request it are ours; the planner never sees it (docs/safety.md S1)."""
     resource = ResourceName("netgang.io/gang")
 
     def asking(name: str, **fields: object) -> Pod:
