@@ -10,7 +10,7 @@ from client.ask import decoded, fetch
 from client.connect.door import door
 from client.connect.said import Said
 from extender.api.schemas.readiness import NetworkSources, Readiness
-from extender.bootstrap.parts.network import closing, sources_of
+from extender.bootstrap.network import closing, sources_of
 from extender.errors import NetworkSourceError
 from extender.network.batches import merged
 from extender.network.coverage import node_counts

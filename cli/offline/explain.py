@@ -10,8 +10,8 @@ from pathlib import Path
 import msgspec
 
 from cli.offline.plan import filled_cache
-from extender.api.documents.changes import supposed_document
 from extender.api.documents.explain import explain_document, preemption_document, unblocking_document
+from extender.api.documents.plan import supposed_document
 from extender.api.schemas.explain import Explained
 from extender.api.schemas.what_if import Supposed
 from extender.api.what_if.question import policy_with

@@ -89,9 +89,6 @@ class TokenAuth:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Let one request through, or refuse it with a problem document."""
-        if scope["type"] != "http":
-            await send({"type": "websocket.close", "code": 1008})
-            return
         if scope["path"] in self._open_to_all and scope["method"] in ("GET", "HEAD"):
             await self._app(scope, receive, send)
             return

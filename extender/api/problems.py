@@ -4,19 +4,28 @@ Rule: a caller's mistake is 4xx and says what to change; a mistake of ours is 50
 rest), because a caller may well try again.
 """
 
+import asyncio
 from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
 from http import HTTPStatus
+from typing import Final
 
 import msgspec
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
 from starlette.responses import Response
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from extender.api.schemas.record import Problem, Record
 from extender.errors import BadRequestError
 
-PROBLEM_TYPE = "application/problem+json"
+PROBLEM_TYPE: Final = "application/problem+json"
+PROBES: Final = frozenset({"/healthz", "/readyz", "/metrics"})
+"""What probes and Prometheus ask for: it names no job, and asking changes nothing."""
+LAST: Final = {"connection": "close"}
+"""The rest of the body is not read, so what follows on its connection is not either."""
 
 
 def document_response(document: Record, status: HTTPStatus = HTTPStatus.OK) -> Response:
@@ -38,6 +47,42 @@ def problem_response(status: HTTPStatus, detail: str, *, headers: Mapping[str, s
     return Response(
         problem_body(status, detail), status_code=status, media_type=PROBLEM_TYPE, headers=dict(headers or {})
     )
+
+
+async def read_body(request: Request, most_bytes: int, timeout_s: float, *, advice: str = "") -> bytes | Response:
+    """The whole body, or what is answered to one that is too large (with `advice`) or does not come."""
+    body = bytearray()
+    try:
+        async with asyncio.timeout(timeout_s):
+            async for more in request.stream():
+                body += more
+                if len(body) > most_bytes:
+                    said = f"body: larger than {most_bytes} bytes{advice}"
+                    return problem_response(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, said, headers=LAST)
+    except TimeoutError:
+        said = f"body: did not arrive within {timeout_s:g} s"
+        return problem_response(HTTPStatus.REQUEST_TIMEOUT, said, headers=LAST)
+    except ClientDisconnect:
+        return problem_response(HTTPStatus.BAD_REQUEST, "body: broken off", headers=LAST)
+    return bytes(body)
+
+
+class Only:
+    """An ASGI app that passes on requests to these paths alone; `elsewhere` is a sentence for all others.
+
+    Why: a port that needs no client certificate must not lead to what does; and one that kube-scheduler alone may reach
+    need not show documents. What is not listed is answered here, and never reaches `app`.
+    """
+
+    def __init__(self, app: ASGIApp, paths: AbstractSet[str], *, elsewhere: str) -> None:
+        self._app = app
+        self._paths = paths
+        self._elsewhere = elsewhere
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass one request on, or answer 404 with a problem document."""
+        listed = scope["path"] in self._paths
+        await (self._app if listed else problem_response(HTTPStatus.NOT_FOUND, self._elsewhere))(scope, receive, send)
 
 
 def answer_with_problems(app: FastAPI) -> None:

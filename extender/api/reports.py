@@ -24,9 +24,8 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from extender.api.auth import AuthLimits, TokenAuth
-from extender.api.body import LAST, read_body
 from extender.api.openapi import Responses, answers, problem, with_schemas
-from extender.api.problems import answer_with_problems, document_response, problem_response
+from extender.api.problems import LAST, answer_with_problems, document_response, problem_response, read_body
 from extender.api.schemas.jobs import Accepted
 from extender.controllers.elastic.reports.reports import Outcome, Reports
 from extender.ports import Clock, Identity, Reviews

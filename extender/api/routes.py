@@ -13,19 +13,18 @@ Rules:
 import asyncio
 from collections.abc import Callable, Sequence
 from http import HTTPStatus
-from typing import Annotated, Any, Final, Protocol, TypeAlias
+from typing import Annotated, Final, TypeAlias
 
 from fastapi import APIRouter, FastAPI, Path, Query, Request
 from starlette.responses import Response
-from starlette.types import StatelessLifespan
 
-from extender.api.body import read_body
-from extender.api.documents.changes import supposed_document
 from extender.api.documents.jobs import MOST_JOBS, USUAL_JOBS, JobsView
 from extender.api.documents.network import MOST_NODES, USUAL_NODES
+from extender.api.documents.plan import supposed_document
+from extender.api.documents.views import Views
 from extender.api.openapi import Responses, answers, problem, takes, with_schemas
-from extender.api.problems import answer_with_problems, document_response, problem_response
-from extender.api.schemas.explain import Explained, ExplainedPod
+from extender.api.problems import answer_with_problems, document_response, problem_response, read_body
+from extender.api.schemas.explain import Explained
 from extender.api.schemas.jobs import JobInFull, Jobs
 from extender.api.schemas.link import Link
 from extender.api.schemas.network import Network
@@ -34,11 +33,9 @@ from extender.api.schemas.queue import Queue
 from extender.api.schemas.readiness import Readiness
 from extender.api.schemas.what_if import Supposed
 from extender.api.what_if.question import read_changes
-from extender.api.what_if.runner import BusyError, WhatIfs
-from extender.decision_log.recorder import Recorder
+from extender.api.what_if.runner import BusyError
 from extender.runtime.slices import in_slices
 from extender.runtime.telemetry import METRICS_CONTENT_TYPE, Telemetry
-from scoring.plan.steps import Steps
 from scoring.what_if.changes import MisfitError, WhatIf
 
 _VERBS = """An extender for kube-scheduler: it starts distributed training jobs whole, in one zone, on the best network.
@@ -68,48 +65,14 @@ _WHAT_IF_PROBLEMS = {
 _JOB_PROBLEMS = {400: "The address is not one of ours", 404: "No job", 409: "Several jobs of one name"}
 
 
-class Views(Protocol):
-    """What the service shows. Each is cheap enough for the event loop, and changes nothing."""
-
-    def plan(self) -> PlanInForce:
-        """The current plan: admitted gangs with their nodes, waiting ones with their reasons, in queue order."""
-
-    async def explain_in_turns(self, namespace: str, name: str) -> Explained | ExplainedPod | None:
-        """Why the gang or pod is where it is, and what would get it admitted; None: nothing of that name is known."""
-
-    def unreadable(self, namespace: str, name: str) -> str | None:
-        """What is wrong with objects of that name that cannot be read; None if there are none."""
-
-    def network(self, *, zone: str | None = None, limit: int = USUAL_NODES) -> Network:
-        """The network as the planner sees it: sources, endpoints, and values between the first nodes of a zone or all.
-
-        The cost grows with the square of `limit`.
-        """
-
-    def link(self, source: str, target: str) -> Link | None:
-        """Both directions of the link between two nodes: value, age and source; None if there is no such node."""
-
-    def readiness(self) -> Readiness:
-        """Whether this process can answer the verbs sensibly now."""
-
-
 def create_documents_app(
-    views: Views,
-    telemetry: Telemetry,
-    *,
-    readiness: Callable[[], Readiness],
-    routers: Sequence[APIRouter] = (),
-    lifespan: StatelessLifespan[Any] | None = None,
+    views: Views, telemetry: Telemetry, *, readiness: Callable[[], Readiness], routers: Sequence[APIRouter] = ()
 ) -> FastAPI:
-    """Build the app that answers everything but the verbs; `routers` are added to it, `lifespan` runs around it."""
+    """Build the app that answers everything but the verbs; `routers` are added to it."""
     mistakes: Responses = {"default": problem("A mistake in the request, or of ours")}
-    app = with_schemas(
-        FastAPI(title="netgang", description=_VERBS, lifespan=lifespan, redoc_url=None, responses=mistakes)
-    )
+    app = with_schemas(FastAPI(title="netgang", description=_VERBS, redoc_url=None, responses=mistakes))
     answer_with_problems(app)
-    app.include_router(_probes(telemetry, readiness))
-    app.include_router(_documents(views))
-    for router in routers:
+    for router in (_probes(telemetry, readiness), _documents(views), _jobs(views.jobs), *routers):
         app.include_router(router)
     return app
 
@@ -180,23 +143,44 @@ def _documents(views: Views) -> APIRouter:
             return problem_response(HTTPStatus.NOT_FOUND, f"{source} or {target} is no node that is known")
         return document_response(document)
 
-    return router
-
-
-def queue_router(queue: Callable[[], Steps[Queue]]) -> APIRouter:
-    """/v1/queue."""
-    router = APIRouter(prefix="/v1", tags=["documents"])
-
     @router.get(
         "/queue", summary="The queue in order: state, weight, clock and rank of every gang", responses=answers(Queue)
     )
     async def whole_queue() -> Response:
-        return document_response(await in_slices(queue()))
+        return document_response(await in_slices(views.queue()))
+
+    @router.post(
+        "/what-if",
+        summary="What the plan would be if something were different; changes nothing",
+        responses=answers(Supposed, _WHAT_IF_PROBLEMS),
+        openapi_extra=takes(WhatIf),
+    )
+    async def what_if(request: Request) -> Response:
+        asked_s = views.clock.now_s()
+        body = await read_body(request, MOST_BYTES, _BODY_TIMEOUT_S)
+        if isinstance(body, Response):
+            return body
+        try:
+            changes = read_changes(body)
+            found = await views.what_ifs.suppose(changes)
+        except MisfitError as misfit:
+            return problem_response(HTTPStatus.BAD_REQUEST, str(misfit))
+        except BusyError as busy:
+            return problem_response(HTTPStatus.TOO_MANY_REQUESTS, str(busy), headers=_COME_AGAIN)
+        return document_response(supposed_document(found, changes, now_s=asked_s))
+
+    @router.get("/record", summary="The decision log, for `netgang replay`")
+    async def record() -> Response:
+        if views.recorder is None:
+            return problem_response(HTTPStatus.NOT_FOUND, "decisions are not kept: set record.enabled to true")
+        return Response(await views.recorder.log(), media_type="application/gzip")
+
+    return router
 
     return router
 
 
-def jobs_router(jobs: JobsView | None) -> APIRouter:
+def _jobs(jobs: JobsView | None) -> APIRouter:
     """/v1/jobs and /v1/jobs/{namespace}/{name}; without `jobs` (elastic jobs are switched off) they say so."""
     router = APIRouter(prefix="/v1", tags=["documents"])
 
@@ -227,46 +211,6 @@ def jobs_router(jobs: JobsView | None) -> APIRouter:
             said = f"several jobs are named {namespace}/{name}: add ?kind= one of {kinds}"
             return problem_response(HTTPStatus.CONFLICT, said)
         return document_response(found[0])
-
-    return router
-
-
-def what_if_router(what_ifs: WhatIfs, *, now_s: Callable[[], float]) -> APIRouter:
-    """POST /v1/what-if."""
-    router = APIRouter(prefix="/v1", tags=["documents"])
-
-    @router.post(
-        "/what-if",
-        summary="What the plan would be if something were different; changes nothing",
-        responses=answers(Supposed, _WHAT_IF_PROBLEMS),
-        openapi_extra=takes(WhatIf),
-    )
-    async def what_if(request: Request) -> Response:
-        asked_s = now_s()
-        body = await read_body(request, MOST_BYTES, _BODY_TIMEOUT_S)
-        if isinstance(body, Response):
-            return body
-        try:
-            changes = read_changes(body)
-            found = await what_ifs.suppose(changes)
-        except MisfitError as misfit:
-            return problem_response(HTTPStatus.BAD_REQUEST, str(misfit))
-        except BusyError as busy:
-            return problem_response(HTTPStatus.TOO_MANY_REQUESTS, str(busy), headers=_COME_AGAIN)
-        return document_response(supposed_document(found, changes, now_s=asked_s))
-
-    return router
-
-
-def record_router(recorder: Recorder | None) -> APIRouter:
-    """/v1/record; `None`: nothing is kept."""
-    router = APIRouter(prefix="/v1", tags=["documents"])
-
-    @router.get("/record", summary="The decision log, for `netgang replay`")
-    async def record() -> Response:
-        if recorder is None:
-            return problem_response(HTTPStatus.NOT_FOUND, "decisions are not kept: set record.enabled to true")
-        return Response(await recorder.log(), media_type="application/gzip")
 
     return router
 

@@ -14,10 +14,9 @@ from functools import partial
 from typing import Any
 
 from extender.bootstrap.assembly import assemble
-from extender.bootstrap.candidacy import Candidacy, candidacy
-from extender.bootstrap.common import Common
-from extender.bootstrap.parts.elastic import Follow, feeds_of, named_kinds
-from extender.bootstrap.parts.network import closing, sources_of
+from extender.bootstrap.common import Candidacy, Common, candidacy
+from extender.bootstrap.elastic import Follow, feeds_of, named_kinds
+from extender.bootstrap.network import closing, sources_of
 from extender.bootstrap.service import Service
 from extender.cache import ClusterCache
 from extender.cache.seen_groups import SeenGroups

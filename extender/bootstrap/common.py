@@ -1,24 +1,68 @@
 """What every part of the service is built on: settings, the cluster as it is seen, the plan, and whether we may act."""
 
 import random
-from collections.abc import Callable, Mapping
+import uuid
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, cast
 
-from extender.bootstrap.candidacy import Candidacy
-from extender.bootstrap.parts.elastic import Feeds
+from extender.bootstrap.elastic import Feeds
 from extender.cache import ClusterCache
 from extender.cache.unreadable import UnreadableObjects
+from extender.kube.credentials import ApiServer
+from extender.kube.http.transport import FEW, Transport
+from extender.kube.leases import KubeLeases, LeasePlace
 from extender.kube.watch.reflector import Reflector
+from extender.leadership.election import Election, LeaseTimes
 from extender.leadership.fencing import FencedApi
+from extender.leadership.lease import LeaseApi
+from extender.leadership.lease_loop import Leadership
+from extender.leadership.role import RoleLabel
 from extender.notes import Notes
 from extender.ports import Clock, ClusterApi
 from extender.runtime.decision_lines import DecisionLog
 from extender.runtime.recent_decisions import RecentDecisions
 from extender.runtime.telemetry import Telemetry
 from extender.scheduling.planning.loop import Planner
+from extender.settings.leadership import LeaderElection, OwnPod, lease_namespace
 from extender.settings.settings import Settings
 from scoring.plan import Plan
+
+
+@dataclass(frozen=True, slots=True)
+class Candidacy:
+    """One replica that stands for election; `pod` "": it runs in none and labels none."""
+
+    election: Election
+    api: LeaseApi
+    pod: str
+
+    def leadership(self, clock: Clock, telemetry: Telemetry) -> Leadership:
+        """The candidate at work."""
+        return Leadership(self.election, self.api, clock, telemetry, label=RoleLabel(self.api, self.pod))
+
+
+@asynccontextmanager
+async def candidacy(
+    settings: Settings, server: ApiServer, rng: random.Random, *, environment: Mapping[str, str], host: str
+) -> AsyncIterator[Candidacy | None]:
+    """As the settings say; `None`: there is no election. `environment` may name the pod, `host` is for people.
+
+    The identity is new with each process, so a process is never taken for its predecessor.
+    """
+    if settings.leader_election is LeaderElection.OFF:
+        yield None
+        return
+    lease = settings.lease
+    pod = OwnPod.of(environment)
+    place = LeasePlace(lease_namespace(lease, pod), lease.name, pod.namespace if pod is not None else "")
+    times = LeaseTimes.of(lease.duration_s)
+    identity = f"{pod.name if pod is not None else host}_{uuid.UUID(int=rng.getrandbits(128), version=4)}"
+    async with Transport(server, limits=FEW) as transport:
+        api = KubeLeases(transport, place, call_s=times.renew_deadline_s / 2.0)
+        yield Candidacy(Election(identity, times, rng=rng), api, pod.name if pod is not None else "")
 
 
 class Common:

@@ -29,7 +29,7 @@ from extender.bootstrap import Service
 from extender.runtime.memory import can_watch_memory, keep_one_heap
 from extender.server.app import DEFAULT_MAX_BODY_BYTES
 from extender.server.connections import Connections, PortLimits
-from extender.server.verb_protocol import VerbProtocol, bound
+from extender.server.verb_protocol import PORTS, VerbProtocol
 from extender.settings.ports import is_loopback
 from extender.settings.settings import Settings
 
@@ -173,7 +173,7 @@ def port_config(
         ssl_context_factory=(lambda _config, _make: tls) if tls is not None else None,
     )
     if connections is not None:
-        bound(config, connections)
+        PORTS[config] = connections
     return config
 
 

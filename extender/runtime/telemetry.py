@@ -140,8 +140,7 @@ class Telemetry:
             "note_keys", "Keys in the Secret by which notes are signed; 0: no gang is suspended, no job resized"
         ).set
         self.jobs = partial(
-            _replace,
-            gauge("jobs", "Jobs of kinds that can be resized; state: as /v1/jobs says, or resizing", "state"),
+            _replace, gauge("jobs", "Jobs of kinds that can be resized; state: as /v1/jobs says, or resizing", "state")
         )
         self.resized = count(
             "resizes",

@@ -19,23 +19,14 @@ from typing import Any, Final
 import msgspec
 from fastapi import APIRouter
 from starlette.requests import ClientDisconnect, Request
-from starlette.types import ASGIApp, Receive, Scope, Send, StatelessLifespan
+from starlette.types import ASGIApp, Receive, Scope, Send
 
+from extender.api.documents.views import Views
 from extender.api.problems import PROBLEM_TYPE, problem_body
-from extender.api.routes import Views, create_documents_app
+from extender.api.routes import create_documents_app
 from extender.api.schemas.readiness import Readiness
 from extender.runtime.telemetry import Telemetry
-from extender.server.dispatch import (
-    CURL,
-    GONE,
-    Callers,
-    Dispatch,
-    Reply,
-    Serving,
-    Supervisor,
-    Verb,
-    Verbs,
-)
+from extender.server.dispatch import CURL, GONE, Callers, Dispatch, Reply, Serving, Supervisor, Verb, Verbs
 
 DEFAULT_MAX_BODY_BYTES: Final = 32 * 1024 * 1024
 """Room for 500 full Node objects of 13 kB four times over; names of 15,000 nodes take 1 MB."""
@@ -52,9 +43,8 @@ def create_app(
     body_timeout_s: float = DEFAULT_BODY_TIMEOUT_S,
     callers: Callers = Callers.SCHEDULER_AND_CURL,
     routers: Sequence[APIRouter] = (),
-    lifespan: StatelessLifespan[Any] | None = None,
 ) -> "App":
-    """Build the whole HTTP service; `routers` join FastAPI's side (/v1 and pages), `lifespan` runs around it."""
+    """Build the whole HTTP service; `routers` join FastAPI's side (/v1 and pages)."""
     supervisor = Supervisor(telemetry)
 
     def readiness() -> Readiness:
@@ -64,7 +54,7 @@ def create_app(
         reasons = (*found.reasons, "an internal error happened a moment ago, the log says more")
         return msgspec.structs.replace(found, ready=False, reasons=reasons)
 
-    documents = create_documents_app(views, telemetry, readiness=readiness, routers=routers, lifespan=lifespan)
+    documents = create_documents_app(views, telemetry, readiness=readiness, routers=routers)
     return App(Dispatch(verbs, telemetry, supervisor, Serving(max_body_bytes, body_timeout_s, callers)), documents)
 
 
@@ -81,7 +71,7 @@ class App:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request, as ASGI wants it."""
-        verb = self.dispatch.by_path.get(scope["path"]) if scope["type"] == "http" else None
+        verb = self.dispatch.by_path.get(scope["path"])
         if verb is None:
             await self._serve_document(scope, receive, send)
         elif scope["method"] == "POST":
@@ -112,7 +102,7 @@ class App:
         limit_bytes, declared = self.dispatch.serving.max_body_bytes, request.headers.get("content-length", "")
         if declared.isdecimal() and int(declared[:18]) > limit_bytes:  # 18 digits are beyond any limit
             return self.dispatch.too_large(verb)
-        body = bytearray()  # grows in place: a list of pieces would cost many times a body that comes byte by byte
+        body = bytearray()  # a list of pieces would cost many times a body that comes byte by byte
         try:
             async with asyncio.timeout(self.dispatch.serving.body_timeout_s):
                 async for more in request.stream():
@@ -128,9 +118,7 @@ class App:
     async def _serve_document(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:
             await self._documents(scope, receive, send)
-        except Exception:
-            if scope["type"] != "http":  # a failed start-up must end the process
-                raise
+        except Exception:  # noqa: BLE001  (the supervisor of documents)
             # the problem document is sent already: Starlette answers first, then raises for the server's log
             self.dispatch.supervisor.caught("document")
 

@@ -1,10 +1,9 @@
 """A connection that answers kube-scheduler's calls itself, and leaves everything else to uvicorn.
 
 Why: between socket and service an ASGI server makes a task, a scope, two channels and a second task that watches for
-a hang-up. For a call that is answered from memory that is most of the CPU, and kube-scheduler's client keeps two idle
-connections, so in a backlog nearly every held bind pays for a connection of its own too. It stays for its figure:
-`python -m bench.http_cpu` has 21 µs of CPU a call on a kept connection where uvicorn's own takes 51, and 55 where it
-takes 93 for a bind that is held on a new one (medians of three rounds; two cores, beside other work).
+a hang-up: most of the CPU of a call that is answered from memory. `python -m bench.http_cpu` has 21 µs of CPU a call on
+a kept connection where uvicorn's own takes 51, and 55 where it takes 93 for a bind that is held on a new one (medians
+of three rounds; two cores, beside other work).
 
 Rules:
 - Answered here is what is plainly a call of a verb (`request_head`) on a connection that has had nothing else. At the
@@ -22,7 +21,7 @@ What of uvicorn is relied on beyond its documents: what a protocol is made with,
 """
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Mapping
 from time import perf_counter
 from typing import Any, Final, cast
 from weakref import WeakKeyDictionary
@@ -52,6 +51,8 @@ class VerbProtocol(asyncio.Protocol):
     """As the port counts it."""
     _gone: asyncio.Future[None]
     """Done when the caller hangs up while it is being answered."""
+    _dispatch: Dispatch
+    """Of a connection that has verbs."""
     _head: Head
     _began_s = 0.0
     _verb: Verb | None = None
@@ -79,7 +80,10 @@ class VerbProtocol(asyncio.Protocol):
         self._server = server_state
         self._connections = cast("set[object]", server_state.connections)  # typed as uvicorn's own protocols
         self._port = port_of(config)
-        self._dispatch = _dispatch_of(config)
+        self._verbs: Mapping[str, Verb] = {}
+        """path → verb; none where the app is not `App`"""
+        if isinstance(config.app, App):
+            self._dispatch, self._verbs = config.app.dispatch, config.app.dispatch.by_path
 
     # -- what the transport and the server say ------------------------------------------------------------------------
 
@@ -141,12 +145,10 @@ class VerbProtocol(asyncio.Protocol):
         """Read a head, and the body if it is there already."""
         end = data.find(b"\r\n\r\n", 0, HEAD_MAX_BYTES) + 4
         head = read_head(data[:end]) if end > 3 else None
+        verb = self._verbs.get(head.path) if head is not None and not self._write_paused else None
+        if verb is None or head is None:
+            return self._hand_over(data)
         dispatch = self._dispatch
-        if dispatch is None or head is None or self._write_paused:
-            return self._hand_over(data)
-        verb = dispatch.by_path.get(head.path)
-        if verb is None:
-            return self._hand_over(data)
         self._began_s = perf_counter()
         self._verb, self._head = verb, head
         missing_bytes = head.body_bytes + end - len(data)
@@ -176,11 +178,9 @@ class VerbProtocol(asyncio.Protocol):
     def _late(self) -> None:
         """The body did not come."""
         assert self._verb is not None
-        assert self._dispatch is not None
         self._reply(self._verb, self._dispatch.too_late(self._verb))
 
     def _answer(self, verb: Verb, body: bytes) -> None:
-        assert self._dispatch is not None
         answer = self._dispatch.answer(verb, body, self._gone, marked=self._head.marked, curl=self._head.curl)
         if isinstance(answer, Reply):
             self._reply(verb, answer)
@@ -205,7 +205,6 @@ class VerbProtocol(asyncio.Protocol):
 
     def _reply(self, verb: Verb, reply: Reply) -> None:
         """Send and count; then the connection is idle, closed, or uvicorn's."""
-        assert self._dispatch is not None
         self._verb = None
         heard = reply is not GONE and not self._transport.is_closing()
         if heard:
@@ -238,15 +237,8 @@ class VerbProtocol(asyncio.Protocol):
             return
         self._cancel_timer()
         self._connections.discard(self)
-        config, server_state, app_state = self._made_with
         theirs = DocumentProtocol(
-            config,
-            server_state,
-            app_state,
-            self._loop,
-            port=self._port,
-            counted=self._counted,
-            verbs=self._dispatch.by_path if self._dispatch is not None else (),
+            *self._made_with, self._loop, port=self._port, counted=self._counted, verbs=self._verbs
         )
         self._counted.ended_by(theirs.end)
         self._move(State.HEAD)
@@ -265,7 +257,6 @@ class VerbProtocol(asyncio.Protocol):
         """End for want of time or room; half a body gets a reason."""
         self._cancel_timer()
         if self._verb is not None and self._task is None:
-            assert self._dispatch is not None
             self._reply(self._verb, self._dispatch.too_much(self._verb))
         elif self._transport.get_write_buffer_size():
             self._transport.abort()
@@ -279,25 +270,14 @@ class VerbProtocol(asyncio.Protocol):
             self._late_timer = None
 
 
-_PORTS: Final[WeakKeyDictionary[Config, Connections]] = WeakKeyDictionary()
-
-
-def bound(config: Config, connections: Connections) -> None:
-    """Have the connections of a server with this configuration counted here; before it listens."""
-    _PORTS[config] = connections
+PORTS: Final[WeakKeyDictionary[Config, Connections]] = WeakKeyDictionary()
+"""A server's configuration → what counts its connections; set before it listens"""
 
 
 def port_of(config: Config) -> Connections:
     """What counts the connections of a server; without limits of its own it has the usual ones and its idle time."""
-    found = _PORTS.get(config)
+    found = PORTS.get(config)
     if found is None:
         idle_s = config.timeout_keep_alive
-        found = _PORTS[config] = Connections(PortLimits(idle_s=idle_s, kept_s=idle_s))
+        found = PORTS[config] = Connections(PortLimits(idle_s=idle_s, kept_s=idle_s))
     return found
-
-
-def _dispatch_of(config: Config) -> Dispatch | None:
-    """What answers the verbs; `None`: nothing, because uvicorn is configured to do more than we can."""
-    app = config.app
-    plain = not (config.access_log or config.root_path or config.limit_concurrency)
-    return app.dispatch if plain and isinstance(app, App) else None

@@ -12,6 +12,7 @@ from starlette.types import ASGIApp
 
 from extender.api.documents.link import link_document
 from extender.api.documents.network import network_document
+from extender.api.documents.views import Views
 from extender.api.schemas.explain import ExplainedPod, PodPlace, PodScores
 from extender.api.schemas.link import Link
 from extender.api.schemas.network import Network
@@ -87,11 +88,14 @@ class FakeVerbs:
         return answer
 
 
-@dataclass
-class FakeViews:
-    """Shows one gang, `team-a/resnet`, and is ready until told otherwise."""
+class FakeViews(Views):
+    """Shows one gang, `team-a/resnet`, and is ready until told otherwise; no jobs, and no decision log."""
 
-    not_ready: tuple[str, ...] = ()
+    not_ready: tuple[str, ...]
+
+    def __init__(self, not_ready: tuple[str, ...] = ()) -> None:
+        for name, value in {"not_ready": not_ready, "jobs": None, "recorder": None}.items():
+            object.__setattr__(self, name, value)
 
     def plan(self) -> PlanInForce:
         """A plan that admits nothing."""

@@ -83,10 +83,7 @@ def pod_document(
 
 def _suggestion(one: Suggestion) -> schema.Suggestion:
     return schema.Suggestion(
-        text=one.text,
-        changes=msgspec.to_builtins(one.changes),
-        also_admitted=one.also,
-        refused_instead=one.instead,
+        text=one.text, changes=msgspec.to_builtins(one.changes), also_admitted=one.also, refused_instead=one.instead
     )
 
 

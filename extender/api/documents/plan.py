@@ -1,8 +1,14 @@
-"""The plan as it is shown: behind /v1/plan, and `netgang plan`."""
+"""The plan as it is shown (/v1/plan, `netgang plan`), and what changes would make of it (/v1/what-if)."""
+
+from collections.abc import Iterable, Sequence
 
 from extender.api.schemas import plan as schema
+from extender.api.schemas import what_if
+from scoring.explain.words import changes_text
 from scoring.model.snapshot import Snapshot
 from scoring.plan import Admission, Plan
+from scoring.what_if.changes import Change
+from scoring.what_if.difference import Fate, Supposed, Turned
 
 
 def plan_document(plan: Plan, snapshot: Snapshot) -> schema.Plan:
@@ -28,4 +34,33 @@ def plan_document(plan: Plan, snapshot: Snapshot) -> schema.Plan:
             schema.WaitingGang.copied(waiting, code=waiting.reason.name, reason=str(waiting.reason))
             for waiting in sorted(plan.waiting.values(), key=lambda waiting: waiting.rank)
         ),
+    )
+
+
+def supposed_document(supposed: Supposed, changes: Sequence[Change], *, now_s: float) -> what_if.Supposed:
+    """What the changes would make of the plan."""
+    found = supposed.difference
+    return what_if.Supposed(
+        said=changes_text(changes, now_s=now_s),
+        at_s=supposed.situation.now_s,
+        gangs={"admitted": len(supposed.plan.admitted), "waiting": len(supposed.plan.waiting)},
+        admitted=_turned(found.admitted),
+        refused=_turned(found.refused),
+        moved=_turned(found.moved),
+        other=_turned(found.other),
+    )
+
+
+def _turned(gangs: Iterable[Turned]) -> tuple[what_if.Turned, ...]:
+    return tuple(what_if.Turned(gang=one.gang, before=_fate(one.before), after=_fate(one.after)) for one in gangs)
+
+
+def _fate(one: Fate) -> what_if.Fate:
+    return what_if.Fate.copied(
+        one,
+        state=one.standing.value,
+        zone=",".join(one.zones) if one.zones else None,
+        members=dict(one.members) if one.members is not None else {},
+        code=one.reason.name if one.reason is not None else None,
+        reason=str(one.reason) if one.reason is not None else None,
     )

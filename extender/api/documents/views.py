@@ -8,18 +8,23 @@ import msgspec
 from msgspec import UNSET
 
 from extender.api.documents.explain import explain_document, pod_document, preemption_document, unblocking_document
+from extender.api.documents.jobs import JobsView
 from extender.api.documents.link import link_document
 from extender.api.documents.network import USUAL_NODES, mapping_document, network_document, sources_document
 from extender.api.documents.plan import plan_document
+from extender.api.documents.queue import queue_in_steps
 from extender.api.schemas.explain import Explained, ExplainedPod, PodPlace
 from extender.api.schemas.link import Link
 from extender.api.schemas.network import Network
 from extender.api.schemas.plan import PlanInForce
+from extender.api.schemas.queue import Queue
 from extender.api.schemas.readiness import CacheSizes, Leadership, NetworkSources, Parts, Readiness, Watch
 from extender.api.what_if.runner import BusyError, WhatIfs
 from extender.cache import ClusterCache
 from extender.controllers.events.unreadable_objects import UnreadableWords
+from extender.decision_log.recorder import Recorder
 from extender.network.refresh import NetworkStatus
+from extender.ports import Clock
 from extender.runtime.slices import in_slices
 from extender.scheduling.admission.gates import Admissions
 from extender.scheduling.bind.held_binds import Binds
@@ -48,7 +53,12 @@ class Views:
     planner: Planner
     binds: Binds
     admissions: Admissions
+    clock: Clock
     _: KW_ONLY
+    jobs: JobsView | None
+    """Elastic jobs; `None`: switched off"""
+    recorder: Recorder | None
+    """The decision log; `None`: nothing is kept"""
     sync: Callable[[], Mapping[str, Any]]
     """kind → how its reflector does; an entry has `synced`, `contact_age_s` and `last_error`"""
     network_status: Callable[[], NetworkStatus | None]
@@ -83,6 +93,10 @@ class Views:
             being_admitted=tuple(sorted(self.admissions.open)),
             held_binds=self.binds.held_count,
         )
+
+    def queue(self) -> Steps[Queue]:
+        """The queue in order, in steps."""
+        return queue_in_steps(self.cache, self.planner, self.clock)
 
     def explain(self, namespace: str, name: str) -> Explained | ExplainedPod | None:
         """Why a gang or a pod is where it is; `None` if nothing of that name is known."""

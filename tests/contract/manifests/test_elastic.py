@@ -8,7 +8,7 @@ import pytest
 import yaml
 from pydantic import ValidationError
 
-from extender.bootstrap.parts.elastic import named_kinds
+from extender.bootstrap.elastic import named_kinds
 from extender.controllers.elastic.kinds import KINDS
 from extender.kube import calls
 from extender.settings.layers import ENV_PREFIX

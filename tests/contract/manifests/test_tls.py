@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 import yaml
 
-from extender.api.doors import PROBES
+from extender.api.problems import PROBES
 from extender.kube.calls import CALLS, REVIEWS, rules
 from extender.runtime.clock import SystemClock
 from extender.runtime.telemetry import Telemetry

@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, cast
 
-from extender.api.doors import PROBES
+from extender.api.problems import PROBES
 from extender.api.reports import create_reports_app
 from extender.controllers.elastic.reports import body as report_body
 from extender.controllers.elastic.reports.reports import Reports

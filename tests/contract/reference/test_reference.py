@@ -10,7 +10,7 @@ import msgspec
 import pytest
 import yaml
 
-from extender.api.doors import PROBES
+from extender.api.problems import PROBES
 from extender.controllers.events.recorder import Happening
 from extender.runtime.telemetry import Telemetry
 from scoring.ids import Namespace

@@ -19,6 +19,11 @@ ANN = {"authorization": "Bearer ann-token"}
 RIGHTS = frozenset({("ann", "get", "/v1/plan"), ("ann", "post", "/filter")})
 
 
+def bearer(token: object) -> dict[str, str]:
+    """The header of a token."""
+    return {"authorization": f"Bearer {token}"}
+
+
 class Door:
     """TokenAuth in front of an app that remembers who came through."""
 
@@ -41,13 +46,6 @@ class Door:
             return await client.get(path, headers=headers)
 
 
-async def test_who_has_the_right_comes_in() -> None:
-    """A token of the cluster, and a rule for the address; the query is no part of the address."""
-    door = Door()
-    assert (await door.ask(ANN, "/v1/plan?x=1")).text == "inside"
-    assert door.reviews.asked == ["identity", "may"]
-
-
 REFUSED = {  # case: (status, part of the detail, headers, path)
     "no token": (401, "show a token", {}, "/v1/plan"),
     "another scheme": (401, "show a token", {"authorization": "Basic YTpi"}, "/v1/plan"),
@@ -62,7 +60,7 @@ REFUSED = {  # case: (status, part of the detail, headers, path)
 
 
 @pytest.mark.parametrize(("status", "detail", "headers", "path"), REFUSED.values(), ids=REFUSED)
-async def test_everybody_else_is_told_why_not(status: int, detail: str, headers: Any, path: str) -> None:
+async def test_a_refused_caller_hears_why(status: int, detail: str, headers: Any, path: str) -> None:
     """A problem document, the connection closed, and the app inside hears of no call."""
     door = Door()
     answer = await door.ask(headers, path)
@@ -86,7 +84,8 @@ async def test_what_cannot_be_checked_is_refused(error: Exception) -> None:
 async def test_a_yes_is_believed_for_a_minute_and_a_no_for_ten_seconds() -> None:
     """So a page that reloads costs nothing, and a right that is taken away ends soon."""
     door = Door()
-    bob, stranger = {"authorization": "Bearer bob-token"}, {"authorization": "Bearer x"}
+    assert (await door.ask(ANN, "/v1/plan?x=1")).text == "inside", "the query is no part of the address"
+    bob, stranger = bearer("bob-token"), bearer("x")
     for _ in range(3):
         statuses = [(await door.ask(one)).status_code for one in (ANN, bob, stranger)]
         assert statuses == [200, 403, 401]
@@ -100,12 +99,12 @@ async def test_a_yes_is_believed_for_a_minute_and_a_no_for_ten_seconds() -> None
     assert door.reviews.asked[7:] == ["identity", "may"]
 
 
-async def test_strangers_do_not_push_out_who_is_known() -> None:
+async def test_unknown_tokens_do_not_push_out_known_callers() -> None:
     """However many wrong tokens come, a known caller costs no question."""
     door = Door(AuthLimits(remembered_max=4))
     await door.ask(ANN)
     for number in range(20):
-        await door.ask({"authorization": f"Bearer wrong-{number}"})
+        await door.ask(bearer(f"wrong-{number}"))
     asked = len(door.reviews.asked)
     await door.ask(ANN)
     assert len(door.reviews.asked) == asked
@@ -126,55 +125,39 @@ async def test_what_is_remembered_has_a_bound() -> None:
 
 async def test_only_so_many_questions_at_a_time() -> None:
     """Two are asked, two wait, the fifth is told to come again; afterwards all come in."""
-    door = Door(AuthLimits(asked_max=2, waiting_max=4), closed=asyncio.Event())
-    calls = [asyncio.create_task(door.ask({"authorization": f"Bearer {number}"})) for number in range(4)]
+    closed = asyncio.Event()
+    door = Door(AuthLimits(asked_max=2, waiting_max=4), closed=closed)
+    calls = [asyncio.create_task(door.ask(bearer(number))) for number in range(4)]
     while len(door.reviews.asked) < 2:  # noqa: ASYNC110 - the fake reports nothing
         await asyncio.sleep(0)
     answer = await door.ask(ANN)
     assert (answer.status_code, "come again" in answer.json()["detail"]) == (503, True)
     assert len(door.reviews.asked) == 2
-    assert door.reviews.closed is not None
-    door.reviews.closed.set()
+    closed.set()
     assert [answer.status_code for answer in await asyncio.gather(*calls)] == [401] * 4
     assert (await door.ask(ANN)).status_code == 200
 
 
 async def test_a_caller_that_gives_up_leaves_its_place() -> None:
     """Hanging up while it is checked is not counted as waiting without end."""
-    door = Door(AuthLimits(asked_max=1, waiting_max=1), closed=asyncio.Event())
+    closed = asyncio.Event()
+    door = Door(AuthLimits(asked_max=1, waiting_max=1), closed=closed)
     call = asyncio.create_task(door.ask(ANN))
     while not door.reviews.asked:  # noqa: ASYNC110 - the fake reports nothing
         await asyncio.sleep(0)
     call.cancel()
     with pytest.raises(asyncio.CancelledError):
         await call
-    assert door.reviews.closed is not None
-    door.reviews.closed.set()
+    closed.set()
     assert (await door.ask(ANN)).status_code == 200
 
 
-async def test_two_people_are_two() -> None:
-    """Answers are kept by the whole identity: another group is another person."""
+async def test_answers_are_kept_by_the_whole_identity() -> None:
+    """Another group is another person."""
     door = Door(owners={token: Identity("ann", groups=(token,)) for token in ("a", "b")})
     for token in ("a", "b"):
-        await door.ask({"authorization": f"Bearer {token}"})
+        await door.ask(bearer(token))
     assert door.reviews.asked == ["identity", "may", "identity", "may"]
-
-
-async def test_a_websocket_is_closed() -> None:
-    """There is none behind the door, and a way around it must not be one."""
-    sent: list[Any] = []
-
-    async def receive() -> dict[str, Any]:
-        return {"type": "websocket.connect"}
-
-    async def send(message: Any) -> None:
-        sent.append(message)
-
-    door = Door()
-    await door.auth({"type": "websocket", "path": "/v1/plan", "headers": []}, receive, send)
-    assert [message["type"] for message in sent] == ["websocket.close"]
-    assert door.came == []
 
 
 async def test_unknown_tokens_cost_each_peer_a_bounded_number_of_questions() -> None:
@@ -182,7 +165,7 @@ async def test_unknown_tokens_cost_each_peer_a_bounded_number_of_questions() -> 
     door = Door()
 
     async def flood(count: int, first: int = 0) -> list[int]:
-        headers = [{"authorization": f"Bearer wrong-{first + number}"} for number in range(count)]
+        headers = [bearer(f"wrong-{first + number}") for number in range(count)]
         return [answer.status_code for answer in await asyncio.gather(*map(door.ask, headers))]
 
     statuses = await flood(64)

@@ -1,17 +1,13 @@
-"""/v1/queue of a running service, and what an operator's settings make of the order."""
+"""/v1/queue of a running service, and what it says of weights and priorities."""
 
-import httpx
 import msgspec
 import pytest
 
 from extender.api.documents.queue import queue_in_steps
 from extender.api.schemas.queue import Queue
 from extender.controllers.events.label_problems import PATIENCE_S
-from extender.errors import ConfigError
-from extender.settings.settings import Settings
-from scoring.ids import Namespace, ResourceName
-from scoring.model.policy import Algorithm, Order, QueuePolicy, Reading
 from scoring.plan.steps import finish
+from tests.extender.api.asking import asking
 from tests.extender.scheduling.world import World, node_json, running
 
 pytestmark = pytest.mark.looptime
@@ -23,12 +19,17 @@ PATIENT = {"starve_limit_s": 1e12}
 
 def queue_of(world: World) -> Queue:
     """The document of now."""
-    return finish(queue_in_steps(world.service.cache, world.service.planner, world.clock))
+    return finish(world.service.views.queue())
+
+
+def told(world: World, reason: str) -> list[str]:
+    """What Events of this reason say."""
+    return [one["note"] for one in world.api.events if one["reason"] == reason]
 
 
 async def test_the_queue_of_a_running_service() -> None:
     """Waiting gangs in the order of their turns, then those that run; counts, weights and clocks are plain JSON."""
-    async with running(*NODES, queue=PATIENT) as world:
+    async with running(*NODES, queue=PATIENT) as world, asking(world) as client:
         names = world.gang("runs", 3, cpu="4")
         await world.settle()
         world.bind_offered(*names)
@@ -37,6 +38,7 @@ async def test_the_queue_of_a_running_service() -> None:
         world.gang("heavy", 3)
         await world.settle()
         document = msgspec.json.decode(msgspec.json.encode(queue_of(world)))
+        assert document == (await client.get("/v1/queue")).json()
     assert [(one["gang"], one["queue"], one["rank"]) for one in document["gangs"]] == [
         ("default/heavy", "WQ", 1),
         ("default/light", "WQ", 2),
@@ -44,23 +46,11 @@ async def test_the_queue_of_a_running_service() -> None:
     ]
     heavy, light, runs = document["gangs"]
     assert (heavy["state"], heavy["code"], heavy["members"]["pending"]) == ("WAITING", "NO_ROOM", 3)
+    assert (heavy["admitted"], runs["waited_s"]) == (False, None)
     assert heavy["weight"]["omega_prime"] == 3 * light["weight"]["omega_prime"]
     assert heavy["waited_s"] + heavy["starves_in_s"] == 1e12
     assert runs["members"] == {"min_available": 3, "pending": 0, "running": 3, "succeeded": 0, "failed": 0}
     assert document["counts"] == {"WAITING": 2, "STARVING": 0, "RUNNING": 1, "COMPLETED": 0}
-
-
-async def test_the_queue_is_served() -> None:
-    """GET /v1/queue answers the same document."""
-    async with running(*NODES) as world:
-        world.gang("g", 1)
-        await world.settle()
-        transport = httpx.ASGITransport(world.service.app)
-        async with httpx.AsyncClient(transport=transport, base_url="http://netgang") as client:
-            answer = await client.get("/v1/queue")
-    assert answer.status_code == 200
-    assert [one["gang"] for one in answer.json()["gangs"]] == ["default/g"]
-    assert answer.json()["gangs"][0]["admitted"] is True
 
 
 async def test_a_long_queue_is_told_in_turns() -> None:
@@ -70,23 +60,17 @@ async def test_a_long_queue_is_told_in_turns() -> None:
             world.gang(f"g{number}", 2, cpu=str(1 + number % 9))
         await world.settle()
         found = queue_in_steps(world.service.cache, world.service.planner, world.clock)
-        whole, turns = queue_of(world), 0
-        told = None
-        while told is None:
+        whole, turns, shown = queue_of(world), 0, None
+        while shown is None:
             try:
                 next(found)
             except StopIteration as done:
-                told = done.value
+                shown = done.value
             turns += 1
             world.gang(f"late{turns}", 1)
             world.service.planner.replan()
-        assert whole == told
+        assert whole == shown
         assert turns > 5
-
-
-def told(world: World, reason: str) -> list[str]:
-    """What Events of this reason say."""
-    return [one["note"] for one in world.api.events if one["reason"] == reason]
 
 
 @pytest.mark.parametrize("allowed", [False, True])
@@ -112,57 +96,6 @@ async def test_mixed_priorities_are_refused_and_told() -> None:
         world.pod("b", gang="g", size=2, priority=2)
         await world.settle(PATIENCE_S + 2.0)
         entry = queue_of(world).gangs[0]
-        notes = told(world, "GangInvalid")
+        [note] = told(world, "GangInvalid")
     assert (entry.state, entry.code) == ("WAITING", "MIXED_PRIORITIES")
-    assert len(notes) == 1
-    assert "spec.priority differs: 1 (a), 2 (b)" in notes[0]
-
-
-def test_settings_reach_the_planner() -> None:
-    """Every setting of the queue is in the policy under the same meaning."""
-    queue = {
-        "algorithm": "literal",
-        "order": "fifo",
-        "reading": "whole_job",
-        "extended": ["nvidia.com/gpu"],
-        "weight_namespaces": "ops, team",
-        "starve_limit_s": 60,
-        "starve_limit_by_namespace_s": {"b": 2, "a": 1},
-        "starve_limit_by_priority_s": {"1000": 5},
-        "starving_beats_priority": True,
-        "starving_share": 0.5,
-        "share_cap": 0.5,
-        "share_cap_by_namespace": {"team": 0.25},
-    }
-    assert Settings(queue=queue).policy().queue == QueuePolicy(
-        algorithm=Algorithm.LITERAL,
-        order=Order.FIFO,
-        reading=Reading.WHOLE_JOB,
-        extended=(ResourceName("nvidia.com/gpu"),),
-        weight_namespaces=frozenset({Namespace("ops"), Namespace("team")}),
-        starve_limit_s=60.0,
-        starve_limit_by_namespace_s=((Namespace("a"), 1.0), (Namespace("b"), 2.0)),
-        starve_limit_by_priority_s=((1000, 5.0),),
-        starving_beats_priority=True,
-        starving_share=0.5,
-        share_cap=0.5,
-        share_cap_by_namespace=((Namespace("team"), 0.25),),
-    )
-    assert Settings().policy().queue == QueuePolicy()
-
-
-REFUSED = {  # case: (part of the message, settings)
-    "a share above all": ("queue.share_cap = 1.5", {"share_cap": 1.5}),
-    "no limit at all": ("queue.starve_limit_s = 0", {"starve_limit_s": 0}),
-    "CPU is no extended resource": ("different extended resources", {"extended": ["cpu"]}),
-    "all resources and one": ("different extended resources", {"extended": ["*", "nvidia.com/gpu"]}),
-    "an unknown order": ("queue.order = 'lifo'", {"order": "lifo"}),
-    "a mistyped name": ("queue.starve_limit", {"starve_limit": 5}),
-}
-
-
-@pytest.mark.parametrize(("message", "queue"), REFUSED.values(), ids=REFUSED)
-def test_wrong_settings_are_refused(message: str, queue: dict[str, object]) -> None:
-    """The refusal names the setting."""
-    with pytest.raises(ConfigError, match=message.replace(".", r"\.")):
-        Settings.load(overrides={"queue": queue})
+    assert "spec.priority differs: 1 (a), 2 (b)" in note

@@ -30,7 +30,14 @@ def member(world: World, name: str, of: str) -> None:
     world.api.add(pod)
 
 
-async def test_a_pod_group_stops_nobody() -> None:
+def notes(world: World) -> list[str]:
+    """What /v1/explain says of objects of gang `bad` that cannot be read."""
+    document = world.service.views.explain("default", "bad")
+    assert isinstance(document, Explained)
+    return [one.text for one in document.notes if one.about == "unreadable"]
+
+
+async def test_a_pod_group_stops_no_other() -> None:
     """A megabyte of digits in a PodGroup: the service gets ready beside it, and admits gangs when it comes later."""
     async with running(*NODES, group("first", cpu=DIGITS), group("good", cpu="1")) as world:
         assert world.service.views.readiness().ready
@@ -56,9 +63,7 @@ async def test_people_are_told_which_and_why() -> None:
             "netgang cannot read it and leaves it out: PodGroup default/bad: spec.minResources: cpu: "
         )
         assert (event["regarding"]["kind"], event["regarding"]["name"], event["type"]) == ("PodGroup", "bad", "Warning")
-        document = views.explain("default", "bad")
-        assert isinstance(document, Explained)
-        [said] = [one.text for one in document.notes if one.about == "unreadable"]
+        [said] = notes(world)
         assert said.startswith("PodGroup default/bad cannot be read and is left out: ")
         assert views.unreadable("default", "bad") == said
         assert views.unreadable("default", "good") is None
@@ -66,9 +71,7 @@ async def test_people_are_told_which_and_why() -> None:
         assert world.counted("unreadable_total", kind="podgroups") == 1.0
         world.api.add(group("bad", cpu="1"))
         await world.settle(10.0)
-        document = views.explain("default", "bad")
-        assert isinstance(document, Explained)
-        assert [one for one in document.notes if one.about == "unreadable"] == []
+        assert notes(world) == []
         assert world.counted("unreadable_objects", kind="podgroups") == 0.0
 
 
@@ -83,29 +86,33 @@ async def test_a_thousand_bad_objects_keep_no_event_waiting() -> None:
         assert len(told(world, "OptionIgnored")) == 1
 
 
+class Deaf(FakeClusterApi):
+    """Says nothing of PodGroups while it does not speak."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.speaks = asyncio.Event()
+        self.speaks.set()
+
+    async def list_page(self, path: str, **kwargs: Any) -> Any:
+        """As ever, in time."""
+        await self._hear(path)
+        return await super().list_page(path, **kwargs)
+
+    async def watch(self, path: str, **kwargs: Any) -> Any:
+        """The same."""
+        await self._hear(path)
+        async for event in super().watch(path, **kwargs):
+            await self._hear(path)
+            yield event
+
+    async def _hear(self, path: str) -> None:
+        if path.endswith("/podgroups"):
+            await self.speaks.wait()
+
+
 async def test_a_watch_that_is_out_of_step_is_not_ready() -> None:
     """Synced once is not enough: a kind of which nothing is heard for `STALE_S` makes the process not ready."""
-
-    class Deaf(FakeClusterApi):
-        def __init__(self) -> None:
-            super().__init__()
-            self.speaks = asyncio.Event()
-            self.speaks.set()
-
-        async def list_page(self, path: str, **kwargs: Any) -> Any:
-            await self._hear(path)
-            return await super().list_page(path, **kwargs)
-
-        async def watch(self, path: str, **kwargs: Any) -> Any:
-            await self._hear(path)
-            async for event in super().watch(path, **kwargs):
-                await self._hear(path)
-                yield event
-
-        async def _hear(self, path: str) -> None:
-            if path.endswith("/podgroups"):
-                await self.speaks.wait()
-
     api = Deaf()
     async with unfinished(*NODES, api=api) as world:
         readiness = world.service.views.readiness

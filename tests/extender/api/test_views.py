@@ -6,11 +6,12 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
 
-import msgspec
 import pytest
+from msgspec import UNSET
 
 from extender.api.documents.views import Views
 from extender.api.schemas.explain import Explained, ExplainedPod
+from extender.api.schemas.link import Measured
 from extender.api.schemas.network import KnownPairs
 from extender.bootstrap import following
 from extender.network.refresh import NetworkRefresh, Polled
@@ -28,11 +29,16 @@ pytestmark = pytest.mark.looptime
 N1, N2 = node_json("n1"), node_json("n2")
 
 
-def members(world: World, gang: str = "g") -> dict[str, str]:
-    """Member → its state, as /v1/explain says."""
+def explained(world: World, gang: str = "g") -> Explained:
+    """What /v1/explain says of a gang, or of a gang by its pod."""
     document = world.service.views.explain("default", gang)
     assert isinstance(document, Explained)
-    return {one.pod: one.state for one in document.members}
+    return document
+
+
+def members(world: World) -> dict[str, str]:
+    """Member → its state."""
+    return {one.pod: one.state for one in explained(world).members}
 
 
 async def test_the_plan_counts_held_calls() -> None:
@@ -55,8 +61,7 @@ async def test_explain_follows_a_gang_through_its_life() -> None:
         world.occupy("n1")
         first, second = world.gang("g", 2)
         await world.settle()
-        document = world.service.views.explain("default", "g")
-        assert isinstance(document, Explained)
+        document = explained(world)
         assert (document.state, document.code) == ("waiting", "NO_ROOM")
         assert document.zones[0].room == 0
         world.delete("stranger")
@@ -77,14 +82,12 @@ async def test_explain_knows_pods_and_gangs() -> None:
         [name] = world.gang("g", 1)
         world.pod("plain")
         await world.settle()
-        views = world.service.views
-        by_pod, plain = views.explain("default", name), views.explain("default", "plain")
-        assert isinstance(by_pod, Explained)
+        by_pod, plain = explained(world, name), world.service.views.explain("default", "plain")
         assert isinstance(plain, ExplainedPod)
         assert by_pod.pod
         assert (by_pod.gang, by_pod.pod.planned) == ("default/g", "n1")
         assert plain.pod.own
-        assert views.explain("default", "nobody") is None
+        assert world.service.views.explain("default", "unknown") is None
 
 
 async def test_explain_repeats_what_was_not_understood() -> None:
@@ -92,31 +95,23 @@ async def test_explain_repeats_what_was_not_understood() -> None:
     async with running(N1) as world:
         world.gang("g", 1, annotations={"netgang.io/selection": "best"})
         await world.settle()
-        document = world.service.views.explain("default", "g")
-        assert isinstance(document, Explained)
-        assert document.problems == ("netgang.io/selection: 'best' is not one of subset, paper, pack; subset is used",)
+        assert explained(world).problems == (
+            "netgang.io/selection: 'best' is not one of subset, paper, pack; subset is used",
+        )
 
 
 async def test_ready_once_everything_is_read_and_planned() -> None:
-    """Before that the reasons say what is missing."""
+    """Before that the reasons say what is missing; what is read is not decided yet."""
     api = FakeClusterApi(N1)
     service = following(Settings(), api, LoopClock(), random.Random(0))
     before = service.views.readiness()
-    assert (before.ready, len(before.reasons)) == (False, 5)
-    assert before.reasons[0] == "nodes are not read yet"
+    assert (before.ready, len(before.reasons), before.reasons[0]) == (False, 5, "nodes are not read yet")
     async with running(api=api) as world:
         found = world.service.views.readiness()
-        assert (found.ready, found.reasons) == (True, ())
-        assert found.detail.cache.nodes == 1
-        assert found.detail.sync["pods"].relists == 1
-
-
-async def test_not_ready_between_reading_and_planning() -> None:
-    """What is read is not decided yet."""
-    async with running(N1) as world:
-        unplanned = following(Settings(), world.api, world.clock, random.Random(0)).planner
-        views = replace(world.service.views, planner=unplanned)
-        assert views.readiness().reasons == ("the first plan is not made yet",)
+        unplanned = replace(world.service.views, planner=service.planner).readiness()
+    assert (found.ready, found.reasons, found.detail.cache.nodes) == (True, (), 1)
+    assert found.detail.sync["pods"].relists == 1
+    assert unplanned.reasons == ("the first plan is not made yet",)
 
 
 @asynccontextmanager
@@ -137,42 +132,38 @@ async def reading(world: World, source: FakeNetworkSource) -> AsyncIterator[View
 
 
 async def test_the_network_shows_its_coverage_and_its_sources() -> None:
-    """How many nodes have an endpoint, how many pairs a value, and how each source does."""
+    """How many nodes have an endpoint, how many pairs a value, and how each source does.
+
+    Nodes without an endpoint are counted, with the first names of each list, and leave the service ready.
+    """
     source = FakeNetworkSource()
-    source.fail()
+    source.set(Measurement(EndpointId("n1"), EndpointId("x"), Metric.LOSS, 0.0, 0.0))
     async with running(N1, N2) as world:
         world.set_network(NetworkMatrix(version=3))
         document = world.service.views.network()
-        assert (document.version, document.endpoints) == (3, 0)
+        assert (document.version, document.endpoints, document.status) == (3, 0, UNSET)
         world.set_network(mesh(["n1", "x"]))
-        document = world.service.views.network()
-        assert document.metrics["delay"] == KnownPairs(known_pairs=2, mapped_nodes=1, nodes=2)
-        assert not document.status
+        delay = world.service.views.network().metrics["delay"]
+        assert delay == KnownPairs(known_pairs=2, mapped_nodes=1, nodes=2)
         async with reading(world, source) as views:
             status, found = views.network().status, views.readiness()
-            assert status
-            assert [one.name for one in status.sources] == ["fake"]
-            assert found.ready
-            assert found.detail.network
-            assert found.detail.network.sources == status.sources
+    assert status
+    assert [one.name for one in status.sources] == ["fake"]
+    assert status.mapping
+    assert status.mapping.nodes["loss"] == {"mapped": 1, "unmapped": 1, "ambiguous": 0}
+    assert (status.mapping.unmapped["loss"], status.mapping.unused) == (("n2",), ("x",))
+    assert status.coverage["loss"].unknown == 0
+    assert found.ready
+    assert found.detail.network
+    assert (found.detail.network.sources, found.detail.network.mapping) == (status.sources, status.mapping)
 
 
-async def test_readiness_counts_nodes_without_an_endpoint() -> None:
-    """With the first names of each list, and how old what is known is; none of it makes the service unready."""
+async def test_a_source_that_fails_leaves_the_service_ready() -> None:
+    """A server that is away is no reason to keep kube-scheduler away."""
     source = FakeNetworkSource()
-    source.set(Measurement(EndpointId("n1"), EndpointId("x"), Metric.LOSS, 0.0, 0.0))
-    async with running(N1, N2) as world, reading(world, source) as views:
-        found, status = views.readiness(), views.network().status
-        assert found.ready
-        assert found.detail.network
-        mapping = found.detail.network.mapping
-        assert mapping
-        assert mapping.nodes["loss"] == {"mapped": 1, "unmapped": 1, "ambiguous": 0}
-        assert mapping.unmapped["loss"] == ("n2",)
-        assert mapping.unused == ("x",)
-        assert status
-        assert status.coverage["loss"].unknown == 0
-        assert status.mapping == mapping
+    source.fail()
+    async with running(N1) as world, reading(world, source) as views:
+        assert views.readiness().ready
 
 
 async def test_a_source_that_crashed_makes_the_service_unready() -> None:
@@ -181,8 +172,7 @@ async def test_a_source_that_crashed_makes_the_service_unready() -> None:
     source.fail(RuntimeError("a defect"))
     async with running(N1) as world, reading(world, source) as views:
         found = views.readiness()
-        assert not found.ready
-        assert "a defect" in found.reasons[0]
+    assert (found.ready, "a defect" in found.reasons[0]) == (False, True)
 
 
 async def test_the_values_between_some_nodes() -> None:
@@ -192,11 +182,8 @@ async def test_the_values_between_some_nodes() -> None:
         document = world.service.views.network()
         pairs = document.pairs
         assert (pairs.nodes, pairs.of, document.zones) == (("n1", "n2"), 2, {"a": 2})
-        [[own, there], [back, _]] = pairs.delay_ms
-        assert own is None
-        assert there is not None
-        assert back is not None
-        assert (pairs.delay_age_s[0][1] or 0.0) >= 0.0
+        assert pairs.delay_ms == [[None, 1.0], [1.0, None]]
+        assert pairs.delay_age_s == [[None, 0.0], [0.0, None]]
         assert world.service.views.network(zone="a", limit=1).pairs.nodes == ("n1",)
         nowhere = world.service.views.network(zone="nowhere").pairs
         assert (nowhere.nodes, nowhere.of, nowhere.delay_ms) == ((), 0, [])
@@ -223,25 +210,15 @@ async def test_explain_names_the_sources_of_a_gangs_links() -> None:
         world.gang("g", 3)
         world.gang("h", 9)
         await world.settle()
-        gang, other = (world.service.views.explain("default", name) for name in ("g", "h"))
-        assert isinstance(gang, Explained)
-        assert isinstance(other, Explained)
-        assert other.links is None
-        links = msgspec.to_builtins(gang.links)
-        assert (links["nodes"], links["of_nodes"], links["links"], links["left_out"]) == (3, 3, 3, 0)
-        assert links["metrics"]["delay"] == {
-            "unit": "ms",
-            "worst": 5.0,
-            "oldest_s": 60.0,
-            "sources": {"file": 1, "maddash": 2},
-            "from": {"both directions": 1, "one direction": 1, "nothing": 1},
-        }
-        assert [one["points"] for one in links["worst"]] == sorted(one["points"] for one in links["worst"])
-        shown = {(one["source"], one["target"]): one["metrics"]["delay"] for one in links["worst"]}
-        assert shown["n1", "n3"] == {
-            "there": {"value": 5.0, "age_s": 60.0, "origin": "file"},
-            "back": None,
-            "counts": 5.0,
-            "from": "one direction",
-            "no_better_than": None,
-        }
+        links = explained(world).links
+        assert explained(world, "h").links is None
+    assert links is not None
+    assert (links.nodes, links.of_nodes, links.links, links.left_out) == (3, 3, 3, 0)
+    delay = links.metrics["delay"]
+    assert (delay.unit, delay.worst, delay.oldest_s) == ("ms", 5.0, 60.0)
+    assert delay.sources == {"file": 1, "maddash": 2}
+    assert delay.basis == {"both directions": 1, "one direction": 1, "nothing": 1}
+    assert [one.points for one in links.worst] == sorted(one.points for one in links.worst)
+    [part] = [one.metrics["delay"] for one in links.worst if (one.source, one.target) == ("n1", "n3")]
+    assert (part.there, part.back) == (Measured(value=5.0, age_s=60.0, origin="file"), None)
+    assert (part.counts, part.basis, part.no_better_than) == (5.0, "one direction", None)

@@ -1,11 +1,11 @@
-"""Suppositions about the running service: true ways in, nothing changed, one at a time, nobody kept waiting."""
+"""Suppositions about the running service: true ways in, nothing changed, one at a time, no request kept waiting."""
 
 import asyncio
 import json
 import random
 import threading
 from collections.abc import AsyncIterator, Iterator, Sequence
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import contextmanager
 from typing import Any
 
 import httpx
@@ -42,7 +42,8 @@ from scoring.what_if.difference import supposed_in_steps
 from scoring.what_if.draft import Situation
 from tests.builders import mesh
 from tests.example_counts import FEW
-from tests.extender.scheduling.world import World, node_json, running
+from tests.extender.api.asking import asking
+from tests.extender.scheduling.world import node_json, running
 from tests.fakes.clock import LoopClock
 from tests.fakes.cluster_api import FakeClusterApi
 from tests.liveness import LIVENESS_S
@@ -52,14 +53,6 @@ pytestmark = pytest.mark.looptime
 
 N1, N2 = node_json("n1"), node_json("n2", zone="b", cpu="2")
 Object = dict[str, Any]
-
-
-@asynccontextmanager
-async def asking(world: World) -> AsyncIterator[httpx.AsyncClient]:
-    """Somebody who asks the service by HTTP."""
-    transport = httpx.ASGITransport(world.service.app)
-    async with httpx.AsyncClient(transport=transport, base_url="http://netgang") as client:
-        yield client
 
 
 async def explained(client: httpx.AsyncClient, name: str) -> Object:
@@ -111,7 +104,7 @@ async def test_what_is_said_of_a_gang() -> None:
 
 
 async def test_the_document_is_what_openapi_says() -> None:
-    """Of a gang that waits and of one that starts, asked by its name and by its pod's."""
+    """Of a gang that waits and of one that starts, asked by its name and by its pod's; the latter needs nothing."""
     async with running(N1, N2) as world, asking(world) as client:
         world.gang("g", 2)
         world.gang("h", 9)
@@ -119,20 +112,17 @@ async def test_the_document_is_what_openapi_says() -> None:
         for name in ("g", "h", "g-0"):
             found = await explained(client, name)
             assert json.loads(msgspec.json.encode(msgspec.convert(found, Explained))) == found
+        starts = await explained(client, "g")
         schema = (await client.get("/openapi.json")).json()
-        answers = schema["paths"]["/v1/explain/{namespace}/{name}"]["get"]["responses"]
-        assert answers["200"]["content"]["application/json"]["schema"]["$ref"].endswith("/Explained")
-
-
-async def test_a_gang_that_is_let_in_needs_nothing() -> None:
-    """The reservation is told instead."""
-    async with running(N1) as world, asking(world) as client:
-        world.gang("g", 2)
-        await world.settle()
-        said = await explained(client, "g")
-        assert said["would_help"] == {"text": "", "impossible": False, "trials": 0, "suggestions": []}
-        assert said["turn"]["reservation"]["kind"] == "planned"
-        assert said["turn"]["reservation"]["nodes"] == {"g-0": "n1", "g-1": "n1"}
+    assert starts["would_help"] == {"text": "", "impossible": False, "trials": 0, "suggestions": []}
+    kept = starts["turn"]["reservation"]
+    assert (kept["kind"], kept["nodes"]) == ("planned", {"g-0": "n2", "g-1": "n2"})
+    answers = schema["paths"]["/v1/explain/{namespace}/{name}"]["get"]["responses"]
+    assert answers["200"]["content"]["application/json"]["schema"]["$ref"].endswith("/Explained")
+    post = schema["paths"]["/v1/what-if"]["post"]
+    assert post["requestBody"]["content"]["application/json"]["schema"]["$ref"].endswith("/WhatIf")
+    assert {"200", "400", "413", "429"} <= post["responses"].keys()
+    assert {"WhatIf", "AddNodes", "JobShrinks", "Supposed", "Turned"} <= schema["components"]["schemas"].keys()
 
 
 async def test_plain_pods_can_be_supposed_away() -> None:
@@ -147,68 +137,61 @@ async def test_plain_pods_can_be_supposed_away() -> None:
 
 
 END = {"change": "end-job", "job": "a/b"}
-BAD: dict[str, tuple[str, object]] = {  # case: (part of the detail, body)
+CLOCK = {"change": "advance-clock", "by_s": 1}
+
+
+def setting(**values: Any) -> list[Object]:
+    """A change of settings."""
+    return [{"change": "set-settings", "settings": values}]
+
+
+BAD: dict[str, tuple[str, list[Object] | bytes]] = {  # case: (part of the detail, changes or the body)
     "not JSON": ("body: not JSON", b"{"),
-    "no changes": ("changes: Expected `array` of length >= 1", {"changes": []}),
-    "too many changes": ("changes: Expected `array` of length <= 100", {"changes": [END] * 101}),
-    "no such change": ("changes.0.change", {"changes": [{"change": "explode"}]}),
-    "a field that is not there": ("changes.0: Object contains unknown field `jobs`", {"changes": [END | {"jobs": 1}]}),
-    "a count below 1": (
-        "changes.0.count",
-        {"changes": [{"change": "add-nodes", "zone": "a", "count": 0}]},
-    ),
-    "a setting that decides nothing": (
-        "changes.0.settings.port: decides nothing",
-        {"changes": [{"change": "set-settings", "settings": {"port": 1}}]},
-    ),
-    "a bad setting": (
-        "changes.0.settings.queue.order: Input should be",
-        {"changes": [{"change": "set-settings", "settings": {"queue": {"order": "x"}}}]},
-    ),
-    "another bad setting": (
-        "changes.0.settings.spill_wait_s:",
-        {"changes": [{"change": "set-settings", "settings": {"spill_wait_s": -1}}]},
-    ),
+    "no changes": ("changes: Expected `array` of length >= 1", []),
+    "too many changes": ("changes: Expected `array` of length <= 100", [END] * 101),
+    "no such change": ("changes.0.change", [{"change": "explode"}]),
+    "a field that is not there": ("changes.0: Object contains unknown field `jobs`", [END | {"jobs": 1}]),
+    "a count below 1": ("changes.0.count", [{"change": "add-nodes", "zone": "a", "count": 0}]),
+    "a setting that decides nothing": ("changes.0.settings.port: decides nothing", setting(port=1)),
+    "a bad setting": ("changes.0.settings.queue.order: Input should be", setting(queue={"order": "x"})),
+    "another bad setting": ("changes.0.settings.spill_wait_s:", setting(spill_wait_s=-1)),
     "a node that is not there": (
         "changes.1.nodes: there is no node n9",
-        {"changes": [{"change": "advance-clock", "by_s": 1}, {"change": "remove-nodes", "nodes": ["n9"]}]},
+        [CLOCK, {"change": "remove-nodes", "nodes": ["n9"]}],
     ),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize(("detail", "body"), BAD.values(), ids=BAD)
-async def test_mistakes_name_their_field(detail: str, body: object) -> None:
+async def test_mistakes_name_their_field(detail: str, body: list[Object] | bytes) -> None:
     """400 with a problem document, whether the body is wrong in itself or does not fit the cluster."""
     async with running(N1) as world, asking(world) as client:
-        content = body if isinstance(body, bytes) else msgspec.json.encode(body)
+        content = body if isinstance(body, bytes) else msgspec.json.encode({"changes": body})
         reply = await client.post("/v1/what-if", content=content, headers={"content-type": "application/json"})
         assert (reply.status_code, reply.headers["content-type"]) == (400, "application/problem+json")
         assert detail in reply.json()["detail"]
 
 
-@pytest.mark.parametrize("declared", [True, False])
-async def test_a_body_that_is_too_large(declared: bool) -> None:
-    """413, by its declared length or by what comes."""
+async def too_much() -> AsyncIterator[bytes]:
+    """More than is read, without a declared length."""
+    yield b" " * (MOST_BYTES + 1)
 
-    async def parts() -> AsyncIterator[bytes]:
-        yield b" " * (MOST_BYTES + 1)
 
+async def half() -> AsyncIterator[bytes]:
+    """A body that does not come."""
+    yield b"{"
+    await asyncio.sleep(60.0)
+
+
+BODIES = {"declared": (413, lambda: b" " * (MOST_BYTES + 1)), "in pieces": (413, too_much), "late": (408, half)}
+
+
+@pytest.mark.parametrize(("status", "body"), BODIES.values(), ids=BODIES)
+async def test_a_body_that_is_too_large_or_does_not_come(status: int, body: Any) -> None:
+    """413, by its declared length or by what comes; 408 after a while."""
     async with running(N1) as world, asking(world) as client:
-        content = b" " * (MOST_BYTES + 1) if declared else parts()
-        reply = await client.post("/v1/what-if", content=content, headers={"content-type": "application/json"})
-        assert reply.status_code == 413
-
-
-async def test_a_body_that_does_not_come() -> None:
-    """408 after a while."""
-
-    async def never() -> AsyncIterator[bytes]:
-        yield b"{"
-        await asyncio.sleep(60.0)
-
-    async with running(N1) as world, asking(world) as client:
-        reply = await client.post("/v1/what-if", content=never(), headers={"content-type": "application/json"})
-        assert reply.status_code == 408
+        reply = await client.post("/v1/what-if", content=body(), headers={"content-type": "application/json"})
+        assert reply.status_code == status
 
 
 @contextmanager
@@ -318,6 +301,7 @@ def read_back(changes: list[Change]) -> tuple[Change, ...]:
 def test_changes_are_read_as_they_are_written(change: Change) -> None:
     """Every change keeps its amounts and names."""
     assert read_back([change]) == (change,)
+    assert msgspec.to_builtins(JobEnds("team/a")) == END | {"job": "team/a"}, "by name, for people who read JSON"
 
 
 @settings(FEW, suppress_health_check=list(HealthCheck))
@@ -338,18 +322,3 @@ def test_settings_that_are_supposed() -> None:
     assert (made.queue.order, made.queue.starve_limit_s) == (Order.FIFO, 60.0)
     assert (made.score.ratios, made.spill_wait_s) == (Ratios(1.0, 2.0, 3.0), 5.0)
     assert made.selection is here.selection
-
-
-async def test_openapi_shows_the_forms() -> None:
-    """Each change has a model, and the answer has one."""
-    async with running(N1) as world, asking(world) as client:
-        schema = (await client.get("/openapi.json")).json()
-        post = schema["paths"]["/v1/what-if"]["post"]
-        assert post["requestBody"]["content"]["application/json"]["schema"]["$ref"].endswith("/WhatIf")
-        assert {"200", "400", "413", "429"} <= post["responses"].keys()
-        assert {"WhatIf", "AddNodes", "JobShrinks", "Supposed", "Turned"} <= schema["components"]["schemas"].keys()
-
-
-def test_a_job_that_ends_is_written_by_name() -> None:
-    """For people who read JSON."""
-    assert msgspec.to_builtins(JobEnds("team/a")) == {"change": "end-job", "job": "team/a"}

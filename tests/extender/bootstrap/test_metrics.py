@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from extender.bootstrap.parts.metrics import Reporting
+from extender.bootstrap.metrics import Reporting
 from extender.network.coverage import AGE_EDGES_S, Coverage
 from extender.network.mapping import MappingConfig, map_nodes
 from extender.network.refresh import NetworkStatus, SourceStatus

@@ -31,24 +31,28 @@ CLUSTER = ROOT / "examples/snapshot/paper-testbed.json"
 REQUESTS = ROOT / "examples/requests"
 
 
-async def started(*options: str, ports: int = 1) -> tuple[Process, list[str]]:
-    """`netgang serve` over the example cluster, and the lines of its log until it serves all ports or ends."""
+@asynccontextmanager
+async def started(*options: str, ports: int = 1) -> AsyncIterator[tuple[Process, str]]:
+    """`netgang serve` over the example cluster, and its log until it serves all ports or ends; killed at the end."""
     arguments = ("-m", "cli.main", "serve", "--snapshot", str(CLUSTER), *options)
     environment = {name: value for name, value in os.environ.items() if not name.startswith("NETGANG_")}
     process = await asyncio.create_subprocess_exec(sys.executable, *arguments, cwd=ROOT, env=environment, stderr=PIPE)
     assert process.stderr is not None
-    lines: list[str] = []
-    while line := (await process.stderr.readline()).decode():
-        lines.append(line)
-        if sum("netgang.server: " in one for one in lines) == ports:
-            break
-    return process, lines
+    log = ""
+    while log.count("netgang.server: ") < ports and (line := (await process.stderr.readline()).decode()):
+        log += line
+    try:
+        yield process, log
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await ended(process)
 
 
-def url_of(setting: str, lines: list[str]) -> str:
-    """Where the log says that the port of a setting is."""
-    [url] = re.findall(rf" {setting}: (http://127\.0\.0\.1:\d+)$", "".join(lines), re.MULTILINE)
-    return str(url)
+def client_of(setting: str, log: str) -> httpx.AsyncClient:
+    """A client of a setting's port, where the log says that it is."""
+    [url] = re.findall(rf" {setting}: (https?://127\.0\.0\.1:\d+)$", log, re.MULTILINE)
+    return httpx.AsyncClient(base_url=str(url))
 
 
 async def ended(process: Process) -> tuple[int, str]:
@@ -56,6 +60,14 @@ async def ended(process: Process) -> tuple[int, str]:
     assert process.stderr is not None
     rest = (await process.stderr.read()).decode()
     return await process.wait(), rest
+
+
+async def ends_well(process: Process, number: signal.Signals = signal.SIGTERM) -> None:
+    """The signal is soon followed by the end, with nothing to complain about."""
+    process.send_signal(number)
+    async with asyncio.timeout(LIVENESS_S):
+        code, rest = await ended(process)
+    assert (code, "Traceback" in rest) == (0, False)
 
 
 async def held(client: httpx.AsyncClient) -> "asyncio.Task[dict[str, Any]]":
@@ -77,20 +89,10 @@ async def held(client: httpx.AsyncClient) -> "asyncio.Task[dict[str, Any]]":
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 async def test_a_signal_answers_what_is_held_and_ends_with_0(number: signal.Signals) -> None:
     """The held call hears at once, long before its limit of 25 s; then the process ends by itself."""
-    process, lines = await started("--port", "0")
-    try:
-        async with httpx.AsyncClient(base_url=url_of("port", lines)) as client:
-            call = await held(client)
-            process.send_signal(number)
-            async with asyncio.timeout(LIVENESS_S):
-                assert await call == {"Error": "netgang: this replica is not the leader"}
-        async with asyncio.timeout(LIVENESS_S):
-            code, rest = await ended(process)
-        assert (code, "Traceback" in rest) == (0, False)
-    finally:
-        if process.returncode is None:
-            process.kill()
-            await ended(process)
+    async with started("--port", "0") as (process, log), client_of("port", log) as client:
+        call = await held(client)
+        await ends_well(process, number)
+        assert await call == {"Error": "netgang: this replica is not the leader"}
 
 
 PORTS = {  # case: (setting whose port is taken, the other options)
@@ -107,10 +109,9 @@ async def test_a_port_that_is_taken_is_said_and_ends_all(setting: str, others: t
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         number = taken.getsockname()[1]
-        process, lines = await started(f"--{setting.replace('_', '-')}", str(number), *others, ports=9)
-        async with asyncio.timeout(LIVENESS_S):
-            code, rest = await ended(process)
-    said = "".join(lines) + rest
+        async with started(f"--{setting.replace('_', '-')}", str(number), *others, ports=9) as (process, said):
+            async with asyncio.timeout(LIVENESS_S):
+                code = await process.wait()
     assert "address already in use" in said
     assert f"{setting}: cannot listen on 127.0.0.1:{number}" in said
     assert ("Traceback" in said, code) == (False, 3)
@@ -122,25 +123,12 @@ async def test_a_port_that_is_taken_is_said_and_ends_all(setting: str, others: t
 @asynccontextmanager
 async def two_ports() -> AsyncIterator[tuple[Process, httpx.AsyncClient, httpx.AsyncClient]]:
     """The process, a client of the verbs' port and one of the port for people; the process ends with the block."""
-    process, lines = await started("--port", "0", "--debug-port", "0", ports=2)
-    try:
-        async with (
-            httpx.AsyncClient(base_url=url_of("port", lines)) as verbs,
-            httpx.AsyncClient(base_url=url_of("debug_port", lines)) as people,
-        ):
-            yield process, verbs, people
-    finally:
-        if process.returncode is None:
-            process.kill()
-            await ended(process)
-
-
-async def ends_well(process: Process) -> None:
-    """SIGTERM is soon followed by the end, with nothing to complain about."""
-    process.send_signal(signal.SIGTERM)
-    async with asyncio.timeout(LIVENESS_S):
-        code, rest = await ended(process)
-    assert (code, "Traceback" in rest) == (0, False)
+    async with (
+        started("--port", "0", "--debug-port", "0", ports=2) as (process, log),
+        client_of("port", log) as verbs,
+        client_of("debug_port", log) as people,
+    ):
+        yield process, verbs, people
 
 
 async def test_both_ports_show_one_service_and_end_together() -> None:
@@ -178,15 +166,12 @@ async def test_a_stuck_caller_at_one_port_does_not_keep_the_process(stuck: str) 
         writers[0].write(b"POST /filter HTTP/1.1\r\nHost: netgang\r\nContent-Length: 100\r\n\r\n{")
         await writers[0].drain()
         assert (await verbs.get("/healthz")).status_code == 200
-        process.send_signal(signal.SIGTERM)
-        async with asyncio.timeout(LIVENESS_S):
-            code, _ = await ended(process)
-        assert code == 0
+        await ends_well(process)
         for writer in writers:
             writer.close()
 
 
-# -- who only connects ------------------------------------------------------------------------------------------------
+# -- connections without a request -------------------------------------------------------------------------------------
 
 HALVES = {  # what is sent, and then nothing
     "nothing": b"",
@@ -211,30 +196,28 @@ async def test_connections_that_come_to_no_request_end(secured: bool, tmp_path: 
         tls = {"cert_file": str(CERTIFICATE), "key_file": str(CERTIFICATE.with_suffix(".key"))}
         file.write_text(json.dumps({"tls": tls}))
         options = ("--config", str(file))
-    process, lines = await started("--port", "0", *options)
-    try:
-        [port] = re.findall(r" port: https?://127\.0\.0\.1:(\d+)$", "".join(lines), re.MULTILINE)
+    async with started("--port", "0", *options) as (_, log):
+        port = client_of("port", log).base_url.port
         clients = []
         for sent in [b""] * 60 if secured else [*HALVES.values()] * 20:
-            reader, writer = await asyncio.open_connection("127.0.0.1", int(port))
+            reader, writer = await asyncio.open_connection("127.0.0.1", port)
             writer.write(sent)
             clients.append((reader, writer))
         async with asyncio.timeout(LIVENESS_S):
             await asyncio.gather(*(end_of(reader) for reader, _ in clients))
         for _, writer in clients:
             writer.close()
-    finally:
-        process.kill()
-        await ended(process)
 
 
 def test_open_files_are_allowed_up_to_the_systems_limit() -> None:
     """A process that starts with the usual 1,024 has room for every connection that its ports allow."""
-    limit = "resource.setrlimit(resource.RLIMIT_NOFILE, (256, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))"
-    said = "print(*resource.getrlimit(resource.RLIMIT_NOFILE))"
-    lines = (
-        f"import resource; {limit}; from extender.bootstrap.serve import allow_open_files; allow_open_files(); {said}"
-    )
+    lines = """
+import resource
+from extender.bootstrap.serve import allow_open_files
+resource.setrlimit(resource.RLIMIT_NOFILE, (256, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
+allow_open_files()
+print(*resource.getrlimit(resource.RLIMIT_NOFILE))
+"""
     done = subprocess.run([sys.executable, "-c", lines], cwd=ROOT, capture_output=True, text=True, check=True)
     soft, hard = map(int, done.stdout.split())
     assert soft == 65536 if hard < 0 else soft == min(65536, hard)
@@ -263,29 +246,22 @@ async def test_a_task_that_fails_ends_the_process() -> None:
 
 
 async def test_the_caller_s_own_cancellation_stays_one() -> None:
-    """Somebody else ends the service: no error is invented, and its tasks end."""
+    """Another task ends the service: no error is invented, and its tasks end; as they do when the block ends."""
     inside = asyncio.Event()
-    services: list[Service] = []
 
-    async def serve() -> None:
-        async with running(embedded()) as service:
-            services.append(service)
+    async def serve(*, until: asyncio.Event) -> None:
+        async with running(embedded()):
             inside.set()
-            await asyncio.Event().wait()
+            await until.wait()
 
-    task = asyncio.create_task(serve())
+    task = asyncio.create_task(serve(until=asyncio.Event()))
     await inside.wait()
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
-    assert [one.get_name() for one in asyncio.all_tasks() if one is not asyncio.current_task()] == []
-
-
-async def test_leaving_the_block_ends_the_tasks() -> None:
-    """A clean end."""
-    async with running(embedded()) as service:
-        assert service.planner is not None
-    assert [one for one in asyncio.all_tasks() if one is not asyncio.current_task()] == []
+    assert asyncio.all_tasks() == {asyncio.current_task()}
+    await serve(until=inside)
+    assert asyncio.all_tasks() == {asyncio.current_task()}
 
 
 async def test_embedded_needs_a_snapshot() -> None:

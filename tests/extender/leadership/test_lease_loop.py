@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from extender.bootstrap.candidacy import Candidacy
+from extender.bootstrap.common import Candidacy
 from extender.convert.wire import Failed
 from extender.leadership.election import Election, LeaseTimes
 from extender.leadership.lease import Lease, LeaseSpec

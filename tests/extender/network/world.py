@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
-from extender.bootstrap.parts.metrics import Reporting
+from extender.bootstrap.metrics import Reporting
 from extender.network.refresh import NetworkRefresh, NetworkStatus, Polled, RefreshOptions, SourceStatus
 from extender.ports import Clock
 from extender.runtime.telemetry import Telemetry

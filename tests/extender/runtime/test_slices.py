@@ -1,4 +1,4 @@
-"""Long works share the turns of the loop: one slice in each, first come, first served, and nobody is forgotten."""
+"""Long works share the turns of the loop: one slice in each, first come, first served, and none is forgotten."""
 
 import asyncio
 import gc
@@ -12,74 +12,55 @@ import pytest
 from extender.runtime.slices import in_slices, next_slice
 
 
-class _Turns:
-    """Counts the turns of the running loop."""
+async def shared(**works: int) -> list[tuple[str, int]]:
+    """(work, turn of the loop) of each slice of works with so many slices; one of 0 is cancelled while it waits."""
+    loop, seen, turn = asyncio.get_running_loop(), list[tuple[str, int]](), 0
 
-    def __init__(self) -> None:
-        self.now = 0
-        self._loop = asyncio.get_running_loop()
-        self._next: asyncio.Handle = self._loop.call_soon(self._turn)
+    def count() -> None:
+        nonlocal turn, later
+        turn, later = turn + 1, loop.call_soon(count)
 
-    def _turn(self) -> None:
-        self.now += 1
-        self._next = self._loop.call_soon(self._turn)
+    async def work(name: str, slices: int) -> None:
+        for _ in range(max(slices, 1)):
+            await next_slice()
+            seen.append((name, turn))
 
-    def stop(self) -> None:
-        self._next.cancel()
-
-
-async def _work(name: str, slices: int, seen: list[tuple[str, int]], turns: _Turns) -> None:
-    for _ in range(slices):
-        await next_slice()
-        seen.append((name, turns.now))
+    later = loop.call_soon(count)
+    tasks = [asyncio.create_task(work(name, slices)) for name, slices in works.items()]
+    await asyncio.sleep(0)  # all wait by now
+    for task, slices in zip(tasks, works.values(), strict=True):
+        if not slices:
+            task.cancel()
+    await asyncio.wait(tasks)
+    later.cancel()
+    return seen
 
 
 async def test_one_slice_in_a_turn_of_the_loop() -> None:
     """However many works there are."""
-    turns, seen = _Turns(), list[tuple[str, int]]()
-    await asyncio.gather(*(_work(name, slices, seen, turns) for name, slices in [("a", 5), ("b", 3), ("c", 7)]))
-    turns.stop()
+    seen = await shared(a=5, b=3, c=7)
     assert Counter(name for name, _ in seen) == {"a": 5, "b": 3, "c": 7}
     assert max(Counter(turn for _, turn in seen).values()) == 1
 
 
-async def test_first_come_first_served() -> None:
-    """In the order in which they asked, round and round."""
-    turns, seen = _Turns(), list[tuple[str, int]]()
-    await asyncio.gather(*(_work(name, 3, seen, turns) for name in "abc"))
-    turns.stop()
-    assert "".join(name for name, _ in seen) == "abcabcabc"
+ORDERS = {
+    "round and round": ("abcabcabc", {"a": 3, "b": 3, "c": 3}),
+    "one is given up": ("bcbc", {"a": 0, "b": 2, "c": 2}),
+}
 
 
-async def test_a_work_that_is_given_up_does_not_hold_up_the_others() -> None:
-    """A cancelled task keeps no place."""
-    turns, seen = _Turns(), list[tuple[str, int]]()
-    works = [asyncio.create_task(_work(name, 2, seen, turns)) for name in "abc"]
-    await asyncio.sleep(0)  # all wait by now
-    works[0].cancel()
-    await asyncio.wait(works)
-    turns.stop()
-    assert "".join(name for name, _ in seen) == "bcbc"
+@pytest.mark.parametrize(("order", "works"), ORDERS.values(), ids=ORDERS)
+async def test_first_come_first_served(order: str, works: dict[str, int]) -> None:
+    """In the order in which they asked; a cancelled task keeps no place."""
+    assert "".join(name for name, _ in await shared(**works)) == order
 
 
 async def test_alone_a_work_goes_on_without_delay() -> None:
-    """Every other turn is its own."""
-    turns, seen = _Turns(), list[tuple[str, int]]()
-    await _work("a", 4, seen, turns)
-    turns.stop()
-    between = [later - sooner for (_, sooner), (_, later) in pairwise(seen)]
-    assert max(between) <= 2
-
-
-async def test_a_later_work_starts_after_the_line_was_empty() -> None:
-    """The line begins to move again."""
-    turns, seen = _Turns(), list[tuple[str, int]]()
-    await _work("a", 1, seen, turns)
-    for _ in range(5):
+    """Every other turn is its own; and again, after the line was empty."""
+    for _ in range(2):
+        seen = await asyncio.wait_for(shared(a=4), 1.0)
+        assert max(later - sooner for (_, sooner), (_, later) in pairwise(seen)) <= 2
         await asyncio.sleep(0)
-    await asyncio.wait_for(_work("b", 1, seen, turns), 1.0)
-    turns.stop()
-    assert [name for name, _ in seen] == ["a", "b"]
 
 
 async def test_errors_of_a_work_are_its_own() -> None:

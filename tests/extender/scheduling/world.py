@@ -16,7 +16,7 @@ import msgspec
 
 from extender.api.schemas.explain import Explained
 from extender.bootstrap import Service, following
-from extender.bootstrap.candidacy import Candidacy
+from extender.bootstrap.common import Candidacy
 from extender.controllers.restart.controller import Restarts
 from extender.convert import pod_from_json
 from extender.convert.wire import BindArgs, FilterAnswer, FilterArgs, Passed, PodRef, Refused

@@ -20,7 +20,7 @@ from extender.convert.wire import BindArgs
 from extender.runtime.telemetry import Telemetry
 from extender.server.app import create_app
 from extender.server.connections import Connections, PortLimits
-from extender.server.verb_protocol import VerbProtocol, bound
+from extender.server.verb_protocol import PORTS, VerbProtocol
 from scoring.model.reasons import Reason
 from tests.fakes.verbs import ARGS, BINDING, FakeVerbs, FakeViews
 
@@ -135,7 +135,7 @@ async def serving(
         timeout_graceful_shutdown=drain_s, **files,  # type: ignore[arg-type]
     )  # fmt: skip
     connections = Connections(limits or PortLimits(), counted=lambda why: ended.update([why]))
-    bound(config, connections)
+    PORTS[config] = connections
     server = Server(config)
     task = asyncio.create_task(server.serve())
     await server.listening.wait()

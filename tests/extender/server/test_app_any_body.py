@@ -1,8 +1,7 @@
-"""Ten thousand bodies that nobody documents, to each of the three verbs: only documented answers come back.
+"""Ten thousand undocumented bodies to each of the three verbs: only documented answers come back.
 
-Why straight to the ASGI callable: what is under test is every path from bytes to bytes, thirty thousand times, and a
-client would spend most of the time. The service behind is one that passes and prefers all it is given, so that a body
-which is half understood would show as nodes that pass.
+Straight to the ASGI callable, because a client would spend most of the time. The service behind passes and prefers all
+it is given, so that a body which is half understood would show as nodes that pass.
 """
 
 import asyncio
@@ -93,37 +92,26 @@ def deep(draw: st.DrawFn) -> bytes:
 bodies = st.one_of(st.binary(max_size=40), mutated(), wrong_types(), any_json.map(to_bytes))
 
 
-class NoBugs(Telemetry):
-    """Fails the test as soon as a supervisor catches something: not every verb's answer would show it."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.internal_error = self._fail  # type: ignore[assignment]
-
-    def _fail(self, place: str) -> None:
-        raise AssertionError(f"internal error in {place}")
-
-
 class Direct:
     """Calls the app as a server does, on one event loop for the whole test."""
 
     def __init__(self) -> None:
-        verbs = FakeVerbs(on_filter=everything, on_prioritize=lambda args: [MAX_SCORE] * len(args.node_names))
-        self._verbs = verbs
-        self._app = create_app(verbs, FakeViews(), NoBugs())
-        self._loop = asyncio.new_event_loop()  # never made current: pytest-asyncio keeps its own there
+        self._verbs = FakeVerbs(on_filter=everything, on_prioritize=lambda args: [MAX_SCORE] * len(args.node_names))
+        self._telemetry = Telemetry()
+        self._app = create_app(self._verbs, FakeViews(), self._telemetry)
+        self.loop = asyncio.new_event_loop()  # never made current: pytest-asyncio keeps its own there
 
-    def post(self, verb: str, body: bytes) -> tuple[int, Any]:
-        """Status and decoded reply."""
+    def post(self, verb: str, body: bytes) -> Any:
+        """The decoded reply, which is a 200 and no bug's."""
         for calls in (self._verbs.filtered, self._verbs.prioritized, self._verbs.bound):
             calls.clear()
-        return self._loop.run_until_complete(self._post(verb, body))
+        start, content = self.loop.run_until_complete(self._post(verb, body))
+        assert start["status"] == 200
+        assert dict(start["headers"])[b"content-length"] == b"%d" % len(content["body"])
+        assert self._telemetry.registry.get_sample_value("netgang_internal_errors_total", {"place": verb}) is None
+        return json.loads(content["body"])
 
-    def close(self) -> None:
-        """End the loop."""
-        self._loop.close()
-
-    async def _post(self, verb: str, body: bytes) -> tuple[int, Any]:
+    async def _post(self, verb: str, body: bytes) -> list[Any]:
         inbox = iter([{"type": "http.request", "body": body, "more_body": False}])
         sent: list[Any] = []
 
@@ -137,9 +125,7 @@ class Direct:
 
         scope = {"type": "http", "method": "POST", "path": f"/{verb}", "query_string": b"", "headers": []}
         await self._app(scope, receive, send)
-        start, content = sent
-        assert dict(start["headers"])[b"content-length"] == b"%d" % len(content["body"])
-        return start["status"], json.loads(content["body"])
+        return sent
 
 
 @pytest.fixture(scope="module")
@@ -147,7 +133,7 @@ def direct() -> Iterator[Direct]:
     """One app for all bodies: what one of them leaves behind must not spoil the next."""
     app = Direct()
     yield app
-    app.close()
+    app.loop.close()
 
 
 def named_in(body: bytes) -> set[str] | None:
@@ -177,8 +163,7 @@ def check(direct: Direct, body: bytes) -> None:
     """Send `body` to each verb and compare with what is documented."""
     names = named_in(body)
 
-    status, reply = direct.post("filter", body)
-    assert status == 200
+    reply = direct.post("filter", body)
     assert set(reply) == {"Nodes", "NodeNames", "FailedNodes", "FailedAndUnresolvableNodes", "Error"}
     assert isinstance(reply["Error"], str)
     if reply["Error"]:
@@ -188,13 +173,11 @@ def check(direct: Direct, body: bytes) -> None:
     else:
         assert set(reply["NodeNames"]) == names
 
-    status, reply = direct.post("prioritize", body)
-    assert status == 200
+    reply = direct.post("prioritize", body)
     assert {each["Host"] for each in reply} <= (names or set())
     assert all(type(each["Score"]) is int and 0 <= each["Score"] <= MAX_SCORE for each in reply)
 
-    status, reply = direct.post("bind", body)
-    assert status == 200
+    reply = direct.post("bind", body)
     assert set(reply) == {"Error"}
     assert reply["Error"] == "" or reply["Error"].startswith("netgang: malformed request: ")
     assert reply["Error"] or names is not None
@@ -234,5 +217,5 @@ def test_the_seeds_are_understood(direct: Direct) -> None:
     """The mutated requests start from ones that all three verbs accept; otherwise they would test little."""
     for seed in SEEDS:
         for verb in ("filter", "bind"):
-            assert not direct.post(verb, seed)[1]["Error"]
-        assert {each["Score"] for each in direct.post("prioritize", seed)[1]} == {MAX_SCORE}
+            assert not direct.post(verb, seed)["Error"]
+        assert {each["Score"] for each in direct.post("prioritize", seed)} == {MAX_SCORE}

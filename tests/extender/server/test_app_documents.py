@@ -1,12 +1,9 @@
 """What the app serves beside the verbs: probes, metrics, documents, problems, OpenAPI."""
 
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from typing import Any
 
 import msgspec
 import pytest
-from fastapi import APIRouter
 
 from extender.api.schemas.plan import PlanInForce
 from tests.extender.server.test_app import Service
@@ -18,15 +15,11 @@ def plain(document: Any) -> Any:
     return msgspec.json.decode(msgspec.json.encode(document))
 
 
-async def test_healthz() -> None:
-    """Alive as long as the event loop turns."""
-    reply = await Service().get("/healthz")
-    assert (reply.status_code, reply.text) == (200, "ok\n")
-
-
-async def test_readyz_says_why_not() -> None:
-    """503 with sentences and details until the service is ready."""
+async def test_probes() -> None:
+    """Alive as long as the event loop turns; 503 with sentences and details until the service is ready."""
     ready, waiting = Service(), Service(views=FakeViews(not_ready=("pods are not listed yet",)))
+    alive = await ready.get("/healthz")
+    assert (alive.status_code, alive.text) == (200, "ok\n")
     assert (await ready.get("/readyz")).json() == plain(ready.views.readiness())
     reply = await waiting.get("/readyz")
     assert (reply.status_code, reply.json()["reasons"]) == (503, ["pods are not listed yet"])
@@ -94,35 +87,6 @@ async def test_openapi_describes_the_documents() -> None:
     """/openapi.json names every document, and /docs shows it."""
     service = Service()
     paths = (await service.get("/openapi.json")).json()["paths"]
-    documents = {"/v1/plan", "/v1/explain/{namespace}/{name}", "/v1/network", "/v1/network/{source}/{target}"}
-    assert documents | {"/readyz", "/healthz", "/metrics"} == set(paths)
+    documents = {"/v1/plan", "/v1/explain/{namespace}/{name}", "/v1/network", "/v1/queue", "/v1/jobs", "/v1/what-if"}
+    assert documents | {"/readyz", "/healthz", "/metrics"} <= set(paths)
     assert (await service.get("/docs")).status_code == 200
-
-
-async def test_more_routers_and_a_lifespan() -> None:
-    """Pages join the documents, and what must run beside them is started and stopped with them."""
-    seen: list[str] = []
-    router = APIRouter()
-
-    @router.get("/")
-    async def page() -> str:
-        return "page"
-
-    async def lifespan(_: object) -> AsyncIterator[None]:
-        seen.append("up")
-        yield
-        seen.append("down")
-
-    service = Service(routers=[router], lifespan=asynccontextmanager(lifespan))
-    messages = iter([{"type": "lifespan.startup"}, {"type": "lifespan.shutdown"}])
-    sent: list[str] = []
-
-    async def receive() -> Any:
-        return next(messages)
-
-    async def send(message: Any) -> None:
-        sent.append(message["type"])
-
-    await service.app({"type": "lifespan", "asgi": {"version": "3.0"}, "state": {}}, receive, send)
-    assert (seen, sent) == (["up", "down"], ["lifespan.startup.complete", "lifespan.shutdown.complete"])
-    assert (await service.get("/")).json() == "page"

@@ -61,16 +61,6 @@ async def test_one_connection_serves_many_calls(serve: Serve, tls: bool) -> None
     assert served.counted("filter", "passed") == 4
 
 
-async def test_a_body_that_does_not_come_ends_the_connection(serve: Serve) -> None:
-    """A caller that stops in the middle is answered and let go."""
-    async with serve(FakeVerbs(), body_timeout_s=0.05) as served:
-        connection = await served.connect()
-        _, reply = await connection.post("filter", b'{"Pod":', declared_bytes=100)
-        assert "did not arrive within 0.05 s" in str(reply["Error"])
-        assert await connection.reader.read() == b""
-    assert served.counted("filter", "malformed") == 1
-
-
 async def test_one_connection_s_end_is_not_another_s(serve: Serve) -> None:
     """Of two held calls only the one whose caller hung up is dropped, at once, so that nothing is bound for none."""
     holding = Holding()

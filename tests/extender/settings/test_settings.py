@@ -5,10 +5,12 @@ The messages are part of the contract: an operator who reads one must know what 
 
 import json
 from collections.abc import Mapping
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -21,13 +23,20 @@ from extender.errors import ConfigError
 from extender.network.refresh import RefreshOptions
 from extender.scheduling.planning.loop import INTERVAL_S
 from extender.server.tls.rotation import RELOAD_S
-from extender.settings.network import SOURCES, FileSource, MaddashSource
+from extender.settings.features import AutoscalingMode
+from extender.settings.layers import ENV_PREFIX, names_at
+from extender.settings.leadership import LeaderElection
+from extender.settings.network import SOURCES, FileSource, HardTtl, MaddashSource, SoftTtl
+from extender.settings.queue import QueueSettings
 from extender.settings.removed import FIXED
 from extender.settings.settings import Settings
-from scoring.model.policy import Policy, Ratios, RestartLimits, Selection, Ttl, Variant, ZonePolicy
+from scoring.model.policy import Policy, Preempting, Ratios, RestartLimits, Ttl
 from scoring.network.matrix import Metric
 from scoring.provisioning.requests import AskingLimits
 from scoring.scaling.options import MetricOptions
+
+COMPONENT = Path(__file__).parents[3] / "manifests/components/provisioning"
+HERE = " (from the command line)"
 
 
 def _refusal(overrides: Mapping[str, Any]) -> str:
@@ -36,46 +45,37 @@ def _refusal(overrides: Mapping[str, Any]) -> str:
     return str(caught.value)
 
 
-REFUSED = {  # case: (beginning of the message, values)
-    "port above range": ("port = 70000 (from the command line): must be less than or equal to 65535", {"port": 70000}),
-    "debug port above range": (
-        "debug_port = 70000 (from the command line): must be less than or equal to 65535",
-        {"debug_port": 70000},
+def _network(**values: Any) -> dict[str, Any]:
+    return {f"network.{name}": value for name, value in values.items()}
+
+
+def _source(**values: Any) -> dict[str, Any]:
+    return _network(sources=[values])
+
+
+MADDASH = {"kind": "maddash", "url": "http://maddash"}
+RATIOS = "must be three numbers of at least 0, not all 0"
+KINDS = "network.sources.0…: kind must be one of file, maddash, opensearch, prometheus, esmond"
+LABEL = "must be a Kubernetes label or annotation key"
+REFUSED: dict[str, tuple[str, dict[str, Any]]] = {  # case: (beginning of the message, … is where from; values)
+    "port above range": ("port = 70000…: must be less than or equal to 65535", {"port": 70000}),
+    "debug port above range": ("debug_port = 70000…: must be less than or equal to 65535", {"debug_port": 70000}),
+    "debug port below range": ("debug_port = -1…: must be greater than or equal to 0", {"debug_port": -1}),
+    "debug port is the port": ("debug_port = 9000…: must differ from port", {"port": 9000, "debug_port": 9000}),
+    "debug port is the default port": ("debug_port = 8888…: must differ from port", {"debug_port": 8888}),
+    "debug host empty": ("debug_host = ''…: String should have at least 1 character", {"debug_host": ""}),
+    "port no number": ("port = 'http'…: must be a valid integer", {"port": "http"}),
+    "near miss": ("prot…: no such setting; did you mean port?", {"prot": 1}),
+    "nested near miss": (
+        "network.zone_mappings…: no such setting; did you mean zone_mapping?",
+        _network(zone_mappings={}),
     ),
-    "debug port below range": (
-        "debug_port = -1 (from the command line): must be greater than or equal to 0",
-        {"debug_port": -1},
-    ),
-    "debug port is the port": (
-        "debug_port = 9000 (from the command line): must differ from port",
-        {"port": 9000, "debug_port": 9000},
-    ),
-    "debug port is the default port": (
-        "debug_port = 8888 (from the command line): must differ from port",
-        {"debug_port": 8888},
-    ),
-    "debug host empty": (
-        "debug_host = '' (from the command line): String should have at least 1 character",
-        {"debug_host": ""},
-    ),
-    "port no number": ("port = 'http' (from the command line): must be a valid integer", {"port": "http"}),
-    "unknown name, near miss": ("prot (from the command line): no such setting; did you mean port?", {"prot": 1}),
-    "unknown nested name": (
-        "network.zone_mappings (from the command line): no such setting; did you mean zone_mapping?",
-        {"network.zone_mappings": {}},
-    ),
-    "unknown name, no near one": (
-        "score.colour (from the command line): no such setting; there are bandwidth_weight, delay_weight",
+    "no near one": (
+        "score.colour…: no such setting; there are bandwidth_weight, delay_weight",
         {"score.colour": "red"},
     ),
-    "negative duration": (
-        "spill_wait_s = -1 (from the command line): must be greater than or equal to 0",
-        {"spill_wait_s": -1},
-    ),
-    "infinite duration": (
-        "hold_limit_s = inf (from the command line): must be a finite number",
-        {"hold_limit_s": float("inf")},
-    ),
+    "negative duration": ("spill_wait_s = -1…: must be greater than or equal to 0", {"spill_wait_s": -1}),
+    "infinite duration": ("hold_limit_s = inf…: must be a finite number", {"hold_limit_s": float("inf")}),
     "hold and commit reach the timeout": (
         "hold_limit_s (38) + commit_timeout_s (15) + the slowest Binding (6) + a margin of 1 s, together 60, must be "
         "below http_timeout_s (60): ",
@@ -86,110 +86,86 @@ REFUSED = {  # case: (beginning of the message, values)
         "below http_timeout_s (15.5): ",
         {"hold_limit_s": 10.0, "commit_timeout_s": 5.0, "http_timeout_s": 15.5},
     ),
-    "ratios no numbers": (
-        "score.ratios = 'a:b:c' (from the command line): must be three numbers of at least 0, not all 0",
-        {"score.ratios": "a:b:c"},
-    ),
+    "ratios no numbers": (f"score.ratios = 'a:b:c'…: {RATIOS}", {"score.ratios": "a:b:c"}),
     "ratios as YAML misreads them": (
-        "score.ratios = 74440 (from the command line): must be three numbers of at least 0, not all 0, such as "
-        "'20:40:40', in quotes",
+        f"score.ratios = 74440…: {RATIOS}, such as '20:40:40', in quotes",
         {"score.ratios": 74440},
     ),
-    "ratios all zero": (
-        "score.ratios = '0:0:0' (from the command line): ratios must be three numbers of at least 0, not all 0",
-        {"score.ratios": "0:0:0"},
-    ),
-    "variant": (
-        "score.variant = 'best' (from the command line): must be 'linear', 'literal' or 'smooth'",
-        {"score.variant": "best"},
-    ),
-    "weight NaN": (
-        "score.loss_weight = nan (from the command line): must be a finite number",
-        {"score.loss_weight": float("nan")},
-    ),
-    "selection": (
-        "selection = 'greedy' (from the command line): must be 'subset', 'paper' or 'pack'",
-        {"selection": "greedy"},
-    ),
-    "zone policy": (
-        "zone_policy = 'maybe' (from the command line): must be 'required' or 'preferred'",
-        {"zone_policy": "maybe"},
-    ),
+    "ratios all zero": (f"score.ratios = '0:0:0'…: ratios {RATIOS}", {"score.ratios": "0:0:0"}),
+    "variant": ("score.variant = 'best'…: must be 'linear', 'literal' or 'smooth'", {"score.variant": "best"}),
+    "weight NaN": ("score.loss_weight = nan…: must be a finite number", {"score.loss_weight": float("nan")}),
+    "selection": ("selection = 'greedy'…: must be 'subset', 'paper' or 'pack'", {"selection": "greedy"}),
+    "zone policy": ("zone_policy = 'maybe'…: must be 'required' or 'preferred'", {"zone_policy": "maybe"}),
     "soft above hard": (
-        "network (from the command line): soft_ttl_s.delay (9000) must not be above hard_ttl_s.delay (3600)",
-        {"network.soft_ttl_s": {"delay": 9000}, "network.hard_ttl_s": {"delay": 3600}},
+        "network…: soft_ttl_s.delay (9000) must not be above hard_ttl_s.delay (3600)",
+        _network(soft_ttl_s={"delay": 9000}, hard_ttl_s={"delay": 3600}),
     ),
-    "source without kind": (
-        "network.sources.0 (from the command line): kind must be one of file, maddash, opensearch, prometheus, esmond",
-        {"network.sources": [{"path": "mesh.yaml"}]},
-    ),
-    "source of another kind": (
-        "network.sources.0 (from the command line): kind must be one of file, maddash, opensearch, prometheus, esmond",
-        {"network.sources": [{"kind": "ftp"}]},
-    ),
-    "file source without path": ("network.sources.0.path: must be given", {"network.sources": [{"kind": "file"}]}),
+    "source without kind": (KINDS, _source(path="mesh.yaml")),
+    "source of another kind": (KINDS, _source(kind="ftp")),
+    "file source without path": ("network.sources.0.path: must be given", _source(kind="file")),
     "address with a user name": (
         "network.sources.0.url = 'http://…@maddash' (from the command line): must be an http:// or https://",
-        {"network.sources": [{"kind": "maddash", "url": "http://me:pw@maddash"}]},
+        _source(kind="maddash", url="http://me:pw@maddash"),
     ),
-    "list of no grids": (
-        "network.sources.0.grids.loss = [] (from the command line): ",
-        {"network.sources": [{"kind": "maddash", "url": "http://maddash", "grids": {"loss": []}}]},
-    ),
+    "list of no grids": ("network.sources.0.grids.loss = []…: ", _source(**MADDASH, grids={"loss": []})),
     "misspelt grid": (
-        "network.sources.0.grids.los (from the command line): no such setting; did you mean loss?",
-        {"network.sources": [{"kind": "maddash", "url": "http://maddash", "grids": {"los": "x"}}]},
+        "network.sources.0.grids.los…: no such setting; did you mean loss?",
+        _source(**MADDASH, grids={"los": "x"}),
     ),
     "two ways to trust": (
-        "network.sources.0 (from the command line): ca_file and insecure exclude each other",
-        {"network.sources": [{"kind": "maddash", "url": "https://m", "ca_file": "ca.pem", "insecure": True}]},
+        "network.sources.0…: ca_file and insecure exclude each other",
+        _source(**MADDASH, ca_file="ca.pem", insecure=True),
     ),
     "misspelt metric": (
-        "network.mapping.node1.los (from the command line): no such setting; did you mean loss?",
-        {"network": {"mapping": {"node1": {"los": "site-a"}}}},
+        "network.mapping.node1.los…: no such setting; did you mean loss?",
+        _network(mapping={"node1": {"los": "site-a"}}),
     ),
     "scheduler named twice": (
-        "scheduler_names = 'netgang,netgang' (from the command line): must be different scheduler names",
+        "scheduler_names = 'netgang,netgang'…: must be different scheduler names",
         {"scheduler_names": "netgang,netgang"},
     ),
-    "no scheduler": ("scheduler_names = [] (from the command line): ", {"scheduler_names": []}),
+    "no scheduler": ("scheduler_names = []…: ", {"scheduler_names": []}),
     "resource without domain": (
-        "managed_resource = 'gang' (from the command line): must be an extended resource with a domain",
+        "managed_resource = 'gang'…: must be an extended resource with a domain",
         {"managed_resource": "gang"},
     ),
-    "zone label": (
-        "zone_label = 'my zone' (from the command line): must be a Kubernetes label or annotation key",
-        {"zone_label": "my zone"},
-    ),
+    "zone label": (f"zone_label = 'my zone'…: {LABEL}", {"zone_label": "my zone"}),
     "distance to itself": (
-        "zone_distance_ms (from the command line): names the distance from 'A' to itself",
+        "zone_distance_ms…: names the distance from 'A' to itself",
         {"zone_distance_ms": {"A": {"A": 1}}},
     ),
-    "negative distance": (
-        "zone_distance_ms.A.B = -1 (from the command line): must be greater than or equal to 0",
-        {"zone_distance_ms": {"A": {"B": -1}}},
-    ),
-    "election neither on nor off": ("leader_election = 'maybe' (from the command line)", {"leader_election": "maybe"}),
+    "negative distance": ("zone_distance_ms.A.B = -1…: must be gr", {"zone_distance_ms": {"A": {"B": -1}}}),
+    "election neither on nor off": ("leader_election = 'maybe'…", {"leader_election": "maybe"}),
     "election of a saved cluster": (
         "leader_election needs a live cluster",
-        {"leader_election": "on", "snapshot": "cluster.json"},
+        {"leader_election": "on", "snapshot": "c.json"},
     ),
-    "unknown name of a lease": ("lease.duration (from the command line): no such setting", {"lease.duration": 4}),
+    "unknown name of a lease": ("lease.duration…: no such setting", {"lease.duration": 4}),
     "parts of a second": ("lease.duration_s = 4.5", {"lease.duration_s": 4.5}),
     "lease without a name": ("lease.name = ''", {"lease.name": ""}),
     "no name for a lease": ("lease.name = 'A_B'", {"lease.name": "A_B"}),
-    "saved and live cluster": (
-        "snapshot and kubeconfig exclude each other",
-        {"snapshot": "cluster.json", "kubeconfig": "config"},
-    ),
-}  # fmt: skip
+    "saved and live cluster": ("snapshot and kubeconfig exclude each other", {"snapshot": "c.json", "kubeconfig": "k"}),
+    "no `preemption: on`: it has to be said what leaves": ("preemption = 'on'", {"preemption": "on"}),
+    "preemption of pods": ("preemption = 'pods'", {"preemption": "pods"}),
+    "no time to leave": ("preemption_timeout_s = 0", {"preemption_timeout_s": 0}),
+    **{
+        f"autoscaling.{name} = {value}": (f"autoscaling.{name}", {"autoscaling": {name: value}})
+        for name, value in {"mode": "on", "class_name": "some.class", "most": 0, "after_s": -1, "max": 3}.items()
+    },
+    "a share above all": ("queue.share_cap = 1.5", {"queue.share_cap": 1.5}),
+    "no limit at all": ("queue.starve_limit_s = 0", {"queue.starve_limit_s": 0}),
+    "CPU is no extended resource": ("queue.extended = ['cpu']…: must be * or diff", {"queue.extended": ["cpu"]}),
+    "all resources and one": ("queue.extended = ['*', 'nvidia.com/gpu']", {"queue.extended": ["*", "nvidia.com/gpu"]}),
+    "an unknown order": ("queue.order = 'lifo'", {"queue.order": "lifo"}),
+    "a mistyped name": ("queue.starve_limit", {"queue.starve_limit": 5}),
+}
 
 
 @pytest.mark.parametrize(("want", "values"), REFUSED.values(), ids=REFUSED)
 def test_a_refusal_names_setting_origin_value_and_what_is_accepted(want: str, values: dict[str, Any]) -> None:
     """A bad value stops the start with one line that can be acted on, and no traceback is in it."""
     message = _refusal(values)
-    assert message.startswith(want)
+    assert message.startswith(want if HERE in want else want.replace("…", HERE))
     assert "\n" not in message
     assert "pydantic" not in message
 
@@ -208,18 +184,11 @@ def test_command_line_over_environment_over_file_over_default(tmp_path: Path, mo
     """Each layer wins over the ones behind it, also inside a section."""
     file = tmp_path / "netgang.yaml"
     file.write_text("port: 1\nnode_lost_s: 11\nspares: 3\nnetwork: {match_names: true, hard_ttl_s: 7000}\n")
-    monkeypatch.setenv("NETGANG_PORT", "2")
-    monkeypatch.setenv("NETGANG_NODE_LOST_S", "22")
-    monkeypatch.setenv("NETGANG_NETWORK__MATCH_NAMES", "false")
-    settings = Settings.load(file, {"port": 3, "host": None})
-    assert (
-        settings.port,
-        settings.node_lost_s,
-        settings.spares,
-        settings.network.match_names,
-        settings.network.hard_ttl_s.loss,
-    ) == (3, 22.0, 3, False, 7000.0)
-    assert settings.host == "127.0.0.1"
+    for name, text in {"PORT": "2", "NODE_LOST_S": "22", "NETWORK__MATCH_NAMES": "false"}.items():
+        monkeypatch.setenv(f"NETGANG_{name}", text)
+    found = Settings.load(file, {"port": 3, "host": None})
+    assert (found.port, found.node_lost_s, found.spares, found.host) == (3, 22.0, 3, "127.0.0.1")
+    assert (found.network.match_names, found.network.hard_ttl_s.loss) == (False, 7000.0)
 
 
 def test_two_free_ports_are_two() -> None:
@@ -235,43 +204,34 @@ def test_a_refusal_says_where_the_value_was_set(layer: str, tmp_path: Path, monk
     file.write_text("port: 70000\n" if layer == "file" else "")
     if layer == "environment":
         monkeypatch.setenv("NETGANG_PORT", "70000")
-    with pytest.raises(
-        ConfigError, match=r"^port = '?70000'? \(from (the environment|file .*netgang\.yaml)\): must be"
-    ):
+    with pytest.raises(ConfigError, match=r"^port = '?70000'? \(from (the environment|file .*netgang\.yaml)\): must"):
         Settings.load(file)
 
 
-ENVIRONMENT = {  # case: (path of attributes, expected value, name, text)
-    "text": (("host",), "0.0.0.0", "NETGANG_HOST", "0.0.0.0"),
-    "names with commas": (("scheduler_names",), ("a", "b"), "NETGANG_SCHEDULER_NAMES", "a, b"),
-    "names as JSON": (("scheduler_names",), ("a", "b"), "NETGANG_SCHEDULER_NAMES", '["a", "b"]'),
-    "debug port": (("debug_port",), 9001, "NETGANG_DEBUG_PORT", "9001"),
-    "no debug port": (("debug_port",), None, "NETGANG_DEBUG_PORT", "null"),
-    "debug host": (("debug_host",), "::1", "NETGANG_DEBUG_HOST", "::1"),
-    "nothing": (("network", "soft_ttl_s", "loss"), None, "NETGANG_NETWORK__SOFT_TTL_S", "null"),
-    "one for all metrics": (("network", "hard_ttl_s", "throughput"), 60.0, "NETGANG_NETWORK__HARD_TTL_S", "60"),
-    "one metric": (("network", "hard_ttl_s", "delay"), 60.0, "NETGANG_NETWORK__HARD_TTL_S__DELAY", "60"),
-    "ratios": (("score", "ratios"), Ratios(1.0, 1.0, 2.0), "NETGANG_SCORE__RATIOS", "1:1:2"),
-    "switch": (("sees_all_nodes",), False, "NETGANG_SEES_ALL_NODES", "false"),
-    "list as JSON": (
-        ("network", "sources"),
-        (FileSource(kind="file", path=Path("m.yaml")),),
-        "NETGANG_NETWORK__SOURCES",
-        '[{"kind": "file", "path": "m.yaml"}]',
-    ),
+MESH_FILE = FileSource(kind="file", path=Path("m.yaml"))
+ENVIRONMENT = {  # case: (setting, expected value, text)
+    "text": ("host", "0.0.0.0", "0.0.0.0"),
+    "names with commas": ("scheduler_names", ("a", "b"), "a, b"),
+    "names as JSON": ("scheduler_names", ("a", "b"), '["a", "b"]'),
+    "debug port": ("debug_port", 9001, "9001"),
+    "no debug port": ("debug_port", None, "null"),
+    "debug host": ("debug_host", "::1", "::1"),
+    "nothing": ("network.soft_ttl_s", SoftTtl(loss=None, delay=None, throughput=None), "null"),
+    "one for all metrics": ("network.hard_ttl_s", HardTtl(loss=60, delay=60, throughput=60), "60"),
+    "one metric": ("network.hard_ttl_s.delay", 60.0, "60"),
+    "ratios": ("score.ratios", Ratios(1.0, 1.0, 2.0), "1:1:2"),
+    "switch": ("sees_all_nodes", False, "false"),
+    "list as JSON": ("network.sources", (MESH_FILE,), '[{"kind": "file", "path": "m.yaml"}]'),
 }
 
 
-@pytest.mark.parametrize(("path", "want", "name", "text"), ENVIRONMENT.values(), ids=ENVIRONMENT)
+@pytest.mark.parametrize(("name", "want", "text"), ENVIRONMENT.values(), ids=ENVIRONMENT)
 def test_every_kind_of_value_can_come_from_the_environment(
-    path: tuple[str, ...], want: object, name: str, text: str, monkeypatch: pytest.MonkeyPatch
+    name: str, want: object, text: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Texts, numbers, switches, nothing, lists and nested values all have an environment form."""
-    monkeypatch.setenv(name, text)
-    value: Any = Settings.load()
-    for part in path:
-        value = getattr(value, part)
-    assert want == value
+    monkeypatch.setenv(f"NETGANG_{name.upper().replace('.', '__')}", text)
+    assert want == attrgetter(name)(Settings.load())
 
 
 def test_a_misspelt_environment_name_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -281,34 +241,29 @@ def test_a_misspelt_environment_name_is_refused(monkeypatch: pytest.MonkeyPatch)
         Settings.load()
 
 
-REMOVED = {  # case: (what the refusal says, text of the file)
-    "a number": ("stale_s (from file …): no longer a setting, fixed at 300: remove it", "stale_s: 600"),
-    "in a section": ("tls.reload_s (from file …): no longer a setting, fixed at 5: remove it", "tls: {reload_s: 1}"),
-    "in a section of a section": (
-        "elastic.metrics.stall_s (from file …): no longer a setting, fixed at 41: remove it",
-        "elastic: {metrics: {stall_s: 9}}",
-    ),
+REMOVED = {  # case: (setting, value that it is fixed at, text of the file)
+    "a number": ("stale_s", "300", "stale_s: 600"),
+    "in a section": ("tls.reload_s", "5", "tls: {reload_s: 1}"),
+    "in a section of a section": ("elastic.metrics.stall_s", "41", "elastic: {metrics: {stall_s: 9}}"),
     "of a source": (
-        "network.sources.0.interval_s (from file …): no longer a setting, fixed at 5 for a file: remove it",
+        "network.sources.0.interval_s",
+        "5 for a file",
         "network: {sources: [{kind: file, path: mesh.yaml, interval_s: 1}]}",
     ),
-    "one that follows from another": (
-        "lease.retry_period_s (from file …): no longer a setting, fixed at 1/6 of lease.duration_s: remove it",
-        "lease: {retry_period_s: 1}",
-    ),
+    "one that follows from another": ("lease.retry_period_s", "1/6 of lease.duration_s", "lease: {retry_period_s: 1}"),
 }
 
 
-@pytest.mark.parametrize(("want", "text"), REMOVED.values(), ids=REMOVED)
-def test_a_setting_that_is_a_constant_now_says_so(want: str, text: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("name", "value", "text"), REMOVED.values(), ids=REMOVED)
+def test_a_setting_that_is_a_constant_now_says_so(name: str, value: str, text: str, tmp_path: Path) -> None:
     """A file of an earlier version is refused by the name of the setting, with its value and the way out."""
     file = tmp_path / "netgang.yaml"
     file.write_text(text)
+    said = f"no longer a setting, fixed at {value}: remove it"
     with pytest.raises(ConfigError) as caught:
         Settings.load(file)
-    assert want.replace("…", str(file)) == str(caught.value)
-    (said,) = settings_of(text, {}).problems
-    assert said == want.replace(" (from file …)", "")
+    assert str(caught.value) == f"{name} (from file {file}): {said}"
+    assert settings_of(text, {}).problems == (f"{name}: {said}",)
 
 
 def test_a_variable_that_is_a_constant_now_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -321,17 +276,9 @@ def test_a_variable_that_is_a_constant_now_says_so(monkeypatch: pytest.MonkeyPat
 def test_no_setting_is_called_removed() -> None:
     """Every name of the table is refused where it was."""
     for name in FIXED:
-        path = [part for part in name.split(".") if part != "sources"]
-        assert path[-1] not in _names(path[:-1]), name
-    assert "interval_s" not in FileSource.model_fields
-
-
-def _names(sections: list[str]) -> set[str]:
-    """Settings of a section."""
-    model: Any = Settings
-    for name in sections:
-        model = model.model_fields[name].annotation
-    return set(model.model_fields)
+        path = name.split(".")
+        known = FileSource.model_fields if "sources" in path else names_at(Settings, path[:-1])
+        assert path[-1] not in known, name
 
 
 CONSTANTS = {  # setting that was → what the code has
@@ -370,19 +317,15 @@ def test_a_list_that_is_no_json_is_refused(monkeypatch: pytest.MonkeyPatch) -> N
         Settings.load()
 
 
-@pytest.mark.parametrize(
-    ("name", "text"),
-    [
-        ("NETGANG_PORT", "tcp://10.0.0.1:8888"),
-        ("NETGANG_SERVICE_HOST", "10.0.0.1"),
-        ("NETGANG_PORT_8888_TCP_PORT", "1"),
-    ],
-)
+OF_KUBERNETES = {"PORT": "tcp://10.0.0.1:8888", "SERVICE_HOST": "10.0.0.1", "PORT_8888_TCP_PORT": "1"}
+
+
+@pytest.mark.parametrize(("name", "text"), OF_KUBERNETES.items(), ids=OF_KUBERNETES)
 def test_names_that_kubernetes_sets_for_a_service_are_told_apart(
     name: str, text: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Beside a Service named netgang the kubelet sets NETGANG_PORT and others; the message says how to stop that."""
-    monkeypatch.setenv(name, text)
+    monkeypatch.setenv(f"NETGANG_{name}", text)
     with pytest.raises(ConfigError, match="enableServiceLinks: false"):
         Settings.load()
 
@@ -421,15 +364,9 @@ def test_a_missing_file_is_refused(tmp_path: Path) -> None:
 
 def test_json_and_yaml_files_say_the_same(tmp_path: Path) -> None:
     """A JSON file is read as the YAML file with the same content."""
-    values = {
-        "port": 1,
-        "score": {"variant": "smooth"},
-        "network": {"sources": [{"kind": "maddash", "url": "http://m/"}]},
-    }
+    values = {"port": 1, "score": {"variant": "smooth"}, **{"network": {"sources": [MADDASH | {"url": "http://m/"}]}}}
     (tmp_path / "a.json").write_text(json.dumps(values))
-    (tmp_path / "a.yaml").write_text(
-        "port: 1\nscore: {variant: smooth}\nnetwork:\n  sources:\n  - {kind: maddash, url: http://m/}\n"
-    )
+    (tmp_path / "a.yaml").write_text(yaml.safe_dump(values))
     settings = Settings.load(tmp_path / "a.json")
     assert settings == Settings.load(tmp_path / "a.yaml")
     assert (MaddashSource(kind="maddash", url="http://m"),) == settings.network.sources
@@ -437,26 +374,81 @@ def test_json_and_yaml_files_say_the_same(tmp_path: Path) -> None:
 
 def test_the_policy_carries_every_choice() -> None:
     """What the operator sets is what the planner reads, field by field."""
-    settings = Settings.load(
-        overrides={
-            "score": {"variant": "literal", "ratios": [1, 2, 3], "direction": "mean", "reference_bps": 1e9},
-            "network.soft_ttl_s": 10,
-            "network.hard_ttl_s": 20,
-            "selection": "paper",
-            "zone_policy": "preferred",
-            "spill_wait_s": 7,
-            "hold_limit_s": 3,
-        }
-    )
-    policy = settings.policy()
-    assert (Variant.LITERAL, Ratios(1.0, 2.0, 3.0), 1e9) == (
-        policy.score.variant,
-        policy.score.ratios,
-        policy.score.reference_bps,
-    )
+    score = {"variant": "literal", "ratios": [1, 2, 3], "direction": "mean", "reference_bps": 1e9}
+    plain = {"selection": "paper", "zone_policy": "preferred", "spill_wait_s": 7.0, "hold_limit_s": 3.0}
+    ages = {"network.soft_ttl_s": 10, "network.hard_ttl_s": 20}
+    policy = Settings.load(overrides={"score": score, **plain, **ages}).policy()
+    assert {name: getattr(policy, name) for name in plain} == plain
+    assert {name: getattr(policy.score, name) for name in score} == score | {"ratios": Ratios(1.0, 2.0, 3.0)}
     assert (policy.score.soft_ttl_s, policy.score.hard_ttl_s) == (Ttl.same(10.0), Ttl.same(20.0))
-    assert (policy.selection, policy.zone_policy) == (Selection.PAPER, ZonePolicy.PREFERRED)
-    assert (policy.spill_wait_s, policy.hold_limit_s) == (7.0, 3.0)
+
+
+def test_the_queues_settings_reach_the_planner() -> None:
+    """Every setting of the queue is in the policy under the same meaning."""
+    plain = {
+        "algorithm": "literal", "order": "fifo", "reading": "whole_job", "starve_limit_s": 60.0, "share_cap": 0.5,
+        "starving_beats_priority": True, "starving_share": 0.5, "weight": "literal", "starving_order": "weight",
+        "surplus": "last", "starving_hold_s": 5.0,
+    }  # fmt: skip
+    lists = {
+        "extended": ["nvidia.com/gpu"],
+        "weight_namespaces": "ops, team",
+        "starve_limit_by_namespace_s": {"b": 2, "a": 1},
+        "starve_limit_by_priority_s": {"1000": 5},
+        "share_cap_by_namespace": {"team": 0.25},
+    }
+    policy = Settings.load(overrides={"queue": plain | lists}).policy().queue
+    assert plain == {name: getattr(policy, name) for name in plain}
+    assert (policy.extended, policy.weight_namespaces) == (("nvidia.com/gpu",), {"ops", "team"})
+    assert policy.starve_limit_by_namespace_s == (("a", 1.0), ("b", 2.0))
+    assert policy.starve_limit_by_priority_s == ((1000, 5.0),)
+    assert policy.share_cap_by_namespace == (("team", 0.25),)
+    assert plain.keys() | lists.keys() == QueueSettings.model_fields.keys()
+
+
+OFF = (Preempting.OFF, AutoscalingMode.OFF, LeaderElection.OFF)
+ASKING = AutoscalingMode.PROVISIONING_REQUEST
+WRITTEN = {  # case: (a line of the settings file; preemption, autoscaling and election that it means)
+    "nothing": ("", OFF),
+    "preemption off": ("preemption: off", OFF),
+    "preemption off in quotes": ("preemption: 'off'", OFF),
+    "preemption of gangs": ("preemption: gangs", (Preempting.GANGS, *OFF[1:])),
+    "autoscaling off": ("autoscaling: {mode: off}", OFF),
+    "autoscaling off in quotes": ("autoscaling: {mode: 'off'}", OFF),
+    "autoscaling": ("autoscaling: {mode: provisioning-request}", (Preempting.OFF, ASKING, LeaderElection.OFF)),
+    "election on": ("leader_election: on", (*OFF[:2], LeaderElection.ON)),
+    "election on in quotes": ('leader_election: "on"', (*OFF[:2], LeaderElection.ON)),
+    "election off": ("leader_election: off", OFF),
+    "election true": ("leader_election: true", (*OFF[:2], LeaderElection.ON)),
+}
+
+
+@pytest.mark.parametrize(("line", "meant"), WRITTEN.values(), ids=WRITTEN)
+def test_words_that_yaml_misreads(tmp_path: Path, line: str, meant: tuple[object, ...]) -> None:
+    """YAML reads `off` without quotes as false; what decides knows of preemption, and whether nodes may come."""
+    (tmp_path / "settings.yaml").write_text(f"port: 8888\n{line}\n")
+    settings = Settings.load(tmp_path / "settings.yaml")
+    assert (settings.preemption, settings.autoscaling.mode, settings.leader_election) == meant
+    policy = settings.policy()
+    assert (policy.preemption, policy.asks_for_nodes) == (meant[0], meant[1] is ASKING)
+
+
+def test_the_numbers_of_autoscaling_are_those_that_decide() -> None:
+    """Each setting reaches its limit, and the defaults are the same in both places."""
+    given = Settings.load(overrides={"autoscaling": {"most": 3, "after_s": 5}}).autoscaling.limits()
+    assert given == AskingLimits(most=3, after_s=5.0)
+    assert Settings().autoscaling.limits() == AskingLimits()
+
+
+def test_the_component_switches_provisioning_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By the variable of the setting."""
+    kustomization: dict[str, Any] = yaml.safe_load((COMPONENT / "kustomization.yaml").read_text())
+    (patch,) = kustomization["patches"]
+    (container,) = yaml.safe_load(patch["patch"])["spec"]["template"]["spec"]["containers"]
+    ((name, value),) = [(one["name"], one["value"]) for one in container["env"]]
+    assert name == f"{ENV_PREFIX}AUTOSCALING__MODE"
+    monkeypatch.setenv(name, value)
+    assert Settings.load().autoscaling.mode is ASKING
 
 
 def test_distances_count_both_ways_and_the_written_direction_wins() -> None:
@@ -478,13 +470,9 @@ def test_the_mapping_is_by_metric() -> None:
 def test_grids_are_named_by_metric() -> None:
     """A text names one grid, a list several; a metric without a name is left to recognition."""
     grids = {"loss": "Lab - Loss", "throughput": ["Lab - Bandwidth", "WAN - Bandwidth"]}
-    settings = Settings.load(overrides={"network.sources": [{"kind": "maddash", "url": "http://m", "grids": grids}]})
-    (source,) = settings.network.sources
+    (source,) = Settings.load(overrides=_source(**MADDASH, grids=grids)).network.sources
     assert isinstance(source, MaddashSource)
-    assert source.grids.named() == {
-        Metric.LOSS: ("Lab - Loss",),
-        Metric.THROUGHPUT: ("Lab - Bandwidth", "WAN - Bandwidth"),
-    }
+    assert source.grids.named() == {Metric.LOSS: ("Lab - Loss",), Metric.THROUGHPUT: tuple(grids["throughput"])}
 
 
 TTLS = {  # case: (soft TTLs, hard TTLs, what is set)
@@ -506,29 +494,23 @@ def test_ages_by_metric(soft: Ttl, hard: Ttl, network: dict[str, Any]) -> None:
 
 ARCHIVE = {"kind": "opensearch", "url": "https://archive.example.org"}
 METRICS_AT = {"kind": "prometheus", "url": "http://prometheus:9090"}
-WRONG_SOURCES = {  # case: (what the refusal says, source)
+WRONG_SOURCES: dict[str, tuple[str, dict[str, Any]]] = {  # case: (what the refusal says, source)
     "no address": ("network.sources.0.url: must be given", {"kind": "opensearch"}),
-    "a password in the settings": (
-        "network.sources.0.password (from the command line): no such setting",
-        {**ARCHIVE, "password": "hunter2"},
-    ),
-    "a user without password": (
-        "username and a password (password_file or password_env)",
-        {**ARCHIVE, "username": "u"},
-    ),
-    "two secrets": ("only one of password_file", {**ARCHIVE, "token_env": "A", "token_file": "b"}),
-    "credentials in the open": ("use https://", {**ARCHIVE, "url": "http://a", "token_env": "A"}),
-    "two kinds of trust": ("ca_file and insecure exclude", {**ARCHIVE, "insecure": True, "ca_file": "a.pem"}),
-    "a wrong figure": ("network.sources.0.delay = 'p99'", {**ARCHIVE, "delay": "p99"}),
+    "a password in the settings": (f"0.password{HERE}: no such setting", {**ARCHIVE, "password": "hunter2"}),
+    "a user without password": ("username and a password (password_file or password_env)", ARCHIVE | {"username": "u"}),
+    "two secrets": ("only one of password_file", ARCHIVE | {"token_env": "A", "token_file": "b"}),
+    "credentials in the open": ("use https://", ARCHIVE | {"url": "http://a", "token_env": "A"}),
+    "two kinds of trust": ("ca_file and insecure exclude", ARCHIVE | {"insecure": True, "ca_file": "a.pem"}),
+    "a wrong figure": ("network.sources.0.delay = 'p99'", ARCHIVE | {"delay": "p99"}),
     "nothing to ask": ("presets or queries must name something to ask", METRICS_AT),
-    "no such preset": ("network.sources.0.presets.0 = 'pingmesh'", {**METRICS_AT, "presets": ["pingmesh"]}),
+    "no such preset": ("network.sources.0.presets.0 = 'pingmesh'", METRICS_AT | {"presets": ["pingmesh"]}),
     "a unit of another metric": (
-        "network.sources.0.queries (from the command line): loss.unit must be one of ratio, percent, not ms",
-        {**METRICS_AT, "queries": {"loss": {"query": "x", "unit": "ms"}}},
+        f"network.sources.0.queries{HERE}: loss.unit must be one of ratio, percent, not ms",
+        METRICS_AT | {"queries": {"loss": {"query": "x", "unit": "ms"}}},
     ),
     "half of a loss": (
         "loss.round_trip: only a delay has it",
-        {**METRICS_AT, "queries": {"loss": {"query": "x", "unit": "ratio", "round_trip": True}}},
+        METRICS_AT | {"queries": {"loss": {"query": "x", "unit": "ratio", "round_trip": True}}},
     ),
     "a window beyond the archive's": (
         "network.sources.0.latency_window_s = 9000",
@@ -540,7 +522,7 @@ WRONG_SOURCES = {  # case: (what the refusal says, source)
 @pytest.mark.parametrize(("want", "source"), WRONG_SOURCES.values(), ids=WRONG_SOURCES)
 def test_a_wrong_source_is_refused(want: str, source: dict[str, Any]) -> None:
     """The refusal names the field of the source and what is accepted, and repeats no secret."""
-    text = _refusal({"network.sources": [source]})
+    text = _refusal(_source(**source))
     assert want in text
     assert "hunter2" not in text
 
@@ -559,7 +541,7 @@ ADDRESSES = {  # case: (kind, as written, as used)
 def test_addresses_of_sources(kind: str, url: str, want: str) -> None:
     """Without a path the usual one is meant."""
     extra = {"presets": ["smokeping"]} if kind == "prometheus" else {}
-    (source,) = Settings.load(overrides={"network.sources": [{"kind": kind, "url": url, **extra}]}).network.sources
+    (source,) = Settings.load(overrides=_source(kind=kind, url=url, **extra)).network.sources
     assert want == source.url  # type: ignore[union-attr]
 
 

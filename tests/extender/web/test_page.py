@@ -1,16 +1,14 @@
 """The page of a running service: its files, its sections, and what a browser is told to refuse."""
 
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from pathlib import Path
 
-import httpx
 import pytest
 
 from extender.web import routes
 from extender.web.moment import MOST_GANGS
 from tests.builders import mesh
-from tests.extender.scheduling.world import World, node_json, running
+from tests.extender.api.asking import asking
+from tests.extender.scheduling.world import node_json, running
 
 pytestmark = pytest.mark.looptime
 
@@ -18,17 +16,9 @@ NODES = [node_json(f"n{i}", zone="ab"[i % 2]) for i in range(4)]
 STATIC = Path(routes.__file__).parent / "static"
 
 
-@asynccontextmanager
-async def browser(world: World) -> AsyncIterator[httpx.AsyncClient]:
-    """Whoever asks the service."""
-    transport = httpx.ASGITransport(world.service.debug_app)
-    async with httpx.AsyncClient(transport=transport, base_url="http://netgang") as client:
-        yield client
-
-
 async def test_every_file_of_the_page_is_served_and_no_other() -> None:
     """With its type, and told to load nothing from elsewhere; the page asks for no file that is not there."""
-    async with running(*NODES) as world, browser(world) as client:
+    async with running(*NODES) as world, asking(world) as client:
         page = await client.get("/")
         assert page.headers["content-type"] == "text/html; charset=utf-8"
         for path in sorted(routes.ADDRESSES - {"/"}):
@@ -57,7 +47,7 @@ def test_the_page_needs_nothing_from_elsewhere() -> None:
 
 async def test_the_sections_of_a_moment() -> None:
     """Who runs, who is held at bind, what waits and why; what is free in each zone; what was decided last."""
-    async with running(*NODES, queue={"starve_limit_s": 1e12}) as world, browser(world) as client:
+    async with running(*NODES, queue={"starve_limit_s": 1e12}) as world, asking(world) as client:
         names = await world.planned_gang("runs", 2, cpu="4")
         await world.bind_and_settle(*names)
         first, _ = await world.planned_gang("half", 2, cpu="3")
@@ -83,7 +73,7 @@ async def test_the_sections_of_a_moment() -> None:
 
 async def test_a_section_stands_still_while_nothing_happens() -> None:
     """Nothing in it moves with the clock alone, so that nothing is sent again."""
-    async with running(*NODES) as world, browser(world) as client:
+    async with running(*NODES) as world, asking(world) as client:
         world.gang("waits", 5, cpu="4")
         await world.settle(2.0)
         before = (await client.get("/v1/page")).json()
@@ -93,7 +83,7 @@ async def test_a_section_stands_still_while_nothing_happens() -> None:
 
 async def test_a_long_queue_is_cut_and_counted() -> None:
     """So that what is sent stays small."""
-    async with running(*NODES, queue={"starve_limit_s": 1e12}) as world, browser(world) as client:
+    async with running(*NODES, queue={"starve_limit_s": 1e12}) as world, asking(world) as client:
         for number in range(MOST_GANGS + 20):
             world.gang(f"g{number}", 1, cpu="5")
         await world.settle(3.0)
@@ -105,7 +95,7 @@ async def test_a_long_queue_is_cut_and_counted() -> None:
 
 async def test_the_heat_map_is_served() -> None:
     """By metric and zone; what does not exist is a problem document."""
-    async with running(*NODES) as world, browser(world) as client:
+    async with running(*NODES) as world, asking(world) as client:
         world.set_network(mesh(["n0", "n1", "n2", "n3"], bad={"n2": {"loss_ratio": 0.5}}))
         await world.settle()
         whole = (await client.get("/v1/page/mesh")).json()
@@ -118,7 +108,7 @@ async def test_the_heat_map_is_served() -> None:
 
 async def test_held_room_is_said_of_its_zone() -> None:
     """A STARVING gang saves up in a zone: the zone says for whom."""
-    async with running(*NODES, queue={"starve_limit_s": 1.0, "starving_share": 1.0}) as world, browser(world) as client:
+    async with running(*NODES, queue={"starve_limit_s": 1.0, "starving_share": 1.0}) as world, asking(world) as client:
         world.occupy("n0")
         world.gang("saves", 2, cpu="4", annotations={"netgang.io/zones": "a"})
         await world.settle(5.0)

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+import uvloop
 
 from extender.settings.ports import TlsSettings
 from tests.authority import Authority, Pair
@@ -21,12 +22,8 @@ class Certificates:
     def settings(self, server: Pair | None = None, *, names: tuple[str, ...] = ()) -> TlsSettings:
         """TLS with client certificates of our authority."""
         pair = server or self.server
-        return TlsSettings(
-            cert_file=pair.cert,
-            key_file=pair.key,
-            client_ca_file=self.ours.cert,
-            client_names=names,
-        )
+        authority = self.ours.cert
+        return TlsSettings(cert_file=pair.cert, key_file=pair.key, client_ca_file=authority, client_names=names)
 
 
 @pytest.fixture(scope="session")
@@ -41,3 +38,9 @@ def certificates(tmp_path_factory: pytest.TempPathFactory) -> Certificates:
 def said(caplog: pytest.LogCaptureFixture) -> list[str]:
     """What our TLS has logged; other loggers may be at any level, as the tests before have left them."""
     return [record.getMessage() for record in caplog.records if record.name == "netgang.tls"]
+
+
+@pytest.fixture
+def event_loop_policy() -> uvloop.EventLoopPolicy:
+    """The process's own event loop: its TLS is not asyncio's."""
+    return uvloop.EventLoopPolicy()

@@ -36,6 +36,11 @@ class Served:
     urls: dict[str, str]
     """setting of the port → base URL"""
 
+    @property
+    def port(self) -> int:
+        """The verbs' port."""
+        return httpx.URL(self.urls["port"]).port or 0
+
     def count(self, name: str, **labels: str) -> float:
         """A metric's value; 0 if nothing was counted."""
         return self.service.telemetry.registry.get_sample_value(f"netgang_{name}", labels) or 0.0

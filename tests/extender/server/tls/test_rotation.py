@@ -9,7 +9,6 @@ from pathlib import Path
 
 import httpx
 import pytest
-import uvloop
 
 from extender import bootstrap
 from extender.errors import ConfigError
@@ -28,12 +27,6 @@ DAY_S = 86_400.0
 
 
 @pytest.fixture
-def event_loop_policy() -> uvloop.EventLoopPolicy:
-    """The process's own event loop."""
-    return uvloop.EventLoopPolicy()
-
-
-@pytest.fixture
 def pair(certificates: Certificates, tmp_path: Path) -> Pair:
     """The server's pair in files that may be replaced."""
     return certificates.server.into(tmp_path)
@@ -43,8 +36,7 @@ def _session(
     ports: Served, context: ssl.SSLContext, *, session: ssl.SSLSession | None = None
 ) -> tuple[ssl.SSLSession | None, bool | None]:
     """The session of a new connection, and whether it is `session` resumed. Blocks."""
-    address = ("127.0.0.1", httpx.URL(ports.urls["port"]).port)
-    plain = socket.create_connection(address)
+    plain = socket.create_connection(("127.0.0.1", ports.port))
     with context.wrap_socket(plain, server_hostname="localhost", session=session) as connection:
         found = connection.session, connection.session_reused
         connection.unwrap()  # a session that was broken off would not be resumed
@@ -53,11 +45,15 @@ def _session(
 
 async def _serial(ports: Served, context: ssl.SSLContext) -> str:
     """Serial number of the certificate that a new connection is shown."""
-    _, writer = await asyncio.open_connection(
-        "127.0.0.1", httpx.URL(ports.urls["port"]).port, ssl=context, server_hostname="localhost"
-    )
+    _, writer = await asyncio.open_connection("127.0.0.1", ports.port, ssl=context, server_hostname="localhost")
     writer.close()
     return str(writer.get_extra_info("peercert")["serialNumber"])
+
+
+async def _look(ports: Served) -> None:
+    """Have the files looked at."""
+    assert ports.service.tls is not None
+    await ports.service.tls.look()
 
 
 async def test_a_held_bind_outlives_a_renewal(certificates: Certificates, pair: Pair) -> None:
@@ -65,11 +61,10 @@ async def test_a_held_bind_outlives_a_renewal(certificates: Certificates, pair: 
     renewed = certificates.ours.server(file="renewed")
     context = client_context(certificates, certificates.client)
     async with served(certificates.settings(pair)) as ports, client(ports, context) as scheduler:
-        assert ports.service.tls is not None
         before = await _serial(ports, context)
         call = await held_bind(ports, scheduler)
         renewed.into(pair.cert.parent)
-        await ports.service.tls.look()
+        await _look(ports)
         assert await _serial(ports, context) != before
         assert ports.service.views.plan().held_binds == 1
         assert ports.count("tls_reloads_total", outcome="loaded") == 1
@@ -81,16 +76,13 @@ async def test_another_authority_counts_for_new_connections(certificates: Certif
     """Its clients come in, those of the old one do not any more; a bind that is held by one of them stays held."""
     authority = tmp_path / "ca.crt"
     authority.write_bytes(certificates.ours.cert.read_bytes())
-    old, new = (
-        client_context(certificates, one)
-        for one in (certificates.client, certificates.theirs.issue("system:kube-scheduler", file=str(tmp_path / "new")))
-    )
+    renewed = certificates.theirs.issue("system:kube-scheduler", file=str(tmp_path / "new"))
+    old, new = (client_context(certificates, one) for one in (certificates.client, renewed))
     settings = certificates.settings().model_copy(update={"client_ca_file": authority})
     async with served(settings) as ports, client(ports, old) as scheduler:
-        assert ports.service.tls is not None
         call = await held_bind(ports, scheduler)
         authority.write_bytes(certificates.theirs.cert.read_bytes())
-        await ports.service.tls.look()
+        await _look(ports)
         async with client(ports, new) as late:
             assert (await late.get("/healthz")).status_code == 200
         with pytest.raises((httpx.TransportError, ssl.SSLError)):
@@ -108,19 +100,18 @@ async def test_a_broken_pair_leaves_the_old_one_in_force(
     """It is said and counted once, however often it is looked at, and a good one takes over as soon as it is there."""
     context = client_context(certificates, certificates.client)
     async with served(certificates.settings(pair)) as ports:
-        assert ports.service.tls is not None
         before = await _serial(ports, context)
         renewed = certificates.ours.server(file="renewed")
         pair.cert.write_bytes(renewed.cert.read_bytes())
         with caplog.at_level(logging.ERROR, logger="netgang.tls"):
             for _ in range(3):
-                await ports.service.tls.look()
+                await _look(ports)
         (line,) = said(caplog)
         assert "stay in force" in line
         assert f"tls.key_file = {pair.key}: is not the key of the certificate" in line
         assert await _serial(ports, context) == before
         pair.key.write_bytes(renewed.key.read_bytes())
-        await ports.service.tls.look()
+        await _look(ports)
         assert await _serial(ports, context) != before
         assert [ports.count("tls_reloads_total", outcome=one) for one in ("refused", "loaded")] == [1, 1]
 
@@ -143,28 +134,18 @@ async def test_a_session_of_before_is_not_resumed(certificates: Certificates, pa
     context = client_context(certificates, certificates.client)
     context.maximum_version = ssl.TLSVersion.TLSv1_2
     async with served(certificates.settings(pair)) as ports:
-        assert ports.service.tls is not None
         session, _ = await asyncio.to_thread(_session, ports, context)
         _, resumed = await asyncio.to_thread(_session, ports, context, session=session)
         assert resumed, "or this test shows nothing"
         certificates.ours.server(file="renewed").into(pair.cert.parent)
-        await ports.service.tls.look()
+        await _look(ports)
         _, resumed = await asyncio.to_thread(_session, ports, context, session=session)
         assert not resumed
 
 
-async def test_nothing_changes_while_the_files_do_not(certificates: Certificates) -> None:
-    """A look costs three stats."""
-    telemetry = Telemetry()
-    rotation = Rotation(certificates.settings(), FakeClock(now_s=_soon(certificates)), telemetry)
-    for _ in range(3):
-        await rotation.look()
-    assert "netgang_tls_reloads_total{" not in telemetry.exposition().decode()
-
-
 async def test_an_expiry_is_shown_and_said(certificates: Certificates, caplog: pytest.LogCaptureFixture) -> None:
     """The metric tells in time; when it has happened the log tells once why kube-scheduler does not come any more."""
-    clock, telemetry = FakeClock(now_s=_soon(certificates)), Telemetry()
+    clock, telemetry = FakeClock(now_s=certificates.server.cert.stat().st_mtime + 60.0), Telemetry()
     rotation = Rotation(certificates.settings(), clock, telemetry)
     for certificate in ("server", "client_ca"):
         labels = {"certificate": certificate}
@@ -175,6 +156,7 @@ async def test_an_expiry_is_shown_and_said(certificates: Certificates, caplog: p
         for _ in range(2):
             await rotation.look()
     assert said(caplog) == ["the certificate in tls.cert_file has expired: kube-scheduler will refuse new connections"]
+    assert "netgang_tls_reloads_total{" not in telemetry.exposition().decode(), "the files are the same"
 
 
 async def test_a_broken_pair_at_the_start_is_refused(certificates: Certificates) -> None:
@@ -183,8 +165,3 @@ async def test_a_broken_pair_at_the_start_is_refused(certificates: Certificates)
     with pytest.raises(ConfigError, match="is not the key of the certificate"):
         async with bootstrap.embedded(Settings(snapshot=CLUSTER, health_port=0, tls=tls)):
             pass
-
-
-def _soon(certificates: Certificates) -> float:
-    """A moment at which all certificates of the tests hold."""
-    return certificates.server.cert.stat().st_mtime + 60.0

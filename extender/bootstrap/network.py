@@ -5,9 +5,9 @@ Rule: a source that keeps connections is closed with the service.
 
 import random
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 from extender.cache import ClusterCache
 from extender.network.file.source import MeshFileSource
@@ -21,26 +21,9 @@ from extender.scheduling.planning.loop import Planner
 from extender.settings.network import FileSource
 from extender.settings.network import MaddashSource as MaddashSettings
 from extender.settings.settings import Settings
-from scoring.plan import Plan
 
 _FILE_INTERVAL_S = 5.0
 """Between two looks whether a mesh file has changed: a `stat` costs nothing."""
-
-
-class NodesWatched:
-    """Wakes the network refresh when nodes changed: they may have got another endpoint."""
-
-    def __init__(self, cache: ClusterCache, changed: Callable[[], None]) -> None:
-        self._cache = cache
-        self._changed = changed
-        self._seen = -1
-
-    def look(self, _: Plan) -> None:
-        """Compare the node table's version with the last one seen."""
-        version = self._cache.snapshot().table.version
-        if version != self._seen:
-            self._seen = version
-            self._changed()
 
 
 def refresh_of(
@@ -83,21 +66,13 @@ def sources_of(settings: Settings) -> list[Polled]:
     return found
 
 
-@runtime_checkable
-class _Connected(Protocol):
-    """A source that keeps connections."""
-
-    async def aclose(self) -> None:
-        """End them."""
-
-
 @asynccontextmanager
 async def closing(polled: Polled) -> AsyncIterator[Polled]:
     """The source, for a block at whose end its connections end."""
     try:
         yield polled
     finally:
-        if isinstance(polled.source, _Connected):
+        if hasattr(polled.source, "aclose"):
             await polled.source.aclose()
 
 

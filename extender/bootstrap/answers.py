@@ -8,18 +8,16 @@ from typing import Any
 from starlette.types import ASGIApp
 
 from extender.api.auth import TokenAuth
-from extender.api.documents.queue import queue_in_steps
 from extender.api.documents.views import Views
-from extender.api.doors import PROBES, Only
-from extender.api.routes import jobs_router, queue_router, record_router, what_if_router
+from extender.api.problems import PROBES, Only
+from extender.api.reports import Reporters, ReportsDoor, create_reports_app
 from extender.api.what_if.question import policy_with
 from extender.api.what_if.runner import WhatIfs
 from extender.bootstrap.common import Common
-from extender.bootstrap.parts.controllers import Caring
-from extender.bootstrap.parts.metrics import Reporting
-from extender.bootstrap.parts.reports import reports_port
-from extender.bootstrap.parts.starts import Starting
+from extender.bootstrap.controllers import Caring, Reported
+from extender.bootstrap.metrics import Reporting
 from extender.bootstrap.service import Service
+from extender.bootstrap.starts import Starting
 from extender.controllers.owners.obstacles import Circumstances
 from extender.decision_log.recorder import Recorder, Run, Step
 from extender.network.refresh import NetworkRefresh, NetworkStatus
@@ -101,6 +99,9 @@ def service_of(
         planner,
         starting.binds,
         starting.admissions,
+        clock,
+        jobs=reported.view if reported is not None else None,
+        recorder=_recorder_of(common, starting.binds),
         sync=sync,
         network_status=network,
         leadership=common.leadership.status if common.leadership is not None else None,
@@ -114,13 +115,12 @@ def service_of(
         ignored_notes=caring.ignored.of,
         notes_problem=lambda: common.notes.problem,
     )
-    queue = partial(queue_in_steps, cache, planner, clock)
     watched = Watched(
         cache,
         planner,
         starting.binds,
         starting.admissions,
-        queue,
+        views.queue,
         common.recent,
         network=network,
         readiness=views.readiness,
@@ -133,21 +133,8 @@ def service_of(
         snapshot = planner.snapshot or cache.snapshot()
         return mesh_document(snapshot, planner.policy.score, metric=metric, zone=zone)
 
-    recorder = _recorder_of(common, starting.binds)
     verbs = verbs_of(common, starting, catch_up)
-    app = create_app(
-        verbs,
-        views,
-        common.telemetry,
-        callers=callers,
-        routers=(
-            queue_router(queue),
-            jobs_router(reported.view if reported is not None else None),
-            what_if_router(what_ifs, now_s=clock.now_s),
-            page_router(feed, mesh),
-            record_router(recorder),
-        ),
-    )
+    app = create_app(verbs, views, common.telemetry, callers=callers, routers=[page_router(feed, mesh)])
     tls = Rotation(settings.tls, clock, common.telemetry) if settings.tls.cert_file is not None else None
     return Service(
         cache,
@@ -163,14 +150,26 @@ def service_of(
             **tasks,
             "reporting": Reporting(common.telemetry, sync=followed, network=network).run,
             "page": feed.run,
-            **({"record": recorder.run} if recorder is not None else {}),
+            **({"record": views.recorder.run} if views.recorder is not None else {}),
             **({"certificates": tls.follow} if tls is not None else {}),
         },
         common.leadership,
-        reports_port(common, reported, reviews),
+        _reports_port(common, reported, reviews),
         caring.restarts,
         feed,
     )
+
+
+def _reports_port(common: Common, reported: Reported | None, reviews: Reviews | None) -> ASGIApp | None:
+    """What is served at the port for reports; `None`: there is none."""
+    chosen = common.settings.reports
+    if chosen.port is None or reported is None:
+        return None
+    if chosen.service_accounts and reviews is None:
+        raise ValueError("reports.service_accounts is set, and no API server is there to review tokens")
+    app = create_reports_app(reported.reports, acting=common.acting)
+    reporters = Reporters(reviews if chosen.service_accounts else None, chosen.secret_file, chosen.audiences)
+    return ReportsDoor(app, reporters, common.clock, count=common.telemetry.reported)
 
 
 def _recorder_of(common: Common, binds: Binds) -> Recorder | None:

@@ -2,14 +2,20 @@
 
 from collections.abc import Callable, Iterator, Sequence
 
+from extender.api.documents.jobs import JobsView
 from extender.bootstrap.common import Common
-from extender.bootstrap.parts.reports import Reporting
-from extender.bootstrap.parts.starts import Starting
+from extender.bootstrap.starts import Starting
 from extender.cache.seen_groups import SeenGroups
 from extender.controllers.context import ControllerContext
 from extender.controllers.elastic.controller import Elastic
 from extender.controllers.elastic.follow import Limits as ElasticLimits
+from extender.controllers.elastic.jobs.objects import Jobs
+from extender.controllers.elastic.metering import Metering
 from extender.controllers.elastic.parts import Parts
+from extender.controllers.elastic.records import Records
+from extender.controllers.elastic.reports.reports import Reports
+from extender.controllers.elastic.reports.series import SeriesBook
+from extender.controllers.elastic.reports.wishes import MetricWishes
 from extender.controllers.events.ignored_notes import IgnoredNotes
 from extender.controllers.events.label_problems import Complaints
 from extender.controllers.events.overcommits import Overcommits
@@ -36,6 +42,30 @@ from scoring.model.policy import Preempting
 
 Look = Callable[[], Iterator[None] | None]
 """What is to be called once a second; what takes long does it in steps"""
+
+
+class Reported:
+    """The records of what jobs reported and what was done about it, and their readers; nothing is served yet."""
+
+    def __init__(self, common: Common, jobs: Jobs) -> None:
+        clock, book = common.clock, SeriesBook()
+        self.records = Records()
+        self.reports = Reports(lambda: self.records.views, book, clock)
+        self.wishes = MetricWishes(book, common.settings.elastic.options().metrics, clock)
+        self.view = JobsView(common.cache, common.planner, self.records, book, clock, wishes=self.wishes)
+        self.metering = Metering(self.records, self.reports, common.telemetry)
+        self.jobs = jobs
+
+    def look(self) -> None:
+        """Take what statuses report, and count what ended; due once a second."""
+        self.reports.take_statuses(self.jobs.all())
+        self.metering.look()
+
+    def forget(self) -> None:
+        """Forget all reports and demands: a term starts or ends."""
+        self.reports.forget()
+        self.wishes.forget()
+        self.metering.forget()
 
 
 class Caring:
@@ -161,12 +191,12 @@ def _provisioning_of(common: Common, groups: SeenGroups) -> Provisioning | None:
     return Provisioning(by, common.cache, groups, common.api, common.clock, acting=common.acting)
 
 
-def _elastic_of(common: Common, starting: Starting) -> tuple[Elastic | None, Reporting | None]:
+def _elastic_of(common: Common, starting: Starting) -> tuple[Elastic | None, Reported | None]:
     """The controller of elastic jobs, and the books of what jobs report."""
     feeds, limits = common.feeds, common.settings.elastic
     if feeds is None:
         return None, None
-    reported = Reporting(common, feeds.jobs)
+    reported = Reported(common, feeds.jobs)
     parts = Parts(
         feeds.kinds,
         common.cache,

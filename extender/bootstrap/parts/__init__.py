@@ -1,1 +1,0 @@
-"""The parts of the service, each put together in one place."""
