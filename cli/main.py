@@ -1,7 +1,9 @@
 """The command line: which commands there are. Each is in a module of `cli.commands`, its tables in `cli.rendering`.
 
-Rule: errors are sentences on standard error with exit code 2 and no traceback; `--json` prints for machines; tables are
-coloured only on a terminal. Commands import what they need when they run, so that `--help` is instant.
+Rules of every command: results on standard output, everything else on standard error; exit code 0 when it was done or
+shown, 1 without an answer, 2 for wrong use; errors are sentences, never a traceback; what a server says is only text.
+`--json` prints for machines; tables are coloured only on a terminal. Commands import what they need when they run, so
+that `--help` is instant.
 """
 
 import os

@@ -8,8 +8,8 @@ way is through the API server unless an address is given.
 import asyncio
 import inspect
 import os
-from collections.abc import Callable, Coroutine
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from functools import wraps
 from pathlib import Path
@@ -56,11 +56,7 @@ _OPTIONS: Final[dict[str, Any]] = {
         metavar="NAMESPACE/[https:]NAME[:PORT]",
     ),
     "through": _option(
-        _TEXT,
-        "Ask through the API server this way.",
-        "port-forward",
-        "--through",
-        metavar="port-forward|service-proxy",
+        _TEXT, "Ask through the API server this way.", "port-forward", "--through", metavar="port-forward|service-proxy"
     ),
 }
 """Field of `Said` → its option"""
@@ -138,3 +134,18 @@ def busy(text: str) -> AbstractContextManager[object]:
     """Shows on a terminal that something is going on; nothing elsewhere."""
     errors = Console(stderr=True)
     return errors.status(text) if errors.is_terminal else nullcontext()
+
+
+@contextmanager
+def progress(text: str) -> Iterator[Callable[..., None]]:
+    """A bar on a terminal; it is called with what is done, then perhaps of how much, and another text."""
+    from rich.progress import Progress
+
+    errors = Console(stderr=True)
+    with Progress(console=errors, transient=True, disable=not errors.is_terminal) as bar:
+        task = bar.add_task(text, total=None)
+
+        def update(done: int, due: int | None = None, label: str | None = None) -> None:
+            bar.update(task, completed=done, total=due, description=label)
+
+        yield update

@@ -1,18 +1,19 @@
 """Take netgang away in good order: no pod stays at a gate that no controller opens any more (docs/safety.md S19).
 
-Rule: the admission policies go first, so that no new pod is gated; then pods that wait at the gate are let go. That is
-done in rounds, because an API server may still gate for some seconds by a policy that is deleted. Pods are let go one
-by one, with no promise of whole gangs: that promise ends with netgang. Leases are for after netgang is gone, and one
-that is still renewed is left. Doing it again does no harm, and a dry run changes nothing.
+Rule: the admission policies go first, so that no new pod is gated; then pods that wait at the gate are released. That
+is done in rounds, because an API server may still gate for some seconds by a policy that is deleted. Pods are released
+one by one, with no promise of whole gangs: that promise ends with netgang. Leases are for after netgang is gone, and
+one that is still renewed is left. Doing it again does no harm, and a dry run changes nothing.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from extender.convert import pod_from_json
 from extender.errors import ApiError, ConflictError, NotFoundError
+from extender.kube.operator import OperatorApi
 from extender.ports import Clock
 from scoring.model import GATE, Pod
 
@@ -30,28 +31,11 @@ CALLS: Final = frozenset(
     }
 )
 """(verb, API group, resource): the rights that all of this needs, in manifests/uninstall"""
-_AT_ONCE: Final = 16
 _SETTLED_S: Final = 6.0
 """A policy that was deleted is out of force at every API server by then: they hear of it within a second or two."""
 _PAUSE_S: Final = 1.0
 _LIMIT_S: Final = 120.0
 _LEASE_LIMIT_S: Final = 90.0
-
-
-class Cluster(Protocol):
-    """The calls that are made; `extender.kube.operator.OperatorApi` has them."""
-
-    async def get(self, path: str) -> dict[str, Any] | None:
-        """One object; `None`: there is none."""
-
-    def items(self, path: str, query: Mapping[str, str] | None = None) -> AsyncIterator[bytes]:
-        """The objects of a collection."""
-
-    async def patch(self, path: str, change: Mapping[str, Any]) -> None:
-        """Strategic merge patch."""
-
-    async def delete(self, path: str, *, resource_version: str = "") -> bool:
-        """Delete one object; false: there was none."""
 
 
 @dataclass(slots=True)
@@ -61,18 +45,18 @@ class Removed:
     policies: list[str] = field(default_factory=list)
     """kind/name of the policies and bindings that were deleted"""
     released: dict[str, str] = field(default_factory=dict)
-    """namespace/name of a pod let go → the scheduler it names"""
+    """namespace/name of a pod → the scheduler it names"""
     leases: list[str] = field(default_factory=list)
     left: dict[str, str] = field(default_factory=dict)
     """what could not be taken away → why"""
 
 
 class Removal:
-    """One removal; `progress` is called with how many pods are let go."""
+    """One removal; `progress` is called with how many pods are released."""
 
     def __init__(
         self,
-        cluster: Cluster,
+        cluster: OperatorApi,
         clock: Clock,
         *,
         dry_run: bool,
@@ -99,7 +83,7 @@ class Removal:
                     break  # served in several versions, it is one object all the same
 
     async def gates(self) -> None:
-        """Let every pod go that waits at the gate; until none was found that came after the policies were gone."""
+        """Release every pod that waits at the gate, until none was found that came after the policies were gone."""
         began_s = self._clock.monotonic_s()
         settled_s = began_s + (_SETTLED_S if self.done.policies else 0.0)
         while True:
@@ -122,7 +106,7 @@ class Removal:
         await asyncio.gather(*(self._lease(namespace, name) for name in LEASES))
 
     async def _waiting(self) -> list[Pod]:
-        """Pods at our gate that can still be let go. Cost: O(pending pods)."""
+        """Pods at our gate that can still be released. Cost: O(pending pods)."""
         found = []
         async for item in self._cluster.items("/api/v1/pods", {"fieldSelector": "status.phase=Pending"}):
             pod = pod_from_json(item)
@@ -131,16 +115,10 @@ class Removal:
         return found
 
     async def _release(self, pods: Sequence[Pod]) -> None:
-        places = asyncio.Semaphore(_AT_ONCE)
-
-        async def one(pod: Pod) -> None:
-            async with places:
-                await self._open(pod)
-
         try:
-            async with asyncio.TaskGroup() as group:
+            async with asyncio.TaskGroup() as group:  # the API server is asked a few at a time, by its client
                 for pod in pods:
-                    group.create_task(one(pod))
+                    group.create_task(self._open(pod))
         except ExceptionGroup as several:  # the first says enough
             raise several.exceptions[0] from several
 

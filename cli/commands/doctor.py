@@ -1,8 +1,4 @@
-"""`netgang doctor`: what is wrong with an installation, and what to change.
-
-Rule: findings on standard output, everything else on standard error; exit code 0 when there is nothing but notes, 1
-when something is wrong, 2 when it could not be looked at; never a traceback. Nothing is changed anywhere.
-"""
+"""`netgang doctor`: what is wrong with an installation, and what to change. Nothing is changed anywhere."""
 
 from collections.abc import Sequence
 from dataclasses import asdict, replace
@@ -29,8 +25,7 @@ def doctor(
     kubeconfig: Kubeconfig = None,
     namespace: Namespace = "netgang-system",
     scheduler_config: Annotated[
-        Path | None,
-        typer.Option(help="kube-scheduler's configuration file.", show_default="that of netgang-scheduler"),
+        Path | None, typer.Option(help="kube-scheduler's configuration file.", show_default="that of netgang-scheduler")
     ] = None,
     config: Annotated[
         Path | None, typer.Option(help="netgang's settings file.", show_default="the installed ConfigMap")

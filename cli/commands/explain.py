@@ -1,8 +1,6 @@
 """`netgang explain` and `netgang what-if`: why a gang waits, what would get it admitted, and what a change would do.
 
-Rule: as `netgang network`: results on standard output, everything else on standard error; exit code 0 when an answer
-was shown, 1 without an answer, 2 for wrong use, such as a gang that is not known; never a traceback. The same
-documents come from a running netgang and from a saved cluster (--cluster).
+The same documents come from a running netgang and from a saved cluster (--cluster).
 """
 
 from dataclasses import dataclass
@@ -14,7 +12,6 @@ import typer
 from rich.console import Console
 
 from cli.errors import clear_errors
-from cli.moment import moment_s
 from cli.output import print_body
 from cli.reach import Reach, reaching
 from extender.errors import ConfigError
@@ -38,8 +35,7 @@ Cluster = Annotated[
 Mesh = Annotated[Path | None, typer.Option("--network", help="The mesh for --cluster.", show_default="none")]
 Config = Annotated[Path | None, typer.Option("--config", help="Settings file for --cluster.", show_default="none")]
 Now = Annotated[
-    str | None,
-    typer.Option("--now", help="Moment for --cluster, such as 2026-01-31T12:00:00Z.", show_default="now"),
+    str | None, typer.Option("--now", help="Moment for --cluster, such as 2026-01-31T12:00:00Z.", show_default="now")
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print the document as it is.")]
 Texts = list[str] | None
@@ -71,6 +67,7 @@ class Place:
 
             return self.reach.ask(partial(documents.explanation, name=name), "asking the planner")
         from cli.offline.explain import explain_file
+        from cli.offline.plan import moment_s
 
         return _written(explain_file(self.cluster, self.mesh, self._settings(), name, now_s=moment_s(self.now)))
 
@@ -81,6 +78,7 @@ class Place:
 
             return self.reach.ask(partial(documents.supposed, body=body), "asking the planner")
         from cli.offline.explain import what_if_file
+        from cli.offline.plan import moment_s
 
         now_s = moment_s(self.now)
         return _written(what_if_file(self.cluster, self.mesh, self._settings(), body.changes, now_s=now_s))

@@ -1,8 +1,4 @@
-"""`netgang jobs`: workers, places, reports and demands of the jobs of a running netgang.
-
-Rule: as `netgang network`: results on standard output, everything else on standard error; exit code 0 when jobs were
-shown, 1 without an answer, 2 for wrong use, such as a job that is not known; never a traceback.
-"""
+"""`netgang jobs`: workers, places, reports and demands of the jobs of a running netgang."""
 
 import sys
 from functools import partial

@@ -1,23 +1,20 @@
-"""`netgang mesh`: write the configurations of perfSONAR and MaDDash that measure a cluster's nodes and zones.
+"""`netgang mesh`: write the configurations of perfSONAR and MaDDash that measure a cluster's nodes and zones."""
 
-Rule: the configuration on standard output, everything else on standard error; exit code 0 when it was printed, 1 when
-the API server did not answer, 2 for wrong use; never a traceback. Nothing is changed anywhere.
-"""
-
-import json
 import sys
 from collections.abc import Iterable
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
 import typer
 from rich.console import Console
 
-from cli.commands.nodes import Place, site_from
+from cli.commands.nodes import site_from
 from cli.errors import clear_errors, say
 from cli.mesh.maddash import PLUGINS, maddash_document, maddash_yaml
 from cli.mesh.plan import LatencyTest, MeshPlan, archive_base, check_notes, round_notes
 from cli.mesh.psconfig import psconfig_template
+from cli.output import print_json
 from extender.errors import ConfigError
 
 app = typer.Typer(no_args_is_help=True, help="Write configurations that measure the cluster's links with perfSONAR.")
@@ -120,13 +117,12 @@ def psconfig(
             throughput_duration_s=throughput_duration_s,
             bucket_width_ms=bucket_width_ms,
         )
-        place = Place(cluster, kubeconfig, config)
-        site = site_from(place, selector=selector, gateways=gateways, gateway_selector=gateway_selector)
+        taken = partial(site_from, selector=selector, gateways=gateways, gateway_selector=gateway_selector)
+        site = taken(cluster, kubeconfig, config)
         base = None if archive is None else archive_base(archive)
         document = psconfig_template(site, plan, archive=base, verify_tls=not insecure)
     _notes((*site.notes, *round_notes(site, plan)))
-    json.dump(document, sys.stdout, indent=2)
-    sys.stdout.write("\n")
+    print_json(document)
 
 
 @app.command(
@@ -171,14 +167,10 @@ def maddash(
         )
         if not plugins or any(char.isspace() for char in plugins):
             raise ConfigError(f"plugins {plugins!r}: MaDDash splits commands at blanks")
-        place = Place(cluster, kubeconfig, config)
-        site = site_from(place, selector=selector, gateways=gateways, gateway_selector=gateway_selector)
+        taken = partial(site_from, selector=selector, gateways=gateways, gateway_selector=gateway_selector)
+        site = taken(cluster, kubeconfig, config)
         document = maddash_document(
-            site,
-            plan,
-            archive=archive_base(archive),
-            check_interval_s=check_interval_s,
-            plugins=plugins.rstrip("/"),
+            site, plan, archive=archive_base(archive), check_interval_s=check_interval_s, plugins=plugins.rstrip("/")
         )
     _notes((*site.notes, *check_notes(site, interval_s=check_interval_s)))
     sys.stdout.write(maddash_yaml(document))

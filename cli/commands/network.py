@@ -1,8 +1,4 @@
-"""`netgang network` and `netgang scores`: look at measured links from the command line.
-
-Rule: results on standard output, everything else on standard error; exit code 0 when links were shown, 1 when what was
-asked did not answer or measures nothing, 2 for wrong use; never a traceback.
-"""
+"""`netgang network` and `netgang scores`: look at measured links from the command line."""
 
 import json
 import sys
@@ -11,10 +7,9 @@ from typing import Annotated
 
 import typer
 from rich.console import Console
-from rich.progress import Progress
 
 from cli.errors import clear_errors, fail, say
-from cli.reach import Reach, reaching, run
+from cli.reach import Reach, progress, reaching, run
 from extender.errors import ConfigError
 
 app = typer.Typer(no_args_is_help=True, help="Look at the measured links.")
@@ -74,12 +69,7 @@ def show(
             survey = reach.ask(lambda door: survey_running(door, zone=zone, limit=limit or 40))
         else:
             server = MaddashServer(maddash, ca_file=reach.said.ca_file, insecure=insecure, timeout_s=timeout_s)
-            with Progress(console=errors, transient=True, disable=not errors.is_terminal) as progress:
-                task = progress.add_task("reading grids", total=None)
-
-                def on_read(done: int, due: int) -> None:
-                    progress.update(task, completed=done, total=due)
-
+            with progress("reading grids") as on_read:
                 survey = run(survey_maddash(server, now_s=SystemClock().now_s(), on_read=on_read))
     for problem in survey.problems:
         say(errors, "note: ", "yellow", problem)

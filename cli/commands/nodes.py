@@ -4,38 +4,35 @@ Rule: a list is read once, in pages, and nothing is watched.
 """
 
 import sys
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from cli.mesh.mesh import Site, site_of
 from cli.mesh.nodes import Selector, SiteNode, nodes_of_list, nodes_of_objects
 from cli.reach import run
 from extender.errors import ConfigError
 
-if TYPE_CHECKING:
-    from extender.settings.settings import Settings
-
 _LARGEST_BYTES = 1 << 30
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
-    """Where the nodes are: a file (`-`: standard input) or an API server, not both; and netgang's settings."""
+def site_from(
+    cluster: Path | None,
+    kubeconfig: Path | None,
+    config: Path | None,
+    *,
+    selector: str,
+    gateways: int,
+    gateway_selector: str | None,
+) -> Site:
+    """The mesh of the nodes of a file (`-`: standard input) or an API server, not both, with netgang's settings.
 
-    cluster: Path | None = None
-    kubeconfig: Path | None = None
-    config: Path | None = None
-
-
-def site_from(place: Place, *, selector: str, gateways: int, gateway_selector: str | None) -> Site:
-    """The mesh of the nodes at `place`. Errors: ConfigError; ApiError or ApiUnavailableError from the API server."""
+    Errors: ConfigError; ApiError or ApiUnavailableError from the API server.
+    """
     from extender.network.sources.configured import mapping_config
     from extender.settings.settings import Settings
 
-    settings = Settings.load(place.config)
+    settings = Settings.load(config)
     return site_of(
-        _nodes(place, settings),
+        _nodes(cluster, kubeconfig, settings.zone_label),
         selector=Selector(selector),
         gateways=gateways,
         gateway_selector=None if gateway_selector is None else Selector(gateway_selector),
@@ -43,13 +40,13 @@ def site_from(place: Place, *, selector: str, gateways: int, gateway_selector: s
     )
 
 
-def _nodes(place: Place, settings: "Settings") -> tuple[SiteNode, ...]:
-    if place.cluster is not None and place.kubeconfig is not None:
+def _nodes(cluster: Path | None, kubeconfig: Path | None, zone_label: str) -> tuple[SiteNode, ...]:
+    if cluster is not None and kubeconfig is not None:
         raise ConfigError("--cluster and --kubeconfig go not together")
-    if place.cluster is not None:
-        return nodes_of_list(_read(place.cluster), where=str(place.cluster), zone_label=settings.zone_label)
-    if place.kubeconfig is not None:
-        return nodes_of_objects(_asked(place.kubeconfig), where="API server", zone_label=settings.zone_label)
+    if cluster is not None:
+        return nodes_of_list(_read(cluster), where=str(cluster), zone_label=zone_label)
+    if kubeconfig is not None:
+        return nodes_of_objects(_asked(kubeconfig), where="API server", zone_label=zone_label)
     raise ConfigError("name the nodes: --cluster FILE (- is standard input) or --kubeconfig FILE")
 
 

@@ -1,7 +1,4 @@
-"""`netgang plan` and `netgang check-config`: what netgang would do with files, and with settings; needs no cluster.
-
-Rule: as all commands: results on standard output, errors as sentences with exit code 2 and no traceback.
-"""
+"""`netgang plan` and `netgang check-config`: what netgang would do with files, and with settings; needs no cluster."""
 
 import sys
 from pathlib import Path
@@ -47,8 +44,7 @@ def plan(
     """
     import msgspec
 
-    from cli.moment import moment_s
-    from cli.offline.plan import plan_files
+    from cli.offline.plan import moment_s, plan_files
     from cli.rendering.plan import print_plan
     from extender.settings.settings import Settings
 

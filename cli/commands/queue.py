@@ -1,8 +1,4 @@
-"""`netgang queue`: the order, how long each gang has waited, and behind which gangs.
-
-Rule: as `netgang network`: results on standard output, everything else on standard error; exit code 0 when the queue
-was shown, 1 without an answer, 2 for wrong use; never a traceback. What a server says is only text.
-"""
+"""`netgang queue`: the order, how long each gang has waited, and behind which gangs."""
 
 import asyncio
 import json

@@ -1,13 +1,5 @@
-"""`netgang record` and `netgang replay`: fetch the decisions of a running netgang, and run them again.
+"""`netgang record` and `netgang replay`: fetch the decisions of a running netgang, and run them again."""
 
-Rule: as for all commands: results on standard output, the rest on standard error, never a traceback. `replay` ends with
-0 when everything came out as it was, 1 when something did not, 2 for wrong use or a file that is no log.
-"""
-
-import json
-import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -15,11 +7,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.console import Console
 from rich.markup import escape
-from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn
 from rich.table import Table
 
 from cli.errors import clear_errors
-from cli.reach import Reach, reaching, run
+from cli.output import print_json
+from cli.reach import Reach, progress, reaching, run
 from extender.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -41,26 +33,17 @@ def record(
     """
     from client.ask import fetch_record
 
-    errors = Console(stderr=True)
     with clear_errors():
         door = reach.door()
-        with _reading(errors) as progress:
-            content = run(fetch_record(door, progress=progress))
+        with progress("record") as on_read:
+            content = run(fetch_record(door, progress=on_read))
         out.write_bytes(content)
     if as_json:
-        json.dump({"file": str(out), "bytes": len(content)}, sys.stdout)
-        sys.stdout.write("\n")
+        print_json({"file": str(out), "bytes": len(content)})
     else:
-        errors.print(f"{out}: {len(content):,} bytes; netgang replay {out}", highlight=False, soft_wrap=True)
-
-
-@contextmanager
-def _reading(errors: Console) -> Iterator[Callable[[int, int | None], None]]:
-    """A bar of bytes on a terminal."""
-    columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn())
-    with Progress(*columns, console=errors, transient=True, disable=not errors.is_terminal) as progress:
-        task = progress.add_task("record", total=None)
-        yield lambda done, due: progress.update(task, completed=done, total=due)
+        Console(stderr=True).print(
+            f"{out}: {len(content):,} bytes; netgang replay {out}", highlight=False, soft_wrap=True
+        )
 
 
 def replay(
@@ -83,18 +66,14 @@ def replay(
         policy = _policy(instead)
         content = log.read_bytes()
         try:
-            errors = Console(stderr=True)
-            with Progress(console=errors, transient=True, disable=not errors.is_terminal) as progress:
-                task = progress.add_task("replay", total=None)
-                for again in run_again(read(content), instead=policy):
+            with progress("replay") as on_entry:
+                for number, again in enumerate(run_again(read(content), instead=policy), start=1):
                     found.add(again)
-                    progress.update(task, advance=1)
+                    on_entry(number)
         except BadLogError as error:
             raise ConfigError(f"{log}: {error}") from error
     if as_json:
-        import msgspec
-
-        sys.stdout.write(msgspec.json.encode(asdict(found)).decode() + "\n")
+        print_json(asdict(found))
     else:
         _print(found, compared=policy is not None)
     if found.different:

@@ -31,8 +31,7 @@ def serve(
     host: Annotated[str | None, typer.Option(help="Address to listen on.", show_default="127.0.0.1")] = None,
     port: Annotated[int | None, typer.Option(help="Port to listen on.", show_default="8888")] = None,
     debug_port: Annotated[
-        int | None,
-        typer.Option(help="Second port, for people: calls to it change nothing.", show_default="none"),
+        int | None, typer.Option(help="Second port, for people: calls to it change nothing.", show_default="none")
     ] = None,
 ) -> None:
     """Answer kube-scheduler: /filter, /prioritize, /bind. Every setting also by file and environment (NETGANG_…).
@@ -50,9 +49,7 @@ def serve(
         run(settings)
 
 
-def demo(
-    port: Annotated[int, typer.Option(help="Port to listen on, this machine only.")] = 8888,
-) -> None:
+def demo(port: Annotated[int, typer.Option(help="Port to listen on, this machine only.")] = 8888) -> None:
     """Serve the paper's test bed (36 nodes, zones A-D, three impaired nodes) and print what to try with curl.
 
     Exit code: 0 after SIGTERM or Ctrl-C; 2 the example files are not there; 3 the port cannot be had.

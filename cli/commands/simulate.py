@@ -1,13 +1,5 @@
-"""`netgang simulate`: run a scenario and compare the policies.
+"""`netgang simulate`: run a scenario and compare the policies. Nothing heavy is imported before it is needed."""
 
-Rule: as all commands: errors are sentences with exit code 2 and no traceback, `--json` prints for machines, and what
-takes time shows how far it is. Nothing heavy is imported before it is needed.
-"""
-
-import json
-import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -17,9 +9,11 @@ from rich.console import Console
 from rich.markup import escape
 
 from cli.errors import clear_errors
+from cli.output import print_json
+from cli.reach import progress
 
 if TYPE_CHECKING:
-    from simulator.compare import Report, Told
+    from simulator.compare import Report
 
 
 class EngineName(StrEnum):
@@ -49,7 +43,7 @@ def simulate(
 
     Exit code: 0 it ran; 2 the scenario cannot be used, or plots are wanted and matplotlib is not there.
     """
-    with clear_errors(Console(stderr=True)):
+    with clear_errors():
         if list_them or scenario is None:
             _list(as_json=as_json)
             return
@@ -64,8 +58,7 @@ def simulate(
             for path in draw(report, plot):
                 Console(stderr=True).print(f"written: {escape(str(path))}", highlight=False, soft_wrap=True)
     if as_json:
-        json.dump(report.document(), sys.stdout, indent=1)
-        sys.stdout.write("\n")
+        print_json(report.document())
     else:
         from simulator.tables import show
 
@@ -81,23 +74,21 @@ def _run(name: str, policies: list[str] | None, seed: int | None, engine: Engine
     if name == "elastic":
         if changes or sweeping or engine is EngineName.PODS:
             raise ScenarioError("elastic compares scaling policies of one job: only --seed, --json and --plot apply")
-        with _progress() as told:
+        with progress("") as told:
             return run_elastic(seed=1 if seed is None else seed, told=told)
     file = load(name, changes={**changes, **({"seed": seed} if seed is not None else {})})
-    if sweeping:
-        if engine is EngineName.PODS:
-            raise ScenarioError("--sweep varies assumptions of --engine jobs: leave --engine pods away")
-        if not file.sweep:
-            raise ScenarioError(f"{name}: it has no field sweep, which names the assumptions to vary")
-        with _progress() as told:
+    if sweeping and engine is EngineName.PODS:
+        raise ScenarioError("--sweep varies assumptions of --engine jobs: leave --engine pods away")
+    if sweeping and not file.sweep:
+        raise ScenarioError(f"{name}: it has no field sweep, which names the assumptions to vary")
+    with progress("") as told:
+        if sweeping:
             return sweep(file, told=told)
-    if engine is EngineName.PODS:
+        if engine is EngineName.JOBS:
+            return compare(file, told=told)
         from simulator.engines import for_pods, pods_engine
 
-        with _progress() as told:
-            return compare(for_pods(file, asked=policies or ()), engine=pods_engine(), told=told)
-    with _progress() as told:
-        return compare(file, told=told)
+        return compare(for_pods(file, asked=policies or ()), engine=pods_engine(), told=told)
 
 
 def _list(*, as_json: bool) -> None:
@@ -106,25 +97,8 @@ def _list(*, as_json: bool) -> None:
 
     found = {name: load(name).about for name in builtin_names()} | {"elastic": ABOUT}
     if as_json:
-        json.dump(dict(sorted(found.items())), sys.stdout, indent=1)
-        sys.stdout.write("\n")
+        print_json(dict(sorted(found.items())))
         return
     console = Console()
     for name, about in sorted(found.items()):
         console.print(f"[bold]{name}[/bold]  {escape(about)}", highlight=False)
-
-
-@contextmanager
-def _progress() -> Iterator["Told"]:
-    """A bar on standard error of a terminal, once there is something to wait for."""
-    from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
-
-    console = Console(stderr=True)
-    columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=console, disable=not console.is_terminal, transient=True) as bar:
-        task = bar.add_task("", total=None)
-
-        def told(done: int, total: int, label: str) -> None:
-            bar.update(task, completed=done, total=total, description=label)
-
-        yield told

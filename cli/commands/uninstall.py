@@ -1,8 +1,4 @@
-"""`netgang uninstall`: take the policies away and let pods go that wait at the gate, before netgang itself goes.
-
-Rule: results on standard output, everything else on standard error; exit code 0 when all was done, 1 when something is
-left, 2 when it could not be tried; never a traceback.
-"""
+"""`netgang uninstall`: take the policies away and release pods that wait at the gate, before netgang itself goes."""
 
 from collections import Counter
 from collections.abc import Callable
@@ -12,11 +8,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
-from rich.progress import Progress
 
 from cli.errors import clear_errors
 from cli.output import AsJson, print_json
-from cli.reach import run
+from cli.reach import progress, run
 from extender.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -45,16 +40,10 @@ def uninstall(
 
     Exit code: 0 done; 1 something is left, which is said; 2 not tried: no answer, no rights, wrong use.
     """
-    errors = Console(stderr=True)
-    with clear_errors(errors, refused=2):
+    with clear_errors(refused=2):
         if leases and leave_gates:
             raise ConfigError("--leases and --leave-gates exclude each other: the first is for after netgang is gone")
-        with Progress(console=errors, transient=True, disable=not errors.is_terminal) as progress:
-            task = progress.add_task("pods let go", total=None)
-
-            def on_release(count: int) -> None:
-                progress.update(task, completed=count)
-
+        with progress("pods released") as on_release:
             gates = not leave_gates
             done = run(_remove(kubeconfig, namespace, on_release, gates=gates, leases=leases, dry_run=dry_run))
     if as_json:
@@ -95,9 +84,8 @@ def _print(console: Console, done: "Removed", *, would: bool) -> None:
     for name in (*done.policies, *(f"leases/{name}" for name in done.leases)):
         console.print(f"{deleted} {name}", highlight=False, markup=False, soft_wrap=True)
     if done.released:
-        let_go = "would let go" if would else "let go"
         pods = "1 pod that waits" if len(done.released) == 1 else f"{len(done.released)} pods that wait"
-        console.print(f"{let_go} {pods} at the gate", highlight=False)
+        console.print(f"{'would let go' if would else 'let go'} {pods} at the gate", highlight=False)
         for scheduler, count in sorted(Counter(done.released.values()).items()):
             if scheduler != "default-scheduler":
                 said = (

@@ -2,13 +2,20 @@
 
 from collections.abc import Iterable
 
+from cli.doctor.cluster import (
+    check_budgets,
+    check_endpoints,
+    check_foreign_pods,
+    check_gangs,
+    check_pod_groups,
+    check_sources,
+    check_zones,
+)
 from cli.doctor.facts import Facts
 from cli.doctor.findings import Finding, error, in_order, note, some
-from cli.doctor.network import check_endpoints, check_sources, check_strangers, check_zones
 from cli.doctor.policies import check_confinement, check_policies
 from cli.doctor.running import acts, check_answered, check_clock, check_rights, check_running, check_versions
 from cli.doctor.scheduler import check_scheduler
-from cli.doctor.workloads import check_budgets, check_gangs, check_pod_groups
 
 
 def examine(seen: Facts) -> tuple[Finding, ...]:
@@ -58,7 +65,7 @@ def _objects(seen: Facts) -> Iterable[Finding]:
         yield from check_running(seen.running, settings)
     if seen.nodes is not None:
         yield from check_zones(seen.nodes, settings)
-        yield from check_strangers(seen.strangers, seen.nodes)
+        yield from check_foreign_pods(seen.foreign_pods, seen.nodes)
     if seen.sources is not None:
         yield from check_sources(seen.sources)
     if seen.endpoints is not None:

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from extender.settings.settings import Settings
 from scoring.model import Node, Pod
@@ -10,6 +10,8 @@ from scoring.model import Node, Pod
 Json: TypeAlias = Mapping[str, Any]
 Right: TypeAlias = tuple[str, str, str]
 """(verb, API group, resource[/subresource]), as RBAC has it"""
+NEVER: Final = (0, "0", "0%")
+"""A maxUnavailable that lets no pod go"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +140,7 @@ class Facts:
     nodes: tuple[Node, ...] | None = None
     pods: tuple[Pod, ...] | None = None
     """Members of gangs, and pods at our gate"""
-    strangers: int = 0
+    foreign_pods: int = 0
     """Bound pods of other schedulers, without those of DaemonSets and of the system's namespaces"""
     pod_groups: frozenset[str] | None = None
     """namespace/name of PodGroups"""

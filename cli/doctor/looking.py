@@ -5,11 +5,12 @@ Rule: what the operator may not read is said and left out; an API server that do
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Mapping
+from collections.abc import Awaitable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Final, Protocol, TypeVar
+from typing import Final, TypeVar
 
+from cli.doctor.asking import Asked, denied
 from cli.doctor.facts import Facts, Json, LeaseSeen, Policies, Running, ServiceAddress
 from cli.doctor.installed import (
     Read,
@@ -25,9 +26,9 @@ from cli.doctor.installed import (
     version_of,
 )
 from cli.doctor.policies import confining
-from cli.doctor.rights import Asked, denied
 from extender.convert import node_from_json, pod_from_json, pod_group_from_json
 from extender.errors import ApiError
+from extender.kube.operator import OperatorApi
 from extender.leadership.election import LeaseTimes
 from extender.ports import Clock
 from extender.settings.settings import Settings
@@ -40,25 +41,6 @@ _POLICIES: Final = "/apis/admissionregistration.k8s.io"
 _UNSEEN: Final = "nowhere"
 _VERSIONS: Final = ("v1", "v1beta1")
 _POD_GROUPS: Final = "/apis/scheduling.x-k8s.io/v1alpha1"
-
-
-class Api(Protocol):
-    """The calls that are made; `extender.kube.operator.OperatorApi` has them, with its errors."""
-
-    async def get(self, path: str) -> dict[str, Any] | None:
-        """One object or document; `None`: there is none."""
-
-    def items(self, path: str, query: Mapping[str, str] | None = None) -> AsyncIterator[bytes]:
-        """The objects of a collection, as raw JSON."""
-
-    async def listed(self, path: str, query: Mapping[str, str] | None = None) -> list[dict[str, Any]]:
-        """The objects of a small collection."""
-
-    async def create(self, path: str, body: Mapping[str, Any]) -> dict[str, Any]:
-        """POST a review; as answered."""
-
-    async def skew_s(self, clock: Clock) -> float:
-        """By how much our clock is ahead of the API server's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +58,7 @@ class Where:
 class Look:
     """One look; `facts` fills in what it saw."""
 
-    api: Api
+    api: OperatorApi
     clock: Clock
     where: Where
     unseen: list[str] = field(default_factory=list)
@@ -118,7 +100,7 @@ class Look:
             running=running,
             nodes=nodes,
             pods=pods[0],
-            strangers=pods[1],
+            foreign_pods=pods[1],
         )
         return replace(await self._groups(seen), unseen=tuple(self.unseen))
 
@@ -216,16 +198,16 @@ class Look:
     async def _pods(self, settings: Settings) -> tuple[tuple[Pod, ...], int]:
         """Members of gangs and gated pods, and how many bound pods are other schedulers'."""
         kept: list[Pod] = []
-        strangers = 0
+        foreign = 0
         system = ("kube-system", self.where.namespace)
         async for item in self.api.items("/api/v1/pods"):
             pod = pod_from_json(item)
             if pod.group is not None or pod.gated:
                 kept.append(pod)
             elif pod.node is not None and not pod.terminal and pod.namespace not in system:
-                foreign = settings.managed_resource is not None or pod.scheduler_name not in settings.scheduler_names
-                strangers += foreign and not of_daemon_set(item)
-        return tuple(kept), strangers
+                ours = settings.managed_resource is None and pod.scheduler_name in settings.scheduler_names
+                foreign += not ours and not of_daemon_set(item)
+        return tuple(kept), foreign
 
     async def _groups(self, seen: Facts) -> Facts:
         """PodGroups and budgets, for the gangs that were seen."""

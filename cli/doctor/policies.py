@@ -17,12 +17,7 @@ from scoring.model import GATE
 GATE_POLICY: Final = "netgang-gate"
 NAME_POLICY: Final = "netgang-scheduler-name"
 _APPLY: Final = "kubectl apply -k manifests/components/{}"
-_MARKS: Final = (
-    groups.POD_GROUP_LABEL,
-    groups.NAME_LABEL,
-    groups.MIN_AVAILABLE_LABEL,
-    *groups.NAME_ANNOTATIONS,
-)
+_MARKS: Final = (groups.POD_GROUP_LABEL, groups.NAME_LABEL, groups.MIN_AVAILABLE_LABEL, *groups.NAME_ANNOTATIONS)
 CONFINING: Final = ("netgang-jobs", "netgang-pods")
 """Names of the policies in manifests/base/confinement.yaml, and of their bindings"""
 _QUOTED: Final = re.compile(r"'([^']*)'")
@@ -49,9 +44,7 @@ def _gate(policy: Json | None, binding: Json | None, settings: Settings) -> Iter
     if policy is None:
         yield error("gate-policy-missing", f"the binding {GATE_POLICY} has no policy: nothing is gated", apply)
         return
-    if binding is None or (binding.get("spec") or {}).get("policyName") != GATE_POLICY:
-        what = f"the policy {GATE_POLICY} has no binding of its name: it does nothing"
-        yield error("gate-binding-missing", what, apply)
+    yield from _bound(binding, GATE_POLICY, "gate-binding-missing", fix=apply)
     spec = policy.get("spec") or {}
     if spec.get("failurePolicy") != "Ignore":
         said = spec.get("failurePolicy", "Fail")
@@ -67,7 +60,7 @@ def _meant(spec: Json, settings: Settings, *, fix: str) -> Iterator[Finding]:
     said -= {"0"}
     wanted = {*settings.scheduler_names, *([settings.managed_resource] if settings.managed_resource else [])}
     if said != wanted:
-        what = f"{GATE_POLICY} gates pods of {some(said) or 'nobody'}, the settings mean {some(wanted)}"
+        what = f"{GATE_POLICY} gates pods of {some(said) or 'no scheduler'}, the settings mean {some(wanted)}"
         yield error("gate-policy-scheduler", what, f"name the same schedulers in the policy's variable `ours`; {fix}")
 
 
@@ -84,18 +77,20 @@ def _current(spec: Json, *, fix: str) -> Iterator[Finding]:
 
 
 def _name(policy: Json | None, binding: Json | None, settings: Settings) -> Iterator[Finding]:
-    apply = _APPLY.format("scheduler-name-policy")
     if policy is None:
         return
-    if binding is None or (binding.get("spec") or {}).get("policyName") != NAME_POLICY:
-        what = f"the policy {NAME_POLICY} has no binding of its name: it does nothing"
-        yield error("name-binding-missing", what, apply)
+    yield from _bound(binding, NAME_POLICY, "name-binding-missing", fix=_APPLY.format("scheduler-name-policy"))
     spec = policy.get("spec") or {}
     given = set(_QUOTED.findall(str(spec.get("mutations"))))
     given |= set(re.findall(r"schedulerName: '([^']*)'", str(spec.get("mutations"))))
     if not given & set(settings.scheduler_names):
         what = f"{NAME_POLICY} gives pods to another scheduler than {', '.join(settings.scheduler_names)}"
         yield error("name-policy-scheduler", what, "name one of scheduler_names in its mutation")
+
+
+def _bound(binding: Json | None, policy: str, id_: str, *, fix: str) -> Iterator[Finding]:
+    if binding is None or (binding.get("spec") or {}).get("policyName") != policy:
+        yield error(id_, f"the policy {policy} has no binding of its name: it does nothing", fix)
 
 
 def _component(settings: Settings) -> str:

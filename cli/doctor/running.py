@@ -5,7 +5,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from cli.doctor.facts import Answered, Right, Running
+from cli.doctor.facts import NEVER, Answered, Right, Running
 from cli.doctor.findings import Finding, error, some, warning
 from extender.kube import calls
 from extender.leadership.role import LEADER
@@ -21,7 +21,6 @@ _MINOR: Final = re.compile(r"^v?(\d+)\.(\d+)")
 _VERSION: Final = re.compile(r":v?(\d+\.\d+\.\d+\S*)$")
 _OLDEST: Final = (1, 34)
 _SKEW_S: Final = 2.0
-_NEVER: Final = (0, "0", "0%")
 
 
 def minor(version: str) -> tuple[int, int] | None:
@@ -107,7 +106,7 @@ def _leader(seen: Running, settings: Settings) -> Iterator[Finding]:
     labelled = [one.name for one in seen.replicas if one.role == LEADER]
     if seen.replicas and len(labelled) != 1:
         what = f"{len(labelled)} pods have the label netgang.io/role=leader: kube-scheduler reaches " + (
-            "nobody" if not labelled else "one that does not lead"
+            "none" if not labelled else "one that does not lead"
         )
         yield error(
             "leader-label", what, f"it is set by the leader, which needs POD_NAME and the right to patch pods; {look}"
@@ -120,7 +119,7 @@ def _budget(seen: Running) -> Iterator[Finding]:
     fix = "apply manifests/base/disruption.yaml: maxUnavailable: 1"
     if seen.budget is None:
         yield warning("budget-missing", "netgang's replicas have no PodDisruptionBudget: a drain may take all", fix)
-    elif seen.budget.max_unavailable in _NEVER or seen.budget.min_available in (seen.wanted, "100%"):
+    elif seen.budget.max_unavailable in NEVER or seen.budget.min_available in (seen.wanted, "100%"):
         yield warning("budget-blocks-drain", "netgang's PodDisruptionBudget lets no node be drained", fix)
 
 

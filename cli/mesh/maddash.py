@@ -11,9 +11,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
-from cli.mesh.mesh import End, Kind, KindMesh, Site
+from cli.mesh.mesh import Group, Kind, Site
 from cli.mesh.plan import LatencyTest, MeshPlan
-from scoring.ids import ZoneName
 
 Value: TypeAlias = "str | int | Sequence[Any] | Mapping[str, Any]"
 
@@ -74,25 +73,14 @@ def maddash_document(
 ) -> dict[str, Value]:
     """The configuration as values; `archive` is scheme and host, read through its esmond interface. Cost: O(ends)."""
     checks = (*(_ROUND_TRIP if plan.latency is LatencyTest.RTT else _ONE_WAY), _THROUGHPUT)
-    groups: dict[str, Value] = {}
-    grids: list[dict[str, Value]] = []
-    for kind, mesh in site.meshes.items():
-        of_kind = [check for check in checks if check.kind is kind]
-        for zone, ends in mesh.zones.items():
-            if len(ends) > 1:
-                group = f"{kind}-zone-{zone}"
-                groups[group] = [end.address for end in ends]
-                grids += [_grid(plan, _zone(zone), check, group) for check in of_kind]
-        if any(mesh.gateways.values()):
-            group = f"{kind}-gateways"
-            groups[group] = [end.address for ends in mesh.gateways.values() for end in ends]
-            grids += [_grid(plan, "between zones", check, group) | _same_zone(mesh) for check in of_kind]
+    groups = {group.name: [end.address for end in group.ends] for group in site.groups()}
+    grids = [_grid(plan, group, check) for group in site.groups() for check in checks if check.kind is group.kind]
     return {
         "database": "/var/lib/maddash/",
         "serverHost": "localhost",
         "http": {"port": 8881},
         "groups": groups,
-        "groupMembers": [_member(end) for end in site.ends],
+        "groupMembers": [{"id": end.address, "label": end.label} for end in site.ends],
         "checks": {one.id: _check(one, plan, archive, check_interval_s, plugins) for one in checks},
         "grids": grids,
         "dashboards": [{"name": plan.name, "grids": [{"name": grid["name"]} for grid in grids]}],
@@ -111,14 +99,6 @@ def maddash_yaml(document: Mapping[str, Value]) -> str:
                   - "d"
     """
     return "".join(f"{line}\n" for line in _lines(document))
-
-
-def _zone(zone: ZoneName) -> str:
-    return f"zone {zone}" if zone else "no zone"
-
-
-def _member(end: End) -> dict[str, str]:
-    return {"id": end.address, "label": end.label}
 
 
 def _check(check: Check, plan: MeshPlan, archive: str, interval_s: int, plugins: str) -> dict[str, Value]:
@@ -144,12 +124,13 @@ def _check(check: Check, plan: MeshPlan, archive: str, interval_s: int, plugins:
     }
 
 
-def _grid(plan: MeshPlan, where: str, check: Check, group: str) -> dict[str, Value]:
+def _grid(plan: MeshPlan, group: Group, check: Check) -> dict[str, Value]:
     good, warning, critical = check.labels
+    excluded = {end.address: [other.address for other in others] for end, others in group.excluded.items()}
     return {
-        "name": f"{plan.name} - {where} - {check.grid}",
-        "rows": group,
-        "columns": group,
+        "name": f"{plan.name} - {group.where} - {check.grid}",
+        "rows": group.name,
+        "columns": group.name,
         "checks": [check.id],
         "rowOrder": "alphabetical",
         "colOrder": "alphabetical",
@@ -162,18 +143,8 @@ def _grid(plan: MeshPlan, where: str, check: Check, group: str) -> dict[str, Val
             "unknown": "No data in the archive",
             "notrun": "Check has not run yet",
         },
+        **({"excludeChecks": excluded} if excluded else {}),
     }
-
-
-def _same_zone(mesh: KindMesh) -> dict[str, Value]:
-    """Links between gateways of one zone are in that zone's grid already."""
-    excluded = {
-        end.address: [other.address for other in ends if other != end]
-        for ends in mesh.gateways.values()
-        if len(ends) > 1
-        for end in ends
-    }
-    return {"excludeChecks": excluded} if excluded else {}
 
 
 def _lines(value: Value) -> Iterator[str]:

@@ -8,10 +8,11 @@ looks for the endpoint of a node (`extender.network.mapping`).
 
 import ipaddress
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Final
+from itertools import chain
+from typing import Final, NamedTuple
 
 from cli.mesh.nodes import Selector, SiteNode
 from extender.errors import ConfigError
@@ -71,12 +72,35 @@ class KindMesh:
         return sum(self.directions(zone, end) for zone, ends in self.zones.items() for end in ends) // 2
 
 
+class Group(NamedTuple):
+    """Ends that all measure each other, but for pairs that another group has."""
+
+    kind: Kind
+    name: str
+    where: str
+    """For people."""
+    ends: tuple[End, ...]
+    excluded: Mapping[End, tuple[End, ...]]
+    """end → the ends that it does not measure: gateways of one zone do so in their zone's group."""
+
+
 @dataclass(frozen=True, slots=True)
 class Site:
     """The mesh of each kind, and sentences about what was left out."""
 
     meshes: Mapping[Kind, KindMesh]
     notes: tuple[str, ...] = ()
+
+    def groups(self) -> Iterator[Group]:
+        """For each kind those of the zones with several ends, then the one between zones."""
+        for kind, mesh in self.meshes.items():
+            for zone, ends in mesh.zones.items():
+                if len(ends) > 1:
+                    yield Group(kind, f"{kind}-zone-{zone}", f"zone {zone}" if zone else "no zone", ends, {})
+            listed = [ends for ends in mesh.gateways.values() if ends]
+            excluded = {e: tuple(o for o in ends if o != e) for ends in listed if len(ends) > 1 for e in ends}
+            if listed:
+                yield Group(kind, f"{kind}-gateways", "between zones", tuple(chain(*listed)), excluded)
 
     @property
     def ends(self) -> tuple[End, ...]:

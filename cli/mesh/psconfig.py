@@ -8,10 +8,9 @@ excluded; names are those of zones, so that a new node changes its zone's group 
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from cli.mesh.mesh import End, Kind, KindMesh, Site
+from cli.mesh.mesh import End, Group, Kind, Site
 from cli.mesh.plan import SAMPLE_S, LatencyTest, MeshPlan
 from extender.errors import ConfigError
-from scoring.ids import ZoneName
 
 _ARCHIVE: Final = "archive"
 _PACKETS_PER_S: Final = 10
@@ -26,18 +25,12 @@ def psconfig_template(
 
     Cost: O(ends). Errors: ConfigError where a zone's name cannot be one in pSConfig.
     """
-    groups: dict[str, Any] = {}
-    tasks: dict[str, Any] = {}
-    for kind, mesh in site.meshes.items():
-        for zone, ends in mesh.zones.items():
-            if len(ends) > 1:
-                group = f"{kind}-zone-{_name(zone)}"
-                groups[group] = {"type": "mesh", "addresses": _named(ends)}
-                tasks[group] = _task(kind, group, plan, f"zone {zone}" if zone else "no zone", archive=archive)
-        if any(mesh.gateways.values()):
-            group = f"{kind}-gateways"
-            groups[group] = _gateways(mesh)
-            tasks[group] = _task(kind, group, plan, "between zones", archive=archive)
+    for group in site.groups():
+        if not all(char.isascii() and (char.isalnum() or char in ":._-") for char in group.name):
+            zone = group.name.partition("-zone-")[2]
+            raise ConfigError(f"zone {zone!r}: pSConfig names have letters, digits and : . _ - only")
+    groups = {group.name: _group(group) for group in site.groups()}
+    tasks = {group.name: _task(group, plan, archive=archive) for group in site.groups()}
     document = {
         "_meta": {"display-name": plan.name},
         "addresses": {end.key: {"address": end.address, "_meta": {"display-name": end.label}} for end in site.ends},
@@ -51,42 +44,30 @@ def psconfig_template(
     return document
 
 
-def _name(zone: ZoneName) -> str:
-    if not all(char.isascii() and (char.isalnum() or char in ":._-") for char in zone):
-        raise ConfigError(f"zone {zone!r}: pSConfig names have letters, digits and : . _ - only")
-    return zone
-
-
 def _named(ends: Sequence[End]) -> list[dict[str, str]]:
     return [{"name": end.key} for end in ends]
 
 
-def _gateways(mesh: KindMesh) -> dict[str, Any]:
-    group: dict[str, Any] = {
-        "type": "mesh",
-        "addresses": _named([end for ends in mesh.gateways.values() for end in ends]),
-    }
+def _group(group: Group) -> dict[str, Any]:
     excludes = [
-        {"local-address": {"name": end.key}, "target-addresses": _named([other for other in ends if other != end])}
-        for ends in mesh.gateways.values()
-        if len(ends) > 1
-        for end in ends
+        {"local-address": {"name": end.key}, "target-addresses": _named(others)}
+        for end, others in group.excluded.items()
     ]
-    return group | ({"excludes": excludes} if excludes else {})
+    found = {"type": "mesh", "addresses": _named(group.ends)}
+    return found | ({"excludes": excludes} if excludes else {})
 
 
-def _task(kind: Kind, group: str, plan: MeshPlan, where: str, *, archive: str | None) -> dict[str, Any]:
-    name = f"{where} - {kind}"
-    tool = _TOOLS[plan.latency] if kind is Kind.LATENCY else "iperf3"
+def _task(group: Group, plan: MeshPlan, *, archive: str | None) -> dict[str, Any]:
+    kind, name = group.kind.value, f"{group.where} - {group.kind}"
     task: dict[str, Any] = {
-        "group": group,
-        "test": kind.value,
-        "tools": [tool],
+        "group": group.name,
+        "test": kind,
+        "tools": [_TOOLS[plan.latency] if group.kind is Kind.LATENCY else "iperf3"],
         "reference": {"display-task-name": f"{plan.name} - {name}", "display-task-group": [plan.name]},
         "_meta": {"display-name": name},
     }
-    if kind.value in _schedules(plan):
-        task["schedule"] = kind.value
+    if kind in _schedules(plan):
+        task["schedule"] = kind
     if archive is not None:
         task["archives"] = [_ARCHIVE]
     return task

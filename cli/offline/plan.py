@@ -4,6 +4,8 @@ The same conversion, cache, mapping and planner as the service; only the sources
 """
 
 from collections.abc import Collection
+from datetime import UTC, datetime
+from math import isfinite
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -16,11 +18,13 @@ from extender.api.schemas import plan as schema
 from extender.bootstrap import empty_cache, fill
 from extender.cache import ClusterCache
 from extender.convert.clusterfile import ClusterFile, read_cluster
+from extender.errors import ConfigError
 from extender.network.coverage import node_counts
 from extender.network.file.mesh import read_mesh
 from extender.network.mapping import NodeMapping, map_nodes, measured_ends
 from extender.network.sources.configured import mapping_config
 from extender.ports import Batch
+from extender.runtime.clock import SystemClock
 from extender.settings.settings import Settings
 from scoring.explain.queue_report import QueueReport, report
 from scoring.model import Node
@@ -116,3 +120,23 @@ def map_files(cluster: Path, mesh: Path, settings: Settings, *, now_s: float) ->
 def _mapped(nodes: list[Node] | tuple[Node, ...], batch: Batch, settings: Settings) -> NodeMapping:
     measured = measured_ends([MeasurementTable.of(batch.measurements)])
     return map_nodes(nodes, batch.endpoints, mapping_config(settings), measured=measured)
+
+
+def moment_s(text: str | None) -> float:
+    """Unix seconds, or a time of day with date, in UTC unless it says otherwise; `None`: now. Errors: ConfigError.
+
+    >>> moment_s("60"), moment_s("1970-01-01T00:01:00Z")
+    (60.0, 60.0)
+    """
+    if text is None:
+        return SystemClock().now_s()
+    try:
+        if isfinite(found := float(text)):
+            return found
+    except ValueError:
+        pass  # a time of day, then
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError as error:
+        raise ConfigError(f"--now: {text!r} is neither Unix seconds nor a time such as 2026-01-31T12:00:00Z") from error
+    return moment.timestamp() if moment.tzinfo else moment.replace(tzinfo=UTC).timestamp()

@@ -45,14 +45,7 @@ def kinds_to_keep(settings: Settings) -> frozenset[str]:
 
 
 def scaling_document(
-    name: str,
-    saved: ClusterFile,
-    cache: ClusterCache,
-    made: Plan,
-    settings: Settings,
-    *,
-    method: Method,
-    now_s: float,
+    name: str, saved: ClusterFile, cache: ClusterCache, made: Plan, settings: Settings, *, method: Method, now_s: float
 ) -> Document:
     """The jobs that would shrink, for which gang, and those that would grow; `made`: the plan of the cache's snapshot.
 

@@ -13,8 +13,7 @@ from urllib.parse import urlsplit
 import httpx
 
 from client.connect.kubeconfig import chosen
-from client.connect.said import Said, Through
-from client.connect.target import DEFAULT, target
+from client.connect.said import DEFAULT, Said, Through, target
 from client.connect.transports import Bearing, Forwarded, Proxied
 from extender.errors import ConfigError
 from extender.kube.credentials import load

@@ -18,7 +18,7 @@ from urllib.parse import quote
 import aiohttp
 from yarl import URL
 
-from client.connect.target import Target
+from client.connect.said import Target
 from extender.errors import ApiError, ApiUnavailableError, NetgangError, NetworkSourceError
 from extender.kube.credentials import ApiServer
 from extender.kube.http.faults import mapped, refusal

@@ -13,7 +13,7 @@ import httpx
 import msgspec
 
 from client.connect.forward import Relay
-from client.connect.target import Target
+from client.connect.said import Target
 from extender.errors import NetgangError, NetworkSourceError
 from extender.kube.credentials import ApiServer
 from extender.kube.http.faults import refusal

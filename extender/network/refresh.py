@@ -10,9 +10,11 @@ that is not foreseen is logged, makes the status unready, and the work is starte
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import chain
+from operator import attrgetter
 from typing import Final
 
 from extender.errors import NetworkSourceError
@@ -119,7 +121,6 @@ class _Input:
     tables: Mapping[str, MeasurementTable]
     """source → what it gave last"""
     endpoints: tuple[tuple[EndpointInfo, ...], ...]
-    """The endpoints that each source described."""
     nodes: tuple[Node, ...]
 
 
@@ -150,9 +151,9 @@ class NetworkRefresh:
 
         `prepare` is awaited before each `publish`: for work that the new matrix needs and that would block.
         """
-        self._states = [_State(polled, SourceStatus(polled.source.name)) for polled in sources]
         if len({polled.source.name for polled in sources}) < len(sources):
             raise ValueError("sources must have different names: values are shown with the name of theirs")
+        self._states = [_State(polled, SourceStatus(polled.source.name)) for polled in sources]
         self._options = options or RefreshOptions()
         self._clock = clock
         self._nodes = nodes
@@ -216,17 +217,15 @@ class NetworkRefresh:
         await asyncio.sleep(self._pause_s(state))
 
     async def _ask(self, state: _State) -> None:
-        source = state.polled.source
+        source, options = state.polled.source, self._options
         now_s, began_s = self._clock.now_s(), self._clock.monotonic_s()
         try:
-            async with asyncio.timeout(self._options.fetch_timeout_s):
+            async with asyncio.timeout(options.fetch_timeout_s):
                 batch = await source.fetch(now_s=now_s)
                 if batch is not None:
                     table = await off_loop(len(batch.measurements), partial(MeasurementTable.of, batch.measurements))
-                    if state.table is not None and table == state.table:
-                        table = state.table  # one copy of what did not change
         except (NetworkSourceError, TimeoutError) as error:
-            text = str(error) or f"no answer within {self._options.fetch_timeout_s:g} s"
+            text = str(error) or f"no answer within {options.fetch_timeout_s:g} s"
             if text != state.status.error:
                 _log.warning("network source failed", extra={"source": source.name, "error": text})
             state.status = replace(state.status, error=text, failures=state.status.failures + 1)
@@ -237,7 +236,9 @@ class NetworkRefresh:
             _log.info("network source works again", extra={"source": source.name})
         state.status = replace(state.status, error=None, failures=0, last_success_s=now_s)
         if batch is not None:
-            state.table, state.endpoints = table, tuple(batch.endpoints)
+            if table != state.table:  # one copy of what did not change
+                state.table = table
+            state.endpoints = tuple(batch.endpoints)
             state.status = replace(
                 state.status,
                 last_success_s=batch.fetched_at_s,
@@ -259,11 +260,9 @@ class NetworkRefresh:
 
     async def _rebuild_when_needed(self) -> None:
         wait_s = max(self._next_publish_s - self._clock.monotonic_s(), 0.0) if self._built is not None else None
-        try:
+        with suppress(TimeoutError):  # nothing changed but ages
             async with asyncio.timeout(wait_s):
                 await self._changed.wait()
-        except TimeoutError:
-            pass  # nothing changed but ages
         self._changed.clear()
         asked = all(state.asked for state in self._states)
         await self._build_and_publish()
@@ -276,7 +275,8 @@ class NetworkRefresh:
             return
         given = _Input(tables, tuple(state.endpoints for state in self._states), tuple(self._nodes()))
         last = self._built
-        size = sum(len(table) for table in given.tables.values()) + len(given.nodes)
+        values = sum(map(len, tables.values()))
+        size = values + len(given.nodes)
         built = await off_loop(size, partial(_build, given, last, self._options, self._clock.now_s()))
         now_s, monotonic_s = self._clock.now_s(), self._clock.monotonic_s()
         if last is not None and built.matrix is last.matrix:
@@ -284,7 +284,7 @@ class NetworkRefresh:
             if monotonic_s < self._next_publish_s:
                 return
             self._next_publish_s = monotonic_s + self._options.reevaluate_s
-            if not any(map(len, built.given.tables.values())):
+            if not values:
                 return
             aged = replace(built.matrix, version=built.matrix.version + 1, evaluated_at_s=now_s)
             built = replace(built, matrix=aged)
@@ -330,14 +330,7 @@ def _zones(nodes: Sequence[Node], options: RefreshOptions) -> Zones | None:
 
 def _mapped_alike(nodes: Sequence[Node], others: Sequence[Node]) -> bool:
     """Whether nothing differs that a mapping looks at: most changes of nodes are of taints, readiness, cordons."""
+    looked_at = attrgetter("name", "zone", "addresses", "annotations", "labels")
     return len(nodes) == len(others) and all(
-        one is other
-        or (
-            one.name == other.name
-            and one.zone == other.zone
-            and one.addresses == other.addresses
-            and one.annotations == other.annotations
-            and one.labels == other.labels
-        )
-        for one, other in zip(nodes, others, strict=True)
+        one is other or looked_at(one) == looked_at(other) for one, other in zip(nodes, others, strict=True)
     )

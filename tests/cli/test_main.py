@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from cli.commands.serve import demo_settings, what_to_try
-from extender.convert.clusterfile import read_cluster
+from cli.offline.plan import moment_s
 from tests.cli.world import CLUSTER, EXAMPLES, MESH, refused, run, shown, told, written
 from tests.extender.scheduling.world import node_json, pod_json
 
@@ -33,36 +33,19 @@ def test_plan_of_the_example_is_the_papers() -> None:
     assert (waiting["gang"], waiting["code"]) == ("demo/tf-smoke-gpu", "IMPOSSIBLE")
 
 
-def test_plan_for_machines_is_exactly_this(cluster: Path) -> None:
-    """The whole document of a small cluster."""
-    assert told("plan", cluster, "--now", "0") == {
-        "version": 3,
-        "admitted": [
-            {
-                "gang": "default/a",
-                "rank": 1,
-                "zone": "a",
-                "score": None,
-                "committed": False,
-                "members": {"a-0": "n1"},
-                "state": "WAITING",
-                "weight": {"omega_prime": 4.0, "exact": "4", "omega": 0.9820137900379085, "given": False},
-            }
-        ],
-        "waiting": [
-            {
-                "gang": "default/b",
-                "rank": 2,
-                "code": "IMPOSSIBLE",
-                "reason": "netgang: the gang would not fit into the empty cluster",
-                "detail": "1 members at once fit in no allowed zone, even when it is empty",
-                "state": "WAITING",
-                "weight": {"omega_prime": 0.0, "exact": "0", "omega": 0.5, "given": False},
-            }
-        ],
-        "order": "weight",
-        "held": {},
-    }
+def test_plan_for_machines(cluster: Path) -> None:
+    """Each gang with its place in the queue, its weight, and its nodes or its reason; and the queue's order."""
+    document = told("plan", cluster, "--now", "0")
+    [admitted], [waiting] = document["admitted"], document["waiting"]
+    assert (document["order"], document["held"], admitted["zone"], admitted["score"]) == ("weight", {}, "a", None)
+    assert (admitted["gang"], admitted["rank"], admitted["members"]) == ("default/a", 1, {"a-0": "n1"})
+    assert (waiting["gang"], waiting["rank"], waiting["code"]) == ("default/b", 2, "IMPOSSIBLE")
+    assert (waiting["reason"], waiting["state"]) == (
+        "netgang: the gang would not fit into the empty cluster",
+        "WAITING",
+    )
+    weight = {"omega_prime": 4.0, "exact": "4", "omega": 0.9820137900379085, "given": False}
+    assert (admitted["weight"], waiting["weight"]["omega"]) == (weight, 0.5)
 
 
 def test_plan_for_people_is_a_table(cluster: Path) -> None:
@@ -94,18 +77,24 @@ def test_names_are_shown_as_they_are(tmp_path: Path) -> None:
     assert "default/[b]y" in result.stdout
 
 
-MOMENTS = ("2026-01-01T00:05:00Z", "2026-01-01T00:05:00", "2026-01-01T01:05+01:00", "1767225900", None)
+NOON = ("2026-01-01T12:00:00Z", "2026-01-01T12:00:00", "2026-01-01T13:00+01:00", "1767268800")
 
 
-@pytest.mark.parametrize("moment", MOMENTS)
-def test_now_may_be_written_in_many_ways(tmp_path: Path, moment: str | None) -> None:
-    """With and without zone, as Unix seconds, or not at all: five minutes after its creation a gang may be spread."""
+@pytest.mark.parametrize("text", NOON)
+def test_now_may_be_written_in_many_ways(text: str) -> None:
+    """With and without zone, or as Unix seconds."""
+    assert moment_s(text) == 1_767_268_800.0
+
+
+def test_a_plan_is_for_a_moment(tmp_path: Path) -> None:
+    """Five minutes after its creation a gang may be spread; without --now it is now."""
     preferred = {"netgang.io/zone-policy": "preferred"}
     pods = [pod_json(f"g-{n}", gang="g", size=2, cpu="4", annotations=preferred) for n in "01"]
     for pod in pods:
         pod["metadata"]["creationTimestamp"] = "2026-01-01T00:00:00Z"
     path = written(tmp_path, node_json("n1"), node_json("n2", zone="b"), *pods)
-    assert told("plan", path, *([] if moment is None else ["--now", moment]))["admitted"]
+    assert told("plan", path)["admitted"]
+    assert told("plan", path, "--now", "2026-01-01T00:05:00Z")["admitted"]
     assert told("plan", path, "--now", "2026-01-01T00:04:59Z")["waiting"][0]["code"] == "SPILL_WAIT"
 
 
@@ -116,33 +105,16 @@ def test_a_moment_that_is_none_is_refused(cluster: Path, moment: str) -> None:
     assert said == f"error: --now: {moment!r} is neither Unix seconds nor a time such as 2026-01-31T12:00:00Z\n"
 
 
-BAD_FILES: dict[str, tuple[Any, str]] = {  # case: (what the file holds, what is said after its name)
-    "empty": ("", "not a JSON List as `kubectl get nodes,pods -A -o json` prints: Input data was truncated"),
+BAD_FILES: dict[str, tuple[Any, str]] = {  # case (all are in test_clusterfile): (content, what is said after its name)
     "not JSON": ("nodes:", "not a JSON List as `kubectl get nodes,pods -A -o json` prints: JSON is malformed"),
-    "cut off": ('{"kind": "List", "items": [', "not a JSON List"),
-    "a list of JSON": ([], "not a JSON List as `kubectl get nodes,pods -A -o json` prints: Expected `object`"),
-    "items of numbers": ({"kind": "List", "items": [3]}, "items[0]: Expected `object`, got `int`"),
-    "bad quantity of a pod": (
-        {"kind": "List", "items": [node_json("n1"), pod_json("p", cpu="much")]},
-        "items[1]: Pod default/p: spec.containers[0].resources.requests: cpu:",
-    ),
     "bad quantity of a node": (
         {"kind": "List", "items": [node_json("n1", cpu="-1")]},
         "items[0]: Node n1: status.allocatable: cpu: is negative",
-    ),
-    "no name": (
-        {"kind": "List", "items": [{"kind": "Node"}]},
-        "items[0]: Node: Object missing required field `metadata`",
     ),
     "bad time": (
         {"kind": "List", "items": [{"kind": "Pod", "metadata": {"name": "p", "creationTimestamp": "noon"}}]},
         "items[0]: Pod: Invalid RFC3339 encoded datetime - at `$.metadata.creationTimestamp`",
     ),
-    "bad PodGroup": (
-        {"kind": "List", "items": [{"kind": "PodGroup", "metadata": {"name": "g"}, "spec": {"minMember": "two"}}]},
-        "items[0]: PodGroup",
-    ),
-    "deep": ("[" * 100_000, "not a JSON List"),
 }
 
 
@@ -161,23 +133,11 @@ def test_a_missing_file_is_named(tmp_path: Path) -> None:
     assert refused("plan", tmp_path) == f"error: {tmp_path}: Is a directory\n"
 
 
-BAD_MESHES = {  # case: (the mesh, parts of what is said)
-    "unknown field": ([{"source": "a", "target": "b", "loss": 1}], ("entry 0", "loss")),
-    "bad value": (
-        [{"source": "a", "target": "b"}, {"source": "a", "target": "b", "loss_ratio": 7}],
-        ("entry 1", "loss_ratio"),
-    ),
-    "no list": ({"a": "b"}, ("list",)),
-}
-
-
-@pytest.mark.parametrize(("mesh", "parts"), BAD_MESHES.values(), ids=BAD_MESHES)
-def test_a_bad_mesh_is_explained(cluster: Path, tmp_path: Path, mesh: Any, parts: tuple[str, ...]) -> None:
-    """The sentence names the file, the entry and the field."""
+def test_a_bad_mesh_is_explained(cluster: Path, tmp_path: Path) -> None:
+    """The sentence names the file, the entry and the field (`test_mesh` has all mistakes)."""
     path = tmp_path / "mesh.json"
-    path.write_text(json.dumps(mesh))
-    said = refused("plan", cluster, "--network", path)
-    assert all(part in said for part in (str(path), *parts)), said
+    path.write_text('[{"source": "a", "target": "b"}, {"source": "a", "target": "b", "loss_ratio": 7}]')
+    assert refused("plan", cluster, "--network", path).startswith(f"error: {path}: entry 1: loss_ratio: ")
 
 
 def test_the_settings_count_for_plan(cluster: Path, tmp_path: Path) -> None:
@@ -203,18 +163,6 @@ def test_check_config_prints_what_would_be_used(tmp_path: Path) -> None:
 BAD_SETTINGS = {  # case: (arguments, environment, what is said)
     "unknown name": ((), {"NETGANG_HOLDLIMIT_S": "3"}, "NETGANG_HOLDLIMIT_S"),
     "out of range": (("--port", "70000"), {}, "port = 70000 (from the command line)"),
-    "debug port out of range": (("--debug-port", "70000"), {}, "debug_port = 70000 (from the command line)"),
-    "one port for both": (
-        ("--port", "9000", "--debug-port", "9000"),
-        {},
-        "debug_port = 9000 (from the command line): ",
-    ),
-    "not together": (
-        (),
-        {"NETGANG_HOLD_LIMIT_S": "100"},
-        "hold_limit_s (100) + commit_timeout_s (15) + the slowest Binding",
-    ),
-    "two clusters": (("--kubeconfig", "a", "--snapshot", "b"), {}, "snapshot and kubeconfig exclude each other"),
     "no such cluster": (("--snapshot", "/no/such.json"), {}, "/no/such.json: No such file or directory"),
     "no such credentials": (("--kubeconfig", "/no/such"), {}, "kubeconfig /no/such: cannot be read"),
 }
@@ -230,19 +178,10 @@ def test_check_config_refuses_bad_settings(tmp_path: Path) -> None:
     """The file is named, too."""
     settings = tmp_path / "settings.yaml"
     settings.write_text("score: {ratios: 1:2}")
-    said = refused("check-config", settings)
-    assert "score.ratios" in said
-    assert str(settings) in said
+    assert f"score.ratios = 62 (from file {settings}): must be" in refused("check-config", settings)
 
 
 # -- help and demo ----------------------------------------------------------------------------------------------------
-
-
-def test_netgang_alone_says_what_it_can() -> None:
-    """All commands are listed."""
-    result = run()
-    assert result.exit_code == 2
-    assert all(command in result.output for command in ("serve", "plan", "demo", "check-config"))
 
 
 def test_the_demo_is_the_example() -> None:
@@ -261,10 +200,3 @@ def test_the_demo_outside_a_checkout_says_so(monkeypatch: pytest.MonkeyPatch, tm
     """Its example files are not in the installed package."""
     monkeypatch.setattr("cli.commands.serve.EXAMPLES", tmp_path)
     assert "run `netgang demo` from a checkout" in refused("demo", "--port", "1")
-
-
-def test_the_example_is_read_whole() -> None:
-    """36 nodes, the pods of both gangs; nothing is skipped."""
-    saved = read_cluster(CLUSTER, zone_label="topology.kubernetes.io/zone")
-    assert len(saved.nodes) == 36
-    assert saved.pods_json.keys() == {pod.key for pod in saved.pods}

@@ -137,17 +137,9 @@ MISTAKES = {  # case: (arguments, part of the sentence)
     "both": (["psconfig", "--cluster", CLUSTER, "--kubeconfig", CLUSTER], "go not together"),
     "no such file": (["psconfig", "--cluster", "nowhere.json"], "nowhere.json: No such file"),
     "not a cluster": (["psconfig", "--cluster", __file__], "test_mesh.py: not JSON"),
-    "none selected": (
-        ["psconfig", "--cluster", CLUSTER, "--selector", "netgang.io/testpoint=true"],
-        "none of 36 nodes",
-    ),
-    "selector": (["maddash", "--cluster", CLUSTER, *ARCHIVE, "--selector", "a!=b"], "must be key=value"),
-    "archive": (["maddash", "--cluster", CLUSTER, "--archive", "archive"], "must be the archive's host"),
     "no archive": (["maddash", "--cluster", CLUSTER], "--archive"),
-    "name": (["maddash", "--cluster", CLUSTER, *ARCHIVE, "--name", "50%"], "must not be empty"),
     "plugins": (["maddash", "--cluster", CLUSTER, *ARCHIVE, "--plugins", "/a b"], "splits commands at blanks"),
     "test": (["psconfig", "--cluster", CLUSTER, "--latency-test", "trace"], "'trace' is not one of"),
-    "interval": (["psconfig", "--cluster", CLUSTER, "--latency-interval-s", "10"], "latencybg needs at least 60 s"),
     "settings": (["psconfig", "--cluster", CLUSTER, "--config", "nowhere.yaml"], "nowhere.yaml"),
 }
 

@@ -64,11 +64,7 @@ async def test_policies_go_and_pods_are_let_go(api: FakeOperatorApi) -> None:
     assert [path for path in api.objects if ADMISSION in path] == []
     assert [
         [gate["name"] for gate in api.objects[path]["spec"]["schedulingGates"]] for path in (mine, both, theirs)
-    ] == [
-        [],
-        ["x/y"],
-        ["x/y"],
-    ]
+    ] == [[], ["x/y"], ["x/y"]]
     assert set(one.done.released) == {"team/a", "team/b"}
     assert one.done.left == {}
     assert one.done.policies == [

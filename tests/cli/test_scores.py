@@ -91,27 +91,6 @@ def test_a_node_that_does_not_exist() -> None:
         assert refused(*ASKED, server.url) == "error: n1 or n2 is no node that is known\n"
 
 
-REFUSALS = {  # case: (exit code, part of what is said, arguments)
-    "nobody there": (1, "does netgang run there?", ("--from", "n1", "--to", "n2", "--url", "http://127.0.0.1:9")),
-    "no address": (2, "accepted: http://HOST:PORT", ("--from", "n1", "--to", "n2", "--url", "localhost")),
-    "no target": (2, "--to", ("--from", "n1")),
-}
-
-
-@pytest.mark.parametrize(("code", "said", "arguments"), REFUSALS.values(), ids=REFUSALS)
-def test_refusals(code: int, said: str, arguments: tuple[str, ...]) -> None:
-    """A sentence on standard error, nothing on standard output, no traceback."""
-    assert said in refused("scores", *arguments, code=code)
-
-
-def test_names_cannot_change_the_address() -> None:
-    """A slash or a question mark in a name stays in the name."""
-    with RawServer({}) as server:
-        result = run("scores", "--from", "a/b?c", "--to", "x#y", "--url", server.url)
-        assert "/v1/network/a%2Fb%3Fc/x%23y" in server.requests[0]
-    assert result.exit_code == 1
-
-
 # -- check-config -----------------------------------------------------------------------------------------------------
 
 

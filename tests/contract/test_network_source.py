@@ -112,11 +112,6 @@ async def read(world: World, now_s: float = NOW_S) -> Batch:
     return batch
 
 
-async def test_name(world: World) -> None:
-    """The name is short, constant and fit for a metric label."""
-    assert world.source.name in ("fake", "file", "maddash")
-
-
 async def test_all_values_of_the_paper_mesh(world: World) -> None:
     """Every source gives exactly the mesh: each pair, direction and metric in our units, with its time."""
     world.show(paper_mesh(), measured_at_s=NOW_S - 90.0)

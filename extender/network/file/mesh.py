@@ -14,8 +14,8 @@ what `netgang network show --json` prints is a mesh file.
 """
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Final
 
@@ -23,7 +23,7 @@ import msgspec
 import yaml
 
 from extender.errors import ConfigError
-from extender.network.batches import FUTURE_TIME, NO_VALUE
+from extender.network.batches import FUTURE_TIME, NO_VALUE, UNREADABLE
 from extender.ports import Batch, EndpointInfo
 from scoring.ids import EndpointId
 from scoring.network.matrix import Measurement, Metric
@@ -58,58 +58,47 @@ _ACCEPTED: Final = {  # field → what may stand there
     "grid": "a text, or null; it is not used",
     "measured_at": "Unix seconds, or a time such as 2026-01-31T12:00:00Z, or null; not together with age_s",
 }
-_FIELDS: Final = (
-    (Metric.LOSS, "loss_ratio"),
-    (Metric.DELAY, "delay_ms"),
-    (Metric.THROUGHPUT, "throughput_bps"),
-)
+_FIELDS: Final = ((Metric.LOSS, "loss_ratio"), (Metric.DELAY, "delay_ms"), (Metric.THROUGHPUT, "throughput_bps"))
 _RAW_LIST: Final = msgspec.json.Decoder(list[msgspec.Raw])
 _LINK: Final = msgspec.json.Decoder(_Link)
 
 
-@dataclass(frozen=True, slots=True)
-class Origin:
-    """Where a mesh text came from: its name in error texts, and the moment from which `age_s` counts back."""
-
-    name: str
-    written_at_s: float
-
-
-def read_mesh(text_or_path: str | Path, *, now_s: float) -> Batch:
-    """Read a mesh from a file (a `Path`) or a text (a `str`); `age_s` counts back from `now_s`.
+def read_mesh(path: Path, *, now_s: float) -> Batch:
+    """Read a mesh file; `age_s` counts back from `now_s`.
 
     Cost: O(entries). Errors: ConfigError, naming the place and what is accepted there.
     """
-    if isinstance(text_or_path, str):
-        return parse_mesh(text_or_path.encode(), Origin("mesh", now_s), now_s=now_s)
     try:
-        with text_or_path.open("rb") as file:
+        with path.open("rb") as file:
             body = file.read(BODY_LIMIT_BYTES + 1)
     except OSError as error:
-        raise ConfigError(f"mesh file {text_or_path}: {error.strerror or error}") from error
-    return parse_mesh(body, Origin(str(text_or_path), now_s), now_s=now_s)
+        raise ConfigError(f"mesh file {path}: {error.strerror or error}") from error
+    return parse_mesh(body, str(path), written_at_s=now_s, now_s=now_s)
 
 
-def parse_mesh(body: bytes, origin: Origin, *, now_s: float) -> Batch:
-    """Parse JSON (the text begins with `[`) or YAML. Errors: ConfigError, as `read_mesh`."""
+def parse_mesh(body: bytes, name: str, *, written_at_s: float, now_s: float) -> Batch:
+    """Parse JSON (the text begins with `[`) or YAML; `age_s` counts back from `written_at_s`.
+
+    Errors: ConfigError, which begins with `name`.
+    """
     if len(body) > BODY_LIMIT_BYTES:
-        raise ConfigError(f"{origin.name}: more than {BODY_LIMIT_BYTES} bytes")
+        raise ConfigError(f"{name}: more than {BODY_LIMIT_BYTES} bytes")
     measurements: list[Measurement] = []
     ends: dict[str, None] = {}
     entry_of: dict[tuple[str, str, Metric], int] = {}  # what was given → by which entry
     rejected: dict[str, int] = {}
-    for index, link in enumerate(_links(body, origin)):
-        measured_at_s = _measured_at_s(link, index, origin)
+    for index, link in enumerate(_links(body, name)):
+        measured_at_s = _measured_at_s(link, f"{name}: entry {index}", written_at_s)
         if measured_at_s > now_s:
             rejected[FUTURE_TIME] = rejected.get(FUTURE_TIME, 0) + 1
         ends.update({link.source: None, link.target: None})
-        given = [(metric, getattr(link, name)) for metric, name in _FIELDS if getattr(link, name) is not None]
+        given = [(metric, value) for metric, field in _FIELDS if (value := getattr(link, field)) is not None]
         if not given:
             rejected[NO_VALUE] = rejected.get(NO_VALUE, 0) + 1
         for metric, value in given:
             first = entry_of.setdefault((link.source, link.target, metric), index)
             if first != index:
-                raise ConfigError(f"{origin.name}: entry {index}: {metric} of this link is already in entry {first}")
+                raise ConfigError(f"{name}: entry {index}: {metric} of this link is already in entry {first}")
             source, target = EndpointId(link.source), EndpointId(link.target)
             measurements.append(Measurement(source, target, metric, value, min(measured_at_s, now_s)))
     return Batch(
@@ -121,34 +110,30 @@ def parse_mesh(body: bytes, origin: Origin, *, now_s: float) -> Batch:
     )
 
 
-def _links(body: bytes, origin: Origin) -> Iterator[_Link]:
+def _links(body: bytes, name: str) -> Iterator[_Link]:
     if not body.strip():
-        raise ConfigError(f"{origin.name}: empty; accepted: a JSON or YAML list of entries")
+        raise ConfigError(f"{name}: empty; accepted: a JSON or YAML list of entries")
     decode: Callable[[Any], _Link]
     try:
         if body.lstrip().startswith(b"["):
             entries: list[Any] = list(_RAW_LIST.decode(body))
             decode = _LINK.decode
         else:
-            entries, decode = _yaml_list(body, origin), _from_yaml
-    except (msgspec.MsgspecError, yaml.YAMLError, UnicodeDecodeError, ValueError, RecursionError) as error:
-        raise ConfigError(f"{origin.name}: neither JSON nor YAML: {' '.join(str(error).split())}") from error
+            entries, decode = _yaml_list(body, name), partial(msgspec.convert, type=_Link)
+    except (*UNREADABLE, yaml.YAMLError, ValueError) as error:
+        raise ConfigError(f"{name}: neither JSON nor YAML: {' '.join(str(error).split())}") from error
     for index, entry in enumerate(entries):
         try:
             yield decode(entry)
-        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-            raise ConfigError(f"{origin.name}: entry {index}: {_explained(str(error))}") from error
+        except UNREADABLE as error:
+            raise ConfigError(f"{name}: entry {index}: {_explained(str(error))}") from error
 
 
-def _yaml_list(body: bytes, origin: Origin) -> list[Any]:
+def _yaml_list(body: bytes, name: str) -> list[Any]:
     found = yaml.load(body, Loader=_Loader)  # noqa: S506 - CSafeLoader or SafeLoader
     if not isinstance(found, list):
-        raise ConfigError(f"{origin.name}: accepted is a list of entries, this is a {type(found).__name__}")
+        raise ConfigError(f"{name}: accepted is a list of entries, this is a {type(found).__name__}")
     return found
-
-
-def _from_yaml(entry: object) -> _Link:
-    return msgspec.convert(entry, _Link)
 
 
 def _explained(reason: str) -> str:
@@ -164,12 +149,12 @@ def _explained(reason: str) -> str:
     return f"{what}; accepted: an object with {', '.join(_ACCEPTED)}"
 
 
-def _measured_at_s(link: _Link, index: int, origin: Origin) -> float:
+def _measured_at_s(link: _Link, where: str, written_at_s: float) -> float:
     """Check what the types cannot say, and give the time of measurement."""
     if link.source == link.target:
-        raise ConfigError(f"{origin.name}: entry {index}: target: is the source; accepted: {_ACCEPTED['target']}")
+        raise ConfigError(f"{where}: target: is the source; accepted: {_ACCEPTED['target']}")
     if link.measured_at is None:
-        return origin.written_at_s - (link.age_s or 0.0)
+        return written_at_s - (link.age_s or 0.0)
     if link.age_s is not None:
-        raise ConfigError(f"{origin.name}: entry {index}: age_s: accepted: {_ACCEPTED['age_s']}")
+        raise ConfigError(f"{where}: age_s: accepted: {_ACCEPTED['age_s']}")
     return link.measured_at.timestamp() if isinstance(link.measured_at, datetime) else link.measured_at

@@ -11,26 +11,18 @@ import asyncio
 import os
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from threading import Thread
 from typing import Final, TypeAlias, TypeVar
 
 from extender.errors import ConfigError, NetworkSourceError
-from extender.network.file.mesh import BODY_LIMIT_BYTES, Origin, parse_mesh
+from extender.network.file.mesh import BODY_LIMIT_BYTES, parse_mesh
 from extender.ports import Batch
 
 _TRIES: Final = 3
 _Identity: TypeAlias = tuple[int, int, int, int]
 _Result = TypeVar("_Result")
-
-
-@dataclass(frozen=True, slots=True)
-class _Loaded:
-    identity: _Identity
-    body: bytes
-    written_at_s: float
 
 
 class MeshFileSource:
@@ -45,16 +37,6 @@ class MeshFileSource:
         self.name = name
         self._seen: _Identity | None = None
         self._refusal: str | None = None
-
-    def check(self, *, now_s: float) -> None:
-        """Refuse, at start, a file that cannot be used. Errors: ConfigError, as `read_mesh`.
-
-        Blocks while it reads: for use before the event loop has other work.
-        """
-        try:
-            self._parse(_load(self._path), now_s)
-        except OSError as error:
-            raise ConfigError(f"mesh file {self._path}: {error.strerror or error}") from error
 
     async def fetch(self, *, now_s: float) -> Batch | None:
         """Read the file if it changed; `None` if not. Ages count back from the file's mtime.
@@ -73,43 +55,38 @@ class MeshFileSource:
 
     def _read_if_new(self, now_s: float) -> Batch | None:
         """Blocks; never runs twice at a time."""
+        name = f"mesh file {self._path}"
         try:
             if _identity(os.stat(self._path)) == self._seen:
                 if self._refusal is not None:
                     raise NetworkSourceError(self._refusal)
                 return None
-            self._seen = None
-            return self._read(now_s)
+            self._seen = self._refusal = None
+            body, stat = _load(self._path)
+            try:
+                return parse_mesh(body, name, written_at_s=stat.st_mtime, now_s=now_s)
+            except ConfigError as error:
+                self._refusal = str(error)
+                raise NetworkSourceError(self._refusal) from error
+            finally:
+                self._seen = _identity(stat)
         except OSError as error:
-            raise NetworkSourceError(f"mesh file {self._path}: {error.strerror or error}") from error
-
-    def _read(self, now_s: float) -> Batch:
-        loaded = _load(self._path)
-        try:
-            batch = self._parse(loaded, now_s)
-        except ConfigError as error:
-            self._seen, self._refusal = loaded.identity, str(error)
-            raise NetworkSourceError(str(error)) from error
-        self._seen, self._refusal = loaded.identity, None
-        return batch
-
-    def _parse(self, loaded: _Loaded, now_s: float) -> Batch:
-        return parse_mesh(loaded.body, Origin(f"mesh file {self._path}", loaded.written_at_s), now_s=now_s)
+            raise NetworkSourceError(f"{name}: {error.strerror or error}") from error
 
 
 def _identity(stat: os.stat_result) -> _Identity:
     return stat.st_dev, stat.st_ino, stat.st_size, stat.st_mtime_ns
 
 
-def _load(path: Path) -> _Loaded:
-    """Read a whole file; one that is being written is read again. Errors: OSError."""
+def _load(path: Path) -> tuple[bytes, os.stat_result]:
+    """A whole file and its state; one that is being written is read again. Errors: OSError."""
     for _ in range(_TRIES):
         with path.open("rb") as file:
             before = os.fstat(file.fileno())
             body = file.read(BODY_LIMIT_BYTES + 1)
             after = os.fstat(file.fileno())
         if _identity(before) == _identity(after) and (len(body) == after.st_size or len(body) > BODY_LIMIT_BYTES):
-            return _Loaded(_identity(after), body, after.st_mtime)
+            return body, after
     raise OSError(f"changed {_TRIES} times while it was read")
 
 

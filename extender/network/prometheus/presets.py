@@ -85,7 +85,7 @@ PRESETS: Final[dict[Preset, PrometheusQueries]] = {
             source_label="instance",
             window_s=93_600,
             time_query="max_over_time(timestamp(iperf3_up == 1)[$window:5m])",
-        ),
+        )
     ),
     # Cilium's health probes, as long as they are exported per pair of nodes; −1 means none.
     Preset.CILIUM: PrometheusQueries(
@@ -96,7 +96,7 @@ PRESETS: Final[dict[Preset, PrometheusQueries]] = {
             source_label="source_node_name",
             target_label="target_node_name",
             round_trip=True,
-        ),
+        )
     ),
 }
 """preset → its queries"""

@@ -9,17 +9,7 @@ from typing import Any
 
 import yaml
 
-from cli.doctor.facts import (
-    Budget,
-    Endpoints,
-    Facts,
-    LeaseSeen,
-    Policies,
-    Replica,
-    Running,
-    ServiceAddress,
-    SourceSeen,
-)
+from cli.doctor.facts import Budget, Endpoints, Facts, LeaseSeen, Policies, Replica, Running, ServiceAddress, SourceSeen
 from cli.doctor.policies import CONFINING
 from extender.settings.settings import Settings
 from scoring.model import GATE

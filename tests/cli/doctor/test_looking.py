@@ -36,6 +36,12 @@ def ids(facts: Facts) -> list[str]:
     return [one.id for one in examine(facts) if one.severity is not Severity.NOTE]
 
 
+def container(api: FakeOperatorApi, deployment: str) -> dict[str, Any]:
+    """The first container of a Deployment."""
+    found: dict[str, Any] = api.objects[deployment]["spec"]["template"]["spec"]["containers"][0]
+    return found
+
+
 async def test_what_is_installed_is_as_it_should_be() -> None:
     """Settings, configuration, policies, pods and rights come from the cluster, and nothing is wrong with them."""
     api = installed()
@@ -59,8 +65,7 @@ async def test_each_right_is_asked_for() -> None:
     usual = calls.rules() | calls.rules(calls.LEADING) | calls.rules(calls.NOTES)
     assert api.calls["create"] == len(usual) + 1
     api = installed()
-    container = api.objects[DEPLOYMENT]["spec"]["template"]["spec"]["containers"][0]
-    container["env"].append({"name": "NETGANG_ELASTIC__ENABLED", "value": "true"})
+    container(api, DEPLOYMENT)["env"].append({"name": "NETGANG_ELASTIC__ENABLED", "value": "true"})
     api.denied = {("patch", "batch", "jobs")}
     facts = await look(api).facts()
     assert facts.settings.elastic.enabled
@@ -68,58 +73,45 @@ async def test_each_right_is_asked_for() -> None:
     assert api.calls["create"] == len(usual | calls.rules(calls.ELASTIC)) + 1
 
 
+def config(name: str, key: str, content: str) -> Any:
+    """A ConfigMap with another text."""
+    return lambda api: api.objects[name].update(data={key: content})
+
+
+def spec(path: str, **fields: Any) -> Any:
+    """An object with other fields in its spec."""
+    return lambda api: api.objects[path]["spec"].update(fields)
+
+
+def gone(path: str) -> Any:
+    """An object that is not there."""
+    return lambda api: api.objects.pop(path)
+
+
+SHORT = text("scheduler-config/second-scheduler.yaml").replace("60s", "6s")
+OTHER = [{"name": "netgang", "expression": "request.userInfo.username == 'other'"}]
+POLICIES, BINDINGS = f"{ADMISSION}/validatingadmissionpolicies", f"{ADMISSION}/validatingadmissionpolicybindings"
 CHANGED: dict[str, tuple[Any, str]] = {  # case: (what is changed in the cluster, finding)
     "the leader's Lease stands still": (lambda api: setattr(api, "on_get", lambda path: None), "leader-missing"),
-    "settings that are refused": (
-        lambda api: api.objects[SETTINGS].update(data={"netgang.yaml": "spares: many"}),
-        "settings-invalid",
-    ),
-    "settings that are no YAML": (
-        lambda api: api.objects[SETTINGS].update(data={"netgang.yaml": "a: [b"}),
-        "settings-invalid",
-    ),
-    "a short timeout": (
-        lambda api: api.objects[CONFIG].update(
-            data={"scheduler.yaml": text("scheduler-config/second-scheduler.yaml").replace("60s", "6s")}
-        ),
-        "bind-timeout",
-    ),
+    "settings that are refused": (config(SETTINGS, "netgang.yaml", "spares: many"), "settings-invalid"),
+    "settings that are no YAML": (config(SETTINGS, "netgang.yaml", "a: [b"), "settings-invalid"),
+    "a short timeout": (config(CONFIG, "scheduler.yaml", SHORT), "bind-timeout"),
     "another kube-scheduler": (
-        lambda api: api.objects[SCHEDULER]["spec"]["template"]["spec"]["containers"][0].update(
-            image="k:5000/x:v1.37.0"
-        ),
+        lambda api: container(api, SCHEDULER).update(image="k:5000/x:v1.37.0"),
         "scheduler-version",
     ),
     "a budget of nothing": (
-        lambda api: api.objects[f"/apis/policy/v1/{HOME}/poddisruptionbudgets/netgang"]["spec"].update(
-            maxUnavailable=0
-        ),
+        spec(f"/apis/policy/v1/{HOME}/poddisruptionbudgets/netgang", maxUnavailable=0),
         "budget-blocks-drain",
     ),
     "a clock that is late": (lambda api: setattr(api, "skew", -9.0), "clock-skew"),
-    "no policy that confines pods": (
-        lambda api: api.objects.pop(f"{ADMISSION}/validatingadmissionpolicies/netgang-pods"),
-        "unconfined",
-    ),
-    "a confinement that is not bound": (
-        lambda api: api.objects.pop(f"{ADMISSION}/validatingadmissionpolicybindings/netgang-jobs"),
-        "unconfined",
-    ),
-    "a confinement that only warns": (
-        lambda api: api.objects[f"{ADMISSION}/validatingadmissionpolicybindings/netgang-jobs"]["spec"].update(
-            validationActions=["Warn"]
-        ),
-        "unconfined",
-    ),
-    "a confinement of another account": (
-        lambda api: api.objects[f"{ADMISSION}/validatingadmissionpolicies/netgang-pods"]["spec"].update(
-            matchConditions=[{"name": "netgang", "expression": "request.userInfo.username == 'other'"}]
-        ),
-        "unconfined",
-    ),
+    "no policy that confines pods": (gone(f"{POLICIES}/netgang-pods"), "unconfined"),
+    "a confinement that is not bound": (gone(f"{BINDINGS}/netgang-jobs"), "unconfined"),
+    "a confinement that only warns": (spec(f"{BINDINGS}/netgang-jobs", validationActions=["Warn"]), "unconfined"),
+    "a confinement of another account": (spec(f"{POLICIES}/netgang-pods", matchConditions=OTHER), "unconfined"),
     "a node without a zone": (lambda api: api.add("/api/v1/nodes/n2", status={}), "zone-labels"),
     "another port of the Service": (
-        lambda api: api.objects[f"/api/v1/{HOME}/services/netgang"]["spec"]["ports"][0].update(port=80),
+        spec(f"/api/v1/{HOME}/services/netgang", ports=[{"name": "http", "port": 80}]),
         "extender-url",
     ),
 }
@@ -148,7 +140,7 @@ async def test_pods_of_others_are_counted() -> None:
     add("dns-1", namespace="kube-system")
     add("own-1", scheduler="netgang")
     facts = await look(api).facts()
-    assert facts.strangers == 1
+    assert facts.foreign_pods == 1
     assert [(one.id, one.severity) for one in examine(facts)] == [("room-shared", Severity.NOTE)]
 
 

@@ -29,6 +29,8 @@ from tests.cli.doctor.system import (
 
 Seed = Callable[[Facts], Facts]
 GATES, NAMES = "netgang-gate", "netgang-scheduler-name"
+HOST = "netgang.netgang-system.svc"
+ROLE = "node-role.kubernetes.io"
 DEFAULT = Settings(scheduler_names=("default-scheduler",), host="127.0.0.1")
 TLS = Settings(
     leader_election="on",
@@ -48,9 +50,24 @@ def entry(number: int, **fields: Any) -> Seed:
     return with_scheduler(change)
 
 
+def entries(host: str) -> Seed:
+    """All extender entries with another address."""
+    return with_scheduler(lambda found: [one.update(urlPrefix=f"http://{host}") for one in found["extenders"]])
+
+
 def config(**fields: Any) -> Seed:
     """The configuration with some fields changed."""
     return with_scheduler(lambda found: found.update(fields))
+
+
+def profile(**fields: Any) -> Seed:
+    """The profile with some fields changed."""
+    return with_scheduler(lambda found: found["profiles"][0].update(fields))
+
+
+def gate(**fields: Any) -> Seed:
+    """The gate policy's spec with some fields changed."""
+    return with_policy("policies", GATES, lambda spec: spec.update(fields))
 
 
 def facts(**fields: Any) -> Seed:
@@ -58,14 +75,30 @@ def facts(**fields: Any) -> Seed:
     return lambda seen: replace(seen, **fields)
 
 
-def runs(**fields: Any) -> Seed:
-    """Netgang's own pods with some fields changed."""
-    return lambda seen: replace(seen, running=replace(seen.running, **fields))  # type: ignore[type-var]
+def runs(*pods: Replica, **fields: Any) -> Seed:
+    """Netgang's own pods with some fields changed, or others in their place."""
+    given = {"replicas": pods, **fields} if pods else fields
+    return lambda seen: replace(seen, running=replace(seen.running, **given))  # type: ignore[type-var]
+
+
+def replica(name: str, *, version: str = "0.1.0", ready: bool = True, role: str = "") -> Replica:
+    """A pod of netgang's."""
+    return Replica(name, f"x:{version}", ready=ready, role=role)
+
+
+def answered(problem: str | None = None, **fields: Any) -> Seed:
+    """A running netgang was asked."""
+    return facts(answered=Answered("http://x", problem, **{"ready": True, **fields}))
 
 
 def pods(*more: Any) -> Seed:
     """The system with more pods."""
     return lambda seen: replace(seen, pods=(*(seen.pods or ()), *more))
+
+
+def both(one: Seed, other: Seed) -> Seed:
+    """Two changes."""
+    return lambda seen: other(one(seen))
 
 
 def https(**fields: Any) -> Seed:
@@ -75,10 +108,20 @@ def https(**fields: Any) -> Seed:
         for one in found["extenders"]:
             one |= {"urlPrefix": one["urlPrefix"].replace("http:", "https:"), "enableHTTPS": True, "tlsConfig": fields}
 
-    return lambda seen: replace(with_scheduler(change)(seen), settings=TLS)
+    return both(with_scheduler(change), facts(settings=TLS))
 
 
 LATE = {"scheduling.x-k8s.io/pod-group": "late"}
+
+
+def budget(least: int | str | None, most: int | None, namespace: str = "default", **fields: int) -> Budget:
+    """A PodDisruptionBudget that allows nothing now, or as the fields say."""
+    return Budget(namespace, "b", least, most, **{"allowed": 0, "expected": 2, **fields})
+
+
+def sourced(error: str | None, age_s: float | None) -> Seed:
+    """One source, as it does."""
+    return facts(sources=(SourceSeen("maddash", error, age_s, 5400.0),))
 
 
 def marked(name: str, labels: dict[str, str], native: str | None = None, **fields: Any) -> Pod:
@@ -89,47 +132,23 @@ def marked(name: str, labels: dict[str, str], native: str | None = None, **field
 SEEDS: dict[str, tuple[Seed, str, str]] = {  # what is wrong: (how, id of the finding, words of its fix)
     "no extender": (config(extenders=[]), "extender-missing", "scheduler-config/"),
     "another address": (entry(0, urlPrefix="http://other.svc:8888"), "extender-verbs", "filterVerb: filter"),
-    "no entry leads here": (
-        with_scheduler(lambda found: [one.update(urlPrefix="http://netgang:80") for one in found["extenders"]]),
-        "extender-url",
-        "http://netgang.netgang-system.svc:8888",
-    ),
-    "a port that is none": (
-        with_scheduler(lambda found: [one.update(urlPrefix="http://netgang:http") for one in found["extenders"]]),
-        "extender-url",
-        "urlPrefix",
-    ),
+    "no entry leads here": (entries("netgang:80"), "extender-url", "http://netgang.netgang-system.svc:8888"),
+    "a port that is none": (entries("netgang:http"), "extender-url", "urlPrefix"),
     "a verb is missing": (entry(0, prioritizeVerb=None), "extender-verbs", "prioritizeVerb: prioritize"),
     "a verb of another name": (entry(0, filterVerb="predicates"), "extender-verbs", "filterVerb: filter"),
     "a verb that netgang has not": (entry(0, preemptVerb="preempt"), "extender-verbs", "remove preemptVerb"),
     "bind times out while it is held": (entry(1, httpTimeout="30s"), "bind-timeout", "httpTimeout: 60s"),
-    "bind times out while the last Binding is posted": (
-        entry(1, httpTimeout="46s"),
-        "bind-timeout",
-        "httpTimeout: 60s",
-    ),
+    "bind times out at the last Binding": (entry(1, httpTimeout="46s"), "bind-timeout", "httpTimeout: 60s"),
     "bind with kube-scheduler's own timeout": (entry(1, httpTimeout=None), "bind-timeout", "httpTimeout: 60s"),
-    "a timeout that netgang does not know of": (
-        entry(1, httpTimeout="2m"),
-        "bind-timeout-differs",
-        "http_timeout_s: 120",
-    ),
+    "another timeout than netgang's": (entry(1, httpTimeout="2m"), "bind-timeout-differs", "http_timeout_s: 120"),
     "a timeout without a unit": (entry(0, httpTimeout="2"), "extender-timeout", "unit"),
     "a filter that may hang": (entry(0, httpTimeout="60s"), "filter-timeout", "httpTimeout: 2s"),
     "whole nodes are sent": (entry(0, nodeCacheCapable=False), "node-objects", "nodeCacheCapable: true"),
     "an ignorable binder": (entry(1, ignorable=True), "extender-ignorable", "ignorable: false"),
     "scores that do not count": (entry(0, weight=1), "weight-low", "weight: 12"),
-    "a resource of nobody": (
-        entry(0, managedResources=[{"name": "a/b", "ignoredByScheduler": True}]),
-        "managed-resource",
-        "same",
-    ),
+    "a foreign resource": (entry(0, managedResources=[{"name": "a/b"}]), "managed-resource", "same"),
     "nodes are sampled": (config(percentageOfNodesToScore=50), "nodes-sampled", "percentageOfNodesToScore: 100"),
-    "nodes are sampled by default": (
-        with_scheduler(lambda found: found.pop("percentageOfNodesToScore")),
-        "nodes-sampled",
-        "percentageOfNodesToScore: 100",
-    ),
+    "nodes are sampled by default": (config(percentageOfNodesToScore=None), "nodes-sampled", "ToScore: 100"),
     "a long backoff": (config(podMaxBackoffSeconds=60), "backoff-long", "podMaxBackoffSeconds: 10"),
     "the cluster's own Lease": (config(leaderElection={}), "scheduler-lease", "resourceName: netgang-scheduler"),
     "a profile that netgang does not bind for": (
@@ -137,31 +156,15 @@ SEEDS: dict[str, tuple[Seed, str, str]] = {  # what is wrong: (how, id of the fi
         "profile-not-ours",
         "add batch to netgang's setting scheduler_names",
     ),
-    "another profile": (
-        with_scheduler(lambda found: found["profiles"][0].update(schedulerName="gangs")),
-        "profile-name",
-        "scheduler_names",
-    ),
-    "pre-emption pod by pod": (
-        with_scheduler(lambda found: found["profiles"][0].pop("plugins")),
-        "preemption-on",
-        "DefaultPreemption",
-    ),
+    "another profile": (profile(schedulerName="gangs"), "profile-name", "scheduler_names"),
+    "pre-emption pod by pod": (profile(plugins={}), "preemption-on", "DefaultPreemption"),
     "another kind of file": (config(kind="ConfigMap"), "scheduler-config", "right file"),
-    "https where there is none": (
-        entry(0, urlPrefix="https://netgang.netgang-system.svc:8888"),
-        "extender-scheme",
-        "http://",
-    ),
+    "https where there is none": (entry(0, urlPrefix=f"https://{HOST}:8888"), "extender-scheme", "http://"),
     "http where there are certificates": (facts(settings=TLS), "extender-scheme", "https://"),
     "netgang's certificate is not checked": (https(certFile="c", keyFile="k"), "extender-authority", "caFile"),
     "no certificate of its own": (https(caFile="ca"), "extender-certificate", "certFile"),
     "no gate policy": (
-        lambda seen: (
-            without_policy("policies", GATES)(seen)
-            if seen.policies is None
-            else replace(seen, policies=Policies(policies={}, bindings={}))
-        ),
+        facts(policies=Policies(policies={}, bindings={})),
         "gate-policy-missing",
         "kubectl apply -k manifests/components/gate-policy",
     ),
@@ -172,13 +175,9 @@ SEEDS: dict[str, tuple[Seed, str, str]] = {  # what is wrong: (how, id of the fi
         "gate-binding-missing",
         "gate-policy",
     ),
-    "a policy that fails closed": (
-        with_policy("policies", GATES, lambda spec: spec.update(failurePolicy="Fail")),
-        "gate-policy-closed",
-        "failurePolicy: Ignore",
-    ),
+    "a policy that fails closed": (gate(failurePolicy="Fail"), "gate-policy-closed", "failurePolicy: Ignore"),
     "a policy for another scheduler": (
-        with_policy("policies", GATES, lambda spec: spec["variables"][0].update(expression="x == 'gangs'")),
+        gate(variables=[{"name": "ours", "expression": "x == 'gangs'"}]),
         "gate-policy-scheduler",
         "variable `ours`",
     ),
@@ -187,11 +186,7 @@ SEEDS: dict[str, tuple[Seed, str, str]] = {  # what is wrong: (how, id of the fi
         "gate-policy-old",
         "gate-policy",
     ),
-    "a policy that is asked once": (
-        with_policy("policies", GATES, lambda spec: spec.update(reinvocationPolicy="Never")),
-        "gate-policy-old",
-        "IfNeeded",
-    ),
+    "a policy that is asked once": (gate(reinvocationPolicy="Never"), "gate-policy-old", "IfNeeded"),
     "a name policy without its binding": (
         without_policy("bindings", NAMES),
         "name-binding-missing",
@@ -202,19 +197,10 @@ SEEDS: dict[str, tuple[Seed, str, str]] = {  # what is wrong: (how, id of the fi
         "name-policy-scheduler",
         "scheduler_names",
     ),
-    "an account that nothing confines": (
-        facts(confined=frozenset({"netgang-jobs"})),
-        "unconfined",
-        "manifests/base/confinement.yaml",
-    ),
-    "a right is missing": (
-        facts(denied=(("create", "", "pods/binding"),)),
-        "rights-missing",
-        "manifests/base/rbac.yaml",
-    ),
+    "an account that nothing confines": (facts(confined=frozenset({"netgang-jobs"})), "unconfined", "confinement.yaml"),
+    "a right is missing": (facts(denied=(("create", "", "pods/binding"),)), "rights-missing", "base/rbac.yaml"),
     "an optional right is missing": (
-        lambda seen: replace(
-            seen,
+        facts(
             settings=SETTINGS.model_copy(update={"preemption": Preempting.GANGS}),
             denied=(("patch", "batch", "jobs"),),
         ),
@@ -227,43 +213,23 @@ SEEDS: dict[str, tuple[Seed, str, str]] = {  # what is wrong: (how, id of the fi
     "an old cluster": (facts(kubernetes="1.31.2", scheduler_version="1.31.2"), "kubernetes-old", "update"),
     "another doctor": (facts(own_version="0.2.0"), "version-skew", "same version"),
     "replicas differ": (
-        runs(replicas=(Replica("a", "x:0.1.0", ready=True, role="leader"), Replica("b", "x:0.2.0", ready=True))),
+        runs(replica("a", role="leader"), replica("b", version="0.2.0")),
         "replicas-differ",
         "rollout status",
     ),
     "replicas without election": (facts(settings=Settings()), "leader-election-off", 'leader_election: "on"'),
-    "nobody is ready": (
-        runs(replicas=(Replica("a", "x:0.1.0", ready=False, role="leader"),)),
-        "not-running",
-        "describe deployment netgang",
-    ),
+    "no replica is ready": (runs(replica("a", ready=False, role="leader")), "not-running", "describe deployment"),
     "no Lease": (runs(lease=None), "leader-missing", "netgang-leader"),
     "a Lease without a holder": (runs(lease=LeaseSeen("", renewed=True)), "leader-missing", "netgang-leader"),
     "a leader that is silent": (runs(lease=LeaseSeen("a", renewed=False)), "leader-missing", "logs"),
-    "nobody has the leader's label": (
-        runs(replicas=(Replica("a", "x:0.1.0", ready=True),)),
-        "leader-label",
-        "POD_NAME",
-    ),
+    "no pod has the leader's label": (runs(replica("a")), "leader-label", "POD_NAME"),
     "no budget": (runs(budget=None), "budget-missing", "disruption.yaml"),
-    "a budget that lets nobody go": (
-        runs(budget=Budget("netgang-system", "netgang", 2, None, allowed=0, expected=2)),
-        "budget-blocks-drain",
-        "maxUnavailable: 1",
-    ),
-    "a budget that holds gangs": (
-        facts(budgets=(Budget("default", "b", "100%", None, allowed=0, expected=4),)),
-        "budget-blocks-repair",
-        "maxUnavailable",
-    ),
+    "a budget that blocks drains": (runs(budget=budget(2, None)), "budget-blocks-drain", "maxUnavailable: 1"),
+    "a budget that holds gangs": (facts(budgets=(budget("100%", None),)), "budget-blocks-repair", "maxUnavailable"),
     "no zone labels": (facts(nodes=(node("n1", zone=NO_ZONE),)), "zone-labels", "topology.kubernetes.io/zone=ZONE"),
     "a node without a zone": (facts(nodes=(node("n1"), node("n2", zone=NO_ZONE))), "zone-labels", "kubectl label node"),
-    "a source that is down": (
-        facts(sources=(SourceSeen("maddash", "connection refused", None, 5400.0),)),
-        "source-unreachable",
-        "network.sources",
-    ),
-    "a source that is old": (facts(sources=(SourceSeen("maddash", None, 9000.0, 5400.0),)), "source-old", "soft_ttl_s"),
+    "a source that is down": (sourced("connection refused", None), "source-unreachable", "network.sources"),
+    "a source that is old": (sourced(None, 9000.0), "source-old", "soft_ttl_s"),
     "nodes without an endpoint": (
         facts(endpoints=Endpoints({"loss": {"mapped": 1, "unmapped": 2}, "delay": {"unmapped": 3}}, ("n7",))),
         "nodes-unmapped",
@@ -284,38 +250,18 @@ SEEDS: dict[str, tuple[Seed, str, str]] = {  # what is wrong: (how, id of the fi
         "gang-invalid",
         "labels or annotations",
     ),
-    "a gate that nobody opens": (
-        pods(pod("x", scheduler_name="other", gates=(GATE,))),
-        "gate-foreign",
-        "remove the gate",
-    ),
+    "a foreign pod's gate": (pods(pod("x", scheduler_name="other", gates=(GATE,))), "gate-foreign", "remove the gate"),
     "PodGroups without a definition": (
-        lambda seen: replace(pods(marked("late-0", LATE))(seen), pod_groups_served=False),
+        both(pods(marked("late-0", LATE)), facts(pod_groups_served=False)),
         "podgroup-crd-missing",
         "CustomResourceDefinition",
     ),
     "a PodGroup that is not there": (pods(marked("late-0", LATE)), "podgroup-missing", "create the PodGroup"),
     "gated pods without netgang": (runs(replicas=()), "gates-stranded", "netgang uninstall"),
-    "settings that are refused": (
-        facts(settings_problems=("spares: too many",)),
-        "settings-invalid",
-        "netgang check-config",
-    ),
-    "nobody answers": (
-        facts(answered=Answered("http://x", "http://x: refused")),
-        "service-unreachable",
-        "port-forward",
-    ),
-    "it is not ready": (
-        facts(answered=Answered("http://x", None, ready=False, reasons=("pods are not read yet",))),
-        "service-not-ready",
-        "log",
-    ),
-    "it caught bugs": (
-        facts(answered=Answered("http://x", None, ready=True, internal_errors=2)),
-        "internal-errors",
-        "report",
-    ),
+    "settings that are refused": (facts(settings_problems=("x: too many",)), "settings-invalid", "check-config"),
+    "no answer": (answered("http://x: refused"), "service-unreachable", "port-forward"),
+    "it is not ready": (answered(ready=False, reasons=("pods are not read yet",)), "service-not-ready", "log"),
+    "it caught bugs": (answered(internal_errors=2), "internal-errors", "report"),
 }
 
 
@@ -335,11 +281,11 @@ def test_what_is_put_wrong_is_found_with_its_fix(seed: Seed, id_: str, words: st
 
 
 def test_one_mistake_is_one_finding() -> None:
-    """Most seeds are told of once and as nothing else; these bring others with them."""
+    """Most seeds are found once and as nothing else; these bring others with them."""
     together = {
         "no entry leads here", "a port that is none", "another kind of file", "http where there are certificates",
-        "another address", "gated pods without netgang", "nobody is ready", "replicas without election",
-        "a resource of nobody", "no Lease", "a Lease without a holder", "a leader that is silent",
+        "another address", "gated pods without netgang", "no replica is ready", "replicas without election",
+        "a foreign resource", "no Lease", "a Lease without a holder", "a leader that is silent",
     }  # fmt: skip
     several = {case for case, (seed, _, _) in SEEDS.items() if len(examine(seed(system()))) > 1}
     assert several <= together
@@ -350,7 +296,7 @@ def test_several_mistakes_are_all_found() -> None:
     chosen = [
         "bind times out while it is held", "a policy without its binding", "a right is missing", "clocks differ",
         "an older kube-scheduler", "no budget", "a node without a zone", "a source that is down",
-        "nodes without an endpoint", "a gang of two schedulers", "a gate that nobody opens", "a leader that is silent",
+        "nodes without an endpoint", "a gang of two schedulers", "a foreign pod's gate", "a leader that is silent",
     ]  # fmt: skip
     seen = system()
     for case in chosen:
@@ -366,36 +312,26 @@ WELL: dict[str, Seed] = {  # what is as it should be, though it looks otherwise
         pod("w-9", gang="w", min_available=2, scheduler_name="old", phase=Phase.SUCCEEDED)
     ),
     "a control-plane machine without a zone": facts(
-        nodes=(
-            node("n1"),
-            node("cp", zone=NO_ZONE, taints=[Taint("node-role.kubernetes.io/control-plane", "", "NoSchedule")]),
-        )
+        nodes=(node("n1"), node("cp", zone=NO_ZONE, taints=[Taint(f"{ROLE}/control-plane", "", "NoSchedule")]))
     ),
-    "a metric that nobody measures": facts(
+    "a metric that is not measured": facts(
         endpoints=Endpoints({"loss": {"mapped": 2, "unmapped": 0}, "throughput": {"mapped": 0, "unmapped": 2}})
     ),
     "other schedulers' pods on other nodes": facts(
-        strangers=3, nodes=(node("n1", taints=[Taint("netgang.io/only", "true", "NoSchedule")]), node("n2"))
+        foreign_pods=3, nodes=(node("n1", taints=[Taint("netgang.io/only", "true", "NoSchedule")]), node("n2"))
     ),
-    "a budget that lets one go": facts(budgets=(Budget("default", "b", None, 1, allowed=1, expected=4),)),
-    "a budget of another namespace": facts(budgets=(Budget("web", "b", None, 0, allowed=0, expected=4),)),
+    "a budget that lets one go": facts(budgets=(budget(None, 1, allowed=1, expected=4),)),
+    "a budget of another namespace": facts(budgets=(budget(None, 0, "web", expected=4),)),
     "a second's difference": facts(skew_s=1.0),
-    "sampling that netgang knows of": lambda seen: replace(
-        config(percentageOfNodesToScore=10)(seen), settings=SETTINGS.model_copy(update={"sees_all_nodes": False})
+    "sampling that netgang knows of": both(
+        config(percentageOfNodesToScore=10), facts(settings=SETTINGS.model_copy(update={"sees_all_nodes": False}))
     ),
-    "an extender of somebody else": with_scheduler(
-        lambda found: found["extenders"].append(
-            {"urlPrefix": "http://topolvm:9251", "filterVerb": "predicate", "ignorable": True}
-        )
+    "a foreign extender": with_scheduler(
+        lambda found: found["extenders"].append({"urlPrefix": "http://topolvm:9251", "filterVerb": "predicate"})
     ),
-    "the whole name of the Service": with_scheduler(
-        lambda found: [
-            one.update(urlPrefix="http://netgang.netgang-system.svc.cluster.local:8888") for one in found["extenders"]
-        ]
-    ),
-    "a PodGroup that is there": lambda seen: replace(
-        pods(marked("late-0", LATE))(seen), pod_groups=frozenset({"default/late"})
-    ),
+    "the whole name of the Service": entries(f"{HOST}.cluster.local:8888"),
+    "the number of the Service": entries(f"{SERVICE.cluster_ip}:8888"),  # a static kube-scheduler resolves no names
+    "a PodGroup that is there": both(pods(marked("late-0", LATE)), facts(pod_groups=frozenset({"default/late"}))),
     "nothing was looked at": lambda seen: Facts(settings=seen.settings),
 }
 
@@ -409,18 +345,9 @@ def test_what_is_right_is_left_alone(seed: Seed) -> None:
 @pytest.mark.parametrize("name", ["default-scheduler", "managed-resource"])
 def test_the_other_two_configurations_are_right(name: str) -> None:
     """With the settings that are installed with them; and their gang pods must not pre-empt."""
-    settings = (
-        DEFAULT
-        if name == "default-scheduler"
-        else DEFAULT.model_copy(
-            update={
-                "managed_resource": "netgang.io/gang",
-                "hold_limit_s": 8.0,
-                "commit_timeout_s": 5.0,
-                "http_timeout_s": 20.0,
-            }
-        )
-    )
+    times = {"hold_limit_s": 8.0, "commit_timeout_s": 5.0, "http_timeout_s": 20.0}
+    managed = {"managed_resource": "netgang.io/gang", **times}
+    settings = DEFAULT if name == "default-scheduler" else DEFAULT.model_copy(update=managed)
     calm = pod("w-0", gang="w", scheduler_name="default-scheduler", never_preempts=True)
     seen = Facts(settings=settings, scheduler=configuration(name), pods=(calm,), kubernetes="1.36.3")
     assert examine(seen) == ()
@@ -430,7 +357,7 @@ def test_the_other_two_configurations_are_right(name: str) -> None:
 
 def test_what_one_should_know_is_a_note() -> None:
     """No policies in this API, no sources, no configuration seen, no right to look: nothing is wrong with that."""
-    without = replace(system(), policies=Policies(served=False), sources=(), scheduler=None, strangers=3)
+    without = replace(system(), policies=Policies(served=False), sources=(), scheduler=None, foreign_pods=3)
     found = examine(replace(without, unseen=("budgets: forbidden",)))
     notes = {"gates-unavailable", "source-none", "scheduler-not-seen", "not-seen", "room-shared"}
     assert {one.id for one in found} == notes
@@ -445,11 +372,3 @@ def test_findings_do_not_depend_on_what_else_is_wrong_by_accident(cases: list[st
         seen = SEEDS[case][0](seen)
     found = examine(seen)
     assert len(set(found)) == len(found)
-
-
-def test_the_address_of_the_service_may_be_its_number() -> None:
-    """A static kube-scheduler resolves no names."""
-    seen = with_scheduler(
-        lambda found: [one.update(urlPrefix=f"http://{SERVICE.cluster_ip}:8888") for one in found["extenders"]]
-    )(system())
-    assert examine(seen) == ()

@@ -64,50 +64,16 @@ def test_one_zone_has_no_gateways() -> None:
     assert gateways(site_of(two_zones()[:3])) == {"A": []}
 
 
-NOTHING = MappingConfig()
-STATED = {  # case: (what is said, address of latency tests, address of throughput tests)
-    "nothing": (at("n", "A", "192.0.2.1", "2001:db8::1"), NOTHING, "192.0.2.1", "192.0.2.1"),
-    "annotation": (
-        at("n", "A", "192.0.2.1", annotations={"netgang.io/endpoint": " ps1 "}),
-        NOTHING,
-        "ps1",
-        "ps1",
-    ),
-    "label": (at("n", "A", "192.0.2.1", labels={"netgang.io/endpoint": "ps1"}), NOTHING, "ps1", "ps1"),
-    "other key": (at("n", "A", annotations={"x.io/ps": "ps1"}), MappingConfig(key="x.io/ps"), "ps1", "ps1"),
-    "one metric": (
-        at("n", "A", "192.0.2.1", annotations={"netgang.io/endpoint-throughput": "bw1"}),
-        NOTHING,
-        "192.0.2.1",
-        "bw1",
-    ),
-    "delay alone is loss too": (
-        at("n", "A", "192.0.2.1", annotations={"netgang.io/endpoint-delay": "lat1"}),
-        NOTHING,
-        "lat1",
-        "192.0.2.1",
-    ),
-    "table before annotation": (
-        at("n", "A", annotations={"netgang.io/endpoint": "ps1"}),
-        MappingConfig(table={NodeName("n"): dict.fromkeys(METRICS, "ps2")}),
-        "ps2",
-        "ps2",
-    ),
-    "rule after annotation": (
-        at("n", "A", annotations={"netgang.io/endpoint": "ps1"}),
-        MappingConfig(rules=[Rule("n", "ps2")]),
-        "ps1",
-        "ps1",
-    ),
-    "rule before zone": (
-        at("n", "A"),
-        MappingConfig(
-            rules=[Rule("n", "bw2", [Metric.THROUGHPUT])],
-            zones={ZoneName("A"): dict.fromkeys(METRICS, "za")},
-        ),
-        "za",
-        "bw2",
-    ),
+BW = {"netgang.io/endpoint-throughput": "bw1"}
+LAT = {"netgang.io/endpoint-delay": "lat1"}
+RULES = MappingConfig(
+    rules=[Rule("n", "bw2", [Metric.THROUGHPUT])], zones={ZoneName("A"): dict.fromkeys(METRICS, "za")}
+)
+STATED = {  # case (`tests/extender/network` has all): (node, config, address of latency tests, of throughput tests)
+    "nothing": (at("n", "A", "192.0.2.1", "2001:db8::1"), MappingConfig(), "192.0.2.1", "192.0.2.1"),
+    "one metric": (at("n", "A", "192.0.2.1", annotations=BW), MappingConfig(), "192.0.2.1", "bw1"),
+    "delay alone is loss too": (at("n", "A", "192.0.2.1", annotations=LAT), MappingConfig(), "lat1", "192.0.2.1"),
+    "rule before zone": (at("n", "A"), RULES, "za", "bw2"),
 }
 
 

@@ -32,72 +32,40 @@ def measured(template: dict[str, Any], kind: str) -> list[tuple[str, str]]:
     return sorted(found)
 
 
-def test_the_template_of_a_small_site_is_exactly_this() -> None:
-    """Two nodes in zone A, one in zone B."""
+def test_the_template_of_a_small_site() -> None:
+    """Two nodes in zone A, one in zone B: a group, a task and a test for each kind, and where results go."""
     nodes = [at("a1", "A", "192.0.2.1"), at("a2", "A", "192.0.2.2"), at("b1", "B", "2001:db8::1")]
     template = psconfig_template(site_of(nodes), MeshPlan(name="lab"), archive="https://archive.example.org")
-
-    def task(where: str, kind: str, tool: str) -> dict[str, Any]:
-        return {
-            "test": kind,
-            "tools": [tool],
-            "reference": {"display-task-name": f"lab - {where} - {kind}", "display-task-group": ["lab"]},
-            "_meta": {"display-name": f"{where} - {kind}"},
-            "archives": ["archive"],
-        } | ({"schedule": "throughput"} if kind == "throughput" else {})
-
+    assert template["_meta"] == {"display-name": "lab"}
+    assert template["addresses"]["b1"] == {"address": "2001:db8::1", "_meta": {"display-name": "b1"}}
     inside = {"type": "mesh", "addresses": [{"name": "a1"}, {"name": "a2"}]}
     between = {"type": "mesh", "addresses": [{"name": "a1"}, {"name": "b1"}]}
+    groups = {f"{kind}-zone-A": inside for kind in ("latency", "throughput")}
+    assert template["groups"] == groups | {"latency-gateways": between, "throughput-gateways": between}
     ends = {"source": "{% address[0] %}", "dest": "{% address[1] %}"}
-    assert template == {
-        "_meta": {"display-name": "lab"},
-        "addresses": {
-            "a1": {"address": "192.0.2.1", "_meta": {"display-name": "a1"}},
-            "a2": {"address": "192.0.2.2", "_meta": {"display-name": "a2"}},
-            "b1": {"address": "2001:db8::1", "_meta": {"display-name": "b1"}},
-        },
-        "groups": {
-            "latency-zone-A": inside,
-            "latency-gateways": between,
-            "throughput-zone-A": inside,
-            "throughput-gateways": between,
-        },
-        "tests": {
-            "latency": {
-                "type": "latencybg",
-                "spec": {**ends, "packet-count": 600, "packet-interval": 0.1, "bucket-width": 0.001},
-            },
-            "throughput": {"type": "throughput", "spec": {**ends, "duration": "PT20S"}},
-        },
-        "schedules": {"throughput": {"repeat": "PT14400S", "slip": "PT14400S", "sliprand": True}},
-        "archives": {
-            "archive": {
-                "archiver": "http",
-                "data": {
-                    "schema": 3,
-                    "_url": "https://archive.example.org/logstash",
-                    "verify-ssl": True,
-                    "op": "put",
-                    "_headers": {"x-ps-observer": "{% scheduled_by_address %}", "content-type": "application/json"},
-                },
-                "_meta": {"esmond_url": "https://archive.example.org/esmond/perfsonar/archive/"},
-            }
-        },
-        "tasks": {
-            "latency-zone-A": {"group": "latency-zone-A", **task("zone A", "latency", "powstream")},
-            "latency-gateways": {"group": "latency-gateways", **task("between zones", "latency", "powstream")},
-            "throughput-zone-A": {"group": "throughput-zone-A", **task("zone A", "throughput", "iperf3")},
-            "throughput-gateways": {"group": "throughput-gateways", **task("between zones", "throughput", "iperf3")},
-        },
+    packets = {"packet-count": 600, "packet-interval": 0.1, "bucket-width": 0.001}
+    assert template["tests"] == {
+        "latency": {"type": "latencybg", "spec": {**ends, **packets}},
+        "throughput": {"type": "throughput", "spec": {**ends, "duration": "PT20S"}},
+    }
+    assert template["schedules"] == {"throughput": {"repeat": "PT14400S", "slip": "PT14400S", "sliprand": True}}
+    archive = template["archives"]["archive"]
+    assert (archive["data"]["_url"], archive["data"]["verify-ssl"]) == ("https://archive.example.org/logstash", True)
+    assert archive["_meta"] == {"esmond_url": "https://archive.example.org/esmond/perfsonar/archive/"}
+    assert template["tasks"].keys() == template["groups"].keys()
+    assert template["tasks"]["throughput-gateways"] == {
+        "group": "throughput-gateways",
+        "test": "throughput",
+        "tools": ["iperf3"],
+        "reference": {"display-task-name": "lab - between zones - throughput", "display-task-group": ["lab"]},
+        "_meta": {"display-name": "between zones - throughput"},
+        "schedule": "throughput",
+        "archives": ["archive"],
     }
 
 
 TESTS = {  # test → (tool, spec without its ends, schedule)
-    LatencyTest.LATENCYBG: (
-        "powstream",
-        {"packet-count": 3000, "packet-interval": 0.1, "bucket-width": 0.00001},
-        None,
-    ),
+    LatencyTest.LATENCYBG: ("powstream", {"packet-count": 3000, "packet-interval": 0.1, "bucket-width": 0.00001}, None),
     LatencyTest.LATENCY: ("owping", {"packet-count": 600, "packet-interval": 0.1, "bucket-width": 0.00001}, "PT300S"),
     LatencyTest.RTT: ("ping", {"count": 60, "interval": "PT1S"}, "PT300S"),
 }

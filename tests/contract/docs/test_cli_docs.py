@@ -10,7 +10,7 @@ import yaml
 from typer.testing import CliRunner
 
 from cli.main import app
-from client.connect.target import DEFAULT, target
+from client.connect.said import DEFAULT, target
 
 ROOT = Path(__file__).parents[3]
 TEXT = (ROOT / "docs/how-to/cli.md").read_text()

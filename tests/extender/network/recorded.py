@@ -4,8 +4,12 @@ Rows are sources, columns are destinations, in the order of the recordings. Valu
 the reason for which the cell has no value; `-` is a cell without a check. Short names stand for the ids in `ENDS`.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
+
+import pytest
+
+from extender.network.survey import Link
 
 FIXTURES = Path(__file__).parents[2] / "fixtures" / "maddash"
 
@@ -97,3 +101,19 @@ def reasons(table: str) -> dict[str, int]:
 def body(name: str) -> bytes:
     """A recorded body, byte for byte."""
     return (FIXTURES / name).read_bytes()
+
+
+LOSS = values(LOSS_PERCENT, factor=0.01)
+DELAY = {pair: max(ms, 0.0) for pair, ms in values(DELAY_MS, factor=1.0).items()}
+THROUGHPUT = values(THROUGHPUT_GBPS, factor=1e9)
+
+
+def agree(links: Iterable[Link], *grids: str) -> None:
+    """Each link has its recorded loss, delay and throughput, or none, and names these grids, one for each metric."""
+    for link in links:
+        pair = (link.source, link.target)
+        assert link.loss_ratio == pytest.approx(LOSS.get(pair), abs=1e-15), pair
+        assert link.delay_ms == pytest.approx(DELAY.get(pair)), pair
+        assert link.throughput_bps == pytest.approx(THROUGHPUT.get(pair)), pair
+        known = [grid for grid, found in zip(grids, (LOSS, DELAY, THROUGHPUT), strict=True) if pair in found]
+        assert link.grid == ", ".join(dict.fromkeys(known)), pair

@@ -1,17 +1,20 @@
-"""A mesh file that changes under us, and the thread that reads it: its result, errors and defects reach what waits."""
+"""A mesh file that changes under us or goes wrong, and the thread that reads it."""
 
 import asyncio
 import os
 import threading
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from extender.errors import ConfigError, NetworkSourceError
 from extender.network.file.source import MeshFileSource, beside
+from extender.network.refresh import Polled, SourceStatus
 from extender.ports import Batch
-from tests.fakes.mesh import full_mesh, mesh_file, paper_mesh
+from scoring.network.matrix import Known
+from tests.extender.network.world import QUICK, START_S, MovedClock, World, running
 from tests.liveness import LIVENESS_S
 
 NOW_S = 2_000_000_000.0
@@ -100,56 +103,121 @@ async def test_a_config_map_is_exchanged_by_a_symlink(tmp_path: Path) -> None:
     assert delays(await source.fetch(now_s=NOW_S)) == [2.0]
 
 
-async def test_a_wrong_file_is_an_error_until_it_is_mended(path: Path) -> None:
-    """A bad edit is an error on every fetch, naming the entry; the mended file is news."""
-    source = MeshFileSource(path)
-    await source.fetch(now_s=NOW_S)
-    write(path, "[5]")
-    for _ in range(2):
-        with pytest.raises(NetworkSourceError, match=r"mesh\.json: entry 0: .*accepted: an object with source"):
-            await source.fetch(now_s=NOW_S)
-    write(path, entry(4))
-    assert delays(await source.fetch(now_s=NOW_S)) == [4.0]
-    assert await source.fetch(now_s=NOW_S) is None
+# -- a source of the refresh: its last data stay, fade, and come back by themselves ------------------------------------
+
+GOOD = '[{{"source": "a", "target": "b", "delay_ms": {}, "loss_ratio": 0.01}}]'
 
 
-async def test_a_missing_file_is_an_error_until_it_is_back(path: Path) -> None:
-    """A file that went away is an error; when it is back it is read, even if it is the same as before."""
-    source = MeshFileSource(path)
-    await source.fetch(now_s=NOW_S)
-    os.rename(path, f"{path}.away")
-    with pytest.raises(NetworkSourceError, match="No such file"):
-        await source.fetch(now_s=NOW_S)
-    write(path, entry(1))
-    assert delays(await source.fetch(now_s=NOW_S)) == [1.0]
+class Site(World):
+    """A world over one file."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.wall = MovedClock()
+        super().__init__(Polled(MeshFileSource(path), 0.02), clock=self.wall, options=QUICK)
+
+    def write(self, text: str, *, written_at_s: float | None = None) -> None:
+        """Replace the file at once; its mtime is now, or chosen."""
+        write(self.path, text, written_at_s=self.wall.at_s if written_at_s is None else written_at_s)
 
 
-async def test_big_files_are_read_too(path: Path) -> None:
-    """A file of 36 nodes is read beside the event loop and gives all its 3,780 values."""
-    write(path, mesh_file(paper_mesh()))
-    assert len(delays(await MeshFileSource(path).fetch(now_s=NOW_S))) == 3 * 36 * 35
+@asynccontextmanager
+async def read(tmp_path: Path) -> AsyncIterator[Site]:
+    """A site with a good file of 1 ms that has been read."""
+    site = Site(tmp_path / "mesh.json")
+    site.write(GOOD.format(1))
+    async with running(site):
+        await site.until(lambda: True)
+        yield site
 
 
-def test_check_refuses_at_start(path: Path) -> None:
-    """At start a file that cannot be used is a ConfigError, so that the service does not come up without data."""
-    MeshFileSource(path).check(now_s=NOW_S)
-    write(path, "{}")
-    with pytest.raises(ConfigError, match="accepted is a list"):
-        MeshFileSource(path).check(now_s=NOW_S)
-    path.unlink()
-    with pytest.raises(ConfigError, match="No such file"):
-        MeshFileSource(path).check(now_s=NOW_S)
+def directory(site: Site) -> None:
+    """Something else has its name: what cannot be opened for reading, the caller."""
+    site.path.unlink()
+    site.path.mkdir()
 
 
-def test_a_directory_is_refused(tmp_path: Path) -> None:
-    """A path that is no file is refused in words."""
-    with pytest.raises(ConfigError, match="Is a directory"):
-        MeshFileSource(tmp_path).check(now_s=NOW_S)
+def loop(site: Site) -> None:
+    """A link to itself, as a volume that is being exchanged may be for a moment."""
+    site.path.unlink()
+    site.path.symlink_to(site.path)
 
 
-def test_full_mesh_of_the_fake() -> None:
-    """The fake's mesh has every direction and no link to itself."""
-    assert len(full_mesh("a", "b", "c").links) == 6
+FAULTS: dict[str, tuple[Callable[[Site], None], str]] = {  # fault: (what is done to the file, what the status says)
+    "truncated": (lambda site: site.write(GOOD.format(2)[:-9]), "neither JSON nor YAML"),
+    "garbage": (lambda site: site.write("\x00\x01 not a mesh"), "neither JSON nor YAML"),
+    "a page": (lambda site: site.write("<html>log in</html>"), "accepted is a list of entries, this is a str"),
+    "empty": (lambda site: site.write(""), "empty"),
+    "one wrong entry": (lambda site: site.write(GOOD.format(-2)), "entry 0: delay_ms"),
+    "gone": (lambda site: site.path.unlink(), "No such file"),
+    "no file": (directory, "Is a directory"),
+    "a link to itself": (loop, "Too many levels of symbolic links"),
+}
+
+
+@pytest.mark.parametrize(("spoil", "said"), FAULTS.values(), ids=FAULTS)
+async def test_a_fault_fades_and_heals(spoil: Callable[[Site], None], said: str, tmp_path: Path) -> None:
+    """The values stay and age to expired, status and metrics say why, nothing piles up, and a good file heals it."""
+    async with read(tmp_path) as site:
+        assert site.known() == Known(1.0, 0.0, "file")
+        tasks = len(asyncio.all_tasks())
+        spoil(site)
+        await site.until(lambda: site.source.failures >= 2)
+        assert said in str(site.source.error)
+        assert site.metric("fetches_total", source="file", outcome="error") >= 1.0
+        for ahead_s, counts in ((6000.0, (0, 1, 0)), (11_000.0, (0, 0, 1))):
+            site.wall.at_s = START_S + ahead_s
+            await site.until(lambda: site.last.evaluated_at_s == site.wall.at_s)
+            assert site.known() == Known(1.0, ahead_s, "file")
+            assert site.counts() == counts
+        assert site.status().ready
+        assert len(asyncio.all_tasks()) <= tasks + 1
+        if site.path.is_dir():
+            site.path.rmdir()
+        site.write(GOOD.format(3))
+        await site.until(lambda: site.known() == Known(3.0, 0.0, "file"))
+        assert (site.source.failures, site.source.error) == (0, None)
+
+
+async def test_a_file_from_the_future_counts_as_now_and_then_ages(tmp_path: Path) -> None:
+    """The clock of the machine that wrote it is an hour ahead: its values are not young for an hour."""
+    async with read(tmp_path) as site:
+        site.write(GOOD.format(2), written_at_s=site.wall.at_s + 3600.0)
+        await site.until(lambda: site.known() == Known(2.0, 0.0, "file"))
+        assert "some times lie in the future: they are taken as now" in site.source.problems
+        site.wall.at_s += 100.0
+        await site.until(lambda: site.known() == Known(2.0, 100.0, "file"))
+
+
+async def test_a_file_of_yesterday_is_a_day_old(tmp_path: Path) -> None:
+    """Its mtime counts, not the moment at which it is read."""
+    async with read(tmp_path) as site:
+        site.write(GOOD.format(2), written_at_s=site.wall.at_s - 86_400.0)
+        await site.until(lambda: site.known() == Known(2.0, 86_400.0, "file"))
+
+
+async def test_a_slow_file_system_holds_nothing_up(tmp_path: Path) -> None:
+    """A file that hangs (here a pipe that nobody writes to) costs one thread, whatever time passes; then it is read."""
+    fast, slow = tmp_path / "fast.json", tmp_path / "slow.json"
+    os.mkfifo(slow)
+    fast.write_text(GOOD.format(1))
+    sources = (MeshFileSource(fast, name="fast"), MeshFileSource(slow, name="slow", timeout_s=0.05))
+    world = World(*(Polled(one, 0.02) for one in sources), clock=MovedClock(), options=QUICK)
+
+    def status() -> SourceStatus:
+        return world.status().sources[1]
+
+    async with running(world):
+        await world.until(lambda: status().failures >= 1)
+        threads = threading.active_count()
+        await world.until(lambda: status().failures >= 5)
+        assert status().error == f"mesh file {slow}: not read within 0.05 s"
+        assert threading.active_count() <= threads + 1  # the other file's comes and goes
+        with slow.open("w") as pipe:  # ends the wait: a pipe is no file, so what it says is not used
+            slow.unlink()  # first: the next look must not hang at the pipe again
+            slow.write_text(GOOD.format(7).replace('"a"', '"c"'))
+            pipe.write("[]")
+        await world.until(lambda: status().error is None and status().measurements == 2)
 
 
 # -- work that may block ----------------------------------------------------------------------------------------------

@@ -94,6 +94,15 @@ async def test_a_secret_of_several_lines_is_refused(tmp_path: Path) -> None:
     assert "second" not in text
 
 
+async def test_an_error_without_words_has_its_name() -> None:
+    """Httpx gives some no text."""
+
+    def answer(_: httpx.Request) -> httpx.Response:
+        raise httpx.ReadTimeout("")
+
+    assert await refusal(client(answer)) == f"{URL}/x: ReadTimeout"
+
+
 async def test_limits() -> None:
     """An answer that is too large is not kept, whatever its header says."""
     one = client(lambda _: httpx.Response(200, content=b"x" * 2000), body_limit_bytes=1000)
@@ -102,6 +111,9 @@ async def test_limits() -> None:
 
 WRONG = {  # case: (what is said, settings)
     "no address": ("accepted is http", {"url": "archive"}),
+    "a file": ("accepted is http", {"url": "file:///etc/passwd"}),
+    "a query": ("accepted is http", {"url": "http://archive.lab.example/?a=b"}),
+    "a port that is none": ("accepted: https://HOST/PATH", {"url": "http://archive.lab.example:http/"}),
     "a user in the address": ("a user name has its own setting", {"url": "https://me:pw@h"}),
     "no such authority": ("ca_file missing.pem", {"url": "https://h", "ca_file": Path("missing.pem")}),
 }

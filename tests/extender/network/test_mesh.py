@@ -1,12 +1,12 @@
 """The mesh file format: what is read, and how what is wrong is named."""
 
-import json
 from pathlib import Path
 
 import pytest
 
 from extender.errors import ConfigError
-from extender.network.file.mesh import Origin, parse_mesh, read_mesh
+from extender.network.file.mesh import parse_mesh, read_mesh
+from extender.ports import Batch
 from scoring.network.matrix import Metric
 
 NOW_S = 1_767_225_600.0  # 2026-01-01T00:00:00Z
@@ -14,18 +14,24 @@ NOW_S = 1_767_225_600.0  # 2026-01-01T00:00:00Z
 TWO_ENDS = '"source": "a", "target": "b"'
 
 
+def parsed(text: str | bytes, *, written_at_s: float = NOW_S) -> Batch:
+    """A mesh text, read now."""
+    body = text.encode() if isinstance(text, str) else text
+    return parse_mesh(body, "mesh", written_at_s=written_at_s, now_s=NOW_S)
+
+
 def test_json_and_yaml_say_the_same() -> None:
     """One entry gives one measurement per value, with its age counted back from now; YAML says the same."""
     text = '[{"source": "a", "target": "b", "loss_ratio": 0.25, "delay_ms": 3, "throughput_bps": 1e8, "age_s": 60}]'
     document = "- {source: a, target: b, loss_ratio: 0.25, delay_ms: 3, throughput_bps: 100000000, age_s: 60}\n"
-    batch = read_mesh(text, now_s=NOW_S)
+    batch = parsed(text)
     assert [(one.metric, one.value, one.measured_at_s) for one in batch.measurements] == [
         (Metric.LOSS, 0.25, NOW_S - 60.0),
         (Metric.DELAY, 3.0, NOW_S - 60.0),
         (Metric.THROUGHPUT, 1e8, NOW_S - 60.0),
     ]
     assert [one.id for one in batch.endpoints] == ["a", "b"]
-    assert batch == read_mesh(document, now_s=NOW_S)
+    assert batch == parsed(document)
 
 
 TIMES = {  # fields: age in seconds
@@ -41,31 +47,22 @@ TIMES = {  # fields: age in seconds
 
 @pytest.mark.parametrize("fields", TIMES)
 def test_times(fields: str) -> None:
-    """`age_s` counts back, `measured_at` is absolute, and neither is now."""
-    [one] = read_mesh(f'[{{{TWO_ENDS}, "delay_ms": 1{fields}}}]', now_s=NOW_S).measurements
+    """`age_s` counts back from when the file was written, `measured_at` is absolute, and neither is that moment."""
+    [one] = parsed(f'[{{{TWO_ENDS}, "delay_ms": 1{fields}}}]').measurements
     assert NOW_S - TIMES[fields] == one.measured_at_s
+    [one] = parsed(f'[{{{TWO_ENDS}, "delay_ms": 1{fields}}}]', written_at_s=NOW_S - 300.0).measurements
+    assert one.measured_at_s == NOW_S - TIMES[fields] - (0.0 if "measured_at" in fields else 300.0)
 
 
 def test_yaml_times() -> None:
     """YAML's own timestamps are times too."""
-    [one] = read_mesh(
-        "- {source: a, target: b, delay_ms: 1, measured_at: 2025-12-31T23:59:00Z}", now_s=NOW_S
-    ).measurements
+    [one] = parsed("- {source: a, target: b, delay_ms: 1, measured_at: 2025-12-31T23:59:00Z}").measurements
     assert one.measured_at_s == NOW_S - 60.0
-
-
-def test_ages_count_back_from_the_origin() -> None:
-    """For a file that is read later, ages count back from when it was written."""
-    body = f'[{{{TWO_ENDS}, "delay_ms": 1, "age_s": 10}}]'.encode()
-    [one] = parse_mesh(body, Origin("file", NOW_S - 300.0), now_s=NOW_S).measurements
-    assert one.measured_at_s == NOW_S - 310.0
 
 
 def test_unknown_values() -> None:
     """Null and absent values are not measured; an entry without any makes its ends known and is counted."""
-    batch = read_mesh(
-        f'[{{{TWO_ENDS}, "loss_ratio": null}}, {{"source": "b", "target": "a", "delay_ms": 0}}]', now_s=NOW_S
-    )
+    batch = parsed(f'[{{{TWO_ENDS}, "loss_ratio": null}}, {{"source": "b", "target": "a", "delay_ms": 0}}]')
     assert [(m.source, m.target, m.metric, m.value) for m in batch.measurements] == [("b", "a", Metric.DELAY, 0.0)]
     assert batch.rejected == {"no_value": 1}
     assert len(batch.endpoints) == 2
@@ -73,18 +70,18 @@ def test_unknown_values() -> None:
 
 def test_an_empty_list_is_an_empty_mesh() -> None:
     """Nothing is measured yet: legal."""
-    assert read_mesh("[]", now_s=NOW_S).measurements == ()
+    assert parsed("[]").measurements == ()
 
 
 def test_values_of_one_link_may_be_in_several_entries() -> None:
     """Loss and delay of a link may come from two tools, hence in two entries with their own ages."""
     text = f'[{{{TWO_ENDS}, "loss_ratio": 0, "age_s": 1}}, {{{TWO_ENDS}, "delay_ms": 2, "age_s": 9}}]'
-    assert len(read_mesh(text, now_s=NOW_S).measurements) == 2
+    assert len(parsed(text).measurements) == 2
 
 
 def test_times_in_the_future_are_now() -> None:
     """A time ahead of ours counts as now, and is counted and said."""
-    batch = read_mesh(f'[{{{TWO_ENDS}, "delay_ms": 1, "measured_at": {NOW_S + 60.0}}}]', now_s=NOW_S)
+    batch = parsed(f'[{{{TWO_ENDS}, "delay_ms": 1, "measured_at": {NOW_S + 60.0}}}]')
     assert [m.measured_at_s for m in batch.measurements] == [NOW_S]
     assert batch.rejected == {"future_time": 1}
     assert len(batch.problems) == 1
@@ -92,16 +89,10 @@ def test_times_in_the_future_are_now() -> None:
 
 GOOD = '{"source": "x", "target": "y", "delay_ms": 1}'
 WRONG = {  # case: (text, parts of the error)
-    "loss in percent": (
-        f'[{GOOD}, {{{TWO_ENDS}, "loss_ratio": 2}}]',
-        ["entry 1", "loss_ratio", "number from 0 to 1"],
-    ),
+    "loss in percent": (f'[{GOOD}, {{{TWO_ENDS}, "loss_ratio": 2}}]', ["entry 1", "loss_ratio", "number from 0 to 1"]),
     "negative delay": (f'[{{{TWO_ENDS}, "delay_ms": -1}}]', ["entry 0", "delay_ms", "at least 0"]),
     "endless delay": (f'[{{{TWO_ENDS}, "delay_ms": 1e999}}]', ["entry 0", "delay_ms"]),
-    "text as number": (
-        f'[{{{TWO_ENDS}, "throughput_bps": "1Gbps"}}]',
-        ["entry 0", "throughput_bps", "bit/s"],
-    ),
+    "text as number": (f'[{{{TWO_ENDS}, "throughput_bps": "1Gbps"}}]', ["entry 0", "throughput_bps", "bit/s"]),
     "true as number": (f'[{{{TWO_ENDS}, "delay_ms": true}}]', ["entry 0", "delay_ms"]),
     "negative age": (f'[{{{TWO_ENDS}, "age_s": -1}}]', ["entry 0", "age_s"]),
     "age and time": (f'[{{{TWO_ENDS}, "age_s": 1, "measured_at": 2}}]', ["entry 0", "age_s", "not together with"]),
@@ -130,7 +121,7 @@ WRONG = {  # case: (text, parts of the error)
 def test_wrong_files(text: str, parts: list[str]) -> None:
     """A file that is wrong anywhere is refused as a whole, and the text names entry, field and what is accepted."""
     with pytest.raises(ConfigError) as caught:
-        read_mesh(text, now_s=NOW_S)
+        parsed(text)
     assert str(caught.value).startswith("mesh: ")
     assert not [part for part in parts if part not in str(caught.value)], str(caught.value)
 
@@ -139,13 +130,13 @@ def test_bytes_that_are_no_text() -> None:
     """A binary file is refused in words."""
     for body in (b'[{"source": "\xff", "target": "b"}]', b"- \xff\xfe\x00"):
         with pytest.raises(ConfigError, match="mesh"):
-            parse_mesh(body, Origin("mesh", NOW_S), now_s=NOW_S)
+            parsed(body)
 
 
 def test_paths(tmp_path: Path) -> None:
     """A path is read, and named in errors; a missing file is a ConfigError too."""
     path = tmp_path / "mesh.json"
-    path.write_text(json.dumps([json.loads(GOOD)]))
+    path.write_text(f"[{GOOD}]")
     assert len(read_mesh(path, now_s=NOW_S).measurements) == 1
     path.write_text("[5]")
     with pytest.raises(ConfigError, match=rf"{path}: entry 0"):

@@ -4,32 +4,20 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from extender.network.file.mesh import read_mesh
-from tests.fakes.mesh import Link, Mesh, mesh_file, paper_mesh, paper_zone
+from tests.fakes.mesh import Mesh, mesh_file, paper_mesh, paper_zone
 from tests.fakes.network_source import measurements
 
 EXAMPLE = Path(__file__).parents[3] / "examples" / "mesh" / "paper-testbed.json"
 NOW_S = 1_800_000_000.0
 
 
-def worse(mesh: Mesh, one: str, other: str) -> Link:
-    """A link's worse direction, value by value."""
+def literal_score(mesh: Mesh, one: str, other: str) -> float:
+    """PAPERS N2 with the prototype's units, of a link's worse direction."""
     a, b = mesh.links[one, other], mesh.links[other, one]
-    assert a.loss_ratio is not None
-    assert b.loss_ratio is not None
-    assert a.delay_ms is not None
-    assert b.delay_ms is not None
-    assert a.throughput_bps is not None
-    assert b.throughput_bps is not None
-    return Link(max(a.loss_ratio, b.loss_ratio), max(a.delay_ms, b.delay_ms), min(a.throughput_bps, b.throughput_bps))
-
-
-def literal_score(link: Link) -> float:
-    """PAPERS N2 with the prototype's units."""
-    assert link.loss_ratio is not None
-    assert link.delay_ms is not None
-    assert link.throughput_bps is not None
-    loss = max(0.0, 20.0 - 10.0 * 100.0 * link.loss_ratio)
-    return loss + max(0.0, 40.0 - link.delay_ms) + 40.0 * link.throughput_bps / 1e9
+    loss = max(a.loss_ratio or 0.0, b.loss_ratio or 0.0)
+    delay = max(a.delay_ms or 0.0, b.delay_ms or 0.0)
+    throughput = min(a.throughput_bps or 0.0, b.throughput_bps or 0.0)
+    return max(0.0, 20.0 - 10.0 * 100.0 * loss) + max(0.0, 40.0 - delay) + 40.0 * throughput / 1e9
 
 
 def published_order(mesh: Mesh, nodes: Sequence[str], count: int) -> list[str]:
@@ -37,7 +25,7 @@ def published_order(mesh: Mesh, nodes: Sequence[str], count: int) -> list[str]:
     chosen, totals = [nodes[0]], dict.fromkeys(nodes[1:], 0.0)
     while len(chosen) < count:
         for name in totals:
-            totals[name] += literal_score(worse(mesh, chosen[-1], name))
+            totals[name] += literal_score(mesh, chosen[-1], name)
         best = max(totals, key=lambda name: totals[name])
         del totals[best]
         chosen.append(best)

@@ -49,11 +49,13 @@ async def test_the_first_data_are_published_at_once() -> None:
         assert world.status().known_pairs == {Metric.LOSS: 2, Metric.DELAY: 2, Metric.THROUGHPUT: 2}
 
 
-async def test_nothing_is_published_without_data() -> None:
-    """Before any source gave anything there is no matrix, however long that takes."""
+@pytest.mark.parametrize("count", [0, 1])
+async def test_nothing_is_published_without_data(count: int) -> None:
+    """Without sources, and before any gave anything, there is no matrix, however long that takes."""
     source = FakeNetworkSource()
     source.fail()
-    async with running(bench(Polled(source, 60.0))) as world:
+    async with running(bench(*[Polled(source, 60.0)] * count)) as world:
+        world.refresh.nodes_changed()
         await asyncio.sleep(1000.0)
         assert world.published == []
         assert world.status().version == 0
@@ -101,19 +103,6 @@ async def test_an_empty_mesh_makes_no_versions() -> None:
     async with running(bench(Polled(source, 10.0))) as world:
         await asyncio.sleep(600.0)
         assert world.versions() == [1]
-
-
-async def test_the_newest_value_wins_whichever_source_it_is_from() -> None:
-    """Two sources: per link and metric the newer value counts, and links of only one are kept."""
-    one, other = FakeNetworkSource("one"), FakeNetworkSource("other")
-    one.set(value("a", "b", 1.0, at_s=-100.0), value("b", "c", 7.0))
-    other.set(value("a", "b", 2.0, at_s=-50.0))
-    async with running(bench(Polled(one, 10.0), Polled(other, 10.0))) as world:
-        await asyncio.sleep(1.0)
-        assert (world.delay(), world.delay("b", "c")) == (2.0, 7.0)
-        one.set(value("a", "b", 3.0, at_s=5.0))
-        await asyncio.sleep(15.0)
-        assert (world.delay(), world.delay("b", "c")) == (3.0, None)
 
 
 async def test_a_failing_source_keeps_its_last_data() -> None:
@@ -272,14 +261,6 @@ async def test_problems_and_counts_are_shown() -> None:
         assert status.last_success_s == START_S - 7.0
 
 
-async def test_without_sources_it_waits() -> None:
-    """No source is configured: nothing happens, and nothing fails."""
-    async with running(bench()) as world:
-        world.refresh.nodes_changed()
-        await asyncio.sleep(1000.0)
-        assert (world.published, world.status().ready) == ([], True)
-
-
 @pytest.mark.looptime(False)
 async def test_big_meshes_are_merged_beside_the_loop() -> None:
     """More than a few thousand values are indexed in a thread, and published on the loop."""
@@ -301,16 +282,21 @@ async def test_big_meshes_are_merged_beside_the_loop() -> None:
     assert world.last.known_pairs(Metric.LOSS) == 60 * 59
 
 
-async def test_each_value_keeps_the_name_of_its_source() -> None:
-    """Of two sources the newer value of each metric and link counts, and it is told whose it is and how old."""
+async def test_the_newest_value_of_any_source_counts_and_keeps_its_name() -> None:
+    """Per metric and link; links that only one source has are kept, and those that it drops are gone."""
     one, other = FakeNetworkSource("one"), FakeNetworkSource("other")
-    one.set(value("a", "b", 1.0, at_s=-100.0), value("a", "b", 0.5, metric=Metric.LOSS, at_s=-10.0))
+    first = (value("a", "b", 1.0, at_s=-100.0), value("a", "b", 0.5, metric=Metric.LOSS, at_s=-10.0))
+    one.set(*first, value("b", "c", 7.0))
     other.set(value("a", "b", 2.0, at_s=-50.0), value("a", "b", 0.1, metric=Metric.LOSS, at_s=-20.0))
     async with running(bench(Polled(one, 10.0), Polled(other, 10.0))) as world:
         await asyncio.sleep(1.0)
         assert world.known() == Known(2.0, 50.0, "other")
         assert world.known(metric=Metric.LOSS) == Known(0.5, 10.0, "one")
         assert world.known(metric=Metric.THROUGHPUT) is None
+        assert world.delay("b", "c") == 7.0
+        one.set(value("a", "b", 3.0, at_s=5.0))
+        await asyncio.sleep(15.0)
+        assert (world.delay(), world.delay("b", "c")) == (3.0, None)
 
 
 async def test_pairs_are_counted_by_age() -> None:

@@ -40,10 +40,7 @@ def document(kind: str, source: str, target: str, result: dict[str, Any], *, age
     ip = {"ps-a": "192.0.2.1", "ps-b": "192.0.2.2", "ps-c": "2001:db8::3"}
     return json.dumps(
         {
-            "test": {
-                "type": kind,
-                "spec": {**ends, **spec},
-            },
+            "test": {"type": kind, "spec": {**ends, **spec}},
             "meta": {
                 "source": {"ip": ip[source], "hostname": f"{source}.example.org"},
                 "destination": {"ip": ip[target], "hostname": f"{target}.example.org"},

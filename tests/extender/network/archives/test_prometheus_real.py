@@ -176,11 +176,7 @@ async def test_presets_with_addresses_as_names(connect: Connect) -> None:
     soon = rate.model_copy(update={"query": text, "time_query": time_text, "window_s": 60})
     source = connect(presets=["ping_exporter", "iperf3"], queries={"throughput": soon})
     found = await read(source, lambda found, _: len(found) >= 3)
-    assert found == {
-        "loss node1-node2": 0.25,
-        "delay node1-node2": pytest.approx(2.0),
-        "throughput node1-node2": 1e9,
-    }
+    assert found == {"loss node1-node2": 0.25, "delay node1-node2": pytest.approx(2.0), "throughput node1-node2": 1e9}
 
 
 @pytest.mark.parametrize("name", sorted(PRESETS))

@@ -1,19 +1,24 @@
-"""What a MaDDash server can do to the scheduler, over real sockets: faults of a host, of one grid, of its clock.
+"""What a MaDDash server can do to the scheduler: faults of one grid, of its clock, bombs, silence, wrong addresses.
 
-Faults of every kind of server are in `../test_source_faults.py`, certificates also in `tests/cli/test_network.py`.
+Faults of the whole host are in `../test_source_faults.py`, certificates also in `tests/cli/test_network.py`.
 """
 
 import asyncio
+import gzip
 import json
 from collections.abc import Mapping
 
+import httpx
 import pytest
 
+from extender.errors import NetworkSourceError
 from extender.network.maddash.client import MaddashServer as Address
 from extender.network.maddash.source import MaddashSource
 from extender.network.refresh import Polled
 from scoring.model.policy import ScorePolicy
 from scoring.network.matrix import Metric
+from tests.extender.network.maddash import scripted
+from tests.extender.network.maddash.test_source import MAIN_GRIDS
 from tests.extender.network.world import QUICK, START_S, MovedClock, World, running
 from tests.fakes.raw_http import Answer, RawServer, drip, endless, hang, ok, reset
 
@@ -69,42 +74,9 @@ FAULTS: Mapping[str, tuple[Answer, str]] = {  # fault: (answer to everything, wh
     "reset": (reset, "maddash/grids: "),
     "auth refused": (ok(b"who are you?", status=401, content_type="text/plain"), "status 401: who are you?"),
     "forbidden": (ok(b"", status=403), "status 403: no text"),
+    "control characters": (ok(b"a\x00\x1b[2Jb", status=500), "status 500: a  [2Jb"),
+    "not gzip": (b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: 2\r\n\r\nno", "Error"),
 }
-
-
-OF_THE_HOST = ("one byte at a time", "garbage", "a page", "reset", "forbidden")
-
-
-@pytest.mark.parametrize("fault", OF_THE_HOST)
-async def test_a_host_that_fails(fault: str) -> None:
-    """Values stay and age, the status and the metrics say why, nothing piles up, and the first good answer heals it."""
-    answer, said = FAULTS[fault]
-    with RawServer(HEALTHY) as server:
-        async with running(Site(server)) as site:
-            # 1. good data
-            await site.until(lambda: site.delay() == 1.0)
-            assert site.metric("fetches_total", source="maddash", outcome="success") >= 1.0
-            assert site.counts() == (2, 0, 0)
-            tasks = len(asyncio.all_tasks())
-            # 2. the fault: last good data stay
-            server.answers = dict.fromkeys(HEALTHY, answer)
-            await site.until(lambda: site.source.failures >= 2)
-            assert said in str(site.source.error)
-            assert site.metric("fetches_total", source="maddash", outcome="error") >= 1.0
-            assert site.delay() == 1.0
-            # 3. they fade, then count as unknown; the service stays ready
-            site.wall.at_s = START_S + SOFT_S + 1.0
-            assert site.counts() == (0, 2, 0)
-            site.wall.at_s = START_S + HARD_S + 1.0
-            assert site.counts() == (0, 0, 2)
-            assert site.status().ready
-            assert len(asyncio.all_tasks()) <= tasks + 4
-            # 4. the server is back
-            server.answers = good(number=2.0, checked_at_s=site.wall.at_s)
-            await site.until(lambda: site.delay() == 2.0)
-            assert (site.source.failures, site.source.error) == (0, None)
-            assert site.counts() == (2, 0, 0)
-        await site.maddash.aclose()
 
 
 @pytest.mark.parametrize("listed", [False, True], ids=["one grid", "the list of grids"])
@@ -123,6 +95,7 @@ async def test_one_bad_document(answer: Answer, said: str, listed: bool) -> None
         healed = await source.fetch(now_s=START_S + 120.0)
         await source.aclose()
     assert batch is not None
+    assert listed or {m.measured_at_s for m in batch.measurements if m.metric is Metric.LOSS} == {START_S}
     assert {(m.metric, m.value) for m in batch.measurements} == new | {(Metric.LOSS, 0.02 if listed else 0.01)}
     words = said.replace("list of grids", "grid document") if not listed else said
     begun = "" if listed else "grid 'Loss' failed, its last good values stay: "
@@ -171,3 +144,61 @@ async def test_a_dead_host_that_stays_green_gets_old() -> None:
             assert known is not None
             assert known.age_s == HARD_S + 1.0
         await site.maddash.aclose()
+
+
+async def test_a_bomb_is_stopped_at_the_limit() -> None:
+    """The limit counts decompressed bytes, and reading ends there."""
+    packed = httpx.ByteStream(gzip.compress(b"[" * 50_000_000))
+    script = scripted.Script({"grids/Loss": httpx.Response(200, headers={"Content-Encoding": "gzip"}, stream=packed)})
+    with pytest.raises(NetworkSourceError, match="the answer has more than 1000000 bytes"):
+        await scripted.source(script, MAIN_GRIDS, body_limit_bytes=1_000_000).fetch(now_s=START_S)
+
+
+@pytest.mark.looptime
+async def test_two_requests_at_a_time() -> None:
+    """However many grids there are, two requests are in flight at most: the server shares its pool with the checks."""
+    names = [f"g{i}" for i in range(12)]
+    script = scripted.Script({"grids": scripted.grids(*names), **{f"grids/{name}": scripted.grid() for name in names}})
+    script.pauses_s = dict.fromkeys((f"grids/{name}" for name in names), 1.0)
+    fetch = asyncio.create_task(scripted.source(script).fetch(now_s=START_S))
+    await asyncio.sleep(0.5)
+    for second in range(6):
+        assert len(script.seen) == 1 + 2 * (second + 1)
+        await asyncio.sleep(1.0)
+    await fetch
+
+
+ADDRESSES = {  # configured: requested
+    "http://h": "http://h/maddash/grids",
+    "https://h/maddash-webui/": "https://h/maddash/grids",
+    "https://h/maddash-webui/index.cgi": "https://h/maddash/grids",
+    "https://h/maddash/grids": "https://h/maddash/grids",
+    "https://h/site/maddash/dashboards/": "https://h/site/maddash/grids",
+    "https://h:8443/a%20b": "https://h:8443/a%20b/grids",
+    "http://maddash": "http://maddash/maddash/grids",
+    "http://maddash-webui/x": "http://maddash-webui/x/grids",
+    "http://h/": "http://h/maddash/grids",
+    "http://h/maddash/": "http://h/maddash/grids",
+    "http://h:8881/maddash": "http://h:8881/maddash/grids",
+    "http://h/perfsonar/maddash": "http://h/perfsonar/maddash/grids",
+}
+
+
+@pytest.mark.parametrize("configured", ADDRESSES)
+async def test_addresses(configured: str) -> None:
+    """The path `/maddash` may be left out; a web page leads to the REST API beside it; another path is kept."""
+    script = scripted.Script({})
+    with pytest.raises(NetworkSourceError, match="status 404"):
+        await MaddashSource(Address(configured), transport=script).fetch(now_s=START_S)
+    assert [ADDRESSES[configured]] == [str(request.url) for request in script.seen]
+
+
+async def test_passwords_stay_out_of_texts() -> None:
+    """User and password of the address are sent, and never shown."""
+    script = scripted.Script({})
+    script.unknown = httpx.Response(401, text="who are you?")
+    with pytest.raises(NetworkSourceError) as caught:
+        await MaddashSource(Address("http://me:secret@h/maddash"), transport=script).fetch(now_s=START_S)
+    assert [one.headers["authorization"] for one in script.seen] == ["Basic bWU6c2VjcmV0"]
+    assert "secret" not in str(caught.value)
+    assert "http://h/maddash/grids: status 401: who are you?" in str(caught.value)

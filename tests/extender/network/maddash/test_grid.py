@@ -6,22 +6,8 @@ from typing import Any
 import pytest
 
 from extender.errors import NetworkSourceError
-from extender.network.maddash.grid import read_grid, read_grid_in_slices
-from extender.network.maddash.messages import Kind
+from extender.network.maddash.grid import read_grid
 from tests.extender.network import recorded
-
-
-def test_a_recorded_grid() -> None:
-    """Values as they are printed, negative ones too, with kind and time; what is left out, and what the grid shows.
-
-    `test_recordings` has every pair of every recorded grid.
-    """
-    reading = read_grid(recorded.body("grid-delay.json"), name="any")
-    assert {value.kind for value in reading.values.values()} == {Kind.ONE_WAY_DELAY}
-    assert {value.checked_at_s for value in reading.values.values()} == {recorded.RUN_1_S}
-    assert min(value.value for value in reading.values.values()) == -0.35
-    assert reading.shows == {"One-way Delay": frozenset({Kind.ONE_WAY_DELAY})}
-    assert len(list(recorded.pairs(recorded.DELAY_MS))) == reading.cells == len(reading.values) + len(reading.empty)
 
 
 def test_endpoints_have_labels_and_addresses_as_aliases() -> None:
@@ -44,12 +30,6 @@ def test_columns_of_disjoint_grids_have_aliases_too() -> None:
     names = {one.id: one.aliases for one in reading.endpoints}
     assert names["ps1.zone-b.example.org"] == ("s3 zone-b",)  # type: ignore[index]
     assert len(names) == 6
-
-
-def test_the_whole_is_the_same_in_slices() -> None:
-    """Control comes back after each row, so that a grid of any size can be parsed beside other work."""
-    slices = read_grid_in_slices(recorded.body("grid-loss.json"), name="any")
-    assert sum(1 for _ in slices) == 6
 
 
 NOT_GRIDS = {  # case: body
@@ -94,10 +74,3 @@ def test_values_without_time_or_name_are_refused() -> None:
     assert not reading.values
     assert reading.rejected == {"never_checked": 2, "bad_cell": 2, "self_pair": 1}
     assert reading.cells == 5
-
-
-def test_ids_are_decoded_once() -> None:
-    """Ids with a blank, plus, percent, slash, colon and non-ASCII letters come out as they were configured."""
-    body = _grid({"uri": "/maddash/grids/x/a+b%2Bc%25/d%2Fe%3A%C3%BC/One+%25", "message": "Average delay is 1ms"})
-    [key] = read_grid(body, name="x").values
-    assert (key.check, key.source, key.target) == ("One %", "a b+c%", "d/e:ü")

@@ -127,14 +127,6 @@ def test_any_text_has_an_answer(message: str, status: int) -> None:
     assert isinstance(found, Rejection) or re.search("average|avg|mean|median", message, re.IGNORECASE)
 
 
-@given(st.integers(0, 100_000))
-def test_loss_is_exact(thousandths_of_percent: int) -> None:
-    """The printed decimals are kept: 0.056 % is the float nearest to 0.00056, not a neighbour of it."""
-    text = f"{thousandths_of_percent // 1000}.{thousandths_of_percent % 1000:03d}"
-    found = read_message(f"Average packet loss is {text}%", status=0)
-    assert found == Reading(Kind.LOSS, thousandths_of_percent / 100_000)
-
-
 def test_long_messages_are_cheap() -> None:
     """A message made to confuse the pattern is answered at once: it is cut off by its length."""
     assert read_message("Average " + "is " * 80, status=0) is Rejection.NOT_NUMERIC

@@ -68,26 +68,14 @@ def both(forward: str, reverse: str) -> dict[tuple[str, str], float]:
     return there | {(column, row): value for (row, column), value in back.items()}
 
 
-DELAY = {pair: max(ms, 0.0) for pair, ms in recorded.values(recorded.DELAY_MS, factor=1.0).items()}
 UNCONFIRMED = {pair: max(ms, 0.0) for pair, ms in recorded.values(recorded.DELAY_UNCONFIRMED_MS, factor=1.0).items()}
+DELAYS, UNCONFIRMED_DELAYS = (recorded.reasons(one) for one in (recorded.DELAY_MS, recorded.DELAY_UNCONFIRMED_MS))
 GRIDS = {  # recording: (metric, the value of each direction that has one, the reasons of the others)
-    "grid-loss.json": (
-        Metric.LOSS,
-        recorded.values(recorded.LOSS_PERCENT, factor=0.01),
-        recorded.reasons(recorded.LOSS_PERCENT),
-    ),
+    "grid-loss.json": (Metric.LOSS, recorded.LOSS, recorded.reasons(recorded.LOSS_PERCENT)),
     "grid-loss-startup.json": (Metric.LOSS, {}, {"not_run": 29}),
-    "grid-delay.json": (Metric.DELAY, DELAY, recorded.reasons(recorded.DELAY_MS) | {"negative_delay": 1}),
-    "grid-delay-unconfirmed.json": (
-        Metric.DELAY,
-        UNCONFIRMED,
-        recorded.reasons(recorded.DELAY_UNCONFIRMED_MS) | {"negative_delay": 1},
-    ),
-    "grid-throughput.json": (
-        Metric.THROUGHPUT,
-        recorded.values(recorded.THROUGHPUT_GBPS, factor=1e9),
-        recorded.reasons(recorded.THROUGHPUT_GBPS),
-    ),
+    "grid-delay.json": (Metric.DELAY, recorded.DELAY, DELAYS | {"negative_delay": 1}),
+    "grid-delay-unconfirmed.json": (Metric.DELAY, UNCONFIRMED, UNCONFIRMED_DELAYS | {"negative_delay": 1}),
+    "grid-throughput.json": (Metric.THROUGHPUT, recorded.THROUGHPUT, recorded.reasons(recorded.THROUGHPUT_GBPS)),
     "grid-reverse.json": (Metric.THROUGHPUT, both(recorded.FORWARD_GBPS, recorded.REVERSE_GBPS), {}),
     "grid-random.json": (Metric.LOSS, {}, {"not_numeric": 2}),
 }
@@ -109,20 +97,14 @@ async def test_each_recorded_grid_pair_by_pair(file: str) -> None:
 
 async def test_the_recorded_site_link_by_link() -> None:
     """The three grids together: one record for each direction that is checked, `None` where it has no value."""
-    loss = recorded.values(recorded.LOSS_PERCENT, factor=0.01)
-    throughput = recorded.values(recorded.THROUGHPUT_GBPS, factor=1e9)
     with site({"L": "grid-loss.json", "D": "grid-delay.json", "T": "grid-throughput.json"}) as server:
         survey = await survey_maddash(Address(server.url), now_s=NOW_S)
     directions = {(a, b) for a in recorded.ENDS.values() for b in recorded.ENDS.values() if a != b}
     assert sorted(directions) == [(link.source, link.target) for link in survey.links]
-    for link in survey.links:
+    recorded.agree(survey.links, "L", "D", "T")
+    for link in survey.links:  # delay and throughput are of the first run, loss of the second; the oldest value counts
         pair = (link.source, link.target)
-        assert link.loss_ratio == pytest.approx(loss.get(pair), abs=1e-15), pair
-        assert link.delay_ms == pytest.approx(DELAY.get(pair)), pair
-        assert link.throughput_bps == pytest.approx(throughput.get(pair)), pair
-        known = [grid for grid, values in (("L", loss), ("D", DELAY), ("T", throughput)) if pair in values]
-        assert link.grid == ", ".join(known)
-        # delay and throughput are of the first run, loss of the second; the oldest value counts
-        runs = [recorded.RUN_2_S] * (pair in loss) + [recorded.RUN_1_S] * (pair in DELAY or pair in throughput)
+        runs = [recorded.RUN_2_S] * (pair in recorded.LOSS)
+        runs += [recorded.RUN_1_S] * (pair in recorded.DELAY or pair in recorded.THROUGHPUT)
         assert link.age_s == (NOW_S - min(runs) if runs else None), pair
     assert survey.labels[recorded.ENDS["s5"]] == "s5 Zürich"

@@ -42,22 +42,6 @@ async def test_one_bad_cell_never_spoils_a_grid(bad: Any) -> None:
     assert sum(batch.rejected.values()) == 1
 
 
-BAD_PLACES = {  # case: a grid document with one wrong place that is no cell
-    "row that is a number": {"rows": [], "grid": [5, [[cell("a", "b")]]]},
-    "cell that is an object": {"rows": [], "grid": [[{}, [cell("a", "b")]]]},
-    "rows of anything": {"rows": [5, None, {"uri": 7}, {"name": []}], "grid": [[[cell("a", "b")]]]},
-    "names of anything": {"rows": [], "columnNames": {"a": 1}, "columnProps": [[]], "grid": [[[cell("a", "b")]]]},
-    "properties of anything": {"rows": [{"uri": "/g/a", "props": {"map": [1]}}], "grid": [[[cell("a", "b")]]]},
-}
-
-
-@pytest.mark.parametrize("document", BAD_PLACES.values(), ids=BAD_PLACES)
-async def test_one_bad_place_never_spoils_a_grid(document: dict[str, Any]) -> None:
-    """A wrong row, label or property costs itself only."""
-    batch = await read(source(Script({"grids": grids("g"), "grids/g": httpx.Response(200, json=document)})))
-    assert values(batch) == {("a", "b"): 0.01}
-
-
 async def test_bytes_that_are_no_text_in_one_cell() -> None:
     """A cell in another encoding is a bad cell; the mark some editors put first is no harm."""
     body = b"\xef\xbb\xbf" + grid(cell("a", "b"), cell("a", "c", "XX")).content.replace(b"XX", b"\xfc")

@@ -22,11 +22,6 @@ from tests.fakes.raw_http import RawServer, ok
 NOW_S = recorded.RUN_2_S + 10.0
 Grid = dict[str, Any]
 RECORDED = {"L": "grid-loss.json", "D": "grid-delay.json", "T": "grid-throughput.json"}
-VALUES = {  # grid → the value of each direction that has one
-    "L": recorded.values(recorded.LOSS_PERCENT, factor=0.01),
-    "D": {pair: max(ms, 0.0) for pair, ms in recorded.values(recorded.DELAY_MS, factor=1.0).items()},
-    "T": recorded.values(recorded.THROUGHPUT_GBPS, factor=1e9),
-}
 
 
 def checks(grid: Grid) -> Iterator[dict[str, Any]]:
@@ -150,12 +145,7 @@ async def test_the_same_values_however_they_are_named(variation: str, name: str)
     with RawServer({"/maddash/grids": ok(listed), **answers}) as server:
         survey = await survey_maddash(Address(server.url), now_s=NOW_S)
     assert len(survey.links) == 30
-    for link in survey.links:
-        pair = (link.source, link.target)
-        assert link.loss_ratio == pytest.approx(VALUES["L"].get(pair), abs=1e-15), pair
-        assert link.delay_ms == pytest.approx(VALUES["D"].get(pair)), pair
-        assert link.throughput_bps == pytest.approx(VALUES["T"].get(pair)), pair
-        assert link.grid == ", ".join(f"{name} {key}" for key, values in VALUES.items() if pair in values)
+    recorded.agree(survey.links, *grids)
 
 
 async def test_all_metrics_in_one_grid() -> None:
@@ -169,9 +159,4 @@ async def test_all_metrics_in_one_grid() -> None:
         {"/maddash/grids": ok(b'{"grids":[{"name":"all"}]}'), "/maddash/grids/all": ok(json.dumps(one).encode())}
     ) as server:
         survey = await survey_maddash(Address(server.url), now_s=NOW_S)
-    found = {(link.source, link.target): link for link in survey.links}
-    for pair, link in found.items():
-        assert link.loss_ratio == pytest.approx(VALUES["L"].get(pair), abs=1e-15)
-        assert link.delay_ms == pytest.approx(VALUES["D"].get(pair))
-        assert link.throughput_bps == pytest.approx(VALUES["T"].get(pair))
-    assert {link.grid for link in found.values()} <= {"all", ""}
+    recorded.agree(survey.links, "all", "all", "all")
