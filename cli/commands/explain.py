@@ -3,6 +3,7 @@
 The same documents come from a running netgang and from a saved cluster (--cluster).
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
     from client.ask import Answer
     from extender.api.schemas.explain import Explained, ExplainedPod
     from extender.api.schemas.what_if import Supposed
-    from extender.settings.settings import Settings
     from scoring.what_if.changes import WhatIf
 
 _T = TypeVar("_T")
@@ -62,31 +62,32 @@ class Place:
 
     def explanation(self, name: str) -> "Answer[Explained | ExplainedPod]":
         """The document of a gang or pod. Errors: ConfigError, NetworkSourceError."""
-        if self.cluster is None:
-            from client import documents
-
-            return self.reach.ask(partial(documents.explanation, name=name), "asking the planner")
         from cli.offline.explain import explain_file
-        from cli.offline.plan import moment_s
+        from client import documents
 
-        return _written(explain_file(self.cluster, self.mesh, self._settings(), name, now_s=moment_s(self.now)))
+        if self.cluster is None:
+            return self.reach.ask(partial(documents.explanation, name=name), "asking the planner")
+        return self._of_file(partial(explain_file, self.cluster, self.mesh, name=name))
 
     def supposed(self, body: "WhatIf") -> "Answer[Supposed]":
         """What the changes would make of the plan. Errors: ConfigError, NetworkSourceError."""
-        if self.cluster is None:
-            from client import documents
-
-            return self.reach.ask(partial(documents.supposed, body=body), "asking the planner")
         from cli.offline.explain import what_if_file
+        from client import documents
+
+        if self.cluster is None:
+            return self.reach.ask(partial(documents.supposed, body=body), "asking the planner")
+        return self._of_file(partial(what_if_file, self.cluster, self.mesh, changes=body.changes))
+
+    def _of_file(self, ask: Callable[..., _T]) -> "Answer[_T]":
+        """The answer of a file, as a running netgang would give it."""
+        import msgspec
+
         from cli.offline.plan import moment_s
-
-        now_s = moment_s(self.now)
-        return _written(what_if_file(self.cluster, self.mesh, self._settings(), body.changes, now_s=now_s))
-
-    def _settings(self) -> "Settings":
+        from client.ask import Answer
         from extender.settings.settings import Settings
 
-        return Settings.load(self.config)
+        document = ask(settings=Settings.load(self.config), now_s=moment_s(self.now))
+        return Answer(document, msgspec.json.encode(document))
 
 
 @reaching
@@ -211,12 +212,3 @@ def _suggested(place: Place, name: str) -> list[dict[str, Any]]:
     if not found.suggestions:
         raise ConfigError(f"{name}: {found.text or 'it does not wait'}")
     return list(found.suggestions[0].changes)
-
-
-def _written(document: _T) -> "Answer[_T]":
-    """The answer of a file, as a running netgang would give it."""
-    import msgspec
-
-    from client.ask import Answer
-
-    return Answer(document, msgspec.json.encode(document))

@@ -3,10 +3,10 @@
 import asyncio
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable
 from contextlib import nullcontext
 from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias
 
 import typer
 from rich.console import Console
@@ -16,7 +16,10 @@ from cli.output import print_json
 from cli.reach import Reach, busy, reaching, run
 
 if TYPE_CHECKING:
+    from client.connect.door import Door
     from extender.api.schemas.queue import Queue, QueuedGang
+
+    _Wanted: TypeAlias = Callable[[QueuedGang], bool]
 
 _AGAIN_S: Final = 2.0
 
@@ -54,65 +57,53 @@ def queue(
 
     Exit code: 0 shown; 1 no answer; 2 wrong use.
     """
+    states = {one.value.upper() for one in state or ()}
+
+    def wanted(one: "QueuedGang") -> bool:
+        return namespace in (None, one.gang.partition("/")[0]) and (not states or one.state in states)
+
     with clear_errors():
-        seen = _Looks(reach, namespace, frozenset(one.value.upper() for one in state or ()), limit)
+        door = reach.door()
         if watch:
-            run(seen.again_and_again(Console(), as_json=as_json))
+            run(_again_and_again(door, wanted, limit, as_json=as_json))
             return
         with busy("asking netgang"):
-            found, document = run(seen.once())
+            found, document = run(_look(door, wanted))
     if as_json:
         print_json(document)
         return
     from cli.rendering.queue import queue_table
 
     console = Console()
-    console.print(queue_table(console, found, seen.wanted(found.gangs), limit=limit))
+    console.print(queue_table(console, found, [*filter(wanted, found.gangs)], limit=limit))
 
 
-class _Looks:
-    """One look at the queue after the other."""
+async def _look(door: "Door", wanted: "_Wanted") -> "tuple[Queue, dict[str, Any]]":
+    """The queue, and its document with only the gangs that were asked for."""
+    from client import documents
 
-    def __init__(self, reach: Reach, namespace: str | None, states: frozenset[str], limit: int) -> None:
-        self._door = reach.door()
-        self._namespace = namespace
-        self._states = states
-        self._limit = limit
+    found, body = await documents.queue(door)
+    gangs, document = {one.gang for one in found.gangs if wanted(one)}, json.loads(body)
+    return found, {**document, "gangs": [one for one in document["gangs"] if one["gang"] in gangs]}
 
-    async def once(self) -> "tuple[Queue, dict[str, Any]]":
-        """The queue, and its document with only the gangs that were asked for."""
-        from client import documents
 
-        found, body = await documents.queue(self._door)
-        gangs, document = {one.gang for one in self.wanted(found.gangs)}, json.loads(body)
-        return found, {**document, "gangs": [one for one in document["gangs"] if one["gang"] in gangs]}
+async def _again_and_again(door: "Door", wanted: "_Wanted", limit: int, *, as_json: bool) -> None:
+    """Look every two seconds until stopped; on a terminal in one place."""
+    from rich.live import Live
 
-    def wanted(self, gangs: "Sequence[QueuedGang]") -> "list[QueuedGang]":
-        """Those of the namespace and states that were asked for."""
-        return [
-            one
-            for one in gangs
-            if (self._namespace is None or one.gang.partition("/")[0] == self._namespace)
-            and (not self._states or one.state in self._states)
-        ]
+    from cli.rendering.queue import queue_table
 
-    async def again_and_again(self, console: Console, *, as_json: bool) -> None:
-        """Look every two seconds until stopped; on a terminal in one place."""
-        from rich.live import Live
-
-        from cli.rendering.queue import queue_table
-
-        live = Live(console=console, auto_refresh=False) if console.is_terminal and not as_json else None
-        with live or nullcontext():
-            while True:
-                found, document = await self.once()
-                if as_json:
-                    sys.stdout.write(json.dumps(document) + "\n")
-                    sys.stdout.flush()
-                else:
-                    table = queue_table(console, found, self.wanted(found.gangs), limit=self._limit)
-                    if live is not None:
-                        live.update(table, refresh=True)
-                    else:
-                        console.print(table)
-                await asyncio.sleep(_AGAIN_S)
+    console = Console()
+    live = Live(console=console, auto_refresh=False) if console.is_terminal and not as_json else None
+    with live or nullcontext():
+        while True:
+            found, document = await _look(door, wanted)
+            table = queue_table(console, found, [*filter(wanted, found.gangs)], limit=limit)
+            if as_json:
+                sys.stdout.write(json.dumps(document) + "\n")
+                sys.stdout.flush()
+            elif live is not None:
+                live.update(table, refresh=True)
+            else:
+                console.print(table)
+            await asyncio.sleep(_AGAIN_S)

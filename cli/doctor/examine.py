@@ -2,19 +2,10 @@
 
 from collections.abc import Iterable
 
-from cli.doctor.cluster import (
-    check_budgets,
-    check_endpoints,
-    check_foreign_pods,
-    check_gangs,
-    check_pod_groups,
-    check_sources,
-    check_zones,
-)
+from cli.doctor import cluster, running
 from cli.doctor.facts import Facts
 from cli.doctor.findings import Finding, error, in_order, note, some
 from cli.doctor.policies import check_confinement, check_policies
-from cli.doctor.running import acts, check_answered, check_clock, check_rights, check_running, check_versions
 from cli.doctor.scheduler import check_scheduler
 
 
@@ -26,11 +17,13 @@ def examine(seen: Facts) -> tuple[Finding, ...]:
     found: list[Finding] = []
     if seen.kubernetes is not None:
         own = seen.own_version
-        found += check_versions(seen.running, kubernetes=seen.kubernetes, scheduler=seen.scheduler_version, own=own)
+        found += running.check_versions(
+            seen.running, kubernetes=seen.kubernetes, scheduler=seen.scheduler_version, own=own
+        )
     if seen.skew_s is not None:
-        found += check_clock(seen.skew_s)
+        found += running.check_clock(seen.skew_s)
     if seen.answered is not None:
-        found += check_answered(seen.answered)
+        found += running.check_answered(seen.answered)
     found += [note("not-seen", what, "run the doctor with an administrator's kubeconfig") for what in seen.unseen]
     if seen.settings_problems:
         fix = "netgang check-config FILE says what is accepted"
@@ -55,30 +48,30 @@ def _configured(seen: Facts) -> Iterable[Finding]:
     if seen.confined is not None:
         yield from check_confinement(seen.confined, account=seen.account)
     if seen.denied is not None:
-        yield from check_rights(seen.denied, settings, account=seen.account)
+        yield from running.check_rights(seen.denied, settings, account=seen.account)
 
 
 def _objects(seen: Facts) -> Iterable[Finding]:
     """What nodes, pods and measurements say."""
     settings = seen.settings
     if seen.running is not None:
-        yield from check_running(seen.running, settings)
+        yield from running.check_running(seen.running, settings)
     if seen.nodes is not None:
-        yield from check_zones(seen.nodes, settings)
-        yield from check_foreign_pods(seen.foreign_pods, seen.nodes)
+        yield from cluster.check_zones(seen.nodes, settings)
+        yield from cluster.check_foreign_pods(seen.foreign_pods, seen.nodes)
     if seen.sources is not None:
-        yield from check_sources(seen.sources)
+        yield from cluster.check_sources(seen.sources)
     if seen.endpoints is not None:
-        yield from check_endpoints(seen.endpoints)
+        yield from cluster.check_endpoints(seen.endpoints)
     if seen.pods is None:
         return
-    yield from check_gangs(seen.pods, settings)
+    yield from cluster.check_gangs(seen.pods, settings)
     if seen.pod_groups_served is not None:
-        yield from check_pod_groups(seen.pods, served=seen.pod_groups_served, known=seen.pod_groups)
+        yield from cluster.check_pod_groups(seen.pods, served=seen.pod_groups_served, known=seen.pod_groups)
     if seen.budgets is not None:
-        yield from check_budgets(seen.budgets, seen.pods)
+        yield from cluster.check_budgets(seen.budgets, seen.pods)
     gated = [pod.key for pod in seen.pods if pod.gated and not pod.deleting]
-    if gated and seen.running is not None and not acts(seen.running, settings):
+    if gated and seen.running is not None and not running.acts(seen.running, settings):
         what = f"{len(gated)} pods wait at netgang's gate, and no netgang acts: {some(gated)}"
         fix = "bring netgang back; or netgang uninstall, which lets them go (docs/start/install.md)"
         yield error("gates-stranded", what, fix)

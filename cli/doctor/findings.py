@@ -1,9 +1,11 @@
 """What a check says: one thing that is wrong, how bad it is, and what to do about it."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
+
+from scoring.explain import words
 
 _NAMED: Final = 5
 
@@ -54,12 +56,6 @@ def in_order(findings: Iterable[Finding]) -> tuple[Finding, ...]:
     return tuple(sorted(set(findings), key=lambda one: (ranks.index(one.severity), one.id, one.what)))
 
 
-def some(names: Sequence[str] | Iterable[str]) -> str:
-    """The first names, in order, and how many more there are.
-
-    >>> some(["b", "a"]), some("abcdefgh")
-    ('a, b', 'a, b, c, d, e and 3 more')
-    """
-    listed = sorted(names)
-    more = f" and {len(listed) - _NAMED} more" if len(listed) > _NAMED else ""
-    return ", ".join(listed[:_NAMED]) + more
+def some(names: Iterable[str]) -> str:
+    """The first names, in order, and how many more there are."""
+    return words.some(sorted(names), _NAMED)

@@ -10,21 +10,10 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final, TypeVar
 
+from cli.doctor import installed
 from cli.doctor.asking import Asked, denied
 from cli.doctor.facts import Facts, Json, LeaseSeen, Policies, Running, ServiceAddress
-from cli.doctor.installed import (
-    Read,
-    budget_of,
-    container_of,
-    environment_of,
-    mounted,
-    of_daemon_set,
-    replica_of,
-    scheduler_of,
-    settings_of,
-    text_of,
-    version_of,
-)
+from cli.doctor.installed import Read, settings_of, text_of
 from cli.doctor.policies import confining
 from extender.convert import node_from_json, pod_from_json, pod_group_from_json
 from extender.errors import ApiError
@@ -93,7 +82,9 @@ class Look:
             denied=lost,
             scheduler=scheduler,
             scheduler_from=origin_of_scheduler,
-            scheduler_version=version_of(str(container_of(beside).get("image", ""))) if beside is not None else None,
+            scheduler_version=installed.version_of(str(installed.container_of(beside).get("image", "")))
+            if beside is not None
+            else None,
             service=await self._tried("its Service", self._service(), None),
             policies=policies,
             confined=confined,
@@ -117,7 +108,7 @@ class Look:
 
     async def _mounted(self, workload: Json, key: str) -> tuple[str, str] | None:
         """(text, ConfigMap) of the file that a Deployment mounts."""
-        for name in mounted(workload):
+        for name in installed.mounted(workload):
             data = (await self._installed("configmaps", name) or {}).get("data") or {}
             if key in data:
                 return str(data[key]), f"ConfigMap {self.where.namespace}/{name}"
@@ -133,7 +124,7 @@ class Look:
         if found is None:
             self.unseen.append(f"settings: no ConfigMap of Deployment {self.where.namespace}/{NAME} can be read")
             return Read(Settings()), _UNSEEN
-        return settings_of(found[0], environment_of(deployment)), found[1]
+        return settings_of(found[0], installed.environment_of(deployment)), found[1]
 
     async def _scheduler(self) -> tuple[Json | None, Json | None, str]:
         """Deployment of the second kube-scheduler, its configuration, and where that is from."""
@@ -141,11 +132,15 @@ class Look:
         beside = await self._tried("its kube-scheduler", looking, None)
         if self.where.scheduler_config is not None:
             where = f"file {self.where.scheduler_config}"
-            return beside, scheduler_of(text_of(self.where.scheduler_config), where=where), where
+            return beside, installed.scheduler_of(text_of(self.where.scheduler_config), where=where), where
         if beside is None:
             return None, None, ""
         found = await self._tried("kube-scheduler's configuration", self._mounted(beside, "scheduler.yaml"), None)
-        return (beside, None, "") if found is None else (beside, scheduler_of(found[0], where=found[1]), found[1])
+        return (
+            (beside, None, "")
+            if found is None
+            else (beside, installed.scheduler_of(found[0], where=found[1]), found[1])
+        )
 
     async def _service(self) -> ServiceAddress | None:
         found = await self._installed("services", NAME)
@@ -161,7 +156,12 @@ class Look:
         lease = await self._lease(settings)
         budget = await self._installed("poddisruptionbudgets", NAME, group="/apis/policy/v1")
         wanted = int(deployment["spec"].get("replicas", 1)) if deployment is not None else 0
-        return Running(wanted, tuple(map(replica_of, pods)), lease, budget_of(budget) if budget is not None else None)
+        return Running(
+            wanted,
+            tuple(map(installed.replica_of, pods)),
+            lease,
+            installed.budget_of(budget) if budget is not None else None,
+        )
 
     async def _lease(self, settings: Settings) -> LeaseSeen | None:
         """Looked at twice: a Lease's times are another clock's."""
@@ -206,7 +206,7 @@ class Look:
                 kept.append(pod)
             elif pod.node is not None and not pod.terminal and pod.namespace not in system:
                 ours = settings.managed_resource is None and pod.scheduler_name in settings.scheduler_names
-                foreign += not ours and not of_daemon_set(item)
+                foreign += not ours and not installed.of_daemon_set(item)
         return tuple(kept), foreign
 
     async def _groups(self, seen: Facts) -> Facts:
@@ -219,5 +219,7 @@ class Look:
             else []
         )
         listed = await self._tried("budgets", self.api.listed("/apis/policy/v1/poddisruptionbudgets"), [])
-        budgets = tuple(budget_of(one) for one in listed if one["metadata"]["namespace"] != self.where.namespace)
+        budgets = tuple(
+            installed.budget_of(one) for one in listed if one["metadata"]["namespace"] != self.where.namespace
+        )
         return replace(seen, pod_groups=frozenset(map(str, keys)), pod_groups_served=known, budgets=budgets)

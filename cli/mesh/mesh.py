@@ -17,6 +17,7 @@ from typing import Final, NamedTuple
 from cli.mesh.nodes import Selector, SiteNode
 from extender.errors import ConfigError
 from extender.network.mapping import MappingConfig, stated
+from scoring.explain.words import some
 from scoring.ids import NodeName, ZoneName
 from scoring.network.matrix import Metric
 
@@ -39,9 +40,9 @@ _METRICS: Final = {  # kind → the metrics that it measures, the one whose endp
 }
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, order=True)
 class End:
-    """A place where tests run."""
+    """A place where tests run; in the order of their keys."""
 
     key: str
     """Its name in pSConfig: the node's, or the address where that is not enough to distinguish ends."""
@@ -106,7 +107,7 @@ class Site:
     def ends(self) -> tuple[End, ...]:
         """All ends, each once, by key."""
         every = {end for mesh in self.meshes.values() for ends in mesh.zones.values() for end in ends}
-        return tuple(sorted(every, key=lambda end: end.key))
+        return tuple(sorted(every))
 
 
 def site_of(
@@ -139,24 +140,17 @@ def site_of(
             for node in taken
             if node.name in address_of and gateway_selector is not None and gateway_selector.takes(node)
         }
-        by_zone = {zone: tuple(sorted((ends[a] for a in found), key=_key)) for zone, found in sorted(zones.items())}
+        by_zone = {zone: tuple(sorted(ends[a] for a in found)) for zone, found in sorted(zones.items())}
         chosen = {
-            zone: sorted(found, key=lambda end: (end.address not in preferred, end.key))[:gateways]
+            zone: tuple(sorted(sorted(found, key=lambda end: (end.address not in preferred, end))[:gateways]))
             for zone, found in by_zone.items()
         }
-        alone = len(by_zone) == 1
-        meshes[kind] = KindMesh(
-            by_zone, {zone: () if alone else tuple(sorted(ends, key=_key)) for zone, ends in chosen.items()}
-        )
+        meshes[kind] = KindMesh(by_zone, chosen if len(by_zone) > 1 else dict.fromkeys(by_zone, ()))
         if not meshes[kind].pairs:
             raise ConfigError(f"{kind}: there are no two nodes to measure between")
     if unzoned := [node.name for node in taken if not node.zone]:
-        notes[f"without a zone label, taken for one zone: {_some(unzoned)}"] = None
+        notes[f"without a zone label, taken for one zone: {some(unzoned, 5)}"] = None
     return Site(meshes, tuple(notes))
-
-
-def _key(end: End) -> str:
-    return end.key
 
 
 def _addresses(
@@ -180,7 +174,7 @@ def _addresses(
         else:
             found[node.name] = address
     if without:
-        notes[f"left out, with neither InternalIP nor endpoint: {_some(without)}"] = None
+        notes[f"left out, with neither InternalIP nor endpoint: {some(without, 5)}"] = None
     return found
 
 
@@ -227,7 +221,3 @@ def _is_host(text: str) -> bool:
     except ValueError:
         return _HOST.fullmatch(text) is not None
     return "%" not in text
-
-
-def _some(names: Sequence[str]) -> str:
-    return ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")

@@ -13,9 +13,10 @@ from extender.errors import NetworkSourceError
 from extender.network.file.source import MeshFileSource
 from extender.network.maddash.client import MaddashServer as Address
 from extender.network.maddash.source import MaddashSource
-from extender.ports import Batch, NetworkSource
+from extender.ports import NetworkSource
 from scoring.ids import EndpointId
 from scoring.network.matrix import Metric
+from tests.extender.network.world import read
 from tests.fakes.maddash_server import Fault, MaddashServer
 from tests.fakes.mesh import Mesh, full_mesh, mesh_file, paper_mesh
 from tests.fakes.network_source import FakeNetworkSource, measurements
@@ -105,17 +106,10 @@ async def world(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator
             yield maddash
 
 
-async def read(world: World, now_s: float = NOW_S) -> Batch:
-    """A fetch that must give something."""
-    batch = await world.source.fetch(now_s=now_s)
-    assert batch is not None
-    return batch
-
-
 async def test_all_values_of_the_paper_mesh(world: World) -> None:
     """Every source gives exactly the mesh: each pair, direction and metric in our units, with its time."""
     world.show(paper_mesh(), measured_at_s=NOW_S - 90.0)
-    batch = await read(world)
+    batch = await read(world.source)
     wanted = measurements(paper_mesh(), measured_at_s=NOW_S - 90.0)
     assert set(batch.measurements) == set(wanted)
     assert len(batch.measurements) == len(wanted)
@@ -125,7 +119,7 @@ async def test_all_values_of_the_paper_mesh(world: World) -> None:
 async def test_every_end_is_an_endpoint(world: World) -> None:
     """Each end of a measurement is listed once."""
     world.show(full_mesh("a", "b", "node 1", "2001:db8::1", "ü%+/"), measured_at_s=NOW_S)
-    batch = await read(world)
+    batch = await read(world.source)
     assert sorted(one.id for one in batch.endpoints) == sorted(["a", "b", "node 1", "2001:db8::1", "ü%+/"])
     assert {end for m in batch.measurements for end in (m.source, m.target)} <= {one.id for one in batch.endpoints}
 
@@ -133,7 +127,7 @@ async def test_every_end_is_an_endpoint(world: World) -> None:
 async def test_no_news(world: World) -> None:
     """A second fetch without a change gives `None`."""
     world.show(full_mesh("a", "b"), measured_at_s=NOW_S)
-    await read(world)
+    await read(world.source)
     assert await world.source.fetch(now_s=NOW_S + 60.0) is None
 
 
@@ -141,11 +135,11 @@ async def test_news(world: World) -> None:
     """A changed value is in the next answer, and only its direction changed."""
     mesh = full_mesh("a", "b")
     world.show(mesh, measured_at_s=NOW_S)
-    await read(world)
+    await read(world.source)
     changed = full_mesh("a", "b")
     changed.change("a", "b", delay_ms=25.0)
     world.show(changed, measured_at_s=NOW_S + 30.0)
-    batch = await read(world, NOW_S + 60.0)
+    batch = await read(world.source, NOW_S + 60.0)
     delays = {(m.source, m.target): m.value for m in batch.measurements if m.metric is Metric.DELAY}
     assert delays == {("a", "b"): 25.0, ("b", "a"): 0.3}
 
@@ -155,7 +149,7 @@ async def test_unmeasured_values_are_absent(world: World) -> None:
     mesh = full_mesh("a", "b")
     mesh.change("a", "b", loss_ratio=None, throughput_bps=None)
     world.show(mesh, measured_at_s=NOW_S)
-    found = {(m.source, m.metric) for m in (await read(world)).measurements}
+    found = {(m.source, m.metric) for m in (await read(world.source)).measurements}
     a, b = EndpointId("a"), EndpointId("b")
     assert found == {(a, Metric.DELAY), (b, Metric.LOSS), (b, Metric.DELAY), (b, Metric.THROUGHPUT)}
 
@@ -163,7 +157,7 @@ async def test_unmeasured_values_are_absent(world: World) -> None:
 async def test_no_measurement_is_from_the_future(world: World) -> None:
     """A time ahead of ours counts as now: a wrong clock must not keep values young."""
     world.show(full_mesh("a", "b"), measured_at_s=NOW_S + 3600.0)
-    assert {m.measured_at_s for m in (await read(world)).measurements} == {NOW_S}
+    assert {m.measured_at_s for m in (await read(world.source)).measurements} == {NOW_S}
 
 
 async def test_failing_at_first(world: World) -> None:
@@ -173,18 +167,18 @@ async def test_failing_at_first(world: World) -> None:
         with pytest.raises(NetworkSourceError):
             await world.source.fetch(now_s=NOW_S)
     world.show(full_mesh("a", "b"), measured_at_s=NOW_S)
-    assert len((await read(world)).measurements) == 6
+    assert len((await read(world.source)).measurements) == 6
 
 
 async def test_failing_later(world: World) -> None:
     """A source that stops working raises, or gives its last data and says that they are old; then it heals."""
     world.show(full_mesh("a", "b"), measured_at_s=NOW_S)
-    before = await read(world)
+    before = await read(world.source)
     world.break_down()
     with contextlib.suppress(NetworkSourceError):
-        batch = await read(world, NOW_S + 60.0)
+        batch = await read(world.source, NOW_S + 60.0)
         assert set(batch.measurements) == set(before.measurements)
         assert batch.fetched_at_s == NOW_S
         assert batch.problems
     world.show(full_mesh("a", "b", "c"), measured_at_s=NOW_S + 90.0)
-    assert len((await read(world, NOW_S + 120.0)).measurements) == 18
+    assert len((await read(world.source, NOW_S + 120.0)).measurements) == 18

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from extender.bootstrap.metrics import Reporting
 from extender.network.refresh import NetworkRefresh, NetworkStatus, Polled, RefreshOptions, SourceStatus
-from extender.ports import Clock
+from extender.ports import Batch, Clock, NetworkSource
 from extender.runtime.telemetry import Telemetry
 from scoring.ids import NodeName
 from scoring.model import Node
@@ -34,6 +34,13 @@ class MovedClock:
     def monotonic_s(self) -> float:
         """The loop's time."""
         return asyncio.get_running_loop().time()
+
+
+async def read(source: NetworkSource, now_s: float = START_S) -> Batch:
+    """A fetch that must give something."""
+    batch = await source.fetch(now_s=now_s)
+    assert batch is not None
+    return batch
 
 
 class World:

@@ -9,10 +9,10 @@ import pytest
 from extender.errors import NetworkSourceError
 from extender.network.esmond.source import EsmondSource
 from extender.network.sources.http import HttpClient, HttpServer
-from extender.ports import Batch
 from extender.settings.sources import EsmondSource as Settings
+from tests.extender.network.world import START_S as NOW_S
+from tests.extender.network.world import read
 
-NOW_S = 1_800_000_000.0
 ROOT = "/esmond/perfsonar/archive"
 URI = {"packet-loss-rate": "base", "throughput": "base", "histogram-owdelay": "statistics/0"}
 
@@ -65,13 +65,6 @@ def source(archive: Callable[[httpx.Request], httpx.Response], **settings: Any) 
     """A source over a script."""
     client = HttpClient(HttpServer(f"https://h{ROOT}"), transport=httpx.MockTransport(archive))
     return EsmondSource(client, Settings(kind="esmond", url="https://h", **settings))
-
-
-async def read(one: EsmondSource) -> Batch:
-    """Fetch; there must be news."""
-    batch = await one.fetch(now_s=NOW_S)
-    assert batch is not None
-    return batch
 
 
 def at(value: Any, age_s: float = 60.0) -> dict:

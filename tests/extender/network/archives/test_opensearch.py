@@ -15,8 +15,8 @@ from extender.network.sources.http import HttpClient, HttpServer
 from extender.ports import Batch
 from extender.settings.sources import DelayStatistic
 from extender.settings.sources import OpenSearchSource as Settings
-
-NOW_S = 1_800_000_000.0
+from tests.extender.network.world import START_S as NOW_S
+from tests.extender.network.world import read
 
 
 def bucket(source: str | None, target: str | None, *, at_s: float | None = NOW_S - 60.0, **figures: Any) -> dict:
@@ -57,13 +57,6 @@ def source(script: Script) -> OpenSearchSource:
     """A source whose archive is a script."""
     client = HttpClient(HttpServer("https://h/opensearch"), transport=httpx.MockTransport(script))
     return OpenSearchSource(client, Settings(kind="opensearch", url="https://h"))
-
-
-async def read(one: OpenSearchSource, now_s: float = NOW_S) -> Batch:
-    """Fetch; there must be news."""
-    batch = await one.fetch(now_s=now_s)
-    assert batch is not None
-    return batch
 
 
 def values(batch: Batch) -> dict[str, float]:

@@ -10,12 +10,12 @@ from extender.errors import NetworkSourceError
 from extender.network.prometheus.presets import PRESETS, aliases_of, queries_of
 from extender.network.prometheus.source import PrometheusSource
 from extender.network.sources.http import HttpClient, HttpServer
-from extender.ports import Batch
 from extender.settings.sources import PrometheusAliases
 from extender.settings.sources import PrometheusSource as Settings
 from scoring.network.matrix import Metric
+from tests.extender.network.world import START_S as NOW_S
+from tests.extender.network.world import read
 
-NOW_S = 1_800_000_000.0
 LOSS = {"loss": {"query": "loss", "unit": "ratio"}}
 
 
@@ -45,13 +45,6 @@ def source(answers: dict[str, Any], queries: dict[str, dict[str, Any]] = LOSS, *
 
     client = HttpClient(HttpServer("http://h:9090"), transport=httpx.MockTransport(answer))
     return PrometheusSource(client, settings(queries, **more))
-
-
-async def read(one: PrometheusSource) -> Batch:
-    """Fetch; there must be news."""
-    batch = await one.fetch(now_s=NOW_S)
-    assert batch is not None
-    return batch
 
 
 UNITS = {  # case: (value in our unit, metric, unit, round trip, text)

@@ -11,7 +11,7 @@ from extender.network.maddash.source import MaddashSource
 from extender.network.maddash.wanted import Wanted
 from extender.ports import Batch
 from scoring.network.matrix import Metric
-from tests.extender.network import recorded
+from tests.extender.network import recorded, world
 
 NOW_S = recorded.RUN_2_S + 10.0
 LOSS = "Average packet loss is 1%"
@@ -57,9 +57,7 @@ def source(script: Script, wanted: Wanted | None = None, *, round_s: float = 120
 
 async def read(one: MaddashSource, now_s: float = NOW_S) -> Batch:
     """A fetch that must give something."""
-    batch = await one.fetch(now_s=now_s)
-    assert batch is not None
-    return batch
+    return await world.read(one, now_s)
 
 
 def values(batch: Batch, metric: Metric = Metric.LOSS) -> dict[tuple[str, str], float]:

@@ -9,23 +9,14 @@ from hypothesis import strategies as st
 from extender.network.maddash.messages import MAX_MESSAGE_CHARS, Kind, Reading, Rejection, read_message
 
 VALUES = {  # case: (kind, value, message)
-    "throughput in Gbps": (Kind.THROUGHPUT, 9.412e9, "Average throughput is 9.412Gbps"),
-    "throughput in Mbps": (Kind.THROUGHPUT, 94.1e6, "Average throughput is 94.1Mbps"),
-    "throughput in Kbps": (Kind.THROUGHPUT, 640e3, "Average throughput is 640 Kbps"),
-    "throughput in bps": (Kind.THROUGHPUT, 12.0, "Average throughput is 12bps"),
     "throughput of zero": (Kind.THROUGHPUT, 0.0, " Average throughput is 0.000Gbps "),
     "owamp loss": (Kind.LOSS, 0.00012, " Average packet loss is 0.012% "),
     "ping loss": (Kind.LOSS, 0.0, "Average loss is 0.00%"),
     "owdelay -l -p": (Kind.LOSS, 0.0, "Average Loss is 0.000%"),
     "all packets lost": (Kind.LOSS, 1.0, " Average packet loss is 100.000% "),
     "loss with an exponent": (Kind.LOSS, 1e-7, "Average packet loss is 1e-05%"),
-    "minimum delay": (Kind.ONE_WAY_DELAY, 12.345, "Average minimum delay is 12.345ms"),
     "median delay": (Kind.ONE_WAY_DELAY, 2.5, "Average median delay is 2.5ms"),
     "95th percentile": (Kind.ONE_WAY_DELAY, 7.0, "Average 95th percentile of delay is 7ms"),
-    "delay in seconds": (Kind.ONE_WAY_DELAY, 1500.0, "Average minimum delay is 1.5s"),
-    "delay in microseconds": (Kind.ONE_WAY_DELAY, 0.25, "Average minimum delay is 250us"),
-    "delay in µs, micro sign": (Kind.ONE_WAY_DELAY, 0.25, "Average minimum delay is 250\u00b5s"),
-    "delay in µs, Greek letter": (Kind.ROUND_TRIP, 0.25, "Average rtt is 250 \u03bcs"),
     "delay in msec": (Kind.ONE_WAY_DELAY, 2.5, "Average delay is 2.5 msec"),
     "delay in words": (Kind.ONE_WAY_DELAY, 2.5, "Average one-way latency is 2.5 milliseconds"),
     "delay in microseconds, a word": (Kind.ONE_WAY_DELAY, 0.25, "Mean one-way delay is 250 microseconds"),
@@ -47,7 +38,6 @@ VALUES = {  # case: (kind, value, message)
     "throughput in Tbps": (Kind.THROUGHPUT, 1.2e12, "Average throughput is 1.2Tbps"),
     "negative delay": (Kind.ONE_WAY_DELAY, -0.35, " Average minimum delay is -0.350ms "),
     "delay of zero": (Kind.ONE_WAY_DELAY, 0.0, " Average minimum delay is 0.000ms "),
-    "round trip": (Kind.ROUND_TRIP, 0.345, "Average minimum rtt is 0.345ms"),
     "other case": (Kind.ROUND_TRIP, 3.0, "average RTT is 3MS"),
     "no digit before the point": (Kind.ONE_WAY_DELAY, 0.5, "Average minimum delay is .5ms"),
 }
