@@ -1,4 +1,4 @@
-"""Change a recorded object by chance, as a tenant may who knows how netgang reads it; a seed says how.
+"""Change an object as an API server sent it by chance, as a tenant may who knows how netgang reads it; a seed says how.
 
 Values are replaced by such of another type or size, nested thousands of levels deep, cut, repeated, made a megabyte
 long; a text is broken in its bytes. Mostly the object's name stays, so that the same objects change again and again.
@@ -6,7 +6,8 @@ long; a text is broken in its bytes. Mostly the object's name stays, so that the
 
 import json
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any, Final
 
 import msgspec
@@ -41,6 +42,12 @@ _SHORT: Final[tuple[Any, ...]] = (
     "0001-01-01T00:00:00Z", "0001-01-01T00:00:00+23:59", "9999-12-31T23:59:59-23:59", "2026-01-01T00:00:00Z", "now",
     [], {}, [None], [[]], [{}], {"": None}, {"name": "x"}, [1, "1"], {"x": {"y": []}},
 )  # fmt: skip
+
+
+def recorded() -> Mapping[str, list[dict[str, Any]]]:
+    """Plural of each kind that netgang reads → its recorded objects, one file for each kind."""
+    folder = Path(__file__).parents[1] / "fixtures" / "objects"
+    return {path.stem: json.loads(path.read_text()) for path in sorted(folder.glob("*.json"))}
 
 
 def mutated(rng: random.Random, recorded: list[dict[str, Any]]) -> bytes:
@@ -134,19 +141,14 @@ def _cut(rng: random.Random, place: Any, key: Any, _: list[dict[str, Any]]) -> N
 def _repeat(rng: random.Random, place: Any, key: Any, _: list[dict[str, Any]]) -> None:
     held = place[key]
     times = rng.choice((2, 10, 200))
-    if isinstance(held, str | list):
+    if rng.random() < 0.15:
+        place[key] = _long(rng, held)
+    elif isinstance(held, str | list):
         place[key] = held * times
     elif isinstance(held, dict):
         held.update({f"{name}-{number}": one for name, one in list(held.items())[:3] for number in range(times)})
     else:
         place[key] = [held] * times
-
-
-def _lengthen(rng: random.Random, place: Any, key: Any, _: list[dict[str, Any]]) -> None:
-    if rng.random() < 0.3:
-        place[key] = _long(rng, place[key])
-    else:
-        _repeat(rng, place, key, _)
 
 
 def _long(rng: random.Random, held: Any) -> Any:
@@ -170,7 +172,7 @@ def _swap(rng: random.Random, place: Any, key: Any, recorded: list[dict[str, Any
     place[key] = _copy(other[name])
 
 
-_CHANGES: Final[tuple[Change, ...]] = (_replace, _replace, _replace, _nest, _cut, _repeat, _lengthen, _swap, _swap)
+_CHANGES: Final[tuple[Change, ...]] = (_replace, _replace, _replace, _nest, _cut, _repeat, _repeat, _swap, _swap)
 
 
 def _broken(rng: random.Random, raw: bytes) -> bytes:

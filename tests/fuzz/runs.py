@@ -9,9 +9,8 @@ from dataclasses import dataclass, field
 from extender.runtime.memory import give_back, resident_bytes
 from tests.fuzz.consistency import assert_consistent
 from tests.fuzz.followed import Followed
-from tests.fuzz.mutate import hostile_text, mutated
+from tests.fuzz.mutate import hostile_text, mutated, recorded
 from tests.fuzz.notes import READERS
-from tests.fuzz.recorded import recorded
 
 _AT_ONCE = 50
 

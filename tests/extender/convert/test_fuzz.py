@@ -14,8 +14,7 @@ import pytest
 from extender.kube.calls import NODES, POD_GROUPS, PODS, Resource
 from tests.extender.scheduling.world import node_json, unfinished
 from tests.fuzz.followed import Followed
-from tests.fuzz.mutate import mutated
-from tests.fuzz.recorded import recorded
+from tests.fuzz.mutate import mutated, recorded
 from tests.fuzz.runs import read_objects, read_texts
 
 SEED = 20

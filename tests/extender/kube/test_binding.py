@@ -145,15 +145,3 @@ async def test_retry_after_beyond_the_deadline_is_not_waited_for(loopback: Loopb
     with pytest.raises(ApiError, match="429"):
         await client.bind(add_pod(loopback))
     assert sum(seen.method == "POST" for seen in loopback.seen) == 1
-
-
-async def test_many_at_once(loopback: LoopbackApi, client: KubeClient) -> None:
-    """A hundred Bindings side by side, a third of them with lost answers, all end bound exactly once."""
-    bindings = []
-    for number in range(100):
-        pod = loopback.store.put(PODS, {"metadata": {"name": f"p{number}"}})
-        bindings.append(Binding("default", f"p{number}", PodUid(pod["metadata"]["uid"]), NodeName("n1")))
-    for fault in (LOST_BEFORE, LOST_AFTER, ERROR_AFTER):
-        loopback.fail_next("bind", fault, times=11)
-    await asyncio.gather(*(client.bind(one) for one in bindings))
-    assert sorted(loopback.store.bindings, key=str) == sorted(bindings, key=str)

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from extender.errors import ApiError, ApiUnavailableError, ConflictError
+from extender.errors import ApiError, ConflictError
 from extender.kube.operator import OperatorApi, apart_s
 from tests.extender.kube.conftest import server_of
 from tests.fakes.clock import FakeClock
@@ -61,13 +61,6 @@ async def test_no_right_is_an_error(server: OperatorServer) -> None:
     async with OperatorApi.opened(server_of(server.url)) as api:
         with pytest.raises(ApiError, match="kubernetes-admin cannot list"):
             await api.listed("/api/v1/nodes")
-
-
-async def test_nobody_answers() -> None:
-    """Nothing listens there."""
-    async with OperatorApi.opened(server_of("http://127.0.0.1:1")) as api:
-        with pytest.raises(ApiUnavailableError):
-            await api.get("/version")
 
 
 @pytest.mark.parametrize(("server_s", "skew_s"), [(1000.0, 0.0), (999.0, 0.0), (1010.0, -10.0), (900.0, 99.0)])

@@ -11,7 +11,7 @@ from extender.errors import ApiUnavailableError
 from extender.kube.http.transport import Transport, TransportLimits
 from tests.authority import Authority, Pair
 from tests.extender.kube.conftest import server_of
-from tests.extender.kube.scripted import OK, Talk, always_ok, echo, long_body, long_echo, scripted
+from tests.extender.kube.scripted import Talk, always_ok, echo, long_body, long_echo, scripted
 from tests.extender.kube.scripted import event_loop_policy as event_loop_policy
 
 
@@ -156,23 +156,3 @@ async def test_an_orderly_end_is_the_end_of_the_answer(known: Certificates) -> N
 
     async with scripted(script, tls=serves(known.good)) as server, transport(server.url, known) as one:
         assert await one.send("GET", "/x", timeout_s=10.0) == b"hello"
-
-
-async def test_an_idle_connection_that_the_server_closes(known: Certificates) -> None:
-    """The next exchange works, over a new connection."""
-    ended = asyncio.Event()
-
-    async def script(talk: Talk) -> None:
-        await talk.request()
-        await talk.say(OK)
-        if talk.number == 1:
-            talk.writer.close()
-            await talk.hung_up()
-            ended.set()
-        await talk.hung_up()
-
-    async with scripted(script, tls=serves(known.good)) as server, transport(server.url, known) as one:
-        assert await one.send("GET", "/x", timeout_s=10.0) == b"ok"
-        await ended.wait()
-        assert await one.send("GET", "/x", timeout_s=10.0) == b"ok"
-        assert server.connections == 2

@@ -35,14 +35,6 @@ async def ask(pool: Pool, path: str = "/x") -> str:
     return answer.body.decode()
 
 
-async def test_one_after_the_other_needs_one_connection() -> None:
-    """A thousand exchanges in a row open one connection."""
-    async with scripted(echo) as server, pool_of(server) as pool:
-        for number in range(1000):
-            assert await ask(pool, f"/{number}") == f"/{number}"
-        assert (server.connections, len(server.requests)) == (1, 1000)
-
-
 async def test_a_hundred_at_once() -> None:
     """Never more connections than allowed, all of them busy; each caller gets the answer to its own request."""
     at_work = most = 0
