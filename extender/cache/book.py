@@ -1,7 +1,7 @@
-"""The own gangs, put together from pods, PodGroups and owners when a caller asks for them.
+"""The own gangs, built from pods, PodGroups and owners when a caller asks for them.
 
-Rule: a change only notes that a gang is to be built again; it is built once, at the next question (a gang of n changes
-with each of its n pods' events), and from its former record where only its members' progress changed (`gangs.renewed`).
+Rule: a change only notes that a gang is stale; it is built once, at the next question, and from its former record where
+only its members' progress changed (`gangs.renewed`).
 """
 
 from collections.abc import Collection, Iterable, Mapping, Set
@@ -119,11 +119,11 @@ class GangBook:
 
 
 class Owners:
-    """What was read of the owners of gangs' pods, by uid; bounded by `keep_only` and by the gangs that exist.
+    """What was read of the owners of gangs' pods, by uid (docs/safety.md S8, S14, S23).
 
-    docs/safety.md S8, S14, S23. A job that is resumed has new pods and often no PodGroup, and keeps its place among
-    equals; only the Jobs show whether two of them are one gang or two runs of it; and pods of a deleted node are
-    collected, so that by its pods alone a gang whose members succeeded there would never be whole again.
+    A job that is resumed has new pods and often no PodGroup, and keeps its place; only the Jobs show whether two of
+    them are one gang or two runs of it; and pods that succeeded on a deleted node are collected. Bounded by `keep_only`
+    and by the gangs that exist.
     """
 
     def __init__(self) -> None:

@@ -5,19 +5,19 @@ label cannot); equal versions give the same snapshot object; what a snapshot hol
 write through the sinks, the service through the methods; all on one thread of control.
 """
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Set
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from extender.cache.book import GangBook, Owners
-from extender.cache.daemons.room import Daemons, KeptRoom
+from extender.cache.book import GangBook
+from extender.cache.daemons.room import Daemons
 from extender.cache.decisions import Decisions
 from extender.cache.nodes import Nodes
 from extender.cache.pods import PodChange, Pods, same_but_version
 from extender.cache.sinks import Sink
 from extender.cache.usage import Usage
 from extender.convert import pinned_node
-from scoring.ids import GangKey, JobKey, Namespace, NodeName, PodName, PodUid, ResourceName
+from scoring.ids import GangKey, Namespace, NodeName, PodName, PodUid, ResourceName
 from scoring.model import DaemonSet, DeviceClass, Gang, GangSource, MemberClass, Node, Pod, PodGroup
 from scoring.model.snapshot import Claim, Commitment, Snapshot
 from scoring.network.matrix import NetworkMatrix
@@ -70,59 +70,37 @@ class ClusterCache:
             self._usage, self._nodes.by_name, promised=self._decisions.promises, settle_s=node_settle_s
         )
         self._network = NetworkMatrix()
-        self._version = 1
+        self.version = 1
+        """That the next snapshot will have"""
         self._batches = 0
         self._pending_change = False
         self._snapshot: Snapshot | None = None
-
-    # -- sinks for reflectors -----------------------------------------------------------------------------------------
-
-    @property
-    def nodes(self) -> Sink[Node]:
-        """Sink for v1.Node."""
-        return Sink(
-            self._put_node,
-            lambda key: self._drop_node(NodeName(key)),
-            lambda node: node.name,
-            lambda: self._nodes.by_name,
-            self,
+        self.nodes: Sink[Node] = Sink(
+            self._put_node, self._drop_node, lambda one: one.name, lambda: self._nodes.by_name, self
         )
-
-    @property
-    def pods(self) -> Sink[Pod]:
-        """Sink for v1.Pod."""
-        return Sink(self._put_pod, self._drop_pod, lambda pod: pod.key, lambda: self._pods.names, self)
-
-    @property
-    def daemon_sets(self) -> Sink[DaemonSet]:
-        """Sink for apps/v1.DaemonSet."""
-        return Sink(self._daemons.put, self._daemons.drop, lambda one: one.key, lambda: self._daemons.names, self)
-
-    @property
-    def pod_groups(self) -> Sink[PodGroup]:
-        """Sink for scheduling.x-k8s.io PodGroups."""
-        return self._pod_group_sink(GangSource.POD_GROUP)
-
-    @property
-    def native_pod_groups(self) -> Sink[PodGroup]:
-        """Sink for kube-scheduler's own scheduling.k8s.io PodGroups."""
-        return self._pod_group_sink(GangSource.NATIVE)
-
-    @property
-    def volcano_pod_groups(self) -> Sink[PodGroup]:
-        """Sink for scheduling.volcano.sh PodGroups."""
-        return self._pod_group_sink(GangSource.ANNOTATION)
-
-    @property
-    def device_classes(self) -> Sink[DeviceClass]:
-        """Sink for resource.k8s.io DeviceClasses."""
-        return Sink(
-            lambda found: self._nodes.put_device_class(found.name, found),
+        self.pods: Sink[Pod] = Sink(self._put_pod, self._drop_pod, lambda one: one.key, lambda: self._pods.names, self)
+        self.daemon_sets: Sink[DaemonSet] = Sink(
+            self._daemons.put, self._daemons.drop, lambda one: one.key, lambda: self._daemons.names, self
+        )
+        self.pod_groups = self._pod_group_sink(GangSource.POD_GROUP)
+        """Of scheduling.x-k8s.io"""
+        self.native_pod_groups = self._pod_group_sink(GangSource.NATIVE)
+        """kube-scheduler's own, of scheduling.k8s.io"""
+        self.volcano_pod_groups = self._pod_group_sink(GangSource.ANNOTATION)
+        """Of scheduling.volcano.sh"""
+        self.device_classes: Sink[DeviceClass] = Sink(
+            lambda one: self._nodes.put_device_class(one.name, one),
             lambda name: self._nodes.put_device_class(name, None),
-            lambda found: found.name,
+            lambda one: one.name,
             lambda: self._nodes.device_classes,
             self,
         )
+        # Answered by the parts themselves, see there.
+        self.owners = self._gangs.owners
+        self.gang, self.partial_gangs = self._gangs.get, self._gangs.partial
+        self.pod, self.job_pods, self.planned_as = self._pods.get, self._pods.of_job, self._pods.planned_as
+        self.is_own, self.is_own_as_read = self._pods.is_own, self._pods.is_own_as_read
+        self.kept_for_daemon_sets = self._daemons.kept
 
     # -- what the service adds ----------------------------------------------------------------------------------------
 
@@ -135,11 +113,6 @@ class ClusterCache:
         if change is not None and self._apply(change):
             self.changed()
         self._expected = False
-
-    @property
-    def owners(self) -> Owners:
-        """Ages of jobs, which `set_owners` adds to."""
-        return self._gangs.owners
 
     def set_network(self, matrix: NetworkMatrix) -> None:
         """Use another network matrix from now on; the same version at the same moment changes nothing."""
@@ -227,23 +200,17 @@ class ClusterCache:
 
     # -- reading ------------------------------------------------------------------------------------------------------
 
-    @property
-    def version(self) -> int:
-        """Version that the next snapshot will have."""
-        return self._version
-
     def snapshot(self) -> Snapshot:
-        """The state of now; the same object until something that can decide changes.
+        """The state of now, in a relist that of before; the same object until something that can decide changes.
 
-        During `replace_in_steps` the state from before it. Cost after a pod event: copying `used` and the gangs'
-        dictionary; after a node event building the node table.
+        Cost after a pod event: copying `used` and the gangs' dictionary; after a node event building the node table.
         """
         known = self._snapshot
-        if known is not None and (known.version == self._version or self._batches):
+        if known is not None and (known.version == self.version or self._batches):
             return known
         table = self._nodes.table()
         self._snapshot = Snapshot(
-            version=self._version,
+            version=self.version,
             table=table,
             used=self._usage.matrix(table),
             host_ports=self._usage.host_ports(),
@@ -256,10 +223,6 @@ class ClusterCache:
         )
         return self._snapshot
 
-    def pod(self, uid: PodUid) -> Pod | None:
-        """The pod as the planner sees it (bound when assumed), `None` when it is not known."""
-        return self._pods.get(uid)
-
     def pod_by_name(self, namespace: str | Namespace, name: str | PodName) -> Pod | None:
         """The pod of that name."""
         uid = self._pods.names.get(f"{namespace}/{name}")
@@ -269,34 +232,14 @@ class ClusterCache:
         """Every pod, in no particular order; the cache must not change meanwhile."""
         return iter(self._pods)
 
-    def job_pods(self, job: JobKey) -> tuple[Pod, ...]:
-        """Pods of a job, sorted by name."""
-        return self._pods.of_job(job)
-
-    def gang(self, key: GangKey) -> Gang | None:
-        """The gang as it is now, `None` when no own pod names it."""
-        return self._gangs.get(key)
-
     def gang_of(self, uid: PodUid) -> Gang | None:
         """The gang of a known pod, `None` for plain and unknown pods."""
         pod = self._pods.get(uid)
         return self.gang(pod.group.key) if pod is not None and pod.group is not None else None
 
-    def partial_gangs(self) -> Set[GangKey]:
-        """Gangs that we start of which some members have nodes and that have not started."""
-        return self._gangs.partial()
-
     def node(self, name: NodeName) -> Node | None:
         """The node, `None` when it is not known."""
         return self._nodes.by_name.get(name)
-
-    def is_own(self, pod: Pod) -> bool:
-        """See `Pods.is_own`."""
-        return self._pods.is_own(pod)
-
-    def is_own_as_read(self, pod: Pod) -> bool:
-        """See `Pods.is_own_as_read`."""
-        return self._pods.is_own_as_read(pod)
 
     def counted_on(self, pod: Pod) -> NodeName | None:
         """The node whose room is counted as this pod's: there, nominated or kept for it (docs/safety.md S12)."""
@@ -307,14 +250,6 @@ class ClusterCache:
         node = NodeName(pinned) if pinned is not None else None
         return node if self._daemons.keeps_for(pod, node) else None
 
-    def kept_for_daemon_sets(self) -> list[KeptRoom]:
-        """What nodes keep free for pods of DaemonSets that are still to come."""
-        return self._daemons.kept()
-
-    def planned_as(self, pod: Pod) -> Pod:
-        """See `Pods.planned_as`."""
-        return self._pods.planned_as(pod)
-
     def is_assumed(self, uid: PodUid) -> bool:
         """Whether the pod counts as bound by our word alone, not yet by the watch."""
         return uid in self._pods.assumed
@@ -322,7 +257,7 @@ class ClusterCache:
     def sizes(self) -> CacheSizes:
         """How much is held. Cost: O(groups)."""
         return CacheSizes(
-            version=self._version,
+            version=self.version,
             nodes=len(self._nodes.by_name),
             pods=len(self._pods),
             pod_groups=sum(map(len, self._gangs.pod_groups.values())),
@@ -344,7 +279,8 @@ class ClusterCache:
         self._decisions.forget_node(node.name)
         return True
 
-    def _drop_node(self, name: NodeName) -> bool:
+    def _drop_node(self, key: str) -> bool:
+        name = NodeName(key)
         before = self._nodes.by_name.get(name)
         if not self._nodes.drop(name):
             return False
@@ -424,7 +360,7 @@ class ClusterCache:
         if self._batches:
             self._pending_change = True
             return
-        self._version += 1
+        self.version += 1
         expected, self._expected = self._expected, False
         if expected and self.on_expected_change is not None:
             self.on_expected_change()

@@ -1,8 +1,7 @@
-"""What the service has decided and learned: commitments, exclusions, back-offs.
+"""What the service has decided and learned: commitments, exclusions, back-offs (docs/safety.md S4, S5, S7).
 
-Why beside the cluster's own state: they are inputs of the next plan (docs/safety.md S4, S5, S7), so they live and
-change under the same version. Rule: a commitment holds only members that still need a node; what expires does so only
-when the service says what time it is.
+Rule: a commitment holds only members that still need a node; what expires does so only when the service says what time
+it is.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -27,47 +26,24 @@ class _Refusal:
 
 def _with(known: Mapping[GangKey, V], gang: GangKey, value: V | None) -> dict[GangKey, V]:
     """A copy in which the gang has this value, or with `None` no value."""
-    fresh = dict(known)
-    fresh.pop(gang, None)
-    if value is not None:
-        fresh[gang] = value
-    return fresh
-
-
-def _commitment(gang: GangKey, assignment: Mapping[PodUid, NodeName]) -> Commitment | None:
-    return Commitment(gang, dict(assignment)) if assignment else None
+    fresh = {key: one for key, one in known.items() if key != gang}
+    return fresh if value is None else fresh | {gang: value}
 
 
 class Decisions:
-    """Mutable; each method returns whether anything changed. Views handed out are never written again."""
+    """Mutable; each method returns whether anything changed. The mappings are replaced, never written again."""
 
     def __init__(self) -> None:
-        self._commitments: Mapping[GangKey, Commitment] = {}
+        self.commitments: Mapping[GangKey, Commitment] = {}
+        """Those with members left only"""
+        self.exclusions: Mapping[MemberClass, frozenset[NodeName]] = {}
+        """member class without its node affinity → nodes that refused it"""
+        self.back_offs: Mapping[GangKey, float] = {}
+        """gang → Unix seconds before which it may not reserve again"""
+        self.claims: Mapping[GangKey, Claim] = {}
+        """gang → the room that others leave for it"""
         self._committed: dict[PodUid, GangKey] = {}
-        self._exclusions: dict[MemberClass, dict[NodeName, _Refusal]] = {}
-        self._excluded: Mapping[MemberClass, frozenset[NodeName]] = {}
-        self._back_offs: Mapping[GangKey, float] = {}
-        self._claims: Mapping[GangKey, Claim] = {}
-
-    @property
-    def commitments(self) -> Mapping[GangKey, Commitment]:
-        """Gang → commitment, those with members left only."""
-        return self._commitments
-
-    @property
-    def exclusions(self) -> Mapping[MemberClass, frozenset[NodeName]]:
-        """Member class without its node affinity → nodes that refused it."""
-        return self._excluded
-
-    @property
-    def back_offs(self) -> Mapping[GangKey, float]:
-        """Gang → Unix seconds before which it may not reserve again."""
-        return self._back_offs
-
-    @property
-    def claims(self) -> Mapping[GangKey, Claim]:
-        """Gang → the room that others leave for it."""
-        return self._claims
+        self._refusals: dict[MemberClass, dict[NodeName, _Refusal]] = {}
 
     def promises(self, node: NodeName) -> bool:
         """Whether a place on the node is committed. Cost: O(commitments)."""
@@ -82,13 +58,13 @@ class Decisions:
         for uid in assignment:
             if self._committed.get(uid, gang) != gang:
                 raise ValueError(f"pod {uid} is committed in gang {self._committed[uid]}, not in {gang}")
-        known = self._commitments.get(gang)
-        if dict(assignment) == (dict(known.assignment) if known is not None else {}):
+        known = self.commitments[gang].assignment if gang in self.commitments else {}
+        if assignment == known:
             return False
-        for uid in known.assignment if known is not None else ():
+        for uid in known:
             del self._committed[uid]
         self._committed.update(dict.fromkeys(assignment, gang))
-        self._commitments = _with(self._commitments, gang, _commitment(gang, assignment))
+        self.commitments = _with(self.commitments, gang, Commitment(gang, dict(assignment)) if assignment else None)
         return True
 
     def settle(self, uid: PodUid) -> bool:
@@ -96,15 +72,12 @@ class Decisions:
         gang = self._committed.get(uid)
         if gang is None:
             return False
-        del self._committed[uid]
-        left = {u: node for u, node in self._commitments[gang].assignment.items() if u != uid}
-        self._commitments = _with(self._commitments, gang, _commitment(gang, left))
-        return True
+        return self.commit(gang, {u: node for u, node in self.commitments[gang].assignment.items() if u != uid})
 
     def exclude(self, member_class: MemberClass, node: NodeName, until_s: float, *, by: GangKey | None) -> bool:
         """Remember that `node` refused a member of the gang `by`; True when its class was not excluded before."""
         member_class = member_class.anywhere
-        nodes = self._exclusions.setdefault(member_class, {})
+        nodes = self._refusals.setdefault(member_class, {})
         known = nodes.get(node)
         nodes[node] = _Refusal(max(until_s, known.until_s), by) if known is not None else _Refusal(until_s, by)
         if known is None:
@@ -116,7 +89,7 @@ class Decisions:
 
         What another gang's member learned stays: its labels may make the difference.
         """
-        known = self._exclusions.get(member_class.anywhere)
+        known = self._refusals.get(member_class.anywhere)
         if not known:
             return False
         wrong = [node for node in known.keys() & set(nodes) if known[node].by == by]
@@ -131,29 +104,28 @@ class Decisions:
 
     def back_off(self, gang: GangKey, until_s: float | None) -> bool:
         """Set, or with `None` end, the gang's back-off."""
-        if self._back_offs.get(gang) == until_s:
+        if self.back_offs.get(gang) == until_s:
             return False
-        self._back_offs = _with(self._back_offs, gang, until_s)
+        self.back_offs = _with(self.back_offs, gang, until_s)
         return True
 
     def claim(self, gang: GangKey, claim: Claim | None) -> bool:
         """Set, or with `None` end, the gang's claim."""
-        if self._claims.get(gang) == claim:
+        if self.claims.get(gang) == claim:
             return False
-        self._claims = _with(self._claims, gang, claim)
+        self.claims = _with(self.claims, gang, claim)
         return True
 
     def expire(self, now_s: float) -> bool:
         """Drop exclusions and back-offs whose time has come."""
         expired = self._drop_exclusions(lambda _, refusal: refusal.until_s <= now_s)
-        rest = {gang: until_s for gang, until_s in self._back_offs.items() if until_s > now_s}
-        expired = expired or len(rest) < len(self._back_offs)
-        self._back_offs = rest
-        return expired
+        rest = {gang: until_s for gang, until_s in self.back_offs.items() if until_s > now_s}
+        before, self.back_offs = self.back_offs, rest
+        return expired or len(rest) < len(before)
 
     def _drop_exclusions(self, gone: Callable[[NodeName, _Refusal], bool]) -> bool:
         touched: list[MemberClass] = []
-        for member_class, nodes in self._exclusions.items():
+        for member_class, nodes in self._refusals.items():
             for node in [node for node, refusal in nodes.items() if gone(node, refusal)]:
                 del nodes[node]
                 touched.append(member_class)
@@ -163,12 +135,12 @@ class Decisions:
     def _publish(self, touched: Sequence[MemberClass]) -> None:
         if not touched:
             return
-        fresh = dict(self._excluded)
+        fresh = dict(self.exclusions)
         for member_class in dict.fromkeys(touched):
-            nodes = self._exclusions[member_class]
+            nodes = self._refusals[member_class]
             if nodes:
                 fresh[member_class] = frozenset(nodes)
             else:
-                del self._exclusions[member_class]
+                del self._refusals[member_class]
                 fresh.pop(member_class, None)
-        self._excluded = fresh
+        self.exclusions = fresh

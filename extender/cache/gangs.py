@@ -1,8 +1,7 @@
 """One gang from its pods and PodGroups: size, order, and what is wrong with it.
 
-Rule: a contradiction is never resolved by a guess; it becomes a constant reason and a sentence on what to change. Pods
-that are finished or being deleted are members still, but what they say no longer counts, so that a mended
-template works as soon as the first new pods exist.
+Rule: a contradiction is never resolved by a guess; it becomes a constant reason and a sentence on what to change. What
+finished and deleted members say no longer counts, so a mended template works as soon as its first pods exist.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -85,8 +84,8 @@ def declared_minimum(pods: Sequence[Pod], pod_groups: PodGroups) -> int:
 def renewed(known: Gang, members: Mapping[PodUid, Pod]) -> Gang | None:
     """`known` with these members' newer records; `None`: more than how far they are has changed, so build it again.
 
-    Why: a gang of n is bound in n steps, and each of them, and each of its pods' events, would put it together again.
-    The PodGroup, and which members are ours, must be what `known` was built with. Cost: O(n), a third of `build_gang`.
+    A gang of n is bound in n steps, each with an event. Cost: O(n), a third of `build_gang`. The PodGroup, and which
+    members are ours, must be what `known` was built with.
     """
     if len(members) != len(known.members) + len(known.earlier) or known.later:
         return None

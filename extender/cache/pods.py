@@ -1,8 +1,8 @@
 """The pods, as the planner sees them, with the ways to find them.
 
-Rule: a Binding that the API server confirmed counts as bound before the watch shows it (*assumed*); the assumption ends
-when the watch shows a node, or that the pod finished or went. In the managed-resource configuration the resource that
-marks our pods is taken out of their requests, because no node offers it and kube-scheduler ignores it.
+Rule: a Binding that the API server confirmed counts as bound before the watch shows it (*assumed*), until the watch
+shows a node, or that the pod finished or went. The managed resource, which marks our pods, is taken out of their
+requests: no node offers it.
 """
 
 from collections.abc import Iterator
@@ -139,9 +139,8 @@ class Pods:
     def claim(self, pod: Pod) -> NodeName | None:
         """The node whose room the pod takes: its own, else the one that it is nominated for (docs/safety.md S12).
 
-        Waiting members of own gangs take none yet: the planner itself gives them room. Nor does a pod take any by being
-        pinned to a node: a user that may create pods could fill the cluster with them (docs/safety.md S26). Only
-        kube-scheduler nominates, because pods/status is nothing that tenants may write.
+        Waiting members of own gangs take none yet: the planner gives them room. Nor does a pod that is only pinned to a
+        node (docs/safety.md S26); nominations are kube-scheduler's, as tenants may not write pods/status.
         """
         if pod.terminal:
             return None

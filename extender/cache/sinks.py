@@ -1,7 +1,6 @@
 """Where a reflector puts what it reads: one sink per watched kind.
 
-Rule: a sink's `replace` is a relist: everything that is not in it is gone. It counts as one change, and no snapshot
-shows half of it.
+Rule: what is not in a relist is gone; it counts as one change, and no snapshot shows half of it.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence

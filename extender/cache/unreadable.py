@@ -1,12 +1,9 @@
-"""Which objects the API server has that cannot be read, and why.
+"""Which objects the API server has that cannot be read, and why, for users (docs/safety.md S21).
 
-Why: an object that cannot be read is left out and nothing else happens (docs/safety.md S21), so a gang that needs it
-would wait for something that everyone's kubectl shows; users must learn which object it is, and what is wrong with it.
-Rule: one record for each kind, written by its reflector; what it keeps of an object is short, and of so many objects
-only as one can look at.
+Rule: one record for each kind, written by its reflector; what it keeps of an object, and of how many, is bounded.
 """
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from typing import Final
 
@@ -36,31 +33,27 @@ class UnreadableKind:
     def __init__(self, api_version: str, kind: str) -> None:
         self._api_version = api_version
         self._kind = kind
-        self._now: dict[str, Unreadable] = {}
+        self.now: dict[str, Unreadable] = {}
+        """`namespace/name`, for kinds outside namespaces the name → what is known"""
         self.readings = 0
         """How often an object of the kind could not be read, since the start"""
-
-    @property
-    def now(self) -> Mapping[str, Unreadable]:
-        """`namespace/name`, for kinds outside namespaces the name → what is known; a live view."""
-        return self._now
 
     def failed(self, key: str, error: Exception, *, uid: str = "") -> None:
         """An object could not be read; without a key it is not known which."""
         self.readings += 1
-        if not key or len(key) > LONGEST_KEY or (key not in self._now and len(self._now) >= MOST):
+        if not key or len(key) > LONGEST_KEY or (key not in self.now and len(self.now) >= MOST):
             return
         namespace, _, name = key.rpartition("/")
-        self._now[key] = Unreadable(self._api_version, self._kind, namespace, name, uid[:_UID_CHARS], words(error))
+        self.now[key] = Unreadable(self._api_version, self._kind, namespace, name, uid[:_UID_CHARS], words(error))
 
     def passed(self, key: str) -> None:
         """The object was read, or is gone. Cost: nothing where all can be read."""
-        if self._now:
-            self._now.pop(key, None)
+        if self.now:
+            self.now.pop(key, None)
 
     def keep_only(self, keys: Collection[str]) -> None:
         """A whole list was read, in which only these could not be."""
-        self._now = {key: one for key, one in self._now.items() if key in keys}
+        self.now = {key: one for key, one in self.now.items() if key in keys}
 
 
 class UnreadableObjects:

@@ -1,8 +1,7 @@
 """How much of each node is taken, kept up to date pod by pod.
 
-Why totals by node name and not only a matrix: pods may sit on a node that is not known yet, or request a resource that
-no node offers at present; both count as soon as the node table shows them. Rule: amounts are exact integers here, and
-a matrix handed out is never written again.
+By node name and not only as a matrix: pods may be on a node that is not known yet, or request a resource that no node
+offers at present; both count as soon as the node table shows them. Amounts are exact integers.
 """
 
 from collections.abc import Iterable, Mapping

@@ -1,7 +1,6 @@
 """Raw JSON of API objects → records of `scoring.model`: the one place that knows the API's fields.
 
-Read `pods`, `nodes` and `podgroups` first; `requests`, `constraints`, `groups` and `roles` are their parts. Rule: pure
-functions, ValueError with the field's name for what cannot be read, everything ambiguous settled here.
+Rule: pure functions, ValueError with the field's name for what cannot be read, everything ambiguous settled here.
 """
 
 from extender.convert.daemonsets import daemon_set_from_json

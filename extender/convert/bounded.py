@@ -1,10 +1,8 @@
 """Read JSON that tenants write, however long it is and however deep they nest it (docs/safety.md S21).
 
-Why: a decoder that calls itself for each level of nesting gives up after some hundred, with RecursionError, and the API
-server takes 10,000 levels in kinds that others define; a long text costs time each time that it is read.
-Rules: where the decoder gives up on what the API server sends (a page of objects, a watch event), whatever begins below
-`LEVELS` is replaced by null and the rest is read; no field that we read lies half as deep. An annotation is measured
-before it is parsed, and whatever cannot be read in it is a ValueError, so that a reader needs one `except`.
+The decoder gives up after some hundred levels with RecursionError, and the API server takes 10,000 in kinds that others
+define. Rules: then whatever begins below `LEVELS` is replaced by null and the rest is read; no field that we read lies
+half as deep. An annotation is measured before it is parsed, and whatever cannot be read in it is a ValueError.
 """
 
 import re

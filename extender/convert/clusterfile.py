@@ -1,8 +1,7 @@
 """Read a cluster from a file: what `kubectl get nodes,pods,podgroups -A -o json` prints.
 
-Why: `netgang plan` and `netgang serve --snapshot` must work without a cluster, and an operator can send one file with a
-question. Rule: an object that cannot be read is an error that names it; kinds that do not decide anything are skipped,
-and those that another reader reads are handed on as they are.
+Rule: an object that cannot be read is an error that names it; kinds that do not decide anything are skipped, and those
+that another reader reads are handed on as they are.
 """
 
 from collections.abc import Collection

@@ -1,7 +1,7 @@
 """DaemonSets: raw JSON → `scoring.model.DaemonSet`.
 
-Rule: what a pod of it would ask for, and where it may go, is read from the template as from a pod, and with the
-tolerations that the DaemonSet controller adds to every pod that it makes (AddOrUpdateDaemonPodTolerations).
+The template is read as a pod, with the tolerations that the DaemonSet controller adds
+(AddOrUpdateDaemonPodTolerations).
 """
 
 from dataclasses import replace

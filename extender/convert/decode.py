@@ -1,7 +1,7 @@
-"""Read the few fields of an API object that we need, fast, with one kind of error.
+"""Read the few fields of an API object that we need, with one kind of error.
 
-Why msgspec Structs: unknown fields are skipped while parsing, so a pod of 4 KB costs microseconds and nothing of it is
-kept. Rule: JSON `null` means absent, as in Go; whatever cannot be read is a ValueError that names kind and field.
+msgspec skips unknown fields while parsing: a pod of 4 KB costs microseconds. Rule: JSON `null` means absent, as in Go;
+whatever cannot be read is a ValueError that names kind and field.
 """
 
 from datetime import UTC, datetime

@@ -1,10 +1,8 @@
 """Nodes, and the DeviceClasses of what they have: raw JSON → `scoring.model.Node`, `DeviceClass`.
 
-Rule: heartbeats and image lists leave no trace in the record, so a node's status update every five minutes changes
-nothing. A node without any Ready condition counts as ready: kube-scheduler looks at taints only, real nodes register
-with the condition, and test beds often have none. A container may ask for devices of Dynamic Resource Allocation as for
-any extended resource (KEP-5004), by the name that a DeviceClass gives them or by the class's own; no node's allocatable
-then says how many there are. How many, only kube-scheduler counts.
+Rules: heartbeats and image lists leave no trace in the record. A node without a Ready condition counts as ready, as
+kube-scheduler looks at taints only and test beds often have none. Devices that are asked for as an extended resource
+(KEP-5004), by the name that their DeviceClass gives them or by the class's own, only kube-scheduler counts.
 """
 
 from sys import intern

@@ -1,10 +1,8 @@
 """PodGroups of all three kinds: raw JSON → `scoring.model.PodGroup`.
 
 scheduling.x-k8s.io/v1alpha1 (coscheduling) and scheduling.volcano.sh/v1beta1 have `minMember`; the native
-scheduling.k8s.io has `schedulingPolicy.gang.minCount`. Rule: a minimum that is missing is 0 here, and the cache refuses
-the gang with a sentence for people.
-
-A status is no input of a decision, so it stands beside `PodGroup` and not in it: writing it changes no plan.
+scheduling.k8s.io has `schedulingPolicy.gang.minCount`. A minimum that is missing is 0 here, and the cache refuses the
+gang. A status decides nothing, so it stands beside `PodGroup`: writing it changes no plan.
 """
 
 from collections.abc import Mapping

@@ -2,8 +2,7 @@
 
 Rules:
 - A template has what decides where a pod may go and what it takes, and nothing else: commands, environment, mounts and
-  accounts stay with the pods, which may be read by fewer people than templates.
-- The zones in which all pods are to be are ANDed into the required node affinity of each template.
+  accounts stay with the pods. Its zones are ANDed into its required node affinity.
 - What we must remember of a request stands on it: its gang (of its own namespace), the attempt, the zones, and what was
   asked for. One that does not say so is not ours.
 """

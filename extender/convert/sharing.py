@@ -1,9 +1,7 @@
 """One object for equal parts of many objects, for as long as one object has it.
 
-Why not a cache of the last so many: 50,000 pods hold each of their common parts once only while the cache is larger
-than what lives, and what it holds of pods that are long gone is memory that grows for hours. An admitted gang
-brings a class of its own, with the names of its nodes. Rule: the table here knows its values without holding them; the
-last pod that goes takes its parts along.
+A cache of the last so many would have to be larger than what lives, and would hold parts of pods that are long gone; an
+admitted gang brings a class of its own. Rule: the table knows its values without holding them.
 """
 
 from functools import lru_cache

@@ -1,8 +1,7 @@
 """Every call to the Kubernetes API that the client can make.
 
-Why: the rights in manifests/ must be exactly what the program uses; a list kept beside the code would drift.
-Rule: the client builds each path from an entry of this table and refuses a collection that is not in it, so a call
-that is missing here cannot be made, and a contract test compares the table with the RBAC rules.
+Rule: the client builds each path from an entry of this table and refuses a collection that is not in it; a contract
+test compares the table with the RBAC rules in manifests/, which must be exactly what the program uses.
 """
 
 import re

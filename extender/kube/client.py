@@ -124,10 +124,9 @@ class KubeClient:
         return Page(items, found.metadata.resource_version, found.metadata.continue_token)
 
     async def watch(self, path: str, *, resource_version: str, timeout_s: int) -> AsyncGenerator[WatchEvent, None]:
-        """Changes after `resource_version`, with bookmarks; ends when the API server ends it.
+        """Changes after `resource_version`, with bookmarks; ends when the API server ends it. Close it to end it early.
 
-        Errors at the start: as `send`; in the stream: an event of type ERROR, or ApiUnavailableError when the
-        connection breaks. Close the generator to end the watch early.
+        Errors at the start: as `send`; in the stream: an event of type ERROR, or ApiUnavailableError.
         """
         query = {
             "watch": "true",
@@ -149,8 +148,8 @@ class KubeClient:
     async def annotate_pod(self, namespace: str, name: str, uid: PodUid, annotations: Mapping[str, str]) -> None:
         """Set annotations of the very pod `uid`, in one merge patch. ConflictError: another pod has its name now.
 
-        The uid in the patch is the precondition. API servers answer a wrong one with 422 (uid is immutable, seen
-        at 1.36.3), not with 409, and 422 has other causes too: the pod itself shows which it was.
+        API servers answer a wrong uid with 422 (seen at 1.36.3), which has other causes too: the pod itself shows
+        which.
         """
         body = msgspec.json.encode({"metadata": {"uid": uid, "annotations": dict(annotations)}})
         await self._patch_pod(namespace, name, uid, body, content_type=_MERGE_PATCH)

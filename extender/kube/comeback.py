@@ -1,9 +1,8 @@
 """Wake all that wait for the API server when it answers again.
 
-Why: each kind is followed on its own and waits on its own after failures, so after an outage the last of ten kinds
-would come back up to half a minute after the first, and until then decisions rest on old news.
-Rule: the first one that hears from the API server wakes the others, a little apart. The first one still waits its
-whole backoff, so many processes that lost the API server together do not come back together.
+Each kind waits on its own after failures, so the last of ten would come back up to half a minute after the first. Rule:
+the first one that hears from the API server wakes the others, a little apart. The first still waits its whole backoff,
+so many processes that lost the API server together do not come back together.
 """
 
 import asyncio

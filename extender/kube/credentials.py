@@ -1,10 +1,9 @@
 """Where the API server is, and the credentials for it.
 
-Why: tokens rotate while the program runs (service account tokens about hourly, cloud tokens every 15 minutes); one
-that is read only at start works in every test and fails on the first night.
-Rule: the `kubernetes` package reads kubeconfigs and in-cluster files, and nothing else is used of it; the token is
-renewed here: files are read again every minute, exec plugins run again before their token expires or when the API
-server refuses it. What cannot be used is a ConfigError that names the file and the field.
+Rule: the `kubernetes` package reads kubeconfigs and in-cluster files, and nothing else is used of it; tokens rotate
+(hourly, in clouds every 15 minutes) and are renewed here: files are read again every minute, exec plugins run again
+before their token expires or when it is refused. What cannot be used is a ConfigError that names the file and the
+field.
 """
 
 import asyncio

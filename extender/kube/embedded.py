@@ -1,8 +1,7 @@
 """A cluster in memory behind the ClusterApi port: `netgang serve --snapshot` and the demo.
 
-Why: everything but the API server is the real thing — the same verbs, planner, hold and commit — so what a newcomer
-sees with curl is what kube-scheduler would get. Rule: a Binding changes the cache as a watch would, and nothing is
-written anywhere else.
+Everything but the API server is the real thing, so a newcomer sees with curl what kube-scheduler would get. Rule: a
+Binding changes the cache as a watch would, and nothing is written anywhere else.
 """
 
 from collections.abc import AsyncIterator, Mapping, Sequence
@@ -11,7 +10,7 @@ from typing import Any
 
 from extender.cache import ClusterCache
 from extender.errors import ConflictError, NotFoundError
-from extender.ports import Binding, Labelled, Page, WatchEvent
+from extender.ports import Binding, Labelled, WatchEvent
 from scoring.ids import PodUid
 from scoring.model import Phase, Pod
 
@@ -23,14 +22,15 @@ class EmbeddedCluster:
         self._cache = cache
         self._pods_json = pods_json
 
-    async def list_page(self, path: str, *, limit: int, continue_token: str = "", not_older_than: str = "") -> Page:
-        """There is no collection to list."""
-        raise NotFoundError(404, f"{path}: a saved cluster is not listed")
+    async def _nothing(self, *_: Any, **__: Any) -> Any:
+        """There is nothing but the pods."""
+        raise NotFoundError(404, "a saved cluster serves nothing but its pods")
+
+    list_page = get_object = patch_object = patch_group_status = create_object = delete_object = _nothing
 
     async def watch(self, path: str, *, resource_version: str, timeout_s: int) -> AsyncIterator[WatchEvent]:
         """There is nothing to watch."""
-        raise NotFoundError(404, f"{path}: a saved cluster is not watched")
-        yield  # pragma: no cover - makes this an async generator
+        yield await self._nothing()
 
     async def bind(self, binding: Binding) -> None:
         """Put the pod on the node and let it run."""
@@ -55,17 +55,9 @@ class EmbeddedCluster:
             raise NotFoundError(404, f"pods {namespace}/{name} not found")
         return found
 
-    async def get_object(self, api_version: str, kind: str, namespace: str, name: str) -> bytes:
-        """A saved cluster has no owners of pods."""
-        raise NotFoundError(404, f"{kind} {namespace}/{name} not found")
-
     async def labelled_owners(self, label: str) -> Sequence[Labelled]:
         """A saved cluster has no owners of pods."""
         return ()
-
-    async def patch_object(self, api_version: str, kind: str, namespace: str, name: str, patch: bytes) -> bytes:
-        """A saved cluster has no owners of pods."""
-        raise NotFoundError(404, f"{kind} {namespace}/{name} not found")
 
     async def evict(self, namespace: str, name: str, uid: PodUid, *, resource_version: str = "") -> None:
         """Remove the pod."""
@@ -74,20 +66,8 @@ class EmbeddedCluster:
             raise ConflictError(409, f"pod {pod.key} has changed")
         self._cache.pods.delete(pod.key)
 
-    async def patch_group_status(self, namespace: str, name: str, patch: bytes) -> bytes:
-        """A saved cluster has no PodGroup to show it on."""
-        raise NotFoundError(404, f"podgroups {namespace}/{name} not found")
-
     async def create_event(self, namespace: str, event: Mapping[str, Any]) -> None:
         """No client reads Events here; the log has them."""
-
-    async def create_object(self, api_version: str, kind: str, namespace: str, content: Mapping[str, Any]) -> None:
-        """No client would look at it here."""
-        raise NotFoundError(404, f"a saved cluster serves no {kind} of {api_version}")
-
-    async def delete_object(self, api_version: str, kind: str, namespace: str, name: str) -> None:
-        """There is none here."""
-        raise NotFoundError(404, f"{kind} {namespace}/{name} not found")
 
     def _existing(self, uid: PodUid, namespace: str, name: str) -> Pod:
         pod = self._cache.pod(uid)

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import msgspec
 
-from extender.errors import ApiUnavailableError, NotFoundError
+from extender.errors import ApiUnavailableError
 from extender.kube.calls import NOTE_KEYS_GET, NOTE_KEYS_UPDATE
 from extender.kube.heads import Headed
 from extender.kube.http.faults import mapped
@@ -51,10 +51,8 @@ class KubeKeyStore:
     async def read(self) -> StoredKeys | None:
         """The Secret as storage has it; `None`: there is none. Errors: ApiError, ApiUnavailableError."""
         path = NOTE_KEYS_GET.path(self._namespace, NAME)
-        try:
-            return _stored(path, await self._transport.send("GET", path, timeout_s=_TIMEOUT_S))
-        except NotFoundError:
-            return None
+        body = await self._transport.find(path, timeout_s=_TIMEOUT_S)
+        return _stored(path, body) if body is not None else None
 
     async def write(self, data: Mapping[str, bytes], over: StoredKeys) -> StoredKeys:
         """Replace the data of `over`; as stored. ConflictError: it has changed since."""

@@ -12,7 +12,6 @@ from urllib.parse import quote, urlencode
 
 import msgspec
 
-from extender.errors import NotFoundError
 from extender.kube.calls import LEASE_CREATE, LEASE_GET, LEASE_UPDATE, LEASES, POD_PATCH, PODS
 from extender.kube.heads import Headed
 from extender.kube.http.faults import mapped
@@ -73,10 +72,8 @@ class KubeLeases:
     async def read(self) -> Lease | None:
         """The Lease as storage has it; `None`: there is none."""
         path = LEASE_GET.path(self._place.namespace, self._place.name)
-        try:
-            return _lease(path, await self._transport.send("GET", path, timeout_s=self._call_s))
-        except NotFoundError:
-            return None
+        body = await self._transport.find(path, timeout_s=self._call_s)
+        return _lease(path, body) if body is not None else None
 
     async def write(self, spec: LeaseSpec, over: Lease | None) -> Lease:
         """Replace `over`, or create the Lease; returns it as stored. See `LeaseApi` for the errors."""

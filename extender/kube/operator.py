@@ -43,9 +43,8 @@ class OperatorApi:
 
     async def get(self, path: str) -> Json | None:
         """One object or document; `None`: it, or its kind, does not exist. Errors: ApiError, ApiUnavailableError."""
-        with suppress(NotFoundError):
-            return self._read(await self._transport.send("GET", path, timeout_s=_TIMEOUT_S), f"GET {path}")
-        return None
+        body = await self._transport.find(path, timeout_s=_TIMEOUT_S)
+        return self._read(body, f"GET {path}") if body is not None else None
 
     async def items(self, path: str, query: Mapping[str, str] | None = None) -> AsyncIterator[bytes]:
         """The objects of a collection as raw JSON, page by page; nothing where the kind is not served."""

@@ -1,8 +1,7 @@
 """For how long DaemonSets of one namespace may keep room on one node for pods that are not there (docs/safety.md S26).
 
-Why: a limit for each DaemonSet alone is none, because a user that may create one may create the next. Rule: a namespace
-has `settle_s` on each node; it is used up while anything is kept, by one DaemonSet or by ten, and comes back at a tenth
-of the speed otherwise. Bounded by the pairs where something was kept lately.
+Whoever may create one DaemonSet may create the next, so the limit is the namespace's: `settle_s` on each node, used up
+while anything is kept, coming back at a tenth of the speed. Bounded by the pairs where something was kept lately.
 """
 
 from dataclasses import dataclass

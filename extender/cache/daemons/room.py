@@ -1,18 +1,16 @@
 """Room that nodes keep for pods of DaemonSets which are still to come (docs/safety.md S12, S26).
 
-Why: a node that has just joined is empty until its DaemonSets' pods are bound, and a gang that takes it whole leaves
-no room for them. Pods that are pinned to a node are no measure: users can pin some for a scheduler that does not exist.
-So what is kept free is the request of the DaemonSet's template, once, on each node that it selects and has no pod on.
+A node that has just joined is empty until its DaemonSets' pods are bound, and a gang that takes it whole leaves no room
+for them. What is kept free is the request of the DaemonSet's template, once, on each node that it selects and has no
+pod on; pods that are pinned to a node are no measure, for users can pin some that are never scheduled.
 
 Rules, because tenants write DaemonSets as well, and their pods may be impossible or forbidden by a quota:
-
 - Kept for `settle_s` at most, counted from when the pod became missing: the node came, or began to suit; the DaemonSet
   came or was changed; its pod went. A pod that is bound there ends it at once.
-- DaemonSets of one namespace have a budget on each node (`daemon_budgets`): a user that makes new ones all the time has
-  it closed for a tenth of the time, not permanently.
+- DaemonSets of one namespace have a budget on each node (`budgets`).
 - Nothing is kept where a gang's place is committed: a commitment comes before a guess (docs/safety.md S4).
 - Work is bounded: of one namespace at most `MOST_SETS` are looked at; for new ones `PAIRS_A_ROUND` nodes a round, and
-  young nodes, on which it matters most, at once while they are few; what is over ends `ENDS_A_ROUND` at a time.
+  young nodes at once while they are few; what is over ends `ENDS_A_ROUND` at a time.
 """
 
 from collections import Counter

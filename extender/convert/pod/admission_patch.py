@@ -1,9 +1,9 @@
 """The patch that lets a pod through its gate: gate away, affinity narrowed, admission noted (docs/safety.md S6).
 
-Why a strategic merge patch: it names the gate instead of its place in the list, so it is right whatever other gates
-came or went meanwhile, and sending it twice is sending it once. Rules of the API server for gated pods: terms of
-required node affinity may be added where there were none; where there are, each must stay and may only get more
-requirements. A wrong `metadata.uid` is refused, so a pod of the same name that came later is never touched.
+A strategic merge patch names the gate instead of its place in the list: right whatever other gates came or went, and
+sending it twice is sending it once. Rules of the API server for gated pods: terms of required node affinity may be
+added where there were none; where there are, each must stay and may only get more requirements. A wrong `metadata.uid`
+is refused.
 """
 
 from collections.abc import Sequence

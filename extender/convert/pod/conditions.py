@@ -1,10 +1,9 @@
 """A pod's conditions, and what PodScheduled says of a pod that kube-scheduler did not place: its message.
 
-Why read: an in-tree filter may refuse every node before /filter is asked, and then this message is the only trace.
-Two kinds, by how kube-scheduler writes them (FitError, 1.36): after "nodes are available:" come numbers of
-nodes and what each kind lacks, or, when a PreFilter plugin refused the pod itself, that plugin's words alone: the
-volume claim does not exist, is being deleted or is not bound, a resource claim is missing. No other node helps then.
-Rule: tenants cannot write a pod's status; the text is bounded all the same, and nothing of it is used but to say it.
+An in-tree filter may refuse every node before /filter is asked, and then this message is the only trace. After "nodes
+are available:" (FitError, 1.36) come numbers of nodes and what each kind lacks, or, when a PreFilter plugin refused the
+pod itself (a claim is missing or not bound), that plugin's words alone: no other node helps then. The text is bounded,
+and only shown.
 """
 
 from datetime import datetime

@@ -1,8 +1,7 @@
 """Where a pod may go: node selector, required node affinity, tolerations, host ports.
 
-Rule: only what `scoring.feasibility.filters` models is read; the names of other required constraints come from
-`unmodelled_constraints`, for callers to which it matters that kube-scheduler may refuse more than we do (docs/safety.md
-S6, S7). The inputs are raw JSON parts, so that pods of one template are computed once and share the result.
+Rule: only what `scoring.feasibility.filters` models is read; `unmodelled_constraints` names the other required ones
+(docs/safety.md S6, S7). The inputs are raw JSON parts, so that pods of one template share the result.
 """
 
 from sys import intern

@@ -101,9 +101,8 @@ _NO_STATUS = _ContainerStatus()
 def pod_from_json(raw: bytes | msgspec.Raw, *, notes: NoteReader = NO_NOTES) -> Pod:
     """Read a v1.Pod, as watched, as sent by kube-scheduler or from a file. ValueError names the field that is wrong.
 
-    `notes` reads what we wrote on it; without that it has no notes. A pod without uid (only files have such) is
-    identified by `namespace/name`. A pod that no scheduler is named for belongs to `default-scheduler`, as the API
-    server would write.
+    `notes` reads what we wrote on it. A pod without uid (only files have such) is identified by `namespace/name`; one
+    without schedulerName belongs to `default-scheduler`, as the API server would write.
     """
     read = decode(_pod, raw, what="Pod")
     meta, spec, status = read.metadata, read.spec or _Spec(), read.status or _Status()

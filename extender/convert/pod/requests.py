@@ -1,9 +1,8 @@
 """What a pod takes from its node, counted exactly as kube-scheduler does.
 
-Source: k8s.io/component-helpers resource.PodRequests, 0.36.3, with the API server's defaults (`SetDefaults_Pod`) put in
-front, because a body sent by hand or a file has not passed the API server. Rule: quantities are rounded up to
-thousandths one by one, summed, and the sum is rounded up to the resource's own unit. The inputs are the raw JSON of the
-parts, so that pods of one template are computed once.
+Source: k8s.io/component-helpers resource.PodRequests, 0.36.3, after the API server's defaults (`SetDefaults_Pod`),
+which a body sent by hand or a file may lack. Rule: quantities are rounded up to thousandths one by one, summed, and the
+sum is rounded up to the resource's own unit. The inputs are raw JSON, so that pods of one template are computed once.
 """
 
 from collections.abc import Callable

@@ -8,7 +8,7 @@ only. Exchanges go over connections of our own (`exchange`), streams and what ne
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import Self
@@ -16,7 +16,7 @@ from typing import Self
 import aiohttp
 from yarl import URL
 
-from extender.errors import ApiError, ApiUnavailableError
+from extender.errors import ApiError, ApiUnavailableError, NotFoundError
 from extender.kube.credentials import ApiServer
 from extender.kube.http.connection import Answer
 from extender.kube.http.exchange import DirectExchanges
@@ -93,6 +93,12 @@ class Transport:
         if 200 <= answer.status < 300:
             return answer.body
         raise _error(answer)
+
+    async def find(self, path: str, *, timeout_s: float) -> bytes | None:
+        """GET one object; `None`: it, or its kind, does not exist. Errors: as `send`."""
+        with suppress(NotFoundError):
+            return await self.send("GET", path, timeout_s=timeout_s)
+        return None
 
     async def lines(self, path: str, *, open_s: float) -> AsyncGenerator[bytes, None]:
         """GET an answer that has no end, line by line without the line ends; close the generator to hang up.

@@ -1,8 +1,7 @@
 """How much is taken at once: objects between two turns of the event loop, and objects on a page of a list.
 
-Why by bytes as well: five hundred objects are mostly a few MiB, and tenants may write 1.5 MiB into each. Rule: what is
-asked for next follows from the size of what came last, so that nobody's objects make a list longer than memory, or than
-the loop can wait.
+By bytes as well, as tenants may write 1.5 MiB into an object. Rule: what is asked for next follows from the size of
+what came last, so that no list is longer than memory, or than the loop can wait.
 """
 
 from typing import Final

@@ -92,9 +92,8 @@ class ReflectorStatus:
 class Reflector(Generic[T]):
     """One kind: `run` keeps `sink` equal to the collection at `path`, as `reduce` sees it.
 
-    `reduce` makes our record of an object's JSON; `None` means that the object is not wanted. Whatever it raises means
-    that the object cannot be read: that is noted in `unreadable`, and logged once by name. An object that becomes
-    unwanted or unreadable is deleted from the sink.
+    `reduce` makes our record of an object's JSON; `None`: it is not wanted. Whatever it raises means that the object
+    cannot be read: noted in `unreadable`, and logged once by name. What becomes unwanted or unreadable leaves the sink.
     """
 
     def __init__(

@@ -25,7 +25,6 @@ def run(job: str, *, letter: str, **fields: object) -> list[Pod]:
 
 
 RUNS = {name: RunRef(f"uid-{name}", "Job.batch", name) for name in ("j", "k")}
-DONE = [replace(bound(one, "n1"), phase=Phase.SUCCEEDED, scheduled_s=1.0) for one in run("j", letter="a")]
 
 
 def cache_of(*pods: Pod) -> ClusterCache:
@@ -41,25 +40,6 @@ def gang(cache: ClusterCache) -> Gang:
     found = cache.gang(G)
     assert found is not None
     return found
-
-
-def test_finished_pods_of_an_earlier_job_do_not_count() -> None:
-    """The second run has to find its own quorum: with one pod bound it is not whole, and has not started."""
-    second = run("k", letter="b", created_s=100.0)
-    cache = cache_of(*DONE, bound(second[0], "n1"), *second[1:])
-    one = gang(cache)
-    assert [pod.name for pod in one.members] == ["b0", "b1", "b2"]
-    assert [pod.name for pod in one.earlier] == ["a0", "a1", "a2"]
-    quorum = quorum_of(one)
-    assert (quorum.reached_by(quorum.placed), quorum.started, one.started) == (False, False, False)
-    assert cache.partial_gangs() == {G}
-
-
-def test_finished_pods_of_the_same_job_count_for_ever() -> None:
-    """A Job whose last pod is replaced after the others are done."""
-    again = member("again", index=2, created_s=100.0)
-    one = gang(cache_of(*DONE[:2], replace(DONE[2], phase=Phase.FAILED), bound(again, "n1")))
-    assert (one.started, len(one.members), one.earlier) == (True, 4, ())
 
 
 def test_a_second_run_waits_until_the_first_has_ended() -> None:
@@ -85,17 +65,13 @@ def test_owners_tell_whether_two_jobs_are_one_gang() -> None:
 
 def test_a_pod_group_created_again_changes_no_run() -> None:
     """Which pods are a run their controllers say; a PodGroup only sizes it."""
-    group = PodGroup(G, 3, created_s=50.0)
+    done = [replace(bound(one, "n1"), phase=Phase.SUCCEEDED, scheduled_s=1.0) for one in run("j", letter="a")]
     ref = GroupRef(G, GangSource.POD_GROUP)
-    pods = [replace(one, group=ref) for one in (*DONE, *run("k", letter="b", created_s=100.0))]
-    cache = cache_of(*pods)
-    cache.pod_groups.replace([group])
-    before = gang(cache)
-    cache.pod_groups.replace([])
-    assert gang(cache).problem is Reason.INVALID_GROUP
-    cache.pod_groups.replace([replace(group, created_s=200.0)])
-    after = gang(cache)
-    assert [one.uid for one in after.members] == [one.uid for one in before.members]
+    cache = cache_of(*(replace(one, group=ref) for one in (*done, *run("k", letter="b", created_s=100.0))))
+    for groups in ([PodGroup(G, 3, created_s=50.0)], [], [PodGroup(G, 3, created_s=200.0)]):
+        cache.pod_groups.replace(groups)
+        assert gang(cache).problem is (None if groups else Reason.INVALID_GROUP)
+        assert [pod.name for pod in gang(cache).members] == ["b0", "b1", "b2"]
 
 
 def test_it_has_started_when_all_of_the_minimum_had_nodes() -> None:
