@@ -1,7 +1,7 @@
 """For how long DaemonSets of one namespace may keep room on one node for pods that are not there (docs/safety.md S26).
 
-Whoever may create one DaemonSet may create the next, so the limit is the namespace's: `settle_s` on each node, used up
-while anything is kept, coming back at a tenth of the speed. Bounded by the pairs where something was kept lately.
+A user that may create one DaemonSet may create the next, so the limit is the namespace's: `settle_s` on each node, used
+up while anything is kept, coming back at a tenth of the speed. Bounded by the pairs where something was kept lately.
 """
 
 from dataclasses import dataclass
