@@ -33,10 +33,10 @@ def uninstall(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Change nothing; say what would be done.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Delete netgang's admission policies, then let every pod go that waits at its gate; netgang's pods stay.
+    """Delete netgang's admission policies, then release every pod that waits at its gate; netgang's pods stay.
 
     Run it before `kubectl delete -k` or `helm uninstall` (whose hook does), with an administrator's credentials. Pods
-    are let go one by one: from here on gangs may start in part. Doing it again does no harm.
+    are released one by one: from here on gangs may start in part. Doing it again does no harm.
 
     Exit code: 0 done; 1 something is left, which is said; 2 not tried: no answer, no rights, wrong use.
     """

@@ -73,5 +73,5 @@ def _objects(seen: Facts) -> Iterable[Finding]:
     gated = [pod.key for pod in seen.pods if pod.gated and not pod.deleting]
     if gated and seen.running is not None and not running.acts(seen.running, settings):
         what = f"{len(gated)} pods wait at netgang's gate, and no netgang acts: {some(gated)}"
-        fix = "bring netgang back; or netgang uninstall, which lets them go (docs/start/install.md)"
+        fix = "bring netgang back; or netgang uninstall, which releases them (docs/start/install.md)"
         yield error("gates-stranded", what, fix)

@@ -43,7 +43,7 @@ def _rows(console: Console, listed: Iterable[Job]) -> None:
             nodes,
             "–" if one.network is None else f"{one.network:.1f}",
             _report(one),
-            _wish(one),
+            _demand(one),
         )
         row = [safe(console, cell) for cell in cells]
         row[1].stylize(_COLOURS.get(one.state, ""))
@@ -59,14 +59,14 @@ def _report(one: Job) -> str:
     return f"step {last.step}, loss {last.loss:.4g}{speed}\n{duration(last.age_s)} ago"
 
 
-def _wish(one: Job) -> str:
+def _demand(one: Job) -> str:
     """Why it is left alone, else what its metrics and the queue say; an empty text has nothing to add."""
     if one.refusal is not None:
         return f"left alone: {one.refusal}"
     said = []
     if one.metrics is not None and one.metrics.reason:
-        wished = f"{one.metrics.workers} by {one.metrics.policy}: " if isinstance(one.metrics.workers, int) else ""
-        said.append(f"{wished}{one.metrics.reason}")
+        by = f"{one.metrics.workers} by {one.metrics.policy}: " if isinstance(one.metrics.workers, int) else ""
+        said.append(f"{by}{one.metrics.reason}")
     if one.wish:
         said.append(one.wish)
     return "\n".join(said)

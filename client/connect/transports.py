@@ -95,7 +95,7 @@ class Bearing(httpx.AsyncBaseTransport):
         response = await self._inner.handle_async_request(request)
         if response.status_code not in (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN):
             return response
-        said = _detail(await response.aread()) or "no reason given"
+        said = _read(await response.aread()).detail or "no reason given"
         hint = "" if response.status_code == HTTPStatus.FORBIDDEN else "; give --token-file FILE or NETGANG_TOKEN"
         await response.aclose()
         raise NetworkSourceError(f"{request.url}: status {response.status_code}: {said}{hint}")
@@ -114,10 +114,6 @@ async def _refused(response: httpx.Response) -> NetgangError | None:
     """The API server's refusal; None: the answer is netgang's, whose problems have another form."""
     body = await response.aread()
     return refusal(response.status_code, body) if _read(body).kind == "Status" else None
-
-
-def _detail(body: bytes) -> str:
-    return _read(body).detail
 
 
 def _read(body: bytes) -> _Said:

@@ -11,7 +11,7 @@ import yaml
 
 from scoring.model import GATE
 from tests.cli.doctor.installed import LEASE, SETTINGS, installed, text
-from tests.cli.world import refused, run, served, shown, told
+from tests.cli.world import as_json, refused, run, served, shown
 from tests.contract.manifests.rendered_manifests import ROOT
 from tests.fakes.operator_api import FakeOperatorApi
 from tests.fakes.operator_server import OperatorServer
@@ -86,7 +86,7 @@ def test_a_running_netgang_is_asked(server: OperatorServer, tmp_path: Path) -> N
 
 
 def test_a_running_netgang_alone() -> None:
-    """Without a cluster: for somebody with no rights there."""
+    """Without a cluster: for a person without rights there."""
     answers = {"/readyz": served(READY), "/metrics": ok(b"", content_type="text/plain")}
     with RawServer(answers) as service:
         assert run("doctor", "--no-cluster", "--server", service.url).exit_code == 0
@@ -157,7 +157,7 @@ def test_uninstall_says_what_it_would_do(full: OperatorServer, tmp_path: Path) -
         "would let go 2 pods that wait at the gate",
         "1 of them name schedulerName netgang: once its kube-scheduler is gone they wait for it",
     ]
-    document = told("uninstall", "--dry-run", "--kubeconfig", full.kubeconfig(tmp_path))
+    document = as_json("uninstall", "--dry-run", "--kubeconfig", full.kubeconfig(tmp_path))
     assert document["released"] == {"team/a": "netgang", "team/b": "default-scheduler"}
     assert document["dry_run"] is True
     assert {one.partition(" ")[0] for one in full.asked} == {"GET"}

@@ -14,7 +14,7 @@ from extender.api.problems import problem_body
 from extender.api.schemas.explain import ExplainedPod, PodPlace, PodScores
 from extender.errors import ConfigError
 from extender.settings.settings import Settings
-from tests.cli.world import CLUSTER, MESH, refused, run, served, shown, told, written
+from tests.cli.world import CLUSTER, MESH, as_json, refused, run, served, shown, written
 from tests.extender.scheduling.world import node_json, pod_json
 from tests.fakes.raw_http import RawServer, ok
 
@@ -50,9 +50,9 @@ def test_where_the_other_job_goes() -> None:
 
 def test_the_document_is_the_services() -> None:
     """`--json` prints what /v1/explain says, and the same again the next time."""
-    document = told("explain", JOB, *SAVED)
+    document = as_json("explain", JOB, *SAVED)
     assert document["would_help"]["impossible"] is True
-    assert document == told("explain", JOB, *SAVED)
+    assert document == as_json("explain", JOB, *SAVED)
     settings = Settings()
     again = explain_file(CLUSTER, MESH, settings, JOB, now_s=1_793_613_900.0)
     assert json.loads(msgspec.json.encode(again)) == document
@@ -60,7 +60,7 @@ def test_the_document_is_the_services() -> None:
 
 def test_the_first_suggestion_lets_the_job_in() -> None:
     """`what-if --suggestion` applies it; both commands agree."""
-    document = told("what-if", "--suggestion", JOB, *SAVED)
+    document = as_json("what-if", "--suggestion", JOB, *SAVED)
     assert [one["gang"] for one in document["admitted"]] == [JOB]
     lines = shown("what-if", "--suggestion", JOB, *SAVED)
     assert lines[0] == "Supposed: 4 more nvidia.com/gpu in zone A (on node1, node2)"
@@ -69,7 +69,7 @@ def test_the_first_suggestion_lets_the_job_in() -> None:
 
 def test_many_changes_at_once() -> None:
     """Each kind of option says one change; all are supposed together."""
-    document = told(
+    document = as_json(
         "what-if",
         *("--set", "queue.order=fifo"),
         *("--annotate", "demo/case1:zones=A"),
@@ -93,9 +93,9 @@ def test_changes_from_a_file_and_from_standard_input(tmp_path: Path) -> None:
     changes = [{"change": "end-job", "job": "demo/case1"}]
     path = tmp_path / "changes.json"
     path.write_text(json.dumps({"changes": changes}))
-    document = told("what-if", "--changes", path, *SAVED)
+    document = as_json("what-if", "--changes", path, *SAVED)
     assert [one["gang"] for one in document["other"]] == ["demo/case1"]
-    assert told("what-if", "--changes", "-", *SAVED, given=json.dumps(changes)) == document
+    assert as_json("what-if", "--changes", "-", *SAVED, given=json.dumps(changes)) == document
 
 
 def test_nothing_would_be_different() -> None:
@@ -107,7 +107,7 @@ def test_plain_pods_of_a_file(tmp_path: Path) -> None:
     """They take room, so they can be supposed away."""
     busy = pod_json("x", cpu="4", scheduler="default-scheduler", nodeName="n1")
     path = written(tmp_path, node_json("n1"), pod_json("g-0", gang="g"), busy)
-    document = told("what-if", "--remove-pod", "default/x", "--cluster", path, "--now", "0")
+    document = as_json("what-if", "--remove-pod", "default/x", "--cluster", path, "--now", "0")
     assert [one["gang"] for one in document["admitted"]] == ["default/g"]
 
 
@@ -175,10 +175,10 @@ def test_every_reader_has_an_option() -> None:
 
 def test_a_running_service_is_asked() -> None:
     """The same tables from its documents."""
-    document, supposed = told("explain", JOB, *SAVED), told("what-if", "--suggestion", JOB, *SAVED)
+    document, supposed = as_json("explain", JOB, *SAVED), as_json("what-if", "--suggestion", JOB, *SAVED)
     with RawServer({f"/v1/explain/{JOB}": served(document), "/v1/what-if": served(supposed)}) as server:
         assert shown("explain", JOB, "--server", server.url) == shown("explain", JOB, *SAVED)
-        assert told("explain", JOB, "--server", server.url) == document
+        assert as_json("explain", JOB, "--server", server.url) == document
         assert shown("what-if", "--end-job", JOB, "--server", server.url) == shown(
             "what-if", "--suggestion", JOB, *SAVED
         )
@@ -194,14 +194,14 @@ def test_a_pod_of_no_gang() -> None:
 
 def test_a_service_that_had_no_time() -> None:
     """Explains, and says that the ways in are not known."""
-    document = told("explain", JOB, *SAVED) | {"would_help": None}
+    document = as_json("explain", JOB, *SAVED) | {"would_help": None}
     with RawServer({f"/v1/explain/{JOB}": served(document)}) as server:
         assert shown("explain", JOB, "--server", server.url)[-1].startswith("others ask what would help")
         assert "ask again" in refused("what-if", "--suggestion", JOB, "--server", server.url)
 
 
 def test_answers_that_are_none() -> None:
-    """A problem is said as it is; what is not netgang's document is no answer; nobody there is exit code 1."""
+    """A problem is said as it is; what is not netgang's document is no answer; no server there is exit code 1."""
     problem = ok(problem_body(HTTPStatus.NOT_FOUND, "no gang or pod a/b is known"), status=404)
     busy = ok(problem_body(HTTPStatus.TOO_MANY_REQUESTS, "others are being answered"), status=429)
     answers = {"/v1/explain/a/b": problem, "/v1/explain/a/c": served({"gang": "x"}), "/v1/what-if": busy}
@@ -215,8 +215,8 @@ def test_answers_that_are_none() -> None:
 
 
 def test_rare_parts_are_shown() -> None:
-    """Who is ahead, what is held until when, notes, past decisions, and who would wait instead."""
-    document = told("explain", JOB, *SAVED)
+    """The gangs ahead, what is reserved until when, notes, past decisions, and the gangs that would wait instead."""
+    document = as_json("explain", JOB, *SAVED)
     document["turn"] |= {"waited_s": 65.0, "starves_in_s": 200.0}
     document["turn"]["ahead"] |= {
         "waiting": ["a/1", "a/2"],

@@ -103,12 +103,12 @@ def test_kubectl_runs_it(tmp_path: Path) -> None:
     program = tmp_path / "kubectl-netgang"
     program.write_text(f"#!{sys.executable}\nfrom cli.kubectl import main\n\nmain()\n")
     program.chmod(0o755)
-    told = {"at_s": 1.0, "order": "weight", "counts": {}, "gangs": [], "shares": []}
-    with RawServer({"/v1/queue": ok(json.dumps(told).encode())}) as server, ApiProxy({8889: server.port}) as site:
+    queue = {"at_s": 1.0, "order": "weight", "counts": {}, "gangs": [], "shares": []}
+    with RawServer({"/v1/queue": ok(json.dumps(queue).encode())}) as server, ApiProxy({8889: server.port}) as site:
         env = {"PATH": f"{tmp_path}:{os.environ['PATH']}", "KUBECONFIG": str(site.kubeconfig(tmp_path))}
         command = [str(kubectl), "netgang", "queue", "--json"]
         done = subprocess.run(command, env=env, cwd=Path(__file__).parents[2], capture_output=True, timeout=LIVENESS_S)
-        assert json.loads(done.stdout) == told, done.stderr
+        assert json.loads(done.stdout) == queue, done.stderr
         assert any("/portforward" in one for one in site.asked)
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from cli.commands.serve import demo_settings, what_to_try
 from cli.offline.plan import moment_s
-from tests.cli.world import CLUSTER, EXAMPLES, MESH, refused, run, shown, told, written
+from tests.cli.world import CLUSTER, EXAMPLES, MESH, as_json, refused, run, shown, written
 from tests.extender.scheduling.world import node_json, pod_json
 
 
@@ -24,8 +24,8 @@ def cluster(tmp_path: Path) -> Path:
 
 
 def test_plan_of_the_example_is_the_papers() -> None:
-    """Gang case1 gets the paper's six nodes; the TensorFlow job is told that it will never fit."""
-    document = told("plan", CLUSTER, "--network", MESH, "--now", "2026-11-02T10:05:00Z")
+    """Gang case1 gets the paper's six nodes; the TensorFlow job will never fit, and that is its reason."""
+    document = as_json("plan", CLUSTER, "--network", MESH, "--now", "2026-11-02T10:05:00Z")
     [admitted], [waiting] = document["admitted"], document["waiting"]
     nodes = ("node28", "node29", "node30", "node31", "node32", "node36")
     assert (admitted["gang"], admitted["zone"], admitted["committed"]) == ("demo/case1", "D", False)
@@ -35,7 +35,7 @@ def test_plan_of_the_example_is_the_papers() -> None:
 
 def test_plan_for_machines(cluster: Path) -> None:
     """Each gang with its place in the queue, its weight, and its nodes or its reason; and the queue's order."""
-    document = told("plan", cluster, "--now", "0")
+    document = as_json("plan", cluster, "--now", "0")
     [admitted], [waiting] = document["admitted"], document["waiting"]
     assert (document["order"], document["held"], admitted["zone"], admitted["score"]) == ("weight", {}, "a", None)
     assert (admitted["gang"], admitted["rank"], admitted["members"]) == ("default/a", 1, {"a-0": "n1"})
@@ -93,9 +93,9 @@ def test_a_plan_is_for_a_moment(tmp_path: Path) -> None:
     for pod in pods:
         pod["metadata"]["creationTimestamp"] = "2026-01-01T00:00:00Z"
     path = written(tmp_path, node_json("n1"), node_json("n2", zone="b"), *pods)
-    assert told("plan", path)["admitted"]
-    assert told("plan", path, "--now", "2026-01-01T00:05:00Z")["admitted"]
-    assert told("plan", path, "--now", "2026-01-01T00:04:59Z")["waiting"][0]["code"] == "SPILL_WAIT"
+    assert as_json("plan", path)["admitted"]
+    assert as_json("plan", path, "--now", "2026-01-01T00:05:00Z")["admitted"]
+    assert as_json("plan", path, "--now", "2026-01-01T00:04:59Z")["waiting"][0]["code"] == "SPILL_WAIT"
 
 
 @pytest.mark.parametrize("moment", ["tomorrow", "nan", "inf", "-1e400", "2026-13-01T00:00:00Z", ""])
@@ -144,7 +144,7 @@ def test_the_settings_count_for_plan(cluster: Path, tmp_path: Path) -> None:
     """With another zone label there is no zone, and with another scheduler name no gang of ours."""
     settings = tmp_path / "settings.yaml"
     settings.write_text("zone_label: rack")
-    assert told("plan", cluster, "--config", settings)["waiting"][0]["code"] == "NO_ALLOWED_ZONE"
+    assert as_json("plan", cluster, "--config", settings)["waiting"][0]["code"] == "NO_ALLOWED_ZONE"
     assert run("plan", cluster, env={"NETGANG_SCHEDULER_NAMES": "other"}).stdout == "admitted: none\nwaiting: none\n"
 
 
@@ -155,7 +155,7 @@ def test_check_config_prints_what_would_be_used(tmp_path: Path) -> None:
     """File and environment together; machine-readable with --json, and readable without."""
     settings = tmp_path / "settings.yaml"
     settings.write_text("hold_limit_s: 12\nscheduler_names: [one]")
-    used = told("check-config", settings, env={"NETGANG_PORT": "9999"})
+    used = as_json("check-config", settings, env={"NETGANG_PORT": "9999"})
     assert (used["hold_limit_s"], used["scheduler_names"], used["port"]) == (12.0, ["one"], 9999)
     assert json.loads(run("check-config", settings).stdout)["hold_limit_s"] == 12.0
 

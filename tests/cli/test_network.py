@@ -11,7 +11,7 @@ from rich.console import Console
 from cli.rendering.heatmap import draw
 from extender.network.file.mesh import read_mesh
 from extender.network.survey import Link, Survey
-from tests.cli.world import refused, run, served, told
+from tests.cli.world import as_json, refused, run, served
 from tests.extender.network import recorded
 from tests.fakes.maddash_server import Fault, MaddashServer
 from tests.fakes.mesh import full_mesh, paper_mesh
@@ -24,7 +24,7 @@ FIELDS = ["source", "target", "loss_ratio", "delay_ms", "throughput_bps", "age_s
 
 def links(*arguments: object) -> list[dict[str, Any]]:
     """What `--json` prints when all is well."""
-    found = told("network", "show", *arguments)
+    found = as_json("network", "show", *arguments)
     assert isinstance(found, list)
     return found
 
@@ -95,7 +95,7 @@ def test_weird_names_are_shown_and_do_no_harm() -> None:
 
 
 REFUSALS = {  # case: (arguments, exit code, what is said)
-    "nobody there": (("--maddash", "http://127.0.0.1:9"), 1, "http://127.0.0.1:9/maddash/grids: "),
+    "no server there": (("--maddash", "http://127.0.0.1:9"), 1, "http://127.0.0.1:9/maddash/grids: "),
     "no address": (("--maddash", "maddash.example.org"), 2, "accepted is http:// or https://"),
     "no such CA file": (("--maddash", "https://127.0.0.1", "--ca-file", "/no/such.pem"), 2, "ca_file /no/such.pem"),
     "no such CA file of a running netgang": (("--ca-file", "x.pem"), 2, "ca_file x.pem"),
@@ -155,7 +155,7 @@ def test_the_papers_colours() -> None:
 
 
 def test_small_meshes_have_their_numbers() -> None:
-    """Rows are sources, columns targets, both by number; letters tell grades without colours."""
+    """Rows are sources, columns targets, both by number; letters are grades without colours."""
     text = drawn(
         Link("a", "b", loss_ratio=0.0005, delay_ms=12.34, throughput_bps=9.4e9, age_s=60.0),
         Link("b", "a", loss_ratio=0.0, delay_ms=0.5, throughput_bps=1e9, age_s=7300.0),

@@ -1,4 +1,4 @@
-"""`netgang queue`: the order, the reasons, who is ahead; for people and for machines; and looking again and again."""
+"""`netgang queue`: the order, the reasons, the gangs ahead; for people and machines; and looking again and again."""
 
 import json
 import re
@@ -13,7 +13,7 @@ from scoring.model.policy import Policy
 from scoring.plan import Plan, plan
 from scoring.plan.steps import finish
 from tests.builders import gang, node, snapshot
-from tests.cli.world import run, served, shown, told
+from tests.cli.world import as_json, run, served, shown
 from tests.fakes.raw_http import RawServer
 
 PATH = "/v1/queue"
@@ -72,8 +72,8 @@ def test_filters_are_for_people_and_machines() -> None:
     assert gangs(queue, "-n", "a") == [one["gang"] for one in queue["gangs"] if one["gang"].startswith("a/")]
     assert gangs(queue, "--state", "starving") == []
     with RawServer({PATH: served(queue)}) as server:
-        found = told("queue", "--url", server.url, "--namespace", "b")
-        whole = told("queue", "--url", server.url)
+        found = as_json("queue", "--url", server.url, "--namespace", "b")
+        whole = as_json("queue", "--url", server.url)
     assert whole == queue
     assert {one["gang"] for one in found["gangs"]} == {"b/fits", "b/huge"}
     assert found | {"gangs": []} == queue | {"gangs": []}
@@ -110,7 +110,7 @@ def entry(**fields: Any) -> dict[str, Any]:
 SAYS = {  # case: (fields of the entry, part of the row)
     "held": ({"held_nodes": ["n1", "n2"], "zone": "D"}, "2 nodes are held for it in zone D"),
     "one is held": ({"held_nodes": ["n1"]}, "1 node is held for it"),
-    "who leaves": ({"makes_room": ["b/x", "b/y"]}, "makes room: b/x, b/y"),
+    "gangs that leave": ({"makes_room": ["b/x", "b/y"]}, "makes room: b/x, b/y"),
     "it leaves": ({"leaves_for": "b/z", "queue": "RQ", "state": "RUNNING"}, "leaves for b/z"),
     "starves soon": ({"starves_in_s": 240.0, "waited_s": 30.0}, "30 s │ 4 min"),
     "starves": ({"starves_in_s": 0.0, "waited_s": 7200.0, "state": "STARVING"}, "2 h 0 min │ now"),
@@ -138,7 +138,7 @@ def test_shares_are_told() -> None:
 
 
 def test_it_looks_again_and_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    """--watch asks until it is stopped, or nobody answers any more; --json has a document on each line."""
+    """--watch asks until it is stopped, or no answer comes any more; --json has a document on each line."""
     monkeypatch.setattr("cli.commands.queue._AGAIN_S", 0.01)
     queue = {"at_s": 1.0, "order": "weight", "counts": {}, "gangs": [], "shares": []}
     for more, wanted in (((), "no gangs; order: weight"), (("--json",), json.dumps(queue))):

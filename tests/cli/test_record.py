@@ -11,7 +11,7 @@ from extender.decision_log.recorder import Recorder, Run
 from scoring.model.policy import Policy
 from scoring.plan import Plan, plan
 from tests.builders import gang, node, snapshot
-from tests.cli.world import refused, run, told
+from tests.cli.world import as_json, refused, run
 
 URL = "https://netgang.example"
 
@@ -37,14 +37,14 @@ def test_it_says_that_all_came_out_as_recorded(log: Path) -> None:
     assert said.exit_code == 0
     assert "1 planner runs and 0 steps" in said.stdout
     assert "all came out as recorded" in said.stdout
-    document = told("replay", log)
+    document = as_json("replay", log)
     assert (document["runs"], document["different"]) == (1, [])
 
 
 def test_other_settings_are_compared(log: Path, tmp_path: Path) -> None:
     """By age the older one would go first: still exit code 0, since what was recorded came out."""
     (tmp_path / "fifo.yaml").write_text("queue: {order: fifo}\n")
-    document = told("replay", log, "--with", tmp_path / "fifo.yaml")
+    document = as_json("replay", log, "--with", tmp_path / "fifo.yaml")
     assert document["would_differ"] == 1
     assert {one["gang"] for one in document["examples"]} == {"default/older", "default/heavy"}
 
@@ -78,7 +78,7 @@ def test_a_log_is_fetched(log: Path, tmp_path: Path) -> None:
 
 @respx.mock
 def test_nothing_to_fetch(tmp_path: Path) -> None:
-    """Nobody there, or nothing is kept: exit code 1, the reason, and no file."""
+    """No server there, or nothing is kept: exit code 1, the reason, and no file."""
     out = tmp_path / "fetched.gz"
     route = respx.get(f"{URL}/v1/record").respond(404, json={"detail": "set record.enabled to true"})
     assert "record.enabled" in refused("record", "--url", URL, "-o", out, code=1)

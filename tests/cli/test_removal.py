@@ -84,7 +84,7 @@ async def test_policies_of_every_version_that_is_served(api: FakeOperatorApi, ve
 
 
 async def test_pods_that_are_gated_while_it_runs(api: FakeOperatorApi) -> None:
-    """An API server may gate for some seconds by a policy that is deleted: those pods are let go as well."""
+    """An API server may gate for some seconds by a policy that is deleted: those pods are released as well."""
     policies(api, "v1")
     late = ["late-1", "late-2"]
     one = removal(api, then=lambda: [gated(api, late.pop(0), GATE) for _ in late[:1]])
@@ -93,7 +93,7 @@ async def test_pods_that_are_gated_while_it_runs(api: FakeOperatorApi) -> None:
 
 
 async def test_gates_in_templates_do_not_keep_it_for_ever(api: FakeOperatorApi) -> None:
-    """Pods that keep coming with the gate are told of, after two minutes."""
+    """Pods that keep coming with the gate are named, after two minutes."""
     numbers = iter(range(10_000))
     one = removal(api, then=lambda: gated(api, f"p-{next(numbers)}", GATE))
     gated(api, "first", GATE)

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tests.cli.world import refused, run, shown, told, written
+from tests.cli.world import as_json, refused, run, shown, written
 from tests.extender.scheduling.world import Object, node_json, pod_json
 
 ALL = {"NETGANG_ELASTIC__DECREMENT": "4", "NETGANG_ELASTIC__INCREMENT": "4"}
@@ -55,7 +55,7 @@ def gang(size: int) -> list[Object]:
 
 def planned(path: Path, method: str, env: dict[str, str] | None = None) -> Any:
     """The part `scaling` of the document."""
-    return told("plan", path, "--scaling", method, "--now", "1000", env=ALL | (env or {}))["scaling"]
+    return as_json("plan", path, "--scaling", method, "--now", "1000", env=ALL | (env or {}))["scaling"]
 
 
 def changes(document: Any, part: str = "scale_in") -> list[tuple[int, int, list[str], list[str]]]:
@@ -146,7 +146,7 @@ def test_the_published_condition(tmp_path: Path, method: str) -> None:
 
 
 def test_for_people(tmp_path: Path) -> None:
-    """A row for the job, and a line that says for whom."""
+    """A row for the job, and a line that names the gang."""
     path = written(tmp_path, *full(*gang(2)))
     lines = shown("plan", path, "--scaling", "ours", "--now", "1000")
     assert "elastic jobs, as netgang does it" in lines
@@ -160,7 +160,7 @@ def test_without_the_jobs_there_is_nothing_to_say(tmp_path: Path) -> None:
     assert run("plan", path, "--scaling", "literal").stdout.splitlines()[-1] == (
         "elastic jobs, as published, node by node: none"
     )
-    assert "scaling" not in told("plan", path)
+    assert "scaling" not in as_json("plan", path)
 
 
 def test_a_version_that_is_not_known_is_told(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from extender.api.problems import problem_body
 from scoring.ids import NodeName
 from scoring.model.policy import ScorePolicy
 from tests.builders import mesh, node, snapshot
-from tests.cli.world import refused, run, served, shown, told
+from tests.cli.world import as_json, refused, run, served, shown
 from tests.extender.scheduling.world import node_json
 from tests.fakes.raw_http import RawServer, ok
 
@@ -81,7 +81,7 @@ def test_what_a_server_says_is_only_text() -> None:
 def test_for_machines() -> None:
     """The document as it came."""
     with RawServer({PATH: served(document())}) as server:
-        assert told(*ASKED, f"{server.url}/") == document()
+        assert as_json(*ASKED, f"{server.url}/") == document()
 
 
 def test_a_node_that_does_not_exist() -> None:
@@ -113,7 +113,7 @@ def files(tmp_path: Path) -> dict[str, Path]:
 
 def test_which_node_is_measured_where(files: dict[str, Path]) -> None:
     """Each node per metric; doubts and endpoints without a node by name."""
-    found = told("check-config", files["settings"], "--cluster", files["cluster"], "--network", files["mesh"])
+    found = as_json("check-config", files["settings"], "--cluster", files["cluster"], "--network", files["mesh"])
     assert {name: ends["loss"] for name, ends in found["nodes"].items()} == {
         "node1": "ps-1",
         "node2": "ps-2",

@@ -38,7 +38,7 @@ def shown(*arguments: object, **how: Any) -> list[str]:
     return [" ".join(line.split()) for line in result.stdout.splitlines()]
 
 
-def told(*arguments: object, **how: Any) -> Any:
+def as_json(*arguments: object, **how: Any) -> Any:
     """What is printed for machines when all is well."""
     result = run(*arguments, "--json", **how)
     assert result.exit_code == 0, result.output

@@ -5,7 +5,7 @@ import os
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
 from pathlib import Path
-from typing import Protocol
+from typing import TypeAlias
 
 import pytest
 
@@ -13,7 +13,6 @@ from extender.errors import NetworkSourceError
 from extender.network.file.source import MeshFileSource
 from extender.network.maddash.client import MaddashServer as Address
 from extender.network.maddash.source import MaddashSource
-from extender.ports import NetworkSource
 from scoring.ids import EndpointId
 from scoring.network.matrix import Metric
 from tests.extender.network.world import read
@@ -22,20 +21,6 @@ from tests.fakes.mesh import Mesh, full_mesh, mesh_file, paper_mesh
 from tests.fakes.network_source import FakeNetworkSource, measurements
 
 NOW_S = 1_800_000_000.0
-
-
-class World(Protocol):
-    """A source, and the hands that change what it sees."""
-
-    @property
-    def source(self) -> NetworkSource:
-        """What is tested."""
-
-    def show(self, mesh: Mesh, *, measured_at_s: float) -> None:
-        """Let the source find this mesh."""
-
-    def break_down(self) -> None:
-        """Let the source fail until the next `show`."""
 
 
 class FakeWorld:
@@ -88,6 +73,10 @@ class MaddashWorld:
     def break_down(self) -> None:
         """Answer 500 to everything."""
         self.server.faults.update(dict.fromkeys(("grids", "Loss", "Delay", "Throughput"), Fault.SERVER_ERROR))
+
+
+World: TypeAlias = FakeWorld | FileWorld | MaddashWorld
+"""A source, `show` that lets it find a mesh, and `break_down` that lets it fail until then"""
 
 
 @pytest.fixture(params=["fake", "file", "maddash"])

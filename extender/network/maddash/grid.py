@@ -21,7 +21,6 @@ from extender.network.batches import UNREADABLE, decoded
 from extender.network.maddash.messages import Kind, Reading, Rejection, read_message
 from extender.ports import EndpointInfo
 from scoring.ids import EndpointId
-from scoring.plan.steps import finish
 
 
 class CheckKey(msgspec.Struct, frozen=True, gc=False):
@@ -92,11 +91,6 @@ _BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
 _SLICE_CELLS: Final = 200
 """About 2 ms of work."""
 _REVERSE: Final = re.compile(r"(?:.*[^a-z0-9])?reverse\W*|\W*reverse[^a-z0-9].*", re.IGNORECASE | re.DOTALL)
-
-
-def read_grid(body: bytes | bytearray, *, name: str) -> GridReading:
-    """Parse a grid in one go; see `read_grid_in_slices`."""
-    return finish(read_grid_in_slices(body, name=name))
 
 
 def read_grid_in_slices(body: bytes | bytearray, *, name: str) -> Generator[None, None, GridReading]:

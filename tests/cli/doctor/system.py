@@ -1,6 +1,6 @@
 """A system as it should be, as facts; tests change one thing at a time."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from copy import deepcopy
 from dataclasses import replace
 from functools import cache
@@ -87,25 +87,22 @@ def with_scheduler(change: Change) -> Callable[[Facts], Facts]:
     return changed
 
 
+def with_policies(change: Callable[[Policies], object]) -> Callable[[Facts], Facts]:
+    """The system with its admission policies or their bindings changed in place."""
+
+    def changed(facts: Facts) -> Facts:
+        seen = policies()
+        change(seen)
+        return replace(facts, policies=seen)
+
+    return changed
+
+
 def with_policy(kind: str, name: str, change: Change) -> Callable[[Facts], Facts]:
     """The system with the spec of a policy or binding changed in place."""
-
-    def changed(facts: Facts) -> Facts:
-        seen = policies()
-        objects: Mapping[str, Any] = getattr(seen, kind)
-        change(objects[name]["spec"])
-        return replace(facts, policies=seen)
-
-    return changed
+    return with_policies(lambda seen: change(getattr(seen, kind)[name]["spec"]))
 
 
-def without_policy(kind: str, *names: str) -> Callable[[Facts], Facts]:
-    """The system without some policies or bindings."""
-
-    def changed(facts: Facts) -> Facts:
-        seen = policies()
-        for name in names:
-            del getattr(seen, kind)[name]
-        return replace(facts, policies=seen)
-
-    return changed
+def without_policy(kind: str, name: str) -> Callable[[Facts], Facts]:
+    """The system without a policy or binding."""
+    return with_policies(lambda seen: getattr(seen, kind).pop(name))

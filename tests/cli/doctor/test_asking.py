@@ -31,7 +31,7 @@ def settings(*sources: dict[str, Any]) -> Settings:
 
 
 async def test_a_source_that_answers_and_one_that_does_not(tmp_path: Path) -> None:
-    """The mesh of the first counts, the second is told of; nodes without an endpoint are named."""
+    """The mesh of the first counts, the second is a finding; nodes without an endpoint are named."""
     mesh = tmp_path / "mesh.json"
     pairs = (("n1", "n2"), ("n2", "n1"))
     mesh.write_text(json.dumps([{"source": a, "target": b, "delay_ms": 1.0} for a, b in pairs]))

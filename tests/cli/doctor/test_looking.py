@@ -59,7 +59,7 @@ async def test_what_is_installed_is_as_it_should_be() -> None:
 
 
 async def test_each_right_is_asked_for() -> None:
-    """As many questions as there are rights, and one about who asks; with components there are more."""
+    """As many questions as there are rights, and one about our own name; with components there are more."""
     api = installed()
     await look(api).facts()
     usual = calls.rules() | calls.rules(calls.LEADING) | calls.rules(calls.NOTES)
@@ -145,7 +145,7 @@ async def test_pods_of_others_are_counted() -> None:
 
 
 async def test_what_may_not_be_read_is_said() -> None:
-    """Somebody without an administrator's rights still learns the rest."""
+    """Without an administrator's rights the rest is seen all the same."""
     api = installed()
     api.forbidden = {"/api/v1/nodes", "/apis/authorization.k8s.io"}
     facts = await look(api).facts()

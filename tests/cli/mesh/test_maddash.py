@@ -12,13 +12,13 @@ from cli.mesh.maddash import maddash_document, maddash_yaml
 from cli.mesh.mesh import Site, site_of
 from cli.mesh.plan import LatencyTest, MeshPlan
 from extender.network.maddash.client import grid_path
-from extender.network.maddash.grid import read_grid
 from extender.network.maddash.wanted import Wanted
 from extender.network.mapping import MappingConfig, map_nodes
 from scoring.network.matrix import METRICS, Metric
 from tests.builders import node
 from tests.cli.mesh.sites import at, two_zones
-from tests.cli.world import served, told
+from tests.cli.world import as_json, served
+from tests.extender.network.recorded import read_grid
 from tests.fakes.raw_http import RawServer, ok
 
 ARCHIVE = "https://archive.example.org"
@@ -84,7 +84,7 @@ def found_in(config: dict[str, Any]) -> list[dict[str, Any]]:
     answers = {f"/maddash{grid_path(name)}": ok(body) for name, body in grids.items()}
     listed = served({"grids": [{"name": name} for name in grids]})
     with RawServer({"/maddash/grids": listed, **answers}) as server:
-        links = told("network", "show", "--maddash", f"{server.url}/maddash")
+        links = as_json("network", "show", "--maddash", f"{server.url}/maddash")
     assert isinstance(links, list)
     return links
 

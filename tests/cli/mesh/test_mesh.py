@@ -1,4 +1,4 @@
-"""Who measures whom: all of a zone, gateways between zones, at the endpoint where netgang looks for the node."""
+"""Which ends measure each other: all of a zone, gateways between zones, at the endpoint that a node is mapped to."""
 
 import json
 from collections.abc import Sequence

@@ -9,7 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from extender.network.maddash.grid import GridReading, read_grid_in_slices
 from extender.network.survey import Link
+from scoring.plan.steps import finish
 
 FIXTURES = Path(__file__).parents[2] / "fixtures" / "maddash"
 
@@ -117,3 +119,8 @@ def agree(links: Iterable[Link], *grids: str) -> None:
         assert link.throughput_bps == pytest.approx(THROUGHPUT.get(pair)), pair
         known = [grid for grid, found in zip(grids, (LOSS, DELAY, THROUGHPUT), strict=True) if pair in found]
         assert link.grid == ", ".join(dict.fromkeys(known)), pair
+
+
+def read_grid(body: bytes, *, name: str = "any") -> GridReading:
+    """Parse a grid in one go."""
+    return finish(read_grid_in_slices(body, name=name))

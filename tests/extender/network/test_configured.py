@@ -43,7 +43,7 @@ async def test_a_server_is_asked_as_it_is_configured(kind: str) -> None:
 
 
 async def test_names_of_several(tmp_path: Path) -> None:
-    """The first of a kind has the kind's name, others a number: metrics and documents tell them apart."""
+    """The first of a kind has the kind's name, others a number: metrics and documents distinguish them."""
     kubeconfig = tmp_path / "config"
     kubeconfig.write_text(
         "apiVersion: v1\nkind: Config\ncurrent-context: x\n"

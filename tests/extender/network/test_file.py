@@ -197,7 +197,7 @@ async def test_a_file_of_yesterday_is_a_day_old(tmp_path: Path) -> None:
 
 
 async def test_a_slow_file_system_holds_nothing_up(tmp_path: Path) -> None:
-    """A file that hangs (here a pipe that nobody writes to) costs one thread, whatever time passes; then it is read."""
+    """A file that hangs (here a pipe without a writer) costs one thread, whatever time passes; then it is read."""
     fast, slow = tmp_path / "fast.json", tmp_path / "slow.json"
     os.mkfifo(slow)
     fast.write_text(GOOD.format(1))

@@ -56,7 +56,7 @@ async def test_a_token_goes_along_and_into_no_text(tmp_path: Path) -> None:
 
 
 async def test_a_password_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    """HTTP Basic with a password that only the environment has; neither it nor its encoded form is told."""
+    """HTTP Basic with a password that only the environment has; no text has it or its encoded form."""
     monkeypatch.setenv("ARCHIVE_PASSWORD", "pa55 wörd".replace("ö", "o"))
     text = await refusal(client(username="me", password=Secret(variable="ARCHIVE_PASSWORD")))
     encoded = base64.b64encode(b"me:pa55 word").decode()
@@ -86,7 +86,7 @@ async def test_a_secret_that_is_not_there(want: str, secret: Secret) -> None:
 
 
 async def test_a_secret_of_several_lines_is_refused(tmp_path: Path) -> None:
-    """What cannot be a header is not sent, and not told."""
+    """What cannot be a header is not sent, and in no text."""
     file = tmp_path / "token"
     file.write_text("first\r\nX-Other: second")
     text = await refusal(client(token=Secret(file=file)))

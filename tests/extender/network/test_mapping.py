@@ -109,7 +109,7 @@ STATED = {  # case: (loss, throughput, config, annotations, labels)
     "the metric's own before the general": ("d", "c", {}, {f"{KEY}-loss": "d", KEY: "c"}, {}),
     "blank says nothing": ("n", "n", {}, {KEY: "  "}, {KEY: ""}),
     "by an alias": ("b", "b", {}, {KEY: "B.Lab.Example"}, {}),
-    "a name nobody has": (None, "n", {}, {f"{KEY}-loss": "nobody"}, {}),
+    "an unknown name": (None, "n", {}, {f"{KEY}-loss": "nobody"}, {}),
 }
 
 
@@ -159,7 +159,7 @@ def test_without_automatic_only_what_is_stated_counts() -> None:
 
 
 def test_hosts_for_delay_and_for_throughput() -> None:
-    """Where a node has one host for delay and one for throughput, the values of each tell which is which."""
+    """Where a node has one host for delay and one for throughput, the values of each say which is which."""
     measured = {Metric.LOSS: {EndpointId("n-lat")}, Metric.THROUGHPUT: {EndpointId("n-bw")}}
     endpoints = [end("n-lat", "10.0.0.1"), end("n-bw", "10.0.0.1")]
     found = map_nodes([machine("n", "10.0.0.1")], endpoints, MappingConfig(), measured=measured)

@@ -55,6 +55,8 @@ class Watched:
 
     source: NetworkSource
     over: asyncio.Event = field(default_factory=asyncio.Event)
+    ending: bool = False
+    """No further attempt begins."""
 
     @property
     def name(self) -> str:
@@ -63,6 +65,9 @@ class Watched:
 
     async def fetch(self, *, now_s: float) -> Batch | None:
         """As the source does."""
+        if self.ending:
+            await asyncio.Event().wait()
+        self.over.clear()
         try:
             return await self.source.fetch(now_s=now_s)
         finally:
@@ -136,7 +141,7 @@ async def running(kind: str, certificates: Certificates, maddash: MaddashServer)
                 await bench.until(lambda: bench.aged(0.0))
                 yield bench
             finally:
-                watched.over.clear()
+                watched.ending = True
                 await watched.over.wait()
         await read.aclose()
 

@@ -128,9 +128,9 @@ async def test_pages_and_the_bound() -> None:
 
 async def test_nothing_is_asked_elsewhere() -> None:
     """An address outside the archive, which a test's metadata may name, is not followed."""
-    stranger = a_test("k", "a", "b", "throughput")
-    stranger["event-types"][1]["base-uri"] = "https://elsewhere.example.org/secret"
-    archive = Archive({"throughput": [stranger]}, {})
+    elsewhere = a_test("k", "a", "b", "throughput")
+    elsewhere["event-types"][1]["base-uri"] = "https://elsewhere.example.org/secret"
+    archive = Archive({"throughput": [elsewhere]}, {})
     assert len((await read(source(archive))).measurements) == 0
     assert set(archive.asked) == {"/"}
 

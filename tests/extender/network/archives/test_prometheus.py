@@ -113,7 +113,7 @@ async def test_names_that_mean_the_same() -> None:
 
 
 async def test_without_alias_data_it_goes_on() -> None:
-    """A failing alias query leaves names as they are, and is told."""
+    """A failing alias query leaves names as they are, and is a problem."""
     answers = {"loss": vector((ends(), "0")), "kube_node_info": httpx.Response(503, text="busy")}
     batch = await read(source(answers, aliases=PrometheusAliases()))
     assert len(batch.measurements) == 1
@@ -134,7 +134,7 @@ async def test_times_of_their_own() -> None:
 
 
 async def test_warnings_are_told() -> None:
-    """What Prometheus warns of does not make the values wrong, but somebody should see it."""
+    """What Prometheus warns of does not make the values wrong, and is shown."""
     batch = await read(source({"loss": vector((ends(), "0"), warnings=["PromQL: 1 of 2 stores answered"])}))
     assert batch.problems == ("Prometheus warns: PromQL: 1 of 2 stores answered",)
 

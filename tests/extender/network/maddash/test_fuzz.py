@@ -1,4 +1,4 @@
-"""Grids that nobody has recorded: any names, any printed number, several checks a cell, and documents gone wrong.
+"""Grids that are in no recording: any names, any printed number, several checks a cell, and documents gone wrong.
 
 Documents are written here as the server writes them: ids only in the uris, form-encoded; labels in place of names.
 """
@@ -17,11 +17,12 @@ from hypothesis import strategies as st
 
 from extender.errors import NetworkSourceError
 from extender.network.maddash.client import MaddashServer as Address
-from extender.network.maddash.grid import GridReading, read_grid
+from extender.network.maddash.grid import GridReading
 from extender.network.maddash.messages import Kind, Reading, Rejection, read_message
 from extender.network.maddash.source import MaddashSource
 from scoring.network.matrix import Metric
 from tests.extender.network import recorded
+from tests.extender.network.recorded import read_grid
 
 # Names
 
@@ -198,12 +199,12 @@ def test_anything_anywhere_in_a_recorded_grid(file: str, data: st.DataObject, ot
     else:
         at[place[-1]] = other
     try:
-        reading = read_grid(json.dumps(broken).encode(), name="any")
+        reading = read_grid(json.dumps(broken).encode())
     except NetworkSourceError:
         assert place[0] in ("grid", "rows")
         assert len(place) == 1
         return
-    wanted = found_in(read_grid(recorded.body(file), name="any"))
+    wanted = found_in(read_grid(recorded.body(file)))
     found = found_in(reading)
     assert all(0.0 <= value <= 1e15 or "Delay" in check for (check, _, _), value in found.items())
     if place[0] != "grid":
@@ -231,7 +232,7 @@ def test_bytes_gone_wrong(file: str, at: int, inserted: bytes, removed: int) -> 
     body = recorded.body(file)
     at %= len(body)
     try:
-        reading = read_grid(body[:at] + inserted + body[at + removed :], name="any")
+        reading = read_grid(body[:at] + inserted + body[at + removed :])
     except NetworkSourceError:
         return
     for value in reading.values.values():
@@ -245,4 +246,4 @@ def test_a_grid_cut_off_anywhere_is_no_grid(file: str, at: int) -> None:
     """However much of it has come."""
     body = recorded.body(file).rstrip()
     with pytest.raises(NetworkSourceError):
-        read_grid(body[: at % len(body)], name="any")
+        read_grid(body[: at % len(body)])

@@ -8,13 +8,14 @@ import pytest
 
 from extender.errors import NetworkSourceError
 from extender.network.maddash.client import grid_path, grid_path_decoded_once
-from extender.network.maddash.grid import read_grid, read_grid_in_slices
+from extender.network.maddash.grid import read_grid_in_slices
 from extender.network.maddash.kept import REST_RATIO
 from extender.network.maddash.source import MAX_GRIDS
 from extender.network.maddash.values import choose_in_slices
 from extender.network.maddash.wanted import Wanted
 from scoring.network.matrix import Metric
 from tests.extender.network.maddash.scripted import LOSS, NOW_S, Script, cell, grid, grids, read, rows, source, values
+from tests.extender.network.recorded import read_grid
 from tests.liveness import every_pause_is_taken
 
 BAD_CELLS = {  # case: a cell that makes no sense
@@ -70,7 +71,7 @@ async def test_a_grid_that_loses_all_values_at_once_keeps_them() -> None:
 
 
 async def test_grids_of_a_dashboard() -> None:
-    """With a dashboard named, only its grids are asked for; one that it names and nobody has is no request."""
+    """With a dashboard named, only its grids are asked for; one that it names and the server has not is no request."""
     boards = {
         "dashboards": [{"name": "Lab", "grids": [{"name": "g"}, {"name": "nowhere"}]}, {"name": "B", "grids": []}]
     }

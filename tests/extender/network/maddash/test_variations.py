@@ -90,7 +90,7 @@ def beside_others(grid: Grid) -> Grid:
 
 
 def without_labels(grid: Grid) -> Grid:
-    """Labels that are all alike and properties that are none, with keys that nobody knows."""
+    """Labels that are all alike and properties that are none, with unknown keys."""
     grid |= {"columnNames": ["node"] * len(grid["columnNames"]), "columnProps": None, "checkNames": [], "extra": {}}
     grid["rows"] = [{"name": "node", "uri": row["uri"], "props": None, "new": [1]} for row in grid["rows"]]
     return grid
