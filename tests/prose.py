@@ -63,10 +63,10 @@ PARTS += ["manifests", "charts", "scheduler-config", "examples"]
 ALLOWED: dict[str, int] = {
     "tests/bench": 11,
     "tests/browser": 2,
-    "tests/cli": 25,
+    "tests/cli": 5,
     "tests/contract": 18,
     "tests/e2e": 62,
-    "tests/extender": 326,
+    "tests/extender": 315,
     "tests/fakes": 17,
     "tests/fuzz": 4,
     "tests/newcomer": 32,
