@@ -87,10 +87,7 @@ class _Chapter:
 
 
 def replay(entries: Iterable[Entry], *, instead: Policy | None = None) -> Iterator[Again]:
-    """Run every entry again; `instead`: other rules to compare with. Errors: BadLogError.
-
-    Cost: that of the recorded runs, twice with other rules.
-    """
+    """Run every entry again; `instead`: other rules to compare with, at twice the cost. Errors: BadLogError."""
     chapter: _Chapter | None = None
     for number, entry in enumerate(entries):
         match entry:

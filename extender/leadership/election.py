@@ -1,10 +1,7 @@
-"""Acquire, renew, lose a Lease: what to ask the API server next, and whether we lead now.
+"""Acquire, renew, lose a Lease: what to ask the API server next, and whether we lead now. Sans-I/O.
 
-Why sans-I/O: whether two may lead at a time depends on lost answers, late ones and clocks, which only a test without
-any of the real ones can bring about in every order.
-
-How it works. The leader writes into the Lease every `retry_period_s`. All candidates read it, more often; one that has
-seen no change of it for the leader's duration, by its own clock, writes itself in, at that very moment. Writes name the
+How it works: the leader writes into the Lease every `retry_period_s`. All candidates read it, more often; one that has
+seen no change of it for the leader's duration, by its own clock, writes itself in at that very moment. Writes name the
 version that they replace, so of two only one succeeds. Rules:
 
 - A holder counts from the moment *before* it sent the write that succeeded, the others from the moment *after* they
@@ -25,11 +22,9 @@ from extender.leadership.lease import Lease, LeaseSpec, micro_time
 DRIFT_RATIO = 0.05
 """How much slower than another's a clock may go; real ones differ by less than a thousandth of that."""
 JITTER_RATIO = 0.2
-"""After failures pauses are up to this much longer, so that candidates do not come together; where nothing fails no
-candidate waits longer than it must, and of two writes that come together one is refused."""
+"""After failures pauses are up to this much longer, so that candidates do not come together."""
 LOOKS = 2.5
-"""Looks of a candidate while the holder renews once: what lies between a renewal and the next look is added to the
-time without a leader."""
+"""Looks of a candidate while the holder renews once: the wait for the next look adds to the time without a leader."""
 
 _LEAST_WRITE_S = 0.5
 """Shortest time that a request sent at the last moment has."""
@@ -41,9 +36,9 @@ _UNANSWERED_MAX = 16
 class LeaseTimes:
     """Durations of the election.
 
-    They must fit together: a leader that cannot renew stands down after `renew_deadline_s`, and what it sent at the
-    last moment must have time (`write_s` less that, at least half a second) to be over before another may lead. Two
-    renewals fit into the deadline, so that one lost answer does not end the term.
+    A leader that cannot renew stands down after `renew_deadline_s`, and what it sent at the last moment has at least
+    half a second (until `write_s`) to be over before another may lead. Two renewals fit into the deadline, so that one
+    lost answer does not end the term.
     """
 
     duration_s: int = 3
@@ -78,8 +73,7 @@ class LeaseTimes:
     def take_over_s(self) -> float:
         """Longest time between a leader's death and the write by which another one takes over, less what calls take.
 
-        It died right after a renewal, which is seen at the next look; the duration begins then. Calls add up to three
-        answers: that of the look, that of the write, and that of the label by which callers are led to the new leader.
+        It died right after a renewal, which is seen at the next look; the duration begins then.
 
         >>> LeaseTimes(3, 2.3, 0.5).take_over_s
         3.2
@@ -207,10 +201,8 @@ class Election:
         for write, sent_s in self._unanswered:
             if found is not None and found.spec == write.spec:
                 self._renewed_s = sent_s if self._renewed_s is None else max(sent_s, self._renewed_s)
-        version = "" if found is None else found.version
-        self._unanswered = [
-            one for one in self._unanswered if ("" if one[0].over is None else one[0].over.version) == version
-        ]
+        version = _version(found)
+        self._unanswered = [one for one in self._unanswered if _version(one[0].over) == version]
         if not self._is_mine:
             self._renewed_s = None
         if found is None:
@@ -233,3 +225,7 @@ class Election:
 
     def _pause_s(self) -> float:
         return self.times.retry_period_s * (1.0 + JITTER_RATIO * self._rng.random())
+
+
+def _version(lease: Lease | None) -> str:
+    return "" if lease is None else lease.version

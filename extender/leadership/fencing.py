@@ -1,8 +1,8 @@
 """Let nothing be sent that could arrive as a former leader's (docs/safety.md S11).
 
-Why here: every write goes through one port, so one guard around it holds for Bindings, patches, evictions and Events
-alike, and for those that are yet to be invented: what is not known to read only is a write. Rule: a write begins only
-while the lease is ours, gets no more time than the lease has left, and is given up when that is over. Reading is free.
+One guard around the port holds for every write, also for those that are yet to be added: what is not known to read only
+is a write. Rule: a write begins only while the lease is ours, gets no more time than the lease has left, and is given
+up when that is over. Reading is free.
 """
 
 import asyncio

@@ -1,9 +1,9 @@
 """Take part in the election, and start and stop the service's acting.
 
-Why in one process for both roles: a standby that follows the cluster as the leader does has nothing to read when its
-time comes. Rules: `leading` is asked before anything is done, and is a look at our own clock, so it is false as soon as
-it is late; a term begins with empty records as after a restart, because theirs are a former term's; losing the lease
-ends all at once and without waiting; giving it back on purpose waits for what is under way, and comes last.
+A standby follows the cluster as the leader does, so that it has nothing to read when it takes over. Rules: `leading` is
+a look at our own clock, so it is false as soon as it is late; a term begins with empty records, as after a restart;
+losing the lease ends all at once and without waiting; giving it back on purpose waits for what is under way, and comes
+last.
 """
 
 import asyncio
@@ -127,17 +127,14 @@ class Leadership:
             self._last_error = str(error)
             election.was_refused(sent_s=sent_s, now_s=self._clock.monotonic_s())
         except (ApiError, ApiUnavailableError, TimeoutError) as error:
-            self._complain(str(error) or "no answer in time")
+            why = str(error) or "no answer in time"
+            if why != self._last_error:  # an outage is one line, and so is a right that is missing
+                _log.warning("the lease cannot be read or written: %s", why)
+            self._last_error = why
             election.has_failed(call, sent_s=sent_s, now_s=self._clock.monotonic_s())
         else:
             self._last_error = ""
             self.duties.heard()
-
-    def _complain(self, error: str) -> None:
-        """Say what is wrong, once: an outage is one line, and so is a right that is missing."""
-        if error != self._last_error:
-            _log.warning("the lease cannot be read or written: %s", error)
-        self._last_error = error
 
     async def _carry_out(self, call: Call, sent_s: float) -> None:
         if isinstance(call, Read):
@@ -151,24 +148,21 @@ class Leadership:
         """Bring our role in line with what the election says now."""
         now_s = self._clock.monotonic_s()
         leading = self._election.leading(now_s)
-        if not leading and self._acting:
-            self._lay_down()
-        elif not leading:
-            if now_s - self._turned_away_s >= self._election.times.retry_period_s:
+        if not leading:
+            if self._acting:
+                self._lay_down()
+            elif now_s - self._turned_away_s >= self._election.times.retry_period_s:
                 self._turn_away(now_s)  # not with each look: a client that has just connected shall be able to ask
-        elif not self._acting and (self._taking_up is None or self._taking_up.done()) and not self._retired:
+            return
+        if not self._acting and (self._taking_up is None or self._taking_up.done()) and not self._retired:
             self._taking_up = tasks.create_task(self._take_up(), name="take over")
-        if leading:
-            self._watch_deadline()
-
-    def _watch_deadline(self) -> None:
-        """Called when the lease runs out, although an answer is still waited for."""
         if self._deadline is not None:
             self._deadline.cancel()
-        delay_s = max(0.0, self._election.lead_until_s - self._clock.monotonic_s())
+        delay_s = self._election.lead_until_s - now_s
         self._deadline = asyncio.get_running_loop().call_later(delay_s, self._check_deadline)
 
     def _check_deadline(self) -> None:
+        """The lease runs out, although an answer is still waited for."""
         self._deadline = None
         if self._acting and not self._election.leading(self._clock.monotonic_s()):
             self._lay_down()
@@ -195,11 +189,10 @@ class Leadership:
         self.duties.lay_down()
         self._turn_away(self._clock.monotonic_s())
         self._telemetry.leader(leads=False)
-        lease = self._election.lease
+        lease, why = self._election.lease, f"not renewed: {self._last_error or 'no answer yet'}"
         if lease is not None and lease.holder != self._election.identity:
-            _log.warning("not leading any more: the lease is held by %s", lease.holder or "nobody")
-        else:
-            _log.warning("not leading any more: the lease is not renewed: %s", self._last_error or "no answer yet")
+            why = f"held by {lease.holder or 'no replica'}"
+        _log.warning("not leading any more: the lease is %s", why)
 
     def _turn_away(self, now_s: float) -> None:
         """Close connections of callers."""

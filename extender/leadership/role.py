@@ -1,10 +1,7 @@
 """Keep the label `netgang.io/role: leader` on the pod that leads and on no other, for the Service to select by.
 
-docs/safety.md S16.
-
-Why the others too: a leader that was killed, or cut off from the API server, cannot take its own label away, and
-callers would still be led to it. Rule: what is wanted is a state and not an act, so it is tried until it is so, and
-only the last one counts; nothing depends on it being quick.
+Others too, because a leader that was killed or cut off cannot take its own label away (docs/safety.md S16). Rule: what
+is wanted is a state and not an act, so it is tried until it is so, and only the last one counts.
 """
 
 import asyncio

@@ -1,10 +1,10 @@
 """Keep the keys for notes in step with their Secret, and put in new ones.
 
-Why the Secret is in the manifests, empty, and not made here: a right to create Secrets cannot be limited to a name, and
-would let its owner have tokens of other accounts. Rules: what is in the Secret counts; a process signs with a key of
-its own until it has read one there, and says that its notes do not last; keys that this process knows are put back
-when the Secret was emptied or made again; only the one that acts rotates. Of two that write at once the second has a
-conflict, and reads what the first wrote.
+The Secret is in the manifests, empty: a right to create Secrets cannot be limited to a name, and would let its owner
+have tokens of other accounts. Rules: what is in the Secret counts; a process signs with a key of its own until it has
+read one there, and says that its notes do not last; keys that this process knows are put back when the Secret was
+emptied or made again; only the replica that acts rotates. Of two writes at once the second has a conflict, and reads
+what the first wrote.
 """
 
 import asyncio
@@ -104,10 +104,8 @@ class KeyKeeper:
 
     def _complain(self, why: str) -> None:
         """Say what is wrong, once."""
-        if why != self._complaint:
-            if self.notes.problem:
-                why_it_matters = "notes do not outlive this process, so no gang is suspended and no job resized"
-                _log.warning("%s: %s", why_it_matters, why)
-            else:
-                _log.info("the keys for notes are those that were read last: %s", why)
+        if why != self._complaint and self.notes.problem:
+            _log.warning("notes do not outlive this process, so no gang is suspended and no job resized: %s", why)
+        elif why != self._complaint:
+            _log.info("the keys for notes are those that were read last: %s", why)
         self._complaint = why

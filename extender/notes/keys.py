@@ -1,8 +1,8 @@
 """The keys by which notes are signed and checked: their names, which one signs, when another is due. Pure.
 
-Why the name is a time: replicas learn of a new key when they read the Secret again, so a key must be known everywhere
-before the first note is signed with it, and how old a key is has to be in what all of them read. Rules: all keys check,
-the newest that has settled signs; netgang makes another each `ROTATED_S` and drops those beyond the newest `KEPT`.
+A name is a time, because all replicas must know how old a key is, and must have read it before the first note is signed
+with it. Rules: all keys check, the newest that has settled signs; netgang makes another each `ROTATED_S` and drops
+those beyond the newest `KEPT`.
 """
 
 import re

@@ -1,11 +1,9 @@
 """Sign and check one note.
 
-Written: the content, a space, `hmac1.KEY.MAC`. The MAC is HMAC-SHA256 over version, kind of note, the carrying
-object's namespace and uid, and the content, so a note that is copied to another object, or under another annotation, is
-worth nothing. Rules: the length is looked at first and the MAC before anything is parsed, so no text of a tenant's gets
-as far as a parser; whatever is wrong is a `Flaw` that is handed to `on_ignored`, and the note counts as absent.
-
-Cost: 3 µs for a note of 100 characters, either way.
+Written: the content, a space, `hmac1.KEY.MAC`. The MAC is HMAC-SHA256 over version, kind of note, the carrying object's
+namespace and uid, and the content, so a copy on another object, or under another annotation, is worth nothing. Rules:
+the length is looked at first and the MAC before anything is parsed; whatever is wrong is a `Flaw` that is handed to
+`on_ignored`, and the note counts as absent. Cost: 3 µs for a note of 100 characters, either way.
 """
 
 import hmac

@@ -32,10 +32,7 @@ class Learning:
     def refused(
         self, pod: Pod, planned: NodeName, asked: Sequence[NodeName], *, absent: Sequence[NodeName] = (), now_s: float
     ) -> bool:
-        """The planned node was not among those asked; whether nodes are excluded now, so that a new plan helps.
-
-        `absent`: all nodes with room that were not asked and that the plan could give instead.
-        """
+        """The planned node was not asked, nor were `absent` ones with room; whether nodes are excluded now."""
         if not self._sees_all_nodes or pod.nominated_node is not None or not asked:
             return False
         key = (pod.member_class.anywhere, planned)

@@ -120,10 +120,7 @@ class Parking:
         return [uid for uid in uids if uid in self._parked and self._parked[uid] is None]
 
     def keep_only(self, uids: frozenset[PodUid] | set[PodUid]) -> None:
-        """Forget pods that are not in `uids` for the second time in a row: they were bound or deleted.
-
-        At the first kube-scheduler may be ahead of our watch.
-        """
+        """Forget pods that are missing twice in a row; at the first time kube-scheduler may be ahead of our watch."""
         self._inherited &= uids
         absent = (self._parked.keys() | self._awaited.keys()) - uids
         for uid in absent & self._absent:

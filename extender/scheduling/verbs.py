@@ -1,10 +1,9 @@
 """Answer kube-scheduler's three questions from memory.
 
 filter: the planned node, or one constant reason. prioritize: 0–10 for each node asked. bind: hold, commit, confirm.
-Rules: pods of other schedulers keep all their nodes (docs/safety.md S1), plain pods those whose room is not held
-(docs/safety.md S13); a call that does not come from kube-scheduler is a person looking and changes nothing
-(docs/safety.md S2); the answer for a refused pod costs as little as a look-up, because kube-scheduler may ask for it a
-thousand times a second.
+Rules: pods of other schedulers keep all their nodes (docs/safety.md S1), plain pods those that are not reserved (S13);
+a call that does not come from kube-scheduler is a person looking and changes nothing (S2); a refusal costs a look-up,
+because kube-scheduler may ask for it a thousand times a second.
 """
 
 import asyncio
@@ -137,10 +136,7 @@ class Verbs:
         return refused
 
     async def _pod_to_bind(self, args: BindArgs) -> Pod | Reason:
-        """The pod as the watch shows it, if it is ours and was offered this node; else why not.
-
-        Waits for the watch, for a moment, only on behalf of a pod that was offered nodes before we had seen it.
-        """
+        """The pod, if it is ours and was offered this node; else why not. Waits for the watch if it is behind."""
         pod = self.cache.pod(args.uid)
         if pod is not None and pod.node is not None:
             return pod
@@ -160,10 +156,7 @@ class Verbs:
     # -- filter -------------------------------------------------------------------------------------------------------
 
     def _pass_plain(self, args: FilterArgs, pod: Pod, native: Gang | None) -> FilterAnswer:
-        """All nodes but those whose room is reserved for gangs; of a native group's, those of its zone.
-
-        docs/safety.md S13.
-        """
+        """All nodes but those reserved for gangs (docs/safety.md S13); of a native group, those of its zone."""
         closed = self.plain.closed_to(pod)
         asked = [name for name in args.node_names if name not in closed] if closed else args.node_names
         if closed and not asked and args.node_names:
@@ -189,9 +182,8 @@ class Verbs:
 
     def _in_zone(self, gang: Gang, asked: Sequence[NodeName], *, look: bool) -> Sequence[NodeName]:
         """Those of a native group's zone; `look`: the call changes nothing."""
-        planner = self.planner
+        planner, snapshot = self.planner, self.cache.snapshot()
         now_s = None if look else self.clock.monotonic_s()
-        snapshot = self.cache.snapshot()
         return self._native.allowed(gang, asked, snapshot, planner.policy, planner.cache, now_s=now_s)
 
     def _filter_member(self, args: FilterArgs, pod: Pod, gang: Gang) -> FilterAnswer:
@@ -262,10 +254,9 @@ class Verbs:
         plan, policy = self.planner.current, self.planner.policy
         current = self.cache.snapshot()
         snapshot = current if args.nodes_json is None else _with_nodes(current, args, zone_label=self.zone_label)
-        if snapshot is not current:  # nodes that only this request knows: nothing of this is worth keeping
-            return _by_row(snapshot, prefer(snapshot, plan, pod, gang, policy))
-        if self._known(args) is None:  # a pod that only the request describes; the next request may differ
-            return _by_row(snapshot, prefer(snapshot, plan, pod, gang, policy, cache=self.planner.cache))
+        if snapshot is not current or self._known(args) is None:  # the next request may differ
+            cache = self.planner.cache if snapshot is current else None
+            return _by_row(snapshot, prefer(snapshot, plan, pod, gang, policy, cache=cache))
         key = (snapshot.version, plan.version, pod.uid)
         known = self._scores.get(key)
         if known is None:

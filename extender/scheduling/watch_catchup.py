@@ -53,10 +53,7 @@ class CatchUp:
         return self._until(lambda: self._cache.pod(uid) is not None, uid)
 
     async def until_known(self, uid: PodUid) -> Pod | None:
-        """The pod, as soon as the watch has brought it; `None`: it has not within `AT_BIND_S`, or too many wait.
-
-        It looks at times: `changed` says nothing of a pod without a gang.
-        """
+        """The pod, as soon as a look finds it; `None`: not within `AT_BIND_S`, or too many pods are waited for."""
         ends_s = self._clock.monotonic_s() + AT_BIND_S
         self._at_bind += 1
         try:
@@ -69,10 +66,7 @@ class CatchUp:
             self._at_bind -= 1
 
     def for_room(self, pod: Pod, asked: Sequence[NodeName]) -> Awaitable[None] | None:
-        """What waits while `asked` holds a node that we do not know, or that has no room for `pod` in our view.
-
-        Cost: O(asked) once and after each change of the cache.
-        """
+        """What waits while a node of `asked` is unknown or too full for `pod`. O(asked) at each change of the cache."""
         return self._until(lambda: _have_room(self._cache.snapshot(), pod, asked), pod.uid)
 
     def _until(self, caught_up: Callable[[], bool], uid: PodUid) -> Awaitable[None] | None:

@@ -11,15 +11,13 @@ as JSON, 500 for a grid that is not known, values only as sentences with three d
 """
 
 import json
-import threading
 from collections.abc import Callable
 from enum import Enum
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 from urllib.parse import quote_plus, unquote, unquote_plus
 
 from tests.fakes.mesh import Link, Mesh, full_mesh, paper_mesh
+from tests.fakes.raw_http import Answer, RawServer, ok
 
 __all__ = ["Fault", "MaddashServer", "full_mesh", "paper_mesh"]
 
@@ -38,38 +36,30 @@ class Fault(Enum):
     HALF = "half of the rows are missing, as in a reload"
 
 
-class MaddashServer:
-    """Serves one mesh from its own thread between `with` and its end; `requests` records the raw paths."""
+class MaddashServer(RawServer):
+    """Serves one mesh from its own thread between `with` and its end."""
 
     def __init__(self, mesh: Mesh, *, checked_at_s: Callable[[], float], prefix: str = "") -> None:
         """`checked_at_s` is the check time in every cell; `prefix` goes before each grid's name."""
+        super().__init__({})
         self.mesh = mesh
         self.checked_at_s = checked_at_s
         self.faults: dict[str, Fault] = {}
-        self.requests: list[str] = []
         self._prefix = prefix
-        self._stopping = threading.Event()
-        self._http = _Http(("127.0.0.1", 0), _handler(self))
-        self._thread = threading.Thread(target=self._http.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)
 
     @property
     def url(self) -> str:
         """Base address."""
-        return f"http://127.0.0.1:{self._http.server_port}/maddash"
+        return f"{super().url}/maddash"
 
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        self._stopping.set()
-        self._http.shutdown()
-        self._http.server_close()
-        self._thread.join()
+    def answer_to(self, path: str) -> Answer:
+        """The answer to a request, with the fault that the address has."""
+        status, content_type, body, fault = self.answer(path)
+        whole = ok(body, status=status, content_type=content_type)
+        return whole[: len(whole) - len(body) + len(body) // 2] if fault is Fault.TRUNCATED else whole
 
     def answer(self, raw_path: str) -> tuple[int, str, bytes, Fault | None]:
         """Status, content type and body for a path, and the fault that its sending has."""
-        self.requests.append(raw_path)
         parts = unquote(raw_path.partition("?")[0]).split("/", 3)[1:]
         if parts[:1] != ["maddash"] or len(parts) < 2:
             return 404, "", b"", None
@@ -77,7 +67,7 @@ class MaddashServer:
         name = unquote_plus(echoed).removeprefix(self._prefix)
         fault = self.faults.get(name or parts[1])
         if fault is Fault.SLOW:
-            self._stopping.wait()
+            self.stopping.wait()
         if fault is Fault.SERVER_ERROR:
             return 500, "application/json", b"Index 255 out of bounds for length 6", None
         if fault is Fault.HTML:
@@ -159,34 +149,3 @@ def _check(grid: str, link: Link, row: str, column: str) -> tuple[int, str]:
         return 3, f" Unable to find any tests with data in the given time range where {where}"
     compared = -value if grid == "Throughput" else value
     return sum(compared > limit for limit in limits), text
-
-
-class _Http(ThreadingHTTPServer):
-    daemon_threads = True
-
-
-def _handler(server: MaddashServer) -> type[BaseHTTPRequestHandler]:
-    class Handler(BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
-        timeout = 5.0
-
-        def do_GET(self) -> None:
-            """Answer, with the fault that the address has."""
-            status, content_type, body, fault = server.answer(self.path)
-            try:
-                self.send_response_only(status)
-                if content_type:
-                    self.send_header("Content-Type", content_type)
-                self.send_header("Content-Length", str(len(body)))
-                if status == 500 or fault is Fault.TRUNCATED:
-                    self.send_header("Connection", "close")
-                    self.close_connection = True
-                self.end_headers()
-                self.wfile.write(body[: len(body) // 2] if fault is Fault.TRUNCATED else body)
-            except OSError:
-                self.close_connection = True  # the client has gone, as clients with a timeout do
-
-        def log_message(self, format: str, *args: object) -> None:
-            """Say nothing: `requests` has the record."""
-
-    return Handler

@@ -14,6 +14,7 @@ import ssl
 import struct
 import threading
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from email.utils import formatdate
 from http import HTTPStatus
 from pathlib import Path
@@ -68,7 +69,7 @@ class RawServer:
         """`answers`: path → answer; other paths get 404. `tls`: with the self-signed certificate `CERTIFICATE`."""
         self.answers = dict(answers)
         self.requests: list[str] = []
-        self._stopping = threading.Event()
+        self.stopping = threading.Event()
         self._tls = _tls() if tls else None
         self._server = _Server(("127.0.0.1", port), self._handler())
         self._thread = threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
@@ -88,10 +89,14 @@ class RawServer:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        self._stopping.set()
+        self.stopping.set()
         self._server.shutdown()
         self._server.server_close()
         self._thread.join()
+
+    def answer_to(self, path: str) -> Answer:
+        """The answer to a request."""
+        return self.answers.get(path, ok(b"Row resource not found", status=404))
 
     def _handler(self) -> type[socketserver.BaseRequestHandler]:
         outer = self
@@ -99,10 +104,8 @@ class RawServer:
         class Handler(socketserver.BaseRequestHandler):
             def handle(self) -> None:
                 """Read one request, act, and end the connection."""
-                try:
+                with suppress(OSError):  # the client has gone, as clients with a timeout do
                     outer._talk(self.request)
-                except OSError:
-                    return  # the client has gone, as clients with a timeout do
 
         return Handler
 
@@ -117,11 +120,11 @@ class RawServer:
             head += part
         text = head.decode("latin-1")
         self.requests.append(text)
-        answer = self.answers.get(text.split(" ", 2)[1], ok(b"Row resource not found", status=404))
+        answer = self.answer_to(text.split(" ", 2)[1])
         if isinstance(answer, bytes):
             connection.sendall(answer)
         else:
-            answer(connection, self._stopping)
+            answer(connection, self.stopping)
         connection.close()
 
 

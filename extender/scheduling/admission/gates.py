@@ -182,10 +182,7 @@ class Admissions:
         self.lapses.refused(gang.key)
 
     def gives_up(self, gang: GangKey) -> bool:
-        """The gang's hold limit passed before quorum; whether that was its last chance.
-
-        Not while it is being admitted: some of its members may be known to kube-scheduler only after an outage.
-        """
+        """Whether a hold limit that passed before quorum was the last chance: not while the gang is being admitted."""
         opened = self._open.get(gang)
         if opened is not None and self.clock.monotonic_s() < opened.until_s:
             return False

@@ -128,10 +128,7 @@ class Lapses:
             self._end(key)
 
     def renew(self) -> None:
-        """Let gangs go again whose pods, or what kube-scheduler says of them, changed; forget those that are gone.
-
-        Cost: O(members of lapsed gangs).
-        """
+        """End back-offs of gangs whose pods or conditions changed. Cost: O(members of lapsed gangs)."""
         for key, lapse in list(self._last.items()):
             gang = self.cache.gang(key)
             if gang is None or _pods(gang) != lapse.pods or not all(map(self._is_refused, lapse.refused)):

@@ -49,10 +49,7 @@ class _Call(msgspec.Struct, frozen=True):
 
 @dataclass(eq=False, repr=False)
 class Binds:
-    """All gangs' permit machines, and the calls they hold.
-
-    `hold_s` and the worst commit together stay below the extender entry's httpTimeout.
-    """
+    """All gangs' permit machines, and the calls they hold; `hold_s` and a commit stay below the entry's httpTimeout."""
 
     cache: ClusterCache
     api: ClusterApi
@@ -116,10 +113,7 @@ class Binds:
         return frozenset(uid for state in self._states.values() for uid in (*state.held, *state.posting))
 
     def too_few_live(self, gang: Gang) -> bool:
-        """Whether so many members are on lost nodes that the rest cannot start, whatever is planned for them.
-
-        docs/safety.md S12.
-        """
+        """Whether so many members are on lost nodes that the rest cannot start (docs/safety.md S12)."""
         lost = self.health.lost_under(gang.members)
         return bool(lost) and self._quorums.of(gang, lost_nodes=lost).incomplete
 
@@ -194,10 +188,7 @@ class Binds:
                 self._give_up_taken_places(gang)
 
     def _anything_new(self, key: GangKey, state: PermitState | None, gang: Gang | None) -> bool:
-        """Whether the gang, its nodes or what runs on them changed since the last look.
-
-        Why: with a hundred gangs at bind every Binding of one would have all of them checked again.
-        """
+        """Whether the gang, its nodes or what runs on them changed; else every Binding would have all gangs checked."""
         snapshot = self.cache.snapshot()
         commitment = snapshot.commitments.get(key)
         nodes = set(commitment.assignment.values()) if commitment is not None else set()
@@ -211,10 +202,7 @@ class Binds:
         return before is None or before[0] is not gang or before[1:] != look[1:]
 
     def plan_made(self, plan: Plan) -> None:
-        """Fail what is held of gangs that cannot become whole by this plan: waiting would only keep their room.
-
-        Cost: O(members of gangs with held calls).
-        """
+        """Fail what is held of gangs that this plan does not make whole. Cost: O(members of gangs with held calls)."""
         for key, state in sorted((key, state) for key, state in self._states.items() if state.held):
             admission = plan.admitted.get(key)
             coming = admission.members.keys() if admission is not None else frozenset[PodUid]()
@@ -224,10 +212,7 @@ class Binds:
                 self.abandon(key)
 
     def abandon(self, key: GangKey) -> None:
-        """Fail what is held of a gang: a place that was planned for a member will not do.
-
-        What is being posted keeps its places until the outcome is known.
-        """
+        """Fail what is held of a gang; what is being posted keeps its places until the outcome is known."""
         state = self._states.get(key)
         if state is not None and state.held:
             self._feed(key, permit.GangChanged(self.clock.monotonic_s(), frozenset(state.held)))
@@ -279,8 +264,8 @@ class Binds:
     def _unusable(self, gang: Gang, pod: Pod | None, node: NodeName | None) -> frozenset[PodUid]:
         """Members at bind whose node does not do any more: the check before every commit.
 
-        While a new member does not complete the gang, only its own node is looked at: otherwise a gang of n costs n²
-        looks, and what changes on the other nodes is found by `reconcile`.
+        Of a new member that does not complete the gang only its own node is looked at: otherwise a gang of n costs n²
+        looks.
         """
         state = self._states.get(gang.key)
         at_bind: dict[PodUid, NodeName] = {uid: held.node for uid, held in state.held.items()} if state else {}
@@ -377,10 +362,7 @@ class Binds:
         )
 
     def _may_go_on(self, group: Group) -> bool:
-        """Whether Bindings that were asked for may still be posted: the gang is valid and as large as its minimum.
-
-        Before the first of them it must have its quorum still; once one is posted the others follow (roll-forward).
-        """
+        """Whether Bindings may still be posted: of a valid gang of its minimum; before the first, of a whole one."""
         quorum, state = self._quorum(group.key), self._states.get(group.key)
         if quorum.problem is not None or quorum.incomplete or state is None:
             return False

@@ -86,10 +86,7 @@ class Posts:
         return None if error is None else self._post_failed(binding, error)
 
     def begin(self, key: GangKey, places: Mapping[PodUid, NodeName], *, due_s: float, partly_bound: bool) -> None:
-        """Post these members' Bindings, as many at a time as the limiter allows.
-
-        The first begins a quarter of the commit timeout after `due_s` at the latest, the others with half of it left.
-        """
+        """Post these Bindings: the first by `due_s` and a quarter of the commit timeout, the others by half of it."""
         now_s = self.clock.monotonic_s()
         batch = Batch(due_s + self.commit_s / 4.0, due_s + self.commit_s / 2.0, urgent=partly_bound)
         group = Group(key, places, now_s, batch, self.cache.gang(key))

@@ -94,8 +94,8 @@ class Housekeeping:
     def _look_at_clocks(self) -> Iterator[None]:
         """Plan again when a gang became STARVING, or its reservation ran out, while nothing else happened.
 
-        A plain pod that is asked about changes nothing, and without a new plan it would take the room of a gang that
-        has been STARVING for an hour (docs/safety.md S13). Cost: O(members of waiting gangs).
+        A plain pod changes nothing, and would take its room without a plan (docs/safety.md S13). O(members of waiting
+        gangs).
         """
         now_s, policy, gangs = self.clock.now_s(), self.planner.policy.queue, self.cache.snapshot().gangs
         before, self._starved = self._starved, {}

@@ -106,19 +106,13 @@ class Planner:
         self._dirty.set()
 
     def mark_expected(self) -> None:
-        """What the plan foresaw happened: it stays right, and is renewed with the next real change or later.
-
-        A burst of a thousand members that go where they were planned is a thousand changes, of which none needs a run.
-        """
+        """What the plan foresaw happened, as for each pod of a burst: renew it with the next change, or later."""
         self.changed_s = self._clock.monotonic_s()
         if self._expected is None and not self._dirty.is_set():
             self._expected = asyncio.get_running_loop().call_later(_EXPECTED_S, self._dirty.set)
 
     def plan_for(self, gang: Gang) -> Plan:
-        """The current plan, renewed on the spot if a newer one may say better, unless planning took long just now.
-
-        A "no" from before the event at which kube-scheduler asks costs the pod its backoff, seconds.
-        """
+        """The current plan, renewed on the spot if that may end a "no", which costs a pod seconds of backoff."""
         now_s = self._clock.monotonic_s()
         if not self._is_answered(gang) and now_s >= self._spot_not_before_s:
             going = self._begun is not None or self._begin()

@@ -27,10 +27,7 @@ class Preempting:
     async def __call__(
         self, spared: Set[GangKey], passed_over: Set[GangKey], continued: Set[GangKey] = frozenset()
     ) -> Preemption | None:
-        """Which gangs leave, if `spared` must stay and none leaves for `passed_over`; none before the first plan.
-
-        Those of `continued` are looked at although room is claimed for them already.
-        """
+        """Which gangs leave, if `spared` stay and none leaves for `passed_over`; `continued` have room claimed."""
         plan, snapshot = self.planner.current, self.planner.snapshot
         if snapshot is None:
             return None

@@ -83,25 +83,19 @@ class KubeScheduler:
         self._due_s[uid] = now_s + min(2.0 ** (self._errors[uid] - 1), LONGEST_BACKOFF_S)
 
     def _try(self, world: World, uid: str, pod: dict[str, Any], pods: dict[str, Any]) -> None:
-        version = pod["metadata"]["resourceVersion"]
+        name, version = pod["metadata"]["name"], pod["metadata"]["resourceVersion"]
         if (
-            pod["metadata"]["name"] in self.late
+            name in self.late
             or uid in self.calls
             or self._parked.get(uid) == version
             or self._due_s.get(uid, 0.0) > world.now_s
         ):
             return
-        free = self._free(world, pods)
-        look = tuple(sorted(free.items()))
+        look = tuple(sorted(self._free(world, pods).items()))
         if self._hopeless.get(uid) == look:
             return
-        name = pod["metadata"]["name"]
-        listed = listed_nodes(pod)
-        nodes = [
-            node
-            for node, amount in sorted(free.items())
-            if amount >= millicores(pod) and (listed is None or node in listed)
-        ]
+        asked, listed = millicores(pod), listed_nodes(pod)
+        nodes = [node for node, amount in look if amount >= asked and (listed is None or node in listed)]
         if not nodes:
             self._hopeless[uid] = look
             return
@@ -112,7 +106,7 @@ class KubeScheduler:
             scores = world.scores(name, nodes=answer.names)
             node = max(sorted(scores), key=lambda one: scores[one])
             self._parked.pop(uid, None)
-            self._assumed[uid] = (node, millicores(pod))
+            self._assumed[uid] = (node, asked)
             self.calls[uid] = world.bind(name, node)
         else:
             self._parked[uid] = version

@@ -1,7 +1,4 @@
-"""What the verbs remember between calls: offers, first refusals (docs/safety.md S7), parked pods; all bounded.
-
-docs/safety.md S2.
-"""
+"""What the verbs remember between calls, all bounded: offers, first refusals, parked pods (docs/safety.md S2, S7)."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping

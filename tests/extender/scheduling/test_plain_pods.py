@@ -1,7 +1,4 @@
-"""Plain pods beside gangs where both pass /filter: refused what is held, at /bind too, and woken afterwards.
-
-docs/safety.md S13.
-"""
+"""Plain pods beside gangs: refused what is reserved, at /bind too, and woken afterwards (docs/safety.md S13)."""
 
 import random
 from collections.abc import AsyncIterator

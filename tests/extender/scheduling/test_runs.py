@@ -46,11 +46,6 @@ def create(world: World, pods: Iterable[Object]) -> list[str]:
     return [str(world.api.add(pod)["metadata"]["name"]) for pod in pods]
 
 
-def told(world: World, reason: str) -> list[str]:
-    """Pods that an Event with this reason is about."""
-    return sorted(one["regarding"]["name"] for one in world.api.events if one["reason"] == reason)
-
-
 async def test_a_second_run_starts_whole_or_not_at_all() -> None:
     """A CronJob's last Job is done and its pods remain: the next one of three with room for one binds none."""
     async with running(node_json("n0", cpu="3")) as world:
@@ -78,11 +73,9 @@ async def test_a_run_waits_while_another_lives() -> None:
         second = create(world, job("night-2", 2, created=LATER))
         await world.settle(7.0)
         assert {world.refusal(name) for name in second} == {Reason.OTHER_RUN}
-        assert told(world, "GangRunWaits") == ["night-2-0"]
-        [note] = [one["note"] for one in world.api.events if one["reason"] == "GangRunWaits"]
-        assert note.startswith(
-            "Gang default/g is run by Job night-1; the pods of Job night-2 wait until its pods have "
-        )
+        [event] = [one for one in world.api.events if one["reason"] == "GangRunWaits"]
+        assert event["regarding"]["name"] == "night-2-0"
+        assert event["note"].startswith("Gang default/g is run by Job night-1; the pods of Job night-2 wait until ")
         world.change(first[0], phase="Succeeded")
         await world.settle()
         assert world.refusal(second[0]) is Reason.OTHER_RUN
@@ -90,9 +83,7 @@ async def test_a_run_waits_while_another_lives() -> None:
         nudged = len(world.api.patches)
         world.change(first[1], phase="Succeeded")
         await world.settle()
-        assert {world.uid(name) for name in second} == {uid for uid, _ in world.api.patches[nudged:]}, (
-            "parked ones wake"
-        )
+        assert {uid for uid, _ in world.api.patches[nudged:]} == {world.uid(name) for name in second}
         calls = await world.bind_and_settle(*second)
         assert answers(calls) == [None, None]
 
@@ -140,32 +131,24 @@ async def commit_beside_a_slow_gang(world: World, *names: str) -> Any:
     return release
 
 
-async def test_what_waits_for_its_turn_is_not_begun_once_the_gang_is_invalid() -> None:
-    """All of the gang was at bind, and before its first Binding began its PodGroup was deleted: all fail together."""
+@pytest.mark.parametrize("invalid", [True, False], ids=["its PodGroup was deleted", "one of three was deleted"])
+async def test_what_waits_for_the_limiter_is_not_posted_once_the_gang_changed(invalid: bool) -> None:
+    """All of the gang was at bind, and before its first Binding began it became invalid or too small: all fail."""
     async with running(node_json("n0", cpu="8")) as world:
         world.api.add({"kind": "PodGroup", "metadata": {"name": "g"}, "spec": {"minMember": 3}})
         names = create(world, [grouped(f"g-{number}") for number in range(3)])
         await world.settle()
         release = await commit_beside_a_slow_gang(world, *names)
-        world.api.remove("g", kind="PodGroup")
+        if invalid:
+            world.api.remove("g", kind="PodGroup")
+        else:
+            world.delete(names[2])
         await world.settle(0.1)
         release.set()
         await world.settle()
-        assert answers(world.calls[-3:]) == [Reason.INVALID_GROUP] * 3
-        assert not world.bound().keys() & set(names)
-
-
-async def test_what_waits_for_its_turn_is_not_begun_once_the_gang_is_too_small() -> None:
-    """One of three is deleted before the first Binding began: the two others are not bound in part."""
-    async with running(node_json("n0", cpu="8")) as world:
-        names = await world.planned_gang("g", 3)
-        release = await commit_beside_a_slow_gang(world, *names)
-        world.delete(names[2])
-        await world.settle(0.1)
-        release.set()
-        await world.settle()
-        assert Reason.POD_DELETED in answers(world.calls[-3:])
-        assert None not in answers(world.calls[-3:])
+        found = answers(world.calls[-3:])
+        assert found == [Reason.INVALID_GROUP] * 3 if invalid else Reason.POD_DELETED in found
+        assert None not in found
         assert not world.bound().keys() & set(names)
 
 

@@ -1,8 +1,8 @@
 """The whole service against a small kube-scheduler in virtual time: whatever happens, the promises hold.
 
-People create and delete gangs, strangers take room, nodes come and go, the API server fails, kube-scheduler and netgang
-are restarted. After each step the safety promises are checked, and at the end of each run the liveness one: when
-nothing fails any more, every gang is bound that a netgang without any memory would start.
+Owners create and delete gangs, other schedulers take room, nodes come and go, the API server fails, kube-scheduler and
+netgang are restarted. After each step the safety promises are checked, and at the end of each run the liveness one:
+when nothing fails any more, every gang is bound that a netgang without any memory would start.
 """
 
 import asyncio
@@ -49,7 +49,7 @@ PAUSES_S = st.sampled_from([0.0, 0.01, 0.06, 0.2, 0.2, 1.0, 3.0, 12.0, 40.0])
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
+class Demand:
     """A gang as its owner wants it."""
 
     size: int
@@ -63,8 +63,8 @@ class Wish:
     """Its pods wait at our gate."""
 
 
-WISHES = st.builds(
-    Wish,
+DEMANDS = st.builds(
+    Demand,
     size=st.integers(1, 4),
     spare=st.integers(0, 1),
     cpu=st.sampled_from(["1", "2", "3"]),
@@ -90,6 +90,11 @@ def step(**arguments: st.SearchStrategy[Any]) -> Callable[[Callable[..., None]],
     return made
 
 
+def promise(check: Callable[["ServiceMachine"], None]) -> Any:
+    """Checked after each step, from the start on."""
+    return invariant()(precondition(lambda self: hasattr(self, "world"))(check))
+
+
 class WatchedApi(FakeClusterApi):
     """Remembers whose Bindings failed: only such gangs may be bound in part. Tells who is posted."""
 
@@ -101,13 +106,23 @@ class WatchedApi(FakeClusterApi):
 
     async def bind(self, binding: Binding) -> None:
         """As ever."""
-        gang = binding.name.split("-")[0]
+        gang = binding.name.partition("-")[0]
         self.on_post(gang)
         try:
             await super().bind(binding)
         except (ApiError, ApiUnavailableError, asyncio.CancelledError):
             self.spoiled.add(gang)
             raise
+
+
+def name_of(obj: dict[str, Any]) -> str:
+    """An object's name."""
+    return str(obj["metadata"]["name"])
+
+
+def gang_of(pod: dict[str, Any]) -> str:
+    """A pod's gang, or `stranger`."""
+    return name_of(pod).partition("-")[0]
 
 
 class ServiceMachine(RuleBasedStateMachine):
@@ -131,16 +146,16 @@ class ServiceMachine(RuleBasedStateMachine):
 
     @initialize(
         cpus=st.lists(st.sampled_from(["2", "4", "6"]), min_size=1, max_size=4),
-        wishes=st.lists(WISHES, min_size=1, max_size=len(GANGS)),
+        demands=st.lists(DEMANDS, min_size=1, max_size=len(GANGS)),
     )
-    def start(self, cpus: list[str], wishes: list[Wish]) -> None:
+    def start(self, cpus: list[str], demands: list[Demand]) -> None:
         """Some nodes and gangs."""
         self.api = WatchedApi(*(node_json(name, cpu=cpu) for name, cpu in zip(NODES_MAX, cpus, strict=False)))
         self.api.on_post = self._posted
         self.run(self._start())
         self.keeper = self.loop.create_task(self._schedule())
-        for name, wish in zip(GANGS, wishes, strict=False):
-            self.create(name, wish)
+        for name, demand in zip(GANGS, demands, strict=False):
+            self.create(name, demand)
 
     async def _start(self) -> None:
         self.world: World = await self.stack.enter_async_context(unfinished(api=self.api))
@@ -153,38 +168,38 @@ class ServiceMachine(RuleBasedStateMachine):
 
     # -- people -------------------------------------------------------------------------------------------------------
 
-    @step(name=st.sampled_from(GANGS), wish=WISHES)
-    def create_gang(self, name: str, wish: Wish) -> None:
+    @step(name=st.sampled_from(GANGS), demand=DEMANDS)
+    def create_gang(self, name: str, demand: Demand) -> None:
         """A gang, in place of the one of this name if there is one."""
         self.delete(name)
-        self.create(name, wish)
+        self.create(name, demand)
 
-    def create(self, name: str, wish: Wish) -> None:
+    def create(self, name: str, demand: Demand) -> None:
         """Its pods; some come late to the extender."""
         self.spoiled.discard(name)
         self.api.spoiled.discard(name)
         names = self.world.gang(
             name,
-            wish.size + wish.spare,
-            minimum=wish.size,
-            cpu=wish.cpu,
-            priority=10 if wish.urgent else 0,
-            **({"schedulingGates": [{"name": GATE}]} if wish.gated else {}),
+            demand.size + demand.spare,
+            minimum=demand.size,
+            cpu=demand.cpu,
+            priority=10 if demand.urgent else 0,
+            **({"schedulingGates": [{"name": GATE}]} if demand.gated else {}),
         )
-        self.gated[name] = wish.gated
-        self.scheduler.late.update(names[: wish.late])
+        self.gated[name] = demand.gated
+        self.scheduler.late.update(names[: demand.late])
 
     def delete(self, name: str) -> None:
         """All pods of a gang go."""
-        self.world.delete(*(pod["metadata"]["name"] for pod in self._pods_of(name)))
+        self.world.delete(*(name_of(pod) for pod in self._pods_of(name)))
 
     @step(name=st.sampled_from(GANGS), number=st.integers(0, 3), recreate=st.booleans())
     def delete_pod(self, name: str, number: int, recreate: bool) -> None:
         """One pod goes; its owner may replace it."""
-        found = [pod for pod in self._pods_of(name) if pod["metadata"]["name"] == f"{name}-{number}"]
+        found = [pod for pod in self._pods_of(name) if name_of(pod) == f"{name}-{number}"]
         for pod in found:
             self.spoiled.add(name)
-            self.world.delete(pod["metadata"]["name"])
+            self.world.delete(name_of(pod))
             if recreate:
                 for field in ("uid", "resourceVersion"):
                     del pod["metadata"][field]
@@ -196,7 +211,7 @@ class ServiceMachine(RuleBasedStateMachine):
                 self.api.add(pod)
 
     @step(name=st.none() | st.sampled_from(GANGS), number=st.integers(0, 3))
-    def somebody_is_late(self, name: str | None, number: int) -> None:
+    def a_pod_is_late(self, name: str | None, number: int) -> None:
         """kube-scheduler has other things to do for a pod first, so its gang is held; `None`: all late ones come."""
         if name is None:
             self.scheduler.late.clear()
@@ -208,8 +223,8 @@ class ServiceMachine(RuleBasedStateMachine):
         """Another scheduler uses room, also such as is held for a gang, but not where we are posting; or leaves."""
         posting = {post.node for state in self._states() for post in state.posting.values()}
         if not comes:
-            names = [one["metadata"]["name"] for one in objects(self.world, PODS)]
-            self.world.delete(*sorted(name for name in names if name.startswith("stranger"))[:1])
+            names = sorted(name_of(one) for one in objects(self.world, PODS) if gang_of(one) == "stranger")
+            self.world.delete(*names[:1])
         elif node not in posting and self._free().get(node, -1) >= 1000 * int(cpu):
             self.strangers += 1
             self.world.occupy(node, cpu=cpu, name=f"stranger-{self.strangers}")
@@ -224,8 +239,8 @@ class ServiceMachine(RuleBasedStateMachine):
             self.api.remove(name, kind="Node")
             for pod in objects(self.world, PODS):
                 if pod["spec"].get("nodeName") == name:
-                    self.spoiled.add(pod["metadata"]["name"].split("-")[0])
-                    self.world.delete(pod["metadata"]["name"])
+                    self.spoiled.add(gang_of(pod))
+                    self.world.delete(name_of(pod))
 
     # -- faults -------------------------------------------------------------------------------------------------------
 
@@ -286,20 +301,17 @@ class ServiceMachine(RuleBasedStateMachine):
         if not state.started and len(there) < _minimum(pods):
             self.violated.append(f"{len(there)} of {_minimum(pods)} members of {gang} are bound or posted")
 
-    @invariant()
-    @precondition(lambda self: hasattr(self, "world"))
+    @promise
     def nothing_is_posted_before_quorum(self) -> None:
         """What was noted at each POST."""
         assert not self.violated
 
-    @invariant()
-    @precondition(lambda self: hasattr(self, "world"))
+    @promise
     def nodes_are_not_over_committed(self) -> None:
         """What is bound fits; only strangers look before they leap, and so do we."""
         assert all(amount >= 0 for amount in self._free().values())
 
-    @invariant()
-    @precondition(lambda self: hasattr(self, "world"))
+    @promise
     def gangs_are_whole_or_not_at_all(self) -> None:
         """A gang that nobody broke has no member on a node, or enough of them, or is just being bound."""
         broken = self.spoiled | self.api.spoiled
@@ -312,38 +324,35 @@ class ServiceMachine(RuleBasedStateMachine):
             count = sum("nodeName" in pod["spec"] for pod in pods)
             assert count == 0 or count >= minimum, f"{count} of {minimum} members of {name} are bound"
 
-    @invariant()
-    @precondition(lambda self: hasattr(self, "world"))
-    def only_who_has_a_place_is_let_in(self) -> None:
+    @promise
+    def only_pods_with_a_place_are_ungated(self) -> None:
         """A gate that we removed left a list of nodes and a note behind."""
         for pod in objects(self.world, PODS):
-            if self.gated.get(pod["metadata"]["name"].split("-")[0]) and not pod["spec"].get("schedulingGates"):
+            if self.gated.get(gang_of(pod)) and not pod["spec"].get("schedulingGates"):
                 node = pod["metadata"]["annotations"]["netgang.io/admitted"].partition(" ")[0]
                 listed = listed_nodes(pod)
                 assert listed is not None
                 assert node in listed
                 assert pod["spec"].get("nodeName") in {None, *listed}
 
-    @invariant()
-    @precondition(lambda self: hasattr(self, "world"))
+    @promise
     def calls_are_answered_in_time(self) -> None:
         """The hold limit for who is held, the commit limit more for who is posted, and not a moment longer."""
         held = {uid for state in self._states() for uid in state.held}
         for uid, call in self.scheduler.calls.items():
             limit_s = HOLD_S if uid in held else HOLD_S + COMMIT_S
-            assert not call.waits or self._now_s() - call.began_s <= limit_s + 0.01
+            assert not call.waits or self.loop.time() - call.began_s <= limit_s + 0.01
 
-    @invariant()
-    @precondition(lambda self: hasattr(self, "world"))
-    def commitments_belong_to_somebody_who_comes(self) -> None:
+    @promise
+    def commitments_belong_to_gangs_that_come(self) -> None:
         """Held room without a held call would be dead, unless the gang is just being admitted."""
         commitments = self.world.service.cache.snapshot().commitments
         for key in commitments:
             if self.world.service.admissions.keeps(key):
                 continue
             state = self.world.service.binds.state(key)
-            assert state is not None, f"{key} is committed for nobody"
-            assert state.held or state.posting, f"{key} is committed for nobody"
+            assert state is not None, f"{key} is committed without need"
+            assert state.held or state.posting, f"{key} is committed without need"
         for state in self._states():
             validate_state(state)
         assert_consistent(self.world.service.cache)
@@ -354,7 +363,9 @@ class ServiceMachine(RuleBasedStateMachine):
             self.loop.close()
             return
         try:
-            self._nothing_fails_any_more()
+            self.scheduler.late.clear()
+            self.api.heal()
+            self.api.latency_s.clear()
             for _ in range(int(LIVELY_S / 50.0)):
                 self.run(self.world.settle(50.0))
                 open_ones = self._could_start()
@@ -367,11 +378,6 @@ class ServiceMachine(RuleBasedStateMachine):
         finally:
             self.run(self._end())
             self.loop.close()
-
-    def _nothing_fails_any_more(self) -> None:
-        self.scheduler.late.clear()
-        self.api.heal()
-        self.api.latency_s.clear()
 
     async def _end(self) -> None:
         self.keeper.cancel()
@@ -387,36 +393,26 @@ class ServiceMachine(RuleBasedStateMachine):
 
     # -- looks --------------------------------------------------------------------------------------------------------
 
-    def _now_s(self) -> float:
-        return self.loop.time()
-
     def _states(self) -> list[Any]:
-        found = [self.world.state(name) for name in GANGS]
-        return [state for state in found if state is not None]
+        return [state for name in GANGS if (state := self.world.state(name)) is not None]
 
     def _pods_of(self, gang: str) -> list[dict[str, Any]]:
-        return [pod for pod in objects(self.world, PODS) if pod["metadata"]["name"].startswith(f"{gang}-")]
+        return [pod for pod in objects(self.world, PODS) if gang_of(pod) == gang]
 
     def _free(self) -> dict[str, int]:
         """Node → millicores that nobody uses, as the API server has it."""
-        free = {
-            one["metadata"]["name"]: 1000 * int(one["status"]["allocatable"]["cpu"])
-            for one in objects(self.world, NODES)
-        }
+        free = {name_of(one): 1000 * int(one["status"]["allocatable"]["cpu"]) for one in objects(self.world, NODES)}
         for pod in objects(self.world, PODS):
             if pod["spec"].get("nodeName") in free:
                 free[pod["spec"]["nodeName"]] -= millicores(pod)
         return free
 
     def _could_start(self) -> list[str]:
-        """Gangs that a netgang without memory would start now; nodes that are not ready are lost by then.
-
-        docs/safety.md S12.
-        """
+        """Gangs that a netgang without memory would start now; lost nodes do not count (docs/safety.md S12)."""
         cache = self.world.service.cache
         snapshot = cache.snapshot()
         bare = replace(snapshot, commitments={}, exclusions={}, backing_off_until_s={})
-        admitted = plan(bare, self.world.service.planner.policy, now_s=START_S + self._now_s()).admitted
+        admitted = plan(bare, self.world.service.planner.policy, now_s=START_S + self.loop.time()).admitted
         lost = frozenset(node.name for node in snapshot.table.nodes if not node.ready)
         return sorted(key for key in admitted if not quorum_of(snapshot.gangs[key], lost_nodes=lost).incomplete)
 

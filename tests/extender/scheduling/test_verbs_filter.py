@@ -1,7 +1,4 @@
-"""/filter: the planned node or one constant reason, and what a question may and may not change.
-
-docs/safety.md S1, S2, S7.
-"""
+"""/filter: the planned node or one constant reason, and what a question changes (docs/safety.md S1, S2, S7)."""
 
 import asyncio
 import random
@@ -287,10 +284,7 @@ async def test_people_look_and_no_pod_is_woken() -> None:
 
 
 async def test_another_node_of_the_zone_is_answered_at_once() -> None:
-    """In-tree filters that we do not model refuse the planned node, and the gang's zone has another.
-
-    Nothing is learned, and what is held stays held: only this member goes elsewhere.
-    """
+    """The gang's zone has another: nothing is learned, what is held stays held, and only this member goes there."""
     async with running(N1, N2, N3) as world:
         first, second = await world.planned_gang("g", 2, cpu="2")
         [held] = await world.bind_and_settle(first)

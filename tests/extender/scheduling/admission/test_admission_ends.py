@@ -110,10 +110,7 @@ async def test_a_gang_of_which_only_some_come_lapses_with_the_words_of_the_other
 
 
 async def test_other_words_of_kube_scheduler_end_the_back_off() -> None:
-    """Its conditions changed. A pod of which kube-scheduler says that we refused it found a node it could use.
-
-    docs/safety.md S5.
-    """
+    """A pod of which kube-scheduler says that we refused it found a node it could use (docs/safety.md S5)."""
     async with running(*nodes()) as world:
         names = await world.planned_gang("g", 2)
         says(world, NO_VOLUME, *names)

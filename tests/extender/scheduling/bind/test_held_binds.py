@@ -28,10 +28,7 @@ async def test_calls_are_held_until_quorum_then_all_succeed() -> None:
 
 
 async def test_the_places_of_a_gang_at_bind_are_committed() -> None:
-    """From the first member at bind the whole gang's places are taken, for those that have not asked yet, too.
-
-    docs/safety.md S4.
-    """
+    """From the first member at bind, also those of members that have not asked yet (docs/safety.md S4)."""
     async with running(N1) as world:
         names = await world.planned_gang("g", 4)
         [call] = await world.bind_and_settle(names[0])

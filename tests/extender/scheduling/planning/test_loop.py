@@ -118,10 +118,7 @@ async def test_nothing_is_planned_without_a_change() -> None:
 
 @pytest.mark.parametrize(("run_s", "pause_s", "within_s"), [(0.1, 0.5, 0.01), (3.0, 2.0, 0.2)])
 async def test_the_pause_stretches_with_the_length_of_a_run(run_s: float, pause_s: float, within_s: float) -> None:
-    """Five times as long, so that planning takes a sixth of the loop at most, but never longer than two seconds.
-
-    docs/safety.md S15.
-    """
+    """Five times as long, a sixth of the loop at most, but never longer than two seconds (docs/safety.md S15)."""
     async with at_work(Desk(clock=SlowClock(run_s))) as desk:
         for number in range(60):
             desk.gang(f"g{number}")
@@ -261,10 +258,7 @@ async def test_a_run_in_steps_gives_way_to_a_newer_plan() -> None:
 
 
 async def test_who_asks_is_kept_waiting_for_one_slice_at_most() -> None:
-    """A run on the spot that needs longer goes on by itself; until then the plan there is answers.
-
-    docs/safety.md S15.
-    """
+    """A longer run goes on by itself; until then the plan there is answers (docs/safety.md S15)."""
     desk = Desk(clock=busy())
     late = desk.singles(10)[-1]
     before = desk.planner.current
