@@ -1,9 +1,9 @@
 """Answer kube-scheduler's three questions from memory.
 
 filter: the planned node, or one constant reason. prioritize: 0–10 for each node asked. bind: hold, commit, confirm.
-Rules: pods of other schedulers keep all their nodes (docs/safety.md S1), plain pods those that are not reserved (S13);
-a call that does not come from kube-scheduler is a person looking and changes nothing (S2); a refusal costs a look-up,
-because kube-scheduler may ask for it a thousand times a second.
+Rules: pods of other schedulers keep all their nodes (docs/safety.md S1), plain pods those that are not reserved
+(docs/safety.md S13); a call that does not come from kube-scheduler is a person looking and changes nothing
+(docs/safety.md S2); a refusal costs a look-up, because kube-scheduler may ask for it a thousand times a second.
 """
 
 import asyncio
