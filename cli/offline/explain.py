@@ -14,7 +14,7 @@ from extender.api.documents.explain import explain_document, preemption_document
 from extender.api.documents.plan import supposed_document
 from extender.api.schemas.explain import Explained
 from extender.api.schemas.what_if import Supposed
-from extender.api.what_if.question import policy_with
+from extender.api.what_if.question import policy_with, read_changes
 from extender.cache import ClusterCache
 from extender.errors import ConfigError
 from extender.settings.settings import Settings
@@ -23,7 +23,7 @@ from scoring.explain.unblock import unblock
 from scoring.ids import gang_key
 from scoring.model import Gang
 from scoring.plan import PlannerCache, plan
-from scoring.what_if.changes import Change, MisfitError, RemovePods
+from scoring.what_if.changes import Change, MisfitError, RemovePods, WhatIf
 from scoring.what_if.difference import what_if
 from scoring.what_if.draft import Situation
 
@@ -52,7 +52,8 @@ def what_if_file(
     others = {pod.key: pod for pod in cache.all_pods() if pod.key in named and cache.gang_of(pod.uid) is None}
     base = Situation(cache.snapshot(), settings.policy(), now_s, others, partial(policy_with, settings))
     try:
-        found = what_if(base, plan(base.snapshot, base.policy, now_s=now_s), changes)
+        within_bounds = read_changes(msgspec.json.encode(WhatIf(tuple(changes))))
+        found = what_if(base, plan(base.snapshot, base.policy, now_s=now_s), within_bounds)
     except MisfitError as error:
         raise ConfigError(str(error)) from error
     return supposed_document(found, changes, now_s=now_s)

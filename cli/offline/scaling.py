@@ -29,7 +29,8 @@ from scoring.scaling.adjust import adjust
 from scoring.scaling.change import Change, No, Refusal
 from scoring.scaling.job import ElasticJob, JobKey
 from scoring.scaling.options import Condition, Options
-from scoring.scaling.shrink.scale_in import first_waiting, scale_in
+from scoring.scaling.shrink.eligible import waiting_for_room
+from scoring.scaling.shrink.scale_in import scale_in
 from scoring.scaling.shrink.trial import in_turn
 
 Document: TypeAlias = dict[str, Any]
@@ -154,7 +155,7 @@ def _literal(
 ) -> Document:
     """The published algorithms; whether scale-in is tried at all is up to `options.condition`, as it is with ours."""
     by_key = {job.key: job for job in jobs}
-    key = first_waiting(made)
+    key = next(iter(waiting_for_room(made)), None)
     removed: dict[JobKey, list[tuple[PodUid, NodeName]]] = {}
     reason, detail = (No.NOBODY_WAITS.value, "") if key is None else ("", "")
     if key is not None and _tried(snapshot, made, jobs, policy, options, now_s=now_s):

@@ -8,9 +8,9 @@ them need nodes of their kind. When that went to gangs that are ahead, room for 
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from scoring.explain.givers import Room
-from scoring.explain.shortage import Lack, Shortage, lack_of
+from scoring.explain.candidates import Room
 from scoring.explain.words import quantities, quantity
+from scoring.explain.zones import Lack, Shortage, lack_of
 from scoring.feasibility.filters import node_allows
 from scoring.ids import NodeName, ZoneName
 from scoring.model import Constraints, MemberClass, Node, Requirement

@@ -10,53 +10,27 @@ trial that starts hundreds of them costs seconds, and says little about the end 
 ends for that reason, it is said.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-import numpy as np
-
-from scoring.explain.givers import Giver, givers_in_steps, room_in_steps
 from scoring.explain.waiting import NEVER
-from scoring.explain.ways import next_step
+from scoring.explain.ways import MOST_AHEAD, WANT_ROOM, by_itself, by_others, by_time, next_step
 from scoring.explain.words import changes_text
 from scoring.ids import GangKey
 from scoring.model import Gang
-from scoring.model.policy import ZonePolicy
-from scoring.model.reasons import Reason
-from scoring.plan import Plan, PlannerCache, Run, begin_run, plan_in_steps
-from scoring.plan.capacity import When
-from scoring.plan.demand import GangDemand
-from scoring.plan.queue_order import QueueOrder
+from scoring.plan import Plan, PlannerCache, begin_run, plan_in_steps
 from scoring.plan.steps import Steps, at_once
-from scoring.queue.states import transitions_of
 from scoring.what_if.apply import apply
-from scoring.what_if.changes import (
-    AddCapacity,
-    AddNodes,
-    Change,
-    ClockAdvances,
-    JobEnds,
-    JobShrinks,
-    MisfitError,
-    SetOption,
-)
+from scoring.what_if.changes import AddCapacity, AddNodes, Change, MisfitError
 from scoring.what_if.difference import Supposed, supposed_in_steps
 from scoring.what_if.draft import Situation
 
 MOST_TRIALS: Final = 12
 """Trial plans for one question."""
 MOST_SUGGESTIONS: Final = 4
-MOST_AHEAD: Final = 48
-"""Waiting gangs ahead for which room is supposed, too, when they would take what one gang needs."""
 _MOST_STEPS: Final = 6
 """Obstacles that are taken away one after the other."""
-_MOST_TOGETHER: Final = 8
-"""Jobs whose end is supposed together."""
-_ROOM: Final = frozenset({Reason.NO_ROOM, Reason.BEHIND, Reason.RESERVED, Reason.SURPLUS})
-"""Reasons that others can take away by giving up room."""
-_WANT_ROOM: Final = _ROOM | {Reason.IMPOSSIBLE}
-"""Reasons that more room can take away."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,20 +77,20 @@ def unblock_in_steps(
     ask = run.view.demand(gang)
     never = waiting.reason in NEVER
     found: list[Suggestion] = []
-    crowd, left_out = _crowd(plan, gang.key), 0
-    proposed = [] if never else (yield from _by_others(trials, ask, waiting.reason))
-    for changes in (*_by_time(base, plan, ask, waiting.reason, trials.cache), *proposed):
+    ahead, left_out = _too_many_ahead(plan, gang.key), 0
+    proposed = [] if never else (yield from by_others(base, plan, ask, waiting.reason, trials.cache))
+    for changes in (*by_time(base, plan, ask, waiting.reason, trials.cache), *proposed):
         if trials.left <= _MOST_STEPS or len(found) == MOST_SUGGESTIONS - 1:
             break
         supposed = yield from trials.of(changes)
         found.extend((yield from _suggested(trials, changes, supposed, first=not found)))
-        if crowd and not found and supposed is not None and supposed.difference.admitted:
-            left_out = crowd
+        if ahead and not found and supposed is not None and supposed.difference.admitted:
+            left_out = ahead
             break  # it went to one of the gangs ahead, and so would what others give up
-    way_in, not_beside = yield from _way_in(trials, crowd)
+    way_in, not_beside = yield from _way_in(trials, ahead)
     not_beside = not_beside or left_out
     found.extend(way_in)
-    for changes in _by_itself(run, ask) if never else ():
+    for changes in by_itself(run, ask) if never else ():
         found.extend((yield from _suggested(trials, changes, (yield from trials.of(changes)), first=not found)))
     listed = tuple(found[:MOST_SUGGESTIONS])
     hopeless = never and not base.policy.asks_for_nodes
@@ -188,17 +162,17 @@ def _suggestion(trials: Trials, changes: Sequence[Change], supposed: Supposed) -
     )
 
 
-def _way_in(trials: Trials, crowd: int) -> Steps[tuple[list[Suggestion], int]]:
+def _way_in(trials: Trials, ahead: int) -> Steps[tuple[list[Suggestion], int]]:
     """Take one obstacle after the other away, until the gang is admitted; empty: there is one that nothing takes away.
 
-    And the `crowd`, if that is why no more room was looked for.
+    And `ahead`, if that is why no more room was looked for.
     """
     changes: list[Change] = []
     situation, plan, rounds = trials.base, trials.plan, 0
     for _ in range(_MOST_STEPS):
         yield
-        if crowd and rounds and plan.waiting[trials.gang].reason in _WANT_ROOM:
-            return [], crowd
+        if ahead and rounds and plan.waiting[trials.gang].reason in WANT_ROOM:
+            return [], ahead
         step = yield from next_step(situation, plan, trials.gang, cache=trials.cache, before=changes, rounds=rounds)
         if not step:
             return [], 0
@@ -217,77 +191,16 @@ def _way_in(trials: Trials, crowd: int) -> Steps[tuple[list[Suggestion], int]]:
     return [], 0
 
 
-def _crowd(plan: Plan, key: GangKey) -> int:
+def _too_many_ahead(plan: Plan, key: GangKey) -> int:
     """Gangs that wait for room before this one, if they are too many to suppose room for all of them; else 0."""
     mine = plan.waiting[key].rank
-    ahead = sum(one.rank < mine and one.reason in _WANT_ROOM for one in plan.waiting.values())
+    ahead = sum(one.rank < mine and one.reason in WANT_ROOM for one in plan.waiting.values())
     return ahead if ahead > MOST_AHEAD else 0
-
-
-def _by_time(
-    base: Situation, plan: Plan, ask: GangDemand, reason: Reason, cache: PlannerCache
-) -> Iterator[list[Change]]:
-    """The moment at which it becomes STARVING, and goes before others; not where many others will be before it then.
-
-    Not without room either: the first gang finds no more of it than there is.
-    """
-    if reason is not Reason.BEHIND:
-        return
-    starving_s = transitions_of(ask.gang, base.policy.queue).starving_s
-    if starving_s is None or starving_s <= base.now_s or not ask.need or ask.siblings:
-        return
-    planned = (*plan.waiting, *plan.admitted)
-    clocks = (transitions_of(base.snapshot.gangs[key], base.policy.queue).starving_s for key in planned)
-    if sum(clock is not None and clock < starving_s for clock in clocks) > MOST_AHEAD:
-        return
-    turns = QueueOrder(begin_run(base.snapshot, base.policy, cache), now_s=starving_s)
-    if turns.starving(ask):
-        yield [ClockAdvances(starving_s)]
-
-
-def _by_others(trials: Trials, ask: GangDemand, reason: Reason) -> Steps[list[list[Change]]]:
-    """Jobs that give up room: one that shrinks, one or two that end, or the fewest together."""
-    if reason not in _ROOM | {Reason.OVER_SHARE}:
-        return []
-    base, plan = trials.base, trials.plan
-    room = yield from room_in_steps(begin_run(base.snapshot, base.policy, trials.cache), plan, ask)
-    givers = yield from givers_in_steps(room, base.snapshot.gangs.values())
-    alone = [one for one in givers if one.missing == 0]
-    shrinks = [one for one in alone if isinstance(one.change, JobShrinks)][:1]
-    ends = [one for one in alone if isinstance(one.change, JobEnds)][:2]
-    proposed: list[list[Change]] = [[one.change] for one in (*shrinks, *ends)]
-    if reason is Reason.BEHIND:
-        mine = plan.waiting[ask.gang.key].rank
-        ahead = sorted(((one.rank, one.gang) for one in plan.admitted.values() if one.rank < mine), reverse=True)
-        proposed.extend([JobEnds(gang)] for _, gang in ahead[:2])
-    if not proposed:
-        together = _together(givers)
-        proposed.extend([together] if together else [])
-    return proposed
-
-
-def _together(givers: Sequence[Giver]) -> list[Change]:
-    """Several jobs that end, those that help most first."""
-    ends = [one.change for one in givers if isinstance(one.change, JobEnds)]
-    return list(ends[:_MOST_TOGETHER]) if len(ends) > 1 else []
-
-
-def _by_itself(run: Run, ask: GangDemand) -> Iterator[list[Change]]:
-    """A gang that is too large for any zone can ask for less, or for several zones."""
-    wish = run.view.member_set(ask.need, ask)
-    allowed = run.view.candidate_zones(ask)
-    if not allowed or not wish.size:
-        return
-    most = int(np.max(run.capacity.zone_members(wish, When.EMPTY)[run.view.columns(allowed)], initial=0))
-    if 0 < most < wish.size:
-        yield [JobShrinks(ask.gang.key, wish.size - most)]
-    if ask.options.zone_policy is ZonePolicy.REQUIRED and len(allowed) > 1:
-        yield [SetOption(ask.gang.key, "zone-policy", ZonePolicy.PREFERRED.value)]
 
 
 def _said(found: Sequence[Suggestion], trials: int, *, never: bool, not_beside: int) -> str:
     first = "Waiting will not help: it would not fit into the empty cluster as it is. " if never else ""
     if not found:
-        crowd = f" {not_beside} gangs wait for room before it and would take more first; it was not searched further."
-        return f"{first}None of {trials} changes that were tried admits it.{crowd if not_beside else ''}"
+        more = f" {not_beside} gangs wait for room before it and would take more first; it was not searched further."
+        return f"{first}None of {trials} changes that were tried admits it.{more if not_beside else ''}"
     return f"{first}It would be admitted with: {'; or: '.join(one.text for one in found)}."

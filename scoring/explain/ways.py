@@ -1,15 +1,17 @@
-"""The next thing that is in a gang's way, and the change that would take it away.
+"""What might get a gang admitted, for `unblock` to try: time, jobs that make room, itself, or one obstacle less.
 
-Rule: one obstacle at a time, the one that the planner names; what comes behind it shows in the next trial. So a gang
-that lacks pods, and then room, is given both.
+Rule for obstacles: one at a time, the one that the planner names; what comes behind it shows in the next trial. So a
+gang that lacks pods, and then room, is given both.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from fractions import Fraction
 from math import ceil
 from typing import Final
 
-from scoring.explain.givers import room_in_steps
+import numpy as np
+
+from scoring.explain.candidates import candidates_in_steps, room_in_steps
 from scoring.explain.room import more_room
 from scoring.explain.words import quantities
 from scoring.ids import GangKey
@@ -18,10 +20,12 @@ from scoring.model.reasons import Reason
 from scoring.model.resources import Resources
 from scoring.model.snapshot import Snapshot
 from scoring.plan import Plan, PlannerCache, Run, begin_run
+from scoring.plan.capacity import When
 from scoring.plan.demand import GangDemand
 from scoring.plan.namespace_quota import cap_of, namespace_of
+from scoring.plan.queue_order import QueueOrder
 from scoring.plan.steps import Steps
-from scoring.queue.states import waiting_since_s
+from scoring.queue.states import transitions_of, waiting_since_s
 from scoring.what_if.changes import (
     AddNodes,
     AddPods,
@@ -29,6 +33,7 @@ from scoring.what_if.changes import (
     ClockAdvances,
     ForgetRefusals,
     JobEnds,
+    JobShrinks,
     MendGroup,
     OpenGates,
     SetOption,
@@ -39,6 +44,72 @@ from scoring.what_if.draft import Situation
 _CONTRADICTS: Final = frozenset({Reason.INVALID_GROUP, Reason.MIXED_SCHEDULERS, Reason.MIXED_PRIORITIES})
 _PART: Final = 1000
 """Shares are suggested in thousandths of the cluster, rounded up."""
+MOST_AHEAD: Final = 48
+"""Waiting gangs ahead for which room is supposed, too, when they would take what one gang needs."""
+_MOST_TOGETHER: Final = 8
+"""Jobs whose end is supposed together."""
+ROOM: Final = frozenset({Reason.NO_ROOM, Reason.BEHIND, Reason.RESERVED, Reason.SURPLUS})
+"""Reasons that others can take away by giving up room."""
+WANT_ROOM: Final = ROOM | {Reason.IMPOSSIBLE}
+"""Reasons that more room can take away."""
+
+
+def by_time(
+    base: Situation, plan: Plan, ask: GangDemand, reason: Reason, cache: PlannerCache
+) -> Iterator[list[Change]]:
+    """The moment at which it becomes STARVING, and goes before others; not where many others will be before it then.
+
+    Not without room either: the first gang finds no more of it than there is.
+    """
+    if reason is not Reason.BEHIND:
+        return
+    starving_s = transitions_of(ask.gang, base.policy.queue).starving_s
+    if starving_s is None or starving_s <= base.now_s or not ask.need or ask.siblings:
+        return
+    planned = (*plan.waiting, *plan.admitted)
+    clocks = (transitions_of(base.snapshot.gangs[key], base.policy.queue).starving_s for key in planned)
+    if sum(clock is not None and clock < starving_s for clock in clocks) > MOST_AHEAD:
+        return
+    turns = QueueOrder(begin_run(base.snapshot, base.policy, cache), now_s=starving_s)
+    if turns.starving(ask):
+        yield [ClockAdvances(starving_s)]
+
+
+def by_others(
+    base: Situation, plan: Plan, ask: GangDemand, reason: Reason, cache: PlannerCache
+) -> Steps[list[list[Change]]]:
+    """Jobs that give up room: one that shrinks, one or two that end, or the fewest together."""
+    if reason not in ROOM | {Reason.OVER_SHARE}:
+        return []
+    room = yield from room_in_steps(begin_run(base.snapshot, base.policy, cache), plan, ask)
+    found = yield from candidates_in_steps(room, base.snapshot.gangs.values())
+    alone = [one for one in found if one.missing == 0]
+    shrinks = [one for one in alone if isinstance(one.change, JobShrinks)][:1]
+    ends = [one for one in alone if isinstance(one.change, JobEnds)][:2]
+    proposed: list[list[Change]] = [[one.change] for one in (*shrinks, *ends)]
+    if reason is Reason.BEHIND:
+        mine = plan.waiting[ask.gang.key].rank
+        ahead = sorted(((one.rank, one.gang) for one in plan.admitted.values() if one.rank < mine), reverse=True)
+        proposed.extend([JobEnds(gang)] for _, gang in ahead[:2])
+    if not proposed:
+        together: list[Change] = [
+            one.change for one in found if isinstance(one.change, JobEnds)
+        ]  # those that help most first
+        proposed.extend([together[:_MOST_TOGETHER]] if len(together) > 1 else [])
+    return proposed
+
+
+def by_itself(run: Run, ask: GangDemand) -> Iterator[list[Change]]:
+    """A gang that is too large for any zone can ask for less, or for several zones."""
+    demand = run.view.member_set(ask.need, ask)
+    allowed = run.view.candidate_zones(ask)
+    if not allowed or not demand.size:
+        return
+    most = int(np.max(run.capacity.zone_members(demand, When.EMPTY)[run.view.columns(allowed)], initial=0))
+    if 0 < most < demand.size:
+        yield [JobShrinks(ask.gang.key, demand.size - most)]
+    if ask.options.zone_policy is ZonePolicy.REQUIRED and len(allowed) > 1:
+        yield [SetOption(ask.gang.key, "zone-policy", ZonePolicy.PREFERRED.value)]
 
 
 def next_step(
@@ -67,7 +138,7 @@ def next_step(
         case Reason.NOT_TRIED:
             ahead = sorted((one.rank, one.gang) for one in plan.waiting.values() if one.rank < plan.waiting[key].rank)
             return [JobEnds(ahead[0][1])] if ahead else []
-        case Reason.NO_ALLOWED_ZONE:
+        case _ if reason is Reason.NO_ALLOWED_ZONE or not run.view.candidate_zones(ask):
             return _another_zone(run, ask)
         case _:
             room = yield from room_in_steps(run, plan, ask)
@@ -123,13 +194,15 @@ def _another_zone(run: Run, ask: GangDemand) -> list[Change]:
     """Any zone that the cluster has, instead of the ones that are named."""
     if not run.zones:
         zone = ask.options.zones[0] if ask.options.zones else None
-        return [] if zone is None else [AddNodes(zone, 1, quantities(_all_of(ask)))]
+        return (
+            []
+            if zone is None
+            else [
+                AddNodes(zone, 1, quantities(sum((pod.requests for _, pods in ask.need for pod in pods), Resources())))
+            ]
+        )
     if ask.options.zones is not None:
         return [SetOption(ask.gang.key, "zones", None)]
     if ask.options.zone_policy is not ZonePolicy.PREFERRED:
         return [SetOption(ask.gang.key, "zone-policy", ZonePolicy.PREFERRED.value)]
     return []
-
-
-def _all_of(ask: GangDemand) -> Resources:
-    return sum((pod.requests for _, pods in ask.need for pod in pods), Resources())

@@ -36,7 +36,7 @@ from scoring.selection import (
     select_single,
 )
 from scoring.selection.demand import at_rows, pairs_count, rooms
-from scoring.selection.fit import fit
+from scoring.selection.quick import fit
 
 _FEW = 512
 _SPARE = 2
@@ -119,7 +119,9 @@ class NodeSearch:
         return found
 
     def fits_empty(self, member_set: MemberSet, zones: tuple[ZoneName, ...]) -> bool:
-        """Whether the demand fits the zones when no pod runs there."""
+        """Whether the demand fits the zones when no pod runs there; without zones it does not."""
+        if not zones:
+            return False
         if len(member_set.classes) == 1 and len(zones) == 1:
             return bool(self._capacity.zone_rooms(member_set, When.EMPTY)[self._view.columns(zones)] >= member_set.size)
         rows = self._view.rows(zones)

@@ -37,7 +37,7 @@ from scoring.plan.result import Refused, Reservation
 from scoring.plan.run import Run
 from scoring.plan.zone_order import kind_of
 from scoring.selection import ClassDemand, Demand
-from scoring.selection.fit import fit
+from scoring.selection.quick import fit
 
 WANTS_ROOM = frozenset({Reason.NO_ROOM, Reason.BEHIND})
 """Reasons that a reservation can end."""

@@ -20,16 +20,8 @@ from scoring.plan.demand import GangDemand
 from scoring.plan.starvation_reservations import WANTS_ROOM
 from scoring.plan.steps import Steps, at_once
 from scoring.preempt.candidates import Candidate, Candidates, candidates_in_steps
-from scoring.preempt.smallest import MOST_PLACED, MOST_SETS, smallest_in_steps
+from scoring.preempt.smallest import Limits, smallest_in_steps
 from scoring.preempt.without import Without
-
-
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """How much is spent on one waiting gang before a set need not be the smallest any more."""
-
-    sets: int = MOST_SETS
-    placed: int = MOST_PLACED
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,7 +138,7 @@ def _for(
     cache.renew(snapshot.network.version)
     without = Without(snapshot, plan, policy, ask, cache, now_s=now_s)
     yield
-    chosen = yield from smallest_in_steps(without, candidates, most_sets=limits.sets, most_placed=limits.placed)
+    chosen = yield from smallest_in_steps(without, candidates, limits)
     if chosen is None:
         return None
     return Preemption(

@@ -1,12 +1,11 @@
 """The smallest set of gangs without which a waiting gang has a place.
 
-Exact while there are at most `MOST_SETS` sets to count and `MOST_PLACED` placements to try: sets of one gang, then of
-two, and so on; of each size those that suffice by counting, in the order of `set_key`, until one suffices by real
-placement. Beyond that: gangs are added, the one that frees most members' places first, until the rest has a place, and
-then every gang that turns out not to be needed stays. That set is sufficient and none of it can stay, but there may be
-a smaller one; the choice says which of the two it is (`Chosen.exact`).
+Exact within `Limits`: sets of one gang, then of two, and so on; of each size those that suffice by counting, in the
+order of `set_key`, until one suffices by real placement. Beyond that: gangs are added, the one that frees most members'
+places first, until the rest has a place, and then every gang that turns out not to be needed stays. That set is
+sufficient and none of it can stay, but there may be a smaller one; `Chosen.exact` says which of the two it is.
 
-Cost: a count is O(nodes of the set); a placement is as planning one gang. Beyond the bound: O(candidates) counts for
+Cost: a count is O(nodes of the set); a placement is as planning one gang. Beyond the limits: O(candidates) counts for
 each zone, and about one placement for each gang that leaves.
 """
 
@@ -24,13 +23,19 @@ from scoring.plan.steps import Steps
 from scoring.preempt.candidates import Candidate, SetKey, set_key
 from scoring.preempt.without import Group, Without
 
-MOST_SETS = 4096
-MOST_PLACED = 64
 _SETS_A_STEP = 16
 """Sets counted between two steps: one or two milliseconds."""
 
 Some: TypeAlias = tuple[Candidate, ...]
 _Groups: TypeAlias = Sequence[tuple[Group, list[Candidate]]]
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """How much is spent on one waiting gang before a set need not be the smallest any more."""
+
+    sets: int = 4096
+    placed: int = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,17 +48,7 @@ class Chosen:
     """No smaller set suffices; else only that none of it can stay."""
 
 
-@dataclass(slots=True)
-class _Budget:
-    """What is left to spend on one waiting gang."""
-
-    sets: int
-    placed: int
-
-
-def smallest_in_steps(
-    without: Without, candidates: Sequence[Candidate], *, most_sets: int = MOST_SETS, most_placed: int = MOST_PLACED
-) -> Steps[Chosen | None]:
+def smallest_in_steps(without: Without, candidates: Sequence[Candidate], limits: Limits) -> Steps[Chosen | None]:
     """The gangs that leave; `None`: not even all together would suffice, or none has to."""
     on_its_way = any(without.may_fit(group, ()) for group in without.groups)
     if on_its_way and (yield from without.place_in_steps(())) is not None:
@@ -64,24 +59,23 @@ def smallest_in_steps(
         if able and without.may_fit(group, able):
             groups.append((group, able))
         yield
-    everybody = {one.gang: one for _, able in groups for one in able}
-    if not groups or (yield from without.place_in_steps(tuple(everybody.values()))) is None:
+    all_able = {one.gang: one for _, able in groups for one in able}
+    if not groups or (yield from without.place_in_steps(tuple(all_able.values()))) is None:
         return None
-    budget = _Budget(most_sets, most_placed)
-    largest = max(len(able) for _, able in groups)
-    size = 0
-    while True:
-        size += 1
-        budget.sets -= sum(comb(len(able), size) for _, able in groups)
-        if size > largest or budget.sets < 0 or budget.placed <= 0:
-            return (yield from _greedy(without, groups))
-        placed = yield from _of_size(without, groups, size, budget)
-        if placed is not None:
-            return Chosen(*placed, exact=True)
+    sets, placed = limits.sets, limits.placed
+    for size in range(1, max(len(able) for _, able in groups) + 1):
+        sets -= sum(comb(len(able), size) for _, able in groups)
+        if sets < 0 or placed <= 0:
+            break
+        chosen, tried = yield from _of_size(without, groups, size, most=placed)
+        if chosen is not None:
+            return chosen
+        placed -= tried
+    return (yield from _greedy(without, groups))
 
 
-def _of_size(without: Without, groups: _Groups, size: int, budget: _Budget) -> Steps[tuple[Some, Placed] | None]:
-    """The best sufficient set of this size."""
+def _of_size(without: Without, groups: _Groups, size: int, *, most: int) -> Steps[tuple[Chosen | None, int]]:
+    """The best sufficient set of this size by at most `most` placements, and how many were tried."""
     able = {one.gang: one for _, some in groups for one in some}
     sets: set[tuple[GangKey, ...]] = set()  # a gang that is in two zones may be counted in both
     counted = 0
@@ -98,14 +92,12 @@ def _of_size(without: Without, groups: _Groups, size: int, budget: _Budget) -> S
             yield
         some = tuple(able[gang] for gang in gangs)
         ordered.append((set_key(some), some))
-    for _, some in sorted(ordered, key=itemgetter(0)):
-        if budget.placed <= 0:
-            return None
-        budget.placed -= 1
+    ordered.sort(key=itemgetter(0))
+    for _, some in ordered[:most]:
         placed = yield from without.place_in_steps(some)
         if placed is not None:
-            return some, placed
-    return None
+            return Chosen(some, placed, exact=True), 0
+    return None, min(len(ordered), most)
 
 
 def _greedy(without: Without, groups: _Groups) -> Steps[Chosen | None]:

@@ -2,9 +2,10 @@
 
 Steps:
 1. Scale-in for the first gang that waits. If workers go for it, nothing else happens in this pass: what the others
-   would get is decided when the gang has its room.
-2. Demands for fewer workers.
-3. Growth, into room that is there now; what step 2 frees is there when its pods are gone.
+   would get is decided when the gang has its room. A job's demand never keeps its workers from going.
+2. Demands of metrics for fewer workers: they free room and are granted at once.
+3. Growth, into room that is there now; what step 2 frees is there when its pods are gone. A demand for more is only a
+   target: the queue's order decides which job gets room.
 """
 
 from collections.abc import Mapping, Sequence
@@ -16,10 +17,11 @@ from scoring.plan import Plan, PlannerCache
 from scoring.plan.steps import Steps, at_once
 from scoring.scaling.change import Change, No, Refusal, ScaleIn, ScaleOut
 from scoring.scaling.job import ElasticJob, JobKey
-from scoring.scaling.metrics.wishes import fewer
 from scoring.scaling.options import Options
 from scoring.scaling.scale_out import scale_out_in_steps
+from scoring.scaling.shrink.eligible import resizable
 from scoring.scaling.shrink.scale_in import scale_in_in_steps
+from scoring.scaling.workers import workers_of
 
 _LATER = ScaleOut(reason=No.ROOM_IS_WANTED)
 
@@ -44,14 +46,14 @@ def adjust_in_steps(
     snapshot: Snapshot,
     plan: Plan,
     jobs: Sequence[ElasticJob],
-    wishes: Mapping[JobKey, int],
+    demands: Mapping[JobKey, int],
     policy: Policy,
     options: Options,
     *,
     now_s: float,
     cache: PlannerCache | None = None,
 ) -> Steps[Adjustment]:
-    """One pass, in steps between placements; `wishes`: job → workers that its metrics ask for.
+    """One pass, in steps between placements; `demands`: job → workers that its metrics ask for.
 
     Cost: as scale-in and scale-out together.
     """
@@ -61,11 +63,48 @@ def adjust_in_steps(
         return Adjustment(given, scale_out=ScaleOut(reason=No.DISABLED))
     if given.changes:
         return Adjustment(given)
-    down, refused = fewer(snapshot, jobs, wishes, options, now_s=now_s)
+    down, refused = fewer(snapshot, jobs, demands, options, now_s=now_s)
     growth = yield from scale_out_in_steps(
-        snapshot, plan, jobs, policy, options, now_s=now_s, wishes=wishes, cache=cache
+        snapshot, plan, jobs, policy, options, now_s=now_s, demands=demands, cache=cache
     )
     return Adjustment(given, down, refused, growth)
 
 
 adjust = at_once(adjust_in_steps)
+
+
+def fewer(
+    snapshot: Snapshot,
+    jobs: Sequence[ElasticJob],
+    demands: Mapping[JobKey, int],
+    options: Options,
+    *,
+    now_s: float,
+) -> tuple[tuple[Change, ...], tuple[Refusal, ...]]:
+    """Jobs that want fewer workers than they have, and those that must not be changed now; both by job.
+
+    >>> from tests.builders import node, snapshot
+    >>> from tests.scoring.scaling.cases import elastic, workers
+    >>> gang = workers("g", ["n1", "n1", "n1", None])
+    >>> job, cluster = elastic(gang, least=2), snapshot([node("n1")], [gang])
+    >>> [(c.before, c.after, c.leaving) for c in fewer(cluster, [job], {job.key: 1}, Options(), now_s=0.0)[0]]
+    [(4, 2, ('uid-default-g-worker-2',))]
+    """
+    changes: list[Change] = []
+    refused: list[Refusal] = []
+    for job in sorted(jobs, key=lambda one: one.key):
+        demand = demands.get(job.key)
+        after = job.target(demand)
+        if demand is None or after >= job.workers:
+            continue
+        gang = snapshot.gangs.get(job.gang)
+        refusal = resizable(job, gang, options, now_s=now_s)
+        if refusal is not None or gang is None:
+            refused.append(refusal or Refusal(job.key, No.NOT_RUNNING))
+            continue
+        workers = workers_of(job, gang)
+        found = (workers.get(index) for index in range(job.workers - 1, after - 1, -1))
+        leaving = [(pod.uid, pod.node) for pod in found if pod is not None and pod.node is not None]
+        uids, nodes = tuple(uid for uid, _ in leaving), tuple(node for _, node in leaving)
+        changes.append(Change(job.key, job.uid, job.workers, after, uids, nodes))
+    return tuple(changes), tuple(refused)

@@ -93,3 +93,13 @@ class ElasticJob:
     def can_gain(self) -> int:
         """Workers below the maximum."""
         return max(self.max_workers - self.workers, 0)
+
+    def target(self, demand: int | None) -> int:
+        """How many workers it grows to if there is room: what its metrics ask for, else its maximum, within its bounds.
+
+        >>> from tests.scoring.scaling.cases import elastic, workers
+        >>> job = elastic(workers("g", ["n1", "n1", "n1"]), least=2, most=8)
+        >>> [job.target(demand) for demand in (None, 5, 50, 0)]
+        [8, 5, 8, 2]
+        """
+        return self.max_workers if demand is None else min(max(demand, self.floor), self.max_workers)

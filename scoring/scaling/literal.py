@@ -24,9 +24,8 @@ from scoring.network.matrix import Ints
 from scoring.plan import Admission, PlannerCache, Run, begin_run, take_admissions, take_commitments
 from scoring.plan.queue_order import QueueOrder
 from scoring.scaling.job import ElasticJob, JobKey
-from scoring.scaling.newcomers import newcomers
 from scoring.scaling.shrink.eligible import weight_key
-from scoring.scaling.shrink.leaving import workers_of
+from scoring.scaling.workers import newcomers, workers_of
 
 
 @dataclass(frozen=True, slots=True)

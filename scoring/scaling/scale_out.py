@@ -32,12 +32,10 @@ from scoring.plan.steps import Steps, at_once
 from scoring.plan.zone_order import kind_of
 from scoring.scaling.change import Change, No, Refusal, ScaleOut
 from scoring.scaling.job import ElasticJob, JobKey
-from scoring.scaling.metrics.wishes import target_of
-from scoring.scaling.newcomers import newcomers
 from scoring.scaling.options import Options
 from scoring.scaling.shrink.eligible import JOBS_A_STEP, all_placed, heaviest_first, resizable
-from scoring.scaling.shrink.leaving import going
 from scoring.scaling.shrink.trial import WANTS_ROOM, in_turn
+from scoring.scaling.workers import going, newcomers
 
 
 def scale_out_in_steps(
@@ -48,12 +46,12 @@ def scale_out_in_steps(
     options: Options,
     *,
     now_s: float,
-    wishes: Mapping[JobKey, int] | None = None,
+    demands: Mapping[JobKey, int] | None = None,
     cache: PlannerCache | None = None,
 ) -> Steps[ScaleOut]:
     """Which jobs grow by how many workers, and why the others do not; in steps of a placement (docs/safety.md S15).
 
-    `plan` is the plan of this snapshot; `wishes`: job → workers that its metrics ask for. Cost: one placement for each
+    `plan` is the plan of this snapshot; `demands`: job → workers that its metrics ask for. Cost: one placement for each
     gang that waits and for each job that grows.
 
     >>> from scoring.plan import plan
@@ -69,12 +67,13 @@ def scale_out_in_steps(
     """
     if not options.enabled:
         return ScaleOut(reason=No.DISABLED)
+    demands = demands or {}
     run = begin_run(snapshot, policy, cache if cache is not None else PlannerCache())
     take_commitments(run)
     take_admissions(run, in_turn(plan))
     kept = yield from _keep_for_waiting(run, plan, jobs, now_s=now_s)
     growth = _Growth(run, jobs, kept, options, now_s=now_s)
-    targets = {job.key: target_of(job, (wishes or {}).get(job.key)) for job in jobs}
+    targets = {job.key: job.target(demands.get(job.key)) for job in jobs}
     growing: dict[JobKey, ElasticJob] = {}
     for number, job in enumerate(jobs, start=1):
         if growth.admit(job, targets[job.key]):
@@ -88,7 +87,7 @@ def scale_out_in_steps(
     for key in order:
         job = growing[key]
         had = max(job.workers, min(job.grow_back_to or 0, targets[key]))
-        unlimited = options.increment is None or key in (wishes or {})
+        unlimited = options.increment is None or key in demands
         yield from growth.grow(key, targets[key] if unlimited else min(targets[key], had + (options.increment or 0)))
         yield
     changes = growth.changes()

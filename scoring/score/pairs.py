@@ -47,13 +47,8 @@ class PairScores:
     """The two directions as one value; NaN where none is within the hard TTL. Also the next two, in ms and bit/s."""
     delay_ms: Floats
     throughput_bps: Floats
-    loss_known: NDArray[np.bool_]
-    delay_known: NDArray[np.bool_]
-    throughput_known: NDArray[np.bool_]
     stale: NDArray[np.bool_]
     """Some value was older than the soft TTL: faded, or no longer counted for more than a limit."""
-    one_sided: NDArray[np.bool_]
-    """Some metric was known in one direction only, and that one was used."""
     same: NDArray[np.bool_]
     """Same node or same measurement endpoint: perfect by definition, known or not."""
     limits: tuple[Floats, Floats, Floats]
@@ -172,11 +167,7 @@ def pair_scores(
         loss_ratio=loss.value,
         delay_ms=delay.value,
         throughput_bps=rate.value,
-        loss_known=loss.known,
-        delay_known=delay.known,
-        throughput_known=rate.known,
         stale=loss.stale | delay.stale | rate.stale,
-        one_sided=loss.one_sided | delay.one_sided | rate.one_sided,
         same=same,
         limits=(loss.last, delay.last, rate.last),
         reference_bps=reference,
@@ -205,7 +196,6 @@ class _Value(NamedTuple):
     fade: Floats
     """0 (fresh) to 1 (as good as unknown); without meaning where nothing was ever measured."""
     stale: NDArray[np.bool_]
-    one_sided: NDArray[np.bool_]
 
 
 class _Term(NamedTuple):
@@ -250,7 +240,7 @@ def _combine(
         # without a hard TTL the fading takes as long again as the soft one
         width_s = (hard_s if np.isfinite(hard_s) else 2.0 * soft_s) - soft_s
         fade = np.clip((age_s - soft_s) / width_s, 0.0, 1.0) if width_s > 0.0 else (age_s >= soft_s).astype(np.float64)
-    return _Value(value, last, known, fade, stale, alive ^ back_alive)
+    return _Value(value, last, known, fade, stale)
 
 
 def _worst_or_mean(there: Floats, back: Floats, policy: ScorePolicy, kind: _Kind) -> Floats:

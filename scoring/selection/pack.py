@@ -10,9 +10,9 @@ import numpy as np
 from scoring.model import Role
 from scoring.network.matrix import Floats, Ints
 from scoring.selection.demand import Demand, at_rows, links, rooms, value_of
-from scoring.selection.fit import fit
 from scoring.selection.greedy import choose_starts, different, grow
 from scoring.selection.improve import improve, improve_one
+from scoring.selection.quick import fit
 
 GROW_BUDGET = 1_000_000
 """Start × node × round steps of the search for one class."""

@@ -10,11 +10,11 @@ import numpy as np
 from scoring.network.matrix import Floats, Ints
 from scoring.selection.demand import Demand, at_rows, rooms, value_of, values_of
 from scoring.selection.exact import exact_mixed
-from scoring.selection.fit import fit
 from scoring.selection.greedy import choose_starts, different, grow_mixed
 from scoring.selection.improve import improve
 from scoring.selection.pack import pack_idle
 from scoring.selection.paper import paper
+from scoring.selection.quick import fit
 from scoring.selection.single import GROW_BUDGET, KEPT, MOST_MOVES, is_uniform
 from scoring.selection.star import star
 

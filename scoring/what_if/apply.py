@@ -56,8 +56,6 @@ def _apply(draft: Draft, change: Change) -> None:
         case c.SetOption():
             set_option(draft, change)
         case c.SetShare(namespace, cap):
-            if not 0.0 < cap <= 1.0:
-                raise MisfitError(f"cap: {cap:g} is no share between 0 and 1")
             queue = draft.policy.queue
             others = tuple(one for one in queue.share_cap_by_namespace if one[0] != namespace)
             shares = tuple(sorted((*others, (namespace, cap))))

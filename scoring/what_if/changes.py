@@ -2,7 +2,8 @@
 
 The one schema of a change: /v1/what-if reads these records, `netgang what-if` and `/v1/explain` write them, and
 `scoring.what_if.apply` applies them, so that a suggestion can be sent back as it is and the planner asked whether it is
-true. Rule: a change says one thing; amounts are Kubernetes quantities; every list and text has a largest size.
+true. Rules: a change says one thing; amounts are Kubernetes quantities; every list, text and count has bounds, which
+are checked where a change is read.
 """
 
 from collections.abc import Mapping

@@ -63,11 +63,6 @@ class Difference:
     other: tuple[Turned, ...] = ()
     """Wait for another reason, came, went, or have settled."""
 
-    @property
-    def empty(self) -> bool:
-        """Whether nothing would be different."""
-        return not (self.admitted or self.refused or self.moved or self.other)
-
 
 @dataclass(frozen=True, slots=True)
 class Supposed:

@@ -3,7 +3,6 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from itertools import count, islice
-from typing import Final
 
 from scoring.ids import GangKey, PodName, PodUid, gang_key
 from scoring.model import (
@@ -34,15 +33,9 @@ from scoring.what_if.changes import (
 )
 from scoring.what_if.draft import Draft
 
-MOST_PODS: Final = 10_000
-"""That one change may add."""
-_SCHEDULER: Final = "netgang"
-
 
 def add_pods(draft: Draft, change: AddPods) -> None:
     """Add members of a gang, or plain pods."""
-    if not 1 <= change.count <= MOST_PODS:
-        raise MisfitError(f"count: {change.count} is not between 1 and {MOST_PODS}")
     if change.node is not None and change.node not in draft.nodes:
         raise MisfitError(f"node: there is no node {change.node}")
     if change.gang is None and change.node is None:
@@ -64,9 +57,7 @@ def add_pods(draft: Draft, change: AddPods) -> None:
     if gang is not None:
         draft.put_gang(replace(gang, members=(*gang.members, *made)))
         return
-    least = change.min_available if change.min_available is not None else change.count
-    if least < 1:
-        raise MisfitError("min_available: must be at least 1")
+    least = change.min_available or change.count
     draft.put_gang(Gang(key, GangSource.LABELS, least, made, change.priority, draft.now_s))
 
 
@@ -93,8 +84,6 @@ def resize_job(draft: Draft, change: JobShrinks | JobGrows) -> None:
     workers = workers_of(job_members(draft.gangs.values(), change.job))
     if not workers:
         raise _no_job(draft, change.job)
-    if change.by < 1 or change.by > MOST_PODS:
-        raise MisfitError(f"by: {change.by} is not between 1 and {MOST_PODS}")
     if isinstance(change, JobGrows):
         _grow(draft, change, workers)
         return
@@ -210,7 +199,7 @@ def _fresh(
 
 
 def _plain(change: AddPods, requests: Resources, group: GroupRef | None) -> Pod:
-    scheduler = _SCHEDULER if group is not None else "default-scheduler"
+    scheduler = "netgang" if group is not None else "default-scheduler"
     kind = MemberClass(Role.OTHER, requests, Constraints())
     name = PodName(change.name)
     return Pod(PodUid(""), change.namespace, name, kind, scheduler_name=scheduler, priority=change.priority)

@@ -11,8 +11,6 @@ from scoring.network.measurement import Measurement
 from scoring.what_if.changes import AddCapacity, AddNodes, MisfitError, RemoveNodes, SetLink, amount_of, resources_of
 from scoring.what_if.draft import Draft
 
-MOST_NODES: Final = 1000
-"""That one change may add."""
 LARGEST: Final = 2**53
 """Of one resource on one node: sums over all nodes must stay exact."""
 _USUAL_PODS: Final = 110
@@ -47,8 +45,6 @@ def add_capacity(draft: Draft, change: AddCapacity) -> None:
 
 def add_nodes(draft: Draft, change: AddNodes) -> None:
     """Add empty nodes."""
-    if not 1 <= change.count <= MOST_NODES:
-        raise MisfitError(f"count: {change.count} is not between 1 and {MOST_NODES}")
     like = None
     if change.like is not None:
         like = draft.nodes.get(change.like)

@@ -10,9 +10,8 @@ from random import Random
 
 from scoring.model.policy import Policy
 from scoring.scaling.job import JobKey, Wants
-from scoring.scaling.metrics.policies import Memory, wish
-from scoring.scaling.metrics.reports import ReportHistory
-from scoring.scaling.metrics.series import Point
+from scoring.scaling.metrics.policies import Memory, worker_demand
+from scoring.scaling.metrics.series import Point, ReportHistory
 from scoring.scaling.options import Options
 from simulator.actions import Advice
 from simulator.gangs import elastic_job
@@ -59,7 +58,9 @@ class Metered(Planned):
         for one in running:
             reports = self.take(state, one)
             job = replace(elastic_job(one), wants=self._wants)
-            asked = wish(job, reports.history.series(), reports.memory, self._options.metrics, now_s=state.now_s)
+            asked = worker_demand(
+                job, reports.history.series(), reports.memory, self._options.metrics, now_s=state.now_s
+            )
             reports.memory = asked.memory or reports.memory
             found[job.key] = asked.workers if asked.workers is not None else job.workers
         return found

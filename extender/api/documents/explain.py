@@ -6,11 +6,10 @@ from extender.api.documents.link import links_document
 from extender.api.documents.queue import weight_document
 from extender.api.schemas import explain as schema
 from scoring.explain.gang import Explanation
-from scoring.explain.shortage import Shortage
 from scoring.explain.turn import Reservation, Turn
 from scoring.explain.unblock import Suggestion, Unblocking
 from scoring.explain.words import quantity
-from scoring.explain.zones import ZoneVerdict
+from scoring.explain.zones import Shortage, ZoneVerdict
 from scoring.ids import GangKey
 from scoring.model import Pod
 from scoring.model.snapshot import Snapshot

@@ -28,9 +28,9 @@ from scoring.model.snapshot import Snapshot
 from scoring.plan import Run, begin_run, take_commitments
 from scoring.plan.steps import Steps
 from scoring.queue.states import JobState
-from scoring.scaling.metrics.policies import Wish
+from scoring.scaling.metrics.policies import WorkerDemand
 from scoring.scaling.metrics.series import Point
-from scoring.scaling.shrink.givers import link_points
+from scoring.scaling.shrink.order import link_points
 
 MOST_JOBS: Final = 1000
 USUAL_JOBS: Final = 200
@@ -166,7 +166,7 @@ def _network(gang: Gang | None, moment: _Moment) -> float | None:
     return round(sum(points.values()) / len(points), 3) if points else None
 
 
-def _metrics(view: JobView, wish: Wish | None) -> schema.MetricsWish | None:
+def _metrics(view: JobView, wish: WorkerDemand | None) -> schema.MetricsWish | None:
     """What the job's own metrics ask for; `None`: it is not elastic."""
     if view.job is None:
         return None

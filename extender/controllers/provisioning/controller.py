@@ -29,9 +29,8 @@ from scoring.explain.around import Note, Topic
 from scoring.ids import GangKey
 from scoring.model.policy import Policy
 from scoring.plan import Plan, PlannerCache
+from scoring.provisioning.decide import WANTS_NODES, Hindrance, hindrance_of, steps_of
 from scoring.provisioning.requests import AskingLimits, Create, Delete, Request
-from scoring.provisioning.steps import steps_of
-from scoring.provisioning.wish import WANTS_NODES, Hindrance, hindrance_of
 
 EVERY_S: Final = 5.0
 """From the end of a round to the next: so often at most there is a new request."""

@@ -1,8 +1,8 @@
 """What an autoscaler was asked for a gang, and what it said, in a sentence for people."""
 
 from scoring.explain.words import duration_text, zone_text
+from scoring.provisioning.decide import Hindrance
 from scoring.provisioning.requests import OVER, AskingLimits, Outcome, Request
-from scoring.provisioning.wish import Hindrance
 
 _SAYS = {
     # outcome → what the autoscaler makes of the request

@@ -17,9 +17,9 @@ from enum import StrEnum
 import numpy as np
 
 from scoring.scaling.job import ElasticJob, Wants
+from scoring.scaling.metrics.fits import trend_of
 from scoring.scaling.metrics.pays import model_of
 from scoring.scaling.metrics.series import Series
-from scoring.scaling.metrics.trend import trend_of
 from scoring.scaling.options import MetricOptions
 
 
@@ -48,8 +48,8 @@ class Said(StrEnum):
 class Memory:
     """What must be remembered of a job between two looks."""
 
-    wished: int
-    """Workers wished last."""
+    wanted: int
+    """Workers asked for last."""
     looked_at: int
     """Step of the last look."""
     changed_s: float
@@ -61,7 +61,7 @@ class Memory:
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
+class WorkerDemand:
     """How many workers a job asks for; `None`: it says nothing of it, and the queue alone decides."""
 
     workers: int | None
@@ -71,26 +71,28 @@ class Wish:
     """For the next look."""
 
 
-def wish(job: ElasticJob, series: Series, memory: Memory | None, options: MetricOptions, *, now_s: float) -> Wish:
+def worker_demand(
+    job: ElasticJob, series: Series, memory: Memory | None, options: MetricOptions, *, now_s: float
+) -> WorkerDemand:
     """What the job asks for now. Cost: O(n) in reports, and for `curve` a fit.
 
     >>> from scoring.scaling.metrics.series import Point
-    >>> from scoring.scaling.metrics.reports import ReportHistory
+    >>> from scoring.scaling.metrics.series import ReportHistory
     >>> from tests.scoring.scaling.cases import elastic, workers
     >>> job = elastic(workers("g", ["n1"] * 3), least=3, most=12, wants=Wants.LOSS)
     >>> history = ReportHistory()
     >>> for step in range(0, 501, 10):
     ...     history.add(Point(step, float(step), loss=2.0 - step / 500, workers=3))
-    >>> found = wish(job, history.series(), None, MetricOptions(), now_s=500.0)
+    >>> found = worker_demand(job, history.series(), None, MetricOptions(), now_s=500.0)
     >>> found.workers, str(found.reason)
     (6, 'the loss falls')
-    >>> wish(job, ReportHistory().series(), None, MetricOptions(), now_s=0.0).workers is None
+    >>> worker_demand(job, ReportHistory().series(), None, MetricOptions(), now_s=0.0).workers is None
     True
     """
     if job.wants is Wants.OFF:
-        return Wish(None, Said.OFF)
+        return WorkerDemand(None, Said.OFF)
     if not len(series):
-        return Wish(None, Said.NO_SIGNAL)
+        return WorkerDemand(None, Said.NO_SIGNAL)
     known = memory or Memory(min(max(job.workers, job.floor), job.max_workers), -1, float("-inf"))
     look = _Look(job, series, known, options, now_s)
     why_not = look.why_not()
@@ -134,19 +136,19 @@ class _Look:
                 return Said.TOO_SOON
         return None
 
-    def hold(self, reason: Said, detail: str = "") -> Wish:
+    def hold(self, reason: Said, detail: str = "") -> WorkerDemand:
         """The same demand as before."""
         job = self.job
-        wished = min(max(self.memory.wished, job.floor), job.max_workers)
+        wanted = min(max(self.memory.wanted, job.floor), job.max_workers)
         looked = reason in _AFTER_A_LOOK
-        memory = replace(self.memory, wished=wished, looked_at=self.step if looked else self.memory.looked_at)
-        return Wish(wished, reason, detail, memory)
+        memory = replace(self.memory, wanted=wanted, looked_at=self.step if looked else self.memory.looked_at)
+        return WorkerDemand(wanted, reason, detail, memory)
 
-    def change(self, workers: int, reason: Said, detail: str = "") -> Wish:
+    def change(self, workers: int, reason: Said, detail: str = "") -> WorkerDemand:
         """Another demand, unless it turns too soon after the last turn."""
         memory = self.memory
         workers = min(max(workers, self.job.floor), self.job.max_workers)
-        direction = (workers > memory.wished) - (workers < memory.wished)
+        direction = (workers > memory.wanted) - (workers < memory.wanted)
         if not direction:
             return self.hold(Said.AT_BOUND if reason is not Said.NEXT_COUNT else Said.SAME_COUNT, detail)
         turned_at = memory.turned_at
@@ -155,22 +157,22 @@ class _Look:
             if turned_at is not None and self.step - turned_at < self.options.reversal_steps:
                 return self.hold(Said.TURNED, detail)
             turned_at = self.step
-        return Wish(workers, reason, detail, Memory(workers, self.step, self.now_s, direction, turned_at))
+        return WorkerDemand(workers, reason, detail, Memory(workers, self.step, self.now_s, direction, turned_at))
 
     def more(self) -> int:
-        """Workers after the next step up; what was wished and not granted yet is not wished twice."""
-        return min(max(self.job.workers + self.options.workers_step, self.memory.wished), self.job.max_workers)
+        """Workers after the next step up; what was asked for and not granted yet is not asked for twice."""
+        return min(max(self.job.workers + self.options.workers_step, self.memory.wanted), self.job.max_workers)
 
     def fewer(self) -> int:
         """Workers after the next step down."""
-        return max(min(self.job.workers, self.memory.wished) - self.options.workers_step, self.job.floor)
+        return max(min(self.job.workers, self.memory.wanted) - self.options.workers_step, self.job.floor)
 
 
 _AFTER_A_LOOK = frozenset({Said.LEVEL, Said.NO_GAIN, Said.POOR_FIT, Said.AT_BOUND, Said.TURNED, Said.SAME_COUNT})
 """Reasons that stand for `every_steps` steps; all others are asked again with the next report."""
 
 
-def _by_iterations(look: _Look) -> Wish:
+def _by_iterations(look: _Look) -> WorkerDemand:
     """Minimum, one step more, … maximum, minimum again: a function of the highest step alone."""
     job, options = look.job, look.options
     counts = [*range(job.floor, job.max_workers, options.workers_step), job.max_workers]
@@ -180,7 +182,7 @@ def _by_iterations(look: _Look) -> Wish:
     )
 
 
-def _by_loss(look: _Look) -> Wish:
+def _by_loss(look: _Look) -> WorkerDemand:
     """`loss`, and the part of `curve` that gives workers back."""
     options, series = look.options, look.series
     begin = series.changed_at()
@@ -201,7 +203,7 @@ def _by_loss(look: _Look) -> Wish:
     return look.change(look.more(), Said.FALLS, detail) if sure < 0 else look.hold(Said.LEVEL, detail)
 
 
-def _by_curve(look: _Look) -> Wish:
+def _by_curve(look: _Look) -> WorkerDemand:
     """More workers if they pay."""
     job, options = look.job, look.options
     more = look.more()

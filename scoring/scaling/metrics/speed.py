@@ -71,7 +71,7 @@ def stall_s(series: Series) -> float | None:
     """Median cost of the changes that the series shows, in seconds; `None`: it shows none.
 
     >>> from scoring.scaling.metrics.series import Point
-    >>> from scoring.scaling.metrics.reports import ReportHistory
+    >>> from scoring.scaling.metrics.series import ReportHistory
     >>> history = ReportHistory()
     >>> for step, time_s, workers in ((1, 1.0, 3), (2, 2.0, 3), (3, 3.0, 3), (4, 44.0, 6), (5, 45.0, 6)):
     ...     history.add(Point(step, time_s, workers=workers))
@@ -97,7 +97,7 @@ def progress(series: Series, speed: Speed) -> Floats:
     bigger steps, in asynchronous training more of them. Where that is not known, all steps count alike.
 
     >>> from scoring.scaling.metrics.series import Point
-    >>> from scoring.scaling.metrics.reports import ReportHistory
+    >>> from scoring.scaling.metrics.series import ReportHistory
     >>> history = ReportHistory()
     >>> for step in range(3):
     ...     history.add(Point(step, float(step), samples_per_second=64.0, workers=2))

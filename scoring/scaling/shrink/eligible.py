@@ -26,8 +26,8 @@ from scoring.queue.states import JobState, state_of
 from scoring.scaling.change import No, Refusal
 from scoring.scaling.job import ElasticJob, JobKey
 from scoring.scaling.options import Condition, Options
-from scoring.scaling.shrink.leaving import Step, steps_down, workers_of
 from scoring.scaling.shrink.trial import WANTS_ROOM
+from scoring.scaling.workers import Step, steps_down, workers_of
 
 JOBS_A_STEP = 32
 """Jobs looked at between two moments to pause (docs/safety.md S15)."""

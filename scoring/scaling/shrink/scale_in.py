@@ -29,9 +29,9 @@ from scoring.scaling.job import ElasticJob
 from scoring.scaling.options import Condition, Options
 from scoring.scaling.shrink.eligible import Candidate, candidates, different, is_heaviest, waiting_for_room
 from scoring.scaling.shrink.fewest import Taken, enough, fewer, gathered
-from scoring.scaling.shrink.givers import in_order, near_ones
-from scoring.scaling.shrink.leaving import going
-from scoring.scaling.shrink.trial import WANTS_ROOM, Trial
+from scoring.scaling.shrink.order import in_order, near_ones
+from scoring.scaling.shrink.trial import Trial
+from scoring.scaling.workers import going
 
 
 def scale_in_in_steps(
@@ -62,8 +62,8 @@ def scale_in_in_steps(
     cache = cache if cache is not None else PlannerCache()
     if not options.enabled:
         return ScaleIn(None, reason=No.DISABLED)
-    key = first_waiting(plan)
-    keys = () if key is None else waiting_for_room(plan) if options.condition is Condition.ANY else (key,)
+    keys = waiting_for_room(plan)
+    keys = keys if options.condition is Condition.ANY else keys[:1]
     gangs = tuple(snapshot.gangs[key] for key in keys if key in snapshot.gangs)
     claimed = next((gang.key for gang in gangs if gang.key in snapshot.claims), None)
     if claimed is not None:
@@ -114,12 +114,6 @@ def _for_one(trial: Trial, jobs: Sequence[ElasticJob], options: Options, gone: S
         return made
     refusals = (*made.refusals, *(Refusal(change.job, No.GIVEN_TO_OTHERS) for change in made.changes))
     return ScaleIn(key, reason=No.GIVEN_TO_OTHERS, refusals=_sorted(refusals))
-
-
-def first_waiting(plan: Plan) -> GangKey | None:
-    """The first gang in the queue's order that waits for room."""
-    waiting = [one for one in plan.waiting.values() if one.reason in WANTS_ROOM]
-    return min(waiting, key=lambda one: (one.rank, one.gang)).gang if waiting else None
 
 
 def _chosen(

@@ -5,22 +5,29 @@ class by class, as if the others were not there, so too few is a sure "no" and e
 """
 
 from collections.abc import Iterable, Sequence
+from typing import TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
 from scoring.model import MemberClass, Pod
 from scoring.model.policy import ZonePolicy
 from scoring.network.matrix import Ints
 from scoring.plan import Run
-from scoring.plan.demand import GangDemand
+from scoring.plan.demand import ByClass, GangDemand
+
+Mask: TypeAlias = NDArray[np.bool_]
 
 
 class Ledger:
-    """What all tallies of one gang share: what is free before a worker leaves. Never written after it is built."""
+    """What all tallies of one gang share: what is free before a pod leaves. Never written after it is built."""
 
-    def __init__(self, run: Run, ask: GangDemand) -> None:
+    def __init__(self, run: Run, ask: GangDemand, wanted: ByClass | None = None, closed: Mask | None = None) -> None:
+        """`wanted`: members that must fit; `None`: the missing minimum. `closed` (nodes,): they may not go there."""
         self._run = run
-        self.classes = [_Class(run, member_class, len(pods)) for member_class, pods in ask.need]
+        open_rows = ~closed if closed is not None else np.ones(len(run.table.nodes), np.bool_)
+        wanted = ask.need if wanted is None else wanted
+        self.classes = [_Class(run, member_class, len(pods), open_rows) for member_class, pods in wanted]
         self.zone_of: Ints = run.view.zone_number
         self.free: Ints = np.array(run.capacity.room.free)
         allowed = run.view.candidate_zones(ask)
@@ -61,7 +68,7 @@ class Tally:
     def __init__(self, ledger: Ledger) -> None:
         self._ledger = ledger
         self._free: dict[int, list[int]] = {}
-        """row → what is free there by now, for rows where a worker left"""
+        """row → what is free there by now, for rows where a pod left"""
         self._sums = [list(one.sums) for one in ledger.classes]
 
     def leave(self, pod: Pod) -> None:
@@ -78,6 +85,11 @@ class Tally:
         for one, sums in zip(self._ledger.classes, self._sums, strict=True):
             lacking += max(one.wanted - sum([sums[zone] for zone in group]), 0)
         return lacking
+
+    def least_lacking(self) -> int:
+        """The same in the best group of zones; without a group all members lack room."""
+        everyone = sum(one.wanted for one in self._ledger.classes)
+        return min((self.lacking(group) for group in self._ledger.groups), default=everyone)
 
     def may_fit(self) -> bool:
         """Whether counting leaves it possible that the gang fits somewhere."""
@@ -102,10 +114,10 @@ class Tally:
 class _Class:
     """Interchangeable members: what one asks for, where they may go, and how many fit each zone."""
 
-    def __init__(self, run: Run, member_class: MemberClass, wanted: int) -> None:
+    def __init__(self, run: Run, member_class: MemberClass, wanted: int, open_rows: Mask) -> None:
         self.wanted = wanted
         request = run.view.vector(member_class)
-        self.mask = run.capacity.mask(member_class) if request is not None else np.zeros(len(run.table.nodes), np.bool_)
+        self.mask = run.capacity.mask(member_class) & open_rows if request is not None else np.zeros_like(open_rows)
         self._asked = [(column, amount) for column, amount in enumerate(request.tolist() if request is not None else ())
                        if amount > 0]  # fmt: skip
         there = run.capacity.room.counts(request) if request is not None else np.zeros(len(self.mask), np.int64)
@@ -113,5 +125,5 @@ class _Class:
         self.sums: list[int] = sums.astype(np.int64).tolist()
 
     def fits(self, free: Sequence[int]) -> int:
-        """Members that fit into `free`; one that asks for nothing changes nothing when a worker leaves."""
+        """Members that fit into `free`; one that asks for nothing changes nothing when a pod leaves."""
         return max(min([free[column] // amount for column, amount in self._asked], default=0), 0)

@@ -33,8 +33,6 @@ class Trial:
         waiting = plan.waiting.get(gang.key)
         self.ahead = in_turn(plan, before=waiting.rank) if waiting is not None else ()
         """What gangs before this one in the queue are given."""
-        self.placements = 0
-        """Real placements so far: what a search is bounded by."""
         self.run = begin_run(snapshot, policy, cache)
         """A run of now, in which what is committed is taken."""
         take_commitments(self.run)
@@ -71,7 +69,6 @@ class Trial:
 
         With a moment for others before it and between two zones (docs/safety.md S15).
         """
-        self.placements += 1
         run = self._beside_others(self._snapshot.without(gone))
         yield
         outcome = yield from place_minimum_in_steps(run, self.ask, now_s=self.now_s)

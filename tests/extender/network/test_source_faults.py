@@ -293,4 +293,5 @@ def _score(bench: Bench) -> tuple[bool, bool, bool]:
     block = bench.last.block([A, B], [A, B])
     scores = pair_scores(block, None, ScorePolicy())
     assert np.isfinite(scores.points).all()
-    return bool(scores.loss_known[0, 1]), bool(scores.delay_known[0, 1]), bool(scores.throughput_known[0, 1])
+    loss, delay, rate = (values[0, 1] for values in (scores.loss_ratio, scores.delay_ms, scores.throughput_bps))
+    return not np.isnan(loss), not np.isnan(delay), not np.isnan(rate)

@@ -1,38 +1,53 @@
-"""What people are told about one gang."""
+"""What an explanation says of one gang: members, zones, notes, the next gang, reservations."""
 
+from collections.abc import Iterable
 from dataclasses import replace
 
 import pytest
 
-from scoring.explain.around import Topic
+from scoring.explain.around import Around, Decision, Note, Topic
 from scoring.explain.gang import Explanation, explain
-from scoring.explain.zones import ZoneVerdict
-from scoring.model import Gang, Phase, Pod, Role, RunRef
+from scoring.explain.turn import MOST_NAMED, Reservation
+from scoring.explain.zones import ZoneVerdict, why_closed
+from scoring.ids import GangKey, NodeName, ZoneName
+from scoring.model import Constraints, Gang, HostPort, Node, Phase, Pod, Role, RunRef, Taint
 from scoring.model.policy import Policy
 from scoring.model.reasons import Reason
-from scoring.model.snapshot import Snapshot
+from scoring.model.snapshot import Claim
 from scoring.plan import plan
 from tests.builders import bound, gang, mesh, node, pod, snapshot
+from tests.scoring.plan.planned import dressed
 
-POLICY = Policy()
+A1, B1 = node("a1", zone="a", cpu="4"), node("b1", zone="b", cpu="2")
 TWO_ZONES = [node("a0", zone="a", cpu="2"), node("a1", zone="a", cpu="2"), node("b0", zone="b", cpu="4")]
 
 
-def explained(state: Snapshot, wish: Gang, policy: Policy = POLICY) -> Explanation:
-    """The explanation of a gang from a fresh plan of the snapshot."""
-    return explain(state, plan(state, policy, now_s=0.0), wish, policy, now_s=0.0)
+def told(
+    wanted: Gang,
+    *others: Gang,
+    nodes: Iterable[Node] = (A1, B1),
+    pods: Iterable[Pod] = (),
+    now_s: float = 10.0,
+    around: Around | None = None,
+    policy: Policy | None = None,
+    closest: int | None = None,
+    **fields: object,
+) -> Explanation:
+    """The explanation of `wanted` from a fresh plan."""
+    policy = policy or Policy()
+    state = snapshot(nodes, [wanted, *others], pods=pods, **fields)  # type: ignore[arg-type]
+    made = plan(state, policy, now_s=now_s)
+    return explain(state, made, wanted, policy, now_s=now_s, around=around or Around(), closest=closest)
 
 
 def test_an_admitted_gang() -> None:
     """Where its members go, what each zone has for it, and nothing to complain about."""
-    wish = gang("g", 3)
-    told = explained(snapshot(TWO_ZONES, [wish], network=mesh(TWO_ZONES)), wish)
-    assert (told.gang, told.min_member, told.problems, told.waiting) == ("default/g", 3, (), None)
-    assert told.admission is not None
-    assert [(m.state, m.node) for m in told.members] == [
-        ("planned", n) for _, n in sorted(told.admission.members.items())
-    ]
-    assert told.zones == (
+    found = told(gang("g", 3), nodes=TWO_ZONES, network=mesh(TWO_ZONES))
+    assert (found.gang, found.min_member, found.problems, found.waiting) == ("default/g", 3, (), None)
+    assert found.admission is not None
+    places = sorted(found.admission.members.items())
+    assert [(m.state, m.node) for m in found.members] == [("planned", at) for _, at in places]
+    assert found.zones == (
         ZoneVerdict("a", True, 2, 3, 3, 3, 100e6, score=pytest.approx(99.0, abs=1.0)),  # type: ignore[arg-type]
         ZoneVerdict("b", True, 1, 3, 3, 3, None, score=pytest.approx(100.0)),  # type: ignore[arg-type]
     )
@@ -40,106 +55,196 @@ def test_an_admitted_gang() -> None:
 
 def test_a_gang_that_waits() -> None:
     """How much of it fits where, now and if nothing ran there, counted as if it were next in the queue."""
-    wish = gang("g", 4, options={"zones": "b"})
-    state = snapshot(TWO_ZONES, [wish, gang("first", 2, priority=9)], pods=[pod("x", cpu="3", node="b0")])
-    told = explained(state, wish)
-    assert told.waiting is not None
-    assert told.waiting.reason is Reason.NO_ROOM
-    assert [(z.zone, z.allowed, z.room, z.room_when_empty, z.wanted) for z in told.zones] == [
+    wanted, ahead = gang("g", 4, options={"zones": "b"}), gang("first", 2, priority=9)
+    found = told(wanted, ahead, nodes=TWO_ZONES, pods=[pod("x", cpu="3", node="b0")])
+    assert (found.waiting and found.waiting.reason) is Reason.NO_ROOM
+    assert [m.state for m in found.members] == ["pending"] * 4
+    assert [(z.zone, z.allowed, z.room, z.room_when_empty, z.wanted) for z in found.zones] == [
         ("a", False, 4, 4, 4),
         ("b", True, 1, 4, 4),
     ]
 
 
-def test_other_runs_under_its_name() -> None:
-    """Which run the gang is and which waits; and that finished pods of an earlier one are not what is missing."""
-    one, other = (RunRef(name, "Job.batch", name) for name in ("night-1", "night-2"))
-    member = replace(pod("a", gang="g"), run=one)
-    wish = replace(gang("g", members=[member], min_member=2), later=(replace(pod("b", gang="g"), run=other),))
-    [note] = [note for note in explained(snapshot(TWO_ZONES, [wish]), wish).notes if note.topic is Topic.RUN]
-    assert note.text.startswith("Gang default/g is run by night-1; the pods of night-2 wait until its pods have ended.")
-    wish = replace(wish, later=(), earlier=(pod("done", gang="g", phase=Phase.SUCCEEDED, node="a0"),))
-    [note] = [note for note in explained(snapshot(TWO_ZONES, [wish]), wish).notes if note.topic is Topic.RUN]
-    assert note.text == "finished pods of an earlier run do not count: 1"
-
-
-def test_each_kind_counts_for_itself() -> None:
-    """Members that fit are counted by kind: a zone without any room for a ps still has some for workers."""
-    members = [
-        pod("ps", role=Role.PS, gang="g", cpu="4"),
-        *(pod(f"w{i}", role=Role.WORKER, gang="g") for i in range(5)),
-    ]
-    wish = gang("g", members=members)
-    told = explained(snapshot(TWO_ZONES, [wish]), wish)
-    assert [(z.zone, z.room, z.wanted) for z in told.zones] == [("a", 4, 6), ("b", 5, 6)]
-
-
-def test_room_that_is_committed_is_not_free() -> None:
-    """What other gangs are committed to is gone for this one; its own commitment is its own."""
-    wish, other = gang("g", 4), gang("h", 2, created_s=1.0)
-    held: dict[str, dict[str, str]] = {
+def test_room_of_zones() -> None:
+    """Each kind counts for itself; what others are committed to is gone; a gang that runs wants nothing."""
+    workers = [pod(f"w{i}", role=Role.WORKER, gang="g") for i in range(5)]
+    mixed = gang("g", members=[pod("ps", role=Role.PS, gang="g", cpu="4"), *workers])
+    assert [(z.room, z.wanted) for z in told(mixed, nodes=TWO_ZONES).zones] == [(4, 6), (5, 6)]
+    wanted, other = gang("g", 4), gang("h", 2, created_s=1.0)
+    held = {
         "default/h": {str(m.uid): "b0" for m in other.members},
-        "default/g": {str(m.uid): f"a{i // 2}" for i, m in enumerate(wish.members)},
+        "default/g": {str(m.uid): f"a{i // 2}" for i, m in enumerate(wanted.members)},
     }
-    state = snapshot(TWO_ZONES, [wish, other], commitments=held)
-    assert [(z.zone, z.room) for z in explained(state, wish).zones] == [("a", 4), ("b", 2)]
-    assert [(z.zone, z.room) for z in explained(state, gang("i", 4)).zones] == [("a", 0), ("b", 2)]
+    assert [z.room for z in told(wanted, other, nodes=TWO_ZONES, commitments=held).zones] == [4, 2]
+    assert [z.room for z in told(gang("i", 4), wanted, other, nodes=TWO_ZONES, commitments=held).zones] == [0, 2]
+    idle = told(gang("g", members=[bound(pod("g-0", gang="g"), "a0")]), nodes=TWO_ZONES)
+    assert [(z.room, z.wanted) for z in idle.zones] == [(0, 0), (0, 0)]
+    assert (idle.admission, idle.waiting, idle.turn.entry.rank) == (None, None, None)
+    assert (idle.turn.starves_at_s, idle.turn.reservation) == (None, None)
 
 
-RUNS = bound(pod("g-0", gang="g"), "a0")
-STATES: dict[str, tuple[str, Pod]] = {  # state: (node told, member)
-    "running": ("a0", RUNS),
-    "bound": ("a0", replace(RUNS, phase=Phase.PENDING)),
-    "deleting": ("a0", replace(RUNS, deleting=True)),
-    "succeeded": ("a0", replace(RUNS, phase=Phase.SUCCEEDED)),
-    "failed": ("a0", replace(RUNS, phase=Phase.FAILED)),
+RUNS = bound(pod("g-0", gang="g"), "a1")
+STATES: dict[str, Pod] = {
+    "running": RUNS,
+    "bound": replace(RUNS, phase=Phase.PENDING),
+    "deleting": replace(RUNS, deleting=True),
+    "succeeded": replace(RUNS, phase=Phase.SUCCEEDED),
+    "failed": replace(RUNS, phase=Phase.FAILED),
 }
 
 
-@pytest.mark.parametrize("state", STATES)
-def test_states_of_members(state: str) -> None:
+@pytest.mark.parametrize(("state", "member"), STATES.items(), ids=STATES)
+def test_states_of_members(state: str, member: Pod) -> None:
     """Each member is said to be what it is, with the node it is on."""
-    where, member = STATES[state]
-    wish = gang("g", members=[member])
-    told = explained(snapshot(TWO_ZONES, [wish]), wish)
-    assert [(m.pod, m.state, m.node) for m in told.members] == [("g-0", state, where)]
+    assert [(m.pod, m.state, m.node) for m in told(gang("g", members=[member])).members] == [("g-0", state, "a1")]
 
 
-def test_a_member_without_a_place_is_pending() -> None:
-    """Neither bound nor planned."""
-    wish = gang("g", 2, cpu="4")
-    assert [m.state for m in explained(snapshot(TWO_ZONES, [wish]), wish).members] == ["pending", "pending"]
+def test_why_members_have_no_node() -> None:
+    """Held at bind, behind others' gates, beyond the minimum, deleted, or on a node that is gone."""
+    fields: list[dict[str, object]] = [{}, {"gates": ("x/y",)}, {"deleting": True}, {}, {"cpu": "9"}]
+    members = [pod(f"g-{i}", gang="g", role=Role.WORKER, index=i, **one) for i, one in enumerate(fields)]  # type: ignore[arg-type]
+    members[0] = bound(members[0], "gone")
+    held = Around(held=(members[3].uid,))
+    found = told(gang("g", members=members, min_member=1), around=held).members
+    assert {one.pod: (one.state, one.why) for one in found} == {
+        "g-0": ("running", "node gone is gone"),
+        "g-1": ("gated", "others have not removed scheduling gate x/y"),
+        "g-2": ("deleting", "it is being deleted"),
+        "g-3": ("held", "its bind is held until the minimum has come"),
+        "g-4": ("pending", "it is beyond the minimum, and starts when there is room"),
+    }
 
 
-def test_a_gang_that_wants_nothing_more() -> None:
-    """All members run: the zones are shown, nothing is wanted of them."""
-    wish = gang("g", members=[RUNS])
-    told = explained(snapshot(TWO_ZONES, [wish]), wish)
-    assert [(z.room, z.wanted) for z in told.zones] == [(0, 0), (0, 0)]
-    assert (told.admission, told.waiting) == (None, None)
+def test_notes() -> None:
+    """What the snapshot shows, and what was read besides."""
+    lost = gang("g", members=[bound(pod("g-0", gang="g"), "gone"), pod("g-1", gang="g", gates=("x/y",))], min_member=2)
+    around = Around(notes=(Note(Topic.DEADLINE, "soon"),), decisions=(Decision(1.0, "admit"),))
+    found = told(lost, around=around)
+    assert [note.topic for note in found.notes] == [Topic.GATE, Topic.NODE, Topic.DEADLINE]
+    assert found.decisions == around.decisions
+    assert (found.missing.count, found.missing.why) == (1, "1 of 2 pods exist, beside those on gone, which is gone")
+    assert "wait at a scheduling gate" in told(gang("g", 9, gates=("netgang.io/gang",))).notes[0].text
+    assert [note.topic for note in told(gang("g", 1, min_member=2)).notes] == [Topic.QUOTA]
+
+
+def test_other_runs_under_its_name() -> None:
+    """Which run the gang is and which waits; and that finished pods of an earlier one are not what is missing."""
+    one, other = (RunRef(name, "Job.batch", name) for name in ("night-1", "night-2"))
+    member, late = replace(pod("a", gang="g"), run=one), replace(pod("b", gang="g"), run=other)
+    runs = gang("g", members=[member], min_member=2)
+    done = pod("done", gang="g", phase=Phase.SUCCEEDED, node="a0")
+    notes = [told(replace(runs, **rest)).notes[0] for rest in ({"later": (late,)}, {"earlier": (done,)})]  # type: ignore[arg-type]
+    assert [note.topic for note in notes] == [Topic.RUN, Topic.RUN]
+    begins = "Gang default/g is run by night-1; the pods of night-2 wait until its pods have ended."
+    assert notes[0].text.startswith(begins)
+    assert notes[1].text == "finished pods of an earlier run do not count: 1"
 
 
 NEAR = {  # case: (problems, near, configured distances)
     "a zone": (0, "a", ()),
     "a measured endpoint": (0, "a0", ()),
     "a configured place": (0, "office", ((("office", "b"), 3.0),)),
-    "a place nobody knows": (1, "office", ()),
+    "an unknown place": (1, "office", ()),
 }
 
 
 @pytest.mark.parametrize(("want", "near", "configured"), NEAR.values(), ids=NEAR)
 def test_near_that_decides_nothing_is_said(want: int, near: str, configured: tuple) -> None:
-    """`near` names a zone, an endpoint or a configured place; another name is told, never ignored in silence."""
-    wish = gang("g", 2, options={"near": near, "selection": "pack"})
-    state = snapshot(TWO_ZONES, [wish], network=mesh(TWO_ZONES))
-    problems = explained(state, wish, replace(POLICY, zone_distance_ms=configured)).problems
-    assert want == len(problems)
-    assert all("netgang.io/near: 'office' is no zone" in problem for problem in problems)
+    """`near` names a zone, an endpoint or a configured place; another name is a problem, never ignored in silence."""
+    wanted = gang("g", 2, options={"near": near, "selection": "pack"})
+    policy = Policy(zone_distance_ms=configured)
+    problems = told(wanted, nodes=TWO_ZONES, network=mesh(TWO_ZONES), policy=policy).problems
+    assert want == len(problems) == sum("netgang.io/near: 'office' is no zone" in problem for problem in problems)
 
 
 def test_annotations_that_were_not_understood() -> None:
     """Problems with annotations are part of the explanation."""
-    wish = gang("g", 1, options={"selection": "best"})
-    assert ["netgang.io/selection" in problem for problem in explained(snapshot(TWO_ZONES, [wish]), wish).problems] == [
-        True
+    [problem] = told(gang("g", 1, options={"selection": "best"})).problems
+    assert "netgang.io/selection" in problem
+
+
+# -- which gang is next, and what is reserved -------------------------------------------------------------------------
+
+
+def test_the_gangs_ahead() -> None:
+    """Those that wait and those that were admitted, by name and number; those that start have their room promised."""
+    many = [gang(f"f{i:02}", 5, priority=9, created_s=float(i)) for i in range(MOST_NAMED + 2)]
+    admitted, starts = gang("admitted", 2, priority=5), gang("starts", 1, priority=7)
+    commitments = {starts.key: {"uid-default-starts-0": "b1"}}
+    turn = told(gang("g", 3), admitted, starts, *many, commitments=commitments).turn
+    assert (turn.ahead.waiting, turn.ahead.waiting_count) == (tuple(g.key for g in many[:MOST_NAMED]), MOST_NAMED + 2)
+    assert "default/admitted" in turn.ahead.admitted
+    assert turn.ahead.starting == ("default/starts",)
+    assert (turn.entry.rank, turn.of) == (MOST_NAMED + 5, MOST_NAMED + 5)
+
+
+PAIR = gang("g", 2)
+PROMISED = {PAIR.key: {"uid-default-g-0": "a1", "uid-default-g-1": "gone"}}
+CLAIM = Claim(PAIR.key, {PAIR.members[0].uid: A1.name}, (GangKey("default/low"),))
+BUSY = [pod("x", cpu="4", node="a1"), pod("y", cpu="2", node="b1")]
+A, B = ZoneName("a"), ZoneName("b")
+AT_A1 = (NodeName("a1"),)
+RESERVED = {  # kind: (what is reserved, gang, the rest of the cluster)
+    "committed": (Reservation("committed", (A,), {"g-0": "a1", "g-1": "gone"}), PAIR, {"commitments": PROMISED}),  # type: ignore[dict-item]
+    "planned": (Reservation("planned", (B,), {"g-0": B1.name, "g-1": B1.name}), PAIR, {}),
+    "held": (Reservation("held", (A,), {}, AT_A1, 1800.0 + 7200.0), gang("g", 4),
+        {"pods": [pod("x", node="a1")], "now_s": 2000.0}),
+    "held again": (Reservation("held", (A,), {}, AT_A1, 1800.0 + 4 * 7200.0), gang("g", 4),
+        {"pods": [pod("x", node="a1")], "now_s": 1800.0 + 3 * 7200.0 + 5.0}),
+    "claimed": (Reservation("claimed", (A,), {"g-0": A1.name}, AT_A1, None, CLAIM.givers), PAIR,
+        {"pods": BUSY, "claims": {PAIR.key: CLAIM}}),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("want", "wanted", "cluster"), RESERVED.values(), ids=RESERVED)
+def test_what_is_reserved_for_a_gang(want: Reservation, wanted: Gang, cluster: dict) -> None:
+    """Committed, planned, held until its turn ends, or claimed: each with its nodes."""
+    assert told(wanted, **cluster).turn.reservation == want
+
+
+# -- zones ------------------------------------------------------------------------------------------------------------
+
+
+def test_what_zones_lack() -> None:
+    """Each resource with its nodes; members that may go nowhere, and why."""
+    wanted = gang("g", 3, cpu="2", memory="1Gi")
+    zones = told(wanted, nodes=[A1, replace(B1, ready=False)], pods=[pod("x", cpu="1", node="a1")]).zones
+    assert [(one.zone, [(s.resource, s.amount, s.nodes) for s in one.short], one.homeless) for one in zones] == [
+        ("a", [("cpu", 3000, (("a1", 3000),))], 0),
+        ("b", [], 3),
     ]
+    assert dict(zones[1].closed) == {"not ready": 1}
+    members = [dressed(pod(f"g-{i}", gang="g"), host_ports=(HostPort("TCP", "", 80),)) for i in range(2)]
+    [zone] = told(gang("g", members=members), nodes=[A1]).zones
+    assert (zone.short, zone.homeless) == ((), 1), "the second one lacks a node, not a resource"
+
+
+def test_what_is_short_in_the_closest_zones_only() -> None:
+    """Events name one zone: of equals the last by name, as their sentence does."""
+    nodes = [A1, replace(A1, name=NodeName("c1"), zone=ZoneName("c")), B1]
+    zones = told(gang("g", 9), nodes=nodes, closest=1).zones
+    assert [(one.zone, len(one.short)) for one in zones] == [("a", 0), ("b", 0), ("c", 1)]
+
+
+def test_how_good_and_how_far() -> None:
+    """An estimate of the network score where there is room, with ps and siblings too; distance to the users."""
+    nodes = [node(f"a{i}", zone="a", cpu="2") for i in range(3)]
+    ps = pod("g-ps", gang="g", role=Role.PS)
+    workers = [pod(f"g-{i}", gang="g", role=Role.WORKER, index=i) for i in range(2)]
+    for members in ([ps, *workers], [bound(ps, "a0"), *workers], [bound(workers[0], "a0"), workers[1]]):
+        [zone] = told(gang("g", members=members, options={"near": "a"}), nodes=nodes, network=mesh(nodes)).zones
+        assert (zone.score, zone.distance_ms) == (pytest.approx(99.5, abs=1.0), 0.0)
+
+
+CLOSED = {
+    "marked for removal": replace(A1, leaving=True),
+    "cordoned": replace(A1, unschedulable=True),
+    "taint k not tolerated": replace(A1, taints=(Taint("k", "v", "NoSchedule"),)),
+    "labels are not those that the pods ask for": A1,
+}
+
+
+@pytest.mark.parametrize(("why", "where"), CLOSED.items(), ids=CLOSED)
+def test_why_a_node_is_closed(why: str, where: Node) -> None:
+    """The first thing that is found."""
+    assert why_closed(where, Constraints(node_selector=(("disk", "ssd"),))) == why

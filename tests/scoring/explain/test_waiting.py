@@ -1,16 +1,22 @@
-"""Why a gang waits, in words: what is missing, where, behind whom."""
+"""Why a gang waits, in a sentence: what is missing, where, behind which gangs; and changes in words."""
 
 from collections.abc import Iterable
+from typing import Any
 
 import pytest
 
 from scoring.explain.gang import explain
 from scoring.explain.waiting import why_it_waits
+from scoring.explain.words import change_text, changes_text
+from scoring.ids import EndpointId, GangKey, Namespace, NodeName, ResourceName, ZoneName
 from scoring.model import Gang, Node, Pod
 from scoring.model.policy import Policy
 from scoring.model.snapshot import Snapshot
+from scoring.network.measurement import Metric
 from scoring.plan import plan
-from tests.builders import gang, node, pod, snapshot
+from scoring.what_if import changes as c
+from scoring.what_if.changes import Change
+from tests.builders import bound, gang, node, pod, snapshot
 
 
 def said(wanted: Gang, nodes: Iterable[Node], *others: Gang, pods: Iterable[Pod] = (), **fields: object) -> str:
@@ -21,89 +27,101 @@ def said(wanted: Gang, nodes: Iterable[Node], *others: Gang, pods: Iterable[Pod]
 
 
 A, B = node("a1", zone="a", cpu="3"), node("b1", zone="b", cpu="2")
-FULL = [pod("other", node="a1", cpu="2", scheduler_name="x")]
+FULL = {"pods": [pod("other", node="a1", cpu="2", scheduler_name="x")]}
+BUSY = {"pods": [pod("other", node="a1", cpu="1", scheduler_name="x")]}
+LATE, THREE, CARDS = gang("g", 2, created_s=9.0), gang("g", 3), gang("g", 1, gpu=1)
+AHEAD = [gang(f"f{i}", 1, created_s=float(i), priority=1) for i in range(3)]
+LARGE = [gang(name, 3, created_s=float(i), priority=1) for i, name in enumerate(("f1", "f2"))]
+MIXED = gang("g", members=[pod("g-0", gang="g", cpu="3"), pod("g-1", gang="g", cpu="2")])
+BEYOND = gang("g", members=[bound(pod("g-0", gang="g"), "a1"), pod("g-1", gang="g", cpu="9")], min_member=1)
 
 
-def test_how_much_is_missing_and_where() -> None:
-    """Of the zone with most room; what one member asks for."""
-    assert said(gang("g", 3), [A, B], pods=FULL) == (
+def refused(of: Gang) -> dict[str, Any]:
+    """Nodes that kube-scheduler's own filters refused to the gang's pods."""
+    return {"exclusions": {of.members[0].member_class: frozenset({A.name})}}
+
+
+SENTENCES: dict[str, tuple[str, Gang, list[Node], list[Gang], dict[str, Any]]] = {  # case: (sentence, …: more; cluster)
+    "how much is missing in the zone with most room, and what one member asks for": (
         "The gang needs room for 3 pods at once in one zone (cpu 1 each); zone b has room for 2, 1 too few (short "
-        "of 1 cpu) and the other 1 zone no more."
-    )
-
-
-def test_different_members_are_not_lumped_together() -> None:
-    """A ps and a worker ask for different things: only their number is said."""
-    two = gang("g", members=[pod("g-0", gang="g", cpu="3"), pod("g-1", gang="g", cpu="2")])
-    larger = [node("a1", zone="a", cpu="5")]
-    busy = [pod("other", node="a1", cpu="1", scheduler_name="x")]
-    assert said(two, larger, pods=busy).startswith("The gang needs room for 2 pods at once in one zone; zone a has")
-
-
-def test_those_that_wait_ahead_are_counted() -> None:
-    """The queue's order is the plan's."""
-    crowd = [gang(name, 3, created_s=float(i), priority=1) for i, name in enumerate(("f1", "f2"))]
-    late = gang("g", 3, created_s=9.0)
-    assert said(late, [A], *crowd, pods=FULL).endswith(" 2 gangs wait ahead of it.")
-
-
-def test_behind_whom() -> None:
-    """Room that was there went to gangs ahead in its zones: two are named, the rest is counted."""
-    ahead = [gang(f"f{i}", 1, created_s=float(i), priority=1) for i in range(3)]
-    assert said(gang("g", 2, created_s=9.0), [A], *ahead) == (
+        "of 1 cpu) and the other 1 zone no more.", THREE, [A, B], [], FULL),
+    "of members that ask for different things only their number is said": (
+        "The gang needs room for 2 pods at once in one zone; zone a has…",
+        MIXED, [node("a1", zone="a", cpu="5")], [], BUSY),
+    "those that wait ahead are counted": ("… 2 gangs wait ahead of it.", THREE, [A], LARGE, FULL),
+    "room went to gangs ahead in its zones: two are named": (
         "The gang needs room for 2 pods at once in one zone (cpu 1 each); zone a has enough that is neither used nor "
-        "reserved. Planned ahead of it: default/f0, default/f1 and 1 more."
-    )
-
-
-def test_too_few_pods() -> None:
-    """How many there are."""
-    assert said(gang("g", 2, min_member=3), [A]) == "The gang waits for pods: 2 of 3 pods exist."
-
-
-def test_what_can_never_be() -> None:
-    """What even the empty cluster has, and what would help."""
-    assert said(gang("g", 4), [A, B], pods=FULL) == (
+        "reserved. Planned ahead of it: default/f0, default/f1 and 1 more.", LATE, [A], AHEAD, {}),
+    "too few pods": ("The gang waits for pods: 2 of 3 pods exist.", gang("g", 2, min_member=3), [A], [], {}),
+    "what even the empty cluster has, and what would help": (
         "The gang cannot start: it needs room for 4 pods at once in one zone (cpu 1 each); even empty, zone a takes at "
-        "most 3 of them. More or larger nodes, smaller requests or a lower minimum would help."
-    )
-
-
-def test_no_zone() -> None:
-    """Its own annotation names zones that are not there."""
-    text = said(gang("g", 1, options={"zones": "x"}), [A])
-    assert text == "The gang may use no zone: netgang.io/zones names x; the cluster has a."
-
-
-def test_a_wait_for_one_zone() -> None:
-    """With zone policy `preferred`: how long it will not be spread."""
-    text = said(gang("g", 4, options={"zone-policy": "preferred"}), [A, B])
-    assert text.endswith("It waits for one zone; it may be spread over zones in 300 s.")
-
-
-def test_a_back_off() -> None:
-    """How long yet."""
-    text = said(gang("g", 1), [A], backing_off_until_s={"default/g": 20.0})
-    assert text == "The gang was admitted and did not come to start; it waits before the next try, for another 20 s."
-
-
-@pytest.mark.parametrize("free", [[A], [A, B]])
-def test_a_gang_that_does_not_wait_is_not_spoken_of(free: list[Node]) -> None:
-    """An empty text."""
-    assert said(gang("g", 2), free) == ""
-
-
-def test_filters_that_are_not_modelled_are_not_a_lack_of_room() -> None:
-    """Who waits for them is sent to kube-scheduler's words, and is not told that room is short (docs/safety.md S27)."""
-    wanted = gang("g", 3)
-    refused = {wanted.members[0].member_class: frozenset({A.name})}
-    assert said(wanted, [A], exclusions=refused) == (
+        "most 3 of them. More or larger nodes, smaller requests or a lower minimum would help.",
+        gang("g", 4), [A, B], [], FULL),
+    "its own annotation names zones that are not there": (
+        "The gang may use no zone: netgang.io/zones names x; the cluster has a.",
+        gang("g", 1, options={"zones": "x"}), [A], [], {}),
+    "with `preferred` how long it will not be spread": (
+        "…It waits for one zone; it may be spread over zones in 300 s.",
+        gang("g", 4, options={"zone-policy": "preferred"}), [A, B], [], {}),
+    "a back-off": (
+        "The gang was admitted and did not come to start; it waits before the next try, for another 20 s.",
+        gang("g", 1), [A], [], {"backing_off_until_s": {"default/g": 20.0}}),
+    "nothing of a gang that does not wait": ("", gang("g", 2), [A, B], [], {}),
+    "kube-scheduler's filters are no lack of room (docs/safety.md S27)": (
         "The gang needs room for 3 pods at once in one zone (cpu 1 each), and there is room, but filters of "
         "kube-scheduler that netgang does not know (volumes, affinity between pods, spreading, plugins) refuse nodes "
-        "that it needs: the Event FailedScheduling of its pods says which."
-    )
-    cards = gang("g", 1, gpu=1)
-    refused = {cards.members[0].member_class: frozenset({A.name})}
-    assert "devices of Dynamic Resource Allocation" in said(
-        cards, [A], exclusions=refused, uncounted=["nvidia.com/gpu"]
-    )
+        "that it needs: the Event FailedScheduling of its pods says which.", THREE, [A], [], refused(THREE)),
+    "devices that netgang cannot count": (
+        "The gang waits for devices of Dynamic Resource Allocation…",
+        CARDS, [A], [], refused(CARDS) | {"uncounted": ["nvidia.com/gpu"]}),
+    "a reason without a sentence of its own, with its particulars": (
+        "netgang: the gang runs, no room for members beyond min-available (…", BEYOND, [A], [], {}),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("want", "wanted", "nodes", "others", "rest"), SENTENCES.values(), ids=SENTENCES)
+def test_why_it_waits(want: str, wanted: Gang, nodes: list[Node], others: list[Gang], rest: dict[str, Any]) -> None:
+    """What for, how much is missing, in which zone, behind which gangs."""
+    begin, more, end = want.partition("…")
+    text = said(wanted, nodes, *others, **rest)
+    assert text == want or (more and text.startswith(begin) and text.endswith(end))
+
+
+CPU, GPU = ResourceName("cpu"), ResourceName("nvidia.com/gpu")
+KEY = GangKey("team/a")
+WORDS: dict[str, Change] = {
+    "500m more cpu in zone a": c.AddCapacity(ZoneName("a"), CPU, "500m"),
+    "3 more places for pods in the nodes without a zone (on n1)": c.AddCapacity(
+        ZoneName(""), ResourceName("pods"), 3, {NodeName("n1"): 3}
+    ),
+    "1 more node like n1 in zone a": c.AddNodes(ZoneName("a"), 1, like=NodeName("n1")),
+    "nodes n1, n2 gone": c.RemoveNodes((NodeName("n1"), NodeName("n2"))),
+    "1 more pod of team/a with cpu 1": c.AddPods(Namespace("team"), "a", 1, "a", requests={"cpu": 1}),
+    "2 more pods team/x on n1": c.AddPods(Namespace("team"), "x", 2, node=NodeName("n1")),
+    "pod team/a-0 gone": c.RemovePods(("team/a-0",)),
+    "job team/a ends": c.JobEnds(KEY),
+    "job team/a shrinks by 2": c.JobShrinks(KEY, 2),
+    "job team/a grows by 2": c.JobGrows(KEY, 2),
+    "4 min pass": c.ClockAdvances(250.0),
+    "delay from x to y is 90": c.SetLink(EndpointId("x"), EndpointId("y"), Metric.DELAY, 90.0),
+    "team/a has annotation netgang.io/zones=b": c.SetOption(KEY, "zones", "b"),
+    "team/a loses annotation netgang.io/zones": c.SetOption(KEY, "zones", None),
+    "namespace team may have 0.5 of the cluster": c.SetShare(Namespace("team"), 0.5),
+    "the settings are others": c.SetSettings({}),
+    "the other scheduling gates of team/a's pods are removed": c.OpenGates(KEY),
+    "what contradicts itself in team/a's pods is put right": c.MendGroup(KEY),
+    "kube-scheduler's own filters accept the nodes for team/a again": c.ForgetRefusals(KEY),
+}
+
+
+@pytest.mark.parametrize(("text", "change"), WORDS.items(), ids=WORDS)
+def test_every_change_has_words(text: str, change: Change) -> None:
+    """For people, at second 10."""
+    assert change_text(change, now_s=10.0) == text
+
+
+def test_room_of_one_zone_is_added_up() -> None:
+    """Resource by resource."""
+    parts = [c.AddCapacity(ZoneName("D"), GPU, n, {NodeName(f"d{n}"): n}) for n in (1, 2)]
+    said = changes_text([*parts, c.JobEnds(KEY)], now_s=0.0)
+    assert said == "3 more nvidia.com/gpu in zone D (on d1, d2), and job team/a ends"

@@ -107,3 +107,11 @@ def test_a_network_on_which_every_throughput_test_failed(throughput_bps: float, 
     places = answer(outcome, "g")
     assert len(places) == 3
     assert len({str(place)[0] for place in places}) == 1
+
+
+@pytest.mark.parametrize("now_s", [0.0, POLICY.queue.starve_limit_s + 1.0])
+def test_a_gang_that_prefers_a_zone_that_does_not_exist(now_s: float) -> None:
+    """It waits, and stops no plan when it would starve (docs/safety.md S21)."""
+    wanted = gang("g", 1, options={"zones": "x", "zone-policy": "preferred"})
+    reason, *_ = answer(planned(row(1), wanted, now_s=now_s), "g")
+    assert reason is Reason.NO_ALLOWED_ZONE

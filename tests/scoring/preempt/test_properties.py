@@ -10,7 +10,8 @@ from scoring.model import Gang
 from scoring.model.policy import Policy, Preempting, Selection
 from scoring.model.snapshot import Snapshot
 from scoring.plan import plan
-from scoring.preempt.decide import Limits, Preemption, preemption
+from scoring.preempt.decide import Preemption, preemption
+from scoring.preempt.smallest import Limits
 from tests.builders import gang, node, pod, snapshot
 
 NOW_S = 100.0

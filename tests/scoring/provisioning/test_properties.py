@@ -11,9 +11,8 @@ from scoring.model import Node, Pod
 from scoring.model.resources import CPU
 from scoring.model.snapshot import Snapshot
 from scoring.plan import plan
+from scoring.provisioning.decide import WANTS_NODES, steps_of
 from scoring.provisioning.requests import AskingLimits, Create, Delete, Outcome, Request, Step
-from scoring.provisioning.steps import steps_of
-from scoring.provisioning.wish import WANTS_NODES
 from tests.builders import bound, node, snapshot
 from tests.example_counts import FEW
 from tests.scoring.plan.planned import LATE_S, POLICY, clusters, crowded

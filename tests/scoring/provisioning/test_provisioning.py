@@ -9,9 +9,8 @@ from scoring.model import Gang, Node, NodeSelectorTerm, Pod, Requirement, Role
 from scoring.model.policy import Policy
 from scoring.model.snapshot import Snapshot
 from scoring.plan import Plan, plan
+from scoring.provisioning.decide import Hindrance, fingerprint_of, hindrance_of, steps_of
 from scoring.provisioning.requests import AskingLimits, Create, Delete, Outcome, Request, Step
-from scoring.provisioning.steps import steps_of
-from scoring.provisioning.wish import Hindrance, fingerprint_of, hindrance_of
 from tests.builders import bound, gang, node, pod, snapshot
 
 POLICY = Policy()
@@ -86,23 +85,13 @@ WHO: dict[str, tuple[bool, list[Node], Gang]] = {  # case: (whether it asks, nod
     "others have gates on it": (False, [ONE], gang("g", 4, gates=("example.org/quota",))),
     "our own gate": (True, [ONE], gang("g", 4, gates=("netgang.io/gang",))),
     "another scheduler's": (False, [ONE], replace(TOO_MANY, own=False)),
-    "its gate was opened for nodes that exist": (
-        False,
-        [ONE],
-        gang("g", members=[PINNED, *gang("g", 4).members[1:]]),
-    ),
+    "its gate was opened for nodes that exist": (False, [ONE], gang("g", members=[PINNED, *gang("g", 4).members[1:]])),
     "nodes without zones": (False, [node("n1", zone="", cpu="2")], TOO_MANY),
-    "it may be spread, and there are no zones": (
-        True,
-        [node("n1", zone="", cpu="2")],
-        gang("g", 4, options={"zone-policy": "preferred"}),
-    ),
-    "more kinds than a request may have": (
-        False,
-        [ONE],
-        gang("g", members=[pod(f"g-{i}", gang="g", cpu=str(i + 1)) for i in range(33)]),
-    ),
-}
+    "it may be spread, and there are no zones": (True, [node("n1", zone="", cpu="2")],
+        gang("g", 4, options={"zone-policy": "preferred"})),
+    "more kinds than a request may have": (False, [ONE],
+        gang("g", members=[pod(f"g-{i}", gang="g", cpu=str(i + 1)) for i in range(33)])),
+}  # fmt: skip
 
 
 @pytest.mark.parametrize(("asks", "nodes", "one"), WHO.values(), ids=WHO)
@@ -226,26 +215,17 @@ GONE: dict[str, tuple[str, Snapshot]] = {  # case: (why the request goes; empty:
     "the gang is gone": ("its gang is gone", snapshot([ONE])),
     "it is not ours any more": ("its gang is gone", snapshot([ONE], [replace(TOO_MANY, own=False)])),
     "it may start": ("", snapshot([BIG], [TOO_MANY])),
-    "it starts, some have nodes": (
-        "",
-        snapshot([BIG], [gang("g", members=[bound(waiting_members()[0], "n1"), *waiting_members()[1:]])]),
-    ),
-    "it has started": (
-        "its gang has started",
-        snapshot([BIG], [gang("g", members=[bound(one, "n1") for one in waiting_members()])]),
-    ),
-    "pods are missing": (
-        "its gang does not wait for room any more",
-        snapshot([ONE], [gang("g", members=waiting_members(3), min_member=4)]),
-    ),
-    "it backs off": (
-        "",
-        snapshot([BIG], [TOO_MANY], backing_off_until_s={gang_key("default", "g"): NOW_S + 10.0}),
-    ),
+    "it starts, some have nodes": ("",
+        snapshot([BIG], [gang("g", members=[bound(waiting_members()[0], "n1"), *waiting_members()[1:]])])),
+    "it has started": ("its gang has started",
+        snapshot([BIG], [gang("g", members=[bound(one, "n1") for one in waiting_members()])])),
+    "pods are missing": ("its gang does not wait for room any more",
+        snapshot([ONE], [gang("g", members=waiting_members(3), min_member=4)])),
+    "it backs off": ("", snapshot([BIG], [TOO_MANY], backing_off_until_s={gang_key("default", "g"): NOW_S + 10.0})),
     "it needs more": ("its gang needs something else now", snapshot([ONE], [gang("g", 5)])),
     "it needs others": ("its gang needs something else now", snapshot([ONE], [gang("g", 4, cpu="2")])),
     "other pods of the same kind": ("", snapshot([ONE], [gang("g", members=gang("again", 4).members)])),
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize(("said", "cluster"), GONE.values(), ids=GONE)

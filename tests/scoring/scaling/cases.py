@@ -4,15 +4,24 @@ from collections.abc import Sequence
 from fractions import Fraction
 
 from scoring.ids import Namespace
-from scoring.model import Gang, Phase, Pod, Role
+from scoring.model import Gang, Node, Phase, Pod, Role
 from scoring.model.policy import Policy, QueuePolicy
 from scoring.scaling.job import ElasticJob, JobKey, Wants
-from scoring.scaling.metrics.reports import ReportHistory
-from scoring.scaling.metrics.series import Point, Series
-from tests.builders import bound, gang, pod
+from scoring.scaling.metrics.series import Point, ReportHistory, Series
+from tests.builders import bound, gang, node, pod
 
 TRUSTING = Policy(queue=QueuePolicy(weight_namespaces=frozenset({Namespace("*")})))
 """Weights are what the annotation says, so that an example can name them."""
+
+
+def machines(text: str) -> list[Node]:
+    """Nodes with their CPUs, as `n1:4 b1:2`: zone b for names with b, else zone a.
+
+    >>> [(one.name, one.zone) for one in machines("n1:4 b1:2")]
+    [('n1', 'a'), ('b1', 'b')]
+    """
+    parts = (one.split(":") for one in text.split())
+    return [node(name, cpu=cpu, zone="b" if name.startswith("b") else "a") for name, cpu in parts]
 
 
 def workers(

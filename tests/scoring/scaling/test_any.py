@@ -2,103 +2,62 @@
 
 from dataclasses import replace
 from functools import partial
+from typing import Any
 
 import msgspec
+import pytest
 from hypothesis import given
 
 from scoring.ids import NodeName
-from scoring.model import Role
+from scoring.model import Gang
 from scoring.model.snapshot import Claim, Snapshot
-from scoring.scaling.change import No, ScaleIn
 from scoring.scaling.job import ElasticJob
 from scoring.scaling.options import Condition, Options
 from scoring.scaling.shrink.eligible import MOST_KINDS
 from scoring.scaling.shrink.scale_in import scale_in
-from tests.builders import node
-from tests.scoring.scaling.cases import TRUSTING, elastic, waiting, workers
+from tests.scoring.scaling.cases import TRUSTING, waiting, workers
 from tests.scoring.scaling.test_properties import clusters, options_of
-from tests.scoring.scaling.test_scale_in import GENEROUS
-from tests.scoring.scaling.test_scale_in import decide as decide_by
+from tests.scoring.scaling.test_scale_in import FOUR, GENEROUS, LEAVING, decide, heavy, summary
 from tests.scoring.scaling.test_settles import Cluster
 
 ANY = replace(GENEROUS, condition=Condition.ANY)
-decide = partial(decide_by, options=ANY)
+HEAVY = workers("heavy", ["n1"] * 4, weight=9)
+SMALL = waiting("small", 1, weight=8)
+FIRST, SECOND = waiting("first", 1, weight=9), waiting("second", 2, weight=8)
+CLAIM = Claim(SECOND.key, {member.uid: NodeName("n1") for member in SECOND.members})
+ALIKE = [waiting(f"h{i:02}", 4, weight=9) for i in range(40)]
+UNLIKE = [waiting(f"h{i:02}", 4, weight=9, cpu=f"{999 - i}m") for i in range(MOST_KINDS)]
+
+CASES: dict[str, tuple[dict[str, Any], list[Gang], dict[str, Any]]] = {  # sentence: (decided, gangs on 4 CPUs, how)
+    "by default a heavier job keeps its workers": ({"given": {}}, [HEAVY, SMALL], {"options": GENEROUS}),
+    "with `any` it gives one to a lighter gang": ({"given": {"heavy": (4, 3)}}, [HEAVY, SMALL], {}),
+    "not below its minimum": ({"given": {}, "refused": {"heavy": "AT_MINIMUM"}}, [HEAVY, SMALL], {"least": 4}),
+    "not to a lower priority": ({"given": {}, "refused": {"l": "HIGHER_PRIORITY"}},
+        [workers("l", ["n1"] * 4, priority=5), SMALL], {}),
+    "by default the first gang, which cannot be helped, keeps those behind it waiting": (
+        {"to": "default/h", "given": {}}, [FOUR, heavy(4), SMALL], {"options": GENEROUS}),
+    "with `any` the one behind it is served": ({"to": "default/small", "given": {"l": (4, 3)}}, [FOUR, heavy(4), SMALL],
+        {}),
+    "of two that could start the heavier is served": ({"to": "default/b", "given": {"heavy": (4, 2)}},
+        [HEAVY, waiting("a", 1, weight=1), waiting("b", 2, weight=2)], {}),
+    "when no gang can be helped the answer is that to the first": ({"to": "default/h", "reason": "NOT_ENOUGH"},
+        [FOUR, heavy(4), waiting("i", 5, weight=8, cpu="0.9")], {}),
+    "no gang waits": ({"reason": "NOBODY_WAITS"}, [FOUR], {}),
+    "while others leave for one gang no other is served": ({"to": SECOND.key, "reason": "ROOM_IS_COMING", "given": {}},
+        [FOUR, FIRST, SECOND], {"claims": {SECOND.key: CLAIM}}),
+    "nor while pods go whose room suffices for one": ({"to": FIRST.key, "reason": "ROOM_IS_COMING"},
+        [LEAVING, waiting("large", 4, weight=10), FIRST, SECOND], {"wanted": 3}),
+    "of many gangs that ask for the same one is tried": ({"to": SMALL.key}, [FOUR, *ALIKE, SMALL], {}),
+    "of different ones all but one too many": ({"to": SMALL.key}, [FOUR, *UNLIKE[1:], SMALL], {}),
+    "behind too many different ones no gang is served": ({"given": {}}, [FOUR, *UNLIKE, SMALL], {}),
+}  # fmt: skip
 
 
-def given_up(found: ScaleIn) -> tuple[str | None, dict[str, tuple[int, int]]]:
-    """For whom, and job → workers before and after."""
-    return found.beneficiary, {change.job.name: (change.before, change.after) for change in found.changes}
-
-
-def test_a_heavier_job_gives_way_too() -> None:
-    """By default it keeps its four workers; with `any` the light gang gets one of them."""
-    heavy, small = workers("heavy", ["n1"] * 4, weight=9), waiting("small", 1)
-    cluster = [node("n1", cpu="4")], [heavy, small], [elastic(heavy)]
-    assert given_up(decide_by(*cluster, GENEROUS)) == (small.key, {})
-    assert given_up(decide(*cluster)) == (small.key, {"heavy": (4, 3)})
-
-
-def test_nobody_gives_below_the_minimum_nor_to_a_lower_priority() -> None:
-    """Weights do not count; minimum and priority do, and the reasons say which."""
-    reasons: dict[str, No] = {}
-    for name, least, priority in (("minimum", 4, 0), ("priority", 1, 5)):
-        job = workers(name, ["n1"] * 4, weight=9, priority=priority)
-        found = decide([node("n1", cpu="4")], [job, waiting("small", 1)], [elastic(job, least=least)])
-        assert found.changes == ()
-        reasons |= {refusal.job.name: refusal.reason for refusal in found.refusals}
-    assert reasons == {"minimum": No.AT_MINIMUM, "priority": No.HIGHER_PRIORITY}
-
-
-def test_a_gang_that_cannot_be_helped_keeps_nobody_behind_it_waiting() -> None:
-    """The heaviest does not fit even so; the one behind it, which does, is served. By default nobody is."""
-    light = workers("l", ["n1"] * 4)
-    gangs = [light, waiting("h", 4, weight=9), waiting("small", 1, weight=8)]
-    cluster = [node("n1", cpu="4")], gangs, [elastic(light)]
-    assert given_up(decide_by(*cluster, GENEROUS)) == ("default/h", {})
-    assert given_up(decide(*cluster)) == ("default/small", {"l": (4, 3)})
-
-
-def test_the_first_in_the_queue_that_can_start_is_served() -> None:
-    """Both could start with what the job can do without: the heavier does."""
-    job = workers("l", ["n1"] * 4, weight=9)
-    gangs = [job, waiting("a", 1, weight=1), waiting("b", 2, weight=2)]
-    assert given_up(decide([node("n1", cpu="4")], gangs, [elastic(job)])) == ("default/b", {"l": (4, 2)})
-
-
-def test_when_nobody_can_be_helped_the_first_one_is_told_why() -> None:
-    """Neither fits: the answer is that to the first, as without `any`."""
-    light = workers("l", ["n1"] * 4)
-    gangs = [light, waiting("h", 4, weight=9), waiting("i", 5, weight=8, cpu="0.9")]
-    found = decide([node("n1", cpu="4")], gangs, [elastic(light)])
-    assert (found.beneficiary, found.reason) == ("default/h", No.NOT_ENOUGH)
-    assert decide([node("n1", cpu="4")], [light], [elastic(light)]).reason is No.NOBODY_WAITS
-
-
-def test_while_others_leave_for_one_gang_nobody_else_is_served() -> None:
-    """Room is on its way for the second: the first, which could be helped as well, waits until that is done."""
-    light, first, second = workers("l", ["n1"] * 4), waiting("first", 1, weight=9), waiting("second", 2, weight=8)
-    claim = Claim(second.key, {member.uid: NodeName("n1") for member in second.members})
-    cluster = [node("n1", cpu="4")], [light, first, second], [elastic(light)]
-    found = decide(*cluster, claims={second.key: claim})
-    assert (found.beneficiary, found.reason, found.changes) == (second.key, No.ROOM_IS_COMING, ())
-    leaving = replace(
-        light, members=tuple(replace(p, deleting=p.index == 3) if p.role is Role.WORKER else p for p in light.members)
-    )
-    gangs = [leaving, waiting("large", 4, weight=10), first, second]
-    found = decide([node("n1", cpu="4")], gangs, [elastic(leaving, wanted=3)])
-    assert (found.beneficiary, found.reason) == (first.key, No.ROOM_IS_COMING)
-
-
-def test_gangs_that_ask_for_the_same_are_tried_once() -> None:
-    """Before the small one are many alike that cannot be helped: it is reached. Not behind too many unlike ones."""
-    light = workers("l", ["n1"] * 4)
-    small = waiting("small", 1)
-    alike = [waiting(f"h{i:02}", 4, weight=9) for i in range(40)]
-    unlike = [waiting(f"h{i:02}", 4, weight=9, cpu=f"{999 - i}m") for i in range(MOST_KINDS)]
-    for ahead, served in ((alike, True), (unlike[1:], True), (unlike, False)):
-        found = decide([node("n1", cpu="4")], [light, *ahead, small], [elastic(light)])
-        assert (found.beneficiary == small.key) is served
-        assert bool(found.changes) is served
+@pytest.mark.parametrize(("want", "gangs", "how"), CASES.values(), ids=CASES)
+def test_any(want: dict[str, Any], gangs: list[Gang], how: dict[str, Any]) -> None:
+    """Weights do not count, the queue's order does: the first gang that can then start is served."""
+    found = summary(partial(decide, options=ANY)("n1:4", *gangs, **how))
+    assert {name: found[name] for name in want} == want
 
 
 @given(clusters(), options_of)
@@ -108,7 +67,7 @@ def test_everything_comes_to_rest(made: tuple[Snapshot, list[ElasticJob]], optio
 
 
 @given(clusters())
-def test_nobody_waits_for_workers_that_a_job_can_do_without(made: tuple[Snapshot, list[ElasticJob]]) -> None:
+def test_no_gang_waits_for_workers_that_a_job_can_do_without(made: tuple[Snapshot, list[ElasticJob]]) -> None:
     """At rest no single worker above a minimum could be taken away for a gang that then starts."""
     cluster = Cluster(*made)
     cluster.rest(ANY)

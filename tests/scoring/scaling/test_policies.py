@@ -10,9 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scoring.scaling.job import ElasticJob, Wants
-from scoring.scaling.metrics.policies import Memory, Said, Wish, wish
-from scoring.scaling.metrics.reports import ReportHistory
-from scoring.scaling.metrics.series import NOTHING, Point, Series
+from scoring.scaling.metrics.policies import Memory, Said, WorkerDemand, worker_demand
+from scoring.scaling.metrics.series import NOTHING, Point, ReportHistory, Series
 from scoring.scaling.options import MetricOptions
 from tests.example_counts import FEW
 from tests.scoring.scaling.cases import elastic, reported, workers
@@ -43,7 +42,7 @@ class Training:
     history: ReportHistory = field(default_factory=ReportHistory)
     memory: Memory | None = None
     time_s: float = 0.0
-    wishes: list[tuple[int, Wish]] = field(default_factory=list)
+    demands: list[tuple[int, WorkerDemand]] = field(default_factory=list)
     """Each change of the demand, with its step."""
     jobs: dict[int, ElasticJob] = field(default_factory=dict)
     """workers → the job with as many"""
@@ -69,11 +68,11 @@ class Training:
             point = Point(step, self.time_s, loss=loss, samples_per_second=speed, workers=self.workers)
             self.history.undo(step)  # a run begins at the step with which the last one ended
             self.history.add(point)
-            found = wish(self.job(), self.history.series(), self.memory, self.options, now_s=self.time_s)
-            before = self.memory.wished if self.memory is not None else self.workers
+            found = worker_demand(self.job(), self.history.series(), self.memory, self.options, now_s=self.time_s)
+            before = self.memory.wanted if self.memory is not None else self.workers
             self.memory = found.memory
             if found.workers is not None and found.workers != before:
-                self.wishes.append((step, found))
+                self.demands.append((step, found))
                 self.workers = found.workers
                 self.time_s += self.stall_s
         return self
@@ -81,14 +80,14 @@ class Training:
     @property
     def counts(self) -> list[int]:
         """Worker counts, one after the other."""
-        return [self.first, *(found.workers or 0 for _, found in self.wishes)]
+        return [self.first, *(found.workers or 0 for _, found in self.demands)]
 
 
 def turns(found: Training) -> list[int]:
     """Steps at which the direction of the demands changed."""
     counts = found.counts
     signs = [b > a for a, b in pairwise(counts)]
-    steps = [step for step, _ in found.wishes]
+    steps = [step for step, _ in found.demands]
     return [steps[i] for i in range(1, len(signs)) if signs[i] != signs[i - 1]]
 
 
@@ -96,8 +95,8 @@ def test_loss_has_the_published_shape() -> None:
     """E2 (b), k = 500: 3 → 6 → 9 → 12 while the loss falls, 12 → 9 when it rises."""
     found = Training(Wants.LOSS, lambda k: 2.0 - k / 20 if k < 20 else 1.0 + (k - 20) / 8).run(2800)
     assert found.counts == [3, 6, 9, 12, 9]
-    assert [step for step, _ in found.wishes] == [500, 1010, 1520, 2530]
-    assert [str(found.reason) for _, found in found.wishes] == ["the loss falls"] * 3 + ["the loss rises"]
+    assert [step for step, _ in found.demands] == [500, 1010, 1520, 2530]
+    assert [str(found.reason) for _, found in found.demands] == ["the loss falls"] * 3 + ["the loss rises"]
 
 
 @pytest.mark.parametrize("k", [50, 200, 500, 1000])
@@ -105,7 +104,7 @@ def test_iterations_has_the_published_shape(k: int) -> None:
     """E2 (a): 3 → 6 → 9 → 12 → 3, one count every k steps."""
     found = Training(Wants.ITERATIONS, lambda _: 1.0, replace(QUICK, every_steps=k)).run(5 * k)
     assert found.counts == [3, 6, 9, 12, 3, 6]
-    assert [step for step, _ in found.wishes] == [k * i for i in range(1, 6)]
+    assert [step for step, _ in found.demands] == [k * i for i in range(1, 6)]
 
 
 def test_iterations_do_not_go_back_with_a_checkpoint() -> None:
@@ -114,18 +113,20 @@ def test_iterations_do_not_go_back_with_a_checkpoint() -> None:
     assert found.workers == 6
     found.history.undo(490)
     found.history.add(Point(490, found.time_s + 50.0, loss=1.0, workers=6))
-    assert wish(found.job(), found.history.series(), found.memory, QUICK, now_s=found.time_s + 50.0).workers == 6
+    assert (
+        worker_demand(found.job(), found.history.series(), found.memory, QUICK, now_s=found.time_s + 50.0).workers == 6
+    )
 
 
 def test_curve_adds_while_it_pays_and_stops_when_it_does_not() -> None:
     """The loss flattens: the gain a worker was good for at first no longer pays the stall, long before the maximum."""
     found = Training(Wants.CURVE, lambda k: 0.5 + 2.0 / (1.0 + k), replace(QUICK, horizon_s=300.0), most=60).run(8000)
-    assert found.wishes, "it pays at first"
+    assert found.demands, "it pays at first"
     assert found.counts == sorted(found.counts)
     assert found.counts[-1] < 60
-    assert max(step for step, _ in found.wishes) < 4000
+    assert max(step for step, _ in found.demands) < 4000
     assert found.memory is not None
-    last = wish(
+    last = worker_demand(
         found.job(), found.history.series(), replace(found.memory, looked_at=0), found.options, now_s=found.time_s
     )
     assert last.reason is Said.NO_GAIN
@@ -143,7 +144,7 @@ def test_curve_weighs_the_stall(stall_s: float, grows: bool) -> None:
     """The same job with a stall longer than the horizon asks for none."""
     options = replace(QUICK, stall_s=stall_s)
     found = Training(Wants.CURVE, lambda k: 0.5 + 2.0 / (1.0 + k / 10), options).run(1000)
-    assert bool(found.wishes) is grows
+    assert bool(found.demands) is grows
 
 
 def test_curve_takes_the_measured_stall() -> None:
@@ -156,13 +157,13 @@ def test_curve_gives_back_when_the_loss_rises() -> None:
     """E3: with twelve workers an asynchronous job may get worse; then three go."""
     found = Training(Wants.CURVE, lambda k: 1.0 + k / 20, first=6).run(1100)
     assert found.workers == 3
-    assert found.wishes[0][1].reason is Said.RISES
+    assert found.demands[0][1].reason is Said.RISES
 
 
 def test_curve_asks_for_nothing_on_a_poor_fit() -> None:
     """A loss that goes up and down is no curve."""
     found = Training(Wants.CURVE, lambda k: 1.0 + 0.1 * float(np.sin(k * 7))).run(3000)
-    assert found.wishes == []
+    assert found.demands == []
 
 
 SHAPES: dict[str, Loss] = {
@@ -191,7 +192,7 @@ def test_noise_alone_asks_for_nothing() -> None:
     """A flat loss with 5 % of noise: of 40 looks none takes it for a trend."""
     for seed in range(3):
         found = Training(Wants.LOSS, SHAPES["flat"], noise_ratio=0.05, seed=seed).run(20_000)
-        assert found.wishes == []
+        assert found.demands == []
 
 
 @FEW
@@ -212,56 +213,50 @@ def history(until: int, *, now_workers: int = 3, loss: Loss = lambda k: 2.0 - k 
     return reported(*(Point(step, float(step), loss=loss(step / 100), workers=now_workers) for step in steps))
 
 
-KEPT = Memory(wished=6, looked_at=0, changed_s=0.0, direction=1)
-HELD = {  # case: (series, memory, options, moment, wished, reason)
+KEPT = Memory(wanted=6, looked_at=0, changed_s=0.0, direction=1)
+HELD = {  # case: (series, memory, options, moment, wanted, reason)
     "no report": (NOTHING, KEPT, QUICK, 0.0, None, Said.NO_SIGNAL),
     "another count runs": (history(600, now_workers=4), KEPT, QUICK, 600.0, 6, Said.RESIZING),
     "an old report": (history(600), KEPT, QUICK, 1501.0, 6, Said.STALE),
     "too few seconds": (history(600), KEPT, replace(QUICK, min_interval_s=601.0), 600.0, 6, Said.TOO_SOON),
     "too few steps": (history(490), KEPT, QUICK, 490.0, 6, Said.TOO_SOON),
     "too few reports": (history(600), KEPT, replace(QUICK, min_points=60), 600.0, 6, Said.SETTLING),
-    "too few for a line": (
-        history(600),
-        KEPT,
-        replace(QUICK, min_points=1, settle_steps=0, every_steps=20),
-        600.0,
-        6,
-        Said.SETTLING,
-    ),
+    "too few for a line": (history(600), KEPT, replace(QUICK, min_points=1, settle_steps=0, every_steps=20), 600.0, 6,
+        Said.SETTLING),
     "level": (history(600, loss=lambda _: 1.0), KEPT, QUICK, 600.0, 6, Said.LEVEL),
-    "at its maximum": (history(600), replace(KEPT, wished=12), QUICK, 600.0, 12, Said.AT_BOUND),
-}
+    "at its maximum": (history(600), replace(KEPT, wanted=12), QUICK, 600.0, 12, Said.AT_BOUND),
+}  # fmt: skip
 
 
-@pytest.mark.parametrize(("series", "memory", "options", "now_s", "wished", "reason"), HELD.values(), ids=HELD)
+@pytest.mark.parametrize(("series", "memory", "options", "now_s", "wanted", "reason"), HELD.values(), ids=HELD)
 def test_when_the_wish_stays(
-    series: Series, memory: Memory, options: MetricOptions, now_s: float, wished: int | None, reason: Said
+    series: Series, memory: Memory, options: MetricOptions, now_s: float, wanted: int | None, reason: Said
 ) -> None:
-    """What was wished stays wished, and the reason is a constant of the closed set."""
+    """What was wanted stays wanted, and the reason is a constant of the closed set."""
     job = elastic(workers("g", ["n1"] * 3), least=3, most=12, wants=Wants.LOSS)
-    found = wish(job, series, memory, options, now_s=now_s)
-    assert (found.workers, found.reason) == (wished, reason)
+    found = worker_demand(job, series, memory, options, now_s=now_s)
+    assert (found.workers, found.reason) == (wanted, reason)
 
 
 def test_a_turn_too_soon_is_refused() -> None:
     """The direction changed at step 100; at 600 it would change again."""
     job = elastic(workers("g", ["n1"] * 6), least=3, most=12, wants=Wants.LOSS)
-    memory = Memory(wished=6, looked_at=0, changed_s=0.0, direction=-1, turned_at=100)
-    assert wish(job, history(600, now_workers=6), memory, QUICK, now_s=600.0).reason is Said.TURNED
+    memory = Memory(wanted=6, looked_at=0, changed_s=0.0, direction=-1, turned_at=100)
+    assert worker_demand(job, history(600, now_workers=6), memory, QUICK, now_s=600.0).reason is Said.TURNED
     late = replace(memory, turned_at=-400)
-    assert wish(job, history(600, now_workers=6), late, QUICK, now_s=600.0).workers == 9
+    assert worker_demand(job, history(600, now_workers=6), late, QUICK, now_s=600.0).workers == 9
 
 
-def test_what_was_not_granted_is_not_wished_twice() -> None:
-    """Six wished, three granted for want of room: the loss falls on, and the demand stays six."""
+def test_what_was_not_granted_is_not_wanted_twice() -> None:
+    """Six wanted, three granted for want of room: the loss falls on, and the demand stays six."""
     job = elastic(workers("g", ["n1"] * 3), least=3, most=12, wants=Wants.LOSS)
-    assert wish(job, history(600), KEPT, QUICK, now_s=600.0).workers == 6
+    assert worker_demand(job, history(600), KEPT, QUICK, now_s=600.0).workers == 6
 
 
 def test_a_job_that_is_off_wishes_nothing() -> None:
     """`off`: the queue alone decides."""
     job = elastic(workers("g", ["n1"] * 3), least=3, most=12, wants=Wants.OFF)
-    assert wish(job, history(600), None, QUICK, now_s=600.0) == Wish(None, Said.OFF)
+    assert worker_demand(job, history(600), None, QUICK, now_s=600.0) == WorkerDemand(None, Said.OFF)
 
 
 def test_reports_before_a_change_do_not_count() -> None:
@@ -270,5 +265,5 @@ def test_reports_before_a_change_do_not_count() -> None:
     level = (Point(step, float(step), loss=1.6, workers=6) for step in range(410, 1001, 10))
     series = reported(*falls, *level)
     job = elastic(workers("g", ["n1"] * 6), least=3, most=12, wants=Wants.LOSS)
-    memory = Memory(wished=6, looked_at=400, changed_s=0.0, direction=1)
-    assert wish(job, series, memory, QUICK, now_s=1000.0).reason is Said.LEVEL
+    memory = Memory(wanted=6, looked_at=400, changed_s=0.0, direction=1)
+    assert worker_demand(job, series, memory, QUICK, now_s=1000.0).reason is Said.LEVEL

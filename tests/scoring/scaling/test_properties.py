@@ -15,8 +15,8 @@ from scoring.scaling.change import Change, No, ScaleIn
 from scoring.scaling.job import ElasticJob
 from scoring.scaling.options import Options
 from scoring.scaling.scale_out import scale_out
-from scoring.scaling.shrink.leaving import steps_down
 from scoring.scaling.shrink.scale_in import scale_in
+from scoring.scaling.workers import steps_down
 from tests.builders import node, snapshot
 from tests.scoring.scaling.cases import TRUSTING, elastic, waiting, workers
 

@@ -12,9 +12,8 @@ from scoring.plan import Plan, plan
 from scoring.scaling.adjust import Adjustment, adjust
 from scoring.scaling.change import Change
 from scoring.scaling.job import ElasticJob
-from scoring.scaling.newcomers import newcomers
 from scoring.scaling.options import Options
-from scoring.scaling.shrink.leaving import steps_down
+from scoring.scaling.workers import newcomers, steps_down
 from tests.builders import snapshot
 from tests.scoring.scaling.cases import TRUSTING
 from tests.scoring.scaling.test_properties import FREE, clusters, options_of

@@ -9,7 +9,7 @@ import pytest
 from scoring.ids import EndpointId, NodeName
 from scoring.model.policy import Direction, Ratios, ScorePolicy, Ttl, Variant
 from scoring.network.matrix import METRICS, Block, Measurement, Metric, NetworkMatrix
-from scoring.score.pairs import PairScores, extender_scores, pair_scores
+from scoring.score.pairs import PairScores, pair_scores
 from tests.builders import mesh
 
 REFERENCE = ScorePolicy(reference_bps=100e6, soft_ttl_s=Ttl.same(900.0), hard_ttl_s=Ttl.same(3600.0))
@@ -150,14 +150,10 @@ def test_worst_direction_counts() -> None:
     assert (mean.loss_ratio[0, 1], mean.delay_ms[1, 0], mean.throughput_bps[0, 1]) == (0.005, 4.0, 65e6)
 
 
-def test_one_direction_is_enough_and_is_marked() -> None:
-    """A missing direction is replaced by the other one and marked; a pair without any is unknown and not marked."""
+def test_one_direction_is_enough() -> None:
+    """A missing direction is replaced by the other one; a pair without any is unknown."""
     scores = pair_scores(measured({("n2", "n1", Metric.DELAY): 7.0}).block(NAMES, NAMES), None, REFERENCE)
     assert scores.delay_ms[0, 1] == scores.delay_ms[1, 0] == 7.0
-    assert scores.one_sided[0, 1]
-    assert scores.one_sided[1, 0]
-    assert not scores.one_sided[0, 2]
-    assert not scores.delay_known[0, 2]
     assert np.isnan(scores.delay_ms[0, 2])
 
 
@@ -205,7 +201,7 @@ def test_age(want: float, age_s: float, soft_s: float | None, hard_s: float | No
     policy = replace(REFERENCE, soft_ttl_s=Ttl.same(soft_s), hard_ttl_s=Ttl.same(hard_s))
     scores = pair_scores(square(delay_ms=0.0, age_s=age_s), None, policy)
     assert scores.delay_points[0, 1] == pytest.approx(want)
-    assert bool(scores.delay_known[0, 1]) == (hard_s is None or age_s < hard_s)
+    assert np.isnan(scores.delay_ms[0, 1]) == (hard_s is not None and age_s >= hard_s)
 
 
 def test_each_metric_has_its_own_age() -> None:
@@ -215,8 +211,7 @@ def test_each_metric_has_its_own_age() -> None:
     assert scores.bandwidth_points[0, 1] == 40.0
     assert (scores.delay_points[0, 1], scores.loss_points[0, 1]) == pytest.approx((39.333, 19.667), abs=1e-3)
     older = pair_scores(square(loss_ratio=0.0, delay_ms=0.0, throughput_bps=100e6, age_s=10_800.0), None, policy)
-    assert older.throughput_known[0, 1]
-    assert not older.delay_known[0, 1]
+    assert np.isnan([older.throughput_bps[0, 1], older.delay_ms[0, 1]]).tolist() == [False, True]
 
 
 def test_fading_never_raises() -> None:
@@ -239,35 +234,26 @@ def two_delays(there: tuple[float, float], back: tuple[float, float], policy: Sc
     return pair_scores(matrix.block(NAMES, NAMES), None, policy)
 
 
-DIRECTIONS = {  # case: (points, delay shown, known, one-sided, there, back): delays in ms with their ages in s
-    "both fresh": (10.0, 30.0, True, False, (30.0, 0.0), (5.0, 0.0)),
-    "the worse one fades: the other vouches for it": (10.0, 30.0, True, False, (30.0, 3000.0), (5.0, 0.0)),
-    "the worse one is past the hard TTL and stays the limit": (10.0, 5.0, True, True, (30.0, 4000.0), (5.0, 0.0)),
-    "the better one is: the other counts": (10.0, 30.0, True, True, (30.0, 0.0), (5.0, 4000.0)),
-    "both fade, by the younger": (32.75, 5.0, True, False, (5.0, 3000.0), (5.0, 2250.0)),  # half-way to 30.5
-    "both are past it: unknown": (28.0, None, False, False, (5.0, 4000.0), (5.0, 4000.0)),
-    "both are, and were worse than unknown": (10.0, None, False, False, (30.0, 4000.0), (5.0, 9000.0)),
+DIRECTIONS = {  # case: (points, delay shown, there, back): delays in ms with their ages in s
+    "both fresh": (10.0, 30.0, (30.0, 0.0), (5.0, 0.0)),
+    "the worse one fades: the other vouches for it": (10.0, 30.0, (30.0, 3000.0), (5.0, 0.0)),
+    "the worse one is past the hard TTL and stays the limit": (10.0, 5.0, (30.0, 4000.0), (5.0, 0.0)),
+    "the better one is: the other counts": (10.0, 30.0, (30.0, 0.0), (5.0, 4000.0)),
+    "both fade, by the younger": (32.75, 5.0, (5.0, 3000.0), (5.0, 2250.0)),  # half-way to 30.5
+    "both are past it: unknown": (28.0, np.nan, (5.0, 4000.0), (5.0, 4000.0)),
+    "both are, and were worse than unknown": (10.0, np.nan, (30.0, 4000.0), (5.0, 9000.0)),
 }
 
 
-@pytest.mark.parametrize(
-    ("points", "shown", "known", "one_sided", "there", "back"), DIRECTIONS.values(), ids=DIRECTIONS
-)
-def test_an_old_direction_gives_way_and_stays_the_limit(
-    points: float,
-    shown: float | None,
-    *,
-    known: bool,
-    one_sided: bool,
-    there: tuple[float, float],
-    back: tuple[float, float],
+@pytest.mark.parametrize(("points", "shown", "there", "back"), DIRECTIONS.values(), ids=DIRECTIONS)
+def test_an_old_direction_does_not_count_and_stays_the_limit(
+    points: float, shown: float, there: tuple[float, float], back: tuple[float, float]
 ) -> None:
     """Past the hard TTL the other direction counts, or none; never for more points than when all was fresh."""
     scores = two_delays(there, back)
     assert scores.delay_points[0, 1] == pytest.approx(points)
     assert scores.delay_points[0, 1] <= two_delays((there[0], 0.0), (back[0], 0.0)).delay_points[0, 1]
-    assert (bool(scores.delay_known[0, 1]), bool(scores.one_sided[0, 1])) == (known, one_sided)
-    assert np.array_equal(scores.delay_ms[0, 1], np.nan if shown is None else shown, equal_nan=True)
+    assert np.array_equal(scores.delay_ms[0, 1], shown, equal_nan=True)
     assert scores.limits[1][0, 1] == max(there[0], back[0])
     assert bool(scores.stale[0, 1]) == (max(there[1], back[1]) >= 900.0)
 
@@ -297,21 +283,6 @@ def test_same_node_is_perfect(variant: Variant) -> None:
     if variant is not Variant.LITERAL:
         assert scores.points[0, 0] == 100.0
         assert scores.rank[0, 0] > scores.rank[0, 1]
-
-
-TENTHS = {
-    "lowest": (0, 0.0),
-    "below half": (0, 4.999),
-    "half": (1, 5.0),
-    "highest": (10, 100.0),
-    "uncapped": (10, 999.0),
-}
-
-
-@pytest.mark.parametrize(("want", "points"), TENTHS.values(), ids=TENTHS)
-def test_extender_scores(want: int, points: float) -> None:
-    """/prioritize gets tenths of the points, rounded half up, within 0..10."""
-    assert want == int(extender_scores(np.array([points]))[0])
 
 
 REFUSED = {

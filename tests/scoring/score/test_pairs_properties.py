@@ -147,9 +147,9 @@ def test_unknown_is_never_the_best(block: Block, policy: ScorePolicy) -> None:
     scores = pair_scores(block, None, policy)
     total = policy.ratios.loss + policy.ratios.delay + policy.ratios.bandwidth
     for known, points, ratio in (
-        (scores.loss_known, scores.loss_points, policy.ratios.loss),
-        (scores.delay_known, scores.delay_points, policy.ratios.delay),
-        (scores.throughput_known, scores.bandwidth_points, policy.ratios.bandwidth),
+        (~np.isnan(scores.loss_ratio), scores.loss_points, policy.ratios.loss),
+        (~np.isnan(scores.delay_ms), scores.delay_points, policy.ratios.delay),
+        (~np.isnan(scores.throughput_bps), scores.bandwidth_points, policy.ratios.bandwidth),
     ):
         unknown = ~known & ~scores.same
         if not (ratio and unknown.any()):

@@ -36,30 +36,20 @@ def distances(near: str, *delays: tuple[str, str, float], **configured: float) -
 INF = UNKNOWN_DISTANCE_MS
 DISTANCES = {  # case: (want, distances)
     "nobody knows": ({"a": 0.0, "b": INF, "c": INF, "d": INF}, distances("a")),
-    "measured, the worse direction": (
-        {"a": 0.0, "b": 9.0, "c": INF, "d": INF},
-        distances("a", ("a0", "b0", 5.0), ("b0", "a0", 9.0)),
-    ),
+    "measured, the worse direction": ({"a": 0.0, "b": 9.0, "c": INF, "d": INF},
+        distances("a", ("a0", "b0", 5.0), ("b0", "a0", 9.0))),
     "one direction is enough": ({"a": 0.0, "b": 4.0, "c": INF, "d": INF}, distances("a", ("b1", "a0", 4.0))),
-    "the median over the pairs": (
-        {"a": 0.0, "b": 3.0, "c": INF, "d": INF},
-        distances("a", ("a0", "b0", 2.0), ("a1", "b1", 3.0), ("a0", "b1", 70.0)),
-    ),
-    "configured where nothing is measured": (
-        {"a": 0.0, "b": 5.0, "c": 20.0, "d": INF},
-        distances("a", ("a0", "b0", 5.0), a_b=99.0, c_a=20.0),
-    ),
-    "an endpoint of a node stands for its zone": (
-        {"a": 0.0, "b": 6.0, "c": INF, "d": INF},
-        distances("a0", ("a0", "b0", 6.0), ("a1", "c0", 1.0)),
-    ),
-    "an endpoint that is no node": (
-        {"a": 2.0, "b": 8.0, "c": INF, "d": INF},
-        distances("users", ("users", "a0", 2.0), ("b1", "users", 8.0)),
-    ),
+    "the median over the pairs": ({"a": 0.0, "b": 3.0, "c": INF, "d": INF},
+        distances("a", ("a0", "b0", 2.0), ("a1", "b1", 3.0), ("a0", "b1", 70.0))),
+    "configured where nothing is measured": ({"a": 0.0, "b": 5.0, "c": 20.0, "d": INF},
+        distances("a", ("a0", "b0", 5.0), a_b=99.0, c_a=20.0)),
+    "an endpoint of a node stands for its zone": ({"a": 0.0, "b": 6.0, "c": INF, "d": INF},
+        distances("a0", ("a0", "b0", 6.0), ("a1", "c0", 1.0))),
+    "an endpoint that is no node": ({"a": 2.0, "b": 8.0, "c": INF, "d": INF},
+        distances("users", ("users", "a0", 2.0), ("b1", "users", 8.0))),
     "an endpoint in the configured table": ({"a": INF, "b": 7.0, "c": INF, "d": INF}, distances("users", users_b=7.0)),
     "a place nobody knows": ({"a": INF, "b": INF, "c": INF, "d": INF}, distances("mars")),
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize(("want", "got"), DISTANCES.values(), ids=DISTANCES)

@@ -12,8 +12,8 @@ from scoring.model.policy import Selection
 from scoring.network.matrix import Ints
 from scoring.selection import ClassDemand, Demand, Selected, quick_value, select
 from scoring.selection.demand import at_rows, value_of
-from scoring.selection.fit import fit
 from scoring.selection.improve import improve
+from scoring.selection.quick import fit
 from tests.strategies import Case, cases
 
 METHODS = st.sampled_from(Selection)
@@ -37,27 +37,26 @@ def pairs_value(demand: Demand, found: Selected, rank: np.ndarray) -> float:
 
 
 @given(cases(), METHODS, SIZES)
-def test_answers_are_whole_allowed_and_within_capacity(case: Case, method: Selection, exact_size: int) -> None:
-    """All members or none; only allowed rows; what is used of each resource never exceeds what is free; rows ascend."""
+def test_answers(case: Case, method: Selection, exact_size: int) -> None:
+    """All members or none; on allowed rows, ascending, within what is free; of the value counted pair by pair.
+
+    The same input gives the same answer, and nothing is written to it.
+    """
+    free, rank = case.free.copy(), case.rank.copy()
     found = select(method, case.demand, case.free, case.rank, exact_size=exact_size)
+    assert found == select(method, case.demand, case.free, case.rank, exact_size=exact_size)
+    assert (free == case.free).all()
+    assert (rank == case.rank).all()
     if found is None:
         return
     used = np.zeros_like(case.free)
     for one, rows in zip(case.demand.classes, found.rows, strict=True):
-        assert len(rows) == one.count
-        assert list(rows) == sorted(rows)
+        assert (len(rows), list(rows)) == (one.count, sorted(rows))
         assert one.allowed[list(rows)].all()
         for row in rows:
             used[row] += one.request
     assert ((used <= case.free) | (used == 0)).all()
-
-
-@given(cases(), METHODS, SIZES)
-def test_the_value_is_the_sum_over_counted_pairs(case: Case, method: Selection, exact_size: int) -> None:
-    """`value` is the objective, counted pair by pair."""
-    found = select(method, case.demand, case.free, case.rank, exact_size=exact_size)
-    if found is not None:
-        assert found.value == pytest.approx(pairs_value(case.demand, found, case.rank), abs=1e-6)
+    assert found.value == pytest.approx(pairs_value(case.demand, found, case.rank), abs=1e-6)
 
 
 @given(cases(), SIZES)
@@ -84,26 +83,23 @@ def test_what_first_fit_places_is_placed(case: Case, method: Selection, exact_si
     assert quick_value(case.demand, case.free, case.rank) is not None
 
 
-@given(cases(most_classes=1), st.sampled_from(Selection), SIZES)
-def test_one_class_is_placed_exactly_when_rooms_add_up(case: Case, method: Selection, exact_size: int) -> None:
-    """One class fits if and only if the nodes' rooms add up to its members."""
+@given(cases(most_classes=1), METHODS, SIZES)
+def test_one_class(case: Case, method: Selection, exact_size: int) -> None:
+    """One class fits exactly where the nodes' rooms add up; `pack` uses as many nodes as the largest rooms need."""
     one = case.demand.classes[0]
-    asked = one.request > 0
-    room = np.where(one.allowed, one.count, 0)
-    if asked.any():
-        room = np.where(one.allowed, np.maximum((case.free[:, asked] // one.request[asked]).min(axis=1), 0), 0)
+    room = [
+        min([*(int(free[r]) // int(one.request[r]) for r in range(2) if one.request[r]), one.count]) if ok else 0
+        for free, ok in zip(case.free, one.allowed, strict=True)
+    ]
     found = select(method, case.demand, case.free, case.rank, exact_size=exact_size)
-    assert (found is not None) == (int(room.sum()) >= one.count)
-
-
-@given(cases(), METHODS, SIZES)
-def test_selection_reads_its_input_only_and_repeats(case: Case, method: Selection, exact_size: int) -> None:
-    """The same input gives the same answer, and nothing is written to it."""
-    free, rank = case.free.copy(), case.rank.copy()
-    first = select(method, case.demand, case.free, case.rank, exact_size=exact_size)
-    assert first == select(method, case.demand, case.free, case.rank, exact_size=exact_size)
-    assert (free == case.free).all()
-    assert (rank == case.rank).all()
+    assert (found is not None) == (sum(max(most, 0) for most in room) >= one.count)
+    if found is None or method is not Selection.PACK:
+        return
+    left, fewest = one.count, 0
+    for most in sorted(room, reverse=True):
+        if left > 0:
+            left, fewest = left - most, fewest + 1
+    assert len(set(found.rows[0])) == fewest
 
 
 @given(cases(), METHODS, SIZES)
@@ -123,24 +119,6 @@ def test_nodes_that_cannot_be_used_do_not_matter(case: Case, method: Selection, 
         if other is not None and want is not None:
             shift = 1 if position == 0 else 0
             assert other.rows == tuple(tuple(row + shift for row in rows) for rows in want.rows)
-
-
-@given(cases(most_classes=1))
-def test_pack_of_one_class_uses_the_fewest_nodes(case: Case) -> None:
-    """For one class `pack` uses as many nodes as the largest rooms need, and no more."""
-    found = select(Selection.PACK, case.demand, case.free, case.rank, exact_size=12)
-    if found is None:
-        return
-    one = case.demand.classes[0]
-    room = [
-        min((int(free[r]) // int(one.request[r]) for r in range(2) if one.request[r]), default=one.count) if ok else 0
-        for free, ok in zip(case.free, one.allowed, strict=True)
-    ]
-    left, fewest = one.count, 0
-    for most in sorted(room, reverse=True):
-        if left > 0:
-            left, fewest = left - most, fewest + 1
-    assert len(set(found.rows[0])) == fewest
 
 
 @given(cases())

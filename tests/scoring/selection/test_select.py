@@ -9,7 +9,7 @@ from scoring.model.policy import ScorePolicy, Selection, Variant
 from scoring.network.matrix import Floats
 from scoring.score.pairs import pair_scores
 from scoring.selection import ClassDemand, Demand, Selected, placed_gain, quick_value, select
-from scoring.selection.fit import fit
+from scoring.selection.quick import fit
 from tests.builders import mesh
 
 PERFECT = 100.001
@@ -45,6 +45,13 @@ def choose(method: Selection, demand: Demand, free: np.ndarray, rank: Floats) ->
     return select(method, demand, free, rank, exact_size=12)
 
 
+def rows_of(method: Selection, demand: Demand, free: tuple[int, ...], rank: Floats) -> tuple[tuple[int, ...], ...]:
+    """Rows of an answer, which there must be."""
+    found = choose(method, demand, cpus(*free), rank)
+    assert found is not None
+    return found.rows
+
+
 def zone_d(variant: Variant) -> Floats:
     """Zone D of PAPERS N4 as ranks: 9 nodes, three of them impaired, the rest clean at 100 Mbit/s."""
     names = [NodeName(f"node{i}") for i in range(28, 37)]
@@ -64,40 +71,29 @@ def test_paper_test_case_one(method: Selection, exact_size: int, variant: Varian
     assert found.rows == ((0, 1, 2, 3, 4, 8),)
 
 
-def test_paper_keeps_a_bad_reference() -> None:
-    """`paper`, literally: the first node of the list is the reference and is chosen, however bad; `subset` drops it."""
-    rank = ranks(4, 90.0, {(0, j): 5.0 for j in (1, 2, 3)})
-    demand = Demand((workers(3, n=4),), all_reduce=True)
-    literal, best = (choose(m, demand, cpus(1, 1, 1, 1), rank) for m in (Selection.PAPER, Selection.SUBSET))
-    assert literal is not None
-    assert best is not None
-    assert literal.rows == ((0, 1, 2),)
-    assert best.rows == ((1, 2, 3),)
+GOOD = {(0, j): 5.0 for j in (1, 2, 3)}
+# from 0: node 1 has 60, node 2 has 59; after 1 the totals are 2: 59 + 10, 3: 20 + 55, so 3 is chosen, not 2
+TOTALS = {(0, 1): 60.0, (0, 2): 59.0, (0, 3): 20.0, (1, 2): 10.0, (1, 3): 55.0}
+PAPER = {  # sentence: (rows, members, rows allowed, free CPUs, ranks)
+    "the reference is chosen, however bad": ((0, 1, 2), 3, None, (1, 1, 1, 1), ranks(4, 90.0, GOOD)),
+    "each round adds the score against the node chosen last": ((0, 1, 3), 3, None, (1, 1, 1, 1), ranks(4, 0.0, TOTALS)),
+    "nodes with room for several get one member each first": ((0, 1, 1, 2, 2), 5, None, (1, 3, 2), ranks(3)),
+    "the reference has room and is allowed": ((2, 3), 2, [1, 2, 3], (9, 0, 1, 1), ranks(4)),
+}
 
 
-def test_paper_adds_scores_up() -> None:
-    """Each round adds the score against the node chosen last to a running total, and the highest total is next."""
-    # from 0: node 1 has 60, node 2 has 59; after 1 the totals are 2: 59 + 10, 3: 20 + 55, so 3 is chosen, not 2
-    links = {(0, 1): 60.0, (0, 2): 59.0, (0, 3): 20.0, (1, 2): 10.0, (1, 3): 55.0}
-    found = choose(Selection.PAPER, Demand((workers(3, n=4),), True), cpus(1, 1, 1, 1), ranks(4, 0.0, links))
-    assert found is not None
-    assert found.rows == ((0, 1, 3),)
-    assert found.value == 60.0 + 20.0 + 55.0
-
-
-def test_paper_starts_over_when_nodes_last_no_more() -> None:
-    """Nodes with room for several get one member each first; then a new lap begins with the room that is left."""
-    found = choose(Selection.PAPER, Demand((workers(5, n=3),), True), cpus(1, 3, 2), ranks(3))
-    assert found is not None
-    assert found.rows == ((0, 1, 1, 2, 2),)
-
-
-def test_paper_reference_has_room_and_is_allowed() -> None:
-    """The reference is the first node of the list that can hold a member at all."""
-    demand = Demand((workers(2, n=4, allowed=[1, 2, 3]),), all_reduce=True)
-    found = choose(Selection.PAPER, demand, cpus(9, 0, 1, 1), ranks(4))
-    assert found is not None
-    assert found.rows == ((2, 3),)
+@pytest.mark.parametrize(("want", "count", "allowed", "free", "rank"), PAPER.values(), ids=PAPER)
+def test_paper_literally(
+    want: tuple[int, ...], count: int, allowed: list[int] | None, free: tuple[int, ...], rank: Floats
+) -> None:
+    """The list, the reference and the running totals of PAPERS N3; `subset` drops a bad reference."""
+    demand = Demand((workers(count, n=len(free), allowed=allowed),), all_reduce=True)
+    found = choose(Selection.PAPER, demand, cpus(*free), rank)
+    pairs = [float(rank[i, j]) for at, i in enumerate(want) for j in want[at + 1 :]]
+    assert found == Selected((want,), pytest.approx(sum(pairs)))
+    assert rows_of(Selection.SUBSET, Demand((workers(3, n=4),), True), (1, 1, 1, 1), ranks(4, 90.0, GOOD)) == (
+        (1, 2, 3),
+    )
 
 
 ONE_CLASS = {  # case: (rows, members, free CPUs, ranks that differ from 50)
@@ -106,7 +102,10 @@ ONE_CLASS = {  # case: (rows, members, free CPUs, ranks that differ from 50)
     "a good pair of nodes beats an even spread": ((2, 2, 3, 3), 4, (2, 2, 2, 2), {(2, 3): 95.0}),
     "ties by name": ((0, 1), 2, (1, 1, 1), {}),
     "exactly full": ((0, 0, 1, 2, 2, 2), 6, (2, 1, 3), {(0, 1): 1.0}),
-}
+    "too many placements to try: they are searched": (
+        tuple(sorted([0, 1, 2] * 4)), 12, (4,) * 12, {(i, j): 80.0 for i in range(3) for j in range(i)}
+    ),
+}  # fmt: skip
 
 
 @pytest.mark.parametrize(("want", "count", "free", "links"), ONE_CLASS.values(), ids=ONE_CLASS)
@@ -120,90 +119,61 @@ def test_subset_one_class(want: tuple, count: int, free: tuple, links: dict, exa
     assert found.rows == (want,)
 
 
-def test_ps_is_placed_for_its_workers() -> None:
-    """With a ps only ps–worker pairs count: it goes to the middle of a star whose ends do not see each other."""
-    links = {(2, 0): 90.0, (2, 1): 90.0, (2, 3): 90.0}
-    demand = Demand((member(Role.PS, 1, n=5), workers(3, n=5)), all_reduce=False)
-    found = choose(Selection.SUBSET, demand, cpus(1, 1, 1, 1, 1), ranks(5, 10.0, links))
-    assert found is not None
-    assert found.rows == ((2,), (0, 1, 3))
-    assert found.value == 270.0
+STAR = {(2, 0): 90.0, (2, 1): 90.0, (2, 3): 90.0}
+TRIANGLE = {(2, 0): 90.0, (2, 1): 90.0, (3, 4): 70.0, (3, 5): 70.0, (4, 5): 70.0}
+NEAR_PS = ranks(4, 50.0, {(0, 1): 90.0, (0, 3): 80.0})
+NEAR_3 = ranks(4, 50.0, {(3, 2): 90.0})
+BIPARTITE = {(i, j): 90.0 for i in (0, 1, 2) for j in (3, 4)}
 
 
-def test_all_reduce_avoids_the_star() -> None:
-    """Without a ps the same network gives another answer: every pair counts, so the even triangle wins."""
-    links = {(2, 0): 90.0, (2, 1): 90.0, (3, 4): 70.0, (3, 5): 70.0, (4, 5): 70.0}
-    found = choose(Selection.SUBSET, Demand((workers(3, n=6),), True), cpus(*[1] * 6), ranks(6, 10.0, links))
-    assert found is not None
-    assert found.rows == ((3, 4, 5),)
+def joined(roles: list[Role], placed: Role, at: int, rank: Floats, *, all_reduce: bool = False) -> Floats:
+    """The gain of these classes from a member that is placed already."""
+    return placed_gain(roles, all_reduce=all_reduce, placed=[placed], rank=rank[:, [at]])
 
 
-def test_classes_keep_to_their_nodes_and_sizes() -> None:
-    """Chief, ps and workers with their own nodes and sizes share capacity; rows follow the order of the demand."""
-    classes = (
-        member(Role.WORKER, 4, n=3, cpu=2),
-        member(Role.CHIEF, 1, n=3, cpu=3, allowed=[2]),
-        member(Role.PS, 1, n=3, cpu=1, allowed=[0, 1]),
-    )
-    found = choose(Selection.SUBSET, Demand(classes, all_reduce=False), cpus(5, 4, 3), ranks(3, 50.0, {(0, 2): 80.0}))
-    assert found is not None
-    assert found.rows == ((0, 0, 1, 1), (2,), (0,))
+SEVERAL: dict[str, tuple[tuple[tuple[int, ...], ...], Demand, tuple[int, ...], Floats]] = {  # sentence: (rows, …)
+    "a ps goes to the middle of a star whose ends do not see each other": (
+        ((2,), (0, 1, 3)), Demand((member(Role.PS, 1, n=5), workers(3, n=5)), False), (1,) * 5, ranks(5, 10.0, STAR)),
+    "without a ps every pair counts: the even triangle wins": (
+        ((3, 4, 5),), Demand((workers(3, n=6),), True), (1,) * 6, ranks(6, 10.0, TRIANGLE)),
+    "classes keep to their nodes and sizes, rows follow the order of the demand": (
+        ((0, 0, 1, 1), (2,), (0,)),
+        Demand((workers(4, n=3, cpu=2), member(Role.CHIEF, 1, n=3, cpu=3, allowed=[2]),
+                member(Role.PS, 1, n=3, allowed=[0, 1])), False),
+        (5, 4, 3), ranks(3, 50.0, {(0, 2): 80.0})),
+    "a member joins one that is placed": (
+        ((2,),), Demand((workers(1, n=4),), True, joined([Role.WORKER], Role.WORKER, 3, NEAR_3, all_reduce=True)),
+        (1, 1, 1, 0), NEAR_3),
+    "workers join a placed ps by their gain to it alone": (
+        ((1, 3),), Demand((workers(2, n=4),), False, joined([Role.WORKER], Role.PS, 0, NEAR_PS)),
+        (0, 1, 1, 1), NEAR_PS),
+    "a chief and workers join a placed ps, each on its own best node": (
+        ((3,), (1,)),
+        Demand((member(Role.CHIEF, 1, n=4, cpu=2), workers(1, n=4)), False,
+               joined([Role.CHIEF, Role.WORKER], Role.PS, 0, NEAR_PS)), (0, 1, 2, 2), NEAR_PS),
+    "three ps between their workers": (
+        ((0, 1, 2), (3, 4)), Demand((member(Role.PS, 3, n=6), workers(2, n=6)), False), (1,) * 6,
+        ranks(6, 10.0, BIPARTITE)),
+    "the same with larger requests": (
+        ((0, 1, 2), (3, 4)), Demand((member(Role.PS, 3, n=6, cpu=2), workers(2, n=6, cpu=2)), False), (2,) * 6,
+        ranks(6, 10.0, BIPARTITE)),
+    "members that ask for nothing keep to their nodes, and go together": (
+        ((1, 1, 1),), Demand((workers(3, n=2, cpu=0, allowed=[1]),), True), (9, -5), ranks(2)),
+}  # fmt: skip
 
 
-def test_members_already_placed_attract() -> None:
-    """Roll-forward: the gain from placed members decides where the others go; only counted pairs pull."""
-    rank = ranks(4, 50.0, {(3, 2): 90.0})
-    gain = placed_gain([Role.WORKER], all_reduce=True, placed=[Role.WORKER], rank=rank[:, [3]])
-    extra = Demand((workers(1, n=4),), True, gain)
-    for method in Selection:
-        found = choose(method, extra, cpus(1, 1, 1, 0), rank)
-        assert found is not None
-        assert found.rows == ((2,),)
-        assert found.value == 90.0
-    nobody = placed_gain([Role.WORKER], all_reduce=False, placed=[Role.WORKER], rank=rank[:, [3]])
-    assert nobody.tolist() == [[0.0] * 4]
+@pytest.mark.parametrize(("want", "demand", "free", "rank"), SEVERAL.values(), ids=SEVERAL)
+def test_subset(want: tuple[tuple[int, ...], ...], demand: Demand, free: tuple[int, ...], rank: Floats) -> None:
+    """Pairs count as the job exchanges data; where only one class joins placed members all methods agree."""
+    for method in (
+        Selection if demand.placed is not None and len(demand.classes) == demand.size == 1 else [Selection.SUBSET]
+    ):
+        assert rows_of(method, demand, free, rank) == want
 
 
-def test_extra_workers_of_a_ps_job() -> None:
-    """Workers that join a placed ps are placed by their gain to it alone: each on the best node for itself."""
-    rank = ranks(4, 50.0, {(0, 1): 90.0, (0, 3): 80.0})
-    gain = placed_gain([Role.WORKER], all_reduce=False, placed=[Role.PS], rank=rank[:, [0]])
-    for method in (Selection.SUBSET, Selection.PACK):
-        found = choose(method, Demand((workers(2, n=4),), False, gain), cpus(0, 1, 1, 1), rank)
-        assert found is not None
-        assert found.rows == ((1, 3),)
-        assert found.value == 170.0
-
-
-def test_several_classes_join_a_placed_ps() -> None:
-    """A chief and workers that join a placed ps need no ps among themselves: each goes to its own best node."""
-    rank = ranks(4, 50.0, {(0, 1): 90.0, (0, 3): 80.0})
-    roles = [Role.CHIEF, Role.WORKER]
-    gain = placed_gain(roles, all_reduce=False, placed=[Role.PS], rank=rank[:, [0]])
-    classes = (member(Role.CHIEF, 1, n=4, cpu=2), workers(1, n=4))
-    found = choose(Selection.SUBSET, Demand(classes, False, gain), cpus(0, 1, 2, 2), rank)
-    assert found is not None
-    assert found.rows == ((3,), (1,))
-    assert found.value == 170.0
-
-
-@pytest.mark.parametrize("cpu", [1, 2])
-def test_three_ps_between_their_workers(cpu: int) -> None:
-    """Several ps go where the workers are near, with and without all their places tried."""
-    links = {(i, j): 90.0 for i in (0, 1, 2) for j in (3, 4)}
-    demand = Demand((member(Role.PS, 3, n=6, cpu=cpu), workers(2, n=6, cpu=cpu)), all_reduce=False)
-    found = choose(Selection.SUBSET, demand, cpus(*[cpu] * 6), ranks(6, 10.0, links))
-    assert found is not None
-    assert found.rows == ((0, 1, 2), (3, 4))
-    assert found.value == 6 * 90.0
-
-
-def test_small_sets_with_too_many_placements_are_searched() -> None:
-    """Twelve nodes with room for many members have too many placements to try: the search answers."""
-    links = {(i, j): 80.0 for i in range(3) for j in range(i)}
-    found = choose(Selection.SUBSET, Demand((workers(12, n=12),), True), cpus(*[4] * 12), ranks(12, 50.0, links))
-    assert found is not None
-    assert found.rows == (tuple(sorted([0, 1, 2] * 4)),)
+def test_workers_do_not_gain_from_workers_of_a_ps_job() -> None:
+    """Only counted pairs pull."""
+    assert joined([Role.WORKER], Role.WORKER, 3, NEAR_3).tolist() == [[0.0] * 4]
 
 
 PACK = {  # case: (rows of the workers, members, free CPUs, ranks that differ from 50)
@@ -219,17 +189,13 @@ PACK = {  # case: (rows of the workers, members, free CPUs, ranks that differ fr
 def test_pack_one_class(want: tuple, count: int, free: tuple, links: dict) -> None:
     """`pack` uses the fewest nodes, the most idle first, and among equal counts the best network."""
     n = len(free)
-    found = choose(Selection.PACK, Demand((workers(count, n=n),), True), cpus(*free), ranks(n, 50.0, links))
-    assert found is not None
-    assert sorted(found.rows[0]) == sorted(want)
+    assert rows_of(Selection.PACK, Demand((workers(count, n=n),), True), free, ranks(n, 50.0, links)) == (want,)
 
 
 def test_pack_keeps_ps_with_workers() -> None:
     """K6: what one node cannot hold is spread over the most idle nodes, ps and workers together."""
     demand = Demand((member(Role.PS, 1, n=4), workers(4, n=4)), all_reduce=False)
-    found = choose(Selection.PACK, demand, cpus(2, 3, 1, 3), ranks(4, 50.0))
-    assert found is not None
-    assert found.rows == ((1,), (1, 1, 3, 3))
+    assert rows_of(Selection.PACK, demand, (2, 3, 1, 3), ranks(4, 50.0)) == ((1,), (1, 1, 3, 3))
 
 
 REFUSED = {  # case: (classes, free CPUs)
@@ -257,13 +223,6 @@ def test_nothing_to_place(method: Selection) -> None:
     found = choose(method, Demand((workers(0, n=2), workers(1, n=2)), True), cpus(1, 1), ranks(2))
     assert found == Selected(((), (0,)), 0.0)
     assert quick_value(Demand((workers(0, n=1),), True), cpus(1), ranks(1)) == 0.0
-
-
-def test_requests_of_nothing_fit_anywhere_allowed() -> None:
-    """Members that ask for nothing still keep to their allowed nodes, and go together."""
-    found = choose(Selection.SUBSET, Demand((workers(3, n=2, cpu=0, allowed=[1]),), True), cpus(9, -5), ranks(2))
-    assert found is not None
-    assert found.rows == ((1, 1, 1),)
 
 
 def test_shapes_must_agree() -> None:

@@ -19,6 +19,7 @@ from scoring.model.snapshot import Claim, Snapshot
 from scoring.plan.result import Reservation
 from scoring.verbs.plain_pods import HeldRoom, kept_from_plain
 from tests.builders import gang, node, pod, snapshot
+from tests.scoring.plan.planned import dressed
 
 ALL = ("n1", "n2", "n3")
 
@@ -41,59 +42,49 @@ def closed(cluster: Snapshot, plain: Pod, reservations: dict[GangKey, Reservatio
     return sorted(HeldRoom(cluster, reservations or {}).closed_to(plain.member_class))
 
 
-BESIDE = {  # case: (what the plain pod asks for, nodes closed to it, where 8 CPUs less 4 promised ones are left on n1)
-    "what is left to the last millicore": ({"cpu": "4"}, []),
-    "a millicore more": ({"cpu": "4001m"}, ["n1"]),
-    "only what the gang does not ask for": ({"cpu": "0", "memory": "32Gi"}, []),
-    "more than the node has": ({"cpu": "9"}, ["n1"]),
-}
+PORT = HostPort("TCP", "0.0.0.0", 80)
 
 
-@pytest.mark.parametrize(("asks", "want"), BESIDE.values(), ids=BESIDE)
-def test_a_plain_pod_may_have_what_is_left_beside_a_commitment(asks: dict[str, str], want: list[str]) -> None:
-    """The promised members count in full until they are bound, whatever else there is elsewhere."""
-    assert want == closed(committed("n1"), pod("p", **asks))  # type: ignore[arg-type]
-
-
-def test_what_runs_there_counts() -> None:
-    """8 CPUs, 3 in use, 4 promised: one is left."""
-    cluster = committed("n1", running=[pod("x", cpu="3", node="n1")])
-    assert closed(cluster, pod("p", cpu="1")) == []
-    assert closed(cluster, pod("p", cpu="2")) == ["n1"]
-
-
-def test_members_that_are_bound_are_promised_nothing() -> None:
-    """Their room is in use; it is not counted twice."""
+def bound_in_part() -> Snapshot:
+    """One of two promised members is bound by now, and its room is in use."""
     cluster = committed("n1", "n1")
     waiting = cluster.gangs[GangKey("default/g")]
     there = replace(waiting.members[0], node=NodeName("n1"))
     used = cluster.used.copy()
     used[0] += cluster.table.vector(there.requests)
-    cluster = replace(cluster, used=used, gangs={waiting.key: replace(waiting, members=(there, waiting.members[1]))})
-    assert closed(cluster, pod("p", cpu="1")) == ["n1"]
-    assert closed(cluster, pod("p", cpu="0", memory="1Gi")) == []
+    return replace(cluster, used=used, gangs={waiting.key: replace(waiting, members=(there, waiting.members[1]))})
 
 
-def test_a_full_pod_count_is_room_too() -> None:
-    """One place for a pod is left on each node, and it is promised on n1."""
-    assert closed(committed("n1", pods=1), pod("p", cpu="0")) == ["n1"]
-
-
-def test_promised_host_ports_are_kept() -> None:
-    """Only from a pod that wants the same one."""
+def with_promised_port() -> Snapshot:
+    """The promised member wants a host port."""
     cluster = committed("n1", cpu="1")
     waiting = cluster.gangs[GangKey("default/g")]
-    port = HostPort("TCP", "0.0.0.0", 80)
-    members = tuple(with_ports(one, port) for one in waiting.members)
-    cluster = replace(cluster, gangs={waiting.key: replace(waiting, members=members)})
-    assert closed(cluster, with_ports(pod("p"), port)) == ["n1"]
-    assert closed(cluster, with_ports(pod("p"), replace(port, port=81))) == []
+    ported = replace(waiting, members=tuple(dressed(one, host_ports=(PORT,)) for one in waiting.members))
+    return replace(cluster, gangs={waiting.key: ported})
 
 
-def with_ports(one: Pod, *ports: HostPort) -> Pod:
-    """The same pod with host ports."""
-    kind = one.member_class
-    return replace(one, member_class=replace(kind, constraints=replace(kind.constraints, host_ports=ports)))
+PROMISED, IN_USE = committed("n1"), committed("n1", running=[pod("x", cpu="3", node="n1")])
+BESIDE: dict[
+    str, tuple[list[str], Snapshot, Pod]
+] = {  # case: (nodes closed to the plain pod, promised 4 of 8 CPUs, pod)
+    "what is left to the last millicore": ([], PROMISED, pod("p", cpu="4")),
+    "a millicore more": (["n1"], PROMISED, pod("p", cpu="4001m")),
+    "only what the gang does not ask for": ([], PROMISED, pod("p", cpu="0", memory="32Gi")),
+    "more than the node has": (["n1"], PROMISED, pod("p", cpu="9")),
+    "3 CPUs are in use, one is left": ([], IN_USE, pod("p", cpu="1")),
+    "3 CPUs are in use, two are not left": (["n1"], IN_USE, pod("p", cpu="2")),
+    "bound members are promised nothing more": (["n1"], bound_in_part(), pod("p", cpu="1")),
+    "nor what they do not ask for": ([], bound_in_part(), pod("p", cpu="0", memory="1Gi")),
+    "one place for a pod is left, and it is promised": (["n1"], committed("n1", pods=1), pod("p", cpu="0")),
+    "a promised host port": (["n1"], with_promised_port(), dressed(pod("p"), host_ports=(PORT,))),
+    "another host port": ([], with_promised_port(), dressed(pod("p"), host_ports=(replace(PORT, port=81),))),
+}
+
+
+@pytest.mark.parametrize(("want", "cluster", "plain"), BESIDE.values(), ids=BESIDE)
+def test_a_plain_pod_may_have_what_is_left_beside_a_commitment(want: list[str], cluster: Snapshot, plain: Pod) -> None:
+    """The promised members count in full until they are bound, whatever else there is elsewhere."""
+    assert want == closed(cluster, plain)
 
 
 SAVED = {  # case: (what the plain pod asks for, whether nodes reserved for a gang of CPU and GPU pods are closed to it)

@@ -65,51 +65,32 @@ def test_a_kind_of_member_gets_its_own_list_and_all_of_one_kind_the_same() -> No
     assert all(len(set(listing.nodes)) == len(listing.nodes) for listing in found)
 
 
-ZONE_ONLY: dict[str, tuple[Gang, Policy]] = {  # case: (gang, policy)
-    "the operator wants it": (gated(2), replace(POLICY, admit_to=AdmitTo.ZONE)),
-    "a volume claim": (gated(2, unmodelled=("persistentVolumeClaim",)), POLICY),
-    "too many nodes": (gated(MOST_LISTED), replace(POLICY, spares=1)),
-}
+TWO = gated(2)
+REFUSED = {"exclusions": {TWO.members[0].member_class: frozenset({NodeName("n001")})}}
+ZONE_ONLY: dict[str, tuple[str, Gang, Policy, dict]] = {  # case: (part of the reason, gang, policy, snapshot's fields)
+    "the operator wants it": ("admit_to is zone", TWO, replace(POLICY, admit_to=AdmitTo.ZONE), {}),
+    "a volume claim": ("persistentVolumeClaim", gated(2, unmodelled=("persistentVolumeClaim",)), POLICY, {}),
+    "too many nodes": ("too many", gated(MOST_LISTED), replace(POLICY, spares=1), {}),
+    "nodes refused such pods (docs/safety.md S27)": ("left out", TWO, POLICY, REFUSED),
+    "devices that cannot be counted": ("devices", gang("g", 2, gpu=1, gates=(GATE,)), POLICY,
+        {"uncounted": ["nvidia.com/gpu"]}),
+}  # fmt: skip
 
 
-@pytest.mark.parametrize("case", ZONE_ONLY)
-def test_only_the_zone(case: str) -> None:
+@pytest.mark.parametrize(("why", "asked", "policy", "fields"), ZONE_ONLY.values(), ids=ZONE_ONLY)
+def test_only_the_zone(why: str, asked: Gang, policy: Policy, fields: dict) -> None:
     """Where a list could be wrong, or too long, the zone alone is asked for, and why is said."""
-    asked, policy = ZONE_ONLY[case]
-    state = snapshot([node(f"n{i:03}") for i in range(MOST_LISTED + 5)], [asked])
-    [listing] = lists(state, policy=policy)
+    [listing] = lists(snapshot([node(f"n{i:03}") for i in range(MOST_LISTED + 5)], [asked], **fields), policy=policy)
     assert (listing.zones, listing.nodes, listing.hostnames) == (("a",), (), ())
-    assert listing.why_zone
-
-
-def test_only_the_zone_where_nodes_refused_such_pods() -> None:
-    """What closes some nodes and is not modelled may close others: kube-scheduler is to choose among all.
-
-    docs/safety.md S27.
-    """
-    asked = gated(2)
-    refused = {asked.members[0].member_class: frozenset({NodeName("n1")})}
-    [listing] = lists(snapshot([node(f"n{i}") for i in range(1, 5)], [asked], exclusions=refused))
-    assert (listing.zones, listing.nodes) == (("a",), ())
-    assert "left out" in listing.why_zone
+    assert why in listing.why_zone
 
 
 def test_only_the_zone_after_named_nodes_would_not_do() -> None:
-    """Once is enough: whoever removes pods for it says so (docs/safety.md S27)."""
-    asked = gated(2)
-    state = snapshot([node(f"n{i}") for i in range(1, 5)], [asked])
+    """Once is enough: whatever removes pods for it says so (docs/safety.md S27)."""
+    state = snapshot([node(f"n{i}") for i in range(1, 5)], [TWO])
     made = plan(state, POLICY, now_s=0.0)
-    [listing] = Lister(state, made, POLICY).listings(asked, made.admitted[asked.key], may_name=False).values()
-    assert (listing.zones, listing.nodes, listing.hostnames) == (("a",), (), ())
-    assert listing.why_zone
-
-
-def test_only_the_zone_for_devices_that_cannot_be_counted() -> None:
-    """Which node has one is kube-scheduler's to say."""
-    asked = gang("g", 2, gpu=1, gates=(GATE,))
-    [listing] = lists(snapshot([node("n1"), node("n2")], [asked], uncounted=["nvidia.com/gpu"]))
-    assert (listing.zones, listing.nodes) == (("a",), ())
-    assert "devices" in listing.why_zone
+    [listing] = Lister(state, made, POLICY).listings(TWO, made.admitted[TWO.key], may_name=False).values()
+    assert (listing.zones, listing.nodes, listing.hostnames, bool(listing.why_zone)) == (("a",), (), (), True)
 
 
 def test_pods_with_terms_of_their_own_are_narrowed_by_host_name() -> None:

@@ -3,7 +3,7 @@
 Why only in memory: a write to etcd per report would be abuse, and the policies need the recent past only; a new leader
 starts with no reports and changes no job for its metrics until it has enough. Rules:
 
-- Of each job as much is kept as `scoring.scaling.metrics.reports` says.
+- Of each job as much is kept as `scoring.scaling.metrics.series` says.
 - A job that restarted (another uid, or a step taken back after a restart from a checkpoint) loses what was undone.
 - Of too many jobs the one that reported longest ago is forgotten, in the namespace that has the most: no tenant can
   push out other people's jobs.
@@ -17,8 +17,7 @@ from typing import Final
 
 from scoring.ids import Namespace
 from scoring.scaling.job import JobKey
-from scoring.scaling.metrics.reports import MOST_POINTS, ReportHistory
-from scoring.scaling.metrics.series import NOTHING, Point, Series
+from scoring.scaling.metrics.series import MOST_POINTS, NOTHING, Point, ReportHistory, Series
 
 MOST_JOBS: Final = 1000
 """Series kept at a time; with as many points of each as may be, 100 MB in all."""

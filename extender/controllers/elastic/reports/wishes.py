@@ -12,7 +12,7 @@ from extender.controllers.elastic.reports.series import SeriesBook
 from extender.ports import Clock
 from scoring.plan.steps import Steps
 from scoring.scaling.job import ElasticJob, JobKey
-from scoring.scaling.metrics.policies import Wish, wish
+from scoring.scaling.metrics.policies import WorkerDemand, worker_demand
 from scoring.scaling.metrics.series import Series
 from scoring.scaling.options import MetricOptions
 
@@ -22,12 +22,12 @@ _JOBS_A_STEP: Final = 64
 
 @dataclass(frozen=True, slots=True)
 class _Looked:
-    """The last look at a job: what was seen, and what it wished."""
+    """The last look at a job: what was seen, and what it asked for."""
 
     job: ElasticJob
     series: Series
     at_s: float
-    wish: Wish
+    wish: WorkerDemand
 
 
 class MetricWishes:
@@ -43,7 +43,7 @@ class MetricWishes:
         """Job → workers that its metrics ask for now; jobs that say nothing of it are not there.
 
         With a moment for others after each job that was looked at again, and now and then (docs/safety.md S15).
-        Cost: O(jobs); for those that reported as `scoring.scaling.metrics.policies.wish`.
+        Cost: O(jobs); for those that reported as `scoring.scaling.metrics.policies.worker_demand`.
         """
         now_s, known = self._clock.now_s(), self._looked
         looked: dict[JobKey, _Looked] = {}
@@ -58,7 +58,7 @@ class MetricWishes:
             self._looked = kept | looked
         return {key: one.wish.workers for key, one in looked.items() if one.wish.workers is not None}
 
-    def of(self, job: JobKey) -> Wish | None:
+    def of(self, job: JobKey) -> WorkerDemand | None:
         """The job's last demand; `None`: it has not been looked at."""
         looked = self._looked.get(job)
         return looked.wish if looked is not None else None
@@ -75,5 +75,5 @@ class MetricWishes:
         if last is not None and last.series is series and last.job == job and 0.0 <= now_s - last.at_s < _AGAIN_S:
             return last
         memory = last.wish.memory if last is not None else None
-        found = wish(job, series, memory, self._options, now_s=now_s)
+        found = worker_demand(job, series, memory, self._options, now_s=now_s)
         return _Looked(job, series, now_s, found)

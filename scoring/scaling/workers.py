@@ -1,14 +1,16 @@
-"""Which pods leave when a job loses workers, and which go anyway.
+"""A job's workers: those that count, those that leave when it loses some, and those that come when it grows.
 
 Rule (docs/safety.md S18): frameworks remove the highest index first, so a job's plan is a prefix of its workers by
 descending index. A worker without a node costs nothing and frees nothing; a prefix therefore ends with a worker that
-has one.
+has one. New workers are made after those that exist: all of one job are alike, and only its kind knows the template.
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from scoring.model import Gang, Pod, Role
+from scoring.feasibility.filters import widened
+from scoring.ids import PodName, PodUid
+from scoring.model import Gang, Phase, Pod, Role
 from scoring.model.snapshot import Snapshot
 from scoring.scaling.job import ElasticJob
 
@@ -58,15 +60,49 @@ def steps_down(job: ElasticJob, gang: Gang, *, most: int | None) -> tuple[Step, 
 
 
 def going(snapshot: Snapshot, jobs: Iterable[ElasticJob]) -> tuple[Pod, ...]:
-    """Pods with a node that go without our doing anything more: they are being deleted, or their index is not wanted.
-
-    Those on nodes that can take no pod any more are among them: whether that helps is decided where nodes are looked
-    at.
-    """
+    """Pods with a node that go without more ado: they are being deleted, or their index is not wanted."""
     unwanted = {uid for job in jobs for uid, index in job.indexes.items() if index >= job.workers}
     return tuple(
         pod
         for _, gang in sorted(snapshot.gangs.items())
         for pod in gang.members
         if (pod.deleting or pod.uid in unwanted) and pod.node is not None and not pod.terminal
+    )
+
+
+def newcomers(job: ElasticJob, gang: Gang, *, first: int, number: int, zone_label: str) -> tuple[Pod, ...]:
+    """Workers with the indexes from `first` on, made after the worker with the highest index; none if there is none.
+
+    What our own admission wrote into that worker (nodes or zone, docs/safety.md S6) is taken out again.
+
+    >>> from tests.scoring.scaling.cases import elastic, workers
+    >>> gang = workers("g", ["n1", "n1"], ps="n1")
+    >>> [(p.name, p.node) for p in newcomers(elastic(gang), gang, first=2, number=2, zone_label="zone")]
+    [('g-2', None), ('g-3', None)]
+    """
+    known = [pod for pod in gang.members if pod.uid in job.indexes and pod.role not in (Role.PS, Role.CHIEF)]
+    if not known:
+        return ()
+    model = max(known, key=lambda pod: (not pod.terminal, job.indexes[pod.uid], pod.name))
+    constraints = model.member_class.constraints
+    if model.admitted_to is not None and constraints.affinity is not None:
+        constraints = replace(constraints, affinity=widened(constraints.affinity, zone_label=zone_label))
+    # A volume claim is of one worker: where the next one's will be is unknown.
+    member_class = replace(model.member_class, constraints=replace(constraints, claims=()))
+    return tuple(
+        replace(
+            model,
+            uid=PodUid(f"{job.uid}/{index}"),
+            name=PodName(f"{job.key.name}-{index}"),
+            member_class=member_class,
+            index=index,
+            node=None,
+            nominated_node=None,
+            scheduled_s=None,
+            admitted_to=None,
+            phase=Phase.PENDING,
+            deleting=False,
+            gates=(),
+        )
+        for index in range(first, first + number)
     )

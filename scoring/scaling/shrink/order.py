@@ -17,8 +17,8 @@ from scoring.plan.result import Placed
 from scoring.plan.steps import Steps
 from scoring.scaling.change import No, Refusal
 from scoring.scaling.shrink.eligible import JOBS_A_STEP, Candidate
-from scoring.scaling.shrink.leaving import Step
 from scoring.scaling.shrink.trial import Trial
+from scoring.scaling.workers import Step
 from scoring.selection.demand import pairs_count
 
 _WORTHS_A_STEP = 4

@@ -4,14 +4,12 @@ Rule: counting looks at each kind of member for itself, in the room that no gang
 proposes, and a trial plan decides (`scoring.explain.unblock`).
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
-from scoring.feasibility.room import fit_counts
 from scoring.ids import GangKey, ZoneName
 from scoring.model import Gang, Pod
 from scoring.model.policy import ZonePolicy
@@ -19,6 +17,7 @@ from scoring.network.matrix import Ints
 from scoring.plan import Plan, Run, take_admissions, take_commitments
 from scoring.plan.demand import ByClass, GangDemand
 from scoring.plan.steps import Steps
+from scoring.scaling.shrink.tally import Ledger
 from scoring.what_if.changes import Change, JobEnds, JobShrinks
 from scoring.what_if.jobs import workers_of
 
@@ -32,7 +31,7 @@ _GANGS_A_STEP: Final = 16
 
 
 @dataclass(frozen=True, slots=True)
-class Giver:
+class Candidate:
     """A change that would make room, and how many members would still have none."""
 
     missing: int
@@ -78,23 +77,24 @@ def room_in_steps(run: Run, plan: Plan, ask: GangDemand) -> Steps[Room]:
     return Room(run, plan, ask)
 
 
-def givers_in_steps(room: Room, gangs: Iterable[Gang]) -> Steps[list[Giver]]:
+def candidates_in_steps(room: Room, gangs: Iterable[Gang]) -> Steps[list[Candidate]]:
     """Jobs whose shrinking or end would make room, those that suffice alone first, then by how many pods go.
 
-    Cost: O(gangs · nodes of the zones they are in), in steps.
+    Cost: O(pods of the gangs), in steps.
     """
-    counts = _Counts(room)
+    ledger = Ledger(room.run, room.ask, room.wanted, room.held)
+    lacking = ledger.tally().least_lacking()
     running = [(gang, _on_nodes(gang)) for gang in gangs if gang.key != room.ask.gang.key]
     listed = sorted(((len(pods), gang.key, gang, pods) for gang, pods in running if pods), key=lambda one: one[:2])
-    found: list[Giver] = []
+    found: list[Candidate] = []
     alone = 0
     for number, (size, key, gang, pods) in enumerate(listed[:MOST_LOOKED_AT]):
-        missing = counts.missing_without(pods)
-        if missing < counts.missing:
-            found.append(Giver(missing, size, JobEnds(key)))
+        missing = ledger.tally(pods).least_lacking()
+        if missing < lacking:
+            found.append(Candidate(missing, size, JobEnds(key)))
             if missing == 0:
                 alone += 1
-                found.extend(_shrunk(counts, gang, key))
+                found.extend(_shrunk(ledger, gang, key))
         if alone == MOST_ALONE:
             break
         if number % _GANGS_A_STEP == _GANGS_A_STEP - 1:
@@ -102,74 +102,16 @@ def givers_in_steps(room: Room, gangs: Iterable[Gang]) -> Steps[list[Giver]]:
     return sorted(found, key=lambda one: (one.missing, one.pods, repr(one.change)))
 
 
-def _shrunk(counts: "_Counts", gang: Gang, key: GangKey) -> list[Giver]:
+def _shrunk(ledger: Ledger, gang: Gang, key: GangKey) -> list[Candidate]:
     """The least number of workers beyond the gang's minimum that would have to go; empty: not even all of them."""
     workers = workers_of(gang.members)
     live = sum(not pod.terminal and not pod.deleting for pod in gang.members)
     spare = min(live - gang.min_member, len(workers) - 1, MOST_SHRUNK)
     for by in range(1, spare + 1):
         gone = [pod for pod in workers[-by:] if pod.node is not None]
-        if counts.missing_without(gone) == 0:
-            return [Giver(0, by, JobShrinks(key, by))]
+        if not ledger.tally(gone).least_lacking():
+            return [Candidate(0, by, JobShrinks(key, by))]
     return []
-
-
-class _Counts:
-    """How many members would find no room without some pods."""
-
-    def __init__(self, room: Room) -> None:
-        run = room.run
-        self._run = run
-        self._kinds: list[tuple[Ints, NDArray[np.bool_], Ints, int]] = []
-        """request, allowed nodes, members that fit each node, members wanted"""
-        self._alien = 0
-        """Members that ask for what no node has"""
-        for member_class, pods in room.wanted:
-            request = run.view.vector(member_class)
-            if request is None:
-                self._alien += len(pods)
-                continue
-            allowed = run.capacity.mask(member_class) & ~room.held
-            fits = np.where(allowed, fit_counts(run.capacity.room.free, request), 0)
-            self._kinds.append((request, allowed, fits, len(pods)))
-        self._groups = [self._mask(room.rows(zones)) for zones in room.groups]
-        self._there = [[int(fits[inside].sum()) for _, _, fits, _ in self._kinds] for inside in self._groups]
-        """group → members of each kind that fit there now"""
-        self._of_zone: dict[int, list[int]] = {}
-        """number of a zone → groups that it is in"""
-        for number, zones in enumerate(room.groups):
-            for column in run.view.columns(zones).tolist():
-                self._of_zone.setdefault(column, []).append(number)
-        self.missing = min((self._lacking(there) for there in self._there), default=self._lacking([]))
-
-    def _mask(self, rows: Ints) -> NDArray[np.bool_]:
-        mask = np.zeros(len(self._run.table.nodes), np.bool_)
-        mask[rows] = True
-        return mask
-
-    def _lacking(self, there: Sequence[int]) -> int:
-        """Members without room, where so many of each kind fit; without a group all."""
-        counts = [count for *_, count in self._kinds]
-        fits = there or [0] * len(counts)
-        return self._alien + sum(max(count - fit, 0) for count, fit in zip(counts, fits, strict=True))
-
-    def missing_without(self, pods: Sequence[Pod]) -> int:
-        """In the best group of zones. Cost: O(nodes where the pods are) for each kind of member."""
-        rows, amounts = self._run.table.footprint(pods)
-        if not len(rows):
-            return self.missing
-        free = self._run.capacity.room.free[rows] + amounts
-        gains = [
-            np.where(allowed[rows], fit_counts(free, request), 0) - fits[rows] * allowed[rows]
-            for request, allowed, fits, _ in self._kinds
-        ]
-        zones = set(self._run.view.zone_number[rows].tolist())
-        least = self.missing
-        for number in sorted({group for zone in zones for group in self._of_zone.get(zone, ())}):
-            inside = self._groups[number][rows]
-            there = [now + int(gain[inside].sum()) for now, gain in zip(self._there[number], gains, strict=True)]
-            least = min(least, self._lacking(there))
-        return least
 
 
 def _groups(run: Run, ask: GangDemand) -> list[tuple[ZoneName, ...]]:
