@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from scoring.explain.queue_report import Entry, entry_of
-from scoring.ids import GangKey, NodeName, ZoneName
+from scoring.ids import GangKey, NodeName, PodUid, ZoneName
 from scoring.model.policy import QueuePolicy
 from scoring.model.snapshot import Snapshot
 from scoring.plan import Plan, Run
@@ -101,21 +101,21 @@ def _reservation(
     """What is reserved for the gang: what is committed first, then what is planned, then what starving gangs have."""
     key = ask.gang.key
     names = {pod.uid: str(pod.name) for pod in ask.gang.members}
+
+    def by_name(places: Mapping[PodUid, NodeName]) -> dict[str, NodeName]:
+        return {names.get(uid, str(uid)): node for uid, node in sorted(places.items())}
+
     commitment, admission = snapshot.commitments.get(key), plan.admitted.get(key)
     if commitment is not None:
-        nodes = {names.get(uid, str(uid)): node for uid, node in sorted(commitment.assignment.items())}
-        zones = {
-            snapshot.table.nodes[snapshot.table.index[n]].zone for n in nodes.values() if n in snapshot.table.index
-        }
-        return Reservation("committed", tuple(sorted(zones)), nodes)
+        table = snapshot.table
+        zones = {table.nodes[table.index[n]].zone for n in commitment.assignment.values() if n in table.index}
+        return Reservation("committed", tuple(sorted(zones)), by_name(commitment.assignment))
     if admission is not None:
-        nodes = {names.get(uid, str(uid)): node for uid, node in sorted(admission.members.items())}
-        return Reservation("planned", admission.zones, nodes)
+        return Reservation("planned", admission.zones, by_name(admission.members))
     reserved, claim = plan.reservations.get(key), snapshot.claims.get(key)
     if claim is not None:
-        nodes = {names.get(uid, str(uid)): node for uid, node in sorted(claim.assignment.items())}
         where, held = (reserved.zones, reserved.nodes) if reserved else ((), ())
-        return Reservation("claimed", where, nodes, held, None, claim.givers)
+        return Reservation("claimed", where, by_name(claim.assignment), held, None, claim.givers)
     if reserved is None:
         return None
     until_s = None

@@ -8,7 +8,7 @@ Steps for each gang that waits for room, in the order of the plan:
    leaves, and the next one is looked at. Gangs that ask for the same are looked at once.
 """
 
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Mapping, Set
 from dataclasses import dataclass, replace
 
 from scoring.ids import GangKey, NodeName, PodUid, ZoneName
@@ -16,10 +16,9 @@ from scoring.model import Gang
 from scoring.model.policy import Algorithm, Policy, Preempting
 from scoring.model.snapshot import Snapshot
 from scoring.plan import Plan, PlannerCache, Waiting, begin_run
-from scoring.plan.demand import GangDemand
 from scoring.plan.starvation_reservations import WANTS_ROOM
 from scoring.plan.steps import Steps, at_once
-from scoring.preempt.candidates import Candidate, Candidates, candidates_in_steps
+from scoring.preempt.candidates import Candidates, candidates_in_steps
 from scoring.preempt.smallest import Limits, smallest_in_steps
 from scoring.preempt.without import Without
 
@@ -84,7 +83,10 @@ def preemption_in_steps(
     hopeless: set[object] = set()
     for waiting in sorted(plan.waiting.values(), key=lambda one: one.rank):
         gang = snapshot.gangs.get(waiting.gang)
-        seen = _unclaimed(snapshot, waiting.gang) if waiting.gang in continued else snapshot
+        seen = snapshot
+        if waiting.gang in continued:  # which gangs give it room now is to be found out
+            claims = {key: claim for key, claim in snapshot.claims.items() if key != waiting.gang}
+            seen = replace(snapshot, claims=claims)
         if gang is None or gang.key in passed_over or not may_preempt(gang, waiting, seen):
             continue
         ask = run.view.demand(gang)
@@ -92,20 +94,28 @@ def preemption_in_steps(
         if kind in hopeless:
             continue
         candidates = yield from candidates_in_steps(seen, policy, book, below=gang.priority, spared=spared)
-        found = yield from _for(seen, plan, policy, ask, candidates, cache=cache, now_s=now_s, limits=limits)
-        if found is not None:
-            return found
+        chosen = None
+        if candidates:
+            cache.renew(seen.network.version)
+            without = Without(seen, plan, policy, ask, cache, now_s=now_s)
+            yield
+            chosen = yield from smallest_in_steps(without, candidates, limits)
+        if chosen is not None:
+            return Preemption(
+                gang=gang.key,
+                priority=gang.priority,
+                victims=tuple(sorted(one.gang for one in chosen.some)),
+                pods=frozenset(pod.uid for one in chosen.some for pod in one.pods),
+                assignment=chosen.placed.nodes,
+                zones=chosen.placed.zones,
+                exact=chosen.exact,
+            )
         hopeless.add(kind)
         yield
     return None
 
 
 preemption = at_once(preemption_in_steps)
-
-
-def _unclaimed(snapshot: Snapshot, gang: GangKey) -> Snapshot:
-    """The same without the gang's own claim: which gangs give it room now is to be found out."""
-    return replace(snapshot, claims={key: claim for key, claim in snapshot.claims.items() if key != gang})
 
 
 def may_preempt(gang: Gang, waiting: Waiting, snapshot: Snapshot) -> bool:
@@ -117,36 +127,4 @@ def may_preempt(gang: Gang, waiting: Waiting, snapshot: Snapshot) -> bool:
         and gang.key not in snapshot.commitments
         and gang.key not in snapshot.claims
         and not any(pod.never_preempts for pod in gang.pending)
-    )
-
-
-def _for(
-    snapshot: Snapshot,
-    plan: Plan,
-    policy: Policy,
-    ask: GangDemand,
-    candidates: Sequence[Candidate],
-    *,
-    cache: PlannerCache,
-    now_s: float,
-    limits: Limits,
-) -> Steps[Preemption | None]:
-    """The gangs that leave for this one; `None`: none can, or none has to."""
-    gang = ask.gang
-    if not candidates:
-        return None
-    cache.renew(snapshot.network.version)
-    without = Without(snapshot, plan, policy, ask, cache, now_s=now_s)
-    yield
-    chosen = yield from smallest_in_steps(without, candidates, limits)
-    if chosen is None:
-        return None
-    return Preemption(
-        gang=gang.key,
-        priority=gang.priority,
-        victims=tuple(sorted(one.gang for one in chosen.some)),
-        pods=frozenset(pod.uid for one in chosen.some for pod in one.pods),
-        assignment=chosen.placed.nodes,
-        zones=chosen.placed.zones,
-        exact=chosen.exact,
     )

@@ -67,17 +67,19 @@ class Without:
         self._held = self._held_rows()
         base = self._run(())
         self._free = base.capacity.room.free
-        kind = kind_of(base, ask)
-        requests = [
-            (member_class, base.view.vector(member_class), count) for member_class, count in kind.members.classes
+        wanted = [
+            (member_class, request, count)
+            for member_class, count in kind_of(base, ask).members.classes
+            if (request := base.view.vector(member_class)) is not None
         ]
-        wanted = [(member_class, request) for member_class, request, _ in requests if request is not None]
-        self._counts = [count for _, request, count in requests if request is not None]
+        self._counts = [count for _, _, count in wanted]
         allowed = base.view.candidate_zones(ask)
         together = ask.options.zone_policy is ZonePolicy.PREFERRED and len(allowed) > 1
-        sets = [tuple(allowed)] if together else [(zone,) for zone in allowed]
-        kinds = [self._kind(base, member_class, request) for member_class, request in wanted]
-        self.groups = [_group(base, zones, kinds) for zones in sets]
+        kinds = [(request, self._allowed(base, member_class)) for member_class, request, _ in wanted]
+        self.groups = [
+            self._group(base, zones, kinds)
+            for zones in ([tuple(allowed)] if together else [(zone,) for zone in allowed])
+        ]
 
     def useful(self, group: Group, some: Sequence[Candidate]) -> list[Candidate]:
         """Those that are where the gang could go in this group."""
@@ -147,15 +149,24 @@ class Without:
             for member_class, nodes in taken.items():
                 run.capacity.take(member_class, nodes)
 
-    def _kind(self, base: Run, member_class: MemberClass, request: Ints) -> _Kind:
-        """Over all nodes that are not held for others."""
-        allowed = base.capacity.mask(_portless(member_class)).copy()
+    def _allowed(self, base: Run, member_class: MemberClass) -> NDArray[np.bool_]:
+        """Nodes (nodes,) that it may go to and that are not reserved for others, as if it wanted no host ports."""
+        constraints = replace(member_class.constraints, host_ports=())
+        allowed = base.capacity.mask(replace(member_class, constraints=constraints)).copy()
         allowed[self._held] = False
         index = base.table.index
-        refused = self._snapshot.excluded(member_class)
-        allowed[[index[name] for name in refused if name in index]] = False
-        fits = np.where(allowed, fit_counts(self._free, request), 0)
-        return _Kind(request, allowed, fits, int(fits.sum()))
+        allowed[[index[name] for name in self._snapshot.excluded(member_class) if name in index]] = False
+        return allowed
+
+    def _group(self, base: Run, zones: tuple[ZoneName, ...], kinds: Sequence[tuple[Ints, NDArray[np.bool_]]]) -> Group:
+        inside = np.zeros(len(base.table.nodes), np.bool_)
+        inside[base.view.rows(zones)] = True
+        found: list[_Kind] = []
+        for request, everywhere in kinds:
+            allowed = everywhere & inside
+            fits = np.where(allowed, fit_counts(self._free, request), 0)
+            found.append(_Kind(request, allowed, fits, int(fits.sum())))
+        return Group(zones, tuple(found))
 
     def _held_rows(self) -> list[int]:
         """Nodes reserved for STARVING gangs ahead; what is claimed counts by itself."""
@@ -167,21 +178,6 @@ class Without:
                 index = self._snapshot.table.index
                 found.extend(index[name] for name in reserved.nodes if name in index)
         return found
-
-
-def _group(base: Run, zones: tuple[ZoneName, ...], everywhere: Sequence[_Kind]) -> Group:
-    """The same in some zones only."""
-    inside = np.zeros(len(base.table.nodes), np.bool_)
-    inside[base.view.rows(zones)] = True
-    kinds = [(one.request, one.allowed & inside, np.where(inside, one.fits, 0)) for one in everywhere]
-    return Group(zones, tuple(_Kind(request, allowed, fits, int(fits.sum())) for request, allowed, fits in kinds))
-
-
-def _portless(member_class: MemberClass) -> MemberClass:
-    """The same as if it wanted no host ports."""
-    if not member_class.constraints.host_ports:
-        return member_class
-    return replace(member_class, constraints=replace(member_class.constraints, host_ports=()))
 
 
 def _ports_without(snapshot: Snapshot, gone: Iterable[Pod]) -> Mapping[NodeName, frozenset[HostPort]]:

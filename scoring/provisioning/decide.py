@@ -82,10 +82,15 @@ def steps_of(
     full = len(standing) - len(gone) >= limits.most
     for key in sorted(plan.waiting, key=lambda one: (plan.waiting[one].rank, one)):
         before = standing.get(key)
-        if key in besides or (full if before is None else key in gone or not _due(before, limits, now_s=now_s)):
+        if key in besides or key in gone or (before is None and full):
+            continue
+        if before is not None and not (
+            before.outcome in OVER and now_s - before.since_s >= limits.backoff_of(before.attempt)
+        ):
             continue
         demand = node_demand(run, plan, key)
-        if not isinstance(demand, NodeDemand) or not _patient(demand, limits, now_s=now_s):
+        since_s = waiting_since_s(demand.ask.gang) if isinstance(demand, NodeDemand) else None
+        if not isinstance(demand, NodeDemand) or since_s is None or now_s - since_s < limits.after_s:
             continue
         attempt = before.attempt + 1 if before is not None else 1
         choice = zones_to_ask(run, demand.ask)
@@ -121,17 +126,6 @@ def _why_gone(run: Run, plan: Plan, request: Request) -> str | None:
     if not isinstance(demand, NodeDemand) or demand.fingerprint != request.fingerprint:
         return "its gang needs something else now"
     return None
-
-
-def _patient(demand: NodeDemand, limits: AskingLimits, *, now_s: float) -> bool:
-    """Whether the gang has waited for long enough."""
-    since_s = waiting_since_s(demand.ask.gang)
-    return since_s is not None and now_s - since_s >= limits.after_s
-
-
-def _due(request: Request, limits: AskingLimits, *, now_s: float) -> bool:
-    """Whether it has ended, and was left to be seen for long enough."""
-    return request.outcome in OVER and now_s - request.since_s >= limits.backoff_of(request.attempt)
 
 
 def node_demand(run: Run, plan: Plan, key: GangKey) -> NodeDemand | Hindrance | None:

@@ -90,7 +90,9 @@ def resizable(job: ElasticJob, gang: Gang | None, options: Options, *, now_s: fl
     """
     if job.refusal is not None:
         return Refusal(job.key, No.UNSAFE, job.refusal)
-    if gang is None or not gang.own or gang.problem is not None or not _runs(gang):
+    if gang is None or not gang.own or gang.problem is not None:
+        return Refusal(job.key, No.NOT_RUNNING)
+    if state_of(gang, quorum_of(gang), starving=False) is not JobState.RUNNING:
         return Refusal(job.key, No.NOT_RUNNING)
     leaving = [uid for uid, index in job.indexes.items() if index >= job.workers]
     present = {pod.uid for pod in gang.members if pod.node is not None and not pod.terminal}
@@ -148,11 +150,6 @@ def _outranks(
         return None
     ours, theirs = (turns.weight(one).omega_prime for one in (ask, run.view.demand(gang)))
     return Refusal(job.key, No.NOT_LIGHTER, f"ω′ {theirs:.6g}, the gang's {ours:.6g}")
-
-
-def _runs(gang: Gang) -> bool:
-    """Whether the gang has started, and its workers are not done."""
-    return state_of(gang, quorum_of(gang), starving=False) is JobState.RUNNING
 
 
 def waiting_for_room(plan: Plan) -> tuple[GangKey, ...]:

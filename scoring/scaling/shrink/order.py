@@ -27,7 +27,7 @@ Worth = tuple[tuple[bool, bool, float], ...]
 """Per worker, highest index first: (not wanted, beside its own ps, points of its links); smaller goes first."""
 
 
-def near_ones(run: Run, trial: Trial, able: Sequence[Candidate]) -> Steps[tuple[list[Candidate], list[Refusal]]]:
+def near_ones(trial: Trial, able: Sequence[Candidate]) -> Steps[tuple[list[Candidate], list[Refusal]]]:
     """Each job's steps down to the last worker on a node that concerns the gang; jobs without any are refused."""
     near: list[Candidate] = []
     refused: list[Refusal] = []

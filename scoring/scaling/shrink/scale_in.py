@@ -96,7 +96,7 @@ def _for_one(trial: Trial, jobs: Sequence[ElasticJob], options: Options, gone: S
     if options.condition is Condition.HEAVIEST and not turns.starving(ask) and not is_heaviest(run, turns, ask):
         return ScaleIn(key, reason=No.NOT_HEAVIEST)
     able, refusals = yield from candidates(run, jobs, turns, ask, options, now_s=trial.now_s)
-    near, elsewhere = yield from near_ones(run, trial, able)
+    near, elsewhere = yield from near_ones(trial, able)
     refusals = (*refusals, *elsewhere)
     if not near:
         return ScaleIn(key, reason=No.NO_JOB, refusals=_sorted(refusals))
@@ -105,7 +105,8 @@ def _for_one(trial: Trial, jobs: Sequence[ElasticJob], options: Options, gone: S
     best = (yield from trial.place_in_steps(everything)) if perhaps else None
     yield
     if best is None:
-        return ScaleIn(key, reason=No.NOT_ENOUGH, detail=_offered(near), refusals=_sorted(refusals))
+        offered = f"{sum(len(one.steps) for one in near)} workers of {len(near)} jobs at most"
+        return ScaleIn(key, reason=No.NOT_ENOUGH, detail=offered, refusals=_sorted(refusals))
     ordered = yield from in_order(run, trial.ahead, near, best)
     taken, placed = yield from _chosen(run, trial, gone, ordered, best)
     made = _answer(key, ordered, taken, placed, refusals)
@@ -177,10 +178,6 @@ def _answer(
 def _pods(candidates: Sequence[Candidate], taken: Sequence[int]) -> list[Pod]:
     """Pods that leave when this many steps of each job are taken."""
     return [step.pod for one, number in zip(candidates, taken, strict=True) for step in one.steps[:number]]
-
-
-def _offered(near: Sequence[Candidate]) -> str:
-    return f"{sum(len(one.steps) for one in near)} workers of {len(near)} jobs at most"
 
 
 def _sorted(refusals: Sequence[Refusal]) -> tuple[Refusal, ...]:

@@ -141,14 +141,6 @@ def test_quorum_with_roles_is_a_set(want: bool, min_member: int, there: list[Pod
     assert want == quorum.reached_by(uids(*there))
 
 
-def test_quorum_without_roles_is_a_count() -> None:
-    """Without roles any min_member members will do."""
-    quorum = quorum_of(gang("g", 3, min_member=2))
-    everybody = sorted(quorum.live)
-    assert quorum.required is None
-    assert [quorum.reached_by(set(everybody[-n:])) for n in (1, 2, 3)] == [False, True, True]
-
-
 def test_a_member_that_has_gone_counts_nowhere() -> None:
     """`without` takes a member out of every set, with and without roles."""
     with_roles = quorum_of(gang("g", members=[bound(ps(), "n1"), W[0]]))

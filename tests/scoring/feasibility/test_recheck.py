@@ -158,19 +158,3 @@ def states(draw: st.DrawFn) -> tuple[Snapshot, Gang, dict[PodUid, NodeName]]:
 def test_agrees_with_a_recount(case: tuple[Snapshot, Gang, dict[PodUid, NodeName]]) -> None:
     """The check finds exactly the members that adding everything up by hand finds."""
     assert recount(*case) == members_without_room(*case)
-
-
-@given(states(), st.randoms(use_true_random=False))
-def test_order_of_members_is_irrelevant(case: tuple[Snapshot, Gang, dict], order: object) -> None:
-    """Who came to bind first makes no difference to who keeps a place."""
-    state, wish, assignment = case
-    items = list(assignment.items())
-    order.shuffle(items)  # type: ignore[attr-defined]
-    assert members_without_room(state, wish, dict(items)) == members_without_room(state, wish, assignment)
-
-
-@given(states())
-def test_only_members_at_bind_are_named(case: tuple[Snapshot, Gang, dict[PodUid, NodeName]]) -> None:
-    """Nobody else can lose a place, and a bound member has its own for good."""
-    state, wish, assignment = case
-    assert members_without_room(state, wish, assignment) <= {m.uid for m in wish.pending} & assignment.keys()

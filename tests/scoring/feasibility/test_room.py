@@ -9,21 +9,6 @@ from hypothesis.extra.numpy import arrays
 from scoring.feasibility.room import Room, fit_counts, scatter_add
 from scoring.network.matrix import Ints
 
-CASES = {  # case: (free, request, members that fit)
-    "exact fit": ([4, 8], [2, 4], 2),
-    "one unit short": ([3, 8], [2, 4], 1),
-    "the scarcest resource decides": ([100, 3], [1, 3], 1),
-    "what is not asked may be overdrawn": ([4, -7], [2, 0], 2),
-    "overdrawn and asked": ([-1, 9], [1, 1], 0),
-    "nothing free": ([0, 0], [1, 0], 0),
-}
-
-
-@pytest.mark.parametrize(("free", "request_", "want"), CASES.values(), ids=CASES)
-def test_fit_counts(free: list[int], request_: list[int], want: int) -> None:
-    """A member fits as often as every resource it asks for allows."""
-    assert [want] == fit_counts(np.array([free]), np.array(request_)).tolist()
-
 
 def test_members_that_ask_for_nothing_fit_without_end() -> None:
     """No request, no limit: even where everything is overdrawn."""
@@ -44,12 +29,6 @@ def test_counts_are_the_most_that_fit(free: Ints, request_: Ints) -> None:
         for row, count in zip(free[:, asked], counts, strict=True):
             assert count == 0 or (count * request_[asked] <= row).all()
             assert ((count + 1) * request_[asked] > row).any()
-
-
-@given(FREE, REQUEST, arrays(np.int64, 2, elements=st.integers(0, 3)))
-def test_more_room_never_holds_fewer(free: Ints, request_: Ints, more: Ints) -> None:
-    """Monotone: adding free amounts lowers no count."""
-    assert (fit_counts(free + more, request_) >= fit_counts(free, request_)).all()
 
 
 STEP = st.one_of(

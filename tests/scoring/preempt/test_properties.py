@@ -134,14 +134,3 @@ def test_whole_gangs_of_lower_priority_and_none_too_many(state: Snapshot, limits
     assert without(state, found.victims, waits)
     assert found.assignment.keys() == {pod.uid for pod in waits.pending}
     assert not without(state, (), waits)
-
-
-@given(clusters())
-def test_nobody_leaves_in_the_quick_way_when_nobody_leaves_in_the_exact_one(state: Snapshot) -> None:
-    """Both ways agree on whether anybody leaves for the first one, and the quick one never finds a smaller set."""
-    exact, quick = decided(state), decided(state, Limits(sets=0))
-    if exact is None or quick is None:
-        assert quick is None or not quick.exact
-        return
-    if exact.gang == quick.gang:
-        assert len(exact.victims) <= len(quick.victims)

@@ -11,7 +11,7 @@ from scoring.model.snapshot import Snapshot
 from scoring.plan import plan
 from scoring.scaling import literal
 from scoring.scaling.adjust import adjust
-from scoring.scaling.change import Change, No, ScaleIn
+from scoring.scaling.change import No, ScaleIn
 from scoring.scaling.job import ElasticJob
 from scoring.scaling.options import Options
 from scoring.scaling.scale_out import scale_out
@@ -177,27 +177,6 @@ def test_growth_stays_within_bounds_and_takes_nothing_from_gangs(
     assert plan(replace(cluster, used=used), TRUSTING, now_s=10.0).admitted.keys() >= {
         key for key, one in planned.admitted.items() if key not in {job.gang for job in jobs}
     }
-
-
-@given(st.integers(2, 6), st.integers(1, 5), st.integers(1, 3))
-def test_in_and_out_again_returns_to_the_start(size: int, needed: int, step: int) -> None:
-    """One elastic job without cool-down: it shrinks, the gang ends, it grows back, and there it stays."""
-    options = replace(FREE, increment=step, decrement=None)
-    start = workers("l", ["n1"] * size, ps="n1")
-    job = elastic(start, least=1)
-    cpu = str(size + 1)
-    heavy = waiting("h", min(needed, size - 1), weight=9)
-    found = decided(snapshot([node("n1", cpu=cpu)], [start, heavy]), [job], options)
-    (change,) = found.changes
-    left = workers("l", ["n1"] * change.after, ps="n1")
-    now = replace(elastic(left, least=1), workers=change.after, max_workers=size, grow_back_to=size)
-    cluster = snapshot([node("n1", cpu=cpu)], [left])
-    grown: list[Change] = list(
-        scale_out(cluster, plan(cluster, TRUSTING, now_s=10.0), [now], TRUSTING, options, now_s=10.0).changes
-    )
-    assert [(one.before, one.after) for one in grown] == [(size - min(needed, size - 1), size)]
-    again = decided(snapshot([node("n1", cpu=cpu)], [start]), [job], options)
-    assert (again.changes, again.reason) == ((), No.NOBODY_WAITS)
 
 
 @given(clusters(), st.sampled_from([None, 1, 2]))

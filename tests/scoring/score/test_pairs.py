@@ -44,36 +44,37 @@ def measured(values: Mapping[tuple[str, str, Metric], float], *, age_s: float = 
     return NetworkMatrix.of(found, endpoint_of=ENDS, now_s=0.0)
 
 
-LINEAR = {  # case: (loss, delay, bandwidth points and their sum), link
-    "perfect": ((20.0, 40.0, 40.0, 100.0), {"loss_ratio": 0.0, "delay_ms": 0.0, "throughput_bps": 100e6}),
-    "clean link of the test bed": ((20.0, 39.0, 40.0, 99.0), {"delay_ms": 1.0, "throughput_bps": 100e6}),
-    "10 ms": ((20.0, 30.0, 40.0, 90.0), {"delay_ms": 10.0, "throughput_bps": 100e6}),
-    "1 % loss": ((10.0, 39.0, 40.0, 89.0), {"loss_ratio": 0.01, "delay_ms": 1.0, "throughput_bps": 100e6}),
-    "10 % loss": ((0.0, 39.0, 40.0, 79.0), {"loss_ratio": 0.1, "delay_ms": 1.0, "throughput_bps": 100e6}),
-    "10 Mbit/s": ((20.0, 39.0, 4.0, 63.0), {"delay_ms": 1.0, "throughput_bps": 10e6}),
-    "faster than the reference": ((20.0, 39.0, 40.0, 99.0), {"delay_ms": 1.0, "throughput_bps": 1e9}),
-    "nothing arrives": ((0.0, 0.0, 0.0, 0.0), {"loss_ratio": 1.0, "delay_ms": 1e4, "throughput_bps": 0.0}),
-}
-
-
-@pytest.mark.parametrize(("want", "given"), LINEAR.values(), ids=LINEAR)
-def test_linear(want: tuple[float, ...], given: dict[str, float]) -> None:
-    """`linear` is the published sum in percent, ms and rate relative to the reference, each term clipped."""
-    assert want == link(pair_scores(square(**({"loss_ratio": 0.0} | given)), None, REFERENCE))
-
-
-LITERAL = {  # case: (loss, delay, bandwidth points and their sum), link
-    "missing is 2 %, 40 ms, 0": ((0.0, 0.0, 0.0, 0.0), {}),
-    "uncapped": ((20.0, 40.0, 400.0, 460.0), {"loss_ratio": 0.0, "delay_ms": 0.0, "throughput_bps": 1e10}),
-    "100 Mbit/s": ((10.0, 30.0, 4.0, 44.0), {"loss_ratio": 0.01, "delay_ms": 10.0, "throughput_bps": 100e6}),
+FAST = {"loss_ratio": 0.0, "throughput_bps": 100e6}
+LITERAL = ScorePolicy(variant=Variant.LITERAL, ratios=Ratios(1, 1, 1), loss_weight=0.1, delay_weight=7.0)
+SMOOTH = ScorePolicy(variant=Variant.SMOOTH, half_loss_percent=2.0, half_delay_ms=5.0, reference_bps=90e6)
+HALF = {"loss_ratio": 0.01, "delay_ms": 10.0, "throughput_bps": 50e6}
+POINTS: dict[str, tuple[tuple[float, ...], dict[str, float], ScorePolicy]] = {
+    # case: (loss, delay, bandwidth points and their sum), link, policy
+    "perfect": ((20.0, 40.0, 40.0, 100.0), FAST | {"delay_ms": 0.0}, REFERENCE),
+    "clean link of the test bed": ((20.0, 39.0, 40.0, 99.0), FAST | {"delay_ms": 1.0}, REFERENCE),
+    "10 ms": ((20.0, 30.0, 40.0, 90.0), FAST | {"delay_ms": 10.0}, REFERENCE),
+    "1 % loss": ((10.0, 39.0, 40.0, 89.0), FAST | {"loss_ratio": 0.01, "delay_ms": 1.0}, REFERENCE),
+    "10 % loss": ((0.0, 39.0, 40.0, 79.0), FAST | {"loss_ratio": 0.1, "delay_ms": 1.0}, REFERENCE),
+    "10 Mbit/s": ((20.0, 39.0, 4.0, 63.0), FAST | {"delay_ms": 1.0, "throughput_bps": 10e6}, REFERENCE),
+    "faster than the reference": ((20.0, 39.0, 40.0, 99.0), FAST | {"delay_ms": 1.0, "throughput_bps": 1e9}, REFERENCE),
+    "nothing arrives": ((0.0,) * 4, {"loss_ratio": 1.0, "delay_ms": 1e4, "throughput_bps": 0.0}, REFERENCE),
+    "rates of 0 only, without a reference": (
+        (20.0, 40.0, 0.0, 60.0), {"loss_ratio": 0.0, "delay_ms": 0.0, "throughput_bps": 0.0}, ScorePolicy()),
+    "ratios are scaled to 100": ((12.5, 18.75, 25.0, 56.25), HALF, replace(REFERENCE, ratios=Ratios(1, 1, 2))),
+    "literal: missing is 2 %, 40 ms, 0": ((0.0,) * 4, {}, LITERAL),
+    "literal: uncapped": ((20.0, 40.0, 400.0, 460.0), FAST | {"delay_ms": 0.0, "throughput_bps": 1e10}, LITERAL),
+    "literal: 100 Mbit/s": ((10.0, 30.0, 4.0, 44.0), HALF | {"throughput_bps": 100e6}, LITERAL),
+    "smooth: half of the points at the half-values, and at a third of the rate": (
+        (10.0, 20.0, 20.0, 50.0), {"loss_ratio": 0.02, "delay_ms": 5.0, "throughput_bps": 30e6}, SMOOTH),
 }  # fmt: skip
 
 
-@pytest.mark.parametrize(("want", "given"), LITERAL.values(), ids=LITERAL)
-def test_literal(want: tuple[float, ...], given: dict[str, float]) -> None:
-    """`literal` uses the prototype's units and constants, whatever ratios and weights are configured."""
-    policy = ScorePolicy(variant=Variant.LITERAL, ratios=Ratios(1, 1, 1), loss_weight=0.1, delay_weight=7.0)
-    assert want == link(pair_scores(square(**given), None, policy))
+@pytest.mark.parametrize(("want", "given", "policy"), POINTS.values(), ids=POINTS)
+def test_points(want: tuple[float, ...], given: dict[str, float], policy: ScorePolicy) -> None:
+    """`linear` is the published sum, each term clipped; `literal` has the prototype's units and constants, always."""
+    scores = pair_scores(square(**given), None, policy)
+    assert want == link(scores)
+    assert scores.points[0, 0] == (100.0 if policy is not LITERAL else 60.0 + max(40.0, want[2]))
 
 
 def test_literal_keeps_the_papers_ties() -> None:
@@ -86,13 +87,6 @@ def test_literal_keeps_the_papers_ties() -> None:
         assert len({float(s.points[0, 1]) for s in linear}) == 1
         ranks = [float(s.rank[0, 1]) for s in linear]
         assert ranks == sorted(set(ranks), reverse=True)
-
-
-def test_smooth_half_values() -> None:
-    """`smooth` gives half of a term's points at its half-value, and half of the bandwidth's at a third of the rate."""
-    policy = ScorePolicy(variant=Variant.SMOOTH, half_loss_percent=2.0, half_delay_ms=5.0, reference_bps=90e6)
-    block = square(loss_ratio=0.02, delay_ms=5.0, throughput_bps=30e6)
-    assert link(pair_scores(block, None, policy)) == (10.0, 20.0, 20.0, 50.0)
 
 
 RATES = {  # case: (rate that earns all bandwidth points, argument, policy)
@@ -108,22 +102,8 @@ def test_reference_rate(want: float, argument: float | None, configured: float |
     block = mesh(NAMES, bad={"n3": {"throughput_bps": 10e6}}).block(NAMES, NAMES)
     scores = pair_scores(block, None, ScorePolicy(reference_bps=configured), reference_bps=argument)
     assert want == scores.reference_bps
+    assert pair_scores(square(), None, ScorePolicy()).reference_bps is None, "no rate is known"
     assert scores.bandwidth_points[0, 1] == pytest.approx(40.0 * min(1.0, 100e6 / want))
-
-
-def test_no_rate_known_or_none_above_zero() -> None:
-    """Without any rate there is no reference; with rates of 0 only, the bandwidth term is 0 for all."""
-    assert pair_scores(square(), None, ScorePolicy()).reference_bps is None
-    scores = pair_scores(square(loss_ratio=0.0, delay_ms=0.0, throughput_bps=0.0), None, ScorePolicy())
-    assert link(scores) == (20.0, 40.0, 0.0, 60.0)
-
-
-def test_ratios_are_scaled_to_100() -> None:
-    """Ratios of any sum make scores of 0..100, and the slopes scale with them."""
-    block = square(loss_ratio=0.01, delay_ms=10.0, throughput_bps=50e6)
-    scores = pair_scores(block, None, replace(REFERENCE, ratios=Ratios(1, 1, 2)))
-    assert link(scores) == (12.5, 18.75, 25.0, 56.25)
-    assert scores.points[0, 0] == 100.0
 
 
 def test_a_metric_without_points_decides_nothing() -> None:

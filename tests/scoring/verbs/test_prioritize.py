@@ -108,7 +108,7 @@ TALK = {  # case: (nodes of siblings, role of the pod, nodes, roles and fields o
 
 @pytest.mark.parametrize(("want", "role", "others"), TALK.values(), ids=TALK)
 def test_siblings(want: list[str], role: Role, others: list[tuple[str | None, Role, dict]]) -> None:
-    """Links count where data flows: to and from a ps, or between all when there is none; a pod is not its own sibling."""
+    """Links count where data flows: to and from a ps, or between all when there is none; never its own."""
     me = bound(pod("me", role=role, gang="g"), "n9")
     rest = [pod(f"o{i}", role=r, gang="g", node=at, **fields) for i, (at, r, fields) in enumerate(others)]
     assert want == sorted(at for _, at in siblings_of(NOTHING, me, gang("g", members=[me, *rest])))
