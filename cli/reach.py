@@ -1,19 +1,20 @@
-"""The options by which every command that asks a service finds it, once for all of them.
+"""Options that several commands share, foremost those by which a command that asks a service finds it.
 
-How: a command takes one parameter `reach: Reach`; the decorator `reaching` puts the options in its place, which typer
-then shows and reads. Rule: options come before the environment (NETGANG_URL, NETGANG_TOKEN); as `kubectl netgang` the
-way is through the API server unless an address is given.
+How: a command takes one parameter `reach: Reach`, or another record; the decorators `reaching` and `having` put the
+options in its place, which typer then shows and reads. Rule: options come before the environment (NETGANG_URL,
+NETGANG_TOKEN); as `kubectl netgang` the way is through the API server unless an address is given.
 """
 
 import asyncio
 import inspect
 import os
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Coroutine, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, replace
-from functools import wraps
+from functools import partial, wraps
+from inspect import Parameter
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Final, TypeVar, get_type_hints
 
 import typer
 from rich.console import Console
@@ -28,6 +29,7 @@ _T = TypeVar("_T")
 KUBECTL: Final = "kubectl netgang"
 """The program's name when kubectl runs it"""
 _PANEL: Final = "Where netgang is"
+_KIND: Final = Parameter.KEYWORD_ONLY
 
 
 def _option(kind: Any, text: str, default: str, *names: str, metavar: str | None = None) -> Any:
@@ -106,21 +108,49 @@ class Reach:
 
 def reaching(command: Callable[..., None]) -> Callable[..., None]:
     """The command with the options of `Reach` behind its own."""
-    own = [one for name, one in inspect.signature(command).parameters.items() if name != "reach"]
-    kind = inspect.Parameter.KEYWORD_ONLY
-    added = [
-        inspect.Parameter(name, kind, default=None, annotation=annotation) for name, annotation in _OPTIONS.items()
-    ]
-    first = inspect.Parameter("ctx", kind, annotation=typer.Context)
+
+    def reach(ctx: typer.Context, given: dict[str, Any]) -> Reach:
+        return Reach(Said(**given), by_kubectl=ctx.find_root().info_name == KUBECTL)
+
+    added = [Parameter(name, _KIND, default=None, annotation=annotation) for name, annotation in _OPTIONS.items()]
+    return _spread(command, "reach", added, reach)
+
+
+def having(**records: type) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """A decorator: a command's parameters that are records of options are shown as these, behind the command's own."""
+
+    def decorate(command: Callable[..., None]) -> Callable[..., None]:
+        for name, record in records.items():
+            kinds, usual = get_type_hints(record, include_extras=True), record()
+            added = [Parameter(one, _KIND, default=getattr(usual, one), annotation=kind) for one, kind in kinds.items()]
+            command = _spread(command, name, added, partial(_made, record))
+        return command
+
+    return decorate
+
+
+def _made(record: type, _: typer.Context, given: dict[str, Any]) -> object:
+    return record(**given)
+
+
+def _spread(
+    command: Callable[..., None],
+    name: str,
+    added: Sequence[Parameter],
+    make: Callable[[typer.Context, dict[str, Any]], object],
+) -> Callable[..., None]:
+    """The command with the parameters `added` in place of the one that is made of them."""
+    own = inspect.signature(command).parameters
+    shown = [Parameter("ctx", _KIND, annotation=typer.Context)]
+    shown += [one.replace(kind=_KIND) for one in own.values() if one.name not in (name, "ctx")]
 
     @wraps(command)
     def run(*, ctx: typer.Context, **given: Any) -> None:
-        said = Said(**{name: given.pop(name) for name in _OPTIONS})
-        command(**given, reach=Reach(said, by_kubectl=ctx.find_root().info_name == KUBECTL))
+        made = make(ctx, {one.name: given.pop(one.name) for one in added})
+        command(**given, **({"ctx": ctx} if "ctx" in own else {}), **{name: made})
 
-    parameters = [first, *(one.replace(kind=kind) for one in own), *added]
-    run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-    run.__annotations__ = {one.name: one.annotation for one in parameters}
+    run.__signature__ = inspect.Signature([*shown, *added])  # type: ignore[attr-defined]
+    run.__annotations__ = {one.name: one.annotation for one in [*shown, *added]}
     return run
 
 

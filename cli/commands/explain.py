@@ -4,7 +4,7 @@ The same documents come from a running netgang and from a saved cluster (--clust
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
@@ -14,7 +14,7 @@ from rich.console import Console
 
 from cli.errors import clear_errors
 from cli.output import print_body
-from cli.reach import Reach, reaching
+from cli.reach import Reach, having, reaching
 from extender.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -24,21 +24,58 @@ if TYPE_CHECKING:
     from scoring.what_if.changes import WhatIf
 
 _T = TypeVar("_T")
-Cluster = Annotated[
-    Path | None,
-    typer.Option(
-        "--cluster",
-        help="Instead of a running netgang: what `kubectl get nodes,pods,podgroups -A -o json` prints.",
-        show_default="none",
-    ),
-]
-Mesh = Annotated[Path | None, typer.Option("--network", help="The mesh for --cluster.", show_default="none")]
-Config = Annotated[Path | None, typer.Option("--config", help="Settings file for --cluster.", show_default="none")]
-Now = Annotated[
-    str | None, typer.Option("--now", help="Moment for --cluster, such as 2026-01-31T12:00:00Z.", show_default="now")
-]
 AsJson = Annotated[bool, typer.Option("--json", help="Print the document as it is.")]
 Texts = list[str] | None
+
+
+@dataclass(frozen=True, slots=True)
+class Files:
+    """What takes the place of a running netgang."""
+
+    cluster: Annotated[
+        Path | None,
+        typer.Option(
+            help="Instead of a running netgang: what `kubectl get nodes,pods,podgroups -A -o json` prints.",
+            show_default="none",
+        ),
+    ] = None
+    network: Annotated[Path | None, typer.Option(help="The mesh for --cluster.", show_default="none")] = None
+    config: Annotated[Path | None, typer.Option(help="Settings file for --cluster.", show_default="none")] = None
+    now: Annotated[
+        str | None, typer.Option(help="Moment for --cluster, such as 2026-01-31T12:00:00Z.", show_default="now")
+    ] = None
+
+
+@dataclass(frozen=True, slots=True)
+class Changes:
+    """What would be different; each may be given several times."""
+
+    set_: Annotated[
+        Texts, typer.Option("--set", metavar="NAME=VALUE", help="A setting that decides, such as queue.order=fifo.")
+    ] = None
+    annotate: Annotated[
+        Texts, typer.Option(metavar="NAMESPACE/GANG:NAME=VALUE", help="Annotation netgang.io/NAME of a gang.")
+    ] = None
+    link: Annotated[
+        Texts, typer.Option(metavar="FROM:TO:METRIC=VALUE", help="A link: loss (ratio), delay (ms), throughput.")
+    ] = None
+    remove_node: Annotated[Texts, typer.Option(metavar="NODE", help="A node that is gone.")] = None
+    add_nodes: Annotated[
+        Texts, typer.Option(metavar="ZONE:COUNT:like=NODE", help="More nodes; or ZONE:COUNT:cpu=8,memory=32Gi.")
+    ] = None
+    add_capacity: Annotated[Texts, typer.Option(metavar="ZONE[/NODE]:RESOURCE=AMOUNT", help="More room.")] = None
+    end_job: Annotated[Texts, typer.Option(metavar="NAMESPACE/JOB", help="A gang or job that ends.")] = None
+    shrink_job: Annotated[Texts, typer.Option(metavar="NAMESPACE/JOB:BY", help="A job with fewer workers.")] = None
+    grow_job: Annotated[Texts, typer.Option(metavar="NAMESPACE/JOB:BY", help="A job with more workers.")] = None
+    remove_pod: Annotated[Texts, typer.Option(metavar="NAMESPACE/POD", help="A pod that is gone.")] = None
+    add_pods: Annotated[
+        Texts, typer.Option(metavar="NAMESPACE/GANG:COUNT[:cpu=2]", help="More pods of a gang, or a new gang.")
+    ] = None
+    advance: Annotated[Texts, typer.Option(metavar="TIME", help="Time passes: 90s, 10m, 2h, 1d.")] = None
+
+    def by_option(self) -> dict[str, list[str]]:
+        """Option → its texts."""
+        return {f"--{one.name.strip('_').replace('_', '-')}": getattr(self, one.name) or [] for one in fields(self)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,37 +83,33 @@ class Place:
     """Where the answer comes from: a running netgang, or files."""
 
     reach: Reach
-    cluster: Path | None
-    mesh: Path | None
-    config: Path | None
-    now: str | None
+    files: Files
 
     def check(self) -> None:
         """Errors: ConfigError for options that do not belong together."""
-        if self.cluster is not None and self.reach.said.given:
+        if self.files.cluster is not None and self.reach.said.given:
             raise ConfigError(f"{self.reach.said.given[0]} and --cluster: name one of them")
-        others = {"--network": self.mesh, "--config": self.config, "--now": self.now}
-        given = [name for name, value in others.items() if value is not None]
-        if self.cluster is None and given:
-            raise ConfigError(f"{given[0]} is for --cluster")
+        given = [name for name in ("network", "config", "now") if getattr(self.files, name) is not None]
+        if self.files.cluster is None and given:
+            raise ConfigError(f"--{given[0]} is for --cluster")
 
     def explanation(self, name: str) -> "Answer[Explained | ExplainedPod]":
         """The document of a gang or pod. Errors: ConfigError, NetworkSourceError."""
         from cli.offline.explain import explain_file
         from client import documents
 
-        if self.cluster is None:
+        if self.files.cluster is None:
             return self.reach.ask(partial(documents.explanation, name=name), "asking the planner")
-        return self._of_file(partial(explain_file, self.cluster, self.mesh, name=name))
+        return self._of_file(partial(explain_file, self.files.cluster, self.files.network, name=name))
 
     def supposed(self, body: "WhatIf") -> "Answer[Supposed]":
         """What the changes would make of the plan. Errors: ConfigError, NetworkSourceError."""
         from cli.offline.explain import what_if_file
         from client import documents
 
-        if self.cluster is None:
+        if self.files.cluster is None:
             return self.reach.ask(partial(documents.supposed, body=body), "asking the planner")
-        return self._of_file(partial(what_if_file, self.cluster, self.mesh, changes=body.changes))
+        return self._of_file(partial(what_if_file, self.files.cluster, self.files.network, changes=body.changes))
 
     def _of_file(self, ask: Callable[..., _T]) -> "Answer[_T]":
         """The answer of a file, as a running netgang would give it."""
@@ -86,21 +119,19 @@ class Place:
         from client.ask import Answer
         from extender.settings.settings import Settings
 
-        document = ask(settings=Settings.load(self.config), now_s=moment_s(self.now))
+        document = ask(settings=Settings.load(self.files.config), now_s=moment_s(self.files.now))
         return Answer(document, msgspec.json.encode(document))
 
 
 @reaching
+@having(files=Files)
 def explain(
     reach: Reach,
+    files: Files,
     name: Annotated[str, typer.Argument(metavar="[NAMESPACE/]NAME", help="A gang, or one of its pods.")],
     namespace: Annotated[
         str | None, typer.Option("--namespace", "-n", help="Namespace of NAME.", show_default="none")
     ] = None,
-    cluster: Cluster = None,
-    network: Mesh = None,
-    config: Config = None,
-    now: Now = None,
     as_json: AsJson = False,
 ) -> None:
     """Say why a gang is where it is: members, what each zone has for it, its rank, and what would get it admitted.
@@ -110,7 +141,7 @@ def explain(
 
     Exit code: 0 shown; 1 no answer; 2 wrong use, such as a gang that is not known.
     """
-    place = Place(reach, cluster, network, config, now)
+    place = Place(reach, files)
     with clear_errors():
         place.check()
         document, body = place.explanation(reach.named(name, namespace))
@@ -123,8 +154,12 @@ def explain(
 
 
 @reaching
+@having(files=Files)
+@having(options=Changes)
 def what_if(
     reach: Reach,
+    files: Files,
+    options: Changes,
     changes: Annotated[
         Path | None, typer.Option("--changes", help="File with changes as /v1/what-if takes them; -: standard input.")
     ] = None,
@@ -132,32 +167,6 @@ def what_if(
         str | None,
         typer.Option("--suggestion", metavar="NAMESPACE/NAME", help="Apply explain's first suggestion for this gang."),
     ] = None,
-    add_capacity: Annotated[Texts, typer.Option(metavar="ZONE[/NODE]:RESOURCE=AMOUNT", help="More room.")] = None,
-    add_nodes: Annotated[
-        Texts, typer.Option(metavar="ZONE:COUNT:like=NODE", help="More nodes; or ZONE:COUNT:cpu=8,memory=32Gi.")
-    ] = None,
-    remove_node: Annotated[Texts, typer.Option(metavar="NODE", help="A node that is gone.")] = None,
-    add_pods: Annotated[
-        Texts, typer.Option(metavar="NAMESPACE/GANG:COUNT[:cpu=2]", help="More pods of a gang, or a new gang.")
-    ] = None,
-    remove_pod: Annotated[Texts, typer.Option(metavar="NAMESPACE/POD", help="A pod that is gone.")] = None,
-    end_job: Annotated[Texts, typer.Option(metavar="NAMESPACE/JOB", help="A gang or job that ends.")] = None,
-    shrink_job: Annotated[Texts, typer.Option(metavar="NAMESPACE/JOB:BY", help="A job with fewer workers.")] = None,
-    grow_job: Annotated[Texts, typer.Option(metavar="NAMESPACE/JOB:BY", help="A job with more workers.")] = None,
-    advance: Annotated[Texts, typer.Option(metavar="TIME", help="Time passes: 90s, 10m, 2h, 1d.")] = None,
-    link: Annotated[
-        Texts, typer.Option(metavar="FROM:TO:METRIC=VALUE", help="A link: loss (ratio), delay (ms), throughput.")
-    ] = None,
-    annotate: Annotated[
-        Texts, typer.Option(metavar="NAMESPACE/GANG:NAME=VALUE", help="Annotation netgang.io/NAME of a gang.")
-    ] = None,
-    set_: Annotated[
-        Texts, typer.Option("--set", metavar="NAME=VALUE", help="A setting that decides, such as queue.order=fifo.")
-    ] = None,
-    cluster: Cluster = None,
-    network: Mesh = None,
-    config: Config = None,
-    now: Now = None,
     as_json: AsJson = False,
 ) -> None:
     """Say which gangs would be admitted, refused or moved if something were different. Nothing is changed anywhere.
@@ -166,28 +175,14 @@ def what_if(
 
     Exit code: 0 shown; 1 no answer; 2 wrong use, such as a node that is not known.
     """
-    place = Place(reach, cluster, network, config, now)
-    given = {
-        "--set": set_,
-        "--annotate": annotate,
-        "--link": link,
-        "--remove-node": remove_node,
-        "--add-nodes": add_nodes,
-        "--add-capacity": add_capacity,
-        "--end-job": end_job,
-        "--shrink-job": shrink_job,
-        "--grow-job": grow_job,
-        "--remove-pod": remove_pod,
-        "--add-pods": add_pods,
-        "--advance": advance,
-    }
+    place = Place(reach, files)
     from cli.commands.changes import checked, from_file, from_options
 
     with clear_errors():
         place.check()
         listed: list[object] = [*(from_file(changes) if changes is not None else ())]
         listed.extend(_suggested(place, suggestion) if suggestion is not None else ())
-        listed.extend(from_options({option: texts or () for option, texts in given.items()}))
+        listed.extend(from_options(options.by_option()))
         if not listed:
             raise ConfigError("say what would be different: --add-nodes, --end-job, --changes FILE; see --help")
         document, body = place.supposed(checked(listed))

@@ -1,43 +1,83 @@
-"""Where the commands of `netgang mesh` take nodes from: a file, standard input, or one look at the API server.
+"""Options of the commands of `netgang mesh`, and where they take nodes from: a file, or one look at the API server.
 
 Rule: a list is read once, in pages, and nothing is watched.
 """
 
 import sys
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated, Any, Final
+
+from typer import Option
 
 from cli.mesh.mesh import Site, site_of
 from cli.mesh.nodes import Selector, SiteNode, nodes_of_list, nodes_of_objects
+from cli.mesh.plan import LatencyTest, MeshPlan
 from cli.reach import run
 from extender.errors import ConfigError
 
+NONE: Final[dict[str, Any]] = {"show_default": "none"}
 _LARGEST_BYTES = 1 << 30
 
 
-def site_from(
-    cluster: Path | None,
-    kubeconfig: Path | None,
-    config: Path | None,
-    *,
-    selector: str,
-    gateways: int,
-    gateway_selector: str | None,
-) -> Site:
-    """The mesh of the nodes of a file (`-`: standard input) or an API server, not both, with netgang's settings.
+@dataclass(frozen=True, slots=True)
+class MeshOptions:
+    """What both commands of `netgang mesh` are given."""
 
-    Errors: ConfigError; ApiError or ApiUnavailableError from the API server.
-    """
-    from extender.network.sources.configured import mapping_config
-    from extender.settings.settings import Settings
-
-    settings = Settings.load(config)
-    return site_of(
-        _nodes(cluster, kubeconfig, settings.zone_label),
-        selector=Selector(selector),
-        gateways=gateways,
-        gateway_selector=None if gateway_selector is None else Selector(gateway_selector),
-        config=mapping_config(settings),
+    cluster: Annotated[
+        Path | None,
+        Option("--cluster", "--snapshot", help="What `kubectl get nodes -o json` prints; - is standard input.", **NONE),
+    ] = None
+    kubeconfig: Annotated[
+        Path | None, Option(help="Ask the API server for its nodes, with these credentials.", **NONE)
+    ] = None
+    config: Annotated[Path | None, Option(help="netgang's settings: what they say of zones and endpoints.", **NONE)] = (
+        None
     )
+    selector: Annotated[str, Option(help="Only nodes with these labels: key=value or key, by commas.")] = ""
+    gateways: Annotated[int, Option(min=0, help="Nodes of each zone that measure those of all other zones.")] = 1
+    gateway_selector: Annotated[
+        str | None, Option(help="Labels of the nodes to take for that first.", show_default="first by name")
+    ] = None
+    name: Annotated[str, Option(help="Name of the template, of the dashboard, and in front of each grid.")] = "netgang"
+    latency_test: Annotated[
+        LatencyTest,
+        Option(help="latencybg: one way, always; latency: one way, at times; rtt: ping, needs no synchronised clocks."),
+    ] = LatencyTest.LATENCYBG
+    latency_interval_s: Annotated[
+        int | None, Option(min=1, help="Loss and delay this often.", show_default="60; 300 if not always")
+    ] = None
+    throughput_interval_s: Annotated[int, Option(min=1, help="A throughput test of each link this often (iperf3).")] = (
+        14_400
+    )
+
+    def plan(self, **more: Any) -> MeshPlan:
+        """What is tested how often. Errors: ConfigError."""
+        usual_s = 60 if self.latency_test is LatencyTest.LATENCYBG else 300
+        return MeshPlan(
+            name=self.name,
+            latency=self.latency_test,
+            latency_interval_s=self.latency_interval_s or usual_s,
+            throughput_interval_s=self.throughput_interval_s,
+            **more,
+        )
+
+    def site(self) -> Site:
+        """The mesh of the nodes of a file or an API server, not both, with netgang's settings.
+
+        Errors: ConfigError; ApiError or ApiUnavailableError from the API server.
+        """
+        from extender.network.sources.configured import mapping_config
+        from extender.settings.settings import Settings
+
+        settings = Settings.load(self.config)
+        return site_of(
+            _nodes(self.cluster, self.kubeconfig, settings.zone_label),
+            selector=Selector(self.selector),
+            gateways=self.gateways,
+            gateway_selector=None if self.gateway_selector is None else Selector(self.gateway_selector),
+            config=mapping_config(settings),
+        )
 
 
 def _nodes(cluster: Path | None, kubeconfig: Path | None, zone_label: str) -> tuple[SiteNode, ...]:
