@@ -1,14 +1,19 @@
 """One exchange over a real socket: what counts as an answer, and after which the connection is used again."""
 
 import asyncio
-from collections.abc import Sequence
+import ssl
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
 from extender.errors import ApiError, ApiUnavailableError
 from extender.kube.http.transport import Transport, TransportLimits
+from tests.authority import Authority, Pair
 from tests.extender.kube.conftest import server_of
-from tests.extender.kube.scripted import OK, Talk, always_ok, scripted
+from tests.extender.kube.scripted import OK, Talk, always_ok, echo, long_body, long_echo, scripted
 from tests.extender.kube.scripted import event_loop_policy as event_loop_policy
 
 
@@ -17,6 +22,61 @@ def transport(url: str, *, token: str = "", agent: str = "test", **fields: str) 
     return Transport(
         server_of(url, token=token, **fields), limits=TransportLimits(object_bytes=100_000, concurrency=4), agent=agent
     )
+
+
+class Link(NamedTuple):
+    """How server and client talk."""
+
+    served: ssl.SSLContext | None
+    opened: Callable[[str], Transport]
+
+
+@dataclass(frozen=True, slots=True)
+class Certificates:
+    """That of the API server for its addresses, one of it for another name, a foreign one, and the client's own."""
+
+    authority: Authority
+    good: Pair
+    named: Pair
+    foreign: Pair
+    own: Pair
+
+
+@pytest.fixture(scope="module")
+def known(tmp_path_factory: pytest.TempPathFactory) -> Certificates:
+    """For all tests."""
+    place: Path = tmp_path_factory.mktemp("certificates")
+    authority, other = Authority.made(place, "cluster"), Authority.made(place, "other")
+    good = authority.issue("good", san="IP:127.0.0.1,IP:::1,DNS:localhost", usage="serverAuth")
+    named = authority.issue("named", san="DNS:api.cluster.example", usage="serverAuth")
+    return Certificates(authority, good, named, other.server(), authority.issue("netgang"))
+
+
+def serves(pair: Pair, *, clients: Authority | None = None) -> ssl.SSLContext:
+    """A server that has this certificate, and asks clients for one of an authority."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(pair.cert, pair.key)
+    if clients is not None:
+        context.verify_mode = ssl.CERT_REQUIRED
+        context.load_verify_locations(clients.cert)
+    return context
+
+
+def secure(url: str, known: Certificates, *, own: Pair | None = None, name: str | None = None) -> Transport:
+    """A transport that trusts the authority."""
+    tls = ssl.create_default_context(cafile=str(known.authority.cert))
+    if own is not None:
+        tls.load_cert_chain(own.cert, own.key)
+    return Transport(server_of(url, tls=tls, tls_name=name), limits=TransportLimits(concurrency=8), agent="test")
+
+
+@pytest.fixture(params=["TCP", "TLS"])
+def link(request: pytest.FixtureRequest) -> Link:
+    """What a server needs, and a transport to it, over either."""
+    if request.param == "TCP":
+        return Link(None, transport)
+    known: Certificates = request.getfixturevalue("known")
+    return Link(serves(known.good), lambda url: secure(url, known))
 
 
 HEAD = b"HTTP/1.1 200 OK\r\n"
@@ -62,14 +122,14 @@ async def test_whole_answers(want: bytes, again: bool, parts: Sequence[bytes]) -
         assert server.connections == (1 if again else 2)
 
 
-async def test_an_answer_that_ends_with_the_connection() -> None:
+async def test_an_answer_that_ends_with_the_connection(link: Link) -> None:
     """Without a length and without chunks the orderly end of the connection is the end of the answer."""
 
     async def script(talk: Talk) -> None:
         await talk.request()
-        await talk.say(b"HTTP/1.1 200 OK\r\n\r\nhel", b"lo")
+        await talk.say(HEAD + b"\r\nhel", b"lo")
 
-    async with scripted(script) as server, transport(server.url) as one:
+    async with scripted(script, tls=link.served) as server, link.opened(server.url) as one:
         assert await one.send("GET", "/x", timeout_s=10.0) == b"hello"
         assert await one.send("GET", "/x", timeout_s=10.0) == b"hello"
         assert server.connections == 2
@@ -132,8 +192,8 @@ async def test_what_is_no_answer(want: str, parts: Sequence[bytes]) -> None:
 
 
 @pytest.mark.parametrize("parts", [[], [HEAD], [HEAD + b"Content-Length: 5\r\n\r\nhel"], [HEAD + b"\r\nhel"]])
-async def test_a_reset(parts: Sequence[bytes]) -> None:
-    """A reset is never the end of an answer."""
+async def test_a_reset(parts: Sequence[bytes], link: Link) -> None:
+    """A reset is never the end of an answer, nor is over TLS an end that is not orderly: it may have been cut."""
 
     async def script(talk: Talk) -> None:
         if talk.number > 1:
@@ -142,7 +202,7 @@ async def test_a_reset(parts: Sequence[bytes]) -> None:
         await talk.say(*parts)
         talk.reset()
 
-    async with scripted(script) as server, transport(server.url) as one:
+    async with scripted(script, tls=link.served) as server, link.opened(server.url) as one:
         with pytest.raises(ApiUnavailableError, match="closed the connection"):
             await one.send("POST", "/x", body=b"{}", timeout_s=10.0)
         assert await one.send("GET", "/y", timeout_s=10.0) == b"ok"
@@ -287,3 +347,82 @@ async def test_too_long_through_a_proxy() -> None:
     async with scripted(script) as proxy, transport("http://api.invalid:8080", proxy=proxy.url) as one:
         with pytest.raises(ApiUnavailableError, match="GET /x: answer longer than 100000 bytes"):
             await one.send("GET", "/x", timeout_s=10.0)
+
+
+# -- TLS: whom we trust, and who we say we are -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "::1", "localhost"])
+async def test_many_exchanges(host: str, known: Certificates) -> None:
+    """A hundred at once and a hundred in a row, over at most as many connections as allowed, by address and by name."""
+    listen = "127.0.0.1" if host == "localhost" else host
+    served = scripted(echo, tls=serves(known.good), host=listen)
+    async with served as server, secure(server.url.replace(listen, host), known) as one:
+        paths = [f"/{number}" for number in range(100)]
+        answers = await asyncio.gather(*(one.send("GET", path, timeout_s=20.0) for path in paths))
+        assert answers == [path.encode() for path in paths]
+        for path in paths:
+            assert await one.send("GET", path, timeout_s=20.0) == path.encode()
+        assert server.connections <= 8
+
+
+async def test_long_answers_side_by_side(known: Certificates) -> None:
+    """Connections share the memory that they read into, and each caller gets every byte of its own answer."""
+    paths = [f"/{number}" for number in range(40)]
+    async with scripted(long_echo, tls=serves(known.good)) as server, secure(server.url, known) as one:
+        answers = await asyncio.gather(*(one.send("GET", path, timeout_s=20.0) for path in paths))
+        assert answers == [long_body(path) for path in paths]
+        assert server.connections > 1
+
+
+async def test_a_foreign_certificate(known: Certificates) -> None:
+    """A certificate that is not trusted ends it before the token is sent."""
+    async with scripted(always_ok, tls=serves(known.foreign)) as server, secure(server.url, known) as one:
+        with pytest.raises(ApiUnavailableError, match="certificate verify failed"):
+            await one.send("GET", "/x", timeout_s=10.0)
+        assert server.requests == []
+
+
+async def test_another_name(known: Certificates) -> None:
+    """A certificate for another name is refused, unless the credentials say that this is the name to check."""
+    async with scripted(always_ok, tls=serves(known.named)) as server:
+        async with secure(server.url, known) as one:
+            with pytest.raises(ApiUnavailableError, match="certificate verify failed"):
+                await one.send("GET", "/x", timeout_s=10.0)
+        assert server.requests == []
+        async with secure(server.url, known, name="api.cluster.example") as one:
+            assert await one.send("GET", "/x", timeout_s=10.0) == b"ok"
+
+
+async def test_a_client_certificate(known: Certificates) -> None:
+    """It is shown to a server that asks; without one the server breaks off, which is an outage."""
+    async with scripted(always_ok, tls=serves(known.good, clients=known.authority)) as server:
+        async with secure(server.url, known, own=known.own) as one:
+            assert await one.send("GET", "/x", timeout_s=10.0) == b"ok"
+        async with secure(server.url, known) as one:
+            with pytest.raises(ApiUnavailableError):
+                await one.send("GET", "/x", timeout_s=10.0)
+        assert len(server.requests) == 1
+
+
+async def test_no_tls_there(known: Certificates) -> None:
+    """A server that speaks plain HTTP at an https URL is an outage."""
+
+    async def script(talk: Talk) -> None:
+        await talk.say(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+        await talk.hung_up()
+
+    async with scripted(script) as server, secure(server.url.replace("http:", "https:"), known) as one:
+        with pytest.raises(ApiUnavailableError, match=r"cannot connect to 127\.0\.0\.1"):
+            await one.send("GET", "/x", timeout_s=10.0)
+
+
+async def test_a_handshake_that_does_not_end(known: Certificates) -> None:
+    """A server that takes the connection and says nothing is waited for no longer than the exchange may take."""
+
+    async def script(talk: Talk) -> None:
+        await talk.hung_up()
+
+    async with scripted(script) as server, secure(server.url.replace("http:", "https:"), known) as one:
+        with pytest.raises(ApiUnavailableError, match="no answer in time"):
+            await one.send("GET", "/x", timeout_s=0.05)

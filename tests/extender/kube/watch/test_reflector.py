@@ -45,18 +45,6 @@ async def test_first_the_whole_list_then_every_change() -> None:
         assert (sink.replaced, len(sink.states)) == (1, 4)
 
 
-async def test_nothing_is_synced_before_the_last_page() -> None:
-    """A reader never sees part of a list."""
-    api, sink = FakeClusterApi(*(pod(f"p{n}") for n in range(4))), RecordingSink()
-    api.latency_s["list"] = 1.0
-    reflector = reflector_of(api, sink, options=ReflectorOptions(page=2))
-    async with running(reflector):
-        await settle(1.5)
-        assert (reflector.synced.is_set(), sink.states) == (False, [])
-        await settle(1.0)
-        assert (reflector.synced.is_set(), len(sink.items)) == (True, 4)
-
-
 async def test_a_watch_that_ends_is_resumed_without_a_list() -> None:
     """After a clean end the next watch begins where the last one stopped; nothing is missed, nothing listed."""
     api, sink = FakeClusterApi(pod("p0")), RecordingSink()
@@ -90,22 +78,6 @@ async def test_bookmarks_keep_the_version_young() -> None:
         api.break_watches()
         await settle(10.0)
         assert api.calls["list"] == 1
-
-
-async def test_gone_while_connecting_lists_again() -> None:
-    """HTTP 410: what was deleted meanwhile disappears from the sink, in one step."""
-    api, sink = FakeClusterApi(pod("p0"), pod("p1")), RecordingSink()
-    async with running(reflector_of(api, sink)):
-        await settle(10.0)
-        api.store.silence()
-        api.remove("p0")
-        api.add(pod("p2"))
-        api.store.compact()
-        api.break_watches()
-        api.store.speak()
-        await settle()
-        assert state_of(api.store) == sink.state
-        assert (sink.replaced, len(sink.states)) == (2, 2)
 
 
 async def test_gone_again_and_again_is_not_a_storm() -> None:

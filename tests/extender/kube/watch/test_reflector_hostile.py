@@ -1,21 +1,26 @@
 """No object stops a reflector, whatever is raised while it is read or taken over (docs/safety.md S21)."""
 
 import asyncio
+import json
 import logging
 from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
+from contextlib import aclosing
 from typing import Any
 
 import pytest
 
+from bench.apiserver import LoopbackApi
 from extender.cache.unreadable import MOST, UnreadableKind
 from extender.errors import TooLongError
+from extender.kube.calls import POD_GROUPS
+from extender.kube.client import ClientLimits, KubeClient
 from extender.kube.watch.reflector import Reflector, ReflectorOptions
 from extender.ports import Page, WatchEvent
+from tests.extender.kube.conftest import client_of
+from tests.extender.kube.scripted import Talk, scripted
 from tests.extender.kube.watch.collection import Item, RecordingSink, reduce, reflector_of, running, state_of
 from tests.extender.kube.watch.test_reflector import pod, settle
 from tests.fakes.cluster_api import FakeClusterApi
-
-pytestmark = pytest.mark.looptime
 
 RAISED: dict[str, Callable[[], Exception]] = {
     "overflow": lambda: OverflowError("decimal"),
@@ -62,6 +67,7 @@ class Refusing(RecordingSink):
             raise OverflowError("int too large to convert to C long")
 
 
+@pytest.mark.looptime
 @pytest.mark.parametrize("error", RAISED.values(), ids=RAISED)
 async def test_whatever_reading_raises_concerns_that_object_alone(error: Callable[[], Exception]) -> None:
     """In a list and in a watch: the others are there, and nothing is listed again."""
@@ -79,6 +85,7 @@ async def test_whatever_reading_raises_concerns_that_object_alone(error: Callabl
         assert reflector.synced.is_set()
 
 
+@pytest.mark.looptime
 async def test_what_a_sink_cannot_take_over_is_left_out() -> None:
     """Also then only that object is missing, from the first list on and after an event."""
     api, sink = FakeClusterApi(pod("p0"), pod("bad"), pod("p1")), Refusing()
@@ -94,6 +101,7 @@ async def test_what_a_sink_cannot_take_over_is_left_out() -> None:
         assert (reflector.status().relists, reflector.status().errors) == (1, 0)
 
 
+@pytest.mark.looptime
 async def test_an_object_that_can_be_read_again_is_not_called_unreadable() -> None:
     """The book shows what is so now: not what was mended, deleted, or left out of a later list."""
     api, sink, book = FakeClusterApi(pod("p0")), RecordingSink(), UnreadableKind("v1", "Pod")
@@ -120,6 +128,7 @@ async def test_an_object_that_can_be_read_again_is_not_called_unreadable() -> No
         ]
 
 
+@pytest.mark.looptime
 async def test_the_book_and_the_log_are_bounded(caplog: pytest.LogCaptureFixture) -> None:
     """Thousands of bad objects cost a thousand entries and a thousand lines, each short, whatever they hold."""
     caplog.set_level(logging.WARNING)
@@ -136,9 +145,7 @@ async def test_the_book_and_the_log_are_bounded(caplog: pytest.LogCaptureFixture
     assert max(len(one.why) for one in book.now.values()) <= 300
 
 
-DEEP = 9_000  # the API server takes 10,000
-
-
+@pytest.mark.looptime
 async def test_an_event_without_readable_metadata_is_passed_over(caplog: pytest.LogCaptureFixture) -> None:
     """Nobody can say what it is about, and no list would say it better: it is counted, and the watch goes on."""
     caplog.set_level(logging.WARNING)
@@ -164,6 +171,7 @@ async def test_an_event_without_readable_metadata_is_passed_over(caplog: pytest.
     ]
 
 
+@pytest.mark.looptime
 async def test_pages_that_are_too_long_are_asked_for_in_parts() -> None:
     """However much tenants write into objects, the list comes to its end; and later pages are longer again."""
     names = [f"p{number}" for number in range(40)]
@@ -180,3 +188,39 @@ async def test_pages_that_are_too_long_are_asked_for_in_parts() -> None:
         async with asyncio.timeout(30.0):
             await reflector.synced.wait()
         assert state_of(api.store) == sink.state
+
+
+LEVELS = 9_000
+"""The API server takes 10,000."""
+DEEP = b'{"metadata":{"managedFields":%s,"name":"deep","namespace":"a","resourceVersion":"3"},"spec":%s}' % (
+    b"[" * LEVELS + b"]" * LEVELS,
+    b'{"x":' * LEVELS + b"1" + b"}" * LEVELS,
+)
+
+
+async def test_a_deep_object_spoils_no_watch() -> None:
+    """It is an event as any other."""
+    line = b'{"type":"MODIFIED","object":' + DEEP + b"}\n"
+
+    async def script(talk: Talk) -> None:
+        await talk.request()
+        await talk.say(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n", b"%x\r\n%s\r\n" % (len(line), line))
+        await talk.hung_up()
+
+    async with scripted(script) as server, client_of(server.url, limits=ClientLimits()) as api:
+        events = api.watch(POD_GROUPS.collection(), resource_version="2", timeout_s=30)
+        async with aclosing(events), asyncio.timeout(30.0):
+            event = await anext(events)
+    assert (event.type, json.loads(event.object)["metadata"]["name"]) == ("MODIFIED", "deep")
+
+
+async def test_a_reflector_syncs_beside_a_deep_object(loopback: LoopbackApi, client: KubeClient) -> None:
+    """One list suffices: its own name can be read, which stands behind what is deep, and so can its neighbours."""
+    good = b'{"metadata":{"name":"good","namespace":"a","resourceVersion":"2"}}'
+    loopback.store.load(POD_GROUPS, {("a", "deep"): DEEP, ("a", "good"): good})
+    sink = RecordingSink()
+    reflector = reflector_of(client, sink, path=POD_GROUPS.collection())
+    async with running(reflector), asyncio.timeout(30.0):
+        await reflector.synced.wait()
+        assert sorted(sink.items) == ["a/deep", "a/good"]
+        assert (reflector.status().relists, reflector.status().errors) == (1, 0)
