@@ -49,20 +49,6 @@ def test_members_are_sorted_by_role_index_and_name() -> None:
     assert [one.name for one in gang(members).members] == ["ps", "c", "w9", "w10", "w-a", "w-b", "other"]
 
 
-def test_labels_give_size_and_creation() -> None:
-    """A gang by labels is as old as its oldest member, finished ones included."""
-    found = gang([labelled("a", created_s=9.0), labelled("b", created_s=5.0, scheduled_s=9.0, phase=Phase.SUCCEEDED)])
-    assert (found.min_member, found.created_s, found.source) == (2, 5.0, GangSource.LABELS)
-    assert (found.problem, found.problem_detail, found.own) == (None, "", True)
-
-
-def test_pod_group_gives_size_creation_and_timeout() -> None:
-    """A PodGroup's own fields count, not the pods'."""
-    group = PodGroup(G, 3, created_s=1.0, schedule_timeout_s=60.0)
-    found = gang([grouped("a", created_s=9.0)], group)
-    assert (found.min_member, found.created_s, found.schedule_timeout_s, found.problem) == (3, 1.0, 60.0, None)
-
-
 def test_priority_and_options() -> None:
     """All members' options together; where they differ the ps counts before the workers."""
     members = [
@@ -73,24 +59,34 @@ def test_priority_and_options() -> None:
     assert (found.priority, found.options) == (5, (("near", "A"), ("zones", "B")))
 
 
-VOLCANO = PodGroup(G, 4)
-ANNOTATED: dict[str, tuple[tuple[int, Reason | None], Pod, tuple[PodGroup, ...], tuple[PodGroup, ...]]] = {
-    # case: ((min_member, problem), pod, coscheduling's PodGroups, Volcano's)
-    "by annotation": ((3, None), grouped("a", GangSource.ANNOTATION, 3), (), ()),
-    "by Volcano's PodGroup": ((4, None), grouped("a", GangSource.ANNOTATION), (), (VOLCANO,)),
-    "by coscheduling's PodGroup": ((5, None), grouped("a", GangSource.ANNOTATION), (PodGroup(G, 5),), ()),
-    "Volcano's first": ((4, None), grouped("a", GangSource.ANNOTATION, 3), (PodGroup(G, 5),), (VOLCANO,)),
-    "by nothing": ((1, Reason.INVALID_GROUP), grouped("a", GangSource.ANNOTATION), (), ()),
+VOLCANO, OLD_GROUP = PodGroup(G, 4), PodGroup(G, 3, created_s=1.0, schedule_timeout_s=60.0)
+DONE = labelled("b", created_s=5.0, scheduled_s=9.0, phase=Phase.SUCCEEDED)
+Declared = tuple[int, float, float | None, Reason | None]
+BY_ANNOTATION = grouped("a", GangSource.ANNOTATION, 3), grouped("a", GangSource.ANNOTATION)
+SIZES: dict[str, tuple[Declared, list[Pod], list[PodGroup], list[PodGroup]]] = {
+    # case: ((min_member, created_s, time-out, problem), pods, coscheduling's PodGroups, Volcano's)
+    "labels, as old as the oldest, finished or not": (
+        (2, 5.0, None, None),
+        [labelled("a", created_s=9.0), DONE],
+        [],
+        [],
+    ),
+    "finished members alone": ((2, 5.0, None, None), [DONE], [], []),
+    "a PodGroup": ((3, 1.0, 60.0, None), [grouped("a", created_s=9.0)], [OLD_GROUP], []),
+    "an annotation": ((3, 0.0, None, None), [BY_ANNOTATION[0]], [], []),
+    "an annotation and Volcano's PodGroup": ((4, 0.0, None, None), [BY_ANNOTATION[1]], [], [VOLCANO]),
+    "an annotation and coscheduling's": ((5, 0.0, None, None), [BY_ANNOTATION[1]], [PodGroup(G, 5)], []),
+    "Volcano's first": ((4, 0.0, None, None), [BY_ANNOTATION[0]], [PodGroup(G, 5)], [VOLCANO]),
+    "nothing": ((1, 0.0, None, Reason.INVALID_GROUP), [BY_ANNOTATION[1]], [], []),
 }
 
 
-@pytest.mark.parametrize(("want", "one", "groups", "volcano"), ANNOTATED.values(), ids=ANNOTATED)
-def test_annotated_gangs(
-    want: tuple[int, Reason | None], one: Pod, groups: tuple[PodGroup, ...], volcano: tuple[PodGroup, ...]
-) -> None:
-    """A gang by annotation takes its size from a PodGroup if there is one, else from the annotation."""
-    found = gang([one], *groups, volcano=volcano)
-    assert (found.min_member, found.problem) == want
+@pytest.mark.parametrize(("want", "pods", "groups", "volcano"), SIZES.values(), ids=SIZES)
+def test_size_and_age(want: Declared, pods: list[Pod], groups: list[PodGroup], volcano: list[PodGroup]) -> None:
+    """Of the PodGroup if there is one, else what the pods say; a gang is kept as long as its pods exist."""
+    found = gang(pods, *groups, volcano=volcano)
+    assert (found.min_member, found.created_s, found.schedule_timeout_s, found.problem) == want
+    assert (found.own, found.source) == (True, pods[0].group.source if pods[0].group else None)
 
 
 BAD = GroupRef(G, GangSource.LABELS, None, "label x is 'y'")
@@ -136,12 +132,6 @@ def test_finished_and_going_members_no_longer_contradict() -> None:
     old = [labelled("a", 3, deleting=True, priority=9), labelled("b", 4, phase=Phase.FAILED, scheduler_name="x")]
     found = gang([*old, labelled("c")])
     assert (found.problem, found.min_member, found.priority, len(found.members)) == (None, 2, 0, 3)
-
-
-def test_a_gang_of_only_finished_members_is_kept() -> None:
-    """As long as its pods exist the gang does, so that Succeeded members count (docs/safety.md S8)."""
-    found = gang([labelled("a", phase=Phase.SUCCEEDED), labelled("b", phase=Phase.SUCCEEDED)])
-    assert (found.min_member, len(found.placed)) == (2, 2)
 
 
 def test_the_pod_group_may_come_later() -> None:

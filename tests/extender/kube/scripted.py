@@ -21,7 +21,12 @@ def event_loop_policy(request: pytest.FixtureRequest) -> asyncio.AbstractEventLo
     return policy
 
 
-OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
+def ok(body: bytes) -> bytes:
+    """A whole answer."""
+    return b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%b" % (len(body), body)
+
+
+OK = ok(b"ok")
 
 
 @dataclass(slots=True)
@@ -122,8 +127,7 @@ async def echo(talk: Talk) -> None:
     """Answer every request with its path."""
     while True:
         head, _ = await talk.request()
-        path = head.split(" ", 2)[1].encode()
-        await talk.say(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%b" % (len(path), path))
+        await talk.say(ok(head.split(" ", 2)[1].encode()))
 
 
 async def long_echo(talk: Talk) -> None:

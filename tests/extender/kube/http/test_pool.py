@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from extender.kube.http.pool import Endpoint, Pool
-from tests.extender.kube.scripted import OK, Scripted, Talk, always_ok, echo, scripted, until
+from tests.extender.kube.scripted import OK, Scripted, Talk, always_ok, echo, ok, scripted, until
 from tests.extender.kube.scripted import event_loop_policy as event_loop_policy
 
 
@@ -51,7 +51,7 @@ async def test_a_hundred_at_once() -> None:
                 full.set()
             await full.wait()
             at_work -= 1
-            await talk.say(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%b" % (len(path), path))
+            await talk.say(ok(path))
 
     async with scripted(script) as server, pool_of(server, concurrency=8) as pool:
         answers = await asyncio.gather(*(ask(pool, f"/{number}") for number in range(100)))
@@ -165,7 +165,7 @@ async def test_whatever_is_cancelled_answers_are_never_mixed_up() -> None:
             path = head.split(" ", 2)[1].encode()
             for _ in range(rng.randrange(4)):
                 await asyncio.sleep(0)
-            whole = b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%b" % (len(path), path)
+            whole = ok(path)
             cut = rng.randrange(len(whole)) if rng.random() < 0.1 else None
             await talk.say(whole[:cut] if cut is not None else whole)
             if cut is not None:
@@ -229,8 +229,7 @@ async def test_connections_that_are_not_used_are_closed() -> None:
             if talk.number == 4:
                 all_there.set()
             await all_there.wait()
-            answer = str(talk.number).encode()
-            await talk.say(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%b" % (len(answer), answer))
+            await talk.say(ok(str(talk.number).encode()))
 
     async with scripted(script) as server, pool_of(server, idle_s=0.2) as pool:
         assert {"1", "2", "3", "4"} == set(await asyncio.gather(*(ask(pool) for _ in range(4))))
