@@ -94,11 +94,7 @@ class StarvingOrder(StrEnum):
 
 
 class Surplus(StrEnum):
-    """When further members of a gang that has its minimum get room.
-
-    In the gang's own turn, or after the minimums of all gangs of their priority (PAPERS K3: scale-out comes
-    after placement).
-    """
+    """When members beyond a gang's minimum get room: after all minimums of their priority (PAPERS K3), or with it."""
 
     LAST = "last"
     IN_TURN = "in-turn"
@@ -316,64 +312,59 @@ def gang_options(annotations: Mapping[str, str], policy: Policy, *, namespace: s
     ("netgang.io/selection: 'best' is not one of subset, paper, pack; subset is used",)
     """
     options = GangOptions(zone_policy=policy.zone_policy, selection=policy.selection, repair=policy.repair)
-    if not annotations:
-        return options
     problems: list[str] = []
     for name, text in sorted(annotations.items()):
-        if len(text) > option_chars(name):
-            problems.append(f"netgang.io/{name}: longer than {option_chars(name)} characters; it is ignored")
-            continue
-        value = text.strip()
-        match name:
-            case "zones":
-                zones = tuple(dict.fromkeys(ZoneName(z.strip()) for z in value.split(",") if z.strip()))
-                if len(zones) > LIST_ENTRIES:
-                    problems.append(f"netgang.io/zones: more than {LIST_ENTRIES} zones are named; all are allowed")
-                elif zones:
-                    options = replace(options, zones=zones)
-                else:
-                    problems.append("netgang.io/zones: no zone is named; all zones are allowed")
-            case "near":
-                options = replace(options, near=ZoneName(value) if value else None)
-            case "zone-policy" | "selection" | "repair":
-                field = name.replace("-", "_")
-                default: StrEnum = getattr(options, field)
-                if value in list(type(default)):
-                    chosen: dict[str, Any] = {field: type(default)(value)}
-                    options = replace(options, **chosen)
-                else:
-                    problems.append(_not_one_of(name, value, default))
-            case "preemptible":
-                if value in ("true", "false"):
-                    options = replace(options, preemptible=value == "true")
-                else:
-                    problems.append(f"netgang.io/preemptible: {_shown(value)} is neither true nor false; true is used")
-            case "ratios":
-                try:
-                    loss, delay, bandwidth = (float(part) for part in value.split(":"))
-                    options = replace(options, ratios=_in_steps(Ratios(loss, delay, bandwidth)))
-                except ValueError:
-                    problems.append(
-                        f"netgang.io/ratios: {_shown(value)} is not three numbers such as 20:40:40; the default is used"
-                    )
-            case "weight" if namespace is not None:
-                if policy.queue.weight_namespaces.isdisjoint({namespace, "*"}):
-                    problems.append(
-                        f"netgang.io/weight: namespace {namespace} may not set weights; the computed one is used"
-                    )
-                    continue
-                weight = _weight(value)
-                options = replace(options, weight=weight)
-                if weight is None:
-                    problems.append(
-                        f"netgang.io/weight: {_shown(value)} is not a number of at least 0 such as 2.5 or 5/2; the "
-                        "computed one is used"
-                    )
-            case _ if name not in KNOWN_OPTIONS:
-                problems.append(f"netgang.io/{name}: no such annotation; it is ignored")
-            case _:
-                pass  # read by the queue and by the scaling loop
-    return replace(options, problems=tuple(problems))
+        try:
+            options = replace(options, **_field(name, text, policy, namespace))
+        except ValueError as problem:
+            problems.append(f"netgang.io/{name}: {problem}")
+    return replace(options, problems=tuple(problems)) if problems else options
+
+
+def _field(name: str, text: str, policy: Policy, namespace: str | None) -> dict[str, Any]:
+    """The field that annotation `netgang.io/<name>` sets; ValueError says what is wrong, and what is used instead."""
+    if len(text) > option_chars(name):
+        raise ValueError(f"longer than {option_chars(name)} characters; it is ignored")
+    value = text.strip()
+    match name:
+        case "zones":
+            zones = tuple(dict.fromkeys(ZoneName(z.strip()) for z in value.split(",") if z.strip()))
+            if not zones:
+                raise ValueError("no zone is named; all zones are allowed")
+            if len(zones) > LIST_ENTRIES:
+                raise ValueError(f"more than {LIST_ENTRIES} zones are named; all are allowed")
+            return {"zones": zones}
+        case "near":
+            return {"near": ZoneName(value) or None}
+        case "zone-policy" | "selection" | "repair":
+            field = name.replace("-", "_")
+            default: StrEnum = getattr(policy, field)
+            if value not in list(type(default)):
+                words = ", ".join(type(default))
+                raise ValueError(f"{_shown(value)} is not one of {words}; {default} is used")
+            return {field: type(default)(value)}
+        case "preemptible":
+            if value not in ("true", "false"):
+                raise ValueError(f"{_shown(value)} is neither true nor false; true is used")
+            return {"preemptible": value == "true"}
+        case "ratios":
+            try:
+                loss, delay, bandwidth = map(float, value.split(":"))
+                return {"ratios": _in_steps(Ratios(loss, delay, bandwidth))}
+            except ValueError:
+                said = f"{_shown(value)} is not three numbers such as 20:40:40; the default is used"
+                raise ValueError(said) from None
+        case "weight" if namespace is not None:
+            if policy.queue.weight_namespaces.isdisjoint({namespace, "*"}):
+                raise ValueError(f"namespace {namespace} may not set weights; the computed one is used")
+            if (weight := _weight(value)) is None:
+                example = "a number of at least 0 such as 2.5 or 5/2"
+                raise ValueError(f"{_shown(value)} is not {example}; the computed one is used")
+            return {"weight": weight}
+        case _ if name not in KNOWN_OPTIONS:
+            raise ValueError("no such annotation; it is ignored")
+        case _:
+            return {}  # read by the queue and by the scaling loop
 
 
 def option_chars(name: str) -> int:
@@ -412,11 +403,6 @@ def _weight(text: str) -> Fraction | None:
     if len(text) > 40 or not set(text) <= set("0123456789./"):
         return None
     try:
-        found = Fraction(text)
+        return Fraction(text)
     except (ValueError, ZeroDivisionError):
         return None
-    return found
-
-
-def _not_one_of(name: str, value: str, used: StrEnum) -> str:
-    return f"netgang.io/{name}: {_shown(value)} is not one of {', '.join(type(used))}; {used} is used"

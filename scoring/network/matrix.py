@@ -8,6 +8,7 @@ direction is kept (row = from, column = to) and becomes one value only in `scori
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -82,8 +83,7 @@ class Block:
     """Throughput as it was measured last, however long ago, without estimates; `None`: `throughput_bps` is that."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Pairs:
+class _Pairs(NamedTuple):
     """Known pairs of one metric: keys = from·size + to, ascending."""
 
     keys: Ints
@@ -91,6 +91,13 @@ class _Pairs:
     measured_at_s: Floats
     origin: NDArray[np.uint8]
     """Index in the matrix's `origins`."""
+
+    def ages_s(self, now_s: float) -> Floats:
+        """How long ago each was measured; never negative: a clock ahead of ours makes none younger."""
+        return np.maximum(now_s - self.measured_at_s, 0.0)
+
+
+_NO_PAIRS = _Pairs(np.empty(0, np.int64), np.empty(0), np.empty(0), np.empty(0, np.uint8))
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,7 +162,7 @@ class NetworkMatrix:
         medians = None
         if zones is not None:
             ends = {metric: {node: index[end] for node, end in of.items()} for metric, of in endpoint_of.items()}
-            columns = {metric: (p.keys, p.values, p.measured_at_s) for metric, p in pairs.items()}
+            columns = {metric: p[:3] for metric, p in pairs.items()}
             medians = medians_of(columns, ends, zones, size=len(index), now_s=now_s)
         return cls(version, now_s, endpoints, dict(endpoint_of), origins, index, pairs, medians)
 
@@ -166,14 +173,11 @@ class NetworkMatrix:
 
     def known_pairs(self, metric: Metric) -> int:
         """How many directed pairs of endpoints have a value of `metric`."""
-        return len(self._pairs[metric].keys) if metric in self._pairs else 0
+        return len(self._of(metric).keys)
 
     def count(self, metric: Metric, *, soft_ttl_s: float | None, hard_ttl_s: float | None) -> PairCounts:
         """Directed pairs of endpoints with a value of `metric`, by the age of that value. Cost: O(pairs)."""
-        pairs = self._pairs.get(metric)
-        if pairs is None:
-            return PairCounts(0, 0, 0)
-        ages_s = self.evaluated_at_s - pairs.measured_at_s
+        ages_s = self._of(metric).ages_s(self.evaluated_at_s)
         hard_s = np.inf if hard_ttl_s is None else hard_ttl_s
         soft_s = min(np.inf if soft_ttl_s is None else soft_ttl_s, hard_s)
         fresh, expired = int((ages_s < soft_s).sum()), int((ages_s >= hard_s).sum())
@@ -181,10 +185,7 @@ class NetworkMatrix:
 
     def count_by_age(self, metric: Metric, edges_s: Sequence[float]) -> tuple[int, ...]:
         """Directed pairs with a value of at most each age, and of any age. Cost: O(pairs · ages)."""
-        pairs = self._pairs.get(metric)
-        if pairs is None:
-            return (0,) * (len(edges_s) + 1)
-        ages_s = self.evaluated_at_s - pairs.measured_at_s
+        ages_s = self._of(metric).ages_s(self.evaluated_at_s)
         return (*(int((ages_s <= edge_s).sum()) for edge_s in edges_s), len(ages_s))
 
     def count_unknown(self, metric: Metric, group_of: Mapping[NodeName, str]) -> int:
@@ -198,58 +199,42 @@ class NetworkMatrix:
             if node in group_of:
                 group[self._index[end]] = number[group_of[node]]
         sizes = np.bincount(group[group >= 0], minlength=1)
-        pairs = self._pairs.get(metric)
-        known = 0
-        if pairs is not None and len(pairs.keys):
-            rows, cols = np.divmod(pairs.keys, len(self.endpoints))
-            known = int(((group[rows] == group[cols]) & (group[rows] >= 0)).sum())
+        rows, cols = self.measured_pairs(metric)
+        known = int(((group[rows] == group[cols]) & (group[rows] >= 0)).sum())
         return int((sizes * (sizes - 1)).sum()) - known
 
     def measured_pairs(self, metric: Metric) -> tuple[Ints, Ints]:
         """Endpoint indexes (from, to) of all directed pairs with a value of `metric`, however old. Cost: O(pairs)."""
-        pairs = self._pairs.get(metric)
-        keys = np.empty(0, np.int64) if pairs is None else pairs.keys
-        rows, cols = np.divmod(keys, max(len(self.endpoints), 1))
+        rows, cols = np.divmod(self._of(metric).keys, max(len(self.endpoints), 1))
         return rows, cols
 
     def measured_values(self, metric: Metric) -> tuple[Ints, Ints, Floats, Floats]:
         """`measured_pairs` with the value and the age (s) of each, in the same order. Cost: O(pairs)."""
-        rows, cols = self.measured_pairs(metric)
-        pairs = self._pairs.get(metric)
-        if pairs is None:
-            return rows, cols, np.empty(0), np.empty(0)
-        return rows, cols, pairs.values, np.maximum(self.evaluated_at_s - pairs.measured_at_s, 0.0)
+        pairs = self._of(metric)
+        return *self.measured_pairs(metric), pairs.values, pairs.ages_s(self.evaluated_at_s)
 
     def ends_at_least(self, metric: Metric, value: float) -> frozenset[EndpointId]:
         """Endpoints from or to which at least `value` was measured, however long ago. Cost: O(pairs)."""
-        pairs = self._pairs.get(metric)
-        if pairs is None:
-            return frozenset()
-        ends = np.unique(np.concatenate(np.divmod(pairs.keys[pairs.values >= value], max(len(self.endpoints), 1))))
+        found = self._of(metric).values >= value
+        ends = np.unique(np.concatenate([ends[found] for ends in self.measured_pairs(metric)]))
         return frozenset(self.endpoints[end] for end in ends.tolist())
 
     def known(self, source: NodeName, target: NodeName, metric: Metric) -> Known | None:
         """What was measured from one node to another, however old; `None`: nothing. Cost: O(log pairs)."""
-        pairs = self._pairs.get(metric)
-        row, col = (self._index.get(self.endpoint(node, metric) or EndpointId(""), -1) for node in (source, target))
-        if pairs is None or row < 0 or col < 0:
+        pairs, ends = self._of(metric), [[source], [target]]
+        hit, at = self._find(pairs, *(self.endpoint_indexes(nodes, metric) for nodes in ends))
+        if not hit.any():
             return None
-        key = row * len(self.endpoints) + col
-        at = int(np.searchsorted(pairs.keys, key))
-        if at == len(pairs.keys) or pairs.keys[at] != key:
-            return None
-        age_s = max(self.evaluated_at_s - float(pairs.measured_at_s[at]), 0.0)
-        return Known(float(pairs.values[at]), age_s, self.origins[pairs.origin[at]])
+        [age_s] = pairs.ages_s(self.evaluated_at_s)[at]
+        return Known(float(pairs.values[at[0]]), float(age_s), self.origins[pairs.origin[at[0]]])
 
     def measured(self, metric: Metric, sources: Sequence[NodeName], targets: Sequence[NodeName]) -> Measured:
         """Which source measured each pair of sources × targets, and how long ago. Cost: O(n·m·log pairs)."""
         rows, cols = self.endpoint_indexes(sources, metric), self.endpoint_indexes(targets, metric)
         ages_s, origins = np.full((len(rows), len(cols)), np.nan), np.full((len(rows), len(cols)), -1, np.int64)
-        pairs = self._pairs.get(metric)
-        if pairs is not None and len(pairs.keys) and ages_s.size:
-            hit, at = self._find(pairs, rows, cols)
-            ages_s[hit] = np.maximum(self.evaluated_at_s - pairs.measured_at_s[at], 0.0)
-            origins[hit] = pairs.origin[at]
+        pairs = self._of(metric)
+        hit, at = self._find(pairs, rows, cols)
+        ages_s[hit], origins[hit] = pairs.ages_s(self.evaluated_at_s)[at], pairs.origin[at]
         return Measured(ages_s, origins)
 
     def estimate(self, source: NodeName, target: NodeName, metric: Metric) -> Known | None:
@@ -318,16 +303,13 @@ class NetworkMatrix:
                 for one in measurements
                 if one.metric is metric
             }
-            if not mine:
-                continue
-            known = pairs.get(metric, _Pairs(np.empty(0, np.int64), np.empty(0), np.empty(0), np.empty(0, np.uint8)))
-            stays = ~np.isin(known.keys, list(mine))
-            keys = np.concatenate((known.keys[stays], np.array(list(mine), np.int64)))
-            values = np.concatenate((known.values[stays], [one.value for one in mine.values()]))
-            times = np.concatenate((known.measured_at_s[stays], [one.measured_at_s for one in mine.values()]))
-            origin_of = np.concatenate((known.origin[stays], np.full(len(mine), origins.index(origin), np.uint8)))
-            order = np.argsort(keys)
-            pairs[metric] = _Pairs(keys[order], values[order], times[order], origin_of[order])
+            values, times = [one.value for one in mine.values()], [one.measured_at_s for one in mine.values()]
+            more = (list(mine), values, times, [origins.index(origin)] * len(mine))
+            known: Sequence[NDArray[Any]] = self._of(metric)
+            stays = ~np.isin(known[0], more[0])
+            columns = [np.append(old[stays], np.array(new, old.dtype)) for old, new in zip(known, more, strict=True)]
+            order = np.argsort(columns[0])
+            pairs[metric] = _Pairs(*(column[order] for column in columns))
         return replace(self, origins=origins, _pairs=pairs, version=-1 - abs(self.version))
 
     def endpoint_delays_ms(self, sources: Sequence[EndpointId], targets: Sequence[EndpointId]) -> Floats:
@@ -336,19 +318,20 @@ class NetworkMatrix:
         return self._lookup(Metric.DELAY, rows, cols)[0]
 
     def _lookup(self, metric: Metric, rows: Ints, cols: Ints) -> tuple[Floats, Floats]:
-        values = np.full((len(rows), len(cols)), np.nan)
-        ages = np.full((len(rows), len(cols)), np.nan)
-        pairs = self._pairs.get(metric)
-        if pairs is None or not len(pairs.keys) or not values.size:
-            return values, ages
+        pairs = self._of(metric)
+        values, ages = (np.full((len(rows), len(cols)), np.nan) for _ in range(2))
         hit, at = self._find(pairs, rows, cols)
-        values[hit] = pairs.values[at]
-        ages[hit] = np.maximum(self.evaluated_at_s - pairs.measured_at_s[at], 0.0)
+        values[hit], ages[hit] = pairs.values[at], np.maximum(self.evaluated_at_s - pairs.measured_at_s[at], 0.0)
         return values, ages
 
+    def _of(self, metric: Metric) -> _Pairs:
+        return self._pairs.get(metric, _NO_PAIRS)
+
     def _find(self, pairs: _Pairs, rows: Ints, cols: Ints) -> tuple[NDArray[np.bool_], Ints]:
-        """Which of the pairs rows × cols are known, and where each of these stands in `pairs`, which is not empty."""
+        """Which of the pairs rows × cols are known, and where each of these stands in `pairs`."""
         keys = rows[:, None] * len(self.endpoints) + cols[None, :]
+        if not len(pairs.keys):
+            return np.zeros(keys.shape, np.bool_), np.empty(0, np.int64)
         at = np.searchsorted(pairs.keys, keys)
         at[at == len(pairs.keys)] = 0
         hit = (pairs.keys[at] == keys) & (rows[:, None] >= 0) & (cols[None, :] >= 0)
@@ -382,21 +365,14 @@ class NetworkMatrix:
 
 def _newest(tables: Sequence[MeasurementTable], index: Mapping[EndpointId, int], *, metric: Metric) -> _Pairs:
     """One row per pair: by key, then newest first, then worst first, then by the source's number."""
-    code = METRICS.index(metric)
-    size = len(index)
-    keys, values, times, origins = [], [], [], []
+    parts = [_NO_PAIRS]
     for number, table in enumerate(tables):
-        chosen = (table.metric == code) & (table.source != table.target)
+        chosen = (table.metric == METRICS.index(metric)) & (table.source != table.target)
         place = np.array([index[end] for end in table.ends], np.int64)
-        keys.append(place[table.source[chosen]] * size + place[table.target[chosen]])
-        values.append(table.value[chosen])
-        times.append(table.measured_at_s[chosen])
-        origins.append(np.full(len(keys[-1]), number, np.uint8))
-    if not any(map(len, keys)):
-        return _Pairs(np.empty(0, np.int64), np.empty(0), np.empty(0), np.empty(0, np.uint8))
-    key, value, at_s, origin = (np.concatenate(parts) for parts in (keys, values, times, origins))
+        keys = place[table.source[chosen]] * len(index) + place[table.target[chosen]]
+        origins = np.full(len(keys), number, np.uint8)
+        parts.append(_Pairs(keys, table.value[chosen], table.measured_at_s[chosen], origins))
+    key, value, at_s, origin = map(np.concatenate, zip(*parts, strict=True))
     order = np.lexsort((origin, value if metric is Metric.THROUGHPUT else -value, -at_s, key))
-    key = key[order]
-    first = np.concatenate(([True], key[1:] != key[:-1]))
-    order = order[first]
-    return _Pairs(key[first], value[order], at_s[order], origin[order])
+    order = order[np.diff(key[order], prepend=-1) != 0]
+    return _Pairs(key[order], value[order], at_s[order], origin[order])

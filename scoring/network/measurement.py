@@ -9,7 +9,7 @@ from array import array
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -82,40 +82,25 @@ class MeasurementTable:
             targets.append(number.setdefault(one.target, len(number)))
             values.append(one.value)
             times.append(one.measured_at_s)
-        return cls(
-            tuple(number),
-            np.frombuffer(metrics, np.uint8) if metrics else np.empty(0, np.uint8),
-            np.frombuffer(sources, np.int32) if sources else np.empty(0, np.int32),
-            np.frombuffer(targets, np.int32) if targets else np.empty(0, np.int32),
-            np.frombuffer(values, np.float64) if values else np.empty(0),
-            np.frombuffer(times, np.float64) if times else np.empty(0),
-        )
+        return cls(tuple(number), *map(np.asarray, (metrics, sources, targets, values, times)))
+
+    @property
+    def columns(self) -> tuple[NDArray[Any], ...]:
+        """Metric, source, target, value and time of all rows."""
+        return self.metric, self.source, self.target, self.value, self.measured_at_s
 
     def __len__(self) -> int:
         return len(self.value)
 
     def __iter__(self) -> Iterator[Measurement]:
-        for metric, source, target, value, at_s in zip(
-            self.metric.tolist(),
-            self.source.tolist(),
-            self.target.tolist(),
-            self.value.tolist(),
-            self.measured_at_s.tolist(),
-            strict=True,
-        ):
+        rows = zip(*(column.tolist() for column in self.columns), strict=True)
+        for metric, source, target, value, at_s in rows:
             yield Measurement(self.ends[source], self.ends[target], METRICS[metric], value, at_s)
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, MeasurementTable):
             return NotImplemented
-        return self is other or (
-            self.ends == other.ends
-            and np.array_equal(self.metric, other.metric)
-            and np.array_equal(self.source, other.source)
-            and np.array_equal(self.target, other.target)
-            and np.array_equal(self.value, other.value)
-            and np.array_equal(self.measured_at_s, other.measured_at_s)
-        )
+        return self is other or (self.ends == other.ends and all(map(np.array_equal, self.columns, other.columns)))
 
     __hash__ = None  # type: ignore[assignment]  # the columns are compared by content
 

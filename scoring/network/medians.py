@@ -50,9 +50,9 @@ def medians_of(
     """
     number = {zone: i for i, zone in enumerate(sorted(set(zones.of.values())))}
     zone_of = {node: number[zone] for node, zone in zones.of.items()}
-    hard_ttl_s = {metric: _or_never(zones.hard_ttl_s.get(metric)) for metric in METRICS}
-    values = {metric: np.full((len(number), len(number)), np.nan) for metric in METRICS}
-    times = {metric: np.full((len(number), len(number)), np.nan) for metric in METRICS}
+    ttl_s = {metric: zones.hard_ttl_s.get(metric) for metric in METRICS}
+    hard_ttl_s = {metric: np.inf if age_s is None else age_s for metric, age_s in ttl_s.items()}
+    values, times = ({m: np.full((len(number), len(number)), np.nan) for m in METRICS} for _ in range(2))
     for metric, (keys, known, measured_at_s) in columns.items():
         zone_of_end = _zones_of_ends(end_of.get(metric, {}), zone_of, size=size)
         rows, cols = zone_of_end[keys // max(size, 1)], zone_of_end[keys % max(size, 1)]
@@ -80,7 +80,3 @@ def _zones_of_ends(end_of: Mapping[NodeName, int], zone_of: Mapping[NodeName, in
         found[end] = zone
     found[sorted(shared)] = -1
     return found
-
-
-def _or_never(age_s: float | None) -> float:
-    return float("inf") if age_s is None else age_s

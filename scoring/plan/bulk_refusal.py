@@ -47,6 +47,8 @@ class BulkRefusals:
     def __init__(self, run: Run, demands: Sequence[GangDemand], *, apart: Set[GangKey]) -> None:
         """`apart`: gangs that must be looked at one by one."""
         self._run, self._demands = run, demands
+        self.reserved: StarvationReservations | None = None
+        """Made for the first gang that room is kept for"""
         self._counts, self._empty_counts = run.cache.fit_counts, run.cache.empty_counts
         snapshot = run.snapshot
         self._apart = {*apart, *snapshot.commitments, *snapshot.claims, *snapshot.backing_off_until_s}
@@ -63,30 +65,28 @@ class BulkRefusals:
         self._allowed: dict[tuple[ZoneName, ...] | None, Bools] = {}
         """zones that gangs name → (zones,): those that they may use"""
 
-    def refused_from(
-        self, place: int, reserved: StarvationReservations | None, kept: KeptPlacements | None
-    ) -> Steps[list[Refused]]:
+    def refused_from(self, place: int, kept: KeptPlacements | None) -> Steps[list[Refused]]:
         """The refusals of the gangs from `place` on, in order, up to the first that must be looked at by itself."""
         if self._demands[place].gang.key in self._apart:
             return []
         if kept is not None:
             kept.settle()
         self._asked = place
-        if not (yield from self._looked_at(place, reserved)):
+        if not (yield from self._looked_at(place)):
             return []
         answers: list[Refused] = []
         for at in range(place, self._end):
             refused, unreserved = self._found[at - self._begin]
             if refused is None or self._demands[at].gang.key in self._apart:
                 break
-            if reserved is not None and not unreserved:
-                refused = reserved.explained(self._demands[at], refused)
+            if self.reserved is not None and not unreserved:
+                refused = self.reserved.explained(self._demands[at], refused)
             answers.append(refused)
         return answers
 
-    def refusal(self, place: int, reserved: StarvationReservations | None) -> Steps[Refused | None]:
+    def refusal(self, place: int) -> Steps[Refused | None]:
         """Why the gang is refused, whatever else there is about it, if counting is enough and was not asked in vain."""
-        if place == self._asked or not (yield from self._looked_at(place, reserved)):
+        if place == self._asked or not (yield from self._looked_at(place)):
             return None
         return self._found[place - self._begin][0]
 
@@ -97,7 +97,7 @@ class BulkRefusals:
         refused, unreserved = self._found[place - self._begin]
         return refused is not None and unreserved
 
-    def _looked_at(self, place: int, reserved: StarvationReservations | None) -> Steps[bool]:
+    def _looked_at(self, place: int) -> Steps[bool]:
         """Count, unless it is done already; false right after room was taken: the next gang may be given some too."""
         run, moment = self._run, self._run.capacity.room.moment
         if moment != self._moment:
@@ -108,7 +108,7 @@ class BulkRefusals:
             most = _MOST_CELLS // max(len(run.capacity.rows_taken()), 1)
             end = min(place + max(min(self._width, most), 1), len(self._demands))
             asked = self._not_too_new([self._counting(one) for one in self._demands[place:end]])
-            found = yield from self._look(list(dict.fromkeys(asked)), reserved)
+            found = yield from self._look(list(dict.fromkeys(asked)))
             self._found = [found[one] for one in asked]
             self._begin, self._end = place, place + len(asked)
         return True
@@ -128,20 +128,18 @@ class BulkRefusals:
             yield
         return self._rows(asked, when) if missing else (rows, members)  # another run may have used the counts meanwhile
 
-    def _look(
-        self, asked: Sequence[Counting], reserved: StarvationReservations | None
-    ) -> Steps[dict[Counting, tuple[Refused | None, bool]]]:
+    def _look(self, asked: Sequence[Counting]) -> Steps[dict[Counting, tuple[Refused | None, bool]]]:
         """The refusals of gangs that ask for this, if counting is enough; whether they hold without reservations."""
         run = self._run
         rows, members = yield from self._count(asked, When.AT_START)
         counted = np.array([bool(one.classes) for one in asked]) & ~((members > 0) & (rows < 0)).any(axis=1)
         if run.snapshot.exclusions:  # whether room is all that is in the way is not for counting to say
-            counted &= ~np.array([self._refused_somewhere(one) for one in asked])
+            counted &= ~np.array([any(run.snapshot.excluded(cls) for cls, _ in one.classes) for one in asked])
         allowed = np.array([self._zones(one.zones) for one in asked], np.bool_).reshape(len(asked), len(run.zones))
-        start, now, given = self._sums(np.unique(rows[rows >= 0]), reserved)
+        at_row = np.unique(rows[rows >= 0])
+        start, now, given = self._sums(at_row)
         short, was_short, held = np.zeros_like(allowed), np.zeros_like(allowed), np.zeros(allowed.shape, np.int64)
         unreserved = [np.zeros(len(asked), np.bool_) for _ in given]
-        at_row = np.unique(rows[rows >= 0])
         for column in range(rows.shape[1]):
             row, count = rows[:, column], members[:, column]
             at = np.flatnonzero(row >= 0)
@@ -169,7 +167,7 @@ class BulkRefusals:
             return impossible(size)
         return no_room(Reason.BEHIND if behind else Reason.NO_ROOM, self._run.zones[zone], members, size)
 
-    def _sums(self, rows: Ints, reserved: StarvationReservations | None) -> tuple[Ints, Ints, list[Ints]]:
+    def _sums(self, rows: Ints) -> tuple[Ints, Ints, list[Ints]]:
         """Members of classes that fit: (classes, zones) before the run and now, and for each reservation (classes,).
 
         The latter: most that one of its zones would have room for if what is held were free.
@@ -179,13 +177,10 @@ class BulkRefusals:
         taken, free = run.capacity.rows_taken(), run.capacity.room.free
         now = start
         if len(taken):
-            before, after = (
-                counts.counts_if(rows, taken, run.capacity.start[taken]),
-                counts.counts_if(rows, taken, free[taken]),
-            )
+            before, after = (counts.counts_if(rows, taken, room[taken]) for room in (run.capacity.start, free))
             now = start + counts.by_zone(after - before, taken)
         given = []
-        for nodes, room, zones in reserved.held_back() if reserved is not None else ():
+        for nodes, room, zones in self.reserved.held_back() if self.reserved is not None else ():
             more = counts.counts_if(rows, nodes, room) - counts.counts_if(rows, nodes, free[nodes])
             given.append((now + counts.by_zone(more, nodes))[:, zones].max(axis=1, initial=0))
         return start, now, given
@@ -225,13 +220,6 @@ class BulkRefusals:
             made = run.cache.same_counting.setdefault((made.axis, classes, made.zones), made)
         run.cache.countings[demand.gang.key] = demand, made
         return made
-
-    def _refused_somewhere(self, asked: Counting) -> bool:
-        """Whether some node has refused a class of the gang."""
-        exclusions = self._run.snapshot.exclusions
-        if asked.excluded[0] is not exclusions:
-            asked.excluded = (exclusions, any(self._run.snapshot.excluded(one) for one, _ in asked.classes))
-        return asked.excluded[1]
 
     def _shown(self, when: When) -> FitCounts:
         """The counts of the room before the run, or of all that the nodes have."""

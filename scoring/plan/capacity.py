@@ -1,8 +1,6 @@
 """The cluster in one planner run: its nodes by zone, what is free there, and how many members of a class fit.
 
-Rules: whatever takes room counts up the zone's takes, so that what was computed for a zone holds for as long as that
-number is the same. Fits are counted without regard to a demand's other classes: too few is a sure "no", and enough is a
-"perhaps".
+Rule: fits are counted without regard to a demand's other classes: too few is a sure "no", and enough is a "perhaps".
 """
 
 from collections.abc import Iterable, Sequence
@@ -121,9 +119,6 @@ class Capacity:
         self.room = Room(self.start)
         self.ports: dict[int, set[HostPort]] = {}
         """row → ports given away on that node"""
-        self.takes = dict.fromkeys(view.zones, 0)
-        """zone → times that room was taken in it"""
-        self._zones_taken: tuple[object, NDArray[np.bool_]] = (None, np.zeros(0, np.bool_))
         self._rows_taken: tuple[object, Ints] = (None, np.zeros(0, np.int64))
         self._masks: dict[MemberClass, NDArray[np.bool_]] = {}
         """class without host ports → nodes that it may go to now"""
@@ -144,33 +139,18 @@ class Capacity:
         request = self._view.vector(member_class)
         if request is not None:
             self.room.take(rows, request)
-        zones = {self._view.table.nodes[row].zone for row in set(rows)}
-        self.count(zones)
         self.ports_taken(member_class, rows)
-        return zones
+        return {self._view.table.nodes[row].zone for row in set(rows)}
 
     def take_places(self, places: Sequence[Footprint]) -> None:
         """Take the room of places that are known to stand; none has host ports."""
         rows, amounts = (np.concatenate([getattr(one, what) for one in places]) for what in ("rows", "amounts"))
         self.room.take_places(rows, amounts)
-        self.count(frozenset[ZoneName]().union(*(one.used for one in places)))
-
-    def shift(self, amounts: Ints) -> None:
-        """Take (negative: give back) amounts (nodes, resources) everywhere at once."""
-        self.room.shift(amounts)
-        self.count(self.takes)
 
     def take_nodes(self, rows: Sequence[int]) -> None:
         """Take all that is free on these nodes."""
-        if len(rows):
-            amounts = np.zeros_like(self.room.free)
-            amounts[rows] = np.maximum(self.room.free[rows], 0)
-            self.shift(amounts)
-
-    def count(self, zones: Iterable[ZoneName]) -> None:
-        """Room was taken in these zones."""
-        for zone in zones:
-            self.takes[zone] += 1
+        at = np.array(rows, np.int64)
+        self.room.take_places(at, np.maximum(self.room.free[at], 0))
 
     def ports_taken(self, member_class: MemberClass, rows: Iterable[int]) -> None:
         """Members of the class have these nodes' ports."""
@@ -179,12 +159,9 @@ class Capacity:
 
     def zones_taken(self) -> NDArray[np.bool_]:
         """Whether room was given away during this run, or is committed, in each zone. Cost: as `rows_taken`."""
-        rows = self.rows_taken()
-        if self._zones_taken[0] is not rows:
-            found = np.zeros(len(self._view.zones), np.bool_)
-            found[self._view.zone_number[rows]] = True
-            self._zones_taken = (rows, found)
-        return self._zones_taken[1]
+        found = np.zeros(len(self._view.zones), np.bool_)
+        found[self._view.zone_number[self.rows_taken()]] = True
+        return found
 
     def rows_taken(self) -> Ints:
         """Rows of the nodes in question, ascending. Cost: O(nodes) after a change, else nothing."""
@@ -204,26 +181,18 @@ class Capacity:
         mask = remember(self._allowed, constraints, lambda: allowed_nodes(view.table, constraints))
         if when is When.EMPTY:
             return mask
-        if view.snapshot.exclusions or constraints.host_ports:
-            mask = self._without_refusals(member_class, mask, when)
+        refused = [view.table.index[node] for node in view.snapshot.excluded(member_class) if node in view.table.index]
+        if constraints.host_ports:
+            refused.extend(self._rows_with_conflict(constraints.host_ports, when))
+        if refused:
+            mask = mask.copy()
+            mask[refused] = False
         if not constraints.host_ports:
             self._masks[member_class] = mask
         return mask
 
-    def _without_refusals(self, member_class: MemberClass, mask: NDArray[np.bool_], when: When) -> NDArray[np.bool_]:
-        """`mask` without nodes that refused the class, or whose ports it wants are taken."""
-        index = self._view.table.index
-        refused = [index[node] for node in self._view.snapshot.excluded(member_class) if node in index]
-        if member_class.constraints.host_ports:
-            refused.extend(self._rows_with_conflict(member_class.constraints.host_ports, when))
-        if refused:
-            mask = mask.copy()
-            mask[refused] = False
-        return mask
-
     def _rows_with_conflict(self, wanted: tuple[HostPort, ...], when: When) -> list[int]:
-        given = self.ports if when is When.NOW else {}
-        taken: dict[int, set[HostPort]] = {row: set(ports) for row, ports in given.items()}
+        taken = {row: set(ports) for row, ports in self.ports.items()} if when is When.NOW else {}
         index = self._view.table.index
         for node, ports in self._view.snapshot.host_ports.items():
             if node in index:
@@ -270,23 +239,20 @@ class Capacity:
         known = self._now.get(member_class) if when is When.NOW else None
         if known is not None and known[0] == moment:
             return known[1:]
-        fits = self._fits(member_class, when)
+        view, request = self._view, self._view.vector(member_class)
+        if request is None:
+            fits = np.zeros(len(view.table.nodes), np.int64)
+        elif when is When.NOW:
+            fits = np.where(self.mask(member_class), self.room.counts(request), 0)
+        else:
+            free = self.start if when is When.AT_START else view.table.allocatable
+            fits = np.where(self.mask(member_class, when), fit_counts(free, request), 0)
+        if member_class.constraints.host_ports:
+            fits = np.minimum(fits, 1)
         sums = self._by_zone(fits)
         if when is When.NOW:
             self._now[member_class] = (moment, fits, sums)
         return fits, sums
-
-    def _fits(self, member_class: MemberClass, when: When) -> Ints:
-        view = self._view
-        request = view.vector(member_class)
-        if request is None:
-            return np.zeros(len(view.table.nodes), np.int64)
-        if when is When.NOW:
-            counts = self.room.counts(request)
-        else:
-            counts = fit_counts(self.start if when is When.AT_START else view.table.allocatable, request)
-        fits = np.where(self.mask(member_class, when), counts, 0)
-        return np.minimum(fits, 1) if member_class.constraints.host_ports else fits
 
     def _by_zone(self, fits: Ints) -> Ints:
         view = self._view

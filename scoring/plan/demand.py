@@ -11,13 +11,10 @@ are gone count no more (docs/safety.md S12).
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
-import numpy as np
-
 from scoring.feasibility.quorum import minimum_members, quorum_of
 from scoring.ids import GangKey, NodeName, ZoneName
 from scoring.model import Gang, GangSource, MemberClass, Pod, Role
 from scoring.model.policy import GangOptions, Policy, ZonePolicy, gang_options
-from scoring.network.matrix import Ints
 from scoring.plan.steps import Steps
 
 _READ_A_STEP = 32
@@ -86,38 +83,20 @@ class MemberSet:
     """Number of members"""
 
 
-def ports_of(members: MemberSet) -> tuple[tuple[str, int], ...]:
-    """The (protocol, port) that members of the set want on their nodes, sorted."""
-    wanted = {(p.protocol, p.port) for member_class, _ in members.classes for p in member_class.constraints.host_ports}
-    return tuple(sorted(wanted))
-
-
-def with_ports(members: MemberSet, free: Ints) -> Ints:
-    """Each wanted port as one more resource, of which every node has one.
-
-    Nodes where it is taken are masked. Conservative only for one port on two addresses of a node.
-    """
-    ports = ports_of(members)
-    return np.hstack([free, np.ones((len(free), len(ports)), np.int64)]) if ports else free
-
-
 def demand_of(gang: Gang, policy: Policy, *, lost: frozenset[NodeName] = frozenset()) -> GangDemand:
     """Derive what `gang` asks for; `lost` are its members' nodes that are gone. Cost: O(n log n) in members."""
     pending = gang.pending
     unable = tuple([pod for pod in pending if pod.obstacle or (pod.gates and pod.foreign_gates)])
     blocked = _blocked(gang, unable, lost) if unable else False
+    able = gang
     if unable and not blocked:
         stuck = {pod.uid for pod in unable}
         able = replace(gang, members=tuple(pod for pod in gang.members if pod.uid not in stuck))
-        able_ones = able.pending
-    else:
-        able, able_ones = gang, pending
-    need: Iterable[Pod] = able_ones
+    need = pending if able is gang else able.pending
     more: Iterable[Pod] = ()
     if len(able.members) > gang.min_member:
         minimum = {pod.uid for pod in minimum_members(able, lost_nodes=lost)}
-        need = [pod for pod in able_ones if pod.uid in minimum]
-        more = [pod for pod in able_ones if pod.uid not in minimum]
+        need, more = (tuple([pod for pod in need if (pod.uid in minimum) is first]) for first in (True, False))
     placed = (
         [pod for pod in gang.placed if pod.terminal or pod.node not in lost] if len(pending) < len(gang.members) else []
     )
@@ -142,15 +121,10 @@ def countable(demand: GangDemand) -> bool:
     Not for gangs that cannot start whatever room there is, for those that may be spread (the clock counts too), and
     not beside members that have a node.
     """
-    if demand.gang.problem is not None or demand.incomplete is not None:
+    if demand.gang.problem is not None or demand.incomplete is not None or not demand.need or demand.siblings:
         return False
     ported = any(member_class.constraints.host_ports for member_class, _ in demand.need)
-    return (
-        bool(demand.need)
-        and not demand.siblings
-        and not ported
-        and demand.options.zone_policy is not ZonePolicy.PREFERRED
-    )
+    return not ported and demand.options.zone_policy is not ZonePolicy.PREFERRED
 
 
 def _blocked(gang: Gang, unable: tuple[Pod, ...], lost: frozenset[NodeName]) -> bool:
@@ -184,8 +158,6 @@ class Counting:
     """Zones that the gangs name"""
     fits_empty: tuple[object, bool] = (None, False)
     """Node table, and whether the gang would fit one of its zones if no pod ran there"""
-    excluded: tuple[object, bool] = (None, False)
-    """What nodes have refused, and whether a class of the gang is among it"""
 
 
 @dataclass(slots=True)

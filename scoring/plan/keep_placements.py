@@ -20,7 +20,7 @@ import numpy as np
 
 from scoring.feasibility.room import scatter_add
 from scoring.ids import GangKey, NodeName, PodUid
-from scoring.model import MemberClass, Role
+from scoring.model import MemberClass
 from scoring.model.reasons import Reason
 from scoring.network.matrix import Ints
 from scoring.plan.cache import Footprint
@@ -48,10 +48,8 @@ class KeptPlacements:
         self._unsettled: list[Footprint] = []
 
     def begin(self, gang: GangKey) -> None:
-        """The turn of `gang` has come: its former place is no longer one of a later gang."""
-        turn = self._turn.get(gang)
-        if turn is not None:
-            self._next = turn + 1
+        """`gang`, which had a place, is next: this is no longer one of a later gang."""
+        self._next = self._turn[gang] + 1
 
     def stands(self, gang: GangKey) -> bool:
         """Whether the place of `gang`, the next one, stands for sure, as it was; if so its room is taken."""
@@ -69,8 +67,6 @@ class KeptPlacements:
 
     def doubt(self, gang: GangKey, nodes: Mapping[PodUid, NodeName]) -> None:
         """`gang` was given these nodes: those that it had not before are no longer sure to hold what is kept there."""
-        if not self._prints:
-            return
         turn, commitment = self._turn.get(gang), self._run.snapshot.commitments.get(gang)
         known = self._prints[turn] if turn is not None else None
         had: Mapping[PodUid, NodeName] = {}  # what is counted: in the room that was left at first, or in the sum
@@ -103,11 +99,11 @@ class KeptPlacements:
             self._amounts = self._amounts - self._sum(self._prints[self._counted : self._next])
             self._counted = self._next
         amounts = self._amounts - self._sum(self._prints[len(self._prints) - but_last :])
-        self._run.capacity.shift(amounts)
+        self._run.capacity.room.shift(amounts)
         try:
             yield
         finally:
-            self._run.capacity.shift(-amounts)
+            self._run.capacity.room.shift(-amounts)
 
     def _crowded_rows(self) -> set[int]:
         """Rows where not all places fit together, or where a class may not go any more."""
@@ -126,42 +122,33 @@ class KeptPlacements:
 
     def _sum(self, places: Sequence[Footprint | None]) -> Ints:
         """What the places take together, (nodes, resources)."""
-        known = [one for one in places if one is not None]
         total = np.zeros_like(self._run.capacity.start)
-        if known:
-            scatter_add(
-                total, np.concatenate([one.rows for one in known]), np.concatenate([one.amounts for one in known])
-            )
+        if known := [one for one in places if one is not None]:
+            rows, amounts = [one.rows for one in known], [one.amounts for one in known]
+            scatter_add(total, np.concatenate(rows), np.concatenate(amounts))
         return total
 
 
-Ends = tuple[tuple[Role, NodeName], ...]
-
-
-def keep_commitment(run: Run, demand: GangDemand, ends: Ends) -> Placed | Refused:
+def keep_commitment(run: Run, demand: GangDemand) -> Placed | Refused:
     """A committed gang keeps its nodes (their room is taken already); members that came later go beside them."""
-    commitment = run.snapshot.commitments[demand.gang.key]
-    nodes: dict[PodUid, NodeName] = {
-        pod.uid: commitment.assignment[pod.uid] for pod in demand.gang.pending if pod.uid in commitment.assignment
-    }
+    assignment = run.snapshot.commitments[demand.gang.key].assignment
+    nodes = {pod.uid: assignment[pod.uid] for pod in demand.gang.pending if pod.uid in assignment}
     zones = run.view.zones_of([*nodes.values(), *(node for _, node in demand.siblings)])
-    placed = place_beside(run, demand, Placed(zones, nodes, ends, None))
-    return (
-        placed if placed.nodes else Refused(Reason.SURPLUS, "the minimum is under way; more start when there is room")
-    )
+    placed = place_beside(run, demand, Placed(zones, nodes, None))
+    if placed.nodes:
+        return placed
+    return Refused(Reason.SURPLUS, "the minimum is under way; more start when there is room")
 
 
 def keep_place(run: Run, demand: GangDemand, before: Admission) -> Placed | None:
     """The gang's place in the previous plan, if it still stands for the whole minimum set and in zones it may use."""
     if not set(before.zones).issubset(run.view.candidate_zones(demand)) or not _take_again(run, demand, before):
         return None
-    pending = [pod for _, pods in (*demand.need, *demand.more) for pod in pods]
-    nodes = {pod.uid: before.members[pod.uid] for pod in pending if pod.uid in before.members}
+    pending = [pod.uid for _, pods in (*demand.need, *demand.more) for pod in pods]
+    nodes = {uid: before.members[uid] for uid in pending if uid in before.members}
     if len(nodes) == len(pending):
-        same = len(nodes) == len(before.members)
-        return Placed(before.zones, before.members if same else nodes, (), before.score)
-    ends = tuple((pod.role, nodes[pod.uid]) for pod in pending if pod.uid in nodes)
-    placed = place_beside(run, demand, Placed(before.zones, nodes, ends, before.score))
+        return Placed(before.zones, before.members if len(nodes) == len(before.members) else nodes, before.score)
+    placed = place_beside(run, demand, Placed(before.zones, nodes, before.score))
     return placed if placed.nodes else None  # those that had a place run by now, the rest is looked at again
 
 
@@ -186,8 +173,8 @@ def _footprint(run: Run, demand: GangDemand, before: Admission) -> Footprint | N
     """What the pending members of `before` take; `None` when a node or a resource is gone."""
     layout = run.view.layout
     known = run.cache.footprints.get(demand.gang.key)
-    same = known is not None and known.demand is demand and known.members is before.members and known.layout == layout
-    if known is not None and same and known.zones == before.zones:
+    same = known is not None and known.demand is demand and known.members is before.members
+    if known is not None and same and known.layout == layout and known.zones == before.zones:
         return known
     made = _measured(run, demand, before)
     if made is not None:

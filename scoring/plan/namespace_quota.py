@@ -47,32 +47,31 @@ class NamespaceQuota:
 
     def __init__(self, run: Run) -> None:
         self._run = run
-        policy = run.policy.queue
-        self.limited = policy.limits_namespaces
+        self.limited = run.policy.queue.limits_namespaces
         """Whether any namespace has a share"""
         self._limits: dict[Namespace, Ints | None] = {}
         self._had: dict[Namespace, Ints] = {}
-        if self.limited:
-            self._count_all()
+        for gang in run.snapshot.gangs.values() if self.limited else ():
+            if gang.own and self._limit(namespace_of(gang)) is not None:
+                self._count(gang)
 
     def over(self, demand: GangDemand) -> str | None:
         """Why the gang's missing minimum would be too much, for people; `None`: it is not."""
-        if not self.limited or self._exempt(demand):
-            return None
         limit = self._limit(namespace_of(demand.gang))
-        if limit is None:
+        if limit is None or demand.partial or demand.gang.key in self._run.snapshot.commitments:
             return None
-        after = self._has(demand.gang) + self._requests(demand.need)
-        asked = self._requests((*demand.need, *(() if demand.need else ((mc, pods[:1]) for mc, pods in demand.more))))
-        if not demand.need:
-            after = after + asked
-        return self._said(demand, after, limit, asked)
+        asked = self._requests(demand.need or [(mc, pods[:1]) for mc, pods in demand.more])
+        after = self._has(demand.gang) + asked
+        over = (after > limit) & (asked > 0)
+        if not over.any():
+            return None
+        column = int(over.argmax())
+        most, name, namespace = limit[column], self._run.table.axis[column], namespace_of(demand.gang)
+        return f"namespace {namespace} may have {most} of {name}, with the gang it would have {after[column]}"
 
     def trimmed(self, demand: GangDemand) -> GangDemand:
         """The same demand without the members beyond the minimum for which the share does not suffice."""
-        if not self.limited or not demand.more:
-            return demand
-        limit = self._limit(namespace_of(demand.gang))
+        limit = self._limit(namespace_of(demand.gang)) if demand.more else None
         if limit is None:
             return demand
         left = limit - self._has(demand.gang) - self._requests(demand.need)
@@ -84,65 +83,44 @@ class NamespaceQuota:
             left = left - min(fits, len(pods)) * one
             if fits:
                 kept.append((member_class, pods[:fits]))
-        more = tuple(kept)
-        return demand if more == demand.more else replace(demand, more=more)
+        return demand if tuple(kept) == demand.more else replace(demand, more=tuple(kept))
 
     def admit(self, demand: GangDemand, uids: Iterable[str]) -> None:
         """The run gives places to these members of the gang."""
-        if not self.limited or demand.gang.key in self._run.snapshot.commitments:
-            return  # committed members are counted from the start
         namespace = namespace_of(demand.gang)
-        if self._limit(namespace) is not None:
-            chosen = set(uids)
-            given = ((mc, tuple(p for p in pods if p.uid in chosen)) for mc, pods in (*demand.need, *demand.more))
-            self._had[namespace] = self._has(demand.gang) + self._requests(given)
-
-    def _exempt(self, demand: GangDemand) -> bool:
-        return demand.partial or demand.gang.key in self._run.snapshot.commitments
+        if self._limit(namespace) is None or demand.gang.key in self._run.snapshot.commitments:
+            return  # committed members are counted from the start
+        chosen = set(uids)
+        given = ((mc, tuple(p for p in pods if p.uid in chosen)) for mc, pods in (*demand.need, *demand.more))
+        self._had[namespace] = self._has(demand.gang) + self._requests(given)
 
     def _limit(self, namespace: Namespace) -> Ints | None:
-        """(resources,) of the axis that the namespace may have at most."""
+        """(resources,) of the axis that the namespace may have at most; `None`: all."""
+        if not self.limited:
+            return None
         if namespace not in self._limits:
             cap = cap_of(namespace, self._run.policy.queue)
-            totals = self._run.table.allocatable.sum(axis=0)
-            exact = Fraction(cap).limit_denominator(10_000) if cap is not None else None
-            self._limits[namespace] = (
-                None
-                if exact is None
-                else np.array([total * exact.numerator // exact.denominator for total in totals.tolist()], np.int64)
-            )
+            share = Fraction(1.0 if cap is None else cap).limit_denominator(10_000)
+            totals = self._run.table.allocatable.sum(axis=0).tolist()
+            most = np.array([total * share.numerator // share.denominator for total in totals], np.int64)
+            self._limits[namespace] = None if cap is None else most
         return self._limits[namespace]
 
     def _has(self, gang: Gang) -> Ints:
         return self._had.get(namespace_of(gang), np.zeros(len(self._run.table.axis), np.int64))
 
-    def _count_all(self) -> None:
-        """What all gangs have now. Cost: O(members of gangs in limited namespaces)."""
-        for gang in self._run.snapshot.gangs.values():
-            if not gang.own or self._limit(namespace_of(gang)) is None:
-                continue
-            commitment = self._run.snapshot.commitments.get(gang.key)
-            committed = commitment.assignment if commitment is not None else {}
-            have = [pod for pod in gang.members if not pod.terminal and (pod.node is not None or pod.uid in committed)]
-            total = self._has(gang)
-            for pod in have:
-                total = total + self._requests(((pod.member_class, (pod,)),))
-            self._had[namespace_of(gang)] = total
+    def _count(self, gang: Gang) -> None:
+        """Add what the gang has from the start. Cost: O(members)."""
+        commitment = self._run.snapshot.commitments.get(gang.key)
+        committed = commitment.assignment if commitment is not None else {}
+        have = [pod for pod in gang.members if not pod.terminal and (pod.node is not None or pod.uid in committed)]
+        self._had[namespace_of(gang)] = self._has(gang) + self._requests((pod.member_class, (pod,)) for pod in have)
 
     def _requests(self, members: Iterable[tuple[MemberClass, tuple[Pod, ...]]] | ByClass) -> Ints:
-        """(resources,) that members request altogether; what no node has is left out: it fits nowhere anyway."""
+        """(resources,) that members request altogether, without what no node has: that fits nowhere anyway."""
         total = np.zeros(len(self._run.table.axis), np.int64)
         for member_class, pods in members:
             request = self._run.view.vector(member_class)
             if request is not None:
                 total = total + len(pods) * request
         return total
-
-    def _said(self, demand: GangDemand, after: Ints, limit: Ints, asked: Ints) -> str | None:
-        over = (after > limit) & (asked > 0)
-        if not over.any():
-            return None
-        column = int(over.argmax())
-        name = self._run.table.axis[column]
-        namespace = namespace_of(demand.gang)
-        return f"namespace {namespace} may have {limit[column]} of {name}, with the gang it would have {after[column]}"

@@ -8,7 +8,7 @@ that are alike as many stay as there are members, and `_SPARE` more. What is fou
 content it was found from, because many gangs of a queue are alike.
 """
 
-from collections.abc import Generator, Hashable, Sequence
+from collections.abc import Hashable
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from hashlib import blake2b
@@ -21,7 +21,7 @@ from scoring.model import Role
 from scoring.model.policy import ScorePolicy, Selection
 from scoring.network.matrix import Floats, Ints
 from scoring.plan.capacity import Capacity, ClusterView, When
-from scoring.plan.demand import MemberSet, ports_of, with_ports
+from scoring.plan.demand import MemberSet
 from scoring.plan.pair_scores import PairScores
 from scoring.score.links import Links
 from scoring.selection import (
@@ -68,10 +68,6 @@ class NodeSearch:
         """(demand, zones, score policy, room, method) → chosen rows"""
         self._values: dict[Hashable, float | None] = {}
         """(demand, zone, score policy, room) → quick estimate of the best value"""
-        self._estimates: dict[object, tuple[ScorePolicy, dict[ZoneName, tuple[int, float | None]]]] = {}
-        """(demand, id of a score policy) → the policy, and zone → its takes when the estimate was made, the estimate"""
-        self._prepared: dict[tuple[ZoneName, ...], tuple[object, int, _Prepared]] = {}
-        """one zone → the demand it was prepared for last, the zone's takes then"""
 
     def place(
         self, member_set: MemberSet, zones: tuple[ZoneName, ...], *, method: Selection, score: ScorePolicy
@@ -97,27 +93,6 @@ class NodeSearch:
             self._selections[key] = search()
         return self._selections[key]
 
-    def estimates(
-        self, member_set: MemberSet, zones: Sequence[ZoneName], *, score: ScorePolicy
-    ) -> Generator[None, None, list[float | None]]:
-        """Quick estimates of the best value in each zone, comparable between zones; `None`: there is no room.
-
-        Only zones in which room was taken since the last time are looked at again, with a pause before each.
-        """
-        key = (member_set, id(score))
-        kept = self._estimates.get(key)
-        if kept is None or kept[0] is not score:
-            kept = self._estimates[key] = (score, {})
-        known, takes = kept[1], self._capacity.takes
-        found: list[float | None] = []
-        for zone in zones:
-            seen = known.get(zone)
-            if seen is None or seen[0] != takes[zone]:
-                yield
-                seen = known[zone] = (takes[zone], self.estimate(member_set, zone, score=score))
-            found.append(seen[1])
-        return found
-
     def fits_empty(self, member_set: MemberSet, zones: tuple[ZoneName, ...]) -> bool:
         """Whether the demand fits the zones when no pod runs there; without zones it does not."""
         if not zones:
@@ -128,11 +103,11 @@ class NodeSearch:
         classes = self._classes(member_set, rows, When.EMPTY)
         if classes is None:
             return False
-        free = with_ports(member_set, self._view.table.allocatable[rows])
+        free = _with_ports(member_set, self._view.table.allocatable[rows])
         return fit(Demand(classes, member_set.all_reduce), free) is not None
 
     def estimate(self, member_set: MemberSet, zone: ZoneName, *, score: ScorePolicy) -> float | None:
-        """The same for one zone."""
+        """A quick estimate of the best value in the zone, comparable between zones; `None`: there is no room."""
         zones = (zone,)
         made = self._prepare(member_set, zones)
         if made is None:
@@ -170,16 +145,6 @@ class NodeSearch:
 
     def _prepare(self, member_set: MemberSet, zones: tuple[ZoneName, ...]) -> _Prepared | None:
         """The demand with the room that the zones have now; `None`: a resource that no node has."""
-        takes = self._capacity.takes[zones[0]]
-        known = self._prepared.get(zones)
-        if known is not None and known[0] is member_set and known[1] == takes:
-            return known[2]
-        made = self._prepare_again(member_set, zones)
-        if made is not None and len(zones) == 1:
-            self._prepared[zones] = (member_set, takes, made)
-        return made
-
-    def _prepare_again(self, member_set: MemberSet, zones: tuple[ZoneName, ...]) -> _Prepared | None:
         if len(member_set.classes) == 1:
             member_class, count = member_set.classes[0]
             if not member_class.constraints.host_ports and self._view.vector(member_class) is not None:
@@ -191,7 +156,7 @@ class NodeSearch:
     def _whole(self, member_set: MemberSet, zones: tuple[ZoneName, ...]) -> _Prepared | None:
         """The same with all that is free on each node."""
         rows = self._view.rows(zones)
-        free = with_ports(member_set, self._capacity.room.free[rows])
+        free = _with_ports(member_set, self._capacity.room.free[rows])
         classes = self._classes(member_set, rows, When.NOW)
         if classes is None:
             return None
@@ -199,8 +164,8 @@ class NodeSearch:
         return _Prepared(None, classes, free, content)
 
     def _classes(self, member_set: MemberSet, rows: Ints, when: When) -> tuple[ClassDemand, ...] | None:
-        """The demand's classes over `rows` and the columns of `with_ports`; `None`: a resource that no node has."""
-        ports = ports_of(member_set)
+        """The demand's classes over `rows` and the columns of `_with_ports`; `None`: a resource that no node has."""
+        ports = _ports_of(member_set)
         classes: list[ClassDemand] = []
         for member_class, count in member_set.classes:
             request = self._view.vector(member_class)
@@ -245,6 +210,22 @@ class NodeSearch:
         links = self.scores.links(zones, score)
         rows = thinned(demand, made.free, links)
         return at_rows(demand, rows), made.free[rows], links.rank_among(rows), rows
+
+
+def _ports_of(members: MemberSet) -> list[tuple[str, int]]:
+    """The (protocol, port) that members of the set want on their nodes, sorted."""
+    return sorted(
+        {(p.protocol, p.port) for member_class, _ in members.classes for p in member_class.constraints.host_ports}
+    )
+
+
+def _with_ports(members: MemberSet, free: Ints) -> Ints:
+    """Each wanted port as one more resource, of which every node has one; nodes where it is taken are masked.
+
+    Conservative only for one port on two addresses of a node.
+    """
+    ports = _ports_of(members)
+    return np.hstack([free, np.ones((len(free), len(ports)), np.int64)]) if ports else free
 
 
 def _at(rows: Ints, found: Selected) -> Selected:

@@ -2,13 +2,11 @@
 
 Why: a plan sorts a thousand gangs, of which one event changes one or two; weighing them all again takes a run 25 ms
 (docs/adr/0006-planner-caches.md). Rule: everything here depends on API objects, the policy and the cluster's totals;
-the moment comes in only when a clock is compared (`scoring.plan.queue_order`). Gangs that ask for the same share what
-they weigh by.
+the moment comes in only when a clock is compared (`scoring.plan.queue_order`).
 """
 
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
-from fractions import Fraction
 from typing import Any, TypeAlias
 
 from scoring.feasibility.quorum import quorum_of
@@ -17,7 +15,7 @@ from scoring.model.policy import Algorithm, Order, Policy, QueuePolicy, Repair, 
 from scoring.model.snapshot import NodeTable
 from scoring.plan.demand import GangDemand
 from scoring.queue.states import starve_limit_s, waiting_since_s
-from scoring.queue.weights import Exact, Load, Scale, Weight, load_of, totals_of
+from scoring.queue.weights import Load, Scale, Weight, load_of
 
 Turn: TypeAlias = tuple[int, float]
 """-1: others leave for it; 0: STARVING; 1: STARVING, its time is up; 2: WAITING. Then since when it starves."""
@@ -33,8 +31,8 @@ class Standing:
 
     demand: GangDemand
     load: Load
-    given: Fraction | None
-    """Its weight by the operator's word"""
+    given: Weight | None
+    """The operator's"""
     waiting_s: float | None
     """When its clock started; `None`: too few pods exist."""
     starving_s: float
@@ -52,12 +50,10 @@ class OrderKeys:
     """The standings of gangs. Not shared between threads."""
 
     _known: dict[GangKey, Standing] = field(default_factory=dict)
-    _loads: dict[object, Load] = field(default_factory=dict)
-    """minimum, and (class, members) → what it weighs by"""
     _policy: Policy = field(default_factory=Policy)
     _table: NodeTable | None = None
     _scale: Scale = field(default_factory=lambda: Scale({}))
-    _by_load: dict[Load, tuple[float, Exact]] = field(default_factory=dict)
+    _by_load: dict[Load, tuple[float, Weight]] = field(default_factory=dict)
     """load → its part of sort keys under the scale"""
 
     def renew(self, table: NodeTable, policy: Policy) -> None:
@@ -65,18 +61,16 @@ class OrderKeys:
         if policy is not self._policy:
             self._policy = policy
             self._known.clear()
-            self._loads.clear()
             self._by_load.clear()
         if table is not self._table:
             self._table = table
-            scale = Scale.of(totals_of(table))
+            scale = Scale.of(table)
             if scale != self._scale:
                 self._scale, self._by_load = scale, {}
 
     def keep_only(self, gangs: Collection[GangKey]) -> None:
         """Forget the others, and what gangs weigh by."""
         self._known = {key: known for key, known in self._known.items() if key in gangs}
-        self._loads.clear()
         self._by_load.clear()
 
     def keys(self, demands: Iterable[GangDemand], now_s: float) -> list[SortKey | None]:
@@ -103,12 +97,14 @@ class OrderKeys:
     def weight(self, demand: GangDemand) -> Weight:
         """What the gang weighs. Cost: a few fractions, for people and for single comparisons."""
         known = self.of(demand)
-        return self._scale.weight(known.load) if known.given is None else Weight(known.given, given=True)
+        return known.given or self._scale.weight(known.load)
 
     def _make(self, demand: GangDemand) -> Standing:
         since_s = waiting_since_s(demand.gang)
         limit_s = _NEVER_S if since_s is None else since_s + starve_limit_s(demand.gang, self._policy.queue)
-        return Standing(demand, self._load(demand), demand.options.weight, since_s, limit_s)
+        word = demand.options.weight
+        given = None if word is None else Weight(word.numerator, word.denominator, given=True)
+        return Standing(demand, load_of(demand.gang, self._policy.queue), given, since_s, limit_s)
 
     def _weigh(self, standing: Standing) -> None:
         """Give the standing its place in the order, under the totals of now."""
@@ -116,25 +112,14 @@ class OrderKeys:
         standing.scale, standing.tail = self._scale, (demand.gang.created_s, demand.gang.key)
         if policy.order is Order.WEIGHT or policy.algorithm is Algorithm.LITERAL:
             if standing.given is not None:
-                heaviest_first = Weight(standing.given).key(policy.weight)
+                heaviest_first = standing.given.key(policy.weight)
             else:
                 known = self._by_load.get(standing.load)
-                heaviest_first = known or self._by_load.setdefault(
-                    standing.load, self._scale.key(standing.load, policy.weight)
-                )
+                if known is None:
+                    known = self._by_load[standing.load] = self._scale.weight(standing.load).key(policy.weight)
+                heaviest_first = known
             standing.tail = (*heaviest_first, *standing.tail)
         standing.waits = sort_key(demand, WAITS, standing.tail, policy)
-
-    def _load(self, demand: GangDemand) -> Load:
-        """Gangs none of whose members are placed weigh what their kinds of members weigh: most share one."""
-        gang, parts = demand.gang, (*demand.need, *demand.more)
-        if sum([len(pods) for _, pods in parts]) != len(gang.members):
-            return load_of(gang, self._policy.queue)
-        content = (gang.min_member, len(demand.need), *[(member_class, len(pods)) for member_class, pods in parts])
-        known = self._loads.get(content)
-        if known is None:
-            known = self._loads[content] = load_of(gang, self._policy.queue)
-        return known
 
 
 def sort_key(demand: GangDemand, turn: Turn, tail: tuple[object, ...], policy: QueuePolicy) -> SortKey:

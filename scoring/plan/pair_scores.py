@@ -33,18 +33,12 @@ class PairScores:
         """number → pair scores"""
         self._ranks: dict[int, Floats] = {}
         """number → rank of all pairs"""
-        self._seen: dict[object, tuple[ScorePolicy, int]] = {}
-        """(zones, id of a score policy) → the policy, kept alive, and the number"""
         self._common: dict[object, ScorePolicy] = {}
         """(zones, score policy) → the same policy with one reference rate for all of them"""
 
     def number(self, zones: tuple[ZoneName, ...], score: ScorePolicy) -> int:
         """Stands for the zones' nodes and the score policy in keys of this run."""
-        seen = self._seen.get((zones, id(score)))
-        if seen is None:
-            seen = score, self._number.setdefault((zones, score), len(self._number))
-            self._seen[zones, id(score)] = seen
-        return seen[1]
+        return self._number.setdefault((zones, score), len(self._number))
 
     def knows(self, zones: tuple[ZoneName, ...], score: ScorePolicy) -> bool:
         """Whether `links` costs nothing now."""

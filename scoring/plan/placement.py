@@ -8,7 +8,7 @@ Steps for a gang's minimum set:
 5. Otherwise, with zone policy `preferred` and after the wait: the fewest zones that hold it together.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -22,7 +22,7 @@ from scoring.plan.capacity import When
 from scoring.plan.demand import ByClass, GangDemand, MemberSet, countable
 from scoring.plan.result import Placed, Refused
 from scoring.plan.run import Run
-from scoring.plan.steps import Steps, finish
+from scoring.plan.steps import Steps, at_once
 from scoring.plan.zone_order import Kind, in_order, kind_of, sets_to_try
 from scoring.queue.states import waiting_since_s
 
@@ -59,17 +59,13 @@ def with_more(run: Run, demand: GangDemand, placed: Placed) -> Placed:
     """The same and as many members beyond the minimum as fit beside it."""
     if not demand.more:
         return placed
-    more = place_more(run, demand, placed.zones, placed.ends)
-    return placed if more is None else Placed(placed.zones, {**placed.nodes, **more.nodes}, more.ends, placed.score)
-
-
-def place_minimum(run: Run, demand: GangDemand, *, now_s: float) -> Placed | Refused:
-    """Place the gang's whole minimum set, or say why not."""
-    return finish(place_minimum_in_steps(run, demand, now_s=now_s))
+    near = [(pod.role, placed.nodes[pod.uid]) for pod in demand.gang.pending if pod.uid in placed.nodes]
+    more = place_more(run, demand, placed.zones, near)
+    return placed if more is None else replace(placed, nodes={**placed.nodes, **more.nodes})
 
 
 def place_minimum_in_steps(run: Run, demand: GangDemand, *, now_s: float) -> Steps[Placed | Refused]:
-    """The same in steps: a pair of zones compared, a zone estimated, a set of zones searched."""
+    """Place the gang's whole minimum set, or say why not; a step is a zone, a pair or a set of zones."""
     kind = kind_of(run, demand)
     member_set, score, allowed = kind.members, kind.score, kind.allowed
     if not allowed:
@@ -91,6 +87,9 @@ def place_minimum_in_steps(run: Run, demand: GangDemand, *, now_s: float) -> Ste
     return (yield from _spread_or_wait(run, demand, kind, now_s=now_s))
 
 
+place_minimum = at_once(place_minimum_in_steps)
+
+
 def has_room(run: Run, demand: GangDemand) -> bool:
     """Whether looking for a place of the minimum set can succeed at all, as far as counting shows."""
     kind = kind_of(run, demand)
@@ -100,24 +99,21 @@ def has_room(run: Run, demand: GangDemand) -> bool:
 
 
 def place_more(
-    run: Run, demand: GangDemand, zones: Sequence[ZoneName], ends: Sequence[tuple[Role, NodeName]]
+    run: Run, demand: GangDemand, zones: Sequence[ZoneName], near: Iterable[tuple[Role, NodeName]]
 ) -> Placed | None:
-    """Place as many members beyond the minimum as fit into `zones`, class by class, beside siblings and `ends`."""
+    """Place as many members beyond the minimum as fit into `zones`, class by class, beside siblings and `near`."""
     nodes: dict[PodUid, NodeName] = {}
-    near = list(ends)
-    score = run.view.score(demand)
+    beside, score = list(near), run.view.score(demand)
     for member_class, pods in demand.more:
-        one: ByClass = ((member_class, pods[:1]),)
-        fits = run.capacity.zone_fits(run.view.member_set(one, demand))[0]
+        fits = run.capacity.zone_fits(run.view.member_set(((member_class, pods[:1]),), demand))[0]
         count = min(len(pods), int(sum(fits[run.zones.index(zone)] for zone in zones)))
-        if not count:
-            continue
         members: ByClass = ((member_class, pods[:count]),)
-        member_set = run.view.member_set(members, demand, near)
-        placed = place_in(run, demand, members, member_set, tuple(zones), score=score)
-        nodes |= placed.nodes if placed is not None else {}
-        near.extend(placed.ends if placed is not None else ())
-    return Placed(tuple(zones), nodes, tuple(near), None) if nodes else None
+        member_set = run.view.member_set(members, demand, beside)
+        placed = place_in(run, demand, members, member_set, tuple(zones), score=score) if count else None
+        if placed is not None:
+            nodes |= placed.nodes
+            beside.extend((member_class.role, node) for node in placed.nodes.values())
+    return Placed(tuple(zones), nodes, None) if nodes else None
 
 
 def place_rest(run: Run, demand: GangDemand) -> Placed | None:
@@ -151,10 +147,8 @@ def _spread_or_wait(
     if preferred and waited_s < run.policy.spill_wait_s and not demand.siblings:
         left_s = run.policy.spill_wait_s - waited_s
         return Refused(Reason.SPILL_WAIT, f"may be spread over zones in {left_s:.0f} s")
-    if preferred:
-        placed = yield from _spread(run, demand, kind)
-        if placed is not None:
-            return placed
+    if preferred and (placed := (yield from _spread(run, demand, kind))) is not None:
+        return placed
     if run.snapshot.exclusions and run.capacity.zones_for(member_set.classes, refusals=False)[kind.columns].any():
         return Refused(Reason.DEVICES, _NOT_COUNTED) if devices else Refused(Reason.FILTERED, _FILTERED)
     held = run.capacity.zone_members(member_set)[kind.columns] if rooms is None else np.minimum(rooms, member_set.size)
@@ -263,13 +257,10 @@ def place_in(
     if selected is None:
         return None
     nodes: dict[PodUid, NodeName] = {}
-    ends: list[tuple[Role, NodeName]] = []
     used: set[ZoneName] = set()
     for (member_class, pods), chosen in zip(members, selected.rows, strict=True):
         at: list[int] = rows.take(chosen).tolist() if chosen else []
-        names = [run.table.names[row] for row in at]
         used |= run.capacity.take_rows(member_class, at)
-        nodes.update(zip([pod.uid for pod in pods], names, strict=True))
-        ends.extend([(member_class.role, name) for name in names])
+        nodes.update(zip([pod.uid for pod in pods], [run.table.names[row] for row in at], strict=True))
     points = run.search.mean_points(member_set, zones, selected, score=score)
-    return Placed(tuple(sorted(used)), nodes, tuple(ends), points)
+    return Placed(tuple(sorted(used)), nodes, points)

@@ -33,7 +33,7 @@ from scoring.plan.bulk_refusal import BulkRefusals
 from scoring.plan.cache import PlannerCache
 from scoring.plan.capacity import Capacity, ClusterView
 from scoring.plan.demand import GangDemand
-from scoring.plan.keep_placements import Ends, KeptPlacements, keep_commitment, keep_place, move_aside
+from scoring.plan.keep_placements import KeptPlacements, keep_commitment, keep_place, move_aside
 from scoring.plan.namespace_quota import NamespaceQuota
 from scoring.plan.node_search import NodeSearch
 from scoring.plan.placement import place_anywhere
@@ -41,24 +41,7 @@ from scoring.plan.queue_order import QueueOrder
 from scoring.plan.result import Admission, Placed, Plan, Refused, Reservation, Waiting
 from scoring.plan.run import Run
 from scoring.plan.starvation_reservations import WANTS_ROOM, StarvationReservations
-from scoring.plan.steps import Steps, finish
-
-
-def plan(
-    snapshot: Snapshot,
-    policy: Policy,
-    *,
-    now_s: float,
-    previous: Plan | None = None,
-    cache: PlannerCache | None = None,
-) -> Plan:
-    """Decide for every gang of the snapshot that has pending members.
-
-    `previous`: the plan whose places are kept where they still stand. `now_s` is Unix time: it is compared with
-    creation times and back-offs. Cost: about linear in gangs, plus the selection in one zone, O(nodes of the zone²),
-    for each gang that gets a new place.
-    """
-    return finish(plan_in_steps(snapshot, policy, now_s=now_s, previous=previous, cache=cache))
+from scoring.plan.steps import Steps, at_once
 
 
 def plan_in_steps(
@@ -69,9 +52,12 @@ def plan_in_steps(
     previous: Plan | None = None,
     cache: PlannerCache | None = None,
 ) -> Steps[Plan]:
-    """The same plan, with a chance to do something else after each step; a step is one gang or many alike.
+    """Decide for every gang of the snapshot that has pending members; a step is one gang or many alike.
 
-    docs/safety.md S15. The cache may be used for other snapshots between two steps.
+    `previous`: the plan whose places are kept where they still stand. `now_s` is Unix time: it is compared with
+    creation times and back-offs. The cache may be used for other snapshots between two steps (docs/safety.md S15).
+    Cost: about linear in gangs, plus the selection in one zone, O(nodes of the zone²), for each gang that gets a new
+    place.
     """
     cache = cache if cache is not None else PlannerCache()
     cache.keep_only(snapshot.gangs)
@@ -79,7 +65,7 @@ def plan_in_steps(
     # 1. Demand
     demands = yield from cache.demands.pending(snapshot.gangs.values(), policy, run.table.index)
     # 2. Capacity
-    committed = take_commitments(run)
+    take_commitments(run)
     yield
     # 3. Queue order
     quota = NamespaceQuota(run) if policy.queue.limits_namespaces else None
@@ -89,16 +75,19 @@ def plan_in_steps(
     # 4. to 7. Gang by gang
     turns = _Turns(run, demands, order, quota, now_s=now_s, previous=previous)
     yield
-    yield from turns.all(committed)
+    yield from turns.all()
     # 8. Result
     node_of: dict[PodUid, NodeName] = {}
     for admission in turns.admitted.values():
         node_of.update(admission.members)
     partial = frozenset(one.gang.key for one in demands if one.partial)
     network = snapshot.network.version
-    made = Plan(snapshot.version, network, turns.admitted, turns.waiting, node_of, partial, turns.reserved)
+    made = Plan(snapshot.version, network, turns.admitted, turns.waiting, node_of, partial, turns.reservations)
     yield  # adopting it is work of a step as well
     return made
+
+
+plan = at_once(plan_in_steps)
 
 
 def begin_run(snapshot: Snapshot, policy: Policy, cache: PlannerCache) -> Run:
@@ -110,22 +99,15 @@ def begin_run(snapshot: Snapshot, policy: Policy, cache: PlannerCache) -> Run:
     return Run(snapshot, policy, cache, view, capacity, search.scores, search, view.table, view.zones, nodes)
 
 
-def take_commitments(run: Run, *, besides: GangKey | None = None) -> dict[GangKey, Ends]:
-    """Take the room of commitments; gives the (role, node) of every committed member that is still pending.
-
-    `besides`: not this gang's.
-    """
-    ends: dict[GangKey, Ends] = {}
+def take_commitments(run: Run, *, besides: GangKey | None = None) -> None:
+    """Take the room of committed members that are still pending, but for those of the gang `besides`."""
     members: list[tuple[MemberClass, NodeName]] = []
     for key, commitment in sorted(run.snapshot.commitments.items()):
-        gang = run.snapshot.gangs.get(key)
-        if gang is None or key == besides:
-            continue
-        found = [(pod, commitment.assignment[pod.uid]) for pod in gang.pending if pod.uid in commitment.assignment]
-        members.extend((pod.member_class, node) for pod, node in found)
-        ends[key] = tuple((pod.role, node) for pod, node in found)
+        gang = run.snapshot.gangs.get(key) if key != besides else None
+        pending = gang.pending if gang is not None else ()
+        found = [(pod.member_class, commitment.assignment.get(pod.uid)) for pod in pending]
+        members.extend((member_class, node) for member_class, node in found if node is not None)
     take_members(run, members)
-    return ends
 
 
 def take_admissions(run: Run, admissions: Iterable[Admission]) -> None:
@@ -169,25 +151,21 @@ class _Turns:
         """Places that gangs may keep"""
         kept = [(one, self._before[one.gang.key]) for one in demands if one.gang.key in self._before]
         self._kept = KeptPlacements(run, kept) if kept else None
-        self._reservations: StarvationReservations | None = None
-        """Made for the first gang that room is kept for"""
         self._bulk = BulkRefusals(run, demands, apart=order.aged | self._previous.admitted.keys())
         self.admitted: dict[GangKey, Admission] = {}
         self.waiting: dict[GangKey, Waiting] = {}
 
     @property
-    def reserved(self) -> Mapping[GangKey, Reservation]:
-        """What is kept for gangs that wait."""
-        return self._reservations.made if self._reservations is not None else {}
+    def reservations(self) -> Mapping[GangKey, Reservation]:
+        """Room that is kept for gangs that wait."""
+        return self._bulk.reserved.made if self._bulk.reserved is not None else {}
 
-    def all(self, committed: Mapping[GangKey, Ends]) -> Steps[None]:
-        """Admit or refuse every gang, in order. `committed`: (role, node) of members that are committed."""
+    def all(self) -> Steps[None]:
+        """Admit or refuse every gang, in order."""
         by_room_alone = self._quota is None and self._order.chosen is None
         place = 0
         while place < len(self._demands):
-            refused = (
-                (yield from self._bulk.refused_from(place, self._reservations, self._kept)) if by_room_alone else []
-            )
+            refused = (yield from self._bulk.refused_from(place, self._kept)) if by_room_alone else []
             for answer in refused:
                 self._refuse(self._demands[place], place, answer)
                 place += 1
@@ -195,7 +173,7 @@ class _Turns:
                 yield
                 continue
             if not self._keeps_its_place(place):
-                yield from self._decide(place, committed)
+                yield from self._decide(place)
                 yield
             place += 1
 
@@ -203,7 +181,7 @@ class _Turns:
         """Whether the gang is admitted where it was, because nothing else can be: the usual case, and a quick one."""
         demand = self._demands[place]
         before = self._before.get(demand.gang.key)
-        if self._kept is None or before is None:
+        if before is None or self._kept is None:
             return False
         self._kept.begin(demand.gang.key)
         if demand.gang.key in self._run.snapshot.commitments or self._refused_at_once(demand) is not None:
@@ -218,7 +196,7 @@ class _Turns:
             self._quota.admit(demand, before.members)
         return True
 
-    def _decide(self, place: int, committed: Mapping[GangKey, Ends]) -> Steps[None]:
+    def _decide(self, place: int) -> Steps[None]:
         """Admit or refuse one gang; the first that answers counts."""
         demand = self._demands[place] if self._quota is None else self._quota.trimmed(self._demands[place])
         key = demand.gang.key
@@ -226,7 +204,7 @@ class _Turns:
         if outcome is None:
             if self._kept is not None:
                 self._kept.settle()
-            outcome = yield from self._place(demand, place, committed.get(key, ()))
+            outcome = yield from self._place(demand, place)
         if isinstance(outcome, Refused):
             self._refuse(demand, place, self._reserve(demand, outcome, final=self._bulk.is_final(place)))
             return
@@ -251,13 +229,13 @@ class _Turns:
         over = self._quota.over(demand) if self._quota is not None else None
         return Refused(Reason.OVER_SHARE, over) if over is not None else self._order.refuses(demand)
 
-    def _place(self, demand: GangDemand, place: int, committed: Ends) -> Steps[Placed | Refused]:
+    def _place(self, demand: GangDemand, place: int) -> Steps[Placed | Refused]:
         """What is committed stays; else the place it had, one that no gang has or that late ones had, or any."""
         run, before = self._run, self._before.get(demand.gang.key)
         if demand.gang.key in run.snapshot.commitments:
-            return keep_commitment(run, demand, committed)
+            return keep_commitment(run, demand)
         if before is None or self._kept is None:
-            refused = yield from self._bulk.refusal(place, self._reservations)
+            refused = yield from self._bulk.refusal(place)
             return refused or (yield from place_anywhere(run, demand, now_s=self._now_s))
         return (
             keep_place(run, demand, before)
@@ -271,11 +249,11 @@ class _Turns:
             return refused
         claim = self._run.snapshot.claims.get(demand.gang.key)
         starving = demand.gang.key in self._order.aged and self._order.starving(demand)
-        if self._reservations is None and (claim is not None or starving):
-            self._reservations = StarvationReservations(self._run, self._previous.reservations)
-        if self._reservations is None:
+        if self._bulk.reserved is None and (claim is not None or starving):
+            self._bulk.reserved = StarvationReservations(self._run, self._previous.reservations)
+        if self._bulk.reserved is None:
             return refused
-        found, rows = self._reservations.reserve(demand, refused, claim, starving=starving, final=final)
+        found, rows = self._bulk.reserved.reserve(demand, refused, claim, starving=starving, final=final)
         if self._kept is not None:
             self._kept.distrust(rows)
         return found

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 import msgspec
 
 from scoring.ids import GangKey, NodeName, PodUid, ZoneName
-from scoring.model import Role
 from scoring.model.reasons import Reason
 
 
@@ -71,8 +70,6 @@ class Placed:
 
     zones: tuple[ZoneName, ...]
     nodes: Mapping[PodUid, NodeName]
-    ends: tuple[tuple[Role, NodeName], ...]
-    """The same as (role, node), for members placed later that want to be near."""
     score: float | None
 
 

@@ -66,13 +66,11 @@ class StarvationReservations:
         self._before = before
         self._kept: dict[frozenset[ResourceName], _Kept] = {}
         self._claimed: dict[GangKey, _Kept] = {}
-        self._explained: dict[int, tuple[object, Refused | None]] = {}
-        """id of a kind of gangs → a moment of the room, and what `_explain` says of them then"""
 
     @property
     def made(self) -> dict[GangKey, Reservation]:
         """What is held, by gang."""
-        return {kept.reserved.gang: kept.reserved for kept in (*self._kept.values(), *self._claimed.values())}
+        return {kept.reserved.gang: kept.reserved for kept in self._all()}
 
     def reserve(
         self, demand: GangDemand, refused: Refused, claim: Claim | None, *, starving: bool, final: bool
@@ -106,59 +104,46 @@ class StarvationReservations:
             rows = self._best(demand, member_set)
         if rows is None:
             return frozenset()
-        table = self._run.table
-        room = np.maximum(self._run.capacity.room.free[rows], 0)
-        amounts = np.zeros_like(self._run.capacity.room.free)
-        amounts[rows] = room
-        self._run.capacity.shift(amounts)
-        names = tuple(table.names[row] for row in rows.tolist())
-        zones = tuple(sorted({table.nodes[row].zone for row in rows.tolist()}))
-        self._kept[kind] = _Kept(Reservation(demand.gang.key, zones, names), rows, room)
+        self._kept[kind] = self._keep(demand, rows, np.maximum(self._run.capacity.room.free[rows], 0))
         return frozenset(rows.tolist())
+
+    def _keep(self, demand: GangDemand, rows: Ints, room: Ints, *, claims: bool = False) -> _Kept:
+        """Take this room of these rows from the run."""
+        run = self._run
+        run.capacity.room.take_places(rows, room)
+        names = tuple(run.table.names[row] for row in rows.tolist())
+        return _Kept(Reservation(demand.gang.key, run.view.zones_of(names), names), rows, room, claims)
 
     def _claim(self, demand: GangDemand, claim: Claim) -> frozenset[int]:
         """Keep for the gang what is free by now of the room that others leave for it; gives the rows.
 
-        Cost: O(nodes) for the first claim, else O(members).
+        Cost: O(nodes).
         """
         run = self._run
         needed = np.zeros_like(run.capacity.room.free)
         rows: set[int] = set()
         for member_class, pods in demand.need:
             request = run.view.vector(member_class)
-            for node in (claim.assignment.get(pod.uid) for pod in pods):
-                row = run.table.index.get(node) if node is not None else None
-                if row is not None and request is not None:
+            for pod in pods if request is not None else ():
+                row = run.table.index.get(claim.assignment.get(pod.uid, NodeName("")))
+                if row is not None:
                     needed[row] += request
                     rows.add(row)
         at = np.array(sorted(rows), np.int64)
         room = np.minimum(needed[at], np.maximum(run.capacity.room.free[at], 0))
-        amounts = np.zeros_like(run.capacity.room.free)
-        amounts[at] = room
-        run.capacity.shift(amounts)
-        names = tuple(run.table.names[row] for row in at.tolist())
-        self._claimed[demand.gang.key] = _Kept(
-            Reservation(demand.gang.key, run.view.zones_of(names), names), at, room, claims=True
-        )
+        self._claimed[demand.gang.key] = self._keep(demand, at, room, claims=True)
         return frozenset(rows)
 
     def explained(self, demand: GangDemand, refused: Refused) -> Refused:
         """The refusal, as `Reason.RESERVED` where the gang would fit if nothing were held."""
         if not self or refused.reason not in WANTS_ROOM:
             return refused
-        kind, moment = id(kind_of(self._run, demand)), self._run.capacity.room.moment
-        known = self._explained.get(kind)
-        if known is None or known[0] != moment:
-            known = self._explained[kind] = (moment, self._explain(demand))
-        return known[1] or refused
+        return self._explain(demand) or refused
 
     def _explain(self, demand: GangDemand) -> Refused | None:
         """The refusal of a gang that would have room if nothing were held; `None`: it would not."""
-        run = self._run
+        run, kind = self._run, kind_of(self._run, demand)
         for kept in self._all():
-            if self._too_little(demand, kept):
-                continue
-            kind = kind_of(run, demand)
             free = np.array(run.capacity.room.free)
             free[kept.rows] += kept.room
             for zone in sorted(set(kept.reserved.zones) & set(kind.allowed)):
@@ -182,21 +167,6 @@ class StarvationReservations:
 
     def _all(self) -> tuple[_Kept, ...]:
         return (*self._kept.values(), *self._claimed.values())
-
-    def _too_little(self, demand: GangDemand, kept: _Kept) -> bool:
-        """Whether counting alone shows that there would be no room for the gang in any zone of the reservation."""
-        if len(demand.need) != 1 or demand.siblings:
-            return False
-        [(member_class, pods)] = demand.need
-        run = self._run
-        request = run.view.vector(member_class)
-        if request is None:
-            return True
-        free = np.array(run.capacity.room.free)
-        free[kept.rows] += kept.room
-        mask = run.capacity.mask(member_class)
-        zones = [run.table.zones[zone] for zone in kept.reserved.zones]
-        return all(int(fit_counts(free[rows[mask[rows]]], request).sum()) < len(pods) for rows in zones)
 
     def _former(self, demand: GangDemand, member_set: MemberSet) -> Ints | None:
         """Rows of the gang's reservation in the previous plan, if it can still serve."""
@@ -250,18 +220,13 @@ class StarvationReservations:
         enough, too_few = len(ordered), 0
         while enough - too_few > 1:
             middle = (enough + too_few) // 2
-            if self._could_fit(member_set, ordered[:middle]):
-                enough = middle
-            else:
-                too_few = middle
+            fits = self._could_fit(member_set, ordered[:middle])
+            enough, too_few = (middle, too_few) if fits else (enough, middle)
         return np.sort(ordered[: enough + self._run.policy.spares])
 
     def _within_share(self, nodes: int, member_set: MemberSet, rows: Ints) -> bool:
         budget = self._budget()
-        if nodes <= budget:
-            return True
-        alone = not self._kept and budget > 0
-        return alone and not self._could_fit(member_set, rows[:budget])
+        return nodes <= budget or (budget > 0 and not self._kept and not self._could_fit(member_set, rows[:budget]))
 
     def _budget(self) -> int:
         """How many more nodes may be reserved; at least one while none is, unless reservations are switched off."""

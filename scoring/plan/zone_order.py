@@ -96,14 +96,12 @@ def _ordered(
     if tiers is None:
         tiers = kind.tiers[zones] = yield from _tiers(run, demand, kind, zones)
     if len(tiers.best) > 1:
-        estimates = yield from run.search.estimates(kind.members, tiers.best, score=tiers.common)
-        keys = [
-            (np.inf if value is None else -value, room[zone], zone)
-            for zone, value in zip(tiers.best, estimates, strict=True)
-        ]
-        first = min(keys)
-        yield first[2]
-        yield from (zone for _, _, zone in sorted(keys)[1:])
+        keys: list[tuple[float, int, ZoneName]] = []
+        for zone in tiers.best:
+            yield None
+            value = run.search.estimate(kind.members, zone, score=tiers.common)
+            keys.append((np.inf if value is None else -value, room[zone], zone))
+        yield from (zone for _, _, zone in sorted(keys))
     else:
         yield from tiers.best
     yield from tiers.others

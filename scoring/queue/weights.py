@@ -34,57 +34,58 @@ from scoring.model.policy import EVERY_RESOURCE, Algorithm, QueuePolicy, Reading
 from scoring.model.resources import CPU, MEMORY, is_extended
 from scoring.model.snapshot import NodeTable
 
-Totals = tuple[tuple[ResourceName, int, int], ...]
-"""(resource → how much of it all nodes have together, how much the node with most has), each in its own unit"""
-
 _LEADERS = (Role.PS, Role.CHIEF)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Weight:
-    """A gang's weight. `prime` is exact, and at least 0."""
+    """ω′ = `over` / `under`, at least 0 and never reduced: comparing multiplies. The heavier one sorts first."""
 
-    prime: Fraction
+    over: int
+    under: int = 1
     given: bool = False
     """Set by the operator (annotation `netgang.io/weight`), not computed."""
+
+    def __lt__(self, other: "Weight") -> bool:
+        return self.over * other.under > other.over * self.under
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Weight) and self.over * other.under == other.over * self.under
+
+    __hash__ = None  # type: ignore[assignment]
+
+    @property
+    def prime(self) -> Fraction:
+        """ω′, exactly."""
+        return Fraction(self.over, self.under)
 
     @property
     def omega_prime(self) -> float:
         """ω′ as the nearest float."""
-        return float(self.prime)
+        return self.over / self.under
 
     @property
     def omega(self) -> float:
         """ω, from 0.5 to 1: for people only.
 
-        >>> Weight(Fraction(0)).omega, round(Weight(Fraction(1)).omega, 6), Weight(Fraction(50)).omega
+        >>> Weight(0).omega, round(Weight(1).omega, 6), Weight(50).omega
         (0.5, 0.731059, 1.0)
         """
-        return sigmoid(self.omega_prime)
+        return 1.0 / (1.0 + exp(-self.omega_prime))
 
-    def key(self, form: WeightForm) -> tuple[float, "Exact"]:
+    def key(self, form: WeightForm) -> "tuple[float, Weight]":
         """Sort key, heaviest first. Exact: the float decides where it can, which is fast, the fraction where it ties.
 
-        >>> light, heavy = Weight(Fraction(40)), Weight(Fraction(41))
+        >>> light, heavy = Weight(40), Weight(41)
         >>> heavy.key(WeightForm.EXACT) < light.key(WeightForm.EXACT)
         True
         >>> heavy.key(WeightForm.LITERAL) == light.key(WeightForm.LITERAL)
         True
         """
-        match form:
-            case WeightForm.EXACT:
-                return -self.omega_prime, Exact(*self.prime.as_integer_ratio())
-            case WeightForm.LITERAL:
-                return -self.omega, _TIED
+        return (-self.omega_prime, self) if form is WeightForm.EXACT else (-self.omega, _LEAST)
 
 
-def sigmoid(x: float) -> float:
-    """1 / (1 + e^(−x)) for x ≥ 0.
-
-    >>> sigmoid(0.0), round(sigmoid(2.0), 4)
-    (0.5, 0.8808)
-    """
-    return 1.0 / (1.0 + exp(-x))
+_LEAST = Weight(0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,27 +101,26 @@ class Load:
     needed: tuple[tuple[ResourceName, int, int], ...] = ()
     """(any resource → of it, the minimum together, the member with most): the cluster must have so much"""
 
-    def weight(self, totals: Totals) -> Weight:
-        """The weight in a cluster of `totals`."""
-        return Scale.of(totals).weight(self)
-
 
 @dataclass(frozen=True, slots=True)
 class Scale:
-    """Totals, ready to sort a long queue by: no fraction need be reduced for a sort key."""
+    """The cluster's totals."""
 
     sizes: Mapping[ResourceName, tuple[int, int]]
-    """Resource → of all nodes, of the node with most"""
+    """Resource → of all nodes together, of the node with most; each in its own unit"""
 
     @classmethod
-    def of(cls, totals: Totals) -> "Scale":
-        """Of the cluster's totals."""
-        return cls({name: (total, most) for name, total, most in totals})
+    def of(cls, table: NodeTable) -> "Scale":
+        """The totals of these nodes. Cost: O(nodes)."""
+        if not len(table.allocatable):
+            return cls({})
+        together, most = table.allocatable.sum(axis=0).tolist(), table.allocatable.max(axis=0).tolist()
+        return cls(dict(zip(table.axis, zip(together, most, strict=True), strict=True)))
 
     def weight(self, load: Load) -> Weight:
         """The weight of a gang of this load.
 
-        >>> cluster = Scale.of(((CPU, 100, 10), (MEMORY, 50, 5)))
+        >>> cluster = Scale({CPU: (100, 10), MEMORY: (50, 5)})
         >>> cluster.weight(Load(4, ((CPU, 2), (MEMORY, 2)), 1)).prime  # 4 / (2/100 + 2/50)
         Fraction(200, 3)
         >>> cluster.weight(Load(4, (), 1)).prime  # it asks for nothing
@@ -128,85 +128,32 @@ class Scale:
         >>> cluster.weight(Load(4, ((CPU, 2),), 1, needed=((CPU, 44, 11),))).prime  # a pod that no node could hold
         Fraction(0, 1)
         """
-        return Weight(Fraction(*self._prime(load)))
-
-    def key(self, load: Load, form: WeightForm) -> tuple[float, "Exact"]:
-        """Sort key, heaviest first; it orders, and ties, as `Weight.key` does.
-
-        >>> cluster = Scale.of(((CPU, 100, 10), (MEMORY, 50, 5)))
-        >>> light, heavy = Load(4, ((CPU, 2), (MEMORY, 3)), 1), Load(4, ((CPU, 2), (MEMORY, 2)), 1)
-        >>> cluster.key(heavy, WeightForm.EXACT) < cluster.key(light, WeightForm.EXACT)
-        True
-        >>> cluster.key(heavy, WeightForm.EXACT)[0] == -cluster.weight(heavy).omega_prime
-        True
-        """
-        over, under = self._prime(load)
-        prime = over / under  # correctly rounded, as `float` of the fraction is
-        return (-prime, Exact(over, under)) if form is WeightForm.EXACT else (-sigmoid(prime), _TIED)
-
-    def _prime(self, load: Load) -> tuple[int, int]:
-        """ω′ as a fraction that is not reduced."""
         for name, together, one in load.needed:
-            total, most = self.sizes.get(name, _NONE)
+            total, most = self.sizes.get(name, (0, 0))
             if together > total or one > most:
-                return 0, 1
+                return _LEAST
         share, whole = 0, 1
         for name, asked in load.asked:
-            total, _ = self.sizes.get(name, _NONE)
+            total, _ = self.sizes.get(name, (0, 0))
             if not total:
-                return 0, 1
+                return _LEAST
             share, whole = share * total + asked * whole, whole * total
-        return (load.workers * load.counted * whole, share) if share else (0, 1)
+        return Weight(load.workers * load.counted * whole, share) if share else _LEAST
 
 
-_NONE = (0, 0)
-
-
-class Exact:
-    """A fraction that is compared by multiplying, and never reduced; the greater goes first. For sort keys only."""
-
-    __slots__ = ("_over", "_under")
-
-    def __init__(self, over: int, under: int) -> None:
-        self._over, self._under = over, under
-
-    def __lt__(self, other: "Exact") -> bool:
-        return self._over * other._under > other._over * self._under
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Exact) and self._over * other._under == other._over * self._under
-
-    __hash__ = None  # type: ignore[assignment]
-
-
-_TIED = Exact(0, 1)
-
-
-def totals_of(table: NodeTable) -> Totals:
-    """What all nodes have together, and the node with most. Cost: O(nodes)."""
-    if not len(table.allocatable):
-        return ()
-    together, most = table.allocatable.sum(axis=0).tolist(), table.allocatable.max(axis=0).tolist()
-    return tuple(zip(table.axis, together, most, strict=True))
-
-
-def weight_of(gang: Gang, totals: Totals, policy: QueuePolicy, *, given: Fraction | None = None) -> Weight:
-    """Weigh `gang` against a cluster of `totals`; `given`: the operator's word. Cost: O(n log n) in members.
+def weight_of(gang: Gang, scale: Scale, policy: QueuePolicy) -> Weight:
+    """Weigh `gang` against a cluster. Cost: O(n log n) in members.
 
     A gang that asks for nothing, or for what no node has, is the lightest there can be.
 
-    >>> from scoring.model.resources import PODS
     >>> from tests.builders import gang
-    >>> cluster = ((CPU, 100_000, 10_000), (MEMORY, 0, 0), (PODS, 90, 9))
-    >>> policy = QueuePolicy()
-    >>> weight_of(gang("g", 4, cpu="2"), cluster, policy).prime  # 4 / (2 / 100)
+    >>> cluster = Scale({CPU: (100_000, 10_000), MEMORY: (0, 0), ResourceName("pods"): (90, 9)})
+    >>> weight_of(gang("g", 4, cpu="2"), cluster, QueuePolicy()).prime  # 4 / (2 / 100)
     Fraction(200, 1)
     >>> weight_of(gang("g", 4, cpu="2"), cluster, QueuePolicy(reading=Reading.WHOLE_JOB)).prime  # 4 / (8 / 100)
     Fraction(50, 1)
-    >>> weight_of(gang("g", 4, cpu="2"), cluster, policy, given=Fraction(7)).prime
-    Fraction(7, 1)
     """
-    return Weight(given, given=True) if given is not None else load_of(gang, policy).weight(totals)
+    return scale.weight(load_of(gang, policy))
 
 
 def load_of(gang: Gang, policy: QueuePolicy) -> Load:

@@ -148,7 +148,8 @@ class _Growth:
         if not run.scores.knows(zones, score := run.view.score(ask)):
             yield from run.scores.compare(zones, score)
             yield
-        placed = place_more(run, ask, zones, had.ends if had is not None else ()) if ask.more and zones else None
+        near = [(pods[0].role, node) for node in had.nodes.values()] if had is not None else ()
+        placed = place_more(run, ask, zones, near) if ask.more and zones else None
         if placed is not None:
             self._shares.admit(ask, placed.nodes)
             self._new[key] = replace(placed, nodes={**(had.nodes if had is not None else {}), **placed.nodes})

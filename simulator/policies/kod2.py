@@ -15,7 +15,7 @@ from scoring.model import Role
 from scoring.model.policy import Algorithm, Policy, QueuePolicy, WeightForm
 from scoring.network.matrix import Ints
 from scoring.queue.literal import Pass, Waiter, WeightKey, algorithm_1
-from scoring.queue.weights import totals_of, weight_of
+from scoring.queue.weights import Scale, weight_of
 from scoring.scaling import literal
 from scoring.scaling.job import ElasticJob
 from simulator.actions import Action, Advice, Place, Remove
@@ -84,7 +84,7 @@ class Kod2:
         found = self._weights.get(one.job.name)
         if found is None:
             assert self._gangs is not None
-            weight = weight_of(self._gangs.of(one), totals_of(state.table), _POLICY.queue)
+            weight = weight_of(self._gangs.of(one), Scale.of(state.table), _POLICY.queue)
             found = self._weights[one.job.name] = weight.key(WeightForm.LITERAL)
         return found
 
