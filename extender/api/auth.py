@@ -5,11 +5,11 @@ in everybody's hands (`kubectl create token`). A list of passwords of our own wo
 
 Rules:
 - No answer means no: what cannot be checked now is refused with 503, never let through.
-- An answer is remembered for a short time, a yes longer than a no; a token only as its SHA-256. Strangers' tokens have
+- An answer is remembered for a short time, a yes longer than a no; a token only as its SHA-256. Unknown tokens have
   a memory of their own, so that they cannot push out what is known of others.
 - Only so many questions are asked at a time, and so many callers wait for theirs; one more gets 429. Each
   address may cause a bounded number that are answered no (docs/safety.md S28); what was answered yes once is asked all
-  the same, so that strangers at the same address do not keep a caller out.
+  the same, so that other clients at the same address do not keep a caller out.
 """
 
 import asyncio
@@ -20,7 +20,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from http import HTTPStatus
-from typing import Final, Generic, TypeVar
+from typing import Final, TypeVar, cast
 
 from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
@@ -42,7 +42,6 @@ _YES_ONCE_S: Final = 3600.0
 """As long as a pod's token, or one of `kubectl create token`, is good."""
 
 _log = logging.getLogger("netgang.auth")
-_Key = TypeVar("_Key")
 _Value = TypeVar("_Value")
 
 
@@ -52,7 +51,7 @@ class AuthLimits:
 
     yes_s: float = 60.0
     no_s: float = 10.0
-    remembered_max: int = 1024
+    remembered_max: int = 2048
     asked_max: int = 4
     waiting_max: int = 64
 
@@ -78,14 +77,10 @@ class TokenAuth:
         self._waiting = 0
         most, now_s = limits.remembered_max, clock.monotonic_s
         self._questions = Questions(now_s)
-        self._yes_once: _Memory[object, bool] = _Memory(_YES_ONCE_S, most, now_s)
-        """hash of a token, or (user, verb, path) → it was answered yes"""
-        self._known: _Memory[bytes, Identity] = _Memory(limits.yes_s, most, now_s)
-        """token's hash → whose it is"""
-        self._strangers: _Memory[bytes, bool] = _Memory(limits.no_s, most, now_s)
-        self._allowed: _Memory[tuple[Identity, str, str], bool] = _Memory(limits.yes_s, most, now_s)
-        """(user, verb, path) → yes"""
-        self._denied: _Memory[tuple[Identity, str, str], bool] = _Memory(limits.no_s, most, now_s)
+        self._yes_once, self._yes, self._no = (
+            _Memory(ttl_s, most, now_s) for ttl_s in (_YES_ONCE_S, limits.yes_s, limits.no_s)
+        )
+        """Hash of a token → whose it is, and (user, verb, path) → yes; each with a memory of what was answered no"""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Let one request through, or refuse it with a problem document."""
@@ -103,7 +98,7 @@ class TokenAuth:
             caller = await self._identity(token, peer)
             if caller is None:
                 return _unauthorized("the API server does not know this token, or it has expired")
-            if await self._may(caller, verb, path, peer=peer):
+            if await self._may(caller, verb, path, peer):
                 return None
         except _RefusedError as error:
             return error.response
@@ -115,28 +110,16 @@ class TokenAuth:
 
     async def _identity(self, token: str, peer: str) -> Identity | None:
         key = hashlib.sha256(token.encode()).digest()
-        return await self._answer(key, lambda: self._reviews.identity(token), self._known, self._strangers, peer=peer)
+        return await self._answer(key, lambda: self._reviews.identity(token), peer)
 
-    async def _may(self, caller: Identity, verb: str, path: str, *, peer: str) -> bool:
-        key = (caller, verb, path)
-        answer = self._answer(
-            key, lambda: self._reviews.may(caller, verb, path), self._allowed, self._denied, peer=peer
-        )
-        return bool(await answer)
+    async def _may(self, caller: Identity, verb: str, path: str, peer: str) -> bool:
+        return bool(await self._answer((caller, verb, path), lambda: self._reviews.may(caller, verb, path), peer))
 
-    async def _answer(
-        self,
-        key: _Key,
-        ask: Callable[[], Awaitable[_Value | None]],
-        yes: "_Memory[_Key, _Value]",
-        no: "_Memory[_Key, bool]",
-        *,
-        peer: str,
-    ) -> _Value | None:
+    async def _answer(self, key: object, ask: Callable[[], Awaitable[_Value | None]], peer: str) -> _Value | None:
         """What is remembered of `key`, or is asked now; _RefusedError: not now. A no costs `peer` a question."""
-        if (known := yes.get(key)) is not None:
-            return known
-        if no.get(key) is not None:
+        if (known := self._yes.get(key)) is not None:
+            return cast("_Value", known)
+        if self._no.get(key) is not None:
             return None
         if self._waiting >= self._limits.waiting_max:
             raise _RefusedError(_unavailable("too many callers are being checked; come again in a moment"))
@@ -153,12 +136,12 @@ class TokenAuth:
             self._waiting -= 1
             if counts and not refused:
                 self._questions.give_back(peer)
-        if answer:
-            self._yes_once.keep(key, True)
-            yes.keep(key, answer)
-            return answer
-        no.keep(key, True)
-        return None
+        if not answer:
+            self._no.keep(key, True)
+            return None
+        self._yes_once.keep(key, True)
+        self._yes.keep(key, answer)
+        return answer
 
 
 class _RefusedError(Exception):
@@ -168,17 +151,17 @@ class _RefusedError(Exception):
         self.response = response
 
 
-class _Memory(Generic[_Key, _Value]):
+class _Memory:
     """Answers that are believed for `ttl_s`; of too many the one that was not asked for longest is forgotten."""
 
     def __init__(self, ttl_s: float, most: int, now_s: Callable[[], float]) -> None:
         self._ttl_s = ttl_s
         self._most = most
         self._now_s = now_s
-        self._kept: OrderedDict[_Key, tuple[float, _Value]] = OrderedDict()
+        self._kept: OrderedDict[object, tuple[float, object]] = OrderedDict()
         """key → (until when, answer)"""
 
-    def get(self, key: _Key) -> _Value | None:
+    def get(self, key: object) -> object | None:
         found = self._kept.get(key)
         if found is None:
             return None
@@ -189,7 +172,7 @@ class _Memory(Generic[_Key, _Value]):
         self._kept.move_to_end(key)
         return value
 
-    def keep(self, key: _Key, value: _Value) -> None:
+    def keep(self, key: object, value: object) -> None:
         self._kept[key] = self._now_s() + self._ttl_s, value
         self._kept.move_to_end(key)
         if len(self._kept) > self._most:

@@ -36,8 +36,8 @@ _WITH_SECRET: Final = Identity("netgang:shared-secret")
 MAX_BODY_BYTES: Final = 64 * 2**10
 """Several times what the 256 points take that one report may have."""
 BODY_TIMEOUT_S: Final = 5.0
-_REMEMBERED: Final = 4096
-"""Callers whose answers are remembered: more than there are jobs whose reports are kept."""
+_REMEMBERED: Final = 8192
+"""Answers that are remembered, two for each caller: more than there are jobs whose reports are kept."""
 _WAY_OUT: Final = (
     "a service account reports for jobs of its own namespace alone, and people for none: let a pod of the job's "
     "namespace report with its own token, or show the secret of netgang's setting reports.secret_file"

@@ -32,11 +32,9 @@ from extender.server.tls.rotation import Rotation
 from extender.settings.ports import DebugAuth
 from extender.settings.settings import Settings
 from extender.web.feed import Feed
-from extender.web.mesh import mesh_document
-from extender.web.moment import MOST_JOBS, Document, Watched, sections_in_steps
+from extender.web.moment import sections_in_steps, version
 from extender.web.routes import ADDRESSES, page_router
 from scoring.model.reasons import Reason
-from scoring.network.matrix import Metric
 
 
 def verbs_of(common: Common, starting: Starting, catch_up: CatchUp) -> Verbs:
@@ -107,7 +105,8 @@ def service_of(
         leadership=common.leadership.status if common.leadership is not None else None,
         repair=caring.repairs.words,
         preemption_blocked=preemptions.why_blocked if preemptions is not None else lambda _: None,
-        decisions=common.recent.of,
+        recent=common.recent,
+        acting=common.acting,
         what_ifs=what_ifs,
         circumstances=Circumstances(cache, common.api, clock).notes,
         unreadable_objects=caring.unreadable,
@@ -115,26 +114,9 @@ def service_of(
         ignored_notes=caring.ignored.of,
         notes_problem=lambda: common.notes.problem,
     )
-    watched = Watched(
-        cache,
-        planner,
-        starting.binds,
-        starting.admissions,
-        views.queue,
-        common.recent,
-        network=network,
-        readiness=views.readiness,
-        jobs=partial(reported.view.steps, limit=MOST_JOBS) if reported is not None else None,
-        acting=common.acting,
-    )
-    feed = Feed(lambda: sections_in_steps(watched), watched.version)
-
-    def mesh(metric: Metric, zone: str | None) -> Document | None:
-        snapshot = planner.snapshot or cache.snapshot()
-        return mesh_document(snapshot, planner.policy.score, metric=metric, zone=zone)
-
+    feed = Feed(partial(sections_in_steps, views), partial(version, views))
     verbs = verbs_of(common, starting, catch_up)
-    app = create_app(verbs, views, common.telemetry, callers=callers, routers=[page_router(feed, mesh)])
+    app = create_app(verbs, views, common.telemetry, callers=callers, routers=[page_router(feed, views)])
     tls = Rotation(settings.tls, clock, common.telemetry) if settings.tls.cert_file is not None else None
     return Service(
         cache,
@@ -161,7 +143,6 @@ def service_of(
 
 
 def _reports_port(common: Common, reported: Reported | None, reviews: Reviews | None) -> ASGIApp | None:
-    """What is served at the port for reports; `None`: there is none."""
     chosen = common.settings.reports
     if chosen.port is None or reported is None:
         return None
@@ -173,7 +154,6 @@ def _reports_port(common: Common, reported: Reported | None, reviews: Reviews | 
 
 
 def _recorder_of(common: Common, binds: Binds) -> Recorder | None:
-    """A recorder that hears of every decision; `None`: the settings want none."""
     chosen, planner = common.settings.record, common.planner
     if not chosen.enabled:
         return None

@@ -57,7 +57,7 @@ def assemble(
     starting = Starting(common)
     caring = Caring(common, starting, groups)
     catch_up = CatchUp(cache, clock)
-    refresh = refresh_of(common.settings, sources, common.planner, cache, clock, common.rng)
+    refresh = refresh_of(common, sources)
     housekeeping = _listening(common, starting, caring, refresh)
 
     def changed() -> None:
@@ -70,7 +70,7 @@ def assemble(
 
     cache.on_change, cache.on_expected_change = changed, came_true
     terms = Terms(common, starting, caring, housekeeping, refresh)
-    tasks = tasks_of(common, starting, caring, terms) | {"housekeeping": housekeeping.run}
+    tasks = terms.tasks() | {"housekeeping": housekeeping.run}
     if keys is not None:
         keys.acting, keys.on_change = common.acting, common.telemetry.note_keys
         tasks["keys for notes"] = keys.run
@@ -90,7 +90,6 @@ async def _after(first: asyncio.Event, run: Callable[[], Any]) -> None:
 
 
 def _listening(common: Common, starting: Starting, caring: Caring, refresh: NetworkRefresh | None) -> Housekeeping:
-    """The listeners to each new plan, in order."""
     settings, cache, planner, clock = common.settings, common.cache, common.planner, common.clock
     housekeeping = Housekeeping(
         cache,
@@ -202,7 +201,7 @@ class Terms:
             book.forget()
         one.binds.restart()
         one.admissions.recover()
-        care.begin_anew()
+        care.restart()
         self._inherit()
         self._common.planner.replan()
         self._housekeeping.plan_made(self._common.planner.current)  # which need not be a new one
@@ -226,24 +225,24 @@ class Terms:
             await self._common.fenced.idle()
         await self._starting.binds.posts.over()
 
-
-def tasks_of(common: Common, starting: Starting, caring: Caring, terms: Terms) -> dict[str, Callable[[], Any]]:
-    """Coroutine functions by name: what runs in every service."""
-    tasks: dict[str, Callable[[], Any]] = {f"{_FOLLOW}{name}": one.run for name, one in common.reflectors.items()}
-    tasks |= {
-        "plan": terms.plan_once_synced,
-        "report plans": common.planner.report.run,
-        "wake": starting.wakes.run,
-        "events": starting.events.run,
-        "group status": caring.statuses.run,
-        "owners": terms.ages.run,
-        "give memory back": give_back_each_minute,
-    }
-    if not gc.isenabled():
-        tasks["collect"] = terms.collect_once_planned
-    if caring.provisioning is not None:
-        tasks["provisioning"] = caring.provisioning.run
-    if caring.elastic is not None and common.feeds is not None:
-        tasks |= {f"{_FOLLOW}{name}": one.run for name, one in common.feeds.reflectors.items()}
-        tasks["elastic"] = caring.elastic.run
-    return tasks
+    def tasks(self) -> dict[str, Callable[[], Any]]:
+        """Coroutine functions by name: what runs in every service."""
+        common, caring = self._common, self._caring
+        tasks: dict[str, Callable[[], Any]] = {f"{_FOLLOW}{name}": one.run for name, one in common.reflectors.items()}
+        tasks |= {
+            "plan": self.plan_once_synced,
+            "report plans": common.planner.report.run,
+            "wake": self._starting.wakes.run,
+            "events": self._starting.events.run,
+            "group status": caring.statuses.run,
+            "owners": self.ages.run,
+            "give memory back": give_back_each_minute,
+        }
+        if not gc.isenabled():
+            tasks["collect"] = self.collect_once_planned
+        if caring.provisioning is not None:
+            tasks["provisioning"] = caring.provisioning.run
+        if caring.elastic is not None and common.feeds is not None:
+            tasks |= {f"{_FOLLOW}{name}": one.run for name, one in common.feeds.reflectors.items()}
+            tasks["elastic"] = caring.elastic.run
+        return tasks

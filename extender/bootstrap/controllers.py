@@ -51,8 +51,8 @@ class Reported:
         clock, book = common.clock, SeriesBook()
         self.records = Records()
         self.reports = Reports(lambda: self.records.views, book, clock)
-        self.wishes = MetricWishes(book, common.settings.elastic.options().metrics, clock)
-        self.view = JobsView(common.cache, common.planner, self.records, book, clock, wishes=self.wishes)
+        self.demands = MetricWishes(book, common.settings.elastic.options().metrics, clock)
+        self.view = JobsView(common.cache, common.planner, self.records, book, clock, demands=self.demands)
         self.metering = Metering(self.records, self.reports, common.telemetry)
         self.jobs = jobs
 
@@ -64,7 +64,7 @@ class Reported:
     def forget(self) -> None:
         """Forget all reports and demands: a term starts or ends."""
         self.reports.forget()
-        self.wishes.forget()
+        self.demands.forget()
         self.metering.forget()
 
 
@@ -146,7 +146,7 @@ class Caring:
         if self.elastic is not None:
             self.elastic.recover()
 
-    def begin_anew(self) -> None:
+    def restart(self) -> None:
         """Both, as a term begins."""
         self.starts.forget()
         if self.elastic is not None:
@@ -168,7 +168,6 @@ class Caring:
 def _preemptions_of(
     common: Common, context: ControllerContext, restarts: Restarts, events: GangEvents
 ) -> Preemptions | None:
-    """What makes gangs leave for others; `None`: it is off."""
     if common.settings.preemption is Preempting.OFF:
         return None
     words = PreemptionWords(context, events)
@@ -177,7 +176,6 @@ def _preemptions_of(
 
 
 def _provisioning_of(common: Common, groups: SeenGroups) -> Provisioning | None:
-    """What asks an autoscaler for nodes; `None`: it is off."""
     asked = common.settings.autoscaling
     if asked.mode is AutoscalingMode.OFF:
         return None
@@ -192,7 +190,6 @@ def _provisioning_of(common: Common, groups: SeenGroups) -> Provisioning | None:
 
 
 def _elastic_of(common: Common, starting: Starting) -> tuple[Elastic | None, Reported | None]:
-    """The controller of elastic jobs, and the books of what jobs report."""
     feeds, limits = common.feeds, common.settings.elastic
     if feeds is None:
         return None, None
@@ -220,6 +217,6 @@ def _elastic_of(common: Common, starting: Starting) -> tuple[Elastic | None, Rep
         ElasticLimits(removal_s=limits.removal_timeout_s),
         acting=common.acting,
         feed=feeds,
-        wishes=reported.wishes.in_steps,
+        wishes=reported.demands.in_steps,
     )
     return elastic, reported

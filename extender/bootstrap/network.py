@@ -3,21 +3,19 @@
 Rule: a source that keeps connections is closed with the service.
 """
 
-import random
 from collections import Counter
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
-from extender.cache import ClusterCache
+from extender.bootstrap.common import Common
 from extender.network.file.source import MeshFileSource
 from extender.network.maddash.client import MaddashServer
 from extender.network.maddash.source import MaddashSource
 from extender.network.maddash.wanted import Wanted
 from extender.network.refresh import NetworkRefresh, Polled, RefreshOptions
 from extender.network.sources.configured import http_source, mapping_config
-from extender.ports import Clock, NetworkSource
-from extender.scheduling.planning.loop import Planner
+from extender.ports import NetworkSource
 from extender.settings.network import FileSource
 from extender.settings.network import MaddashSource as MaddashSettings
 from extender.settings.settings import Settings
@@ -26,31 +24,20 @@ _FILE_INTERVAL_S = 5.0
 """Between two looks whether a mesh file has changed: a `stat` costs nothing."""
 
 
-def refresh_of(
-    settings: Settings,
-    sources: Sequence[Polled],
-    planner: Planner,
-    cache: ClusterCache,
-    clock: Clock,
-    rng: random.Random,
-) -> NetworkRefresh | None:
+def refresh_of(common: Common, sources: Sequence[Polled]) -> NetworkRefresh | None:
     """What fetches from the sources and publishes a matrix into the cache; `None`: there are no sources."""
-    network = settings.network
     if not sources:
         return None
+    network, cache = common.settings.network, common.cache
+    mapping, soft, hard = mapping_config(common.settings), network.soft_ttl(), network.hard_ttl()
     return NetworkRefresh(
         sources,
-        RefreshOptions(
-            mapping=mapping_config(settings),
-            soft_ttl_s=network.soft_ttl(),
-            hard_ttl_s=network.hard_ttl(),
-            zone_fallback=network.zone_fallback,
-        ),
-        clock=clock,
+        RefreshOptions(mapping=mapping, soft_ttl_s=soft, hard_ttl_s=hard, zone_fallback=network.zone_fallback),
+        clock=common.clock,
         nodes=lambda: cache.snapshot().table.nodes,
         publish=cache.set_network,
-        jitter=rng.random,
-        prepare=planner.prepare,
+        jitter=common.rng.random,
+        prepare=common.planner.prepare,
     )
 
 
@@ -77,7 +64,6 @@ async def closing(polled: Polled) -> AsyncIterator[Polled]:
 
 
 def _source(one: Any, name: str) -> NetworkSource:
-    """The adapter for one configured source."""
     if isinstance(one, FileSource):
         return MeshFileSource(one.path, name=name)
     if not isinstance(one, MaddashSettings):

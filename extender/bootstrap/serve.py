@@ -1,8 +1,8 @@
-"""Run the service behind uvicorn: one worker, one event loop, one to three ports, a graceful end.
+"""Run the service behind uvicorn: one worker, one event loop, one to four ports, a graceful end.
 
-Why servers of our own: uvicorn waits at its end for open connections, and ours are held binds that wait for quorum; so
-they are answered first, within the time a pod is given to terminate. Rule: the ports begin and end together. Half a
-service would look alive, so the end of one, or its not getting its port, is the end of both.
+Why servers of our own: uvicorn waits at its end for open connections, and ours are held binds; so they are answered
+first, within the time a pod is given to terminate. Rule: the ports begin and end together. Half a service would look
+alive, so the end of one, or its not getting its port, is the end of all.
 """
 
 import asyncio
@@ -14,7 +14,7 @@ import ssl
 import sys
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager, suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from socket import socket
 from types import FrameType
@@ -92,7 +92,7 @@ def favour_the_loop() -> None:
 def allow_open_files() -> None:
     """Have as many open files as the system allows, up to `_FILES`: each connection is one, and 1,024 is usual.
 
-    Without that, held binds and strangers' connections leave none for the connections on which Bindings are posted.
+    Without that, held binds and other clients leave none for the connections on which Bindings are posted.
     """
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     most = _FILES if hard == resource.RLIM_INFINITY else min(_FILES, hard)
@@ -101,7 +101,6 @@ def allow_open_files() -> None:
 
 
 async def _serve(settings: Settings) -> bool:
-    """Serve until stopped; False if a port could not be had."""
     make = bootstrap.live if settings.snapshot is None else bootstrap.embedded
     async with running(make(settings)) as service:
         servers = [PortServer(setting, config) for setting, config in configs(settings, service)]
@@ -118,34 +117,27 @@ async def _serve(settings: Settings) -> bool:
 
 def configs(settings: Settings, service: Service) -> Iterator[tuple[str, uvicorn.Config]]:
     """Each port by its setting's name: the verbs', and those that are set for people, for probes and for reports."""
-    tls, ended, reports = service.tls, service.telemetry.connection_ended, settings.reports
-    for_people = tls.for_people if tls is not None else None
+    tls, reports, host = service.tls, settings.reports, settings.host
+    for_verbs, for_people = (tls.for_verbs, tls.for_people) if tls is not None else (None, None)
 
-    def connections(limits: PortLimits, port: str) -> Connections:
-        return Connections(limits, counted=partial(ended, port))
+    def counted(limits: PortLimits, port: str) -> Connections:
+        return Connections(limits, counted=partial(service.telemetry.connection_ended, port))
 
     kept_bytes = 4 * DEFAULT_MAX_BODY_BYTES
-    limits = replace(_BESIDE_HELD, kept_bytes=kept_bytes, peer_bytes=kept_bytes // 2)
-    verbs = connections(limits, "verbs")
-    for_verbs = tls.for_verbs if tls is not None else None
-    yield (
-        "port",
-        port_config(service.app, settings.host, settings.port, drain_s=_DRAIN_S, tls=for_verbs, connections=verbs),
-    )
+    verbs = counted(replace(_BESIDE_HELD, kept_bytes=kept_bytes, peer_bytes=kept_bytes // 2), "verbs")
+    yield "port", port_config(service.app, host, settings.port, drain_s=_DRAIN_S, tls=for_verbs, connections=verbs)
     if settings.debug_port is not None:
         # On the loopback no other machine listens, and `kubectl port-forward` with curl needs no authority there.
         context = None if is_loopback(settings.debug_host) else for_people
-        people = connections(_PEOPLE, "people")
-        address = settings.debug_host, settings.debug_port
+        address, people = (settings.debug_host, settings.debug_port), counted(_PEOPLE, "people")
         yield "debug_port", port_config(service.debug_app, *address, tls=context, connections=people)
     if settings.health_port is not None:
-        address = settings.host if settings.health_host is None else settings.health_host, settings.health_port
-        yield "health_port", port_config(service.health_app, *address, connections=connections(_PEOPLE, "probes"))
+        address, probes = (settings.health_host or host, settings.health_port), counted(_PEOPLE, "probes")
+        yield "health_port", port_config(service.health_app, *address, connections=probes)
     if reports.port is not None and service.reports_app is not None:
-        address = settings.host if reports.host is None else reports.host, reports.port
-        reporting = connections(_REPORTING, "reports")
         # No client certificate is asked for: pods have none.
-        yield "reports.port", port_config(service.reports_app, *address, tls=for_people, connections=reporting)
+        address, jobs = (reports.host or host, reports.port), counted(_REPORTING, "reports")
+        yield "reports.port", port_config(service.reports_app, *address, tls=for_people, connections=jobs)
 
 
 def port_config(
@@ -240,13 +232,13 @@ class PortServer(uvicorn.Server):
             _log.info("%s: %s://%s:%d", self._setting, scheme, *self.servers[0].sockets[0].getsockname()[:2])
 
 
+@dataclass(slots=True)
 class _End:
     """The end of all ports at once: stop accepting, and answer what is held."""
 
-    def __init__(self, servers: Sequence[PortServer], service: Service) -> None:
-        self._servers = servers
-        self._service = service
-        self._answering: asyncio.Task[None] | None = None
+    _servers: Sequence[PortServer]
+    _service: Service
+    _answering: asyncio.Task[None] | None = None
 
     def begin(self) -> None:
         """Let the end begin, once."""

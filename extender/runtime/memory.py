@@ -94,7 +94,6 @@ async def collect_when_grown(memory_bytes: Callable[[], int] = resident_bytes) -
 
 
 def _of_glibc(name: str) -> Callable[..., int] | None:
-    """A function of the C library, if it is the one that has it."""
     return getattr(_libc(), name, None) if sys.platform.startswith("linux") else None
 
 

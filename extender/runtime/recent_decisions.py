@@ -85,7 +85,6 @@ class RecentDecisions:
             self._of.popitem(last=False)
 
     def _forget_gone(self) -> None:
-        """Forget all but half of `MOST_GONE` gangs that are gone."""
         gone = [gang for gang in self._of if not self._exists(gang)]
         for gang in gone[: max(len(gone) - MOST_GONE // 2, 0)]:
             del self._of[gang]

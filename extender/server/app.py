@@ -1,13 +1,10 @@
 """The HTTP face as an ASGI app: POST /filter, /prioritize and /bind on the raw scope, everything else by FastAPI.
 
-Why raw: kube-scheduler waits for filter and prioritize inside its only scheduling loop, so each layer between the
-socket and the service is paid by every pod of the cluster. In production `verb_protocol` answers most calls of the
-verbs without even this one; what it passes on, and what is called in-process, is answered here and in the same words.
-
-Rules:
-- `dispatch` says what is answered; here is only how ASGI carries it.
-- A call of a verb awaits nothing but the request's body, which has a largest size and a longest time, and the answer.
-- One message with the whole body and its Content-Length, so that the client can reuse the connection.
+Why raw: kube-scheduler waits for filter and prioritize inside its only scheduling loop. `verb_protocol` answers most
+calls without even this app; what it passes on, and what is called in-process, is answered here and in the same words.
+Rules: `dispatch` says what is answered, here is only how ASGI carries it. A call awaits nothing but the request's body,
+which has a largest size and a longest time, and the answer. One message has the whole body and its Content-Length, so
+that the client can reuse the connection.
 """
 
 import asyncio
@@ -124,7 +121,6 @@ class App:
 
 
 async def _heard(answer: Coroutine[Any, Any, Reply], receive: Receive, gone: asyncio.Future[None]) -> Reply:
-    """Await `answer`, and meanwhile look whether the caller is still connected."""
     watch = asyncio.create_task(_set_when_gone(receive, gone))
     try:
         return await answer

@@ -125,14 +125,9 @@ class Connections:
         self._calls = 0
         self._bytes = 0
         self._look_timer: asyncio.TimerHandle | None = None
-        self._ends_s: tuple[tuple[State, float], ...] = (
-            (State.HEAD, limits.head_s),
-            (State.BODY, limits.body_s),
-            (State.UNREAD, limits.unread_s),
-            (State.IDLE, limits.idle_s),
-            (State.KEPT, limits.kept_s),
-        )
-        self._look_s = min(1.0, min(limit_s for _, limit_s in self._ends_s) / 5.0)
+        times_s = (limits.head_s, limits.body_s, limits.unread_s, limits.idle_s, limits.kept_s)
+        self._ends_s = tuple(zip((State.HEAD, State.BODY, State.UNREAD, State.IDLE, State.KEPT), times_s, strict=True))
+        self._look_s = min(1.0, min(times_s) / 5.0)
 
     def __len__(self) -> int:
         return self._open
@@ -150,12 +145,8 @@ class Connections:
         if greedy is not None:
             oldest = greedy.oldest(_EXPENDABLE)
             assert oldest is not None, "both bounds count these alone"
-            self._counted("ended for another")
-            self._forget(oldest)
-            oldest.end()
-            peer = self._peers.get(address)
-        if peer is None:
-            peer = self._peers[address] = _Peer(address)
+            self._end(oldest, "ended for another")
+        peer = self._peers.setdefault(address, _Peer(address))
         made = Connection(transport, peer, end)
         loop = asyncio.get_running_loop()
         peer.queues[State.HEAD][made] = loop.time()
@@ -182,20 +173,17 @@ class Connections:
         """So many bytes are kept for the connection now. Ends the oldest of the greediest when that is too much."""
         self._count_bytes(one, kept_bytes)
         while self._bytes > self.limits.kept_bytes or one.peer.bytes > self.limits.peer_bytes:
-            if one.peer.bytes > self.limits.peer_bytes:
-                greedy = one.peer
-            else:
-                greedy = max(self._peers.values(), key=lambda peer: peer.bytes)
+            own = one.peer.bytes > self.limits.peer_bytes
+            greedy = one.peer if own else max(self._peers.values(), key=lambda peer: peer.bytes)
             oldest = next((held for state in _HOLDING_BYTES for held in greedy.queues[state] if held.bytes), one)
-            self._counted("too many bytes")
-            self._forget(oldest)
-            oldest.end()
+            self._end(oldest, "too many bytes")
             if oldest is one:
                 return
 
-    def closed(self, one: Connection) -> None:
-        """The connection is gone."""
-        self._forget(one)
+    def _end(self, one: Connection, why: str) -> None:
+        self._counted(why)
+        self.closed(one)
+        one.end()
 
     def _too_many(self, peer: _Peer | None) -> _Peer | None:
         """The peer of which a connection has to end before another one of `peer` begins; `None`: no peer."""
@@ -211,8 +199,8 @@ class Connections:
         one.peer.bytes += more
         self._bytes += more
 
-    def _forget(self, one: Connection) -> None:
-        """Count the connection no more; again is harmless."""
+    def closed(self, one: Connection) -> None:
+        """Count the connection no more: it is gone, or is ended; again is harmless."""
         peer = one.peer
         if peer.queues[one.state].pop(one, None) is None:
             return
@@ -241,7 +229,7 @@ class Connections:
     def _end_in_time(self, one: Connection, *, now_s: float) -> None:
         """End it; one that has to send something first stays counted, and has the time for that."""
         if one.state is State.UNREAD or one.transport.is_closing():
-            self._forget(one)
+            self.closed(one)
             one.transport.abort()
             return
         self.move(one, State.UNREAD, now_s=now_s)

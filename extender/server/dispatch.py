@@ -1,7 +1,4 @@
-"""From the whole body of a call to the reply of its verb, whatever server carries the bytes.
-
-Why apart: two things serve the verbs, a connection's own protocol (`verb_protocol`) and any ASGI server (`app`), and
-kube-scheduler's answer must not depend on which of them it was.
+"""From the whole body of a call to the reply of its verb, whether `verb_protocol` or `app` carries the bytes.
 
 Rules:
 - The three verbs always answer 200: kube-scheduler does not read the body of any other status. What is wrong stands in
@@ -50,10 +47,7 @@ class Verbs(Protocol):
     """What kube-scheduler asks. Raising BadRequestError means that the request cannot be read after all."""
 
     def caught_up(self, args: FilterArgs) -> Awaitable[None] | None:
-        """What to wait for, some milliseconds at most and rarely: kube-scheduler has seen it already and we have not.
-
-        `None`, nearly always: nothing.
-        """
+        """What to wait for, for some milliseconds, if kube-scheduler has seen more than we; mostly None."""
 
     def filter(self, args: FilterArgs) -> FilterAnswer:
         """Which of the nodes the pod may use; from memory, within a millisecond or so. Not asked for no nodes."""

@@ -131,7 +131,6 @@ class DocumentProtocol(HttpToolsProtocol):
         return False
 
     def _start_asgi_task(self, cycle: RequestResponseCycle, app: ASGIApp) -> None:  # type: ignore[override]
-        """Answer a request: a verb's at once, a document when its turn comes."""
         if cycle.scope["path"] in self._verbs:
             super()._start_asgi_task(cycle, app)  # type: ignore[arg-type]
         else:

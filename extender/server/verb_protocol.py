@@ -142,7 +142,6 @@ class VerbProtocol(asyncio.Protocol):
     # -- a call -------------------------------------------------------------------------------------------------------
 
     def _begin(self, data: bytes) -> None:
-        """Read a head, and the body if it is there already."""
         end = data.find(b"\r\n\r\n", 0, HEAD_MAX_BYTES) + 4
         head = read_head(data[:end]) if end > 3 else None
         verb = self._verbs.get(head.path) if head is not None and not self._write_paused else None
@@ -176,7 +175,6 @@ class VerbProtocol(asyncio.Protocol):
         self._answer(self._verb, body)
 
     def _late(self) -> None:
-        """The body did not come."""
         assert self._verb is not None
         self._reply(self._verb, self._dispatch.too_late(self._verb))
 
@@ -264,7 +262,6 @@ class VerbProtocol(asyncio.Protocol):
             self._transport.close()
 
     def _cancel_timer(self) -> None:
-        """The time of the body is not running any more."""
         if self._late_timer is not None:
             self._late_timer.cancel()
             self._late_timer = None

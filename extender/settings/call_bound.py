@@ -1,7 +1,7 @@
 """How long a bind call may take in all: what kube-scheduler's `httpTimeout` must be above.
 
 Why in one place: the settings are refused by it, `netgang doctor` compares the running kube-scheduler with it, and the
-client of the API server keeps to its part of it. A later answer is in vain: kube-scheduler has given
+client of the API server keeps to its part of it. A later answer has no effect: kube-scheduler has given
 the pod up, and the Binding puts it where it is no longer wanted.
 Rule: a call is held for the hold limit; its Binding has its turn within the commit timeout; and then takes as long as
 the slowest one. All three can happen to one call.

@@ -18,7 +18,7 @@ Count: TypeAlias = Annotated[int, Field(ge=1)]
 
 
 class ElasticMetricsSettings(Section):
-    """How metrics that jobs report become a wished worker count."""
+    """How metrics that jobs report become a wanted worker count."""
 
     default: Annotated[Wants, OnOrOff] = Wants.CURVE
     """For jobs without annotation `netgang.io/scaling`: `iterations`, `loss`, `curve`, or `off`: the queue alone."""
@@ -60,7 +60,7 @@ class ElasticSettings(Section):
     """Further kinds, as `GROUP/VERSION/PLURAL/KIND`, whose jobs may be resized by `spec.replicas`, such as
     apps/v1/statefulsets/StatefulSet. They need rights of their own (docs/reference/elastic-jobs.md)."""
     metrics: ElasticMetricsSettings = ElasticMetricsSettings()
-    """How reported metrics become a wished worker count."""
+    """How reported metrics become a wanted worker count."""
 
     @field_validator("scale_kinds")
     @classmethod

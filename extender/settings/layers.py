@@ -144,7 +144,6 @@ def _sentence(settings: type[BaseModel], error: ErrorDetails, layers: Sequence[L
 
 
 def _holds(values: Any, path: Sequence[int | str]) -> bool:
-    """Whether the layer has a value at `path`."""
     for part in path:
         try:
             values = values[part]
@@ -170,7 +169,6 @@ def names_at(settings: type[BaseModel], path: Sequence[int | str]) -> set[str]:
 
 
 def _models_in(annotation: Any) -> Iterator[type[BaseModel]]:
-    """Groups of settings that a type is made of."""
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         yield annotation
     for part in get_args(annotation):

@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Literal, Self, TypeAlias
 
-from pydantic import BaseModel, BeforeValidator, Field, field_validator, model_validator
+from pydantic import BaseModel, BeforeValidator, Field, model_validator
 
 from extender.settings.mapping import EndpointRule, NodeEndpoints
-from extender.settings.sources import EsmondSource, OpenSearchSource, PrometheusSource, http_url, refuse_two_trusts
+from extender.settings.sources import EsmondSource, OpenSearchSource, PrometheusSource, Server
 from extender.settings.types import ByMetric, NotNegative, Number, Positive, Section
 from scoring.ids import NodeName, ZoneName
 from scoring.model.policy import Direction, Ratios, Ttl, Variant
@@ -49,7 +49,7 @@ class MaddashNames(ByMetric):
     """For throughput; `null`: not restricted."""
 
 
-class MaddashSource(Section):
+class MaddashSource(Server):
     """Measurements from a MaDDash server's REST API: one GET per grid."""
 
     kind: Literal["maddash"]
@@ -68,20 +68,6 @@ class MaddashSource(Section):
     """Seconds between two reads. Default 60: MaDDash checks a cell every few minutes, oftener gains nothing."""
     timeout_s: Positive = 60.0
     """Longest time for one document. One that takes longer than 5 s rests for four times as long."""
-    ca_file: Path | None = None
-    """Certificates to trust besides the system's; self-signed ones are usual on measurement hosts."""
-    insecure: bool = False
-    """Do not check the server's certificate. A host that can answer in its place can then steer placement."""
-
-    @field_validator("url")
-    @classmethod
-    def _http(cls, url: str) -> str:
-        return http_url(url)
-
-    @model_validator(mode="after")
-    def _one_trust(self) -> Self:
-        refuse_two_trusts(ca_file=self.ca_file, insecure=self.insecure)
-        return self
 
 
 Source: TypeAlias = Annotated[
@@ -181,7 +167,6 @@ class NetworkSettings(Section):
 
 
 def _ratios(value: object) -> Ratios:
-    """Read `20:40:40` or a list of three numbers."""
     if isinstance(value, Ratios):
         return value
     parts = value.split(":") if isinstance(value, str) else value

@@ -23,13 +23,7 @@ def http_url(url: str) -> str:
     return url.rstrip("/")
 
 
-def refuse_two_trusts(*, ca_file: Path | None, insecure: bool) -> None:
-    """Certificates to trust say nothing about a server whose certificate is not looked at."""
-    if insecure and ca_file is not None:
-        raise ValueError("ca_file and insecure exclude each other")
-
-
-class HttpSource(Section):
+class Server(Section):
     """What all servers have in common."""
 
     url: str
@@ -38,6 +32,26 @@ class HttpSource(Section):
     """Seconds between two reads."""
     timeout_s: Positive = 30.0
     """Longest wait for one answer, in seconds."""
+    ca_file: Path | None = None
+    """Certificates to trust besides the system's; self-signed ones are usual on measurement hosts."""
+    insecure: bool = False
+    """Do not check the server's certificate. A host that can answer in its place can then steer placement."""
+
+    @field_validator("url")
+    @classmethod
+    def _http(cls, url: str) -> str:
+        return http_url(url)
+
+    @model_validator(mode="after")
+    def _one_trust(self) -> Self:
+        if self.insecure and self.ca_file is not None:
+            raise ValueError("ca_file and insecure exclude each other")
+        return self
+
+
+class HttpSource(Server):
+    """A server that may want credentials."""
+
     username: Text | None = None
     """User name for HTTP Basic, with `password_file` or `password_env`."""
     password_file: Path | None = None
@@ -48,20 +62,12 @@ class HttpSource(Section):
     """File that holds a bearer token, such as that of a service account."""
     token_env: Text | None = None
     """Environment variable that holds a bearer token."""
-    ca_file: Path | None = None
-    """Certificates to trust besides the system's; self-signed ones are usual on measurement hosts."""
     insecure: bool = False
     """Do not check the server's certificate, or send credentials without TLS. A host that can answer in its place can
     then steer placement."""
 
-    @field_validator("url")
-    @classmethod
-    def _http(cls, url: str) -> str:
-        return http_url(url)
-
     @model_validator(mode="after")
-    def _one_trust(self) -> Self:
-        refuse_two_trusts(ca_file=self.ca_file, insecure=self.insecure)
+    def _one_secret(self) -> Self:
         passwords = [self.password_file, self.password_env]
         if sum(secret is not None for secret in (*passwords, self.token_file, self.token_env)) > 1:
             raise ValueError("only one of password_file, password_env, token_file and token_env may be given")

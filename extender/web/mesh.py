@@ -121,7 +121,6 @@ def _document(
 def _letters(
     values: Floats, bounds: Bounds, *, own: np.typing.NDArray[np.bool_], checked: np.typing.NDArray[np.bool_]
 ) -> list[str]:
-    """A letter a cell, a string a row."""
     if bounds.highest_is_best:
         good, poor = values >= bounds.good, values < bounds.poor
     else:

@@ -5,22 +5,16 @@ whose bytes are those of the last time is not sent again. So nothing in a sectio
 given as moments, and the viewer counts. Rule: lists are bounded and say of how many they are; all is from memory.
 """
 
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 import msgspec
 import numpy as np
 
-from extender.api.schemas.jobs import Job, Jobs
+from extender.api.documents.views import Views
+from extender.api.schemas.jobs import Job
 from extender.api.schemas.queue import Queue, QueuedGang
-from extender.api.schemas.readiness import Readiness
-from extender.cache import ClusterCache
-from extender.network.refresh import NetworkStatus
-from extender.runtime.recent_decisions import Made, RecentDecisions
-from extender.scheduling.admission.gates import Admissions
-from extender.scheduling.bind.held_binds import Binds
-from extender.scheduling.planning.loop import Planner
+from extender.runtime.recent_decisions import Made
 from scoring.model import Pod
 from scoring.model.resources import CPU, MEMORY, PODS
 from scoring.model.snapshot import Snapshot
@@ -37,56 +31,36 @@ _RESOURCES: Final = 4
 """cpu, memory, and the two extended resources that most nodes have"""
 
 
-@dataclass(frozen=True, slots=True)
-class Watched:
-    """What the page looks at."""
-
-    cache: ClusterCache
-    planner: Planner
-    binds: Binds
-    admissions: Admissions
-    queue: Callable[[], Steps[Queue]]
-    """/v1/queue, in steps"""
-    recent: RecentDecisions
-    network: Callable[[], NetworkStatus | None]
-    readiness: Callable[[], Readiness]
-    jobs: Callable[[], Steps[Jobs]] | None = None
-    """/v1/jobs in short, in steps; `None`: no job is elastic here."""
-    acting: Callable[[], bool] = lambda: True
-
-    def version(self) -> tuple[object, ...]:
-        """Something else than the last time if anything on the page may have changed. O(1)."""
-        status = self.network()
-        plan = self.planner.current
-        changed = (self.cache.version, plan.version, plan.network_version, self.binds.held_count, self.recent.count)
-        return (*changed, self.acting(), status.version if status is not None else None)
+def version(views: Views) -> tuple[object, ...]:
+    """Something else than the last time if anything on the page may have changed. O(1)."""
+    status, plan = views.network_status(), views.planner.current
+    changed = (views.cache.version, plan.version, plan.network_version, views.binds.held_count, views.recent.count)
+    return (*changed, views.acting(), status.version if status is not None else None)
 
 
-def sections_in_steps(watched: Watched) -> Steps[Sections]:
+def sections_in_steps(views: Views) -> Steps[Sections]:
     """Every section as JSON. Cost: as /v1/queue, and O(nodes)."""
     made: dict[str, bytes] = {}
-    snapshot = watched.planner.snapshot or watched.cache.snapshot()
-    for name, section in _small(watched, snapshot):
+    for name, section in _small(views, views.planner.snapshot or views.cache.snapshot()):
         made[name] = msgspec.json.encode(section)
         yield
-    if watched.jobs is not None:
-        jobs = yield from watched.jobs()
-        made["jobs"] = msgspec.json.encode({"rows": [_job(one) for one in jobs.jobs[:MOST_JOBS]], "of": jobs.of})
-    queue = yield from watched.queue()
+    if views.jobs is not None:
+        jobs = yield from views.jobs.steps(limit=MOST_JOBS)
+        made["jobs"] = msgspec.json.encode({"rows": [_job(one) for one in jobs.jobs], "of": jobs.of})
+    queue = yield from views.queue()
     made["queue"] = msgspec.json.encode(_queue(queue))
     return made
 
 
-def _small(watched: Watched, snapshot: Snapshot) -> Iterator[tuple[str, Document]]:
-    yield "status", _status(watched, snapshot)
-    yield "zones", _zones(snapshot, watched)
-    yield "gates", _gates(watched, snapshot)
-    yield "network", _network(watched)
-    yield "decisions", {"rows": [_decision(made) for made in watched.recent.changes()]}
+def _small(views: Views, snapshot: Snapshot) -> Iterator[tuple[str, Document]]:
+    yield "status", _status(views, snapshot)
+    yield "zones", _zones(snapshot, views)
+    yield "gates", _gates(views, snapshot)
+    yield "network", _network(views)
+    yield "decisions", {"rows": [_decision(made) for made in views.recent.changes()]}
 
 
 def _shown(source: object, *names: str) -> Document:
-    """Attributes of a record."""
     return {name: getattr(source, name) for name in names}
 
 
@@ -94,21 +68,21 @@ def _decision(made: Made) -> Document:
     return {"at_s": made.at_s, **_shown(made.decision, "what", "gang", "pod", "node", "reason")}
 
 
-def _status(watched: Watched, snapshot: Snapshot) -> Document:
-    readiness = watched.readiness()
+def _status(views: Views, snapshot: Snapshot) -> Document:
+    readiness = views.readiness()
     usable = sum(node.ready and not node.unschedulable and not node.leaving for node in snapshot.table.nodes)
     return {
         "ready": readiness.ready,
         "reasons": readiness.reasons,
-        "leading": watched.acting(),
+        "leading": views.acting(),
         "nodes": len(snapshot.table.names),
         "usable_nodes": usable,
-        "held_binds": watched.binds.held_count,
-        "plan_version": watched.planner.current.version,
+        "held_binds": views.binds.held_count,
+        "plan_version": views.planner.current.version,
     }
 
 
-def _zones(snapshot: Snapshot, watched: Watched) -> Document:
+def _zones(snapshot: Snapshot, views: Views) -> Document:
     """Per zone: nodes, what is free of each resource on usable nodes, and for which gangs room is reserved."""
     table = snapshot.table
     usable = np.array([node.ready and not node.unschedulable and not node.leaving for node in table.nodes], np.bool_)
@@ -122,7 +96,7 @@ def _zones(snapshot: Snapshot, watched: Watched) -> Document:
     shown = [*plain, *extended][:_RESOURCES]
     free = np.maximum(table.allocatable - snapshot.used, 0)
     held: dict[str, list[str]] = {}
-    for reserved in watched.planner.current.reservations.values():
+    for reserved in views.planner.current.reservations.values():
         for zone in reserved.zones:
             held.setdefault(zone, []).append(reserved.gang)
     zones = []
@@ -144,9 +118,9 @@ def _zones(snapshot: Snapshot, watched: Watched) -> Document:
     return {"rows": zones, "of": len(table.zones)}
 
 
-def _gates(watched: Watched, snapshot: Snapshot) -> Document:
+def _gates(views: Views, snapshot: Snapshot) -> Document:
     """Gangs between waiting and running: being admitted, held at bind, or being bound."""
-    binds, admissions = watched.binds, watched.admissions
+    binds, admissions = views.binds, views.admissions
     keys = sorted(admissions.open | binds.gangs_under_way())
     rows = []
     for key in keys[:MOST_GATES]:
@@ -179,8 +153,8 @@ def _member(pod: Pod, held: object) -> str:
     return "g" if pod.gates else "w"
 
 
-def _network(watched: Watched) -> Document:
-    status = watched.network()
+def _network(views: Views) -> Document:
+    status = views.network_status()
     kept = ("name", "last_success_s", "error", "measurements")
     sources = status.sources if status is not None else ()
     return {"sources": [{**_shown(one, *kept), "problems": len(one.problems)} for one in sources]}

@@ -4,18 +4,20 @@ Rule: the page's own files hold no data and need no right; whatever shows the cl
 authority decides. Nothing is loaded from elsewhere, and a header has the browser refuse it (Content-Security-Policy).
 """
 
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator
 from functools import lru_cache
 from http import HTTPStatus
 from importlib.resources import files
-from typing import Annotated, Any, Final, TypeAlias
+from typing import Annotated, Final, TypeAlias
 
 import msgspec
 from fastapi import APIRouter, Query
 from starlette.responses import Response, StreamingResponse
 
+from extender.api.documents.views import Views
 from extender.api.problems import problem_response
 from extender.web.feed import Feed, FullError
+from extender.web.mesh import mesh_document
 from scoring.network.matrix import Metric
 
 PAGE: Final = "/"
@@ -39,11 +41,9 @@ _HEADERS: Final = {
 }
 _Zone: TypeAlias = Annotated[str | None, Query(max_length=253, description="Nodes of this zone; else zone by zone")]
 
-Mesh: TypeAlias = Callable[[Metric, str | None], Mapping[str, Any] | None]
 
-
-def page_router(feed: Feed, mesh: Mesh) -> APIRouter:
-    """The routes. `mesh` gives one heat-map, `None` where the zone is unknown."""
+def page_router(feed: Feed, views: Views) -> APIRouter:
+    """The routes."""
     router = APIRouter(tags=["page"])
 
     @router.get(PAGE, include_in_schema=False)
@@ -72,7 +72,8 @@ def page_router(feed: Feed, mesh: Mesh) -> APIRouter:
 
     @router.get("/v1/page/mesh", summary="One metric as a heat-map: zone by zone, or node by node in one zone")
     async def heat_map(metric: Metric = Metric.LOSS, zone: _Zone = None) -> Response:
-        made = mesh(metric, zone)
+        snapshot = views.planner.snapshot or views.cache.snapshot()
+        made = mesh_document(snapshot, views.planner.policy.score, metric=metric, zone=zone)
         if made is None:
             return problem_response(HTTPStatus.NOT_FOUND, "no node is in that zone")
         return Response(msgspec.json.encode(made), media_type="application/json")

@@ -87,7 +87,6 @@ def _suggestion(one: Suggestion) -> schema.Suggestion:
 
 
 def _counts(explanation: Explanation) -> dict[str, int]:
-    """Members by what they do."""
     states = [member.state for member in explanation.members]
 
     def count(*names: str) -> int:

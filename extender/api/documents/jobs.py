@@ -58,7 +58,7 @@ class JobsView:
     records: Records
     book: SeriesBook
     clock: Clock
-    wishes: MetricWishes | None = None
+    demands: MetricWishes | None = None
 
     def steps(self, *, namespace: str | None = None, limit: int = USUAL_JOBS) -> Steps[schema.Jobs]:
         """All jobs by name, the first `limit` of them in short. Cost: as the queue, and O(nodes) a job shown.
@@ -102,7 +102,7 @@ class JobsView:
         key, entry = view.key, moment.entries.get(view.gang) if view.gang is not None else None
         gang = moment.snapshot.gangs.get(view.gang) if view.gang is not None else None
         changes = self.records.changes_of(view.uid)
-        wish = self.wishes.of(key) if self.wishes is not None else None
+        demand = self.demands.of(key) if self.demands is not None else None
         return schema.Job.copied(
             view,
             job=f"{key.namespace}/{key.name}",
@@ -114,7 +114,7 @@ class JobsView:
             ),
             placement=_placement(gang, moment),
             network=_network(gang, moment),
-            metrics=_metrics(view, wish),
+            metrics=_metrics(view, demand),
             reported=_reported(self.book.last(key, view.uid), moment.now_s),
             last_change=_change(changes[-1]) if changes else None,
         )
@@ -151,7 +151,6 @@ def _state(view: JobView, moment: _Moment) -> JobState:
 
 
 def _placement(gang: Gang | None, moment: _Moment) -> schema.Placement:
-    """Node → how many of its pods are there, and the zones."""
     index, nodes = moment.snapshot.table.index, moment.snapshot.table.nodes
     placed = Counter(pod.node for pod in gang.placed if pod.node is not None) if gang is not None else Counter[Any]()
     zones = {str(nodes[index[node]].zone) for node in placed if node in index}
@@ -166,14 +165,14 @@ def _network(gang: Gang | None, moment: _Moment) -> float | None:
     return round(sum(points.values()) / len(points), 3) if points else None
 
 
-def _metrics(view: JobView, wish: WorkerDemand | None) -> schema.MetricsWish | None:
+def _metrics(view: JobView, demand: WorkerDemand | None) -> schema.MetricsDemand | None:
     """What the job's own metrics ask for; `None`: it is not elastic."""
     if view.job is None:
         return None
     policy = view.job.wants.value
-    if wish is None:
-        return schema.MetricsWish(policy=policy)
-    return schema.MetricsWish(policy=policy, workers=wish.workers, reason=str(wish.reason), detail=wish.detail)
+    if demand is None:
+        return schema.MetricsDemand(policy=policy)
+    return schema.MetricsDemand(policy=policy, workers=demand.workers, reason=str(demand.reason), detail=demand.detail)
 
 
 def _reported(last: Point | None, now_s: float) -> schema.LastReport | None:

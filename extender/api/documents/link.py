@@ -102,6 +102,5 @@ def _neighbours(snapshot: Snapshot, *ends: NodeName) -> list[NodeName]:
 
 
 def _ways(part: PartVerdict) -> dict[str, schema.Measured | None]:
-    """Both directions."""
     ways = {"there": part.there, "back": part.back}
     return {name: None if one is None else schema.Measured.copied(one) for name, one in ways.items()}

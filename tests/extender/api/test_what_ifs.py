@@ -211,7 +211,7 @@ def slow(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 async def test_who_comes_when_many_wait_is_told_to_come_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    """One is answered, a few wait, the next gets a 429; explain goes out without ways in; then all is well again."""
+    """One is answered, a few wait, the next gets a 429; explain goes out without suggestions; then all is as before."""
     async with running(N1) as world, asking(world) as client:
         world.occupy("n1")
         world.gang("g", 2)
@@ -245,7 +245,7 @@ async def test_who_hangs_up_leaves_the_queue(monkeypatch: pytest.MonkeyPatch) ->
 
 
 async def test_what_was_found_out_is_kept_for_a_minute(monkeypatch: pytest.MonkeyPatch) -> None:
-    """For the next question; nobody who asked once has its megabytes kept for ever."""
+    """For the next question; after that its megabytes are given back."""
     used: list[PlannerCache] = []
 
     def noted(*what: Any, cache: PlannerCache) -> Any:

@@ -28,7 +28,8 @@ from tests.liveness import LIVENESS_S
 
 ROOT = Path(__file__).parents[3]
 CLUSTER = ROOT / "examples/snapshot/paper-testbed.json"
-REQUESTS = ROOT / "examples/requests"
+FILTER = (ROOT / "examples/requests/filter-case1.json").read_bytes()
+BIND = json.loads((ROOT / "examples/requests/bind-case1.json").read_text())
 
 
 @asynccontextmanager
@@ -72,13 +73,11 @@ async def ends_well(process: Process, number: signal.Signals = signal.SIGTERM) -
 
 async def held(client: httpx.AsyncClient) -> "asyncio.Task[dict[str, Any]]":
     """A bind call of one of six members, held."""
-    asked = (REQUESTS / "filter-case1.json").read_bytes()
-    while not (answer := (await client.post("/filter", content=asked)).json())["NodeNames"]:
+    while not (answer := (await client.post("/filter", content=FILTER)).json())["NodeNames"]:
         pass  # the first plan may still be made on a busy machine
-    body = json.loads((REQUESTS / "bind-case1.json").read_text()) | {"Node": answer["NodeNames"][0]}
 
     async def bind() -> dict[str, Any]:
-        return dict((await client.post("/bind", json=body, timeout=60.0)).json())
+        return dict((await client.post("/bind", json=BIND | {"Node": answer["NodeNames"][0]}, timeout=60.0)).json())
 
     call = asyncio.create_task(bind())
     while (await client.get("/v1/plan")).json()["held_binds"] < 1:  # noqa: ASYNC110 - it is in another process
@@ -132,29 +131,22 @@ async def two_ports() -> AsyncIterator[tuple[Process, httpx.AsyncClient, httpx.A
 
 
 async def test_both_ports_show_one_service_and_end_together() -> None:
-    """A bind held at one is seen at the other, where a bind is not held but refused; one signal ends both."""
+    """A bind held at one is seen at the other, where a bind is not held but refused; one signal ends both.
+
+    A node that was offered at the port for people opens no /bind (docs/safety.md S2).
+    """
     async with two_ports() as (process, verbs, people):
         for path in ("/healthz", "/readyz", "/v1/network", "/metrics", "/docs"):
             assert [(await one.get(path)).status_code for one in (verbs, people)] == [200, 200], path
+        offered = (await people.post("/filter", content=FILTER)).json()["NodeNames"]
+        assert (await verbs.post("/bind", json=BIND | {"Node": offered[0]})).json() == {"Error": Reason.NEVER_OFFERED}
         call = await held(verbs)
         assert (await people.get("/v1/plan")).json() == (await verbs.get("/v1/plan")).json()
         assert (await people.get("/v1/plan")).json()["held_binds"] == 1
-        refused = (await people.post("/bind", content=(REQUESTS / "bind-case1.json").read_bytes())).json()
+        refused = (await people.post("/bind", json=BIND)).json()
         assert refused == {"Error": DEBUG_BINDS_NOTHING}
         await ends_well(process)
         assert await call == {"Error": "netgang: this replica is not the leader"}
-
-
-async def test_no_offer_is_made_at_the_port_for_people() -> None:
-    """The same filter at both ports gives the same answer, and only the verbs' port opens /bind."""
-    ask = (REQUESTS / "filter-case1.json").read_bytes()
-    async with two_ports() as (process, verbs, people):
-        answer = (await people.post("/filter", content=ask)).json()
-        bind = json.loads((REQUESTS / "bind-case1.json").read_text()) | {"Node": answer["NodeNames"][0]}
-        assert (await verbs.post("/bind", json=bind)).json() == {"Error": Reason.NEVER_OFFERED}
-        call = await held(verbs)
-        await ends_well(process)
-        assert (await call)["Error"] != Reason.NEVER_OFFERED
 
 
 @pytest.mark.parametrize("stuck", ["port", "debug_port"])
@@ -262,10 +254,3 @@ async def test_the_caller_s_own_cancellation_stays_one() -> None:
     assert asyncio.all_tasks() == {asyncio.current_task()}
     await serve(until=inside)
     assert asyncio.all_tasks() == {asyncio.current_task()}
-
-
-async def test_embedded_needs_a_snapshot() -> None:
-    """Called without one it is a mistake of the program, not of its user."""
-    with pytest.raises(ValueError, match="snapshot is not set"):
-        async with bootstrap.embedded(Settings()):
-            pass

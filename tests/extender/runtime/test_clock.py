@@ -8,13 +8,9 @@ import pytest
 from extender.runtime.clock import SystemClock
 
 
-def test_wall_time_is_the_machines() -> None:
-    """Unix seconds, so that timestamps of other machines can be compared."""
+def test_times_are_the_machines() -> None:
+    """Unix seconds, so that timestamps of other machines can be compared; outside a loop its monotonic clock."""
     assert SystemClock().now_s() == pytest.approx(time.time(), abs=5.0)  # noqa: TID251 - what it must agree with
-
-
-def test_durations_can_be_measured_without_a_loop() -> None:
-    """Outside a loop it is the machine's monotonic clock."""
     assert SystemClock().monotonic_s() == pytest.approx(time.monotonic(), abs=5.0)
 
 

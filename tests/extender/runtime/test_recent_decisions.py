@@ -66,7 +66,7 @@ def test_gangs_that_are_gone_are_few(living: int) -> None:
 
 
 def test_a_gang_that_comes_back_finds_its_recent() -> None:
-    """Who is restarted is gone for a moment."""
+    """A gang that is restarted is gone for a moment."""
     recent = RecentDecisions(FakeClock(), exists=lambda _: None)
     recent.add(Decision(what="restart", gang="a/g"))
     for number in range(MOST_GONE // 2 - 1):

@@ -64,7 +64,7 @@ async def test_alone_a_work_goes_on_without_delay() -> None:
 
 
 async def test_errors_of_a_work_are_its_own() -> None:
-    """They reach who asked for it, and no other."""
+    """They reach its caller, and no other."""
 
     def steps(error: Exception | None) -> Iterator[None]:
         yield

@@ -16,11 +16,12 @@ from typing import Any
 
 import uvicorn
 
+from extender.bootstrap.serve import PortServer, port_config
 from extender.convert.wire import BindArgs
 from extender.runtime.telemetry import Telemetry
 from extender.server.app import create_app
 from extender.server.connections import Connections, PortLimits
-from extender.server.verb_protocol import PORTS, VerbProtocol
+from extender.server.verb_protocol import VerbProtocol
 from scoring.model.reasons import Reason
 from tests.fakes.verbs import ARGS, BINDING, FakeVerbs, FakeViews
 
@@ -65,16 +66,16 @@ class Connection:
         self.writer.transport.abort()
 
 
-class Server(uvicorn.Server):
-    """The server, which also tells when it listens, and ends at once."""
+class Server(PortServer):
+    """A port as `netgang serve` has it, which reports when it listens, and ends at once."""
 
-    def __init__(self, config: uvicorn.Config) -> None:
-        super().__init__(config)
+    def __init__(self, setting: str, config: uvicorn.Config) -> None:
+        super().__init__(setting, config)
         self.listening = asyncio.Event()
         self.ending = asyncio.Event()
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Listen, then tell."""
+        """Listen, then report it."""
         await super().startup(sockets)
         self.listening.set()
 
@@ -82,6 +83,25 @@ class Server(uvicorn.Server):
         """Wait for the end instead of looking for it."""
         await self.on_tick(0)
         await self.ending.wait()
+
+    @property
+    def url(self) -> str:
+        """Its base address."""
+        host, port = self.servers[0].sockets[0].getsockname()[:2]
+        return f"{'https' if self.config.is_ssl else 'http'}://{host}:{port}"
+
+
+@asynccontextmanager
+async def listening(config: uvicorn.Config, *, setting: str = "port") -> AsyncIterator[Server]:
+    """A server that has started to listen; it ends with the block."""
+    server = Server(setting, config)
+    serving = asyncio.create_task(server.serve(), name=setting)
+    await server.listening.wait()
+    try:
+        yield server
+    finally:
+        server.ending.set()
+        await serving
 
 
 @dataclass
@@ -128,36 +148,30 @@ async def serving(
 ) -> AsyncIterator[Served]:
     """A port; `app`: options of `create_app`."""
     telemetry, ended = telemetry or Telemetry(), Counter[str]()
-    files = {"ssl_certfile": str(CERTIFICATE), "ssl_keyfile": str(CERTIFICATE.with_suffix(".key"))} if tls else {}
-    config = uvicorn.Config(
-        create_app(verbs or FakeVerbs(), FakeViews(), telemetry, **app),
-        host="127.0.0.1", port=0, http=protocol, access_log=False, log_level="critical",
-        timeout_graceful_shutdown=drain_s, **files,  # type: ignore[arg-type]
-    )  # fmt: skip
     connections = Connections(limits or PortLimits(), counted=lambda why: ended.update([why]))
-    PORTS[config] = connections
-    server = Server(config)
-    task = asyncio.create_task(server.serve())
-    await server.listening.wait()
-    secured = ssl.create_default_context(cafile=str(CERTIFICATE)) if tls else None
-    if secured is not None:
+    secured, context = None, None
+    if tls:
+        context, secured = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), ssl.create_default_context(cafile=str(CERTIFICATE))
+        context.load_cert_chain(CERTIFICATE, CERTIFICATE.with_suffix(".key"))
         secured.check_hostname = False
-    made = Served(server, telemetry, connections, ended, secured)
-    try:
-        yield made
-    finally:
-        for client in made.clients:
-            client.writer.transport.abort()
-        server.ending.set()
-        await task
+    made = create_app(verbs or FakeVerbs(), FakeViews(), telemetry, **app)
+    config = port_config(made, "127.0.0.1", 0, tls=context, connections=connections)
+    config.http, config.timeout_graceful_shutdown = protocol, drain_s  # type: ignore[assignment]
+    async with listening(config) as server:
+        served = Served(server, telemetry, connections, ended, secured)
+        try:
+            yield served
+        finally:
+            for client in served.clients:
+                client.writer.transport.abort()
 
 
 class Holding:
-    """Holds /bind until told; tells what it holds and what it dropped."""
+    """Holds /bind until released; shows what it holds and what it dropped."""
 
     def __init__(self) -> None:
         self.held = asyncio.Event()
-        self.let_go = asyncio.Event()
+        self.released = asyncio.Event()
         self.dropped = asyncio.Event()
 
     def verbs(self) -> FakeVerbs:
@@ -166,10 +180,10 @@ class Holding:
 
     async def _hold(self, args: BindArgs, gone: asyncio.Future[None]) -> Reason | None:
         self.held.set()
-        let_go = asyncio.ensure_future(self.let_go.wait())
-        either: list[asyncio.Future[Any]] = [let_go, gone]
+        released = asyncio.ensure_future(self.released.wait())
+        either: list[asyncio.Future[Any]] = [released, gone]
         await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
-        let_go.cancel()
+        released.cancel()
         if gone.done():
             self.dropped.set()
             return Reason.POD_CHANGED

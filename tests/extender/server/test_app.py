@@ -159,20 +159,6 @@ async def test_debugging_calls_are_marked_and_bind_nothing(
     assert (reply["Error"], len(service.verbs.bound)) == ((DEBUG_BINDS_NOTHING, 0) if debugging else ("", 1))
 
 
-async def test_the_port_for_people_is_the_same_service() -> None:
-    """One service, one set of metrics, the same documents and limits: only the mark of a look differs."""
-    service = Service(max_body_bytes=1000)
-    people = service.for_people()
-    for one in (service, people):
-        await one.post("filter", ARGS)
-        assert "larger than 1000 bytes" in (await one.post("filter", b"x" * 1001))["Error"]
-    assert [args.debug for args in service.verbs.filtered] == [False, True]
-    assert service.counted("requests_total", verb="filter", outcome="passed") == 2
-    for path in ("/v1/plan", "/v1/explain/team-a/resnet", "/readyz", "/docs"):
-        here, there = await service.get(path), await people.get(path)
-        assert (here.status_code, here.content) == (200, there.content)
-
-
 @pytest.mark.parametrize("at_people_s", [True, False], ids=["seen by kube-scheduler", "seen by people"])
 async def test_a_bug_at_one_port_is_seen_at_the_other(at_people_s: bool) -> None:
     """The process is unready, not the port."""
@@ -337,20 +323,6 @@ async def test_a_bind_may_wait_long() -> None:
     service = Service(FakeVerbs(on_bind=hold))
     assert await service.post("bind", BINDING) == {"Error": Reason.QUORUM_TIMEOUT}
     assert service.counted("refusals_total", verb="bind", reason=Reason.QUORUM_TIMEOUT) == 1
-
-
-async def test_a_held_bind_learns_that_its_caller_is_gone() -> None:
-    """`gone` is set when the client hangs up; nothing is sent."""
-    seen: list[str] = []
-
-    async def hold(args: BindArgs, gone: asyncio.Future[None]) -> Reason:
-        await gone
-        seen.append("gone")
-        return Reason.POD_CHANGED
-
-    service = Service(FakeVerbs(on_bind=hold))
-    assert await raw_call(service, "bind", [json.dumps(BINDING).encode()]) == []
-    assert (seen, service.counted("requests_total", verb="bind", outcome="gone")) == (["gone"], 1)
 
 
 async def raw_call(

@@ -1,6 +1,6 @@
 """What in-process calls cannot show about connections.
 
-Each fact holds whoever reads the bytes, uvicorn's own protocol or ours, on asyncio's event loop and on the one that is
+Each fact holds for uvicorn's own protocol and for ours, on asyncio's event loop and on the one that is
 used in production. That ours answers as uvicorn's does, byte for byte, is in test_verb_protocol.
 """
 
@@ -75,7 +75,7 @@ async def test_one_connection_s_end_is_not_another_s(serve: Serve) -> None:
         await served.until(lambda: served.counted("bind", "gone") == 1)
         state = served.server.server_state
         await served.until(lambda: (len(state.connections), len(state.tasks)) == (1, 1))
-        holding.let_go.set()
+        holding.released.set()
         assert (await stays.reply())[1] == {"Error": ""}
         assert (await stays.post("bind", BIND))[1] == {"Error": ""}
     assert (served.counted("bind", "gone"), served.counted("bind", "bound")) == (1, 2)
@@ -94,7 +94,7 @@ async def test_a_call_behind_a_held_one_waits_its_turn(serve: Serve) -> None:
         await connection.writer.drain()
         await asyncio.sleep(0.02)
         assert not verbs.filtered
-        holding.let_go.set()
+        holding.released.set()
         assert (await connection.reply())[1] == {"Error": ""}
         assert len((await connection.reply())[1]["NodeNames"]) == 2500
         assert (await connection.reader.readuntil(b"ok\n")).startswith(b"HTTP/1.1 200 OK\r\n")
@@ -113,7 +113,7 @@ async def test_a_held_bind_is_answered_at_shutdown(serve: Serve, tls: bool) -> N
         await served.until(lambda: len(served.server.server_state.connections) == 3)
         served.server.ending.set()
         assert await idle.reader.read() == await fresh.reader.read() == b""
-        holding.let_go.set()
+        holding.released.set()
         head, reply = await busy.reply()
         assert ("connection: close" in head, reply) == (True, {"Error": ""})
         assert await busy.reader.read() == b""

@@ -19,8 +19,7 @@ from tests.extender.server.served import ASK, BIND, Connection, Holding, serving
 from tests.fakes.verbs import FakeVerbs
 
 LOOPS = {"asyncio": asyncio.DefaultEventLoopPolicy, "uvloop": uvloop.EventLoopPolicy}
-SHORT = PortLimits(head_s=0.5, body_s=0.5, unread_s=0.5, idle_s=0.5, kept_s=0.5)
-LONG = PortLimits(head_s=50.0, body_s=50.0, unread_s=50.0, idle_s=50.0, kept_s=50.0)
+SHORT, LONG = (PortLimits(head_s=s, body_s=s, unread_s=s, idle_s=s, kept_s=s) for s in (0.5, 50.0))
 STRANGER = "127.0.0.2"
 HEAD, CHUNKED = b"POST /filter HTTP/1.1\r\nHost: netgang\r\n", b"Transfer-Encoding: chunked\r\n\r\n"
 CALL = HEAD + b"Content-Length: %d\r\n\r\n%b" % (len(ASK), ASK)
@@ -115,7 +114,7 @@ async def test_a_held_call_is_not_idle() -> None:
         client.send("bind", BIND)
         await holding.held.wait()
         await asyncio.sleep(1.0)
-        holding.let_go.set()
+        holding.released.set()
         assert (await client.reply())[1] == {"Error": ""}
         assert await all_of(client) == b""
 
@@ -148,7 +147,7 @@ async def test_one_peer_does_not_use_up_the_port() -> None:
             assert await all_of(gone) == b""
         assert door.ended == {"ended for another": 35}
         await assert_answered(await door.connect())
-        holding.let_go.set()
+        holding.released.set()
         assert (await scheduler.reply())[1] == {"Error": ""}
 
 

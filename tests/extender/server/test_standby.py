@@ -5,14 +5,14 @@ import asyncio
 from starlette.types import Receive, Scope, Send
 
 from extender.bootstrap.serve import PortServer, port_config
-from tests.extender.server.ports import listening
+from tests.extender.server.served import listening
 from tests.liveness import LIVENESS_S
 
 REQUEST = b"GET /x HTTP/1.1\r\nHost: netgang\r\n\r\n"
 
 
 class Desk:
-    """An app that answers when it is told to."""
+    """An app that answers when it may."""
 
     def __init__(self) -> None:
         self.may_answer = asyncio.Event()

@@ -17,7 +17,7 @@ from uvicorn.server import Server, ServerState
 
 from extender.runtime.telemetry import Telemetry
 from extender.server.app import App
-from extender.server.dispatch import DEBUG_BINDS_NOTHING, Callers, Dispatch, Serving, Supervisor
+from extender.server.dispatch import Callers, Dispatch, Serving, Supervisor
 from extender.server.verb_protocol import VerbProtocol
 from scoring.model.reasons import Reason
 from tests.fakes.transport import FakeTransport
@@ -232,15 +232,6 @@ async def test_what_is_unusual_is_uvicorn_s(pieces: tuple[bytes, ...]) -> None:
     assert len(ours.state.connections) == len(theirs.state.connections)
 
 
-async def test_a_marked_call_by_another_way_binds_nothing_either() -> None:
-    """An address that is only spelt otherwise reaches the same rule."""
-    side = connect()
-    side.transport.feed(call("/%62ind?debug", BIND))
-    await side.settle()
-    assert DEBUG_BINDS_NOTHING.encode() in side.transport.written
-    assert not side.verbs.bound
-
-
 requests = st.lists(
     st.sampled_from(
         [
@@ -285,15 +276,15 @@ async def test_a_client_that_does_not_read_is_uvicorn_s() -> None:
 
 
 class Held:
-    """Holds /bind until told."""
+    """Holds /bind until released."""
 
     def __init__(self) -> None:
-        self.let_go = asyncio.Event()
+        self.released = asyncio.Event()
         self.gone: list[bool] = []
 
     async def hold(self, _: object, gone: asyncio.Future[None]) -> None:
-        """Wait, and note whether somebody still hears the answer."""
-        await self.let_go.wait()
+        """Wait, and note whether the caller is still there."""
+        await self.released.wait()
         self.gone.append(gone.done())
 
     async def connect(self, **options: Any) -> Side:
@@ -314,7 +305,7 @@ async def test_a_flood_behind_a_held_call_is_stopped() -> None:
         assert side.transport.is_reading(), number
         side.transport.feed(more)
     assert not side.transport.is_reading()
-    held.let_go.set()
+    held.released.set()
     while side.transport.written.count(b'{"Error":""}') < count + 1:
         assert side.state.tasks
         await asyncio.wait(side.state.tasks)
@@ -323,12 +314,12 @@ async def test_a_flood_behind_a_held_call_is_stopped() -> None:
     assert len(held.gone) == count + 1
 
 
-async def test_an_answer_that_nobody_waits_for_is_not_sent() -> None:
+async def test_an_answer_without_a_caller_is_not_sent() -> None:
     """The call hears of it through `gone`, and it is counted as such."""
     held = Held()
     side = await held.connect()
     side.transport.end(ConnectionResetError())
-    held.let_go.set()
+    held.released.set()
     await side.settle()
     assert (held.gone, side.transport.written) == ([True], b"")
     assert side.outcomes()["netgang_requests_total", "bind", "gone"] == 1
@@ -356,9 +347,9 @@ async def test_an_idle_connection_s_time_begins_anew_with_each_answer() -> None:
     side = connect(verbs=FakeVerbs(on_bind=held.hold), timeout_keep_alive=100)
     for request in (call("/filter", ASK), call("/filter", ASK), call("/bind", BIND), get("/healthz")):
         side.transport.feed(request)
-        if side.state.tasks and not held.let_go.is_set():
+        if side.state.tasks and not held.released.is_set():
             await asyncio.sleep(200)
-            held.let_go.set()
+            held.released.set()
         await asyncio.sleep(99)
         assert not side.transport.is_closing()
     await asyncio.sleep(2)

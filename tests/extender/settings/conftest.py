@@ -1,4 +1,4 @@
-"""No settings come from the environment of who runs the tests."""
+"""No settings come from the environment in which the tests run."""
 
 import os
 

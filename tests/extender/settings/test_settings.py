@@ -1,4 +1,4 @@
-"""Settings: who wins, what is refused and in which words, and what the planner gets of them.
+"""Settings: which layer wins, what is refused and in which words, and what the planner gets of them.
 
 The messages are part of the contract: an operator who reads one must know what to change without reading the code.
 """
@@ -53,9 +53,16 @@ def _source(**values: Any) -> dict[str, Any]:
     return _network(sources=[values])
 
 
+def _sum(hold: int, commit: int, slowest: int, all_: int) -> str:
+    parts = f"hold_limit_s ({hold}) + commit_timeout_s ({commit}) + the slowest Binding ({slowest})"
+    return f"{parts} + a margin of 1 s, together {all_}, must be below http_timeout_s"
+
+
 MADDASH = {"kind": "maddash", "url": "http://maddash"}
+NEAR, NONE = "no such setting; did you mean", "no such setting; there are"
 RATIOS = "must be three numbers of at least 0, not all 0"
 KINDS = "network.sources.0…: kind must be one of file, maddash, opensearch, prometheus, esmond"
+URL = "network.sources.0.url = "
 LABEL = "must be a Kubernetes label or annotation key"
 REFUSED: dict[str, tuple[str, dict[str, Any]]] = {  # case: (beginning of the message, … is where from; values)
     "port above range": ("port = 70000…: must be less than or equal to 65535", {"port": 70000}),
@@ -66,31 +73,17 @@ REFUSED: dict[str, tuple[str, dict[str, Any]]] = {  # case: (beginning of the me
     "debug host empty": ("debug_host = ''…: String should have at least 1 character", {"debug_host": ""}),
     "port no number": ("port = 'http'…: must be a valid integer", {"port": "http"}),
     "near miss": ("prot…: no such setting; did you mean port?", {"prot": 1}),
-    "nested near miss": (
-        "network.zone_mappings…: no such setting; did you mean zone_mapping?",
-        _network(zone_mappings={}),
-    ),
-    "no near one": (
-        "score.colour…: no such setting; there are bandwidth_weight, delay_weight",
-        {"score.colour": "red"},
-    ),
+    "nested near miss": (f"network.zone_mappings…: {NEAR} zone_mapping?", _network(zone_mappings={})),
+    "no near one": (f"score.colour…: {NONE} bandwidth_weight, delay_weight", {"score.colour": "red"}),
     "negative duration": ("spill_wait_s = -1…: must be greater than or equal to 0", {"spill_wait_s": -1}),
     "infinite duration": ("hold_limit_s = inf…: must be a finite number", {"hold_limit_s": float("inf")}),
-    "hold and commit reach the timeout": (
-        "hold_limit_s (38) + commit_timeout_s (15) + the slowest Binding (6) + a margin of 1 s, together 60, must be "
-        "below http_timeout_s (60): ",
-        {"hold_limit_s": 38.0},
-    ),
+    "hold and commit reach the timeout": (f"{_sum(38, 15, 6, 60)} (60): ", {"hold_limit_s": 38.0}),
     "the slowest Binding comes after the timeout": (
-        "hold_limit_s (10) + commit_timeout_s (5) + the slowest Binding (5) + a margin of 1 s, together 21, must be "
-        "below http_timeout_s (15.5): ",
+        f"{_sum(10, 5, 5, 21)} (15.5): ",
         {"hold_limit_s": 10.0, "commit_timeout_s": 5.0, "http_timeout_s": 15.5},
     ),
     "ratios no numbers": (f"score.ratios = 'a:b:c'…: {RATIOS}", {"score.ratios": "a:b:c"}),
-    "ratios as YAML misreads them": (
-        f"score.ratios = 74440…: {RATIOS}, such as '20:40:40', in quotes",
-        {"score.ratios": 74440},
-    ),
+    "ratios in YAML": (f"score.ratios = 74440…: {RATIOS}, such as '20:40:40', in quotes", {"score.ratios": 74440}),
     "ratios all zero": (f"score.ratios = '0:0:0'…: ratios {RATIOS}", {"score.ratios": "0:0:0"}),
     "variant": ("score.variant = 'best'…: must be 'linear', 'literal' or 'smooth'", {"score.variant": "best"}),
     "weight NaN": ("score.loss_weight = nan…: must be a finite number", {"score.loss_weight": float("nan")}),
@@ -103,43 +96,22 @@ REFUSED: dict[str, tuple[str, dict[str, Any]]] = {  # case: (beginning of the me
     "source without kind": (KINDS, _source(path="mesh.yaml")),
     "source of another kind": (KINDS, _source(kind="ftp")),
     "file source without path": ("network.sources.0.path: must be given", _source(kind="file")),
-    "address with a user name": (
-        "network.sources.0.url = 'http://…@maddash' (from the command line): must be an http:// or https://",
-        _source(kind="maddash", url="http://me:pw@maddash"),
-    ),
+    "a user name": (f"{URL}'http://…@m'{HERE}: must be an http", _source(kind="maddash", url="http://me:pw@m")),
     "list of no grids": ("network.sources.0.grids.loss = []…: ", _source(**MADDASH, grids={"loss": []})),
-    "misspelt grid": (
-        "network.sources.0.grids.los…: no such setting; did you mean loss?",
-        _source(**MADDASH, grids={"los": "x"}),
-    ),
+    "misspelt grid": (f"network.sources.0.grids.los…: {NEAR} loss?", _source(**MADDASH, grids={"los": "x"})),
     "two ways to trust": (
         "network.sources.0…: ca_file and insecure exclude each other",
         _source(**MADDASH, ca_file="ca.pem", insecure=True),
     ),
-    "misspelt metric": (
-        "network.mapping.node1.los…: no such setting; did you mean loss?",
-        _network(mapping={"node1": {"los": "site-a"}}),
-    ),
-    "scheduler named twice": (
-        "scheduler_names = 'netgang,netgang'…: must be different scheduler names",
-        {"scheduler_names": "netgang,netgang"},
-    ),
+    "misspelt metric": (f"network.mapping.n1.los…: {NEAR} loss?", _network(mapping={"n1": {"los": "site-a"}})),
+    "scheduler named twice": ("scheduler_names = 'a,a'…: must be different sche", {"scheduler_names": "a,a"}),
     "no scheduler": ("scheduler_names = []…: ", {"scheduler_names": []}),
-    "resource without domain": (
-        "managed_resource = 'gang'…: must be an extended resource with a domain",
-        {"managed_resource": "gang"},
-    ),
+    "resource without domain": ("managed_resource = 'gang'…: must be an extended", {"managed_resource": "gang"}),
     "zone label": (f"zone_label = 'my zone'…: {LABEL}", {"zone_label": "my zone"}),
-    "distance to itself": (
-        "zone_distance_ms…: names the distance from 'A' to itself",
-        {"zone_distance_ms": {"A": {"A": 1}}},
-    ),
+    "distance to itself": ("zone_distance_ms…: names the distance from 'A' to", {"zone_distance_ms": {"A": {"A": 1}}}),
     "negative distance": ("zone_distance_ms.A.B = -1…: must be gr", {"zone_distance_ms": {"A": {"B": -1}}}),
     "election neither on nor off": ("leader_election = 'maybe'…", {"leader_election": "maybe"}),
-    "election of a saved cluster": (
-        "leader_election needs a live cluster",
-        {"leader_election": "on", "snapshot": "c.json"},
-    ),
+    "election of a saved cluster": ("leader_election needs a live", {"leader_election": "on", "snapshot": "c.json"}),
     "unknown name of a lease": ("lease.duration…: no such setting", {"lease.duration": 4}),
     "parts of a second": ("lease.duration_s = 4.5", {"lease.duration_s": 4.5}),
     "lease without a name": ("lease.name = ''", {"lease.name": ""}),
@@ -241,15 +213,12 @@ def test_a_misspelt_environment_name_is_refused(monkeypatch: pytest.MonkeyPatch)
         Settings.load()
 
 
+MESH = "{kind: file, path: mesh.yaml, interval_s: 1}"
 REMOVED = {  # case: (setting, value that it is fixed at, text of the file)
     "a number": ("stale_s", "300", "stale_s: 600"),
     "in a section": ("tls.reload_s", "5", "tls: {reload_s: 1}"),
     "in a section of a section": ("elastic.metrics.stall_s", "41", "elastic: {metrics: {stall_s: 9}}"),
-    "of a source": (
-        "network.sources.0.interval_s",
-        "5 for a file",
-        "network: {sources: [{kind: file, path: mesh.yaml, interval_s: 1}]}",
-    ),
+    "of a source": ("network.sources.0.interval_s", "5 for a file", f"network: {{sources: [{MESH}]}}"),
     "one that follows from another": ("lease.retry_period_s", "1/6 of lease.duration_s", "lease: {retry_period_s: 1}"),
 }
 

@@ -1,4 +1,4 @@
-"""The stream: everything at first, then what changed; for a bounded number, and nothing when nobody looks."""
+"""The stream: everything at first, then what changed; for a bounded number, and nothing without viewers."""
 
 import asyncio
 from collections.abc import AsyncIterator, Mapping
@@ -44,7 +44,7 @@ async def running(shown: Shown) -> AsyncIterator[Feed]:
         task.cancel()
 
 
-async def told(events: AsyncIterator[bytes], count: int) -> list[bytes]:
+async def next_of(events: AsyncIterator[bytes], count: int) -> list[bytes]:
     """The next events."""
     async with asyncio.timeout(30):
         return [await anext(events) for _ in range(count)]
@@ -55,22 +55,22 @@ async def test_all_sections_first_then_what_changed() -> None:
     shown = Shown()
     async with running(shown) as feed:
         events = await feed.watch()
-        first = await told(events, 3)
+        first = await next_of(events, 3)
         assert first == [b"retry: 2000\n\n", b"event: queue\ndata: 1\n\n", b"event: zones\ndata: 1\n\n"]
         began_s = asyncio.get_running_loop().time()
         shown.change(zones=b"2")
-        assert await told(events, 1) == [b"event: zones\ndata: 2\n\n"]
+        assert await next_of(events, 1) == [b"event: zones\ndata: 2\n\n"]
         assert asyncio.get_running_loop().time() - began_s <= 1.0
 
 
-async def test_nobody_looks_and_nothing_is_worked_out() -> None:
+async def test_without_viewers_nothing_is_worked_out() -> None:
     """Before the first viewer and after the last; and not again without a change."""
     shown = Shown()
     async with running(shown) as feed:
         await asyncio.sleep(60)
         assert shown.looks == 0
         events = await feed.watch()
-        await told(events, 3)
+        await next_of(events, 3)
         await asyncio.sleep(10)
         assert shown.looks == 1
         await events.aclose()  # type: ignore[attr-defined]
@@ -80,43 +80,28 @@ async def test_nobody_looks_and_nothing_is_worked_out() -> None:
         assert shown.looks == 1
 
 
-async def test_many_viewers_cost_one_look() -> None:
-    """Twenty of them see the same bytes."""
-    shown = Shown()
-    async with running(shown) as feed:
-        viewers = [await feed.watch() for _ in range(20)]
-        seen = [await told(events, 3) for events in viewers]
-        assert shown.looks == 1
-        assert all(one == seen[0] for one in seen)
-
-
 async def test_a_slow_viewer_misses_states_and_not_the_last() -> None:
     """It holds one of each section, whatever happened meanwhile."""
     shown = Shown()
     async with running(shown) as feed:
         events = await feed.watch()
-        await told(events, 3)
+        await next_of(events, 3)
         for number in range(5):
             shown.change(queue=b"%d" % number)
             await asyncio.sleep(2)
-        assert await told(events, 1) == [b"event: queue\ndata: 4\n\n"]
+        assert await next_of(events, 1) == [b"event: queue\ndata: 4\n\n"]
+        assert await next_of(events, 1) == [b": still here\n\n"], "a comment after a while without news"
 
 
-async def test_the_line_is_kept_open() -> None:
-    """A comment after a while without news."""
-    async with running(Shown()) as feed:
-        events = await feed.watch()
-        await told(events, 3)
-        assert await told(events, 1) == [b": still here\n\n"]
-
-
-async def test_one_too_many_is_refused() -> None:
-    """And has a place when another one goes."""
-    async with running(Shown()) as feed:
+async def test_many_viewers_cost_one_look_and_one_too_many_is_refused() -> None:
+    """All see the same bytes; there is a place again when a viewer goes."""
+    shown = Shown()
+    async with running(shown) as feed:
         viewers = [await feed.watch() for _ in range(MOST_VIEWERS)]
         with pytest.raises(FullError):
             await feed.watch()
-        await told(viewers[0], 1)
+        seen = [await next_of(events, 3) for events in viewers]
+        assert (shown.looks, seen) == (1, seen[:1] * MOST_VIEWERS)
         await viewers[0].aclose()  # type: ignore[attr-defined]
         await feed.watch()
 
@@ -125,9 +110,9 @@ async def test_the_end_lets_all_go() -> None:
     """Open pages do not delay a process that is stopped, and no new one is admitted."""
     async with running(Shown()) as feed:
         events = await feed.watch()
-        await told(events, 3)
+        await next_of(events, 3)
         feed.close()
         with pytest.raises(StopAsyncIteration):
-            await told(events, 1)
+            await next_of(events, 1)
         with pytest.raises(FullError):
             await feed.watch()

@@ -24,7 +24,7 @@ def shown(network: NetworkMatrix, metric: Metric, zone: str | None = None) -> di
 
 @pytest.mark.parametrize("metric", Metric)
 def test_a_zone_node_by_node(metric: Metric) -> None:
-    """Every link of the impaired node is poor, all others good; the diagonal is nobody's."""
+    """Every link of the impaired node is poor, all others good; the diagonal has no grade."""
     made = shown(mesh(NODES, bad=BAD), metric, "b")
     assert made["ends"] == ["n3", "n4", "n5"]
     assert made["grades"] == [" #+", "# #", "+# "]

@@ -1,4 +1,4 @@
-"""The page of a running service: its files, its sections, and what a browser is told to refuse."""
+"""The page of a running service: its files, its sections, and what a browser has to refuse."""
 
 from pathlib import Path
 
@@ -17,7 +17,7 @@ STATIC = Path(routes.__file__).parent / "static"
 
 
 async def test_every_file_of_the_page_is_served_and_no_other() -> None:
-    """With its type, and told to load nothing from elsewhere; the page asks for no file that is not there."""
+    """With its type, and a policy to load nothing from elsewhere; the page asks for no file that is not there."""
     async with running(*NODES) as world, asking(world) as client:
         page = await client.get("/")
         assert page.headers["content-type"] == "text/html; charset=utf-8"
@@ -46,7 +46,7 @@ def test_the_page_needs_nothing_from_elsewhere() -> None:
 
 
 async def test_the_sections_of_a_moment() -> None:
-    """Who runs, who is held at bind, what waits and why; what is free in each zone; what was decided last."""
+    """What runs, is held at bind, or waits, and why; what is free in each zone; what was decided last."""
     async with running(*NODES, queue={"starve_limit_s": 1e12}) as world, asking(world) as client:
         names = await world.planned_gang("runs", 2, cpu="4")
         await world.bind_and_settle(*names)
@@ -107,7 +107,7 @@ async def test_the_heat_map_is_served() -> None:
 
 
 async def test_held_room_is_said_of_its_zone() -> None:
-    """A STARVING gang saves up in a zone: the zone says for whom."""
+    """A STARVING gang saves up in a zone: the zone says for which gang."""
     async with running(*NODES, queue={"starve_limit_s": 1.0, "starving_share": 1.0}) as world, asking(world) as client:
         world.occupy("n0")
         world.gang("saves", 2, cpu="4", annotations={"netgang.io/zones": "a"})

@@ -27,7 +27,7 @@ from extender.settings.settings import Settings
 from tests.extender.controllers.elastic import trainee
 from tests.extender.controllers.elastic.cluster import Site, site
 from tests.extender.scheduling import world
-from tests.extender.server.ports import listening, url_of
+from tests.extender.server.served import listening
 from tests.fakes.clock import LoopClock
 from tests.liveness import LIVENESS_S
 
@@ -99,7 +99,7 @@ async def served(here: Site, reports: dict[str, Any]) -> AsyncIterator[str]:
     settings = Settings.model_validate({"elastic": {"enabled": True}, "reports": reports})
     config = dict(configs(settings, here.world.service))["reports.port"]
     async with listening(config, setting="reports") as server:
-        yield url_of(server)
+        yield server.url
 
 
 async def document(here: Site) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from extender.bootstrap.serve import configs, running
 from extender.settings.ports import TlsSettings
 from extender.settings.settings import Settings
 from tests.authority import Pair
-from tests.extender.server.ports import listening, url_of
+from tests.extender.server.served import listening
 from tests.extender.server.tls.conftest import Certificates
 from tests.liveness import LIVENESS_S
 
@@ -60,7 +60,7 @@ async def served(tls: TlsSettings, **more: Any) -> AsyncIterator[Served]:
         service = await stack.enter_async_context(running(bootstrap.embedded(settings)))
         urls = {}
         for name, config in configs(settings, service):
-            urls[name] = url_of(await stack.enter_async_context(listening(config, setting=name)))
+            urls[name] = (await stack.enter_async_context(listening(config, setting=name))).url
         async with asyncio.timeout(LIVENESS_S):
             while service.planner.snapshot is None:  # noqa: ASYNC110 - it reports nothing
                 await asyncio.sleep(0.001)

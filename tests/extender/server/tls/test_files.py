@@ -9,7 +9,6 @@ import pytest
 
 from extender.errors import ConfigError
 from extender.runtime.clock import SystemClock
-from extender.server.tls.context import Outcome
 from extender.server.tls.files import CLIENT_CA, SERVER, Loaded, load, marks_of
 from extender.settings.ports import TlsSettings
 from tests.authority import Authority, Pair, openssl
@@ -19,12 +18,8 @@ DAY_S = 86_400.0
 NOW_S = SystemClock().now_s
 
 
-def _ignored(_outcome: Outcome, _more: str) -> None:
-    """Nobody shakes hands here."""
-
-
 def _loaded(settings: TlsSettings, *, now_s: Callable[[], float] = NOW_S) -> Loaded:
-    return load(settings, _ignored, now_s=now_s)
+    return load(settings, lambda _outcome, _more: None, now_s=now_s)
 
 
 def _refusal(settings: TlsSettings, *, now_s: Callable[[], float] = NOW_S) -> str:
@@ -43,14 +38,14 @@ def test_good_files_make_a_context_that_demands_a_certificate(certificates: Cert
 
 
 def test_without_authorities_no_certificate_is_demanded(certificates: Certificates) -> None:
-    """Plain HTTPS: the client checks us, and we take everybody."""
+    """Plain HTTPS: the client checks us, and any client is taken."""
     settings = TlsSettings(cert_file=certificates.server.cert, key_file=certificates.server.key)
     loaded = _loaded(settings)
     assert (loaded.for_verbs.verify_mode, set(loaded.ends_s)) == (ssl.CERT_NONE, {SERVER})
 
 
 def test_the_first_authority_to_end_is_shown(certificates: Certificates, tmp_path: Path) -> None:
-    """Of a bundle of an expired, an old and a new authority the old one is what somebody must look after."""
+    """Of a bundle of an expired, an old and a new authority the old one is what needs a look."""
     old, short = Authority.made(tmp_path, "old", days=-1), Authority.made(tmp_path, "short", days=3)
     bundle = tmp_path / "bundle.crt"
     bundle.write_text("".join(one.read_text() for one in (old.cert, certificates.ours.cert, short.cert)))
@@ -84,67 +79,54 @@ def _small(path: Path) -> Pair:
     return pair
 
 
+NO_FILE = "cannot be read: No such file or directory; accepted: a PEM file with"
+NOT_ITS_KEY = "is not the key of the certificate in tls.cert_file = …; give the key that"
 Made = Callable[[Certificates, Path], dict[str, Path]]
-UNUSABLE: dict[str, tuple[str, Made]] = {  # case: (what the refusal says, the settings that are other than good ones)
-    "no certificate file": (
-        r"tls\.cert_file = \S+/none: cannot be read: No such file or directory; accepted: a PEM file with the server's",
-        lambda _, tmp: {"cert_file": tmp / "none"},
-    ),
-    "a directory": (r"tls\.cert_file = \S+: cannot be read: Is a directory", lambda _, tmp: {"cert_file": tmp}),
+UNUSABLE: dict[str, tuple[str, Made]] = {  # case: (what the refusal says; settings that are not good)
+    "no certificate": (f"tls.cert_file = …/none: {NO_FILE} the server's", lambda _, tmp: {"cert_file": tmp / "none"}),
+    "a directory": ("tls.cert_file = …: cannot be read: Is a directory", lambda _, tmp: {"cert_file": tmp}),
     "a key for a certificate": (
-        r"tls\.cert_file = \S+ours-netgang\.key: holds no certificate; accepted: a PEM file",
+        "tls.cert_file = …ours-netgang.key: holds no certificate; accepted: a PEM file",
         lambda all_, _: {"cert_file": all_.server.key},
     ),
     "a damaged certificate": (
-        r"tls\.cert_file = \S+: not a certificate: .*; accepted: a PEM file",
+        "tls.cert_file = …: not a certificate: …; accepted: a PEM file",
         lambda _, tmp: {"cert_file": _text(tmp / "x", _block("CERTIFICATE", "MAAA"))},
     ),
-    "no key file": (
-        r"tls\.key_file = \S+/none: cannot be read: No such file or directory; accepted: a PEM file with a private key",
-        lambda _, tmp: {"key_file": tmp / "none"},
-    ),
+    "no key file": (f"tls.key_file = …/none: {NO_FILE} a private key", lambda _, tmp: {"key_file": tmp / "none"}),
     "a certificate for a key": (
-        r"tls\.key_file = \S+: holds no private key; accepted: a PEM file with the key",
+        "tls.key_file = …: holds no private key; accepted: a PEM file with the key",
         lambda all_, _: {"key_file": all_.server.cert},
     ),
-    "another key": (
-        r"tls\.key_file = \S+: is not the key of the certificate in tls\.cert_file = \S+; give the key that",
-        lambda all_, _: {"key_file": all_.client.key},
-    ),
-    "a key of another kind": (
-        r"tls\.key_file = \S+: is not the key of the certificate in tls\.cert_file = \S+; give the key that",
-        lambda _, tmp: {"key_file": _small(tmp).key},
-    ),
+    "another key": (f"tls.key_file = …: {NOT_ITS_KEY}", lambda all_, _: {"key_file": all_.client.key}),
+    "a key of another kind": (f"tls.key_file = …: {NOT_ITS_KEY}", lambda _, tmp: {"key_file": _small(tmp).key}),
     "an encrypted key": (
-        r"tls\.key_file = \S+: is encrypted, and netgang has no password for it; decrypt it: openssl pkey -in FILE",
+        "tls.key_file = …: is encrypted, and netgang has no password for it; decrypt it: openssl pkey -in FILE",
         lambda all_, tmp: {"key_file": _encrypted(all_, tmp / "secret.key")},
     ),
     "a damaged key": (
-        r"tls\.cert_file = \S+, tls\.key_file = \S+: OpenSSL cannot use them: .*; accepted: PEM, RSA of 2048",
+        "tls.cert_file = …, tls.key_file = …: OpenSSL cannot use them: …; accepted: PEM, RSA of 2048",
         lambda _, tmp: {"key_file": _text(tmp / "x", _block("PRIVATE KEY", "AAAA"))},
     ),
     "a key that is too weak": (
-        r"OpenSSL cannot use them: ee key too small; accepted: PEM, RSA of 2048 bits or more",
+        "OpenSSL cannot use them: ee key too small; accepted: PEM, RSA of 2048 bits or more",
         lambda _, tmp: {"cert_file": _small(tmp).cert, "key_file": tmp / "small.key"},
     ),
     "an expired certificate": (
-        r"tls\.cert_file = \S+: expired on 20\d\d-\d\d-\d\d \d\d:\d\d:\d\d UTC; renew it",
+        "tls.cert_file = …: expired on 20… UTC; renew it",
         lambda all_, tmp: {"cert_file": all_.ours.server("old", days=-1, file=str(tmp / "old")).cert},
     ),
-    "no authorities' file": (
-        r"tls\.client_ca_file = \S+/none: cannot be read: No such file or directory; accepted: a PEM file with",
-        lambda _, tmp: {"client_ca_file": tmp / "none"},
-    ),
+    "no authorities": (f"tls.client_ca_file = …/none: {NO_FILE}", lambda _, tmp: {"client_ca_file": tmp / "none"}),
     "authorities without certificates": (
-        r"tls\.client_ca_file = \S+: holds no certificate; accepted: a PEM file with the certificates",
+        "tls.client_ca_file = …: holds no certificate; accepted: a PEM file with the certificates",
         lambda _, tmp: {"client_ca_file": _text(tmp / "ca.crt", "# none yet\n")},
     ),
     "a client's certificate for an authority": (
-        r"tls\.client_ca_file = \S+: holds certificates, but of no authority \(CA:TRUE\); accepted",
+        "tls.client_ca_file = …: holds certificates, but of no authority (CA:TRUE); accepted",
         lambda all_, _: {"client_ca_file": all_.client.cert},
     ),
     "an expired authority": (
-        r"tls\.client_ca_file = \S+: expired on \S+ \S+ UTC; renew it",
+        "tls.client_ca_file = …: expired on … UTC; renew it",
         lambda _, tmp: {"client_ca_file": Authority.made(tmp, "old", days=-1).cert},
     ),
 }  # fmt: skip
@@ -154,14 +136,13 @@ UNUSABLE: dict[str, tuple[str, Made]] = {  # case: (what the refusal says, the s
 def test_a_file_that_cannot_be_used_is_named(want: str, made: Made, certificates: Certificates, tmp_path: Path) -> None:
     """The refusal names the setting and the file, and says what to do."""
     settings = certificates.settings().model_copy(update=made(certificates, tmp_path))
-    assert re.search(want, _refusal(settings))
+    assert re.search(re.escape(want).replace("…", ".+"), _refusal(settings))
 
 
 def test_a_certificate_of_tomorrow_is_refused_today(certificates: Certificates) -> None:
-    """Nobody would accept it yet; perhaps it is our clock."""
+    """No client would accept it yet; perhaps it is our clock."""
     text = _refusal(certificates.settings(), now_s=lambda: NOW_S() - DAY_S)
-    assert "not valid before 20" in text
-    assert "correct this machine's clock" in text
+    assert re.search("not valid before 20.*correct this machine's clock", text)
 
 
 def test_no_secret_is_in_a_refusal(certificates: Certificates) -> None:
@@ -175,7 +156,7 @@ def test_no_secret_is_in_a_refusal(certificates: Certificates) -> None:
 
 
 def test_a_pair_that_changes_while_it_is_read_is_read_again(certificates: Certificates, tmp_path: Path) -> None:
-    """A certificate of after with a key of before is no mistake of anybody's: the second look finds both new."""
+    """A certificate of after with a key of before is no mistake: the second look finds both new."""
     pair = certificates.server.into(tmp_path)
     settings = certificates.settings(pair)
     steps = iter([(certificates.client.cert, pair.cert), (certificates.client.key, pair.key)])
@@ -192,9 +173,9 @@ def test_a_pair_that_changes_while_it_is_read_is_read_again(certificates: Certif
 
 def test_a_kubelet_s_swap_is_another_version(certificates: Certificates, tmp_path: Path) -> None:
     """Files of a mounted Secret are links through one directory link, which the kubelet replaces in one step."""
-    for version, pair in (("first", certificates.server), ("second", certificates.server)):
+    for version in ("first", "second"):
         (tmp_path / version).mkdir()
-        pair.into(tmp_path / version)
+        certificates.server.into(tmp_path / version)
     (tmp_path / "..data").symlink_to("first")
     for name in ("tls.crt", "tls.key"):
         (tmp_path / name).symlink_to(f"..data/{name}")

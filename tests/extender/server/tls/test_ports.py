@@ -96,7 +96,7 @@ async def test_plain_http_gets_nowhere(certificates: Certificates) -> None:
 
 
 async def test_a_client_that_does_not_trust_us_is_counted(certificates: Certificates) -> None:
-    """The other direction: kube-scheduler with another caFile hangs up, and our side can tell."""
+    """The other direction: kube-scheduler with another caFile hangs up, and our side counts it."""
     context = client_context(certificates, certificates.client, authority=certificates.theirs.cert)
 
     def shake_hands(port: int | None) -> None:

@@ -144,7 +144,7 @@ async def test_a_session_of_before_is_not_resumed(certificates: Certificates, pa
 
 
 async def test_an_expiry_is_shown_and_said(certificates: Certificates, caplog: pytest.LogCaptureFixture) -> None:
-    """The metric tells in time; when it has happened the log tells once why kube-scheduler does not come any more."""
+    """The metric shows it in time; when it has happened the log says once why kube-scheduler does not come any more."""
     clock, telemetry = FakeClock(now_s=certificates.server.cert.stat().st_mtime + 60.0), Telemetry()
     rotation = Rotation(certificates.settings(), clock, telemetry)
     for certificate in ("server", "client_ca"):
