@@ -34,6 +34,7 @@ from scoring.scaling.shrink.scale_in import scale_in
 from scoring.scaling.shrink.trial import in_turn
 
 Document: TypeAlias = dict[str, Any]
+Refusals: TypeAlias = Mapping[JobKey, Refusal]
 Method: TypeAlias = Literal["ours", "literal"]
 """`ours`: whole gang, fewest workers, highest index; `literal`: as published, node by node (PAPERS K4, K5)."""
 _AUTOSCALER: Final = "HorizontalPodAutoscaler"
@@ -42,7 +43,7 @@ _ONE_NODE: Final = "no node has room for the whole minimum, whatever workers go"
 
 def kinds_to_keep(settings: Settings) -> frozenset[str]:
     """Kinds of objects that must be read with the cluster, besides pods and nodes."""
-    return frozenset({_AUTOSCALER, *(kind.where.kind for kind in _kinds(settings).values())})
+    return frozenset({_AUTOSCALER, *(kind.where.kind for kind in kinds_with(settings.elastic.scale_kinds).values())})
 
 
 def scaling_document(
@@ -52,32 +53,27 @@ def scaling_document(
 
     Cost: as one pass of `scoring.scaling.adjust`. Errors: ConfigError for a job that cannot be read.
     """
-    listed, unknown = _seen(name, saved, _kinds(settings))
+    listed, unknown = _seen(name, saved, kinds_with(settings.elastic.scale_kinds))
     jobs, refused = _jobs(name, saved, listed, cache, settings)
     snapshot, policy = cache.snapshot(), settings.policy()
     options = replace(settings.elastic.options(), enabled=True)
     decide = _ours if method == "ours" else _literal
-    decided = decide(snapshot, made, [job for job, _ in jobs], policy, options, now_s=now_s)
+    decided, refusals = decide(snapshot, made, [job for job, _ in jobs], policy, options, now_s=now_s)
     names = {pod.uid: str(pod.name) for gang in snapshot.gangs.values() for pod in gang.members}
     for change in (*decided["scale_in"]["changes"], *decided["scale_out"]["changes"]):
         change["pods"] = [names.get(uid, uid) for uid in change["pods"]]
-    refusals = {refusal["job"]: refusal for refusal in decided.pop("refused")}
     shown = [
         {
             "job": f"{job.key.namespace}/{job.key.name}",
             "kind": job.key.kind,
             "workers": {"min": job.min_workers, "now": job.workers, "max": job.max_workers},
             "min_from": source,
-            "reason": refusals[job.key]["reason"] if job.key in refusals else "",
-            "detail": refusals[job.key]["detail"] if job.key in refusals else "",
+            "reason": refusals[job.key].reason.value if job.key in refusals else "",
+            "detail": refusals[job.key].detail if job.key in refusals else "",
         }
         for job, source in jobs
     ]
     return {"method": method, **decided, "jobs": shown, "left_alone": refused, "problems": unknown}
-
-
-def _kinds(settings: Settings) -> Mapping[str, Kind]:
-    return kinds_with(settings.elastic.scale_kinds)
 
 
 def _seen(name: str, saved: ClusterFile, kinds: Mapping[str, Kind]) -> tuple[list[Seen], list[str]]:
@@ -134,11 +130,10 @@ def _target(name: str, other: Other) -> JobKey:
 
 def _ours(
     snapshot: Snapshot, made: Plan, jobs: Sequence[ElasticJob], policy: Policy, options: Options, *, now_s: float
-) -> Document:
+) -> tuple[Document, Refusals]:
     found = adjust(snapshot, made, jobs, {}, policy, options, now_s=now_s)
     given, grown = found.scale_in, found.scale_out
-    refusals = {one.job: one for one in (*grown.refusals, *given.refusals)}
-    return {
+    document = {
         "scale_in": {
             "for": given.beneficiary,
             "changes": [_change(change) for change in given.changes],
@@ -146,13 +141,13 @@ def _ours(
             "detail": given.detail,
         },
         "scale_out": {"changes": [_change(change) for change in grown.changes], "reason": _words(grown.reason)},
-        "refused": [_refusal(one) for one in refusals.values()],
     }
+    return document, {one.job: one for one in (*grown.refusals, *given.refusals)}
 
 
 def _literal(
     snapshot: Snapshot, made: Plan, jobs: Sequence[ElasticJob], policy: Policy, options: Options, *, now_s: float
-) -> Document:
+) -> tuple[Document, Refusals]:
     """The published algorithms; whether scale-in is tried at all is up to `options.condition`, as it is with ours."""
     by_key = {job.key: job for job in jobs}
     key = next(iter(waiting_for_room(made)), None)
@@ -174,7 +169,7 @@ def _literal(
         growth = literal.scale_out(snapshot, jobs, policy, increment=options.increment, ahead=in_turn(made))
         for job, node in growth:
             added.setdefault(job, []).append(node)
-    return {
+    document = {
         "scale_in": {
             "for": key,
             "changes": [_less(by_key[job], gone) for job, gone in removed.items()],
@@ -185,8 +180,9 @@ def _literal(
             "changes": [_more(by_key[job], nodes) for job, nodes in added.items()],
             "reason": No.ROOM_IS_WANTED.value if removed else "",
         },
-        "refused": [_refusal(Refusal(job.key, No.UNSAFE, job.refusal)) for job in jobs if job.refusal is not None],
     }
+    unsafe = {job.key: Refusal(job.key, No.UNSAFE, job.refusal) for job in jobs if job.refusal is not None}
+    return document, unsafe
 
 
 def _tried(
@@ -218,10 +214,6 @@ def _change(change: Change) -> Document:
         "pods": list(change.leaving),
         "nodes": list(change.nodes),
     }
-
-
-def _refusal(one: Refusal) -> Document:
-    return {"job": one.job, "reason": one.reason.value, "detail": one.detail}
 
 
 def _words(reason: No | None) -> str:

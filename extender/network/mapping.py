@@ -8,13 +8,13 @@ two endpoints share is never decided by order: it is listed as ambiguous, and th
 configuration says which.
 """
 
-import ipaddress
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Final, NamedTuple, TypeAlias, TypeVar
+from typing import Final, NamedTuple, TypeAlias
 
-from extender.network.rules import NAME_LIMIT, Rule, ruled
+from extender.network.names import NAME_LIMIT, Rule, canonical, host_of, ruled
 from extender.ports import EndpointInfo
 from scoring.ids import EndpointId, NodeName, ZoneName
 from scoring.model import Node
@@ -88,7 +88,7 @@ def map_nodes(
     searches = []
     for metric in METRICS:
         candidates = [one for one in endpoints if measured is None or one.id in measured.get(metric, ())]
-        search = _Search(metric, _Index.of(candidates), config)
+        search = _Search(metric, _Index(candidates), config)
         search.run(known_nodes)
         searches.append(search)
     used = {endpoint for search in searches for endpoint in search.found.values()}
@@ -126,41 +126,6 @@ def stated(
     return next(((where, text.strip()) for where, text in said if text and text.strip()), None)
 
 
-@lru_cache(maxsize=1 << 17)
-def canonical(name: str) -> str:
-    """Write a host name or address in the one form in which names are compared.
-
-    >>> canonical(" Node1.Example.ORG. "), canonical("2001:DB8::0:1"), canonical("[2001:db8:0::1]")
-    ('node1.example.org', '2001:db8::1', '2001:db8::1')
-    >>> canonical("::ffff:192.0.2.7")
-    '192.0.2.7'
-    """
-    text = name.strip().rstrip(".").casefold()
-    try:
-        address = ipaddress.ip_address(text.removeprefix("[").removesuffix("]").partition("%")[0])
-    except ValueError:
-        return text
-    mapped = address.ipv4_mapped if isinstance(address, ipaddress.IPv6Address) else None
-    return str(mapped or address)
-
-
-def _host(name: str) -> tuple[str, bool]:
-    """First label of a canonical host name, and whether a domain follows; an address is whole.
-
-    >>> _host("ps1.example.org"), _host("ps1"), _host("192.0.2.7")
-    (('ps1', True), ('ps1', False), ('192.0.2.7', False))
-    """
-    if ":" in name or name.replace(".", "").isdigit():
-        return name, False
-    host, _, domain = name.partition(".")
-    return host, bool(domain)
-
-
-def _quoted(text: str) -> str:
-    """What an annotation says, for a sentence: it may have 256 kB."""
-    return repr(text) if len(text) <= NAME_LIMIT else f"{text[:NAME_LIMIT]!r}…"
-
-
 class _KnownNode(NamedTuple):
     """A node with what is compared."""
 
@@ -176,43 +141,25 @@ class _KnownNode(NamedTuple):
         return cls(node, tuple(name for name in names if name), dict(node.annotations), dict(node.labels))
 
 
-@dataclass(frozen=True, slots=True)
 class _Index:
     """Names → endpoints that have them."""
 
-    by_id: Mapping[str, frozenset[EndpointId]]
-    by_name: Mapping[str, frozenset[EndpointId]]
-    """canonical id or alias → endpoints"""
-    by_host: Mapping[tuple[str, bool], frozenset[EndpointId]]
-    """(host name, whether it had a domain) → endpoints"""
-
-    @classmethod
-    def of(cls, endpoints: Iterable[EndpointInfo]) -> "_Index":
-        by_id: dict[str, set[EndpointId]] = {}
-        by_name: dict[str, set[EndpointId]] = {}
-        by_host: dict[tuple[str, bool], set[EndpointId]] = {}
+    def __init__(self, endpoints: Sequence[EndpointInfo]) -> None:
+        by_name: defaultdict[str, set[EndpointId]] = defaultdict(set)
+        by_host: defaultdict[tuple[str, bool], set[EndpointId]] = defaultdict(set)
+        self.ids = {one.id: frozenset((one.id,)) for one in endpoints}
         for one in endpoints:
-            by_id.setdefault(one.id, set()).add(one.id)
             for name in {canonical(name) for name in (one.id, *one.aliases)}:
-                by_name.setdefault(name, set()).add(one.id)
-                by_host.setdefault(_host(name), set()).add(one.id)
-        return cls(_frozen(by_id), _frozen(by_name), _frozen(by_host))
+                by_name[name].add(one.id)
+                by_host[host_of(name)].add(one.id)
+        self.by_name = {name: frozenset(ids) for name, ids in by_name.items()}
+        """canonical id or alias → endpoints; one set for thousands of nodes"""
+        self.by_host = {host: frozenset(ids) for host, ids in by_host.items()}
+        """(host name, whether it had a domain) → endpoints"""
 
     def named(self, name: str) -> frozenset[EndpointId]:
         """Endpoints that `name` can mean: the very id, else any name."""
-        return self.by_id.get(name) or self.by_name.get(canonical(name), frozenset())
-
-
-_Key = TypeVar("_Key")
-
-
-def _frozen(found: Mapping[_Key, set[EndpointId]]) -> dict[_Key, frozenset[EndpointId]]:
-    return {key: frozenset(ids) for key, ids in found.items()}
-
-
-def _union(sets: Sequence[frozenset[EndpointId]]) -> frozenset[EndpointId]:
-    """All of them together; the set itself where there is one only, so that thousands of nodes share it."""
-    return sets[0] if len(sets) == 1 else frozenset[EndpointId]().union(*sets)
+        return self.ids.get(EndpointId(name)) or self.by_name.get(canonical(name), frozenset())
 
 
 @lru_cache(maxsize=64)
@@ -234,10 +181,8 @@ class _Search:
     def run(self, nodes: Sequence[_KnownNode]) -> None:
         """Settle what is stated, then what has the same name, then what has the same host name."""
         rest = [node for node in nodes if not self._stated(node)]
-        if not self._config.automatic:
-            return
-        rest = [node for node in rest if not self._same_name(node)]
-        self._same_host(rest)
+        if self._config.automatic:
+            self._samehost_of([node for node in rest if not self._same_name(node)])
 
     def unmapped(self, nodes: Sequence[_KnownNode]) -> tuple[NodeName, ...]:
         """Nodes that have no endpoint, and none that is in doubt."""
@@ -250,37 +195,38 @@ class _Search:
         if first is None:
             return False
         where, text = first
-        named = f"the {where} names {_quoted(text)}"
+        shown = repr(text) if len(text) <= NAME_LIMIT else f"{text[:NAME_LIMIT]!r}…"  # an annotation may have 256 kB
         candidates = self._index.named(text)
-        if not candidates and self._index.by_id:
-            self.unknown.append(f"node {one.name}: {named}: no endpoint of {self.metric} has this name")
-        self._settle(node, candidates, f"{named}, which several endpoints are called")
+        if not candidates and self._index.ids:
+            said = f"the {where} names {shown}: no endpoint of {self.metric} has this name"
+            self.unknown.append(f"node {one.name}: {said}")
+        self._settle(node, candidates, f"the {where} names {shown}, which several endpoints are called")
         return True
 
     def _same_name(self, node: _KnownNode) -> bool:
-        candidates = _union([self._index.by_name[name] for name in node.names if name in self._index.by_name])
+        sets = [self._index.by_name[name] for name in node.names if name in self._index.by_name]
+        candidates = sets[0] if len(sets) == 1 else frozenset[EndpointId]().union(*sets)
         self._settle(node, candidates, "its name and addresses belong to several endpoints")
         return bool(candidates)
 
-    def _same_host(self, nodes: Sequence[_KnownNode]) -> None:
+    def _samehost_of(self, nodes: Sequence[_KnownNode]) -> None:
         """Match `node1` with `node1.example.org`, never `node1.a` with `node1.b`; taken endpoints are out."""
         taken = set(self.found.values())
-        claims: dict[EndpointId, list[_KnownNode]] = {}
+        claims: dict[EndpointId, list[NodeName]] = {}
         for node in nodes:
-            hosts = [_host(name) for name in node.names]
+            hosts = [host_of(name) for name in node.names]
             others = [self._index.by_host.get((host, not domain), frozenset()) for host, domain in hosts]
             candidates = frozenset[EndpointId]().union(*others) - taken
             if len(candidates) == 1:
-                claims.setdefault(next(iter(candidates)), []).append(node)
+                claims.setdefault(next(iter(candidates)), []).append(node.node.name)
             else:
                 self._settle(node, candidates, "several endpoints have its host name")
         for endpoint, claimants in claims.items():
-            for node in claimants:
-                if len(claimants) == 1:
-                    self.found[node.node.name] = endpoint
-                else:
-                    reason = "several nodes have the endpoint's host name"
-                    self.doubtful[node.node.name] = Ambiguous(self.metric, node.node.name, (endpoint,), reason)
+            if len(claimants) == 1:
+                self.found[claimants[0]] = endpoint
+                continue
+            reason = "several nodes have the endpoint's host name"
+            self.doubtful |= {name: Ambiguous(self.metric, name, (endpoint,), reason) for name in claimants}
 
     def _settle(self, node: _KnownNode, candidates: frozenset[EndpointId], doubt: str) -> None:
         name = node.node.name

@@ -11,7 +11,7 @@ as JSON, 500 for a grid that is not known, values only as sentences with three d
 """
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from enum import Enum
 from typing import Any
 from urllib.parse import quote_plus, unquote, unquote_plus
@@ -97,40 +97,62 @@ class MaddashServer(RawServer):
         return lists.get(kind)
 
     def _grid(self, name: str, echoed: str, *, half: bool) -> dict[str, Any]:
-        order = sorted(self.mesh.ends, key=lambda one: self.mesh.ends[one].label)
-        rows = order[: len(order) // 2] if half else order
-        base = f"/maddash/grids/{echoed}"
-        checked_at_s = int(self.checked_at_s())
+        order = {one: end.label for one, end in sorted(self.mesh.ends.items(), key=lambda one: one[1].label)}
+        rows = dict(list(order.items())[: len(order) // 2]) if half else order
 
-        def cell(row: str, column: str) -> list[dict[str, Any]] | None:
+        def cell(row: str, column: str, _: str) -> tuple[int, str] | None:
             link = self.mesh.links.get((row, column))
-            if link is None:
-                return None
-            status, message = _check(name, link, row, column)
-            uri = f"{base}/{quote_plus(row)}/{quote_plus(column)}/{quote_plus(CHECKS[name])}"
-            return [{"message": message, "status": status, "prevCheckTime": checked_at_s, "uri": uri}]
+            return None if link is None else _check(name, link, row, column)
 
-        return {
-            "name": self._prefix + name,
-            "statusLabels": ["good", "not so good", "bad", "Unable to find test data", "Check has not yet run"],
-            "lastUpdateTime": checked_at_s,
-            "columnNames": [self.mesh.ends[one].label for one in order],
-            "columnProps": [{} for _ in order],
-            "checkNames": [CHECKS[name]],
-            "rows": [
-                {
-                    "name": self.mesh.ends[one].label,
-                    "uri": f"{base}/{quote_plus(one)}",
-                    "props": {
-                        "label": self.mesh.ends[one].label,
-                        "map": {"default": {"address": self.mesh.ends[one].address}},
-                    },
-                }
-                for one in rows
-            ],
-            "grid": [[cell(row, column) for column in order] for row in rows],
-            "report": {"mesh": {"name": self._prefix + name}, "global": {"severity": 0}, "sites": {}},
-        }
+        document = grid_document(self._prefix + name, rows, [CHECKS[name]], cell, columns=order, echoed=echoed)
+        for one, row in zip(rows, document["rows"], strict=True):
+            address = {"default": {"address": self.mesh.ends[one].address}}
+            row["props"] = {"label": self.mesh.ends[one].label, "map": address}
+        return at_time(document, self.checked_at_s())
+
+
+def grid_document(
+    name: str,
+    rows: Mapping[str, str],
+    checks: Sequence[str],
+    cell: Callable[[str, str, str], tuple[int, str] | None],
+    *,
+    columns: Mapping[str, str] | None = None,
+    echoed: str = "",
+) -> dict[str, Any]:
+    """A grid as the server writes it: ids only in the uris, form-encoded, and labels in place of names.
+
+    `rows` and `columns` (else as the rows): id → label; `cell`: (row, column, check) → status and message, or no check.
+    """
+    base = f"/maddash/grids/{echoed or quote_plus(name)}"
+    beside = columns or rows
+
+    def checked(row: str, column: str) -> list[dict[str, Any] | None] | None:
+        found: list[dict[str, Any] | None] = []
+        for check in checks:
+            said = cell(row, column, check)
+            uri = f"{base}/{'/'.join(map(quote_plus, (row, column, check)))}"
+            found.append(None if said is None else {"message": said[1], "status": said[0], "uri": uri})
+        return found if any(found) else None
+
+    document = {
+        "name": name,
+        "statusLabels": ["good", "not so good", "bad", "Unable to find test data", "Check has not yet run"],
+        "columnNames": list(beside.values()),
+        "columnProps": [{} for _ in beside],
+        "checkNames": list(checks),
+        "rows": [{"name": label, "uri": f"{base}/{quote_plus(one)}", "props": {}} for one, label in rows.items()],
+        "grid": [[checked(row, column) for column in beside] for row in rows],
+        "report": {"mesh": {"name": name}, "global": {"severity": 0}, "sites": {}},
+    }
+    return at_time(document, 1_800_000_000.0)
+
+
+def at_time(document: dict[str, Any], checked_at_s: float) -> dict[str, Any]:
+    """The same with all checks of one time."""
+    for check in (one for row in document["grid"] for cell in row for one in cell or () if one):
+        check["prevCheckTime"] = int(checked_at_s)
+    return document | {"lastUpdateTime": int(checked_at_s)}
 
 
 def _check(grid: str, link: Link, row: str, column: str) -> tuple[int, str]:

@@ -7,9 +7,9 @@ from pathlib import Path
 
 from extender.network.esmond.source import EsmondSource
 from extender.network.mapping import MappingConfig
+from extender.network.names import Rule
 from extender.network.opensearch.source import OpenSearchSource
 from extender.network.prometheus.source import PrometheusSource
-from extender.network.rules import Rule
 from extender.network.sources.http import HttpClient, HttpServer, Secret
 from extender.settings import sources as configured
 from extender.settings.settings import Settings

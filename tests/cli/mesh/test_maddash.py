@@ -2,8 +2,8 @@
 
 import json
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
-from urllib.parse import quote_plus
 
 import pytest
 import yaml
@@ -19,6 +19,7 @@ from tests.builders import node
 from tests.cli.mesh.sites import at, two_zones
 from tests.cli.world import as_json, served
 from tests.extender.network.recorded import read_grid
+from tests.fakes.maddash_server import grid_document
 from tests.fakes.raw_http import RawServer, ok
 
 ARCHIVE = "https://archive.example.org"
@@ -38,44 +39,28 @@ def written(site: Site, plan: MeshPlan | None = None) -> dict[str, Any]:
     return found
 
 
+def _checked(excluded: Any, message: Any, row: str, column: str, check: str) -> tuple[int, str] | None:
+    return None if row == column or column in excluded.get(row, []) else message(check)
+
+
 def shown(config: dict[str, Any]) -> Iterator[tuple[str, bytes]]:
     """Grids as a MaDDash with this configuration answers them: (name, body)."""
     labels = {one["id"]: one["label"] for one in config["groupMembers"]}
+    commands = {check["name"]: check["params"]["command"] for check in config["checks"].values()}
+
+    def message(check: str) -> tuple[int, str]:
+        return 0, MESSAGES[commands[check].split()[0].rpartition("/")[2]]
+
     for grid in config["grids"]:
-        rows = sorted(config["groups"][grid["rows"]], key=lambda one: labels[one])
-        columns = sorted(config["groups"][grid["columns"]], key=lambda one: labels[one])
+        ends = {one: labels[one] for one in sorted(config["groups"][grid["rows"]], key=labels.__getitem__)}
         excluded = grid.get("excludeChecks", {})
-        checks = [config["checks"][one] for one in grid["checks"]]
-        base = f"/maddash/grids/{quote_plus(grid['name'])}"
-
-        body = {
-            "name": grid["name"],
-            "lastUpdateTime": 1_700_000_000,
-            "columnNames": [labels[one] for one in columns],
-            "columnProps": [{} for _ in columns],
-            "checkNames": [check["name"] for check in checks],
-            "rows": [{"name": labels[one], "uri": f"{base}/{quote_plus(one)}", "props": {}} for one in rows],
-            "grid": [
-                [
-                    None if row == column or column in excluded.get(row, []) else _cell(base, row, column, checks)
-                    for column in columns
-                ]
-                for row in rows
-            ],
-        }
+        body = grid_document(
+            grid["name"],
+            ends,
+            [config["checks"][one]["name"] for one in grid["checks"]],
+            partial(_checked, excluded, message),
+        )
         yield grid["name"], json.dumps(body).encode()
-
-
-def _cell(base: str, row: str, column: str, checks: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    return [
-        {
-            "message": MESSAGES[check["params"]["command"].split()[0].rpartition("/")[2]],
-            "status": 0,
-            "prevCheckTime": 1_700_000_000,
-            "uri": f"{base}/{quote_plus(row)}/{quote_plus(column)}/{quote_plus(check['name'])}",
-        }
-        for check in checks
-    ]
 
 
 def found_in(config: dict[str, Any]) -> list[dict[str, Any]]:

@@ -12,7 +12,7 @@ from cli.mesh.nodes import Selector, SiteNode, nodes_of_list
 from cli.mesh.plan import LatencyTest, MeshPlan, archive_base, check_notes, round_notes
 from extender.errors import ConfigError
 from extender.network.mapping import MappingConfig
-from extender.network.rules import Rule
+from extender.network.names import Rule
 from scoring.ids import NodeName, ZoneName
 from scoring.network.matrix import METRICS, Metric
 from tests.cli.mesh.sites import at, two_zones

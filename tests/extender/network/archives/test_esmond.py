@@ -6,7 +6,6 @@ from typing import Any
 import httpx
 import pytest
 
-from extender.errors import NetworkSourceError
 from extender.network.esmond.source import EsmondSource
 from extender.network.sources.http import HttpClient, HttpServer
 from extender.settings.sources import EsmondSource as Settings
@@ -152,9 +151,3 @@ async def test_some_series_fail() -> None:
     batch = await read(one)
     assert len(batch.measurements) == 1
     assert batch.problems[0].startswith("throughput failed, its last values stay: ")
-
-
-async def test_an_archive_that_starts() -> None:
-    """Before its database is there it answers 500 to everything: the source fails."""
-    with pytest.raises(NetworkSourceError, match=r"status 500: no text"):
-        await source(lambda _: httpx.Response(500)).fetch(now_s=NOW_S)

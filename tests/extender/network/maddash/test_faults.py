@@ -20,6 +20,7 @@ from scoring.network.matrix import Metric
 from tests.extender.network.maddash import scripted
 from tests.extender.network.maddash.test_source import MAIN_GRIDS
 from tests.extender.network.world import QUICK, START_S, MovedClock, World, running
+from tests.fakes.maddash_server import at_time, grid_document
 from tests.fakes.raw_http import Answer, RawServer, drip, endless, hang, ok, reset
 
 SOFT_S, HARD_S = (ttl.of(Metric.DELAY.value) or 0.0 for ttl in (ScorePolicy().soft_ttl_s, ScorePolicy().hard_ttl_s))
@@ -33,13 +34,9 @@ GRIDS = {
 def grid(name: str, *, number: float, checked_at_s: float) -> bytes:
     """A grid between a and b with one number in both directions."""
     check, text = GRIDS[name]
-
-    def cell(row: str, column: str) -> list[dict[str, object]]:
-        uri = f"/maddash/grids/{name}/{row}/{column}/{check.replace(' ', '+')}"
-        return [{"message": text.format(number), "status": 0, "prevCheckTime": int(checked_at_s), "uri": uri}]
-
-    rows = [{"name": end, "uri": f"/maddash/grids/{name}/{end}", "props": {}} for end in "ab"]
-    return json.dumps({"rows": rows, "grid": [[None, cell("a", "b")], [cell("b", "a"), None]]}).encode()
+    said = (0, text.format(number))
+    made = grid_document(name, {"a": "a", "b": "b"}, [check], lambda row, column, _: None if row == column else said)
+    return json.dumps(at_time(made, checked_at_s)).encode()
 
 
 def good(*, number: float, checked_at_s: float, date_s: float | None = None) -> dict[str, Answer]:

@@ -1,14 +1,11 @@
-"""Grids that are in no recording: any names, any printed number, several checks a cell, and documents gone wrong.
-
-Documents are written here as the server writes them: ids only in the uris, form-encoded; labels in place of names.
-"""
+"""Grids that are in no recording: any names, any printed number, several checks a cell, and documents gone wrong."""
 
 import copy
 import json
 from collections.abc import Iterator, Mapping
 from fractions import Fraction
 from typing import Any
-from urllib.parse import quote_plus, unquote, unquote_plus
+from urllib.parse import unquote, unquote_plus
 
 import httpx
 import pytest
@@ -23,6 +20,7 @@ from extender.network.maddash.source import MaddashSource
 from scoring.network.matrix import Metric
 from tests.extender.network import recorded
 from tests.extender.network.recorded import read_grid
+from tests.fakes.maddash_server import grid_document
 
 # Names
 
@@ -49,32 +47,13 @@ ENDS = st.lists(NAMES, min_size=2, max_size=5, unique=True)
 CHECKS = st.lists(NAMES.filter(lambda name: "reverse" not in name.casefold()), min_size=1, max_size=3, unique=True)
 
 
-def document(name: str, ends: list[str], checks: list[str], cells: Mapping[tuple[str, str, str], Any]) -> bytes:
-    """A square grid; `cells`: (row, column, check) → (message, status)."""
+def document(name: str, ends: list[str], checks: list[str], cells: Mapping[tuple[str, str, str], str]) -> bytes:
+    """A square grid; `cells`: (row, column, check) → message."""
 
-    def cell(row: str, column: str) -> list[Any] | None:
-        found: list[dict[str, Any] | None] = []
-        for check in checks:
-            if (row, column, check) not in cells:
-                found.append(None)
-                continue
-            message, status = cells[row, column, check]
-            uri = f"/maddash/grids/{quote_plus(name)}/{'/'.join(map(quote_plus, (row, column, check)))}"
-            found.append({"message": message, "status": status, "prevCheckTime": 1_800_000_000, "uri": uri})
-        return found if any(found) else None
+    def cell(*key: str) -> tuple[int, str] | None:
+        return (0, cells[key]) if key in cells else None  # type: ignore[index]
 
-    return json.dumps(
-        {
-            "name": name,
-            "columnNames": ends,
-            "columnProps": [{} for _ in ends],
-            "checkNames": checks,
-            "rows": [
-                {"name": f"label {one}", "uri": f"/maddash/grids/x/{quote_plus(one)}", "props": {}} for one in ends
-            ],
-            "grid": [[cell(row, column) for column in ends] for row in ends],
-        }
-    ).encode()
+    return json.dumps(grid_document(name, {end: f"label {end}" for end in ends}, checks, cell)).encode()
 
 
 def found_in(reading: GridReading) -> dict[tuple[str, str, str], float]:
@@ -90,23 +69,21 @@ def test_any_names_come_back_as_they_are(name: str, ends: list[str], checks: lis
         (row, column, check): (number + 1) / 1000.0
         for number, (row, column, check) in enumerate((a, b, c) for a in ends for b in ends for c in checks if a != b)
     }
-    messages = {key: (f" Average minimum delay is {value:.3f}ms ", 0) for key, value in values.items()}
+    messages = {key: f" Average minimum delay is {value:.3f}ms " for key, value in values.items()}
     reading = read_grid(document(name, ends, checks, messages), name=name)
     wanted = {
         (check, column, row) if check.endswith("- Reverse") else (check, row, column): value
         for (row, column, check), value in values.items()
     }
     assert found_in(reading) == pytest.approx(wanted)
-    assert {one.id: one.aliases for one in reading.endpoints} == {
-        end: tuple(dict.fromkeys(alias for alias in (f"label {end}".strip(), end.strip()) if alias and alias != end))
-        for end in ends
-    }
+    labels = {end: f"label {end}".strip() for end in ends}
+    assert {one.id: one.aliases for one in reading.endpoints} == {end: (label,) for end, label in labels.items()}
 
 
 @given(NAMES)
 async def test_a_grid_of_any_name_is_found(name: str) -> None:
     """The server decodes the path twice; what comes out is the grid's name, and its values are read."""
-    body = document(name, ["a", "b"], ["Delay"], {("a", "b", "Delay"): ("Average delay is 3ms", 0)})
+    body = document(name, ["a", "b"], ["Delay"], {("a", "b", "Delay"): "Average delay is 3ms"})
     asked = []
 
     def answer(request: httpx.Request) -> httpx.Response:

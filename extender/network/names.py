@@ -1,10 +1,11 @@
-"""Rules over node names: the endpoint that a node's name makes.
+"""Names of nodes and endpoints: the form in which they are compared, and rules that make one of the other.
 
-Why: in sites with a scheme (`node7` is measured by `ps-node7.example.org`) one line says what a table of thousands
-would. Rule: a pattern matches the whole name; for each metric the first rule that matches decides; a name is matched
-once per rule and then remembered, because nodes are mapped again with every change.
+Why rules: in sites with a scheme (`node7` is measured by `ps-node7.example.org`) one line says what a table of
+thousands would. A pattern matches the whole name; for each metric the first rule that matches decides; a name is
+matched once per rule and then remembered, because nodes are mapped again with every change.
 """
 
+import ipaddress
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -54,3 +55,33 @@ def matching(pattern: str, endpoint: str, node: str) -> str | None:
     """What `endpoint` becomes for the node; `None`: the pattern does not match its whole name."""
     found = re.compile(pattern).fullmatch(node)  # re keeps compiled patterns
     return None if found is None else found.expand(endpoint).strip()
+
+
+@lru_cache(maxsize=1 << 17)
+def canonical(name: str) -> str:
+    """Write a host name or address in the one form in which names are compared.
+
+    >>> canonical(" Node1.Example.ORG. "), canonical("2001:DB8::0:1"), canonical("[2001:db8:0::1]")
+    ('node1.example.org', '2001:db8::1', '2001:db8::1')
+    >>> canonical("::ffff:192.0.2.7")
+    '192.0.2.7'
+    """
+    text = name.strip().rstrip(".").casefold()
+    try:
+        address = ipaddress.ip_address(text.removeprefix("[").removesuffix("]").partition("%")[0])
+    except ValueError:
+        return text
+    mapped = address.ipv4_mapped if isinstance(address, ipaddress.IPv6Address) else None
+    return str(mapped or address)
+
+
+def host_of(name: str) -> tuple[str, bool]:
+    """First label of a canonical host name, and whether a domain follows; an address is whole.
+
+    >>> host_of("ps1.example.org"), host_of("ps1"), host_of("192.0.2.7")
+    (('ps1', True), ('ps1', False), ('192.0.2.7', False))
+    """
+    if ":" in name or name.replace(".", "").isdigit():
+        return name, False
+    host, _, domain = name.partition(".")
+    return host, bool(domain)
