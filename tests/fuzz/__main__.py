@@ -7,13 +7,11 @@ import sys
 from tests.fuzz.runs import Figures, read_objects, read_texts
 
 
-def _told(title: str, found: Figures) -> str:
+def _shown(title: str, found: Figures) -> str:
     unreadable = ", ".join(f"{kind} {count}" for kind, count in sorted(found.unreadable.items()) if count)
     return (
-        f"{title}: {found.objects} ({found.mebibytes:.0f} MiB), {found.mean_ms:.3f} ms each, slowest "
-        f"{found.slowest_ms:.1f} ms ({found.slowest}); the process grew by {found.grown_mebibytes:.0f} MiB after the "
-        f"first tenth; listed again or failed: {found.relists_and_errors or 'none'}\n"
-        f"  could not be read: {unreadable or 'none'}\n"
+        f"{title}: {found.objects}, {found.mean_ms:.3f} ms each; listed again or failed: "
+        f"{found.relists_and_errors or 'none'}\n  could not be read: {unreadable or 'none'}\n"
     )
 
 
@@ -26,7 +24,7 @@ def main() -> int:
     given = asked.parse_args()
     objects = asyncio.run(read_objects(given.objects, seed=given.seed))
     texts = read_texts(given.texts, seed=given.seed)
-    sys.stdout.write(_told("objects", objects) + _told("texts", texts))
+    sys.stdout.write(_shown("objects", objects) + _shown("texts", texts))
     return int(bool(objects.relists_and_errors) or objects.mean_ms >= 1.0 or texts.mean_ms >= 1.0)
 
 
