@@ -37,7 +37,7 @@ def create_app() -> ASGIApp:
 
 def _cluster(listed: Sequence[Node]) -> ClusterFile:
     others = [member for i in range(OTHER_GANGS) for member in bed.gang(f"w{i:03d}", 10, cpu=8).members]
-    return ClusterFile(tuple(listed), (*_asked_gang(), *others), (), {})
+    return ClusterFile([*listed], [*_asked_gang(), *others])
 
 
 def _asked_gang() -> list[Pod]:

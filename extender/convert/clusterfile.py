@@ -5,7 +5,7 @@ that another reader reads are handed on as they are.
 """
 
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import msgspec
@@ -32,13 +32,13 @@ class Other:
 class ClusterFile:
     """The records of one file, in its order, and the JSON they came from."""
 
-    nodes: tuple[Node, ...]
-    pods: tuple[Pod, ...]
-    pod_groups: tuple[PodGroup, ...]
-    pods_json: dict[str, bytes]
+    nodes: list[Node] = field(default_factory=list)
+    pods: list[Pod] = field(default_factory=list)
+    pod_groups: list[PodGroup] = field(default_factory=list)
+    pods_json: dict[str, bytes] = field(default_factory=dict)
     """namespace/name → the pod's JSON"""
-    daemon_sets: tuple[DaemonSet, ...] = ()
-    others: tuple[Other, ...] = ()
+    daemon_sets: list[DaemonSet] = field(default_factory=list)
+    others: list[Other] = field(default_factory=list)
     """Objects of the further kinds that were asked for."""
 
 
@@ -76,30 +76,25 @@ def parse_cluster(body: bytes, *, name: str, zone_label: str, keep: Collection[s
     except (msgspec.DecodeError, RecursionError) as error:
         raise ConfigError(f"{name}: not a JSON List as `kubectl get nodes,pods -A -o json` prints: {error}") from error
     items = listed.items if listed.kind.endswith("List") else [msgspec.Raw(body)]
-    nodes: list[Node] = []
-    pods: list[Pod] = []
-    groups: list[PodGroup] = []
-    pods_json: dict[str, bytes] = {}
-    daemons: list[DaemonSet] = []
-    others: list[Other] = []
+    found = ClusterFile()
     for number, item in enumerate(items):
         try:
             head = _HEAD.decode(item)
             match head.kind:
                 case "Node":
-                    nodes.append(node_from_json(item, zone_label=zone_label))
+                    found.nodes.append(node_from_json(item, zone_label=zone_label))
                 case "Pod":
                     pod = pod_from_json(item, notes=UncheckedNotes())
-                    pods.append(pod)
-                    pods_json[pod.key] = bytes(item)
+                    found.pods.append(pod)
+                    found.pods_json[pod.key] = bytes(item)
                 case "PodGroup":
-                    groups.append(pod_group_from_json(item))
+                    found.pod_groups.append(pod_group_from_json(item))
                 case "DaemonSet":
-                    daemons.append(daemon_set_from_json(item))
+                    found.daemon_sets.append(daemon_set_from_json(item))
                 case kind if kind in keep:
-                    others.append(Other(number, head.apiVersion, kind, bytes(item)))
+                    found.others.append(Other(number, head.apiVersion, kind, bytes(item)))
                 case _:
-                    continue
+                    pass
         except ValueError as error:
             raise ConfigError(f"{name}: items[{number}]: {error}") from error
-    return ClusterFile(tuple(nodes), tuple(pods), tuple(groups), pods_json, tuple(daemons), tuple(others))
+    return found

@@ -38,12 +38,7 @@ class _DaemonSet(Json):
     spec: _Spec | None = None
 
 
-class _HostNetwork(Json):
-    host_network: bool | None = None
-
-
 _daemon_set = msgspec.json.Decoder(_DaemonSet)
-_host_network = msgspec.json.Decoder(_HostNetwork)
 
 
 def daemon_set_from_json(raw: bytes | msgspec.Raw) -> DaemonSet:
@@ -52,8 +47,7 @@ def daemon_set_from_json(raw: bytes | msgspec.Raw) -> DaemonSet:
     meta, namespace = read.metadata, read.metadata.namespace or "default"
     template = read.spec.template.spec if read.spec is not None and read.spec.template is not None else NO_RAW
     try:
-        member_class = template_class(namespace, template)
-        on_host = bool(template) and bool(decode(_host_network, template, what="spec.template.spec").host_network)
+        member_class, on_host = template_class(namespace, template)
     except ValueError as error:
         raise ValueError(f"DaemonSet {namespace}/{meta.name}: {error}") from error
     limits = member_class.constraints

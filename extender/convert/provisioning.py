@@ -32,17 +32,8 @@ _PREFIX: Final = "netgang-"
 _GANG, _ATTEMPT, _ZONES, _FINGERPRINT = (f"netgang.io/{name}" for name in ("gang", "attempt", "zones", "fingerprint"))
 _NOT_IN_NAMES: Final = re.compile(r"[^a-z0-9]+")
 _POD_FIELDS: Final = (
-    "nodeSelector",
-    "affinity",
-    "tolerations",
-    "topologySpreadConstraints",
-    "priorityClassName",
-    "runtimeClassName",
-    "overhead",
-    "resources",
-    "resourceClaims",
-    "restartPolicy",
-    "os",
+    *("nodeSelector", "affinity", "tolerations", "topologySpreadConstraints", "priorityClassName", "runtimeClassName"),
+    *("overhead", "resources", "resourceClaims", "restartPolicy", "os"),
 )
 _NAME_CHARS: Final = 253
 _ATTEMPT_DIGITS: Final = 9
@@ -50,17 +41,8 @@ _MESSAGE_CHARS: Final = 1024
 _CONTAINER_FIELDS: Final = ("name", "image", "resources", "restartPolicy")
 
 
-class _Ref(Json):
-    name: str = ""
-
-
-class _PodSet(Json):
-    pod_template_ref: _Ref
-    count: int = 1
-
-
 class _Spec(Json):
-    pod_sets: list[_PodSet] | None = None
+    pod_sets: list[msgspec.Raw] | None = None
 
 
 class _Condition(Json):
@@ -100,7 +82,7 @@ def request_from_json(raw: bytes | msgspec.Raw) -> Request | None:
         return None
     zones = notes.get(_ZONES, "")
     if len(gang) > _NAME_CHARS or len(attempt) > _ATTEMPT_DIGITS or len(zones) > LIST_CHARS:
-        return None
+        return None  # we write none so long
     outcome, since_s, message = _outcome((read.status or _Status()).conditions or ())
     return Request(
         name=metadata.name,

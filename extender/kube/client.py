@@ -34,7 +34,7 @@ from extender.kube.calls import (
 from extender.kube.credentials import ApiServer
 from extender.kube.http.faults import mapped
 from extender.kube.http.transport import Transport, TransportLimits
-from extender.ports import Binding, Clock, Labelled, Page, WatchEvent
+from extender.ports import Clock, Labelled, Page, WatchEvent
 from scoring.ids import PodUid
 from scoring.model import GATE
 
@@ -94,7 +94,7 @@ class KubeClient:
         self._resized = {**RESIZED, **(more_kinds or {})}
         self._limits = limits
         self._transport = Transport(server, limits=limits.transport, agent=agent)
-        self._binder = Binder(self._transport, clock=clock, rng=rng, limits=limits.bind)
+        self.bind = Binder(self._transport, clock=clock, rng=rng, limits=limits.bind).bind
 
     async def __aenter__(self) -> Self:
         return self
@@ -140,10 +140,6 @@ class KubeClient:
                 with mapped(f"GET {url}"):
                     event = decoded(_EVENT, line)
                 yield WatchEvent(event.type, bytes(event.object))
-
-    async def bind(self, binding: Binding) -> None:
-        """Put the pod on the node and know that it is there; see `binding`."""
-        await self._binder.bind(binding)
 
     async def annotate_pod(self, namespace: str, name: str, uid: PodUid, annotations: Mapping[str, str]) -> None:
         """Set annotations of the very pod `uid`, in one merge patch. ConflictError: another pod has its name now.

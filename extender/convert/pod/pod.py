@@ -175,10 +175,14 @@ def _controller(owners: list[Owner]) -> Controller | None:
     return None
 
 
-def template_class(namespace: str, raw: bytes | msgspec.Raw) -> MemberClass:
-    """The class of pods with the spec `raw`, as a template has it. ValueError names the field that is wrong."""
+def template_class(namespace: str, raw: bytes | msgspec.Raw) -> tuple[MemberClass, bool]:
+    """The class of pods with the spec `raw`, as a template has it, and whether they use the node's network.
+
+    ValueError names the field that is wrong.
+    """
     spec = decode(_spec, raw, what="spec.template.spec") if raw else _Spec()
-    return _class_of(Role.OTHER, _resources(spec, _Status()), _constraints(namespace, spec), "")
+    resources = _resources(spec, _Status())
+    return _class_of(Role.OTHER, resources, _constraints(namespace, spec), ""), bool(spec.host_network)
 
 
 def _daemon(namespace: str, owners: list[Owner]) -> str:

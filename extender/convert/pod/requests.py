@@ -69,15 +69,14 @@ def pod_requests(parts: PodResources) -> Resources:
     """
     total = _aggregate(parts, partial(_now, infeasible=parts.resize_infeasible))
     total.update(_pod_level(parts))
-    if parts.overhead:
-        _add(total, _read(decode(_quantities, parts.overhead, what="spec.overhead"), "spec.overhead"))
+    _add(total, _quantities_in(parts.overhead, what="spec.overhead"))
     amounts = {name: value if name == CPU else -(-value // 1000) for name, value in total.items() if value}
     if len(amounts) > MOST_RESOURCES:
         raise ValueError(f"requests for more than {MOST_RESOURCES} resources")
     return Resources.of({ResourceName(name): min(value, _LARGEST) for name, value in amounts.items()} | {PODS: 1})
 
 
-def quantities_in(raw: bytes, *, what: str) -> Thousandths:
+def _quantities_in(raw: bytes, *, what: str) -> Thousandths:
     """Read a map of quantities in thousandths; ValueError names `what` and the resource."""
     return _read(decode(_quantities, raw, what=what), what) if raw else {}
 
@@ -118,7 +117,7 @@ def _pod_level(parts: PodResources) -> Thousandths:
     if not parts.in_force:
         return asked
     in_force = decode(_requirements, parts.in_force, what="status.resources").requests
-    allocated = quantities_in(parts.allocated, what="status.allocatedResources")
+    allocated = _quantities_in(parts.allocated, what="status.allocatedResources")
     now = _in_force(asked, _read(in_force, "status.resources.requests"), allocated, parts.resize_infeasible)
     return {name: now.get(name, 0) for name in asked}
 
@@ -149,7 +148,7 @@ def _now(container: ContainerResources, field: str, *, infeasible: bool) -> Thou
         return asked
     what = "status of " + field
     in_force = decode(_requirements, container.in_force, what=f"{what}: resources").requests
-    allocated = quantities_in(container.allocated, what=f"{what}: allocatedResources")
+    allocated = _quantities_in(container.allocated, what=f"{what}: allocatedResources")
     return _in_force(asked, _read(in_force, f"{what}: resources.requests"), allocated, infeasible)
 
 

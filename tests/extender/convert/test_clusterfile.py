@@ -44,7 +44,7 @@ def test_kinds_that_are_asked_for_are_kept_as_they_are() -> None:
     body = json.dumps({"kind": "List", "items": [pod_json("p"), job, {"kind": "Service"}]}).encode()
     [kept] = parse_cluster(body, name="c.json", zone_label=ZONE, keep={"Job"}).others
     assert (kept.number, kept.api_version, kept.kind, json.loads(kept.raw)) == (1, "batch/v1", "Job", job)
-    assert parse_cluster(body, name="c.json", zone_label=ZONE).others == ()
+    assert parse_cluster(body, name="c.json", zone_label=ZONE).others == []
 
 
 def test_the_zone_label_is_the_settings() -> None:
