@@ -3,7 +3,7 @@
 Read `cluster` first; `nodes`, `pods`, `gangs`, `usage` and `decisions` are the parts it keeps equal to the API server.
 """
 
-from extender.cache.cluster import CacheSizes, ClusterCache
+from extender.cache.cluster import ClusterCache
 from extender.cache.sinks import Sink
 
-__all__ = ["CacheSizes", "ClusterCache", "Sink"]
+__all__ = ["ClusterCache", "Sink"]

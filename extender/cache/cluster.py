@@ -7,7 +7,6 @@ write through the sinks, the service through the methods; all on one thread of c
 
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 
 from extender.cache.book import GangBook
 from extender.cache.daemons.room import Daemons
@@ -21,24 +20,6 @@ from scoring.ids import GangKey, Namespace, NodeName, PodName, PodUid, ResourceN
 from scoring.model import DaemonSet, DeviceClass, Gang, GangSource, MemberClass, Node, Pod, PodGroup
 from scoring.model.snapshot import Claim, Commitment, Snapshot
 from scoring.network.matrix import NetworkMatrix
-
-
-@dataclass(frozen=True, slots=True)
-class CacheSizes:
-    """How much the cache holds, for metrics and /readyz."""
-
-    version: int
-    nodes: int
-    pods: int
-    pod_groups: int
-    gangs: int
-    """Own gangs, valid or not."""
-    assumed: int
-    commitments: int
-    excluded_pairs: int
-    backing_off: int
-    kept_for_daemon_sets: int
-    """Pairs of a node and a DaemonSet whose pod is still to come there."""
 
 
 class ClusterCache:
@@ -254,20 +235,21 @@ class ClusterCache:
         """Whether the pod counts as bound by our word alone, not yet by the watch."""
         return uid in self._pods.assumed
 
-    def sizes(self) -> CacheSizes:
-        """How much is held. Cost: O(groups)."""
-        return CacheSizes(
-            version=self.version,
-            nodes=len(self._nodes.by_name),
-            pods=len(self._pods),
-            pod_groups=sum(map(len, self._gangs.pod_groups.values())),
-            gangs=sum(1 for group in self._pods.groups.values() if group.own),
-            assumed=len(self._pods.assumed),
-            commitments=len(self._decisions.commitments),
-            excluded_pairs=sum(len(nodes) for nodes in self._decisions.exclusions.values()),
-            backing_off=len(self._decisions.back_offs),
-            kept_for_daemon_sets=sum(1 for _ in self._daemons.claims()),
-        )
+    def sizes(self) -> dict[str, int]:
+        """How much is held, by the fields of /readyz's `cache`. Cost: O(groups)."""
+        decisions = self._decisions
+        return {
+            "version": self.version,
+            "nodes": len(self._nodes.by_name),
+            "pods": len(self._pods),
+            "pod_groups": sum(map(len, self._gangs.pod_groups.values())),
+            "gangs": sum(1 for group in self._pods.groups.values() if group.own),  # valid or not
+            "assumed": len(self._pods.assumed),
+            "commitments": len(decisions.commitments),
+            "excluded_pairs": sum(map(len, decisions.exclusions.values())),
+            "backing_off": len(decisions.back_offs),
+            "kept_for_daemon_sets": sum(1 for _ in self._daemons.claims()),
+        }
 
     # -- changes ------------------------------------------------------------------------------------------------------
 

@@ -28,7 +28,7 @@ def test_the_cluster_is_as_big_as_asked() -> None:
     """Nodes, pods and gangs are as many as the shape says, and no two share a name or a uid."""
     cache = filled()
     sizes = cache.sizes()
-    assert (sizes.nodes, sizes.pods) == (400, 1000)
+    assert (sizes["nodes"], sizes["pods"]) == (400, 1000)
     waiting = [gang for gang in cache.snapshot().gangs.values() if gang.pending]
     assert len(waiting) == 12
     assert {8} == {len(gang.members) for gang in waiting}

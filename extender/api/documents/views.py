@@ -196,7 +196,7 @@ class Views:
         problem = self.notes_problem()
         detail = Parts(
             sync=sync,
-            cache=msgspec.convert(self.cache.sizes(), CacheSizes, from_attributes=True),
+            cache=CacheSizes(**self.cache.sizes()),
             notes=f"no gang is suspended and no job resized: {problem}" if problem else UNSET,
             leadership=msgspec.convert(self.leadership(), Leadership) if self.leadership is not None else UNSET,
             network=_sources(network) if network is not None else UNSET,

@@ -97,15 +97,11 @@ class Pool:
         await asyncio.gather(*(connection.gone for connection in left))
 
     async def _take(self) -> Connection:
-        """The connection that was used last, or the next one that gets ready."""
+        """The connection that was used last, or the next one that gets ready. Errors: what opening one met with."""
         while self._idle:
             connection = self._idle.pop()
             if connection.usable:
                 return connection
-        return await self._turn()
-
-    async def _turn(self) -> Connection:
-        """Wait for a connection. Errors: what opening one met with."""
         if self._closed:
             raise ConnectionAbortedError("the transport is closed")
         waiter: asyncio.Future[_Given] = self._loop.create_future()
