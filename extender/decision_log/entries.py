@@ -48,7 +48,6 @@ class Ran(msgspec.Struct, frozen=True, tag=True):
     at_s: float
     change: Change
     digest: str
-    """Of the plan."""
 
 
 class Tagged(msgspec.Struct, frozen=True, tag="Told"):

@@ -106,12 +106,9 @@ class Election:
         self.identity = identity
         self.times = times
         self.due_s = -float("inf")
-        """When `next` is to be asked"""
         self._rng = rng
         self._lease: Lease | None = None
-        """As last read or written"""
         self._outdated = True
-        """It must be read before anything is written"""
         self._free_at_s = -float("inf")
         """From when on we may take it, by what we saw"""
         self._renewed_s: float | None = None

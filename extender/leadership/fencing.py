@@ -14,7 +14,6 @@ from extender.errors import ApiUnavailableError
 from extender.ports import ClusterApi
 
 READS: Final = frozenset({"list_page", "watch", "get_pod", "get_object", "labelled_owners"})
-"""Calls of the port that change nothing"""
 _T = TypeVar("_T")
 
 

@@ -22,7 +22,6 @@ class LeaseSpec:
     acquired: str
     renewed: str
     transitions: int
-    """How often the holder changed"""
 
 
 @dataclass(frozen=True, slots=True)

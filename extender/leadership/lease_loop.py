@@ -34,7 +34,6 @@ class Duties:
     lay_down: Callable[[], None]
     """We do not lead any more: nothing that is sent from here on would go out"""
     heard: Callable[[], None]
-    """The API server answered"""
     over: Callable[[], Awaitable[None]]
     """Wait until all that was sent has come to its end"""
     turn_away: Callable[[], None] = lambda: None
@@ -52,7 +51,6 @@ class Leadership:
         self.ready = asyncio.Event()
         """Set once we could lead: before, we do not stand for it"""
         self.terms = 0
-        """How often we took over so far"""
         self._election = election
         self._api = api
         self._clock = clock
@@ -60,7 +58,6 @@ class Leadership:
         self._label = label
         self._acting = False
         self._retired = False
-        """No further term"""
         self._closed = False
         """Nothing may be sent any more, whatever the lease says"""
         self._resigned = False

@@ -7,16 +7,7 @@ namespace.
 """
 
 from extender.notes.keys import Key, KeyRing
-from extender.notes.notes import (
-    MOST_CHARS,
-    NO_NOTES,
-    Bearer,
-    Flaw,
-    NoteKind,
-    NoteReader,
-    Notes,
-    UncheckedNotes,
-)
+from extender.notes.notes import MOST_CHARS, NO_NOTES, Bearer, Flaw, NoteKind, NoteReader, Notes, UncheckedNotes
 
 __all__ = [
     "MOST_CHARS",

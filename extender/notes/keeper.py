@@ -34,7 +34,6 @@ class KeyKeeper:
         self._own = Key.new(0.0, random_bytes)
         """Never stored: for as long as nothing is read"""
         self._known: tuple[Key, ...] = ()
-        """Keys that are, or were, in the Secret"""
         self._complaint = ""
         problem = f"Secret {store.place} has not been read yet"
         self.notes = Notes(KeyRing([self._own], now_s=clock.now_s()), problem=problem)

@@ -12,7 +12,6 @@ from datetime import UTC, datetime
 from typing import Final
 
 KEPT: Final = 4
-"""Keys that stay in the Secret."""
 MOST_READ: Final = 8
 """Keys that are read from it: an operator may have put some in."""
 ROTATED_S: Final = 30 * 86_400.0
@@ -25,7 +24,6 @@ _NAME: Final = re.compile(r"\d{14}")
 _FORMAT: Final = "%Y%m%d%H%M%S"
 
 RandomBytes = Callable[[int], bytes]
-"""So many random bytes"""
 
 
 @dataclass(frozen=True, slots=True, repr=False)

@@ -27,7 +27,6 @@ class _Offer(msgspec.Struct, frozen=True):
     node: NodeName | None
     """A member's node; `None`: the pod has no gang, and `asked` says which nodes it may have."""
     asked: bytes
-    """JSON array of names"""
     until_s: float
 
 

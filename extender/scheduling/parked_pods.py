@@ -55,7 +55,6 @@ class Parking:
         """pods that were there before us, and have neither come nor been woken since"""
         self._began_s = -float("inf")
         self._came_s = -float("inf")
-        """When one of the inherited pods came last"""
         self._absent: set[PodUid] = set()
         """pods in here that did not exist, or needed no node, at the last look"""
 

@@ -30,7 +30,6 @@ _UNSEEN_S = 30.0
 class _Parked:
     pod: Pod
     closed: frozenset[NodeName]
-    """The nodes that it was refused"""
     since_s: float
 
 

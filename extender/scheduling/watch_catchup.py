@@ -42,7 +42,6 @@ class CatchUp:
         """Pods that have been waited for at the version `_waited_at` of the cache"""
         self._waited_at = -1
         self._at_bind = 0
-        """Pods at /bind that are waited for"""
 
     def changed(self) -> None:
         """The cache changed: every call that waits looks again."""

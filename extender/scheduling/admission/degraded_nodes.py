@@ -52,12 +52,10 @@ class Degrading:
     _committed: dict[GangKey, dict[NodeName, bool]] = field(default_factory=dict, init=False)
     """gang → node it is committed to → whether it was unusable at the first look"""
     _times: dict[GangKey, int] = field(default_factory=dict, init=False)
-    """gang → how often it gave places up"""
     _matrix: NetworkMatrix | None = field(default=None, init=False)
     _lossy: frozenset[EndpointId] = field(default_factory=frozenset, init=False)
     """Endpoints with any such link: the nodes of all others are not looked at"""
     _known: dict[NodeName, bool] = field(default_factory=dict, init=False)
-    """Which nodes are unusable by it"""
 
     def look(self, _: Plan) -> None:
         """Give up places that became unusable. Cost: O(committed members), and when the matrix is new O(pairs)."""

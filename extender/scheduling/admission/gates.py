@@ -62,9 +62,7 @@ class Admissions:
     notes: Notes
     post_event: PostEvent
     timeout_s: float
-    """How long an admitted gang may take to come to bind"""
     exclusion_ttl_s: float
-    """How long a node that does not do is left out"""
     _open: dict[GangKey, _Open] = field(default_factory=dict, init=False)
     _by_zone: dict[GangKey, float] = field(default_factory=dict, init=False)
     """gang whose pods were removed because the nodes named for them would not do → until when none are named"""

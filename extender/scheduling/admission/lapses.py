@@ -33,9 +33,7 @@ class _Lapse(msgspec.Struct, frozen=True):
     """The last one of a gang."""
 
     times: int
-    """In a row"""
     pods: frozenset[PodUid]
-    """Of the gang then"""
     refused: frozenset[PodUid] = frozenset()
     """Those of them that kube-scheduler had refused"""
     silent: bool = False

@@ -72,7 +72,6 @@ class Binds:
     _states: dict[GangKey, PermitState] = field(default_factory=dict, init=False)
     _quorums: Quorums = field(default_factory=Quorums, init=False)
     _calls: dict[permit.RequestId, _Call] = field(default_factory=dict, init=False)
-    """held request → what its caller waits for"""
     _looked: dict[GangKey, tuple[Gang | None, int, bytes, frozenset[NodeName]]] = field(
         default_factory=dict, init=False
     )
@@ -83,7 +82,6 @@ class Binds:
     _alone: int = field(default=0, init=False)
     """Calls of pods without a gang, whose Bindings wait for the in-flight limiter or are under way"""
     _ended: bool = field(default=False, init=False)
-    """Nothing is bound any more; see `stand_down`."""
 
     def __post_init__(self) -> None:
         self.posts = Posts(
@@ -171,30 +169,22 @@ class Binds:
         for gone in self._looked.keys() - set(wanted):
             del self._looked[gone]
         for key in wanted:
-            gang = self.cache.gang(key)
-            state = self._states.get(key)
-            if state is None and (gang is None or key not in in_part):
-                if gang is not None and self._anything_new(key, None, gang):
+            gang, state = self.cache.gang(key), self._state(key)
+            if gang is None and not _active(state):
+                self._states.pop(key, None)  # the last pod is gone; a gang of this name starts from nothing
+            elif self._anything_new(key, state, gang):
+                for event in self._news(state, gang) if key in self._states or key in in_part else ():
+                    self._feed(key, event)
+                if gang is not None:
                     self._give_up_taken_places(gang)
-                continue
-            if gang is None and state is not None and not _active(state):
-                del self._states[key]  # the last pod is gone; a gang of this name starts from nothing
-                continue
-            if not self._anything_new(key, state, gang):
-                continue
-            for event in self._news(key, state, gang):
-                self._feed(key, event)
-            if gang is not None:
-                self._give_up_taken_places(gang)
 
-    def _anything_new(self, key: GangKey, state: PermitState | None, gang: Gang | None) -> bool:
+    def _anything_new(self, key: GangKey, state: PermitState, gang: Gang | None) -> bool:
         """Whether the gang, its nodes or what runs on them changed; else every Binding would have all gangs checked."""
         snapshot = self.cache.snapshot()
         commitment = snapshot.commitments.get(key)
         nodes = set(commitment.assignment.values()) if commitment is not None else set()
-        if state is not None:
-            nodes.update(held.node for held in state.held.values())
-            nodes.update(post.node for post in state.posting.values())
+        nodes.update(held.node for held in state.held.values())
+        nodes.update(post.node for post in state.posting.values())
         rows = sorted(snapshot.table.index[node] for node in nodes if node in snapshot.table.index)
         look = (gang, snapshot.table.version, snapshot.used[rows].tobytes(), self.health.lost(nodes))
         before = self._looked.get(key)
@@ -213,11 +203,9 @@ class Binds:
 
     def abandon(self, key: GangKey) -> None:
         """Fail what is held of a gang; what is being posted keeps its places until the outcome is known."""
-        state = self._states.get(key)
-        if state is not None and state.held:
-            self._feed(key, permit.GangChanged(self.clock.monotonic_s(), frozenset(state.held)))
-        state = self._states.get(key)
-        self.cache.set_commitment(key, {uid: post.node for uid, post in state.posting.items()} if state else {})
+        if held := self._state(key).held:
+            self._feed(key, permit.GangChanged(self.clock.monotonic_s(), frozenset(held)))
+        self.cache.set_commitment(key, {uid: post.node for uid, post in self._state(key).posting.items()})
 
     def eviction_refused(self, key: GangKey, uids: Sequence[PodUid]) -> None:
         """These members stay after all."""
@@ -267,12 +255,11 @@ class Binds:
         Of a new member that does not complete the gang only its own node is looked at: otherwise a gang of n costs n²
         looks.
         """
-        state = self._states.get(gang.key)
-        at_bind: dict[PodUid, NodeName] = {uid: held.node for uid, held in state.held.items()} if state else {}
+        state = self._state(gang.key)
+        at_bind = {uid: held.node for uid, held in state.held.items()}
         if pod is not None and node is not None:
             at_bind[pod.uid] = node
-        posting = {uid: post.node for uid, post in state.posting.items()} if state else {}
-        looked_at = {**at_bind, **posting}
+        looked_at = at_bind | {uid: post.node for uid, post in state.posting.items()}
         if node is not None:
             quorum = self._quorum(gang.key)
             if not quorum.reached_by(quorum.placed | looked_at.keys()):
@@ -285,19 +272,17 @@ class Binds:
         commitment = snapshot.commitments.get(gang.key)
         if commitment is None:
             return
-        taken = members_without_room(snapshot, gang, commitment.assignment)
-        state = self._states.get(gang.key)
-        if state is not None:
-            taken -= state.held.keys() | state.posting.keys()
+        state = self._state(gang.key)
+        taken = members_without_room(snapshot, gang, commitment.assignment) - (state.held.keys() | state.posting.keys())
         if taken:
             left = {uid: node for uid, node in commitment.assignment.items() if uid not in taken}
             self.cache.set_commitment(gang.key, left)
 
-    def _news(self, key: GangKey, state: PermitState | None, gang: Gang | None) -> list[permit.Event]:
+    def _news(self, state: PermitState, gang: Gang | None) -> list[permit.Event]:
         """What the cache knows and the machine may not: members bound or gone, nodes lost, anything else changed."""
         now_s = self.clock.monotonic_s()
         news: list[permit.Event] = []
-        at_bind: dict[PodUid, Held | Posting] = {**state.held, **state.posting} if state is not None else {}
+        at_bind: dict[PodUid, Held | Posting] = {**state.held, **state.posting}
         for uid in sorted(at_bind):
             pod = self.cache.pod(uid)
             if pod is None or (pod.deleting and pod.node is None):
@@ -309,14 +294,17 @@ class Binds:
         unusable = self._unusable(gang, None, None) if gang is not None else frozenset()
         return [*news, permit.GangChanged(now_s, unusable)]
 
+    def _state(self, key: GangKey) -> PermitState:
+        """What the gang's machine remembers; of one without a record, nothing."""
+        return self._states.get(key) or PermitState(self.planner.policy.partial_timeout_s)
+
     def _quorum(self, key: GangKey) -> Quorum:
         gang = self.cache.gang(key)
         return NO_MEMBERS if gang is None else self._quorums.of(gang, lost_nodes=self.health.lost_under(gang.members))
 
     def _feed(self, key: GangKey, event: permit.Event) -> None:
         """One step of the gang's machine."""
-        before = self._states.get(key) or PermitState(self.planner.policy.partial_timeout_s)
-        quorum = self._quorum(key)
+        before, quorum = self._state(key), self._quorum(key)
         state, instructions = handle(before, event, quorum)
         self.recorded(key, before, event, quorum, instructions)
         # Kept: what the API server does not know, which is calls, clocks, and that the gang was whole once.
@@ -336,10 +324,8 @@ class Binds:
 
     def _carry_out(self, key: GangKey, instruction: permit.Instruction) -> None:
         match instruction:
-            case permit.Hold() | permit.Release():
-                pass  # the call's future is open, or answered; timer and commitment are seen to once per step
-            case permit.PostBinding():
-                pass  # all of a step go together: `_post`
+            case permit.Hold() | permit.Release() | permit.PostBinding():
+                pass  # seen to once per step
             case permit.Answer(request, error):
                 self._answer(key, request, error)
             case permit.Nudge(uids):
@@ -351,15 +337,11 @@ class Binds:
         """Have these Bindings posted, each reported to the machine; they may wait as the first of their calls may."""
         if not asked:
             return
-        latest_s = self.clock.monotonic_s() + self.hold_s
         requests = [state.posting[one.uid].request for one in asked]
         due_s = [call.due_s for one in requests if one is not None and (call := self._calls.get(one)) is not None]
-        self.posts.begin(
-            key,
-            {one.uid: one.node for one in asked},
-            due_s=min(due_s, default=latest_s),
-            partly_bound=bool(quorum.placed or state.bound),
-        )
+        due_s.append(self.clock.monotonic_s() + self.hold_s)
+        places = {one.uid: one.node for one in asked}
+        self.posts.begin(key, places, due_s=min(due_s), partly_bound=bool(quorum.placed or state.bound))
 
     def _may_go_on(self, group: Group) -> bool:
         """Whether Bindings may still be posted: of a valid gang of its minimum; before the first, of a whole one."""
@@ -388,8 +370,7 @@ class Binds:
             self.cache.set_commitment(key, {})
 
     def _set_timer(self, key: GangKey) -> None:
-        state = self._states.get(key)
-        due_s = next_deadline_s(state) if state is not None else None
+        due_s = next_deadline_s(self._state(key))
         set_for_s, timer = self._timers.get(key, (None, None))
         if due_s == set_for_s:
             return  # as after most steps

@@ -39,7 +39,6 @@ class Batch:
     """Members of it are bound already."""
     begun: bool = False
     over: bool = False
-    """Nothing of it gets a turn any more."""
     queued: bool = False
     timer: asyncio.TimerHandle | None = None
     waiting: "deque[asyncio.Future[bool]]" = field(default_factory=deque)

@@ -44,9 +44,7 @@ class Group:
     gang: Gang | None
     """As it was when it was found that they may go on."""
     looked_at: bool = False
-    """Whether its places were looked at again."""
     begun: bool = False
-    """Whether one of them was posted."""
 
 
 @dataclass(eq=False, repr=False)
@@ -65,7 +63,6 @@ class Posts:
     report: Callable[[GangKey, Outcome], None]
     """Called once for each Binding, whatever happens"""
     may_go_on: Callable[[Group], bool]
-    """Whether Bindings that were asked for may still be posted"""
     _limiter: InFlightLimiter = field(init=False)
     _tasks: set[asyncio.Task[None]] = field(default_factory=set, init=False)
 

@@ -53,7 +53,6 @@ class _Begun:
     previous: Plan
     steps: Steps[Plan]
     took_s: float
-    """Time spent on it so far."""
 
 
 class Planner:
@@ -73,13 +72,11 @@ class Planner:
         self.cache = PlannerCache()
         self.current = Plan(version=-1)
         self.snapshot: Snapshot | None = None
-        """What `current` was made from."""
         self.recorded: Callable[[float, Snapshot, Plan, Plan], None] = lambda *_: None
         """Called with moment, snapshot and previous plan of each run, and the plan it made; must not await or raise."""
         self.report = PlanReport(telemetry, log, clock)
         """Reports each new plan; its `run` is to be running"""
         self.changed_s = -float("inf")
-        """When something that can decide last changed."""
         self._cluster = cache
         self._clock = clock
         self._interval_s = interval_s

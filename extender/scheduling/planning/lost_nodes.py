@@ -23,7 +23,6 @@ class NodeHealth:
     node_lost_s: float
     _not_ready_since_s: dict[NodeName, float] = field(default_factory=dict, init=False)
     _seen: int = field(default=-1, init=False)
-    """Version of the node table at the last look"""
 
     def look(self) -> None:
         """Note which nodes became ready or not ready. Cost: O(nodes) after a change of nodes, else nothing."""

@@ -57,7 +57,6 @@ class Stranding:
     planner: Planner
     clock: Clock
     _plan: Plan | None = field(default=None, init=False)
-    """That of the last answer"""
     _losses: _Losses = field(default_factory=dict, init=False)
 
     def __call__(self) -> _Losses:

@@ -27,13 +27,16 @@ NODES = [node_json(f"n{i}", zone="ab"[i % 2]) for i in range(6)]
 ON = {"enabled": True}
 
 
-async def fetched(world: World) -> bytes:
-    """The log as `netgang record` gets it."""
+async def answered(world: World) -> httpx.Response:
+    """What `netgang record` gets."""
     transport = httpx.ASGITransport(world.service.app)
     async with httpx.AsyncClient(transport=transport, base_url="http://netgang") as client:
-        answer = await client.get("/v1/record")
-    assert answer.status_code == 200
-    return answer.content
+        return await client.get("/v1/record")
+
+
+async def fetched(world: World) -> bytes:
+    """The log."""
+    return (await answered(world)).raise_for_status().content
 
 
 async def a_busy_minute(world: World) -> None:
@@ -99,10 +102,8 @@ async def test_everything_comes_out_as_it_was() -> None:
 async def test_other_rules_show_as_differences() -> None:
     """By age instead of weight another gang goes first; the recorded decisions are still reproduced beside it."""
     async with running(*NODES, record=ON, queue={"starve_limit_s": 1e12}) as world:
-        world.occupy("n1", cpu="4", name="s1")
-        world.occupy("n3", cpu="4", name="s2")
-        world.occupy("n5", cpu="4", name="s3")
-        world.occupy("n4", cpu="4", name="s4")
+        for number in (1, 3, 4, 5):
+            world.occupy(f"n{number}", name=f"stranger-{number}")
         world.gang("aold", 1, cpu="4")
         await world.planned_gang("heavy", 2, cpu="4")
         log = await fetched(world)
@@ -188,9 +189,7 @@ async def test_what_could_not_be_written_is_said(monkeypatch: pytest.MonkeyPatch
 async def test_nothing_is_kept_unless_it_is_asked_for() -> None:
     """Off by default: the address says how to switch it on."""
     async with running(*NODES) as world:
-        transport = httpx.ASGITransport(world.service.app)
-        async with httpx.AsyncClient(transport=transport, base_url="http://netgang") as client:
-            answer = await client.get("/v1/record")
+        answer = await answered(world)
     assert answer.status_code == 404
     assert "record.enabled" in answer.json()["detail"]
 

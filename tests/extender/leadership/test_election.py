@@ -3,10 +3,9 @@
 import heapq
 import random
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import count
-from typing import Any
 
 import pytest
 from hypothesis import given
@@ -23,24 +22,38 @@ SHIPPED = LeaseTimes()
 OTHER = LeaseSpec("other", 4, "then", "then", 7)
 
 
-def candidate(identity: str = "me") -> Election:
-    """One without jitter."""
+def candidate(identity: str = "me", *, lease: Lease | None = None, chance: float = 0.0) -> Election:
+    """One whose pauses are as long as `chance` says; with `lease` it read that at 0."""
     rng = random.Random(0)
-    rng.random = lambda: 0.0  # type: ignore[method-assign]
-    return Election(identity, TIMES, rng=rng)
+    rng.random = lambda: chance  # type: ignore[method-assign]
+    one = Election(identity, TIMES, rng=rng)
+    if lease is not None:
+        read(one, lease, 0.0)
+    return one
 
 
-def stored(call: Call, version: str = "v") -> Lease:
-    """What the API server answers to a write that it accepts."""
+def read(one: Election, lease: Lease | None, at_s: float, *, took_s: float = 0.0) -> None:
+    """It reads the Lease."""
+    one.was_read(lease, sent_s=at_s, now_s=at_s + took_s)
+
+
+def write(one: Election, at_s: float, *, wall_us: int = 0) -> Write:
+    """What it wants to write now."""
+    call = one.next(now_s=at_s, wall_us=wall_us)
     assert isinstance(call, Write)
-    return Lease(call.spec, version)
+    return call
+
+
+def waits(one: Election, at_s: float) -> bool:
+    """Whether it only wants to read now."""
+    return one.next(now_s=at_s, wall_us=0) == Read()
 
 
 def leader(*, at_s: float = 10.0) -> Election:
     """A candidate that created the Lease at `at_s`."""
     one = candidate()
-    one.was_read(None, sent_s=at_s, now_s=at_s)
-    one.was_written(stored(one.next(now_s=at_s, wall_us=5), "v1"), sent_s=at_s)
+    read(one, None, at_s)
+    one.was_written(Lease(write(one, at_s, wall_us=5).spec, "v1"), sent_s=at_s)
     return one
 
 
@@ -56,60 +69,49 @@ def test_an_identity_is_needed() -> None:
 def test_where_there_is_no_lease_it_is_created() -> None:
     """Read first; no version to replace, zero transitions; it leads from the moment of sending for the deadline."""
     one = candidate()
-    assert one.next(now_s=0.0, wall_us=0) == Read()
-    one.was_read(None, sent_s=1.0, now_s=1.5)
+    assert waits(one, 0.0)
+    read(one, None, 1.0, took_s=0.5)
     assert one.due_s == 1.5
-    call = one.next(now_s=1.5, wall_us=1_000_000)
+    call = write(one, 1.5, wall_us=1_000_000)
     assert call == Write(LeaseSpec("me", 4, "1970-01-01T00:00:01.000000Z", "1970-01-01T00:00:01.000000Z", 0), None)
     assert not one.leading(1.6)
-    one.was_written(stored(call), sent_s=1.5)
+    one.was_written(Lease(call.spec, "v"), sent_s=1.5)
     assert (one.leading(3.9), one.leading(4.0)) == (True, False)
-    assert one.write_until_s == pytest.approx(1.5 + 3.8)
-    assert one.due_s == 2.0
+    assert (one.write_until_s, one.due_s) == (pytest.approx(1.5 + 3.8), 2.0)
 
 
 def test_a_holder_is_waited_for_from_when_its_last_sign_was_seen() -> None:
     """Read every fifth of a second; taken four seconds after the change was seen, at that very moment."""
     one = candidate()
-    one.was_read(Lease(OTHER, "v1"), sent_s=0.0, now_s=0.1)
+    read(one, Lease(OTHER, "v1"), 0.0, took_s=0.1)
     assert one.due_s == 0.2
-    renewed = replace(OTHER, renewed="later")
-    one.was_read(Lease(renewed, "v2"), sent_s=0.5, now_s=0.6)
+    renewed = Lease(replace(OTHER, renewed="later"), "v2")
+    read(one, renewed, 0.5, took_s=0.1)
     for sent_s in (1.0, 1.5, 2.0, 2.5, 3.0, 3.5):
-        assert one.next(now_s=sent_s, wall_us=0) == Read()
-        one.was_read(Lease(renewed, "v2"), sent_s=sent_s, now_s=sent_s + 0.1)
+        assert waits(one, sent_s)
+        read(one, renewed, sent_s, took_s=0.1)
         assert one.due_s == pytest.approx(sent_s + 0.2)
-    one.was_read(Lease(renewed, "v2"), sent_s=4.45, now_s=4.5)
+    read(one, renewed, 4.45, took_s=0.05)
     assert one.due_s == pytest.approx(4.6)
-    call = one.next(now_s=4.6, wall_us=0)
-    assert isinstance(call, Write)
-    assert (call.spec.holder, call.spec.transitions, call.over) == ("me", 8, Lease(renewed, "v2"))
+    call = write(one, 4.6)
+    assert (call.spec.holder, call.spec.transitions, call.over) == ("me", 8, renewed)
 
 
 def test_what_others_write_on_the_lease_is_no_sign_of_life() -> None:
     """A label changes the version and not what the holder says."""
-    one = candidate()
-    one.was_read(Lease(OTHER, "v1"), sent_s=0.0, now_s=0.0)
-    one.was_read(Lease(OTHER, "v2"), sent_s=3.0, now_s=3.0)
-    call = one.next(now_s=4.0, wall_us=0)
-    assert isinstance(call, Write)
-    assert call.over == Lease(OTHER, "v2")
+    one = candidate(lease=Lease(OTHER, "v1"))
+    read(one, Lease(OTHER, "v2"), 3.0)
+    assert write(one, 4.0).over == Lease(OTHER, "v2")
 
 
 def test_the_holder_says_how_long_to_wait() -> None:
-    """Its duration counts, not ours: the two may be of different settings during a rollout."""
-    one = candidate()
-    one.was_read(Lease(replace(OTHER, duration_s=15), "v1"), sent_s=0.0, now_s=0.0)
-    assert one.next(now_s=14.9, wall_us=0) == Read()
-    assert isinstance(one.next(now_s=15.0, wall_us=0), Write)
-
-
-def test_a_released_lease_is_taken_at_once() -> None:
-    """Nobody is waited for."""
-    one = candidate()
-    one.was_read(Lease(replace(OTHER, holder="", duration_s=1), "v1"), sent_s=0.0, now_s=0.1)
-    assert one.due_s == 0.1
-    assert isinstance(one.next(now_s=0.1, wall_us=0), Write)
+    """Its duration counts, not ours: the two may be of different settings during a rollout. Released: not at all."""
+    one = candidate(lease=Lease(replace(OTHER, duration_s=15), "v1"))
+    assert waits(one, 14.9)
+    assert write(one, 15.0)
+    released = candidate(lease=Lease(replace(OTHER, holder="", duration_s=1), "v1"))
+    assert released.due_s == 0.0
+    assert write(released, 0.0)
 
 
 def test_renewing_needs_no_reading_and_always_changes_the_lease() -> None:
@@ -117,11 +119,10 @@ def test_renewing_needs_no_reading_and_always_changes_the_lease() -> None:
     one = leader()
     seen = {one.lease}
     for step, wall_us in enumerate((5, 5, 3)):
-        call = one.next(now_s=10.5 + step, wall_us=wall_us)
-        assert isinstance(call, Write)
+        call = write(one, 10.5 + step, wall_us=wall_us)
         assert (call.spec.holder, call.spec.transitions) == ("me", 0)
         seen.add(call.spec)
-        one.was_written(stored(call, f"v{step + 2}"), sent_s=10.5 + step)
+        one.was_written(Lease(call.spec, f"v{step + 2}"), sent_s=10.5 + step)
     assert len(seen) == 4
     assert {spec.acquired for spec in seen if spec} == {"1970-01-01T00:00:00.000005Z"}
 
@@ -135,33 +136,25 @@ def test_without_renewal_it_stands_down_by_itself() -> None:
     assert one.write_until_s - one.lead_until_s == pytest.approx(1.3)
 
 
-def test_a_lost_answer_counts_if_the_lease_says_so() -> None:
+@pytest.mark.parametrize(("arrived", "until_s"), [(True, 13.0), (False, 12.5)])
+def test_a_lost_answer_counts_if_the_lease_says_so(arrived: bool, until_s: float) -> None:
     """From when the write was sent, not from when it was found."""
     one = leader()
-    call = one.next(now_s=10.5, wall_us=0)
-    one.has_failed(call, sent_s=10.5, now_s=11.75)
-    assert one.next(now_s=11.75, wall_us=0) == Read()
-    one.was_read(stored(call, "v2"), sent_s=11.75, now_s=11.8)
-    assert one.lead_until_s == pytest.approx(13.0)
-
-
-def test_a_write_that_did_not_arrive_does_not_count() -> None:
-    """The Lease is ours, as it was before."""
-    one = leader()
-    before = one.lease
+    before, call = one.lease, write(one, 10.5)
     assert before is not None
-    one.has_failed(one.next(now_s=10.5, wall_us=0), sent_s=10.5, now_s=11.75)
-    one.was_read(Lease(before, "v1"), sent_s=11.75, now_s=11.8)
-    assert one.lead_until_s == 12.5
-    assert isinstance(one.next(now_s=11.8, wall_us=0), Write)
+    one.has_failed(call, sent_s=10.5, now_s=11.75)
+    assert waits(one, 11.75)
+    read(one, Lease(call.spec, "v2") if arrived else Lease(before, "v1"), 11.75, took_s=0.05)
+    assert one.lead_until_s == pytest.approx(until_s)
+    assert write(one, 11.8)
 
 
-def test_who_reads_another_holder_leads_no_more() -> None:
+def test_a_candidate_that_reads_another_holder_leads_no_more() -> None:
     """At once, whatever its own deadline says."""
     one = leader()
     one.was_refused(sent_s=10.5, now_s=10.6)
     assert (one.due_s, one.leading(10.6)) == (10.6, True)
-    one.was_read(Lease(OTHER, "v2"), sent_s=10.6, now_s=10.7)
+    read(one, Lease(OTHER, "v2"), 10.6, took_s=0.1)
     assert not one.leading(10.7)
     assert one.write_until_s < 0.0
 
@@ -170,25 +163,22 @@ def test_a_lease_that_is_refused_again_and_again_makes_no_storm() -> None:
     """The second refusal in a row waits for its period."""
     one = leader()
     one.was_refused(sent_s=10.5, now_s=10.51)
-    one.was_read(Lease(one.lease or OTHER, "v2"), sent_s=10.51, now_s=10.52)
+    read(one, Lease(one.lease or OTHER, "v2"), 10.51, took_s=0.01)
     one.was_refused(sent_s=10.52, now_s=10.53)
     assert one.due_s == pytest.approx(11.02)
 
 
 def test_a_lease_that_vanished_still_has_to_be_waited_for() -> None:
-    """Somebody deletes it: its holder writes it again at once, the others wait as if it were there."""
-    one = candidate()
-    one.was_read(Lease(OTHER, "v1"), sent_s=0.0, now_s=0.0)
-    one.was_read(None, sent_s=1.0, now_s=1.0)
-    one.was_read(None, sent_s=1.5, now_s=1.5)
-    assert one.next(now_s=4.9, wall_us=0) == Read()
-    assert isinstance(one.next(now_s=5.0, wall_us=0), Write)
+    """An operator deletes it: its holder writes it again at once, the others wait as if it were there."""
+    one = candidate(lease=Lease(OTHER, "v1"))
+    read(one, None, 1.0)
+    read(one, None, 1.5)
+    assert waits(one, 4.9)
+    assert write(one, 5.0)
     mine = leader()
     mine.was_refused(sent_s=10.5, now_s=10.5)
-    mine.was_read(None, sent_s=10.5, now_s=10.5)
-    again = mine.next(now_s=10.5, wall_us=0)
-    assert isinstance(again, Write)
-    assert again.over is None
+    read(mine, None, 10.5)
+    assert write(mine, 10.5).over is None
 
 
 def test_release_gives_the_lease_back() -> None:
@@ -199,24 +189,13 @@ def test_release_gives_the_lease_back() -> None:
     assert call.over is not None
     assert (call.spec.holder, call.spec.duration_s, call.over.version) == ("", 1, "v1")
     assert not one.leading(10.1)
-    standby = candidate()
-    assert standby.release(wall_us=0) is None
-    standby.was_read(Lease(OTHER, "v1"), sent_s=0.0, now_s=0.0)
-    assert standby.release(wall_us=0) is None
-
-
-class Failing(random.Random):
-    """The longest pauses."""
-
-    def random(self) -> float:
-        """Nearly one."""
-        return 0.999
+    assert candidate().release(wall_us=0) is None
+    assert candidate(lease=Lease(OTHER, "v1")).release(wall_us=0) is None
 
 
 def test_only_pauses_after_failures_differ() -> None:
-    """Renewals and looks come when they are due; who failed waits up to a fifth longer than its period."""
-    one = Election("me", TIMES, rng=Failing())
-    one.was_read(Lease(OTHER, "v1"), sent_s=0.0, now_s=0.0)
+    """Renewals and looks come when they are due; after a failure it waits up to a fifth longer than its period."""
+    one = candidate(lease=Lease(OTHER, "v1"), chance=0.999)
     assert one.due_s == pytest.approx(0.2)
     one.was_written(Lease(replace(OTHER, holder="me"), "v2"), sent_s=4.0)
     assert one.due_s == pytest.approx(4.5)
@@ -228,23 +207,6 @@ def test_only_pauses_after_failures_differ() -> None:
 
 
 CHANCES = st.integers(0, 2**32).map(random.Random)
-
-
-@dataclass
-class Server:
-    """The Lease in storage."""
-
-    lease: Lease | None = None
-    versions: Any = field(default_factory=lambda: count(1))
-
-    def answer(self, call: Call) -> Lease | str | None:
-        """The Lease, `None` where there is none, or "refused"."""
-        if isinstance(call, Read):
-            return self.lease
-        if (self.lease and self.lease.version) != (call.over and call.over.version):
-            return "refused"
-        self.lease = Lease(call.spec, str(next(self.versions)))
-        return self.lease
 
 
 @dataclass
@@ -272,13 +234,14 @@ class World:
     def __init__(self, chance: random.Random, size: int, *, calm: bool = False) -> None:
         self.chance = chance
         self.calm = calm
-        self.server = Server()
+        self.lease: Lease | None = None
+        """As it is stored"""
         self.now_s = 0.0
         self.terms: list[str] = []
         """Who led, in order"""
-        self._events: list[tuple[float, int, Callable[[], None]]] = []
+        self._events: list[tuple[float, int, Callable[[], object]]] = []
         self._order = count()
-        self._names = count()
+        self._names, self._versions = count(), count(1)
         self.candidates = [self.start() for _ in range(size)]
 
     def start(self) -> Candidate:
@@ -289,7 +252,7 @@ class World:
         self.at(self.now_s + self.chance.uniform(0.0, 1.0), lambda: self.ask(one))
         return one
 
-    def at(self, when_s: float, what: Callable[[], None]) -> None:
+    def at(self, when_s: float, what: Callable[[], object]) -> None:
         """Let it happen then."""
         heapq.heappush(self._events, (when_s, next(self._order), what))
 
@@ -329,17 +292,17 @@ class World:
         call = one.election.next(now_s=sent_s, wall_us=0)
         open_ = [True]
 
-        def finish(tell: Callable[[float], None]) -> None:
-            def told() -> None:
+        def finish(report: Callable[[float], None]) -> None:
+            def reported() -> None:
                 if open_[0]:
                     open_[0] = False
-                    tell(one.clock(self.now_s))
+                    report(one.clock(self.now_s))
                     self.at(max(self.now_s, one.world(one.election.due_s)), lambda: self.ask(one))
 
-            self.awake(one, told)
+            self.awake(one, reported)
 
         def answered(answer: Lease | str | None) -> None:
-            def tell(now_s: float) -> None:
+            def report(now_s: float) -> None:
                 if isinstance(call, Read):
                     assert not isinstance(answer, str)
                     one.election.was_read(answer, sent_s=sent_s, now_s=now_s)
@@ -348,10 +311,10 @@ class World:
                 else:
                     one.election.was_refused(sent_s=sent_s, now_s=now_s)
 
-            finish(tell)
+            finish(report)
 
         def arrived() -> None:
-            answer = self.server.answer(call)
+            answer = self.answer(call)
             if not self.lost():
                 self.at(self.now_s + self.delay_s(), lambda: answered(answer))
 
@@ -362,9 +325,14 @@ class World:
             lambda: finish(lambda now_s: one.election.has_failed(call, sent_s=sent_s, now_s=now_s)),
         )
 
-    def arrives(self, call: Call) -> None:
-        """A call whose answer nobody waits for."""
-        self.server.answer(call)
+    def answer(self, call: Call) -> Lease | str | None:
+        """The API server's: the Lease, `None` where there is none, or "refused"."""
+        if isinstance(call, Read):
+            return self.lease
+        if (self.lease and self.lease.version) != (call.over and call.over.version):
+            return "refused"
+        self.lease = Lease(call.spec, str(next(self._versions)))
+        return self.lease
 
     def lost(self) -> bool:
         """Whether a message is."""
@@ -394,7 +362,7 @@ def test_two_never_lead_at_a_time(chance: random.Random, size: int) -> None:
             case "release" if not one.dead and one.frozen_until_s <= world.now_s and len(world.candidates) < 8:
                 call = one.election.release(wall_us=0)
                 if call is not None and not world.lost():
-                    world.at(world.now_s + world.delay_s(), partial(world.arrives, call))
+                    world.at(world.now_s + world.delay_s(), partial(world.answer, call))
                 one.dead = True
                 world.candidates.append(world.start())
             case _:
@@ -418,13 +386,13 @@ def test_a_frozen_leader_s_time_is_over_before_another_s_begins(chance: random.R
 def test_there_is_time_for_clocks_that_differ(times: LeaseTimes) -> None:
     """By the slowest clock of a holder what it sends is over when the quickest one takes its place."""
     holder, other = (Election(name, times, rng=random.Random(0)) for name in ("holder", "other"))
-    holder.was_read(None, sent_s=0.0, now_s=0.0)
-    written = stored(holder.next(now_s=0.0, wall_us=0))
+    read(holder, None, 0.0)
+    written = Lease(write(holder, 0.0).spec, "v")
     holder.was_written(written, sent_s=0.0)
-    other.was_read(written, sent_s=0.0, now_s=0.0)  # at the same moment: nobody can see it earlier
+    read(other, written, 0.0)  # at the same moment: it cannot be seen earlier
     taken_s = float(times.duration_s)
-    assert other.next(now_s=taken_s - 0.001, wall_us=0) == Read()
-    assert isinstance(other.next(now_s=taken_s, wall_us=0), Write)
+    assert waits(other, taken_s - 0.001)
+    assert write(other, taken_s)
     assert holder.write_until_s / (1.0 - DRIFT_RATIO) == pytest.approx(taken_s)
 
 
@@ -436,7 +404,7 @@ def test_a_lease_that_is_deleted_makes_no_second_leader(chance: random.Random, s
     for _ in range(10):
         one = chance.choice(world.candidates)
         one.frozen_until_s = world.now_s + chance.choice((0.0, 3.0, 10.0))
-        world.server.lease = None
+        world.lease = None
         world.run(world.now_s + chance.uniform(11.0, 20.0))  # all have looked at it by then
 
 

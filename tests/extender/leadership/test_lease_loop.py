@@ -14,9 +14,8 @@ from extender.bootstrap.common import Candidacy
 from extender.convert.wire import Failed
 from extender.leadership.election import Election, LeaseTimes
 from extender.leadership.lease import Lease, LeaseSpec
-from scoring.model import GATE
 from scoring.model.reasons import Reason
-from tests.extender.scheduling.world import World, answers, key, node_json, unfinished
+from tests.extender.scheduling.world import GATED, World, answers, key, node_json, unfinished
 from tests.fakes.cluster_api import FakeClusterApi
 from tests.fakes.leases import FakeLeases, StoredLease
 
@@ -117,7 +116,7 @@ async def test_a_standby_follows_and_does_nothing() -> None:
         await a.world.service.shut_down()  # nobody leads for a moment
         before = sum(group.api.calls[verb] for verb in ("patch", "admit", "bind", "evict", "create_event"))
         b.leases.cut = True
-        b.world.gang("g", 2, schedulingGates=[{"name": GATE}])
+        b.world.gang("g", 2, **GATED)
         await b.world.settle(20.0)
         assert key("g") in b.world.plan.admitted
         assert sum(group.api.calls[verb] for verb in ("patch", "admit", "bind", "evict", "create_event")) == before
@@ -216,7 +215,7 @@ async def test_a_binding_under_way_is_over_before_another_leads() -> None:
 async def test_promises_of_the_old_leader_are_kept() -> None:
     """Pods that were let through the gate get the places that their notes name (docs/safety.md S4)."""
     async with two() as (_, a, b):
-        names = a.world.gang("g", 2, schedulingGates=[{"name": GATE}])
+        names = a.world.gang("g", 2, **GATED)
         await a.world.settle(2.0)
         promised = a.world.committed[key("g")]
         assert len(promised) == 2
@@ -233,7 +232,7 @@ async def test_gates_open_at_once_after_a_take_over() -> None:
         cut_off(a)
         await a.world.settle(2.4)
         assert (a.leads, b.leads) == (False, False)
-        b.world.gang("g", 2, schedulingGates=[{"name": GATE}])
+        b.world.gang("g", 2, **GATED)
         await until_leads(b)
         await b.world.settle(0.3)
         assert sorted(group.api.admitted) == ["g-0", "g-1"]

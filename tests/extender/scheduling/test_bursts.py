@@ -1,15 +1,13 @@
 """Many gangs admitted at once: in the queue's order, and never faster than the API server is to be written to."""
 
 import asyncio
-from typing import Any
 
 import pytest
 
-from tests.extender.scheduling.world import World, node_json, running
+from tests.extender.scheduling.world import GATED, World, node_json, running
 
 pytestmark = pytest.mark.looptime
 
-GATE: dict[str, Any] = {"schedulingGates": [{"name": "netgang.io/gang"}]}
 PER_S = 100.0
 GANGS, SIZE = 40, 5
 
@@ -34,7 +32,7 @@ async def test_a_burst_is_spread_over_time(way: str) -> None:
         names = [
             name
             for number in range(GANGS)
-            for name in world.gang(f"g{number:02}", SIZE, cpu="1", **(GATE if way == "gated" else {}))
+            for name in world.gang(f"g{number:02}", SIZE, cpu="1", **(GATED if way == "gated" else {}))
         ]
         await world.settle(2.0)
         if way == "parked":
@@ -62,7 +60,7 @@ async def test_gates_open_in_the_order_of_the_queue() -> None:
             world.occupy(f"n{node}", cpu="8", name=f"full-{node}")
         sizes = {"light": 2, "middle": 4, "heavy": 8}
         for name, size in sizes.items():
-            world.gang(name, size, cpu="1", **GATE)
+            world.gang(name, size, cpu="1", **GATED)
         await world.settle(2.0)
         assert world.api.admitted == []
         world.delete(*(f"full-{node}" for node in range(10)))

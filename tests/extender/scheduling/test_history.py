@@ -8,16 +8,14 @@ of them shows. Books that look for who is gone only when many may be go up and d
 import gc
 from collections import Counter, OrderedDict, deque
 from itertools import count
-from typing import Any
 
 import pytest
 
 from tests.extender.scheduling.kube_scheduler import KubeScheduler
-from tests.extender.scheduling.world import World, node_json, unfinished
+from tests.extender.scheduling.world import GATED, World, node_json, unfinished
 
 pytestmark = pytest.mark.looptime
 
-GATE: dict[str, Any] = {"schedulingGates": [{"name": "netgang.io/gang"}]}
 CONTAINERS = (dict, list, set, deque, OrderedDict, bytearray)
 GENERATIONS, FIRST, EVERY = 120, 45, 25
 """Gangs that come and go for one count, before its first look, and between two looks"""
@@ -55,7 +53,7 @@ async def least(world: World, scheduler: KubeScheduler, numbers: "count[int]") -
     found: Counter[str] | None = None
     for generation in range(1, GENERATIONS + 1):
         number = next(numbers)
-        world.gang(f"g{number}", 2, cpu="4", **GATE)
+        world.gang(f"g{number}", 2, cpu="4", **GATED)
         if number >= 6:
             world.delete(f"g{number - 6}-0", f"g{number - 6}-1")
         if number % 4 == 0:

@@ -16,11 +16,10 @@ from extender.api.schemas.explain import Explained
 from extender.controllers.removal.quiet_period import QUIET_S
 from extender.controllers.restart.one_gang import SLOWEST_S
 from extender.notes import NoteKind
-from scoring.model import GATE
 from tests.extender.controllers.elastic.cluster import ELASTIC
 from tests.extender.controllers.operator import Operator
 from tests.extender.controllers.preemption.test_controller import ON, acting, claims, events, nodes, running_gangs
-from tests.extender.scheduling.world import World, key, node_json, pod_json, running, unfinished
+from tests.extender.scheduling.world import GATED, World, key, node_json, pod_json, running, unfinished
 from tests.fakes.cluster_api import FakeClusterApi
 from tests.fakes.key_store import bearer_of, notes_of_a_former_process
 
@@ -177,7 +176,7 @@ async def test_an_admitted_note_jumps_no_queue() -> None:
     """After a restart the only node goes to the gang of higher priority, whatever the other's pod says of itself."""
     api = FakeClusterApi(node_json("n1", cpu="1"))
     api.add(pod_json("evil-0", gang="evil", uid="u-evil", annotations={"netgang.io/admitted": "u-evil/n1"}))
-    api.add(pod_json("urgent-0", gang="urgent", priority=10, schedulingGates=[{"name": GATE}]))
+    api.add(pod_json("urgent-0", gang="urgent", priority=10, **GATED))
     async with running(api=api) as world:
         await world.settle()
         assert list(world.committed) == [key("urgent")]

@@ -13,12 +13,11 @@ from scoring.ids import NodeName
 from scoring.model.reasons import Reason
 from scoring.verbs.plain_pods import SYSTEM_PRIORITY
 from tests.extender.scheduling.kube_scheduler import KubeScheduler
-from tests.extender.scheduling.world import World, node_json, running
+from tests.extender.scheduling.world import GATED, World, node_json, running
 
 pytestmark = pytest.mark.looptime
 
 OURS = "default-scheduler"
-GATE: dict[str, Any] = {"schedulingGates": [{"name": "netgang.io/gang"}]}
 
 
 @asynccontextmanager
@@ -30,7 +29,7 @@ async def beside(*nodes: Any, **settings: Any) -> AsyncIterator[World]:
 
 async def promised(world: World, **fields: Any) -> tuple[str, ...]:
     """A gang of two that is admitted, with 3 CPUs each, on the two nodes of zone a; nobody of it is bound yet."""
-    names = world.gang("g", 2, cpu="3", scheduler=OURS, **GATE, **fields)
+    names = world.gang("g", 2, cpu="3", scheduler=OURS, **GATED, **fields)
     await world.settle(1.0)
     assert set(world.committed["default/g"].values()) == {"a1", "a2"}
     return names
@@ -84,7 +83,7 @@ async def test_who_may_have_promised_room(fields: dict[str, Any], want: list[str
 async def test_the_rest_of_the_cluster_is_open() -> None:
     """Of the nodes asked only those with promises are left out, and /bind agrees."""
     async with beside(*nodes("a1", "a2", "b1")) as world:
-        names = world.gang("g", 2, cpu="3", scheduler=OURS, annotations={"netgang.io/zones": "a"}, **GATE)
+        names = world.gang("g", 2, cpu="3", scheduler=OURS, annotations={"netgang.io/zones": "a"}, **GATED)
         await world.settle(1.0)
         world.pod("p", cpu="2", scheduler=OURS)
         await world.settle(0.1)
@@ -176,7 +175,7 @@ async def test_a_starving_gang_saves_up_its_zone(limit_s: float, want: list[str]
     queue = {"starve_limit_s": limit_s, "starving_share": 1.0, "starving_hold_s": 1e12}
     async with beside(*nodes("a1", "a2"), queue=queue) as world:
         world.pod("busy", cpu="2", scheduler=OURS, nodeName="a1")
-        gang = world.gang("big", 2, cpu="4", scheduler=OURS, **GATE)
+        gang = world.gang("big", 2, cpu="4", scheduler=OURS, **GATED)
         world.pod("p", cpu="1", scheduler=OURS)
         world.pod("system", cpu="1", scheduler=OURS, priority=SYSTEM_PRIORITY)
         await world.settle(1.0)
@@ -200,7 +199,7 @@ async def test_a_hold_that_runs_out_lets_plain_pods_in() -> None:
     queue = {"starve_limit_s": since_s + 10.0, "starving_share": 1.0, "starving_hold_s": 20.0}
     async with beside(*nodes("a1", "a2"), queue=queue) as world:
         world.pod("busy", cpu="2", scheduler=OURS, nodeName="a1")
-        gang = world.gang("big", 2, cpu="4", scheduler=OURS, **GATE)
+        gang = world.gang("big", 2, cpu="4", scheduler=OURS, **GATED)
         world.pod("p", cpu="1", scheduler=OURS)
         await world.until(9.5)
         assert not world.plan.reservations
@@ -245,7 +244,7 @@ async def test_no_promised_place_is_lost(seed: int) -> None:
                 world.pod(f"p{turn:03}", cpu=rng.choice(("500m", "1", "2")))
                 plain.append(f"p{turn:03}")
             if turn % 6 == 0:
-                gates = GATE if rng.random() < 0.7 else {}
+                gates = GATED if rng.random() < 0.7 else {}
                 scheduler.late.clear()
                 gangs.append(world.gang(f"g{turn:03}", rng.randint(2, 4), cpu=rng.choice(("1", "2")), **gates))
                 scheduler.late.add(gangs[-1][-1])  # its volume is being made, say, for as long as six plain pods take

@@ -21,12 +21,11 @@ from extender.errors import ApiError, ApiUnavailableError, ConflictError
 from extender.kube.calls import NODES, PODS
 from extender.ports import Binding
 from scoring.feasibility.quorum import quorum_of
-from scoring.model import GATE
 from scoring.permit.state import validate_state
 from scoring.plan import plan
 from tests.example_counts import FEW
 from tests.extender.scheduling.kube_scheduler import KubeScheduler, listed_nodes, millicores, objects
-from tests.extender.scheduling.world import COMMIT_S, HOLD_S, World, node_json, unfinished
+from tests.extender.scheduling.world import COMMIT_S, GATED, HOLD_S, World, node_json, unfinished
 from tests.fakes.cluster_api import FakeClusterApi
 from tests.fuzz.consistency import assert_consistent
 
@@ -184,7 +183,7 @@ class ServiceMachine(RuleBasedStateMachine):
             minimum=demand.size,
             cpu=demand.cpu,
             priority=10 if demand.urgent else 0,
-            **({"schedulingGates": [{"name": GATE}]} if demand.gated else {}),
+            **(GATED if demand.gated else {}),
         )
         self.gated[name] = demand.gated
         self.scheduler.late.update(names[: demand.late])
@@ -207,7 +206,7 @@ class ServiceMachine(RuleBasedStateMachine):
                     pod["spec"].pop(field, None)
                 pod["metadata"]["annotations"] = {}
                 if self.gated[name]:
-                    pod["spec"]["schedulingGates"] = [{"name": GATE}]
+                    pod["spec"] |= GATED
                 self.api.add(pod)
 
     @step(name=st.none() | st.sampled_from(GANGS), number=st.integers(0, 3))

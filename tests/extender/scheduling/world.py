@@ -24,7 +24,7 @@ from extender.errors import ApiError
 from extender.kube.calls import NODES, PODS
 from extender.settings.settings import Settings
 from scoring.ids import GangKey, Namespace, NodeName, PodName, PodUid, gang_key
-from scoring.model import Pod
+from scoring.model import GATE, Pod
 from scoring.model.reasons import Reason
 from scoring.network.matrix import NetworkMatrix
 from scoring.permit.state import PermitState
@@ -42,6 +42,9 @@ ADMIT_S = 60.0
 PARTIAL_S = 120.0
 """The default time after which a gang that never started is evicted."""
 NO_BUDGET = ApiError(429, "Cannot evict pod as it would violate the pod's disruption budget.")
+
+GATED: dict[str, Any] = {"schedulingGates": [{"name": GATE}]}
+"""Fields of a pod that waits at our gate"""
 
 Object = dict[str, Any]
 

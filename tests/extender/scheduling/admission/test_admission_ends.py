@@ -9,13 +9,11 @@ import pytest
 
 from extender.api.schemas.explain import Explained
 from extender.scheduling.admission.lapses import FIRST_S
-from scoring.model import GATE
 from scoring.model.reasons import Reason
-from tests.extender.scheduling.world import ADMIT_S, HOLD_S, World, answers, key, node_json, running
+from tests.extender.scheduling.world import ADMIT_S, GATED, HOLD_S, World, answers, key, node_json, running
 
 pytestmark = pytest.mark.looptime
 
-GATED = [{"name": GATE}]
 NO_CLAIM = (
     '0/2 nodes are available: persistentvolumeclaim "data" not found. '
     "preemption: 0/2 nodes are available: 2 Preemption is not helpful for scheduling."
@@ -38,7 +36,7 @@ def says(world: World, message: str, *pods: str) -> None:
         world.api.add(pod)
 
 
-@pytest.mark.parametrize("gates", [{}, {"schedulingGates": GATED}], ids=["ungated", "gated"])
+@pytest.mark.parametrize("gates", [{}, GATED], ids=["ungated", "gated"])
 async def test_a_gang_that_never_comes_lapses(gates: dict[str, Any]) -> None:
     """No call of its members ever came: after `admit_timeout_s` it backs off and the next gang has its room."""
     async with running(*nodes()) as world:
@@ -62,7 +60,7 @@ async def test_a_gang_that_never_comes_lapses(gates: dict[str, Any]) -> None:
 async def test_a_gang_whose_claim_does_not_exist_is_incomplete(gated: bool) -> None:
     """It reserves nothing as soon as kube-scheduler says so, and it is admitted when the claim is there."""
     async with running(*nodes()) as world:
-        lacks = await world.planned_gang("lacks", 2, **({"schedulingGates": GATED} if gated else {}))
+        lacks = await world.planned_gang("lacks", 2, **(GATED if gated else {}))
         says(world, NO_CLAIM, *lacks)
         await world.settle(2.0)
         assert (world.waits_for("lacks"), world.committed) == (Reason.INCOMPLETE, {})

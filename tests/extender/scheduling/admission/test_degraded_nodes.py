@@ -14,8 +14,7 @@ from scoring.ids import NodeName
 from scoring.model.reasons import Reason
 from scoring.network.matrix import NetworkMatrix
 from tests.builders import mesh
-from tests.extender.scheduling.admission.test_gates import GATED
-from tests.extender.scheduling.world import Call, World, answers, key, node_json, running
+from tests.extender.scheduling.world import GATED, Call, World, answers, key, node_json, running
 
 looptime = pytest.mark.looptime
 NAMES = [f"n{i}" for i in range(1, 7)]
@@ -65,8 +64,7 @@ async def test_new_data_admits_a_gang_that_it_makes_room_for(gated: bool) -> Non
     """The heavier gang is better off in zone b now: pods of one that may only use zone a are ungated, or nudged."""
     async with meshed("aabb", ["n3", "n4"], SLOW) as world:
         heavy = world.gang("heavy", 2, priority=1000)
-        gates: dict[str, Any] = {"schedulingGates": GATED} if gated else {}
-        light = await world.planned_gang("g", 2, annotations={"netgang.io/zones": "a"}, **gates)
+        light = await world.planned_gang("g", 2, annotations={"netgang.io/zones": "a"}, **(GATED if gated else {}))
         assert world.plan.admitted[key("heavy")].zones == ("a",)
         if not gated:
             assert {world.refusal(name) for name in light} == {Reason.BEHIND}
@@ -117,7 +115,7 @@ async def test_the_threshold_is_a_setting(threshold: float | None, loss_ratio: f
 async def test_a_gang_that_is_being_admitted_loses_only_the_bad_place() -> None:
     """The member whose node became unusable gets another listed one; the other keeps its own."""
     async with meshed("aaaaa", spares=2) as world:
-        names = await world.planned_gang("g", 2, schedulingGates=GATED)
+        names = await world.planned_gang("g", 2, **GATED)
         before = world.committed[key("g")]
         victim = min(before.values())
         await measured(world, 2, [victim])

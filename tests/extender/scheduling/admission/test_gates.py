@@ -9,12 +9,10 @@ from extender.convert.wire import Passed
 from extender.errors import ApiError, ApiUnavailableError
 from scoring.model import GATE
 from scoring.model.reasons import Reason
-from tests.extender.scheduling.world import key, node_json, running, unfinished
+from tests.extender.scheduling.world import GATED, key, node_json, running, unfinished
 from tests.fakes.cluster_api import FakeClusterApi
 
 pytestmark = pytest.mark.looptime
-
-GATED = [{"name": GATE}]
 
 
 def nodes(count: int, **fields: Any) -> list[dict[str, Any]]:
@@ -37,7 +35,7 @@ def listed(pod: dict[str, Any]) -> set[str]:
 async def test_a_gang_that_fits_is_let_in_with_its_nodes_and_spares() -> None:
     """Every gate goes, each pod's affinity names the planned nodes and spares, and the places are committed."""
     async with running(*nodes(6), spares=2) as world:
-        names = await world.planned_gang("g", 3, schedulingGates=GATED)
+        names = await world.planned_gang("g", 3, **GATED)
         assert sorted(world.api.admitted) == sorted(names)
         planned = set(world.committed[key("g")].values())
         assert len(planned) == 3
@@ -55,7 +53,7 @@ async def test_a_gang_that_fits_is_let_in_with_its_nodes_and_spares() -> None:
 async def test_a_gang_that_does_not_fit_stays_gated() -> None:
     """No patch, no reservation; it is admitted as soon as there is room."""
     async with running(*nodes(2)) as world:
-        world.gang("g", 3, schedulingGates=GATED)
+        world.gang("g", 3, **GATED)
         await world.settle(30.0)
         assert world.api.admitted == []
         assert world.waits_for("g") in (Reason.NO_ROOM, Reason.IMPOSSIBLE)
@@ -67,10 +65,10 @@ async def test_a_gang_that_does_not_fit_stays_gated() -> None:
 async def test_nobody_takes_back_what_is_being_admitted() -> None:
     """docs/safety.md S4: from the first removed gate on, a gang of higher priority waits."""
     async with running(*nodes(3), writes_per_s=2.0) as world:
-        names = world.gang("g", 3, schedulingGates=GATED)
+        names = world.gang("g", 3, **GATED)
         await world.settle(0.6)
         assert 0 < len(world.api.admitted) < 3
-        world.gang("urgent", 3, schedulingGates=GATED, priority=1000)
+        world.gang("urgent", 3, **GATED, priority=1000)
         await world.settle(3.0)
         assert sorted(world.api.admitted) == sorted(names)
         assert world.waits_for("urgent") is Reason.BEHIND
@@ -81,7 +79,7 @@ async def test_nobody_takes_back_what_is_being_admitted() -> None:
 async def test_a_planned_node_that_dies_is_replaced_by_a_spare() -> None:
     """The member whose node went gets a listed one, and the rest keep theirs."""
     async with running(*nodes(4), spares=1) as world:
-        names = await world.planned_gang("g", 2, schedulingGates=GATED)
+        names = await world.planned_gang("g", 2, **GATED)
         before = world.committed[key("g")]
         victim = min(before.values())
         world.api.remove(victim, kind="Node")
@@ -98,12 +96,12 @@ async def test_an_admission_survives_a_restart() -> None:
     """Three of five gates are gone when netgang dies; the next one goes on with what the notes on the pods say."""
     api = FakeClusterApi()
     async with unfinished(*nodes(5), api=api, writes_per_s=2.0) as world:
-        names = world.gang("g", 5, schedulingGates=GATED)
+        names = world.gang("g", 5, **GATED)
         while len(api.admitted) < 3:
             await world.settle(0.1)
         first = world.committed[key("g")]
         noted = {world.uid(name): first[world.uid(name)] for name in api.admitted}
-    world.gang("urgent", 5, schedulingGates=GATED, priority=1000)
+    world.gang("urgent", 5, **GATED, priority=1000)
     async with running(api=api) as world:
         await world.settle()
         assert noted.items() <= world.committed[key("g")].items()
@@ -116,7 +114,7 @@ async def test_what_the_api_server_refuses_for_good_is_said_and_gives_room_back(
     """422 is terminal until the gang's pods change; the reason is shown."""
     async with running(*nodes(2)) as world:
         world.api.fail_next("admit", ApiError(422, "spec.affinity: Invalid value"))
-        await world.planned_gang("g", 1, schedulingGates=GATED)
+        await world.planned_gang("g", 1, **GATED)
         assert world.committed == {}
         assert world.waits_for("g") is Reason.BACKING_OFF
         document = world.service.views.explain("default", "g")
@@ -124,7 +122,7 @@ async def test_what_the_api_server_refuses_for_good_is_said_and_gives_room_back(
         assert "Invalid value" in (document.admission_refused or "")
         world.delete("g-0")
         await world.settle(2.0)
-        [name] = await world.planned_gang("g", 1, schedulingGates=GATED)
+        [name] = await world.planned_gang("g", 1, **GATED)
         assert world.api.admitted == [name]
 
 
@@ -133,7 +131,7 @@ async def test_a_patch_that_failed_is_sent_again(applied: bool) -> None:
     """An outage of the API server costs a moment, whether the patch took effect or not."""
     async with running(*nodes(3)) as world:
         world.api.fail_next("admit", ApiUnavailableError("connection reset"), times=3, applied=applied)
-        names = world.gang("g", 3, schedulingGates=GATED)
+        names = world.gang("g", 3, **GATED)
         await world.settle(5.0)
         assert not [name for name in names if "schedulingGates" in world.api.pod(name)["spec"]]
         await world.bind_and_settle(*names)
@@ -149,14 +147,14 @@ async def test_what_did_not_fit_does_not_come_back() -> None:
     The pod's successor goes elsewhere in the zone, which alone is named for it (docs/safety.md S6, S27).
     """
     async with running(*nodes(3), spares=1, exclusion_ttl_s=60.0) as world:
-        [name] = await world.planned_gang("g", 1, schedulingGates=GATED)
+        [name] = await world.planned_gang("g", 1, **GATED)
         closed = listed(world.api.pod(name))
         world.api.add({**world.api.pod(name), "status": REFUSED})
         await world.settle(4.0)
         assert (key("g") in world.committed, world.waits_for("g")) == (False, Reason.FILTERED)
         assert [set(nodes) for nodes in world.service.cache.snapshot().exclusions.values()] == [closed]
         world.delete(name)
-        [name] = await world.planned_gang("g", 1, schedulingGates=GATED)
+        [name] = await world.planned_gang("g", 1, **GATED)
         assert {world.committed[key("g")][world.uid(name)]}.isdisjoint(closed)
         [term] = required_terms(world.api.pod(name))
         assert [one["key"] for one in term["matchExpressions"]] == ["topology.kubernetes.io/zone"]
@@ -165,7 +163,7 @@ async def test_what_did_not_fit_does_not_come_back() -> None:
 async def test_what_is_refused_once_more_is_believed_once_more() -> None:
     """The word of kube-scheduler stands until it asks about a node: after its time the gang is not sent there again."""
     async with running(*nodes(1), spares=0, exclusion_ttl_s=20.0, admit_timeout_s=5.0) as world:
-        [name] = await world.planned_gang("g", 1, schedulingGates=GATED)
+        [name] = await world.planned_gang("g", 1, **GATED)
         world.api.add({**world.api.pod(name), "status": REFUSED})
         await world.settle(60.0)
         assert world.waits_for("g") is Reason.FILTERED
@@ -174,9 +172,9 @@ async def test_what_is_refused_once_more_is_believed_once_more() -> None:
 
 NOT_OPENED: dict[str, dict[str, Any]] = {
     "a foreign gate, without which no pod can come (docs/safety.md S5)": {
-        "schedulingGates": [*GATED, {"name": "example.com/quota"}]
+        "schedulingGates": [{"name": GATE}, {"name": "example.com/quota"}]
     },
-    "another scheduler (docs/safety.md S1)": {"schedulingGates": GATED, "scheduler": "volcano"},
+    "another scheduler (docs/safety.md S1)": {**GATED, "scheduler": "volcano"},
 }
 
 
@@ -194,8 +192,8 @@ async def test_gated_and_ungated_members_start_together() -> None:
     """Who is at bind waits for those that are still let in."""
     async with running(*nodes(3)) as world:
         await world.planned_pod("g-0", gang="g", size=3)
-        world.pod("g-1", gang="g", size=3, schedulingGates=GATED)
-        await world.planned_pod("g-2", gang="g", size=3, schedulingGates=GATED)
+        world.pod("g-1", gang="g", size=3, **GATED)
+        await world.planned_pod("g-2", gang="g", size=3, **GATED)
         assert sorted(world.api.admitted) == ["g-1", "g-2"]
         await world.bind_and_settle("g-0", "g-1", "g-2")
         assert len(world.api.bindings) == 3
@@ -209,9 +207,9 @@ async def test_two_terms_of_their_own_and_a_spread() -> None:
     for one in named:
         one["metadata"]["labels"]["kubernetes.io/hostname"] = one["metadata"]["name"]
     async with running(*named, spares=1) as world:
-        [own] = world.gang("own", 1, schedulingGates=GATED, affinity=affinity)
+        [own] = world.gang("own", 1, **GATED, affinity=affinity)
         spread = {"maxSkew": 1, "topologyKey": "kubernetes.io/hostname", "whenUnsatisfiable": "DoNotSchedule"}
-        [wide] = await world.planned_gang("wide", 1, schedulingGates=GATED, topologySpreadConstraints=[spread])
+        [wide] = await world.planned_gang("wide", 1, **GATED, topologySpreadConstraints=[spread])
         found = required_terms(world.api.pod(own))
         assert [[one["key"] for one in term["matchExpressions"]] for term in found] == [
             ["disk", "kubernetes.io/hostname"]
@@ -227,9 +225,7 @@ async def test_a_volume_elsewhere_takes_the_whole_gang_along() -> None:
     zone_b = [node_json(f"b{i}", zone="b", cpu="1500m") for i in range(2)]
     async with running(node_json("n1"), *zone_b) as world:
         for number in range(2):
-            await world.planned_pod(
-                f"g-{number}", gang="g", size=2, schedulingGates=GATED, volumes=[claim] if number else []
-            )
+            await world.planned_pod(f"g-{number}", gang="g", size=2, **GATED, volumes=[claim] if number else [])
         assert sorted(world.api.admitted) == ["g-0", "g-1"]
         assert [world.api.pod(name)["spec"].get("affinity") for name in ("g-0", "g-1")] == [None, None]
         assert set(world.committed[key("g")].values()) == {"n1"}
@@ -243,7 +239,7 @@ async def test_a_volume_elsewhere_takes_the_whole_gang_along() -> None:
 async def test_our_own_no_is_not_another_filters() -> None:
     """A refusal of ours leaves its words in the condition: it says nothing of the node."""
     async with running(*nodes(2), spares=1) as world:
-        [name] = await world.planned_gang("g", 1, schedulingGates=GATED)
+        [name] = await world.planned_gang("g", 1, **GATED)
         before = dict(world.committed[key("g")])
         message = f"0/2 nodes are available: 2 {Reason.BACKING_OFF}."
         condition = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": message}
@@ -255,8 +251,8 @@ async def test_our_own_no_is_not_another_filters() -> None:
 async def test_gangs_take_turns() -> None:
     """A gang of a hundred delays the next by a turn of 32 patches, not by a hundred."""
     async with running(*(node_json(f"n{i}", cpu="20") for i in range(6)), writes_per_s=20.0) as world:
-        world.gang("big", 100, schedulingGates=GATED)
-        world.gang("small", 2, schedulingGates=GATED)
+        world.gang("big", 100, **GATED)
+        world.gang("small", 2, **GATED)
         await world.settle(2.5)
         small = [at for at, name in enumerate(world.api.admitted) if name.startswith("small")]
         assert len(small) == 2
@@ -266,7 +262,7 @@ async def test_gangs_take_turns() -> None:
 async def test_a_hold_that_ends_while_others_are_still_let_in_is_no_lapse() -> None:
     """kube-scheduler may hear of some members only after an outage: those at bind are tried again, the places stay."""
     async with running(*nodes(3)) as world:
-        names = await world.planned_gang("g", 3, schedulingGates=GATED)
+        names = await world.planned_gang("g", 3, **GATED)
         before = world.committed[key("g")]
         [early] = world.bind_offered(names[0])
         await world.settle(26.0)
@@ -279,7 +275,7 @@ async def test_a_hold_that_ends_while_others_are_still_let_in_is_no_lapse() -> N
 async def test_holding_again_and_again_does_not_put_off_the_lapse() -> None:
     """One member that always comes back does not keep the room without end."""
     async with running(*nodes(2)) as world:
-        [first, _] = await world.planned_gang("g", 2, schedulingGates=GATED)
+        [first, _] = await world.planned_gang("g", 2, **GATED)
         for _ in range(4):
             if isinstance(world.filter(first), Passed):
                 world.bind_offered(first)

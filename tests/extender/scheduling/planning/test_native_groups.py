@@ -5,9 +5,8 @@ from typing import Any
 import pytest
 
 from extender.convert.wire import Passed, Refused
-from scoring.model import GATE
 from scoring.model.reasons import Reason
-from tests.extender.scheduling.world import World, node_json, running
+from tests.extender.scheduling.world import GATED, World, node_json, running
 
 pytestmark = pytest.mark.looptime
 
@@ -151,7 +150,7 @@ async def test_labels_beside_it_do_not_count() -> None:
 async def test_our_gate_on_it_is_not_opened() -> None:
     """Never both gates: a pod with both waits, and nothing is patched."""
     async with running(N1) as world:
-        world.pod("a", schedulingGates=[{"name": GATE}], **NATIVE)
+        world.pod("a", **GATED, **NATIVE)
         await world.settle(120.0)
         assert (world.api.admitted, world.api.patches) == ([], [])
 

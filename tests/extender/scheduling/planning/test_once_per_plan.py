@@ -3,6 +3,7 @@
 import asyncio
 
 from extender.cache import ClusterCache
+from extender.ports import Clock
 from extender.runtime.decision_lines import DecisionLog
 from extender.runtime.telemetry import Telemetry
 from extender.scheduling.planning.loop import Planner
@@ -11,22 +12,13 @@ from scoring.ids import GangKey
 from scoring.model.policy import Policy
 from scoring.model.policy import Preempting as Choice
 from tests.builders import node, pod
+from tests.extender.scheduling.planning.test_loop import SlowClock
 from tests.fakes.clock import FakeClock
 
-
-class _Ticking(FakeClock):
-    """Each look at it takes a millisecond."""
-
-    def monotonic_s(self) -> float:
-        """Seconds, one look later."""
-        self.advance(0.001)
-        return super().monotonic_s()
+NONE: frozenset[GangKey] = frozenset()
 
 
-NOBODY: frozenset[GangKey] = frozenset()
-
-
-def planner_of(clock: FakeClock, *, singles: int) -> Planner:
+def planner_of(clock: Clock, *, singles: int) -> Planner:
     """A planner over a cluster full of small gangs, and one of three that waits."""
     cache = ClusterCache()
     cache.nodes.replace([node(f"n{i}", cpu="4") for i in range(singles)])
@@ -38,33 +30,27 @@ def planner_of(clock: FakeClock, *, singles: int) -> Planner:
     return Planner(cache, policy, clock, telemetry, DecisionLog(telemetry))
 
 
-async def test_nobody_leaves_before_the_first_plan() -> None:
-    """There is nothing yet to decide from."""
-    clock = FakeClock()
-    planner = planner_of(clock, singles=4)
-    assert await Preempting(planner, clock)(NOBODY, NOBODY) is None
-
-
 async def test_the_same_plan_is_answered_once() -> None:
-    """Asked again for the same plan it gives the very same answer; for another question or plan a new one."""
+    """Before the first there is nothing to decide from; for another question or plan it gives a new answer."""
     clock = FakeClock()
     planner = planner_of(clock, singles=4)
-    planner.replan()
     asks = Preempting(planner, clock)
-    first = await asks(NOBODY, NOBODY)
+    assert await asks(NONE, NONE) is None
+    planner.replan()
+    first = await asks(NONE, NONE)
     assert first is not None
     assert first.victims == ("default/g0", "default/g1", "default/g2")
-    assert await asks(NOBODY, NOBODY) is first
-    spared = await asks(frozenset({GangKey("default/g0")}), NOBODY)
+    assert await asks(NONE, NONE) is first
+    spared = await asks(frozenset({GangKey("default/g0")}), NONE)
     assert spared is not None
     assert spared.victims == ("default/g1", "default/g2", "default/g3")
-    assert await asks(NOBODY, frozenset({first.gang})) is None
-    assert await asks(NOBODY, NOBODY) == first
+    assert await asks(NONE, frozenset({first.gang})) is None
+    assert await asks(NONE, NONE) == first
 
 
 async def test_others_have_their_turn_while_it_is_decided() -> None:
     """A clock that goes on by a millisecond with each look: another task runs many times before the answer is there."""
-    clock = _Ticking()
+    clock = SlowClock(look_s=0.001)
     planner = planner_of(clock, singles=20)
     planner.replan()
     turns = 0
@@ -76,7 +62,7 @@ async def test_others_have_their_turn_while_it_is_decided() -> None:
             await asyncio.sleep(0)
 
     task = asyncio.create_task(other())
-    found = await Preempting(planner, clock)(NOBODY, NOBODY)
+    found = await Preempting(planner, clock)(NONE, NONE)
     task.cancel()
     assert found is not None
     assert turns > 2
