@@ -105,14 +105,13 @@ def _jobs(
     for seen in sorted(listed, key=lambda one: one.key):
         pods = cache.job_pods(pods_job(seen))
         gang = gang_key_of(pods)
-        around = Surroundings(
-            pods=pods,
-            gang=cache.gang(gang) if gang is not None else None,
-            autoscaled=seen.key in scaled,
-            namesake=namesakes[pods_job(seen)] > 1,
+        view = view_of(
+            seen,
+            pods,
+            cache.gang(gang) if gang is not None else None,
+            Surroundings(autoscaled=seen.key in scaled, namesake=namesakes[pods_job(seen)] > 1),
             default_wants=settings.elastic.metrics.default,
         )
-        view = view_of(seen, around)
         if view.job is not None:
             jobs.append((view.job, view.min_source))
         elif seen.claims:

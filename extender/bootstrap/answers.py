@@ -104,7 +104,7 @@ def service_of(
         network_status=network,
         leadership=common.leadership.status if common.leadership is not None else None,
         repair=caring.repairs.words,
-        preemption_blocked=preemptions.why_blocked if preemptions is not None else lambda _: None,
+        preemption_blocked=preemptions.words.why_blocked if preemptions is not None else lambda _: None,
         recent=common.recent,
         acting=common.acting,
         what_ifs=what_ifs,

@@ -54,8 +54,8 @@ def assemble(
     cluster.
     """
     cache, clock = common.cache, common.clock
-    starting = Starting(common)
-    caring = Caring(common, starting, groups)
+    starting = Starting(common, groups)
+    caring = Caring(common, starting)
     catch_up = CatchUp(cache, clock)
     refresh = refresh_of(common, sources)
     housekeeping = _listening(common, starting, caring, refresh)

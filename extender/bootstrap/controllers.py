@@ -5,22 +5,19 @@ from collections.abc import Callable, Iterator, Sequence
 from extender.api.documents.jobs import JobsView
 from extender.bootstrap.common import Common
 from extender.bootstrap.starts import Starting
-from extender.cache.seen_groups import SeenGroups
 from extender.controllers.context import ControllerContext
 from extender.controllers.elastic.controller import Elastic
 from extender.controllers.elastic.follow import Limits as ElasticLimits
 from extender.controllers.elastic.jobs.objects import Jobs
-from extender.controllers.elastic.metering import Metering
 from extender.controllers.elastic.parts import Parts
-from extender.controllers.elastic.records import Records
+from extender.controllers.elastic.records import Metering, Records
+from extender.controllers.elastic.reports.demands import MetricDemands
 from extender.controllers.elastic.reports.reports import Reports
 from extender.controllers.elastic.reports.series import SeriesBook
-from extender.controllers.elastic.reports.wishes import MetricWishes
 from extender.controllers.events.ignored_notes import IgnoredNotes
 from extender.controllers.events.label_problems import Complaints
 from extender.controllers.events.overcommits import Overcommits
 from extender.controllers.events.podgroup_status import GroupStatuses
-from extender.controllers.events.recorder import GangEvents
 from extender.controllers.events.unreadable_objects import UnreadableWords
 from extender.controllers.events.waiting import Waits
 from extender.controllers.gates.repins import Repins
@@ -28,12 +25,10 @@ from extender.controllers.owners.finishing import Finishing
 from extender.controllers.preemption.claims import PreemptionClaims
 from extender.controllers.preemption.controller import Preemptions
 from extender.controllers.preemption.words import PreemptionWords
-from extender.controllers.provisioning.controller import Decides, Provisioning
+from extender.controllers.provisioning.controller import Provisioning
 from extender.controllers.repair.controller import Repairs
 from extender.controllers.repair.started_notes import Starts
 from extender.controllers.restart.controller import Restarts
-from extender.controllers.restart.eligibility import Judge
-from extender.controllers.restart.one_gang import Recreation
 from extender.scheduling.planning.once_per_plan import Preempting as Decision
 from extender.scheduling.planning.once_per_plan import Stranding
 from extender.settings.features import AutoscalingMode
@@ -51,14 +46,15 @@ class Reported:
         clock, book = common.clock, SeriesBook()
         self.records = Records()
         self.reports = Reports(lambda: self.records.views, book, clock)
-        self.demands = MetricWishes(book, common.settings.elastic.options().metrics, clock)
+        self.demands = MetricDemands(book, common.settings.elastic.options().metrics, clock)
         self.view = JobsView(common.cache, common.planner, self.records, book, clock, demands=self.demands)
-        self.metering = Metering(self.records, self.reports, common.telemetry)
+        self.metering = Metering(self.records, common.telemetry)
         self.jobs = jobs
 
     def look(self) -> None:
         """Take what statuses report, and count what ended; due once a second."""
         self.reports.take_statuses(self.jobs.all())
+        self.reports.tidy()
         self.metering.look()
 
     def forget(self) -> None:
@@ -71,13 +67,10 @@ class Reported:
 class Caring:
     """The parts; `None`: switched off. Nothing runs yet."""
 
-    def __init__(self, common: Common, starting: Starting, groups: SeenGroups) -> None:
-        cache, api, clock, policy = common.cache, common.api, common.clock, common.policy
-        telemetry, planner = common.telemetry, common.planner
+    def __init__(self, common: Common, starting: Starting) -> None:
+        cache, clock, policy, planner = common.cache, common.clock, common.policy, common.planner
         context, events, health = starting.context, starting.events, starting.health
-        judge = Judge(context, lost_of=health.lost_under)
-        recreation = Recreation(context, lost_of=health.lost_under)
-        self.restarts = Restarts(context, judge, recreation, limits=policy.restarts)
+        self.restarts = Restarts(context, lost_of=health.lost_under, limits=policy.restarts)
         stranding = Stranding(planner, clock)
         self.repins = Repins(
             context,
@@ -86,40 +79,27 @@ class Caring:
             removed=starting.admissions.name_no_nodes,
             timeout_s=common.settings.repin_timeout_s,
         )
-        gang_events = GangEvents(groups, events.post)
         self.repairs = Repairs(
             context,
             policy,
             self.restarts,
-            gang_events,
             lost_of=health.lost_under,
             silent=health.silent,
-            wants_no_more=judge.wants_no_more,
+            wants_no_more=self.restarts.judge.wants_no_more,
         )
-        self.preemptions = _preemptions_of(common, context, self.restarts, gang_events)
+        self.preemptions = _preemptions_of(common, context, self.restarts)
         self.unreadable = UnreadableWords(common.unreadable, events.post)
-        self.ignored = IgnoredNotes(clock, telemetry, events.post)
+        self.ignored = IgnoredNotes(context)
         common.notes.on_ignored = self.ignored.heard
-        complaints = Complaints(context, policy, gang_events)
-        self.statuses = GroupStatuses(
-            cache,
-            groups,
-            api,
-            clock,
-            mode=common.settings.pod_group_status,
-            plan=common.current,
-            may_write=common.acting,
-        )
+        complaints = Complaints(context, policy)
+        self.statuses = GroupStatuses(context, common.settings.pod_group_status)
         waits = Waits(
             context,
-            gang_events,
-            plan=common.current,
-            may_post=common.acting,
             explain=lambda gang: explain_in_steps(
                 cache.snapshot(), planner.current, gang, policy, now_s=clock.now_s(), cache=planner.cache, closest=1
             ),
         )
-        self.overcommits = Overcommits(context, acting=common.acting)
+        self.overcommits = Overcommits(context)
         self.elastic, self.reported = _elastic_of(common, starting)
         self.starts = Starts(context)
         self.looks: Sequence[Look] = [
@@ -127,7 +107,7 @@ class Caring:
             self.repins.look,
             self.repairs.look,
             self.starts.look,
-            Finishing(context, plan=common.current).look,
+            Finishing(context).look,
             *([self.preemptions.look] if self.preemptions is not None else []),
             *([self.reported.look] if self.reported is not None else []),
             complaints.look,
@@ -137,12 +117,12 @@ class Caring:
             waits.look,
             self.overcommits.look,
         ]
-        self.provisioning = _provisioning_of(common, groups)
+        self.provisioning = _provisioning_of(common, context)
 
     def recover(self) -> None:
         """Find again what another process, or this one before, had started."""
         if self.preemptions is not None:
-            self.preemptions.recover()
+            self.preemptions.claims.recover()
         if self.elastic is not None:
             self.elastic.recover()
 
@@ -156,7 +136,7 @@ class Caring:
             self.reported.forget()
         if self.preemptions is not None:
             self.preemptions.forget()
-            self.preemptions.recover()
+            self.preemptions.claims.recover()
 
     def forget(self) -> None:
         """Know nothing of what was under way, but of restarts and repairs: the next leader finds it again."""
@@ -165,28 +145,25 @@ class Caring:
                 book.forget()
 
 
-def _preemptions_of(
-    common: Common, context: ControllerContext, restarts: Restarts, events: GangEvents
-) -> Preemptions | None:
+def _preemptions_of(common: Common, context: ControllerContext, restarts: Restarts) -> Preemptions | None:
     if common.settings.preemption is Preempting.OFF:
         return None
-    words = PreemptionWords(context, events)
+    words = PreemptionWords(context)
     claims = PreemptionClaims(context, words, restarts, timeout_s=common.settings.preemption_timeout_s)
     return Preemptions(context, claims, words, restarts, decide=Decision(common.planner, common.clock))
 
 
-def _provisioning_of(common: Common, groups: SeenGroups) -> Provisioning | None:
+def _provisioning_of(common: Common, context: ControllerContext) -> Provisioning | None:
     asked = common.settings.autoscaling
     if asked.mode is AutoscalingMode.OFF:
         return None
-    by = Decides(
+    return Provisioning(
+        context,
         common.policy,
         asked.limits(),
-        asked.class_name.value,
-        plan=common.current,
+        class_name=asked.class_name.value,
         planner_cache=lambda: common.planner.cache,
     )
-    return Provisioning(by, common.cache, groups, common.api, common.clock, acting=common.acting)
 
 
 def _elastic_of(common: Common, starting: Starting) -> tuple[Elastic | None, Reported | None]:
@@ -195,28 +172,19 @@ def _elastic_of(common: Common, starting: Starting) -> tuple[Elastic | None, Rep
         return None, None
     reported = Reported(common, feeds.jobs)
     parts = Parts(
+        starting.context,
         feeds.kinds,
-        common.cache,
         common.planner,
         feeds.jobs,
         feeds.autoscalers,
-        common.api,
-        starting.context.disruptions,
-        common.notes,
-        common.clock,
         reported.records,
-        common.telemetry,
-        common.log,
-        starting.context.quiet,
-        starting.events.post,
         common.rng,
     )
     elastic = Elastic(
         parts,
         limits.options(),
         ElasticLimits(removal_s=limits.removal_timeout_s),
-        acting=common.acting,
         feed=feeds,
-        wishes=reported.demands.in_steps,
+        demands=reported.demands.in_steps,
     )
     return elastic, reported

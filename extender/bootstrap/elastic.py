@@ -77,7 +77,7 @@ def feeds_of(settings: Settings, follow: Follow, unreadable: UnreadableObjects, 
     reflectors["horizontalpodautoscalers"] = follow(
         path=AUTOSCALERS.collection(),
         reduce=target_from_json,
-        sink=autoscalers,
+        sink=autoscalers.sink,
         unreadable=unreadable.of("autoscaling/v2", "HorizontalPodAutoscaler"),
     )
     return Feeds(kinds, jobs, autoscalers, reflectors)

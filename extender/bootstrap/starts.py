@@ -3,12 +3,12 @@
 import socket
 
 from extender.bootstrap.common import Common
+from extender.cache.seen_groups import SeenGroups
 from extender.controllers.context import ControllerContext
 from extender.controllers.events.recorder import Events
 from extender.controllers.gates.wakes import Gates, Wakes
 from extender.controllers.removal.evictions import Evictions
-from extender.controllers.removal.quiet_period import Quiet
-from extender.controllers.removal.removals import Disruptions
+from extender.controllers.removal.removals import Disruptions, Quiet
 from extender.scheduling.admission.gates import Admissions
 from extender.scheduling.admission.lapses import Lapses
 from extender.scheduling.bind.held_binds import Binds
@@ -21,7 +21,7 @@ from extender.scheduling.planning.lost_nodes import NodeHealth
 class Starting:
     """The parts; nothing runs yet."""
 
-    def __init__(self, common: Common) -> None:
+    def __init__(self, common: Common, groups: SeenGroups) -> None:
         settings, cache, api, clock = common.settings, common.cache, common.api, common.clock
         telemetry, log, planner = common.telemetry, common.log, common.planner
         self.health = NodeHealth(cache, clock, node_lost_s=settings.node_lost_s)
@@ -30,6 +30,7 @@ class Starting:
         self.events = Events(api, clock, telemetry, instance=socket.gethostname())
         self.context = ControllerContext(
             cache,
+            groups,
             api,
             clock,
             telemetry,
@@ -40,6 +41,8 @@ class Starting:
                 api, self.events.announce, is_own=cache.is_own_as_read, post_event=self.events.post
             ),
             post_event=self.events.post,
+            plan=common.current,
+            acting=common.acting,
         )
         self.lapses = Lapses(cache, clock, log, post_event=self.events.post, timeout_s=settings.admit_timeout_s)
         self.admissions = Admissions(

@@ -1,16 +1,19 @@
 """What controllers work with: the cluster as it is seen, the API server, and where they say what they do."""
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from extender.cache import ClusterCache
-from extender.controllers.events.recorder import PostEvent
-from extender.controllers.removal.quiet_period import Quiet
-from extender.controllers.removal.removals import Disruptions
+from extender.cache.seen_groups import SeenGroups
+from extender.controllers.events.recorder import Happening, PostEvent, group_subject, pod_subject
+from extender.controllers.removal.removals import Disruptions, Quiet
 from extender.notes import Notes
 from extender.ports import Clock, ClusterApi
 from extender.runtime.background import Background
 from extender.runtime.decision_lines import Decision, DecisionLog
 from extender.runtime.telemetry import Telemetry
+from scoring.model import Gang, Pod
+from scoring.plan import Plan
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,6 +21,7 @@ class ControllerContext:
     """Handed to each controller; what is its own comes beside it."""
 
     cache: ClusterCache
+    groups: SeenGroups
     api: ClusterApi
     clock: Clock
     telemetry: Telemetry
@@ -26,10 +30,21 @@ class ControllerContext:
     quiet: Quiet
     disruptions: Disruptions
     post_event: PostEvent
+    plan: Callable[[], Plan | None]
+    """The current plan; `None`: the cluster is not read yet"""
+    acting: Callable[[], bool]
+    """Whether this replica leads"""
 
     def decided(self, decision: Decision) -> None:
         """A line in the log of decisions, as of now."""
         self.log.log_decision(decision, now_s=self.clock.monotonic_s())
+
+    def post_gang_event(self, gang: Gang, what: Happening, note: str, topic: str = "", *, pods: Sequence[Pod]) -> None:
+        """Post the same Event soon on the gang's PodGroup, where it has one, and on these pods; see `PostEvent`."""
+        seen = self.groups.of(gang)
+        about = [group_subject(gang.key, seen.uid)] if seen is not None else []
+        for one in (*about, *map(pod_subject, pods)):
+            self.post_event(one, what, note, topic)
 
     def background(self, place: str) -> Background:
         """For works that a controller starts beside itself; see `Background`."""

@@ -13,11 +13,10 @@ from extender.api.documents.link import links_document
 from extender.api.documents.queue import weight_document
 from extender.api.schemas import jobs as schema
 from extender.cache import ClusterCache
-from extender.controllers.elastic.jobs.views import rough_state
 from extender.controllers.elastic.records import Change, JobView, Records
+from extender.controllers.elastic.reports.demands import MetricDemands
 from extender.controllers.elastic.reports.reports import find_jobs
 from extender.controllers.elastic.reports.series import SeriesBook
-from extender.controllers.elastic.reports.wishes import MetricWishes
 from extender.ports import Clock
 from extender.scheduling.planning.loop import Planner
 from scoring.explain.gang import explain
@@ -58,7 +57,7 @@ class JobsView:
     records: Records
     book: SeriesBook
     clock: Clock
-    demands: MetricWishes | None = None
+    demands: MetricDemands | None = None
 
     def steps(self, *, namespace: str | None = None, limit: int = USUAL_JOBS) -> Steps[schema.Jobs]:
         """All jobs by name, the first `limit` of them in short. Cost: as the queue, and O(nodes) a job shown.
@@ -147,7 +146,7 @@ class JobsView:
 def _state(view: JobView, moment: _Moment) -> JobState:
     """As the queue has it, which knows STARVING; jobs that netgang does not queue by their pods."""
     entry = moment.entries.get(view.gang) if view.gang is not None else None
-    return entry.state if entry is not None and not view.finished else rough_state(view)
+    return entry.state if entry is not None and not view.finished else view.rough_state
 
 
 def _placement(gang: Gang | None, moment: _Moment) -> schema.Placement:

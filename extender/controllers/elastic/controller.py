@@ -2,32 +2,30 @@
 
 Rounds, each from what is true then (K7: level-triggered; nothing is remembered that the cluster does not show):
 
-1. Look at every job (`look`).
+1. Look at every job (`jobs.views`).
 2. Take up changes of a former process that are still under way, from the notes on the jobs (`follow`).
-3. Follow the changes under way (`follow`), and keep room for their beneficiaries (`rooms`).
+3. Follow the changes under way (`follow`), and reserve room for their beneficiaries (`reservations`).
 4. Unless workers are being removed for a gang: one pass of `scoring.scaling.adjust`, whose changes are made. If what
    was removed turns out too little for the gang, it is decided on once more.
 
 Rules: nothing is changed in the quiet time after start, take-over or new lists (docs/safety.md S11), nor while another
-replica leads; one job has one change at a time; at most one gang at a time has workers removed for it; a gang whose
-room was freed in vain, or taken by another client, is not served again before its pods change.
+replica leads; one job has one change at a time; at most one gang at a time has workers removed for it; a gang that did
+not use the room that was freed for it, or lost it to another client, is not served again before its pods change.
 """
 
 import asyncio
 import logging
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import Protocol
 
-from extender.controllers.elastic.follow import Limits, by_others, facts_of, followed, from_notes, steps_on
-from extender.controllers.elastic.jobs.look import Looks
-from extender.controllers.elastic.jobs.views import gang_key_of
-from extender.controllers.elastic.parts import Parts, pods_job, runs
+from extender.controllers.elastic.follow import Limits, by_others, facts_of, followed, from_note, steps_on
+from extender.controllers.elastic.jobs.views import Looks, gang_key_of
+from extender.controllers.elastic.parts import Parts, Retries, pods_job, runs
 from extender.controllers.elastic.records import Change, Requester, Stage, Verdict
 from extender.controllers.elastic.reservations import Rooms
 from extender.controllers.elastic.resizes import Cause, Resizes
-from extender.controllers.elastic.retries import Retries
 from extender.controllers.elastic.words import cause_of_growth, post_why_none_shrinks, remember
 from extender.runtime.slices import in_slices, in_timed_slices
 from scoring.ids import GangKey, PodUid
@@ -42,7 +40,6 @@ from scoring.scaling.options import Options
 EVERY_S = 1.0
 _PAUSE_S = 0.1
 """Changes of jobs and pods come in bursts; a round looks at all of them together."""
-
 _AGAIN_S = 5.0
 """Time alone ends cool-downs, and a job's report wakes no round."""
 _SETTLES_S = 3.0
@@ -52,7 +49,7 @@ _STRETCH = 5.0
 
 _log = logging.getLogger(__name__)
 
-Wishes = Callable[[Sequence[ElasticJob]], Steps[Mapping[JobKey, int]]]
+Demands = Callable[[Sequence[ElasticJob]], Steps[Mapping[JobKey, int]]]
 """What the jobs' own metrics ask for now: job → workers."""
 
 
@@ -67,45 +64,37 @@ class Feed(Protocol):
         """Wait until they have been."""
 
 
+@dataclass(eq=False, repr=False)
 class Elastic:
     """Resizes jobs. `run` it; `forget` when a term begins or ends."""
 
-    def __init__(
-        self,
-        parts: Parts,
-        options: Options,
-        limits: Limits,
-        *,
-        acting: Callable[[], bool],
-        feed: Feed,
-        wishes: Wishes,
-    ) -> None:
-        self._parts = parts
-        self._options = options
-        self._limits = limits
-        self._acting = acting
-        self._feed = feed
-        """Waits until all jobs have been read once"""
-        self._wishes = wishes
-        self._records = parts.records
-        self._rooms = Rooms(parts.cache, parts.planner, parts.clock)
-        self._retries = Retries(parts.rng)
-        self._resizes = Resizes(parts, self._retries, may=self._may_change, dry_run=options.dry_run)
-        self._looks = Looks(parts, options, self._retries)
-        self._recovered = False
-        self._decided_for: object = None
-        """What the last pass was made from, if it came to nothing"""
-        self._pause_s = _PAUSE_S
-        self._not_before_s = -math.inf
-        self._again_s = -math.inf
-        self._in_vain: dict[GangKey, frozenset[PodUid]] = {}
-        """gang → its pods when room for it was freed in vain"""
-        self._due = asyncio.Event()
-        parts.jobs.on_change = self._due.set
+    parts: Parts
+    options: Options
+    limits: Limits
+    _: KW_ONLY
+    feed: Feed
+    demands: Demands
+    _recovered: bool = field(default=False, init=False)
+    _decided_for: object = field(default=None, init=False)
+    """What the last pass was made from, if it came to nothing"""
+    _pause_s: float = field(default=_PAUSE_S, init=False)
+    _not_before_s: float = field(default=-math.inf, init=False)
+    _again_s: float = field(default=-math.inf, init=False)
+    _unused: dict[GangKey, frozenset[PodUid]] = field(default_factory=dict, init=False)
+    """gang → its pods when it did not use the room that was freed for it"""
+    _due: asyncio.Event = field(default_factory=asyncio.Event, init=False)
+
+    def __post_init__(self) -> None:
+        self._records, self._cache = self.parts.records, self.parts.context.cache
+        self._rooms = Rooms(self._cache, self.parts.planner, self.parts.context.clock)
+        self._retries = Retries(self.parts.rng)
+        self._resizes = Resizes(self.parts, self._retries, may=self._may_change, dry_run=self.options.dry_run)
+        self._looks = Looks(self.parts, self.options, self._retries)
+        self.parts.jobs.on_change = self._due.set
 
     async def run(self) -> None:
         """Once all jobs are known, one round after each change of a job, and each `EVERY_S`, until cancelled."""
-        await self._feed.synced()
+        await self.feed.synced()
         while True:
             try:
                 async with asyncio.timeout(EVERY_S):
@@ -117,7 +106,7 @@ class Elastic:
                 await self.round()
             except Exception:  # noqa: BLE001 - supervisor: the next round starts from the facts again
                 _log.exception("internal error in a round of the elastic controller")
-                self._parts.telemetry.internal_error("elastic")
+                self.parts.context.telemetry.internal_error("elastic")
             await asyncio.sleep(self._pause_s)
 
     def recover(self) -> None:
@@ -125,29 +114,30 @@ class Elastic:
 
         Why so early: that plan would give the room, which the removed pods are just leaving, to any gang.
         """
-        if not self._feed.ready:  # the first round will do it
+        if not self.feed.ready:  # the first round will do it
             return
-        for change in from_notes(self._parts, self._limits):
-            self._records.put(change)
+        for seen in self.parts.jobs.all():
+            if (change := from_note(self.parts, seen, self.limits)) is not None:
+                self._records.put(change)
         self._recovered = True
         self._keep_rooms()
 
     def forget(self) -> None:
         """Know nothing of changes under way, as after a restart; the next round takes them up again."""
         self._rooms.forget()
-        self._retries.clear()
-        self._in_vain.clear()
+        self._retries.keep(set())
+        self._unused.clear()
         for change in self._records.open_changes():
-            self._records.end(change, Stage.OVERRULED, now_s=self._parts.clock.now_s())
+            self._records.end(change, Stage.OVERRULED, now_s=self.parts.context.clock.now_s())
         self._recovered = False
 
     async def round(self) -> None:
         """One round; see the module."""
-        if self._parts.planner.snapshot is None:
+        if self.parts.planner.snapshot is None:
             return
         _, took_s = await in_timed_slices(self._looks.look())
         self._pause_s = max(_PAUSE_S, _STRETCH * took_s)
-        if not self._acting():
+        if not self.parts.context.acting():
             return
         self._looks.look_for_others()
         if not self._recovered:
@@ -159,7 +149,7 @@ class Elastic:
             await self._adjust(served)
 
     def _may_change(self) -> bool:
-        return self._acting() and self._parts.quiet.over
+        return self.parts.context.acting() and self.parts.context.quiet.over
 
     # -- changes under way --------------------------------------------------------------------------------------------
 
@@ -168,38 +158,37 @@ class Elastic:
 
         Gives those whose next worker is to leave.
         """
-        parts, now_s = self._parts, self._parts.clock.now_s()
+        parts, now_s = self.parts, self.parts.context.clock.now_s()
         next_ones: list[Change] = []
         for change in self._records.open_changes():
-            gang = parts.cache.gang(change.beneficiary) if change.beneficiary is not None else None
+            gang = self._cache.gang(change.beneficiary) if change.beneficiary is not None else None
             facts = facts_of(parts, change, gang)
-            now = followed(change, facts, self._limits, now_s=now_s)
+            now = followed(change, facts, self.limits, now_s=now_s)
             if now is not change:
                 parts.record(now)
-                in_vain = now.stage is Stage.GIVEN_BACK or (now.stage is Stage.OVERRULED and by_others(change, facts))
-                if in_vain and gang is not None:
-                    self._in_vain[gang.key] = _uids(gang)
+                unused = now.stage is Stage.GIVEN_BACK or (now.stage is Stage.OVERRULED and by_others(change, facts))
+                if unused and gang is not None:
+                    self._unused[gang.key] = _uids(gang)
             elif steps_on(change, facts):
                 next_ones.append(change)
         self._keep_rooms()
-        for key in [key for key, uids in self._in_vain.items() if _uids(parts.cache.gang(key)) != uids]:
-            del self._in_vain[key]
+        for key in [key for key, uids in self._unused.items() if _uids(self._cache.gang(key)) != uids]:
+            del self._unused[key]
         return next_ones
 
     def _keep_rooms(self) -> None:
         """Reserve room for the gangs that wait for changes under way, and for no others."""
-        cache = self._parts.cache
         changes = [one for one in self._records.open_changes() if self._waits(one.beneficiary)]
         givers: dict[str, GangKey] = {}
         for change in changes:
-            seen = self._parts.jobs.get(change.job)
-            gang = gang_key_of(cache.job_pods(pods_job(seen))) if seen is not None else None
+            seen = self.parts.jobs.get(change.job)
+            gang = gang_key_of(self._cache.job_pods(pods_job(seen))) if seen is not None else None
             if gang is not None:
                 givers[change.uid] = gang
         self._rooms.agree_with(changes, givers)
 
     def _waits(self, key: GangKey | None) -> bool:
-        gang = self._parts.cache.gang(key) if key is not None else None
+        gang = self._cache.gang(key) if key is not None else None
         return gang is not None and not runs(gang)
 
     def _served(self) -> tuple[GangKey | None, bool]:
@@ -212,8 +201,8 @@ class Elastic:
         if not changes:
             return None, True
         key = changes[0].beneficiary
-        late_s = self._parts.clock.now_s() - _SETTLES_S
-        waiting = self._parts.planner.current.waiting.get(key) if key is not None else None
+        late_s = self.parts.context.clock.now_s() - _SETTLES_S
+        waiting = self.parts.planner.current.waiting.get(key) if key is not None else None
         gone = all(one.stage is Stage.FREED and (one.gone_s or late_s) <= late_s for one in changes)
         return key, gone and waiting is not None and waiting.reason in WANTS_ROOM
 
@@ -221,22 +210,19 @@ class Elastic:
 
     def _is_due(self) -> bool:
         """Whether another pass could come to something: not right after a long one, nor from the same facts again."""
-        now_s = self._parts.clock.monotonic_s()
+        now_s = self.parts.context.clock.monotonic_s()
         return now_s >= self._not_before_s and (now_s >= self._again_s or self._facts_now() != self._decided_for)
 
     def _facts_now(self) -> object:
         """What decisions are made from, but for the time and what the jobs' metrics say."""
-        return self._parts.planner.current.version, [view.job for view in self._records.views.values()]
+        return self.parts.planner.current.version, [view.job for view in self._records.views.values()]
 
     async def _adjust(self, served: GangKey | None) -> None:
         """One pass over all jobs, from the newest plan and its snapshot; for `served` alone, if that is a gang."""
-        parts = self._parts
-        began_s = parts.clock.monotonic_s()
-        wishes = await in_slices(self._wishes(self._jobs()))
-        jobs, snapshot = (
-            self._jobs(),
-            parts.planner.snapshot,
-        )  # and the plan of this snapshot: nothing waits from here on
+        parts = self.parts
+        began_s = parts.context.clock.monotonic_s()
+        demands = await in_slices(self.demands(self._jobs()))
+        jobs, snapshot = self._jobs(), parts.planner.snapshot  # with its plan: nothing waits from here on
         if not jobs or snapshot is None:
             self._records.verdict = Verdict()
             return
@@ -248,38 +234,38 @@ class Elastic:
             snapshot,
             parts.planner.current,
             jobs,
-            wishes,
+            demands,
             parts.planner.policy,
-            self._options,
-            now_s=parts.clock.now_s(),
+            self.options,
+            now_s=parts.context.clock.now_s(),
             cache=parts.planner.cache,
         )
         decided = await in_slices(steps)
-        now_s = parts.clock.monotonic_s()
+        now_s = parts.context.clock.monotonic_s()
         self._not_before_s = now_s + _STRETCH * (now_s - began_s)
         self._again_s = now_s + _AGAIN_S
         self._decided_for = facts if not decided.changes else None
         remember(self._records, decided)
         post_why_none_shrinks(parts, decided.scale_in)
         if served in (None, decided.scale_in.beneficiary):
-            await self._give_way(decided.scale_in)
+            await self._shrink_for(decided.scale_in)
         if served is not None:
             return
         for one in decided.fewer:
             await self._resizes.apply(
-                (one,), Cause(Requester.METRICS, f"its metrics ask for {wishes[one.job]} workers")
+                (one,), Cause(Requester.METRICS, f"its metrics ask for {demands[one.job]} workers")
             )
         by_key = {job.key: job for job in jobs}
         for one in decided.scale_out.changes:
-            await self._resizes.apply((one,), cause_of_growth(one, by_key[one.job], wishes))
+            await self._resizes.apply((one,), cause_of_growth(one, by_key[one.job], demands))
 
     def _jobs(self) -> list[ElasticJob]:
         return [view.job for view in self._records.views.values() if view.job is not None]
 
-    async def _give_way(self, decided: ScaleIn) -> None:
+    async def _shrink_for(self, decided: ScaleIn) -> None:
         """Take workers away for the first waiting gang, whose room is kept from before the first of them goes."""
         key = decided.beneficiary
-        if not decided.changes or key is None or key in self._in_vain:
+        if not decided.changes or key is None or key in self._unused:
             return
         views = [self._records.views.get(one.job) for one in decided.changes]
         givers = [view.gang for view in views if view is not None and view.gang is not None]
@@ -289,7 +275,7 @@ class Elastic:
             about_to=lambda: self._rooms.keep(key, decided.places, givers),
         )
         if self._served()[0] != key:
-            self._rooms.let_go(key)
+            self._rooms.release(key)
 
 
 def _uids(gang: Gang | None) -> frozenset[PodUid]:

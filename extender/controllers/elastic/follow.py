@@ -5,11 +5,10 @@ stage has an end of its own, so no record stays without end. After a restart the
 whether it is still under way is seen from pods and gangs alone.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from extender.controllers.elastic.kinds import Seen, State
-from extender.controllers.elastic.parts import Parts, runs, takes_room
+from extender.controllers.elastic.parts import Parts, runs
 from extender.controllers.elastic.records import Change, Stage
 from scoring.model import Gang
 
@@ -72,7 +71,10 @@ def by_others(change: Change, facts: Facts) -> bool:
     seen = facts.seen
     if seen is None or seen.uid != change.uid or seen.workers == change.wanted:
         return False
-    return _arrived(change, seen) or seen.workers != _former(change)
+    intent, former = seen.intent, change.before if change.stepped_s is None else change.wanted + 1
+    # our note says that the last patch took effect, whatever the worker count is by now
+    arrived = intent is not None and (intent.at_s, intent.after) == (change.decided_s, change.wanted)
+    return arrived or seen.workers != former
 
 
 def steps_on(change: Change, facts: Facts) -> bool:
@@ -80,16 +82,6 @@ def steps_on(change: Change, facts: Facts) -> bool:
     seen = facts.seen
     due = change.stage is Stage.REMOVING and change.step is not None and facts.ending == 0
     return due and seen is not None and seen.workers == change.step
-
-
-def _arrived(change: Change, seen: Seen) -> bool:
-    """Whether the last patch took effect and is seen: our note says so, whatever the worker count is by now."""
-    intent = seen.intent
-    return intent is not None and (intent.at_s, intent.after) == (change.decided_s, change.wanted)
-
-
-def _former(change: Change) -> int:
-    return change.before if change.stepped_s is None else change.wanted + 1
 
 
 def _stage(change: Change, facts: Facts, limits: Limits, *, now_s: float) -> Stage:
@@ -123,20 +115,15 @@ def _within(limit_s: float, change: Change, *, age_s: float) -> Stage:
     return change.stage if age_s <= limit_s else Stage.GIVEN_BACK
 
 
-def from_notes(parts: Parts, limits: Limits) -> Sequence[Change]:
-    """The last change of each job that has our note and is as the note says. Cost: O(jobs and their pods).
+def from_note(parts: Parts, seen: Seen, limits: Limits) -> Change | None:
+    """The last change of a job; `None`: it has no note of ours, or is not as that says. Cost: O(its pods).
 
-    Those for a gang that still waits are under way, and those without a beneficiary whose pods are still going.
+    One for a gang that still waits is under way, and one without a beneficiary whose pods are still going.
     """
-    now_s = parts.clock.now_s()
-    return [change for seen in parts.jobs.all() if (change := _from_note(parts, seen, limits, now_s)) is not None]
-
-
-def _from_note(parts: Parts, seen: Seen, limits: Limits, now_s: float) -> Change | None:
-    intent = seen.intent
+    intent, now_s = seen.intent, parts.context.clock.now_s()
     if intent is None or not intent.stands(seen.workers):
         return None
-    gang = parts.cache.gang(intent.beneficiary) if intent.beneficiary is not None else None
+    gang = parts.context.cache.gang(intent.beneficiary) if intent.beneficiary is not None else None
     steps = intent.before - intent.goal if intent.target is not None else 1
     in_time = now_s - intent.at_s < steps * limits.removal_s + limits.reserve_s
     waits = gang is not None and not runs(gang) and in_time
@@ -153,7 +140,7 @@ def _from_note(parts: Parts, seen: Seen, limits: Limits, now_s: float) -> Change
         decided_s=intent.at_s,
         stage=Stage.REMOVING if under_way else Stage.DONE,
         removed=surplus,
-        step=intent.after if under_way and intent.target is not None else None,
+        step=intent.step if under_way else None,
         stepped_s=now_s if under_way and intent.target is not None else None,
     )
 
@@ -163,7 +150,8 @@ def facts_of(parts: Parts, change: Change, beneficiary: Gang | None) -> Facts:
     seen = parts.jobs.get(change.job)
     running = beneficiary is not None and runs(beneficiary)
     workers = parts.workers(seen) if seen is not None else ()
-    left = [pod for uid in change.removed if takes_room(pod := parts.cache.pod(uid)) and pod is not None]
+    removed = [pod for uid in change.removed if (pod := parts.context.cache.pod(uid)) is not None]
+    left = [pod for pod in removed if pod.node is not None and not pod.terminal]
     return Facts(
         seen=seen,
         left=len(left),

@@ -59,6 +59,11 @@ class Intent(msgspec.Struct, frozen=True, rename=_NAMES):
         """Workers when all is done."""
         return self.after if self.target is None else self.target
 
+    @property
+    def step(self) -> int | None:
+        """Workers that the job is to have on the way to `goal`; `None`: it is there."""
+        return self.after if self.target is not None else None
+
     def one_further(self) -> "Intent":
         """The next step of the same change.
 

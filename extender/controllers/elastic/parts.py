@@ -4,17 +4,14 @@ import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from extender.cache import ClusterCache
+from extender.controllers.context import ControllerContext
 from extender.controllers.elastic.jobs.objects import Autoscalers, Jobs
 from extender.controllers.elastic.kinds import Kind, Seen
 from extender.controllers.elastic.records import Change, Records
-from extender.controllers.events.recorder import Happening, PostEvent, Subject
-from extender.controllers.removal.quiet_period import Quiet
-from extender.controllers.removal.removals import Disruptions
-from extender.notes import Notes
-from extender.ports import Clock, ClusterApi, CurrentPlan
-from extender.runtime.decision_lines import Decision, DecisionLog
-from extender.runtime.telemetry import Telemetry
+from extender.controllers.events.recorder import Happening, Subject
+from extender.ports import CurrentPlan
+from extender.runtime.backoff import Backoff
+from extender.runtime.decision_lines import Decision
 from scoring.feasibility.quorum import quorum_of
 from scoring.ids import JobKey as PodsJob
 from scoring.ids import PodUid
@@ -23,28 +20,20 @@ from scoring.model import Gang, Pod, Role
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """The cluster, the plan, the jobs, and the Event recorder."""
+    """The cluster, the plan and the jobs."""
 
+    context: ControllerContext
     kinds: Mapping[str, Kind]
     """Kind and group, as `JobKey` has it → how it is read and resized"""
-    cache: ClusterCache
     planner: CurrentPlan
     jobs: Jobs
     autoscalers: Autoscalers
-    api: ClusterApi
-    disruptions: Disruptions
-    notes: Notes
-    clock: Clock
     records: Records
-    telemetry: Telemetry
-    log: DecisionLog
-    quiet: Quiet
-    post_event: PostEvent
     rng: random.Random
 
     def workers(self, seen: Seen) -> Sequence[Pod]:
         """The job's worker pods that have not ended, by name."""
-        pods = self.cache.job_pods(pods_job(seen))
+        pods = self.context.cache.job_pods(pods_job(seen))
         return [pod for pod in pods if pod.role is Role.WORKER and pod.index is not None and not pod.terminal]
 
     def surplus(self, seen: Seen, workers: int) -> tuple[PodUid, ...]:
@@ -58,14 +47,40 @@ class Parts:
 
     def post_job_event(self, seen: Seen, what: Happening, note: str) -> None:
         """An Event about the job; the same note is repeated only after a while."""
-        self.post_event(self.subject(seen), what, note, note)
+        self.context.post_event(self.subject(seen), what, note, note)
 
     def record(self, change: Change) -> None:
         """Keep a change, and write it into the log of decisions."""
         self.records.put(change)
         what = f"{change.stage}: {change.before} to {change.after}, {change.why}"
-        decision = Decision("resize", str(change.job), change.beneficiary or "", reason=what)
-        self.log.log_decision(decision, now_s=self.clock.monotonic_s())
+        self.context.decided(Decision("resize", str(change.job), change.beneficiary or "", reason=what))
+
+
+class Retries:
+    """Jobs that could not be changed: the pause before the next try doubles and is spread by chance."""
+
+    def __init__(self, rng: random.Random, *, first_s: float = 1.0, limit_s: float = 300.0) -> None:
+        self._rng = rng
+        self._backoff = Backoff(first_s, limit_s)
+        self._failures: dict[object, tuple[int, float]] = {}
+        """key → failures in a row, and when it may be tried again on the monotonic clock; bounded by `keep`"""
+
+    def failed(self, key: object, *, now_s: float) -> None:
+        """Another attempt failed."""
+        failures = self._failures.get(key, (0, 0.0))[0] + 1
+        self._failures[key] = (failures, now_s + self._backoff.delay_s(failures, rng=self._rng))
+
+    def succeeded(self, key: object) -> None:
+        """An attempt succeeded: forget the failures."""
+        self._failures.pop(key, None)
+
+    def waits(self, key: object, *, now_s: float) -> bool:
+        """Whether it is too early for another attempt."""
+        return key in self._failures and now_s < self._failures[key][1]
+
+    def keep(self, keys: set[object]) -> None:
+        """Forget all others."""
+        self._failures = {key: one for key, one in self._failures.items() if key in keys}
 
 
 def pods_job(seen: Seen) -> PodsJob:
@@ -76,8 +91,3 @@ def pods_job(seen: Seen) -> PodsJob:
 def runs(gang: Gang) -> bool:
     """Whether the gang has its quorum on nodes."""
     return quorum_of(gang).whole
-
-
-def takes_room(pod: Pod | None) -> bool:
-    """Whether a pod, if it is known, still has its node's room."""
-    return pod is not None and pod.node is not None and not pod.terminal

@@ -1,17 +1,18 @@
 """Changes of elastic jobs, each with its cause and beneficiary, and each job's state: what people and metrics read.
 
-Why apart from the controller: the HTTP face, the command line and the metrics need the records, not the controller.
 Rule: records are values; `Records` holds a bounded number of them in memory, and only the controller adds to it. The
-last change of each job is also an annotation on the job (`extender.controllers.elastic.intent`), which is what a
-restart goes by.
+last change of each job is also an annotation on the job (`intent`), which is what a restart goes by. A change has many
+ends, and the records have all of them, so metrics are counted from them alone.
 """
 
-from collections import OrderedDict, deque
+from collections import Counter, OrderedDict, deque
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
+from extender.runtime.telemetry import Telemetry
 from scoring.ids import GangKey, PodUid
+from scoring.queue.states import JobState
 from scoring.scaling.job import ElasticJob, JobKey
 
 MOST_CHANGES = 1000
@@ -129,11 +130,14 @@ class JobView:
     owned: bool = False
     """Whether another controller made it, and stands for it."""
     wish: str = ""
-    """What it was last wished, or refused, and why, for people."""
+    """Its last demand or refusal, and why, for people."""
 
-    def wishing(self, wish: str) -> "JobView":
-        """The same with another demand."""
-        return replace(self, wish=wish)
+    @property
+    def rough_state(self) -> JobState:
+        """What the job and its pods show by themselves; the queue adds whether it is starving."""
+        if self.finished:
+            return JobState.COMPLETED
+        return JobState.RUNNING if self.running else JobState.WAITING
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,11 +185,10 @@ class Records:
         self.put(ended)
         return ended
 
-    def wish(self, job: JobKey, words: str) -> None:
+    def demand(self, job: JobKey, words: str) -> None:
         """Record a job's last demand or refusal; a job that is not known is skipped."""
-        view = self.views.get(job)
-        if view is not None and view.wish != words:
-            self.views = {**self.views, job: view.wishing(words)}
+        if job in self.views:
+            self.views = {**self.views, job: replace(self.views[job], wish=words)}
 
     def changes(self) -> Sequence[Change]:
         """All that are kept, in the order in which they were first recorded. Cost: O(n)."""
@@ -198,3 +201,43 @@ class Records:
     def open_changes(self) -> Sequence[Change]:
         """Those that something still follows after. Cost: O(n)."""
         return tuple(change for change in self._changes.values() if change.stage in OPEN)
+
+
+@dataclass(eq=False, repr=False)
+class Metering:
+    """Counts jobs' states and the ends of changes for Prometheus, each once; none of a former process."""
+
+    records: Records
+    telemetry: Telemetry
+    _counted: frozenset[tuple[str, float]] = field(default=frozenset(), init=False)
+    """(uid of the job, decided_s) of changes whose end was counted and that are still kept"""
+
+    def look(self) -> None:
+        """Count what ended since the last look; due once a second. Cost: O(jobs + changes kept)."""
+        changes = self.records.changes()
+        resizing = {one.uid for one in changes if one.stage in OPEN}
+        views = self.records.views.values()
+        self.telemetry.jobs(
+            Counter("resizing" if view.uid in resizing else view.rough_state.value.lower() for view in views)
+        )
+        over = {
+            (one.uid, one.decided_s): one
+            for one in changes
+            if one.stage is Stage.DRY_RUN or (one.stage not in OPEN and one.ended_s is not None)
+        }
+        for key, one in over.items():
+            if key not in self._counted:
+                self._count(one)
+        self._counted = frozenset(over)
+
+    def forget(self) -> None:
+        """Show no jobs: another replica does now, or we begin to."""
+        self.telemetry.jobs({})
+
+    def _count(self, change: Change) -> None:
+        direction = "in" if change.shrinks else "out"
+        self.telemetry.resized(change.job.kind, direction, change.stage.value)
+        if change.took_s is not None:
+            self.telemetry.resize_duration.labels(direction).observe(change.took_s)
+        if change.lost_pod_s is not None:
+            self.telemetry.pod_seconds_lost(change.lost_pod_s)

@@ -26,19 +26,19 @@ class Rooms:
         self._mine: dict[GangKey, Claim] = {}
 
     def keep(self, gang: GangKey, places: Mapping[PodUid, NodeName], givers: Iterable[GangKey]) -> None:
-        """Keep room for the gang from now on."""
+        """Reserve room for the gang from now on."""
         self._mine[gang] = Claim(gang, dict(places), tuple(sorted(set(givers))))
         self._cache.set_claim(self._mine[gang])
 
-    def let_go(self, gang: GangKey) -> None:
-        """Keep none for it any more."""
+    def release(self, gang: GangKey) -> None:
+        """Reserve none for it any more."""
         if self._mine.pop(gang, None) is not None:
             self._cache.clear_claim(gang)
 
     def forget(self) -> None:
-        """Keep nothing."""
+        """Reserve nothing."""
         for gang in list(self._mine):
-            self.let_go(gang)
+            self.release(gang)
 
     def agree_with(self, changes: Sequence[Change], givers: Mapping[str, GangKey]) -> None:
         """Reserve room for the beneficiaries of the open `changes`, for no others. `givers`: job's uid → its gang."""
@@ -47,18 +47,15 @@ class Rooms:
             if change.beneficiary is not None and change.shrinks:
                 wanted.setdefault(change.beneficiary, []).append(change)
         for gang in self._mine.keys() - wanted.keys():
-            self.let_go(gang)
+            self.release(gang)
         for gang, theirs in wanted.items():
-            known = self._mine.get(gang)
-            if known is None or not self._names_all(known):
+            known, waiting = self._mine.get(gang), self._cache.gang(gang)
+            uids = {pod.uid for pod in waiting.members} if waiting is not None else None
+            if known is None or (uids is not None and not uids.issuperset(known.assignment)):
                 going = [pod for one in theirs for uid in one.removed if (pod := self._cache.pod(uid)) is not None]
                 places = self._places(gang, going)
                 if places is not None:
                     self.keep(gang, places, (givers[one.uid] for one in theirs if one.uid in givers))
-
-    def _names_all(self, claim: Claim) -> bool:
-        gang = self._cache.gang(claim.gang)
-        return gang is None or {pod.uid for pod in gang.members}.issuperset(claim.assignment)
 
     def _places(self, key: GangKey, going: Sequence[Pod]) -> Mapping[PodUid, NodeName] | None:
         """Where the gang's minimum goes once these pods are gone; `None`: nowhere. Cost: one placement."""

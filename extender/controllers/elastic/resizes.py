@@ -1,43 +1,76 @@
-"""Send decided changes to the API server, record them and write Events; a dry run only records and writes Events.
+"""Give jobs other worker counts: read each, check that it is still the same job, announce, patch, record.
 
-Rule: the changes of one decision are all prepared before the first is sent, so a failure that can be foreseen costs
-no job a worker; a job that could not be changed is left alone for a while.
+Why so careful: the patch makes an operator delete running pods. Rules (docs/safety.md S1, S11): job and pods are read
+from the API server just before; whatever looks different, or a pod of another scheduler that would go, ends the
+attempt; the patch names uid and resourceVersion, so an edit in between is a conflict and wins. All changes of one
+decision are prepared before the first is sent, so a failure that can be foreseen costs no job a worker. Nothing is
+repeated as it was: the next round decides again, and a job that could not be changed is left alone for a while
+(PAPERS K7). A dry run only records and writes Events.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, replace
 from functools import partial
 
-from extender.controllers.elastic.carry import Intend, NotSent, Prepared, Sent, prepare, send
 from extender.controllers.elastic.intent import Intent, next_intent
-from extender.controllers.elastic.parts import Parts
+from extender.controllers.elastic.kinds import Seen, State, read, resize_patch
+from extender.controllers.elastic.parts import Parts, Retries
 from extender.controllers.elastic.records import Change, Requester, Stage
-from extender.controllers.elastic.retries import Retries
 from extender.controllers.events.recorder import Happening
+from extender.controllers.removal.fresh_gang import Fresh, read_job, read_members, same_as_known
+from extender.controllers.removal.removals import Cause as RemovalCause
+from extender.errors import ApiError, ApiUnavailableError, ConflictError, NotAnnouncedError, NotFoundError
 from extender.runtime.decision_lines import Decision
 from scoring.ids import GangKey
+from scoring.model import Gang, Role
 from scoring.scaling.change import Change as Decided
+
+Intend = Callable[[Intent | None], Intent | None]
+"""The job's last intent → the one to be sent; `None`: the job is not as we left it"""
 
 
 @dataclass(frozen=True, slots=True)
 class Cause:
-    """What wants a change, why, and for which gang."""
+    """What wants a change, why (a sentence), and for which gang."""
 
     requester: Requester
     why: str
-    """A sentence for people"""
     beneficiary: GangKey | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class _Prepared:
+    """A change that may be sent."""
+
+    decided: Decided
+    raw: bytes
+    seen: Seen
+    intent: Intent
+    going: tuple[Fresh, ...]
+    """Pods that its framework removes for it: those of the highest indexes."""
+
+
+class _NotSentError(Exception):
+    """The job is as it was; the text is for people. `refused`: trying again at once is no use."""
+
+    def __init__(self, why: str, *, refused: bool = False) -> None:
+        super().__init__(why)
+        self.refused = refused
+
+
+_CHANGED = "another client has changed it meanwhile"
+
+
+@dataclass(eq=False, repr=False)
 class Resizes:
     """Carries out changes, one after the other."""
 
-    def __init__(self, parts: Parts, retries: Retries, *, may: Callable[[], bool], dry_run: bool = False) -> None:
-        self._parts = parts
-        self._retries = retries
-        self._may = may
-        """Whether anything may be changed now: asked before each patch"""
-        self._dry_run = dry_run
+    parts: Parts
+    retries: Retries
+    _: KW_ONLY
+    may: Callable[[], bool]
+    """Whether anything may be changed now: asked before each patch"""
+    dry_run: bool = False
 
     async def apply(
         self, changes: Sequence[Decided], cause: Cause, *, about_to: Callable[[], None] = lambda: None
@@ -46,24 +79,20 @@ class Resizes:
 
         A patch that is refused after others took effect ends it: further jobs would give up workers for nothing.
         """
-        if self._dry_run:
+        if self.dry_run:
             for one in changes:
                 self._would(one, cause)
             return
-        prepared: list[Prepared] = []
+        prepared: list[_Prepared] = []
         for one in changes:
-            if problem := self._parts.notes.problem:
-                self._failed(one, NotSent(f"no note of the change could be signed: {problem}", refused=True))
-                return
             made = await self._prepared(one, self._intend(one, cause))
             if made is None:
                 return
             prepared.append(made)
-        if not self._may():
-            return
-        about_to()
+        if self.may():
+            about_to()
         for ready in prepared:
-            if not self._may() or not await self._begin(ready, cause):
+            if not self.may() or not await self._begin(ready, cause):
                 return
 
     async def step(self, change: Change) -> None:
@@ -73,97 +102,144 @@ class Resizes:
             ours = last is not None and (last.at_s, last.target) == (change.decided_s, change.after)
             return last.one_further() if ours and last is not None else None
 
-        parts = self._parts
-        if self._retries.waits(change.job, now_s=parts.clock.monotonic_s()) or not self._may():
+        clock = self.parts.context.clock
+        if self.retries.waits(change.job, now_s=clock.monotonic_s()) or not self.may():
             return
         decided = Decided(change.job, change.uid, change.wanted, change.wanted - 1)
         ready = await self._prepared(decided, further)
-        if ready is None or not self._may():
+        if ready is None or not self.may():
             return
         note = f"From {decided.before} to {decided.after} workers, on the way to {change.after}: {change.why}"
-        if await self._send(ready, note) is not None:
-            parts.record(replace(change, step=_step(ready.intent), stepped_s=parts.clock.now_s()))
+        if await self._sent(ready, note) is not None:
+            self.parts.record(replace(change, step=ready.intent.step, stepped_s=clock.now_s()))
 
     def _intend(self, decided: Decided, cause: Cause) -> Intend:
-        kind = self._parts.kinds[decided.job.kind]
         return partial(
             next_intent,
             before=decided.before,
             after=decided.after,
-            at_s=self._parts.clock.now_s(),
+            at_s=self.parts.context.clock.now_s(),
             requester=cause.requester,
             why=cause.why,
             beneficiary=cause.beneficiary,
-            one_by_one=kind.one_by_one,
+            one_by_one=self.parts.kinds[decided.job.kind].one_by_one,
         )
 
-    async def _prepared(self, decided: Decided, intend: Intend) -> Prepared | None:
-        parts = self._parts
-        view = parts.records.views.get(decided.job)
-        gang = parts.cache.gang(view.gang) if view is not None and view.gang is not None else None
+    async def _prepared(self, decided: Decided, intend: Intend) -> _Prepared | None:
+        """The change as it may be sent; `None`: the job or its gang is not what was decided on."""
+        view = self.parts.records.views.get(decided.job)
+        gang = self.parts.context.cache.gang(view.gang) if view is not None and view.gang is not None else None
         if gang is None:
             return None
-        kind = parts.kinds[decided.job.kind]
-        made = await prepare(parts.api, parts.disruptions, decided, kind, gang, intend, notes=parts.notes)
-        if isinstance(made, NotSent):
-            self._failed(decided, made)
+        try:
+            return await self._prepare(decided, gang, intend)
+        except _NotSentError as error:
+            self._failed(decided, error)
             return None
-        return made
 
-    async def _begin(self, one: Prepared, cause: Cause) -> bool:
+    async def _prepare(self, decided: Decided, gang: Gang, intend: Intend) -> _Prepared:
+        """Read job and gang now. Errors: _NotSentError."""
+        context, key, kind = self.parts.context, decided.job, self.parts.kinds[decided.job.kind]
+        if problem := context.notes.problem:
+            raise _NotSentError(f"no note of the change could be signed: {problem}", refused=True)
+        going: tuple[Fresh, ...] = ()
+        try:
+            raw = await context.api.get_object(kind.where.api_version, kind.where.kind, key.namespace, key.name)
+            seen = read(kind, raw, notes=context.notes)
+            members = await read_members(context.api, gang.key, gang.source)
+            if decided.removed > 0:
+                going = _going(await read_job(context.api, members), decided.after)
+        except (ApiError, ApiUnavailableError, ValueError) as error:
+            raise _NotSentError(f"it cannot be read: {error}", refused=not isinstance(error, NotFoundError)) from error
+        intent = intend(seen.intent)
+        if intent is None or seen.uid != decided.uid or seen.workers != decided.before:
+            raise _NotSentError(_CHANGED)
+        if seen.unsafe is not None or seen.state is not State.ACTIVE:
+            raise _NotSentError(seen.unsafe or f"it is {seen.state}")
+        if not same_as_known(gang, members):
+            raise _NotSentError("its pods are not those that were decided on")
+        if (foreign := context.disruptions.foreign_among(going)) is not None:
+            raise _NotSentError(f"pod {foreign.name} of it is not netgang's", refused=True)
+        return _Prepared(decided, raw, seen, intent, going)
+
+    async def _begin(self, one: _Prepared, cause: Cause) -> bool:
         """Patch one job, and record it; whether it took effect, as far as is known."""
-        parts, decided = self._parts, one.decided
+        decided = one.decided
         note = f"From {decided.before} to {decided.after} workers: {cause.why}"
-        sent = await self._send(one, note)
-        if sent is None:
+        answered = await self._sent(one, note)
+        if answered is None:
             return False
         stage = Stage.REMOVING if decided.removed > 0 else Stage.GROWING
-        parts.record(replace(self._change(decided, cause, stage, one.intent.at_s), step=_step(one.intent)))
+        self.parts.record(self._change(decided, cause, stage, one.intent.at_s, step=one.intent.step))
         if decided.removed <= 0:  # that it shrinks was announced before
-            parts.post_job_event(
-                one.seen, Happening.JOB_GROWN, f"{note}{' (no answer of the API server)' if sent.unsure else ''}"
-            )
+            unsure = "" if answered else " (no answer of the API server)"
+            self.parts.post_job_event(one.seen, Happening.JOB_GROWN, f"{note}{unsure}")
         return True
 
-    async def _send(self, one: Prepared, note: str) -> Sent | None:
-        sent = await send(self._parts.disruptions, one, note=note, notes=self._parts.notes)
-        if isinstance(sent, NotSent):
-            self._failed(one.decided, sent)
-            return None
-        self._retries.succeeded(one.decided.job)
-        return sent
+    async def _sent(self, one: _Prepared, note: str) -> bool | None:
+        """Patch the job; that it shrinks is announced before. Whether the API server answered; `None`: it refused.
 
-    def _failed(self, decided: Decided, result: NotSent) -> None:
-        parts, now_s = self._parts, self._parts.clock.monotonic_s()
-        if result.refused:
-            self._retries.failed(decided.job, now_s=now_s)
-        decision = Decision("resize", str(decided.job), reason=f"not sent: {result.why}")
-        parts.log.log_decision(decision, now_s=now_s)
-        note = f"{decided.before} to {decided.after} workers not done: {result.why}"
-        parts.records.wish(decided.job, note)
+        Without an answer the patch may or may not have taken effect: the watch shows which.
+        """
+        try:
+            answered = await self._patched(one, note)
+        except _NotSentError as error:
+            self._failed(one.decided, error)
+            return None
+        self.retries.succeeded(one.decided.job)
+        return answered
+
+    async def _patched(self, one: _Prepared, note: str) -> bool:
+        context, kind = self.parts.context, self.parts.kinds[one.decided.job.kind]
+        job = self.parts.subject(one.seen)
+        try:
+            patch = resize_patch(kind, one.raw, one.intent, notes=context.notes)
+            if one.decided.removed > 0:
+                cause = RemovalCause(Happening.JOB_SHRUNK, note)
+                await context.disruptions.change_owner(job, patch, cause, going=one.going)
+            else:
+                await context.disruptions.restore_owner(job, patch)
+        except ConflictError as error:
+            raise _NotSentError(_CHANGED) from error
+        except NotFoundError as error:
+            raise _NotSentError("it is gone") from error
+        except ApiError as error:
+            raise _NotSentError(f"the API server refuses: {error.message}", refused=True) from error
+        except (NotAnnouncedError, ValueError) as error:
+            raise _NotSentError(str(error), refused=True) from error
+        except ApiUnavailableError:
+            return False
+        return True
+
+    def _failed(self, decided: Decided, error: _NotSentError) -> None:
+        parts = self.parts
+        if error.refused:
+            self.retries.failed(decided.job, now_s=parts.context.clock.monotonic_s())
+        parts.context.decided(Decision("resize", str(decided.job), reason=f"not sent: {error}"))
+        note = f"{decided.before} to {decided.after} workers not done: {error}"
+        parts.records.demand(decided.job, note)
         seen = parts.jobs.get(decided.job)
-        if seen is not None and result.refused:
+        if seen is not None and error.refused:
             parts.post_job_event(seen, Happening.JOB_NOT_RESIZED, f"The change from {note}")
 
     def _would(self, decided: Decided, cause: Cause) -> None:
         """Dry run: record what would be done and write an Event, once for each outcome."""
-        parts = self._parts
-        change = self._change(decided, cause, Stage.DRY_RUN, parts.clock.now_s())
+        parts = self.parts
         last = next(iter(reversed(parts.records.changes_of(decided.uid))), None)
-        if last is not None and (last.before, last.after, last.beneficiary) == (
-            change.before,
-            change.after,
-            change.beneficiary,
-        ):
+        outcome = (decided.before, decided.after, cause.beneficiary)
+        if last is not None and (last.before, last.after, last.beneficiary) == outcome:
             return
+        change = self._change(decided, cause, Stage.DRY_RUN, parts.context.clock.now_s())
         parts.record(change)
         seen = parts.jobs.get(decided.job)
         if seen is not None:
             note = f"Dry run: from {decided.before} to {decided.after} workers: {cause.why}"
             parts.post_job_event(seen, Happening.JOB_SHRUNK if change.shrinks else Happening.JOB_GROWN, note)
 
-    def _change(self, decided: Decided, cause: Cause, stage: Stage, decided_s: float) -> Change:
-        seen = self._parts.jobs.get(decided.job)
+    def _change(
+        self, decided: Decided, cause: Cause, stage: Stage, decided_s: float, *, step: int | None = None
+    ) -> Change:
+        seen = self.parts.jobs.get(decided.job)
         return Change(
             job=decided.job,
             uid=decided.uid,
@@ -174,10 +250,12 @@ class Resizes:
             beneficiary=cause.beneficiary,
             decided_s=decided_s,
             stage=stage,
-            removed=self._parts.surplus(seen, decided.after) if seen is not None else (),
+            removed=self.parts.surplus(seen, decided.after) if seen is not None else (),
+            step=step,
         )
 
 
-def _step(intent: Intent) -> int | None:
-    """Where this is a step on the way: to how many workers."""
-    return intent.after if intent.target is not None else None
+def _going(job: Sequence[Fresh], after: int) -> tuple[Fresh, ...]:
+    """The job's workers beyond the `after` that it is to have."""
+    workers = [one for one in job if one.pod.role is Role.WORKER and not one.pod.terminal]
+    return tuple(one for one in workers if one.pod.index is not None and one.pod.index >= after)

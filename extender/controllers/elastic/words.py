@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Final
 
 from extender.controllers.elastic.jobs.views import NotNow
@@ -13,7 +14,7 @@ from scoring.scaling.adjust import Adjustment
 from scoring.scaling.change import Change, No, Refusal, ScaleIn
 from scoring.scaling.job import ElasticJob, JobKey
 
-_IN_VAIN: Final = frozenset({No.NO_JOB, No.NOT_ENOUGH, No.GIVEN_TO_OTHERS, No.NOT_HEAVIEST})
+_ALL_STAY: Final = frozenset({No.NO_JOB, No.NOT_ENOUGH, No.GIVEN_TO_OTHERS, No.NOT_HEAVIEST})
 """Reasons for which a gang waits on although there are elastic jobs"""
 
 
@@ -28,7 +29,7 @@ def remember(records: Records, decided: Adjustment) -> None:
         words |= {one.job: f"gives up nothing for {given.beneficiary}: {_words(one)}" for one in given.refusals}
     records.views = {
         # what the API server said to a failed attempt is better than that it failed
-        key: view if view.refusal == NotNow.ATTEMPT_FAILED else view.wishing(words.get(key, ""))
+        key: view if view.refusal == NotNow.ATTEMPT_FAILED else replace(view, wish=words.get(key, ""))
         for key, view in records.views.items()
     }
 
@@ -38,15 +39,15 @@ def post_why_none_shrinks(parts: Parts, given: ScaleIn) -> None:
 
     Once for each reason in a while; nothing while room is on its way to it. Cost: O(jobs).
     """
-    gang = parts.cache.gang(given.beneficiary) if given.beneficiary is not None else None
-    if gang is None or given.reason not in _IN_VAIN:
+    gang = parts.context.cache.gang(given.beneficiary) if given.beneficiary is not None else None
+    if gang is None or given.reason not in _ALL_STAY:
         return
     first = gang.members[0]
     about = pod_subject(first)
     for seen in parts.jobs.all() if first.job is not None else ():
         if pods_job(seen) == first.job:
             about = parts.subject(seen)
-    parts.post_event(about, Happening.GANG_WAITING, why_none_shrinks(given), f"elastic: {given.reason}")
+    parts.context.post_event(about, Happening.GANG_WAITING, why_none_shrinks(given), f"elastic: {given.reason}")
 
 
 def why_none_shrinks(given: ScaleIn) -> str:
@@ -63,12 +64,12 @@ def why_none_shrinks(given: ScaleIn) -> str:
     return "; ".join([f"No running job gives up workers for it: {given.reason}{detail}", *reasons])
 
 
-def cause_of_growth(one: Change, job: ElasticJob, wishes: Mapping[JobKey, int]) -> Cause:
+def cause_of_growth(one: Change, job: ElasticJob, demands: Mapping[JobKey, int]) -> Cause:
     """Why a job gets workers."""
     if job.grow_back_to is not None:
         return Cause(Requester.QUEUE, "it gets back what it gave up")
-    if one.job in wishes:
-        return Cause(Requester.METRICS, f"its metrics ask for {wishes[one.job]} workers")
+    if one.job in demands:
+        return Cause(Requester.METRICS, f"its metrics ask for {demands[one.job]} workers")
     return Cause(Requester.QUEUE, "there is idle room")
 
 

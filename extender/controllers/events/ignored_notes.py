@@ -11,15 +11,14 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from extender.controllers.events.recorder import Happening, PostEvent, Subject
+from extender.controllers.context import ControllerContext
+from extender.controllers.events.recorder import Happening, Subject
 from extender.notes import Bearer, Flaw, NoteKind
-from extender.ports import Clock
-from extender.runtime.telemetry import Telemetry
 from scoring.explain.around import Note, Topic
 from scoring.model import Gang
 
 MOST_KEPT: Final = 4096
-TOLD_AGAIN_S: Final = 3600.0
+AGAIN_S: Final = 3600.0
 LINES_AN_HOUR: Final = 20
 _MOST_EXPLAINED: Final = 5
 _A_STEP: Final = 100
@@ -44,7 +43,7 @@ class _Ignored:
     bearer: Bearer
     kind: NoteKind
     flaw: Flaw
-    told_s: float | None = None
+    posted_s: float | None = None
 
     @property
     def words(self) -> str:
@@ -55,43 +54,41 @@ class _Ignored:
 class IgnoredNotes:
     """The record. `heard` is `extender.notes.OnIgnored`."""
 
-    def __init__(self, clock: Clock, telemetry: Telemetry, post_event: PostEvent) -> None:
-        self._clock = clock
-        self._telemetry = telemetry
-        self._post_event = post_event
+    def __init__(self, context: ControllerContext) -> None:
+        self._context = context
         self._book: OrderedDict[tuple[str, NoteKind], _Ignored] = OrderedDict()
         """(uid, kind) → what is wrong with it; the one read last at the end"""
-        self._untold: OrderedDict[tuple[str, NoteKind], None] = OrderedDict()
+        self._due: OrderedDict[tuple[str, NoteKind], None] = OrderedDict()
         self._logged_s: deque[float] = deque(maxlen=LINES_AN_HOUR)
 
     def heard(self, kind: NoteKind, bearer: Bearer, flaw: Flaw) -> None:
         """A note was read and ignored."""
-        self._telemetry.note_ignored(kind.removeprefix(_PREFIX))
-        key, now_s = (bearer.uid, kind), self._clock.monotonic_s()
+        self._context.telemetry.note_ignored(kind.removeprefix(_PREFIX))
+        key, now_s = (bearer.uid, kind), self._context.clock.monotonic_s()
         known = self._book.get(key)
         if known is None or known.flaw is not flaw:
-            known = self._book[key] = _Ignored(bearer, kind, flaw, known.told_s if known is not None else None)
+            known = self._book[key] = _Ignored(bearer, kind, flaw, known.posted_s if known is not None else None)
         self._book.move_to_end(key)
-        if known.told_s is None or now_s - known.told_s >= TOLD_AGAIN_S:
-            self._untold[key] = None
+        if known.posted_s is None or now_s - known.posted_s >= AGAIN_S:
+            self._due[key] = None
         if len(self._book) > MOST_KEPT:
             gone, _ = self._book.popitem(last=False)
-            self._untold.pop(gone, None)
+            self._due.pop(gone, None)
 
     def look(self) -> None:
         """Once a second, on the leader: write the Events that are due."""
-        for _ in range(min(_A_STEP, len(self._untold))):
-            key, _ = self._untold.popitem(last=False)
+        for _ in range(min(_A_STEP, len(self._due))):
+            key, _ = self._due.popitem(last=False)
             one = self._book[key]
-            one.told_s = self._clock.monotonic_s()
+            one.posted_s = self._context.clock.monotonic_s()
             about = one.bearer
-            self._post_event(
+            self._context.post_event(
                 Subject(about.api_version, about.kind, about.namespace, about.name, about.uid),
                 Happening.NOTE_IGNORED,
                 one.words,
                 one.kind,
             )
-            self._log_line(one, one.told_s)
+            self._log_line(one, one.posted_s)
 
     def of(self, gang: Gang) -> tuple[Note, ...]:
         """What is ignored on the gang's pods and on their owners. Cost: O(members)."""
@@ -105,7 +102,7 @@ class IgnoredNotes:
         ]
 
     def _log_line(self, one: _Ignored, now_s: float) -> None:
-        if len(self._logged_s) == LINES_AN_HOUR and now_s - self._logged_s[0] < TOLD_AGAIN_S:
+        if len(self._logged_s) == LINES_AN_HOUR and now_s - self._logged_s[0] < AGAIN_S:
             return
         self._logged_s.append(now_s)
         _log.warning("%s %s/%s: %s", one.bearer.kind, one.bearer.namespace, one.bearer.name, one.words)

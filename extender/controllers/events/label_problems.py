@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from extender.controllers.context import ControllerContext
-from extender.controllers.events.recorder import GangEvents, Happening
+from extender.controllers.events.recorder import Happening
 from scoring.explain.around import two_runs
 from scoring.ids import GangKey
 from scoring.model import Gang, Pod
@@ -38,10 +38,9 @@ class _Fault:
 class Complaints:
     """Each gang's fault, if it has one. Bounded by the gangs that exist."""
 
-    def __init__(self, context: ControllerContext, policy: Policy, events: GangEvents) -> None:
+    def __init__(self, context: ControllerContext, policy: Policy) -> None:
         self._context = context
         self._policy = policy
-        self._events = events
         self._faults: dict[GangKey, _Fault] = {}
 
     def look(self) -> None:
@@ -61,7 +60,7 @@ class Complaints:
                 pods = _pods_about(gang, fault.event[0], self._context.cache.is_own)
                 if pods:
                     fault.open = False
-                    self._events.report(gang, *fault.event, pods=pods)
+                    self._context.post_gang_event(gang, *fault.event, pods=pods)
 
 
 def _fault_of(gang: Gang, policy: Policy) -> _Event | None:

@@ -7,7 +7,7 @@ a second or two; one Event on a node in ten minutes, and few at once. Nothing is
 is a lost member, which repair replaces.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from extender.controllers.context import ControllerContext
 from extender.controllers.events.recorder import Happening, Subject
@@ -17,16 +17,15 @@ from scoring.ids import NodeName
 
 SCAN_S = 0.25
 """Least time between two looks at all pods: claims of pods that are not bound make nodes suspect, too."""
-TOLD_AT_ONCE = 10
+EVENTS_AT_ONCE = 10
 """Nodes that get an Event after one look; all are counted."""
 
 
 class Overcommits:
     """Nodes that are over-committed now. Bounded by the nodes that exist."""
 
-    def __init__(self, context: ControllerContext, *, acting: Callable[[], bool]) -> None:
+    def __init__(self, context: ControllerContext) -> None:
         self._context = context
-        self._acting = acting
         self._now: frozenset[NodeName] = frozenset()
         """Nodes found over-committed at the last scan"""
         self._scanned: tuple[object, ...] = ()
@@ -59,7 +58,7 @@ class Overcommits:
         if self._now or before:
             self._context.telemetry.overcommitted_nodes.set(len(self._now))
             self._context.telemetry.overcommits.inc(len(new))
-        for one in new[:TOLD_AT_ONCE] if self._acting() else ():
+        for one in new[:EVENTS_AT_ONCE] if self._context.acting() else ():
             self._context.post_event(_node_subject(one.node), Happening.NODE_OVERCOMMITTED, self._words(one), "")
 
     def _words(self, one: Overcommit) -> str:

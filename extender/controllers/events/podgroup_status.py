@@ -17,19 +17,16 @@ Rules:
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-from extender.cache import ClusterCache
-from extender.cache.seen_groups import SeenGroups
+from extender.controllers.context import ControllerContext
 from extender.convert.podgroups import STATUS_FIELDS, SeenPodGroup, seen_pod_group_from_json, status_patch
 from extender.errors import ApiError, ApiUnavailableError, ConflictError, NotFoundError
-from extender.ports import Clock, ClusterApi
 from extender.settings.features import StatusMode
 from scoring.ids import GangKey
 from scoring.model import Gang
-from scoring.plan import Plan
 from scoring.queue.podgroup_status import POD_GROUPED, GroupStatus, wanted_status
 
 PATIENCE_S = 3.0
@@ -65,37 +62,20 @@ class _Group:
     not_before_s: float = 0.0
 
 
+@dataclass(eq=False, repr=False)
 class GroupStatuses:
     """The statuses of all PodGroups that are ours. Bounded by the PodGroups that exist."""
 
-    def __init__(
-        self,
-        cache: ClusterCache,
-        groups: SeenGroups,
-        api: ClusterApi,
-        clock: Clock,
-        *,
-        mode: StatusMode,
-        plan: Callable[[], Plan | None],
-        may_write: Callable[[], bool] = lambda: True,
-        per_s: float = _PER_S,
-    ) -> None:
-        self._cache = cache
-        self._seen = groups
-        self._api = api
-        self._clock = clock
-        self._mode = mode
-        self._plan = plan
-        """The current plan; `None`: the cluster is not read yet"""
-        self._may_write = may_write
-        self._pause_s = 1.0 / per_s
-        self._groups: dict[GangKey, _Group] = {}
-        self._queue: asyncio.Queue[GangKey] = asyncio.Queue(MOST_QUEUED)
-        self._queued: set[GangKey] = set()
-        """PodGroups that wait for their patch, or whose patch is under way"""
-        self._kept = STATUS_FIELDS
-        """Fields that the definition keeps"""
-        self._silenced_by: str | None = None
+    context: ControllerContext
+    mode: StatusMode
+    per_s: float = _PER_S
+    _groups: dict[GangKey, _Group] = field(default_factory=dict, init=False)
+    _queue: asyncio.Queue[GangKey] = field(default_factory=lambda: asyncio.Queue(MOST_QUEUED), init=False)
+    _queued: set[GangKey] = field(default_factory=set, init=False)
+    """PodGroups that wait for their patch, or whose patch is under way"""
+    _kept: frozenset[str] = field(default=STATUS_FIELDS, init=False)
+    """Fields that the definition keeps"""
+    _silenced_by: str | None = field(default=None, init=False)
 
     def look(self) -> Iterator[None]:
         """Once a second: queue what is not as it should be. Cost: O(PodGroups), and O(members) for what changed.
@@ -103,11 +83,11 @@ class GroupStatuses:
         With a moment for others after every few (docs/safety.md S15); PodGroups that come meanwhile are for the next
         look.
         """
-        plan = self._plan()
-        if self._mode is StatusMode.OFF or plan is None or not self._may_write() or self._silent():
+        plan = self.context.plan()
+        if self.mode is StatusMode.OFF or plan is None or not self.context.acting() or self._silent():
             return
-        now_s = self._clock.monotonic_s()
-        there = tuple(self._seen.by_key)
+        now_s = self.context.clock.monotonic_s()
+        there = tuple(self.context.groups.by_key)
         for gone in self._groups.keys() - set(there):
             del self._groups[gone]
         for number, key in enumerate(there, start=1):
@@ -124,12 +104,12 @@ class GroupStatuses:
             finally:
                 self._queued.discard(key)
             if written:
-                await asyncio.sleep(self._pause_s)
+                await asyncio.sleep(1.0 / self.per_s)
 
     # -- inside -------------------------------------------------------------------------------------------------------
 
     def _look_at(self, key: GangKey, admitted: bool, now_s: float) -> None:
-        gang, seen = self._gang(key), self._seen.get(key)
+        gang, seen = self._gang(key), self.context.groups.get(key)
         if seen is None or not _ours(gang, seen):
             self._groups.pop(key, None)
             return
@@ -140,7 +120,7 @@ class GroupStatuses:
                 self._queued.add(key)
 
     def _silent(self) -> bool:
-        other = self._seen.other_writer if self._mode is StatusMode.AUTO else None
+        other = self.context.groups.other_writer if self.mode is StatusMode.AUTO else None
         if other != self._silenced_by:
             self._silenced_by = other
             if other is not None:
@@ -148,13 +128,13 @@ class GroupStatuses:
         return other is not None
 
     def _gang(self, key: GangKey) -> Gang | None:
-        return self._cache.snapshot().gangs.get(key)
+        return self.context.cache.snapshot().gangs.get(key)
 
     def _differs(self, group: _Group, gang: Gang | None, seen: SeenPodGroup, admitted: bool, now_s: float) -> bool:
         if now_s < group.not_before_s or (seen.resource_version != group.echo and now_s < group.echo_until_s):
             return False
         group.echo_until_s = 0.0
-        if self._mode is StatusMode.AUTO and not seen.ours and now_s - group.since_s < PATIENCE_S:
+        if self.mode is StatusMode.AUTO and not seen.ours and now_s - group.since_s < PATIENCE_S:
             return False
         rest = group.at_rest
         if rest is not None and rest[0] is gang and rest[1] is seen and rest[2] == admitted:
@@ -173,11 +153,11 @@ class GroupStatuses:
 
     async def _write(self, key: GangKey) -> bool:
         """Patch one PodGroup, from what is known now; whether anything was sent."""
-        group, seen, plan = self._groups.get(key), self._seen.get(key), self._plan()
+        group, seen, plan = self._groups.get(key), self.context.groups.get(key), self.context.plan()
         gang = self._gang(key)
         if group is None or seen is None or plan is None or not _ours(gang, seen):
             return False
-        if not self._may_write() or self._silent():
+        if not self.context.acting() or self._silent():
             return False
         wanted = wanted_status(gang, seen.status, admitted=key in plan.admitted)
         patch = status_patch(seen, wanted, only=self._kept)
@@ -185,17 +165,17 @@ class GroupStatuses:
             return False
         namespace, _, name = key.partition("/")
         try:
-            answer = seen_pod_group_from_json(await self._api.patch_group_status(namespace, name, patch))
+            answer = seen_pod_group_from_json(await self.context.api.patch_group_status(namespace, name, patch))
         except NotFoundError:
             return True  # the watch will say so
         except (ApiError, ApiUnavailableError, ValueError) as error:
             if not isinstance(error, ConflictError):
                 _log.info("the status of PodGroup %s cannot be written: %s", key, error)
-            group.not_before_s = self._clock.monotonic_s() + _wait_s(group.failures)
+            group.not_before_s = self.context.clock.monotonic_s() + _wait_s(group.failures)
             group.failures += 1
             return True
         group.sent, group.failures, group.contested = wanted, 0, False
-        group.echo, group.echo_until_s = answer.resource_version, self._clock.monotonic_s() + _BELIEVE_S
+        group.echo, group.echo_until_s = answer.resource_version, self.context.clock.monotonic_s() + _BELIEVE_S
         self._learn(wanted, answer.status)
         return True
 

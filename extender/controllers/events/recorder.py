@@ -15,12 +15,11 @@ from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Any, Protocol, Self
 
-from extender.cache.seen_groups import SeenGroups
 from extender.errors import ApiError, ApiUnavailableError, NotAnnouncedError
 from extender.ports import Clock, ClusterApi
 from extender.runtime.telemetry import Telemetry
 from scoring.ids import GangKey
-from scoring.model import Gang, Pod
+from scoring.model import Pod
 
 REPORTER = "netgang.io/extender"
 REPEAT_S = 600.0
@@ -44,7 +43,7 @@ _log = logging.getLogger(__name__)
 class Happening(StrEnum):
     """What happened: the Event's reason, what netgang was doing (`action`), and Warning where people have to act.
 
-    Below each: on which object, and what it says.
+    Below each: on which object. What it says.
     """
 
     action: str
@@ -57,118 +56,85 @@ class Happening(StrEnum):
         return made
 
     NODES_GONE = "NodesGone", "Repin"
-    """On an admitted pod.
-
-    All nodes that it may use are gone; it is not removed, for the reason that is said. Delete it for another."""
+    """On an admitted pod. All nodes that it may use are gone; it is not removed, for the reason that is said. Delete
+    it for another."""
     NODES_FULL = "NodesFull", "Repin"
-    """On an admitted pod.
-
-    All nodes that it may use have been full for `repin_timeout_s`, or kube-scheduler's other filters refuse them; it is
-    not removed, for the reason that is said."""
+    """On an admitted pod. All nodes that it may use have been full for `repin_timeout_s`, or kube-scheduler's other
+    filters refuse them; it is not removed, for the reason that is said."""
     REPINNED = "Repinned", "Repin", "Normal"
-    """On an admitted pod, and its owner; before it is removed.
-
-    The nodes that it may use are gone, full or refused, so it is removed for its owner to make another."""
+    """On an admitted pod, and its owner; before it is removed. The nodes that it may use are gone, full or refused, so
+    it is removed for its owner to make another."""
     ADMISSION_LAPSED = "AdmissionLapsed", "Admit"
-    """On one waiting pod of the gang.
-
-    The gang was admitted and did not come to bind in time; says when it is tried again."""
+    """On one waiting pod of the gang. The gang was admitted and did not come to bind in time; says when it is tried
+    again."""
     ADMISSION_REFUSED = "AdmissionRefused", "Admit"
-    """On the pod.
-
-    The API server refuses the patch that would admit it, with its words; the gang's reservation ends."""
+    """On the pod. The API server refuses the patch that would admit it, with its words; the gang's reservation
+    ends."""
     GANG_INVALID = "GangInvalid", "Plan"
     """On the pod whose labels are at fault, on one pod of each scheduler where they are mixed, and on the PodGroup.
-
     What the gang's pods say of it cannot be used; says what to change."""
     RUN_WAITS = "GangRunWaits", "Plan"
-    """On one pod of the run that waits.
-
-    Another run, which is named, has live pods under the same gang name: this one waits until it has ended."""
+    """On one pod of the run that waits. Another run, which is named, has live pods under the same gang name: this one
+    waits until it has ended."""
     OPTION_IGNORED = "OptionIgnored", "Plan"
-    """On a pod of the gang, or on the job.
-
-    An annotation is not understood, so the default is used; says which and what is accepted."""
+    """On a pod of the gang, or on the job. An annotation is not understood, so the default is used; says which and
+    what is accepted."""
     UNREADABLE = "Unreadable", "Read"
-    """On any object that netgang follows.
-
-    It cannot be read, so it is left out as if it were not there; says what is wrong with it."""
+    """On any object that netgang follows. It cannot be read, so it is left out as if it were not there; says what is
+    wrong with it."""
     NOTE_IGNORED = "NoteIgnored", "Read"
-    """On the pod, or on the owner of pods.
-
-    It carries an annotation that only netgang writes, and netgang has not written it; says what follows."""
+    """On the pod, or on the owner of pods. It carries an annotation that only netgang writes, and netgang has not
+    written it; says what follows."""
     GANG_WAITING = "GangWaiting", "Plan", "Normal"
-    """On the PodGroup and one waiting pod.
-
-    The gang waits: how much room is missing and where, which gangs are ahead, or why no job makes room."""
+    """On the PodGroup and one waiting pod. The gang waits: how much room is missing and where, which gangs are ahead,
+    or why no job makes room."""
     GANG_STUCK = "GangCannotStart", "Plan"
-    """On the PodGroup and one waiting pod.
-
-    It would not start in the empty cluster either; says what it needs and what there is."""
+    """On the PodGroup and one waiting pod. It would not start in the empty cluster either; says what it needs and what
+    there is."""
     GANG_STARTED = "GangStarted", "Bind", "Normal"
-    """On the PodGroup.
-
-    The minimum has nodes; says how long it took."""
+    """On the PodGroup. The minimum has nodes; says how long it took."""
     PREEMPTS = "GangPreempts", "Preempt", "Normal"
-    """On the PodGroup and one pod of the gang that waits.
-
-    Which gangs leave for it, and which room is reserved for it meanwhile."""
+    """On the PodGroup and one pod of the gang that waits. Which gangs leave for it, and which room is reserved for it
+    meanwhile."""
     PREEMPTED = "GangPreempted", "Preempt"
-    """On the PodGroup and one pod of the gang that leaves.
-
-    It leaves for a gang of higher priority, which is named; its owner recreates its pods."""
+    """On the PodGroup and one pod of the gang that leaves. It leaves for a gang of higher priority, which is named;
+    its owner recreates its pods."""
     PREEMPTION_BLOCKED = "GangPreemptionBlocked", "Preempt"
-    """On the PodGroup and one pod of the gang that waits.
-
-    Gangs could make room, but one of them may not; says which and why."""
+    """On the PodGroup and one pod of the gang that waits. Gangs could make room, but one of them may not; says which
+    and why."""
     PREEMPTION_LAPSED = "GangPreemptionLapsed", "Preempt"
-    """On the PodGroup and one pod of the gang that waits.
-
-    Others left for it and it did not start in time: the room is everybody's again."""
+    """On the PodGroup and one pod of the gang that waits. Others left for it and it did not start in time: the room is
+    everybody's again."""
     RESTARTED = "GangRestarted", "Restart", "Normal"
-    """On the owner and its pods (the first 32 of a suspended one); before it is suspended, or they are evicted.
-
-    The gang is restarted as a whole, and why: a member was lost, or it makes room for another gang."""
+    """On the owner and its pods (the first 32 of a suspended one); before it is suspended, or they are evicted. The
+    gang is restarted as a whole, and why: a member was lost, or it makes room for another gang."""
     RESUMED = "GangResumed", "Restart", "Normal"
-    """On the suspended owner; before it is resumed.
-
-    All its pods have ended, so it creates new ones."""
+    """On the suspended owner; before it is resumed. All its pods have ended, so it creates new ones."""
     NOT_RESTARTED = "GangNotRestarted", "Restart"
-    """On a member, or on the owner that is slow to stop.
-
-    The gang is not restarted as a whole, and what speaks against it."""
+    """On a member, or on the owner that is slow to stop. The gang is not restarted as a whole, and what speaks against
+    it."""
     EVICTED = "GangEvicted", "Evict"
-    """On the pod and its owner; before it is removed.
-
-    The gang did not become whole within `partial_timeout_s`, and the pod uses room in vain."""
+    """On the pod and its owner; before it is removed. The gang did not become whole within `partial_timeout_s`, and
+    the pod uses room in vain."""
     NOT_EVICTED = "GangNotEvicted", "Evict"
-    """On each bound pod of the gang.
-
-    The gang did not become whole, the pod uses room in vain, and is not removed; says why."""
+    """On each bound pod of the gang. The gang did not become whole, the pod uses room in vain, and is not removed;
+    says why."""
     DISRUPTION_REFUSED = "DisruptionRefused", "Evict"
-    """On the pod or the owner of which it was announced.
-
-    An eviction, suspension or scale-in that an Event has announced was not done; says what the API server answered."""
+    """On the pod or the owner of which it was announced. An eviction, suspension or scale-in that an Event has
+    announced was not done; says what the API server answered."""
     BROKEN = "GangBroken", "Repair"
-    """On the PodGroup and one pod.
-
-    Members that made the gang whole are lost; says which, and what the gang waits for."""
+    """On the PodGroup and one pod. Members that made the gang whole are lost; says which, and what the gang waits
+    for."""
     NODE_OVERCOMMITTED = "NodeOvercommitted", "Bind"
-    """On the node (in namespace `default`).
-
-    Its bound pods, ours among them, request more than it has; says how much, and which pods."""
+    """On the node (in namespace `default`). Its bound pods, ours among them, request more than it has; says how much,
+    and which pods."""
     JOB_SHRUNK = "JobShrunk", "Resize", "Normal"
-    """On the job and the pods that go (the first 32); before it is changed.
-
-    It gives up workers: from how many to how many, for which gang or why."""
+    """On the job and the pods that go (the first 32); before it is changed. It gives up workers: from how many to how
+    many, for which gang or why."""
     JOB_GROWN = "JobGrown", "Resize", "Normal"
-    """On the job.
-
-    It has got workers: from how many to how many, and why."""
+    """On the job. It has got workers: from how many to how many, and why."""
     JOB_NOT_RESIZED = "JobNotResized", "Resize"
-    """On the job, or on a pod of it.
-
-    It is not resized, or a change was given up; says why."""
+    """On the job, or on a pod of it. It is not resized, or a change was given up; says why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,21 +174,6 @@ def group_subject(key: GangKey, uid: str) -> Subject:
     """
     namespace, _, name = key.partition("/")
     return Subject("scheduling.x-k8s.io/v1alpha1", "PodGroup", namespace, name, uid)
-
-
-class GangEvents:
-    """Events about gangs: on their PodGroups, where they have them, and on some of their pods."""
-
-    def __init__(self, groups: SeenGroups, post_event: PostEvent) -> None:
-        self._groups = groups
-        self._post_event = post_event
-
-    def report(self, gang: Gang, what: Happening, note: str, topic: str = "", *, pods: Sequence[Pod] = ()) -> None:
-        """Post the same Event soon on the gang's PodGroup and on these pods; see `PostEvent`."""
-        seen = self._groups.of(gang)
-        about = [group_subject(gang.key, seen.uid)] if seen is not None else []
-        for one in (*about, *map(pod_subject, pods)):
-            self._post_event(one, what, note, topic)
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,16 +22,16 @@ class UnreadableWords:
     def __init__(self, objects: UnreadableObjects, post_event: PostEvent) -> None:
         self._objects = objects
         self._post_event = post_event
-        self._told: set[tuple[str, str, str, str]] = set()
+        self._posted: set[tuple[str, str, str, str]] = set()
         """Those with an Event, of those that cannot be read now"""
 
     def look(self) -> None:
         """Once a second: write one Event. Cost: O(objects that cannot be read), which is bounded."""
-        there = {_identity(one): one for one in self._objects}
-        self._told &= there.keys()
-        new = next((identity for identity in there if identity not in self._told), None)
+        there = {(one.kind, one.namespace, one.name, one.uid): one for one in self._objects}
+        self._posted &= there.keys()
+        new = next((identity for identity in there if identity not in self._posted), None)
         if new is not None:
-            self._told.add(new)
+            self._posted.add(new)
             one = there[new]
             subject = Subject(one.api_version, one.kind, one.namespace or "default", one.name, one.uid)
             self._post_event(subject, Happening.UNREADABLE, f"netgang cannot read it and leaves it out: {one.why}", "")
@@ -47,10 +47,6 @@ class UnreadableWords:
         """What is wrong with the objects of that name; `None`: all that there are can be read."""
         found = [_sentence(one) for one in self._objects if (one.namespace, one.name) == (namespace, name)]
         return "; ".join(found) or None
-
-
-def _identity(one: Unreadable) -> tuple[str, str, str, str]:
-    return one.kind, one.namespace, one.name, one.uid
 
 
 def _sentence(one: Unreadable) -> str:

@@ -7,17 +7,16 @@ that gang, so a few are explained per look, in steps, and the rest later.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from extender.controllers.context import ControllerContext
-from extender.controllers.events.recorder import GangEvents, Happening
+from extender.controllers.events.recorder import Happening
 from scoring.explain.gang import Explanation
 from scoring.explain.waiting import NEVER, why_it_waits
 from scoring.explain.words import duration_text
 from scoring.ids import GangKey
 from scoring.model import Gang
 from scoring.model.reasons import Reason
-from scoring.plan import Plan
 from scoring.plan.steps import Steps
 
 PATIENCE_S = 5.0
@@ -36,39 +35,27 @@ class _Wait:
     """When it began to wait for this reason"""
     began_s: float
     """When it began to wait"""
-    told_s: float | None = None
+    posted_s: float | None = None
 
 
+@dataclass(eq=False, repr=False)
 class Waits:
     """Each waiting gang's reason, and when its Event was written. Bounded by the gangs that exist."""
 
-    def __init__(
-        self,
-        context: ControllerContext,
-        events: GangEvents,
-        *,
-        plan: Callable[[], Plan | None],
-        explain: Callable[[Gang], Steps[Explanation]],
-        may_post: Callable[[], bool] = lambda: True,
-    ) -> None:
-        self._context = context
-        self._events = events
-        self._plan = plan
-        """The current plan; `None`: the cluster is not read yet"""
-        self._explain = explain
-        self._may_post = may_post
-        self._waits: dict[GangKey, _Wait] = {}
+    context: ControllerContext
+    explain: Callable[[Gang], Steps[Explanation]]
+    _waits: dict[GangKey, _Wait] = field(default_factory=dict, init=False)
 
     def look(self) -> Steps[None]:
         """Once a second: write what has stood long enough, with moments for others in between.
 
         Cost: O(gangs), and the planning of a few.
         """
-        plan = self._plan()
-        if plan is None or not self._may_post():
+        plan = self.context.plan()
+        if plan is None or not self.context.acting():
             return
-        now_s = self._context.clock.monotonic_s()
-        gangs = self._context.cache.snapshot().gangs
+        now_s = self.context.clock.monotonic_s()
+        gangs = self.context.cache.snapshot().gangs
         known, self._waits = self._waits, {}
         for key, waiting in plan.waiting.items():
             gang = gangs.get(key)
@@ -84,35 +71,35 @@ class Waits:
             gang = gangs.get(key)
             if gang is not None and len(gang.placed) < gang.min_member:
                 self._waits[key] = wait  # admitted, and not bound yet
-            elif gang is not None and wait.told_s is not None:
-                self._tell_started(gang, now_s - wait.began_s)
+            elif gang is not None and wait.posted_s is not None:
+                self._post_started(gang, now_s - wait.began_s)
         yield
-        yield from self._tell_waiting(now_s)
+        yield from self._post_waiting(now_s)
 
-    def _tell_waiting(self, now_s: float) -> Steps[None]:
+    def _post_waiting(self, now_s: float) -> Steps[None]:
         left = _MOST_A_LOOK
         for key, wait in self._waits.items():
-            due = wait.told_s is None or wait.told_s < wait.since_s or now_s - wait.told_s >= AGAIN_S
+            due = wait.posted_s is None or wait.posted_s < wait.since_s or now_s - wait.posted_s >= AGAIN_S
             if not due or now_s - wait.since_s < PATIENCE_S:
                 continue
-            if not left or not self._may_post():
+            if not left or not self.context.acting():
                 return
-            snapshot, plan = self._context.cache.snapshot(), self._plan()
+            snapshot, plan = self.context.cache.snapshot(), self.context.plan()
             gang, waiting = snapshot.gangs.get(key), plan.waiting.get(key) if plan is not None else None
             if gang is None or plan is None or waiting is None or waiting.reason is not wait.reason:
                 continue  # it is otherwise by now: others had their turn
             left -= 1
-            wait.told_s = now_s
-            explanation = yield from self._explain(gang)
+            wait.posted_s = now_s
+            explanation = yield from self.explain(gang)
             note = why_it_waits(explanation, gang, plan, snapshot)
             if note:
                 what = Happening.GANG_STUCK if wait.reason in NEVER else Happening.GANG_WAITING
-                self._events.report(gang, what, note, wait.reason.name, pods=gang.pending[:1])
+                self.context.post_gang_event(gang, what, note, wait.reason.name, pods=gang.pending[:1])
 
-    def _tell_started(self, gang: Gang, waited_s: float) -> None:
-        table = self._context.cache.snapshot().table
+    def _post_started(self, gang: Gang, waited_s: float) -> None:
+        table = self.context.cache.snapshot().table
         nodes = {pod.node for pod in gang.placed if pod.node is not None and pod.node in table.index}
         zones = sorted({table.nodes[table.index[node]].zone for node in nodes})
         where = f" in zone {', '.join(zones)}" if any(zones) else ""
         note = f"{len(gang.placed)} pods have nodes{where} after {duration_text(waited_s)} of waiting."
-        self._events.report(gang, Happening.GANG_STARTED, note)
+        self.context.post_gang_event(gang, Happening.GANG_STARTED, note, pods=())

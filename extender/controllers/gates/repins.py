@@ -21,7 +21,7 @@ waits without end. Another in its place has the gate again and is admitted elsew
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass, field
 
 from extender.controllers.context import ControllerContext
 from extender.controllers.events.recorder import Happening, pod_subject
@@ -36,14 +36,15 @@ from extender.controllers.owners.failure_budget import (
 )
 from extender.controllers.removal.fresh_gang import Fresh, read_owner
 from extender.controllers.removal.removals import Cause
-from extender.controllers.restart.controller import Outcome, Restarts
+from extender.controllers.restart.controller import Restarts
+from extender.controllers.restart.eligibility import Obstacle
 from extender.controllers.restart.suspensions import can_suspend
 from extender.convert import pod_from_json
 from extender.errors import ApiError, ApiUnavailableError, ConflictError, NotFoundError
 from extender.runtime.decision_lines import Decision
 from scoring.feasibility.quorum import quorum_of
 from scoring.ids import GangKey, PodUid
-from scoring.model import Controller, Phase, Pod
+from scoring.model import Controller, Phase
 from scoring.repair.stranded_pods import Loss, is_pinned
 
 GONE_GRACE_S = 5.0
@@ -74,56 +75,49 @@ class _Wait:
     seen_s: float
 
 
+class _ChangedError(Exception):
+    """A pod or its owner is not what was decided on."""
+
+
 @dataclass(frozen=True, slots=True)
 class _Read:
-    pod: Pod
-    raw: bytes
+    fresh: Fresh
     loss: Loss
 
-    @property
-    def fresh(self) -> Fresh:
-        """The pod alone."""
-        return Fresh(self.pod, self.raw)
 
-
+@dataclass(eq=False, repr=False)
 class Repins:
     """Stranded pods, and the one attempt that is under way. Bounded by the pods that are stranded."""
 
-    def __init__(
-        self,
-        context: ControllerContext,
-        restarts: Restarts,
-        *,
-        stranded: Stranded,
-        removed: Callable[[GangKey], None],
-        timeout_s: float,
-    ) -> None:
-        self._context = context
-        self._restarts = restarts
-        self._stranded = stranded
-        self._removed = removed
-        """Called with each gang whose pods are removed: nodes are not to be named for it again"""
-        self._timeout_s = timeout_s
-        self._tries: dict[GangKey, tuple[int, str]] = {}
-        """gang → attempts to suspend its owners that failed, and why the last one did"""
-        self._waits: dict[PodUid, _Wait] = {}
-        self._not_before_s: dict[GangKey, float] = {}
-        """gang → when to try again after an attempt"""
-        self._attempt = context.background("repin")
+    context: ControllerContext
+    restarts: Restarts
+    _: KW_ONLY
+    stranded: Stranded
+    removed: Callable[[GangKey], None]
+    """Called with each gang whose pods are removed: nodes are not to be named for it again"""
+    timeout_s: float
+    _tries: dict[GangKey, tuple[int, str]] = field(default_factory=dict, init=False)
+    """gang → attempts to suspend its owners that failed, and why the last one did"""
+    _waits: dict[PodUid, _Wait] = field(default_factory=dict, init=False)
+    _not_before_s: dict[GangKey, float] = field(default_factory=dict, init=False)
+    """gang → when to try again after an attempt"""
+
+    def __post_init__(self) -> None:
+        self._attempt = self.context.background("repin")
 
     def look(self) -> None:
         """Once a second: note which pods are stranded, and start with the longest stranded gang, if one is due."""
-        found = self._stranded()
-        now_s = self._context.clock.monotonic_s()
+        found = self.stranded()
+        now_s = self.context.clock.monotonic_s()
         self._note(found, now_s)
         self._not_before_s = {key: at_s for key, at_s in self._not_before_s.items() if at_s > now_s}
         self._tries = {key: tried for key, tried in self._tries.items() if key in found}
-        if self._attempt.busy or not self._context.quiet.over:
+        if self._attempt.busy or not self.context.quiet.over:
             return
         due = {
             key: [uid for uid, loss in losses.items() if self._is_due(uid, loss, now_s)]
             for key, losses in found.items()
-            if key not in self._not_before_s and key not in self._restarts.under_way
+            if key not in self._not_before_s and key not in self.restarts.under_way
         }
         order = sorted((min(self._waits[uid].since_s for uid in uids), key) for key, uids in due.items() if uids)
         if order:
@@ -155,23 +149,13 @@ class Repins:
         wait = self._waits[uid]
         if loss is Loss.GONE and wait.gone_since_s is not None and now_s - wait.gone_since_s >= GONE_GRACE_S:
             return True
-        return now_s - wait.since_s >= (self._timeout_s if loss is not Loss.REFUSED else _REFUSED_S)
+        return now_s - wait.since_s >= (self.timeout_s if loss is not Loss.REFUSED else _REFUSED_S)
 
     async def _repin(self, key: GangKey, uids: Sequence[PodUid]) -> None:
         again_s = _AGAIN_S
         try:
-            reads = await self._read_all(key, uids)
-            if reads is None:
-                return
-            by_owner: dict[Controller | None, list[_Read]] = {}
-            for read in reads:
-                by_owner.setdefault(controller_of(read.raw), []).append(read)
-            verdicts: dict[Controller | None, Allowed | NotAllowed] = {}
-            for owner, theirs in by_owner.items():
-                verdict = await self._verdict(owner, theirs)
-                if verdict is None:
-                    return
-                verdicts[owner] = verdict
+            by_owner = await self._read(key, uids)
+            verdicts = {owner: await self._verdict(owner, theirs) for owner, theirs in by_owner.items()}
             if self._suspend(key, verdicts):
                 return
             removable: list[tuple[_Read, Controller]] = []
@@ -182,49 +166,48 @@ class Repins:
                     self._refuse(key, theirs, verdict)
                 elif owner is not None:
                     removable.extend((read, owner) for read in theirs)
-            if len(removable) == len(reads) or self._has_started(key):
+            if len(removable) == len(uids) or self._has_started(key):
                 await self._remove(key, removable)
+        except (_ChangedError, ApiError, ApiUnavailableError):
+            return  # looked at again soon
         finally:
-            self._not_before_s[key] = self._context.clock.monotonic_s() + again_s
+            self._not_before_s[key] = self.context.clock.monotonic_s() + again_s
 
-    async def _read_all(self, key: GangKey, uids: Sequence[PodUid]) -> list[_Read] | None:
-        """The pods, read now; `None`: not all are as the cache says, or the last removal is not through yet."""
-        gang = self._context.cache.gang(key)
+    async def _read(self, key: GangKey, uids: Sequence[PodUid]) -> dict[Controller | None, list[_Read]]:
+        """The pods by controller, read now. _ChangedError: one is not as the cache says, or a removal is under way."""
+        cache, losses, gang = self.context.cache, self.stranded().get(key, {}), self.context.cache.gang(key)
         if gang is None or any(pod.deleting and pod.node is None for pod in gang.members):
-            return None
-        losses = self._stranded().get(key, {})
-        reads: list[_Read] = []
+            raise _ChangedError
+        found: dict[Controller | None, list[_Read]] = {}
         for uid in uids:
-            pod = self._context.cache.pod(uid)
-            read = await self._read(pod, losses[uid]) if pod is not None and uid in losses else None
-            if read is None:
-                return None
-            reads.append(read)
-        return reads
+            known = cache.pod(uid)
+            if known is None or uid not in losses:
+                raise _ChangedError
+            raw = await self.context.api.get_pod(known.namespace, known.name)
+            try:
+                pod, owner = pod_from_json(raw, notes=self.context.notes), controller_of(raw)
+            except ValueError as error:
+                raise _ChangedError from error
+            listed = [one.member_class.constraints.affinity for one in (known, pod)]
+            same = pod.uid == uid and pod.phase is Phase.PENDING and is_pinned(pod) and cache.is_own(pod)
+            if not same or listed[0] != listed[1]:
+                raise _ChangedError
+            found.setdefault(owner, []).append(_Read(Fresh(pod, raw), losses[uid]))
+        return found
 
-    async def _read(self, known: Pod, loss: Loss) -> _Read | None:
-        try:
-            raw = await self._context.api.get_pod(known.namespace, known.name)
-            pod = pod_from_json(raw, notes=self._context.notes)
-        except (ApiError, ApiUnavailableError, ValueError):
-            return None
-        same = (
-            pod.uid == known.uid and pod.phase is Phase.PENDING and is_pinned(pod) and self._context.cache.is_own(pod)
-        )
-        listed = known.member_class.constraints.affinity
-        return _Read(pod, raw, loss) if same and pod.member_class.constraints.affinity == listed else None
-
-    async def _verdict(self, owner: Controller | None, reads: Sequence[_Read]) -> Allowed | NotAllowed | None:
-        """Whether the owner can afford to lose the pods; `None`: it cannot be read, or is another one by now."""
+    async def _verdict(self, owner: Controller | None, reads: Sequence[_Read]) -> Allowed | NotAllowed:
+        """Whether the owner can afford to lose the pods. _ChangedError: it cannot be read, or is another one by now."""
         if owner is None:
             return NotAllowed(Refusal.BARE)
         if owner.group_kind not in KINDS:
             return NotAllowed(Refusal.UNKNOWN_KIND, f"{owner.kind} of {owner.api_version}")
+        raw = await read_owner(self.context.api, reads[0].fresh.pod.namespace, owner)
+        if raw is None:
+            raise _ChangedError
         try:
-            raw = await read_owner(self._context.api, reads[0].pod.namespace, owner)
-            return budget(raw, [read.raw for read in reads]) if raw is not None else None
-        except (ApiError, ApiUnavailableError, ValueError):
-            return None
+            return budget(raw, [read.fresh.raw for read in reads])
+        except ValueError as error:
+            raise _ChangedError from error
 
     def _suspend(self, key: GangKey, verdicts: Mapping[Controller | None, Allowed | NotAllowed]) -> bool:
         """Begin to suspend the gang's owners, if removals would cost them failures and this may spare them that."""
@@ -236,17 +219,17 @@ class Repins:
         able = all(owner is not None and can_suspend(owner) for owner in verdicts)
         if not costs or not able or tries >= _MOST_TRIES or self._has_started(key):
             return False
-        self._restarts.leave(key, why="no node that its pods were admitted to takes them", ended=self._suspended)
+        self.restarts.leave(key, why="no node that its pods were admitted to takes them", ended=self._suspended)
         return True
 
-    def _suspended(self, key: GangKey, outcome: Outcome) -> None:
+    def _suspended(self, key: GangKey, obstacle: Obstacle | None) -> None:
         """The gang's owners are suspended and resumed, or they cannot be."""
-        if outcome.done:
-            self._removed(key)
-            self._context.decided(Decision("repin", gang=key))
+        if obstacle is None:
+            self.removed(key)
+            self.context.decided(Decision("repin", gang=key))
             return
         tries, _ = self._tries.get(key, (0, ""))
-        self._tries[key] = (tries + 1 if not outcome.final else _MOST_TRIES, outcome.why_not)
+        self._tries[key] = (tries + 1 if not obstacle.final else _MOST_TRIES, obstacle.why)
 
     def _unless_our_mistake(
         self, key: GangKey, verdict: Allowed | NotAllowed, reads: Sequence[_Read]
@@ -259,37 +242,37 @@ class Repins:
 
     def _refuse(self, key: GangKey, reads: Sequence[_Read], verdict: NotAllowed) -> None:
         """Say of each pod why it stays, unless its owner is over anyway."""
-        self._context.decided(Decision("repin", reads[0].pod.key, key, reason=verdict.reason))
+        self.context.decided(Decision("repin", reads[0].fresh.pod.key, key, reason=verdict.reason))
         if verdict.reason in OVER:
             return
         for read in reads:
             what = Happening.NODES_GONE if read.loss is Loss.GONE else Happening.NODES_FULL
             stays = f"The pod is not removed, because {verdict.text}: delete it for another to be admitted"
-            self._context.post_event(pod_subject(read.pod), what, f"{_LOST[read.loss]}. {stays}")
+            self.context.post_event(pod_subject(read.fresh.pod), what, f"{_LOST[read.loss]}. {stays}")
 
     def _has_started(self, key: GangKey) -> bool:
-        gang = self._context.cache.gang(key)
+        gang = self.context.cache.gang(key)
         return gang is not None and quorum_of(gang).started
 
     async def _remove(self, key: GangKey, removable: Sequence[tuple[_Read, Controller]]) -> None:
         """Evict one after the other those that are stranded still; end at the first that the API server refuses."""
         among = [read.fresh for read, _ in removable]
         for read, owner in removable:
-            pod = read.pod
-            if pod.uid not in self._stranded().get(key, {}) or not self._context.quiet.over:
+            pod = read.fresh.pod
+            if pod.uid not in self.stranded().get(key, {}) or not self.context.quiet.over:
                 return
             note = f"{_LOST[read.loss]}. Removed for {owner.kind} {owner.name} to create another."
             try:
-                await self._context.disruptions.evict(read.fresh, Cause(Happening.REPINNED, note), among=among)
+                await self.context.disruptions.evict(read.fresh, Cause(Happening.REPINNED, note), among=among)
             except (ConflictError, NotFoundError):
                 continue  # it changed in the last moment: the watch will show it
             except (ApiError, ApiUnavailableError) as error:
                 refused = Decision("repin", pod.key, key, reason=f"refused: {type(error).__name__}")
-                self._context.decided(refused)
+                self.context.decided(refused)
                 return
-            self._context.telemetry.evicted("repin")
-            self._removed(key)
-            self._context.decided(Decision("repin", pod.key, key))
+            self.context.telemetry.evicted("repin")
+            self.removed(key)
+            self.context.decided(Decision("repin", pod.key, key))
 
 
 _LOST: Mapping[Loss, str] = {

@@ -11,10 +11,11 @@ tried again, later each time, while the pod still needs it.
 """
 
 import asyncio
+import math
 import random
 from collections import OrderedDict, deque
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass, field
 
 from extender.cache import ClusterCache
 from extender.convert import NUDGE_ANNOTATION
@@ -52,43 +53,33 @@ class Gates:
     """The API server will never accept this pod's patch"""
 
 
+@dataclass(eq=False, repr=False)
 class Wakes:
     """A queue of pods to let go, and the tasks that do it. Bounded by the pods that exist."""
 
-    def __init__(
-        self,
-        cache: ClusterCache,
-        api: ClusterApi,
-        clock: Clock,
-        telemetry: Telemetry,
-        gates: Gates,
-        *,
-        per_s: float = 1000.0,
-        rng: random.Random | None = None,
-        acting: Callable[[], bool] = lambda: True,
-    ) -> None:
-        self._cache = cache
-        self._api = api
-        self._clock = clock
-        self._telemetry = telemetry
-        self._gates = gates
-        self._acting = acting
-        self._rng = rng or random.Random(0)  # noqa: S311 - jitter, nothing secret
-        self._interval_s = 1.0 / per_s
-        self._next_s = clock.monotonic_s()
-        self._turns: OrderedDict[str, deque[PodUid]] = OrderedDict()
-        """gang (or all plain pods together) → its pods that wait for their patch"""
-        self._left = _TURN
-        """Patches that the first gang may still send in its turn"""
-        self._queued: set[PodUid] = set()
-        """Pods that wait for their patch, or whose patch is under way"""
-        self._failures: dict[PodUid, int] = {}
-        """pod → failures in a row; forgotten when it succeeds or needs nothing"""
-        self._retries: dict[PodUid, asyncio.TimerHandle] = {}
-        """pod → its next try; queueing it for another reason takes its place"""
-        self._ungated: OrderedDict[PodUid, float] = OrderedDict()
-        """pod → when its gate was removed, oldest first; forgotten after `_BELIEVE_S`"""
-        self._ready = asyncio.Event()
+    cache: ClusterCache
+    api: ClusterApi
+    clock: Clock
+    telemetry: Telemetry
+    gates: Gates
+    _: KW_ONLY
+    per_s: float = 1000.0
+    rng: random.Random = field(default_factory=lambda: random.Random(0))  # noqa: S311 - jitter, nothing secret
+    acting: Callable[[], bool] = lambda: True
+    _turns: OrderedDict[str, deque[PodUid]] = field(default_factory=OrderedDict, init=False)
+    """gang (or all plain pods together) → its pods that wait for their patch"""
+    _left: int = field(default=_TURN, init=False)
+    """Patches that the first gang may still send in its turn"""
+    _queued: set[PodUid] = field(default_factory=set, init=False)
+    """Pods that wait for their patch, or whose patch is under way"""
+    _failures: dict[PodUid, int] = field(default_factory=dict, init=False)
+    """pod → failures in a row; forgotten when it succeeds or needs nothing"""
+    _retries: dict[PodUid, asyncio.TimerHandle] = field(default_factory=dict, init=False)
+    """pod → its next try; queueing it for another reason takes its place"""
+    _ungated: OrderedDict[PodUid, float] = field(default_factory=OrderedDict, init=False)
+    """pod → when its gate was removed, oldest first; forgotten after `_BELIEVE_S`"""
+    _ready: asyncio.Event = field(default_factory=asyncio.Event, init=False)
+    _next_s: float = field(default=-math.inf, init=False)
 
     @property
     def failing(self) -> frozenset[PodUid]:
@@ -97,14 +88,14 @@ class Wakes:
 
     def add(self, uids: Iterable[PodUid]) -> None:
         """Nudge or ungate these pods soon, gang by gang in this order; none while this replica does not act."""
-        if not self._acting():
+        if not self.acting():
             return
         for uid in uids:
             if (retry := self._retries.pop(uid, None)) is not None:
                 retry.cancel()
             if uid in self._queued:
                 continue
-            pod = self._cache.pod(uid)
+            pod = self.cache.pod(uid)
             if pod is None:
                 self._failures.pop(uid, None)
                 continue
@@ -135,19 +126,19 @@ class Wakes:
             if not self._turns:
                 self._ready.clear()
                 continue
-            now_s = self._clock.monotonic_s()
+            now_s = self.clock.monotonic_s()
             early_s = self._next_s - now_s
             if early_s > _TICK_S:
                 await asyncio.sleep(early_s)
                 continue  # another task may have used the moment
             uid = self._next()
             try:
-                pod = self._cache.pod(uid)
+                pod = self.cache.pod(uid)
                 patch = self._patch(pod) if pod is not None else None
                 if pod is None or patch is None:
                     self._failures.pop(uid, None)
                 else:
-                    self._next_s = max(self._next_s, now_s - _BURST_S) + self._interval_s
+                    self._next_s = max(self._next_s, now_s - _BURST_S) + 1.0 / self.per_s
                     await self._send(pod, patch)
             finally:
                 self._queued.discard(uid)
@@ -167,47 +158,47 @@ class Wakes:
 
     def _patch(self, pod: Pod) -> bytes | str | None:
         """The patch of a gated pod, the annotation's value for a parked one, `None` for one that needs neither."""
-        if pod.node is not None or pod.deleting or pod.terminal or not self._cache.is_own(pod):
+        if pod.node is not None or pod.deleting or pod.terminal or not self.cache.is_own(pod):
             return None
         if pod.gated and not self._is_ungated(pod.uid):
-            return self._gates.patch_for(pod)
+            return self.gates.patch_for(pod)
         # Any new value is an update to kube-scheduler; the time also shows people when the last one was.
-        return f"{self._clock.now_s():.3f}"
+        return f"{self.clock.now_s():.3f}"
 
     async def _send(self, pod: Pod, patch: bytes | str) -> None:
         action = "nudge" if isinstance(patch, str) else "ungate"
         try:
             if isinstance(patch, str):
-                await self._api.annotate_pod(pod.namespace, pod.name, pod.uid, {NUDGE_ANNOTATION: patch})
+                await self.api.annotate_pod(pod.namespace, pod.name, pod.uid, {NUDGE_ANNOTATION: patch})
             else:
-                await self._api.admit_pod(pod.namespace, pod.name, pod.uid, patch)
+                await self.api.admit_pod(pod.namespace, pod.name, pod.uid, patch)
         except (ConflictError, NotFoundError):
-            self._telemetry.nudged(action, "gone")  # replaced or deleted: the watch will show it
+            self.telemetry.nudged(action, "gone")  # replaced or deleted: the watch will show it
             self._failures.pop(pod.uid, None)
         except (ApiError, ApiUnavailableError) as error:
-            self._telemetry.nudged(action, "error")
+            self.telemetry.nudged(action, "error")
             if isinstance(error, ApiError) and error.status == _UNPROCESSABLE and action == "ungate":
-                self._gates.refused(pod, str(error))
+                self.gates.refused(pod, str(error))
             else:
                 self._again_later(pod)
         else:
-            self._telemetry.nudged(action, "done")
+            self.telemetry.nudged(action, "done")
             self._failures.pop(pod.uid, None)
             if action == "ungate":
-                self._ungated[pod.uid] = self._clock.monotonic_s()
+                self._ungated[pod.uid] = self.clock.monotonic_s()
                 self._ungated.move_to_end(pod.uid)
-                self._gates.sent(pod)
+                self.gates.sent(pod)
 
     def _is_ungated(self, uid: PodUid) -> bool:
         """Whether its gate was removed a moment ago: what is to be said to it now is a nudge."""
-        now_s = self._clock.monotonic_s()
+        now_s = self.clock.monotonic_s()
         while self._ungated and now_s - next(iter(self._ungated.values())) >= _BELIEVE_S:
             self._ungated.popitem(last=False)
         return uid in self._ungated
 
     def _again_later(self, pod: Pod) -> None:
         failures = self._failures[pod.uid] = self._failures.get(pod.uid, 0) + 1
-        pause_s = _RETRY.delay_s(failures, rng=self._rng)
+        pause_s = _RETRY.delay_s(failures, rng=self.rng)
         if (retry := self._retries.pop(pod.uid, None)) is not None:
             retry.cancel()
         self._retries[pod.uid] = asyncio.get_running_loop().call_later(pause_s, self.add, (pod.uid,))

@@ -12,8 +12,8 @@ import logging
 from datetime import datetime
 
 from extender.cache import ClusterCache
-from extender.controllers.owners.counts import desired_pods
 from extender.controllers.owners.failure_budget import KINDS, controller_of, decoded
+from extender.controllers.owners.finishing import desired_pods
 from extender.controllers.removal.fresh_gang import read_owner
 from extender.convert.decode import seconds
 from extender.errors import ApiError, ApiUnavailableError

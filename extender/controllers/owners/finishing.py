@@ -1,4 +1,6 @@
-"""How many members a gang needs by now whose Job finishes, while another member of it is lost (docs/safety.md S8).
+"""What an owner of pods counts (docs/safety.md S8): pods that it wants, that have succeeded, that are left to run.
+
+Here it decides how many members a gang needs by now whose Job finishes, while another member of it is lost.
 
 Why ask the owner: a pod that has succeeded counts permanently, but with its node it is collected, and an Indexed Job
 does not run its index again. The gang then has fewer pods than its minimum, and the successor of another lost member
@@ -6,16 +8,13 @@ would wait for those that never come. Rules: asked only of gangs that wait for p
 have succeeded, and now and then; every other gang's minimum is what their labels or PodGroup say.
 """
 
-from collections.abc import Callable
-
 from extender.controllers.context import ControllerContext
-from extender.controllers.owners.counts import runs_left
+from extender.controllers.owners.failure_budget import decoded
 from extender.controllers.removal.fresh_gang import read_owner
 from extender.errors import ApiError, ApiUnavailableError
 from scoring.ids import GangKey
 from scoring.model import Phase
 from scoring.model.reasons import Reason
-from scoring.plan import Plan
 
 PATIENCE_S = 5.0
 """A gang that is just being created waits for pods, too."""
@@ -25,16 +24,14 @@ AGAIN_S = 30.0
 class Finishing:
     """Gangs that wait for pods, and the one owner that is being read."""
 
-    def __init__(self, context: ControllerContext, *, plan: Callable[[], Plan | None]) -> None:
+    def __init__(self, context: ControllerContext) -> None:
         self._context = context
-        self._plan = plan
-        """The current plan; `None`: the cluster is not read yet"""
         self._ask_at_s: dict[GangKey, float] = {}
         self._asking = context.background("finishing")
 
     def look(self) -> None:
         """Once a second: ask one more owner, if one is due. Cost: O(waiting gangs)."""
-        plan = self._plan()
+        plan = self._context.plan()
         if plan is None:
             return
         now_s = self._context.clock.monotonic_s()
@@ -61,3 +58,52 @@ class Finishing:
         if left is not None and gang is not None:
             ended = sum(pod.phase is Phase.SUCCEEDED for pod in gang.members)
             self._context.cache.set_minimum(key, owner.uid, max(left + ended, 1))
+
+
+def has_succeeded(owner: bytes) -> bool:
+    """Whether any of its pods has ended well: it finishes, and must not begin again (docs/safety.md S8).
+
+    The pods themselves may be gone: those on a deleted node are collected, also when they have succeeded.
+
+    >>> has_succeeded(b'{"status": {"succeeded": 1}}'), has_succeeded(b'{"status": {"active": 1}}')
+    (True, False)
+    >>> has_succeeded(b'{"status": {"replicaStatuses": {"Worker": {"succeeded": 2}}}}')
+    True
+    """
+    status = decoded(owner).get("status") or {}
+    uncounted = (status.get("uncountedTerminatedPods") or {}).get("succeeded")
+    roles = (status.get("replicaStatuses") or {}).values()
+    return bool(status.get("succeeded") or uncounted or any(one.get("succeeded") for one in roles))
+
+
+def desired_pods(owner: bytes) -> int | None:
+    """How many pods the owner wants, those that have succeeded included; `None`: it does not say.
+
+    >>> desired_pods(b'{"spec": {"parallelism": 4, "completions": 2}}')
+    2
+    >>> desired_pods(b'{"spec": {"tfReplicaSpecs": {"ps": {"replicas": 2}, "Worker": {}}}}')
+    3
+    """
+    spec = decoded(owner).get("spec") or {}
+    roles = next((value for name, value in spec.items() if name.endswith("ReplicaSpecs")), None)
+    if roles is not None:
+        return sum(int(one.get("replicas", 1)) for one in roles.values())
+    counts = [int(spec[name]) for name in ("parallelism", "completions", "replicas") if spec.get(name) is not None]
+    return min(counts) if counts else None
+
+
+def runs_left(job: bytes) -> int | None:
+    """How many completions an Indexed Job is short of; `None`: none has succeeded, or it does not say.
+
+    >>> runs_left(b'{"spec": {"completions": 4, "completionMode": "Indexed"}, "status": {"succeeded": 1}}')
+    3
+    >>> runs_left(b'{"spec": {"completions": 4, "completionMode": "Indexed"}}') is None
+    True
+    """
+    found = decoded(job)
+    spec, status = found.get("spec") or {}, found.get("status") or {}
+    uncounted = (status.get("uncountedTerminatedPods") or {}).get("succeeded") or ()
+    succeeded = int(status.get("succeeded") or 0) + len(uncounted)
+    if not succeeded or spec.get("completionMode") != "Indexed" or spec.get("completions") is None:
+        return None
+    return max(int(spec["completions"]) - succeeded, 0)

@@ -19,8 +19,10 @@ from functools import partial
 from extender.controllers.context import ControllerContext
 from extender.controllers.preemption.notes import NOTE, noted_of, notes_for
 from extender.controllers.preemption.words import PreemptionWords
-from extender.controllers.restart.controller import Outcome, Restarts
+from extender.controllers.restart.controller import Restarts
+from extender.controllers.restart.eligibility import Obstacle
 from extender.errors import ApiError, ApiUnavailableError
+from extender.runtime.decision_lines import Decision
 from scoring.feasibility.quorum import quorum_of
 from scoring.ids import GangKey, PodUid
 from scoring.model import Gang, Pod
@@ -63,14 +65,14 @@ class PreemptionClaims:
         self._restarts = restarts
         self._timeout_s = timeout_s
         self._open: dict[GangKey, _Open] = {}
-        self._in_vain: dict[GangKey, float] = {}
+        self._backing_off: dict[GangKey, float] = {}
         """Gang for which others left, or were asked to, in vain → until when none does."""
         self._wiping = context.background("preempt")
 
     @property
-    def in_vain(self) -> frozenset[GangKey]:
+    def backing_off(self) -> frozenset[GangKey]:
         """Gangs for which no other is to leave for a while."""
-        return frozenset(self._in_vain)
+        return frozenset(self._backing_off)
 
     @property
     def continued(self) -> frozenset[GangKey]:
@@ -78,17 +80,20 @@ class PreemptionClaims:
 
         Not while some are leaving that have not been asked to end yet.
         """
-        return frozenset(key for key in self._recovered if not self._are_about_to_end(key, self._open[key]))
-
-    @property
-    def _recovered(self) -> frozenset[GangKey]:
-        return frozenset(key for key, opened in self._open.items() if opened.recovered)
+        found: set[GangKey] = set()
+        for key, opened in self._open.items():
+            gang = self._context.cache.gang(key) if opened.recovered else None
+            leaving = self._leaving(gang, opened.claim) if gang is not None else []
+            if opened.recovered and all(pod.deleting for pod in leaving):  # Job controllers take a moment
+                found.add(key)
+        return frozenset(found)
 
     async def begin(self, found: Preemption) -> None:
         """Claim the room, note it, and let them leave; nothing happens if the notes cannot be written."""
         gang = self._context.cache.gang(found.gang)
         snapshot = self._context.cache.snapshot()
-        busy = {*snapshot.claims, *snapshot.commitments} - self._recovered
+        busy = {*snapshot.claims, *snapshot.commitments}
+        busy -= {key for key, opened in self._open.items() if opened.recovered}
         if gang is None or not self._context.quiet.over or not busy.isdisjoint([found.gang, *found.victims]):
             return
         claim = Claim(found.gang, found.assignment, found.victims)
@@ -108,7 +113,8 @@ class PreemptionClaims:
                 await self._context.api.annotate_pod(carrier.namespace, carrier.name, carrier.uid, note)
         except (ApiError, ApiUnavailableError) as error:
             self._close(found.gang)
-            self._words.not_noted(found, error)
+            reason = f"not started: {type(error).__name__}"
+            self._context.decided(Decision("preempt", gang=found.gang, reason=reason))
             return
         opened = self._open.get(found.gang)
         if opened is None:
@@ -124,7 +130,7 @@ class PreemptionClaims:
         now_s = self._context.clock.monotonic_s()
         for key, opened in sorted(self._open.items()):
             self._follow(key, opened, now_s)
-        self._in_vain = {key: until_s for key, until_s in self._in_vain.items() if until_s > now_s}
+        self._backing_off = {key: until_s for key, until_s in self._backing_off.items() if until_s > now_s}
 
     def recover(self) -> None:
         """After a restart: reserve the room again for which other gangs had started to leave."""
@@ -145,7 +151,7 @@ class PreemptionClaims:
         """Know nothing, as after a restart, and reserve nothing."""
         for key in list(self._open):
             self._close(key)
-        self._in_vain.clear()
+        self._backing_off.clear()
 
     def _see_who_leaves(self, gang: Gang, opened: _Open) -> None:
         """The pods that are leaving the room of a recovered claim, as far as can be seen: no note names any."""
@@ -169,29 +175,24 @@ class PreemptionClaims:
             if pod.node in nodes and not pod.terminal and (pod.deleting or one.key in ours)
         ]
 
-    def _are_about_to_end(self, key: GangKey, opened: _Open) -> bool:
-        """Whether a pod is leaving that has not been asked to end yet: Job controllers take a moment."""
-        gang = self._context.cache.gang(key)
-        return gang is not None and any(not pod.deleting for pod in self._leaving(gang, opened.claim))
-
     def _let_leave(self, victim: GangKey, gang: GangKey) -> None:
         why = f"it makes room for gang {gang}, which has a higher priority"
         self._restarts.leave(victim, why=why, ended=partial(self._left, gang))
 
-    def _left(self, key: GangKey, victim: GangKey, outcome: Outcome) -> None:
+    def _left(self, key: GangKey, victim: GangKey, obstacle: Obstacle | None) -> None:
         """A gang has left, or would not."""
         opened = self._open.get(key)
-        if outcome.done or opened is None:
+        if obstacle is None or opened is None:
             return
         now_s = self._context.clock.monotonic_s()
         there = self._there(opened)
         begun = len(there) < len(opened.pods) or any(pod.deleting for pod in there)
         if begun or not self._restarts.under_way.isdisjoint(opened.claim.givers):
-            opened.again_s[victim] = now_s + (_FINAL_AGAIN_S if outcome.final else _AGAIN_S)
+            opened.again_s[victim] = now_s + (_FINAL_AGAIN_S if obstacle.final else _AGAIN_S)
             return
-        self._words.refused(key, victim, outcome.why_not)
+        self._words.refused(key, victim, obstacle.why)
         self._end(key, "refused")
-        self._in_vain[key] = now_s + _FINAL_AGAIN_S
+        self._backing_off[key] = now_s + _FINAL_AGAIN_S
 
     def _follow(self, key: GangKey, opened: _Open, now_s: float) -> None:
         there = self._there(opened)
@@ -206,7 +207,7 @@ class PreemptionClaims:
         elif now_s >= opened.until_s:
             self._words.lapsed(gang, opened.claim, [pod for pod in there if not pod.deleting])
             self._end(key, "lapsed")
-            self._in_vain[key] = now_s + self._timeout_s
+            self._backing_off[key] = now_s + self._timeout_s
         elif opened.recovered:
             self._see_who_leaves(gang, opened)
         elif opened.noted and self._context.quiet.over:

@@ -14,7 +14,7 @@ now, and not by what a former process noted (docs/safety.md S22).
 """
 
 from collections.abc import Awaitable, Callable, Set
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass, field
 
 from extender.controllers.context import ControllerContext
 from extender.controllers.preemption.claims import PreemptionClaims
@@ -37,52 +37,39 @@ class _Objection:
     since_s: float
 
 
+@dataclass(eq=False, repr=False)
 class Preemptions:
     """The one decision that is under way, and the gangs that must stay. Bounded by the gangs that exist."""
 
-    def __init__(
-        self,
-        context: ControllerContext,
-        claims: PreemptionClaims,
-        words: PreemptionWords,
-        restarts: Restarts,
-        *,
-        decide: Decide,
-    ) -> None:
-        self._context = context
-        self._claims = claims
-        self._words = words
-        self._restarts = restarts
-        self._decide = decide
-        self._objections: dict[GangKey, _Objection] = {}
-        self._spared: dict[GangKey, float] = {}
-        """Gang that cannot leave → until when it is not asked again."""
-        self._wants: GangKey | None = None
-        """The gang for which others would leave, at the last look, and since when"""
-        self._wants_since_s = 0.0
-        self._deciding = context.background("preempt")
+    context: ControllerContext
+    claims: PreemptionClaims
+    words: PreemptionWords
+    restarts: Restarts
+    _: KW_ONLY
+    decide: Decide
+    _objections: dict[GangKey, _Objection] = field(default_factory=dict, init=False)
+    _spared: dict[GangKey, float] = field(default_factory=dict, init=False)
+    """Gang that cannot leave → until when it is not asked again."""
+    _wants: GangKey | None = field(default=None, init=False)
+    """The gang for which others would leave, at the last look, and since when"""
+    _wants_since_s: float = field(default=0.0, init=False)
 
-    def why_blocked(self, gang: GangKey) -> str | None:
-        """Why a gang that would make room for this one has not left; `None`: nothing is known to be in the way."""
-        return self._words.why_blocked(gang)
+    def __post_init__(self) -> None:
+        self._deciding = self.context.background("preempt")
 
     def look(self) -> None:
         """Once a second: follow what is under way; decide again if that is allowed."""
-        now_s = self._context.clock.monotonic_s()
-        self._words.tidy()
-        self._claims.follow()
+        now_s = self.context.clock.monotonic_s()
+        self.words.tidy()
+        self.claims.follow()
         self._spared = {key: until_s for key, until_s in self._spared.items() if until_s > now_s}
-        if not self._deciding.busy and self._context.quiet.over:
+        if not self._deciding.busy and self.context.quiet.over:
             self._deciding.start(self._attempt(), "decide preemption")
-
-    def recover(self) -> None:
-        """After a restart: reserve the room again for which other gangs had started to leave."""
-        self._claims.recover()
 
     def forget(self) -> None:
         """Know nothing, as after a restart; a decision under way is given up."""
         self._deciding.cancel()
-        self._claims.forget()
+        self.claims.forget()
         self._wants = None
         self._objections.clear()
         self._spared.clear()
@@ -90,7 +77,7 @@ class Preemptions:
     async def _attempt(self) -> None:
         """Decide, ask owners and budgets, decide again, and start if it is still the same."""
         found = await self._decided()
-        now_s = self._context.clock.monotonic_s()
+        now_s = self.context.clock.monotonic_s()
         if found is None or found.gang != self._wants:
             self._wants, self._wants_since_s = (None if found is None else found.gang), now_s
             return
@@ -98,22 +85,22 @@ class Preemptions:
             return
         again = await self._decided()
         if again is not None and (again.gang, again.pods) == (found.gang, found.pods):
-            await self._claims.begin(again)
+            await self.claims.begin(again)
 
     async def _decided(self) -> Preemption | None:
         """Which gangs leave for which, by what is true now."""
-        return await self._decide(self._spared.keys(), self._claims.in_vain, self._claims.continued)
+        return await self.decide(self._spared.keys(), self.claims.backing_off, self.claims.continued)
 
     async def _is_refused(self, found: Preemption) -> bool:
         """Whether anything speaks against it; what has done so for long enough spares the gang that it is about."""
         objections: dict[GangKey, str] = {}
         for victim in found.victims:
-            why = await self._restarts.obstacle(victim)
+            why = await self.restarts.obstacle(victim)
             if why is not None:
                 objections[victim] = why
-        if not objections and (why := await self._restarts.obstacle_to_all(found.victims)) is not None:
+        if not objections and (why := await self.restarts.judge.together(found.victims)) is not None:
             objections[found.victims[-1]] = why
-        now_s = self._context.clock.monotonic_s()
+        now_s = self.context.clock.monotonic_s()
         before, self._objections = self._objections, {}
         for victim, why in objections.items():
             known = before.get(victim)
@@ -123,6 +110,6 @@ class Preemptions:
                 self._objections[victim] = known
             else:
                 self._spared[victim] = now_s + SPARED_S
-                self._words.blocked(found, victim, why)
-                self._context.telemetry.preempted("blocked")
+                self.words.blocked(found, victim, why)
+                self.context.telemetry.preempted("blocked")
         return bool(objections)

@@ -7,7 +7,7 @@ several, each on a pod of its own, of the same moment. It is read after a restar
 made of it.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -50,10 +50,10 @@ class Noted:
 
 def notes_for(gang: Gang, claim: Claim, *, at_s: float, notes: Notes) -> list[tuple[Pod, dict[str, str]]]:
     """The annotations that note a claim, and the pods to write them on; of a gang with too few pods a part is noted."""
-    contents = _contents(claim.assignment, at_s)
+    waiting = [pod for pod in gang.pending if pod.uid in claim.assignment]
     return [
-        (pod, {NOTE: notes.write(NoteKind.PREEMPTS, _bearer(pod), content)})
-        for pod, content in zip(_waiting(gang, claim), contents, strict=False)
+        (pod, {NOTE: notes.write(NoteKind.PREEMPTS, Bearer("v1", "Pod", pod.namespace, pod.name, pod.uid), content)})
+        for pod, content in zip(waiting, _contents(claim.assignment, at_s), strict=False)
     ]
 
 
@@ -79,24 +79,15 @@ def noted_of(gang: Gang) -> Noted | None:
 def _contents(assignment: Mapping[PodUid, NodeName], at_s: float) -> list[str]:
     """The nodes in as many parts as it takes."""
     parts: list[dict[str, str]] = [{}]
-    size = len(_encoded(at_s, {}))
-    room = _CONTENT_CHARS - size
+    most = room = _CONTENT_CHARS - len(msgspec.json.encode(_Written(at_s, {})))
     for uid, node in sorted(assignment.items()):
         length = len(uid) + len(node) + len('"":"",')
         if length > room:
             parts.append({})
-            room = _CONTENT_CHARS - size
+            room = most
         parts[-1][uid] = node
         room -= length
-    return [_encoded(at_s, part) for part in parts]
-
-
-def _encoded(at_s: float, nodes: dict[str, str]) -> str:
-    return msgspec.json.encode(_Written(at_s, nodes)).decode()
-
-
-def _waiting(gang: Gang, claim: Claim) -> Sequence[Pod]:
-    return [pod for pod in gang.pending if pod.uid in claim.assignment]
+    return [msgspec.json.encode(_Written(at_s, part)).decode() for part in parts]
 
 
 def _written(pods: Iterable[Pod]) -> Iterable[tuple[Pod, _Written]]:
@@ -107,7 +98,3 @@ def _written(pods: Iterable[Pod]) -> Iterable[tuple[Pod, _Written]]:
                 yield pod, note_from_json(_WRITTEN, text, what=NOTE)
             except ValueError:
                 continue  # ours by its signature, and of another release's making
-
-
-def _bearer(pod: Pod) -> Bearer:
-    return Bearer("v1", "Pod", pod.namespace, pod.name, pod.uid)

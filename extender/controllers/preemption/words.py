@@ -7,7 +7,7 @@ leave, or which could and why they stay.
 from collections.abc import Sequence
 
 from extender.controllers.context import ControllerContext
-from extender.controllers.events.recorder import GangEvents, Happening
+from extender.controllers.events.recorder import Happening
 from extender.runtime.decision_lines import Decision
 from scoring.explain.words import some
 from scoring.ids import GangKey
@@ -19,9 +19,8 @@ from scoring.preempt.decide import Preemption
 class PreemptionWords:
     """Writes Events, and remembers for /v1/explain why no gang leaves for another. Bounded by the gangs that exist."""
 
-    def __init__(self, context: ControllerContext, events: GangEvents) -> None:
+    def __init__(self, context: ControllerContext) -> None:
         self._context = context
-        self._events = events
         self._blocked: dict[GangKey, str] = {}
 
     def why_blocked(self, gang: GangKey) -> str | None:
@@ -30,27 +29,29 @@ class PreemptionWords:
 
     def tidy(self) -> None:
         """Forget gangs that do not wait any more."""
-        for key in [key for key in self._blocked if not _waits(self._context.cache.gang(key))]:
-            del self._blocked[key]
+        gangs = {key: self._context.cache.gang(key) for key in self._blocked}
+        self._blocked = {key: self._blocked[key] for key, gang in gangs.items() if gang is not None and gang.pending}
 
     def begun(self, found: Preemption, timeout_s: float) -> None:
         """Gangs are about to leave."""
         self._blocked.pop(found.gang, None)
-        pods = len(found.pods)
+        pods, leave = len(found.pods), "leaves" if len(found.victims) == 1 else "leave"
         parts = {"gangs": float(len(found.victims)), "pods": float(pods)}
-        self._note(Decision("preempt", gang=found.gang, node=some(sorted(set(found.assignment.values()))), parts=parts))
+        self._context.decided(
+            Decision("preempt", gang=found.gang, node=some(sorted(set(found.assignment.values()))), parts=parts)
+        )
         places = f"zone {', '.join(found.zones)}" if any(found.zones) else "its nodes"
         self._about(
             found.gang,
             Happening.PREEMPTS,
-            f"{_gangs(found.victims)} of lower priority {_leave(found.victims)} for this gang: {pods} pods in all. The "
+            f"{_gangs(found.victims)} of lower priority {leave} for this gang: {pods} pods in all. The "
             f"room in {places} is reserved for it until it has its nodes, or nothing has moved for {timeout_s:.0f} s.",
             ",".join(found.victims),
         )
         for victim in found.victims:
             gang = self._context.cache.gang(victim)
             priority = f" (priority {gang.priority})" if gang is not None else ""
-            self._note(Decision("make-room", gang=victim, node=some([found.gang])))
+            self._context.decided(Decision("make-room", gang=victim, node=some([found.gang])))
             self._about(
                 victim,
                 Happening.PREEMPTED,
@@ -62,44 +63,33 @@ class PreemptionWords:
     def blocked(self, found: Preemption, victim: GangKey, why: str) -> None:
         """A gang that would make room must stay."""
         self._blocked[found.gang] = f"gang {victim} would make room, but stays: {why}"
-        self._note(Decision("make-room", gang=victim, reason=why))
+        self._context.decided(Decision("make-room", gang=victim, reason=why))
         note = f"The gang could have the place of gang {victim}, which has less priority, but that one stays: {why}."
         self._about(found.gang, Happening.PREEMPTION_BLOCKED, note, f"{victim} {why}")
 
     def refused(self, key: GangKey, victim: GangKey, why: str) -> None:
         """A gang would not leave although it had been asked, and no other has left."""
         self._blocked[key] = f"gang {victim} would make room, but stays: {why}"
-        self._note(Decision("preempt", gang=key, reason=f"refused: {why}"))
+        self._context.decided(Decision("preempt", gang=key, reason=f"refused: {why}"))
         note = f"Gang {victim} did not leave for it after all: {why}. No other gang has left."
         self._about(key, Happening.PREEMPTION_BLOCKED, note, f"{victim} {why}")
 
-    def not_noted(self, found: Preemption, error: Exception) -> None:
-        """The API server did not take the note, so no gang leaves."""
-        self._note(Decision("preempt", gang=found.gang, reason=f"not started: {type(error).__name__}"))
-
     def started(self, key: GangKey, claim: Claim) -> None:
         """The gang has its nodes."""
-        self._note(Decision("preempted", gang=key, parts={"gangs": float(len(claim.givers))}))
+        self._context.decided(Decision("preempted", gang=key, parts={"gangs": float(len(claim.givers))}))
 
     def lapsed(self, gang: Gang, claim: Claim, stayed: Sequence[Pod]) -> None:
         """The gang did not start in time; its room is everybody's again."""
         why = f"pod {stayed[0].key} and {len(stayed) - 1} others stayed" if stayed else "it did not start in time"
         self._blocked[gang.key] = f"{_gangs(claim.givers)} left for it, but {why}"
-        self._note(Decision("preempt", gang=gang.key, reason="lapsed"))
+        self._context.decided(Decision("preempt", gang=gang.key, reason="lapsed"))
         note = f"{_gangs(claim.givers)} left for this gang, but {why}: the reservation ends."
         self._about(gang.key, Happening.PREEMPTION_LAPSED, note, "")
 
     def _about(self, key: GangKey, what: Happening, note: str, topic: str) -> None:
         gang = self._context.cache.gang(key)
         if gang is not None:
-            self._events.report(gang, what, note, topic, pods=gang.members[:1])
-
-    def _note(self, decision: Decision) -> None:
-        self._context.decided(decision)
-
-
-def _waits(gang: Gang | None) -> bool:
-    return gang is not None and bool(gang.pending)
+            self._context.post_gang_event(gang, what, note, topic, pods=gang.members[:1])
 
 
 def _gangs(keys: Sequence[GangKey]) -> str:
@@ -111,7 +101,3 @@ def _gangs(keys: Sequence[GangKey]) -> str:
     if not keys:
         return "Other gangs"
     return f"Gang{'' if len(keys) == 1 else 's'} {some(keys)}"
-
-
-def _leave(keys: Sequence[GangKey]) -> str:
-    return "leaves" if len(keys) == 1 else "leave"

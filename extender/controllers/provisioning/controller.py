@@ -13,22 +13,20 @@ Rules:
 import asyncio
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final
 from urllib.parse import urlencode
 
-from extender.cache import ClusterCache
-from extender.cache.seen_groups import SeenGroups
+from extender.controllers.context import ControllerContext
 from extender.controllers.provisioning.words import said_of, said_without
 from extender.controllers.provisioning.writes import ProvisioningWrites
 from extender.controllers.removal.fresh_gang import read_all
 from extender.convert.provisioning import MANAGED_BY, request_from_json
 from extender.errors import ApiError, ApiUnavailableError, NotFoundError
-from extender.ports import Clock, ClusterApi
 from scoring.explain.around import Note, Topic
 from scoring.ids import GangKey
 from scoring.model.policy import Policy
-from scoring.plan import Plan, PlannerCache
+from scoring.plan import PlannerCache
 from scoring.provisioning.decide import WANTS_NODES, Hindrance, hindrance_of, steps_of
 from scoring.provisioning.requests import AskingLimits, Create, Delete, Request
 
@@ -42,36 +40,23 @@ _OURS: Final = urlencode({"labelSelector": "=".join(MANAGED_BY)})
 _log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class Decides:
-    """What a round decides by."""
-
-    policy: Policy
-    limits: AskingLimits
-    class_name: str
-    plan: Callable[[], Plan | None]
-    """The current plan; `None`: the cluster is not read yet"""
-    planner_cache: Callable[[], PlannerCache | None] = lambda: None
-
-
 class Provisioning:
     """Our requests as they were read last. Bounded by those that there are, and by the gangs that exist."""
 
     def __init__(
         self,
-        by: Decides,
-        cache: ClusterCache,
-        groups: SeenGroups,
-        api: ClusterApi,
-        clock: Clock,
+        context: ControllerContext,
+        policy: Policy,
+        limits: AskingLimits,
         *,
-        acting: Callable[[], bool] = lambda: True,
+        class_name: str,
+        planner_cache: Callable[[], PlannerCache | None] = lambda: None,
     ) -> None:
-        self._by = by
-        self._acting = acting
-        self._cache, self._clock = cache, clock
-        self._api = api
-        self._writes = ProvisioningWrites(groups, api, class_name=by.class_name, zone_label=by.policy.zone_label)
+        self._context = context
+        self._policy = policy
+        self._limits = limits
+        self._planner_cache = planner_cache
+        self._writes = ProvisioningWrites(context, class_name=class_name, zone_label=policy.zone_label)
         self._known: dict[GangKey, Request] | None = None
         """gang → its request; `None`: not read since we began to act"""
         self._problem: str | None = None
@@ -84,7 +69,7 @@ class Provisioning:
         """A round every few seconds until cancelled."""
         while True:
             await asyncio.sleep(self._pause_s)
-            if self._acting():
+            if self._context.acting():
                 await self.round()
             else:
                 self.forget()
@@ -96,23 +81,23 @@ class Provisioning:
 
     async def round(self) -> None:
         """Read what there is, decide, and do it. Cost: one list, and O(waiting gangs)."""
-        by, plan = self._by, self._by.plan()
+        plan = self._context.plan()
         if plan is None or (self._known == {} and not any(map(self._wants, plan.waiting))):
             return
-        requests, plan = await self._read(), by.plan()
+        requests, plan = await self._read(), self._context.plan()
         if requests is None or plan is None:
             return
-        now_s = self._clock.monotonic_s()
+        now_s = self._context.clock.monotonic_s()
         self._failed = {key: one for key, one in self._failed.items() if one[0] > now_s}
-        snapshot = self._cache.snapshot()
+        snapshot = self._context.cache.snapshot()
         steps = steps_of(
             snapshot,
             plan,
-            by.policy,
+            self._policy,
             requests,
-            limits=by.limits,
-            now_s=self._clock.now_s(),
-            cache=by.planner_cache(),
+            limits=self._limits,
+            now_s=self._context.clock.now_s(),
+            cache=self._planner_cache(),
             besides=frozenset(self._failed),
         )
         for step in steps:
@@ -123,31 +108,27 @@ class Provisioning:
 
     def note(self, key: GangKey) -> Note | None:
         """What is to be said of nodes for this gang; `None`: nothing, it does not wait for room."""
-        plan, by = self._by.plan(), self._by
+        plan = self._context.plan()
         request = (self._known or {}).get(key)
         if request is None and (plan is None or not self._wants(key)):
             return None
-        failed = self._failed.get(key)
         if request is not None:
-            text = said_of(request, by.limits, now_s=self._clock.now_s())
-        else:
-            text = said_without(self._problem or (failed[1] if failed is not None else self._hindrance(key)), by.limits)
-        return Note(Topic.AUTOSCALER, text)
+            return Note(Topic.AUTOSCALER, said_of(request, self._limits, now_s=self._context.clock.now_s()))
+        why: str | Hindrance | None = self._problem or self._failed.get(key, (0.0, ""))[1]
+        if not why and plan is not None:
+            why = hindrance_of(self._context.cache.snapshot(), plan, self._policy, key)
+        return Note(Topic.AUTOSCALER, said_without(why or None, self._limits))
 
     # -- inside -------------------------------------------------------------------------------------------------------
 
     def _wants(self, key: GangKey) -> bool:
-        plan = self._by.plan()
+        plan = self._context.plan()
         return plan is not None and key in plan.waiting and plan.waiting[key].reason in WANTS_NODES
-
-    def _hindrance(self, key: GangKey) -> Hindrance | None:
-        plan = self._by.plan()
-        return None if plan is None else hindrance_of(self._cache.snapshot(), plan, self._by.policy, key)
 
     async def _read(self) -> list[Request] | None:
         """All requests of ours; `None`: they cannot be read, and why is noted."""
         try:
-            items = await read_all(self._api, f"{_COLLECTION}?{_OURS}")
+            items = await read_all(self._context.api, f"{_COLLECTION}?{_OURS}")
         except (ApiError, ApiUnavailableError) as error:
             self._pause_s = UNSERVED_S if isinstance(error, ApiError) and error.status in (403, 404) else EVERY_S
             self._complain(_why_unread(error))
@@ -177,19 +158,19 @@ class Provisioning:
                     await self._delete(request)
                     _log.info("ProvisioningRequest %s of %s is taken back: %s", request.name, key, why)
         except (ApiError, ApiUnavailableError, ValueError) as error:
-            self._failed[key] = (self._clock.monotonic_s() + self._by.limits.backoff_s, str(error))
+            self._failed[key] = (self._context.clock.monotonic_s() + self._limits.backoff_s, str(error))
             _log.warning("asking for nodes for %s failed: %s", key, error)
             return False
         return True
 
     async def _create(self, step: Create) -> None:
-        gang = self._cache.gang(step.gang)
+        gang = self._context.cache.gang(step.gang)
         if gang is None:
             return
         name = await self._writes.create(step, gang)
         if self._known is not None:
             asked = Request(name, step.gang, step.fingerprint, step.attempt, len(step.sets), step.zones)
-            self._known[step.gang] = replace(asked, since_s=self._clock.now_s())
+            self._known[step.gang] = replace(asked, since_s=self._context.clock.now_s())
         await self._writes.mark(step, name)
 
     async def _delete(self, request: Request) -> None:

@@ -8,7 +8,7 @@ after a lost answer finds it there, and taking it back twice is taking it back o
 import logging
 from typing import Any
 
-from extender.cache.seen_groups import SeenGroups
+from extender.controllers.context import ControllerContext
 from extender.convert.provisioning import (
     API_VERSION,
     CONSUMES,
@@ -20,7 +20,6 @@ from extender.convert.provisioning import (
     template_names,
 )
 from extender.errors import ApiError, ConflictError, NotFoundError
-from extender.ports import ClusterApi
 from scoring.explain.words import zone_text
 from scoring.model import Controller, Gang
 from scoring.provisioning.requests import Create, Request
@@ -31,9 +30,9 @@ _log = logging.getLogger(__name__)
 class ProvisioningWrites:
     """What is written for requests. Errors of all calls: ApiError, ApiUnavailableError; ValueError: a broken pod."""
 
-    def __init__(self, groups: SeenGroups, api: ClusterApi, *, class_name: str, zone_label: str) -> None:
-        self._groups = groups
-        self._api = api
+    def __init__(self, context: ControllerContext, *, class_name: str, zone_label: str) -> None:
+        self._groups = context.groups
+        self._api = context.api
         self._class_name = class_name
         self._zone_label = zone_label
 

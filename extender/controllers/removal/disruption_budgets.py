@@ -21,7 +21,7 @@ def forbidding(budgets: Sequence[bytes], pods: Sequence[bytes]) -> str | None:
     >>> forbidding([one], [pod]), forbidding([one], [pod, pod])
     (None, 'one')
     """
-    labels = [_labels(pod) for pod in map(decoded, pods) if _counts(pod)]
+    labels = [(pod.get("metadata") or {}).get("labels") or {} for pod in map(decoded, pods) if _counts(pod)]
     for budget in sorted(map(decoded, budgets), key=lambda one: str(one["metadata"]["name"])):
         selector = (budget.get("spec") or {}).get("selector")
         hit = sum(matches(selector, one) for one in labels)
@@ -60,11 +60,6 @@ def _holds(requirement: Json, labels: Mapping[str, str]) -> bool:
             return key not in labels
         case other:
             raise ValueError(f"{other} is no operator of a label selector")
-
-
-def _labels(pod: Json) -> Mapping[str, str]:
-    found: Mapping[str, str] = (pod.get("metadata") or {}).get("labels") or {}
-    return found
 
 
 def _counts(pod: Json) -> bool:

@@ -19,7 +19,7 @@ from extender.controllers.removal.removals import Cause
 from extender.errors import ApiError, ApiUnavailableError
 from extender.runtime.decision_lines import Decision
 from scoring.ids import GangKey, PodUid
-from scoring.model import Controller, Pod
+from scoring.model import Controller
 
 _CAUSE: Final = Cause(
     Happening.EVICTED,
@@ -46,22 +46,17 @@ class Evictions:
         """Evict one after the other; those that stay, for whatever reason, are reported as refused."""
         stayed = dict.fromkeys(uids)
         try:
-            await self._evict_each(gang, stayed)
+            found = await self._as_the_cache_says(gang, uids) if self._context.quiet.over else None
+            if found is not None:
+                for uid in uids:
+                    if uid not in found or await self._evict_one(gang, found[uid], tuple(found.values())):
+                        del stayed[uid]
         except (asyncio.CancelledError, GeneratorExit):
             stayed.clear()  # the process ends: nothing may begin because of it
             raise
         finally:
             if stayed:
                 self._refused(gang, tuple(stayed))
-
-    async def _evict_each(self, gang: GangKey, stayed: dict[PodUid, None]) -> None:
-        """Evict these members; those that are gone leave `stayed`."""
-        found = await self._as_the_cache_says(gang, tuple(stayed)) if self._context.quiet.over else None
-        if found is None:
-            return
-        for uid in tuple(stayed):
-            if uid not in found or await self._evict_one(gang, found[uid], tuple(found.values())):
-                del stayed[uid]
 
     async def _as_the_cache_says(self, key: GangKey, uids: Sequence[PodUid]) -> Mapping[PodUid, Fresh] | None:
         """Those of `uids` that are there, read from the API server now; `None`: none is to be removed.
@@ -83,7 +78,11 @@ class Evictions:
         if refusal is None:
             return {one.pod.uid: one for one in theirs}
         if refusal.reason not in OVER:
-            self._tell_refusal(key, [one.pod for one in theirs], refusal)
+            self._context.decided(Decision("evict", theirs[0].pod.key, key, reason=refusal.reason))
+            waits = "The gang did not become whole, and this pod uses room in vain"
+            note = f"{waits}. It is not removed, because {refusal.text}"
+            for one in theirs:
+                self._context.post_event(pod_subject(one.pod), Happening.NOT_EVICTED, note)
         return None
 
     async def _refusal(self, members: Sequence[Fresh]) -> NotAllowed | None:
@@ -99,14 +98,6 @@ class Evictions:
             if isinstance(verdict, NotAllowed):
                 return verdict
         return None
-
-    def _tell_refusal(self, key: GangKey, members: Sequence[Pod], refusal: NotAllowed) -> None:
-        refused = Decision("evict", members[0].key, key, reason=refusal.reason)
-        self._context.decided(refused)
-        in_part = "The gang did not become whole, and this pod uses room in vain"
-        note = f"{in_part}. It is not removed, because {refusal.text}"
-        for pod in members:
-            self._context.post_event(pod_subject(pod), Happening.NOT_EVICTED, note)
 
     async def _evict_one(self, gang: GangKey, one: Fresh, among: Sequence[Fresh]) -> bool:
         pod = one.pod

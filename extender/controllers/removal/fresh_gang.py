@@ -118,7 +118,7 @@ async def _read(api: ClusterApi, namespace: str, selector: str) -> tuple[Fresh, 
 def same_as_known(gang: Gang, fresh: tuple[Fresh, ...]) -> bool:
     """Whether the pods of all its runs are those of the cache, where the cache has them, in the phase that it knows."""
     known = (*gang.members, *gang.earlier, *gang.later)
-    return {looks(pod) for pod in known} == {looks(one.pod) for one in fresh}
+    return {_looks(pod) for pod in known} == {_looks(one.pod) for one in fresh}
 
 
 def of_this_run(gang: Gang, fresh: tuple[Fresh, ...]) -> tuple[Fresh, ...]:
@@ -127,6 +127,6 @@ def of_this_run(gang: Gang, fresh: tuple[Fresh, ...]) -> tuple[Fresh, ...]:
     return tuple(one for one in fresh if one.pod.uid in members)
 
 
-def looks(pod: Pod) -> tuple[object, ...]:
+def _looks(pod: Pod) -> tuple[object, ...]:
     """What must not have changed since the decision."""
     return pod.uid, pod.node, pod.phase, pod.deleting

@@ -6,10 +6,12 @@ of another scheduler must stay whatever was decided. Rules (docs/safety.md S1, S
 1. What goes was read from the API server just now (`Fresh`), and every pod of it is ours, judged by that very record;
    the call names the version that was read, so it cannot hit another.
 2. An Event on the pod and one on its owner, with the reason, are confirmed by the API server before. An owner that is
-   changed has one, and so have the first `MOST_TOLD` of the pods that go with it. What the API server refuses for good
-   (no right, a quota, a namespace that ends) is counted, and the act goes on: a quota on Events makes no pod immune.
-   Without an answer within `ANNOUNCE_S` seconds it is put off: `NotAnnouncedError`, and nothing was done.
-3. What was announced and is then refused (a disruption budget, an edit in the same moment) gets an Event as well.
+   changed has one, and so have the first `MOST_ANNOUNCED` of the pods that go with it. What the API server refuses for
+   good (no right, a quota, a namespace that ends) is counted, and the act goes on: a quota on Events makes no pod
+   immune. Without an answer within `ANNOUNCE_S` seconds it is put off: `NotAnnouncedError`, and nothing was done.
+3. Nothing is removed for `QUIET_S` after the start, a take-over and every new list: a cache that has just been filled
+   may show less than there is (`Quiet`).
+4. What was announced and is then refused (a disruption budget, an edit in the same moment) gets an Event as well.
 
 No other module calls `evict` or `patch_object` (tests/contract/test_disruptions.py).
 """
@@ -21,15 +23,41 @@ from typing import TypeAlias
 from extender.controllers.events.recorder import Happening, PostEvent, Subject, pod_subject
 from extender.controllers.removal.fresh_gang import Fresh
 from extender.errors import ApiError, NotFoundError, NotOursError
-from extender.ports import ClusterApi
+from extender.ports import Clock, ClusterApi
 from scoring.explain.words import some
 from scoring.model import Controller, Pod
 
-MOST_TOLD = 32
+QUIET_S = 30.0
+MOST_ANNOUNCED = 32
 """Pods that have an Event of their own when their owner is changed; the owner's says how many go."""
 
 Announce: TypeAlias = Callable[[Sequence[Subject], Happening, str, str], Awaitable[None]]
 """Post an Event about each of these objects and wait for it; see `Events.announce`."""
+
+
+class Quiet:
+    """How long to keep still yet. One for all that remove pods."""
+
+    def __init__(self, clock: Clock, *, relists: Callable[[], int] = lambda: 0, for_s: float = QUIET_S) -> None:
+        self._clock = clock
+        self._relists = relists
+        """How often anything was listed again so far"""
+        self._for_s = for_s
+        self._seen = relists()
+        self._until_s = clock.monotonic_s() + for_s
+
+    def look(self) -> None:
+        """Start again if anything was listed again since the last look; called after each plan."""
+        relists = self._relists()
+        if relists != self._seen:
+            self._seen = relists
+            self._until_s = self._clock.monotonic_s() + self._for_s
+
+    @property
+    def over(self) -> bool:
+        """Whether removing is allowed now."""
+        self.look()
+        return self._clock.monotonic_s() >= self._until_s
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +84,7 @@ class Disruptions:
         """Whether a pod is ours by its record as it was read"""
         self._post_event = post_event
 
-    def stranger_among(self, pods: Iterable[Fresh]) -> Pod | None:
+    def foreign_among(self, pods: Iterable[Fresh]) -> Pod | None:
         """The first pod that is not ours and has not ended: the caller then decides otherwise."""
         return next((one.pod for one in pods if not one.pod.terminal and not self._is_own(one.pod)), None)
 
@@ -66,15 +94,15 @@ class Disruptions:
         Errors: ApiError, ApiUnavailableError (NotAnnouncedError: nothing was done), NotOursError.
         """
         pod = one.pod
-        self._refuse_strangers([one])
+        self._refuse_foreign([one])
         await self._announce([pod_subject(pod)], cause.what, cause.note, cause.topic())
         if pod.owner is not None:
             owner = owner_subject(pod.namespace, pod.owner)
-            await self._tell_owner(owner, cause, [other for other in among if other.pod.owner == pod.owner])
+            await self._announce_to_owner(owner, cause, [other for other in among if other.pod.owner == pod.owner])
         try:
             await self._api.evict(pod.namespace, pod.name, pod.uid, resource_version=pod.resource_version)
         except ApiError as error:
-            self._tell_refusal(pod_subject(pod), cause, error)
+            self._post_refusal(pod_subject(pod), cause, error)
             raise
 
     async def change_owner(self, owner: Subject, patch: bytes, cause: Cause, *, going: Sequence[Fresh]) -> None:
@@ -82,15 +110,15 @@ class Disruptions:
 
         Errors: as `evict`. The patch names the version that was read.
         """
-        self._refuse_strangers(going)
+        self._refuse_foreign(going)
         living = [one for one in going if not one.pod.terminal]
-        await self._tell_owner(owner, cause, living)
-        first = [pod_subject(one.pod) for one in living[:MOST_TOLD]]
+        await self._announce_to_owner(owner, cause, living)
+        first = [pod_subject(one.pod) for one in living[:MOST_ANNOUNCED]]
         await self._announce(first, cause.what, cause.note, cause.topic())
         try:
             await self._patch(owner, patch)
         except ApiError as error:
-            self._tell_refusal(owner, cause, error)
+            self._post_refusal(owner, cause, error)
             raise
 
     async def restore_owner(self, owner: Subject, patch: bytes, cause: Cause | None = None) -> None:
@@ -102,17 +130,17 @@ class Disruptions:
             await self._announce([owner], cause.what, cause.note, str(hash(patch)))
         await self._patch(owner, patch)
 
-    def _refuse_strangers(self, pods: Sequence[Fresh]) -> None:
-        if (stranger := self.stranger_among(pods)) is not None:
-            raise NotOursError(f"pod {stranger.key} is not netgang's (schedulerName {stranger.scheduler_name})")
+    def _refuse_foreign(self, pods: Sequence[Fresh]) -> None:
+        if (foreign := self.foreign_among(pods)) is not None:
+            raise NotOursError(f"pod {foreign.key} is not netgang's (schedulerName {foreign.scheduler_name})")
 
-    async def _tell_owner(self, owner: Subject, cause: Cause, pods: Sequence[Fresh]) -> None:
+    async def _announce_to_owner(self, owner: Subject, cause: Cause, pods: Sequence[Fresh]) -> None:
         """One Event for the same pods, however often it is tried to remove them."""
         names = some(sorted(one.pod.name for one in pods))
         which = f" Pods: {names}." if names else ""
         await self._announce([owner], cause.what, f"{cause.note}{which}", cause.topic(one.pod.uid for one in pods))
 
-    def _tell_refusal(self, about: Subject, cause: Cause, error: ApiError) -> None:
+    def _post_refusal(self, about: Subject, cause: Cause, error: ApiError) -> None:
         if not isinstance(error, NotFoundError):  # it is gone, so there is nothing to report of it
             note = f"Not done now, although {cause.what} has announced it: {error.message}"
             self._post_event(about, Happening.DISRUPTION_REFUSED, note, cause.topic())

@@ -9,11 +9,12 @@ been whole, any other one after a while.
 """
 
 from collections.abc import Awaitable, Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass, field
 
 from extender.controllers.context import ControllerContext
-from extender.controllers.events.recorder import GangEvents, Happening
-from extender.controllers.restart.controller import Outcome, Restarts
+from extender.controllers.events.recorder import Happening
+from extender.controllers.restart.controller import Restarts
+from extender.controllers.restart.eligibility import Obstacle
 from scoring.feasibility.quorum import Quorums
 from scoring.ids import GangKey, NodeName
 from scoring.model import Gang, Pod
@@ -36,7 +37,7 @@ class _Watched:
     gang: Gang
     lost: frozenset[NodeName]
     crew: Crew
-    told: str = ""
+    posted: str = ""
     asked: int = 0
     """How often it was handed to `restarts` since it broke"""
     ask_again_s: float = 0.0
@@ -51,46 +52,38 @@ class _Watched:
     """It was restarted: the members that run next are others."""
 
 
+@dataclass(eq=False, repr=False)
 class Repairs:
     """The crews of all gangs that run. Bounded by the gangs that exist."""
 
-    def __init__(
-        self,
-        context: ControllerContext,
-        policy: Policy,
-        restarts: Restarts,
-        events: GangEvents,
-        *,
-        lost_of: Callable[[Sequence[Pod]], frozenset[NodeName]],
-        silent: Callable[[], frozenset[NodeName]],
-        wants_no_more: Callable[[GangKey], Awaitable[bool]],
-    ) -> None:
-        self._context = context
-        self._policy = policy
-        self._restarts = restarts
-        self._lost_of = lost_of
-        self._silent = silent
-        """Nodes that exist and have not answered for too long"""
-        self._wants_no_more = wants_no_more
-        """Whether a gang's owner is deleted, suspended, finished or failed"""
-        self._events = events
-        self._asking = context.background("repair")
-        self._quorums = Quorums()
-        self._watched: dict[GangKey, _Watched] = {}
-        self._looked_at: dict[GangKey, Gang] = {}
-        """All gangs as they were at the last look"""
-        self._nodes: tuple[int, frozenset[NodeName]] = (0, frozenset())
-        """Which nodes there were then, and which of them were silent"""
+    context: ControllerContext
+    policy: Policy
+    restarts: Restarts
+    _: KW_ONLY
+    lost_of: Callable[[Sequence[Pod]], frozenset[NodeName]]
+    silent: Callable[[], frozenset[NodeName]]
+    """Nodes that exist and have not answered for too long"""
+    wants_no_more: Callable[[GangKey], Awaitable[bool]]
+    """Whether a gang's owner is deleted, suspended, finished or failed"""
+    _quorums: Quorums = field(default_factory=Quorums, init=False)
+    _watched: dict[GangKey, _Watched] = field(default_factory=dict, init=False)
+    _looked_at: dict[GangKey, Gang] = field(default_factory=dict, init=False)
+    """All gangs as they were at the last look"""
+    _nodes: tuple[int, frozenset[NodeName]] = field(default=(0, frozenset()), init=False)
+    """Which nodes there were then, and which of them were silent"""
+
+    def __post_init__(self) -> None:
+        self._asking = self.context.background("repair")
 
     def look(self) -> Iterator[None]:
         """Once a second: see what is lost, which gangs get an Event, which are restarted.
 
         With moments for others (docs/safety.md S15). Cost: O(gangs + members that changed, all when nodes did).
         """
-        now_s = self._context.clock.monotonic_s()
-        self._quorums.keep_only(self._context.cache.gang)
-        snapshot, under_way = self._context.cache.snapshot(), self._restarts.under_way
-        nodes = snapshot.table.version, self._silent()
+        now_s = self.context.clock.monotonic_s()
+        self._quorums.keep_only(self.context.cache.gang)
+        snapshot, under_way = self.context.cache.snapshot(), self.restarts.under_way
+        nodes = snapshot.table.version, self.silent()
         same_nodes, self._nodes = nodes == self._nodes, nodes
         before, kept = self._watched, dict[GangKey, _Watched]()
         looked_at, self._looked_at = self._looked_at, dict(snapshot.gangs)
@@ -119,11 +112,11 @@ class Repairs:
                 if watched.crew.broken:
                     self._see_to(key, watched, now_s)
         self._watched = kept
-        self._restarts.look(now_s)
+        self.restarts.look(now_s)
 
     def words(self, key: GangKey) -> str:
         """What is wrong with a gang that lost members, and what is waited for; empty: nothing is."""
-        if key in self._restarts.under_way:
+        if key in self.restarts.under_way:
             return "The gang is being restarted as a whole."
         watched = self._watched.get(key)
         if watched is None or watched.over or watched.owner_over or not watched.crew.broken:
@@ -136,25 +129,23 @@ class Repairs:
         self._watched, self._looked_at = {}, {}
 
     def _seen(self, watched: _Watched | None, gang: Gang, now_s: float) -> _Watched | None:
-        lost = self._lost_of(gang.members)
+        lost = self.lost_of(gang.members)
         quorum = self._quorums.of(gang, lost_nodes=lost)
-        known = self._context.cache.snapshot().table.index
+        known = self.context.cache.snapshot().table.index
         crew = observe(watched.crew if watched is not None else None, gang, quorum, known=known, now_s=now_s)
         if crew is None:
             return None
         if watched is None:
             return _Watched(gang, lost, crew)
-        mended = repaired(crew, quorum, gang) if self._is_mended_by_successors(watched, gang) else None
+        by_successors = watched.given_up or self._repair_of(gang) is not Repair.RESTART
+        mended = repaired(crew, quorum, gang) if by_successors else None
         if mended is not None or not crew.broken:
             return _Watched(gang, lost, mended or crew)
         watched.gang, watched.lost, watched.crew = gang, lost, crew
         return watched
 
-    def _is_mended_by_successors(self, watched: _Watched, gang: Gang) -> bool:
-        return watched.given_up or self._repair_of(gang) is not Repair.RESTART
-
     def _repair_of(self, gang: Gang) -> Repair:
-        return gang_options(dict(gang.options), self._policy).repair
+        return gang_options(dict(gang.options), self.policy).repair
 
     def _see_to(self, key: GangKey, watched: _Watched, now_s: float) -> None:
         repair = self._repair_of(watched.gang)
@@ -162,34 +153,35 @@ class Repairs:
             return
         since_s = watched.crew.broken_since_s
         note = words_of(watched.crew)
-        if since_s is not None and now_s - since_s >= PATIENCE_S and note != watched.told:
+        if since_s is not None and now_s - since_s >= PATIENCE_S and note != watched.posted:
             if watched.owner_over is None:
                 self._ask_owner(key, watched)
             elif not watched.owner_over:
-                watched.told, watched.owner_over = note, None
+                watched.posted, watched.owner_over = note, None
                 there = (*watched.gang.pending, *watched.gang.placed)
-                self._events.report(watched.gang, Happening.BROKEN, note, note, pods=there[:1])
-        due = due_s(watched.crew, watched.gang, self._policy.restarts) if repair is Repair.RESTART else None
-        if due is None or watched.given_up or not self._restarts.ready:
+                self.context.post_gang_event(watched.gang, Happening.BROKEN, note, note, pods=there[:1])
+        due = due_s(watched.crew, watched.gang, self.policy.restarts) if repair is Repair.RESTART else None
+        if due is None or watched.given_up or not self.context.quiet.over:
             return
         if now_s >= due and now_s >= watched.ask_again_s:
             watched.ask_again_s = now_s + min(AGAIN_S * 2.0**watched.asked, MOST_S)
             watched.asked += 1
             first = watched.crew.losses[0]
             why = f"pod {first.name} was lost, {first.cause_text}"
-            self._restarts.add(key, why=why, ended=self._ended)
+            self.restarts.add(key, why=why, ended=self._ended)
 
     def _ask_owner(self, key: GangKey, watched: _Watched) -> None:
         """A job that ends loses its members one by one, which gets no Event."""
 
         async def ask() -> None:
-            watched.owner_over = await self._wants_no_more(key)
+            watched.owner_over = await self.wants_no_more(key)
 
         watched.owner_over = True  # until it has answered
         self._asking.start(ask(), f"ask the owner of {key}")
 
-    def _ended(self, key: GangKey, outcome: Outcome) -> None:
+    def _ended(self, key: GangKey, obstacle: Obstacle | None) -> None:
         """A restart is over: what runs next is another crew; or it was refused, and the gang is kept in mind."""
         watched = self._watched.get(key)
         if watched is not None:
-            watched.over, watched.given_up, watched.refused = outcome.done, outcome.final, outcome.why_not
+            watched.over = obstacle is None
+            watched.given_up, watched.refused = (obstacle.final, obstacle.why) if obstacle is not None else (False, "")

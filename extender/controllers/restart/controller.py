@@ -8,7 +8,7 @@ Two reasons lead here: a gang lost a member and asks for `repair: restart`, or i
     restarts.leave(gang, why=…)         it works, and is to make room: the same, without that count
     await restarts.obstacle(gang)       why it could not be done now, in words; None: nothing speaks against it
     restarts.under_way                  gangs that are being restarted
-    ended=…                             called once for each `add` or `leave` with the gang and an `Outcome`
+    ended=…                             called once for each `add` or `leave` with gang and `Obstacle`; None: done
 
 `add` and `leave` return at once and never raise; one for a gang that is under way joins it. `leave` is done when the
 members are gone and the owner is resumed: they come back, gated, and wait their turn.
@@ -25,11 +25,13 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from extender.controllers.context import ControllerContext
-from extender.controllers.restart.eligibility import Case, Judge, Obstacle
+from extender.controllers.events.recorder import Happening, pod_subject
+from extender.controllers.restart.eligibility import Case, Judge, LostOf, Obstacle
 from extender.controllers.restart.one_gang import Recreation
 from extender.controllers.restart.suspensions import MARK, REMEMBERED_S, gang_of, namespace_of, note_of, ref_of
 from extender.errors import ApiError, ApiUnavailableError
 from extender.ports import Labelled
+from extender.runtime.decision_lines import Decision
 from scoring.ids import GangKey
 from scoring.model import Controller
 from scoring.model.policy import RestartLimits
@@ -42,16 +44,8 @@ _NOTES_AGAIN_S = 5.0
 _log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class Outcome:
-    """How it ended: `done`, or `why_not` for people; `final`: trying again soon would end the same."""
-
-    done: bool
-    why_not: str = ""
-    final: bool = False
-
-
-Ended = Callable[[GangKey, Outcome], None]
+Ended = Callable[[GangKey, Obstacle | None], None]
+"""What came in the way; `None`: it is done"""
 
 
 @dataclass(slots=True)
@@ -63,12 +57,10 @@ class _Case:
 class Restarts:
     """Gangs that are being restarted, one task each."""
 
-    def __init__(
-        self, context: ControllerContext, judge: Judge, recreation: Recreation, *, limits: RestartLimits
-    ) -> None:
+    def __init__(self, context: ControllerContext, *, lost_of: LostOf, limits: RestartLimits) -> None:
         self._context = context
-        self._judge = judge
-        self._recreation = recreation
+        self.judge = Judge(context, lost_of=lost_of)
+        self._recreation = Recreation(context, lost_of=lost_of)
         self._limits = limits
         self._history: dict[GangKey, tuple[float, ...]] = {}
         """gang → when it was repaired here, Unix seconds; suspended owners carry it themselves"""
@@ -81,16 +73,11 @@ class Restarts:
         """Gangs that are being restarted, those found suspended by us included."""
         return frozenset(self._cases)
 
-    @property
-    def ready(self) -> bool:
-        """Whether the quiet time is over; before that everything is refused."""
-        return self._context.quiet.over
-
-    def add(self, gang: GangKey, *, why: str, ended: Ended = lambda _gang, _outcome: None) -> None:
+    def add(self, gang: GangKey, *, why: str, ended: Ended = lambda _gang, _obstacle: None) -> None:
         """Restart a broken gang. `why` completes "… is restarted: "."""
         self._begin(gang, why, ended, repair=True)
 
-    def leave(self, gang: GangKey, *, why: str, ended: Ended = lambda _gang, _outcome: None) -> None:
+    def leave(self, gang: GangKey, *, why: str, ended: Ended = lambda _gang, _obstacle: None) -> None:
         """Let a gang leave its place, as gently as its owner and its pods' grace periods want, and come back later."""
         self._begin(gang, why, ended, repair=False)
 
@@ -98,12 +85,8 @@ class Restarts:
         """Why this gang cannot be restarted now; `None`: it can. It reads the API server and changes nothing."""
         if not self._context.quiet.over:
             return "netgang has just started or listed the cluster again"
-        found = await self._judge.of(gang)
+        found = await self.judge.of(gang)
         return found.why if isinstance(found, Obstacle) else None
-
-    async def obstacle_to_all(self, gangs: Iterable[GangKey]) -> str | None:
-        """Why these could not leave at once, though each could by itself; `None`: they can. As `obstacle`."""
-        return await self._judge.together(gangs)
 
     def look(self, now_s: float) -> None:
         """Once a second: after a start, and now and then, look for owners that wait to be resumed by us.
@@ -136,19 +119,28 @@ class Restarts:
 
     async def _start(self, gang: GangKey, why: str, *, repair: bool) -> None:
         if not self._context.quiet.over:
-            self._end(gang, Outcome(done=False, why_not="too soon after the start or a new list"))
+            self._end(gang, Obstacle("too soon after the start or a new list"))
             return
-        found = await self._judge.of(gang)
+        found = await self.judge.of(gang)
         if isinstance(found, Case) and repair:
             found = self._unless_too_often(found)
         if isinstance(found, Obstacle):
-            self._recreation.post_obstacle(gang, found)
-            self._end(gang, Outcome(done=False, why_not=found.why, final=found.final))
+            self._post(gang, found)
+            self._end(gang, found)
             return
         refused = await self._recreation.carry_out(found, why=why, repair=repair)
         if refused is None and repair:
             self._history[gang] = (*self._history.get(gang, ()), self._context.clock.now_s())
-        self._end(gang, Outcome(done=refused is None, why_not=refused or ""))
+        self._end(gang, Obstacle(refused) if refused is not None else None)
+
+    def _post(self, key: GangKey, obstacle: Obstacle) -> None:
+        """Say why the gang stays as it is: in the log, and to its owner by an Event on a member."""
+        self._context.decided(Decision("restart", gang=key, reason=obstacle.why))
+        gang = self._context.cache.gang(key)
+        if not obstacle.silent and gang is not None and gang.members:
+            self._context.telemetry.restarted("refused")
+            note = f"The gang is not restarted as a whole, because {obstacle.why}."
+            self._context.post_event(pod_subject(gang.members[0]), Happening.NOT_RESTARTED, note, obstacle.why)
 
     def _unless_too_often(self, case: Case) -> Case | Obstacle:
         """The case, unless the gang was restarted too often, or its owner wants no more pods than there are."""
@@ -198,17 +190,17 @@ class Restarts:
     async def _finish(self, gang: GangKey, owners: Iterable[tuple[str, Controller]]) -> None:
         for namespace, ref in owners:
             await self._recreation.finish(gang, namespace, ref)
-        self._end(gang, Outcome(done=True))
+        self._end(gang, None)
 
-    def _end(self, gang: GangKey, outcome: Outcome) -> None:
+    def _end(self, gang: GangKey, obstacle: Obstacle | None) -> None:
         """The gang's case is over: say so to all that wait for it."""
         case = self._cases.pop(gang, None)
         for ended in case.ended if case is not None else ():
-            ended(gang, outcome)
+            ended(gang, obstacle)
 
     def _over(self, gang: GangKey, case: _Case, task: asyncio.Task[None]) -> None:
         if not task.cancelled() and (error := task.exception()) is not None:
             _log.error("internal error in restarting a gang", exc_info=error)
             self._context.telemetry.internal_error("restart")
             if self._cases.get(gang) is case:
-                self._end(gang, Outcome(done=False, why_not="an internal error"))
+                self._end(gang, Obstacle("an internal error"))

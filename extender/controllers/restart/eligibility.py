@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from extender.controllers.context import ControllerContext
-from extender.controllers.owners.counts import desired_pods, has_succeeded
 from extender.controllers.owners.failure_budget import (
     KINDS,
     OVER,
@@ -18,6 +17,7 @@ from extender.controllers.owners.failure_budget import (
     budget,
     controller_of,
 )
+from extender.controllers.owners.finishing import desired_pods, has_succeeded
 from extender.controllers.removal.disruption_budgets import forbidding
 from extender.controllers.removal.fresh_gang import (
     Fresh,
@@ -80,8 +80,8 @@ class Case:
 
     def history(self, *, now_s: float, notes: Notes) -> tuple[float, ...]:
         """When it was repaired so in the last hour, Unix seconds."""
-        told = (restarts_of(owner.raw, owner.ref, now_s=now_s, notes=notes) for owner in self.owners)
-        return tuple(sorted({at_s for moments in told for at_s in moments}))
+        noted = (restarts_of(owner.raw, owner.ref, now_s=now_s, notes=notes) for owner in self.owners)
+        return tuple(sorted({at_s for moments in noted for at_s in moments}))
 
     def desired_suffices(self) -> bool:
         """Whether as many members run as the owners want, though they are fewer than the minimum.
@@ -190,12 +190,12 @@ class Judge:
             if any(can_suspend(owner.ref) for owner in owners.values())
             else members
         )
-        others = [one.pod for one in job if _other_gang(one.pod, gang.key)]
-        if others:
-            return Obstacle(f"its owner has pods of another gang too, such as {others[0].name}", final=True)
-        if (stranger := self._context.disruptions.stranger_among(job)) is not None:
-            named = f"schedulerName {stranger.scheduler_name}"
-            return Obstacle(f"pod {stranger.name} of its owner is not netgang's ({named})", final=True)
+        for pod in (one.pod for one in job):
+            if pod.group is not None and pod.group.key != gang.key and not pod.terminal:
+                return Obstacle(f"its owner has pods of another gang too, such as {pod.name}", final=True)
+        if (foreign := self._context.disruptions.foreign_among(job)) is not None:
+            named = f"schedulerName {foreign.scheduler_name}"
+            return Obstacle(f"pod {foreign.name} of its owner is not netgang's ({named})", final=True)
         return Case(gang, members, tuple(owners.values()), job)
 
     async def _top(self, namespace: str, ref: Controller) -> Owner | Obstacle:
@@ -242,10 +242,6 @@ class Judge:
         budgets = await read_budgets(self._context.api, case.namespace)
         forbids = forbidding(budgets, [one.raw for one in case.members if one.pod.node not in lost])
         return case if forbids is None else Obstacle(f"PodDisruptionBudget {forbids} does not allow it")
-
-
-def _other_gang(pod: Pod, key: GangKey) -> bool:
-    return pod.group is not None and pod.group.key != key and not pod.terminal
 
 
 def words(error: Exception) -> str:

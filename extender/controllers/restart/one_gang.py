@@ -11,10 +11,10 @@ from math import ceil
 from typing import Final
 
 from extender.controllers.context import ControllerContext
-from extender.controllers.events.recorder import Happening, pod_subject
+from extender.controllers.events.recorder import Happening
 from extender.controllers.removal.fresh_gang import read_members, read_owner
 from extender.controllers.removal.removals import Cause, owner_subject
-from extender.controllers.restart.eligibility import Case, LostOf, Obstacle, Owner, words
+from extender.controllers.restart.eligibility import Case, LostOf, Owner, words
 from extender.controllers.restart.suspensions import (
     Note,
     can_suspend,
@@ -53,16 +53,6 @@ class Recreation:
         self._context = context
         self._lost_of = lost_of
         self._waits = 0
-
-    def post_obstacle(self, key: GangKey, obstacle: Obstacle) -> None:
-        """Say why the gang stays as it is: in the log, and to its owner by an Event on a member."""
-        self._context.decided(Decision("restart", gang=key, reason=obstacle.why))
-        gang = self._context.cache.gang(key)
-        if obstacle.silent or gang is None or not gang.members:
-            return
-        self._context.telemetry.restarted("refused")
-        note = f"The gang is not restarted as a whole, because {obstacle.why}."
-        self._context.post_event(pod_subject(gang.members[0]), Happening.NOT_RESTARTED, note, obstacle.why)
 
     async def carry_out(self, case: Case, *, why: str, repair: bool) -> str | None:
         """Restart it; `None`: done, else why not. Ends when the owners are resumed, however long its pods take."""
@@ -108,7 +98,7 @@ class Recreation:
                 await self._context.disruptions.restore_owner(
                     owner_subject(namespace, ref), resume_patch(raw, ref), _RESUMED
                 )
-                self._log_step("resume", key, ref)
+                self._context.decided(Decision("resume", f"{ref.kind} {ref.name}", key))
                 self._context.telemetry.restarted("resumed")
                 return True
         return False
@@ -142,7 +132,7 @@ class Recreation:
         if gang is not None and self._in_the_way(
             gang.members, ref, owner
         ):  # the cache is cheap to ask, and mostly right
-            self._tell_slow(gang, namespace_of(owner), ref, began_s)
+            self._post_slow(gang, namespace_of(owner), ref, began_s)
             return False
         members = await read_members(self._context.api, key, gang.source if gang is not None else None)
         return not self._in_the_way([one.pod for one in members], ref, owner)
@@ -153,7 +143,7 @@ class Recreation:
         lost = self._lost_of(members) if not patient else frozenset[NodeName]()
         return [pod for pod in members if not pod.terminal and not (pod.deleting and pod.node in lost)]
 
-    def _tell_slow(self, gang: Gang, namespace: str, ref: Controller, began_s: float) -> None:
+    def _post_slow(self, gang: Gang, namespace: str, ref: Controller, began_s: float) -> None:
         if self._context.clock.monotonic_s() - began_s < SLOW_S:
             return
         left = [pod for pod in gang.members if not pod.terminal]
@@ -168,8 +158,8 @@ class Recreation:
     async def _suspend(self, case: Case, owner: Owner, *, why: str, repair: bool) -> str | None:
         """Suspend one owner; `None`: done. An answer that was lost is made good by a look at the note."""
         note = Note(case.gang.key.partition("/")[2], why, self._context.clock.now_s())
-        told = f"The gang is restarted as a whole: {why}. Suspended now, and resumed when its pods are gone."
-        cause = Cause(Happening.RESTARTED, told)
+        text = f"The gang is restarted as a whole: {why}. Suspended now, and resumed when its pods are gone."
+        cause = Cause(Happening.RESTARTED, text)
         try:
             patch = suspend_patch(owner.raw, owner.ref, note, repair=repair, notes=self._context.notes)
             await self._context.disruptions.change_owner(
@@ -181,7 +171,7 @@ class Recreation:
                 noted = await self._read_noted(case.namespace, owner.ref)
             if noted is None:
                 return f"{owner.ref.kind} {owner.ref.name} could not be suspended: {words(error)}"
-        self._log_step("suspend", case.gang.key, owner.ref)
+        self._context.decided(Decision("suspend", f"{owner.ref.kind} {owner.ref.name}", case.gang.key))
         self._context.telemetry.restarted("suspended")
         return None
 
@@ -201,7 +191,3 @@ class Recreation:
             self._context.telemetry.evicted("restart")
             self._context.decided(Decision("restart", pod.key, case.gang.key, pod.node or ""))
         return None
-
-    def _log_step(self, what: str, key: GangKey, ref: Controller) -> None:
-        done = Decision(what, f"{ref.kind} {ref.name}", key)
-        self._context.decided(done)

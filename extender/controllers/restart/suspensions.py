@@ -3,7 +3,7 @@
 Why notes on the owner: the only memory that a new leader has is the API server; our note on a suspended owner shows it
 that netgang suspended it, not its user, and the leader finishes the restart. Rules: a note counts with our
 signature for this very owner, and speaks of a gang of the owner's namespace (docs/safety.md S22), so neither a copy of
-the manifest nor a note of somebody's own is ours; every patch names the version that was read; an owner without our
+the manifest nor another client's note is ours; every patch names the version that was read; an owner without our
 note is never resumed. No effects: raw JSON in, patches and verdicts out.
 """
 

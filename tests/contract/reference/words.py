@@ -7,7 +7,7 @@ from extender.controllers.elastic.kinds.seen import State, Unsafe
 from extender.controllers.elastic.records import Stage
 from extender.controllers.events.recorder import ANNOUNCE_S, REPEAT_S, REPORTER, Happening
 from extender.controllers.owners.failure_budget import Refusal
-from extender.controllers.removal.removals import MOST_TOLD
+from extender.controllers.removal.removals import MOST_ANNOUNCED
 from extender.convert.wire import INTERNAL_ERROR
 from extender.runtime.telemetry import Telemetry
 from extender.server.dispatch import DEBUG_BINDS_NOTHING
@@ -43,7 +43,7 @@ Kubernetes Events of netgang (events.k8s.io/v1, `reportingController: {REPORTER}
 
 Before each eviction, suspension, resumption and scale-in the API server has confirmed the Event that says why:
 `GangEvicted`, `Repinned`, `GangRestarted`, `GangResumed` or `JobShrunk`, on the pod and on its controller. An owner's
-Event has the number of pods that go; the first {MOST_TOLD} of them get their own. Without an answer in
+Event has the number of pods that go; the first {MOST_ANNOUNCED} of them get their own. Without an answer in
 {ANNOUNCE_S:g} s, or after a 429 or 5xx, the act is put off; if Events are refused for good, that is logged and the act
 continues (`netgang_announcements_total{{outcome}}`). An announced act that is then refused gets Event
 `DisruptionRefused`.
@@ -125,9 +125,10 @@ def states_page() -> str:
 def events_page() -> str:
     """docs/reference/events.md as it must be."""
     rows = [
-        (code(what.value), what.type, code(what.action), *one.paragraphs)
+        (code(what.value), what.type, code(what.action), f"{where}.", said)
         for one in told(Happening)
         for what in (Happening[one.name],)
+        for where, said in (one.paragraphs[0].split(". ", 1),)
     ]
     return _EVENTS + table(("reason", "type", "action", "on which object", "what it says"), rows)
 

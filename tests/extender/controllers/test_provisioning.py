@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from extender.cache.seen_groups import SeenGroups
-from extender.controllers.provisioning.controller import EVERY_S, UNSERVED_S, Decides, Provisioning
+from extender.controllers.provisioning.controller import EVERY_S, UNSERVED_S, Provisioning
 from extender.errors import ApiError, ApiUnavailableError
 from extender.kube.calls import POD_TEMPLATES, PODS, PROVISIONING_REQUESTS
 from scoring.model.reasons import Reason
 from scoring.provisioning.requests import AskingLimits
+from tests.extender.controllers.contexts import context_over
 from tests.extender.scheduling.world import Object, World, key, node_json, running
 from tests.fakes.cluster_api import FakeClusterApi
 
@@ -102,6 +102,15 @@ async def test_nothing_is_read_while_nobody_waits() -> None:
         lists = world.api.calls["list"]
         await world.settle(10 * ROUND_S)
         assert world.api.calls["list"] == lists
+
+
+async def test_impossible_gangs_ask_too() -> None:
+    """With new nodes they are not impossible any more."""
+    async with asking(BIG) as world:
+        world.gang("g", 20)
+        await world.settle(ROUND_S)
+        assert world.waits_for("g") is Reason.IMPOSSIBLE
+        assert the_one(world)["spec"]["podSets"][0]["count"] == 20
 
 
 async def test_off_by_default() -> None:
@@ -327,9 +336,10 @@ async def test_a_replica_that_does_not_lead_asks_nothing() -> None:
     api.store.install(PROVISIONING_REQUESTS)
     async with running(SMALL, api=api) as world:
         service = world.service
-        by = Decides(service.planner.policy, AskingLimits(after_s=0.0), "c", plan=lambda: service.planner.current)
-        groups = SeenGroups(service.cache.pod_groups)
-        asks = Provisioning(by, service.cache, groups, api, world.clock, acting=lambda: leads[0])
+        context = context_over(
+            api, service.cache, world.clock, plan=lambda: service.planner.current, acting=lambda: leads[0]
+        )
+        asks = Provisioning(context, service.planner.policy, AskingLimits(after_s=0.0), class_name="c")
         work = asyncio.create_task(asks.run())
         world.gang("g", 4)
         await world.settle(ROUND_S)
@@ -344,12 +354,3 @@ async def test_a_replica_that_does_not_lead_asks_nothing() -> None:
         await world.settle(2 * ROUND_S)
         assert the_one(world)["metadata"]["annotations"]["netgang.io/gang"] == "h"
         work.cancel()
-
-
-async def test_impossible_gangs_ask_too() -> None:
-    """With new nodes they are not impossible any more."""
-    async with asking(node_json("n1", cpu="8", zone="a")) as world:
-        world.gang("g", 20)
-        await world.settle(ROUND_S)
-        assert world.waits_for("g") is Reason.IMPOSSIBLE
-        assert the_one(world)["spec"]["podSets"][0]["count"] == 20

@@ -13,7 +13,7 @@ import httpx
 import pytest
 
 from extender.api.schemas.explain import Explained
-from extender.controllers.removal.quiet_period import QUIET_S
+from extender.controllers.removal.removals import QUIET_S
 from extender.controllers.restart.one_gang import SLOWEST_S
 from extender.notes import NoteKind
 from tests.extender.controllers.elastic.cluster import ELASTIC

@@ -5,7 +5,8 @@ sink for each kind, written by its reflector; what is kept of an object is `Seen
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Generic, TypeVar
 
 from extender.controllers.elastic.kinds import Kind, Seen, State, read
 from extender.controllers.owners.failure_budget import decoded
@@ -13,55 +14,61 @@ from extender.notes import NoteReader
 from scoring.ids import Namespace
 from scoring.scaling.job import JobKey
 
+T = TypeVar("T")
+
+
+@dataclass(eq=False, repr=False)
+class Held(Generic[T]):
+    """The objects of one kind; an `extender.kube.watch.reflector.Sink`."""
+
+    key: Callable[[T], str]
+    on_change: Callable[[], None]
+    """Called when an object is another than before; must only take note"""
+    items: dict[str, T] = field(default_factory=dict, init=False)
+    """`namespace/name` → what is kept of it"""
+
+    def replace_in_steps(self, items: Sequence[T]) -> Iterator[None]:
+        """See `Sink`."""
+        self.items = {self.key(one): one for one in items}
+        self.on_change()
+        yield
+
+    def upsert(self, item: T) -> None:
+        """See `Sink`."""
+        key = self.key(item)
+        if self.items.get(key) != item:
+            self.items[key] = item
+            self.on_change()
+
+    def delete(self, key: str) -> None:
+        """See `Sink`."""
+        if self.items.pop(key, None) is not None:
+            self.on_change()
+
 
 class Jobs:
     """All jobs of the kinds that are followed; `on_change` is called after each change and must only take note."""
 
     def __init__(self) -> None:
         self.on_change: Callable[[], None] = lambda: None
-        self._of_kind: dict[str, dict[str, Seen]] = {}
-        """kind → `namespace/name` → job"""
+        self._of_kind: dict[str, Held[Seen]] = {}
 
-    def sink(self, kind: Kind) -> "_Sink":
+    def sink(self, kind: Kind) -> Held[Seen]:
         """Where the reflector of this kind puts what it reads."""
-        return _Sink(self._of_kind.setdefault(kind.where.name, {}), self)
+        return self._of_kind.setdefault(kind.where.name, Held(_name_of, lambda: self.on_change()))
 
     def get(self, key: JobKey) -> Seen | None:
         """The job as it was seen last."""
-        return self._of_kind.get(key.kind, {}).get(f"{key.namespace}/{key.name}")
+        held = self._of_kind.get(key.kind)
+        return held.items.get(f"{key.namespace}/{key.name}") if held is not None else None
 
     def all(self) -> Sequence[Seen]:
         """By kind, then as they were read. Cost: O(n)."""
-        return [one for jobs in self._of_kind.values() for one in jobs.values()]
+        return [one for held in self._of_kind.values() for one in held.items.values()]
 
 
-class _Sink:
-    """One kind's part of `Jobs`."""
-
-    def __init__(self, held: dict[str, Seen], jobs: Jobs) -> None:
-        self._held = held
-        self._jobs = jobs
-
-    def replace_in_steps(self, items: Sequence[Seen]) -> Iterator[None]:
-        """See `extender.kube.watch.reflector.Sink`."""
-        self._held.clear()
-        self._held.update({self.key(one): one for one in items})
-        self._jobs.on_change()
-        yield
-
-    def upsert(self, item: Seen) -> None:
-        """See `extender.kube.watch.reflector.Sink`."""
-        self._held[self.key(item)] = item
-        self._jobs.on_change()
-
-    def key(self, item: Seen) -> str:
-        """See `extender.kube.watch.reflector.Sink`."""
-        return f"{item.key.namespace}/{item.key.name}"
-
-    def delete(self, key: str) -> None:
-        """See `extender.kube.watch.reflector.Sink`."""
-        if self._held.pop(key, None) is not None:
-            self._jobs.on_change()
+def _name_of(seen: Seen) -> str:
+    return f"{seen.key.namespace}/{seen.key.name}"
 
 
 def reduce_by(kind: Kind, notes: NoteReader) -> Callable[[bytes], Seen | None]:
@@ -86,35 +93,15 @@ class Autoscalers:
     """HorizontalPodAutoscalers by what they scale."""
 
     def __init__(self) -> None:
-        self._targets: dict[str, Target] = {}
+        self.sink: Held[Target] = Held(lambda one: one.name, self._changed)
         self._scaled: frozenset[JobKey] = frozenset()
 
     def scales(self, key: JobKey) -> bool:
         """Whether one of them changes this job's worker count."""
         return key in self._scaled
 
-    def replace_in_steps(self, items: Sequence[Target]) -> Iterator[None]:
-        """See `extender.kube.watch.reflector.Sink`."""
-        self._keep({one.name: one for one in items})
-        yield
-
-    def upsert(self, item: Target) -> None:
-        """See `extender.kube.watch.reflector.Sink`. Cost: O(autoscalers) if it scales another job than before."""
-        known = self._targets.get(item.name)
-        if known != item:  # their status changes every few seconds
-            self._keep({**self._targets, item.name: item})
-
-    def delete(self, key: str) -> None:
-        """See `extender.kube.watch.reflector.Sink`."""
-        self._keep({name: one for name, one in self._targets.items() if name != key})
-
-    def key(self, item: Target) -> str:
-        """See `extender.kube.watch.reflector.Sink`."""
-        return item.name
-
-    def _keep(self, targets: dict[str, Target]) -> None:
-        self._targets = targets
-        self._scaled = frozenset(one.job for one in targets.values())
+    def _changed(self) -> None:
+        self._scaled = frozenset(one.job for one in self.sink.items.values())
 
 
 def target_from_json(raw: bytes) -> Target:

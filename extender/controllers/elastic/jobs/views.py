@@ -1,18 +1,29 @@
-"""One job as decisions and people see it: what its object says, joined with its pods and its gang.
+"""Jobs as decisions and people see them: what each object says, joined with its pods, its gang, and what others do.
 
-Rule: whatever is in doubt makes a text, and a job with a text is left alone. Pure: records in, a view out.
+Rules: whatever is in doubt makes a text, and a job with a text is left alone; a job that claims to be elastic and must
+be left alone for good gets an Event with it. What looks as it did at the last look is not looked at more closely,
+because a cluster has thousands of jobs and few of them change within a second.
 """
 
+import math
+from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from extender.controllers.elastic.kinds import Seen, State, Unsafe
+from extender.controllers.elastic.parts import Parts, Retries, pods_job
 from extender.controllers.elastic.records import JobView
+from extender.controllers.events.recorder import Happening, pod_subject
 from scoring.ids import GangKey, PodUid
 from scoring.model import Gang, Phase, Pod, Role
-from scoring.queue.states import JobState
-from scoring.scaling.job import ElasticJob, Wants
+from scoring.plan.steps import Steps
+from scoring.scaling.job import ElasticJob, JobKey, Wants
+from scoring.scaling.options import Options
+
+_JOBS_A_STEP = 32
+OTHERS_EVERY_S = 30.0
+_ASKS = frozenset({"min-workers", "max-workers"})
 
 
 class NotNow(StrEnum):
@@ -41,15 +52,10 @@ _BY_STATE = {
 class Surroundings:
     """What else is known of a job."""
 
-    pods: Sequence[Pod] = ()
-    """All that carry its name."""
-    gang: Gang | None = None
-    """The one that they form."""
     autoscaled: bool = False
     namesake: bool = False
     under_way: bool = False
     failed: bool = False
-    default_wants: Wants = Wants.CURVE
 
 
 def gang_key_of(pods: Sequence[Pod]) -> GangKey | None:
@@ -58,17 +64,22 @@ def gang_key_of(pods: Sequence[Pod]) -> GangKey | None:
     return keys.pop() if len(keys) == 1 and all(pod.group is not None for pod in pods) else None
 
 
-def view_of(seen: Seen, around: Surroundings) -> JobView:
-    """The job's view. Cost: O(pods)."""
-    workers = [pod for pod in around.pods if pod.role is Role.WORKER and pod.index is not None]
-    least, most = _bounds(seen, around.gang, workers)
-    refusal = _refusal(seen, around, workers)
-    gang = around.gang
+def view_of(
+    seen: Seen,
+    pods: Sequence[Pod],
+    gang: Gang | None,
+    around: Surroundings = Surroundings(),
+    *,
+    default_wants: Wants = Wants.CURVE,
+) -> JobView:
+    """The job's view, from all pods that carry its name and the gang that they form. Cost: O(pods)."""
+    workers = [pod for pod in pods if pod.role is Role.WORKER and pod.index is not None]
+    least, most = _bounds(seen, gang, workers)
+    refusal = _refusal(seen, gang, around, workers)
     job = None
     if gang is not None and seen.claims and seen.state is not State.ENDED and not seen.bounds.bad:
-        job = _job(
-            seen, gang, workers, least=least, most=most, refusal=refusal, wants=seen.wants or around.default_wants
-        )
+        wants = seen.wants or default_wants
+        job = _job(seen, gang, workers, least=least, most=most, refusal=refusal, wants=wants)
     return JobView(
         key=seen.key,
         uid=seen.uid,
@@ -120,7 +131,7 @@ def _bounds(seen: Seen, gang: Gang | None, workers: Sequence[Pod]) -> tuple[int,
     return max(least, 1), max(most, least, 1)
 
 
-def _refusal(seen: Seen, around: Surroundings, workers: Sequence[Pod]) -> str | None:
+def _refusal(seen: Seen, gang: Gang | None, around: Surroundings, workers: Sequence[Pod]) -> str | None:
     if seen.unsafe is not None:
         return seen.unsafe
     if around.autoscaled:
@@ -129,7 +140,6 @@ def _refusal(seen: Seen, around: Surroundings, workers: Sequence[Pod]) -> str | 
         return NotNow.NAMESAKE
     if seen.state is not State.ACTIVE:
         return _BY_STATE[seen.state]
-    gang = around.gang
     if gang is None or not gang.actionable:
         return NotNow.NO_GANG
     if around.under_way:
@@ -140,8 +150,87 @@ def _refusal(seen: Seen, around: Surroundings, workers: Sequence[Pod]) -> str | 
     return None if there == set(range(seen.workers)) else NotNow.UNSETTLED
 
 
-def rough_state(view: JobView) -> JobState:
-    """What the job and its pods show by themselves; the queue adds whether it is starving."""
-    if view.finished:
-        return JobState.COMPLETED
-    return JobState.RUNNING if view.running else JobState.WAITING
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """What a view was made of; the same objects make the same view."""
+
+    seen: Seen
+    gang: Gang | None
+    around: Surroundings
+    view: JobView
+
+
+@dataclass(eq=False, repr=False)
+class Looks:
+    """Makes the views of all jobs, again and again. Bounded by the jobs there are."""
+
+    parts: Parts
+    options: Options
+    retries: Retries
+    _known: dict[JobKey, _Known] = field(default_factory=dict, init=False)
+    _others_at_s: float = field(default=math.inf, init=False)
+
+    def look(self) -> Steps[None]:
+        """Renew the records' views of all jobs, with a moment for others now and then. Cost: O(jobs that changed)."""
+        parts = self.parts
+        everything = parts.jobs.all()
+        names = Counter(map(pods_job, everything))
+        under_way = {change.uid for change in parts.records.open_changes()}
+        self.retries.keep({seen.key for seen in everything})
+        now_s = parts.context.clock.monotonic_s()
+        found: dict[JobKey, _Known] = {}
+        for number, seen in enumerate(everything, start=1):
+            around = Surroundings(
+                autoscaled=parts.autoscalers.scales(seen.key),
+                namesake=names[pods_job(seen)] > 1,
+                under_way=seen.uid in under_way,
+                failed=self.retries.waits(seen.key, now_s=now_s),
+            )
+            found[seen.key] = self._known_or_new(seen, around)
+            if number % _JOBS_A_STEP == 0:
+                yield
+        self._known = found
+        demands = {key: view.wish for key, view in parts.records.views.items() if view.wish}
+        parts.records.views = {
+            key: replace(one.view, wish=demands[key]) if key in demands else one.view for key, one in found.items()
+        }
+
+    def look_for_others(self) -> None:
+        """Write an Event for each gang that asks to be elastic, and whose pods belong to no job that we know.
+
+        An annotation that does nothing looks like a fault of the cluster. Cost: O(gangs), each `OTHERS_EVERY_S`.
+        """
+        parts, now_s = self.parts, self.parts.context.clock.monotonic_s()
+        if now_s < self._others_at_s:
+            self._others_at_s = min(self._others_at_s, now_s + OTHERS_EVERY_S)
+            return
+        self._others_at_s = now_s + OTHERS_EVERY_S
+        known = set(map(pods_job, parts.jobs.all()))
+        for gang in parts.context.cache.snapshot().gangs.values():
+            first = gang.members[0]
+            if gang.own and first.job not in known and any(name in _ASKS for name, _ in gang.options):
+                note = f"It is not resized, because {_why_unknown(first)}"
+                parts.context.post_event(pod_subject(first), Happening.JOB_NOT_RESIZED, note, "kind")
+
+    def _known_or_new(self, seen: Seen, around: Surroundings) -> _Known:
+        parts, known = self.parts, self._known.get(seen.key)
+        if known is not None and known.seen is seen and known.around == around and known.gang is not None:
+            gang = parts.context.cache.gang(known.gang.key)
+            if gang is known.gang:  # its members are those that they were
+                return known
+        pods = parts.context.cache.job_pods(pods_job(seen))
+        key = gang_key_of(pods)
+        gang = parts.context.cache.gang(key) if key is not None else None
+        view = view_of(seen, pods, gang, around, default_wants=self.options.metrics.default)
+        if seen.claims and view.refusal in list(Unsafe):
+            parts.post_job_event(seen, Happening.JOB_NOT_RESIZED, f"It is not resized, because {view.refusal}")
+        if seen.bad_wants:
+            words = ", ".join(Wants)
+            parts.post_job_event(seen, Happening.OPTION_IGNORED, f"Annotation netgang.io/scaling is none of {words}")
+        return _Known(seen, gang, around, view)
+
+
+def _why_unknown(pod: Pod) -> str:
+    if pod.owner is None:
+        return "its pods belong to no controller"
+    return f"how jobs of kind {pod.owner.kind} ({pod.owner.api_version}) are resized is not known"

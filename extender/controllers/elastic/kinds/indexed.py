@@ -14,13 +14,14 @@ Rules (Kubernetes 1.31 and later; JobSet 0.12 with its gate ElasticJobSet; Train
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import msgspec
 
 from extender.controllers.elastic.kinds.seen import (
     Bounds,
+    Kind,
     Seen,
     Unsafe,
     Where,
@@ -56,117 +57,85 @@ def _unequal(spec: Json) -> Unsafe | None:
     return Unsafe.UNEQUAL if spec.get("completions") != spec.get("parallelism", 1) else None
 
 
-@dataclass(frozen=True, slots=True)
-class IndexedJob:
-    """batch/v1 Job."""
-
-    where: Where
-    one_by_one: bool = False
-
-    def read(self, job: Json) -> Seen:
-        """See `Kind`."""
-        spec = job.get("spec") or {}
-        template = spec.get("template") or {}
-        return seen(
-            self.where,
-            job,
-            template,
-            workers=count(spec.get("parallelism"), 1),
-            bounds=_limited(own_bounds(job, template), template),
-            unsafe=_unequal(spec),
-            managed_by=spec.get("managedBy"),
-            managers=("kubernetes.io/job-controller",),
-            ends=("Complete", "Failed", "FailureTarget", "SuccessCriteriaMet"),
-            suspended=spec.get("suspend"),
-        )
-
-    def resized(self, job: Json, seen: Seen, workers: int) -> Json:
-        """See `Kind`: both counts in one patch."""
-        return {"spec": {"parallelism": workers, "completions": workers}}
+def _job(kind: Kind, job: Json) -> Seen:
+    spec = job.get("spec") or {}
+    template = spec.get("template") or {}
+    bounds = _limited(own_bounds(job, template), template)
+    workers = count(spec.get("parallelism"), 1)
+    return seen(kind, job, template, spec, workers=workers, bounds=bounds, unsafe=_unequal(spec))
 
 
-@dataclass(frozen=True, slots=True)
-class JobSet:
-    """jobset.x-k8s.io JobSet with one replicated Job of workers."""
-
-    where: Where
-    one_by_one: bool = False
-
-    def read(self, job: Json) -> Seen:
-        """See `Kind`."""
-        spec = job.get("spec") or {}
-        parts: Sequence[Json] = spec.get("replicatedJobs") or ()
-        number = self._workers(job, parts)
-        inner = ((parts[number].get("template") or {}).get("spec") or {}) if number is not None else {}
-        template = inner.get("template") or {}
-        others = sum(
-            count(one.get("replicas"), 1) * count(((one.get("template") or {}).get("spec") or {}).get("parallelism"), 1)
-            for at, one in enumerate(parts)
-            if at != number
-        )
-        return seen(
-            self.where,
-            job,
-            template,
-            workers=count(inner.get("parallelism"), 1) if number is not None else 0,
-            others=others,
-            bounds=_limited(own_bounds(job, template), template) if annotations_of(job) else Bounds(),
-            unsafe=Unsafe.SEVERAL_WORKER_JOBS if number is None else _unequal(inner),
-            managed_by=spec.get("managedBy"),
-            managers=("jobset.sigs.k8s.io/jobset-controller",),
-            ends=("Completed", "Failed"),
-            suspended=spec.get("suspend"),
-        )
-
-    def resized(self, job: Json, seen: Seen, workers: int) -> Json:
-        """See `Kind`: a merge patch replaces lists whole, so all replicated Jobs are in it, as they were read."""
-        parts: list[Any] = list(job["spec"]["replicatedJobs"])
-        number = self._workers(job, parts)
-        assert number is not None, "an unsafe job is not resized"
-        template = parts[number]["template"]
-        inner = {**template["spec"], "parallelism": workers, "completions": workers}
-        parts[number] = {**parts[number], "template": {**template, "spec": inner}}
-        return {"spec": {"replicatedJobs": parts}}
-
-    def _workers(self, job: Json, parts: Sequence[Json]) -> int | None:
-        """Which of the replicated Jobs are the workers; `None`: not exactly one of one replica."""
-        fixed = {name.strip() for name in str(annotations_of(job).get(FIXED, "")).split(",")}
-        found = [at for at, one in enumerate(parts) if one.get("name") not in fixed]
-        if len(found) != 1 or count(parts[found[0]].get("replicas"), 1) != 1:
-            return None
-        return found[0]
+def _resized_job(_job: Json, _seen: Seen, workers: int) -> Json:
+    """Both counts in one patch."""
+    return {"spec": {"parallelism": workers, "completions": workers}}
 
 
-@dataclass(frozen=True, slots=True)
-class TrainJob:
-    """trainer.kubeflow.org TrainJob."""
-
-    where: Where
-    one_by_one: bool = False
-
-    def read(self, job: Json) -> Seen:
-        """See `Kind`."""
-        spec = job.get("spec") or {}
-        found = seen(
-            self.where,
-            job,
-            {},
-            workers=count((spec.get("trainer") or {}).get("numNodes"), 1),
-            unsafe=Unsafe.FIXED_TRAINER,
-            managed_by=spec.get("managedBy"),
-            managers=("trainer.kubeflow.org/trainjob-controller",),
-            ends=("Complete", "Failed"),
-            suspended=spec.get("suspend"),
-        )
-        status = (job.get("status") or {}).get("trainerStatus")
-        told = isinstance(status, dict) and len(msgspec.json.encode(status)) <= _STATUS_BYTES
-        return replace(found, trainer_status=status if told else None)
-
-    def resized(self, job: Json, seen: Seen, workers: int) -> Json:
-        """See `Kind`. AssertionError: always, because an unsafe job is not resized."""
-        raise AssertionError("a TrainJob is never resized")
+def _job_set(kind: Kind, job: Json) -> Seen:
+    spec = job.get("spec") or {}
+    parts: Sequence[Json] = spec.get("replicatedJobs") or ()
+    inners = [(one.get("template") or {}).get("spec") or {} for one in parts]
+    number = _workers(job, parts)
+    inner = inners[number] if number is not None else {}
+    template = inner.get("template") or {}
+    pods = [
+        count(one.get("replicas"), 1) * count(of.get("parallelism"), 1) for one, of in zip(parts, inners, strict=True)
+    ]
+    return seen(
+        kind,
+        job,
+        template,
+        spec,
+        workers=pods[number] if number is not None else 0,
+        others=sum(number_of for at, number_of in enumerate(pods) if at != number),
+        bounds=_limited(own_bounds(job, template), template) if annotations_of(job) else Bounds(),
+        unsafe=Unsafe.SEVERAL_WORKER_JOBS if number is None else _unequal(inner),
+    )
 
 
-JOB = IndexedJob(Where("batch", "v1", "Job", "jobs"))
-JOB_SET = JobSet(Where("jobset.x-k8s.io", "v1alpha2", "JobSet", "jobsets"))
-TRAIN_JOB = TrainJob(Where("trainer.kubeflow.org", "v1alpha1", "TrainJob", "trainjobs"))
+def _resized_job_set(job: Json, _seen: Seen, workers: int) -> Json:
+    """A merge patch replaces lists whole, so all replicated Jobs are in it, as they were read."""
+    parts: list[Any] = list(job["spec"]["replicatedJobs"])
+    number = _workers(job, parts)
+    assert number is not None, "an unsafe job is not resized"
+    template = parts[number]["template"]
+    inner = {**template["spec"], "parallelism": workers, "completions": workers}
+    parts[number] = {**parts[number], "template": {**template, "spec": inner}}
+    return {"spec": {"replicatedJobs": parts}}
+
+
+def _workers(job: Json, parts: Sequence[Json]) -> int | None:
+    """Which of the replicated Jobs are the workers; `None`: not exactly one of one replica."""
+    fixed = {name.strip() for name in str(annotations_of(job).get(FIXED, "")).split(",")}
+    found = [at for at, one in enumerate(parts) if one.get("name") not in fixed]
+    return found[0] if len(found) == 1 and count(parts[found[0]].get("replicas"), 1) == 1 else None
+
+
+def _train_job(kind: Kind, job: Json) -> Seen:
+    spec = job.get("spec") or {}
+    workers = count((spec.get("trainer") or {}).get("numNodes"), 1)
+    found = seen(kind, job, {}, spec, workers=workers, unsafe=Unsafe.FIXED_TRAINER)
+    status = (job.get("status") or {}).get("trainerStatus")
+    kept = isinstance(status, dict) and len(msgspec.json.encode(status)) <= _STATUS_BYTES
+    return replace(found, trainer_status=status if kept else None)
+
+
+JOB = Kind(
+    Where("batch", "v1", "Job", "jobs"),
+    _job,
+    _resized_job,
+    managers=("kubernetes.io/job-controller",),
+    ends=("Complete", "Failed", "FailureTarget", "SuccessCriteriaMet"),
+)
+JOB_SET = Kind(
+    Where("jobset.x-k8s.io", "v1alpha2", "JobSet", "jobsets"),
+    _job_set,
+    _resized_job_set,
+    managers=("jobset.sigs.k8s.io/jobset-controller",),
+    ends=("Completed", "Failed"),
+)
+TRAIN_JOB = Kind(
+    Where("trainer.kubeflow.org", "v1alpha1", "TrainJob", "trainjobs"),
+    _train_job,
+    _resized_job,  # never asked for, because it is never safe
+    managers=("trainer.kubeflow.org/trainjob-controller",),
+)

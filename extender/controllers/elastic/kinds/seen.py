@@ -5,11 +5,11 @@ never guessed, so a job without a minimum is not elastic; whatever makes a chang
 texts; own annotations on the job win over the same on the pod template, and both over what the framework says.
 """
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import StrEnum
-from typing import Any, Protocol
+from typing import Any
 
 import msgspec
 
@@ -141,22 +141,22 @@ class Seen:
         return self.bounds.bad or (least is not None and least < self.workers) or (most or 0) > self.workers or changed
 
 
-class Kind(Protocol):
-    """How one kind of job is read and resized. Both are pure."""
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """How one kind of job is read and resized. Its functions are pure."""
 
-    @property
-    def where(self) -> Where:
-        """Where it is served."""
-
-    @property
-    def one_by_one(self) -> bool:
-        """Whether workers must leave one after the other, each gone before the next is removed."""
-
-    def read(self, job: Json) -> Seen:
-        """What the object says. ValueError: it cannot be read."""
-
-    def resized(self, job: Json, seen: Seen, workers: int) -> Json:
-        """The part of a merge patch that gives it so many workers: `spec` and no metadata."""
+    where: Where
+    """Where it is served."""
+    look: "Callable[[Kind, Json], Seen]"
+    """What the object says. ValueError: it cannot be read."""
+    resized: Callable[[Json, Seen, int], Json]
+    """The part of a merge patch that gives it so many workers: `spec` and no metadata."""
+    managers: tuple[str, ...] = ()
+    """Values of `managedBy` with which it may be changed, besides none."""
+    ends: tuple[str, ...] = ("Complete", "Failed")
+    """Conditions with which it is over."""
+    one_by_one: bool = False
+    """Whether workers must leave one after the other, each gone before the next is removed."""
 
 
 _COUNT_DIGITS = 6
@@ -175,7 +175,7 @@ def read(kind: Kind, raw: bytes, *, notes: NoteReader = NO_NOTES) -> Seen:
     """Read a job of this kind, and with `notes` what we noted on it. ValueError: it cannot be read."""
     try:
         job = decoded(raw)
-        found = kind.read(job)
+        found = kind.look(kind, job)
         return replace(found, intent=intent_of(annotations_of(job), _bearer(kind, found), notes))
     except (TypeError, AttributeError, KeyError) as error:
         raise ValueError(f"not a {kind.where.kind}: {error!r}") from error
@@ -191,7 +191,7 @@ def resize_patch(kind: Kind, raw: bytes, intent: Intent, *, notes: Notes) -> byt
     ValueError: it cannot be read, or no note can be written on it.
     """
     job = decoded(raw)
-    seen = kind.read(job)
+    seen = kind.look(kind, job)
     metadata = {
         "uid": seen.uid,
         "resourceVersion": seen.resource_version,
@@ -227,53 +227,14 @@ def own_bounds(job: Json, template: Json) -> Bounds:
     return Bounds(least_n, most_n, f"annotation {name}" if least is not None else "", bad)
 
 
-def _said_wants(job: Json, template: Json) -> str | None:
-    said = annotations_of(job).get(SCALING, annotations_of(template).get(SCALING))
-    return None if said is None else str(said)
-
-
-def _outside_rule(job: Json, managed_by: Any, managers: Collection[str]) -> Unsafe | None:
-    """What forbids a change whatever the kind: other managers of the job."""
-    if managed_by and managed_by not in managers:
-        return Unsafe.MANAGED
-    if labels_of(job).get(_KUEUE_QUEUE):
-        return Unsafe.QUEUED
-    return Unsafe.CONTROLLED if _owned(job) else None
-
-
-def _owned(job: Json) -> bool:
-    return any(one.get("controller") for one in (job.get("metadata") or {}).get("ownerReferences") or ())
-
-
-def conditions_of(job: Json) -> frozenset[str]:
-    """Types of the conditions that are True."""
-    held = (job.get("status") or {}).get("conditions") or ()
-    return frozenset(one["type"] for one in held if one.get("status") == "True")
-
-
-def _state_of(job: Json, *, ends: Collection[str], suspended: bool, restarting: bool) -> State:
-    """The first that applies of deleted, ended, suspended, restarting."""
-    if (job.get("metadata") or {}).get("deletionTimestamp"):
-        return State.DELETED
-    if not conditions_of(job).isdisjoint(ends):
-        return State.ENDED
-    if suspended:
-        return State.SUSPENDED
-    return State.RESTARTING if restarting else State.ACTIVE
-
-
 def seen(
-    where: Where,
+    kind: Kind,
     job: Json,
     template: Json,
+    policy: Json,
     *,
     workers: int,
     unsafe: Unsafe | None,
-    managed_by: Any,
-    managers: Collection[str],
-    ends: Collection[str],
-    suspended: Any,
-    restarting: bool = False,
     bounds: Bounds | None = None,
     others: int = 0,
     gang_minimum: int | None = None,
@@ -281,35 +242,54 @@ def seen(
 ) -> Seen:
     """Put a kind's findings together with what all objects have. ValueError: metadata are missing.
 
-    `managed_by` has to be empty or one of `managers`; `ends` are the conditions with which it is over. By default its
-    bounds are our annotations', all pods are workers, and the gang's minimum is nothing that the job says or that we
-    may change.
+    `policy` is the part with `managedBy` and `suspend`. By default its bounds are our annotations', all pods are
+    workers, and the gang's minimum is nothing that the job says or that we may change.
     """
-    if bounds is None:
-        bounds = own_bounds(job, template)
+    bounds = bounds or own_bounds(job, template)
     try:
         metadata = msgspec.convert(job.get("metadata"), _Metadata)
     except msgspec.ValidationError as error:
-        raise ValueError(f"{where.kind}: metadata: {error}") from error
+        raise ValueError(f"{kind.where.kind}: metadata: {error}") from error
     created = metadata.creation_timestamp
-    said = _said_wants(job, template)
+    wants = annotations_of(job).get(SCALING, annotations_of(template).get(SCALING))
+    owned = any(one.get("controller") for one in job["metadata"].get("ownerReferences") or ())
+    if bounds.bad:
+        unsafe = Unsafe.BAD_BOUNDS
+    elif policy.get("managedBy") and policy["managedBy"] not in kind.managers:
+        unsafe = Unsafe.MANAGED
+    elif labels_of(job).get(_KUEUE_QUEUE):
+        unsafe = Unsafe.QUEUED
+    elif owned:
+        unsafe = Unsafe.CONTROLLED
     return Seen(
-        key=JobKey(Namespace(metadata.namespace), where.name, metadata.name),
+        key=JobKey(Namespace(metadata.namespace), kind.where.name, metadata.name),
         uid=metadata.uid,
         resource_version=metadata.resource_version,
-        api_version=where.api_version,
+        api_version=kind.where.api_version,
         workers=workers,
         others=others,
         bounds=bounds,
         gang_minimum=gang_minimum,
         steers_gang=steers_gang,
-        unsafe=Unsafe.BAD_BOUNDS if bounds.bad else _outside_rule(job, managed_by, managers) or unsafe,
-        state=_state_of(job, ends=ends, suspended=bool(suspended), restarting=restarting),
+        unsafe=unsafe,
+        state=_state_of(job, kind.ends, suspended=bool(policy.get("suspend"))),
         created_s=created.timestamp() if created is not None else 0.0,
-        wants=Wants(said) if said in list(Wants) else None,
-        bad_wants=said is not None and said not in list(Wants),
-        owned=_owned(job),
+        wants=Wants(wants) if wants in list(Wants) else None,
+        bad_wants=wants is not None and wants not in list(Wants),
+        owned=owned,
     )
+
+
+def _state_of(job: Json, ends: Collection[str], *, suspended: bool) -> State:
+    """The first that applies of deleted, ended, suspended, restarting."""
+    held = {one["type"] for one in (job.get("status") or {}).get("conditions") or () if one.get("status") == "True"}
+    if job["metadata"].get("deletionTimestamp"):
+        return State.DELETED
+    if not held.isdisjoint(ends):
+        return State.ENDED
+    if suspended or "Suspended" in held:
+        return State.SUSPENDED
+    return State.RESTARTING if "Restarting" in held else State.ACTIVE
 
 
 def count(value: Any, default: int) -> int:

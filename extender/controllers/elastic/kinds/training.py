@@ -17,74 +17,76 @@ Rules, each from the operators' sources (training-operator 1.8 and 1.9, mpi-oper
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from extender.controllers.elastic.kinds.seen import (
     Bounds,
+    Kind,
     Seen,
     Unsafe,
     Where,
-    conditions_of,
     count,
     own_bounds,
     seen,
 )
 from extender.controllers.owners.failure_budget import Json
 
-_GROUP = "kubeflow.org"
 _WORKER = "worker"
 
 
-@dataclass(frozen=True, slots=True)
-class TrainingKind:
-    """One kind of this family; `specs` is the field with its roles, `rule` what makes it unsafe."""
+Rule = Callable[[Json, Mapping[str, Json]], Unsafe | None]
+"""Spec and roles → what makes a change unsafe"""
 
-    where: Where
-    specs: str
-    rule: Callable[[Json, Mapping[str, Json]], Unsafe | None]
-    infers: bool = False
-    """Whether minAvailable and elasticPolicy suffice to make it elastic, because the object shows that it may be."""
-    one_by_one: bool = False
 
-    def read(self, job: Json) -> Seen:
-        """See `Kind`."""
+def _training(
+    kind: str,
+    plural: str,
+    specs: str,
+    rule: Rule,
+    *,
+    version: str = "v1",
+    infers: bool = False,
+    one_by_one: bool = False,
+) -> Kind:
+    """One kind of this family; `specs` is the field with its roles.
+
+    `infers`: minAvailable and elasticPolicy suffice to make it elastic, because the object shows that it may be.
+    """
+
+    def look(kind: Kind, job: Json) -> Seen:
         spec = job.get("spec") or {}
-        roles = {name.lower(): one or {} for name, one in (spec.get(self.specs) or {}).items()}
-        workers = count(roles[_WORKER].get("replicas"), 1) if _WORKER in roles else 0
+        roles = {name.lower(): one or {} for name, one in (spec.get(specs) or {}).items()}
         others = sum(count(one.get("replicas"), 1) for name, one in roles.items() if name != _WORKER)
         template = roles.get(_WORKER, {}).get("template") or {}
         run = spec.get("runPolicy") or {}
         minimum = (run.get("schedulingPolicy") or {}).get("minAvailable")
         bounds = own_bounds(job, template)
-        if self.infers:
-            bounds = _inferred(bounds, spec.get("elasticPolicy") or {}, minimum, others=others)
-        held = conditions_of(job)
         return seen(
-            self.where,
+            kind,
             job,
             template,
-            workers=workers,
+            run,
+            workers=count(roles[_WORKER].get("replicas"), 1) if _WORKER in roles else 0,
             others=others,
-            bounds=bounds,
+            bounds=_inferred(bounds, spec.get("elasticPolicy") or {}, minimum, others=others) if infers else bounds,
             gang_minimum=count(minimum, 0) or None,
             steers_gang=True,
-            unsafe=self.rule(spec, roles),
-            managed_by=run.get("managedBy"),
-            managers=("kubeflow.org/training-operator", "kubeflow.org/mpi-operator"),
-            ends=("Succeeded", "Failed"),
-            suspended=run.get("suspend") or "Suspended" in held,
-            restarting="Restarting" in held,
+            unsafe=rule(spec, roles),
         )
 
-    def resized(self, job: Json, seen: Seen, workers: int) -> Json:
-        """See `Kind`: the workers, and the gang's minimum where that is missing or more than the job's."""
-        stored = next(name for name in job["spec"][self.specs] if name.lower() == _WORKER)
-        spec: dict[str, Any] = {self.specs: {stored: {"replicas": workers}}}
+    def resized(job: Json, seen: Seen, workers: int) -> Json:
+        """The workers, and the gang's minimum where that is missing or more than the job's."""
+        stored = next(name for name in job["spec"][specs] if name.lower() == _WORKER)
+        spec: dict[str, Any] = {specs: {stored: {"replicas": workers}}}
         least = seen.others + min(seen.bounds.least or workers, workers)
         if seen.gang_minimum is None or seen.gang_minimum > least:
             spec["runPolicy"] = {"schedulingPolicy": {"minAvailable": least}}
         return {"spec": spec}
+
+    where = Where("kubeflow.org", version, kind, plural)
+    managers = ("kubeflow.org/training-operator", "kubeflow.org/mpi-operator")
+    return Kind(where, look, resized, managers=managers, ends=("Succeeded", "Failed"), one_by_one=one_by_one)
 
 
 def _inferred(bounds: Bounds, policy: Json, minimum: Any, *, others: int) -> Bounds:
@@ -111,31 +113,22 @@ def _tf(spec: Json, roles: Mapping[str, Json]) -> Unsafe | None:
 
 
 def _pytorch(spec: Json, roles: Mapping[str, Json]) -> Unsafe | None:
-    policy = spec.get("elasticPolicy")
-    if policy is None:
+    if spec.get("elasticPolicy") is None:
         return Unsafe.NO_ELASTIC_POLICY
-    if "master" in roles:
-        return Unsafe.MASTER
-    return Unsafe.AUTOSCALED if policy.get("metrics") else None
+    return Unsafe.MASTER if "master" in roles else _without_metrics(spec, roles)
+
+
+def _without_metrics(spec: Json, _roles: Mapping[str, Json]) -> Unsafe | None:
+    return Unsafe.AUTOSCALED if (spec.get("elasticPolicy") or {}).get("metrics") else None
 
 
 def _mpi(spec: Json, _roles: Mapping[str, Json]) -> Unsafe | None:
     return Unsafe.LAUNCHER_WORKS if spec.get("runLauncherAsWorker") else None
 
 
-def _xgboost(_spec: Json, _roles: Mapping[str, Json]) -> Unsafe | None:
-    return Unsafe.FAILS_WHEN_SHRUNK
-
-
-def _counts_what_is_missing(spec: Json, _roles: Mapping[str, Json]) -> Unsafe | None:
-    return Unsafe.AUTOSCALED if (spec.get("elasticPolicy") or {}).get("metrics") else None
-
-
-TF_JOB = TrainingKind(Where(_GROUP, "v1", "TFJob", "tfjobs"), "tfReplicaSpecs", _tf, infers=True, one_by_one=True)
-PYTORCH_JOB = TrainingKind(
-    Where(_GROUP, "v1", "PyTorchJob", "pytorchjobs"), "pytorchReplicaSpecs", _pytorch, infers=True
-)
-PADDLE_JOB = TrainingKind(Where(_GROUP, "v1", "PaddleJob", "paddlejobs"), "paddleReplicaSpecs", _counts_what_is_missing)
-JAX_JOB = TrainingKind(Where(_GROUP, "v1", "JAXJob", "jaxjobs"), "jaxReplicaSpecs", _counts_what_is_missing)
-XGBOOST_JOB = TrainingKind(Where(_GROUP, "v1", "XGBoostJob", "xgboostjobs"), "xgbReplicaSpecs", _xgboost)
-MPI_JOB = TrainingKind(Where(_GROUP, "v2beta1", "MPIJob", "mpijobs"), "mpiReplicaSpecs", _mpi)
+TF_JOB = _training("TFJob", "tfjobs", "tfReplicaSpecs", _tf, infers=True, one_by_one=True)
+PYTORCH_JOB = _training("PyTorchJob", "pytorchjobs", "pytorchReplicaSpecs", _pytorch, infers=True)
+PADDLE_JOB = _training("PaddleJob", "paddlejobs", "paddleReplicaSpecs", _without_metrics)
+JAX_JOB = _training("JAXJob", "jaxjobs", "jaxReplicaSpecs", _without_metrics)
+XGBOOST_JOB = _training("XGBoostJob", "xgboostjobs", "xgbReplicaSpecs", lambda _spec, _roles: Unsafe.FAILS_WHEN_SHRUNK)
+MPI_JOB = _training("MPIJob", "mpijobs", "mpiReplicaSpecs", _mpi, version="v2beta1")

@@ -58,7 +58,11 @@ def read_report(body: bytes, *, now_s: float, workers: int | None = None) -> Rep
     Traceback (most recent call last):
     extender.errors.BadRequestError: points[0].loss: must be a number from -1e+30 to 1e+30, not nan
     """
-    given, restarted = _parts(_decoded(body), now_s=now_s)
+    try:
+        document = json.loads(body)  # NaN and infinities, which many programs write, become numbers to refuse
+    except (ValueError, RecursionError) as error:
+        raise BadRequestError(f"body: no JSON: {error}") from error
+    given, restarted = _parts(document, now_s=now_s)
     if not isinstance(restarted, bool):
         raise BadRequestError("restarted: must be true or false")
     if not isinstance(given, list) or not 0 < len(given) <= MOST_POINTS:
@@ -86,11 +90,10 @@ def trainer_point(status: Mapping[str, Any], *, now_s: float) -> dict[str, float
     """
     metrics = status.get("metrics")
     listed = [one for one in metrics if isinstance(one, dict)] if isinstance(metrics, list) else []
-    told = {one.get("name"): _text_number(one.get("value")) for one in listed if isinstance(one.get("name"), str)}
+    values = {one.get("name"): _text_number(one.get("value")) for one in listed if isinstance(one.get("name"), str)}
     found: dict[str, float] = {}
     for field, names in METRIC_NAMES.items():
-        known = (told[name] for name in names if told.get(name) is not None)
-        if (value := next(known, None)) is not None:
+        if (value := next((values[name] for name in names if values.get(name) is not None), None)) is not None:
             found[field] = value
     if not {"step", "loss"} <= found.keys():
         return None
@@ -98,14 +101,6 @@ def trainer_point(status: Mapping[str, Any], *, now_s: float) -> dict[str, float
         found["step"] = int(found["step"])
     found["time"] = _text_time(status.get("lastUpdatedTime"), now_s)
     return found
-
-
-def _decoded(body: bytes) -> Any:
-    """The document; NaN and infinities, which are no JSON and which many programs write, become numbers to refuse."""
-    try:
-        return json.loads(body)
-    except (ValueError, RecursionError) as error:
-        raise BadRequestError(f"body: no JSON: {error}") from error
 
 
 def _parts(document: Any, *, now_s: float) -> tuple[Any, Any]:
@@ -121,9 +116,8 @@ def _parts(document: Any, *, now_s: float) -> tuple[Any, Any]:
                 raise BadRequestError(f"{min(unknown)}: no such field beside points; there is restarted")
             return points, document.get("restarted", False)
         case dict():
-            return [{key: value for key, value in document.items() if key != "restarted"}], document.get(
-                "restarted", False
-            )
+            restarted = document.get("restarted", False)
+            return [{key: value for key, value in document.items() if key != "restarted"}], restarted
         case _:
             return document, False
 
@@ -138,14 +132,15 @@ def read_point(given: Any, where: str, *, now_s: float, workers: int | None) -> 
     loss = _number(given, "loss", where)
     if step is None or loss is None:
         raise BadRequestError(f"{where}.{'step' if step is None else 'loss'}: must be given")
-    told = _number(given, "workers", where)
+    speed, accuracy = (_number(given, field, where) for field in ("samples_per_second", "accuracy"))
+    reported = _number(given, "workers", where)
     return Point(
         step=int(step),
         time_s=_time_s(given.get("time"), where, now_s=now_s),
         loss=float(loss),
-        samples_per_second=_float(_number(given, "samples_per_second", where)),
-        accuracy=_float(_number(given, "accuracy", where)),
-        workers=workers if told is None else int(told),
+        samples_per_second=float(speed) if speed is not None else None,
+        accuracy=float(accuracy) if accuracy is not None else None,
+        workers=workers if reported is None else int(reported),
     )
 
 
@@ -176,10 +171,6 @@ def _time_s(value: Any, where: str, *, now_s: float) -> float:
             f"netgang's clock ({now_s:.0f}), not {shown}"
         )
     return float(value)
-
-
-def _float(value: float | None) -> float | None:
-    return None if value is None else float(value)
 
 
 def _text_number(value: object) -> float | None:

@@ -107,11 +107,11 @@ class Reports:
         need not report twice. A status that was looked at is not looked at again.
         """
         known = self._jobs()
-        telling = {one.key: one for one in jobs if one.trainer_status is not None and one.key in known}
-        for key, seen in telling.items():
+        reporting = {one.key: one for one in jobs if one.trainer_status is not None and one.key in known}
+        for key, seen in reporting.items():
             if self._statuses.get(key) is not seen:
                 self._take_status(seen)
-        self._statuses = telling
+        self._statuses = reporting
 
     def _take_status(self, seen: Seen) -> None:
         """If it is news, and can be true; a step below the last one means that the training restarted."""

@@ -11,7 +11,6 @@ starts with no reports and changes no job for its metrics until it has enough. R
 
 from collections import OrderedDict
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import Final
 
@@ -23,23 +22,14 @@ MOST_JOBS: Final = 1000
 """Series kept at a time; with as many points of each as may be, 100 MB in all."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Kept:
-    uid: str
-    history: ReportHistory
-
-
 class SeriesBook:
     """The series of all jobs. One writer: the reports."""
 
     def __init__(self, *, most_jobs: int = MOST_JOBS, most_points: int = MOST_POINTS) -> None:
-        if most_jobs < 1:
-            raise ValueError("room for a job at least")
-        ReportHistory(most_points)  # refuses too few
         self._most_jobs = most_jobs
         self._most_points = most_points
-        self._series: OrderedDict[JobKey, _Kept] = OrderedDict()
-        """job → its series; the one that reported longest ago comes first"""
+        self._series: OrderedDict[JobKey, tuple[str, ReportHistory]] = OrderedDict()
+        """job → its uid and series; the one that reported longest ago comes first"""
         self._jobs_in: dict[Namespace, int] = {}
         """namespace → how many series it has"""
 
@@ -48,18 +38,18 @@ class SeriesBook:
 
     def of(self, job: JobKey, uid: str) -> Sequence[Point]:
         """What this very job reported, by ascending step; empty: nothing."""
-        series = self._series.get(job)
-        return series.history.points() if series is not None and series.uid == uid else ()
+        history = self._history(job, uid)
+        return history.points() if history is not None else ()
 
     def series(self, job: JobKey, uid: str) -> Series:
         """The same as decisions read it; accuracy is for people. Cost: O(points) when there are new ones."""
-        kept = self._series.get(job)
-        return kept.history.series() if kept is not None and kept.uid == uid else NOTHING
+        history = self._history(job, uid)
+        return history.series() if history is not None else NOTHING
 
     def last(self, job: JobKey, uid: str) -> Point | None:
         """The newest point of this very job."""
-        series = self._series.get(job)
-        return series.history.last() if series is not None and series.uid == uid else None
+        history = self._history(job, uid)
+        return history.last() if history is not None else None
 
     def add(self, job: JobKey, uid: str, points: Sequence[Point], *, undo: bool = False) -> None:
         """Append points; with `undo` those kept from the first one's step on are dropped before.
@@ -68,17 +58,15 @@ class SeriesBook:
         """
         if not points:
             return
-        series = self._series.get(job)
-        if series is None or series.uid != uid:
-            series = self._begin(job, uid)
+        history = self._history(job, uid) or self._new(job, uid)
         if undo:
-            series.history.undo(points[0].step)
-        last = series.history.last()
+            history.undo(points[0].step)
+        last = history.last()
         steps = [one.step for one in ((last,) if last is not None else ()) + tuple(points)]
         if any(one >= other for one, other in pairwise(steps)):
             raise ValueError(f"{job}: steps do not ascend")
         for point in points:
-            series.history.add(point)
+            history.add(point)
         self._series.move_to_end(job)
 
     def keep_only(self, jobs: Collection[JobKey]) -> None:
@@ -91,19 +79,21 @@ class SeriesBook:
         self._series.clear()
         self._jobs_in.clear()
 
-    def _begin(self, job: JobKey, uid: str) -> _Kept:
+    def _history(self, job: JobKey, uid: str) -> ReportHistory | None:
+        known = self._series.get(job)
+        return known[1] if known is not None and known[0] == uid else None
+
+    def _new(self, job: JobKey, uid: str) -> ReportHistory:
+        """Where there is no room, of the namespace with most series the job that is silent for longest is forgotten."""
         if job in self._series:
             self._drop(job)
         while len(self._series) >= self._most_jobs:
-            self._drop(self._least())
-        series = self._series[job] = _Kept(uid, ReportHistory(self._most_points))
+            largest = min(self._jobs_in, key=lambda namespace: (-self._jobs_in[namespace], namespace))
+            self._drop(next(job for job in self._series if job.namespace == largest))
+        history = ReportHistory(self._most_points)
+        self._series[job] = (uid, history)
         self._jobs_in[job.namespace] = self._jobs_in.get(job.namespace, 0) + 1
-        return series
-
-    def _least(self) -> JobKey:
-        """The job to forget: in the namespace with most series (by name, if several), the one silent for longest."""
-        crowded = min(self._jobs_in, key=lambda namespace: (-self._jobs_in[namespace], namespace))
-        return next(job for job in self._series if job.namespace == crowded)
+        return history
 
     def _drop(self, job: JobKey) -> None:
         del self._series[job]

@@ -8,7 +8,7 @@ deleted pod keeps its room until it has ended.
 import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from itertools import count
@@ -17,10 +17,11 @@ from typing import Any
 import msgspec
 
 from extender.controllers.elastic.parts import runs
-from extender.controllers.removal.quiet_period import QUIET_S
+from extender.controllers.removal.removals import QUIET_S
 from extender.convert.wire import Passed
 from extender.kube.calls import OWNERS, PODS
 from scoring.ids import GangKey
+from tests.extender.controllers.operator import playing
 from tests.extender.scheduling.world import World, node_json, pod_json, unfinished
 from tests.fakes.cluster_api import FakeClusterApi
 
@@ -227,11 +228,5 @@ async def site(
     fake.store.install(JOBS)
     async with unfinished(*objects, api=fake, elastic={**ELASTIC, **(elastic or {})}, **settings) as world:
         made = Site(world)
-        acting = asyncio.create_task(made.act(), name="cluster")
-        try:
+        async with playing(made.act()):
             yield made
-            assert not acting.done(), acting
-        finally:
-            acting.cancel()
-            with suppress(asyncio.CancelledError):
-                await acting

@@ -8,14 +8,13 @@ from typing import Any
 
 import pytest
 
-from extender.controllers.elastic.follow import Limits
 from extender.controllers.elastic.kinds import KINDS
 from extender.controllers.elastic.kinds.indexed import JOB
-from extender.controllers.removal.quiet_period import QUIET_S
+from extender.controllers.removal.removals import QUIET_S
 from extender.errors import ApiError, ApiUnavailableError, ConflictError
 from extender.kube.calls import AUTOSCALERS
 from scoring.model.reasons import Reason
-from tests.extender.controllers.elastic.cluster import ELASTIC, ENDS_S, JOBS, Site, site
+from tests.extender.controllers.elastic.cluster import ELASTIC, ENDS_S, Site, site
 from tests.extender.scheduling.world import key, node_json, pod_json, unfinished
 
 pytestmark = pytest.mark.looptime
@@ -51,16 +50,6 @@ async def test_a_job_gives_way_and_grows_back() -> None:
         await here.nothing_is_kept()
         here.end("heavy")
         await here.until("low has grown", lambda: here.on_nodes("low") == [0, 1, 2, 3, 4, 5], limit_s=ENDS_S + 15.0)
-
-
-async def test_nothing_is_changed_in_the_quiet_time() -> None:
-    """docs/safety.md S11: for half a minute after start the cache may be behind."""
-    async with site() as here:
-        await here.runs("low", 6, least=2)
-        here.create("heavy", 5, least=5)
-        await here.world.until(QUIET_S - 1.0)
-        assert here.workers("low") == 6
-        await here.until("low is patched", lambda: here.workers("low") == 3, limit_s=5.0)
 
 
 async def test_no_third_gang_slips_in() -> None:
@@ -117,23 +106,6 @@ async def test_a_patch_without_answer(applied: bool) -> None:
         await here.nothing_is_kept()
 
 
-async def test_killed_between_patch_and_start() -> None:
-    """The next process keeps the room from its first moment on, and takes nothing more for the same gang."""
-    async with full() as first:
-        first.stuck.update(first.names("low"))
-        await gives_way(first)
-        api = first.api
-    async with site(api=api) as second:
-        await second.world.settle(0.2)
-        assert set(second.claims) == {key("heavy")}
-        second.create("small", 1, least=1)
-        await second.heavy_runs()
-        assert second.on_nodes("small") == []
-        await second.until_quiet_is_over()
-        assert (second.workers("low"), second.claims) == (3, {})
-        assert api.calls["patch_object"] == 1
-
-
 async def test_killed_after_the_start() -> None:
     """A change that is over is not taken up again; what was taken is given back when the heavier gang ends."""
     async with full() as first:
@@ -160,28 +132,6 @@ async def test_a_user_who_takes_the_workers_back_wins(workers: int) -> None:
         assert (here.workers("low"), here.on_nodes("heavy")) == (workers, [])
 
 
-@pytest.mark.parametrize("gone", ["low", "heavy"])
-async def test_a_job_that_is_deleted_in_the_middle(gone: str) -> None:
-    """Whichever it is, no room stays kept, and the other one goes on."""
-    async with full() as here:
-        await gives_way(here)
-        here.end(gone)
-        await here.nothing_is_kept(limit_s=ENDS_S + 5.0)
-        left, count = ("heavy", 5) if gone == "low" else ("low", 6)
-        await here.until(f"{left} runs", lambda: len(here.on_nodes(left)) == count)
-
-
-async def test_room_is_not_kept_for_ever() -> None:
-    """A gang that nobody schedules loses it after the limit; it is not served again; low grows back."""
-    async with full() as here:
-        here.asleep.add("heavy")
-        await gives_way(here)
-        await here.world.settle(ENDS_S + Limits().reserve_s - 5.0)
-        assert set(here.claims) == {key("heavy")}
-        await here.nothing_is_kept(limit_s=10.0)
-        assert here.api.calls["patch_object"] == 1
-
-
 async def test_a_dry_run_changes_nothing() -> None:
     """What would be done is told on the job, once."""
     async with full(elastic={"dry_run": True}) as here:
@@ -189,19 +139,6 @@ async def test_a_dry_run_changes_nothing() -> None:
         await here.world.settle(20.0)
         assert (here.workers("low"), here.claims, here.api.calls["patch_object"]) == (6, {}, 0)
         assert here.told("JobShrunk") == ["Dry run: from 6 to 3 workers: room for default/heavy"]
-
-
-async def test_who_must_not_be_resized_is_told_why() -> None:
-    """A job that claims to be elastic and is not safe to resize gets an Event, and keeps its workers."""
-    async with site() as here:
-        here.create("low", 6, least=2)
-        here.api.store.merge_patch(JOBS, "default", "low", {"spec": {"managedBy": "example.com/mine"}})
-        await here.until("low runs", lambda: len(here.on_nodes("low")) == 6)
-        await here.until_quiet_is_over()
-        here.create("heavy", 5, least=5)
-        await here.world.settle(10.0)
-        assert here.workers("low") == 6
-        assert here.told("JobNotResized") == ["It is not resized, because another controller manages it (managedBy)"]
 
 
 async def two_lows(here: Site) -> None:
@@ -216,16 +153,6 @@ async def two_lows(here: Site) -> None:
 def sizes(here: Site) -> list[int]:
     """Workers that the two want."""
     return sorted(here.workers(name) for name in ("low-a", "low-b"))
-
-
-async def test_several_jobs_give_way_together() -> None:
-    """And each gets back what it gave up."""
-    async with site() as here:
-        await two_lows(here)
-        await here.runs("heavy", 6, least=6)
-        assert sizes(here) == [1, 1]
-        here.end("heavy")
-        await here.until("all are back", lambda: sizes(here) == [3, 3])
 
 
 async def test_nobody_gives_way_if_one_of_them_cannot_be_read() -> None:
@@ -263,6 +190,8 @@ async def test_killed_in_the_middle_of_a_plan() -> None:
         await second.until("heavy runs", lambda: len(second.on_nodes("heavy")) == 6, limit_s=QUIET_S + 30.0)
         assert sizes(second) == [1, 1]
         await second.nothing_is_kept()
+        second.end("heavy")
+        await second.until("each has back what it gave up", lambda: sizes(second) == [3, 3])
 
 
 async def test_a_job_with_an_autoscaler_is_the_autoscalers() -> None:
@@ -334,20 +263,8 @@ async def test_killed_between_two_steps() -> None:
         assert second.workers("low") == 3
 
 
-@pytest.mark.usefixtures("one_by_one")
-async def test_a_user_between_two_steps_wins() -> None:
-    """No further worker is told to go."""
-    async with full() as here:
-        here.create("heavy", 5, least=5)
-        await here.until("the first step", lambda: here.workers("low") == 5)
-        here.scale("low", 6)
-        await here.nothing_is_kept()
-        await here.world.settle(20.0)
-        assert here.workers("low") == 6
-
-
 async def test_the_first_plan_of_a_process_knows_what_is_kept(caplog: pytest.LogCaptureFixture) -> None:
-    """A third gang that waits already gets nothing between the first plan and the first round."""
+    """Killed between patch and start: a third gang that waits already gets nothing, and nothing more is taken."""
     async with full() as first:
         first.stuck.update(first.names("low"))
         await gives_way(first)
@@ -362,3 +279,6 @@ async def test_the_first_plan_of_a_process_knows_what_is_kept(caplog: pytest.Log
         assert set(second.claims) == {key("heavy")}
         await second.heavy_runs()
         assert second.on_nodes("small") == []
+        await second.until_quiet_is_over()
+        assert (second.workers("low"), second.claims) == (3, {})
+        assert api.calls["patch_object"] == 1

@@ -1,12 +1,12 @@
 """Only the leader resizes jobs, and the next leader goes on where it stopped (docs/safety.md S11, S16)."""
 
-import asyncio
 from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from contextlib import AsyncExitStack, asynccontextmanager
 
 import pytest
 
 from tests.extender.controllers.elastic.cluster import ELASTIC, JOBS, Site
+from tests.extender.controllers.operator import playing
 from tests.extender.leadership.test_lease_loop import Replica, Replicas, cut_off, until_leads
 from tests.extender.scheduling.world import key
 
@@ -21,25 +21,10 @@ async def two() -> AsyncIterator[tuple[Site, Replica, Replica]]:
         group.api.store.install(JOBS)
         a, b = await group.start("a", elastic=ELASTIC), await group.start("b", elastic=ELASTIC)
         here = Site(a.world)
-        acting = asyncio.create_task(here.act(), name="cluster")
-        try:
+        async with playing(here.act()):
             await here.runs("low", 6, least=2)
             await here.until_quiet_is_over()
             yield here, a, b
-            assert not acting.done(), acting
-        finally:
-            acting.cancel()
-            with suppress(asyncio.CancelledError):
-                await acting
-
-
-async def test_one_of_two_acts() -> None:
-    """The standby knows the same and does nothing."""
-    async with two() as (here, _, b):
-        await here.runs("heavy", 5, least=5)
-        await here.world.settle(10.0)
-        assert here.api.calls["patch_object"] == 1
-        assert b.world.service.cache.snapshot().claims == {}
 
 
 async def test_the_next_leader_keeps_the_room_and_takes_nothing_more() -> None:

@@ -10,8 +10,8 @@ from extender.controllers.elastic.intent import Intent
 from extender.controllers.elastic.jobs.views import NotNow, Surroundings, gang_key_of, view_of
 from extender.controllers.elastic.kinds import Seen, State, Unsafe
 from extender.controllers.elastic.kinds.seen import Bounds
+from extender.controllers.elastic.parts import Retries
 from extender.controllers.elastic.records import OPEN, Change, Records, Requester, Stage
-from extender.controllers.elastic.retries import Retries
 from scoring.ids import GangKey, Namespace
 from scoring.model import Gang, GangSource, Phase, Pod, Role
 from scoring.scaling.job import JobKey, Wants
@@ -141,10 +141,12 @@ def members(*, workers: int = 3, **fields: object) -> list[Pod]:
     return [ps, *made]
 
 
-def around(pods: list[Pod] | None = None, *, group: Gang | None = None, **more: bool) -> Surroundings:
-    """The job's pods and gang."""
+def around(
+    pods: list[Pod] | None = None, *, group: Gang | None = None, **more: bool
+) -> tuple[list[Pod], Gang | None, Surroundings]:
+    """The job's pods, their gang, and what else is known."""
     there = members() if pods is None else pods
-    return Surroundings(pods=there, gang=group or gang("low", members=there, min_member=3), **more)  # type: ignore[arg-type]
+    return there, group or gang("low", members=there, min_member=3), Surroundings(**more)
 
 
 REFUSALS = {
@@ -156,7 +158,7 @@ REFUSALS = {
     "suspended": (NotNow.SUSPENDED, replace(SEEN, state=State.SUSPENDED), around()),
     "restarting": (NotNow.RESTARTING, replace(SEEN, state=State.RESTARTING), around()),
     "deleted": (NotNow.DELETED, replace(SEEN, state=State.DELETED), around()),
-    "no gang": (NotNow.NO_GANG, SEEN, Surroundings(pods=members())),
+    "no gang": (NotNow.NO_GANG, SEEN, (members(), None, Surroundings())),
     "others' gang": (NotNow.NO_GANG, SEEN, around(group=replace(gang("low", members=members()), own=False))),
     "native gang": (NotNow.NO_GANG, SEEN, around(group=replace(gang("low", 4), source=GangSource.NATIVE))),
     "its last change": (NotNow.UNDER_WAY, SEEN, around(under_way=True)),
@@ -173,9 +175,11 @@ REFUSALS = {
 
 
 @pytest.mark.parametrize(("want", "seen", "where"), REFUSALS.values(), ids=REFUSALS)
-def test_when_a_job_is_left_alone(want: str | None, seen: Seen, where: Surroundings) -> None:
+def test_when_a_job_is_left_alone(
+    want: str | None, seen: Seen, where: tuple[list[Pod], Gang | None, Surroundings]
+) -> None:
     """Whatever is in doubt is a constant text, in the view and in the job that decisions see."""
-    view = view_of(seen, where)
+    view = view_of(seen, *where)
     assert view.refusal == want
     if view.job is not None:
         assert view.job.refusal == want
@@ -184,7 +188,7 @@ def test_when_a_job_is_left_alone(want: str | None, seen: Seen, where: Surroundi
 def test_what_decisions_see() -> None:
     """Counts, bounds, indexes of workers alone, and the moments of our changes."""
     intent = Intent(6, 3, 9.0, Requester.QUEUE, "", HEAVY, 6, 6, (5.0, 9.0))
-    job = view_of(replace(SEEN, intent=intent, wants=Wants.LOSS), around()).job
+    job = view_of(replace(SEEN, intent=intent, wants=Wants.LOSS), *around()).job
     assert job is not None
     assert (job.workers, job.min_workers, job.max_workers, job.grow_back_to) == (3, 2, 6, 6)
     assert (job.changed_s, job.changes_s, job.wants) == (9.0, (5.0, 9.0), Wants.LOSS)
@@ -194,22 +198,22 @@ def test_what_decisions_see() -> None:
 def test_after_somebody_elses_change_our_note_is_history() -> None:
     """The count that somebody chose is the job's size now: nothing is given back, nothing beyond it is its maximum."""
     intent = Intent(6, 4, 9.0, Requester.QUEUE, "", HEAVY, 6, 6, (9.0,))
-    job = view_of(replace(SEEN, intent=intent), around()).job
+    job = view_of(replace(SEEN, intent=intent), *around()).job
     assert job is not None
     assert (job.max_workers, job.grow_back_to, job.changed_s) == (3, None, 9.0)
 
 
 def test_a_job_without_bounds_is_not_elastic() -> None:
     """It is seen, and no decision hears of it."""
-    view = view_of(replace(SEEN, bounds=Bounds()), around())
+    view = view_of(replace(SEEN, bounds=Bounds()), *around())
     assert (view.job, view.min_workers, view.max_workers) == (None, 3, 3)
 
 
 def test_a_gang_that_we_do_not_steer_limits_the_minimum() -> None:
     """Below the gang's minimum a restart could not start again, so the job is not shrunk below it."""
     seen = replace(SEEN, steers_gang=False, bounds=Bounds(1, None, "annotation"))
-    assert view_of(seen, around(group=gang("low", members=members(), min_member=3))).min_workers == 2
-    assert view_of(replace(seen, steers_gang=True), around()).min_workers == 1
+    assert view_of(seen, *around(group=gang("low", members=members(), min_member=3))).min_workers == 2
+    assert view_of(replace(seen, steers_gang=True), *around()).min_workers == 1
 
 
 def test_the_gang_of_a_job() -> None:

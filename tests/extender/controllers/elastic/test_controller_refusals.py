@@ -69,19 +69,3 @@ async def test_nothing_is_patched_and_the_reason_is_visible(case: Case) -> None:
         [note] = [one for one in here.told("GangWaiting") if one.startswith("No running job gives up workers for it")]
         assert case.why_not in note
         assert f"1 job: {case.low_says}" in note or not case.low_says
-
-
-async def test_a_job_that_was_changed_a_short_time_ago() -> None:
-    """It shrinks once; for the next gang it does not before its cool-down is over."""
-    async with site(elastic={"cool_down_s": 60.0}) as here:
-        await here.runs("low", 8, least=2)
-        await here.until_quiet_is_over()
-        await here.runs("first", 3, least=3)
-        began_s = here.world.now_s
-        here.create("second", 3, least=3)
-        await here.world.settle(10.0)
-        assert (here.workers("low"), here.on_nodes("second")) == (5, [])
-        assert No.COOL_DOWN in (await told(here, "/v1/jobs/default/low"))["wish"]
-        await here.until("the second runs", lambda: len(here.on_nodes("second")) == 3, limit_s=90.0)
-        assert here.world.now_s > began_s + 45.0
-        assert here.workers("low") == 2

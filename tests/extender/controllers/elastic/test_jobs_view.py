@@ -17,7 +17,7 @@ from extender.runtime.slices import in_slices
 from extender.settings.settings import Settings
 from scoring.ids import GangKey
 from scoring.plan.steps import finish
-from tests.extender.controllers.elastic.cluster import JOBS, Site, site
+from tests.extender.controllers.elastic.cluster import Site, site
 from tests.extender.controllers.elastic.reporting import view, views
 from tests.extender.scheduling.world import unfinished
 from tests.fakes.raw_http import RawServer, ok
@@ -131,36 +131,12 @@ async def test_reports_become_a_wish_and_the_wish_workers(reports: dict[str, Any
         assert (change["who"], change["before"], change["after"]) == ("metrics", 2, 4)
         assert here.workers("low") == 4, "its wish is no wish for the maximum"
         assert here.world.counted("reports_total", outcome="accepted") == 1.0
-
-
-async def test_a_job_that_is_left_alone_is_shown_with_the_reason(reports: dict[str, Any]) -> None:
-    """It reports, but its metrics move nothing: it did not say that it is elastic."""
-    async with site(reports=reports, elastic={"metrics": METRICS}) as here:
-        here.create("low", 2, least=2, annotations={"netgang.io/min-workers": "2", "netgang.io/scaling": "loss"})
-        here.api.store.merge_patch(JOBS, "default", "low", {"spec": {"completionMode": "NonIndexed"}})
-        await here.until("low runs", lambda: len(here.on_nodes("low")) == 2)
-        await here.world.settle(2.0)
-        assert (await tell(here, "low", [2.0 - i / 50 for i in range(51)])).status_code == 200
-        await here.until_quiet_is_over()
-        await here.world.settle(20.0)
-        low = (await get(here, "/v1/jobs/default/low")).json()
-        assert (low["workers"]["now"], low["changes"]) == (2, [])
-        assert low["refusal"]
-
-
-async def test_reports_of_jobs_that_are_gone_are_forgotten(reports: dict[str, Any]) -> None:
-    """The next job of the name begins with nothing."""
-    async with site(reports=reports) as here:
-        await here.runs("low", 2, least=2)
-        await here.world.settle(2.0)
-        assert (await tell(here, "low", [1.0])).status_code == 200
         here.end("low")
         await here.world.settle(5.0)
         assert (await tell(here, "low", [1.0])).status_code == 404
-        assert (await get(here, "/v1/jobs/default/low")).status_code == 404
         here.create("low", 2, least=2)
         await here.world.settle(2.0)
-        assert (await get(here, "/v1/jobs/default/low")).json()["points"]["kept"] == 0
+        assert (await get(here, "/v1/jobs/default/low")).json()["points"]["kept"] == 0, "the next job of the name"
 
 
 ASKED = {  # case: (path, status)

@@ -230,13 +230,6 @@ def test_patches(want: dict[str, Any], raw: bytes) -> None:
     assert {"metadata", "spec"} == set(patch)
 
 
-def test_what_was_noted_is_read_back() -> None:
-    """The note of a patch is the intent of the job that has it."""
-    raw = job(JOB, indexed())
-    note = json.loads(resize_patch(KINDS[JOB], raw, INTENT, notes=NOTES))["metadata"]["annotations"]
-    assert seen(job(JOB, indexed(3), annotations=note)).intent == INTENT
-
-
 def test_wishes_are_one_of_the_words() -> None:
     """What is not a word is distinguished from nothing at all."""
     said = seen(job(JOB, indexed(), annotations={SCALING: "loss"}))
@@ -288,10 +281,6 @@ def test_a_name_does_not_replace_what_we_know_better() -> None:
     kinds = kinds_with(["kubeflow.org/v1/tfjobs/TFJob", NAMED])
     assert kinds[TF] is KINDS[TF]
     assert kinds.keys() - KINDS.keys() == {STATEFUL_SET}
-
-
-@pytest.mark.parametrize("text", ["", "apps/v1/statefulsets", "apps/v1/StatefulSet/statefulsets", "apps/one/x/X"])
-def test_names_that_are_none(text: str) -> None:
-    """They are refused with a sentence that says what is accepted."""
-    with pytest.raises(ValueError, match="GROUP/VERSION/PLURAL/KIND"):
-        kinds_with([text])
+    for text in ("", "apps/v1/statefulsets", "apps/v1/StatefulSet/statefulsets", "apps/one/x/X"):
+        with pytest.raises(ValueError, match="GROUP/VERSION/PLURAL/KIND"):
+            kinds_with([text])

@@ -21,7 +21,7 @@ import httpx
 import pytest
 
 from extender.bootstrap.serve import configs
-from extender.controllers.removal.quiet_period import QUIET_S
+from extender.controllers.removal.removals import QUIET_S
 from extender.runtime.clock import SystemClock
 from extender.settings.settings import Settings
 from tests.extender.controllers.elastic import trainee

@@ -2,7 +2,7 @@
 
 import pytest
 
-from extender.controllers.events.overcommits import SCAN_S, TOLD_AT_ONCE
+from extender.controllers.events.overcommits import EVENTS_AT_ONCE, SCAN_S
 from scoring.ids import NodeName
 from tests.extender.scheduling.world import World, node_json, pod_json, running
 
@@ -86,13 +86,13 @@ async def test_pods_that_are_not_bound_do_not_count() -> None:
 
 async def test_many_nodes_at_once_are_counted_and_few_told() -> None:
     """A cluster that is full beyond its nodes at the start: one look tells of ten."""
-    count = TOLD_AT_ONCE + 5
+    count = EVENTS_AT_ONCE + 5
     small = [node_json(f"n{i:02}", cpu="2") for i in range(count)]
     large = [pod_json(f"p{i}", cpu="3", nodeName=f"n{i:02}") for i in range(count)]
     async with running(*small, *large) as world:
         await world.settle(5.0)
         assert counts(world) == (float(count), float(count))
-        assert len(told(world)) == TOLD_AT_ONCE
+        assert len(told(world)) == EVENTS_AT_ONCE
 
 
 async def test_a_pod_that_just_replaced_another_is_no_overcommitment() -> None:
@@ -108,21 +108,3 @@ async def test_a_pod_that_just_replaced_another_is_no_overcommitment() -> None:
         await world.settle(3.0)
         assert counts(world) == (0.0, 0.0)
         world.api.store.speak()
-
-
-async def test_a_member_that_the_kubelet_rejects_is_replaced() -> None:
-    """Phase Failed, OutOfcpu: the others stay, and its successor is bound beside them (docs/safety.md S8, S13)."""
-    async with running(*(node_json(f"n{i}") for i in range(3))) as world:
-        await gang_runs(world)
-        lost = str(world.node_of("g-0"))
-        world.occupy(lost, cpu="2")
-        await world.settle(1.0)
-        world.change("g-0", phase="Failed")
-        world.pod("g-0-again", gang="g", size=2, cpu="3")
-        await world.settle(2.0)
-        assert world.offered("g-0-again") not in (lost, world.node_of("g-1"))
-        world.bind_offered("g-0-again")
-        await world.settle(1.0)
-        assert world.node_of("g-1") is not None
-        assert world.node_of("g-0-again") not in (None, lost)
-        assert world.api.evictions == []

@@ -6,7 +6,6 @@ from typing import Any
 import pytest
 
 from extender.cache import ClusterCache
-from extender.cache.seen_groups import SeenGroups
 from extender.controllers.events.podgroup_status import PATIENCE_S, GroupStatuses
 from extender.convert.podgroups import SeenPodGroup
 from extender.errors import ApiError, ApiUnavailableError
@@ -15,6 +14,7 @@ from extender.settings.features import StatusMode
 from scoring.ids import gang_key
 from scoring.model import PodGroup
 from scoring.plan import Plan
+from tests.extender.controllers.contexts import context_over
 from tests.extender.scheduling.world import World, node_json, running
 from tests.fakes.clock import LoopClock
 from tests.fakes.cluster_api import FakeClusterApi
@@ -115,17 +115,6 @@ async def test_a_life() -> None:
         await world.settle(2.5)
         assert phases(world) == ["Pending", "PreScheduling", "Running", "Finished"]
         assert (status(world)["succeeded"], status(world)["scheduleStartTime"]) == (2, start)
-
-
-async def test_pods_that_are_gone_before_the_end_are_not_shown_for_ever() -> None:
-    """A suspended job: the group is as before its pods came."""
-    async with running(N1, group(), runs("a"), runs("b")) as world:
-        await world.settle(SETTLED_S)
-        for name in ("a", "b"):
-            world.api.remove(name)
-        await world.settle(2.5)
-        found = status(world)
-        assert (found["phase"], found["running"], "scheduleStartTime" in found) == ("Pending", 0, False)
 
 
 NOT_OURS: dict[str, tuple[str, list[dict[str, Any]]]] = {  # case: (pod_group_status, pods)
@@ -267,15 +256,16 @@ async def test_a_deleted_podgroup_is_forgotten() -> None:
 
 async def test_a_look_lets_others_have_turns() -> None:
     """Beside a thousand PodGroups a look is made in parts; one that goes meanwhile is left out."""
-    cache = ClusterCache()
-    groups = SeenGroups(cache.pod_groups)
+    cache, api, plan = ClusterCache(), FakeClusterApi(), Plan(version=1)
+    context = context_over(api, cache, LoopClock(), plan=lambda: plan)
     for number in range(1000):
-        groups.upsert(SeenPodGroup(PodGroup(gang_key("team", f"g{number:03}"), 2), f"u{number}", "1", ours=True))
-    api, plan = FakeClusterApi(), Plan(version=1)
-    statuses = GroupStatuses(cache, groups, api, LoopClock(), mode=StatusMode.ON, plan=lambda: plan, per_s=1000.0)
+        context.groups.upsert(
+            SeenPodGroup(PodGroup(gang_key("team", f"g{number:03}"), 2), f"u{number}", "1", ours=True)
+        )
+    statuses = GroupStatuses(context, StatusMode.ON, per_s=1000.0)
     look = statuses.look()
     next(look)
-    groups.delete(gang_key("team", "g999"))
+    context.groups.delete(gang_key("team", "g999"))
     assert sum(1 for _ in look) >= 10
     writing = asyncio.create_task(statuses.run())
     await asyncio.sleep(10.0)

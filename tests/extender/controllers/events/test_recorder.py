@@ -14,6 +14,7 @@ from extender.errors import ApiError, ApiUnavailableError
 from extender.runtime.telemetry import Telemetry
 from scoring.model import GATE, Pod
 from tests.builders import pod
+from tests.extender.controllers.operator import playing
 from tests.extender.scheduling.world import ADMIT_S, World, node_json, running
 from tests.fakes.clock import LoopClock
 from tests.fakes.cluster_api import FakeClusterApi
@@ -46,12 +47,8 @@ class Desk:
 async def at_work() -> AsyncIterator[Desk]:
     """Events during the block."""
     desk = Desk()
-    task = asyncio.create_task(desk.events.run())
-    try:
+    async with playing(desk.events.run()):
         yield desk
-    finally:
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
 
 
 def told(world: World) -> list[tuple[str, str]]:
@@ -81,16 +78,6 @@ async def test_an_event_has_what_the_api_asks_for() -> None:
         assert (event["reportingController"], event["reportingInstance"]) == ("netgang.io/extender", "netgang-0")
         assert datetime.fromisoformat(event["eventTime"]).timestamp() == 1_700_000_000.0
         assert len(event["eventTime"].partition(".")[2]) == len("000000Z")
-
-
-async def test_a_note_is_clipped_to_what_is_stored() -> None:
-    """1,024 bytes, not characters, and no half ones."""
-    async with at_work() as desk:
-        desk.post(pod("p"), note="ü" * 1000)
-        await asyncio.sleep(1.0)
-        note = desk.api.events[0]["note"]
-        assert note.endswith("ü…")
-        assert 1020 < len(note.encode()) <= 1024
 
 
 async def test_the_same_is_told_once_in_ten_minutes() -> None:

@@ -16,6 +16,7 @@ from extender.runtime.telemetry import Telemetry
 from scoring.ids import NodeName, PodUid
 from scoring.model import GATE
 from scoring.model.reasons import Reason
+from tests.extender.controllers.operator import playing
 from tests.extender.scheduling.world import node_json, pod_json, running
 from tests.fakes.clock import LoopClock
 from tests.fakes.cluster_api import FakeClusterApi
@@ -60,12 +61,8 @@ class Desk:
 async def at_work() -> AsyncIterator[Desk]:
     """Wakes during the block."""
     desk = Desk()
-    task = asyncio.create_task(desk.wakes.run())
-    try:
+    async with playing(desk.wakes.run()):
         yield desk
-    finally:
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
 
 
 async def test_a_nudge_writes_a_new_value_each_time() -> None:
@@ -208,20 +205,6 @@ async def test_a_sibling_that_was_not_offered_its_node_is_woken_soon() -> None:
         call.hang_up()
 
 
-async def test_a_lost_patch_is_not_a_lost_pod() -> None:
-    """The wake-up fails for a while: it is tried again, less and less often, until it succeeds."""
-    async with running(N1) as world:
-        world.occupy("n1")
-        [name] = await world.planned_gang("g", 1)
-        assert world.refusal(name) is Reason.NO_ROOM
-        world.api.fail_next("patch", ApiUnavailableError("connection refused"), times=4)
-        world.delete("stranger")
-        await world.settle()
-        assert world.api.patches == []
-        await world.settle(5.0)
-        assert {uid for uid, _ in world.api.patches} == {world.uid(name)}
-
-
 # -- gates while the API server or the watch is behind ----------------------------------------------------------------
 
 
@@ -239,25 +222,22 @@ async def test_plans_made_during_an_outage_add_no_retries() -> None:
         assert [list(fields) for _, fields in desk.api.patches] == [[NoteKind.ADMITTED]]
 
 
-async def test_a_pod_that_was_let_in_a_moment_ago_is_nudged() -> None:
-    """The cache still shows the gate: a second removal would be no update to kube-scheduler and would wake nobody."""
+AGAIN = {  # case: (seconds between two admissions of a pod whose gate the cache still shows, removals, nudges)
+    "a moment ago: a nudge, because removing it twice is no update": (1.0, 1, 1),
+    "longer than the watch takes: it is believed to be lost": (6.0, 2, 0),
+}
+
+
+@pytest.mark.parametrize(("pause_s", "removals", "nudges"), AGAIN.values(), ids=AGAIN)
+async def test_a_pod_that_was_admitted_before(pause_s: float, removals: int, nudges: int) -> None:
+    """Which patch it gets depends on how long ago its gate was removed."""
     async with at_work() as desk:
         uid = desk.gated_pod("p")
         for _ in range(2):
             desk.wakes.add([uid])
-            await asyncio.sleep(1.0)
-        assert desk.api.calls["admit"] == 1
-        assert [list(fields) for _, fields in desk.api.patches] == [[NoteKind.ADMITTED], [NUDGE_ANNOTATION]]
-
-
-async def test_a_gate_that_is_still_there_later_is_removed_again() -> None:
-    """What the watch does not show after five seconds is believed to be lost."""
-    async with at_work() as desk:
-        uid = desk.gated_pod("p")
-        for _ in range(2):
-            desk.wakes.add([uid])
-            await asyncio.sleep(6.0)
-        assert desk.api.calls["admit"] == 2
+            await asyncio.sleep(pause_s)
+        assert desk.api.calls["admit"] == removals
+        assert [list(fields) for _, fields in desk.api.patches].count([NUDGE_ANNOTATION]) == nudges
 
 
 async def test_failures_of_a_pod_that_is_gone_are_forgotten() -> None:

@@ -13,8 +13,6 @@ from extender.controllers.owners.ages import OwnerAges
 from extender.convert import pod_from_json
 from extender.errors import ApiError
 from scoring.ids import GangKey
-from scoring.queue.states import waiting_since_s
-from tests.extender.api.test_queue import queue_of
 from tests.extender.scheduling.world import World, pod_json, running, unfinished
 from tests.fakes.clock import LoopClock
 from tests.fakes.cluster_api import FakeClusterApi
@@ -62,18 +60,6 @@ async def test_a_gang_is_as_old_as_its_owner() -> None:
         members(world, "b", world.api.pod("a-0")["metadata"]["ownerReferences"][0])
         await world.settle(5.0)
         assert age_of(world, "b") == NOW_S - 60.0
-
-
-async def test_waiting_begins_with_the_pods() -> None:
-    """A day suspended is no day waited: neither STARVING nor spread over zones at once."""
-    async with running(queue={"starve_limit_s": 3600.0}) as world:
-        members(world, "g", job(world, "old", created_s=OLD_S))
-        await world.settle(5.0)
-        gang = world.service.cache.snapshot().gangs[GangKey("default/g")]
-        assert gang.created_s == OLD_S
-        assert waiting_since_s(gang) == NOW_S
-        queue = queue_of(world)
-        assert [one.state for one in queue.gangs] == ["WAITING"]
 
 
 async def test_the_order_is_the_same_after_a_restart() -> None:
@@ -139,15 +125,6 @@ def alone(owner: Any) -> tuple[FakeClusterApi, ClusterCache]:
     cache = ClusterCache()
     cache.pods.upsert(pod_from_json(msgspec.json.encode(one)))
     return FakeClusterApi(), cache
-
-
-async def test_another_object_of_the_same_name_is_another_job() -> None:
-    """The owner was deleted and created again while its pods are still there."""
-    async with running() as world:
-        gone = {**job(world, "j", created_s=OLD_S), "uid": "somebody-else"}
-        members(world, "g", gone)
-        await world.settle(5.0)
-        assert age_of(world, "g") == NOW_S
 
 
 async def test_owners_without_pods_are_forgotten() -> None:

@@ -7,7 +7,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from extender.controllers.owners.counts import desired_pods, has_succeeded
 from extender.controllers.owners.failure_budget import (
     KINDS,
     OVER,
@@ -18,6 +17,7 @@ from extender.controllers.owners.failure_budget import (
     controller_of,
     uid_of,
 )
+from extender.controllers.owners.finishing import desired_pods, has_succeeded
 from extender.kube.calls import OWNERS
 from scoring.model import Controller
 

@@ -38,16 +38,6 @@ async def notes(world: World, asking: Circumstances | None = None) -> list[tuple
     return [(note.topic, note.text) for note in await asking.notes(gang)]
 
 
-async def test_a_deadline_that_runs_while_the_gang_waits() -> None:
-    """A Job's time counts from its start, not from its pods'."""
-    async with running(node_json("n1", cpu="1")) as world:
-        members(world, job(world, "train", activeDeadlineSeconds=3600))
-        [(topic, text)] = await notes(world)
-        assert topic is Topic.DEADLINE
-        assert text.startswith("Job train fails in ")
-        assert text.endswith("whether it has started or not: activeDeadlineSeconds 3600")
-
-
 async def test_a_quota_that_is_full() -> None:
     """Looked at where pods are missing: what it leaves, and what a member asks for."""
     async with running(node_json("n1")) as world:

@@ -7,11 +7,10 @@ import msgspec
 import pytest
 
 from extender.controllers.preemption.notes import NOTE
-from extender.controllers.removal.quiet_period import QUIET_S
+from extender.controllers.removal.removals import QUIET_S
 from extender.errors import ApiUnavailableError
 from extender.notes import Bearer, NoteKind
 from scoring.model.snapshot import Claim
-from tests.extender.controllers.events.test_podgroup_status import group, member
 from tests.extender.controllers.preemption.test_controller import (
     MAKES_ROOM_S,
     ON,
@@ -24,7 +23,7 @@ from tests.extender.controllers.preemption.test_controller import (
     running_gangs,
 )
 from tests.extender.leadership.test_lease_loop import Replicas, cut_off, until_leads
-from tests.extender.scheduling.world import NO_BUDGET, key, node_json, pod_json, running, unfinished
+from tests.extender.scheduling.world import NO_BUDGET, key, node_json, pod_json, unfinished
 from tests.fakes.cluster_api import FakeClusterApi
 from tests.fakes.key_store import notes_of_a_former_process
 
@@ -66,21 +65,6 @@ async def test_one_of_two_gangs_that_refuses_is_asked_again() -> None:
         await world.settle(MAKES_ROOM_S + 8.0)
         assert running_gangs(world) == {"high": 2}
         assert world.counted("preemptions_total", outcome="started") == 1.0
-
-
-async def test_a_note_that_cannot_be_wiped_does_no_harm() -> None:
-    """It is too old to count when anybody reads it next."""
-    settings = {**ON, "preemption_timeout_s": 30.0}
-    async with full(("two", 2), settings=settings) as (world, stack, jobs):
-        jobs["two"].ends = False
-        high = await arrives(world, stack, 2)
-        await world.settle(MAKES_ROOM_S)
-        world.api.fail_next("patch", ApiUnavailableError("connection refused"))
-        await world.settle(30.0)
-        assert claims(world) == {}
-        assert world.api.pod(high.members()[0])["metadata"]["annotations"][NOTE] != ""
-        jobs["two"].ends = True
-        await world.settle(5.0)
 
 
 GIVES: dict[str, list[str]] = {"default/high": ["default/low"]}
@@ -144,15 +128,6 @@ async def test_another_leader_keeps_the_room() -> None:
             assert claims(b.world) == {}
 
 
-async def test_a_defect_is_counted_and_does_not_stop_it() -> None:
-    """The next look decides again."""
-    async with full(("two", 2)) as (world, stack, _):
-        world.api.fail_next("patch", RuntimeError("a defect"))
-        await arrives(world, stack, 2)
-        await world.settle(MAKES_ROOM_S)
-        assert world.counted("internal_errors_total", place="preempt") == 1.0
-
-
 async def test_a_gang_that_changes_while_all_are_asked_is_left_alone() -> None:
     """Between the first decision and the second a gang for which nobody has to leave gets room: nobody leaves."""
     api = FakeClusterApi(*nodes(2))
@@ -203,18 +178,6 @@ async def test_a_gang_that_goes_while_its_note_is_written_makes_nobody_leave() -
         await world.settle(MAKES_ROOM_S)
         assert running_gangs(world) == {"two": 2}
         assert jobs["two"].created == 2
-
-
-async def test_it_is_told_on_the_podgroup_too() -> None:
-    """The gang that waits has one; who would make room has no owner, and stays."""
-    low = pod_json("low-0", gang="low", size=1, nodeName="n0")
-    wants = [group(least=1), member("a", spec={"priority": 10})]
-    async with running(node_json("n0", cpu="1"), low, *wants, **ON) as world:
-        await world.settle(QUIET_S + MAKES_ROOM_S)
-        told = [one for one in world.api.events if one["reason"] == "GangPreemptionBlocked"]
-        assert [one["regarding"]["kind"] for one in told] == ["PodGroup", "Pod"]
-        assert "default/low, which has less priority, but that one stays" in told[0]["note"]
-        assert told[0]["type"] == "Warning"
 
 
 @pytest.mark.parametrize("changed", ["nothing", "preemptible", "priority"])

@@ -1,17 +1,16 @@
 """Gangs that leave for one of higher priority: who, how, what is kept for whom, and what survives a restart."""
 
-import asyncio
 from collections.abc import AsyncIterator, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from typing import Any
 
 import pytest
 
 from extender.controllers.preemption.notes import NOTE
-from extender.controllers.removal.quiet_period import QUIET_S
+from extender.controllers.removal.removals import QUIET_S
 from extender.errors import ApiError, ApiUnavailableError
 from scoring.model.reasons import Reason
-from tests.extender.controllers.operator import Operator, schedule
+from tests.extender.controllers.operator import Operator, playing, schedule
 from tests.extender.scheduling.world import World, key, node_json, running, unfinished
 from tests.fakes.cluster_api import FakeClusterApi
 
@@ -29,17 +28,9 @@ def nodes(count: int) -> list[dict[str, Any]]:
     return [node_json(f"n{i}", cpu="1500m") for i in range(count)]
 
 
-@asynccontextmanager
-async def acting(world: World, *operators: Operator) -> AsyncIterator[None]:
+def acting(world: World, *operators: Operator) -> AbstractAsyncContextManager[None]:
     """Job controllers and kube-scheduler at work."""
-    tasks = [asyncio.create_task(one) for one in (schedule(world), *(one.keep() for one in operators))]
-    try:
-        yield
-    finally:
-        for one in tasks:
-            one.cancel()
-            with suppress(asyncio.CancelledError):
-                await one
+    return playing(schedule(world), *(one.keep() for one in operators))
 
 
 def job(world: World, name: str, size: int, *, priority: int = 0, **how: Any) -> Operator:
@@ -119,25 +110,6 @@ async def test_the_smallest_sufficient_gang_leaves_and_nobody_else(kind: str) ->
         assert "leaves its place to gang default/high, which has priority 10" in events(world, "GangPreempted")["two-0"]
         assert "Gang default/two of lower priority leaves" in events(world, "GangPreempts")["high-0"]
         assert [world.counted("preemptions_total", outcome=one) for one in ("begun", "started")] == [1.0, 1.0]
-
-
-async def test_a_gang_that_cannot_be_suspended_is_evicted_whole() -> None:
-    """A StatefulSet makes new pods: all are evicted through the Eviction API, with uid and version."""
-    async with full(("one", 1), ("two", 2), kind="StatefulSet") as (world, stack, jobs):
-        before = jobs["two"].uids()
-        await arrives(world, stack, 2)
-        await world.settle(MAKES_ROOM_S)
-        assert running_gangs(world) == {"high": 2, "one": 1}
-        assert {str(uid) for uid in world.api.evictions} == before
-
-
-async def test_several_gangs_leave_when_one_is_not_enough() -> None:
-    """Two of three small ones leave for a gang of two; the third stays."""
-    async with full(("a", 1), ("b", 1), ("c", 1)) as (world, stack, jobs):
-        await arrives(world, stack, 2)
-        await world.settle(MAKES_ROOM_S)
-        assert running_gangs(world) == {"c": 1, "high": 2}
-        assert {name for name, one in jobs.items() if one.created > one.size} == {"a", "b"}
 
 
 NOTHING = {  # case: (how the gang that comes is, how those that run are, the settings)

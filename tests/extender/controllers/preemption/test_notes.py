@@ -96,9 +96,3 @@ def test_a_pods_preemption_policy_is_read(written: str, never: bool) -> None:
     """`PreemptLowerPriority` is the default; `Never` is obeyed."""
     raw = f'{{"metadata": {{"name": "p", "uid": "u"}}, "spec": {{{written} "containers": []}}}}'
     assert pod_from_json(raw.encode()).never_preempts is never
-
-
-def test_a_note_that_is_not_ours_is_no_option() -> None:
-    """It is not kept, and a pod that carries it is planned as before."""
-    raw = {"metadata": {"name": "p", "uid": "u", "annotations": {NOTE: "x" * 1000}}, "spec": {"containers": []}}
-    assert pod_from_json(msgspec.json.encode(raw), notes=NOTES).options == ()

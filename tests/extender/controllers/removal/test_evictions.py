@@ -196,17 +196,6 @@ async def test_a_job_is_not_made_to_fail(spec: dict[str, object], evicted: int, 
         assert all("backoffLimit" in note for note in notes)
 
 
-async def test_a_gang_that_is_gone_needs_no_eviction() -> None:
-    """Deleted by its owner while its time ran: nothing to do, nothing remembered."""
-    async with running(N1, N2) as world:
-        bound, missing = await half_bound(world)
-        await world.settle(PARTIAL_S / 2)
-        world.delete(bound, missing)
-        await world.settle(PARTIAL_S)
-        assert world.state("g") is None
-        assert world.api.calls["evict"] == 0
-
-
 async def test_an_eviction_that_ends_with_the_process_begins_nothing() -> None:
     """It is cancelled in the middle: nothing is reported, so that no other work follows from it."""
     async with unfinished(N1, N2) as world:

@@ -11,14 +11,13 @@ import pytest
 
 from extender.controllers.events.recorder import ANNOUNCE_S, REPEAT_S, Events, Happening, Subject
 from extender.controllers.removal.fresh_gang import Fresh
-from extender.controllers.removal.removals import MOST_TOLD, Cause, Disruptions
+from extender.controllers.removal.removals import MOST_ANNOUNCED, Cause, Disruptions
 from extender.convert import pod_from_json
 from extender.errors import ApiError, ApiUnavailableError, ConflictError, NotAnnouncedError, NotOursError
 from extender.runtime.telemetry import Telemetry
 from scoring.ids import NodeName
 from tests.extender.controllers.elastic.cluster import site
-from tests.extender.controllers.gates.test_repins import SOON_S, admitted, job, lose, nodes
-from tests.extender.controllers.preemption.test_controller import MAKES_ROOM_S, arrives, full
+from tests.extender.controllers.gates.test_repins import job, nodes
 from tests.extender.controllers.removal.test_evictions import half_bound
 from tests.extender.controllers.restart.test_controller import RESTART_S, started
 from tests.extender.scheduling.world import NO_BUDGET, PARTIAL_S, World, node_json, pod_json, running
@@ -66,20 +65,6 @@ async def test_an_eviction_is_announced_before() -> None:
         assert told(world.api, "GangEvicted") == {f"Pod/{bound}", "Job/job"}
 
 
-async def test_a_repin_is_announced_before() -> None:
-    """All nodes of an admitted pod are gone: pod and Job are told before it is removed."""
-    async with admitted("n1", "n2", "n3") as world:
-        release = world.api.hold("evict")
-        lose(world, "n1", "n2", "n3")
-        await world.settle(SOON_S)
-        assert (world.api.calls["evict"], world.api.evictions) == (1, [])
-        assert told(world.api, "Repinned") == {"Pod/p", "Job/job"}
-        release.set()
-        await world.settle(SOON_S)
-        assert len(world.api.evictions) == 2
-        assert told(world.api, "Repinned") == {"Pod/p", "Pod/q", "Job/job"}
-
-
 async def test_suspending_and_resuming_are_announced_before() -> None:
     """A restart: the Job and all its pods are told before it is suspended, the Job again before it is resumed."""
     async with running(*nodes(*(f"n{i}" for i in range(6)))) as world, started(world) as operator:
@@ -97,35 +82,6 @@ async def test_suspending_and_resuming_are_announced_before() -> None:
         release.set()
         await world.settle(RESTART_S)
         assert not operator.suspended
-
-
-async def test_evictions_of_a_restart_are_announced_before() -> None:
-    """An owner without suspend: each pod before its own eviction, the owner before the first."""
-    six = nodes(*(f"n{i}" for i in range(6)))
-    async with running(*six) as world, started(world, kind="StatefulSet") as operator:
-        operator.size = 0
-        release = world.api.hold("evict")
-        world.delete("job-1")
-        await world.settle(RESTART_S)
-        assert (world.api.calls["evict"], world.api.evictions) == (1, [])
-        assert told(world.api, "GangRestarted") == {"StatefulSet/job", "Pod/job-0"}
-        release.set()
-        await world.settle(2.0)
-        assert told(world.api, "GangRestarted") == {"StatefulSet/job", "Pod/job-0", "Pod/job-2"}
-
-
-async def test_a_preemption_is_announced_before() -> None:
-    """The gang that makes room: its Job and its pods are told for whom before it is suspended."""
-    async with full(("two", 2)) as (world, stack, _):
-        release = world.api.hold("patch_object")
-        await arrives(world, stack, 2)
-        await world.settle(MAKES_ROOM_S)
-        assert world.api.calls["patch_object"] == 1
-        assert told(world.api, "GangRestarted") == {"Job/two", "Pod/two-0", "Pod/two-1"}
-        notes = set(world.told("GangRestarted"))
-        assert all("makes room for gang default/high" in note for note in notes)
-        release.set()
-        await world.settle(MAKES_ROOM_S)
 
 
 async def test_a_scale_in_is_announced_before() -> None:
@@ -150,34 +106,6 @@ def index_of(pod: dict[str, Any]) -> int:
 
 
 # -- Events that cannot be written -------------------------------------------------------------------------------------
-
-
-async def test_an_act_that_cannot_be_announced_now_is_put_off() -> None:
-    """The API server does not take the Event: nobody is evicted; it is tried again, and done once it is announced."""
-    async with running(N1, N2) as world:
-        bound = await owned_half(world)
-        uid = world.uid(bound)
-        await world.settle(PARTIAL_S - 20.0)
-        world.api.fail_next("create_event", ApiUnavailableError("connection refused"), times=1000)
-        await world.settle(PARTIAL_S + 20.0)
-        assert world.api.calls["evict"] == 0
-        assert world.counted("announcements_total", outcome="put_off") >= 1.0
-        world.api.heal()
-        await world.settle(PARTIAL_S + 5.0)
-        assert world.api.evictions == [uid]
-        assert told(world.api, "GangEvicted") == {f"Pod/{bound}", "Job/job"}
-
-
-async def test_who_refuses_events_is_not_immune() -> None:
-    """A tenant's quota on Events keeps none of its pods on nodes: it is counted, logged, and the act goes on."""
-    async with running(N1, N2) as world:
-        bound = await owned_half(world)
-        uid = world.uid(bound)
-        await world.settle(PARTIAL_S - 20.0)
-        world.api.fail_next("create_event", QUOTA, times=1000)
-        await world.settle(25.0)
-        assert world.api.evictions == [uid]
-        assert world.counted("announcements_total", outcome="refused") == 2.0
 
 
 async def test_what_is_announced_and_refused_is_told() -> None:
@@ -266,7 +194,7 @@ async def test_events_of_one_act_are_few() -> None:
     one = Gate()
     pods = [one.read(f"p{i:03}") for i in range(1000)]
     await one.gate.change_owner(one.job, b'{"spec": {"suspend": true}}', CAUSE, going=pods)
-    assert len(one.api.events) == MOST_TOLD + 1
+    assert len(one.api.events) == MOST_ANNOUNCED + 1
     assert one.api.events[0]["regarding"]["kind"] == "Job"
     assert one.api.events[0]["note"] == "for a reason. Pods: p000, p001, p002 and 997 more."
 
@@ -300,6 +228,15 @@ NO_ANSWER: dict[str, Exception] = {  # case: what the API server says to the Eve
     "overloaded": ApiError(429, "too many requests"),
     "broken": ApiError(500, "etcdserver: leader changed"),
 }
+
+
+async def test_an_api_server_that_refuses_events_keeps_no_pod() -> None:
+    """A tenant's quota on Events keeps none of its pods on nodes: it is counted, logged, and the act goes on."""
+    one = Gate()
+    pod = one.read("p")
+    one.api.fail_next("create_event", QUOTA, times=1000)
+    await one.gate.evict(pod, CAUSE, among=[pod])
+    assert (one.api.calls["evict"], one.announced("refused")) == (1, 2.0)
 
 
 @pytest.mark.parametrize("error", NO_ANSWER.values(), ids=NO_ANSWER)

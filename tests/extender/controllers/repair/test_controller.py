@@ -103,19 +103,6 @@ async def test_gangs_of_which_nothing_is_said(how: dict[str, Any]) -> None:
         assert told(world) == []
 
 
-async def test_an_annotation_that_is_not_understood() -> None:
-    """It is told, and the default is used: nobody is restarted by a typing mistake."""
-    annotations = {"netgang.io/repair": "restrat"}
-    async with running(*NODES) as world, started(world, annotations=annotations):
-        world.delete("job-1")
-        await world.settle(30.0)
-        assert world.api.calls["patch_object"] == 0
-        assert "GangRestarted" not in reasons(world)
-        assert any(
-            "'restrat' is not one of replace, restart, none" in problem for problem in world.explained("g").problems
-        )
-
-
 async def test_the_default_is_a_setting() -> None:
     """`repair.policy: restart` makes it that of every gang that says nothing."""
     async with running(*NODES, repair={"policy": "restart"}) as world, started(world, annotations={}):
@@ -134,10 +121,7 @@ OVER: dict[str, dict[str, Any]] = {  # case: fields of the owner
 @pytest.mark.parametrize("fields", OVER.values(), ids=OVER)
 @pytest.mark.parametrize("repair", ["replace", "restart"])
 async def test_a_job_that_is_over_loses_its_members_in_silence(repair: str, fields: dict[str, Any]) -> None:
-    """One after the other, as its operator cleans up: nobody is told, and nothing is restarted.
-
-    docs/safety.md S8.
-    """
+    """One after the other, as its operator cleans up: nobody is told, and nothing is restarted (docs/safety.md S8)."""
     async with running(*NODES) as world, started(world, annotations={"netgang.io/repair": repair}) as operator:
         operator.size, operator.ends = 0, False
         uid = operator.owner["metadata"]["uid"]

@@ -2,7 +2,7 @@
 
 import pytest
 
-from extender.controllers.removal.quiet_period import QUIET_S
+from extender.controllers.removal.removals import QUIET_S
 from extender.errors import ApiUnavailableError
 from tests.extender.scheduling.world import PARTIAL_S, World, node_json, pod_json, running
 
@@ -23,29 +23,20 @@ async def start(world: World, size: int) -> tuple[str, ...]:
     return names
 
 
-async def test_a_few_members_carry_it() -> None:
-    """The first, the last and one between; when one of them goes, another has it a moment later."""
+@pytest.mark.parametrize(("size", "carry"), [(5, ["g-0", "g-2", "g-4"]), (2, ["g-0", "g-1"])])
+async def test_a_few_members_carry_it(size: int, carry: list[str]) -> None:
+    """The first, the last and one between, once; when one of them goes, another has it a moment later."""
     async with running(N1) as world:
-        names = await start(world, 5)
+        names = await start(world, size)
         await world.settle(2.0)
-        assert noted(world, *names) == ["g-0", "g-2", "g-4"]
-        world.delete("g-2")
-        await world.settle(2.0)
-        left = [name for name in names if name != "g-2"]
-        assert len(noted(world, *left)) == 3
-        await world.settle(10.0)
-        assert len(noted(world, *left)) == 3
-
-
-async def test_all_of_a_small_gang_carry_it() -> None:
-    """Each of two, once: nothing is written again while nothing changes."""
-    async with running(N1) as world:
-        names = await start(world, 2)
-        await world.settle(2.0)
-        assert noted(world, *names) == list(names)
+        assert noted(world, *names) == carry
         written = world.api.calls["patch"]
         await world.settle(30.0)
         assert world.api.calls["patch"] == written
+        world.delete(carry[-1])
+        await world.settle(2.0)
+        left = [name for name in names if name != carry[-1]]
+        assert len(noted(world, *left)) == min(3, len(left))
 
 
 async def test_a_gang_that_has_not_started_has_none() -> None:

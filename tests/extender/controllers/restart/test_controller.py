@@ -3,18 +3,17 @@
 docs/safety.md S8, S10, S11.
 """
 
-import asyncio
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
 
-from extender.controllers.removal.quiet_period import QUIET_S
-from extender.controllers.restart.controller import Outcome
+from extender.controllers.removal.removals import QUIET_S
+from extender.controllers.restart.eligibility import Obstacle
 from extender.controllers.restart.suspensions import HISTORY, NOTE
 from extender.errors import ApiError, ApiUnavailableError, ConflictError
-from tests.extender.controllers.operator import Operator, schedule
+from tests.extender.controllers.operator import Operator, playing, schedule
 from tests.extender.scheduling.world import World, key, node_json, running, unfinished
 
 pytestmark = pytest.mark.looptime
@@ -24,19 +23,6 @@ SETTLE_S = 10.0
 """See `RestartLimits.settle_s`."""
 RESTART_S = SETTLE_S + 8.0
 """From a loss to the gang's second start, at most."""
-
-
-@asynccontextmanager
-async def playing(*tasks: Any) -> AsyncIterator[None]:
-    """Run the other programs of the cluster."""
-    running_ones = [asyncio.create_task(one) for one in tasks]
-    try:
-        yield
-    finally:
-        for one in running_ones:
-            one.cancel()
-            with suppress(asyncio.CancelledError):
-                await one
 
 
 @asynccontextmanager
@@ -122,19 +108,6 @@ async def test_a_job_that_has_successes_is_never_touched() -> None:
         assert (world.api.calls["patch_object"], operator.created) == (0, 4)
 
 
-async def test_nothing_happens_in_the_quiet_time() -> None:
-    """Half a minute after the start; then what was lost meanwhile is seen to (docs/safety.md S11)."""
-    async with running(*NODES) as world:
-        operator = Operator(world)
-        async with playing(operator.keep(), schedule(world)):
-            await world.settle(3.0)
-            world.delete("job-1")
-            await world.until(QUIET_S - 1.0)
-            assert world.api.calls["patch_object"] == 0
-            await world.settle(RESTART_S)
-            assert restarts(world) == 1
-
-
 async def test_a_crash_between_suspend_and_resume() -> None:
     """The next process finds the note on the owner, waits until the pods are gone, and resumes (docs/safety.md S10)."""
     async with unfinished(*NODES) as first:
@@ -157,23 +130,6 @@ async def test_a_crash_between_suspend_and_resume() -> None:
             assert NOTE not in operator.annotations_of_owner
             assert len(second.bound()) == operator.size
             assert len(operator.annotations_of_owner[HISTORY].split(",")) == 1
-
-
-async def test_a_leader_that_is_deposed_in_the_middle() -> None:
-    """What it had under way is broken off; the leader next, itself perhaps, takes it up by the note."""
-    async with running(*NODES) as world, started(world) as operator:
-        operator.ends = False
-        world.delete("job-1")
-        await world.settle(SETTLE_S + 4.0)
-        assert world.restarts.under_way == {key("g")}
-        world.restarts.forget()
-        assert world.restarts.under_way == frozenset()
-        await world.settle(3.0)
-        assert world.restarts.under_way == {key("g")}
-        operator.ends = True
-        await world.settle(6.0)
-        assert not operator.suspended
-        assert world.restarts.under_way == frozenset()
 
 
 async def test_a_job_that_its_user_suspended_is_never_resumed() -> None:
@@ -295,26 +251,6 @@ async def test_owners_that_must_be_left_alone(how: dict[str, Any], said: str) ->
         assert len(world.bound()) == operator.size
 
 
-async def test_a_disruption_budget_is_asked_for_all_at_once() -> None:
-    """One that allows a single member to go forbids the start again until it allows them all."""
-    async with running(*NODES) as world, started(world) as operator:
-        budget = {
-            "kind": "PodDisruptionBudget",
-            "metadata": {"name": "guard"},
-            "spec": {"selector": {}},
-            "status": {"disruptionsAllowed": 1},
-        }
-        world.api.add(budget)
-        world.delete("job-1")
-        await world.settle(RESTART_S)
-        assert not operator.annotations_of_owner
-        notes = world.told("GangNotRestarted")
-        assert "PodDisruptionBudget guard does not allow it" in notes[0]
-        world.api.add({**budget, "status": {"disruptionsAllowed": 8}})
-        await world.settle(130.0)
-        assert restarts(world) == 1
-
-
 async def test_owners_without_suspend() -> None:
     """A StatefulSet counts no failures: its pods are evicted, all of them, and it creates new ones."""
     async with running(*NODES) as world, started(world, kind="StatefulSet") as operator:
@@ -362,14 +298,14 @@ async def test_leaving_and_what_speaks_against_it() -> None:
     async with running(*NODES) as world, started(world, annotations={}) as operator:
         before = operator.uids()
         assert await world.restarts.obstacle(key("g")) is None
-        ended: list[Outcome] = []
+        ended: list[Obstacle | None] = []
         world.restarts.leave(
             key("g"), why="a gang of higher priority needs its place", ended=lambda _, how: ended.append(how)
         )
         world.restarts.leave(key("g"), why="the same", ended=lambda _, how: ended.append(how))
         assert world.restarts.under_way == {key("g")}
         await world.settle(6.0)
-        assert ended == [Outcome(done=True)] * 2
+        assert ended == [None, None]
         assert operator.uids().isdisjoint(before)
         assert HISTORY not in operator.annotations_of_owner
         assert await world.restarts.obstacle(key("nobody")) == "the gang is gone"

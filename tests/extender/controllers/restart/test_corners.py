@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from extender.controllers.removal.quiet_period import QUIET_S
-from extender.controllers.restart.controller import Outcome
+from extender.controllers.removal.removals import QUIET_S
+from extender.controllers.restart.eligibility import Obstacle
 from extender.controllers.restart.one_gang import SLOW_S, SLOWEST_S
 from extender.errors import ApiError, ApiUnavailableError
-from tests.extender.controllers.operator import Operator, schedule
-from tests.extender.controllers.restart.test_controller import NODES, RESTART_S, SETTLE_S, playing, reasons, started
+from tests.extender.controllers.operator import Operator, playing, schedule
+from tests.extender.controllers.restart.test_controller import NODES, RESTART_S, SETTLE_S, reasons, started
 from tests.extender.scheduling.world import NO_BUDGET, World, key, running
 
 pytestmark = pytest.mark.looptime
@@ -162,10 +162,10 @@ async def test_what_speaks_against_leaving(fields: dict[str, Any], why: str) -> 
             operator.sync()
             await world.settle(2.0)
             assert "just started" in str(await world.restarts.obstacle(key("g")))
-            ended: list[Outcome] = []
+            ended: list[Obstacle | None] = []
             world.restarts.leave(key("g"), why="too early", ended=lambda _, how: ended.append(how))
             await world.settle(1.0)
-            assert [one.done for one in ended] == [False]
+            assert [one is None for one in ended] == [False]
             await world.settle(QUIET_S)
             operator.put(**fields)
             assert why in str(await world.restarts.obstacle(key("g")))

@@ -121,6 +121,7 @@ UNKNOWN = {  # case: (path, status)
     "all jobs": ("/v1/jobs", 403),
     "a verb": ("/bind", 403),
     "metrics of netgang": ("/metrics", 403),
+    "another method": ("GET " + RESNET, 405),
 }
 
 
@@ -128,14 +129,10 @@ UNKNOWN = {  # case: (path, status)
 async def test_nothing_else_is_at_this_port(path: str, status: int) -> None:
     """A problem document for every other address, the caller."""
     port = Port()
-    answer = await port.send(point(1), path)
+    method, _, path = path.rpartition(" ")
+    answer = await port.send(point(1), path, method=method or "POST")
     assert answer.status_code == status
     assert status == 200 or answer.json()["status"] == status
-
-
-async def test_a_report_is_posted() -> None:
-    """Another method is told so."""
-    assert (await Port().send(b"", method="GET")).status_code == 405
 
 
 async def test_two_jobs_of_one_name_must_be_told_apart() -> None:
@@ -237,13 +234,6 @@ async def test_what_cannot_be_checked_is_refused() -> None:
     port.reviews.error = ApiUnavailableError("no answer")
     assert (await port.send(point(1))).status_code == 503
     assert (port.kept(), port.counted) == ([], ["unavailable"])
-
-
-async def test_the_api_server_is_asked_once_a_minute() -> None:
-    """However often a job reports."""
-    port = Port(rates=Rates(per_job=100.0))
-    await port.statuses(*range(20))
-    assert port.reviews.asked == ["identity"]
 
 
 # -- how much ---------------------------------------------------------------------------------------------------------

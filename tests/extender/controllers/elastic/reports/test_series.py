@@ -1,7 +1,5 @@
 """Series of points: ascending, bounded, the start kept, nobody pushed out by others, nothing of an older namesake."""
 
-from itertools import pairwise
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -33,17 +31,6 @@ def test_a_series_keeps_its_start_and_its_newest_points(sizes: list[int], most: 
     assert kept[0] == 0
     newest = min(step, most // 2)
     assert kept[-newest:] == list(range(step - newest, step))
-
-
-def test_thinning_leaves_the_whole_time_covered() -> None:
-    """After 10,000 points one by one, room for 100 holds the newest 50 and the others 256 steps apart."""
-    book = SeriesBook(most_points=100)
-    for step in range(10_000):
-        book.add(JOB, "u", points([step]))
-    kept = steps_of(book)
-    assert kept[:4] == [0, 256, 512, 768]
-    assert {later - earlier for earlier, later in pairwise(kept[:-50])} == {256}
-    assert 1 <= kept[-50] - kept[-51] <= 256
 
 
 @given(st.lists(st.tuples(st.integers(1, 9), st.integers(0, 20)), max_size=80))
@@ -101,13 +88,6 @@ def test_decisions_see_the_same_series() -> None:
     assert len(book.series(JOB, "another")) == 0
 
 
-def test_no_points_are_no_series() -> None:
-    """A job that reported nothing takes no room."""
-    book = SeriesBook()
-    book.add(JOB, "u", [])
-    assert len(book) == 0
-
-
 def test_a_namespace_cannot_push_out_others() -> None:
     """Of too many jobs the most crowded namespace loses the one that reported longest ago."""
     book = SeriesBook(most_jobs=4)
@@ -139,9 +119,3 @@ def test_jobs_that_are_gone_are_forgotten() -> None:
     assert len(book) == 2
     book.forget()
     assert len(book) == 0
-
-
-def test_a_book_without_room_is_refused() -> None:
-    """A series must hold what thinning leaves."""
-    with pytest.raises(ValueError, match="room for"):
-        SeriesBook(most_points=3)

@@ -5,11 +5,9 @@ from dataclasses import replace
 
 import pytest
 
-from extender.controllers.elastic.metering import Metering
-from extender.controllers.elastic.records import Change, Records, Requester, Stage
-from extender.controllers.elastic.reports.reports import Reports
+from extender.controllers.elastic.records import Change, Metering, Records, Requester, Stage
+from extender.controllers.elastic.reports.demands import MetricDemands
 from extender.controllers.elastic.reports.series import SeriesBook
-from extender.controllers.elastic.reports.wishes import MetricWishes
 from extender.runtime.telemetry import Telemetry
 from scoring.ids import GangKey
 from scoring.plan.steps import finish
@@ -44,12 +42,12 @@ class Told:
 
     def __init__(self, options: MetricOptions = OPTIONS) -> None:
         self.clock, self.book = FakeClock(), SeriesBook()
-        self.wishes = MetricWishes(self.book, options, self.clock)
+        self.demands = MetricDemands(self.book, options, self.clock)
         self.step = 0
 
     def wish(self, *jobs: ElasticJob) -> Mapping[JobKey, int]:
         """What they ask for now."""
-        return finish(self.wishes.in_steps(jobs))
+        return finish(self.demands.in_steps(jobs))
 
     def fall(self, job: ElasticJob, *, steps: int = 60) -> None:
         """The job reports a loss that falls."""
@@ -61,7 +59,7 @@ class Told:
         self.book.add(job.key, job.uid, points)
 
 
-def test_only_who_reports_wishes() -> None:
+def test_only_jobs_that_report_demand() -> None:
     """A job that says nothing is not among the demands, so that the queue alone decides; nor one that wants none."""
     told, job = Told(), elastic()
     assert told.wish(job) == {}
@@ -91,9 +89,9 @@ def test_a_job_of_the_same_name_begins_anew() -> None:
     told.fall(job)
     assert told.wish(job) == {job.key: 3}
     assert told.wish(elastic(uid="uid-2")) == {}
-    assert told.wishes.of(job.key) is not None
-    told.wishes.forget()
-    assert told.wishes.of(job.key) is None
+    assert told.demands.of(job.key) is not None
+    told.demands.forget()
+    assert told.demands.of(job.key) is None
 
 
 def test_a_look_is_not_repeated_without_news() -> None:
@@ -101,17 +99,17 @@ def test_a_look_is_not_repeated_without_news() -> None:
     told, job = Told(), elastic()
     told.fall(job)
     told.wish(job)
-    first = told.wishes.of(job.key)
+    first = told.demands.of(job.key)
     told.clock.advance(9.0)
     told.wish(job)
-    assert told.wishes.of(job.key) is first
+    assert told.demands.of(job.key) is first
     told.clock.advance(1.0)
     told.wish(job)
-    assert told.wishes.of(job.key) is not first
-    second = told.wishes.of(job.key)
+    assert told.demands.of(job.key) is not first
+    second = told.demands.of(job.key)
     told.fall(job, steps=1)
     told.wish(job)
-    assert told.wishes.of(job.key) is not second
+    assert told.demands.of(job.key) is not second
 
 
 def test_others_have_their_turn_between_two_looks() -> None:
@@ -119,8 +117,8 @@ def test_others_have_their_turn_between_two_looks() -> None:
     told, jobs = Told(), [elastic(f"j{number:02}") for number in range(20)]
     for job in jobs:
         told.fall(job)
-    assert sum(1 for _ in told.wishes.in_steps(jobs)) == 20
-    assert sum(1 for _ in told.wishes.in_steps(jobs)) == 0
+    assert sum(1 for _ in told.demands.in_steps(jobs)) == 20
+    assert sum(1 for _ in told.demands.in_steps(jobs)) == 0
     assert len(told.wish(*jobs)) == 20
 
 
@@ -128,11 +126,11 @@ def test_a_term_that_ends_between_two_looks_is_forgotten_all_the_same() -> None:
     """What is known at the end of the looks belonged to the term before."""
     told, job = Told(), elastic()
     told.fall(job)
-    steps = told.wishes.in_steps([job])
+    steps = told.demands.in_steps([job])
     next(steps)
-    told.wishes.forget()
+    told.demands.forget()
     assert list(steps) == []
-    assert told.wishes.of(job.key) is None
+    assert told.demands.of(job.key) is None
 
 
 # -- counting ---------------------------------------------------------------------------------------------------------
@@ -146,8 +144,7 @@ class Meter:
         self.records.views = views(
             view("resnet"), view("vgg", uid="uid-2", running=False), view("x", uid="uid-3", finished=True)
         )
-        reports = Reports(lambda: self.records.views, SeriesBook(), FakeClock())
-        self.metering = Metering(self.records, reports, self.telemetry)
+        self.metering = Metering(self.records, self.telemetry)
 
     def count(self, name: str, **labels: str) -> float:
         """A metric's value after a look."""

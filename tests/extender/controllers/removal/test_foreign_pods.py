@@ -5,11 +5,11 @@ from typing import Any
 import pytest
 
 from extender.controllers.events.label_problems import PATIENCE_S
-from extender.controllers.removal.quiet_period import QUIET_S
+from extender.controllers.removal.removals import QUIET_S
 from scoring.model.reasons import Reason
 from tests.extender.controllers.elastic.cluster import site
-from tests.extender.controllers.operator import Operator
-from tests.extender.controllers.restart.test_controller import RESTART_S, playing, reasons, started
+from tests.extender.controllers.operator import Operator, playing
+from tests.extender.controllers.restart.test_controller import RESTART_S, reasons, started
 from tests.extender.scheduling.world import PARTIAL_S, World, node_json, pod_json, running
 
 pytestmark = pytest.mark.looptime

@@ -22,16 +22,16 @@ _JOBS_A_STEP: Final = 64
 
 @dataclass(frozen=True, slots=True)
 class _Looked:
-    """The last look at a job: what was seen, and what it asked for."""
+    """The last look at a job: what was seen, and its demand."""
 
     job: ElasticJob
     series: Series
     at_s: float
-    wish: WorkerDemand
+    demand: WorkerDemand
 
 
-class MetricWishes:
-    """The worker counts that jobs' metrics ask for; an `extender.controllers.elastic.controller.Wishes`."""
+class MetricDemands:
+    """The worker counts that jobs' metrics ask for; an `extender.controllers.elastic.controller.Demands`."""
 
     def __init__(self, book: SeriesBook, options: MetricOptions, clock: Clock) -> None:
         self._book = book
@@ -56,12 +56,12 @@ class MetricWishes:
         kept = {key: one for key, one in known.items() if self._book.last(key, one.job.uid) is not None}
         if self._looked is known:  # else a term ended meanwhile
             self._looked = kept | looked
-        return {key: one.wish.workers for key, one in looked.items() if one.wish.workers is not None}
+        return {key: one.demand.workers for key, one in looked.items() if one.demand.workers is not None}
 
     def of(self, job: JobKey) -> WorkerDemand | None:
         """The job's last demand; `None`: it has not been looked at."""
         looked = self._looked.get(job)
-        return looked.wish if looked is not None else None
+        return looked.demand if looked is not None else None
 
     def forget(self) -> None:
         """Forget all demands, as after a restart."""
@@ -74,6 +74,6 @@ class MetricWishes:
             last = None
         if last is not None and last.series is series and last.job == job and 0.0 <= now_s - last.at_s < _AGAIN_S:
             return last
-        memory = last.wish.memory if last is not None else None
+        memory = last.demand.memory if last is not None else None
         found = worker_demand(job, series, memory, self._options, now_s=now_s)
         return _Looked(job, series, now_s, found)

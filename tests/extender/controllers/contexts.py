@@ -1,0 +1,42 @@
+"""What controllers work with, for tests that build one alone over a fake API server."""
+
+from collections.abc import Callable
+
+from extender.cache import ClusterCache
+from extender.cache.seen_groups import SeenGroups
+from extender.controllers.context import ControllerContext
+from extender.controllers.events.recorder import Events
+from extender.controllers.removal.removals import Disruptions, Quiet
+from extender.ports import Clock
+from extender.runtime.decision_lines import DecisionLog
+from extender.runtime.telemetry import Telemetry
+from scoring.plan import Plan
+from tests.fakes.cluster_api import FakeClusterApi
+from tests.fakes.key_store import notes_of_a_former_process
+
+
+def context_over(
+    api: FakeClusterApi,
+    cache: ClusterCache,
+    clock: Clock,
+    *,
+    plan: Callable[[], Plan | None] = lambda: None,
+    acting: Callable[[], bool] = lambda: True,
+) -> ControllerContext:
+    """The context of a process that follows nothing."""
+    telemetry = Telemetry()
+    events = Events(api, clock, telemetry, instance="netgang-0")
+    return ControllerContext(
+        cache,
+        SeenGroups(cache.pod_groups),
+        api,
+        clock,
+        telemetry,
+        DecisionLog(telemetry),
+        notes_of_a_former_process(),
+        Quiet(clock),
+        Disruptions(api, events.announce, is_own=cache.is_own_as_read, post_event=events.post),
+        events.post,
+        plan,
+        acting,
+    )
