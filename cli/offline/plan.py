@@ -21,14 +21,13 @@ from extender.convert.clusterfile import ClusterFile, read_cluster
 from extender.errors import ConfigError
 from extender.network.coverage import node_counts
 from extender.network.file.mesh import read_mesh
-from extender.network.mapping import NodeMapping, map_nodes, measured_ends
+from extender.network.mapping import map_nodes, measured_ends
+from extender.network.merge import Given, build
 from extender.network.sources.configured import mapping_config
-from extender.ports import Batch
 from extender.runtime.clock import SystemClock
 from extender.settings.settings import Settings
 from scoring.explain.queue_report import QueueReport, report
-from scoring.model import Node
-from scoring.network.matrix import METRICS, MeasurementTable, NetworkMatrix, Zones
+from scoring.network.matrix import METRICS, MeasurementTable
 from scoring.plan import plan
 
 _Gang = TypeVar("_Gang", schema.AdmittedGang, schema.WaitingGang)
@@ -62,16 +61,10 @@ def filled_cache(
     fill(cache, saved, now_s=now_s)
     if mesh is not None:
         batch = read_mesh(mesh, now_s=now_s)
-        mapping = _mapped(saved.nodes, batch, settings)
-        hard = settings.network.hard_ttl()
-        zones = Zones({n.name: n.zone for n in saved.nodes if n.zone}, {m: hard.of(m.value) for m in METRICS})
-        matrix = NetworkMatrix.merged(
-            {"file": MeasurementTable.of(batch.measurements)},
-            endpoint_of=mapping.endpoint_of,
-            now_s=now_s,
-            zones=zones if settings.network.zone_fallback else None,
-        )
-        cache.set_network(matrix)
+        network = settings.network
+        given = Given({"file": MeasurementTable.of(batch.measurements)}, (tuple(batch.endpoints),), tuple(saved.nodes))
+        zone_ttl_s = network.hard_ttl() if network.zone_fallback else None
+        cache.set_network(build(given, None, mapping_config(settings), zone_ttl_s=zone_ttl_s, now_s=now_s).matrix)
     return saved, cache
 
 
@@ -100,7 +93,9 @@ def map_files(cluster: Path, mesh: Path, settings: Settings, *, now_s: float) ->
     An endpoint of `None` is none; `problems` are sentences: doubts, and names that no endpoint has.
     """
     saved = read_cluster(cluster, zone_label=settings.zone_label)
-    mapping = _mapped(saved.nodes, read_mesh(mesh, now_s=now_s), settings)
+    batch = read_mesh(mesh, now_s=now_s)
+    measured = measured_ends([MeasurementTable.of(batch.measurements)])
+    mapping = map_nodes(saved.nodes, batch.endpoints, mapping_config(settings), measured=measured)
     doubts = [
         f"node {m.node}, {m.metric}: {m.reason}: {', '.join(m.candidates)}"
         + (f" and {m.more_candidates} more" if m.more_candidates else "")
@@ -115,11 +110,6 @@ def map_files(cluster: Path, mesh: Path, settings: Settings, *, now_s: float) ->
         "problems": [*doubts, *mapping.unknown],
         "unused": list(mapping.unused),
     }
-
-
-def _mapped(nodes: list[Node] | tuple[Node, ...], batch: Batch, settings: Settings) -> NodeMapping:
-    measured = measured_ends([MeasurementTable.of(batch.measurements)])
-    return map_nodes(nodes, batch.endpoints, mapping_config(settings), measured=measured)
 
 
 def moment_s(text: str | None) -> float:

@@ -13,18 +13,17 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
-from itertools import chain
-from operator import attrgetter
 from typing import Final
 
 from extender.errors import NetworkSourceError
-from extender.network.batches import merged, off_loop
+from extender.network.batches import off_loop
 from extender.network.coverage import Coverage, coverage_of
-from extender.network.mapping import MappingConfig, NodeMapping, map_nodes, measured_ends
+from extender.network.mapping import MappingConfig, NodeMapping
+from extender.network.merge import Built, Given, build
 from extender.ports import Clock, EndpointInfo, NetworkSource
 from scoring.model import Node
 from scoring.model.policy import ScorePolicy, Ttl
-from scoring.network.matrix import METRICS, MeasurementTable, Metric, NetworkMatrix, PairCounts, Zones
+from scoring.network.matrix import METRICS, MeasurementTable, Metric, NetworkMatrix, PairCounts
 
 _log = logging.getLogger(__name__)
 
@@ -114,25 +113,6 @@ class _State:
     asked: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class _Input:
-    """Everything a matrix is built from."""
-
-    tables: Mapping[str, MeasurementTable]
-    """source → what it gave last"""
-    endpoints: tuple[tuple[EndpointInfo, ...], ...]
-    nodes: tuple[Node, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class _Built:
-    """A matrix and what it was built from."""
-
-    given: _Input
-    mapping: NodeMapping
-    matrix: NetworkMatrix
-
-
 class NetworkRefresh:
     """Polls, merges, publishes. `run` is one task; `status` may be read at any time."""
 
@@ -161,7 +141,7 @@ class NetworkRefresh:
         self._prepare = prepare
         self._jitter = jitter
         self._changed = asyncio.Event()
-        self._built: _Built | None = None
+        self._built: Built | None = None
         self._coverage: Mapping[Metric, Coverage] = {}
         self._published_at_s: float | None = None
         self._next_publish_s = 0.0
@@ -273,11 +253,14 @@ class NetworkRefresh:
         tables = {state.status.name: state.table for state in self._states if state.table is not None}
         if not tables:
             return
-        given = _Input(tables, tuple(state.endpoints for state in self._states), tuple(self._nodes()))
+        given = Given(tables, tuple(state.endpoints for state in self._states), tuple(self._nodes()))
         last = self._built
         values = sum(map(len, tables.values()))
         size = values + len(given.nodes)
-        built = await off_loop(size, partial(_build, given, last, self._options, self._clock.now_s()))
+        options = self._options
+        zone_ttl = options.hard_ttl_s if options.zone_fallback else None
+        work = partial(build, given, last, options.mapping, zone_ttl_s=zone_ttl, now_s=self._clock.now_s())
+        built = await off_loop(size, work)
         now_s, monotonic_s = self._clock.now_s(), self._clock.monotonic_s()
         if last is not None and built.matrix is last.matrix:
             self._built = built
@@ -295,42 +278,3 @@ class NetworkRefresh:
         if self._prepare is not None:
             await self._prepare(built.matrix)
         self._publish(built.matrix)
-
-
-def _build(given: _Input, last: _Built | None, options: RefreshOptions, now_s: float) -> _Built:
-    """Merge and map; the last matrix itself comes back when the content is the same.
-
-    Of several values for one link and metric the newest counts (`NetworkMatrix.merged`), whichever source gave it.
-    """
-    same = last is not None and given.tables == last.given.tables
-    if last is not None and same and given.endpoints == last.given.endpoints:
-        if given.nodes is last.given.nodes:
-            return last
-        if _mapped_alike(given.nodes, last.given.nodes):
-            return replace(last, given=given)
-    measured = measured_ends(given.tables.values())
-    mapping = map_nodes(given.nodes, merged(chain(*given.endpoints)), options.mapping, measured=measured)
-    zones = _zones(given.nodes, options)
-    same = same and last is not None and mapping.endpoint_of == last.mapping.endpoint_of
-    if last is not None and same and zones == _zones(last.given.nodes, options):
-        return _Built(given, mapping, last.matrix)
-    version = 1 if last is None else last.matrix.version + 1
-    matrix = NetworkMatrix.merged(
-        given.tables, endpoint_of=mapping.endpoint_of, now_s=now_s, version=version, zones=zones
-    )
-    return _Built(given, mapping, matrix)
-
-
-def _zones(nodes: Sequence[Node], options: RefreshOptions) -> Zones | None:
-    if not options.zone_fallback:
-        return None
-    hard = options.hard_ttl_s
-    return Zones({n.name: n.zone for n in nodes if n.zone}, {metric: hard.of(metric.value) for metric in METRICS})
-
-
-def _mapped_alike(nodes: Sequence[Node], others: Sequence[Node]) -> bool:
-    """Whether nothing differs that a mapping looks at: most changes of nodes are of taints, readiness, cordons."""
-    looked_at = attrgetter("name", "zone", "addresses", "annotations", "labels")
-    return len(nodes) == len(others) and all(
-        one is other or looked_at(one) == looked_at(other) for one, other in zip(nodes, others, strict=True)
-    )

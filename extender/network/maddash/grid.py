@@ -147,15 +147,10 @@ def _checks(raw_row: msgspec.Raw) -> Iterator[tuple[int, _Item]]:
             yield number, str(error)
             continue
         for raw_check in raw_checks:
-            yield number, _one_check(raw_check)
-
-
-def _one_check(raw_check: msgspec.Raw) -> _Item:
-    try:
-        check: _Item = _ONE_CHECK.decode(raw_check)
-        return check
-    except UNREADABLE as error:
-        return str(error)
+            try:
+                yield number, _ONE_CHECK.decode(raw_check)
+            except UNREADABLE as error:
+                yield number, str(error)
 
 
 class _Seen:
