@@ -15,6 +15,7 @@ import msgspec
 from client.connect.door import Door
 from extender.api.schemas.record import Problem
 from extender.errors import ConfigError, NetworkSourceError
+from extender.network import batches
 
 _T = TypeVar("_T")
 _TIMEOUT_S: Final = 30.0
@@ -97,17 +98,14 @@ def path_of(*parts: str) -> str:
 
 def decoded(body: bytes, kind: type[_T], *, where: str) -> _T:
     """The document in `body`. Errors: NetworkSourceError when it has another form."""
-    try:
-        return msgspec.json.decode(body, type=kind)
-    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-        raise NetworkSourceError(f"{where}: not what netgang answers: {error}") from error
+    return batches.decoded(msgspec.json.Decoder(kind), body, f"{where}: not what netgang answers")
 
 
 def problem_text(body: bytes) -> str:
     """What a problem document says; "" if it is none."""
     try:
         return msgspec.json.decode(body, type=Problem).detail
-    except (msgspec.MsgspecError, UnicodeDecodeError):
+    except batches.UNREADABLE:
         return ""
 
 

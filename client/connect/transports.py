@@ -17,6 +17,7 @@ from client.connect.said import Target
 from extender.errors import NetgangError, NetworkSourceError
 from extender.kube.credentials import ApiServer
 from extender.kube.http.faults import refusal
+from extender.network.batches import UNREADABLE
 
 _OURS_ALONE: Final = frozenset({"host", "authorization"})
 """Headers that are not for the API server, or that it would take away"""
@@ -119,5 +120,5 @@ async def _refused(response: httpx.Response) -> NetgangError | None:
 def _read(body: bytes) -> _Said:
     try:
         return msgspec.json.decode(body, type=_Said)
-    except (msgspec.MsgspecError, UnicodeDecodeError):
+    except UNREADABLE:
         return _Said()

@@ -215,7 +215,10 @@ COMMANDS = {  # path: command
 
 
 @pytest.mark.parametrize("path", COMMANDS)
-@pytest.mark.parametrize("body", [b"", b"[]", b"{}", b"\xff", b"<html>", b'{"source":"n1","gangs":1,"pairs":{}}'])
+@pytest.mark.parametrize(
+    "body",
+    [b"", b"[]", b"{}", b"\xff", b"<html>", pytest.param(b"[" * 99_999, id="deep"), b'{"source":"n1","pairs":{}}'],
+)
 @pytest.mark.parametrize("status", [200, 404, 500])
 def test_something_else_answers(path: str, body: bytes, status: int) -> None:
     """Whatever is no document of netgang is an error with its address."""

@@ -80,6 +80,11 @@ def grids(*names: str) -> httpx.Response:
     return httpx.Response(200, json={"grids": [{"name": name, "uri": "/ignored"} for name in names]})
 
 
+def server(**bodies: httpx.Response) -> Script:
+    """A server that lists these grids and has them."""
+    return Script({"grids": grids(*bodies), **{f"grids/{name}": body for name, body in bodies.items()}})
+
+
 def cell(row: str, column: str, message: Any = LOSS, **fields: Any) -> dict[str, Any]:
     """A check as a grid has it; a message `-` is one that has not run."""
     waits = {"status": 4, "prevCheckTime": 0} if message == "-" else {"status": 0, "prevCheckTime": int(NOW_S)}

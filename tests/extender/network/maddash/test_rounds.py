@@ -14,7 +14,19 @@ from extender.network.maddash.source import MAX_GRIDS
 from extender.network.maddash.values import choose_in_slices
 from extender.network.maddash.wanted import Wanted
 from scoring.network.matrix import Metric
-from tests.extender.network.maddash.scripted import LOSS, NOW_S, Script, cell, grid, grids, read, rows, source, values
+from tests.extender.network.maddash.scripted import (
+    LOSS,
+    NOW_S,
+    Script,
+    cell,
+    grid,
+    grids,
+    read,
+    rows,
+    server,
+    source,
+    values,
+)
 from tests.extender.network.recorded import read_grid
 from tests.liveness import every_pause_is_taken
 
@@ -38,7 +50,7 @@ BAD_CELLS = {  # case: a cell that makes no sense
 async def test_one_bad_cell_never_spoils_a_grid(bad: Any) -> None:
     """Whatever one cell is, the other cells of its row and grid are read, and the bad one is counted."""
     whole = rows([[cell("a", "b")], [bad], None], [None, [cell("b", "a"), cell("b", "c"), None]])
-    batch = await read(source(Script({"grids": grids("g"), "grids/g": whole})))
+    batch = await read(source(server(g=whole)))
     assert values(batch) == {("a", "b"): 0.01, ("b", "a"): 0.01, ("b", "c"): 0.01}
     assert sum(batch.rejected.values()) == 1
 
@@ -46,25 +58,25 @@ async def test_one_bad_cell_never_spoils_a_grid(bad: Any) -> None:
 async def test_bytes_that_are_no_text_in_one_cell() -> None:
     """A cell in another encoding is a bad cell; the mark some editors put first is no harm."""
     body = b"\xef\xbb\xbf" + grid(cell("a", "b"), cell("a", "c", "XX")).content.replace(b"XX", b"\xfc")
-    batch = await read(source(Script({"grids": grids("g"), "grids/g": httpx.Response(200, content=body)})))
+    batch = await read(source(server(g=httpx.Response(200, content=body))))
     assert values(batch) == {("a", "b"): 0.01}
     assert batch.rejected == {"bad_cell": 1}
 
 
 async def test_a_grid_that_loses_all_values_at_once_keeps_them() -> None:
     """When the archive behind MaDDash is away every cell turns UNKNOWN: the values stay, old; single cells do not."""
-    server = Script({"grids": grids("g"), "grids/g": grid(cell("a", "b"), cell("b", "a"))})
-    one = source(server)
+    script = server(g=grid(cell("a", "b"), cell("b", "a")))
+    one = source(script)
     await read(one)
     gone = {"status": 3, "message": "Error with underlying check", "prevCheckTime": int(NOW_S) + 60}
-    server.answers["grids/g"] = grid(cell("a", "b") | gone, cell("b", "a") | gone)
+    script.answers["grids/g"] = grid(cell("a", "b") | gone, cell("b", "a") | gone)
     batch = await read(one, NOW_S + 60.0)
     assert values(batch) == {("a", "b"): 0.01, ("b", "a"): 0.01}
     assert {m.measured_at_s for m in batch.measurements} == {NOW_S}
     said = "grid 'g' has lost all its values at once: its last good values stay"
     assert said in batch.problems
     assert await one.fetch(now_s=NOW_S + 120.0) is None
-    server.answers["grids/g"] = grid(cell("a", "b", "Average packet loss is 2%"), cell("b", "a") | gone)
+    script.answers["grids/g"] = grid(cell("a", "b", "Average packet loss is 2%"), cell("b", "a") | gone)
     batch = await read(one, NOW_S + 180.0)
     assert values(batch) == {("a", "b"): 0.02}
     assert said not in batch.problems
@@ -75,7 +87,7 @@ async def test_grids_of_a_dashboard() -> None:
     boards = {
         "dashboards": [{"name": "Lab", "grids": [{"name": "g"}, {"name": "nowhere"}]}, {"name": "B", "grids": []}]
     }
-    server = Script(
+    script = Script(
         {
             "grids": grids("g", "other"),
             "dashboards": httpx.Response(200, json=boards),
@@ -83,13 +95,13 @@ async def test_grids_of_a_dashboard() -> None:
             "grids/other": grid(cell("a", "b", "Average packet loss is 9%")),
         }
     )
-    one = source(server, Wanted(dashboards=dict.fromkeys(Metric, ("La*",))))
+    one = source(script, Wanted(dashboards=dict.fromkeys(Metric, ("La*",))))
     assert values(await read(one)) == {("a", "b"): 0.01}
-    assert server.asked == ["grids", "dashboards", "grids/g"]
-    server.answers["dashboards"] = httpx.Response(200, json={"dashboards": []})  # as in a reload
-    server.answers["grids/g"] = grid(cell("a", "b", "Average packet loss is 3%"))
+    assert script.asked == ["grids", "dashboards", "grids/g"]
+    script.answers["dashboards"] = httpx.Response(200, json={"dashboards": []})  # as in a reload
+    script.answers["grids/g"] = grid(cell("a", "b", "Average packet loss is 3%"))
     assert values(await read(one, NOW_S + 60.0)) == {("a", "b"): 0.03}
-    del server.answers["dashboards"]
+    del script.answers["dashboards"]
     batch = await read(one, NOW_S + 120.0)
     assert values(batch) == {("a", "b"): 0.03}
     assert any("/dashboards: status 404" in problem for problem in batch.problems)
@@ -97,26 +109,26 @@ async def test_grids_of_a_dashboard() -> None:
 
 async def test_a_pattern_outlives_an_empty_list() -> None:
     """Grids found by a pattern keep their values while the list is empty; a pattern that meets nothing is said."""
-    server = Script({"grids": grids("Lab 1", "WAN"), "grids/Lab%2B1": grid(cell("a", "b"))})
-    one = source(server, Wanted(dict.fromkeys(Metric, ("Lab*", "Sea*"))))
+    script = Script({"grids": grids("Lab 1", "WAN"), "grids/Lab%2B1": grid(cell("a", "b"))})
+    one = source(script, Wanted(dict.fromkeys(Metric, ("Lab*", "Sea*"))))
     batch = await read(one)
     assert "no grid is called 'Sea*'" in batch.problems
-    assert "grids/WAN" not in server.asked
-    server.answers["grids"] = grids()
-    server.answers["grids/Lab%2B1"] = grid(cell("a", "b", "Average packet loss is 4%"))
+    assert "grids/WAN" not in script.asked
+    script.answers["grids"] = grids()
+    script.answers["grids/Lab%2B1"] = grid(cell("a", "b", "Average packet loss is 4%"))
     assert values(await read(one, NOW_S + 60.0)) == {("a", "b"): 0.04}
 
 
 async def test_conditional_requests() -> None:
     """A proxy that gives ETags is asked with them, and a 304 is a grid as good as read."""
-    server = Script({"grids/g": grid(cell("a", "b"))})
-    server.etag = '"v1"'
-    one = source(server, Wanted(dict.fromkeys(Metric, ("g",))))
+    script = Script({"grids/g": grid(cell("a", "b"))})
+    script.etag = '"v1"'
+    one = source(script, Wanted(dict.fromkeys(Metric, ("g",))))
     await read(one)
     assert await one.fetch(now_s=NOW_S + 60.0) is None
-    assert [request.headers.get("if-none-match") for request in server.seen] == [None, '"v1"']
-    server.etag = '"v2"'
-    server.answers["grids/g"] = grid(cell("a", "b", "Average packet loss is 5%"))
+    assert [request.headers.get("if-none-match") for request in script.seen] == [None, '"v1"']
+    script.etag = '"v2"'
+    script.answers["grids/g"] = grid(cell("a", "b", "Average packet loss is 5%"))
     assert values(await read(one, NOW_S + 120.0)) == {("a", "b"): 0.05}
 
 
@@ -124,12 +136,12 @@ async def test_conditional_requests() -> None:
 async def test_values_from_the_future_age_all_the_same() -> None:
     """A time in the future counts from when it was first seen, though other cells of its grid go on changing."""
     ahead = {"prevCheckTime": int(NOW_S) + 86_400}
-    server = Script({"grids": grids("g"), "grids/g": grid(cell("a", "b") | ahead, cell("b", "a") | ahead)})
-    one = source(server)
+    script = server(g=grid(cell("a", "b") | ahead, cell("b", "a") | ahead))
+    one = source(script)
     assert {m.measured_at_s for m in (await read(one)).measurements} == {NOW_S}
     await asyncio.sleep(500.0)
     newer = {"prevCheckTime": int(NOW_S) + 86_900}
-    server.answers["grids/g"] = grid(cell("a", "b") | ahead, cell("b", "a") | newer)
+    script.answers["grids/g"] = grid(cell("a", "b") | ahead, cell("b", "a") | newer)
     batch = await read(one, NOW_S + 500.0)
     assert {m.source: NOW_S + 500.0 - m.measured_at_s for m in batch.measurements} == {"a": 500.0, "b": 0.0}
     assert batch.rejected == {"future_time": 2}
@@ -138,8 +150,8 @@ async def test_values_from_the_future_age_all_the_same() -> None:
 @pytest.mark.looptime
 async def test_our_own_clock_is_set() -> None:
     """Times that were in the future because our clock was behind are what they say once it is right."""
-    server = Script({"grids": grids("g"), "grids/g": grid(cell("a", "b"))})
-    one = source(server)
+    script = server(g=grid(cell("a", "b")))
+    one = source(script)
     assert [m.measured_at_s for m in (await read(one, NOW_S - 7200.0)).measurements] == [NOW_S - 7200.0]
     await asyncio.sleep(60.0)
     batch = await read(one, NOW_S + 60.0)
@@ -151,13 +163,13 @@ async def test_our_own_clock_is_set() -> None:
 async def test_slow_grids_are_asked_less_often() -> None:
     """A grid that takes ten seconds rests forty; the quick one is read in each round."""
     bodies = {"grids/quick": grid(cell("a", "b")), "grids/slow": grid(cell("c", "d"))}
-    server = Script({"grids": grids("quick", "slow"), **bodies})
-    server.pauses_s["grids/slow"] = 10.0
-    one = source(server)
+    script = Script({"grids": grids("quick", "slow"), **bodies})
+    script.pauses_s["grids/slow"] = 10.0
+    one = source(script)
     for number in range(5):
         await one.fetch(now_s=NOW_S + 15.0 * number)
-    assert server.asked.count("grids/quick") == 5
-    assert server.asked.count("grids/slow") == 2  # at 0 s and, after REST_RATIO · 10 s, at 45 s
+    assert script.asked.count("grids/quick") == 5
+    assert script.asked.count("grids/slow") == 2  # at 0 s and, after REST_RATIO · 10 s, at 45 s
     assert REST_RATIO == 4.0
 
 
@@ -165,9 +177,9 @@ async def test_slow_grids_are_asked_less_often() -> None:
 async def test_hanging_grids_cannot_use_up_a_round() -> None:
     """Grids that hang end with the round; each gets its turn, and one that answers is read in every later round."""
     names = [f"hang{number}" for number in range(10)]
-    server = Script({"grids": grids(*names, "quick"), "grids/quick": grid(cell("a", "b"))})
-    server.pauses_s = {f"grids/{name}": 1e9 for name in names}
-    one = source(server, round_s=120.0)
+    script = Script({"grids": grids(*names, "quick"), "grids/quick": grid(cell("a", "b"))})
+    script.pauses_s = {f"grids/{name}": 1e9 for name in names}
+    one = source(script, round_s=120.0)
     loop = asyncio.get_running_loop()
     for _ in range(2):
         with pytest.raises(NetworkSourceError, match="within"):
@@ -175,22 +187,22 @@ async def test_hanging_grids_cannot_use_up_a_round() -> None:
     assert loop.time() == pytest.approx(240.0, abs=0.1)
     batch = await read(one, NOW_S + loop.time())
     assert values(batch) == {("a", "b"): 0.01}
-    server.seen.clear()
+    script.seen.clear()
     for number in range(1, 4):
-        server.answers["grids/quick"] = grid(cell("a", "b", f"Average packet loss is {number}0%"))
+        script.answers["grids/quick"] = grid(cell("a", "b", f"Average packet loss is {number}0%"))
         batch = await read(one, NOW_S + loop.time())
         assert values(batch) == {("a", "b"): number / 10.0}
-    assert server.asked.count("grids/quick") == 3
+    assert script.asked.count("grids/quick") == 3
     assert len(batch.problems) <= 20
 
 
 async def test_a_server_with_endless_grids() -> None:
     """However many grids are listed, a bounded number is kept and read, and it is said."""
-    server = Script(
+    script = Script(
         {"grids": grids(*(f"g{number}" for number in range(MAX_GRIDS + 100))), "grids/g0": grid(cell("a", "b"))}
     )
-    batch = await read(source(server))
-    assert len(server.asked) == MAX_GRIDS + 1
+    batch = await read(source(script))
+    assert len(script.asked) == MAX_GRIDS + 1
     assert batch.problems[0] == f"{MAX_GRIDS + 100} grids are listed: name those that count, only {MAX_GRIDS} are read"
 
 
@@ -212,7 +224,7 @@ async def test_the_loop_turns_while_a_large_mesh_is_read() -> None:
     """Other tasks get their turn after each row at the latest during a fetch of 100 ends."""
     ends = [f"ps{number}.zone-a.example.org" for number in range(100)]
     mesh = rows(*([None if a == b else [cell(a, b)] for b in ends] for a in ends))
-    fetch = asyncio.create_task(read(source(Script({"grids": grids("g"), "grids/g": mesh}))))
+    fetch = asyncio.create_task(read(source(server(g=mesh))))
     turns = 0
     with every_pause_is_taken():
         while not fetch.done():
@@ -227,18 +239,18 @@ async def test_the_loop_turns_while_a_large_mesh_is_read() -> None:
 async def test_a_proxy_that_decodes_addresses(name: str, unknown: httpx.Response) -> None:
     """A grid that is unknown is asked for in the other encoding, and found there directly from then on."""
     once, twice = (path(name).removeprefix("/") for path in (grid_path_decoded_once, grid_path))
-    server = Script({"grids": grids(name), once: grid(cell("a", "b"))})
-    server.unknown = unknown
-    one = source(server)
+    script = Script({"grids": grids(name), once: grid(cell("a", "b"))})
+    script.unknown = unknown
+    one = source(script)
     assert len((await read(one)).measurements) == 1
     await one.fetch(now_s=NOW_S + 60.0)
-    assert server.asked == ["grids", twice, once, "grids", once]
+    assert script.asked == ["grids", twice, once, "grids", once]
 
 
 async def test_a_grid_that_is_nowhere() -> None:
     """What is said answers the address as MaDDash wants it; a name that needs no encoding is asked for once."""
-    server = Script({"grids": grids("A b", "plain")})
+    script = Script({"grids": grids("A b", "plain")})
     with pytest.raises(NetworkSourceError, match=r"grid 'A b' failed: http://\S+/maddash/grids/A%2Bb: status") as said:
-        await source(server).fetch(now_s=NOW_S)
+        await source(script).fetch(now_s=NOW_S)
     assert "A%20b" not in str(said.value)
-    assert sorted(server.asked) == ["grids", "grids/A%20b", "grids/A%2Bb", "grids/plain"]
+    assert sorted(script.asked) == ["grids", "grids/A%20b", "grids/A%2Bb", "grids/plain"]

@@ -8,7 +8,19 @@ from extender.network.maddash.kept import SAME_FOR_S, SAME_POLLS
 from extender.network.maddash.wanted import Wanted
 from scoring.network.matrix import Metric
 from tests.extender.network import recorded
-from tests.extender.network.maddash.scripted import NOW_S, Script, cell, failed, grid, grids, ok, read, source, values
+from tests.extender.network.maddash.scripted import (
+    NOW_S,
+    Script,
+    cell,
+    failed,
+    grid,
+    grids,
+    ok,
+    read,
+    server,
+    source,
+    values,
+)
 
 
 def site() -> Script:
@@ -118,13 +130,7 @@ async def test_a_round_without_any_answer_is_an_error() -> None:
 
 async def test_a_grid_that_is_gone_is_forgotten_after_an_hour() -> None:
     """A grid that is no longer listed keeps its data for `forget_s`, not without end."""
-    script = Script(
-        {
-            "grids": grids("L", "D"),
-            "grids/L": grid(cell("a", "b", "Average loss is 1%")),
-            "grids/D": grid(cell("a", "b", "Average delay is 1ms")),
-        }
-    )
+    script = server(L=grid(cell("a", "b", "Average loss is 1%")), D=grid(cell("a", "b", "Average delay is 1ms")))
     one = source(script)
     await one.fetch(now_s=NOW_S)
     script.answers["grids"] = grids("L")
@@ -138,7 +144,7 @@ async def test_a_grid_that_is_gone_is_forgotten_after_an_hour() -> None:
 async def test_partial_grid_keeps_the_last_one() -> None:
     """Fewer than 80 % of the checks are a reload; the same number for three polls and half a minute: a smaller grid."""
     full = [cell("a", f"b{i}") for i in range(10)]
-    script = Script({"grids/L": grid(*full), "grids": grids("L")})
+    script = server(L=grid(*full))
     one = source(script)
     await one.fetch(now_s=NOW_S)
     script.answers["grids/L"] = grid(*(one | {"message": "Average loss is 2%"} for one in full[:7]))
@@ -159,7 +165,7 @@ async def test_partial_grid_keeps_the_last_one() -> None:
 async def test_eighty_percent_are_enough() -> None:
     """A grid with exactly 80 % of its last checks is taken as it is."""
     full = [cell("a", f"b{i}") for i in range(10)]
-    script = Script({"grids/L": grid(*full), "grids": grids("L")})
+    script = server(L=grid(*full))
     one = source(script)
     await one.fetch(now_s=NOW_S)
     script.answers["grids/L"] = grid(*full[:8])
@@ -168,12 +174,7 @@ async def test_eighty_percent_are_enough() -> None:
 
 async def test_checks_made_anew_keep_their_last_value() -> None:
     """A changed interval makes all checks new (status 4): their last values stay, with their old times."""
-    script = Script(
-        {
-            "grids": grids("L"),
-            "grids/L": grid(cell("a", "b", "Average loss is 1%"), cell("b", "a", "Average loss is 2%")),
-        }
-    )
+    script = server(L=grid(cell("a", "b", "Average loss is 1%"), cell("b", "a", "Average loss is 2%")))
     one = source(script)
     await one.fetch(now_s=NOW_S)
     later_s = NOW_S + 600.0
@@ -191,13 +192,8 @@ async def test_checks_made_anew_keep_their_last_value() -> None:
 
 async def test_half_round_trip_only_without_one_way_delay() -> None:
     """Half the round-trip time is delay where nothing better exists, and this is said; the two never mix."""
-    script = Script(
-        {
-            "grids": grids("RTT"),
-            "grids/RTT": grid(cell("a", "b", "Average minimum rtt is 3ms")),
-            "grids/OWD": grid(cell("b", "a", "Average minimum delay is 5ms")),
-        }
-    )
+    script = server(RTT=grid(cell("a", "b", "Average minimum rtt is 3ms")))
+    script.answers["grids/OWD"] = grid(cell("b", "a", "Average minimum delay is 5ms"))
     one = source(script)
     batch = await read(one)
     assert values(batch, Metric.DELAY) == {("a", "b"): 1.5}
@@ -220,18 +216,14 @@ TWINS = {  # case: (expected delay, age of v4's value, age of v6's)
 @pytest.mark.parametrize(("wanted", "age_v4_s", "age_v6_s"), TWINS.values(), ids=TWINS)
 async def test_several_checks_of_one_link(wanted: float, age_v4_s: float, age_v6_s: float) -> None:
     """Of two recent values of a link the worse counts, else the newer."""
-    script = Script(
-        {
-            "grids": grids("v4", "v6"),
-            "grids/v4": grid(cell("a", "b", "Average delay is 2ms", prevCheckTime=int(NOW_S - age_v4_s))),
-            "grids/v6": grid(cell("a", "b", "Average delay is 9ms", prevCheckTime=int(NOW_S - age_v6_s))),
-        }
-    )
+    v4 = grid(cell("a", "b", "Average delay is 2ms", prevCheckTime=int(NOW_S - age_v4_s)))
+    v6 = grid(cell("a", "b", "Average delay is 9ms", prevCheckTime=int(NOW_S - age_v6_s)))
+    script = server(v4=v4, v6=v6)
     assert {("a", "b"): wanted} == values(await read(source(script)), Metric.DELAY)
 
 
 async def test_missing_metrics_are_said_loudly() -> None:
     """MaDDash has no delay grid by default: that no grid shows a metric is a problem of its own."""
-    script = Script({"grids": grids("L"), "grids/L": grid(cell("a", "b", "Average loss is 1%"))})
+    script = server(L=grid(cell("a", "b", "Average loss is 1%")))
     batch = await read(source(script))
     assert {"no grid gives a value of delay", "no grid gives a value of throughput"} == set(batch.problems)
