@@ -66,19 +66,8 @@ class LeaseTimes:
 
     @property
     def look_period_s(self) -> float:
-        """Between two looks of a candidate that does not lead."""
+        """Between two looks of a candidate; a dead leader is followed at the latest after `duration_s` and one look."""
         return self.retry_period_s / LOOKS
-
-    @property
-    def take_over_s(self) -> float:
-        """Longest time between a leader's death and the write by which another one takes over, less what calls take.
-
-        It died right after a renewal, which is seen at the next look; the duration begins then.
-
-        >>> LeaseTimes(3, 2.3, 0.5).take_over_s
-        3.2
-        """
-        return self.duration_s + self.look_period_s
 
 
 @dataclass(frozen=True, slots=True)

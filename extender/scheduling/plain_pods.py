@@ -107,9 +107,6 @@ class PlainPods:
         """Know nothing, as after a restart."""
         self._parked.clear()
 
-    def __len__(self) -> int:
-        return len(self._parked)
-
     def _may_be_kept_out(self, pod: Pod) -> bool:
         """Whether room is reserved for gangs, and the pod is one that must leave it to them."""
         held = self.cache.commitments or self.planner.current.reservations

@@ -58,7 +58,7 @@ class InFlightLimiter:
         self._room = float(min(_FIRST, most))
         self._quickly_below = float(most)
         """Up to this many the number grows by one with each quick answer, else by one with as many as are under way"""
-        self._under_way = 0
+        self.under_way = 0
         self._slow_at_s = -float("inf")
         self._queues: tuple[deque[Batch], deque[Batch]] = deque(), deque()  # urgent ones, others
         self._closed = False
@@ -68,16 +68,11 @@ class InFlightLimiter:
         """How many may be under way now."""
         return int(self._room)
 
-    @property
-    def under_way(self) -> int:
-        """How many are."""
-        return self._under_way
-
     async def take(self, group: Batch) -> bool:
         """Wait for a turn; `give_back` it. `False`: none will come, nothing must be posted."""
         if self._closed or group.over or self._clock.monotonic_s() >= group.limit_s:
             return False
-        if self._under_way < self.room and not any(self._queues):
+        if self.under_way < self.room and not any(self._queues):
             self._begin(group)
             return True
         waiter: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
@@ -86,13 +81,13 @@ class InFlightLimiter:
             return await waiter
         except asyncio.CancelledError:
             if waiter.done() and not waiter.cancelled() and waiter.result():
-                self._under_way -= 1  # it came together with the cancellation
+                self.under_way -= 1  # it came together with the cancellation
                 self._next()
             raise
 
     def give_back(self, *, began_s: float, answered: bool) -> None:
         """A Binding that began at `began_s` is over; `answered`: the API server was there and not too busy."""
-        self._under_way -= 1
+        self.under_way -= 1
         now_s = self._clock.monotonic_s()
         took_s = now_s - began_s
         if not answered or took_s > _SLOW_S:
@@ -157,11 +152,11 @@ class InFlightLimiter:
 
     def _begin(self, group: Batch) -> None:
         group.begun = True
-        self._under_way += 1
+        self.under_way += 1
 
     def _next(self) -> None:
         """Send those that are next, as long as there is room."""
-        while self._under_way < self.room and (found := self._longest_waiting()) is not None:
+        while self.under_way < self.room and (found := self._longest_waiting()) is not None:
             group, waiter = found
             self._begin(group)
             waiter.set_result(True)

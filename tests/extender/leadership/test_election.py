@@ -416,7 +416,7 @@ def test_a_dead_leader_is_followed_in_time(chance: random.Random, lives_s: float
     first = world.terms[-1]
     next(one for one in world.candidates if one.election.identity == first).dead = True
     died_s = world.now_s
-    world.run(died_s + SHIPPED.take_over_s + 4 * world.delay_s())
+    world.run(died_s + SHIPPED.duration_s + SHIPPED.look_period_s + 4 * world.delay_s())
     assert len(world.terms) == 2
     assert world.terms[-1] != first
 

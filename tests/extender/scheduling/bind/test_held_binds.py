@@ -1,16 +1,29 @@
 """Bind calls: held until quorum, committed together, every one answered once, nothing left behind."""
 
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import Any
 
 import pytest
 
 from extender.errors import ApiError, ApiUnavailableError, ConflictError, NotFoundError
 from scoring.model.reasons import Reason
-from tests.extender.scheduling.world import HOLD_S, Call, World, answers, key, node_json, running, unfinished
+from tests.extender.scheduling.world import HOLD_S, Call, Object, World, answers, key, node_json, running, unfinished
 
 pytestmark = pytest.mark.looptime
 
 N1, N2, N3 = node_json("n1"), node_json("n2"), node_json("n3")
+
+
+@asynccontextmanager
+async def half_at_bind(
+    *nodes: Object, size: int = 2, cpu: str = "1", **settings: Any
+) -> AsyncIterator[tuple[World, Call, str]]:
+    """A gang g of which the first member is held; its call, and another member."""
+    async with running(*nodes, **settings) as world:
+        first, second, *_ = await world.planned_gang("g", size, cpu=cpu)
+        [call] = await world.bind_and_settle(first)
+        yield world, call, second
 
 
 async def test_calls_are_held_until_quorum_then_all_succeed() -> None:
@@ -103,16 +116,14 @@ async def test_lapses_of_gangs_that_are_gone_are_forgotten() -> None:
 @pytest.mark.parametrize("leave", [Call.hang_up, lambda call: call.task.cancel()], ids=["gone", "cancelled"])
 async def test_a_call_whose_client_is_gone_is_dropped(leave: Callable[[Call], object]) -> None:
     """Nothing is posted for it; the gang's places are free at once; asked again, the gang starts."""
-    async with running(N1) as world:
-        first, second = await world.planned_gang("g", 2)
-        [call] = await world.bind_and_settle(first)
+    async with half_at_bind(N1) as (world, call, second):
         leave(call)
         await world.settle(0.01)
         assert not call.waits
         assert (world.committed, world.service.binds.held_count) == ({}, 0)
         [late] = await world.bind_and_settle(second)
         assert late.waits
-        [again] = await world.bind_and_settle(first)
+        [again] = await world.bind_and_settle(call.pod)
         assert answers([late, again]) == [None, None]
 
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from scoring.model.reasons import Reason
-from tests.extender.scheduling.bind.test_held_binds import N1, N2, N3, lapse
+from tests.extender.scheduling.bind.test_held_binds import N1, N2, N3, half_at_bind
 from tests.extender.scheduling.bind.test_posts import partly_bound
 from tests.extender.scheduling.world import answers, key, running, stranger_on
 
@@ -31,9 +31,7 @@ async def test_room_taken_before_quorum_fails_all_and_they_go_elsewhere() -> Non
 
 async def test_the_room_is_looked_at_once_more_at_quorum() -> None:
     """A stranger that the watch shows in the same moment as the last member asks: nobody is posted."""
-    async with running(N1, N2) as world:
-        first, second = await world.planned_gang("g", 2, cpu="3")
-        [one] = await world.bind_and_settle(first)
+    async with half_at_bind(N1, N2, cpu="3") as (world, one, second):
         node = world.offered(second)
         world.service.cache.pods.upsert(stranger_on(one.node))
         two = world.bind(second, node)
@@ -45,9 +43,7 @@ async def test_the_room_is_looked_at_once_more_at_quorum() -> None:
 
 async def test_a_member_that_has_not_asked_yet_gets_another_node_when_its_own_is_taken() -> None:
     """Those at bind keep waiting, and the gang starts with one member elsewhere."""
-    async with running(N1, N2, N3) as world:
-        first, second = await world.planned_gang("g", 2, cpu="3")
-        [one] = await world.bind_and_settle(first)
+    async with half_at_bind(N1, N2, N3, cpu="3") as (world, one, second):
         planned = world.offered(second)
         world.occupy(planned)
         await world.settle()
@@ -60,23 +56,12 @@ async def test_a_member_that_has_not_asked_yet_gets_another_node_when_its_own_is
 
 async def test_nobody_waits_for_a_member_that_cannot_come() -> None:
     """A planned place is taken and there is no other: those held fail at once and reserve nothing."""
-    async with running(N1, N2) as world:
-        first, second = await world.planned_gang("g", 2, cpu="3")
-        [one] = await world.bind_and_settle(first)
+    async with half_at_bind(N1, N2, cpu="3") as (world, one, second):
         world.occupy(world.offered(second))
         await world.settle()
         assert one.answer is Reason.ROOM_TAKEN
         assert (world.committed, world.waits_for("g")) == ({}, Reason.NO_ROOM)
         assert world.service.binds.lapses.gangs == frozenset()
-
-
-async def test_a_late_bind_of_a_gang_that_backs_off_is_not_held() -> None:
-    """Its siblings are refused until the back-off ends, so waiting for them is in vain."""
-    async with running(N1) as world:
-        first, second = await world.planned_gang("g", 2)
-        offer = world.offered(second)
-        await lapse(world, first)
-        assert await world.bind_answer(second, offer) is Reason.ROOM_TAKEN
 
 
 async def test_a_place_that_will_not_do_leaves_what_is_being_posted_alone() -> None:
@@ -98,9 +83,7 @@ async def test_a_place_that_will_not_do_leaves_what_is_being_posted_alone() -> N
 @pytest.mark.parametrize(("gone", "answer"), [(True, Reason.NODE_LOST), (False, Reason.ROOM_TAKEN)])
 async def test_a_planned_node_that_is_deleted_or_not_ready_fails_all_held_calls(gone: bool, answer: Reason) -> None:
     """At once: another node may do."""
-    async with running(N1, N2) as world:
-        first, _ = await world.planned_gang("g", 2, cpu="3")
-        [call] = await world.bind_and_settle(first)
+    async with half_at_bind(N1, N2, cpu="3") as (world, call, _):
         if gone:
             world.api.remove(call.node, kind="Node")
         else:
