@@ -73,9 +73,7 @@ def pod(
     """A pending pod of scheduler `netgang`; with `node` it is bound and Running."""
     requests = Resources.parse({"cpu": cpu, "memory": memory, "pods": 1, "nvidia.com/gpu": gpu})
     constraints = Constraints(
-        node_selector=tuple(sorted((node_selector or {}).items())),
-        affinity=affinity,
-        tolerations=tuple(tolerations),
+        node_selector=tuple(sorted((node_selector or {}).items())), affinity=affinity, tolerations=tuple(tolerations)
     )
     defaults: dict[str, object] = {
         "scheduler_name": "netgang",

@@ -191,12 +191,7 @@ class KnownDemands:
         self.known[gang.key] = (gang, policy, self._number, made)
         return made
 
-    def pending(
-        self,
-        gangs: Iterable[Gang],
-        policy: Policy,
-        nodes: Mapping[NodeName, int],
-    ) -> Steps[list[GangDemand]]:
+    def pending(self, gangs: Iterable[Gang], policy: Policy, nodes: Mapping[NodeName, int]) -> Steps[list[GangDemand]]:
         """What gangs that are ours to start ask for, if there is anything to place; a few new gangs in a step."""
         found: list[GangDemand] = []
         left = _READ_A_STEP

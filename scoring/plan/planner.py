@@ -45,12 +45,7 @@ from scoring.plan.steps import Steps, at_once
 
 
 def plan_in_steps(
-    snapshot: Snapshot,
-    policy: Policy,
-    *,
-    now_s: float,
-    previous: Plan | None = None,
-    cache: PlannerCache | None = None,
+    snapshot: Snapshot, policy: Policy, *, now_s: float, previous: Plan | None = None, cache: PlannerCache | None = None
 ) -> Steps[Plan]:
     """Decide for every gang of the snapshot that has pending members; a step is one gang or many alike.
 

@@ -8,11 +8,6 @@ from scoring.ids import NO_ZONE, gang_key
 DNS = st.from_regex(r"[a-z0-9]([a-z0-9-]{0,8}[a-z0-9])?", fullmatch=True)
 
 
-def test_gangs_of_two_namespaces_are_two_gangs() -> None:
-    """The same group name in two namespaces names two gangs."""
-    assert gang_key("team-a", "g") != gang_key("team-b", "g")
-
-
 @given(st.tuples(DNS, DNS), st.tuples(DNS, DNS))
 def test_keys_are_unique(one: tuple[str, str], other: tuple[str, str]) -> None:
     """Kubernetes names contain no slash, so different (namespace, group) never share a key."""

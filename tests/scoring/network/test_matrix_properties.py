@@ -35,18 +35,13 @@ LINKS = st.sampled_from([(a, b) for a in range(4) for b in range(4) if a < b])
 CASES = [(metric, variant) for metric in METRICS for variant in Variant]
 
 
-def measured(grades: list[int], *, ages_s: dict[tuple[int, int, Metric], float] | None = None) -> list[Measurement]:
+def measured(grades: list[int]) -> list[Measurement]:
     """A full mesh of the given grades (0 worst, 4 best)."""
-    found = []
-    at = iter(grades)
-    for a, one in enumerate(NODES):
-        for b, other in enumerate(NODES):
-            if a != b:
-                for metric in METRICS:
-                    age_s = (ages_s or {}).get((a, b, metric), 0.0)
-                    value = VALUES[metric][next(at)]
-                    found.append(Measurement(EndpointId(one), EndpointId(other), metric, value, NOW_S - age_s))
-    return found
+    links = [(one, other, metric) for one in NODES for other in NODES if one != other for metric in METRICS]
+    return [
+        Measurement(EndpointId(one), EndpointId(other), metric, VALUES[metric][grade], NOW_S)
+        for (one, other, metric), grade in zip(links, grades, strict=True)
+    ]
 
 
 def scores(
@@ -146,11 +141,9 @@ def test_stale_never_beats_fresh_equal_data(
     """Of two links of one node alike in all values, the one whose every value is at least as old never ranks higher."""
     found = measured(grades)
     twin = {("a", "c"): ("a", "b"), ("c", "a"): ("b", "a")}
-    value = {(str(m.source), str(m.target), m.metric): m.value for m in found}
-    found = [
-        replace(m, value=value[(*twin.get((str(m.source), str(m.target)), (str(m.source), str(m.target))), m.metric)])
-        for m in found
-    ]
+    value = {(m.source, m.target, m.metric): m.value for m in found}
+    pairs = [(twin.get((str(m.source), str(m.target)), (m.source, m.target)), m) for m in found]
+    found = [replace(m, value=value[*pair, m.metric]) for pair, m in pairs]  # type: ignore[index]
     young = [min(pair) for pair in zip(one, other, strict=False)]
     old = [max(pair) for pair in zip(one, other, strict=False)]
     rank = scores(aged(aged(found, (0, 1), young), (0, 2), old), policy).rank
@@ -193,13 +186,8 @@ def test_age_costs_points(metric: Metric, variant: Variant) -> None:
     found = changed(measured([2] * 36), (0, 1), metric, VALUES[metric][4])
     ranks = []
     for age_s in (0.0, 1500.0, 2500.0, 3000.0, 1e6):
-        aged = [
-            replace(m, measured_at_s=NOW_S - age_s)
-            if {str(m.source), str(m.target)} == {"a", "b"} and m.metric is metric
-            else m
-            for m in found
-        ]
-        ranks.append(scores(aged, policy).rank[0, 1])
+        ages_s = [age_s if one is metric else 0.0 for one in METRICS * 2]
+        ranks.append(scores(aged(found, (0, 1), ages_s), policy).rank[0, 1])
     assert ranks == sorted(ranks, reverse=True)
     assert len(set(ranks)) == 4
     assert ranks[3] == ranks[4]

@@ -127,15 +127,8 @@ PAIR_OF_THREE = quorum("abc", need=2)
 PS_FIRST = quorum("pxyz", need=3, required="pxy")
 """A ps p and workers x, y, z by index, of which the last is beyond min-available."""
 
-HELD_PAIR: list[Step] = [
-    TRIO,
-    (ask("a", 1), [hold(1), nudge("bc")]),
-    (ask("b", 2), [hold(2)]),
-]
-COMMITTED: list[Step] = [
-    *HELD_PAIR,
-    (ask("c", 3), [post("a"), post("b"), post("c")]),
-]
+HELD_PAIR: list[Step] = [TRIO, (ask("a", 1), [hold(1), nudge("bc")]), (ask("b", 2), [hold(2)])]
+COMMITTED: list[Step] = [*HELD_PAIR, (ask("c", 3), [post("a"), post("b"), post("c")])]
 PARTIAL: list[Step] = [  # a is bound, b and c are not; the clock runs from 10 to 110
     *COMMITTED,
     (bound("a", at=5), [ok(1)]),

@@ -17,27 +17,8 @@ from scoring.feasibility.quorum import NO_MEMBERS, Quorum, quorum_of
 from scoring.ids import NodeName, PodUid
 from scoring.model import Gang, Phase, Pod, Role
 from scoring.model.reasons import Reason
+from scoring.permit import protocol
 from scoring.permit.machine import handle
-from scoring.permit.protocol import (
-    Answer,
-    BindFailed,
-    BindRequested,
-    ClientGone,
-    DeadlinePassed,
-    Event,
-    Evict,
-    EvictionRefused,
-    GangChanged,
-    Hold,
-    LeadershipLost,
-    MemberBound,
-    NodeLost,
-    Nudge,
-    PodDeleted,
-    PostBinding,
-    Release,
-    RequestId,
-)
 from scoring.permit.state import PermitState, next_deadline_s, validate_state
 from tests.builders import gang, pod
 from tests.scoring.permit.auditor import PARTIAL_TIMEOUT_S, Auditor
@@ -54,7 +35,7 @@ class PermitMachine(Auditor, RuleBasedStateMachine):
         """what the API server stores"""
         self.cache: dict[PodUid, Pod] = {}
         """what the watch has told so far"""
-        self.flying: list[PostBinding] = []
+        self.flying: list[protocol.PostBinding] = []
         """Bindings whose outcome is not told yet, also those the machine has given up"""
         self.evictions: list[PodUid] = []
         self.pods_made = 0
@@ -91,7 +72,7 @@ class PermitMachine(Auditor, RuleBasedStateMachine):
         known = self.gang()
         return NO_MEMBERS if known is None else quorum_of(known, lost_nodes=self.lost_nodes)
 
-    def feed(self, event: Event) -> None:
+    def feed(self, event: protocol.Event) -> None:
         """Give one event to the machine, check what it says, and do it."""
         before, quorum = self.state, self.quorum()
         self.state, said = handle(before, event, quorum)
@@ -100,11 +81,11 @@ class PermitMachine(Auditor, RuleBasedStateMachine):
         self.audit(event, quorum, said)
         for instruction in said:
             match instruction:
-                case PostBinding():
+                case protocol.PostBinding():
                     self.flying.append(instruction)
-                case Evict(uids=uids):
+                case protocol.Evict(uids=uids):
                     self.evictions.extend(uids)
-                case Hold() | Answer() | Release() | Nudge():
+                case protocol.Hold() | protocol.Answer() | protocol.Release() | protocol.Nudge():
                     pass
 
     # -- rules: kube-scheduler ----------------------------------------------------------------------------------------
@@ -116,8 +97,8 @@ class PermitMachine(Auditor, RuleBasedStateMachine):
         uid = data.draw(st.sampled_from(sorted(self.cache)), label="uid")
         at_bind = sorted(self.held.keys() | {uid})
         unusable = data.draw(st.sets(st.sampled_from(at_bind)), label="unusable") if full == 0 else set()
-        request = RequestId(len(self.asked) + 1)
-        self.feed(BindRequested(uid, node, request, self.now_s, self.now_s + hold_s, frozenset(unusable)))
+        request = protocol.RequestId(len(self.asked) + 1)
+        self.feed(protocol.BindRequested(uid, node, request, self.now_s, self.now_s + hold_s, frozenset(unusable)))
 
     @precondition(lambda self: len(self.cache) > 1)
     @rule(node=st.sampled_from(NODES))
@@ -126,14 +107,14 @@ class PermitMachine(Auditor, RuleBasedStateMachine):
         for uid in sorted(self.cache):
             known = self.cache[uid]
             if known.node is None and not known.deleting and uid not in self.held and uid not in self.under_way:
-                request = RequestId(len(self.asked) + 1)
-                self.feed(BindRequested(uid, node, request, self.now_s, self.now_s + 30.0))
+                request = protocol.RequestId(len(self.asked) + 1)
+                self.feed(protocol.BindRequested(uid, node, request, self.now_s, self.now_s + 30.0))
 
     @precondition(lambda self: self.open)
     @rule(data=st.data())
     def client_leaves(self, data: st.DataObject) -> None:
         """kube-scheduler closes a connection."""
-        self.feed(ClientGone(data.draw(st.sampled_from(sorted(self.open))), self.now_s))
+        self.feed(protocol.ClientGone(data.draw(st.sampled_from(sorted(self.open))), self.now_s))
 
     @precondition(lambda self: self.asked)
     @rule(data=st.data())
@@ -141,11 +122,11 @@ class PermitMachine(Auditor, RuleBasedStateMachine):
         """A connection is closed after its call was answered: no news."""
         request = data.draw(st.sampled_from(sorted(self.asked)))
         if request not in self.open:
-            self.feed(ClientGone(request, self.now_s))
+            self.feed(protocol.ClientGone(request, self.now_s))
 
     # -- rules: Bindings ----------------------------------------------------------------------------------------------
 
-    def land(self, one: PostBinding) -> NodeName | None:
+    def land(self, one: protocol.PostBinding) -> NodeName | None:
         """The API server takes a Binding: the node the pod is on then; `None`: it is gone."""
         stored = self.api.get(one.uid)
         if stored is None or (stored.deleting and stored.node is None) or stored.terminal:
@@ -161,9 +142,9 @@ class PermitMachine(Auditor, RuleBasedStateMachine):
         one = self.flying.pop(data.draw(st.integers(0, len(self.flying) - 1)))
         where = self.land(one)
         if where is None:
-            self.feed(BindFailed(one.uid, "404", True, self.now_s))
+            self.feed(protocol.BindFailed(one.uid, "404", True, self.now_s))
         else:
-            self.feed(MemberBound(one.uid, where, self.now_s))
+            self.feed(protocol.MemberBound(one.uid, where, self.now_s))
 
     @precondition(lambda self: self.flying)
     @rule(data=st.data(), took_effect=st.booleans())
@@ -172,7 +153,7 @@ class PermitMachine(Auditor, RuleBasedStateMachine):
         one = self.flying.pop(data.draw(st.integers(0, len(self.flying) - 1)))
         if took_effect:
             self.land(one)
-        self.feed(BindFailed(one.uid, "timed out", False, self.now_s))
+        self.feed(protocol.BindFailed(one.uid, "timed out", False, self.now_s))
 
     @precondition(lambda self: any(p.node is None for p in self.api.values()))
     @rule(data=st.data(), node=st.sampled_from(NODES))
@@ -198,15 +179,15 @@ class PermitMachine(Auditor, RuleBasedStateMachine):
         if after is not None:
             self.cache[uid] = after
         if in_words and (after is None or (after.deleting and after.node is None)):
-            self.feed(PodDeleted(uid, self.now_s))
+            self.feed(protocol.PodDeleted(uid, self.now_s))
         elif in_words and after is not None and before.node is None and after.node is not None:
-            self.feed(MemberBound(uid, after.node, self.now_s))
+            self.feed(protocol.MemberBound(uid, after.node, self.now_s))
         self.room_is_checked(full=False)
 
     def room_is_checked(self, *, full: bool) -> None:
         """The service looks at the gang again."""
         unusable = frozenset(self.held) if full else frozenset()
-        self.feed(GangChanged(self.now_s, unusable))
+        self.feed(protocol.GangChanged(self.now_s, unusable))
 
     @rule(full=st.integers(0, 4))
     def something_changed(self, full: int) -> None:
@@ -252,7 +233,7 @@ class PermitMachine(Auditor, RuleBasedStateMachine):
             self.room_is_checked(full=False)
         else:
             self.lost_nodes |= {node}
-            self.feed(NodeLost(node, self.now_s))
+            self.feed(protocol.NodeLost(node, self.now_s))
 
     @precondition(lambda self: self.evictions)
     @rule(carried_out=st.booleans())
@@ -262,7 +243,7 @@ class PermitMachine(Auditor, RuleBasedStateMachine):
         if carried_out and uid in self.api:
             self.api[uid] = replace(self.api[uid], deleting=True)
         else:
-            self.feed(EvictionRefused((uid,), self.now_s))
+            self.feed(protocol.EvictionRefused((uid,), self.now_s))
 
     # -- rules: time and leadership -----------------------------------------------------------------------------------
 
@@ -277,13 +258,13 @@ class PermitMachine(Auditor, RuleBasedStateMachine):
         due = next_deadline_s(self.state)
         if due is not None:
             self.now_s = max(self.now_s, due)
-        self.feed(DeadlinePassed(self.now_s))
+        self.feed(protocol.DeadlinePassed(self.now_s))
 
     @precondition(lambda self: len(self.log) > 30 and self.leading)
     @rule()
     def lease_runs_out(self) -> None:
         """Another replica may act from now on."""
-        self.feed(LeadershipLost(self.now_s))
+        self.feed(protocol.LeadershipLost(self.now_s))
 
     # -- always, and at the end ---------------------------------------------------------------------------------------
 
@@ -296,12 +277,12 @@ class PermitMachine(Auditor, RuleBasedStateMachine):
     def teardown(self) -> None:
         """Once all outcomes are told and the deadline passed no call is open, and the log replays to the letter."""
         while self.flying:
-            self.feed(BindFailed(self.flying.pop().uid, "the server shuts down", False, self.now_s))
+            self.feed(protocol.BindFailed(self.flying.pop().uid, "the server shuts down", False, self.now_s))
         for _ in range(2):  # the calls' deadline, and the eviction's
             due = next_deadline_s(self.state)
             if due is not None:
                 self.now_s = max(self.now_s, due)
-                self.feed(DeadlinePassed(self.now_s))
+                self.feed(protocol.DeadlinePassed(self.now_s))
         assert self.open == set(), "a call was never answered"
         again = PermitState(PARTIAL_TIMEOUT_S)
         for event, quorum, said in self.log:

@@ -1,21 +1,24 @@
-"""The permit machine, told as short scripts: event, then exactly what the machine says to it."""
+"""The permit machine as short scripts: event, then exactly what the machine says to it; and its state as a value."""
 
 import pytest
 
 from scoring.feasibility.quorum import NO_MEMBERS
 from scoring.ids import NodeName, PodUid
 from scoring.model.reasons import Reason
+from scoring.permit.machine import handle
 from scoring.permit.protocol import (
     ClientGone,
     DeadlinePassed,
     Evict,
     EvictionRefused,
     GangChanged,
+    Instruction,
     LeadershipLost,
     NodeLost,
     PodDeleted,
     RequestId,
 )
+from scoring.permit.state import Held, PermitState, Posting, next_deadline_s, validate_state
 from tests.scoring.permit.scripts import (
     COMMITTED,
     HELD_PAIR,
@@ -38,6 +41,17 @@ from tests.scoring.permit.scripts import (
     release,
     uids,
 )
+
+HELD_AGAIN: list[Step] = [*PARTIAL, (ask("b", 4, at=11), [hold(4, until=41), nudge("c")])]
+POSTED_AGAIN: Step = (ask("c", 5, at=12), [post("b"), post("c")])
+WHOLE: list[Step] = [*COMMITTED, (bound("a"), [ok(1)]), (bound("b"), [ok(2)]), (bound("c"), [ok(3)])]
+B_FAILED: list[Step] = [*COMMITTED, (failed("b"), [no(2, Reason.COMMIT_FAILED), release("b")]), (bound("a"), [ok(1)])]
+
+
+def fail_both(reason: Reason) -> list[Instruction]:
+    """The held pair fails together."""
+    return [no(1, reason), no(2, reason), release("ab")]
+
 
 SCRIPTS: dict[str, list[Step]] = {
     # Hold and commit.
@@ -82,10 +96,7 @@ SCRIPTS: dict[str, list[Step]] = {
         (ask("x", 3), [hold(3)]),
         (ask("y", 4), [post("p"), post("x"), post("y"), post("z")]),
     ],
-    "an incomplete gang is not held": [
-        quorum("ab", need=3),
-        (ask("a", 1), [no(1, Reason.INCOMPLETE), release("a")]),
-    ],
+    "an incomplete gang is not held": [quorum("ab", need=3), (ask("a", 1), [no(1, Reason.INCOMPLETE), release("a")])],
     "a pod that is dying is not held": [PAIR, (ask("x", 1), [no(1, Reason.POD_DELETED)])],
     # The same member again.
     "a bound member asked for again on its node: success at once": [
@@ -152,24 +163,18 @@ SCRIPTS: dict[str, list[Step]] = {
     "deadline": [
         *HELD_PAIR,
         (DeadlinePassed(29.9), []),
-        (DeadlinePassed(30.0), [no(1, Reason.QUORUM_TIMEOUT), no(2, Reason.QUORUM_TIMEOUT), release("ab")]),
+        (DeadlinePassed(30.0), fail_both(Reason.QUORUM_TIMEOUT)),
         (DeadlinePassed(30.0), []),
     ],
     "the earliest deadline counts for all": [
         TRIO,
         (ask("a", 1, at=10), [hold(1, until=40), nudge("bc")]),
         (ask("b", 2, at=0), [hold(2, until=30)]),
-        (DeadlinePassed(30.0), [no(1, Reason.QUORUM_TIMEOUT), no(2, Reason.QUORUM_TIMEOUT), release("ab")]),
+        (DeadlinePassed(30.0), fail_both(Reason.QUORUM_TIMEOUT)),
     ],
     "a member that comes after the deadline does not save the others": [
         *HELD_PAIR,
-        (
-            ask("c", 3, at=30),
-            [
-                *(no(1, Reason.QUORUM_TIMEOUT), no(2, Reason.QUORUM_TIMEOUT), release("ab")),
-                *(hold(3, until=60), nudge("ab")),
-            ],
-        ),
+        (ask("c", 3, at=30), [*fail_both(Reason.QUORUM_TIMEOUT), *(hold(3, until=60), nudge("ab"))]),
     ],
     "room of a held member was taken": [
         *HELD_PAIR,
@@ -178,18 +183,18 @@ SCRIPTS: dict[str, list[Step]] = {
     "room of the new member was taken, before quorum": [
         TRIO,
         (ask("a", 1), [hold(1), nudge("bc")]),
-        (ask("b", 2, unusable="b"), [no(1, Reason.ROOM_TAKEN), no(2, Reason.ROOM_TAKEN), release("ab")]),
+        (ask("b", 2, unusable="b"), fail_both(Reason.ROOM_TAKEN)),
     ],
     "room was taken, seen when the gang changed": [
         *HELD_PAIR,
-        (GangChanged(0.0, frozenset(uids("b"))), [no(1, Reason.ROOM_TAKEN), no(2, Reason.ROOM_TAKEN), release("ab")]),
+        (GangChanged(0.0, frozenset(uids("b"))), fail_both(Reason.ROOM_TAKEN)),
     ],
     "room of a member that is not held is no matter": [*HELD_PAIR, (GangChanged(0.0, frozenset(uids("c"))), [])],
     "a node that a held member waits for is lost": [
         *HELD_PAIR,
-        (NodeLost(NodeName("nb"), 1.0), [no(1, Reason.NODE_LOST), no(2, Reason.NODE_LOST), release("ab")]),
+        (NodeLost(NodeName("nb"), 1.0), fail_both(Reason.NODE_LOST)),
     ],
-    "a node that nobody waits for is lost": [*HELD_PAIR, (NodeLost(NodeName("nx"), 1.0), [])],
+    "a node that no held member waits for is lost": [*HELD_PAIR, (NodeLost(NodeName("nx"), 1.0), [])],
     "a member comes with a node that is lost": [
         quorum("ab", need=2, lost=["na"]),
         (ask("a", 1), [no(1, Reason.NODE_LOST), release("a")]),
@@ -197,7 +202,7 @@ SCRIPTS: dict[str, list[Step]] = {
     "the gang becomes invalid while enough of it is held": [
         *HELD_PAIR,
         quorum("abc", need=2, problem=Reason.INVALID_GROUP),
-        (GangChanged(1.0), [no(1, Reason.INVALID_GROUP), no(2, Reason.INVALID_GROUP), release("ab")]),
+        (GangChanged(1.0), fail_both(Reason.INVALID_GROUP)),
     ],
     "a member of an invalid gang comes to bind": [
         quorum("ab", need=1, problem=Reason.INVALID_GROUP),
@@ -240,7 +245,7 @@ SCRIPTS: dict[str, list[Step]] = {
         (ask("c", 3), [hold(3)]),
         (ask("d", 4), [post("b"), post("c"), post("d")]),
     ],
-    "a held member is being deleted, told by another event": [
+    "a held member is being deleted, seen with another event": [
         *HELD_PAIR,
         quorum("bcd", need=3),
         (DeadlinePassed(1.0), [no(1, Reason.POD_DELETED), release("a")]),
@@ -248,14 +253,11 @@ SCRIPTS: dict[str, list[Step]] = {
     "the last pods of the gang are gone": [
         *HELD_PAIR,
         NO_MEMBERS,
-        (
-            GangChanged(0.0),
-            [no(1, Reason.POD_DELETED), release("a"), no(2, Reason.POD_DELETED), release("b")],
-        ),
+        (GangChanged(0.0), [no(1, Reason.POD_DELETED), release("a"), no(2, Reason.POD_DELETED), release("b")]),
     ],
     "leadership lost": [
         *HELD_PAIR,
-        (LeadershipLost(1.0), [no(1, Reason.NOT_LEADER), no(2, Reason.NOT_LEADER), release("ab")]),
+        (LeadershipLost(1.0), fail_both(Reason.NOT_LEADER)),
         (ask("a", 3), [no(3, Reason.NOT_LEADER)]),
         (GangChanged(1.0), []),
     ],
@@ -313,15 +315,13 @@ SCRIPTS: dict[str, list[Step]] = {
     ],
     # Bindings that fail.
     "one Binding fails: the others go on, and it is posted at once when it comes again": [
-        *COMMITTED,
-        (failed("b"), [no(2, Reason.COMMIT_FAILED), release("b")]),
-        (bound("a"), [ok(1)]),
+        *B_FAILED,
         (ask("b", 4), [post("b")]),
         (bound("c"), [ok(3)]),
         (bound("b"), [ok(4)]),
     ],
     "a failure of a member that is not under way says nothing": [*HELD_PAIR, (failed("a", terminal=True), [])],
-    "a failure nobody waits for only releases": [
+    "a failure that no call waits for only releases": [
         *COMMITTED,
         (ClientGone(RequestId(1), 1.0), []),
         (failed("a"), [release("a")]),
@@ -335,15 +335,9 @@ SCRIPTS: dict[str, list[Step]] = {
     ],
     "an unknown member is deleted": [*HELD_PAIR, (PodDeleted(PodUid("z"), 1.0), [])],
     # Roll-forward of a partial gang.
-    "several missing members are posted only together": [
-        *PARTIAL,
-        (ask("b", 4, at=11), [hold(4, until=41), nudge("c")]),
-        (ask("c", 5, at=12), [post("b"), post("c")]),
-    ],
-    "a member that can never be bound leaves nobody waiting": [
-        *COMMITTED,
-        (failed("b"), [no(2, Reason.COMMIT_FAILED), release("b")]),
-        (bound("a"), [ok(1)]),
+    "several missing members are posted only together": [*HELD_AGAIN, POSTED_AGAIN],
+    "a member that can never be bound leaves no call waiting": [
+        *B_FAILED,
         quorum("abcd", need=4),
         (ask("b", 4), [hold(4), nudge("d")]),
         (
@@ -352,9 +346,7 @@ SCRIPTS: dict[str, list[Step]] = {
         ),
     ],
     "a member that failed may come again: the others wait for it": [
-        *COMMITTED,
-        (failed("b"), [no(2, Reason.COMMIT_FAILED), release("b")]),
-        (bound("a"), [ok(1)]),
+        *B_FAILED,
         quorum("abcd", need=4),
         (ask("b", 4), [hold(4), nudge("d")]),
         (failed("c"), [no(3, Reason.COMMIT_FAILED), release("c")]),
@@ -409,7 +401,7 @@ SCRIPTS: dict[str, list[Step]] = {
         (PodDeleted(PodUid("a"), 113.0), []),
         (ask("d", 6, at=114), [post("b"), post("c"), post("d")]),
     ],
-    "an eviction that was refused: the member counts again, the clock starts anew": [
+    "an eviction that was refused: the member counts again, the clock starts again": [
         *PARTIAL,
         (DeadlinePassed(110.0), [Evict(uids("a"))]),
         (EvictionRefused(uids("a"), 111.0), []),
@@ -444,10 +436,7 @@ SCRIPTS: dict[str, list[Step]] = {
         (DeadlinePassed(500.0), []),
     ],
     "a started gang that lost a member is never evicted": [
-        *COMMITTED,
-        (bound("a"), [ok(1)]),
-        (bound("b"), [ok(2)]),
-        (bound("c"), [ok(3)]),
+        *WHOLE,
         quorum("abd", need=3, placed={"a": "na", "b": "nb"}),
         (PodDeleted(PodUid("c"), 5.0), []),
         (DeadlinePassed(1000.0), []),
@@ -463,11 +452,8 @@ SCRIPTS: dict[str, list[Step]] = {
         (GangChanged(0.0), []),
         (DeadlinePassed(100.0), [Evict(uids("a"))]),
     ],
-    "a gang that vanished and came again starts anew": [
-        *COMMITTED,
-        (bound("a"), [ok(1)]),
-        (bound("b"), [ok(2)]),
-        (bound("c"), [ok(3)]),
+    "a gang that vanished and came again starts again": [
+        *WHOLE,
         NO_MEMBERS,
         (PodDeleted(PodUid("c"), 5.0), []),
         quorum("xy", need=2, placed={"x": "nx"}),
@@ -492,3 +478,58 @@ SCRIPTS: dict[str, list[Step]] = {
 def test_script(script: list[Step]) -> None:
     """Each event of the script is answered by exactly the instructions beside it, in that order."""
     play(script)
+
+
+DEADLINES: dict[str, tuple[float | None, list[Step]]] = {
+    "nothing waits": (None, []),
+    "the earliest held call": (30.0, [TRIO, (ask("a", 1, at=9), [hold(1, until=39), nudge("bc")]), *HELD_PAIR[2:]]),
+    "Bindings under way have no deadline": (None, COMMITTED),
+    "a partial gang": (110.0, PARTIAL),
+    "a held call before the eviction": (41.0, HELD_AGAIN),
+    "a partial gang with Bindings under way again": (None, [*HELD_AGAIN, POSTED_AGAIN]),
+    "an evicted gang": (None, [*PARTIAL, (DeadlinePassed(110.0), [Evict(uids("a"))])]),
+}
+
+
+@pytest.mark.parametrize(("want", "script"), DEADLINES.values(), ids=DEADLINES)
+def test_next_deadline(want: float | None, script: list[Step]) -> None:
+    """The next deadline is the earliest held call's, or the eviction's once nothing is under way."""
+    assert want == next_deadline_s(play(script))
+
+
+def test_the_old_state_stays_what_it_was() -> None:
+    """A state is a value: stepping on from it twice gives the same, whatever happened in between."""
+    held = play(HELD_PAIR)
+    first = handle(held, ask("c", 3), TRIO)
+    handle(held, DeadlinePassed(100.0), TRIO)
+    handle(held, ClientGone(RequestId(1), 0.0), TRIO)
+    assert first == handle(held, ask("c", 3), TRIO)
+
+
+@pytest.mark.parametrize("timeout_s", [0.0, -1.0, float("nan"), float("inf")])
+def test_partial_timeout_must_be_a_duration(timeout_s: float) -> None:
+    """A timeout that is not finite and positive is refused where the state is built."""
+    with pytest.raises(ValueError, match="partial_timeout_s"):
+        PermitState(partial_timeout_s=timeout_s)
+
+
+A, B = uids("ab")
+N, ONE = NodeName("n"), RequestId(1)
+HELD = {A: Held(N, ONE, 0.0)}
+BROKEN: dict[str, tuple[str, PermitState]] = {
+    "held and bound": ("two stages", PermitState(1.0, held=HELD, bound={A: N})),
+    "held and posting": ("two stages", PermitState(1.0, held=HELD, posting={A: Posting(N, None)})),
+    "posting and bound": ("two stages", PermitState(1.0, posting={A: Posting(N, None)}, bound={A: N})),
+    "one request twice": ("share one request", PermitState(1.0, held=HELD, posting={B: Posting(N, ONE)})),
+    "held by a standby": ("held without leadership", PermitState(1.0, held=HELD, leading=False)),
+    "evicted by a standby": ("evicted without leadership", PermitState(1.0, partial_until_s=1.0, leading=False)),
+    "started, to be evicted": ("started gang", PermitState(1.0, partial_until_s=1.0, started=True)),
+    "evicted, to be evicted": ("evicted twice", PermitState(1.0, partial_until_s=1.0, evicting=frozenset({A}))),
+}
+
+
+@pytest.mark.parametrize(("complaint", "state"), BROKEN.values(), ids=BROKEN)
+def test_broken_states_are_found(complaint: str, state: PermitState) -> None:
+    """`validate_state` names the invariant that is broken."""
+    with pytest.raises(AssertionError, match=complaint):
+        validate_state(state)

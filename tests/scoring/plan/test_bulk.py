@@ -9,7 +9,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scoring.feasibility import fit_counts
-from scoring.ids import NodeName
 from scoring.model.policy import Policy, QueuePolicy
 from scoring.model.reasons import Reason
 from scoring.plan import PlannerCache, plan, plan_in_steps
@@ -19,6 +18,7 @@ from scoring.plan.steps import Steps
 from tests.builders import bound, gang, node, pod, snapshot
 from tests.example_counts import FEW
 from tests.scoring.plan.changing import world
+from tests.scoring.plan.planned import in_turns
 
 NODES = [node(f"{zone}{i}", zone=zone, cpu="4") for zone in "ab" for i in range(3)]
 
@@ -32,16 +32,16 @@ def none_at_once(*_: object) -> Steps[list[Refused]]:
 @FEW
 @given(st.integers(0, 2**32), st.sampled_from([1e9, 300.0]))
 def test_all_at_once_is_as_one_by_one(seed: int, starve_limit_s: float) -> None:
-    """Plans of a changing cluster, with and without looking ahead: the same places, reasons and words."""
+    """Plans of a changing cluster, looking ahead and with a cache, or neither: the same places, reasons and words."""
     policy = Policy(queue=QueuePolicy(starve_limit_s=starve_limit_s))
-    cache, alone, before = PlannerCache(), PlannerCache(), None
+    cache, before = PlannerCache(), None
     for number, state in enumerate(world(random.Random(seed))):
         now_s = 1000.0 + number
         ahead = plan(state, policy, now_s=now_s, previous=before, cache=cache)
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(BulkRefusals, "refused_from", none_at_once)
             patch.setattr(BulkRefusals, "refusal", none_at_once)
-            assert ahead == plan(state, policy, now_s=now_s, previous=before, cache=alone)
+            assert ahead == plan(state, policy, now_s=now_s, previous=before)
         before = ahead
 
 
@@ -66,26 +66,6 @@ def test_what_a_refused_gang_is_told(waits, want) -> None:  # type: ignore[no-un
     found = plan(snapshot(NODES, [waits], pods=busy), Policy(), now_s=0.0).waiting[waits.key]
     assert want[0] is found.reason
     assert found.detail.startswith(want[1])
-
-
-def test_who_is_behind_others_is_told_so() -> None:
-    """Room that those ahead were given in the same run was there: whoever would have had it is behind them."""
-    gangs = [gang(f"g{i:02}", 3, cpu="3", created_s=float(i)) for i in range(6)]
-    found = plan(snapshot(NODES, gangs), Policy(), now_s=0.0)
-    assert {"default/g00", "default/g01"} == set(found.admitted)
-    assert {Reason.BEHIND} == {one.reason for one in found.waiting.values()}
-
-
-def test_a_refused_class_of_members_is_counted_by_itself() -> None:
-    """Nodes that refused one class are closed to it alone, and open again when that is forgotten."""
-    one, other = gang("g", 3, cpu="3"), gang("h", 3, cpu="3", memory="1Gi", created_s=1.0)
-    kinds = {one.members[0].member_class: frozenset({NodeName(f"{zone}0") for zone in "ab"})}
-    cache = PlannerCache()
-    state = snapshot(NODES, [one, other])
-    found = plan(replace(state, exclusions=kinds), Policy(), now_s=0.0, cache=cache)
-    assert list(found.admitted) == [other.key]
-    assert found.waiting[one.key].reason is Reason.FILTERED
-    assert list(plan(state, Policy(), now_s=0.0, cache=cache).admitted) == [one.key, other.key]
 
 
 def test_a_long_queue_is_told_the_same_objects_again() -> None:
@@ -116,17 +96,8 @@ def test_of_two_plans_in_turns_each_says_what_it_says_alone() -> None:
     states = list(world(random.Random(11)))
     cache, policy = PlannerCache(), Policy()
     for one, other in pairwise(states):
-        both = [plan_in_steps(state, policy, now_s=2000.0, cache=cache) for state in (one, other)]
-        found: dict[int, object] = {}
-        while len(found) < len(both):
-            for number, steps in enumerate(both):
-                if number in found:
-                    continue
-                try:
-                    next(steps)
-                except StopIteration as done:
-                    found[number] = done.value
-        assert [found[0], found[1]] == [plan(state, policy, now_s=2000.0) for state in (one, other)]
+        found = in_turns(plan_in_steps(state, policy, now_s=2000.0, cache=cache) for state in (one, other))
+        assert found == [plan(state, policy, now_s=2000.0) for state in (one, other)]
 
 
 def test_gangs_of_many_kinds_are_told_the_same() -> None:
@@ -136,21 +107,3 @@ def test_gangs_of_many_kinds_are_told_the_same() -> None:
     full = [bound(pod(f"x{i}", cpu="3", gang=None), f"n{i}") for i in range(3)]
     found = plan(snapshot(nodes, [many], pods=full), Policy(), now_s=0.0)
     assert found.waiting[many.key].reason is Reason.IMPOSSIBLE
-
-
-def test_what_nodes_refused_is_known_after_classes_were_numbered_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Numbers of classes are given again when many gangs have gone; a node's refusal holds by content."""
-    nodes = [node(f"n{i}", zone="a", cpu="4") for i in range(3)]
-    busy = [bound(pod("x", cpu="2", gang=None), "n2")]
-    waits = [gang(f"g{i}", 3, cpu="3", memory=f"{i + 1}Mi", created_s=float(i)) for i in range(6)]
-    cache, policy = PlannerCache(), Policy()
-    monkeypatch.setattr("scoring.plan.cache._GONE", 0)
-    monkeypatch.setattr("scoring.plan.cache._CLASSES", -100)
-    before = plan(snapshot(nodes, waits, pods=busy), policy, now_s=0.0, cache=cache)
-    assert before.waiting[waits[0].key].detail == "most room in zone a: 2 of 3 members"
-    fewer = snapshot(nodes, waits[:5], pods=busy, version=2)
-    exclusions = {waits[0].members[0].member_class: frozenset({NodeName("n0")})}
-    refused = replace(fewer, exclusions=exclusions)
-    found = plan(refused, policy, now_s=2.0, previous=before, cache=cache)
-    assert found.waiting[waits[0].key].detail == "most room in zone a: 1 of 3 members"
-    assert found == plan(refused, policy, now_s=2.0, previous=before)

@@ -1,12 +1,13 @@
-"""The planner in particular situations: gates, lost nodes, members beyond the minimum, reasons, commitments."""
+"""What the planner answers in particular situations: one row each, as a sentence, the answer and the cluster."""
 
-from collections.abc import Iterable
+from collections.abc import Callable
 from dataclasses import replace
+from typing import TypeAlias
 
 import pytest
 
 from scoring.ids import EndpointId, NodeName
-from scoring.model import Gang, HostPort, Node, NodeSelectorTerm, Phase, Pod, Requirement, Role
+from scoring.model import GangSource, HostPort, NodeSelectorTerm, Phase, Pod, Requirement, Role, Taint
 from scoring.model.policy import Selection
 from scoring.model.reasons import Reason
 from scoring.model.snapshot import NodeTable
@@ -16,10 +17,11 @@ from tests.builders import bound, gang, mesh, node, pod, snapshot
 from tests.scoring.plan.planned import LATE_S, POLICY, answer, planned, ported, row
 
 KUEUE = "kueue.x-k8s.io/admission"
-
-
-# -- gates (docs/safety.md S5)
-# ------------------------------------------------------------------------------------------------
+PREFERRED = {"zone-policy": "preferred"}
+BUSY = [pod("x", node="n0")]
+TWO_ZONES = [*row(2, zone="a", prefix="a"), *row(2, zone="b", prefix="b")]
+ONE_EACH = [*row(1, zone="a", prefix="a"), *row(1, zone="b", prefix="b")]
+WEB = frozenset({HostPort("TCP", "0.0.0.0", 80)})
 
 
 def gated(count: int, *gates: str, first: int = 0, size: int = 3, role: Role = Role.OTHER) -> list[Pod]:
@@ -30,348 +32,553 @@ def gated(count: int, *gates: str, first: int = 0, size: int = 3, role: Role = R
     ]
 
 
-def test_a_gate_makes_a_gang_incomplete() -> None:
-    """A gang that needs a pod behind a gate reserves nothing, and is told which gate of which pod."""
-    outcome = planned(row(3), gang("g", members=gated(1, KUEUE)), gang("h", 3, created_s=9.0))
-    assert answer(outcome, "g") == (Reason.INCOMPLETE, f"pod default/g-0 waits for scheduling gate {KUEUE}")
-    assert answer(outcome, "h") == ["n0", "n1", "n2"]
+def runs(*nodes: str, more: int = 0, gates: tuple[str, ...] = (), **fields: object) -> list[Pod]:
+    """Members of gang g on these nodes, and so many more that wait."""
+    there = [bound(pod(f"g-{i}", gang="g", **fields), at) for i, at in enumerate(nodes)]  # type: ignore[arg-type]
+    return [*there, *(pod(f"g-{i}", gang="g", gates=gates) for i in range(len(nodes), len(nodes) + more))]
 
 
-def test_several_gates_of_several_pods_are_told_once() -> None:
-    """One pod stands for all, so that the sentence stays short."""
-    outcome = planned(row(3), gang("g", members=gated(3, KUEUE, "example.com/quota")))
-    want = f"pod default/g-0 (and 2 more pods) waits for scheduling gate {KUEUE}, example.com/quota"
-    assert answer(outcome, "g") == (Reason.INCOMPLETE, want)
+def finished(count: int, more: int = 0) -> list[Pod]:
+    """Members of gang g that succeeded on nodes that are gone, and so many more that wait."""
+    members = runs(*["gone"] * count, more=more)
+    return [replace(one, phase=Phase.SUCCEEDED) if one.node is not None else one for one in members]
 
 
-def test_too_few_pods_come_before_gates() -> None:
-    """When even without gates there are too few pods, that is what is said."""
-    outcome = planned(row(3), gang("g", members=gated(1, KUEUE, size=2), min_member=3))
-    assert answer(outcome, "g") == (Reason.INCOMPLETE, "2 of 3 pods exist")
+def on_port(name: str, size: int, **fields: object) -> list[Pod]:
+    """Members of a gang that all want port 80."""
+    return [ported(one, 80) for one in gang(name, size, **fields).members]  # type: ignore[arg-type]
 
 
-def test_a_gated_pod_that_is_not_needed_holds_nobody_back() -> None:
-    """Enough other members: the gang starts without the gated one, and no room is kept for that."""
-    for first in (0, 2):
-        outcome = planned(row(3), gang("g", members=gated(1, KUEUE, first=first), min_member=2))
-        assert answer(outcome, "g") == ["n0", "n1"]
-        assert f"uid-default-g-{first}" not in outcome.node_of
+def committed(*gangs: object, nodes: object, **where: dict[str, str]) -> Plan:
+    """Plan with commitments: gang → member → node."""
+    held = {f"default/{g}": {f"uid-default-{m}": at for m, at in members.items()} for g, members in where.items()}
+    return planned(nodes, *gangs, commitments=held)  # type: ignore[arg-type]
 
 
-def test_with_known_roles_the_minimum_set_must_be_free_of_gates() -> None:
-    """Workers start from index 0: a gate on worker 0 blocks, one on a worker beyond the minimum does not.
+Answers: TypeAlias = dict[str, tuple[object, Callable[[], Plan]]]
+"""Sentence → the answer to gang g: its nodes, a reason, or a reason with its detail; and the plan"""
 
-    docs/safety.md S9.
+GATES: Answers = {  # docs/safety.md S5, S9
+    "a gang that needs a pod behind a gate is incomplete, and the gate is named": (
+        (Reason.INCOMPLETE, f"pod default/g-0 waits for scheduling gate {KUEUE}"),
+        lambda: planned(row(3), gang("g", members=gated(1, KUEUE)), gang("h", 3, created_s=9.0)),
+    ),
+    "one pod stands for several with gates": (
+        (Reason.INCOMPLETE, f"pod default/g-0 (and 2 more pods) waits for scheduling gate {KUEUE}, example.com/quota"),
+        lambda: planned(row(3), gang("g", members=gated(3, KUEUE, "example.com/quota"))),
+    ),
+    "too few pods come before gates": (
+        (Reason.INCOMPLETE, "2 of 3 pods exist"),
+        lambda: planned(row(3), gang("g", members=gated(1, KUEUE, size=2), min_member=3)),
+    ),
+    "a gang starts without a first gated pod that it does not need": (
+        ["n0", "n1"],
+        lambda: planned(row(3), gang("g", members=gated(1, KUEUE), min_member=2)),
+    ),
+    "a gang starts without a last gated pod that it does not need": (
+        ["n0", "n1"],
+        lambda: planned(row(3), gang("g", members=gated(1, KUEUE, first=2), min_member=2)),
+    ),
+    "with known roles worker 0 must be free of gates": (
+        Reason.INCOMPLETE,
+        lambda: planned(row(3), gang("g", members=gated(1, KUEUE, role=Role.WORKER), min_member=2)),
+    ),
+    "with known roles a worker beyond the minimum may have gates": (
+        ["n0", "n1"],
+        lambda: planned(row(3), gang("g", members=gated(1, KUEUE, first=2, role=Role.WORKER), min_member=2)),
+    ),
+}
+LOST_NODES: Answers = {  # docs/safety.md S8, S12
+    "members on a node that is gone do not count": (
+        (Reason.INCOMPLETE, "2 of 3 pods exist, beside those on gone, which is gone"),
+        lambda: planned(row(3), gang("g", members=runs("gone", more=2))),
+    ),
+    "a successor takes the place of a lost member, beside the others": (
+        ["b0"],
+        lambda: planned(TWO_ZONES, gang("g", members=runs("gone", "b1", more=1), min_member=2)),
+    ),
+    "a succeeded member counts wherever its node is": (
+        ["n0"],
+        lambda: planned(row(3), gang("g", members=finished(1, more=1))),
+    ),
+    "siblings only on lost nodes bind to no zone": (
+        ["b0", "b1"],
+        lambda: planned(
+            [*row(1, zone="a", prefix="a"), *row(2, zone="b", prefix="b")],
+            gang("g", members=runs("gone", more=2), min_member=2),
+        ),
+    ),
+}
+THREE_ZONES = [*row(1, zone="a", prefix="a"), *row(2, zone="b", prefix="b"), *row(2, zone="c", prefix="c")]
+AFTER_SUCCESS = gang("g", members=finished(2, more=3), min_member=2)
+WAITS_AFTER_SUCCESS = gang("g", members=finished(1, more=1), min_member=1)
+FAR = [
+    Measurement(EndpointId(a), EndpointId(b), Metric.DELAY, ms, 0.0)
+    for (one, other), ms in {("n0", "n1"): 50.0, ("n0", "n2"): 5.0, ("n0", "n3"): 20.0}.items()
+    for a, b in ((one, other), (other, one))
+]
+OWN_ENDS = {metric: {NodeName(f"n{i}"): EndpointId(f"n{i}") for i in range(4)} for metric in METRICS}
+BEYOND_THE_MINIMUM: Answers = {
+    "as many more as fit join, in the same zone": (
+        ["n0", "n1", "n2"],
+        lambda: planned(row(3), gang("g", 5, min_member=2)),
+    ),
+    "one more joins those that run": (
+        ["n2"],
+        lambda: planned(row(3), gang("g", members=runs("n0", "n1", more=1), min_member=2)),
+    ),
+    "without room it is surplus": (
+        Reason.SURPLUS,
+        lambda: planned(row(2), gang("g", members=runs("n0", "n1", more=1), min_member=2)),
+    ),
+    "after success members go together, where most of them fit": (
+        ["b0", "b1"],
+        lambda: planned(THREE_ZONES, AFTER_SUCCESS),
+    ),
+    "after success, near the users among equals": (
+        ["c0", "c1"],
+        lambda: planned(THREE_ZONES, replace(AFTER_SUCCESS, options=(("near", "c"),))),
+    ),
+    "after success nothing is free": (Reason.SURPLUS, lambda: planned(row(1), WAITS_AFTER_SUCCESS, pods=BUSY)),
+    "after success in no zone": (
+        Reason.SURPLUS,
+        lambda: planned(row(1), replace(WAITS_AFTER_SUCCESS, options=(("zones", "mars"),))),
+    ),
+    "after success a class that has no place hinders no other": (
+        ["a0"],
+        lambda: planned(
+            ONE_EACH,
+            gang("g", members=[*finished(1, more=1), pod("g-2", gang="g", gpu=1)], min_member=1),
+            network=mesh(ONE_EACH),
+        ),
+    ),
+    "each class gets what it can": (
+        ["n1", "n2"],
+        lambda: planned(
+            [*row(2), node("n2", cpu="2")],
+            gang("g", members=[*runs("n0"), pod("g-1", gang="g", gpu=1), pod("g-2", gang="g"),
+                               pod("g-3", gang="g", cpu="2")], min_member=1),
+        ),
+    ),
+    "the paper's method fills nodes, too": (
+        ["n0", "n0", "n1", "n1"],
+        lambda: planned(row(2, cpu="2"), gang("g", 6, min_member=2, options={"selection": Selection.PAPER})),
+    ),
+    "near those that run, which count once each": (
+        ["n2"],
+        lambda: planned(
+            row(4),
+            gang("g", members=runs("n0", more=1), min_member=1),
+            network=NetworkMatrix.of(FAR, endpoint_of=OWN_ENDS, now_s=0.0),
+        ),
+    ),
+    "a minimum of nothing still starts what fits": (
+        ["n0", "n1"],
+        lambda: planned(row(2), gang("g", 3, min_member=0)),
+    ),
+}  # fmt: skip
+PAIR = gang("g", 2)
+CLASS = PAIR.members[0].member_class
+REFUSED = {CLASS: frozenset({NodeName("n0")})}
+GPUS = ["nvidia.com/gpu"]
+REASONS: Answers = {
+    "too few pods": (Reason.INCOMPLETE, lambda: planned(row(4), gang("g", 2, min_member=3))),
+    "no room now": (Reason.NO_ROOM, lambda: planned(row(2), PAIR, pods=BUSY)),
+    "never any room": (Reason.IMPOSSIBLE, lambda: planned(row(2), gang("g", 2, cpu="2"))),
+    "a resource that no node has": (Reason.IMPOSSIBLE, lambda: planned(row(2), gang("g", 1, gpu=1))),
+    "room only over two zones": (Reason.IMPOSSIBLE, lambda: planned(ONE_EACH, PAIR)),
+    "a zone that does not exist": (
+        Reason.NO_ALLOWED_ZONE,
+        lambda: planned(row(2), gang("g", 2, options={"zones": "mars"})),
+    ),
+    "nodes without zone label": (Reason.NO_ALLOWED_ZONE, lambda: planned(row(2, zone=""), PAIR)),
+    "no node at all": (Reason.NO_ALLOWED_ZONE, lambda: planned([], PAIR)),
+    "a contradiction in its labels": (
+        Reason.INVALID_GROUP,
+        lambda: planned(row(4), replace(PAIR, problem=Reason.INVALID_GROUP)),
+    ),
+    "a gang ahead has the room (PAPERS G6: two gangs of four in room for six)": (
+        Reason.BEHIND,
+        lambda: planned(row(6), gang("a", 4, created_s=1.0), gang("g", 4, created_s=2.0)),
+    ),
+    "no room by competition of two classes: no gang is ahead": (
+        Reason.NO_ROOM,
+        lambda: planned(
+            [node("n0", cpu="2"), node("n1", cpu="2")],
+            gang("g", members=[pod("g-0", gang="g", cpu="2"), pod("g-1", gang="g", cpu="1")]),
+            pods=[pod("x", cpu="2", node="n0")],
+        ),
+    ),
+    "learned refusals may pass (docs/safety.md S7)": (
+        Reason.FILTERED,
+        lambda: planned(row(2), PAIR, exclusions=REFUSED),
+    ),
+    "beside refusals there is no room either": (
+        Reason.NO_ROOM,
+        lambda: planned(row(2), PAIR, exclusions=REFUSED, pods=[pod("x", cpu="4", node="n1")]),
+    ),
+    "devices that cannot be counted do not stop it (docs/safety.md S27)": (
+        ["n0", "n1"],
+        lambda: planned(row(2), gang("g", 2, gpu=1), uncounted=GPUS),
+    ),
+    "every node refuses devices that cannot be counted": (
+        Reason.DEVICES,
+        lambda: planned(row(2), one := gang("g", 2, gpu=1), uncounted=GPUS,
+                        exclusions={one.members[0].member_class: frozenset({NodeName("n0"), NodeName("n1")})}),
+    ),
+    "too large, and with devices that cannot be counted": (
+        Reason.DEVICES,
+        lambda: planned([*row(2), node("n9", gpu=1)], gang("g", 2, cpu="64", gpu=1), uncounted=GPUS),
+    ),
+    "claims for devices that every node refuses": (
+        Reason.DEVICES,
+        lambda: planned(row(1), gang("g", 1, unmodelled=("resourceClaims",)), exclusions=REFUSED),
+    ),
+    "another pod's host port will be free again": (
+        Reason.NO_ROOM,
+        lambda: planned(row(2), gang("g", members=on_port("g", 2)), host_ports={NodeName("n0"): WEB}),
+    ),
+    "a gang ahead has the host port": (
+        Reason.BEHIND,
+        lambda: planned(
+            row(2, cpu="2"),
+            gang("g", members=on_port("g", 2)),
+            gang("h", members=on_port("h", 1), priority=1),
+        ),
+    ),
+    "a back-off holds nothing back that runs in part (docs/safety.md S5)": (
+        ["n1"],
+        lambda: planned(row(2), gang("g", members=runs("n0", more=1)), backing_off_until_s={PAIR.key: 99.0}),
+    ),
+    "a back-off lasts until its moment (docs/safety.md S5)": (
+        Reason.BACKING_OFF,
+        lambda: planned(row(2), PAIR, now_s=99.0, backing_off_until_s={PAIR.key: 100.0}),
+    ),
+    "a back-off ends": (
+        ["n0", "n1"],
+        lambda: planned(row(2), PAIR, now_s=100.0, backing_off_until_s={PAIR.key: 100.0}),
+    ),
+    "members that ask for nothing": (
+        ["n0", "n0", "n0"],
+        lambda: planned(
+            row(1, cpu="0"),
+            gang("g", members=[replace(m, member_class=replace(m.member_class, requests=type(m.requests)()))
+                               for m in gang("g", 3).members]),
+        ),
+    ),
+    "two roles, each where it fits": (
+        ["cpu", "g0", "g1"],
+        lambda: planned(
+            [node("cpu", cpu="8"), node("g0", cpu="2", gpu=2), node("g1", cpu="2", gpu=2)],
+            gang("g", members=[pod("ps", role=Role.PS, cpu="4", gang="g"),
+                               *(pod(f"w{i}", role=Role.WORKER, index=i, gpu=2, gang="g") for i in range(2))]),
+        ),
+    ),
+    "not on a tainted node": (
+        ["n0", "n1"],
+        lambda: planned([node("bad", cpu="1", taints=[Taint("k", "v", "NoSchedule")]), *row(2)], PAIR),
+    ),
+}  # fmt: skip
+PS, WORKER = pod("g-0", gang="g", role=Role.PS), pod("g-1", gang="g", role=Role.WORKER)
+HOST_PORTS: Answers = {
+    "different ports may share a node": (
+        ["n0", "n0"],
+        lambda: planned(row(1, cpu="8"), gang("g", members=[ported(PS, 2222), ported(WORKER, 2223)])),
+    ),
+    "two pods on the same port may not": (
+        Reason.IMPOSSIBLE,
+        lambda: planned(row(1, cpu="8"), gang("g", members=[ported(PS, 2222), ported(WORKER, 2222)])),
+    ),
+    "nor one of two ports": (
+        Reason.IMPOSSIBLE,
+        lambda: planned(row(1, cpu="8"), gang("g", members=[ported(ported(PS, 2222), 2223), ported(WORKER, 2223)])),
+    ),
+    "ports on nodes that are gone hinder no gang": (
+        ["n0"],
+        lambda: planned(row(1), gang("g", members=on_port("g", 1)), host_ports={NodeName("gone"): WEB}),
+    ),
+    "further members want the port, too": (
+        ["n0", "n1", "n2"],
+        lambda: planned(row(3, cpu="4"), gang("g", members=on_port("g", 9), min_member=1)),
+    ),
+    "a port on one address is taken on all": (
+        ["n1", "n2"],
+        lambda: planned(
+            row(3, cpu="8"),
+            gang("g", members=on_port("g", 2)),
+            host_ports={NodeName("n0"): frozenset({HostPort("TCP", "10.0.0.1", 80)})},
+        ),
+    ),
+}
+COMMITMENTS: Answers = {  # docs/safety.md S4
+    "members that came after the commitment go beside it": (
+        ["b0", "b1", "b2"],
+        lambda: committed(
+            gang("g", 3),
+            nodes=[*row(3, zone="a", prefix="a"), *row(3, zone="b", prefix="b")],
+            g={"g-0": "b0", "g-1": "b1"},
+        ),
+    ),
+    "without room beside it they wait": (
+        ["b0", "b1"],
+        lambda: committed(gang("g", 3), nodes=row(2, zone="b", prefix="b"), g={"g-0": "b0", "g-1": "b1"}),
+    ),
+    "a commitment to a node that is gone is not moved by the planner": (
+        ["gone", "gone"],
+        lambda: committed(PAIR, nodes=row(3), g={"g-0": "gone", "g-1": "gone"}),
+    ),
+    "its members are bound, a further one is surplus": (
+        (Reason.SURPLUS, "the minimum is under way; more start when there is room"),
+        lambda: committed(gang("g", members=runs("n0", more=1), min_member=1), nodes=row(1), g={"g-0": "n0"}),
+    ),
+    "the commitment of a gang that is gone holds nothing": (
+        ["n0", "n1"],
+        lambda: committed(PAIR, nodes=row(2), h={"h-0": "n0"}),
+    ),
+    "a committed member that asks for what no node has takes nothing": (
+        ["n0", "n1"],
+        lambda: committed(gang("h", 1, gpu=1), PAIR, nodes=row(2), h={"h-0": "n0"}),
+    ),
+    "a gang of higher priority takes nothing back": (
+        ["n0", "n1"],
+        lambda: committed(PAIR, gang("h", 2, priority=9), nodes=row(3), g={"g-0": "n0", "g-1": "n1"}),
+    ),
+}
+SPREAD = gang("g", 2, options=PREFERRED)
+WITH_D = [node("a0", zone="a", cpu="2", gpu=1), node("b0", zone="b", cpu="1"), node("c0", zone="c", cpu="1"),
+          node("d0", zone="d", cpu="2")]  # fmt: skip
+COMPETES = gang("g", members=[pod("g-0", gang="g", gpu=1), pod("g-1", gang="g", cpu="2"),
+                              pod("g-2", gang="g", cpu="1")], options=PREFERRED)  # fmt: skip
+PS_AND_FIVE = gang("g", members=[pod("ps", role=Role.PS, cpu="4", gang="g"),
+                                 *(pod(f"w{i}", role=Role.WORKER, index=i, gang="g") for i in range(5))],
+                   options=PREFERRED)  # fmt: skip
+HALF_RUNS = gang("g", members=runs("b0", more=1), options=PREFERRED | {"near": "a"})
+BY_DELAY = NetworkMatrix.of(
+    [
+        Measurement(EndpointId(f"{z}{i}"), EndpointId(f"{z}{1 - i}"), Metric.DELAY, ms, 0.0)
+        for z, ms in (("a", 30.0), ("b", 1.0))
+        for i in range(2)
+    ],
+    endpoint_of={metric: {n.name: EndpointId(n.name) for n in TWO_ZONES} for metric in METRICS},
+    now_s=0.0,
+)
+ZONES: Answers = {
+    "nodes without zone take no part": (
+        Reason.IMPOSSIBLE,
+        lambda: planned([*row(1, zone="a", prefix="a"), *row(2, zone="", prefix="x")], PAIR),
+    ),
+    "nodes without zone take part when preferred": (
+        ["x0", "x1"],
+        lambda: planned([*row(1, zone="a", prefix="a"), *row(2, zone="", prefix="x")], SPREAD),
+    ),
+    "preferred waits for one zone first": (Reason.SPILL_WAIT, lambda: planned(ONE_EACH, SPREAD, now_s=10.0)),
+    "then it takes the fewest": (["a0", "b0"], lambda: planned(ONE_EACH, SPREAD, now_s=LATE_S)),
+    "a gang of which some run is completed beside them, wherever the users are": (
+        ["b1"],
+        lambda: planned(TWO_ZONES, HALF_RUNS),
+    ),
+    "and elsewhere only without room there": (
+        ["a0"],
+        lambda: planned(TWO_ZONES, HALF_RUNS, pods=[pod("x", node="b1")]),
+    ),
+    "a gang that runs in part goes before all, in its zone": (
+        ["b1"],
+        lambda: planned(TWO_ZONES, gang("g", members=runs("b0", more=1), created_s=9.0), gang("q", 2, priority=5)),
+    ),
+    "a spread gang is completed in its own zones first": (
+        ["a0", "c1"],
+        lambda: planned(
+            [*ONE_EACH, *row(2, zone="c", prefix="c")],
+            gang("g", members=runs("c0", more=2), options=PREFERRED),
+            now_s=LATE_S,
+        ),
+    ),
+    "a spread leaves out zones that hold no member, however well connected": (
+        ["a0", "a1", "a2", "a3", "a4", "b0"],
+        lambda: planned(
+            nodes := [*row(5, zone="a", prefix="a"), node("b0", zone="b", cpu="4"), node("c0", zone="c", cpu="0")],
+            PS_AND_FIVE,
+            now_s=LATE_S,
+            network=mesh(nodes, bad={"b0": {"delay_ms": 39.0}}),
+        ),
+    ),
+    "classes compete for a node in all zones": (Reason.IMPOSSIBLE, lambda: planned(WITH_D[:3], COMPETES, now_s=LATE_S)),
+    "the next set of zones is tried": (["a0", "a0", "d0"], lambda: planned(WITH_D, COMPETES, now_s=LATE_S)),
+    "and has no room now": (
+        Reason.NO_ROOM,
+        lambda: planned(WITH_D, COMPETES, now_s=LATE_S, pods=[pod("x", cpu="2", node="d0")]),
+    ),
+    "a spread that does not fit waits": (
+        (Reason.NO_ROOM, "most room in zone b: 1 of 2 members"),
+        lambda: planned(ONE_EACH, SPREAD, now_s=LATE_S, pods=[pod("x", node="a0")]),
+    ),
+    "a spread behind a gang ahead": (
+        Reason.BEHIND,
+        lambda: planned(ONE_EACH, SPREAD, gang("h", 1, priority=1), now_s=LATE_S),
+    ),
+    "delay alone tells zones apart": (["b0", "b1"], lambda: planned(TWO_ZONES, PAIR, network=BY_DELAY)),
+    "also with a reference rate": (
+        ["b0", "b1"],
+        lambda: planned(
+            TWO_ZONES,
+            PAIR,
+            network=BY_DELAY,
+            policy=replace(POLICY, score=replace(POLICY.score, reference_bps=1e9)),
+        ),
+    ),
+    "a zone that cannot take all classes together is passed over": (
+        ["b0", "b1"],
+        lambda: planned(
+            [node("a0", zone="a", cpu="2"), node("b0", zone="b", cpu="1"), node("b1", zone="b", cpu="2")],
+            gang("g", members=[pod("g-0", gang="g", cpu="2"), pod("g-1", gang="g", cpu="1")], options={"near": "a"}),
+        ),
+    ),
+}
+DELAYED_A = mesh(TWO_ZONES, bad={"a0": {"delay_ms": 20.0}, "a1": {"delay_ms": 20.0}})
+SLOW_A = mesh(TWO_ZONES, bad={"a0": {"throughput_bps": 10e6}, "a1": {"throughput_bps": 10e6}})
+ORDER: Answers = {
+    "the zone with the best links": (["b0", "b1"], lambda: planned(TWO_ZONES, PAIR, network=DELAYED_A)),
+    "before it the zone nearest to the users": (
+        ["a0", "a1"],
+        lambda: planned(TWO_ZONES, gang("g", 2, options={"near": "a"}), network=DELAYED_A),
+    ),
+    "before it the gang's own order": (
+        ["a0", "a1"],
+        lambda: planned(TWO_ZONES, gang("g", 2, options={"zones": "a,b"}), network=DELAYED_A),
+    ),
+    "a slow zone is not compared with its own best link": (
+        ["b0", "b1"],
+        lambda: planned(TWO_ZONES, PAIR, network=SLOW_A),
+    ),
+    "the gang of higher priority is planned first": (
+        ["n0", "n1"],
+        lambda: planned(row(3), gang("a", 2, priority=1), gang("g", 2, priority=2, created_s=9.0)),
+    ),
+    "the older gang is planned first": (
+        ["n0", "n1"],
+        lambda: planned(row(3), gang("a", 2, created_s=5.0), gang("g", 2, created_s=4.0)),
+    ),
+    "of gangs of one age the first by name": (Reason.BEHIND, lambda: planned(row(3), gang("a", 2), PAIR)),
+}
+ANSWERS = ORDER | GATES | LOST_NODES | BEYOND_THE_MINIMUM | REASONS | HOST_PORTS | COMMITMENTS | ZONES
+
+
+@pytest.mark.parametrize(("want", "make"), ANSWERS.values(), ids=ANSWERS)
+def test_answer(want: object, make: Callable[[], Plan]) -> None:
+    """The planner answers gang g as the sentence says."""
+    found = answer(make(), "g")
+    assert want in (found, found[0])
+
+
+def test_paper_test_case_one() -> None:
+    """PAPERS N4: six of zone D's nine nodes, and the three impaired ones are not among them."""
+    nodes = [node(f"node{i}", zone="ABCD"[(i - 1) // 9], cpu="16") for i in range(1, 37)]
+    impaired = {"node33": {"delay_ms": 10.0}, "node34": {"loss_ratio": 0.1}, "node35": {"throughput_bps": 10e6}}
+    for selection in (Selection.SUBSET, Selection.PAPER):
+        wish = gang("case1", 6, cpu="10", options={"near": "D", "selection": selection})
+        outcome = planned(nodes, wish, network=mesh(nodes, bad=impaired))
+        assert answer(outcome, "case1") == ["node28", "node29", "node30", "node31", "node32", "node36"]
+        assert outcome.admitted[wish.key].zones == ("D",)
+
+
+def test_what_a_plan_says_of_gangs_that_run_in_part() -> None:
+    """They are partial, gate or not; the zones of a commitment to a lost node, and of a spread, are those it has."""
+    whole = planned(row(3), gang("g", members=runs("n0", more=1, gates=(KUEUE,)), min_member=1))
+    assert (dict(whole.admitted), dict(whole.waiting), whole.partial) == ({}, {}, frozenset())
+    assert planned(row(3), gang("g", members=runs("n0", more=1, gates=(KUEUE,)))).partial == {"default/g"}
+    assert planned(TWO_ZONES, gang("g", members=runs("gone", "b1", more=1), min_member=2)).partial == {"default/g"}
+    lost = committed(PAIR, nodes=row(3), g={"g-0": "gone", "g-1": "gone"}).admitted[PAIR.key]
+    assert (lost.zones, lost.committed) == ((), True)
+    assert planned(ONE_EACH, SPREAD, now_s=LATE_S).admitted[PAIR.key].zones == ("a", "b")
+
+
+def test_a_resumed_job_waits_again_before_it_is_spread() -> None:
+    """The job is a day old, its pods are not: what counts is since when they could have started.
+
+    docs/safety.md S14.
     """
-    blocked = gang("g", members=gated(1, KUEUE, role=Role.WORKER), min_member=2)
-    assert answer(planned(row(3), blocked), "g")[0] is Reason.INCOMPLETE
-    free = gang("g", members=gated(1, KUEUE, first=2, role=Role.WORKER), min_member=2)
-    assert answer(planned(row(3), free), "g") == ["n0", "n1"]
+    members = [pod(f"p{i}", gang="g", index=i, created_s=86_400.0) for i in range(2)]
+    wanted = gang("g", members=members, options=PREFERRED, created_s=0.0)
+    assert answer(planned(ONE_EACH, wanted, now_s=86_410.0), "g")[0] is Reason.SPILL_WAIT
+    assert answer(planned(ONE_EACH, wanted, now_s=86_400.0 + LATE_S), "g") == ["a0", "b0"]
 
 
-def test_a_running_gang_says_nothing_of_gated_members() -> None:
-    """The minimum runs; a further member behind a gate is neither placed nor waited for."""
-    members = [bound(pod("g-0", gang="g"), "n0"), pod("g-1", gang="g", gates=(KUEUE,))]
-    outcome = planned(row(3), gang("g", members=members, min_member=1))
-    assert (dict(outcome.admitted), dict(outcome.waiting)) == ({}, {})
-
-
-def test_a_partial_gang_with_a_gated_member_is_still_partial() -> None:
-    """It uses room without working, so the repair must know it, gate or not."""
-    members = [bound(pod("g-0", gang="g"), "n0"), pod("g-1", gang="g", gates=(KUEUE,))]
-    outcome = planned(row(3), gang("g", members=members))
-    assert answer(outcome, "g")[0] is Reason.INCOMPLETE
-    assert outcome.partial == {"default/g"}
-
-
-# -- lost nodes (docs/safety.md S12)
-# ------------------------------------------------------------------------------------------
-
-
-def test_members_on_a_deleted_node_do_not_count() -> None:
-    """A member on a node that is gone cannot come to work: too few others make the gang incomplete."""
-    members = [bound(pod("g-0", gang="g"), "gone"), pod("g-1", gang="g"), pod("g-2", gang="g")]
-    want = (Reason.INCOMPLETE, "2 of 3 pods exist, beside those on gone, which is gone")
-    assert answer(planned(row(3), gang("g", members=members)), "g") == want
-
-
-def test_a_successor_takes_the_place_of_a_lost_member() -> None:
-    """With enough others, the member beyond the minimum becomes part of it, in the zone where the gang runs."""
-    nodes = [*row(2, zone="a", prefix="a"), *row(2, zone="b", prefix="b")]
-    members = [bound(pod("g-0", gang="g"), "gone"), bound(pod("g-1", gang="g"), "b1"), pod("g-2", gang="g")]
-    outcome = planned(nodes, gang("g", members=members, min_member=2))
-    assert answer(outcome, "g") == ["b0"]
-    assert outcome.partial == {"default/g"}
-
-
-def test_a_succeeded_member_counts_wherever_its_node_is() -> None:
-    """What is done is done (docs/safety.md S8): the node may go."""
-    done = replace(bound(pod("g-0", gang="g"), "gone"), phase=Phase.SUCCEEDED)
-    assert answer(planned(row(3), gang("g", members=[done, pod("g-1", gang="g")])), "g") == ["n0"]
-
-
-def test_siblings_only_on_lost_nodes_bind_to_no_zone() -> None:
-    """Nobody is left to stay with: the rest may go where there is room."""
-    nodes = [*row(1, zone="a", prefix="a"), *row(2, zone="b", prefix="b")]
-    members = [bound(pod("g-0", gang="g"), "gone"), pod("g-1", gang="g"), pod("g-2", gang="g")]
-    assert answer(planned(nodes, gang("g", members=members, min_member=2)), "g") == ["b0", "b1"]
-
-
-# -- members beyond the minimum --------------------------------------------------------------------------------
-
-
-def finished(count: int) -> list[Pod]:
-    """Members of gang g that succeeded."""
-    return [replace(bound(pod(f"g-{i}", gang="g"), "gone"), phase=Phase.SUCCEEDED) for i in range(count)]
-
-
-def test_members_start_after_all_before_them_succeeded() -> None:
-    """The minimum is done and nobody runs: further members go on, together, where most of them fit."""
-    nodes = [*row(1, zone="a", prefix="a"), *row(2, zone="b", prefix="b"), *row(2, zone="c", prefix="c")]
-    members = [*finished(2), *(pod(f"g-{i}", gang="g") for i in range(2, 5))]
-    wish = gang("g", members=members, min_member=2)
-    assert answer(planned(nodes, wish), "g") == ["b0", "b1"]
-    near_c = replace(wish, options=(("near", "c"),))
-    assert answer(planned(nodes, near_c), "g") == ["c0", "c1"]
-
-
-def test_members_after_success_wait_when_nothing_is_free() -> None:
-    """No room anywhere: they are surplus, until there is."""
-    wish = gang("g", members=[*finished(1), pod("g-1", gang="g")], min_member=1)
-    assert answer(planned(row(1), wish, pods=[pod("x", node="n0")]), "g")[0] is Reason.SURPLUS
-    nowhere = replace(wish, options=(("zones", "mars"),))
-    assert answer(planned(row(1), nowhere), "g")[0] is Reason.SURPLUS
-
-
-def test_further_members_of_several_kinds() -> None:
-    """Each kind gets what it can; one that asks for what no node has gets nothing and hinders nobody."""
-    members = [
-        bound(pod("g-0", gang="g"), "n0"),
-        pod("g-1", gang="g", gpu=1),
-        pod("g-2", gang="g"),
-        pod("g-3", gang="g", cpu="2"),
-    ]
-    outcome = planned([*row(2), node("n2", cpu="2")], gang("g", members=members, min_member=1))
-    assert outcome.node_of == {"uid-default-g-2": "n1", "uid-default-g-3": "n2"}
-
-
-def test_the_paper_method_places_as_many_more_as_fit() -> None:
-    """`paper` takes one member per node and starts over, so members beyond the minimum fill nodes too."""
-    wish = gang("g", 6, min_member=2, options={"selection": Selection.PAPER})
-    assert answer(planned(row(2, cpu="2"), wish), "g") == ["n0", "n0", "n1", "n1"]
-
-
-def test_who_ran_out_of_former_places_waits_again() -> None:
+def test_members_that_lost_their_former_places_wait_again() -> None:
     """Members whose place the last plan knew run by now; the one left over without room waits, it is not admitted."""
-    members = [pod(f"g-{i}", gang="g") for i in range(3)]
-    first = planned(row(2), gang("g", members=members, min_member=2))
+    first = planned(row(2), gang("g", members=runs(more=3), min_member=2))
     assert answer(first, "g") == ["n0", "n1"]
-    running = gang("g", members=[bound(members[0], "n0"), bound(members[1], "n1"), members[2]], min_member=2)
-    then = plan(snapshot(row(2), [running], version=2), POLICY, now_s=0.0, previous=first)
-    assert answer(then, "g")[0] is Reason.SURPLUS
-
-
-def test_further_members_are_near_those_that_run_and_those_just_placed() -> None:
-    """Running members count once each: two new ones near each other outweigh one old one only by their number."""
-    nodes = row(4, cpu="1")
-    members = [bound(pod("g-0", gang="g"), "n0"), pod("g-1", gang="g")]
-    far = {("n0", "n1"): 50.0, ("n0", "n2"): 5.0, ("n0", "n3"): 20.0}
-    found = [
-        Measurement(EndpointId(a), EndpointId(b), Metric.DELAY, ms, 0.0)
-        for (one, other), ms in far.items()
-        for a, b in ((one, other), (other, one))
-    ]
-    ends = {n.name: EndpointId(n.name) for n in nodes}
-    network = NetworkMatrix.of(found, endpoint_of=dict.fromkeys(METRICS, ends), now_s=0.0)
-    assert answer(planned(nodes, gang("g", members=members, min_member=1), network=network), "g") == ["n2"]
-
-
-# -- reasons ---------------------------------------------------------------------------------------------------
-
-
-def test_no_room_by_competition_is_not_called_behind() -> None:
-    """Two kinds that fit only one by one: nobody took anything, so nobody is ahead."""
-    nodes = [node("n0", cpu="2"), node("n1", cpu="2")]
-    members = [pod("g-0", gang="g", cpu="2"), pod("g-1", gang="g", cpu="1")]
-    outcome = planned(nodes, gang("g", members=members), pods=[pod("x", cpu="2", node="n0")])
-    assert answer(outcome, "g")[0] is Reason.NO_ROOM
-
-
-def test_refusals_learned_do_not_make_a_gang_impossible() -> None:
-    """What nodes refused may pass: the gang waits, with or without a cache of better times, and why is said.
-
-    docs/safety.md S7.
-
-    That filters are in the way is the reason only where they alone are: not where there is no room either.
-    """
-    wish = gang("g", 2)
-    excluded = {wish.members[0].member_class: frozenset({NodeName("n0")})}
-    assert answer(planned(row(2), wish, exclusions=excluded), "g")[0] is Reason.FILTERED
-    full = [pod("x", cpu="4", node="n1")]
-    assert answer(planned(row(2), wish, exclusions=excluded, pods=full), "g")[0] is Reason.NO_ROOM
+    then = snapshot(row(2), [gang("g", members=runs("n0", "n1", more=1), min_member=2)], version=2)
+    assert answer(plan(then, POLICY, now_s=0.0, previous=first), "g")[0] is Reason.SURPLUS
 
 
 def test_what_a_pod_learned_holds_for_its_successor_and_its_predecessor() -> None:
     """The terms that an admission adds make no difference to filters that are not modelled (docs/safety.md S27)."""
-    wish = gang("g", 2)
     term = NodeSelectorTerm(fields=(Requirement("metadata.name", "In", ("n0",)),))
     admitted = pod("p", affinity=(term,)).member_class
-    assert admitted != wish.members[0].member_class
-    assert admitted.anywhere == wish.members[0].member_class
-    excluded = {admitted: frozenset({NodeName("n0")})}
+    assert admitted != CLASS == admitted.anywhere
     for cache in (PlannerCache(), shared := PlannerCache(), shared):
-        crowd = [gang(f"h{i}", 2, created_s=1.0) for i in range(20)]
-        made = plan(snapshot(row(2), [wish, *crowd], exclusions=excluded), POLICY, now_s=0.0, cache=cache)
+        others = [gang(f"h{i}", 2, created_s=1.0) for i in range(20)]
+        state = snapshot(row(2), [PAIR, *others], exclusions={admitted: frozenset({NodeName("n0")})})
+        made = plan(state, POLICY, now_s=0.0, cache=cache)
         assert {one.reason for one in made.waiting.values()} == {Reason.FILTERED}
         assert not made.admitted
 
 
-def test_devices_that_cannot_be_counted() -> None:
-    """A resource that a DeviceClass provides is in no allocatable: kube-scheduler counts it, and we say so.
-
-    docs/safety.md S27.
-    """
-    wish = gang("g", 2, gpu=1)
-    assert answer(planned(row(2), wish), "g")[0] is Reason.IMPOSSIBLE
-    served = ["nvidia.com/gpu"]
-    assert wish.key in planned(row(2), wish, uncounted=served).admitted
-    excluded = {wish.members[0].member_class: frozenset({NodeName("n0"), NodeName("n1")})}
-    assert answer(planned(row(2), wish, uncounted=served, exclusions=excluded), "g")[0] is Reason.DEVICES
-    large = gang("g", 2, cpu="64", gpu=1)
-    assert answer(planned([*row(2), node("n9", gpu=1)], large, uncounted=served), "g")[0] is Reason.DEVICES
-
-
-def test_claims_for_devices_are_waited_for() -> None:
-    """Pods with resourceClaims that every node refuses wait for devices, not for room."""
-    wish = gang("g", 1, unmodelled=("resourceClaims",))
-    excluded = {wish.members[0].member_class: frozenset({NodeName("n0")})}
-    assert answer(planned(row(1), wish, exclusions=excluded), "g")[0] is Reason.DEVICES
-
-
-def test_host_ports_in_use_do_not_make_a_gang_impossible() -> None:
-    """Another pod's port is free again some day: the gang waits for room, and behind a gang ahead if that took it."""
-    wish = gang("g", members=[ported(m, 80) for m in gang("g", 2).members])
-    taken = {NodeName("n0"): frozenset({HostPort("TCP", "0.0.0.0", 80)})}
-    assert answer(planned(row(2), wish, host_ports=taken), "g")[0] is Reason.NO_ROOM
-    ahead = gang("h", members=[ported(m, 80) for m in gang("h", 1).members], priority=1)
-    assert answer(planned(row(2, cpu="2"), wish, ahead), "g")[0] is Reason.BEHIND
-
-
-def test_the_same_wish_is_refused_once_for_all() -> None:
+def test_the_same_demand_is_refused_once_for_all() -> None:
     """Equal gangs behind a refused one get its answer; a gang that only waits for its spread is looked at itself."""
-    nodes = [*row(1, zone="a", prefix="a"), *row(1, zone="b", prefix="b")]
-    young = gang("y", 2, options={"zone-policy": "preferred"}, created_s=LATE_S)
-    old = gang("z", 2, options={"zone-policy": "preferred"}, created_s=0.0, priority=-1)
-    outcome = planned(nodes, young, old, now_s=LATE_S)
+    young = gang("y", 2, options=PREFERRED, created_s=LATE_S)
+    old = gang("z", 2, options=PREFERRED, created_s=0.0, priority=-1)
+    outcome = planned(ONE_EACH, young, old, now_s=LATE_S)
     assert answer(outcome, "y")[0] is Reason.SPILL_WAIT
     assert answer(outcome, "z") == ["a0", "b0"]
     equal = planned(row(3), gang("a", 2), gang("b", 2), gang("c", 2))
     assert [answer(equal, name)[0] for name in "bc"] == [Reason.BEHIND, Reason.BEHIND]
 
 
-def test_a_back_off_does_not_hold_back_a_gang_that_runs_in_part() -> None:
-    """Its members use room: completing it is better than any pause.
-
-    docs/safety.md S5 is for gangs that hold nothing.
-    """
-    wish = gang("g", members=[bound(pod("g-0", gang="g"), "n0"), pod("g-1", gang="g")])
-    assert answer(planned(row(2), wish, backing_off_until_s={wish.key: 99.0}), "g") == ["n1"]
+def test_ports_given_to_one_gang_are_taken_for_the_next() -> None:
+    """Within one plan two gangs never get the same host port of a node."""
+    gangs = [gang(name, members=on_port(name, 2), min_member=1) for name in "gh"]
+    outcome = planned(row(3, cpu="4"), *gangs)
+    assert len(outcome.node_of) == len(set(outcome.node_of.values())) == 3
 
 
-def test_a_minimum_of_nothing_still_starts_what_fits() -> None:
-    """No member is needed, all are welcome."""
-    assert answer(planned(row(2), gang("g", 3, min_member=0)), "g") == ["n0", "n1"]
-
-
-def test_members_that_ask_for_nothing() -> None:
-    """No request: any allowed node takes them all."""
-    members = [
-        replace(m, member_class=replace(m.member_class, requests=type(m.requests)())) for m in gang("g", 3).members
-    ]
-    assert len(answer(planned(row(1, cpu="0"), gang("g", members=members)), "g")) == 3
-
-
-# -- a resource that no node has -------------------------------------------------------------------------------
+def test_native_and_foreign_gangs_are_left_alone() -> None:
+    """kube-scheduler starts native groups itself, and other schedulers' pods are load (docs/safety.md S1)."""
+    native, foreign = replace(PAIR, source=GangSource.NATIVE), replace(gang("foreign", 2), own=False)
+    outcome = planned(row(4), native, foreign)
+    assert (dict(outcome.admitted), dict(outcome.waiting)) == ({}, {})
 
 
 def test_what_no_node_has_has_no_place() -> None:
-    """No zone holds, estimates or selects anything for a demand that asks for a resource nobody offers."""
-    wish = gang("g", 1, gpu=1)
-    run = begin_run(snapshot(row(2), [wish]), POLICY, PlannerCache())
-    ask = run.view.demand(wish)
-    asked, zone = run.view.member_set(ask.need, ask), run.zones[0]
+    """No zone holds, estimates or selects anything for a demand that asks for a resource that no node offers."""
+    wanted = gang("g", 1, gpu=1)
+    run = begin_run(snapshot(row(2), [wanted]), POLICY, PlannerCache())
+    demand = run.view.demand(wanted)
+    asked, zone = run.view.member_set(demand.need, demand), run.zones[0]
     assert run.capacity.zone_members(asked).tolist() == [0]
     assert run.search.place(asked, run.zones, method=Selection.SUBSET, score=POLICY.score) is None
     assert run.search.estimate(asked, zone, score=POLICY.score) is None
     assert not run.search.fits_empty(asked, run.zones)
 
 
-def test_a_kind_that_has_no_place_hinders_no_other() -> None:
-    """After success: two zones hold the same, though neither all kinds; the better measured one is not known."""
-    nodes = [*row(1, zone="a", prefix="a"), *row(1, zone="b", prefix="b")]
-    members = [*finished(1), pod("g-1", gang="g"), pod("g-2", gang="g", gpu=1)]
-    assert answer(planned(nodes, gang("g", members=members, min_member=1), network=mesh(nodes)), "g") == ["a0"]
-
-
-# -- commitments (docs/safety.md S4)
-# ------------------------------------------------------------------------------------------
-
-
-def committed(nodes: Iterable[Node], *gangs: Gang, **where: dict[str, str]) -> Plan:
-    """Plan with commitments: gang → member → node."""
-    held = {f"default/{g}": {f"uid-default-{m}": at for m, at in members.items()} for g, members in where.items()}
-    return planned(nodes, *gangs, commitments=held)
-
-
-def test_members_that_came_after_the_commitment_go_beside_it() -> None:
-    """They take what is left in its zone; without any they are surplus."""
-    nodes = [*row(3, zone="a", prefix="a"), *row(3, zone="b", prefix="b")]
-    assert answer(committed(nodes, gang("g", 3), g={"g-0": "b0", "g-1": "b1"}), "g") == ["b0", "b1", "b2"]
-    assert answer(committed(nodes[3:5], gang("g", 3), g={"g-0": "b0", "g-1": "b1"}), "g") == ["b0", "b1"]
-
-
-def test_a_commitment_to_a_node_that_is_gone_is_not_moved_by_the_planner() -> None:
-    """Whoever holds the binds is told of the lost node and ends the commitment; until then the plan says the same."""
-    outcome = committed(row(3), gang("g", 2), g={"g-0": "gone", "g-1": "gone"})
-    assert answer(outcome, "g") == ["gone", "gone"]
-    assert outcome.admitted["default/g"].zones == ()  # type: ignore[index]
-
-
-def test_a_commitment_with_nobody_left_to_place() -> None:
-    """Its members are bound; a further one finds no room and is surplus."""
-    members = [bound(pod("g-0", gang="g"), "n0"), pod("g-1", gang="g")]
-    outcome = committed(row(1), gang("g", members=members, min_member=1), g={"g-0": "n0"})
-    assert answer(outcome, "g") == (Reason.SURPLUS, "the minimum is under way; more start when there is room")
-
-
-def test_a_commitment_of_a_gang_that_is_gone_holds_nothing() -> None:
-    """Its pods are gone, so is its claim."""
-    assert answer(committed(row(2), gang("g", 2), h={"h-0": "n0"}), "g") == ["n0", "n1"]
-
-
-def test_a_committed_member_that_asks_for_what_no_node_has_takes_nothing() -> None:
-    """The resource left with its node: the commitment cannot be met, and no other gang suffers from it."""
-    outcome = committed(row(2), gang("g", 1, gpu=1), gang("h", 2), g={"g-0": "n0"})
-    assert answer(outcome, "h") == ["n0", "n1"]
-
-
-# -- the table -------------------------------------------------------------------------------------------------
+@pytest.mark.parametrize("selection", list(Selection))
+@pytest.mark.parametrize("throughput_bps", [0.0, 1e6])
+def test_a_network_on_which_every_throughput_test_failed(throughput_bps: float, selection: Selection) -> None:
+    """0 bit/s everywhere is no rate to compare zones by: the gang starts all the same, in one zone."""
+    nodes = [*row(4, zone="a", prefix="a"), *row(4, zone="b", prefix="b")]
+    policy = replace(POLICY, selection=selection)
+    outcome = planned(nodes, gang("g", 3), policy=policy, network=mesh(nodes, throughput_bps=throughput_bps))
+    assert len({str(place)[0] for place in answer(outcome, "g")}) == 1
 
 
 def test_equal_content_makes_equal_tables() -> None:
     """The order in which nodes are listed does not show in the table."""
     nodes = [node("b", zone="y"), node("a", zone="x", gpu=1)]
     one, other = NodeTable.of(nodes), NodeTable.of(reversed(nodes))
-    assert (one.names, one.axis, dict(one.index), list(one.zones)) == (
+    assert (one.names, one.axis, one.index, list(one.zones)) == (
         other.names,
         other.axis,
-        dict(other.index),
+        other.index,
         list(other.zones),
     )
     assert (one.allocatable == other.allocatable).all()
-
-
-@pytest.mark.parametrize("selection", list(Selection))
-def test_an_empty_cluster(selection: Selection) -> None:
-    """Without any node every gang is told that none of its zones has nodes."""
-    assert answer(planned([], gang("g", 1, options={"selection": selection})), "g")[0] is Reason.NO_ALLOWED_ZONE

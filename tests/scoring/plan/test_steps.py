@@ -14,6 +14,7 @@ from scoring.plan.node_search import open_nodes
 from scoring.plan.steps import Steps
 from scoring.selection import ClassDemand, Demand, Single, select
 from tests.builders import gang, mesh, node, pod, snapshot
+from tests.scoring.plan.planned import in_turns
 
 POLICY = Policy(spill_wait_s=0.0)
 NODES = [node(f"{zone}{i}", zone=zone, cpu="2") for zone in "abc" for i in range(3)]
@@ -46,16 +47,8 @@ def test_runs_over_different_measurements_may_take_turns() -> None:
     """Two runs share a cache step by step; each makes the plan that it makes alone."""
     cache = PlannerCache()
     states = [state(1, SLOW), state(2, {"b1": {"loss_ratio": 0.02}})]
-    runs = [plan_in_steps(one, POLICY, now_s=0.0, cache=cache) for one in states]
-    made: dict[int, Plan] = {}
-    while len(made) < len(runs):
-        for number, steps in enumerate(runs):
-            if number not in made:
-                try:
-                    next(steps)
-                except StopIteration as done:
-                    made[number] = done.value
-    assert [made[0], made[1]] == [plan(one, POLICY, now_s=0.0) for one in states]
+    made = in_turns(plan_in_steps(one, POLICY, now_s=0.0, cache=cache) for one in states)
+    assert made == [plan(one, POLICY, now_s=0.0) for one in states]
 
 
 def test_a_zone_and_a_pair_of_zones_are_a_step_each() -> None:

@@ -267,11 +267,7 @@ PUBLISHED: dict[str, tuple[list[str], dict[str, str], Callable[[], list[Gang]]]]
         {"big": "NO_ROOM"},
         lambda: [runs_with(5), gang("w1", 1, cpu="1"), gang("w2", 2, cpu="1"), gang("big", 9, cpu="1")],
     ),
-    "summed room is not a place": (
-        [],
-        {"wide": "IMPOSSIBLE"},
-        lambda: [gang("wide", 1, cpu="7")],
-    ),
+    "summed room is not a place": ([], {"wide": "IMPOSSIBLE"}, lambda: [gang("wide", 1, cpu="7")]),
 }
 
 

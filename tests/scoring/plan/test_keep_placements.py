@@ -1,0 +1,282 @@
+"""Places of the previous plan: kept all together, given up one by one, and which gangs can lose to them."""
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from scoring.ids import NodeName
+from scoring.model import Gang, Node
+from scoring.model.reasons import Reason
+from scoring.model.snapshot import Commitment, Snapshot
+from scoring.plan import Plan, PlannerCache, plan
+from scoring.plan.demand import demand_of
+from tests.builders import gang, mesh, node, pod, snapshot
+from tests.scoring.plan.planned import LATE_S, POLICY, answer, clusters, in_order, planned, ported, row
+
+NODES = [node(f"{zone}{i}", zone=zone, cpu="4") for zone in "ab" for i in range(3)]
+GANGS = [gang(f"g{i}", 3, cpu="1", created_s=float(i)) for i in range(6)]
+STATE = snapshot(NODES, GANGS)
+
+
+def used(state: Snapshot, **cpu: int) -> Snapshot:
+    """The snapshot with foreign pods of so many CPUs on these nodes."""
+    table = state.table
+    taken = state.used.copy()
+    for name, number in cpu.items():
+        taken[table.index[NodeName(name)], table.axis.index(next(r for r in table.axis if r == "cpu"))] += number * 1000
+    return replace(state, version=state.version + 1, used=taken)
+
+
+def test_what_nothing_speaks_against_is_the_same_object() -> None:
+    """Nothing changed: every admission of the new plan is the former one itself."""
+    first = plan(STATE, POLICY, now_s=0.0)
+    again = plan(STATE, POLICY, now_s=0.0, previous=first)
+    assert again == first
+    assert all(again.admitted[key] is first.admitted[key] for key in first.admitted)
+
+
+def test_only_the_rank_changes_when_a_gang_ahead_goes() -> None:
+    """Places stay, ranks move up."""
+    first = plan(STATE, POLICY, now_s=0.0)
+    fewer = replace(STATE, version=2, gangs={g.key: g for g in GANGS[1:]})
+    then = plan(fewer, POLICY, now_s=0.0, previous=first)
+    for key, admission in then.admitted.items():
+        assert admission == replace(first.admitted[key], rank=first.admitted[key].rank - 1)
+
+
+def test_a_place_that_was_committed_is_not_any_more() -> None:
+    """After a lapse the gang is planned where it was, and told so without the commitment."""
+    first = plan(STATE, POLICY, now_s=0.0)
+    key = GANGS[2].key
+    held = replace(STATE, commitments={key: Commitment(key, first.admitted[key].members)})
+    during = plan(held, POLICY, now_s=0.0, previous=first)
+    after = plan(STATE, POLICY, now_s=0.0, previous=during)
+    assert during.admitted[key].committed
+    assert not after.admitted[key].committed
+    assert after.admitted[key].members == first.admitted[key].members
+
+
+@pytest.mark.parametrize("name", [str(one.name) for one in NODES])
+def test_a_full_node_moves_those_on_it_and_nobody_else(name: str) -> None:
+    """A foreign pod fills a node: gangs with a member there move or wait, all others keep what they had."""
+    cache = PlannerCache()
+    few = replace(STATE, gangs={g.key: g for g in GANGS[:4]})
+    first = plan(few, POLICY, now_s=0.0, cache=cache)
+    then = plan(used(few, **{name: 4}), POLICY, now_s=0.0, cache=cache, previous=first)
+    assert then == plan(used(few, **{name: 4}), POLICY, now_s=0.0, previous=first)
+    for key, admission in first.admitted.items():
+        assert name in admission.members.values() or then.admitted[key] is admission
+    assert name not in then.node_of.values()
+
+
+def test_places_are_kept_until_something_speaks_against_them() -> None:
+    """An event elsewhere moves no gang; a gang ahead, a lost node or new network data do."""
+    nodes = row(4)
+    wish = gang("g", 2, created_s=5.0)
+    before = plan(snapshot(nodes, [wish]), POLICY, now_s=0.0)
+    assert answer(before, "g") == ["n0", "n1"]
+    busy = snapshot(nodes, [wish], pods=[pod("x", node="n3")], version=2)
+    assert (
+        plan(busy, POLICY, now_s=0.0, previous=before).admitted[wish.key].members == before.admitted[wish.key].members
+    )
+    older = snapshot(nodes, [wish, gang("h", 3, created_s=1.0)], version=3)
+    assert answer(plan(older, POLICY, now_s=0.0, previous=before), "g")[0] is Reason.BEHIND
+    gone = snapshot(nodes[1:], [wish], version=4)
+    assert answer(plan(gone, POLICY, now_s=0.0, previous=before), "g") == ["n1", "n2"]
+    measured = snapshot(nodes, [wish], network=mesh(nodes, bad={"n0": {"loss_ratio": 0.5}}), version=5)
+    assert "n0" not in answer(plan(measured, POLICY, now_s=0.0, previous=before), "g")
+
+
+def test_ports_of_a_former_place_are_taken_for_the_next_gang() -> None:
+    """A gang that keeps its place keeps its ports: the newcomer goes elsewhere."""
+    first, second = (gang(name, members=[ported(m, 80) for m in gang(name, 1).members]) for name in "gh")
+    nodes = row(2, cpu="4")
+    before = planned(nodes, first)
+    assert answer(before, "g") == ["n0"]
+    then = again(before, nodes, first, second)
+    assert (answer(then, "g"), answer(then, "h")) == (["n0"], ["n1"])
+
+
+def test_a_former_place_that_fails_leaves_no_ports_behind() -> None:
+    """The second kind lost its room: nothing of the former place may stand in the way of the new one."""
+    nodes = [node("n0", cpu="2"), node("n1", cpu="1")]
+    members = [ported(pod("g-0", gang="g", cpu="1"), 80), pod("g-1", gang="g", cpu="0", memory="1Gi")]
+    wish = gang("g", members=members)
+    before = planned(nodes, wish)
+    ahead = gang("h", 1, priority=1, cpu="2", memory="32Gi")
+    then = plan(snapshot(nodes, [wish, ahead], version=2), POLICY, now_s=0.0, previous=before)
+    fresh = plan(snapshot(nodes, [wish, ahead], version=2), POLICY, now_s=0.0)
+    assert then.node_of == fresh.node_of
+
+
+def test_a_former_place_where_kinds_compete_now_is_given_up_whole() -> None:
+    """Each kind alone would still fit on the node, both do not: the gang is placed again, without any trace."""
+    nodes = [node("n0", cpu="3"), node("n1", cpu="2"), node("n2", cpu="1")]
+    members = [ported(pod("g-0", gang="g", cpu="2"), 80), ported(pod("g-1", gang="g", cpu="1"), 81)]
+    wish = gang("g", members=members, options={"selection": "pack"})
+    before = planned(nodes, wish)
+    assert answer(before, "g") == ["n0", "n0"]
+    crowded = snapshot(nodes, [wish], pods=[pod("x", node="n0")], version=2)
+    then = plan(crowded, POLICY, now_s=0.0, previous=before)
+    fresh = plan(crowded, POLICY, now_s=0.0)
+    assert then.node_of == fresh.node_of
+    assert len(then.node_of) == 2
+
+
+def again(before: Plan, nodes: Iterable[Node], *gangs: Gang, **fields: object) -> Plan:
+    """The next plan, with the former one in hand."""
+    state: Snapshot = snapshot(nodes, gangs, version=before.version + 1, **fields)  # type: ignore[arg-type]
+    return plan(
+        replace(state, table=replace(state.table, version=before.version + 1)), POLICY, now_s=0.0, previous=before
+    )
+
+
+def test_a_node_that_changed_its_zone_is_no_place_beside_the_others() -> None:
+    """One of the gang's nodes has another zone label now: the gang moves together."""
+    nodes, wish = row(4), gang("g", 2)
+    before = planned(nodes, wish)
+    assert answer(before, "g") == ["n0", "n1"]
+    moved = [node("n0", zone="b", cpu="1"), *nodes[1:]]
+    assert answer(again(before, moved, wish), "g") == ["n1", "n2"]
+    all_moved = [node(f"n{i}", zone="b", cpu="1") for i in range(4)]
+    outcome = again(before, all_moved, wish)
+    assert (answer(outcome, "g"), outcome.admitted[wish.key].zones) == (["n0", "n1"], ("b",))
+
+
+def test_zones_that_are_not_allowed_any_more_are_left() -> None:
+    """The gang's owner changed the annotation: the former place does not stand."""
+    nodes = [*row(2, zone="a", prefix="a"), *row(2, zone="b", prefix="b")]
+    before = planned(nodes, gang("g", 2))
+    assert answer(before, "g") == ["a0", "a1"]
+    assert answer(again(before, nodes, gang("g", 2, options={"zones": "b"})), "g") == ["b0", "b1"]
+
+
+def test_a_former_place_on_a_node_or_of_a_kind_that_is_gone() -> None:
+    """A place needs all its nodes, and a node that has each resource asked."""
+    nodes = [node(f"n{i}", gpu=1) for i in range(3)]
+    wish = gang("g", 2, gpu=1)
+    before = planned(nodes, wish)
+    assert answer(again(before, nodes[1:], wish), "g") == ["n1", "n2"]
+    assert answer(again(before, [node(f"n{i}") for i in range(3)], wish), "g")[0] is Reason.IMPOSSIBLE
+
+
+def test_new_members_join_a_former_place() -> None:
+    """Members that came later go beside those that have a place; if the minimum grew, all are placed again."""
+    nodes = row(4)
+    before = planned(nodes, gang("g", 2))
+    assert answer(again(before, nodes, gang("g", 3, min_member=2)), "g") == ["n0", "n1", "n2"]
+    assert answer(again(before, nodes, gang("g", 4, min_member=3)), "g") == ["n0", "n1", "n2", "n3"]
+
+
+@settings(deadline=None)
+@given(clusters())
+def test_planning_again_changes_nothing(state: Snapshot) -> None:
+    """A plan made with its predecessor in hand, of the same cluster, admits the same gangs to the same nodes."""
+    first = plan(state, POLICY, now_s=0.0)
+    again = plan(state, POLICY, now_s=0.0, previous=first)
+    assert again.node_of == first.node_of
+    assert again.waiting == first.waiting
+
+
+@settings(deadline=None)
+@given(clusters(), st.data())
+def test_what_is_taken_away_is_noticed(state: Snapshot, data: st.DataObject) -> None:
+    """Kept places never outlive their room: with a node gone the new plan is as sound as a fresh one."""
+    first = plan(state, POLICY, now_s=0.0)
+    victim = data.draw(st.integers(0, len(state.table.nodes) - 1))
+    lost = state.table.nodes[victim].name
+    left = [n for n in state.table.nodes if n.name != lost]
+    after = snapshot(left, state.gangs.values(), network=state.network, version=2)
+    outcome = plan(after, POLICY, now_s=0.0, previous=first)
+    assert lost not in outcome.node_of.values()
+    for key, admission in outcome.admitted.items():
+        assert len(state.gangs[key].placed) + len(admission.members) >= state.gangs[key].min_member
+
+
+def with_gang(state: Snapshot, heavy: Gang) -> Snapshot:
+    """The same cluster a moment later, with one more gang."""
+    return replace(state, version=2, gangs={**state.gangs, heavy.key: heavy})
+
+
+HEAVY = st.builds(
+    lambda size, least, cpu: gang("heavy", size, min_member=min(size, least), cpu=str(cpu), priority=9),
+    st.integers(1, 4),
+    st.integers(1, 4),
+    st.integers(0, 2),
+)
+
+
+@settings(deadline=None)
+@given(clusters(), HEAVY)
+def test_a_heavier_gang_loses_nothing_to_places_kept(state: Snapshot, heavy: Gang) -> None:
+    """Places of the former plan never stand in the way of a heavier gang: it is admitted to the very same nodes."""
+    assume(not any(demand_of(g, POLICY).partial for g in state.gangs.values()))  # those go before everybody
+    before = plan(state, POLICY, now_s=LATE_S)
+    after = with_gang(state, heavy)
+    kept, fresh = plan(after, POLICY, now_s=LATE_S, previous=before), plan(after, POLICY, now_s=LATE_S)
+    assert kept.admitted.get(heavy.key) == fresh.admitted.get(heavy.key)
+    assert kept.waiting.get(heavy.key) == fresh.waiting.get(heavy.key)
+
+
+@settings(deadline=None)
+@given(
+    st.lists(st.integers(0, 4), min_size=1, max_size=4),
+    st.lists(st.tuples(st.integers(1, 4), st.integers(0, 1)), min_size=1, max_size=4),
+    st.integers(1, 5),
+)
+def test_equal_members_lose_nothing_to_places_kept(cpus: list[int], gangs: list[tuple[int, int]], size: int) -> None:
+    """Members that all ask for one CPU, one zone: the same gangs are admitted with former places as without."""
+    nodes = [node(f"n{i}", cpu=str(cpu)) for i, cpu in enumerate(cpus)]
+    waiting = [gang(f"g{i}", n, priority=p, created_s=float(i)) for i, (n, p) in enumerate(gangs)]
+    state = snapshot(nodes, waiting)
+    after = with_gang(state, gang("heavy", size, priority=1, created_s=-1.0))
+    before = plan(state, POLICY, now_s=0.0)
+    kept, fresh = plan(after, POLICY, now_s=0.0, previous=before), plan(after, POLICY, now_s=0.0)
+    assert kept.admitted.keys() == fresh.admitted.keys()
+
+
+@st.composite
+def crowded(draw: st.DrawFn) -> tuple[Snapshot, Gang]:
+    """Few nodes, many gangs of unequal members, and a heavy gang that comes later: places are fought for."""
+    nodes = [
+        node(f"n{i}", zone=draw(st.sampled_from("ab")), cpu=str(draw(st.integers(1, 4))))
+        for i in range(draw(st.integers(2, 4)))
+    ]
+    shape = st.tuples(st.integers(1, 3), st.integers(1, 3))
+    shapes = draw(st.lists(shape, min_size=2, max_size=4))
+    waiting = [gang(f"g{i}", size, cpu=str(cpu), created_s=float(i)) for i, (size, cpu) in enumerate(shapes)]
+    size, cpu = draw(shape)
+    return snapshot(nodes, waiting), gang("heavy", size, cpu=str(cpu), priority=9)
+
+
+@settings(deadline=None)
+@given(crowded())
+def test_no_gang_loses_to_places_kept_behind_it(case: tuple[Snapshot, Gang]) -> None:
+    """As long as all gangs ahead are placed as in a fresh plan, who is admitted there is admitted with places kept."""
+    state, heavy = case
+    before, after = plan(state, POLICY, now_s=0.0), with_gang(state, heavy)
+    kept, fresh = plan(after, POLICY, now_s=0.0, previous=before), plan(after, POLICY, now_s=0.0)
+    for ask in in_order(after):
+        one, other = kept.admitted.get(ask.gang.key), fresh.admitted.get(ask.gang.key)
+        assert one is not None or other is None
+        if one is None or other is None or one.members != other.members:
+            break
+
+
+def test_a_gang_can_lose_to_a_place_kept_ahead_of_it() -> None:
+    """The counter-example to more: g0 keeps the node in b that it was given before the heavy gang came.
+
+    From scratch it would fill up a node in a and leave b to g1. So room is lost only to gangs ahead, and until these
+    are bound.
+    """
+    nodes = [node("b0", zone="b", cpu="3"), node("a0", zone="a", cpu="3"), node("a1", zone="a", cpu="3")]
+    waiting = [gang("g0", 1, cpu="1", created_s=0.0), gang("g1", 1, cpu="3", created_s=1.0)]
+    state, after = snapshot(nodes, waiting), snapshot(nodes, [*waiting, gang("heavy", 2, cpu="2", priority=9)])
+    before = plan(state, POLICY, now_s=0.0)
+    assert dict(before.node_of) == {"uid-default-g0-0": "b0", "uid-default-g1-0": "a0"}
+    kept, fresh = plan(after, POLICY, now_s=0.0, previous=before), plan(after, POLICY, now_s=0.0)
+    assert sorted(kept.admitted) == ["default/g0", "default/heavy"]
+    assert sorted(fresh.admitted) == ["default/g0", "default/g1", "default/heavy"]
