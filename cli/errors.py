@@ -6,6 +6,7 @@ from typing import NoReturn
 
 import typer
 from rich.console import Console
+from rich.table import Table
 from rich.text import Text
 
 from extender.errors import ConfigError, NetgangError
@@ -39,6 +40,11 @@ def say(errors: Console, kind: str, style: str, text: str) -> None:
 def safe(console: Console, text: str) -> Text:
     """What a server said, without control characters; the lines stay."""
     return Text("\n".join(plain(line, console.encoding) for line in text.split("\n")))
+
+
+def add_row(table: Table, console: Console, *cells: str) -> None:
+    """A row of what a server said."""
+    table.add_row(*(safe(console, cell) for cell in cells))
 
 
 def plain(text: str, encoding: str) -> str:

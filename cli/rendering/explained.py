@@ -7,8 +7,8 @@ from typing import Final
 from rich.console import Console
 from rich.table import Table
 
-from cli.errors import safe
-from extender.api.schemas.explain import Explained, ExplainedPod, Short, Turn, WouldHelp, Zone
+from cli.errors import add_row, safe
+from extender.api.schemas.explain import Explained, ExplainedPod, Turn, WouldHelp, Zone
 from extender.api.schemas.what_if import Fate, Supposed, Turned
 from scoring.explain.words import counted, duration_text, some
 
@@ -23,7 +23,8 @@ def print_explanation(console: Console, found: Explained | ExplainedPod) -> None
         _say(console, f"{found.pod.name} is a pod of no gang; node: {found.pod.node or 'none yet'}")
         return
     where = f" in zone {found.zone}" if found.zone else ""
-    _say(console, f"{found.gang}: {found.state}{where}{_score(found.score)}", style=_COLOURS.get(found.state, ""))
+    where += "" if found.score is None else f", network score {found.score:.1f}"
+    _say(console, f"{found.gang}: {found.state}{where}", style=_COLOURS.get(found.state, ""))
     if found.reason:
         _say(console, f"{found.reason}{f' ({found.detail})' if found.detail else ''}")
     _say(console, _counts(found.counts))
@@ -116,7 +117,7 @@ def _turn(turn: Turn) -> list[str]:
 def _members(console: Console, found: Explained) -> None:
     table = Table("pod", "role", "state", "node", "why")
     for one in found.members[:_MEMBERS]:
-        table.add_row(*(safe(console, cell) for cell in (one.pod, one.role, one.state, one.node or "–", one.why)))
+        add_row(table, console, one.pod, one.role, one.state, one.node or "–", one.why)
     if found.members:
         console.print(table)
     if len(found.members) > _MEMBERS:
@@ -128,7 +129,9 @@ def _zones(console: Console, zones: Sequence[Zone]) -> None:
         return
     table = Table("zone", "nodes", "room", "when empty", "short of", "network", "distance")
     for one in sorted(zones, key=lambda zone: (not zone.allowed, -zone.room, zone.zone)):
-        cells = (
+        add_row(
+            table,
+            console,
             (one.zone or "(none)") + ("" if one.allowed else "\nnot allowed"),
             str(one.nodes),
             f"{min(one.room, one.wanted)} of {one.wanted}",
@@ -137,26 +140,21 @@ def _zones(console: Console, zones: Sequence[Zone]) -> None:
             "–" if one.score is None else f"{one.score:.1f}",
             "–" if one.distance_ms is None else f"{one.distance_ms:.3g} ms",
         )
-        table.add_row(*(safe(console, cell) for cell in cells))
     console.print(table)
 
 
 def _short(zone: Zone) -> str:
-    lines = [_lacking(one) for one in zone.short]
+    lines = [f"{one.amount} {one.resource} on {some(one.nodes)}" for one in zone.short]
     if zone.homeless:
         closed = ", ".join(f"{count} × {why}" for why, count in sorted(zone.closed.items()))
         lines.append(f"nodes for {zone.homeless} members" + (f" ({closed})" if closed else ""))
     return "\n".join(lines) or "–"
 
 
-def _lacking(short: Short) -> str:
-    return f"{short.amount} {short.resource} on {some(short.nodes)}"
-
-
 def _difference(console: Console, title: str, turned: Sequence[Turned]) -> Table:
     table = Table("gang", "now", "then", title=title, title_justify="left")
     for one in turned:
-        table.add_row(*(safe(console, cell) for cell in (one.gang, _fate(one.before), _fate(one.after))))
+        add_row(table, console, one.gang, _fate(one.before), _fate(one.after))
     return table
 
 
@@ -165,10 +163,6 @@ def _fate(one: Fate) -> str:
         places = some([f"{pod} → {node}" for pod, node in one.members.items()])
         return f"{one.state} in {one.zone or 'no zone'}\n{places}"
     return f"{one.state}\n{one.reason}" if one.reason else one.state
-
-
-def _score(score: float | None) -> str:
-    return "" if score is None else f", network score {score:.1f}"
 
 
 def _say(console: Console, text: str, *, style: str = "") -> None:

@@ -71,15 +71,18 @@ def draw(console: Console, survey: Survey) -> None:
 
 def views(links: Sequence[Link]) -> tuple[_View, ...]:
     """The three metrics in the units that people read."""
-    loss = {_pair(link): _scaled(link.loss_ratio, 100.0) for link in links}
-    delay = {_pair(link): link.delay_ms for link in links}
+
+    def values(name: str, factor: float = 1.0) -> dict[tuple[str, str], float | None]:
+        found = {(link.source, link.target): getattr(link, name) for link in links}
+        return {pair: None if value is None else value * factor for pair, value in found.items()}
+
     best_bps = max((link.throughput_bps for link in links if link.throughput_bps is not None), default=0.0)
     unit, factor = ("Gbit/s", 1e-9) if best_bps >= 1e9 else ("Mbit/s", 1e-6)
-    rate = {_pair(link): _scaled(link.throughput_bps, factor) for link in links}
+    rates = bounds_of(Metric.THROUGHPUT, best=best_bps).scaled(factor)
     return (
-        _View("packet loss", "%", loss, bounds_of(Metric.LOSS).scaled(100.0)),
-        _View("one-way delay", "ms", delay, bounds_of(Metric.DELAY)),
-        _View("throughput", unit, rate, bounds_of(Metric.THROUGHPUT, best=best_bps).scaled(factor)),
+        _View("packet loss", "%", values("loss_ratio", 100.0), bounds_of(Metric.LOSS).scaled(100.0)),
+        _View("one-way delay", "ms", values("delay_ms"), bounds_of(Metric.DELAY)),
+        _View("throughput", unit, values("throughput_bps", factor), rates),
     )
 
 
@@ -92,7 +95,8 @@ class _Drawing:
         self._coloured = console.color_system is not None
         self._block = "■" if "utf" in console.encoding.lower() else "#"
         digits = len(str(len(ends)))
-        names = [plain(_called(end, labels), console.encoding) for end in ends]
+        called = (end if labels.get(end, end) == end else f"{end} ({labels[end]})" for end in ends)
+        names = [plain(name, console.encoding) for name in called]
         widest = min(max(map(cell_len, names), default=0), _NAME_CELLS)
         self._heads = [f"{number:>{digits}} {set_cell_size(name, widest)} " for number, name in enumerate(names, 1)]
         room = max(console.width - digits - widest - 2, _LEAST_CELLS)
@@ -161,15 +165,11 @@ def _worst(view: _View) -> Iterable[str]:
 
 
 def _summary(survey: Survey, ends: int) -> str:
-    known = {
-        "loss": sum(link.loss_ratio is not None for link in survey.links),
-        "delay": sum(link.delay_ms is not None for link in survey.links),
-        "throughput": sum(link.throughput_bps is not None for link in survey.links),
-    }
-    ages = [link.age_s for link in survey.links if link.age_s is not None]
+    fields = {"loss": "loss_ratio", "delay": "delay_ms", "throughput": "throughput_bps"}
+    known = {metric: sum(getattr(link, name) is not None for link in survey.links) for metric, name in fields.items()}
     counts = ", ".join(f"{metric} {count}" for metric, count in known.items())
     text = f"{ends} ends, {len(survey.links)} directions; with a value: {counts}"
-    if ages:
+    if ages := [link.age_s for link in survey.links if link.age_s is not None]:
         text += f"; checked {duration(min(ages))} to {duration(max(ages))} ago"
     return f"{text}; {survey.note}" if survey.note else text
 
@@ -182,19 +182,6 @@ def _natural(name: str) -> tuple[tuple[str | int, ...], str]:
     """
     parts = re.split(r"([0-9]{1,18})", name)
     return tuple(int(part) if place % 2 else part for place, part in enumerate(parts)), name
-
-
-def _pair(link: Link) -> tuple[str, str]:
-    return link.source, link.target
-
-
-def _scaled(value: float | None, factor: float) -> float | None:
-    return None if value is None else value * factor
-
-
-def _called(end: str, labels: Mapping[str, str]) -> str:
-    label = labels.get(end)
-    return end if label is None or label == end else f"{end} ({label})"
 
 
 def _number(value: float) -> str:

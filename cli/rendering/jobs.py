@@ -7,7 +7,7 @@ from typing import Final
 from rich.console import Console
 from rich.table import Table
 
-from cli.errors import safe
+from cli.errors import add_row, safe
 from cli.rendering.heatmap import duration
 from extender.api.schemas.jobs import Job, JobInFull, Jobs, WorkerChange
 
@@ -80,7 +80,9 @@ def _changes(console: Console, changes: Sequence[WorkerChange]) -> None:
         "decided", "workers", "by", "why", "stage", "took", "lost pod·s", title="changes", title_justify="left"
     )
     for one in changes:
-        cells = (
+        add_row(
+            table,
+            console,
             f"{datetime.fromtimestamp(one.decided_s, UTC):%Y-%m-%d %H:%M:%S}Z",
             f"{one.before} → {one.after}",
             one.who,
@@ -89,5 +91,4 @@ def _changes(console: Console, changes: Sequence[WorkerChange]) -> None:
             "–" if one.took_s is None else f"{one.took_s:.1f} s",
             "–" if one.lost_pod_s is None else f"{one.lost_pod_s:.0f}",
         )
-        table.add_row(*(safe(console, cell) for cell in cells))
     console.print(table)

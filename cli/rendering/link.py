@@ -3,7 +3,7 @@
 from rich.console import Console
 from rich.table import Column, Table
 
-from cli.errors import safe
+from cli.errors import add_row, safe
 from cli.rendering.heatmap import duration
 from extender.api.schemas.link import Link, Measured
 
@@ -17,8 +17,7 @@ def print_link(console: Console, link: Link) -> None:
         if part.no_better_than is not None:
             known += f"\nas {_amount(part.no_better_than, part.unit)} at best"
         there, back = (_direction(one, part.unit) for one in (part.there, part.back))
-        cells = (name, there, back, known, part.basis, f"{part.points:.2f}")
-        table.add_row(*(safe(console, cell) for cell in cells))
+        add_row(table, console, name, there, back, known, part.basis, f"{part.points:.2f}")
     table.add_row("sum", "", "", "", "", f"{link.points:.2f}")
     console.print(table)
     for name, part in link.metrics.items():

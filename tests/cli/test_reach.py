@@ -102,10 +102,7 @@ def test_a_token_is_not_given_to_the_service_proxy(site: ApiProxy, access: Path)
 
 
 TOKENS = {  # case: (arguments, part of what is said)
-    "to another machine": (
-        ("--url", "http://netgang.example:8889"),
-        "https:// addresses or this machine only",
-    ),
+    "to another machine": (("--url", "http://netgang.example:8889"), "https:// addresses or this machine only"),
     "through an API server that encrypts nothing": (
         ("--kubeconfig", "{here}/open"),
         "http://10.0.0.1:8080: a token goes",

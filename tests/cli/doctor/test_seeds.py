@@ -201,8 +201,7 @@ SEEDS: dict[str, tuple[Seed, str, str]] = {  # what is wrong: (how, id of the fi
     "a right is missing": (facts(denied=(("create", "", "pods/binding"),)), "rights-missing", "base/rbac.yaml"),
     "an optional right is missing": (
         facts(
-            settings=SETTINGS.model_copy(update={"preemption": Preempting.GANGS}),
-            denied=(("patch", "batch", "jobs"),),
+            settings=SETTINGS.model_copy(update={"preemption": Preempting.GANGS}), denied=(("patch", "batch", "jobs"),)
         ),
         "rights-missing",
         "manifests/components/restart",
