@@ -17,9 +17,9 @@ from extender.errors import NetworkSourceError
 from extender.kube import calls
 from extender.kube.key_store import NAME as NOTE_KEYS
 from extender.network.batches import merged
-from extender.network.coverage import node_counts
 from extender.network.mapping import map_nodes, measured_ends
 from extender.network.sources.configured import mapping_config
+from extender.network.status import node_counts
 from extender.ports import Batch, Clock
 from extender.settings.network import FileSource
 from extender.settings.settings import Settings

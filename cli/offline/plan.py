@@ -19,11 +19,11 @@ from extender.bootstrap import empty_cache, fill
 from extender.cache import ClusterCache
 from extender.convert.clusterfile import ClusterFile, read_cluster
 from extender.errors import ConfigError
-from extender.network.coverage import node_counts
 from extender.network.file.mesh import read_mesh
 from extender.network.mapping import map_nodes, measured_ends
 from extender.network.merge import Given, build
 from extender.network.sources.configured import mapping_config
+from extender.network.status import node_counts
 from extender.runtime.clock import SystemClock
 from extender.settings.settings import Settings
 from scoring.explain.queue_report import QueueReport, report

@@ -20,7 +20,8 @@ from extender.bootstrap.service import Service
 from extender.bootstrap.starts import Starting
 from extender.controllers.owners.obstacles import Circumstances
 from extender.decision_log.recorder import Recorder, Run, Step
-from extender.network.refresh import NetworkRefresh, NetworkStatus
+from extender.network.refresh import NetworkRefresh
+from extender.network.status import NetworkStatus
 from extender.ports import Clock, Reviews
 from extender.scheduling.bind.held_binds import Binds
 from extender.scheduling.node_exclusions import Learning

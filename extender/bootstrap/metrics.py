@@ -9,8 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import KW_ONLY, dataclass, field
 from typing import Any
 
-from extender.network.coverage import AGE_EDGES_S, node_counts
-from extender.network.refresh import NetworkStatus
+from extender.network.status import AGE_EDGES_S, NetworkStatus, node_counts
 from extender.runtime.telemetry import Telemetry
 
 _EVERY_S = 5.0

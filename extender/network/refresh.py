@@ -17,13 +17,13 @@ from typing import Final
 
 from extender.errors import NetworkSourceError
 from extender.network.batches import off_loop
-from extender.network.coverage import Coverage, coverage_of
-from extender.network.mapping import MappingConfig, NodeMapping
+from extender.network.mapping import MappingConfig
 from extender.network.merge import Built, Given, build
+from extender.network.status import Coverage, NetworkStatus, SourceStatus, coverage_of
 from extender.ports import Clock, EndpointInfo, NetworkSource
 from scoring.model import Node
 from scoring.model.policy import ScorePolicy, Ttl
-from scoring.network.matrix import METRICS, MeasurementTable, Metric, NetworkMatrix, PairCounts
+from scoring.network.matrix import METRICS, MeasurementTable, Metric, NetworkMatrix
 
 _log = logging.getLogger(__name__)
 
@@ -58,49 +58,6 @@ class RefreshOptions:
     """As the scores have it: for counting, and for the fallback to zones."""
     zone_fallback: bool = False
     """Links without a measurement have the median of the pairs measured between the two nodes' zones."""
-
-
-@dataclass(frozen=True, slots=True)
-class SourceStatus:
-    """How one source does."""
-
-    name: str
-    last_success_s: float | None = None
-    """Unix seconds of the last good answer; `None`: never."""
-    error: str | None = None
-    """Why the last attempt failed; `None`: it did not."""
-    failures: int = 0
-    """Failed attempts since the last success."""
-    measurements: int = 0
-    endpoints: int = 0
-    problems: tuple[str, ...] = ()
-    rejected: Mapping[str, int] = field(default_factory=dict)
-    fetch_s: float | None = None
-    """How long the last attempt took; `None`: there was none."""
-
-
-@dataclass(frozen=True, slots=True)
-class NetworkStatus:
-    """What /readyz and /v1/network show."""
-
-    version: int
-    published_at_s: float | None
-    sources: tuple[SourceStatus, ...]
-    known_pairs: Mapping[Metric, int]
-    """metric → directed pairs of endpoints with a value, of any age"""
-    pairs: Mapping[Metric, PairCounts]
-    """metric → the same by age, as of now"""
-    coverage: Mapping[Metric, Coverage]
-    """metric → ages and unknown pairs, as of the last publication; empty before it"""
-    mapping: NodeMapping | None
-    """Unmapped, ambiguous, unknown, unused; `None` before the first data."""
-    crash: str | None
-    """An unforeseen error, until the work that met it succeeds again."""
-
-    @property
-    def ready(self) -> bool:
-        """Failing sources do not make the service unready (it works on without), only our own errors do."""
-        return self.crash is None
 
 
 @dataclass(slots=True)

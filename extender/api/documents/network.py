@@ -13,9 +13,8 @@ import numpy as np
 from msgspec import UNSET
 
 from extender.api.schemas import network as schema
-from extender.network.coverage import node_counts
 from extender.network.mapping import NodeMapping
-from extender.network.refresh import NetworkStatus
+from extender.network.status import NetworkStatus, node_counts
 from scoring.ids import ZoneName
 from scoring.model.snapshot import Snapshot
 from scoring.network.matrix import METRICS, Floats

@@ -23,7 +23,7 @@ from extender.api.what_if.runner import BusyError, WhatIfs
 from extender.cache import ClusterCache
 from extender.controllers.events.unreadable_objects import UnreadableWords
 from extender.decision_log.recorder import Recorder
-from extender.network.refresh import NetworkStatus
+from extender.network.status import NetworkStatus
 from extender.ports import Clock
 from extender.runtime.recent_decisions import RecentDecisions
 from extender.runtime.slices import in_slices

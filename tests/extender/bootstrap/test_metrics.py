@@ -7,9 +7,8 @@ from typing import Any
 import pytest
 
 from extender.bootstrap.metrics import Reporting
-from extender.network.coverage import AGE_EDGES_S, Coverage
 from extender.network.mapping import MappingConfig, map_nodes
-from extender.network.refresh import NetworkStatus, SourceStatus
+from extender.network.status import AGE_EDGES_S, Coverage, NetworkStatus, SourceStatus
 from extender.ports import EndpointInfo
 from extender.runtime.telemetry import Telemetry
 from scoring.ids import EndpointId

@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 from extender.network.file.source import MeshFileSource, beside
-from extender.network.refresh import Polled, SourceStatus
+from extender.network.refresh import Polled
+from extender.network.status import SourceStatus
 from extender.ports import Batch
 from scoring.network.matrix import Known
 from tests.extender.network.world import QUICK, START_S, MovedClock, World, running

@@ -24,8 +24,9 @@ from extender.network.maddash.client import MaddashServer as MaddashAddress
 from extender.network.maddash.source import MaddashSource
 from extender.network.opensearch.source import OpenSearchSource
 from extender.network.prometheus.source import PrometheusSource
-from extender.network.refresh import Polled, SourceStatus
+from extender.network.refresh import Polled
 from extender.network.sources.http import HttpClient, HttpServer
+from extender.network.status import SourceStatus
 from extender.ports import Batch, NetworkSource
 from extender.settings import sources as settings
 from scoring.ids import NodeName

@@ -7,7 +7,8 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
 from extender.bootstrap.metrics import Reporting
-from extender.network.refresh import NetworkRefresh, NetworkStatus, Polled, RefreshOptions, SourceStatus
+from extender.network.refresh import NetworkRefresh, Polled, RefreshOptions
+from extender.network.status import NetworkStatus, SourceStatus
 from extender.ports import Batch, Clock, NetworkSource
 from extender.runtime.telemetry import Telemetry
 from scoring.ids import NodeName

@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 from extender.api.documents.network import mapping_document
 from extender.api.schemas.network import LeftOut
-from extender.network.coverage import AGE_EDGES_S, coverage_of, node_counts
 from extender.network.mapping import MappingConfig, map_nodes
 from extender.network.refresh import Polled, RefreshOptions
+from extender.network.status import AGE_EDGES_S, coverage_of, node_counts
 from extender.ports import EndpointInfo
 from scoring.ids import EndpointId, NodeName
 from scoring.network.matrix import METRICS, Measurement, Metric, NetworkMatrix
