@@ -21,10 +21,9 @@ from scoring.ids import GangKey
 from scoring.model import Gang
 from scoring.plan import Plan, PlannerCache, begin_run, plan_in_steps
 from scoring.plan.steps import Steps, at_once
-from scoring.what_if.apply import apply
 from scoring.what_if.changes import AddCapacity, AddNodes, Change, MisfitError
-from scoring.what_if.difference import Supposed, supposed_in_steps
 from scoring.what_if.draft import Situation
+from scoring.what_if.suppose import Supposed, apply, supposed_in_steps
 
 MOST_TRIALS: Final = 12
 """Trial plans for one question."""

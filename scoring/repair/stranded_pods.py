@@ -24,7 +24,7 @@ from enum import StrEnum
 import numpy as np
 
 from scoring.feasibility.filters import named_only, node_allows, widened
-from scoring.ids import GangKey, NodeName, PodUid
+from scoring.ids import GangKey, PodUid
 from scoring.model import Constraints, Gang, MemberClass, Node, Pod
 from scoring.model.policy import Policy
 from scoring.model.reasons import Reason
@@ -33,6 +33,7 @@ from scoring.plan import Plan, PlannerCache, Run, begin_run, take_commitments
 from scoring.plan.cache import remember
 from scoring.plan.capacity import When
 from scoring.plan.placement import place_minimum
+from scoring.plan.planner import take_members
 from scoring.plan.result import Refused
 from scoring.plan.steps import Steps, at_once
 
@@ -209,17 +210,15 @@ def _as_written(pod: Pod, policy: Policy) -> MemberClass:
 
 def _take_planned(run: Run, plan: Plan) -> None:
     """Take the room of planned members; those of gangs that are committed are taken already, except later ones."""
-    taken: dict[MemberClass, list[NodeName]] = {}  # class → its members' nodes
-    for key, admission in plan.admitted.items():
-        gang = run.snapshot.gangs.get(key)
-        commitment = run.snapshot.commitments.get(key)
-        committed = commitment.assignment if commitment is not None else {}
-        for pod in gang.pending if gang is not None else ():
-            node = admission.members.get(pod.uid)
-            if node is not None and pod.uid not in committed:
-                taken.setdefault(pod.member_class, []).append(node)
-    for member_class, nodes in taken.items():
-        run.capacity.take(member_class, nodes)
+    gangs, commitments = run.snapshot.gangs, run.snapshot.commitments
+    members = (
+        (pod.member_class, admission.members[pod.uid])
+        for key, admission in plan.admitted.items()
+        if key in gangs
+        for pod in gangs[key].pending
+        if pod.uid in admission.members and not (key in commitments and pod.uid in commitments[key].assignment)
+    )
+    take_members(run, members)
 
 
 def _some_is_named(table: NodeTable, constraints: Constraints) -> bool:

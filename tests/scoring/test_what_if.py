@@ -14,7 +14,6 @@ from scoring.model.resources import Resources
 from scoring.model.snapshot import Snapshot
 from scoring.network.matrix import Metric
 from scoring.plan import plan
-from scoring.what_if.apply import apply
 from scoring.what_if.changes import (
     AddCapacity,
     AddNodes,
@@ -35,8 +34,8 @@ from scoring.what_if.changes import (
     SetSettings,
     SetShare,
 )
-from scoring.what_if.difference import Standing, Supposed, what_if
 from scoring.what_if.draft import Situation
+from scoring.what_if.suppose import Standing, Supposed, apply, what_if
 from tests.builders import bound, gang, mesh, node, pod, snapshot
 from tests.scoring.plan.planned import dressed
 

@@ -16,7 +16,7 @@ from typing import TypeVar
 
 from scoring.model import Pod
 from scoring.plan.steps import Steps
-from scoring.scaling.shrink.tally import Ledger, Tally
+from scoring.scaling.shrink.trial import Ledger, Tally
 
 T = TypeVar("T")
 Taken = tuple[int, ...]

@@ -121,49 +121,36 @@ def test_iterations_do_not_go_back_with_a_checkpoint() -> None:
 def test_curve_adds_while_it_pays_and_stops_when_it_does_not() -> None:
     """The loss flattens: the gain a worker was good for at first no longer pays the stall, long before the maximum."""
     found = Training(Wants.CURVE, lambda k: 0.5 + 2.0 / (1.0 + k), replace(QUICK, horizon_s=300.0), most=60).run(8000)
-    assert found.demands, "it pays at first"
-    assert found.counts == sorted(found.counts)
-    assert found.counts[-1] < 60
-    assert max(step for step, _ in found.demands) < 4000
+    assert (found.counts, found.counts[-1] < 60) == (sorted(found.counts), True)
+    assert 0 < max(step for step, _ in found.demands) < 4000
     assert found.memory is not None
-    last = worker_demand(
-        found.job(), found.history.series(), replace(found.memory, looked_at=0), found.options, now_s=found.time_s
-    )
+    again = replace(found.memory, looked_at=0)
+    last = worker_demand(found.job(), found.history.series(), again, found.options, now_s=found.time_s)
     assert last.reason is Said.NO_GAIN
 
 
-def test_curve_stops_where_workers_no_longer_make_it_faster() -> None:
-    """The ps is the bottleneck from six workers on: after two counts are measured a ninth is known to bring nothing."""
-    found = Training(Wants.CURVE, lambda k: 0.5 + 2.0 / (1.0 + k / 50), speedup=lambda n: min(n, 6) / 3).run(6000)
-    assert found.counts[:2] == [3, 6]
-    assert found.counts[-1] <= 9
+def falling(of: float) -> Loss:
+    """A loss that falls by half of its height after so many thousand samples."""
+    return lambda k: 0.5 + 2.0 / (1.0 + k / of)
 
 
-@pytest.mark.parametrize(("stall_s", "grows"), [(40.0, True), (4000.0, False)])
-def test_curve_weighs_the_stall(stall_s: float, grows: bool) -> None:
-    """The same job with a stall longer than the horizon asks for none."""
-    options = replace(QUICK, stall_s=stall_s)
-    found = Training(Wants.CURVE, lambda k: 0.5 + 2.0 / (1.0 + k / 10), options).run(1000)
-    assert bool(found.demands) is grows
+CURVES: dict[str, tuple[list[int], Training, int]] = {  # sentence: (worker counts, training, steps)
+    "the ps is the bottleneck from six workers on: a ninth is known to bring nothing": (
+        [3, 6, 9], Training(Wants.CURVE, falling(50), speedup=lambda n: min(n, 6) / 3), 6000),
+    "an expected stall that pays": ([3, 6], Training(Wants.CURVE, falling(10), replace(QUICK, stall_s=40.0)), 1000),
+    "an expected stall longer than the horizon": (
+        [3], Training(Wants.CURVE, falling(10), replace(QUICK, stall_s=4000.0)), 1000),
+    "a measured stall of an hour": ([3, 6], Training(Wants.CURVE, falling(10), stall_s=3600.0), 3000),
+    "three workers go when the loss rises (E3)": ([6, 3], Training(Wants.CURVE, lambda k: 1.0 + k / 20, first=6), 1100),
+    "a loss that goes up and down is no curve": (
+        [3], Training(Wants.CURVE, lambda k: 1.0 + 0.1 * float(np.sin(k * 7))), 3000),
+}  # fmt: skip
 
 
-def test_curve_takes_the_measured_stall() -> None:
-    """Expected 41 s, measured an hour: what has been measured counts, so nothing more is added."""
-    costly = Training(Wants.CURVE, lambda k: 0.5 + 2.0 / (1.0 + k / 10), stall_s=3600.0).run(3000)
-    assert costly.counts == [3, 6]
-
-
-def test_curve_gives_back_when_the_loss_rises() -> None:
-    """E3: with twelve workers an asynchronous job may get worse; then three go."""
-    found = Training(Wants.CURVE, lambda k: 1.0 + k / 20, first=6).run(1100)
-    assert found.workers == 3
-    assert found.demands[0][1].reason is Said.RISES
-
-
-def test_curve_asks_for_nothing_on_a_poor_fit() -> None:
-    """A loss that goes up and down is no curve."""
-    found = Training(Wants.CURVE, lambda k: 1.0 + 0.1 * float(np.sin(k * 7))).run(3000)
-    assert found.demands == []
+@pytest.mark.parametrize(("counts", "training", "steps"), CURVES.values(), ids=CURVES)
+def test_curve(counts: list[int], training: Training, steps: int) -> None:
+    """Workers are added while the extrapolated loss says that they pay for the stall."""
+    assert replace(training, history=ReportHistory()).run(steps).counts == counts
 
 
 SHAPES: dict[str, Loss] = {

@@ -12,9 +12,8 @@ from scoring.plan import Plan, PlannerCache, Waiting
 from scoring.plan.steps import Steps, finish
 from scoring.scaling.job import ElasticJob
 from scoring.scaling.metrics.fits import Curve, Family, fit_curve, trend_of
-from scoring.scaling.metrics.pays import Model, model_of
 from scoring.scaling.metrics.series import NOTHING, Point, ReportHistory
-from scoring.scaling.metrics.speed import Speed, progress, speed_of, stall_s
+from scoring.scaling.metrics.speed import Model, Speed, model_of, progress, speed_of, stall_s
 from scoring.scaling.options import MetricOptions
 from scoring.scaling.shrink.fewest import MOST_TRIALS, Taken, enough, fewer, ways
 from scoring.scaling.shrink.trial import Trial

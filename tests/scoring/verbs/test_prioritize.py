@@ -1,4 +1,4 @@
-"""The score behind /prioritize: its parts, and that better links never count as worse."""
+"""The score behind /prioritize: its parts."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -183,9 +183,6 @@ VALUES = {
     Metric.DELAY: st.sampled_from([0.1, 1.0, 10.0, 30.0, 200.0]),
     Metric.THROUGHPUT: st.sampled_from([1e6, 10e6, 40e6, 90e6, 200e6]),
 }
-BETTER = {Metric.LOSS: 0.5, Metric.DELAY: 0.5, Metric.THROUGHPUT: 2.0}
-"""metric → factor that makes a value better"""
-
 Values = Mapping[tuple[Metric, int, int], float]
 
 
@@ -208,25 +205,14 @@ def preferences(values: Values, wanted: Gang, policy: Policy, *, cache: PlannerC
     return [float(p) for p in prefer(state, NOTHING, wanted.members[0], wanted, policy, cache=cache).network]
 
 
-@given(cases(), st.sampled_from(METRICS), st.sampled_from(LINKS))
-def test_a_better_link_lowers_no_preference(case: tuple[Values, Gang], metric: Metric, link: tuple[int, int]) -> None:
-    """Monotone: with a configured reference rate, bettering one link in one direction lowers no node's points.
-
-    With the best measured rate as reference a faster best link makes all others slower in comparison; that is wanted.
-    """
-    values, wanted = case
-    key = (metric, *link)
-    better = {**values, key: values[key] * BETTER[metric]}
-    before, after = preferences(values, wanted, POLICY), preferences(better, wanted, POLICY)
-    assert all(0.0 <= then <= now + 1e-9 <= 100.0 + 1e-9 for then, now in zip(before, after, strict=True))
-
-
 @given(cases(), st.sampled_from([0.25, 2.0, 1024.0]))
 def test_scaling_all_throughputs_changes_nothing(case: tuple[Values, Gang], factor: float) -> None:
-    """With the best measured rate as reference only ratios of rates count, between nodes and between zones."""
+    """With the best measured rate as reference only ratios of rates count, between nodes and zones; always 0..100."""
     values, wanted = case
     scaled = {k: v * factor if k[0] is Metric.THROUGHPUT else v for k, v in values.items()}
-    assert preferences(values, wanted, Policy()) == preferences(scaled, wanted, Policy())
+    found = preferences(values, wanted, Policy())
+    assert found == preferences(scaled, wanted, Policy())
+    assert all(0.0 <= one <= 100.0 for one in found)
 
 
 @given(cases(), cases())
