@@ -30,7 +30,7 @@ def more_room(room: Room, plan: Plan, *, rounds: int) -> Steps[list[Change]]:
     each time: they do not fill nodes to the last.
     """
     classes = tuple((member_class, len(pods)) for member_class, pods in room.wanted)
-    if not classes:
+    if not classes or not room.groups:
         return []
     found: list[tuple[tuple[ZoneName, ...], Lack]] = []
     for zones in room.groups:
