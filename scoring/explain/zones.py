@@ -24,8 +24,7 @@ from scoring.plan.demand import GangDemand, MemberSet
 from scoring.plan.steps import Steps
 from scoring.score.zone_distance import UNKNOWN_DISTANCE_MS, zone_distances
 
-_LOOKED_AT: Final = 64
-"""Nodes of a zone of which it is said why they are not allowed; the others count as the same."""
+_LOOKED_AT: Final = 64  # Nodes of a zone of which it is said why they are not allowed; the others count as the same
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,7 +172,8 @@ def lack_of(run: Run, classes: Sequence[tuple[MemberClass, int]], rows: Ints) ->
 
     Cost: O(nodes · resources) for each class and each time round that members find all nodes full.
     """
-    axis = _axis(run, classes)
+    asked = {name for member_class, _ in classes for name, _ in member_class.requests}
+    axis = (*run.table.axis, *sorted(asked.difference(run.table.axis)))  # what no node has comes last
     free = np.zeros((len(rows), len(axis)), np.int64)
     free[:, : len(run.table.axis)] = run.capacity.room.free[rows]
     more = np.zeros_like(free)
@@ -212,13 +212,6 @@ def lack_of(run: Run, classes: Sequence[tuple[MemberClass, int]], rows: Ints) ->
                 ports[i] |= single
                 left -= 1
     return Lack(fits, _shortages(run, rows, axis, more), tuple(homeless))
-
-
-def _axis(run: Run, classes: Sequence[tuple[MemberClass, int]]) -> tuple[ResourceName, ...]:
-    """The table's resources, and those that no node has, sorted."""
-    known = run.table.axis
-    asked = {name for member_class, _ in classes for name, _ in member_class.requests}
-    return (*known, *sorted(asked.difference(known)))
 
 
 def _shortages(run: Run, rows: Ints, axis: Sequence[ResourceName], more: Ints) -> tuple[Shortage, ...]:

@@ -25,7 +25,7 @@ import numpy as np
 
 from scoring.feasibility.filters import named_only, node_allows, widened
 from scoring.ids import GangKey, PodUid
-from scoring.model import Constraints, Gang, MemberClass, Node, Pod
+from scoring.model import Constraints, Gang, MemberClass, Pod
 from scoring.model.policy import Policy
 from scoring.model.reasons import Reason
 from scoring.model.snapshot import NodeTable, Snapshot
@@ -49,8 +49,7 @@ class Loss(StrEnum):
     """Filters of kube-scheduler that we do not model refuse those with room, and there is room elsewhere."""
 
 
-_GANGS_A_STEP = 64
-"""Gangs that are found to have no stranded pod between two steps."""
+_GANGS_A_STEP = 64  # Gangs that are found to have no stranded pod between two steps
 _WANT_ROOM = frozenset({Reason.NO_ROOM, Reason.BEHIND, Reason.FILTERED, Reason.DEVICES, Reason.IMPOSSIBLE})
 """Refusals of a whole gang that other nodes could cure; the others ask for pods, zones or patience."""
 
@@ -133,8 +132,7 @@ class _Look:
     policy: Policy
     cache: PlannerCache
     _run: Run | None = None
-    _named: dict[Hashable, bool] = field(default_factory=dict)
-    """constraints → whether some node that they name exists"""
+    _named: dict[Hashable, bool] = field(default_factory=dict)  # constraints → whether some node that they name exists
 
     def has_place(self, pod: Pod) -> bool:
         """Whether the pod is planned or committed on a node that exists."""
@@ -154,7 +152,9 @@ class _Look:
             return None
         if self.snapshot.excluded(member_class) and bool((run.capacity.mask(member_class, When.EMPTY) & room).any()):
             return Loss.REFUSED
-        return Loss.FULL if self._names_any(member_class.constraints) else Loss.GONE
+        constraints = member_class.constraints
+        named = remember(self._named, constraints, lambda: _some_is_named(self.snapshot.table, constraints))
+        return Loss.FULL if named else Loss.GONE
 
     def held_up(self, gang: Gang, unplaced: Iterable[Pod], *, now_s: float) -> dict[PodUid, Loss]:
         """Those of `unplaced` that the minimum set needs, if that as a whole finds no place."""
@@ -191,11 +191,6 @@ class _Look:
             _take_planned(self._run, self.plan)
         return self._run
 
-    def _names_any(self, constraints: Constraints) -> bool:
-        """Whether some node that the constraints name exists, in whatever state it is."""
-        table = self.snapshot.table
-        return remember(self._named, constraints, lambda: _some_is_named(table, constraints))
-
 
 def _as_written(pod: Pod, policy: Policy) -> MemberClass:
     """The class of the pod as its owner wrote it, before its admission."""
@@ -222,11 +217,10 @@ def _take_planned(run: Run, plan: Plan) -> None:
 
 
 def _some_is_named(table: NodeTable, constraints: Constraints) -> bool:
+    """Whether some node that the constraints name exists, in whatever state it is."""
     named = named_only(constraints)
     rows = range(len(table.nodes)) if named is None else [table.index[one] for one in named if one in table.index]
-    return any(node_allows(_at_its_best(table.nodes[row]), constraints) for row in rows)
-
-
-def _at_its_best(node: Node) -> Node:
-    """The node as if it were ready, kept and free of taints."""
-    return replace(node, ready=True, leaving=False, unschedulable=False, taints=())
+    at_their_best = (
+        replace(table.nodes[row], ready=True, leaving=False, unschedulable=False, taints=()) for row in rows
+    )
+    return any(node_allows(node, constraints) for node in at_their_best)

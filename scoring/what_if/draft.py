@@ -50,8 +50,7 @@ class Draft:
         self.exclusions = dict(base.snapshot.exclusions)
         self._nodes: dict[NodeName, Node] | None = None
         self._ports: dict[NodeName, frozenset[HostPort]] | None = None
-        self._moves: list[tuple[Pod, int]] = []
-        """Pods that came to their nodes (+1) or left them (−1)"""
+        self._moves: list[tuple[Pod, int]] = []  # Pods that came to their nodes (+1) or left them (−1)
 
     @property
     def nodes(self) -> Mapping[NodeName, Node]:

@@ -40,13 +40,11 @@ class Trial:
         waiting = plan.waiting.get(gang.key)
         self.ahead = in_turn(plan, before=waiting.rank) if waiting is not None else ()
         """What gangs before this one in the queue are given."""
-        self.run = begin_run(snapshot, policy, cache)
-        """A run of now, in which what is committed is taken."""
+        self.run = begin_run(snapshot, policy, cache)  # A run of now, in which what is committed is taken
         take_commitments(self.run)
         self.ask = self.run.view.demand(gang)
         self._first = self._beside_others(snapshot)
-        self.ledger = Ledger(self._first, self.ask)
-        """For counting."""
+        self.ledger = Ledger(self._first, self.ask)  # For counting
 
     def concerns(self, pod: Pod) -> bool:
         """Whether the pod is on a node that some member of the gang could go to."""
@@ -147,8 +145,7 @@ class Tally:
 
     def __init__(self, ledger: Ledger) -> None:
         self._ledger = ledger
-        self._free: dict[int, list[int]] = {}
-        """row → what is free there by now, for rows where a pod left"""
+        self._free: dict[int, list[int]] = {}  # row → what is free there by now, for rows where a pod left
         self._sums = [list(one.sums) for one in ledger.classes]
 
     def leave(self, pod: Pod) -> None:
