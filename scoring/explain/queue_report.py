@@ -122,7 +122,7 @@ def report_in_steps(
     asks = [ask for _, _, ask in sorted(keyed, key=itemgetter(0, 1))]
     ranks = {ask.gang.key: rank for rank, ask in enumerate((one for one in asks if one.pending), start=1)}
     claims = snapshot.claims
-    leaves_for = {giver: claim.gang for claim in claims.values() for giver in claim.givers}
+    leaves_for = {key: claim.gang for claim in claims.values() for key in claim.givers}
     entries: list[Entry] = []
     for ask in asks:
         entries.append(entry_of(plan, turns, ask, ranks.get(ask.gang.key), now_s=now_s))

@@ -86,21 +86,21 @@ def zones_in_steps(run: Run, ask: GangDemand, *, closest: int | None = None) -> 
     `closest`: what is short, and how good it would be, is said of so many zones only, those with most room among the
     allowed, of equals the last by name; `None`: of all.
     """
-    wish = run.view.member_set(ask.need, ask)
+    members = run.view.member_set(ask.need, ask)
     allowed = run.view.candidate_zones(ask)
-    now, empty = run.capacity.zone_members(wish), run.capacity.zone_members(wish, When.EMPTY)
+    now, empty = run.capacity.zone_members(members), run.capacity.zone_members(members, When.EMPTY)
     score = run.view.score(ask)
     near = ask.options.near
     distances = zone_distances(near, run.table, run.snapshot.network, run.policy) if near is not None else {}
-    pairs = pairs_of(wish)
+    pairs = pairs_of(members)
     order = sorted(range(len(run.zones)), key=lambda i: (run.zones[i] not in allowed, -int(now[i]), -i))
     looked_at = frozenset(order[:closest])
     found: list[ZoneVerdict] = []
     for i, zone in enumerate(run.zones):
         yield
-        lack = lack_of(run, wish.classes, run.table.zones[zone]) if wish.size and i in looked_at else None
+        lack = lack_of(run, members.classes, run.table.zones[zone]) if members.size and i in looked_at else None
         fits = lack is not None and lack.none and pairs > 0 and zone in allowed
-        total = run.search.estimate(wish, zone, score=score) if fits else None
+        total = run.search.estimate(members, zone, score=score) if fits else None
         distance = distances.get(zone, UNKNOWN_DISTANCE_MS)
         found.append(
             ZoneVerdict(
@@ -109,7 +109,7 @@ def zones_in_steps(run: Run, ask: GangDemand, *, closest: int | None = None) -> 
                 nodes=len(run.table.zones[zone]),
                 room=int(now[i]),
                 room_when_empty=int(empty[i]),
-                wanted=wish.size,
+                wanted=members.size,
                 reference_bps=run.scores.links((zone,), score).reference_bps,
                 short=lack.shortages if lack is not None else (),
                 homeless=sum(count for _, count in lack.homeless) if lack is not None else 0,

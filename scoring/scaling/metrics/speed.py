@@ -68,9 +68,9 @@ def speed_of(series: Series, *, serial_ratio: float) -> Speed | None:
     per_step = _steps_per_second(series)
     for workers in np.unique(series.workers[series.workers > 0]).tolist():
         here = series.workers == workers
-        told = series.samples_per_second[here]
-        told = told[np.isfinite(told) & (told > 0.0)]
-        rates = told if len(told) else per_step[here]
+        reported = series.samples_per_second[here]
+        reported = reported[np.isfinite(reported) & (reported > 0.0)]
+        rates = reported if len(reported) else per_step[here]
         rates = rates[np.isfinite(rates) & (rates > 0.0)]
         if len(rates):
             measured[workers] = float(np.median(rates))

@@ -47,11 +47,11 @@ def test_scores_among_nodes_are_those_of_all_pairs(network: NetworkMatrix, size:
 
 @given(matrices(), st.lists(st.integers(0, 2), min_size=8, max_size=8), st.integers(0, 8), score_policies())
 def test_scores_among_sets_are_those_of_all_pairs(
-    network: NetworkMatrix, groups: list[int], strangers: int, score: ScorePolicy
+    network: NetworkMatrix, groups: list[int], unmeasured: int, score: ScorePolicy
 ) -> None:
     """Scoring only pairs within sets and between linked ones changes no bit of the result."""
-    names = [*NODES, *(NodeName(f"stranger-{i}") for i in range(strangers))]
-    sets = np.array([*groups, *(i % 3 for i in range(strangers))])
+    names = [*NODES, *(NodeName(f"unmeasured-{i}") for i in range(unmeasured))]
+    sets = np.array([*groups, *(i % 3 for i in range(unmeasured))])
     index = {name: row for row, name in enumerate(names)}
     want = among(network, names, score)
     found = finish(among_sets(network, names, sets, crossings(network, index, sets).ends, score))
@@ -63,7 +63,7 @@ def test_scores_among_sets_are_those_of_all_pairs(
 @given(matrices(), st.data())
 def test_rows_of_scores_are_those_of_the_whole(network: NetworkMatrix, data: st.DataObject) -> None:
     """Parts are taken without the whole: different rows, rows named twice, towards some, and the mean to all others."""
-    names = [*NODES, *(NodeName(f"stranger-{i}") for i in range(data.draw(st.integers(0, 3))))]
+    names = [*NODES, *(NodeName(f"unmeasured-{i}") for i in range(data.draw(st.integers(0, 3))))]
     found = among(network, names, ScorePolicy())
     every = st.lists(st.integers(0, len(names) - 1), min_size=1, max_size=6)
     rows = np.array(sorted(set(data.draw(every))))
@@ -89,7 +89,7 @@ def test_scores_toward_nodes_are_those_of_all_pairs(
 
 def test_nodes_without_measurements_cost_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     """Two thousand nodes that are measured nowhere are scored from one pair of them."""
-    names = [NodeName(f"stranger-{i}") for i in range(2000)]
+    names = [NodeName(f"unmeasured-{i}") for i in range(2000)]
     network = mesh(NODES[:3])
     looked_at: list[int] = []
 
