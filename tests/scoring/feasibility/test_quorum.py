@@ -7,14 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scoring.feasibility.quorum import (
-    NO_MEMBERS,
-    Quorum,
-    Quorums,
-    minimum_members,
-    placement_order,
-    quorum_of,
-)
+from scoring.feasibility.quorum import NO_MEMBERS, Quorum, Quorums, minimum_members, placement_order, quorum_of
 from scoring.ids import NodeName, PodUid
 from scoring.model import Gang, Phase, Pod, Role
 from tests.builders import bound, gang, pod

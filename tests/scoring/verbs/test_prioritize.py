@@ -115,14 +115,6 @@ def test_siblings(want: list[str], role: Role, others: list[tuple[str | None, Ro
     assert siblings_of(NOTHING, me, None) == ()
 
 
-def test_siblings_on_nodes_that_are_gone_do_not_count() -> None:
-    """A sibling whose node left the cluster pulls nobody anywhere."""
-    wanted = gang("g", members=[bound(pod("g-0", gang="g"), "gone"), pod("g-1", gang="g")])
-    state = snapshot(ROW, [wanted], network=mesh(ROW, bad=RING))
-    got = points(state, wanted.members[1], wanted)
-    assert got == points(state, wanted.members[1], gang("g", 1))
-
-
 def test_packing_counts_nodes_that_hold_members() -> None:
     """K6: nodes of the gang's ps and workers are worth more, also to a worker that does not talk to workers."""
     members = [bound(pod("w0", role=Role.WORKER, gang="g"), "n0"), bound(pod("ps", role=Role.PS, gang="g"), "n1")]
@@ -224,11 +216,13 @@ def test_a_cache_changes_nothing(one: tuple[Values, Gang], other: tuple[Values, 
     assert preferences(values, wanted, POLICY, cache=cache) == preferences(values, wanted, POLICY)
 
 
-def test_members_of_jobs_without_a_gang() -> None:
-    """A job's pod that is in no gang is scored towards its nodes' zones: nobody knows its siblings."""
-    state = snapshot(ROW, network=mesh(ROW, bad=RING))
-    member = replace(pod("p"), job=JobKey("default/j"))
-    assert points(state, member, None) == points(state, gang("g", 1).members[0], gang("g", 1))
+def test_pods_whose_siblings_are_nowhere() -> None:
+    """A sibling's node left the cluster, or a job's pod is in no gang: they are scored towards their nodes' zones."""
+    lost = gang("g", members=[bound(pod("g-0", gang="g"), "gone"), pod("g-1", gang="g")])
+    state = snapshot(ROW, [lost], network=mesh(ROW, bad=RING))
+    alone = points(state, lost.members[1], gang("g", 1))
+    assert points(state, lost.members[1], lost) == alone
+    assert points(state, replace(pod("p"), job=JobKey("default/j")), None) == alone
 
 
 def test_members_that_are_bound_by_now_reserve_nothing() -> None:
