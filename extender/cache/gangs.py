@@ -117,8 +117,9 @@ def continued(gang: Gang, before: Gang | None) -> Gang:
     >>> whole.started, left.started, continued(gang("g", members=[a], min_member=2), None).started
     (True, True, False)
     """
-    noted = any(pod.started and counts(pod) for pod in gang.members)
-    started = _went_on(gang, before) or noted or _is_whole(gang)
+    started = _went_on(gang, before) or any(pod.started and counts(pod) for pod in gang.members)
+    if not started and gang.problem is None and sum(map(counts, gang.members)) >= gang.min_member:
+        started = quorum_of(gang).whole
     return gang if gang.started is started else replace(gang, started=started)
 
 
@@ -126,24 +127,8 @@ def _went_on(gang: Gang, before: Gang | None) -> bool:
     """Whether the gang had started, and some of those that counted then are among those that count now."""
     if before is None or not before.started:
         return False
-    for old, new in zip(before.members, gang.members, strict=False):  # after most changes the first pair says it
-        if old.uid == new.uid and counts(old) and counts(new):
-            return True
     counted = {pod.uid for pod in before.members if counts(pod)}
     return any(pod.uid in counted and counts(pod) for pod in gang.members)
-
-
-def _is_whole(gang: Gang) -> bool:
-    """Whether its minimum has nodes. Cost: O(n) at most while too few have; most often a few members decide."""
-    spare = len(gang.members) - gang.min_member
-    if spare < 0 or gang.problem is not None:
-        return False
-    for pod in gang.members:
-        if not counts(pod):
-            spare -= 1
-            if spare < 0:
-                return False
-    return quorum_of(gang).whole
 
 
 def _order(pod: Pod) -> tuple[int, bool, int, str]:
