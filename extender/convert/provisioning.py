@@ -169,7 +169,8 @@ def _template_spec(given: Mapping[str, Any], zones: Sequence[ZoneName], zone_lab
     for key in ("initContainers", "containers"):
         if given.get(key):
             spec[key] = [_container(one) for one in given[key]]
-    if claims := [one for one in given.get("volumes") or () if "persistentVolumeClaim" in one]:
+    claims = [one for one in given.get("volumes") or () if "persistentVolumeClaim" in one]
+    if claims:
         spec["volumes"] = claims
     if zones:
         line = {"key": zone_label, "operator": "In", "values": list(zones)}

@@ -24,7 +24,8 @@ from scoring.ids import JobKey, PodUid
 from scoring.model import GangSource, Phase, Pod, Role, RunRef
 
 _JOB = "Job.batch"
-_POD = "Pod"  # A pod may control others, such as a driver its executors: they are of its part
+_POD = "Pod"
+"""A pod may control others, such as a driver its executors: they are of its part."""
 _BORN = attrgetter("created_s", "uid")
 _NOT_READ: Mapping[str, int] = {}
 
@@ -37,7 +38,8 @@ class Runs(NamedTuple):
     later: tuple[Pod, ...] = ()
 
 
-_Place: TypeAlias = tuple[str, Role, int]  # Controller's uid, role, completion index
+_Place: TypeAlias = tuple[str, Role, int]
+"""Controller's uid, role, completion index"""
 
 
 @dataclass(slots=True)

@@ -42,7 +42,8 @@ def grow(
     return _grow_several(rank, room, count, starts=starts, placed=placed, fewest=fewest)
 
 
-_CLOSED = -1e300  # Gain of a node that has been filled: below any other, and nothing when multiplied by no members
+_CLOSED = -1e300
+"""Gain of a node that has been filled: below any other, and nothing when multiplied by no members."""
 
 
 def _grow_several(

@@ -200,3 +200,56 @@ def test_the_demo_outside_a_checkout_says_so(monkeypatch: pytest.MonkeyPatch, tm
     """Its example files are not in the installed package."""
     monkeypatch.setattr("cli.commands.serve.EXAMPLES", tmp_path)
     assert "run `netgang demo` from a checkout" in refused("demo", "--port", "1")
+
+
+# -- check-config of a cluster ----------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> dict[str, Path]:
+    """A cluster of four nodes, a mesh of four endpoints, and settings with a rule."""
+    nodes = [node_json(name) for name in ("node1", "node2", "other", "ps1")]
+    ends = ["ps-1", "ps-2", "ps1.a.example", "ps1.b.example"]
+    links = [{"source": a, "target": b, "loss_ratio": 0.0, "delay_ms": 1.0} for a in ends for b in ends if a != b]
+    content = {
+        "cluster": {"kind": "List", "items": nodes},
+        "mesh": links,
+        "settings": {"network": {"rules": [{"pattern": r"node(\d)", "endpoint": r"ps-\1", "metrics": ["loss"]}]}},
+    }
+    paths = {name: tmp_path / f"{name}.json" for name in content}
+    for name, path in paths.items():
+        path.write_text(json.dumps(content[name]))
+    return paths
+
+
+def test_which_node_is_measured_where(files: dict[str, Path]) -> None:
+    """Each node per metric; doubts and endpoints without a node by name."""
+    found = as_json("check-config", files["settings"], "--cluster", files["cluster"], "--network", files["mesh"])
+    assert {name: ends["loss"] for name, ends in found["nodes"].items()} == {
+        "node1": "ps-1",
+        "node2": "ps-2",
+        "other": None,
+        "ps1": None,
+    }
+    assert found["nodes"]["node1"] == {"loss": "ps-1", "delay": None, "throughput": None}
+    assert found["counts"]["loss"] == {"mapped": 2, "unmapped": 1, "ambiguous": 1}
+    assert found["problems"] == [
+        f"node ps1, {metric}: several endpoints have its host name: ps1.a.example, ps1.b.example"
+        for metric in ("loss", "delay")
+    ]
+    assert found["unused"] == ["ps1.a.example", "ps1.b.example"]
+
+
+def test_the_same_for_people(files: dict[str, Path]) -> None:
+    """A table with the totals, and the doubts as sentences."""
+    lines = shown("check-config", files["settings"], "--cluster", files["cluster"], "--network", files["mesh"])
+    assert "│ node1 │ ps-1 │ – │ – │" in lines
+    assert "│ nodes with an endpoint │ 2 of 4 │ 0 of 4 │ 0 of 4 │" in lines
+    assert "no node is measured at: ps1.a.example, ps1.b.example" in lines
+
+
+def test_a_cluster_needs_a_mesh(files: dict[str, Path]) -> None:
+    """And a mesh a cluster; files that cannot be read are named."""
+    for arguments in (("--cluster", files["cluster"]), ("--network", files["mesh"])):
+        assert refused("check-config", *arguments) == "error: --cluster and --network belong together\n"
+    assert "/no/such.json" in refused("check-config", "--cluster", files["cluster"], "--network", "/no/such.json")

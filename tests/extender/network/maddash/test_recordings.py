@@ -1,8 +1,16 @@
-"""Every recorded response of a real MaDDash 5.0.8, sent over HTTP on loopback to the real client and source."""
+"""Recordings of a real MaDDash 5.0.8: as they are, as other sites would have made them, and as the fake has them.
+
+Each is sent over HTTP on loopback to the real client and source; what comes out must be, pair by pair, what they say.
+"""
 
 import json
+import re
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import aclosing
+from copy import deepcopy
 from typing import Any
+from urllib.parse import quote, quote_plus, unquote_plus
+from urllib.request import urlopen
 
 import pytest
 
@@ -14,21 +22,21 @@ from extender.network.survey import survey_maddash
 from extender.ports import Batch
 from scoring.network.matrix import Metric
 from tests.extender.network import recorded
+from tests.fakes.maddash_server import MaddashServer
+from tests.fakes.mesh import full_mesh, paper_mesh
 from tests.fakes.raw_http import RawServer, ok
 
 NOW_S = recorded.RUN_2_S + 10.0
+RECORDED = {"L": "grid-loss.json", "D": "grid-delay.json", "T": "grid-throughput.json"}
 REQUESTS: list[dict[str, Any]] = [one for one in json.loads(recorded.body("requests.json")) if one["method"] == "GET"]
 
 
-def listed(*names: str) -> bytes:
-    """An answer with a list of grids."""
-    return ok(json.dumps({"grids": [{"name": name, "uri": "/ignored"} for name in names]}).encode())
-
-
-def site(grids: dict[str, str]) -> RawServer:
-    """A server with these grids, by name, from these recordings."""
-    answers = {f"/maddash{grid_path(name)}": ok(recorded.body(file)) for name, file in grids.items()}
-    return RawServer({"/maddash/grids": listed(*grids), **answers})
+def site(grids: Mapping[str, bytes | dict[str, Any]]) -> RawServer:
+    """A server with these grids, by name."""
+    listed = json.dumps({"grids": [{"name": name, "uri": "/ignored"} for name in grids]}).encode()
+    bodies = {name: one if isinstance(one, bytes) else json.dumps(one).encode() for name, one in grids.items()}
+    answers = {f"/maddash{grid_path(name)}": ok(body) for name, body in bodies.items()}
+    return RawServer({"/maddash/grids": ok(listed), **answers})
 
 
 async def read(server: RawServer) -> Batch:
@@ -85,7 +93,7 @@ GRIDS = {  # recording: (metric, the value of each direction that has one, the r
 async def test_each_recorded_grid_pair_by_pair(file: str) -> None:
     """Every direction has exactly its recorded value, and every cell without one its reason; nothing else is there."""
     metric, wanted, reasons = GRIDS[file]
-    with site({"Some / 100% name+": file}) as server:
+    with site({"Some / 100% name+": recorded.body(file)}) as server:
         batch = await read(server)
     found = {(m.source, m.target): m.value for m in batch.measurements}
     assert {metric} == {m.metric for m in batch.measurements} or not wanted
@@ -97,7 +105,7 @@ async def test_each_recorded_grid_pair_by_pair(file: str) -> None:
 
 async def test_the_recorded_site_link_by_link() -> None:
     """The three grids together: one record for each direction that is checked, `None` where it has no value."""
-    with site({"L": "grid-loss.json", "D": "grid-delay.json", "T": "grid-throughput.json"}) as server:
+    with site({name: recorded.body(file) for name, file in RECORDED.items()}) as server:
         survey = await survey_maddash(Address(server.url), now_s=NOW_S)
     directions = {(a, b) for a in recorded.ENDS.values() for b in recorded.ENDS.values() if a != b}
     assert sorted(directions) == [(link.source, link.target) for link in survey.links]
@@ -108,3 +116,182 @@ async def test_the_recorded_site_link_by_link() -> None:
         runs += [recorded.RUN_1_S] * (pair in recorded.DELAY or pair in recorded.THROUGHPUT)
         assert link.age_s == (NOW_S - min(runs) if runs else None), pair
     assert survey.labels[recorded.ENDS["s5"]] == "s5 Zürich"
+
+
+Grid = dict[str, Any]
+
+
+def checks(grid: Grid) -> Iterator[dict[str, Any]]:
+    """Every check of a grid document."""
+    for row in grid["grid"]:
+        for cell in row:
+            yield from (check for check in cell or () if check is not None)
+
+
+def said(grid: Grid, change: Callable[[str], str]) -> Grid:
+    """Every message in other words."""
+    for check in checks(grid):
+        check["message"] = change(check["message"] or "")
+    return grid
+
+
+def addressed(grid: Grid, change: Callable[[list[str]], list[str]]) -> Grid:
+    """Every cell's row, column and check under other names or in another encoding."""
+    for check in checks(grid):
+        start, *parts = check["uri"].rsplit("/", 3)
+        check["uri"] = "/".join([start, *change(parts)])
+    return grid
+
+
+def scaled(factors: Mapping[str, tuple[int, str]]) -> Callable[[str], str]:
+    """Numbers in another unit: unit → (factor, other unit)."""
+
+    def change(message: str) -> str:
+        found = re.search(r"is (-?[\d.]+)(Gbps|ms|%)", message)
+        if found is None:
+            return message
+        factor, unit = factors.get(found[2], (1, found[2]))
+        return f"{message[: found.start()]}is {float(found[1]) * factor:.6f} {unit}{message[found.end() :]}"
+
+    return change
+
+
+def renamed(check: str) -> Callable[[Grid], Grid]:
+    """Another name for all checks."""
+
+    def change(grid: Grid) -> Grid:
+        grid["checkNames"] = [check]
+        return addressed(grid, lambda parts: [*parts[:2], quote_plus(check)])
+
+    return change
+
+
+def beside_others(grid: Grid) -> Grid:
+    """Each cell has other checks before and behind: of other metrics, without a value, and none."""
+    for row in grid["grid"]:
+        for number, cell in enumerate(row):
+            if not cell:
+                continue
+            others = []
+            for name, message, status in (
+                ("A path", "Average path count is 7", 0),
+                ("Z jitter", "Average delay variation is 0.001ms", 0),
+                ("Z loss v6", "Average packet loss is 99.000%", 4),
+                ("Z raté", "Command timed-out after 60 seconds", 3),
+            ):
+                other = deepcopy(cell[0])
+                other["uri"] = f"{other['uri'].rpartition('/')[0]}/{quote_plus(name)}"
+                others.append({**other, "message": message, "status": status})
+            row[number] = [others[0], None, *cell, *others[1:]]
+    return grid
+
+
+def without_labels(grid: Grid) -> Grid:
+    """Labels that are all alike and properties that are none, with unknown keys."""
+    grid |= {"columnNames": ["node"] * len(grid["columnNames"]), "columnProps": None, "checkNames": [], "extra": {}}
+    grid["rows"] = [{"name": "node", "uri": row["uri"], "props": None, "new": [1]} for row in grid["rows"]]
+    return grid
+
+
+def turned(grid: Grid) -> Grid:
+    """Rows and columns in another order."""
+    grid["rows"].reverse()
+    grid["grid"] = [list(reversed(row)) for row in reversed(grid["grid"])]
+    grid["columnNames"].reverse()
+    return grid
+
+
+def raw(parts: list[str]) -> list[str]:
+    """As a server writes them that was asked with single encoding: only what must be is encoded."""
+    return [quote(unquote_plus(part), safe=" :[]@") for part in parts]
+
+
+VARIATIONS: dict[str, Callable[[Grid], Grid]] = {
+    "as recorded": lambda grid: grid,
+    "checks named in Korean": renamed("패킷 손실 / 지연"),
+    "checks named in French": renamed("Débit, délai & pertes (10 min)"),
+    "checks named by a number": renamed("1"),
+    "checks named by what they are not": renamed("Throughput Loss Delay"),
+    "numbers in small units": lambda grid: said(grid, scaled({"Gbps": (1000, "Mbps"), "ms": (1000, "us")})),
+    "numbers in odd units": lambda grid: said(
+        grid, scaled({"Gbps": (10**6, "Kbits/sec"), "ms": (1000, "µs"), "%": (1, "percent")})
+    ),
+    "as the plugins print it": lambda grid: said(
+        grid, lambda text: f"PS_CHECK OK - {text.strip()} | Count=4;; Min=1;;" if "Average" in text else text
+    ),
+    "in capitals": lambda grid: said(grid, lambda text: text.upper() if "Average" in text else text),
+    "without blanks at the ends": lambda grid: said(grid, str.strip),
+    "beside other checks": beside_others,
+    "without labels": without_labels,
+    "in another order": turned,
+    "singly encoded": lambda grid: addressed(grid, raw),
+}
+NAMES = ("Loss", "Lab 100% A+B / v4", "대역폭·지연", "a?b*c[d]", "..", "Délai")
+
+
+@pytest.mark.parametrize("variation", VARIATIONS)
+@pytest.mark.parametrize("name", NAMES)
+async def test_the_same_values_however_they_are_named(variation: str, name: str) -> None:
+    """Each direction has its recorded loss, delay and throughput, and no other has any."""
+    change = VARIATIONS[variation]
+    grids = {f"{name} {key}": change(json.loads(recorded.body(file))) for key, file in RECORDED.items()}
+    with site(grids) as server:
+        survey = await survey_maddash(Address(server.url), now_s=NOW_S)
+    assert len(survey.links) == 30
+    recorded.agree(survey.links, *grids)
+
+
+async def test_all_metrics_in_one_grid() -> None:
+    """Three checks a cell, one of each metric, in one grid: each counts for its own metric."""
+    one = json.loads(recorded.body("grid-loss.json"))
+    others = [json.loads(recorded.body(file)) for file in ("grid-delay.json", "grid-throughput.json")]
+    for r, row in enumerate(one["grid"]):
+        for c, cell in enumerate(row):
+            row[c] = [*(cell or []), *(check for other in others for check in other["grid"][r][c] or [])] or None
+    with site({"all": one}) as server:
+        survey = await survey_maddash(Address(server.url), now_s=NOW_S)
+    recorded.agree(survey.links, "all", "all", "all")
+
+
+@pytest.fixture
+def server() -> Iterator[MaddashServer]:
+    """A server with three ends."""
+    with MaddashServer(full_mesh("a", "b", "c"), checked_at_s=lambda: NOW_S) as server:
+        yield server
+
+
+def shape(value: Any) -> Any:
+    """The keys and types of a document; lists by the shapes of their members, in any order."""
+    if isinstance(value, dict):
+        return {key: shape(member) for key, member in sorted(value.items())}
+    if isinstance(value, list):
+        return sorted({json.dumps(shape(member), sort_keys=True) for member in value})
+    return "text" if isinstance(value, str) else type(value).__name__
+
+
+@pytest.mark.parametrize("path", ["grids", "dashboards", "rows", "columns"])
+def test_lists_have_the_recorded_shape(server: MaddashServer, path: str) -> None:
+    """The fake's lists have the keys and types of the real server's."""
+    with urlopen(f"{server.url}/{path}") as answer:
+        assert shape(json.load(answer)) == shape(json.loads(recorded.body(f"{path}.json")))
+
+
+def test_grids_have_the_recorded_shape(server: MaddashServer) -> None:
+    """The fake's grids have the keys and types of the real server's; only what hangs on `report` is less."""
+    with urlopen(f"{server.url}/grids/Loss") as answer:
+        found = json.load(answer)
+    real = json.loads(recorded.body("grid-loss.json"))
+    assert sorted(found) == sorted(real)
+    assert shape(found["grid"]) == shape(real["grid"])
+    assert sorted(found["rows"][0]) == sorted(real["rows"][0])
+    assert shape(found["columnProps"]) == shape(real["columnProps"])
+    assert found["grid"][0][1][0]["uri"] == "/maddash/grids/Loss/a/b/Packet+Loss"
+
+
+def test_rows_are_ordered_by_label() -> None:
+    """node10 comes before node2, as in the real server's alphabetical order: an index is no name."""
+    with (
+        MaddashServer(paper_mesh(), checked_at_s=lambda: NOW_S) as server,
+        urlopen(f"{server.url}/grids/Loss") as answer,
+    ):
+        assert json.load(answer)["columnNames"][:3] == ["node1", "node10", "node11"]
