@@ -73,7 +73,7 @@ def _mutated(rng: random.Random, recorded: list[dict[str, Any]]) -> bytes:
 
 
 def hostile_text(rng: random.Random) -> str:
-    """What somebody may write into an annotation."""
+    """What a tenant may write into an annotation."""
     found = _short(rng) if rng.random() < 0.5 else json.dumps(_short(rng))
     if not isinstance(found, str):
         found = json.dumps(found)

@@ -69,7 +69,7 @@ COUNTED: dict[str, tuple[int, Pod]] = {
     "nominated": (1000, pod("p", nominated_node=N1)),
     "nominated and being deleted": (0, pod("p", nominated_node=N1, deleting=True)),
     "bound elsewhere than nominated": (0, pod("p", node="n2", nominated_node=N1)),
-    "pinned, for a scheduler of any name": (0, pod("p", affinity=PIN_N1, scheduler_name="nobody")),
+    "pinned, for a scheduler of any name": (0, pod("p", affinity=PIN_N1, scheduler_name="none")),
     "a gang's member, bound": (1000, member("p", node="n1")),
     "a gang's member that is planned anyway": (0, member("p", affinity=PIN_N1, nominated_node=N1)),
     "a member of a foreign gang": (1000, member("p", nominated_node=N1, scheduler_name="other")),
@@ -364,22 +364,22 @@ def test_lookups() -> None:
     assert [sizes[kind] for kind in ("nodes", "pods", "pod_groups", "gangs")] == [2, 2, 1, 1]
 
 
-def test_what_the_plan_foresaw_is_told_apart() -> None:
+def test_what_the_plan_foresaw_is_reported_apart() -> None:
     """A commitment as planned, its members' way to their nodes and a gate that we removed; nothing else."""
-    cache, told = ClusterCache(), list[str]()
-    cache.on_change = lambda: told.append("new")
-    cache.on_expected_change = lambda: told.append("expected")
+    cache, reported = ClusterCache(), list[str]()
+    cache.on_change = lambda: reported.append("new")
+    cache.on_expected_change = lambda: reported.append("expected")
     cache.nodes.replace([node("n1"), node("n2")])
     first, second = (pod(f"g-{i}", gang="g", min_available=2, gates=(GATE,)) for i in range(2))
     cache.pods.upsert(first)
     cache.pods.upsert(second)
-    told.clear()
+    reported.clear()
 
     def now(*calls: Callable[[], None]) -> list[str]:
-        told.clear()
+        reported.clear()
         for call in calls:
             call()
-        return list(told)
+        return list(reported)
 
     key, n1, n2 = gang_key("default", "g"), NodeName("n1"), NodeName("n2")
     places = {first.uid: n1, second.uid: n2}

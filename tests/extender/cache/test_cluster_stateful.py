@@ -93,7 +93,7 @@ def _class(plain: Pod, *, ports: bool, managed: bool) -> MemberClass:
 
 
 class Model:
-    """The facts as they were told, and the obvious way to read them."""
+    """The facts as they came, and the obvious way to read them."""
 
     def __init__(self, *, managed: bool) -> None:
         self.managed = managed
@@ -180,12 +180,12 @@ class CacheMachine(RuleBasedStateMachine):
     def start(self, managed: bool) -> None:
         """An empty cache in one of the two configurations."""
         self.model = Model(managed=managed)
-        self.told = 0
-        self.cache = ClusterCache(managed_resource=MANAGED if managed else None, on_change=self._tell)
+        self.reported = 0
+        self.cache = ClusterCache(managed_resource=MANAGED if managed else None, on_change=self._report)
         self.taken: list[tuple[Snapshot, Fingerprint]] = []
 
-    def _tell(self) -> None:
-        self.told += 1
+    def _report(self) -> None:
+        self.reported += 1
 
     @rule(one=pods())
     def pod_event(self, one: Pod) -> None:
@@ -243,7 +243,7 @@ class CacheMachine(RuleBasedStateMachine):
         """The API server confirmed a Binding: of a waiting pod if there is one, else of one it should not be for."""
         waiting = [one for one in self.model.pods.values() if not one.terminal and self.model.node_of(one) is None]
         known = waiting or list(self.model.pods.values())
-        uid = known[choice % len(known)].uid if known else PodUid("nobody")
+        uid = known[choice % len(known)].uid if known else PodUid("none")
         if waiting:
             self.model.assumed[uid] = where
         self.cache.assume(uid, where)
@@ -274,7 +274,7 @@ class CacheMachine(RuleBasedStateMachine):
 
     @rule()
     def snapshot_taken(self) -> None:
-        """Somebody decides from a snapshot and keeps it for the record."""
+        """A decision is made from a snapshot, which is kept for the record."""
         self.taken.append((self.cache.snapshot(), fingerprint(self.cache.snapshot())))
 
     @invariant()
@@ -301,9 +301,9 @@ class CacheMachine(RuleBasedStateMachine):
         assert self.cache.sizes()["pods"] == len(self.model.pods)
 
     @invariant()
-    def versions_tell_the_truth(self) -> None:
-        """Equal versions have equal content, each new version was told, and old snapshots are what they were."""
-        assert self.cache.version == self.told + 1
+    def versions_are_true(self) -> None:
+        """Equal versions have equal content, each new version was reported, and old snapshots are what they were."""
+        assert self.cache.version == self.reported + 1
         assert self.cache.snapshot() is self.cache.snapshot()
         assert self.cache.snapshot().version == self.cache.version
         for snapshot, print_then in self.taken:

@@ -70,17 +70,17 @@ CNI, ON_GPUS = daemon_set(), daemon_set(node_selector={"gpu": "yes"})
 
 PHANTOMS = {
     # what is pinned to n1 and takes nothing there
-    "nobody's": pod("p", affinity=PIN_N1, scheduler_name="nobody"),
+    "of no scheduler": pod("p", affinity=PIN_N1, scheduler_name="none"),
     "of a DaemonSet that does not exist": daemon(daemon_set("x")),
     "of another namespace's DaemonSet": replace(daemon(daemon_set(), namespace="tenant"), daemon="tenant/uid-cni"),
     "of a DaemonSet, for long": daemon(daemon_set()),
-    "of a gang of another scheduler": pod("p", affinity=PIN_N1, scheduler_name="nobody", gang="g", min_available=1),
+    "of a gang of another scheduler": pod("p", affinity=PIN_N1, scheduler_name="none", gang="g", min_available=1),
 }
 
 
 @pytest.mark.parametrize("one", PHANTOMS.values(), ids=PHANTOMS)
 def test_a_pod_takes_no_room_by_being_pinned(one: Pod) -> None:
-    """Whoever may create pods could fill the cluster with pods that no scheduler will ever place."""
+    """Users that may create pods could fill the cluster with pods that no scheduler will ever place."""
     desk = Desk(daemon_set())
     desk.cache.pods.upsert(one)
     assert (desk.used(), desk.cache.counted_on(one)) == (0, None)
@@ -158,7 +158,7 @@ BEGINS: dict[str, tuple[DaemonSet, Node, Callable[[ClusterCache], None], int, in
 def test_it_begins_when_a_pod_becomes_missing(
     one: DaemonSet, first: Node, happens: Callable[[ClusterCache], None], before: int, after: int
 ) -> None:
-    """On old nodes, too: a rollout, an eviction, a node that returns, a label that somebody sets."""
+    """On old nodes, too: a rollout, an eviction, a node that returns, a label that is set."""
     desk = Desk(one, nodes=[first])
     if before:
         desk.cache.pods.upsert(daemon(one, node="n1"))
@@ -190,7 +190,7 @@ def test_a_promise_comes_before_it() -> None:
 
 
 def test_daemon_sets_that_are_made_again_and_again_close_a_node_for_a_tenth_of_the_time() -> None:
-    """Whoever makes a new one whenever the last one's time is over does not keep the node closed; others still may."""
+    """A user that makes a new one whenever the last one's time is over keeps no node closed; others still may."""
     desk = Desk()
     closed = 0
     for second in range(2_000):
@@ -250,13 +250,9 @@ def test_a_daemon_set_is_read_as_its_pods_would_be() -> None:
     limits = read.member_class.constraints
     assert (read.member_class.requests.get(CPU), limits.node_selector) == (250, (("gpu", "yes"),))
     assert ([port.port for port in limits.host_ports], len(limits.tolerations)) == ([80], 7)
-
-
-@pytest.mark.parametrize("broken", [b"{}", b'{"metadata": {"name": "x"}, "spec": {"template": {"spec": 1}}}'])
-def test_a_daemon_set_that_cannot_be_read(broken: bytes) -> None:
-    """It is an error that names it."""
-    with pytest.raises(ValueError, match="DaemonSet"):
-        daemon_set_from_json(broken)
+    for broken in (b"{}", b'{"metadata": {"name": "x"}, "spec": {"template": {"spec": 1}}}'):
+        with pytest.raises(ValueError, match="DaemonSet"):
+            daemon_set_from_json(broken)
 
 
 OWNERS = {

@@ -109,7 +109,7 @@ def test_our_note_survives_a_restart() -> None:
     assert not gang(cache_of(a, b, again)).started
     assert gang(cache_of(a, replace(b, started=True), again)).started
     dead = replace(b, started=True, phase=Phase.FAILED)
-    assert not gang(cache_of(a, dead, again)).started, "nobody is left whom the note is about"
+    assert not gang(cache_of(a, dead, again)).started, "no pod is left that the note is about"
 
 
 def test_writing_the_note_changes_no_decision() -> None:

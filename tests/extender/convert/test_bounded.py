@@ -62,7 +62,7 @@ def test_what_cannot_be_read_is_a_value_error(text: object) -> None:
 
 @pytest.mark.parametrize("read", [pod_from_json, node_from_json, pod_group_from_json, request_from_json])
 def test_an_object_nested_too_deeply_is_a_value_error(read: Callable[[bytes], object]) -> None:
-    """As any other object that cannot be read, whoever reads it: a watch, or a call of kube-scheduler."""
+    """As any other object that cannot be read, by whatever it is read: a watch, or a call of kube-scheduler."""
     deep = b'{"metadata": {"name": "x"}, "spec": {"y": %s}}' % (b"[" * 9_000 + b"]" * 9_000)
     with pytest.raises(ValueError, match="nested too deeply"):
         read(deep)

@@ -1,4 +1,4 @@
-"""Gangs are recognised from labels and annotations: first match wins, contradictions are told, nothing is guessed."""
+"""Gangs are recognised from labels and annotations: first match wins, contradictions are problems, no guesses."""
 
 import json
 

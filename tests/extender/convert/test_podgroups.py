@@ -66,7 +66,7 @@ def test_no_status(status: Any) -> None:
 
 WRITERS: dict[str, tuple[bool, str, tuple[str, ...]]] = {
     # case: (whether we wrote, who else, all writers)
-    "nobody": (False, "", ()),
+    "none": (False, "", ()),
     "we": (True, "", ("netgang",)),
     "another": (False, "controller", ("controller",)),
     "both": (True, "controller", ("netgang", "controller")),

@@ -56,16 +56,16 @@ def test_null_means_absent() -> None:
 def test_when_a_member_got_its_node() -> None:
     """Of bound members of a group the time of PodScheduled=True is known; of plain and waiting pods it is not asked."""
     grouped = {"labels": {"scheduling.x-k8s.io/pod-group": "g"}}
-    told = [
+    seen = [
         {"type": "Ready", "status": "False", "lastTransitionTime": "1970-01-01T00:02:00Z"},
         {"type": "PodScheduled", "status": "True", "lastTransitionTime": "1970-01-01T00:01:00Z"},
     ]
     on_node = {"nodeName": "n1"}
-    assert read(grouped, on_node, conditions=told).scheduled_s == 60.0
+    assert read(grouped, on_node, conditions=seen).scheduled_s == 60.0
     assert read(grouped, on_node, conditions=None).scheduled_s is None
-    assert read(grouped, on_node, conditions=told[:1]).scheduled_s is None
-    assert read(grouped, conditions=told).scheduled_s is None
-    assert read(None, on_node, conditions=told).scheduled_s is None
+    assert read(grouped, on_node, conditions=seen[:1]).scheduled_s is None
+    assert read(grouped, conditions=seen).scheduled_s is None
+    assert read(None, on_node, conditions=seen).scheduled_s is None
 
 
 BROKEN = {

@@ -83,7 +83,7 @@ def test_what_is_not_ours_is_left_alone(metadata: dict[str, Any]) -> None:
 
 
 ANSWERS = {  # case: (outcome, conditions)
-    "nobody": (Outcome.ASKED, []),
+    "none": (Outcome.ASKED, []),
     "taken up": (Outcome.ACCEPTED, [condition("Accepted")]),
     "there": (Outcome.PROVISIONED, [condition("Accepted"), condition("Provisioned")]),
     "not there": (Outcome.NOT_FOUND, [condition("Accepted"), condition("Provisioned", "False")]),
@@ -101,7 +101,7 @@ def test_answers(outcome: Outcome, conditions: list[dict[str, str]]) -> None:
     found = request_from_json(stored(conditions))
     assert found is not None
     assert found.outcome is outcome
-    if conditions and outcome is not Outcome.ASKED:  # by the time the next attempt is timed, whoever does it
+    if conditions and outcome is not Outcome.ASKED:  # by the time the next attempt is timed
         assert (found.since_s, found.message) == (120.0, "R")
 
 

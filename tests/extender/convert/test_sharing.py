@@ -1,4 +1,4 @@
-"""Equal parts of what was read are one object, and only while somebody has it."""
+"""Equal parts of what was read are one object, and only while one object has it."""
 
 import json
 from typing import Any
@@ -47,7 +47,7 @@ def test_they_share_them_after_many_others_came() -> None:
     assert len({id(one.member_class) for one in (*others, first, again)}) == len(others) + 1
 
 
-def test_values_that_nobody_has_are_forgotten() -> None:
+def test_values_that_are_not_used_are_forgotten() -> None:
     """The table is as large as what lives, and a later equal value is the first one again."""
     pool = Pool()
     kept = [pool.one(Controller("batch/v1", "Job", f"j{number}", "u")) for number in range(100)]

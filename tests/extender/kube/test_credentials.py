@@ -210,7 +210,7 @@ PLUGINS = {  # case: (what the message names, program)
 def test_a_plugin_that_does_not_work_is_named(
     want: str, program: str, kubeconfig: KubeconfigWriter, tmp_path: Path
 ) -> None:
-    """A plugin's failure is not swallowed: without a token we would be nobody."""
+    """A plugin's failure is not swallowed: without a token we have no identity."""
     with pytest.raises(ConfigError, match=f"(?s)users.*exec.*{want}"):
         load(kubeconfig({"exec": plugin(tmp_path, program)}), clock=FakeClock())
 

@@ -55,7 +55,7 @@ async def test_a_token_may_have_to_be_for_us(for_whom: list[str] | None, known: 
     assert [body["spec"] for _, body in seen] == [{"token": "secret", "audiences": ["netgang", "other"]}]
 
 
-NOBODY = {
+NO_IDENTITY = {
     "not authenticated": {"authenticated": False},
     "an error": {"error": "token expired"},
     "nothing said": {},
@@ -64,8 +64,8 @@ NOBODY = {
 }
 
 
-@pytest.mark.parametrize("status", NOBODY.values(), ids=NOBODY)
-async def test_nobody_is_nobody(status: dict[str, Any]) -> None:
+@pytest.mark.parametrize("status", NO_IDENTITY.values(), ids=NO_IDENTITY)
+async def test_no_identity(status: dict[str, Any]) -> None:
     """Only a plain yes with a name counts."""
     async with asked({"status": status}) as (reviews, _):
         assert await reviews.identity("x") is None

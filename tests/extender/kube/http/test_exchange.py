@@ -307,7 +307,7 @@ async def test_a_name_that_means_nothing(host: str) -> None:
 
 
 async def test_nothing_can_end_a_line() -> None:
-    """A path or token with a line end in it is refused before anything is sent, without telling the token."""
+    """A path or token with a line end in it is refused before anything is sent, without showing the token."""
     async with scripted(always_ok) as server:
         async with transport(server.url, token="Bearer secret\r\nX: y") as one:
             with pytest.raises(ValueError, match="header") as caught:

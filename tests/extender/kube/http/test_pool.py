@@ -1,4 +1,4 @@
-"""Connections are taken in turns, used again only when they are clean, and closed when nobody needs them."""
+"""Connections are taken in turns, used again only when they are clean, and closed when they are not needed."""
 
 import asyncio
 import random
@@ -71,7 +71,7 @@ BURSTS = {"one": (1, 1), "a few": (4, 4), "a gang": (10, 4), "a large gang": (64
 
 @pytest.mark.parametrize(("burst", "want"), BURSTS.values(), ids=BURSTS)
 async def test_a_quick_server_is_asked_over_few_connections(burst: int, want: int) -> None:
-    """As long as nobody runs out of patience, a burst opens four connections, or one for every four exchanges."""
+    """While no exchange waits too long, a burst opens four connections, or one for every four exchanges."""
     async with scripted(echo) as server, pool_of(server, concurrency=32, patience_s=60.0) as pool:
         await asyncio.gather(*(ask(pool) for _ in range(burst)))
         await until(lambda: server.connections >= want and pool.connections >= want)  # either side may be first to know
@@ -99,7 +99,7 @@ async def test_long_exchanges_do_not_hold_up_others() -> None:
 
 
 async def test_a_cancelled_exchange_closes_its_connection() -> None:
-    """The late answer to a cancelled request reaches nobody, and the server sees the end of the connection."""
+    """The late answer to a cancelled request reaches no caller, and the server sees the end of the connection."""
     closed = asyncio.Event()
 
     async def script(talk: Talk) -> None:
@@ -142,7 +142,7 @@ async def test_a_cancelled_wait_takes_no_turn() -> None:
 
 
 async def test_a_turn_that_comes_with_the_cancellation_goes_on() -> None:
-    """A connection that was given to somebody who is cancelled in the same moment goes to the next, not astray."""
+    """A connection that was given to a caller that is cancelled in the same moment goes to the next, not astray."""
     async with scripted(echo) as server, pool_of(server, concurrency=1) as pool:
         await ask(pool)
         holder = asyncio.create_task(ask(pool, "/holder"))
@@ -200,8 +200,8 @@ async def test_a_server_that_closes_an_idle_connection() -> None:
             assert server.connections == number
 
 
-async def test_bytes_that_nobody_asked_for() -> None:
-    """An idle connection on which something arrives is closed: it cannot be told to what that would be the answer."""
+async def test_bytes_that_no_request_asked_for() -> None:
+    """An idle connection on which something arrives is closed: it is unknown to what that would be the answer."""
 
     async def script(talk: Talk) -> None:
         await talk.request()
@@ -220,7 +220,7 @@ async def test_bytes_that_nobody_asked_for() -> None:
 
 
 async def test_connections_that_are_not_used_are_closed() -> None:
-    """Of several the one that was used last is used again; what nobody uses is closed, and a new one opened later."""
+    """Of several the one that was used last is used again; what is not used is closed, and a new one opened later."""
     all_there = asyncio.Event()
 
     async def script(talk: Talk) -> None:
@@ -240,7 +240,7 @@ async def test_connections_that_are_not_used_are_closed() -> None:
 
 @pytest.mark.parametrize("ends", [Talk.reset, lambda talk: None], ids=["reset", "end"])
 async def test_a_server_that_takes_connections_and_closes_them(ends: Callable[[Talk], None]) -> None:
-    """As load balancers do when nobody is behind them: an error for each caller, not an endless try."""
+    """As load balancers do when no server is behind them: an error for each caller, not an endless try."""
 
     async def script(talk: Talk) -> None:
         ends(talk)
@@ -251,7 +251,7 @@ async def test_a_server_that_takes_connections_and_closes_them(ends: Callable[[T
         assert server.connections <= 20
 
 
-async def test_nobody_there_is_an_error_for_each() -> None:
+async def test_no_server_is_an_error_for_each() -> None:
     """A refused connection fails every waiter, also those beyond the limit, and the server's return is noticed."""
     async with scripted(always_ok) as server:
         pass
@@ -266,7 +266,7 @@ async def test_a_connection_that_is_not_taken() -> None:
         full = stack.enter_context(socket.socket())
         full.bind(("127.0.0.1", 0))
         full.listen(0)
-        for _ in range(4):  # its queue is full now, and the kernel answers nobody any more
+        for _ in range(4):  # its queue is full now, and the kernel answers no more
             waiting = stack.enter_context(socket.socket())
             waiting.setblocking(False)
             waiting.connect_ex(full.getsockname())

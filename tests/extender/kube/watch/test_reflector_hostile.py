@@ -147,7 +147,7 @@ async def test_the_book_and_the_log_are_bounded(caplog: pytest.LogCaptureFixture
 
 @pytest.mark.looptime
 async def test_an_event_without_readable_metadata_is_passed_over(caplog: pytest.LogCaptureFixture) -> None:
-    """Nobody can say what it is about, and no list would say it better: it is counted, and the watch goes on."""
+    """It is unknown what it is about, and no list would say it better: it is counted, and the watch goes on."""
     caplog.set_level(logging.WARNING)
 
     class Api(FakeClusterApi):
