@@ -7,6 +7,7 @@ rest), because a caller may well try again.
 import asyncio
 from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Final
 
@@ -67,6 +68,7 @@ async def read_body(request: Request, most_bytes: int, timeout_s: float, *, advi
     return bytes(body)
 
 
+@dataclass(frozen=True, slots=True)
 class Only:
     """An ASGI app that passes on requests to these paths alone; `elsewhere` is a sentence for all others.
 
@@ -74,15 +76,14 @@ class Only:
     need not show documents. What is not listed is answered here, and never reaches `app`.
     """
 
-    def __init__(self, app: ASGIApp, paths: AbstractSet[str], *, elsewhere: str) -> None:
-        self._app = app
-        self._paths = paths
-        self._elsewhere = elsewhere
+    app: ASGIApp
+    paths: AbstractSet[str]
+    elsewhere: str
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass one request on, or answer 404 with a problem document."""
-        listed = scope["path"] in self._paths
-        await (self._app if listed else problem_response(HTTPStatus.NOT_FOUND, self._elsewhere))(scope, receive, send)
+        listed = scope["path"] in self.paths
+        await (self.app if listed else problem_response(HTTPStatus.NOT_FOUND, self.elsewhere))(scope, receive, send)
 
 
 def answer_with_problems(app: FastAPI) -> None:

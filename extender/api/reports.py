@@ -2,12 +2,10 @@
 
 Why a port of its own: pods of every namespace must reach it, and none of them may reach /bind or read the queue.
 
-Rules:
-- A pod reports for jobs of its own namespace: its token's service account says which that is. Reports move the demands
-  of jobs whose owners asked for it, within their bounds, and nothing else: what RBAC denies a pod, no report gets it.
-- The shared secret, where there is one, stands for every namespace. It is read when a caller shows an unknown token,
-  so a new one counts at once and an old one for as long as answers are remembered.
-- The body is read after its sender is known, up to a largest size and for a longest time.
+Rules: a pod reports for jobs of its own namespace, which its token's service account names. Reports move the demands of
+jobs whose owners asked for it, within their bounds, and nothing else. The shared secret stands for every namespace; it
+is read when a caller shows an unknown token, so a new one counts at once and an old one while answers are remembered.
+The body is read after its sender is known, up to a largest size and for a longest time.
 """
 
 import hmac

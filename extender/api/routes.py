@@ -1,13 +1,9 @@
 """The documents of netgang and their addresses, but for the page and reports of jobs.
 
-Rules:
-- A view is asked at each request, on the event loop, in slices where it is long, and answers from memory with a record
-  of its schema, which is encoded once. It changes nothing.
-- /v1/what-if changes nothing either, whatever is asked. Its body has a largest size and a longest time; a mistake is a
-  400 that names its field; a caller that comes when too many wait gets a 429 and may come again.
-- /v1/record says everything that decides of every pod and node; it has the same callers as all documents, and is off
-  unless the settings say otherwise.
-- /docs takes Swagger's page from a public CDN; /openapi.json needs no internet.
+Rules: a view is asked at each request, on the event loop, in slices where it is long, and answers from memory with a
+record of its schema, which is encoded once; it changes nothing, /v1/what-if included. /v1/record says everything that
+decides of every pod and node; it has the same callers as all documents, and is off unless the settings say otherwise.
+/docs takes Swagger's page from a public CDN; /openapi.json needs no internet.
 """
 
 import asyncio

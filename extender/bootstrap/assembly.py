@@ -9,6 +9,7 @@ import gc
 import math
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
@@ -137,51 +138,49 @@ def _when_nodes_changed(cache: ClusterCache, changed: Callable[[], None]) -> Cal
     return look
 
 
+@dataclass(eq=False, repr=False)
 class Terms:
     """Begin and end of acting, for a process alone and for one that leads for a time."""
 
-    def __init__(
-        self,
-        common: Common,
-        starting: Starting,
-        caring: Caring,
-        housekeeping: Housekeeping,
-        refresh: NetworkRefresh | None,
-    ) -> None:
-        self._common, self._starting, self._caring = common, starting, caring
-        self._housekeeping, self._refresh = housekeeping, refresh
-        self.ages = OwnerAges(common.cache, common.api, common.clock)
-        self._planned = asyncio.Event()
+    common: Common
+    starting: Starting
+    caring: Caring
+    housekeeping: Housekeeping
+    refresh: NetworkRefresh | None
+    planned: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def __post_init__(self) -> None:
+        self.ages = OwnerAges(self.common.cache, self.common.api, self.common.clock)
 
     async def plan_once_synced(self) -> None:
         """Wait for what the first plan needs, then plan until cancelled."""
-        common = self._common
+        common = self.common
         await self._first_looks()
         if common.leadership is None:
             common.telemetry.leader(leads=True)
-            self._starting.admissions.recover()
-            self._caring.recover()
+            self.starting.admissions.recover()
+            self.caring.recover()
             self._inherit()
         await common.planner.replan_in_steps()
-        self._planned.set()
+        self.planned.set()
         if common.leadership is not None:
             common.leadership.ready.set()
         await common.planner.run()
 
     async def collect_once_planned(self) -> None:
         """Collect garbage from the first plan on, where the interpreter does not by itself."""
-        await self._planned.wait()
+        await self.planned.wait()
         await collect_when_grown()
 
     async def _first_looks(self) -> None:
-        for reflector in self._common.reflectors.values():
+        for reflector in self.common.reflectors.values():
             await reflector.synced.wait()
         looks: list[Callable[[], Any]] = [self.ages.first_look]
-        if self._refresh is not None:  # a source that hangs must not keep jobs from starting
-            self._refresh.nodes_changed()
-            looks.insert(0, self._refresh.first_look.wait)
-        if self._common.feeds is not None:  # rights for jobs may be missing
-            looks.append(self._common.feeds.synced)
+        if self.refresh is not None:  # a source that hangs must not keep jobs from starting
+            self.refresh.nodes_changed()
+            looks.insert(0, self.refresh.first_look.wait)
+        if self.common.feeds is not None:  # rights for jobs may be missing
+            looks.append(self.common.feeds.synced)
         for look in looks:
             with suppress(TimeoutError):
                 async with asyncio.timeout(_FIRST_LOOK_S):
@@ -193,7 +192,7 @@ class Terms:
 
     def _take_up(self) -> None:
         """A term begins as the process does after a restart."""
-        one, care = self._starting, self._caring
+        one, care = self.starting, self.caring
         for book in (
             one.wakes, one.parking, one.plain, one.offers, care.repins,
             one.lapses, care.restarts, care.repairs, one.admissions,
@@ -203,37 +202,37 @@ class Terms:
         one.admissions.recover()
         care.restart()
         self._inherit()
-        self._common.planner.replan()
-        self._housekeeping.plan_made(self._common.planner.current)  # which need not be a new one
+        self.common.planner.replan()
+        self.housekeeping.plan_made(self.common.planner.current)  # which need not be a new one
 
     def _inherit(self) -> None:
         """A pod that waits in kube-scheduler may have been refused by a former process. Cost: O(pods of gangs)."""
-        common, gangs = self._common, self._common.cache.snapshot().gangs.values()
+        common, gangs = self.common, self.common.cache.snapshot().gangs.values()
         there = [pod.uid for gang in gangs if gang.own for pod in (*gang.pending, *gang.later) if not pod.gates]
-        self._starting.parking.inherit(there, now_s=common.clock.monotonic_s())
+        self.starting.parking.inherit(there, now_s=common.clock.monotonic_s())
 
     def _lay_down(self) -> None:
         """A term ends: callers that wait are answered so, and nothing is reserved any more."""
-        one, care = self._starting, self._caring
+        one, care = self.starting, self.caring
         one.binds.stand_down()
         care.forget()
         for book in (one.wakes, one.parking, one.plain, care.restarts, care.repairs, one.admissions):
             book.forget()
 
     async def _over(self) -> None:
-        if self._common.fenced is not None:
-            await self._common.fenced.idle()
-        await self._starting.binds.posts.over()
+        if self.common.fenced is not None:
+            await self.common.fenced.idle()
+        await self.starting.binds.posts.over()
 
     def tasks(self) -> dict[str, Callable[[], Any]]:
         """Coroutine functions by name: what runs in every service."""
-        common, caring = self._common, self._caring
+        common, caring = self.common, self.caring
         tasks: dict[str, Callable[[], Any]] = {f"{_FOLLOW}{name}": one.run for name, one in common.reflectors.items()}
         tasks |= {
             "plan": self.plan_once_synced,
             "report plans": common.planner.report.run,
-            "wake": self._starting.wakes.run,
-            "events": self._starting.events.run,
+            "wake": self.starting.wakes.run,
+            "events": self.starting.events.run,
             "group status": caring.statuses.run,
             "owners": self.ages.run,
             "give memory back": give_back_each_minute,

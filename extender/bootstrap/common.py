@@ -4,8 +4,7 @@ import random
 import uuid
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
-from types import MappingProxyType
+from dataclasses import KW_ONLY, InitVar, dataclass, field
 from typing import Any, cast
 
 from extender.bootstrap.elastic import Feeds
@@ -65,47 +64,40 @@ async def candidacy(
         yield Candidacy(Election(identity, times, rng=rng), api, pod.name if pod is not None else "")
 
 
+@dataclass(eq=False, repr=False)
 class Common:
     """Handed to all modules that put parts together.
 
     Without `reflectors` the caller keeps the cache; with `stands` the service acts only while it leads.
     """
 
-    def __init__(
-        self,
-        settings: Settings,
-        cache: ClusterCache,
-        api: ClusterApi,
-        clock: Clock,
-        rng: random.Random,
-        *,
-        notes: Notes,
-        reflectors: Mapping[str, Reflector[Any]] = MappingProxyType({}),
-        unreadable: UnreadableObjects | None = None,
-        stands: Candidacy | None = None,
-        feeds: Feeds | None = None,
-    ) -> None:
-        self.settings = settings
-        self.cache = cache
-        self.clock = clock
-        self.rng = rng
-        self.notes = notes
-        """What is written on tenants' objects for our successor"""
-        self.reflectors = reflectors
-        """name → what keeps the cache"""
-        self.unreadable = unreadable if unreadable is not None else UnreadableObjects()
-        self.feeds = feeds
-        self.telemetry = Telemetry()
+    settings: Settings
+    cache: ClusterCache
+    api: ClusterApi
+    """Nothing is written through it by a process that lost the lease"""
+    clock: Clock
+    rng: random.Random
+    _: KW_ONLY
+    notes: Notes
+    """What is written on tenants' objects for our successor"""
+    reflectors: Mapping[str, Reflector[Any]] = field(default_factory=dict)
+    """name → what keeps the cache"""
+    unreadable: UnreadableObjects = field(default_factory=UnreadableObjects)
+    stands: InitVar[Candidacy | None] = None
+    feeds: Feeds | None = None
+
+    def __post_init__(self, stands: Candidacy | None) -> None:
+        clock, self.telemetry = self.clock, Telemetry()
         self.leadership = stands.leadership(clock, self.telemetry) if stands is not None else None
         """Our part in the election; `None`: there is none, and we act"""
         self.acting: Callable[[], bool] = self.leadership.leading if self.leadership is not None else lambda: True
-        self.fenced = FencedApi(api, self.leadership.room_s) if self.leadership is not None else None
-        self.api = cast("ClusterApi", self.fenced) if self.fenced is not None else api
-        """Nothing is written through it by a process that lost the lease"""
-        self.recent = RecentDecisions(clock, exists=cache.gang)
+        self.fenced = FencedApi(self.api, self.leadership.room_s) if self.leadership is not None else None
+        if self.fenced is not None:
+            self.api = cast("ClusterApi", self.fenced)
+        self.recent = RecentDecisions(clock, exists=self.cache.gang)
         self.log = DecisionLog(self.telemetry, acting=self.acting, heard=self.recent.add)
-        self.policy = settings.policy()
-        self.planner = Planner(cache, self.policy, clock, self.telemetry, self.log)
+        self.policy = self.settings.policy()
+        self.planner = Planner(self.cache, self.policy, clock, self.telemetry, self.log)
 
     def synced(self) -> bool:
         """Whether there is a plan."""

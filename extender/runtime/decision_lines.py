@@ -7,7 +7,7 @@ and always gets the same answer. Rule: callers hand over facts and the moment; n
 import logging
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass, field
 from typing import Final
 
 import msgspec
@@ -17,6 +17,7 @@ from extender.runtime.telemetry import Telemetry
 DECISIONS: Final = "netgang.decisions"
 """Name of the logger that carries one line per decision."""
 
+_decisions = logging.getLogger(DECISIONS)
 _PLANNED: Final = frozenset({"admit", "plan"})
 """Decisions of the planner, which runs in a standby too"""
 _STEPS: Final = frozenset({"filter", "ungate"})
@@ -40,38 +41,26 @@ class Decision(msgspec.Struct, frozen=True):
     duration_ms: float = 0.0
 
 
+@dataclass(eq=False, repr=False)
 class DecisionLog:
-    """Writes one line per decision, and not the same refusal over and over.
+    """Writes a refusal when it is new for its pod or gang, and again after a while with how often it was left out.
 
-    Why: kube-scheduler asks again for every refused pod at every cluster event (over a thousand calls a second,
-    measured), and always gets the same answer. So a refusal is written when it is new for its pod or gang, again after
-    `repeat_after_s` with the number of times it was left out, and never more than `refusals_per_s_max` in a second.
     What admits, binds, evicts or scales is always written; steps on the way to a bind at level DEBUG only.
     """
 
-    def __init__(
-        self,
-        telemetry: Telemetry,
-        *,
-        repeat_after_s: float = 60.0,
-        refusals_per_s_max: int = 100,
-        remembered_max: int = 10_000,
-        acting: Callable[[], bool] = lambda: True,
-        heard: Callable[[Decision], None] = lambda _: None,
-    ) -> None:
-        self._telemetry = telemetry
-        self._heard = heard
-        """Called with each decision that is written, whatever the log's level"""
-        self._acting = acting
-        """Whether our plans are what happens; a standby's are not, and are not written"""
-        self._logger = logging.getLogger(DECISIONS)
-        self._repeat_after_s = repeat_after_s
-        self._refusals_per_s_max = refusals_per_s_max
-        self._remembered_max = remembered_max
-        self._seen: OrderedDict[tuple[str, str, str], _Seen] = OrderedDict()
-        """(what, pod or gang, reason) → when it was last written; the least recently written leaves first."""
-        self._second = 0
-        self._written_this_second = 0
+    telemetry: Telemetry
+    _: KW_ONLY
+    repeat_after_s: float = 60.0
+    refusals_per_s_max: int = 100
+    remembered_max: int = 10_000
+    acting: Callable[[], bool] = lambda: True
+    """Whether our plans are what happens; a standby's are not, and are not written"""
+    heard: Callable[[Decision], None] = lambda _: None
+    """Called with each decision that is written, whatever the log's level"""
+    _seen: "OrderedDict[tuple[str, str, str], _Seen]" = field(default_factory=OrderedDict, init=False)
+    """(what, pod or gang, reason) → when it was last written; the least recently written leaves first."""
+    _second: int = field(default=0, init=False)
+    _written_this_second: int = field(default=0, init=False)
 
     @property
     def remembered(self) -> int:
@@ -81,17 +70,17 @@ class DecisionLog:
     def log_decision(self, decision: Decision, *, now_s: float) -> bool:
         """Write `decision`, or leave it out as a repeated refusal; `False`: left out. `now_s`: monotonic."""
         repeated = 0
-        if decision.what in _PLANNED and not self._acting():
+        if decision.what in _PLANNED and not self.acting():
             return False
         if decision.reason:
             seen = self._admit(decision, now_s)
             if seen is None:
-                self._telemetry.log_line_dropped()
+                self.telemetry.log_line_dropped()
                 return False
             repeated, seen.left_out = seen.left_out, 0
-        self._heard(decision)
+        self.heard(decision)
         level = logging.DEBUG if decision.what in _STEPS and not decision.reason else logging.INFO
-        if self._logger.isEnabledFor(level):
+        if _decisions.isEnabledFor(level):
             self._write(decision, level, repeated)
         return True
 
@@ -99,23 +88,23 @@ class DecisionLog:
         """One line per pod that is bound: made directly: logging would search for the calling function."""
         record = logging.LogRecord(DECISIONS, level, "", 0, decision.what, (), None)
         record.fields = _fields(decision, repeated)
-        self._logger.handle(record)
+        _decisions.handle(record)
 
     def _admit(self, decision: Decision, now_s: float) -> "_Seen | None":
         key = (decision.what, decision.pod or decision.gang, decision.reason)
         self._forget_old(now_s)
         seen = self._seen.get(key)
-        if seen is not None and now_s - seen.written_s < self._repeat_after_s:
+        if seen is not None and now_s - seen.written_s < self.repeat_after_s:
             seen.left_out += 1
             return None
         if int(now_s) != self._second:
             self._second, self._written_this_second = int(now_s), 0
-        if self._written_this_second >= self._refusals_per_s_max:
+        if self._written_this_second >= self.refusals_per_s_max:
             return None
         self._written_this_second += 1
         if seen is None:
             seen = self._seen[key] = _Seen()
-            if len(self._seen) > self._remembered_max:
+            if len(self._seen) > self.remembered_max:
                 self._seen.popitem(last=False)
         seen.written_s = now_s
         self._seen.move_to_end(key)
@@ -123,7 +112,7 @@ class DecisionLog:
 
     def _forget_old(self, now_s: float) -> None:
         """What has not been written for so long is news if it comes again: most refused gangs start, and are gone."""
-        forgotten_s = now_s - _FORGOTTEN_AFTER * self._repeat_after_s
+        forgotten_s = now_s - _FORGOTTEN_AFTER * self.repeat_after_s
         while self._seen and next(iter(self._seen.values())).written_s <= forgotten_s:
             self._seen.popitem(last=False)
 

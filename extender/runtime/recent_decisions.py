@@ -7,6 +7,7 @@ for longest is forgotten. What the log leaves out as a repeated refusal is left 
 
 from collections import OrderedDict, deque
 from collections.abc import Callable, Sequence
+from dataclasses import KW_ONLY, dataclass, field
 from typing import Final
 
 import msgspec
@@ -38,23 +39,24 @@ class Made(msgspec.Struct, frozen=True):
     decision: Decision
 
 
+@dataclass(eq=False, repr=False)
 class RecentDecisions:
     """One thread of control."""
 
-    def __init__(self, clock: Clock, *, exists: Callable[[GangKey], object] = lambda _: True) -> None:
-        self._clock = clock
-        self._exists = exists
-        """Whether a gang does; None or False: it is gone"""
-        self._of: OrderedDict[GangKey, tuple[Made, ...]] = OrderedDict()
-        """gang → its decisions, newest first; the gang with the newest one is the last"""
-        self._changes: deque[Made] = deque(maxlen=MOST_CHANGES)
-        self._prune_at = MOST_GONE
-        self.count = 0
-        """Changes so far: the list of changes is another one when this is another number."""
+    clock: Clock
+    _: KW_ONLY
+    exists: Callable[[GangKey], object] = lambda _: True
+    """Whether a gang does; None or False: it is gone"""
+    count: int = field(default=0, init=False)
+    """Changes so far: the list of changes is another one when this is another number."""
+    _of: OrderedDict[GangKey, tuple[Made, ...]] = field(default_factory=OrderedDict, init=False)
+    """gang → its decisions, newest first; the gang with the newest one is the last"""
+    _changes: deque[Made] = field(default_factory=lambda: deque(maxlen=MOST_CHANGES), init=False)
+    _prune_at: int = field(default=MOST_GONE, init=False)
 
     def add(self, decision: Decision) -> None:
         """Keep a decision. Cost: O(1), and O(gangs) once in `MOST_GONE` / 2 new gangs."""
-        made = Made(self._clock.now_s(), decision)
+        made = Made(self.clock.now_s(), decision)
         if decision.what not in _ANSWERS:
             self._changes.appendleft(made)
             self.count += 1
@@ -85,7 +87,7 @@ class RecentDecisions:
             self._of.popitem(last=False)
 
     def _forget_gone(self) -> None:
-        gone = [gang for gang in self._of if not self._exists(gang)]
+        gone = [gang for gang in self._of if not self.exists(gang)]
         for gang in gone[: max(len(gone) - MOST_GONE // 2, 0)]:
             del self._of[gang]
         self._prune_at = len(self._of) + MOST_GONE // 2

@@ -1,6 +1,4 @@
-"""Run long work on the event loop in slices, so that other tasks run every few milliseconds.
-
-docs/safety.md S15.
+"""Run long work on the event loop in slices, so that other tasks run every few milliseconds (docs/safety.md S15).
 
 Why slices wait for each other: in one turn the loop goes on with all that is ready. Five works that each pause after
 4 ms are together a stall of 20, for calls of kube-scheduler and for the lease as well.

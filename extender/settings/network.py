@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Literal, Self, TypeAlias
 
-from pydantic import BaseModel, BeforeValidator, Field, model_validator
+from pydantic import BeforeValidator, Field, model_validator
 
 from extender.settings.mapping import EndpointRule, NodeEndpoints
 from extender.settings.sources import EsmondSource, OpenSearchSource, PrometheusSource, Server
@@ -103,10 +103,6 @@ class HardTtl(_Ages):
     """The same for delay."""
     throughput: Positive | None = 172_800.0
     """The same for throughput: two days."""
-
-
-SOURCES: tuple[type[BaseModel], ...] = (FileSource, MaddashSource, OpenSearchSource, PrometheusSource, EsmondSource)
-"""All kinds of sources."""
 
 
 class NetworkSettings(Section):

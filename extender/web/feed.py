@@ -1,12 +1,9 @@
 """Server-sent events: every open page shows a change within a second.
 
 Why one task for all viewers: what is shown is worked out and written once, however many watch, and not at all while
-none is open. Rules:
-
-- The work takes at most a 25th of the loop: the more a look costs, the rarer it is. It is done in slices
-(docs/safety.md S15).
-- A viewer that reads too slowly misses intermediate states, never the last one, and holds at most one of each section.
-- The number of viewers is bounded; all are let go when the process ends, so that no page delays it.
+none is open. Rules: the work is done in slices (docs/safety.md S15) and takes at most a 25th of the loop, so the more a
+look costs, the rarer it is. A viewer that reads too slowly misses intermediate states, never the last one, and holds at
+most one of each section. The number of viewers is bounded, and all end with the process.
 """
 
 import asyncio
@@ -37,18 +34,18 @@ class _Viewer:
     news: asyncio.Event = field(default_factory=asyncio.Event)
 
 
+@dataclass(eq=False, repr=False)
 class Feed:
     """The news for all open pages."""
 
-    def __init__(self, steps: Callable[[], Steps[Sections]], version: Callable[[], object]) -> None:
-        self._steps = steps
-        self._version = version
-        """Something else than the last time when there may be news."""
-        self._viewers: set[_Viewer] = set()
-        self._watched = asyncio.Event()
-        self._latest: dict[str, bytes] = {}
-        self._seen: object = None
-        self._closed = False
+    steps: Callable[[], Steps[Sections]]
+    version: Callable[[], object]
+    """Something else than the last time when there may be news."""
+    _viewers: set[_Viewer] = field(default_factory=set, init=False)
+    _watched: asyncio.Event = field(default_factory=asyncio.Event, init=False)
+    _latest: dict[str, bytes] = field(default_factory=dict, init=False)
+    _seen: object = field(default=None, init=False)
+    _closed: bool = field(default=False, init=False)
 
     @property
     def viewers(self) -> int:
@@ -57,7 +54,7 @@ class Feed:
 
     async def look(self) -> Sections:
         """All sections of now, for a client that does not watch."""
-        return await in_slices(self._steps())
+        return await in_slices(self.steps())
 
     async def watch(self) -> AsyncIterator[bytes]:
         """Server-sent events for one viewer, all sections first; ends with the process. FullError: too many watch."""
@@ -94,10 +91,10 @@ class Feed:
                 self._latest, self._seen = {}, None  # what is old by then is sent to no page
                 await self._watched.wait()
             pause_s = _SOONEST_S
-            version = self._version()
+            version = self.version()
             if version != self._seen:
                 self._seen = version
-                sections, cost_s = await in_timed_slices(self._steps())
+                sections, cost_s = await in_timed_slices(self.steps())
                 self._send(sections)
                 pause_s = min(max(cost_s * _SHARE, _SOONEST_S), _LATEST_S)
             await asyncio.sleep(pause_s)

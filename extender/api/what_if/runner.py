@@ -11,7 +11,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
-from dataclasses import replace
+from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import Any, Final, TypeVar
 
 from extender.cache import ClusterCache
@@ -42,46 +42,36 @@ class BusyError(Exception):
     """It cannot be answered now: too many questions wait, or the first plan is not made yet."""
 
 
+@dataclass(eq=False, repr=False)
 class WhatIfs:
     """Trial plans on the state of now."""
 
-    def __init__(
-        self,
-        cache: ClusterCache,
-        planner: Planner,
-        clock: Clock,
-        *,
-        policy_with: Callable[[Mapping[str, Any]], Policy] = no_settings,
-        most_waiting: int = MOST_WAITING,
-    ) -> None:
-        """`policy_with`: as `Situation` has it."""
-        self._cache = cache
-        self._planner = planner
-        self._clock = clock
-        self._policy_with = policy_with
-        self._most_waiting = most_waiting
-        self._turn = asyncio.Lock()
-        self._waiting = 0
-        self._worker = ThreadPoolExecutor(1, thread_name_prefix="what-if")
-        """One: a question whose caller hung up is still answered, and the next waits."""
-        self._aside = Aside()
-        """The worker's alone"""
-        self._forgets: asyncio.TimerHandle | None = None
-
-    @property
-    def policy(self) -> Policy:
-        """By what the service decides."""
-        return self._planner.policy
+    cache: ClusterCache
+    planner: Planner
+    clock: Clock
+    _: KW_ONLY
+    policy_with: Callable[[Mapping[str, Any]], Policy] = no_settings
+    """As `Situation` has it."""
+    most_waiting: int = MOST_WAITING
+    _turn: asyncio.Lock = field(default_factory=asyncio.Lock, init=False)
+    _waiting: int = field(default=0, init=False)
+    _worker: ThreadPoolExecutor = field(
+        default_factory=lambda: ThreadPoolExecutor(1, thread_name_prefix="what-if"), init=False
+    )
+    """One: a question whose caller hung up is still answered, and the next waits."""
+    _aside: "Aside" = field(default_factory=lambda: Aside(), init=False)
+    """The worker's alone"""
+    _forgets: asyncio.TimerHandle | None = field(default=None, init=False)
 
     def now(self, changes: Iterable[Change] = ()) -> tuple[Situation, Plan]:
         """The cluster as it was planned last, with the plain pods that the changes name."""
-        planner = self._planner
-        snapshot = planner.snapshot if planner.snapshot is not None else self._cache.snapshot()
+        planner = self.planner
+        snapshot = planner.snapshot if planner.snapshot is not None else self.cache.snapshot()
         named = {key for change in changes if isinstance(change, RemovePods) for key in change.pods}
         found = {key: self._plain(key) for key in named}
         others = {key: pod for key, pod in found.items() if pod is not None}
-        now_s = self._clock.now_s()
-        return Situation(snapshot, planner.policy, now_s, others, self._policy_with), planner.current
+        now_s = self.clock.now_s()
+        return Situation(snapshot, planner.policy, now_s, others, self.policy_with), planner.current
 
     async def suppose(self, changes: Sequence[Change]) -> Supposed:
         """What the changes would make of the plan. Errors: MisfitError, BusyError."""
@@ -97,9 +87,9 @@ class WhatIfs:
 
     @asynccontextmanager
     async def _one_at_a_time(self) -> AsyncIterator[None]:
-        if self._planner.snapshot is None:
+        if self.planner.snapshot is None:
             raise BusyError("the first plan is not made yet")
-        if self._waiting > self._most_waiting:
+        if self._waiting > self.most_waiting:
             raise BusyError("others are being answered")
         self._waiting += 1
         try:
@@ -109,7 +99,7 @@ class WhatIfs:
             self._waiting -= 1
 
     async def _beside(self, work: Callable[[PlannerCache], _T]) -> _T:
-        loop, latest = asyncio.get_running_loop(), self._planner.cache.borrowed()
+        loop, latest = asyncio.get_running_loop(), self.planner.cache.borrowed()
         if self._forgets is not None:
             self._forgets.cancel()
         self._forgets = loop.call_later(KEPT_S, self._worker.submit, self._aside.forget)
@@ -118,10 +108,10 @@ class WhatIfs:
     def _plain(self, key: str) -> Pod | None:
         """A pod of no gang of ours, where its room is counted; `None`: there is none, or it is a member."""
         namespace, _, name = key.partition("/")
-        pod = self._cache.pod_by_name(namespace, name)
-        if pod is None or self._cache.gang_of(pod.uid) is not None:
+        pod = self.cache.pod_by_name(namespace, name)
+        if pod is None or self.cache.gang_of(pod.uid) is not None:
             return None
-        return replace(pod, node=self._cache.counted_on(pod))
+        return replace(pod, node=self.cache.counted_on(pod))
 
 
 class Aside:

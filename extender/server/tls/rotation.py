@@ -8,6 +8,7 @@ every look, and change nothing.
 
 import asyncio
 import logging
+from dataclasses import dataclass, field
 
 from extender.errors import ConfigError
 from extender.ports import Clock
@@ -93,25 +94,25 @@ class Rotation:
             _log.error("the certificate in tls.cert_file has expired: kube-scheduler will refuse new connections")
 
 
+@dataclass(slots=True)
 class _Handshakes:
     """Counts handshakes, and says why clients were refused, each cause at most once in ten seconds."""
 
-    def __init__(self, clock: Clock, telemetry: Telemetry) -> None:
-        self._clock = clock
-        self._telemetry = telemetry
-        self._said_at_s: dict[Outcome, float] = {}
-        self._left_out = 0
+    clock: Clock
+    telemetry: Telemetry
+    said_at_s: dict[Outcome, float] = field(default_factory=dict)
+    left_out: int = 0
 
     def ended(self, outcome: Outcome, more: str) -> None:
         """Count one handshake; called on the event loop."""
-        self._telemetry.tls_handshake(outcome)
+        self.telemetry.tls_handshake(outcome)
         if outcome is Outcome.ACCEPTED:
             return
-        now_s = self._clock.monotonic_s()
-        if now_s - self._said_at_s.get(outcome, -_SAID_AGAIN_S) < _SAID_AGAIN_S:
-            self._left_out += 1
+        now_s = self.clock.monotonic_s()
+        if now_s - self.said_at_s.get(outcome, -_SAID_AGAIN_S) < _SAID_AGAIN_S:
+            self.left_out += 1
             return
-        self._said_at_s[outcome] = now_s
-        fields = {"outcome": outcome.value, "left_out": self._left_out}
-        self._left_out = 0
+        self.said_at_s[outcome] = now_s
+        fields = {"outcome": outcome.value, "left_out": self.left_out}
+        self.left_out = 0
         _log.warning("a connection was refused: %s", more, extra={"fields": fields})

@@ -96,14 +96,14 @@ class Direct:
     """Calls the app as a server does, on one event loop for the whole test."""
 
     def __init__(self) -> None:
-        self._verbs = FakeVerbs(on_filter=everything, on_prioritize=lambda args: [MAX_SCORE] * len(args.node_names))
+        self.verbs = FakeVerbs(on_filter=everything, on_prioritize=lambda args: [MAX_SCORE] * len(args.node_names))
         self._telemetry = Telemetry()
-        self._app = create_app(self._verbs, FakeViews(), self._telemetry)
+        self._app = create_app(self.verbs, FakeViews(), self._telemetry)
         self.loop = asyncio.new_event_loop()  # never made current: pytest-asyncio keeps its own there
 
     def post(self, verb: str, body: bytes) -> Any:
         """The decoded reply, which is a 200 and no bug's."""
-        for calls in (self._verbs.filtered, self._verbs.prioritized, self._verbs.bound):
+        for calls in (self.verbs.filtered, self.verbs.prioritized, self.verbs.bound):
             calls.clear()
         start, content = self.loop.run_until_complete(self._post(verb, body))
         assert start["status"] == 200
@@ -168,8 +168,7 @@ def check(direct: Direct, body: bytes) -> None:
     assert isinstance(reply["Error"], str)
     if reply["Error"]:
         assert reply["Error"].startswith("netgang: malformed request: ")
-        assert reply["NodeNames"] is None
-        assert reply["Nodes"] is None
+        assert (reply["NodeNames"], reply["Nodes"], direct.verbs.filtered) == (None, None, [])
     else:
         assert set(reply["NodeNames"]) == names
 
@@ -181,6 +180,7 @@ def check(direct: Direct, body: bytes) -> None:
     assert set(reply) == {"Error"}
     assert reply["Error"] == "" or reply["Error"].startswith("netgang: malformed request: ")
     assert reply["Error"] or names is not None
+    assert bool(direct.verbs.bound) is not bool(reply["Error"]), "what cannot be read never reaches the service"
 
 
 def relatives(body: bytes, place: int) -> tuple[bytes, ...]:
@@ -194,6 +194,9 @@ def relatives(body: bytes, place: int) -> tuple[bytes, ...]:
 @settings(MANY, suppress_health_check=list(HealthCheck))
 @given(body=bodies, place=st.integers(0, 2**16))
 @example(b"", 0)
+@example(SEEDS[0] + b"{}", 0)
+@example(SEEDS[0].replace(b"n1", b"\xff\xfe"), 0)
+@example(json.dumps(dict.fromkeys(VALID, 7)).encode(), 0)
 @example(SEEDS[0], 100)
 @example(SEEDS[1], 200)
 def test_any_body_gets_a_documented_answer(direct: Direct, body: bytes, place: int) -> None:

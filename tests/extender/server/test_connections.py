@@ -11,6 +11,18 @@ from tests.fakes.transport import FakeTransport
 pytestmark = pytest.mark.looptime
 
 
+class Client(FakeTransport):
+    """A connection from an address."""
+
+    def __init__(self, address: str) -> None:
+        self.address = address
+        super().__init__(asyncio.Protocol())
+
+    def get_extra_info(self, name: str, default: object = None) -> object:
+        """The address, which is all that the port asks for."""
+        return (self.address, 40000) if name == "peername" else default
+
+
 class Port:
     """A port whose connections only note that they end."""
 
@@ -20,10 +32,10 @@ class Port:
         self.ended: list[int] = []
         self.all: list[Connection] = []
 
-    def open(self, state: State = State.HEAD) -> Connection:
+    def open(self, state: State = State.HEAD, *, peer: str = "127.0.0.1") -> Connection:
         """A new connection, which then goes to this state."""
         number = len(self.all)
-        one = self.connections.opened(FakeTransport(asyncio.Protocol()), lambda: self.ended.append(number))
+        one = self.connections.opened(Client(peer), lambda: self.ended.append(number))
         self.all.append(one)
         self.connections.move(one, state, now_s=asyncio.get_running_loop().time())
         return one
@@ -39,6 +51,14 @@ async def test_what_calls_verbs_ends_last() -> None:
         port.open(State.KEPT)
     assert port.ended[:6] == [6, 5, 4, 3, 2, 1]
     assert port.ended == sorted(port.ended, key=lambda one: (one > 6, -one if one <= 6 else one))
+
+
+async def test_at_the_ports_bound_the_greediest_peer_loses() -> None:
+    """A newcomer takes the place of one of those that have most, whatever these are at."""
+    port = Port(connections=8, per_peer=5)
+    for peer in ("modest", *["greedy"] * 5, "other", "third", "new"):
+        port.open(State.IDLE if peer == "greedy" else State.HEAD, peer=peer)
+    assert (port.ended, port.why) == ([1], {"ended for another": 1})
 
 
 TIMES = {  # state → seconds after which it ends, with the times that are shipped

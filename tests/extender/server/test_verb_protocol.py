@@ -20,6 +20,7 @@ from extender.server.app import App
 from extender.server.dispatch import Callers, Dispatch, Serving, Supervisor
 from extender.server.verb_protocol import VerbProtocol
 from scoring.model.reasons import Reason
+from tests.extender.server.served import Holding
 from tests.fakes.transport import FakeTransport
 from tests.fakes.verbs import ARGS, BINDING, FakeVerbs
 
@@ -275,53 +276,39 @@ async def test_a_client_that_does_not_read_is_uvicorn_s() -> None:
 # -- held calls -------------------------------------------------------------------------------------------------------
 
 
-class Held:
-    """Holds /bind until released."""
-
-    def __init__(self) -> None:
-        self.released = asyncio.Event()
-        self.gone: list[bool] = []
-
-    async def hold(self, _: object, gone: asyncio.Future[None]) -> None:
-        """Wait, and note whether the caller is still there."""
-        await self.released.wait()
-        self.gone.append(gone.done())
-
-    async def connect(self, **options: Any) -> Side:
-        """A connection whose call is held."""
-        side = connect(verbs=FakeVerbs(on_bind=self.hold), **options)
-        side.transport.feed(call("/bind", BIND))
-        await asyncio.sleep(0)
-        return side
+async def held() -> tuple[Holding, Side]:
+    """A connection whose call is held."""
+    holding = Holding()
+    side = connect(verbs=holding.verbs())
+    side.transport.feed(call("/bind", BIND))
+    await holding.held.wait()
+    return holding, side
 
 
 async def test_a_flood_behind_a_held_call_is_stopped() -> None:
     """What comes is kept for later up to 64 kB, then the client has to wait; nothing is lost."""
-    held = Held()
-    side = await held.connect()
+    holding, side = await held()
     more = call("/bind", BIND)
     count = 65536 // len(more) + 1
     for number in range(count):
         assert side.transport.is_reading(), number
         side.transport.feed(more)
     assert not side.transport.is_reading()
-    held.released.set()
+    holding.released.set()
     while side.transport.written.count(b'{"Error":""}') < count + 1:
         assert side.state.tasks
         await asyncio.wait(side.state.tasks)
         await asyncio.sleep(0)
     assert side.transport.is_reading()
-    assert len(held.gone) == count + 1
+    assert len(side.verbs.bound) == count + 1
 
 
 async def test_an_answer_without_a_caller_is_not_sent() -> None:
     """The call hears of it through `gone`, and it is counted as such."""
-    held = Held()
-    side = await held.connect()
+    holding, side = await held()
     side.transport.end(ConnectionResetError())
-    held.released.set()
     await side.settle()
-    assert (held.gone, side.transport.written) == ([True], b"")
+    assert (holding.dropped.is_set(), side.transport.written) == (True, b"")
     assert side.outcomes()["netgang_requests_total", "bind", "gone"] == 1
     assert not side.state.tasks
     assert not side.state.connections
@@ -343,13 +330,13 @@ async def test_timers_end_with_the_connection() -> None:
 @pytest.mark.looptime
 async def test_an_idle_connection_s_time_begins_anew_with_each_answer() -> None:
     """A call that takes longer does not end by it; handed over, the time counts from the last answer, too."""
-    held = Held()
-    side = connect(verbs=FakeVerbs(on_bind=held.hold), timeout_keep_alive=100)
+    holding = Holding()
+    side = connect(verbs=holding.verbs(), timeout_keep_alive=100)
     for request in (call("/filter", ASK), call("/filter", ASK), call("/bind", BIND), get("/healthz")):
         side.transport.feed(request)
-        if side.state.tasks and not held.released.is_set():
+        if side.state.tasks and not holding.released.is_set():
             await asyncio.sleep(200)
-            held.released.set()
+            holding.released.set()
         await asyncio.sleep(99)
         assert not side.transport.is_closing()
     await asyncio.sleep(2)

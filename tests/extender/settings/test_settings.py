@@ -7,7 +7,7 @@ import json
 from collections.abc import Mapping
 from operator import attrgetter
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 import yaml
@@ -26,7 +26,7 @@ from extender.server.tls.rotation import RELOAD_S
 from extender.settings.features import AutoscalingMode
 from extender.settings.layers import ENV_PREFIX, names_at
 from extender.settings.leadership import LeaderElection
-from extender.settings.network import SOURCES, FileSource, HardTtl, MaddashSource, SoftTtl
+from extender.settings.network import FileSource, HardTtl, MaddashSource, SoftTtl, Source
 from extender.settings.queue import QueueSettings
 from extender.settings.removed import FIXED
 from extender.settings.settings import Settings
@@ -537,6 +537,6 @@ def _described(model: Any) -> list[tuple[str, str | None]]:
 
 def test_every_setting_has_a_help_text() -> None:
     """The paragraph under each setting is its help: none may be missing."""
-    listed = [*_described(Settings), *(one for kind in SOURCES for one in _described(kind))]
+    listed = [*_described(Settings), *(one for kind in get_args(get_args(Source)[0]) for one in _described(kind))]
     assert [name for name, text in listed if not text] == []
     assert len(listed) > 45
