@@ -36,40 +36,27 @@ class Pair:
 
 
 @dataclass(frozen=True, slots=True)
-class Authority:
-    """A certificate authority with a certificate and key of its own in `directory`."""
+class Authority(Pair):
+    """A certificate authority; what it issues is put beside its own files."""
 
-    directory: Path
     name: str
 
     @classmethod
     def made(cls, directory: Path, name: str, *, days: int = 30) -> "Authority":
         """A new authority; negative `days`: it has expired."""
-        made = cls(directory, name)
-        more = ("-subj", f"/CN={name}", "-addext", "keyUsage=critical,keyCertSign", "-sha256", "-out", str(made.cert))
-        if days > 0:
-            openssl("req", "-x509", *_EC, "-keyout", str(made.key), "-days", str(days), *more)
-        else:
-            openssl("req", "-x509", *_EC, "-keyout", str(made.key), *more)
-            text = str(made.cert)
-            openssl("x509", "-in", text, "-signkey", str(made.key), "-days", str(days), "-out", text)
+        made = cls(directory / f"{name}.crt", directory / f"{name}.key", name)
+        key, cert = str(made.key), str(made.cert)
+        more = ("-subj", f"/CN={name}", "-addext", "keyUsage=critical,keyCertSign", "-sha256", "-out", cert)
+        openssl("req", "-x509", *_EC, "-keyout", key, "-days", str(max(days, 1)), *more)
+        if days <= 0:  # which `req` does not accept
+            openssl("x509", "-in", cert, "-signkey", key, "-days", str(days), "-out", cert)
         return made
-
-    @property
-    def cert(self) -> Path:
-        """Its certificate."""
-        return self.directory / f"{self.name}.crt"
-
-    @property
-    def key(self) -> Path:
-        """Its key."""
-        return self.directory / f"{self.name}.key"
 
     def issue(
         self, name: str, *, days: int = 30, san: str = "", usage: str = "clientAuth", file: str | None = None
     ) -> Pair:
         """A certificate for common name `name`; negative `days`: one that has expired; `san` as openssl writes it."""
-        stem = self.directory / (file or f"{self.name}-{name}".replace(":", "-"))
+        stem = self.cert.parent / (file or f"{self.name}-{name}".replace(":", "-"))
         pair = Pair(stem.with_suffix(".crt"), stem.with_suffix(".key"))
         request, extensions = stem.with_suffix(".csr"), stem.with_suffix(".ext")
         openssl("req", *_EC, "-keyout", str(pair.key), "-out", str(request), "-subj", f"/CN={name}")

@@ -127,16 +127,12 @@ class Caring:
             self.elastic.recover()
 
     def restart(self) -> None:
-        """Both, as a term begins."""
+        """Forget, and recover, as a term begins."""
         self.starts.forget()
-        if self.elastic is not None:
-            self.elastic.forget()
-            self.elastic.recover()
-        if self.reported is not None:
-            self.reported.forget()
-        if self.preemptions is not None:
-            self.preemptions.forget()
-            self.preemptions.claims.recover()
+        for book in (self.elastic, self.reported, self.preemptions):
+            if book is not None:
+                book.forget()
+        self.recover()
 
     def forget(self) -> None:
         """Know nothing of what was under way, but of restarts and repairs: the next leader finds it again."""
