@@ -43,7 +43,7 @@ _ONE_NODE: Final = "no node has room for the whole minimum, whatever workers go"
 
 def kinds_to_keep(settings: Settings) -> frozenset[str]:
     """Kinds of objects that must be read with the cluster, besides pods and nodes."""
-    return frozenset({_AUTOSCALER, *(kind.where.kind for kind in kinds_with(settings.elastic.scale_kinds).values())})
+    return frozenset({_AUTOSCALER, *(kind.kind for kind in kinds_with(settings.elastic.scale_kinds).values())})
 
 
 def scaling_document(
@@ -84,8 +84,8 @@ def _seen(name: str, saved: ClusterFile, kinds: Mapping[str, Kind]) -> tuple[lis
         kind = kinds.get(f"{other.kind}.{other.api_version.rpartition('/')[0]}")
         if kind is None:
             continue
-        if kind.where.api_version != other.api_version:
-            unknown.add(f"{other.kind} of {other.api_version} is not read: {kind.where.api_version} is")
+        if kind.api_version != other.api_version:
+            unknown.add(f"{other.kind} of {other.api_version} is not read: {kind.api_version} is")
             continue
         try:
             found.append(read(kind, other.raw, notes=UncheckedNotes()))

@@ -180,7 +180,8 @@ def _elastic_of(common: Common, starting: Starting) -> tuple[Elastic | None, Rep
         parts,
         limits.options(),
         ElasticLimits(removal_s=limits.removal_timeout_s),
-        feed=feeds,
+        ready=feeds.ready,
+        synced=feeds.synced,
         demands=reported.demands.in_steps,
     )
     return elastic, reported

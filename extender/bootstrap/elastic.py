@@ -50,7 +50,6 @@ class Feeds:
                 _log.warning("elastic jobs wait for %s: %s (manifests/components/elastic has the rights)", name, why)
                 await reflector.synced.wait()
 
-    @property
     def ready(self) -> bool:
         """Whether everything has been read once."""
         return all(reflector.synced.is_set() for reflector in self.reflectors.values())
@@ -66,11 +65,11 @@ def feeds_of(settings: Settings, follow: Follow, unreadable: UnreadableObjects, 
         return None
     kinds, jobs, autoscalers = kinds_with(settings.elastic.scale_kinds), Jobs(), Autoscalers()
     reflectors = {
-        f"{kind.where.plural}.{kind.where.group}": follow(
-            path=kind.where.collection,
+        f"{kind.plural}.{kind.group}": follow(
+            path=kind.collection,
             reduce=reduce_by(kind, notes),
             sink=jobs.sink(kind),
-            unreadable=unreadable.of(kind.where.api_version, kind.where.kind),
+            unreadable=unreadable.of(kind.api_version, kind.kind),
         )
         for kind in (*kinds.values(), TRAIN_JOB)
     }
@@ -86,5 +85,5 @@ def feeds_of(settings: Settings, follow: Follow, unreadable: UnreadableObjects, 
 def named_kinds(settings: Settings) -> Mapping[tuple[str, str], Resource]:
     """(API group, kind) → where it is served, of kinds that the operator has named."""
     named = kinds_with(settings.elastic.scale_kinds) if settings.elastic.enabled else {}
-    places = [kind.where for key, kind in named.items() if key not in KINDS]
+    places = [kind for key, kind in named.items() if key not in KINDS]
     return {(one.group, one.kind): Resource(one.group, one.version, one.plural) for one in places}

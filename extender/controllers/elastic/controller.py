@@ -16,9 +16,8 @@ not use the room that was freed for it, or lost it to another client, is not ser
 import asyncio
 import logging
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
-from typing import Protocol
 
 from extender.controllers.elastic.follow import Limits, by_others, facts_of, followed, from_note, steps_on
 from extender.controllers.elastic.jobs.views import Looks, gang_key_of
@@ -53,17 +52,6 @@ Demands = Callable[[Sequence[ElasticJob]], Steps[Mapping[JobKey, int]]]
 """What the jobs' own metrics ask for now: job → workers."""
 
 
-class Feed(Protocol):
-    """Reads the jobs."""
-
-    @property
-    def ready(self) -> bool:
-        """Whether all of them have been read once."""
-
-    async def synced(self) -> None:
-        """Wait until they have been."""
-
-
 @dataclass(eq=False, repr=False)
 class Elastic:
     """Resizes jobs. `run` it; `forget` when a term begins or ends."""
@@ -72,7 +60,10 @@ class Elastic:
     options: Options
     limits: Limits
     _: KW_ONLY
-    feed: Feed
+    ready: Callable[[], bool]
+    """Whether all jobs have been read once"""
+    synced: Callable[[], Awaitable[None]]
+    """Wait until they have been"""
     demands: Demands
     _recovered: bool = field(default=False, init=False)
     _decided_for: object = field(default=None, init=False)
@@ -94,7 +85,7 @@ class Elastic:
 
     async def run(self) -> None:
         """Once all jobs are known, one round after each change of a job, and each `EVERY_S`, until cancelled."""
-        await self.feed.synced()
+        await self.synced()
         while True:
             try:
                 async with asyncio.timeout(EVERY_S):
@@ -114,7 +105,7 @@ class Elastic:
 
         Why so early: that plan would give the room, which the removed pods are just leaving, to any gang.
         """
-        if not self.feed.ready:  # the first round will do it
+        if not self.ready():  # the first round will do it
             return
         for seen in self.parts.jobs.all():
             if (change := from_note(self.parts, seen, self.limits)) is not None:
@@ -154,7 +145,7 @@ class Elastic:
     # -- changes under way --------------------------------------------------------------------------------------------
 
     def _follow(self) -> Sequence[Change]:
-        """Bring each change under way up to date, and keep room for those that wait for it.
+        """Bring each change under way up to date, and reserve room for those that wait for it.
 
         Gives those whose next worker is to leave.
         """

@@ -144,7 +144,7 @@ class Resizes:
             raise _NotSentError(f"no note of the change could be signed: {problem}", refused=True)
         going: tuple[Fresh, ...] = ()
         try:
-            raw = await context.api.get_object(kind.where.api_version, kind.where.kind, key.namespace, key.name)
+            raw = await context.api.get_object(kind.api_version, kind.kind, key.namespace, key.name)
             seen = read(kind, raw, notes=context.notes)
             members = await read_members(context.api, gang.key, gang.source)
             if decided.removed > 0:

@@ -25,15 +25,7 @@ from dataclasses import KW_ONLY, dataclass, field
 
 from extender.controllers.context import ControllerContext
 from extender.controllers.events.recorder import Happening, pod_subject
-from extender.controllers.owners.failure_budget import (
-    KINDS,
-    OVER,
-    Allowed,
-    NotAllowed,
-    Refusal,
-    budget,
-    controller_of,
-)
+from extender.controllers.owners.failure_budget import KINDS, OVER, Allowed, NotAllowed, Refusal, budget, controller_of
 from extender.controllers.removal.fresh_gang import Fresh, read_owner
 from extender.controllers.removal.removals import Cause
 from extender.controllers.restart.controller import Restarts

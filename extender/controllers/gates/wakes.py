@@ -1,4 +1,4 @@
-"""Let pods go: remove the gate of those that wait at it, wake those that kube-scheduler has parked. One patch each.
+"""Start pods: remove the gate of those that wait at it, wake those that kube-scheduler has parked. One patch each.
 
 Why one path for both: they are the same promise (the plan has a place for the pod now) to pods in two states, and need
 the same order, budget and retries. On parked pods see `extender.scheduling.parked_pods`; a changed annotation wakes
@@ -55,7 +55,7 @@ class Gates:
 
 @dataclass(eq=False, repr=False)
 class Wakes:
-    """A queue of pods to let go, and the tasks that do it. Bounded by the pods that exist."""
+    """A queue of pods to admit or wake, and the tasks that do it. Bounded by the pods that exist."""
 
     cache: ClusterCache
     api: ClusterApi

@@ -66,7 +66,7 @@ class PreemptionClaims:
         self._timeout_s = timeout_s
         self._open: dict[GangKey, _Open] = {}
         self._backing_off: dict[GangKey, float] = {}
-        """Gang for which others left, or were asked to, in vain → until when none does."""
+        """Gang that did not start although others left, or were asked to → until when none does."""
         self._wiping = context.background("preempt")
 
     @property
@@ -123,7 +123,7 @@ class PreemptionClaims:
         self._words.begun(found, self._timeout_s)
         self._context.telemetry.preempted("begun")
         for victim in found.victims:
-            self._let_leave(victim, found.gang)
+            self._ask_to_leave(victim, found.gang)
 
     def follow(self) -> None:
         """Once a second: end claims that are over, and see to those that have not left yet."""
@@ -175,7 +175,7 @@ class PreemptionClaims:
             if pod.node in nodes and not pod.terminal and (pod.deleting or one.key in ours)
         ]
 
-    def _let_leave(self, victim: GangKey, gang: GangKey) -> None:
+    def _ask_to_leave(self, victim: GangKey, gang: GangKey) -> None:
         why = f"it makes room for gang {gang}, which has a higher priority"
         self._restarts.leave(victim, why=why, ended=partial(self._left, gang))
 
@@ -215,7 +215,7 @@ class PreemptionClaims:
             for victim in sorted(stay - self._restarts.under_way):
                 if now_s >= opened.again_s.get(victim, 0.0):
                     opened.again_s[victim] = now_s + _AGAIN_S
-                    self._let_leave(victim, key)
+                    self._ask_to_leave(victim, key)
 
     def _there(self, opened: _Open) -> list[Pod]:
         pods = (self._context.cache.pod(uid) for uid in opened.pods)

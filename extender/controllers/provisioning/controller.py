@@ -155,7 +155,9 @@ class Provisioning:
                 case Create():
                     await self._create(step)
                 case Delete(request, why):
-                    await self._delete(request)
+                    await self._writes.delete(request)
+                    if self._known is not None and key in self._known and self._known[key].name == request.name:
+                        del self._known[key]
                     _log.info("ProvisioningRequest %s of %s is taken back: %s", request.name, key, why)
         except (ApiError, ApiUnavailableError, ValueError) as error:
             self._failed[key] = (self._context.clock.monotonic_s() + self._limits.backoff_s, str(error))
@@ -172,12 +174,6 @@ class Provisioning:
             asked = Request(name, step.gang, step.fingerprint, step.attempt, len(step.sets), step.zones)
             self._known[step.gang] = replace(asked, since_s=self._context.clock.now_s())
         await self._writes.mark(step, name)
-
-    async def _delete(self, request: Request) -> None:
-        await self._writes.delete(request)
-        known = (self._known or {}).get(request.gang)
-        if self._known is not None and known is not None and known.name == request.name:
-            del self._known[request.gang]
 
 
 def _readable(raw: bytes) -> Request | None:

@@ -9,14 +9,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from extender.controllers.context import ControllerContext
-from extender.controllers.owners.failure_budget import (
-    KINDS,
-    OVER,
-    NotAllowed,
-    Refusal,
-    budget,
-    controller_of,
-)
+from extender.controllers.owners.failure_budget import KINDS, OVER, NotAllowed, Refusal, budget, controller_of
 from extender.controllers.owners.finishing import desired_pods, has_succeeded
 from extender.controllers.removal.disruption_budgets import forbidding
 from extender.controllers.removal.fresh_gang import (

@@ -180,7 +180,7 @@ def test_finished_pods_count_in_their_own_run_only(file: Path) -> None:
 
 def kind_of(one: Mapping[str, Any]) -> Kind | None:
     """How netgang reads jobs of this kind; `None`: it does not."""
-    known = {**kinds_with(SCALE_KINDS), TRAIN_JOB.where.name: TRAIN_JOB}
+    known = {**kinds_with(SCALE_KINDS), TRAIN_JOB.name: TRAIN_JOB}
     return known.get(f"{one['kind']}.{one['apiVersion'].rpartition('/')[0]}")
 
 
@@ -207,7 +207,7 @@ def test_every_kind_that_is_understood_has_an_example() -> None:
     """Each kind that can be resized, each framework whose labels are read, and each way to name a gang."""
     every = [one for file in FILES for one in documents(file)]
     shown = {f"{one['kind']}.{one['apiVersion'].rpartition('/')[0]}" for one in every}
-    assert set(kinds_with(SCALE_KINDS)) | {TRAIN_JOB.where.name} <= shown
+    assert set(kinds_with(SCALE_KINDS)) | {TRAIN_JOB.name} <= shown
     assert {"LeaderWorkerSet.leaderworkerset.x-k8s.io", "RayCluster.ray.io", "Pod."} <= shown
     promises = {file: Promise.of(file.read_text()) for file in FILES}
     gangs = [gang_in(snapshot(made(documents(file)), settings_of(promises[file]))) for file in FILES]

@@ -38,12 +38,11 @@ def test_every_kind_can_be_followed_read_and_changed() -> None:
     """Each kind's collection may be listed and watched, and its jobs read and patched, with the rights there are."""
     rights = calls.rules() | calls.rules(calls.ELASTIC)
     for kind in KINDS.values():
-        where = kind.where
-        assert calls.resource_of(where.collection).plural == where.plural
+        assert calls.resource_of(kind.collection).plural == kind.plural
         for among in ({**calls.OWNERS, **calls.RESIZED}, calls.RESIZED):
-            path = calls.served_as(where.api_version, where.kind, among=among).path("a", "j")
-            assert path == f"/apis/{where.api_version}/namespaces/a/{where.plural}/j"
-        assert {(verb, where.group, where.plural) for verb in ("list", "watch", "get", "patch")} <= rights
+            path = calls.served_as(kind.api_version, kind.kind, among=among).path("a", "j")
+            assert path == f"/apis/{kind.api_version}/namespaces/a/{kind.plural}/j"
+        assert {(verb, kind.group, kind.plural) for verb in ("list", "watch", "get", "patch")} <= rights
 
 
 def test_it_is_off_by_default_and_the_component_switches_it_on() -> None:

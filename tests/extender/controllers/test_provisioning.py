@@ -244,13 +244,20 @@ async def test_a_cluster_that_cannot_be_asked(
         assert len(there(world)) == 1
 
 
-async def test_an_unreachable_server_is_asked_again_soon() -> None:
-    """A moment without an answer is no missing kind."""
+LOST = {  # case: (verb that is not answered, whether it took effect, seconds until there is one request)
+    "an unreachable server is asked again soon": ("list", False, 2 * ROUND_S),
+    "an answer that was lost: the name says what was asked": ("create_object", True, 90.0),
+}
+
+
+@pytest.mark.parametrize(("verb", "applied", "within_s"), LOST.values(), ids=LOST)
+async def test_no_answer(verb: str, applied: bool, within_s: float) -> None:
+    """One request in the end, not two."""
     async with asking(SMALL) as world:
-        world.api.fail_next("list", ApiUnavailableError("connection refused"))
+        world.api.fail_next(verb, ApiUnavailableError("broke off"), applied=applied)
         world.gang("g", 4)
-        await world.settle(2 * ROUND_S)
-        assert len(there(world)) == 1
+        await world.settle(within_s)
+        assert len(there(world)) == len(templates(world)) == 1
 
 
 async def test_a_request_that_is_refused_leaves_no_templates_and_lets_others_ask() -> None:
@@ -317,16 +324,6 @@ async def test_requests_of_others_are_left_alone(caplog: pytest.LogCaptureFixtur
         world.delete(*(f"g-{i}" for i in range(4)))
         await world.settle(ROUND_S)
         assert [one["metadata"]["name"] for one in there(world)] == ["mine", "netgang-broken"]
-
-
-async def test_an_answer_that_was_lost_makes_no_second_request() -> None:
-    """The name says what was asked, so that making it again finds it there."""
-    async with asking(SMALL) as world:
-        world.gang("g", 4)
-        lost = ApiUnavailableError("broke off")
-        world.api.fail_next("create_object", lost, applied=True)
-        await world.settle(90.0)
-        assert len(there(world)) == len(templates(world)) == 1
 
 
 async def test_a_replica_that_does_not_lead_asks_nothing() -> None:

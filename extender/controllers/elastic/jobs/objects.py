@@ -55,7 +55,7 @@ class Jobs:
 
     def sink(self, kind: Kind) -> Held[Seen]:
         """Where the reflector of this kind puts what it reads."""
-        return self._of_kind.setdefault(kind.where.name, Held(_name_of, lambda: self.on_change()))
+        return self._of_kind.setdefault(kind.name, Held(_name_of, lambda: self.on_change()))
 
     def get(self, key: JobKey) -> Seen | None:
         """The job as it was seen last."""

@@ -13,27 +13,17 @@ import re
 from collections.abc import Iterable, Mapping
 
 from extender.controllers.elastic.kinds.indexed import JOB, JOB_SET, TRAIN_JOB
-from extender.controllers.elastic.kinds.seen import (
-    Kind,
-    Seen,
-    State,
-    Unsafe,
-    Where,
-    count,
-    read,
-    resize_patch,
-    seen,
-)
+from extender.controllers.elastic.kinds.seen import Kind, Seen, State, Unsafe, count, read, resize_patch, seen
 from extender.controllers.elastic.kinds.training import JAX_JOB, MPI_JOB, PADDLE_JOB, PYTORCH_JOB, TF_JOB, XGBOOST_JOB
 from extender.controllers.owners.failure_budget import Json
 
 __all__ = [
-    "KINDS", "TRAIN_JOB", "Kind", "Seen", "State", "Unsafe", "Where", "kinds_with", "read", "resize_patch",
+    "KINDS", "TRAIN_JOB", "Kind", "Seen", "State", "Unsafe", "kinds_with", "read", "resize_patch",
 ]  # fmt: skip
 
 KINDS: Mapping[str, Kind] = {
     # kind and group, as JobKey has it → how it is read and resized
-    kind.where.name: kind
+    kind.name: kind
     for kind in (JOB, TF_JOB, PYTORCH_JOB, MPI_JOB, JOB_SET, PADDLE_JOB, JAX_JOB, XGBOOST_JOB)
 }
 _NAMED = re.compile(r"([a-z0-9.-]+)/(v[0-9]+(?:(?:alpha|beta)[0-9]+)?)/([a-z0-9]+)/([A-Z][A-Za-z0-9]*)")
@@ -44,11 +34,11 @@ def kinds_with(named: Iterable[str]) -> Mapping[str, Kind]:
 
     ValueError: one names none.
 
-    >>> kinds_with(["apps/v1/statefulsets/StatefulSet"])["StatefulSet.apps"].where.collection
+    >>> kinds_with(["apps/v1/statefulsets/StatefulSet"])["StatefulSet.apps"].collection
     '/apis/apps/v1/statefulsets'
     """
     more = map(_scalable, named)
-    return {**{kind.where.name: kind for kind in more}, **KINDS}
+    return {**{kind.name: kind for kind in more}, **KINDS}
 
 
 def _scalable(text: str) -> Kind:
@@ -57,7 +47,7 @@ def _scalable(text: str) -> Kind:
         raise ValueError(f"{text!r} is not GROUP/VERSION/PLURAL/KIND, such as apps/v1/statefulsets/StatefulSet")
     group, version, plural, kind = found.groups()
     ends = ("Complete", "Completed", "Succeeded", "Failed")
-    return Kind(Where(group, version, kind, plural), _look, _resized, ends=ends)
+    return Kind(group, version, kind, plural, _look, _resized, ends=ends)
 
 
 def _look(kind: Kind, job: Json) -> Seen:

@@ -24,7 +24,6 @@ from extender.controllers.elastic.kinds.seen import (
     Kind,
     Seen,
     Unsafe,
-    Where,
     annotations_of,
     count,
     labels_of,
@@ -120,21 +119,30 @@ def _train_job(kind: Kind, job: Json) -> Seen:
 
 
 JOB = Kind(
-    Where("batch", "v1", "Job", "jobs"),
+    "batch",
+    "v1",
+    "Job",
+    "jobs",
     _job,
     _resized_job,
     managers=("kubernetes.io/job-controller",),
     ends=("Complete", "Failed", "FailureTarget", "SuccessCriteriaMet"),
 )
 JOB_SET = Kind(
-    Where("jobset.x-k8s.io", "v1alpha2", "JobSet", "jobsets"),
+    "jobset.x-k8s.io",
+    "v1alpha2",
+    "JobSet",
+    "jobsets",
     _job_set,
     _resized_job_set,
     managers=("jobset.sigs.k8s.io/jobset-controller",),
     ends=("Completed", "Failed"),
 )
 TRAIN_JOB = Kind(
-    Where("trainer.kubeflow.org", "v1alpha1", "TrainJob", "trainjobs"),
+    "trainer.kubeflow.org",
+    "v1alpha1",
+    "TrainJob",
+    "trainjobs",
     _train_job,
     _resized_job,  # never asked for, because it is never safe
     managers=("trainer.kubeflow.org/trainjob-controller",),

@@ -64,35 +64,6 @@ class State(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Where:
-    """Where a kind is served."""
-
-    group: str
-    version: str
-    kind: str
-    plural: str
-
-    @property
-    def api_version(self) -> str:
-        """As objects name it."""
-        return f"{self.group}/{self.version}"
-
-    @property
-    def collection(self) -> str:
-        """URL path of all of them.
-
-        >>> Where("batch", "v1", "Job", "jobs").collection
-        '/apis/batch/v1/jobs'
-        """
-        return f"/apis/{self.group}/{self.version}/{self.plural}"
-
-    @property
-    def name(self) -> str:
-        """Kind and group, as `JobKey` has it."""
-        return f"{self.kind}.{self.group}"
-
-
-@dataclass(frozen=True, slots=True)
 class Bounds:
     """Least and most workers; `source` says where the minimum is from. `None`: not said."""
 
@@ -145,8 +116,10 @@ class Seen:
 class Kind:
     """How one kind of job is read and resized. Its functions are pure."""
 
-    where: Where
-    """Where it is served."""
+    group: str
+    version: str
+    kind: str
+    plural: str
     look: "Callable[[Kind, Json], Seen]"
     """What the object says. ValueError: it cannot be read."""
     resized: Callable[[Json, Seen, int], Json]
@@ -157,6 +130,21 @@ class Kind:
     """Conditions with which it is over."""
     one_by_one: bool = False
     """Whether workers must leave one after the other, each gone before the next is removed."""
+
+    @property
+    def api_version(self) -> str:
+        """As objects name it."""
+        return f"{self.group}/{self.version}"
+
+    @property
+    def collection(self) -> str:
+        """URL path of all of them."""
+        return f"/apis/{self.group}/{self.version}/{self.plural}"
+
+    @property
+    def name(self) -> str:
+        """Kind and group, as `JobKey` has it."""
+        return f"{self.kind}.{self.group}"
 
 
 _COUNT_DIGITS = 6
@@ -178,11 +166,11 @@ def read(kind: Kind, raw: bytes, *, notes: NoteReader = NO_NOTES) -> Seen:
         found = kind.look(kind, job)
         return replace(found, intent=intent_of(annotations_of(job), _bearer(kind, found), notes))
     except (TypeError, AttributeError, KeyError) as error:
-        raise ValueError(f"not a {kind.where.kind}: {error!r}") from error
+        raise ValueError(f"not a {kind.kind}: {error!r}") from error
 
 
 def _bearer(kind: Kind, job: Seen) -> Bearer:
-    return Bearer(kind.where.api_version, kind.where.kind, job.key.namespace, job.key.name, job.uid)
+    return Bearer(kind.api_version, kind.kind, job.key.namespace, job.key.name, job.uid)
 
 
 def resize_patch(kind: Kind, raw: bytes, intent: Intent, *, notes: Notes) -> bytes:
@@ -249,7 +237,7 @@ def seen(
     try:
         metadata = msgspec.convert(job.get("metadata"), _Metadata)
     except msgspec.ValidationError as error:
-        raise ValueError(f"{kind.where.kind}: metadata: {error}") from error
+        raise ValueError(f"{kind.kind}: metadata: {error}") from error
     created = metadata.creation_timestamp
     wants = annotations_of(job).get(SCALING, annotations_of(template).get(SCALING))
     owned = any(one.get("controller") for one in job["metadata"].get("ownerReferences") or ())
@@ -262,10 +250,10 @@ def seen(
     elif owned:
         unsafe = Unsafe.CONTROLLED
     return Seen(
-        key=JobKey(Namespace(metadata.namespace), kind.where.name, metadata.name),
+        key=JobKey(Namespace(metadata.namespace), kind.name, metadata.name),
         uid=metadata.uid,
         resource_version=metadata.resource_version,
-        api_version=kind.where.api_version,
+        api_version=kind.api_version,
         workers=workers,
         others=others,
         bounds=bounds,

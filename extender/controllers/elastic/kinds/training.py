@@ -20,16 +20,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from extender.controllers.elastic.kinds.seen import (
-    Bounds,
-    Kind,
-    Seen,
-    Unsafe,
-    Where,
-    count,
-    own_bounds,
-    seen,
-)
+from extender.controllers.elastic.kinds.seen import Bounds, Kind, Seen, Unsafe, count, own_bounds, seen
 from extender.controllers.owners.failure_budget import Json
 
 _WORKER = "worker"
@@ -84,9 +75,9 @@ def _training(
             spec["runPolicy"] = {"schedulingPolicy": {"minAvailable": least}}
         return {"spec": spec}
 
-    where = Where("kubeflow.org", version, kind, plural)
+    served = ("kubeflow.org", version, kind, plural)
     managers = ("kubeflow.org/training-operator", "kubeflow.org/mpi-operator")
-    return Kind(where, look, resized, managers=managers, ends=("Succeeded", "Failed"), one_by_one=one_by_one)
+    return Kind(*served, look, resized, managers=managers, ends=("Succeeded", "Failed"), one_by_one=one_by_one)
 
 
 def _inferred(bounds: Bounds, policy: Json, minimum: Any, *, others: int) -> Bounds:

@@ -36,8 +36,8 @@ def job(
     }
     return json.dumps(
         {
-            "apiVersion": KINDS[kind].where.api_version,
-            "kind": KINDS[kind].where.kind,
+            "apiVersion": KINDS[kind].api_version,
+            "kind": KINDS[kind].kind,
             "metadata": {**own, "annotations": dict(annotations or {}), **metadata},
             "spec": spec,
             "status": status or {},
@@ -183,6 +183,7 @@ STATES = {
     "TFJob deleted": (State.DELETED, job(TF, tf(), deletionTimestamp="2026-01-01T00:00:00Z")),
     "Job ended": (State.ENDED, job(JOB, indexed(), status=held("Complete"))),
     "Job suspended": (State.SUSPENDED, job(JOB, indexed(suspend=True))),
+    "Job that its controller has yet to resume": (State.SUSPENDED, job(JOB, indexed(), status=held("Suspended"))),
     "JobSet ended": (State.ENDED, job(SET, job_set(("node", 2)), status=held("Completed"))),
 }
 

@@ -44,10 +44,7 @@ async def full(
     *sizes: tuple[str, int], room: int = 0, settings: dict[str, Any] = ON, quiet: bool = True, **how: Any
 ) -> AsyncIterator[tuple[World, AsyncExitStack, dict[str, Operator]]]:
     """A cluster in which these gangs run, and `room` more nodes, after the quiet time."""
-    async with (
-        running(*nodes(sum(size for _, size in sizes) + room), **settings) as world,
-        AsyncExitStack() as stack,
-    ):
+    async with running(*nodes(sum(size for _, size in sizes) + room), **settings) as world, AsyncExitStack() as stack:
         jobs = {name: job(world, name, size, **how) for name, size in sizes}
         await stack.enter_async_context(acting(world, *jobs.values()))
         await world.settle(QUIET_S + 3.0 if quiet else 3.0)
@@ -113,8 +110,6 @@ async def test_the_smallest_sufficient_gang_leaves_and_nobody_else(kind: str) ->
 
 
 NOTHING = {  # case: (how the gang that comes is, how those that run are, the settings)
-    "it would not suffice": ({"size": 4}, {}, ON),
-    "equal priority": ({"size": 2, "priority": 0}, {}, ON),
     "switched off, which is the default": ({"size": 2}, {}, OFF),
     "they are protected": ({"size": 2}, {"annotations": {"netgang.io/preemptible": "false"}}, ON),
     "nobody would make their pods again": ({"size": 2}, {"spec": {"managedBy": "example.com/other"}}, ON),

@@ -1,6 +1,9 @@
 """Gangs that stay half bound: who is evicted, when, and who never is (docs/safety.md S8, S10, S11)."""
 
 import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
 
 import pytest
 
@@ -27,10 +30,16 @@ async def half_bound(world: World, *, minimum: int = 2) -> tuple[str, str]:
     return bound.pod, failed.pod
 
 
+@asynccontextmanager
+async def half(**settings: Any) -> AsyncIterator[tuple[World, str, str]]:
+    """Two nodes and a gang of which half is bound; (world, the bound member, the other one)."""
+    async with running(N1, N2, **settings) as world:
+        yield world, *(await half_bound(world))
+
+
 async def test_a_gang_that_never_started_is_evicted_after_its_time() -> None:
     """Its bound member uses room and does no work: after `partial_timeout_s` it goes, with its uid as precondition."""
-    async with running(N1, N2) as world:
-        bound, _ = await half_bound(world)
+    async with half() as (world, bound, _):
         began_s, uid = world.now_s, world.uid(bound)
         await world.until(began_s + PARTIAL_S - 2.0)
         assert world.api.evictions == []
@@ -41,8 +50,7 @@ async def test_a_gang_that_never_started_is_evicted_after_its_time() -> None:
 
 async def test_a_gang_that_is_completed_in_time_is_spared() -> None:
     """The missing member finds room again: nobody is evicted, then or later."""
-    async with running(N1, N2) as world:
-        _, missing = await half_bound(world)
+    async with half() as (world, _, missing):
         await world.settle(PARTIAL_S / 2)
         world.delete("stranger")
         await world.settle()
@@ -88,8 +96,7 @@ async def test_nothing_is_evicted_soon_after_the_start() -> None:
 
 async def test_nothing_is_evicted_soon_after_a_resync() -> None:
     """The API server forgot the watch's version, and the new list changed something: the quiet time starts again."""
-    async with running(N1, N2, partial_timeout_s=50.0) as world:
-        await half_bound(world)
+    async with half(partial_timeout_s=50.0) as (world, _bound, _other):
         began_s = world.now_s
         await world.settle(45.0)
         world.node("n9")
@@ -112,8 +119,7 @@ REFUSALS = {  # case: what the API server says to the Eviction
 @pytest.mark.parametrize("error", REFUSALS.values(), ids=REFUSALS)
 async def test_a_refused_eviction_is_tried_again_later(error: Exception) -> None:
     """The member counts again at once, so the gang can still be completed, and its time starts again."""
-    async with running(N1, N2) as world:
-        bound, _ = await half_bound(world)
+    async with half() as (world, bound, _):
         began_s, uid = world.now_s, world.uid(bound)
         world.api.fail_next("evict", error)
         await world.until(began_s + PARTIAL_S + 2.0)
@@ -139,8 +145,7 @@ async def test_a_gang_that_looks_different_by_now_is_spared(fields: dict[str, ob
 
     docs/safety.md S11.
     """
-    async with running(N1, N2, partial_timeout_s=40.0) as world:
-        bound, _ = await half_bound(world)
+    async with half(partial_timeout_s=40.0) as (world, bound, _):
         world.api.store.silence()
         world.change(bound, **fields)
         lists = world.api.calls["list"]
@@ -152,8 +157,7 @@ async def test_a_gang_that_looks_different_by_now_is_spared(fields: dict[str, ob
 
 async def test_a_member_that_changed_in_the_last_moment_is_spared() -> None:
     """The version that was read is a precondition beside the uid (docs/safety.md S11)."""
-    async with running(N1, N2) as world:
-        bound, _ = await half_bound(world)
+    async with half() as (world, bound, _):
         began_s = world.now_s
         release = world.api.hold("evict")
         await world.until(began_s + PARTIAL_S + 2.0)
@@ -166,8 +170,7 @@ async def test_a_member_that_changed_in_the_last_moment_is_spared() -> None:
 @pytest.mark.parametrize("error", [ApiUnavailableError("connection refused"), NotFoundError(404, "not found")])
 async def test_a_gang_that_cannot_be_read_is_spared(error: Exception) -> None:
     """Without a fresh look at every member nothing is removed."""
-    async with running(N1, N2) as world:
-        await half_bound(world)
+    async with half() as (world, _bound, _other):
         world.api.fail_next("list", error)
         await world.settle(PARTIAL_S + 2.0)
         assert world.api.calls["evict"] == 0

@@ -36,6 +36,17 @@ async def started(world: World, **how: Any) -> AsyncIterator[Operator]:
         await world.settle(5.0)
 
 
+@asynccontextmanager
+async def suspended(**how: Any) -> AsyncIterator[tuple[World, Operator]]:
+    """A gang in the middle of a restart: its owner is suspended, and its pods have not ended."""
+    async with running(*NODES) as world, started(world, **how) as operator:
+        operator.ends = False
+        world.delete("job-1")
+        await world.settle(SETTLE_S + 4.0)
+        assert operator.suspended
+        yield world, operator
+
+
 def reasons(world: World) -> list[str]:
     """Reasons of all Events but those of waiting and lapses."""
     besides = ("AdmissionLapsed", "GangWaiting", "GangCannotStart", "GangStarted")
@@ -134,12 +145,8 @@ async def test_a_crash_between_suspend_and_resume() -> None:
 
 async def test_a_job_that_its_user_suspended_is_never_resumed() -> None:
     """Neither one without our note, nor a copy of one that had it, nor one whose note was taken away."""
-    async with running(*NODES) as world, started(world) as operator:
-        operator.ends = False
-        world.delete("job-1")
-        await world.settle(SETTLE_S + 4.0)
+    async with suspended() as (world, operator):
         owner = operator.owner
-        assert operator.suspended
         copy = {"name": "copy", "labels": owner["metadata"]["labels"], "annotations": owner["metadata"]["annotations"]}
         world.api.add({"apiVersion": "batch/v1", "kind": "Job", "metadata": copy, "spec": {"suspend": True}})
         operator.put(metadata={**owner["metadata"], "annotations": {}})
@@ -151,10 +158,7 @@ async def test_a_job_that_its_user_suspended_is_never_resumed() -> None:
 
 async def test_a_job_that_its_user_resumed_is_only_forgotten() -> None:
     """Our note goes, and the switch stays as it is."""
-    async with running(*NODES) as world, started(world) as operator:
-        operator.ends = False
-        world.delete("job-1")
-        await world.settle(SETTLE_S + 4.0)
+    async with suspended() as (world, operator):
         operator.put(spec={"suspend": False})
         await world.settle(5.0)
         assert NOTE not in operator.annotations_of_owner
@@ -163,10 +167,7 @@ async def test_a_job_that_its_user_resumed_is_only_forgotten() -> None:
 
 async def test_an_owner_that_is_deleted_meanwhile() -> None:
     """Nothing is left to do, and nothing is remembered."""
-    async with running(*NODES) as world, started(world) as operator:
-        operator.ends = False
-        world.delete("job-1")
-        await world.settle(SETTLE_S + 4.0)
+    async with suspended() as (world, operator):
         world.api.remove("job", kind="Job")
         world.delete(*operator.members())
         await world.settle(5.0)
@@ -198,10 +199,7 @@ async def test_faults_of_the_api_server(verb: str, error: Exception, applied: bo
 
 async def test_an_outage_while_it_is_suspended() -> None:
     """Nothing can be read or written for a minute: it is resumed when that is over."""
-    async with running(*NODES) as world, started(world) as operator:
-        operator.ends = False
-        world.delete("job-1")
-        await world.settle(SETTLE_S + 4.0)
+    async with suspended() as (world, operator):
         for verb in ("get_object", "patch_object"):
             world.api.fail_next(verb, ApiUnavailableError("connection refused"), times=20)
         operator.ends = True

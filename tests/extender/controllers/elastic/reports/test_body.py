@@ -134,13 +134,6 @@ def test_any_document_is_read_or_refused(document: Any) -> None:
             assert abs(point.time_s - NOW_S) <= 7 * 86400.0
 
 
-@given(st.binary(max_size=40) | st.text(max_size=40).map(str.encode))
-def test_any_body_is_read_or_refused(body: bytes) -> None:
-    """Bytes that nobody meant are the caller's mistake too."""
-    with suppress(BadRequestError):
-        read_report(body, now_s=NOW_S)
-
-
 def test_trainer_status_as_the_trainer_writes_it() -> None:
     """Values are texts; the first name of a field that is there counts; other metrics and forms are left out."""
     metrics = [
