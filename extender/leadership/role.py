@@ -6,6 +6,7 @@ is wanted is a state and not an act, so it is tried until it is so, and only the
 
 import asyncio
 import logging
+from contextlib import suppress
 from typing import Final
 
 from extender.errors import ApiError, ApiUnavailableError, NotFoundError
@@ -52,7 +53,9 @@ class RoleLabel:
                 failures += 1
                 if failures == 1:
                     _log.warning("the label of pod %s cannot be changed: %s", self._pod, error)
-                await self._pause(min(_AGAIN_FIRST_S * 2.0 ** (failures - 1), _AGAIN_LONGEST_S))
+                with suppress(TimeoutError):  # not longer than until another state is wanted
+                    async with asyncio.timeout(min(_AGAIN_FIRST_S * 2.0 ** (failures - 1), _AGAIN_LONGEST_S)):
+                        await self._changed.wait()
                 self._changed.set()
             else:
                 failures = 0
@@ -65,15 +68,5 @@ class RoleLabel:
             return
         for other in await self._api.labelled(LEADER):
             if other != self._pod and self._leader:
-                try:
+                with suppress(NotFoundError):  # it is gone, and its label with it
                     await self._api.label(other, None)
-                except NotFoundError:
-                    continue  # it is gone, and its label with it
-
-    async def _pause(self, pause_s: float) -> None:
-        """Wait, but not longer than until another state is wanted."""
-        try:
-            async with asyncio.timeout(pause_s):
-                await self._changed.wait()
-        except TimeoutError:
-            return

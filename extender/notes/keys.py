@@ -75,7 +75,7 @@ def _is_name(text: str) -> bool:
 class KeyRing:
     """Keys by name, and the one that signs."""
 
-    __slots__ = ("_by_name", "signer")
+    __slots__ = ("by_name", "signer")
 
     def __init__(self, keys: Iterable[Key], *, now_s: float) -> None:
         """`keys`: at least one. The newest that has settled signs; before any has, the oldest.
@@ -84,18 +84,14 @@ class KeyRing:
         >>> ring.signer.name, KeyRing(ring.keys, now_s=0.0).signer.name
         ('20260201000000', '20260101000000')
         """
-        self._by_name = {key.name: key for key in sorted(keys, key=lambda one: one.name)}
-        settled = [key for key in self._by_name.values() if key.made_s + SETTLES_S <= now_s]
-        self.signer = settled[-1] if settled else next(iter(self._by_name.values()))
+        self.by_name = {key.name: key for key in sorted(keys, key=lambda one: one.name)}
+        settled = [key for key in self.by_name.values() if key.made_s + SETTLES_S <= now_s]
+        self.signer = settled[-1] if settled else next(iter(self.by_name.values()))
 
     @property
     def keys(self) -> tuple[Key, ...]:
         """All of them, oldest first."""
-        return tuple(self._by_name.values())
-
-    def get(self, name: str) -> Key | None:
-        """The key of this name."""
-        return self._by_name.get(name)
+        return tuple(self.by_name.values())
 
 
 def renewed(keys: tuple[Key, ...], *, now_s: float, random_bytes: RandomBytes) -> tuple[Key, ...]:
@@ -107,7 +103,6 @@ def renewed(keys: tuple[Key, ...], *, now_s: float, random_bytes: RandomBytes) -
     >>> len(renewed(made, now_s=ROTATED_S, random_bytes=lambda count: b"y" * count))
     2
     """
-    newest_s = max((key.made_s for key in keys), default=None)
-    if newest_s is not None and now_s - newest_s < ROTATED_S:
+    if any(now_s - key.made_s < ROTATED_S for key in keys):
         return keys
     return (*keys, Key.new(now_s, random_bytes))[-KEPT:]

@@ -66,10 +66,6 @@ class NoteReader(Protocol):
         """The content of a note on this very object; `None`: it is not one of ours."""
 
 
-OnIgnored = Callable[[NoteKind, Bearer, Flaw], None]
-"""Called for each note that is ignored, each time that it is read; must only take note."""
-
-
 class Notes:
     """The notes of one process; `ring` is replaced when there are other keys."""
 
@@ -77,7 +73,8 @@ class Notes:
         self.ring = ring
         self.problem = problem
         """Why a successor will not have the key; empty: it will. Else nothing is started that only a note could end."""
-        self.on_ignored: OnIgnored = _nothing
+        self.on_ignored: Callable[[NoteKind, Bearer, Flaw], None] = lambda *_: None
+        """Called for each note that is ignored, each time that it is read; must only take note."""
 
     @classmethod
     def in_memory(cls, random_bytes: RandomBytes) -> "Notes":
@@ -114,7 +111,7 @@ class Notes:
         name, _, mac = named.partition(".")
         if scheme != _SCHEME or not mac:
             return Flaw.UNSIGNED
-        key = self.ring.get(name)
+        key = self.ring.by_name.get(name)
         if key is None:
             return Flaw.UNKNOWN_KEY
         # Compared as bytes: of texts, `compare_digest` takes ASCII only.
@@ -148,7 +145,3 @@ def _mac(key: Key, kind: NoteKind, bearer: Bearer, content: str) -> str:
     signed = "\0".join((_SCHEME, kind, bearer.namespace, bearer.uid, content))
     digest = hmac.digest(key.secret, signed.encode("utf-8", "surrogatepass"), "sha256")
     return urlsafe_b64encode(digest)[:_MAC_CHARS].decode()
-
-
-def _nothing(_kind: NoteKind, _bearer: Bearer, _flaw: Flaw) -> None:
-    """Drops it."""

@@ -10,6 +10,7 @@ pods, so that wait may be longer.
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 
 import numpy as np
 
@@ -79,12 +80,11 @@ class CatchUp:
     async def _wait(self, caught_up: Callable[[], bool], uid: PodUid, began_s: float) -> None:
         """Look after each change, until `caught_up` or long enough."""
         try:
-            async with asyncio.timeout(LONGEST_S):
-                while not caught_up():
-                    self._change.clear()
-                    await self._change.wait()
-        except TimeoutError:
-            pass  # the answer is made from what is known
+            with suppress(TimeoutError):  # then the answer is made from what is known
+                async with asyncio.timeout(LONGEST_S):
+                    while not caught_up():
+                        self._change.clear()
+                        await self._change.wait()
         finally:
             if self._waited_at != self._cache.version or len(self._waited) >= _REMEMBERED_MAX:
                 self._waited_at = self._cache.version

@@ -52,7 +52,7 @@ class _Ignored:
 
 
 class IgnoredNotes:
-    """The record. `heard` is `extender.notes.OnIgnored`."""
+    """The record. `heard` is `Notes.on_ignored`."""
 
     def __init__(self, context: ControllerContext) -> None:
         self._context = context

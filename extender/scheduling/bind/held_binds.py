@@ -84,6 +84,7 @@ class Binds:
     _ended: bool = field(default=False, init=False)
 
     def __post_init__(self) -> None:
+        self._unknown = PermitState(self.planner.policy.partial_timeout_s)
         self.posts = Posts(
             self.cache,
             self.api,
@@ -296,7 +297,7 @@ class Binds:
 
     def _state(self, key: GangKey) -> PermitState:
         """What the gang's machine remembers; of one without a record, nothing."""
-        return self._states.get(key) or PermitState(self.planner.policy.partial_timeout_s)
+        return self._states.get(key) or self._unknown
 
     def _quorum(self, key: GangKey) -> Quorum:
         gang = self.cache.gang(key)

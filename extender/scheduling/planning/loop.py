@@ -8,6 +8,7 @@ for one slice at most: a longer run goes on by itself, and the caller is answere
 
 import asyncio
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 
 from extender.cache import ClusterCache
@@ -197,7 +198,7 @@ class Planner:
         if self._expected is not None:
             self._expected.cancel()
             self._expected = None
-        if self.snapshot is not None and snapshot.version == self.current.version and not self._time_may_tell():
+        if self.snapshot is not None and snapshot.version == self.current.version and not self._time_may_decide():
             return None
         return snapshot
 
@@ -222,21 +223,13 @@ class Planner:
     async def run(self) -> None:
         """Plan after changes until cancelled."""
         while True:
-            await self._wait_for_work()
+            with suppress(TimeoutError):  # nothing happened, but a wait may have ended
+                async with asyncio.timeout(_TIMED_LOOK_S if self._time_may_decide() else None):
+                    await self._dirty.wait()
             pause_s = self._not_before_s - self._clock.monotonic_s()
             if pause_s > 0:
                 await asyncio.sleep(pause_s)
             await self.replan_in_steps()
 
-    async def _wait_for_work(self) -> None:
-        if not self._time_may_tell():
-            await self._dirty.wait()
-            return
-        try:
-            async with asyncio.timeout(_TIMED_LOOK_S):
-                await self._dirty.wait()
-        except TimeoutError:
-            pass  # nothing happened, but a wait may have ended
-
-    def _time_may_tell(self) -> bool:
+    def _time_may_decide(self) -> bool:
         return any(waiting.reason in _TIMED for waiting in self.current.waiting.values())

@@ -5,7 +5,7 @@ import pytest
 from extender.errors import ApiError, ApiUnavailableError, ConflictError, NotFoundError
 from scoring.model.reasons import Reason
 from tests.extender.scheduling.bind.test_held_binds import N1, N2
-from tests.extender.scheduling.world import COMMIT_S, HOLD_S, Call, World, answers, key, running
+from tests.extender.scheduling.world import COMMIT_S, HOLD_S, answers, key, running
 
 pytestmark = pytest.mark.looptime
 
@@ -21,18 +21,6 @@ FAILURES = {  # case: (what the API server does, whether it took effect all the 
     "unreachable": (ApiUnavailableError("connection refused"), False, Reason.COMMIT_FAILED),
     "answer lost": (ApiUnavailableError("connection reset"), True, Reason.COMMIT_FAILED),
 }
-
-
-async def partly_bound(world: World, first: str, second: str) -> list[Call]:
-    """Start a gang of two of which the second member's POST fails: the first is bound, the gang is partial."""
-    world.api.latency_s["bind"] = 0.1
-    calls = world.bind_offered(first, second)
-    await world.settle(0.01)
-    world.api.fail_next("bind", ApiUnavailableError("connection refused"))
-    await world.settle()
-    [failed] = [call for call in calls if call.answer is Reason.COMMIT_FAILED]  # whichever met the fault
-    world.api.latency_s["bind"] = 0.0
-    return sorted(calls, key=lambda call: call is failed)
 
 
 @pytest.mark.parametrize(("error", "applied", "answer"), FAILURES.values(), ids=FAILURES)
