@@ -8,11 +8,12 @@ names the values of its labels.
 
 from collections.abc import Mapping
 from functools import cache, partial
-from typing import Final
+from typing import Any, Final, TypeVar
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 
+_Kind = TypeVar("_Kind", Counter, Gauge, Histogram)
 METRICS_CONTENT_TYPE: Final = CONTENT_TYPE_LATEST
 _REQUEST_BUCKETS_S: Final = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.5, 1.0, 5.0, 15.0, 30.0, 60.0, 120.0)
 """From a filter answered from memory to a bind that is held until its deadline."""
@@ -40,8 +41,12 @@ class Telemetry:
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
         ProcessCollector(registry=self.registry)
-        counter, gauge = partial(_counter, self.registry), partial(_gauge, self.registry)
-        count, histogram = partial(_count, self.registry), partial(_histogram, self.registry)
+        counter, gauge = partial(_metric, Counter, self.registry), partial(_metric, Gauge, self.registry)
+        histogram = partial(_metric, Histogram, self.registry)
+
+        def count(name: str, text: str, *labels: str) -> Count:
+            return Count(counter(name, text, *labels))
+
         self._request_duration = cache(
             histogram(
                 "request_duration_seconds",
@@ -202,19 +207,5 @@ def _replace(gauge: Gauge, count_by_state: Mapping[str, int]) -> None:
         gauge.labels(state).set(count)
 
 
-def _counter(registry: CollectorRegistry, name: str, text: str, *labels: str) -> Counter:
-    return Counter(f"netgang_{name}", text, labels, registry=registry)
-
-
-def _count(registry: CollectorRegistry, name: str, text: str, *labels: str) -> Count:
-    return Count(_counter(registry, name, text, *labels))
-
-
-def _gauge(registry: CollectorRegistry, name: str, text: str, *labels: str) -> Gauge:
-    return Gauge(f"netgang_{name}", text, labels, registry=registry)
-
-
-def _histogram(
-    registry: CollectorRegistry, name: str, text: str, *labels: str, buckets: tuple[float, ...]
-) -> Histogram:
-    return Histogram(f"netgang_{name}", text, labels, registry=registry, buckets=buckets)
+def _metric(kind: type[_Kind], registry: CollectorRegistry, name: str, text: str, *labels: str, **more: Any) -> _Kind:
+    return kind(f"netgang_{name}", text, labels, registry=registry, **more)

@@ -130,3 +130,26 @@ async def test_a_bind_held_longer_than_the_drain_is_not_answered_as_decided(serv
         assert (await connection.reader.readline()) == b"HTTP/1.1 500 Internal Server Error\r\n"
         assert (await connection.reader.read()).endswith(b"connection: close\r\n\r\nInternal Server Error")
     assert served.telemetry.registry.get_sample_value("netgang_internal_errors_total", {"place": "bind"}) is None
+
+
+async def test_a_standby_turns_callers_away(serve: Serve) -> None:
+    """Idle connections end, others with their answer; one that came since the last call stays: it has not asked yet.
+
+    So that kube-scheduler's next connections lead to the leader (docs/safety.md S16).
+    """
+    holding = Holding()
+    async with serve(holding.verbs()) as served:
+        connections = served.server.server_state.connections
+        idle, busy = await served.connect(), await served.connect()
+        busy.send("bind", BIND)
+        await holding.held.wait()
+        await served.until(lambda: len(connections) == 2)
+        served.server.turn_away()
+        new = await served.connect()
+        await served.until(lambda: len(connections) == 3)
+        served.server.turn_away()
+        assert await idle.reader.read() == b""
+        holding.released.set()
+        assert (await busy.reply())[1] == {"Error": ""}
+        assert await busy.reader.read() == b""
+        assert (await new.get("/healthz")).startswith("http/1.1 200 ok")
