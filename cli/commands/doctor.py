@@ -17,6 +17,7 @@ from extender.errors import ConfigError
 
 if TYPE_CHECKING:
     from cli.doctor import Facts, Finding
+    from cli.doctor.looking import Where
 
 _COLOURS = {"error": "red", "warning": "yellow", "note": "blue"}
 
@@ -49,12 +50,13 @@ def doctor(
     Exit code: 0 nothing wrong (notes do not count); 1 something is, which is said; 2 no answer, or wrong use.
     """
     from cli.doctor import Severity, examine
+    from cli.doctor.looking import Where
 
     with clear_errors(refused=2), busy("looking"):
         if not cluster and server is None and scheduler_config is None:
             raise ConfigError("--no-cluster leaves nothing to look at: give --server, or --scheduler-config")
-        files = config, scheduler_config
-        seen = run(_look(kubeconfig, namespace, files, account=account, server=server, cluster=cluster))
+        where = Where(namespace, account, config, scheduler_config)
+        seen = run(_look(kubeconfig, where, server=server, cluster=cluster))
     findings = examine(seen)
     wrong = [one for one in findings if one.severity is not Severity.NOTE]
     if as_json:
@@ -64,31 +66,21 @@ def doctor(
     raise typer.Exit(1 if wrong else 0)
 
 
-async def _look(
-    kubeconfig: Path | None,
-    namespace: str,
-    files: tuple[Path | None, Path | None],
-    *,
-    account: str,
-    server: str | None,
-    cluster: bool,
-) -> "Facts":
+async def _look(kubeconfig: Path | None, where: "Where", *, server: str | None, cluster: bool) -> "Facts":
     from importlib.metadata import version
 
     from cli.doctor.asking import ask_running, ask_sources
-    from cli.doctor.looking import Look, Where
+    from cli.doctor.looking import Look
     from extender.kube.credentials import load
     from extender.kube.operator import OperatorApi
     from extender.runtime.clock import SystemClock
 
     clock = SystemClock()
-    config, scheduler_config = files
     if cluster:
-        where = Where(namespace, account, config, scheduler_config)
         async with OperatorApi.opened(load(kubeconfig, clock=clock)) as api:
             seen = await Look(api, clock, where).facts()
     else:
-        seen = _from_files(namespace, config, scheduler_config)
+        seen = _from_files(where)
     seen = replace(seen, own_version=version("netgang"))
     if server is not None:
         answered, sources, endpoints = await ask_running(server, seen.settings, clock)
@@ -99,24 +91,23 @@ async def _look(
     return seen
 
 
-def _from_files(namespace: str, config: Path | None, scheduler_config: Path | None) -> "Facts":
+def _from_files(where: "Where") -> "Facts":
     from cli.doctor import Facts
     from cli.doctor.facts import ServiceAddress
     from cli.doctor.installed import Read, scheduler_of, settings_of, text_of
     from extender.settings.settings import Settings
 
-    read = settings_of(text_of(config), {}) if config is not None else Read(Settings())
-    seen = Facts(
-        settings=read.settings,
-        settings_from=f"file {config}" if config is not None else "defaults",
-        settings_problems=read.problems,
-    )
-    if scheduler_config is None:
+    read, origin = Read(Settings()), "defaults"
+    if where.config is not None:
+        read, origin = settings_of(text_of(where.config), {}), f"file {where.config}"
+    seen = Facts(settings=read.settings, settings_from=origin, settings_problems=read.problems)
+    if where.scheduler_config is None:
         return seen
-    found = scheduler_of(text_of(scheduler_config), where=f"file {scheduler_config}")
+    name = f"file {where.scheduler_config}"
+    found = scheduler_of(text_of(where.scheduler_config), where=name)
     second = "default-scheduler" not in read.settings.scheduler_names
-    service = ServiceAddress("netgang", namespace, read.settings.port) if second else None
-    return replace(seen, scheduler=found, scheduler_from=f"file {scheduler_config}", service=service)
+    service = ServiceAddress("netgang", where.namespace, read.settings.port) if second else None
+    return replace(seen, scheduler=found, scheduler_from=name, service=service)
 
 
 def _print(console: Console, findings: "Sequence[Finding]", seen: "Facts") -> None:
