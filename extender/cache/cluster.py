@@ -56,12 +56,14 @@ class ClusterCache:
         self._batches = 0
         self._pending_change = False
         self._snapshot: Snapshot | None = None
+        hooks = self.changed, self.batch, self._settle
+        nodes, pods, daemons = self._nodes, self._pods, self._daemons
         self.nodes: Sink[Node] = Sink(
-            self._put_node, self._drop_node, lambda one: one.name, lambda: self._nodes.by_name, self
+            self._put_node, self._drop_node, lambda one: one.name, lambda: nodes.by_name, *hooks
         )
-        self.pods: Sink[Pod] = Sink(self._put_pod, self._drop_pod, lambda one: one.key, lambda: self._pods.names, self)
+        self.pods: Sink[Pod] = Sink(self._put_pod, self._drop_pod, lambda one: one.key, lambda: pods.names, *hooks)
         self.daemon_sets: Sink[DaemonSet] = Sink(
-            self._daemons.put, self._daemons.drop, lambda one: one.key, lambda: self._daemons.names, self
+            daemons.put, daemons.drop, lambda one: one.key, lambda: daemons.names, *hooks
         )
         self.pod_groups = self._pod_group_sink(GangSource.POD_GROUP)
         """Of scheduling.x-k8s.io"""
@@ -70,11 +72,11 @@ class ClusterCache:
         self.volcano_pod_groups = self._pod_group_sink(GangSource.ANNOTATION)
         """Of scheduling.volcano.sh"""
         self.device_classes: Sink[DeviceClass] = Sink(
-            lambda one: self._nodes.put_device_class(one.name, one),
-            lambda name: self._nodes.put_device_class(name, None),
+            lambda one: nodes.put_device_class(one.name, one),
+            lambda name: nodes.put_device_class(name, None),
             lambda one: one.name,
-            lambda: self._nodes.device_classes,
-            self,
+            lambda: nodes.device_classes,
+            *hooks,
         )
         # Answered by the parts themselves, see there.
         self.owners = self._gangs.owners
@@ -329,7 +331,7 @@ class ClusterCache:
             lambda key: self._gangs.drop_pod_group(source, GangKey(key)) and self._regroup(GangKey(key)),
             lambda group: group.key,
             lambda: self._gangs.pod_groups[source],
-            self,
+            *(self.changed, self.batch, self._settle),
         )
 
     def _note(self, changed: bool, *, expected: bool = False) -> None:
@@ -349,7 +351,7 @@ class ClusterCache:
         else:
             self.on_change()
 
-    def settle(self) -> None:
+    def _settle(self) -> None:
         """Do now, in the middle of a long change, what the next snapshot would have to do (for sinks)."""
         self._gangs.settle()
         self._usage.matrix(self._nodes.settled())

@@ -6,22 +6,9 @@ Rule: what is not in a relist is gone; it counts as one change, and no snapshot 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import Generic, Protocol, TypeVar
+from typing import Generic, TypeVar
 
 T = TypeVar("T")
-
-
-class Cluster(Protocol):
-    """What a sink reports to its cluster."""
-
-    def changed(self) -> None:
-        """Something that can decide changed."""
-
-    def batch(self) -> AbstractContextManager[None]:
-        """Hold back snapshots, and gather all changes made inside into one."""
-
-    def settle(self) -> None:
-        """Do now, in the middle of a long change, what the next snapshot would have to do."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,17 +21,22 @@ class Sink(Generic[T]):
     """Forget a record; whether that can decide anything new."""
     _key: Callable[[T], str]
     _known: Callable[[], Iterable[str]]
-    _cluster: Cluster
+    _changed: Callable[[], None]
+    """Something that can decide changed"""
+    _batch: Callable[[], AbstractContextManager[None]]
+    """Hold back snapshots, and gather all changes made inside into one"""
+    _settle: Callable[[], None]
+    """Do now, in the middle of a long change, what the next snapshot would have to do"""
 
     def upsert(self, item: T) -> None:
         """Take over one record as watched. Cost: O(1) apart from the gang it touches."""
         if self._put(item):
-            self._cluster.changed()
+            self._changed()
 
     def delete(self, key: str) -> None:
         """Forget one record; an unknown key changes nothing."""
         if self._drop(key):
-            self._cluster.changed()
+            self._changed()
 
     def key(self, item: T) -> str:
         """What the record is called."""
@@ -60,7 +52,7 @@ class Sink(Generic[T]):
 
         Until the iterator ends, `snapshot` answers with the state from before. Abandoning it keeps what was done.
         """
-        with self._cluster.batch():
+        with self._batch():
             changed = False
             keep: set[str] = set()
             try:
@@ -68,10 +60,10 @@ class Sink(Generic[T]):
                     for item in items[start : start + size]:
                         keep.add(self._key(item))
                         changed = self._put(item) or changed
-                    self._cluster.settle()
+                    self._settle()
                     yield
                 for key in [key for key in self._known() if key not in keep]:
                     changed = self._drop(key) or changed
             finally:
                 if changed:
-                    self._cluster.changed()
+                    self._changed()

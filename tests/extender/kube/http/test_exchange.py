@@ -323,9 +323,18 @@ async def test_nothing_can_end_a_line() -> None:
 
 
 async def test_a_proxy_is_asked_for_the_whole_url() -> None:
-    """With a configured proxy the exchange goes to it, and the API server's own address is not needed."""
-    async with scripted(always_ok) as proxy, transport("http://api.invalid:8080", proxy=proxy.url) as one:
+    """The API server's own address is not needed then; the limit of the size holds there too."""
+
+    async def script(talk: Talk) -> None:
+        for answer in (OK, HEAD + b"Content-Length: 100001\r\n\r\n"):
+            await talk.request()
+            await talk.say(answer)
+        await talk.hung_up()
+
+    async with scripted(script) as proxy, transport("http://api.invalid:8080", proxy=proxy.url) as one:
         assert await one.send("POST", "/x", body=b"{}", timeout_s=10.0) == b"ok"
+        with pytest.raises(ApiUnavailableError, match="GET /y: answer longer than 100000 bytes"):
+            await one.send("GET", "/y", timeout_s=10.0)
     assert proxy.requests[0][0].startswith("POST http://api.invalid:8080/x HTTP/1.1\r\n")
 
 
@@ -334,19 +343,6 @@ async def test_a_password_in_the_url() -> None:
     async with scripted(always_ok) as server, transport(server.url.replace("//", "//me:secret@")) as one:
         assert await one.send("GET", "/x", timeout_s=10.0) == b"ok"
     assert "\r\nAuthorization: Basic bWU6c2VjcmV0\r\n" in server.requests[0][0]
-
-
-async def test_too_long_through_a_proxy() -> None:
-    """The limit of the size holds there too."""
-
-    async def script(talk: Talk) -> None:
-        await talk.request()
-        await talk.say(HEAD + b"Content-Length: 100001\r\n\r\n")
-        await talk.hung_up()
-
-    async with scripted(script) as proxy, transport("http://api.invalid:8080", proxy=proxy.url) as one:
-        with pytest.raises(ApiUnavailableError, match="GET /x: answer longer than 100000 bytes"):
-            await one.send("GET", "/x", timeout_s=10.0)
 
 
 # -- TLS: whom we trust, and who we say we are -----------------------------------------------------------------------
