@@ -18,7 +18,7 @@ import logging
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Mapping
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from http import HTTPStatus
 from typing import Final, TypeVar, cast
 
@@ -151,32 +151,29 @@ class _RefusedError(Exception):
         self.response = response
 
 
+@dataclass(slots=True)
 class _Memory:
     """Answers that are believed for `ttl_s`; of too many the one that was not asked for longest is forgotten."""
 
-    def __init__(self, ttl_s: float, most: int, now_s: Callable[[], float]) -> None:
-        self._ttl_s = ttl_s
-        self._most = most
-        self._now_s = now_s
-        self._kept: OrderedDict[object, tuple[float, object]] = OrderedDict()
-        """key → (until when, answer)"""
+    ttl_s: float
+    most: int
+    now_s: Callable[[], float]
+    kept: OrderedDict[object, tuple[float, object]] = field(default_factory=OrderedDict)
+    """key → (until when, answer)"""
 
     def get(self, key: object) -> object | None:
-        found = self._kept.get(key)
-        if found is None:
+        until_s, value = self.kept.get(key, (0.0, None))
+        if self.now_s() >= until_s:
+            self.kept.pop(key, None)
             return None
-        until_s, value = found
-        if self._now_s() >= until_s:
-            del self._kept[key]
-            return None
-        self._kept.move_to_end(key)
+        self.kept.move_to_end(key)
         return value
 
     def keep(self, key: object, value: object) -> None:
-        self._kept[key] = self._now_s() + self._ttl_s, value
-        self._kept.move_to_end(key)
-        if len(self._kept) > self._most:
-            self._kept.popitem(last=False)
+        self.kept[key] = self.now_s() + self.ttl_s, value
+        self.kept.move_to_end(key)
+        if len(self.kept) > self.most:
+            self.kept.popitem(last=False)
 
 
 class Questions:
@@ -188,32 +185,25 @@ class Questions:
 
     def __init__(self, now_s: Callable[[], float], *, peers_max: int = _PEERS_MAX) -> None:
         self._now_s = now_s
-        self._peers_max = peers_max
-        self._left: OrderedDict[str, tuple[float, float]] = OrderedDict()
-        """address → how many it had in hand, and when"""
+        self._all_at_s = _Memory(IN_HAND * REFILL_S, peers_max, now_s)
+        """address → when it has all in hand again"""
 
     def take(self, peer: str) -> bool:
         """Take one, if the peer has one."""
-        left = self._of(peer)
-        self._keep(peer, left - 1.0 if left >= 1.0 else left)
-        return left >= 1.0
+        all_at_s = self._of(peer)
+        has_one = all_at_s - self._now_s() <= (IN_HAND - 1.0) * REFILL_S
+        self._all_at_s.keep(peer, all_at_s + (REFILL_S if has_one else 0.0))
+        return has_one
 
     def give_back(self, peer: str) -> None:
         """The question was none that counts."""
-        self._keep(peer, min(self._of(peer) + 1.0, IN_HAND))
+        self._all_at_s.keep(peer, self._of(peer) - REFILL_S)
 
     def __len__(self) -> int:
-        return len(self._left)
+        return len(self._all_at_s.kept)
 
     def _of(self, peer: str) -> float:
-        left, at_s = self._left.get(peer, (IN_HAND, self._now_s()))
-        return min(left + (self._now_s() - at_s) / REFILL_S, IN_HAND)
-
-    def _keep(self, peer: str, left: float) -> None:
-        self._left[peer] = left, self._now_s()
-        self._left.move_to_end(peer)
-        if len(self._left) > self._peers_max:
-            self._left.popitem(last=False)
+        return max(cast("float", self._all_at_s.get(peer) or 0.0), self._now_s())
 
 
 def _bearer_token(scope: Scope) -> str:

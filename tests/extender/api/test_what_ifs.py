@@ -63,44 +63,31 @@ async def explained(client: httpx.AsyncClient, name: str) -> Object:
     return found
 
 
-async def test_the_first_suggestion_is_true_over_http() -> None:
-    """What /v1/explain offers first, sent to /v1/what-if as it is, admits the gang; and nothing has happened."""
+async def test_what_is_said_of_a_gang_and_its_first_suggestion_is_true() -> None:
+    """Counts, zones with what is short, its turn, and what happened to it.
+
+    A suggestion, sent to /v1/what-if as it is, admits the gang, and changes nothing.
+    """
     async with running(N1, N2) as world, asking(world) as client:
         world.occupy("n1")
         world.gang("g", 3)
         await world.settle()
-        before = world.service.planner.current
-        first = (await explained(client, "g"))["would_help"]["suggestions"][0]
-        assert first["text"] == "1 more cpu in zone b (on n2)"
-        reply = await client.post("/v1/what-if", json={"changes": first["changes"]})
-        assert reply.status_code == 200
-        said = reply.json()
-        assert said["if"] == first["text"]
-        assert [(one["gang"], one["before"]["code"], one["after"]["zone"]) for one in said["admitted"]] == [
-            ("default/g", "NO_ROOM", "b")
-        ]
+        before, said = world.service.planner.current, await explained(client, "g")
+        first = said["would_help"]["suggestions"][0]
+        supposed = (await client.post("/v1/what-if", json={"changes": first["changes"]})).json()
         assert world.service.planner.current is before
         assert world.service.cache.snapshot().table.names == ("n1", "n2")
-
-
-async def test_what_is_said_of_a_gang() -> None:
-    """Counts, members with reasons, zones with what is short, its turn, and what happened to it."""
-    async with running(N1, N2) as world, asking(world) as client:
-        world.occupy("n1")
-        world.gang("g", 3)
-        await world.settle()
-        said = await explained(client, "g")
-        assert said["counts"] == {
-            "exist": 3, "needed": 3, "on_nodes": 0, "held": 0, "planned": 0, "waiting": 3, "ended": 0, "missing": 0
-        }  # fmt: skip
-        assert said["turn"]["rank"] == 1
-        assert (said["turn"]["state"], said["turn"]["reservation"]["kind"]) == ("STARVING", "held")
-        short = {zone["zone"]: [(one["resource"], one["amount"]) for one in zone["short"]] for zone in said["zones"]}
-        assert short == {"a": [("cpu", "3")], "b": [("cpu", "1")]}
-        assert [(one["what"], one["reason"]) for one in said["decisions"]] == [
-            ("plan", "netgang: no zone has room for the whole gang now")
-        ]
-        assert [note["about"] for note in said["notes"]] == ["autoscaler"]
+    assert {what: count for what, count in said["counts"].items() if count} == {"exist": 3, "needed": 3, "waiting": 3}
+    turn = said["turn"]
+    assert (turn["rank"], turn["state"], turn["reservation"]["kind"]) == (1, "STARVING", "held")
+    short = {zone["zone"]: [(one["resource"], one["amount"]) for one in zone["short"]] for zone in said["zones"]}
+    assert short == {"a": [("cpu", "3")], "b": [("cpu", "1")]}
+    decisions = [(one["what"], one["reason"]) for one in said["decisions"]]
+    assert decisions == [("plan", "netgang: no zone has room for the whole gang now")]
+    assert [note["about"] for note in said["notes"]] == ["autoscaler"]
+    assert first["text"] == supposed["if"] == "1 more cpu in zone b (on n2)"
+    [turned] = supposed["admitted"]
+    assert (turned["gang"], turned["before"]["code"], turned["after"]["zone"]) == ("default/g", "NO_ROOM", "b")
 
 
 async def test_the_document_is_what_openapi_says() -> None:
