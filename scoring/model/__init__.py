@@ -11,25 +11,7 @@ from scoring.model.node import DaemonSet, DeviceClass, Node
 from scoring.model.pod import GATE, Controller, GangSource, GroupRef, MemberClass, Phase, Pod, Role, RunRef, counts
 
 __all__ = [
-    "GATE",
-    "Constraints",
-    "Controller",
-    "DaemonSet",
-    "DeviceClass",
-    "Gang",
-    "GangSource",
-    "GroupRef",
-    "HostPort",
-    "MemberClass",
-    "Node",
-    "NodeSelectorTerm",
-    "Phase",
-    "Pod",
-    "PodGroup",
-    "Requirement",
-    "Role",
-    "RunRef",
-    "Taint",
-    "Toleration",
-    "counts",
-]
+    "GATE", "Constraints", "Controller", "DaemonSet", "DeviceClass", "Gang", "GangSource", "GroupRef", "HostPort",
+    "MemberClass", "Node", "NodeSelectorTerm", "Phase", "Pod", "PodGroup", "Requirement", "Role", "RunRef", "Taint",
+    "Toleration", "counts",
+]  # fmt: skip

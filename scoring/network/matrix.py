@@ -18,19 +18,9 @@ from scoring.network.measurement import METRICS, Floats, Ints, Measurement, Meas
 from scoring.network.medians import Medians, Zones, medians_of
 
 __all__ = [
-    "METRICS",
-    "Block",
-    "Floats",
-    "Ints",
-    "Known",
-    "Measured",
-    "Measurement",
-    "MeasurementTable",
-    "Metric",
-    "NetworkMatrix",
-    "PairCounts",
-    "Zones",
-]
+    "METRICS", "Block", "Floats", "Ints", "Known", "Measured", "Measurement", "MeasurementTable", "Metric",
+    "NetworkMatrix", "PairCounts", "Zones",
+]  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)

@@ -36,6 +36,7 @@ _LAYOUTS = 4
 """Layouts remembered: plans of two snapshots may take turns."""
 K = TypeVar("K", bound=Hashable)
 T = TypeVar("T")
+S = TypeVar("S", Links, LinkPoints)
 
 
 def remember(table: dict[K, T], key: K, make: Callable[[], T], *, limit: int = 4096) -> T:
@@ -124,10 +125,8 @@ class PlannerCache:
         """Drop what was computed from other network data."""
         if network_version != self.network_version:
             self.network_version, self.pairs = network_version, 0
-            for table in (self.scores, self.toward, self.distances, self.outlooks, self.means):
-                table.clear()
-            self.crossings.clear()
-            self.measured.clear()
+            for name in ("scores", "toward", "distances", "outlooks", "means", "crossings", "measured"):
+                getattr(self, name).clear()
 
     def keep_only(self, gangs: Collection[GangKey]) -> None:
         """Forget gangs that are gone, once these are many. Cost: O(known gangs), then.
@@ -177,30 +176,22 @@ class PlannerCache:
 
     def links(self, key: Hashable, make: Callable[[], Links]) -> Links:
         """Look pair scores up, or make and keep them."""
-        known = self.scores.get(key)
-        if known is None:
-            made = make()
-            known = replace(made, kind_rank=on_grid(made.kind_rank))
-            self._make_place(known.held)
-            self.scores[key] = known
-        return known
+        return self._scored(self.scores, key, lambda: replace(made := make(), kind_rank=on_grid(made.kind_rank)))
 
     def links_toward(self, key: Hashable, make: Callable[[], LinkPoints]) -> LinkPoints:
         """The same towards a few nodes."""
-        known = self.toward.get(key)
-        if known is None:
-            made = make()
-            known = replace(made, rank=on_grid(made.rank))
-            self._make_place(known.held)
-            self.toward[key] = known
-        return known
+        return self._scored(self.toward, key, lambda: replace(made := make(), rank=on_grid(made.rank)))
 
-    def _make_place(self, pairs: int) -> None:
-        if self.pairs + pairs > MOST_PAIRS:
-            self.scores.clear()
-            self.toward.clear()
-            self.pairs = 0
-        self.pairs += pairs
+    def _scored(self, table: dict[Hashable, S], key: Hashable, make: Callable[[], S]) -> S:
+        if key not in table:
+            made = make()
+            if self.pairs + made.held > MOST_PAIRS:
+                self.scores.clear()
+                self.toward.clear()
+                self.pairs = 0
+            self.pairs += made.held
+            table[key] = made
+        return table[key]
 
     def layout(self, table: NodeTable) -> int:
         """A number for which nodes there are, in which zones; most events change neither."""

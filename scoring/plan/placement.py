@@ -21,9 +21,9 @@ from scoring.network.matrix import Ints
 from scoring.plan.capacity import When
 from scoring.plan.demand import ByClass, GangDemand, MemberSet, countable
 from scoring.plan.result import Placed, Refused
-from scoring.plan.run import Run
+from scoring.plan.run import Kind, Run
 from scoring.plan.steps import Steps, at_once
-from scoring.plan.zone_order import Kind, in_order, kind_of, sets_to_try
+from scoring.plan.zone_order import in_order, kind_of, sets_to_try
 from scoring.queue.states import waiting_since_s
 
 

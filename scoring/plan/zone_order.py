@@ -6,7 +6,6 @@ zones that hold it together, of equally few the best connected ones.
 """
 
 from collections.abc import Generator, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from itertools import combinations, islice
 
 import numpy as np
@@ -16,8 +15,7 @@ from scoring.model.policy import ScorePolicy
 from scoring.network.matrix import Ints
 from scoring.plan.cache import remember
 from scoring.plan.demand import GangDemand, MemberSet
-from scoring.plan.result import Refused
-from scoring.plan.run import Run
+from scoring.plan.run import Kind, Run, Tiers
 from scoring.plan.steps import Steps
 from scoring.score.between_zones import mean_between
 from scoring.score.zone_distance import fewest_zones, rank_zones, zone_distances
@@ -28,51 +26,19 @@ _MOST_TOGETHER = 4_000
 """Nodes of all allowed zones up to which they are tried together as the last resort."""
 
 
-@dataclass(frozen=True, slots=True)
-class Tiers:
-    """Feasible zones, as far as their order does not depend on the room."""
-
-    common: ScorePolicy
-    """What the best are compared by."""
-    best: list[ZoneName]
-    """Those that only the network decides between."""
-    others: list[ZoneName]
-    """Those that come after them in any case."""
-
-
-@dataclass(slots=True)
-class Kind:
-    """What gangs that ask for the same share in one run. Not shared between runs."""
-
-    members: MemberSet
-    score: ScorePolicy
-    allowed: tuple[ZoneName, ...]
-    columns: Ints
-    """Of the allowed zones, among all of the run's, ascending"""
-    home: frozenset[ZoneName]
-    """Zones of members that have a node."""
-    refused: tuple[object, Refused] | None = None
-    """The answer to the first of them that was refused, and a moment of the room that it is about; `None`: room only
-    shrinks during a run, so it holds for all of them in the same words"""
-    could_fit: bool | None = None
-    """Whether it would fit the empty cluster, once that was looked at"""
-    tiers: dict[tuple[ZoneName, ...], Tiers] = field(default_factory=dict)
-    """feasible zones → their order"""
-
-
 def kind_of(run: Run, demand: GangDemand) -> Kind:
     """The kind of the gang's minimum set, made when it is asked for first."""
-    seen = run.kinds.get(id(demand))
-    if isinstance(seen, tuple) and seen[0] is demand and isinstance(seen[1], Kind):
+    seen = run.kind_of.get(id(demand))
+    if seen is not None:
         return seen[1]
     classes = tuple([(member_class, len(pods)) for member_class, pods in demand.need])
     key = (classes, demand.siblings, demand.all_reduce, demand.options)
     known = run.kinds.get(key)
-    if not isinstance(known, Kind):
+    if known is None:
         home = frozenset(run.view.zones_of(node for _, node in demand.siblings))
         members, allowed = run.view.member_set(demand.need, demand), run.view.candidate_zones(demand)
         known = run.kinds[key] = Kind(members, run.view.score(demand), allowed, run.view.columns(allowed), home)
-    run.kinds[id(demand)] = (demand, known)
+    run.kind_of[id(demand)] = (demand, known)
     return known
 
 

@@ -387,6 +387,10 @@ SCRIPTS: dict[str, list[Step]] = {
         (DeadlinePassed(110.0), [Evict(uids("a"))]),
         (DeadlinePassed(300.0), []),
     ],
+    "… a call that comes too late is not held first": [
+        *PARTIAL,
+        (ask("b", 4, at=110), [no(4, Reason.QUORUM_TIMEOUT), release("b"), Evict(uids("a"))]),
+    ],
     "… those held with it fail": [
         *PARTIAL,
         (ask("b", 4, at=100), [hold(4, until=130), nudge("c")]),

@@ -493,10 +493,7 @@ def test_what_a_plan_says_of_gangs_that_run_in_part() -> None:
 
 
 def test_a_resumed_job_waits_again_before_it_is_spread() -> None:
-    """The job is a day old, its pods are not: what counts is since when they could have started.
-
-    docs/safety.md S14.
-    """
+    """The job is a day old, its pods are not: what counts is since when they could have started. docs/safety.md S14."""
     members = [pod(f"p{i}", gang="g", index=i, created_s=86_400.0) for i in range(2)]
     wanted = gang("g", members=members, options=PREFERRED, created_s=0.0)
     assert answer(planned(ONE_EACH, wanted, now_s=86_410.0), "g")[0] is Reason.SPILL_WAIT

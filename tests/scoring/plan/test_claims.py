@@ -1,4 +1,4 @@
-"""Room that others leave for a gang: nobody behind it is given it meanwhile, whatever it was freed by."""
+"""Room that others leave for a gang: no gang behind it is given it meanwhile, whatever it was freed by."""
 
 from dataclasses import replace
 from itertools import pairwise
@@ -40,7 +40,7 @@ def planned(snapshot: Snapshot, policy: Policy = Policy(), previous: Plan | None
 
 
 def test_what_is_free_already_is_kept() -> None:
-    """A small gang would fit n0; without the claim it is admitted there, with it it waits and is told for whom."""
+    """A small gang would fit n0; with the claim it is not admitted there, and its detail names the other gang."""
     small = gang("small", 1, cpu="4")
     assert small.key in planned(state(small, claim=None)).admitted
     made = planned(state(small))
@@ -51,7 +51,7 @@ def test_what_is_free_already_is_kept() -> None:
     assert made.reservations[BIG.key].nodes == ("n0", "n1")
 
 
-def test_a_place_that_was_promised_to_somebody_behind_is_taken_back() -> None:
+def test_a_place_that_was_planned_for_a_gang_behind_is_taken_back() -> None:
     """The plan before gave n0 to the small one; it is not committed, so the claim is stronger."""
     small = gang("small", 1, cpu="4")
     before = planned(state(small, claim=None))
@@ -59,19 +59,18 @@ def test_a_place_that_was_promised_to_somebody_behind_is_taken_back() -> None:
 
 
 def test_only_what_it_needs_is_kept() -> None:
-    """The claim is for one CPU of each node; the rest of n0 is anybody's."""
+    """The claim is for one CPU of each node; the rest of n0 is for all."""
     thin = gang("big", 2, cpu="1", priority=5)
     full = [pod("x", cpu="4", node="n1")]
     claim = replace(CLAIM, assignment={one.uid: NodeName(f"n{i}") for i, one in enumerate(thin.members)})
     low = pod("low", cpu="1", node="n0")
     small = [gang(f"small{i}", 1, cpu="1") for i in range(3)]
-    nodes = [replace(NODES[0]), NODES[1]]
     keep = gang("keep", 1, cpu="3", created_s=1.0)
     apart = replace(thin, options=(("zones", "b"),))
-    made = planned(snapshot(nodes, [apart, *small], pods=[*full, low], claims={thin.key: claim}))
+    made = planned(snapshot(NODES, [apart, *small], pods=[*full, low], claims={thin.key: claim}))
     assert len(made.admitted) == 3  # it may not use the zone at all, so that nothing is kept for it there
     waits = replace(thin, members=(*thin.members, pod("big-2", gang="big", cpu="4")), min_member=3)
-    made = planned(snapshot(nodes, [waits, keep, *small], pods=full, claims={thin.key: claim}))
+    made = planned(snapshot(NODES, [waits, keep, *small], pods=full, claims={thin.key: claim}))
     assert made.waiting[thin.key].reason is Reason.NO_ROOM
     assert {key.partition("/")[2] for key in made.admitted} == {"small0", "small1", "small2"}
 
@@ -95,7 +94,7 @@ def test_it_is_first_within_its_priority_only(queue: QueuePolicy) -> None:
 
 
 def test_it_does_not_starve_for_that() -> None:
-    """Being first is no state of its own: the queue still says WAITING, and who leaves for it."""
+    """Being first is no state of its own: the queue still says WAITING, and which leave for it."""
     young = replace(BIG, members=tuple(replace(one, created_s=NOW_S - 1.0) for one in BIG.members))
     now = snapshot(NODES, [young], pods=[LATE], claims={BIG.key: CLAIM})
     [entry] = report(now, planned(now), Policy(), now_s=NOW_S).entries
@@ -110,16 +109,15 @@ def test_a_claim_of_one_that_cannot_start_keeps_nothing() -> None:
     assert small.key in planned(now).admitted
 
 
-def test_it_is_said_who_leaves() -> None:
+def test_the_event_names_those_that_leave() -> None:
     """The Event about its waiting names them."""
     now = state()
     made = planned(now)
     said = why_it_waits(explain(now, made, BIG, Policy(), now_s=0.0), BIG, made, now)
     assert said.endswith("default/left leaves for it, and the room is reserved.")
-    nobody = state(claim=replace(CLAIM, givers=()))
-    assert "leave" not in why_it_waits(
-        explain(nobody, planned(nobody), BIG, Policy(), now_s=0.0), BIG, planned(nobody), nobody
-    )
+    unnamed = state(claim=replace(CLAIM, givers=()))
+    made = planned(unnamed)
+    assert "leave" not in why_it_waits(explain(unnamed, made, BIG, Policy(), now_s=0.0), BIG, made, unnamed)
 
 
 def test_a_claim_is_a_change_of_the_cluster() -> None:

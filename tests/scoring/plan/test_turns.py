@@ -1,15 +1,14 @@
 """Who may starve, whose zone is reserved, and what a namespace's share does to a plan (docs/safety.md S14)."""
 
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from scoring.explain.queue_report import Entry, report
-from scoring.ids import GangKey, Namespace, ResourceName
+from scoring.ids import GangKey, Namespace
 from scoring.model import Gang, Phase
-from scoring.model.policy import Algorithm, Order, Policy, QueuePolicy
+from scoring.model.policy import Algorithm, Order, Policy, QueuePolicy, Surplus
 from scoring.model.reasons import Reason
 from scoring.model.snapshot import Snapshot
 from scoring.plan import Plan, PlannerCache, plan
@@ -101,7 +100,7 @@ def full_but(*free: str) -> list:
     return [pod(f"on-{one.name}", node=one.name, cpu="1") for one in EIGHT if one.name not in free]
 
 
-SHARES = {  # case: (nodes reserved, share, members of the gang, empty nodes)
+SHARES = {  # case: (nodes reserved, share, members of the gang, empty nodes); in order of age as in that of weight
     "a whole zone within the share": (["b0", "b1", "b2", "b3"], 0.5, 2, ["b3"]),
     "a part of it": (["b0", "b3"], 0.25, 2, ["b3"]),
     "more than the share, because less would never do": (["b0", "b1", "b3"], 0.25, 3, ["b1", "b3"]),
@@ -112,9 +111,10 @@ SHARES = {  # case: (nodes reserved, share, members of the gang, empty nodes)
 @pytest.mark.parametrize(("want", "share", "size", "empty"), SHARES.values(), ids=SHARES)
 def test_what_is_held(want: list[str] | None, share: float, size: int, empty: list[str]) -> None:
     """The zone with most room for the gang, within the share; of a larger zone the nodes with most room."""
-    policy = replace(queue(starving_share=share), spares=0)
     state = snapshot(EIGHT, [gang("g", size, cpu="2")], pods=full_but(*empty))
-    assert held(plan(state, policy, now_s=LATE_S)) == ({} if want is None else {"default/g": want})
+    for order in Order:
+        policy = replace(queue(starving_share=share, order=order), spares=0)
+        assert held(plan(state, policy, now_s=LATE_S)) == ({} if want is None else {"default/g": want})
 
 
 def test_nothing_new_in_a_held_zone() -> None:
@@ -164,12 +164,6 @@ def test_a_reservation_that_runs_out_goes_behind(at_s: float, leads: str) -> Non
 
 def _aged(name: str, size: int, created_s: float) -> list:
     return [pod(f"{name}-{i}", gang=name, index=i, cpu="2", created_s=created_s) for i in range(size)]
-
-
-def test_fifo_starves_and_holds_too() -> None:
-    """In order of age a large gang would be passed by back-fill without end just as well."""
-    made = plan(snapshot(EIGHT, [gang("g", 4, cpu="2")], pods=full_but()), queue(order=Order.FIFO), now_s=LATE_S)
-    assert list(made.reservations) == ["default/g"]
 
 
 def test_held_and_planned_nodes_score_lower_for_others() -> None:
@@ -250,31 +244,19 @@ def runs_with(weight_of: int) -> Gang:
     return gang("runs", members=[bound(pod(f"r{i}", cpu="100m"), "n0") for i in range(weight_of)])
 
 
-PUBLISHED: dict[str, tuple[list[str], dict[str, str], Callable[[], list[Gang]]]] = {
-    # case: (started, refused, gangs)
-    "nothing runs: the heaviest alone": (
-        ["w2"],
-        {"w1": "NOT_TRIED"},
-        lambda: [gang("w1", 1, cpu="1"), gang("w2", 2, cpu="1")],
-    ),
-    "the heaviest does not fit: nobody starts": (
-        [],
-        {"big": "NO_ROOM", "w1": "NOT_TRIED"},
-        lambda: [gang("w1", 1, cpu="1"), gang("big", 9, cpu="1")],
-    ),
-    "heavier runs: everybody that fits": (
-        ["w2", "w1"],
-        {"big": "NO_ROOM"},
-        lambda: [runs_with(5), gang("w1", 1, cpu="1"), gang("w2", 2, cpu="1"), gang("big", 9, cpu="1")],
-    ),
-    "summed room is not a place": ([], {"wide": "IMPOSSIBLE"}, lambda: [gang("wide", 1, cpu="7")]),
+W1, W2, BIG = gang("w1", 1, cpu="1"), gang("w2", 2, cpu="1"), gang("big", 9, cpu="1")
+PUBLISHED: dict[str, tuple[list[str], dict[str, str], list[Gang]]] = {  # case: (started, refused, gangs)
+    "nothing runs: the heaviest alone": (["w2"], {"w1": "NOT_TRIED"}, [W1, W2]),
+    "the heaviest does not fit: no gang starts": ([], {"big": "NO_ROOM", "w1": "NOT_TRIED"}, [W1, BIG]),
+    "heavier runs: all that fit": (["w2", "w1"], {"big": "NO_ROOM"}, [runs_with(5), W1, W2, BIG]),
+    "summed room is not a place": ([], {"wide": "IMPOSSIBLE"}, [gang("wide", 1, cpu="7")]),
 }
 
 
 @pytest.mark.parametrize(("started", "refused", "gangs"), PUBLISHED.values(), ids=PUBLISHED)
-def test_algorithm_1(started: list[str], refused: dict[str, str], gangs: Callable[[], list[Gang]]) -> None:
+def test_algorithm_1(started: list[str], refused: dict[str, str], gangs: list[Gang]) -> None:
     """Both branches, and the fit test over the cluster's summed idle resources, as published."""
-    assert (started, refused) == literal(*gangs())
+    assert (started, refused) == literal(*gangs)
 
 
 def test_algorithm_1_raises_the_weight_of_those_that_starve() -> None:
@@ -299,9 +281,56 @@ def test_the_weights_follow_the_clusters_totals() -> None:
         assert min(made.admitted.values(), key=lambda one: one.rank).gang == first
 
 
-def test_extended_resources_of_the_cluster_count_by_option() -> None:
-    """With GPUs in the sum a GPU job is lighter than the same job without."""
-    policy = queue(extended=(ResourceName("nvidia.com/gpu"),))
-    nodes = [node("n0", cpu="8", gpu=2)]
-    made = plan(snapshot(nodes, [gang("a", 1, gpu=1), gang("b", 1)]), policy, now_s=0.0)
-    assert made.admitted[GangKey("default/b")].rank == 1
+# -- members beyond the minimum ----------------------------------------------------------------------------------------
+
+LEFT = [node("n0", cpu="2"), node("n1", cpu="1")]
+"""One core is left beside the member that runs, and one on the other node."""
+
+
+def started(further: int, *, priority: int = 0) -> Gang:
+    """A gang that runs with its minimum of one, and asks for further members."""
+    members = [bound(pod("heavy-0", gang="heavy", index=0), "n0")]
+    members += [pod(f"heavy-{i}", gang="heavy", index=i) for i in range(1, further + 1)]
+    return replace(gang("heavy", members=members, min_member=1), priority=priority)
+
+
+def starts(*gangs: Gang, **fields: object) -> list[str]:
+    """Names of the pods that get places."""
+    made = plan(snapshot(LEFT, gangs), queue(**{"surplus": Surplus.LAST} | fields), now_s=0.0)
+    return sorted(str(uid).removeprefix("uid-default-") for uid in made.node_of)
+
+
+RULES: dict[str, tuple[list[str], dict[str, object], int]] = {
+    # case: (pods that get the two cores, queue policy, priority of the gang that runs)
+    "minimums first": (["light-0", "light-1"], {}, 0),
+    "also first come, first served": (["light-0", "light-1"], {"order": Order.FIFO}, 0),
+    "in its turn": (["heavy-1", "heavy-2"], {"surplus": Surplus.IN_TURN, "order": Order.FIFO}, 0),
+    "a higher priority goes before": (["heavy-1", "heavy-2"], {}, 1),
+}
+
+
+@pytest.mark.parametrize(("want", "fields", "priority"), RULES.values(), ids=RULES)
+def test_members_beyond_the_minimum_get_room(want: list[str], fields: dict[str, object], priority: int) -> None:
+    """With `last` the minimum of a gang that waits comes first within its priority; else the gang ahead does."""
+    light = gang("light", 2, created_s=10.0)
+    assert want == starts(started(2, priority=priority), light, **fields)
+
+
+def test_room_that_no_minimum_can_use_is_given_at_once() -> None:
+    """A late member does not wait behind a gang that does not fit anyway, nor alone."""
+    assert starts(started(2), gang("wide", 3)) == ["heavy-1", "heavy-2"]
+    assert starts(started(1)) == ["heavy-1"]
+    assert starts(started(2), gang("small", 1)) == ["heavy-1", "small-0"]
+
+
+def test_a_gang_that_starts_takes_all_its_members() -> None:
+    """What comes with the start costs no change later: the first gang in order takes as many as fit."""
+    first = gang("first", 3, min_member=1, created_s=1.0)
+    assert starts(first, gang("second", 2, created_s=2.0), order=Order.FIFO) == ["first-0", "first-1", "first-2"]
+
+
+def test_a_lost_member_of_the_minimum_comes_first() -> None:
+    """Only members beyond the minimum stand back: a gang that runs in part is completed first."""
+    members = [bound(pod("part-0", gang="part"), "n0"), pod("part-1", gang="part"), pod("part-2", gang="part")]
+    part = gang("part", members=members, min_member=3, created_s=50.0)
+    assert starts(part, gang("older", 2)) == ["part-1", "part-2"]

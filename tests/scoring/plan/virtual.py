@@ -1,7 +1,7 @@
 """A cluster in virtual time: gangs arrive, are planned, start where the plan says, run and end.
 
 Why: what the queue promises is about hours, and about all orders of events. Rule: time jumps from event to event; after
-each one the planner runs, as in the service, with what it remembers of the last run, until it admits nobody more.
+each one the planner runs, as in the service, with what it remembers of the last run, until it admits no more.
 """
 
 from collections.abc import Iterable, Sequence
@@ -57,7 +57,7 @@ def waiting(job: Job) -> Gang:
 class World:
     """Nodes, and gangs that wait or run there."""
 
-    def __init__(self, nodes: Sequence[Node], jobs: Iterable[Job], policy: Policy, *, remembers: bool = True) -> None:
+    def __init__(self, nodes: Sequence[Node], jobs: Iterable[Job], policy: Policy) -> None:
         self.now_s = 0.0
         self.started_s: dict[GangKey, float] = {}
         self.ended_s: dict[GangKey, float] = {}
@@ -68,7 +68,6 @@ class World:
         self._nodes = nodes
         self._zone = {node.name: str(node.zone) for node in nodes}
         self._policy = policy
-        self._remembers = remembers
         self._cache = PlannerCache()
         self.plan = Plan(version=-1)
         self.gangs: dict[GangKey, Gang] = {}
@@ -88,7 +87,7 @@ class World:
                 else:
                     del self.gangs[job.key]
                     self.ended_s[job.key] = self.now_s
-            self._start_who_can()
+            self._start_admitted()
         self.now_s = max(self.now_s, until_s) if until_s < float("inf") else self.now_s
 
     def snapshot(self) -> Snapshot:
@@ -102,17 +101,12 @@ class World:
             return report(state, self.plan, self._policy, now_s=self.now_s, cache=self._cache)
         return report(state, plan(state, self._policy, now_s=self.now_s), self._policy, now_s=self.now_s)
 
-    def _start_who_can(self) -> None:
+    def _start_admitted(self) -> None:
         admitted = True
         while admitted:
             self._version += 1
-            self.plan = plan(
-                self.snapshot(),
-                self._policy,
-                now_s=self.now_s,
-                previous=self.plan if self._remembers else None,
-                cache=self._cache if self._remembers else None,
-            )
+            state = self.snapshot()
+            self.plan = plan(state, self._policy, now_s=self.now_s, previous=self.plan, cache=self._cache)
             admitted = bool(self.plan.admitted)
             for admission in sorted(self.plan.admitted.values(), key=lambda one: one.rank):
                 self._start(admission.gang, dict(admission.members))
