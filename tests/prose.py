@@ -71,7 +71,7 @@ ALLOWED: dict[str, int] = {
     "tests/fuzz": 1,
     "tests/newcomer": 32,
     "tests/perf": 2,
-    "tests/scoring": 120,
+    "tests/scoring": 106,
     "tests/simulator": 29,
     "tests/testbed": 10,
 }
