@@ -31,12 +31,12 @@ from extender.convert import (
 from extender.convert.clusterfile import ClusterFile, read_cluster
 from extender.kube.calls import DAEMON_SETS, DEVICE_CLASSES, NODES, POD_GROUPS, PODS
 from extender.kube.client import KubeClient
-from extender.kube.comeback import Comeback
 from extender.kube.credentials import load as load_credentials
 from extender.kube.embedded import EmbeddedCluster
 from extender.kube.http.transport import FEW, Transport
 from extender.kube.key_store import KubeKeyStore
 from extender.kube.reviews import KubeReviews
+from extender.kube.watch.pace import Comeback
 from extender.kube.watch.reflector import Reflector
 from extender.network.refresh import Polled
 from extender.notes import NoteReader, Notes

@@ -75,8 +75,7 @@ def build_gang(
 
 def declared_minimum(pods: Sequence[Pod], pod_groups: PodGroups) -> int:
     """The minimum that the gang's PodGroup, else any of its pods, declares; 1: none does."""
-    group = _pod_group(_ref(pods[0]), pod_groups)
-    if group is not None:
+    if (group := _pod_group(_ref(pods[0]), pod_groups)) is not None:
         return group.min_member
     return max([pod.group.min_available or 1 for pod in pods if pod.group is not None])
 
@@ -117,8 +116,9 @@ def continued(gang: Gang, before: Gang | None) -> Gang:
     >>> whole.started, left.started, continued(gang("g", members=[a], min_member=2), None).started
     (True, True, False)
     """
-    noted = any(pod.started and counts(pod) for pod in gang.members)
-    started = _went_on(gang, before) or noted or _is_whole(gang)
+    started = _went_on(gang, before) or any(pod.started and counts(pod) for pod in gang.members)
+    if not started and gang.problem is None and sum(map(counts, gang.members)) >= gang.min_member:
+        started = quorum_of(gang).whole
     return gang if gang.started is started else replace(gang, started=started)
 
 
@@ -126,24 +126,8 @@ def _went_on(gang: Gang, before: Gang | None) -> bool:
     """Whether the gang had started, and some of those that counted then are among those that count now."""
     if before is None or not before.started:
         return False
-    for old, new in zip(before.members, gang.members, strict=False):  # after most changes the first pair says it
-        if old.uid == new.uid and counts(old) and counts(new):
-            return True
     counted = {pod.uid for pod in before.members if counts(pod)}
     return any(pod.uid in counted and counts(pod) for pod in gang.members)
-
-
-def _is_whole(gang: Gang) -> bool:
-    """Whether its minimum has nodes. Cost: O(n) at most while too few have; most often a few members decide."""
-    spare = len(gang.members) - gang.min_member
-    if spare < 0 or gang.problem is not None:
-        return False
-    for pod in gang.members:
-        if not counts(pod):
-            spare -= 1
-            if spare < 0:
-                return False
-    return quorum_of(gang).whole
 
 
 def _order(pod: Pod) -> tuple[int, bool, int, str]:
@@ -165,11 +149,9 @@ def _pod_group(ref: GroupRef, pod_groups: PodGroups) -> PodGroup | None:
 
 def _fault(current: Sequence[Pod], first: GroupRef, group: PodGroup | None) -> _Fault | None:
     for pod in current:
-        problem = _ref(pod).problem
-        if problem is not None:
+        if (problem := _ref(pod).problem) is not None:
             return _Fault(Reason.INVALID_GROUP, f"pod {pod.key}: {problem}")
-    sources = _differing(current, lambda pod: _ref(pod).source)
-    if sources:
+    if sources := _differing(current, lambda pod: _ref(pod).source):
         return _Fault(Reason.INVALID_GROUP, f"the pods name their group in different ways: {sources}; use one of them")
     if first.source is GangSource.NATIVE:
         return None  # kube-scheduler itself gangs these, and says what is wrong with them
@@ -180,8 +162,7 @@ def _fault(current: Sequence[Pod], first: GroupRef, group: PodGroup | None) -> _
         return None
     if first.source is GangSource.POD_GROUP:
         return _Fault(Reason.INVALID_GROUP, f"PodGroup {first.key} does not exist: create it, or remove the label")
-    minimums = _differing(current, lambda pod: _ref(pod).min_available or "none")
-    if minimums:
+    if minimums := _differing(current, lambda pod: _ref(pod).min_available or "none"):
         return _Fault(Reason.INVALID_GROUP, f"the pods name different min-available: {minimums}; make them equal")
     if first.min_available is None:
         detail = f"PodGroup {first.key} does not exist, and no pod has annotation scheduling.k8s.io/group-min-member"
@@ -192,15 +173,13 @@ def _fault(current: Sequence[Pod], first: GroupRef, group: PodGroup | None) -> _
 def _mixed(current: Sequence[Pod], is_own: Callable[[Pod], bool], managed_resource: str | None) -> _Fault | None:
     if current[0].group is not None and current[0].group.source is GangSource.NATIVE:
         return None
-    names = _differing(current, lambda pod: pod.scheduler_name)
-    if names:
+    if names := _differing(current, lambda pod: pod.scheduler_name):
         return _Fault(Reason.MIXED_SCHEDULERS, f"spec.schedulerName differs: {names}; make them equal")
     foreign = [str(pod.name) for pod in current if not is_own(pod)]
     if managed_resource is not None and 0 < len(foreign) < len(current):
         detail = f"some pods do not request {managed_resource}: {', '.join(foreign[:3])}; let all request it"
         return _Fault(Reason.MIXED_SCHEDULERS, detail)
-    priorities = _differing(current, lambda pod: pod.priority)
-    if priorities:
+    if priorities := _differing(current, lambda pod: pod.priority):
         return _Fault(Reason.MIXED_PRIORITIES, f"spec.priority differs: {priorities}; use one priorityClassName")
     return None
 

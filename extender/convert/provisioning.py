@@ -169,8 +169,7 @@ def _template_spec(given: Mapping[str, Any], zones: Sequence[ZoneName], zone_lab
     for key in ("initContainers", "containers"):
         if given.get(key):
             spec[key] = [_container(one) for one in given[key]]
-    claims = [one for one in given.get("volumes") or () if "persistentVolumeClaim" in one]
-    if claims:
+    if claims := [one for one in given.get("volumes") or () if "persistentVolumeClaim" in one]:
         spec["volumes"] = claims
     if zones:
         line = {"key": zone_label, "operator": "In", "values": list(zones)}

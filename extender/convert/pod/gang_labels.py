@@ -35,8 +35,7 @@ def group_of(
     """
     if native_group:
         return _ref(namespace, native_group, GangSource.NATIVE)
-    name = labels.get(POD_GROUP_LABEL)
-    if name is not None:
+    if (name := labels.get(POD_GROUP_LABEL)) is not None:
         return _ref(namespace, name, GangSource.POD_GROUP, None, _pod_group_problem(name, labels))
     if NAME_LABEL in labels or MIN_AVAILABLE_LABEL in labels:
         return _from_labels(namespace, labels.get(NAME_LABEL), labels.get(MIN_AVAILABLE_LABEL))

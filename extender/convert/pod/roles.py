@@ -76,8 +76,7 @@ def membership(
         found = _by_owner(namespace, labels, owners)
     if not annotations:
         return found
-    role = own_role(annotations)
-    if role is not None:
+    if (role := own_role(annotations)) is not None:
         found = replace(found, role=role)
     index = _index(annotations.get(INDEX_ANNOTATION))
     return found if index is None else replace(found, index=index)
@@ -134,27 +133,21 @@ def _bounded(name: str, value: str) -> str:
 
 
 def _by_labels(namespace: str, labels: Mapping[str, str], annotations: Mapping[str, str]) -> Membership:
-    name = labels.get(_TRAINING + "job-name")
-    if name is not None:
+    if (name := labels.get(_TRAINING + "job-name")) is not None:
         role = labels.get(_TRAINING + "replica-type") or labels.get(_TRAINING + "job-role")
         return Membership(_role(role), _job(namespace, name), _index(labels.get(_TRAINING + "replica-index")))
-    name = labels.get(_VOLCANO + "job-name")
-    if name is not None:
+    if (name := labels.get(_VOLCANO + "job-name")) is not None:
         role = labels.get(_VOLCANO + "task-spec") or annotations.get(_VOLCANO + "task-spec")
         index = labels.get(_VOLCANO + "task-index") or annotations.get(_VOLCANO + "task-index")
         return Membership(_role(role), _job(namespace, name), _index(index))
-    name = labels.get(_JOBSET + "jobset-name")
-    if name is not None:
+    if (name := labels.get(_JOBSET + "jobset-name")) is not None:
         role = labels.get(_JOBSET + "replicatedjob-name")
         return Membership(_role(role), _job(namespace, name), _jobset_index(labels, annotations))
-    name = labels.get(_LWS + "name")
-    if name is not None:
+    if (name := labels.get(_LWS + "name")) is not None:
         return _leader_worker(namespace, name, labels, annotations)
-    name = labels.get("ray.io/cluster")
-    if name is not None:
+    if (name := labels.get("ray.io/cluster")) is not None:
         return Membership(_role(labels.get("ray.io/node-type")), _job(namespace, name))
-    name = labels.get("batch.kubernetes.io/job-name") or labels.get("job-name")
-    if name is not None:
+    if (name := labels.get("batch.kubernetes.io/job-name") or labels.get("job-name")) is not None:
         return Membership(Role.WORKER, _job(namespace, name), _completion_index(labels, annotations))
     return Membership()
 

@@ -19,10 +19,9 @@ from typing import Generic, NoReturn, Protocol, TypeVar
 
 from extender.cache.unreadable import LONGEST_KEY, UnreadableKind, words
 from extender.errors import ApiError, ApiUnavailableError, GoneError, NotFoundError, TooLongError
-from extender.kube.comeback import Comeback
 from extender.kube.heads import Head, head_of
 from extender.kube.http.faults import refusal_in_stream
-from extender.kube.watch.portions import SLICE_OBJECTS, PageSize, Slice
+from extender.kube.watch.pace import SLICE_OBJECTS, Comeback, PageSize, Slice
 from extender.ports import Clock, ClusterApi, WatchEvent
 from extender.runtime.backoff import Backoff
 from extender.runtime.slices import next_slice

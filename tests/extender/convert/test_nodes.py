@@ -40,13 +40,6 @@ def test_every_field() -> None:
     assert node.annotations == (("netgang.io/endpoint", "e"), ("netgang.io/endpoint-loss", "l"))
 
 
-def test_zone_label() -> None:
-    """The zone is the value of the configured label; without it the node is in no zone."""
-    raw = json.dumps({"metadata": {"name": "n1", "labels": {"site": "geneva"}}}).encode()
-    assert node_from_json(raw, zone_label="site").zone == "geneva"
-    assert node_from_json(raw).zone == NO_ZONE
-
-
 READY: dict[str, tuple[bool, list[dict[str, str]] | None]] = {
     # case: (ready, conditions)
     "ready": (True, [{"type": "DiskPressure", "status": "False"}, {"type": "Ready", "status": "True"}]),
@@ -81,10 +74,12 @@ def test_leaving(leaving: bool, metadata: dict[str, Any], taints: list[str]) -> 
     assert leaving == read(metadata, {"taints": listed}).leaving
 
 
-def test_capacity_stands_in_for_allocatable() -> None:
-    """The API server's default: without allocatable the capacity counts; a node may have neither."""
+def test_what_stands_in() -> None:
+    """Without allocatable the capacity counts (API server default); the zone is the value of the configured label."""
     assert Resources.parse({"cpu": 4}) == read(capacity={"cpu": "4"}).allocatable
-    assert Resources() == read().allocatable
+    assert (read().allocatable, read().zone) == (Resources(), NO_ZONE)
+    raw = json.dumps({"metadata": {"name": "n1", "labels": {"site": "geneva"}}}).encode()
+    assert node_from_json(raw, zone_label="site").zone == "geneva"
 
 
 def test_a_heartbeat_changes_nothing() -> None:

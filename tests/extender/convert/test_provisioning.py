@@ -106,7 +106,9 @@ def test_answers(outcome: Outcome, conditions: list[dict[str, str]]) -> None:
 
 
 def test_what_cannot_be_read_is_an_error_with_the_fields_name() -> None:
-    """Not a guess."""
+    """Not a guess; nor does a template begin with a pod that is no JSON."""
+    with pytest.raises(ValueError, match=r"Pod: "):
+        template_json(b"{", name="t", owner=OWNER, zones=(), zone_label="zone")
     with pytest.raises(ValueError, match=r"ProvisioningRequest: .*conditions"):
         request_from_json(stored([]).replace(b'"conditions": []', b'"conditions": 3'))
 
@@ -184,9 +186,3 @@ def test_names_are_names(gang: str) -> None:
     assert len(name) <= 63
     assert all(c.isascii() and (c.isalnum() or c == "-") and c == c.lower() for c in name)
     assert name.startswith("netgang-")
-
-
-def test_a_pod_that_is_no_json_is_an_error() -> None:
-    """And no template."""
-    with pytest.raises(ValueError, match=r"Pod: "):
-        template_json(b"{", name="t", owner=OWNER, zones=(), zone_label="zone")

@@ -45,18 +45,14 @@ def asked(*names: str) -> FilterArgs:
     return decode_filter(body(NodeNames=list(names)))
 
 
-def test_names_form() -> None:
-    """Pod, its identity and the names come out; the Pod stays the bytes that it was."""
+def test_both_forms() -> None:
+    """Identity and names come out, names also beside a bad Pod; Pod and Node objects stay the bytes that they were."""
     want = FilterArgs(POD_REF, json.dumps(POD).encode(), [NodeName("n1"), NodeName("n2")], None, b'["n1", "n2"]')
     assert want == decode_filter(body())
-
-
-def test_nodes_form() -> None:
-    """Full Node objects are kept raw, beside their names."""
     nodes = [{"metadata": {"name": "n1", "labels": {"a": "b"}}}, {"metadata": {"name": "n2"}, "spec": {}}]
     args = decode_filter(body(NodeNames=None, Nodes={"metadata": {}, "items": nodes}))
-    assert args.node_names == ["n1", "n2"]
-    assert nodes == [json.loads(raw) for raw in args.nodes_json or ()]
+    assert [readable_names(one) for one in (body(Pod=17), body()[:-1], b"")] == [["n1", "n2"], [], []]
+    assert (args.node_names, [json.loads(raw) for raw in args.nodes_json or ()]) == (["n1", "n2"], nodes)
 
 
 LEGAL = {  # case: (names read, body)
@@ -149,13 +145,6 @@ def test_malformed_bindings(words: str, sent: bytes) -> None:
         decode_bind(sent)
 
 
-def test_names_of_a_half_readable_request() -> None:
-    """The names survive a Pod that cannot be read; a broken body has none."""
-    assert readable_names(body(Pod=17)) == ["n1", "n2"]
-    assert readable_names(body()[:-1]) == []
-    assert readable_names(b"") == []
-
-
 @given(names=any_names, data=st.data())
 def test_filter_reply_divides_the_request(names: list[NodeName], data: st.DataObject) -> None:
     """Whatever the names are: those that pass come back exactly, the others never, and none lacks a reason if shown."""
@@ -193,39 +182,23 @@ def test_all_pass_by_either_way(names: list[NodeName]) -> None:
 
 
 @pytest.mark.parametrize("scores", [[1], [1, 2, 3], [1, 11], [1, -1], [1, 0.5]], ids=str)
-def test_wrong_scores_are_a_bug(scores: list[Any]) -> None:
-    """Scores that kube-scheduler would misread are refused before they are sent."""
+def test_what_kube_scheduler_would_misread_is_a_bug(scores: list[Any]) -> None:
+    """Wrong scores, and a node that was not asked, for which it fails the whole call; 5.0 would drop all scores."""
     with pytest.raises(ValueError, match="score"):
         encode_scores(asked("n1", "n2"), scores)
-
-
-def test_whole_floats_are_sent_as_integers() -> None:
-    """5.0 would drop all scores without an error, so it is written 5."""
+    with pytest.raises(ValueError, match="n9"):
+        encode_filter(asked("n1", "n2"), Passed([NodeName("n1"), NodeName("n9")]))
     assert encode_scores(asked("n1"), [5.0]) == b'[{"Host":"n1","Score":5}]'  # type: ignore[list-item]
 
 
-def test_a_node_that_was_not_asked_is_a_bug() -> None:
-    """kube-scheduler fails the whole call for one such name."""
-    with pytest.raises(ValueError, match="n9"):
-        encode_filter(asked("n1", "n2"), Passed([NodeName("n1"), NodeName("n9")]))
-
-
-def test_passing_nothing_is_a_refusal() -> None:
-    """An empty `Passed` still gives each node a reason: without one, users see none."""
+def test_reasons_are_shown_where_they_are_read() -> None:
+    """Passing nothing is a refusal with a reason for each node; beside one that passes only small requests have any."""
     args = asked("n1", "n2")
-    assert encode_filter(args, Refused(Reason.NODE_NOT_OFFERED)) == encode_filter(
-        args, Passed((), others=Reason.NODE_NOT_OFFERED)
-    )
-
-
-def test_large_requests_skip_reasons_that_nobody_reads() -> None:
-    """Beside a node that passes, reasons are shown for small requests only."""
-    few, many = ([f"n{i}" for i in range(size)] for size in (REASONS_SHOWN_MAX, REASONS_SHOWN_MAX + 1))
-    shown, not_shown = (
-        json.loads(encode_filter(asked(*names), Passed([NodeName("n0")])))["FailedAndUnresolvableNodes"]
-        for names in (few, many)
-    )
-    assert (len(shown), not_shown) == (REASONS_SHOWN_MAX - 1, None)
+    refused = encode_filter(args, Refused(Reason.NODE_NOT_OFFERED))
+    assert refused == encode_filter(args, Passed((), others=Reason.NODE_NOT_OFFERED))
+    for size, shown in ((REASONS_SHOWN_MAX, REASONS_SHOWN_MAX - 1), (REASONS_SHOWN_MAX + 1, 0)):
+        reply = json.loads(encode_filter(asked(*(f"n{i}" for i in range(size))), Passed([NodeName("n0")])))
+        assert len(reply["FailedAndUnresolvableNodes"] or ()) == shown
 
 
 def test_free_texts_are_escaped() -> None:

@@ -32,15 +32,8 @@ async def test_lists_are_read_to_their_end(server: OperatorServer) -> None:
     assert [one.count("continue=") for one in server.asked] == [0, 1, 1, 0]
 
 
-async def test_what_is_not_there_is_none(server: OperatorServer) -> None:
-    """And deleting it does nothing."""
-    async with OperatorApi.opened(server_of(server.url)) as api:
-        assert await api.get(f"{PODS}/p") is None
-        assert await api.delete(f"{PODS}/p") is False
-
-
 async def test_changes_are_of_the_very_object(server: OperatorServer) -> None:
-    """A patch names the uid, a deletion the version; another object of the name is a conflict."""
+    """A patch names the uid, a deletion the version; another object of the name is a conflict, none is none."""
     path = f"{PODS}/p"
     made = server.api.add(path, spec={"schedulingGates": [{"name": "a"}, {"name": "b"}]})["metadata"]
     change = {"spec": {"schedulingGates": [{"$patch": "delete", "name": "a"}]}}
@@ -52,6 +45,7 @@ async def test_changes_are_of_the_very_object(server: OperatorServer) -> None:
         with pytest.raises(ConflictError):
             await api.delete(path, resource_version="1000")
         assert await api.delete(path, resource_version=server.api.objects[path]["metadata"]["resourceVersion"])
+        assert (await api.get(path), await api.delete(path)) == (None, False)
     assert server.api.objects == {}
 
 

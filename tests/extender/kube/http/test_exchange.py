@@ -13,7 +13,7 @@ from extender.errors import ApiError, ApiUnavailableError
 from extender.kube.http.transport import Transport, TransportLimits
 from tests.authority import Authority, Pair
 from tests.extender.kube.conftest import server_of
-from tests.extender.kube.scripted import OK, Talk, always_ok, echo, long_body, long_echo, scripted
+from tests.extender.kube.scripted import OK, Talk, always_ok, echo, long_body, long_echo, ok, scripted
 from tests.extender.kube.scripted import event_loop_policy as event_loop_policy
 
 
@@ -122,6 +122,25 @@ async def test_whole_answers(want: bytes, again: bool, parts: Sequence[bytes]) -
         assert server.connections == (1 if again else 2)
 
 
+FAILED = b"HTTP/1.1 409 Conflict\r\n" + ok(b'{"message":"busy"}').removeprefix(HEAD)
+
+
+async def test_a_failure_is_an_answer() -> None:
+    """409 and the like: the next exchange goes over the same connection. Brackets belong to Host as to the URL."""
+
+    async def script(talk: Talk) -> None:
+        await talk.request()
+        await talk.say(FAILED)
+        await always_ok(talk)
+
+    async with scripted(script, host="::1") as server, transport(server.url) as one:
+        with pytest.raises(ApiError, match="409: busy"):
+            await one.send("GET", "/x", timeout_s=10.0)
+        assert await one.send("GET", "/y", timeout_s=10.0) == b"ok"
+    assert server.connections == 1
+    assert f"\r\nHost: {server.url.removeprefix('http://')}\r\n" in server.requests[0][0]
+
+
 async def test_an_answer_that_ends_with_the_connection(link: Link) -> None:
     """Without a length and without chunks the orderly end of the connection is the end of the answer."""
 
@@ -224,21 +243,6 @@ async def test_a_failure_is_read_up_to_a_limit() -> None:
         assert caught.value.retry_after_s == 7.0
 
 
-async def test_a_failure_leaves_the_connection_open() -> None:
-    """409 and the like are answers: the next exchange goes over the same connection."""
-
-    async def script(talk: Talk) -> None:
-        await talk.request()
-        await talk.say(b'HTTP/1.1 409 Conflict\r\nContent-Length: 18\r\n\r\n{"message":"busy"}')
-        await always_ok(talk)
-
-    async with scripted(script) as server, transport(server.url) as one:
-        with pytest.raises(ApiError, match="409: busy"):
-            await one.send("GET", "/x", timeout_s=10.0)
-        assert await one.send("GET", "/y", timeout_s=10.0) == b"ok"
-        assert server.connections == 1
-
-
 async def test_a_slow_server_is_not_waited_for() -> None:
     """The time limit holds for the whole answer, however steadily it comes; its connection is closed."""
     closed = asyncio.Event()
@@ -289,13 +293,6 @@ async def test_a_request_as_bytes() -> None:
         "Content-Type: application/merge-patch+json\r\nContent-Length: 2\r\n\r\n"
     )
     assert get == f"GET /clusters/c-1/api HTTP/1.1\r\n{common}Authorization: Bearer t\r\n\r\n"
-
-
-async def test_a_server_by_its_ipv6_address() -> None:
-    """Brackets belong to the URL and to Host, not to the address."""
-    async with scripted(always_ok, host="::1") as server, transport(server.url) as one:
-        assert await one.send("GET", "/x", timeout_s=10.0) == b"ok"
-    assert f"\r\nHost: {server.url.removeprefix('http://')}\r\n" in server.requests[0][0]
 
 
 @pytest.mark.parametrize("host", ["a..b", "x" * 70])

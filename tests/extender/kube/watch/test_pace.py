@@ -8,7 +8,7 @@ from contextlib import AsyncExitStack
 import pytest
 
 from extender.errors import ApiError, ApiUnavailableError
-from extender.kube.comeback import Comeback
+from extender.kube.watch.pace import Comeback
 from tests.extender.kube.watch.collection import RecordingSink, reflector_of, running
 from tests.extender.kube.watch.test_reflector import pod
 from tests.fakes.cluster_api import FakeClusterApi
