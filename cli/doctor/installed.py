@@ -6,9 +6,7 @@ Rule: only the fields that a check reads; files may take the place of objects.
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
 
-import msgspec
 import yaml
 from pydantic import ValidationError
 
@@ -83,30 +81,6 @@ def mounted(workload: Json) -> Iterator[str]:
     for volume in spec.get("volumes") or ():
         if name := (volume.get("configMap") or {}).get("name"):
             yield str(name)
-
-
-class _Owner(msgspec.Struct):
-    kind: str = ""
-
-
-class _Meta(msgspec.Struct):
-    owners: list[_Owner] = msgspec.field(name="ownerReferences", default_factory=list)
-
-
-class _Owned(msgspec.Struct):
-    metadata: _Meta
-
-
-_OWNED: Final = msgspec.json.Decoder(_Owned)
-
-
-def of_daemon_set(item: bytes) -> bool:
-    """Whether a DaemonSet made this pod: it takes no room that another pod could have had.
-
-    >>> of_daemon_set(b'{"metadata": {"ownerReferences": [{"kind": "DaemonSet"}]}}'), of_daemon_set(b'{"metadata": {}}')
-    (True, False)
-    """
-    return any(owner.kind == "DaemonSet" for owner in _OWNED.decode(item).metadata.owners)
 
 
 def replica_of(pod: Json) -> Replica:

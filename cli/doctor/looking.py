@@ -206,7 +206,7 @@ class Look:
                 kept.append(pod)
             elif pod.node is not None and not pod.terminal and pod.namespace not in system:
                 ours = settings.managed_resource is None and pod.scheduler_name in settings.scheduler_names
-                foreign += not ours and not installed.of_daemon_set(item)
+                foreign += not ours and not pod.daemon
         return tuple(kept), foreign
 
     async def _groups(self, seen: Facts) -> Facts:

@@ -130,7 +130,8 @@ async def test_pods_of_others_are_counted() -> None:
     api = installed()
 
     def add(name: str, namespace: str = "web", scheduler: str = "default-scheduler", owner: str = "") -> None:
-        owners = {"ownerReferences": [{"kind": owner}]} if owner else {}
+        controller = {"apiVersion": "apps/v1", "kind": owner, "name": "o", "uid": "u", "controller": True}
+        owners = {"ownerReferences": [controller]} if owner else {}
         spec = {"schedulerName": scheduler, "containers": [], "nodeName": "n1"}
         path = f"/api/v1/namespaces/{namespace}/pods/{name}"
         api.add(path, metadata=owners, spec=spec, status={"phase": "Running"})
