@@ -40,7 +40,7 @@ def from_file(path: Path) -> list[dict[str, Any]]:
         content = json.loads(text)
     except OSError as error:
         raise ConfigError(f"{path}: {error.strerror or error}") from error
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise ConfigError(f"{path}: not JSON: {error}") from error
     changes = content.get("changes") if isinstance(content, dict) else content
     if not isinstance(changes, list) or not all(isinstance(one, dict) for one in changes):

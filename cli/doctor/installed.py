@@ -38,7 +38,7 @@ def settings_of(text: str, environment: Mapping[str, str]) -> Read:
         return Read(Settings(**merge(found, from_environment(environment))))
     except ValidationError as error:
         return Read(Settings(), tuple(mistakes(Settings, error)))
-    except (yaml.YAMLError, TypeError, AttributeError):
+    except (yaml.YAMLError, RecursionError, TypeError, AttributeError):
         return Read(Settings(), ("it is no YAML of names and values",))
 
 
@@ -46,7 +46,7 @@ def scheduler_of(text: str, *, where: str) -> Json:
     """The document with a kube-scheduler's configuration. Errors: ConfigError if it is no YAML mapping."""
     try:
         found = yaml.safe_load(text)
-    except yaml.YAMLError as error:
+    except (yaml.YAMLError, RecursionError) as error:
         raise ConfigError(f"{where}: not YAML") from error
     if not isinstance(found, dict):
         raise ConfigError(f"{where}: holds no KubeSchedulerConfiguration")

@@ -9,7 +9,9 @@ from dataclasses import dataclass, field
 
 import msgspec
 
+from extender.convert.decode import Metadata
 from extender.errors import ConfigError
+from extender.network.batches import UNREADABLE
 from scoring.ids import NodeName, ZoneName
 
 
@@ -25,12 +27,6 @@ class SiteNode:
     annotations: Mapping[str, str] = field(default_factory=dict)
 
 
-class _Metadata(msgspec.Struct):
-    name: str
-    labels: dict[str, str] | None = None
-    annotations: dict[str, str] | None = None
-
-
 class _Address(msgspec.Struct):
     type: str = ""
     address: str = ""
@@ -41,7 +37,7 @@ class _Status(msgspec.Struct):
 
 
 class _Node(msgspec.Struct):
-    metadata: _Metadata
+    metadata: Metadata
     status: _Status | None = None
 
 
@@ -58,7 +54,7 @@ def nodes_of_list(body: bytes, *, where: str, zone_label: str) -> tuple[SiteNode
     """Nodes in what `kubectl get nodes -o json` prints (or one node), by name. Errors: ConfigError names `where`."""
     try:
         document = _ANY.decode(body)
-    except (msgspec.DecodeError, RecursionError) as error:
+    except UNREADABLE as error:
         raise ConfigError(f"{where}: not JSON as `kubectl get nodes -o json` prints: {error}") from error
     raws = document.items or [] if document.kind.endswith("List") else [msgspec.Raw(body)]
     return nodes_of_objects((bytes(raw) for raw in raws), where=where, zone_label=zone_label)
@@ -72,7 +68,7 @@ def nodes_of_objects(raws: Iterable[bytes], *, where: str, zone_label: str) -> t
             if _ANY.decode(raw).kind not in ("", "Node"):
                 continue
             node = _site_node(_NODE.decode(raw), zone_label)
-        except (msgspec.DecodeError, RecursionError) as error:
+        except UNREADABLE as error:
             raise ConfigError(f"{where}: items[{number}]: {error}") from error
         if node.name in found:
             raise ConfigError(f"{where}: items[{number}]: node {node.name} is there twice")

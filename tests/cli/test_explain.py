@@ -132,7 +132,11 @@ def test_mistakes_are_sentences(said: str, arguments: tuple[object, ...]) -> Non
     assert said in refused(*arguments)
 
 
-FILES = {"not JSON": ("not JSON", "{"), "no list": ("not a list of changes", '{"changes": 1}')}
+FILES = {
+    "not JSON": ("not JSON", "{"),
+    "deep": ("not JSON", "[" * 100_000),
+    "no list": ("not a list of changes", '{"changes": 1}'),
+}
 
 
 @pytest.mark.parametrize(("said", "text"), FILES.values(), ids=FILES)

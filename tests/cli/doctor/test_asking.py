@@ -92,7 +92,7 @@ def test_with_little_switched_on_little_is_needed() -> None:
     assert len(needed(EVERYTHING)) == 8
 
 
-@pytest.mark.parametrize("text", ["a: [b", "just words"])
+@pytest.mark.parametrize("text", ["a: [b", "just words", "[" * 9999], ids=["no YAML", "words", "deep"])
 def test_a_configuration_that_is_none(text: str) -> None:
     """Refused as a sentence that names the file."""
     with pytest.raises(ConfigError, match=r"file x: "):

@@ -175,9 +175,15 @@ def test_internal_addresses_only() -> None:
     assert (read.name, read.zone, read.addresses) == ("n", "A", ("InternalIP",))
 
 
-@pytest.mark.parametrize(
-    "body", [b"<html>", b'{"kind":"List","items":[{"kind":"Node","metadata":{}}]}', b"[" * 100_000], ids=str
-)
+NO_FILES = {
+    "a page": b"<html>",
+    "no name": b'{"kind":"List","items":[{"kind":"Node","metadata":{}}]}',
+    "no text": b'{"kind":"List","items":[{"kind":"Node","metadata":{"name":"\xff"}}]}',
+    "deep": b"[" * 100_000,
+}
+
+
+@pytest.mark.parametrize("body", NO_FILES.values(), ids=NO_FILES)
 def test_files_that_cannot_be_read(body: bytes) -> None:
     """The file is named."""
     with pytest.raises(ConfigError, match=r"^c\.json: "):
