@@ -24,8 +24,8 @@ from scoring.ids import gang_key
 from scoring.model import Gang
 from scoring.plan import PlannerCache, plan
 from scoring.what_if.changes import Change, MisfitError, RemovePods, WhatIf
-from scoring.what_if.difference import what_if
 from scoring.what_if.draft import Situation
+from scoring.what_if.suppose import what_if
 
 
 def explain_file(cluster: Path, mesh: Path | None, settings: Settings, name: str, *, now_s: float) -> Explained:

@@ -17,7 +17,7 @@ from extender.scheduling.planning.loop import Planner
 from scoring.ids import NodeName, PodUid
 from scoring.model import Pod
 from scoring.plan import Plan
-from scoring.verbs.plain_pods import SYSTEM_PRIORITY, HeldRoom, Promised, kept_from_plain
+from scoring.verbs.plain_pods import SYSTEM_PRIORITY, Promised, ReservedRoom, kept_from_plain
 
 NOTHING: frozenset[NodeName] = frozenset()
 _PARKED_MAX = 10_000
@@ -41,7 +41,7 @@ class PlainPods:
     planner: Planner
     clock: Clock
     _promised: Promised = field(default_factory=Promised, init=False)
-    _reserved: tuple[int, Plan, HeldRoom] | None = field(default=None, init=False)
+    _reserved: tuple[int, Plan, ReservedRoom] | None = field(default=None, init=False)
     """Snapshot version and plan that it is of; `Housekeeping` makes another version when time decides"""
     _parked: OrderedDict[PodUid, _Parked] = field(default_factory=OrderedDict, init=False)
     _on_their_way: dict[PodUid, tuple[NodeName, Pod]] = field(default_factory=dict, init=False)
@@ -112,12 +112,12 @@ class PlainPods:
         held = self.cache.commitments or self.planner.current.reservations
         return bool(held) and pod.priority < SYSTEM_PRIORITY and self.cache.is_own(pod)
 
-    def _room(self, plan: Plan | None = None) -> HeldRoom:
+    def _room(self, plan: Plan | None = None) -> ReservedRoom:
         """What is held now."""
         plan = plan or self.planner.current
         snapshot = self.cache.snapshot()
         if self._reserved is None or self._reserved[0] != snapshot.version or self._reserved[1] is not plan:
             policy, now_s = self.planner.policy.queue, self.clock.now_s()
             reservations = kept_from_plain(snapshot, plan.reservations, policy, now_s=now_s)
-            self._reserved = (snapshot.version, plan, HeldRoom(snapshot, reservations, promised=self._promised))
+            self._reserved = (snapshot.version, plan, ReservedRoom(snapshot, reservations, promised=self._promised))
         return self._reserved[2]

@@ -11,13 +11,13 @@ from typing import Final
 import numpy as np
 
 from scoring.ids import GangKey, ZoneName
-from scoring.model import Gang, Pod
+from scoring.model import Gang
 from scoring.model.policy import ZonePolicy
 from scoring.network.matrix import Ints
 from scoring.plan import Plan, Run, take_admissions, take_commitments
 from scoring.plan.demand import ByClass, GangDemand
 from scoring.plan.steps import Steps
-from scoring.scaling.shrink.tally import Ledger
+from scoring.scaling.shrink.trial import Ledger
 from scoring.what_if.changes import Change, JobEnds, JobShrinks
 from scoring.what_if.jobs import workers_of
 
@@ -84,7 +84,11 @@ def candidates_in_steps(room: Room, gangs: Iterable[Gang]) -> Steps[list[Candida
     """
     ledger = Ledger(room.run, room.ask, room.wanted, room.held)
     lacking = ledger.tally().least_lacking()
-    running = [(gang, _on_nodes(gang)) for gang in gangs if gang.key != room.ask.gang.key]
+    running = [
+        (gang, [pod for pod in gang.members if pod.node is not None and not pod.terminal])
+        for gang in gangs
+        if gang.key != room.ask.gang.key
+    ]
     listed = sorted(((len(pods), gang.key, gang, pods) for gang, pods in running if pods), key=lambda one: one[:2])
     found: list[Candidate] = []
     alone = 0
@@ -120,7 +124,3 @@ def _groups(run: Run, ask: GangDemand) -> list[tuple[ZoneName, ...]]:
     if ask.options.zone_policy is ZonePolicy.PREFERRED and len(allowed) > 1:
         return [*((zone,) for zone in allowed), allowed]
     return [(zone,) for zone in allowed]
-
-
-def _on_nodes(gang: Gang) -> list[Pod]:
-    return [pod for pod in gang.members if pod.node is not None and not pod.terminal]

@@ -99,7 +99,7 @@ def explain_in_steps(
         zones=zones,
         links=gang_links(run, plan, gang, run.view.score(ask)),
         problems=(*ask.options.problems, *_near_problem(run, ask.options.near)),
-        missing=_missing(ask),
+        missing=Missing(max(gang.min_member - ask.alive - len(ask.unable), 0), ask.incomplete or ""),
         turn=turn,
         decisions=around.decisions,
         notes=(*notes_of(gang, waiting, ask.lost, nodes_asked=around.nodes_asked), *around.notes),
@@ -107,11 +107,6 @@ def explain_in_steps(
 
 
 explain = at_once(explain_in_steps)
-
-
-def _missing(ask: GangDemand) -> Missing:
-    least, known = ask.gang.min_member, ask.alive + len(ask.unable)
-    return Missing(max(least - known, 0), ask.incomplete or "")
 
 
 def _near_problem(run: Run, near: str | None) -> tuple[str, ...]:

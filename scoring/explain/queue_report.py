@@ -122,21 +122,17 @@ def report_in_steps(
     asks = [ask for _, _, ask in sorted(keyed, key=itemgetter(0, 1))]
     ranks = {ask.gang.key: rank for rank, ask in enumerate((one for one in asks if one.pending), start=1)}
     claims = snapshot.claims
-    leaves_for = {giver: claim.gang for claim in claims.values() for giver in claim.givers}
+    leaves_for = {key: claim.gang for claim in claims.values() for key in claim.givers}
     entries: list[Entry] = []
     for ask in asks:
-        entries.append(entry_of(plan, turns, ask, ranks.get(ask.gang.key), now_s=now_s))
+        key = ask.gang.key
+        entry = entry_of(plan, turns, ask, ranks.get(key), now_s=now_s)
+        if claims:
+            makes_room = claims[key].givers if key in claims else ()
+            entry = replace(entry, makes_room=makes_room, leaves_for=leaves_for.get(key))
+        entries.append(entry)
         if len(entries) % _GANGS_A_STEP == 0:
             yield from _pause(run)
-    if claims:
-        entries = [
-            replace(
-                one,
-                makes_room=claims[one.gang].givers if one.gang in claims else (),
-                leaves_for=leaves_for.get(one.gang),
-            )
-            for one in entries
-        ]
     entries.sort(key=lambda one: (_ORDER[one.state], one.rank if one.rank is not None else len(asks), one.gang))
     counts = Counter(one.state for one in entries)
     return QueueReport(

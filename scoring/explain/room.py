@@ -39,8 +39,8 @@ def more_room(room: Room, plan: Plan, *, rounds: int) -> Steps[list[Change]]:
     best, lack = min(found, key=lambda one: _cost(room.run, one[1], classes, one[0]))
     yield
     if rounds:
-        everybody = [(member_class, count * rounds) for member_class, count in (*classes, *_ahead(room, plan))]
-        return _nodes_for(room, best[0], everybody, alone=False)
+        all_members = [(member_class, count * rounds) for member_class, count in (*classes, *_ahead(room, plan))]
+        return _nodes_for(room, best[0], all_members, alone=False)
     if lack.none:  # there is room for each kind of member, and none for all of them together
         return _nodes_for(room, best[0], classes, alone=True)
     return [*_capacity(room.run, lack.shortages), *_nodes_for(room, best[0], lack.homeless, alone=True)]

@@ -21,16 +21,14 @@ from scoring.ids import GangKey
 from scoring.model import Gang
 from scoring.plan import Plan, PlannerCache, begin_run, plan_in_steps
 from scoring.plan.steps import Steps, at_once
-from scoring.what_if.apply import apply
 from scoring.what_if.changes import AddCapacity, AddNodes, Change, MisfitError
-from scoring.what_if.difference import Supposed, supposed_in_steps
 from scoring.what_if.draft import Situation
+from scoring.what_if.suppose import Supposed, apply, supposed_in_steps
 
 MOST_TRIALS: Final = 12
 """Trial plans for one question."""
 MOST_SUGGESTIONS: Final = 4
-_MOST_STEPS: Final = 6
-"""Obstacles that are taken away one after the other."""
+_MOST_STEPS: Final = 6  # Obstacles that are taken away one after the other
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,11 +110,9 @@ class Trials:
         self.base = base
         self.plan = plan
         self.gang = gang
-        self.made = 0
-        """Trials so far"""
+        self.made = 0  # Trials so far
         self._most = most
-        self.cache = cache
-        """What looks beside the trials may use, too"""
+        self.cache = cache  # What looks beside the trials may use, too
 
     @property
     def left(self) -> int:

@@ -66,7 +66,8 @@ def _missing(explanation: Explanation, gang: Gang) -> str:
         return f"{needed}; {zone_text(best.zone)} has enough that is neither used nor reserved."
     others = len(zones) - 1
     more = f" and the other {counted(others, 'zone')} no more" if others else ""
-    few = f"{best.wanted - best.room} too few{_short(best)}"
+    short = some([f"{quantity(one.resource, one.amount)} {one.resource}" for one in best.short], _NAMED)
+    few = f"{best.wanted - best.room} too few{f' (short of {short})' if short else ''}"
     return f"{needed}; {zone_text(best.zone)} has room for {best.room}, {few}{more}."
 
 
@@ -74,12 +75,6 @@ def _needed(explanation: Explanation, gang: Gang) -> str:
     zones = _allowed(explanation)
     wanted = zones[0].wanted if zones else len(gang.pending)
     return f"The gang needs room for {counted(wanted, 'pod')} at once in one zone{_each(gang)}"
-
-
-def _short(zone: ZoneVerdict) -> str:
-    """Which resources are missing there, and how much of them."""
-    listed = some([f"{quantity(one.resource, one.amount)} {one.resource}" for one in zone.short], _NAMED)
-    return f" (short of {listed})" if listed else ""
 
 
 def _never(explanation: Explanation, gang: Gang) -> str:

@@ -7,8 +7,7 @@ from scoring.model.resources import CPU, MEMORY, PODS, Resources
 from scoring.what_if import changes as c
 from scoring.what_if.changes import Change
 
-_BINARY: Mapping[str, int] = {"Ti": 2**40, "Gi": 2**30, "Mi": 2**20, "Ki": 2**10}
-"""suffix → factor, the largest first"""
+_BINARY: Mapping[str, int] = {"Ti": 2**40, "Gi": 2**30, "Mi": 2**20, "Ki": 2**10}  # suffix → factor, the largest first
 _NAMED = 3
 
 

@@ -24,8 +24,7 @@ from scoring.plan.demand import GangDemand, MemberSet
 from scoring.plan.steps import Steps
 from scoring.score.zone_distance import UNKNOWN_DISTANCE_MS, zone_distances
 
-_LOOKED_AT: Final = 64
-"""Nodes of a zone of which it is said why they are not allowed; the others count as the same."""
+_LOOKED_AT: Final = 64  # Nodes of a zone of which it is said why they are not allowed; the others count as the same
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,21 +86,21 @@ def zones_in_steps(run: Run, ask: GangDemand, *, closest: int | None = None) -> 
     `closest`: what is short, and how good it would be, is said of so many zones only, those with most room among the
     allowed, of equals the last by name; `None`: of all.
     """
-    wish = run.view.member_set(ask.need, ask)
+    members = run.view.member_set(ask.need, ask)
     allowed = run.view.candidate_zones(ask)
-    now, empty = run.capacity.zone_members(wish), run.capacity.zone_members(wish, When.EMPTY)
+    now, empty = run.capacity.zone_members(members), run.capacity.zone_members(members, When.EMPTY)
     score = run.view.score(ask)
     near = ask.options.near
     distances = zone_distances(near, run.table, run.snapshot.network, run.policy) if near is not None else {}
-    pairs = pairs_of(wish)
+    pairs = pairs_of(members)
     order = sorted(range(len(run.zones)), key=lambda i: (run.zones[i] not in allowed, -int(now[i]), -i))
     looked_at = frozenset(order[:closest])
     found: list[ZoneVerdict] = []
     for i, zone in enumerate(run.zones):
         yield
-        lack = lack_of(run, wish.classes, run.table.zones[zone]) if wish.size and i in looked_at else None
+        lack = lack_of(run, members.classes, run.table.zones[zone]) if members.size and i in looked_at else None
         fits = lack is not None and lack.none and pairs > 0 and zone in allowed
-        total = run.search.estimate(wish, zone, score=score) if fits else None
+        total = run.search.estimate(members, zone, score=score) if fits else None
         distance = distances.get(zone, UNKNOWN_DISTANCE_MS)
         found.append(
             ZoneVerdict(
@@ -110,7 +109,7 @@ def zones_in_steps(run: Run, ask: GangDemand, *, closest: int | None = None) -> 
                 nodes=len(run.table.zones[zone]),
                 room=int(now[i]),
                 room_when_empty=int(empty[i]),
-                wanted=wish.size,
+                wanted=members.size,
                 reference_bps=run.scores.links((zone,), score).reference_bps,
                 short=lack.shortages if lack is not None else (),
                 homeless=sum(count for _, count in lack.homeless) if lack is not None else 0,
@@ -173,7 +172,8 @@ def lack_of(run: Run, classes: Sequence[tuple[MemberClass, int]], rows: Ints) ->
 
     Cost: O(nodes · resources) for each class and each time round that members find all nodes full.
     """
-    axis = _axis(run, classes)
+    asked = {name for member_class, _ in classes for name, _ in member_class.requests}
+    axis = (*run.table.axis, *sorted(asked.difference(run.table.axis)))  # what no node has comes last
     free = np.zeros((len(rows), len(axis)), np.int64)
     free[:, : len(run.table.axis)] = run.capacity.room.free[rows]
     more = np.zeros_like(free)
@@ -212,13 +212,6 @@ def lack_of(run: Run, classes: Sequence[tuple[MemberClass, int]], rows: Ints) ->
                 ports[i] |= single
                 left -= 1
     return Lack(fits, _shortages(run, rows, axis, more), tuple(homeless))
-
-
-def _axis(run: Run, classes: Sequence[tuple[MemberClass, int]]) -> tuple[ResourceName, ...]:
-    """The table's resources, and those that no node has, sorted."""
-    known = run.table.axis
-    asked = {name for member_class, _ in classes for name, _ in member_class.requests}
-    return (*known, *sorted(asked.difference(known)))
 
 
 def _shortages(run: Run, rows: Ints, axis: Sequence[ResourceName], more: Ints) -> tuple[Shortage, ...]:

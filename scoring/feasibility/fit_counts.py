@@ -22,12 +22,9 @@ Mask: TypeAlias = NDArray[np.bool_]
 MOST_CELLS = 6_000_000
 """Classes times nodes that are kept: 4 bytes each. Classes beyond are counted by the run that asks."""
 MOST_CLASSES = 8_192
-_FEW = 64
-"""Where more nodes changed, classes are counted again when they are asked for."""
-_FORGOTTEN_AFTER = 64
-"""A class that so many runs did not ask about leaves when there is no place for others."""
-_TOGETHER = 64
-"""Classes that are counted in one step"""
+_FEW = 64  # Where more nodes changed, classes are counted again when they are asked for
+_FORGOTTEN_AFTER = 64  # A class that so many runs did not ask about leaves when there is no place for others
+_TOGETHER = 64  # Classes that are counted in one step
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,24 +58,18 @@ class FitCounts:
         self._shown: object = None
         self._shows = 0
         self._column: dict[NodeName, int] = {}
-        self._unused = list(range(columns))[::-1]
-        """Columns that no node has"""
-        self._at: Ints = np.zeros(0, np.int64)
-        """(nodes,): the column of each"""
+        self._unused = list(range(columns))[::-1]  # Columns that no node has
+        self._at: Ints = np.zeros(0, np.int64)  # (nodes,): the column of each
         self._zone_of: Ints = np.zeros(columns, np.int64)
-        self._free: Ints = np.zeros((columns, axis), np.int64)
-        """(columns, resources) that the counts are of"""
+        self._free: Ints = np.zeros((columns, axis), np.int64)  # (columns, resources) that the counts are of
         self._filters: dict[Constraints, tuple[int, MemberClass]] = {}
         """constraints → the number of their filter, and a class that has them"""
-        self._masks: list[Mask] = []
-        """number of a filter → (columns,): nodes that it lets through"""
+        self._masks: list[Mask] = []  # number of a filter → (columns,): nodes that it lets through
         self.row_of: dict[MemberClass, int] = {}
-        self._used: Ints = np.zeros(rows, np.int64)
-        """(rows,): when the class was asked about last"""
+        self._used: Ints = np.zeros(rows, np.int64)  # (rows,): when the class was asked about last
         self._requests: Ints = np.zeros((rows, axis), np.int64)
         self._filter_of: Ints = np.zeros(rows, np.int64)
-        self._counted: Mask = np.zeros(rows, np.bool_)
-        """(rows,): whether counts and sums are those of the room shown"""
+        self._counted: Mask = np.zeros(rows, np.bool_)  # (rows,): whether counts and sums are those of the room shown
         self._counts: Counts = np.zeros((rows, columns), np.int32)  # memory is used as rows are
         self._sums: Ints = np.zeros((rows, len(nodes.zones)), np.int64)
 

@@ -21,12 +21,9 @@ from scoring.model import Gang, Phase, Pod, Role
 from scoring.model.reasons import Reason
 
 _LEADERS = (Role.PS, Role.CHIEF)
-_RANK = {Role.PS: 0, Role.CHIEF: 0, Role.WORKER: 1, Role.OTHER: 2}
-"""role → place in the order of placement"""
-_LAST_INDEX = float("inf")
-"""A worker without a known index comes after those that do."""
-_GONE_AT_MOST = 64
-"""Gangs that are remembered although they are gone."""
+_RANK = {Role.PS: 0, Role.CHIEF: 0, Role.WORKER: 1, Role.OTHER: 2}  # role → place in the order of placement
+_LAST_INDEX = float("inf")  # A worker without a known index comes after those that do
+_GONE_AT_MOST = 64  # Gangs that are remembered although they are gone
 
 
 class Quorum(msgspec.Struct, frozen=True):

@@ -24,8 +24,7 @@ from scoring.ids import JobKey, PodUid
 from scoring.model import GangSource, Phase, Pod, Role, RunRef
 
 _JOB = "Job.batch"
-_POD = "Pod"
-"""A pod may control others, such as a driver its executors: they are of its part."""
+_POD = "Pod"  # A pod may control others, such as a driver its executors: they are of its part
 _BORN = attrgetter("created_s", "uid")
 _NOT_READ: Mapping[str, int] = {}
 
@@ -38,8 +37,7 @@ class Runs(NamedTuple):
     later: tuple[Pod, ...] = ()
 
 
-_Place: TypeAlias = tuple[str, Role, int]
-"""Controller's uid, role, completion index"""
+_Place: TypeAlias = tuple[str, Role, int]  # Controller's uid, role, completion index
 
 
 @dataclass(slots=True)

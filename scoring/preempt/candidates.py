@@ -85,7 +85,7 @@ def candidates_in_steps(
     Cost: O(gangs), and O(members) of those that changed.
     """
     busy = {*spared, *snapshot.commitments, *snapshot.claims}
-    busy.update(giver for claim in snapshot.claims.values() for giver in claim.givers)
+    busy.update(key for claim in snapshot.claims.values() for key in claim.givers)
     found: list[tuple[SetKey, Candidate]] = []
     for number, gang in enumerate(snapshot.gangs.values()):
         if gang.priority < below and gang.key not in busy:

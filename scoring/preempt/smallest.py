@@ -23,8 +23,7 @@ from scoring.plan.steps import Steps
 from scoring.preempt.candidates import Candidate, SetKey, set_key
 from scoring.preempt.without import Group, Without
 
-_SETS_A_STEP = 16
-"""Sets counted between two steps: one or two milliseconds."""
+_SETS_A_STEP = 16  # Sets counted between two steps: one or two milliseconds
 
 Some: TypeAlias = tuple[Candidate, ...]
 _Groups: TypeAlias = Sequence[tuple[Group, list[Candidate]]]

@@ -21,6 +21,7 @@ from scoring.network.matrix import Ints
 from scoring.plan import Plan, PlannerCache, Run, begin_run, take_admissions, take_commitments
 from scoring.plan.demand import GangDemand
 from scoring.plan.placement import place_minimum_in_steps
+from scoring.plan.planner import take_members
 from scoring.plan.result import Placed, Refused
 from scoring.plan.steps import Steps
 from scoring.plan.zone_order import kind_of
@@ -133,21 +134,16 @@ class Without:
         run = begin_run(replace(snapshot, used=used, host_ports=ports), self._policy, self._cache)
         take_commitments(run)
         take_admissions(run, self._plan.admitted.values())
-        self._take_claims(run)
+        claimed = (
+            (pod.member_class, claim.assignment[pod.uid])
+            for key, claim in sorted(snapshot.claims.items())
+            if key in self._plan.waiting and key in snapshot.gangs
+            for pod in snapshot.gangs[key].pending
+            if pod.uid in claim.assignment
+        )
+        take_members(run, claimed)
         run.capacity.take_nodes(self._held)  # what is, or becomes, free there is for STARVING gangs ahead
         return run
-
-    def _take_claims(self, run: Run) -> None:
-        for key, claim in sorted(self._snapshot.claims.items()):
-            gang = self._snapshot.gangs.get(key)
-            if gang is None or key not in self._plan.waiting:
-                continue
-            taken: dict[MemberClass, list[NodeName]] = {}
-            for pod in gang.pending:
-                if pod.uid in claim.assignment:
-                    taken.setdefault(pod.member_class, []).append(claim.assignment[pod.uid])
-            for member_class, nodes in taken.items():
-                run.capacity.take(member_class, nodes)
 
     def _allowed(self, base: Run, member_class: MemberClass) -> NDArray[np.bool_]:
         """Nodes (nodes,) that it may go to and that are not reserved for others, as if it wanted no host ports."""

@@ -100,7 +100,8 @@ def observe(
     whole = quorum.whole
     if before is None:
         before = Crew(_traces(gang, quorum) if quorum.started and not whole else {})
-    before = _noting_ends(before, quorum)
+    ended = {seat: replace(one, finished=True) for seat, one in before.members.items() if one.uid in quorum.finished}
+    before = replace(before, members={**before.members, **ended})
     uids = {member.uid for member in before.members.values()}
     alive = uids & quorum.placed
     if not alive and not any(pod.uid in uids and not pod.terminal and not pod.deleting for pod in gang.members):
@@ -166,13 +167,6 @@ def words_of(crew: Crew) -> str:
     if waiting:
         parts.append(f"Pod {waiting[0]} takes its place, as soon as there is room beside the others.")
     return " ".join(parts)
-
-
-def _noting_ends(crew: Crew, quorum: Quorum) -> Crew:
-    """The crew with those of it that have succeeded since."""
-    news = [seat for seat, one in crew.members.items() if one.uid in quorum.finished and not one.finished]
-    ended = {seat: replace(crew.members[seat], finished=True) for seat in news}
-    return replace(crew, members={**crew.members, **ended}) if ended else crew
 
 
 def _seat(pod: Pod) -> Seat:

@@ -24,8 +24,8 @@ from enum import StrEnum
 import numpy as np
 
 from scoring.feasibility.filters import named_only, node_allows, widened
-from scoring.ids import GangKey, NodeName, PodUid
-from scoring.model import Constraints, Gang, MemberClass, Node, Pod
+from scoring.ids import GangKey, PodUid
+from scoring.model import Constraints, Gang, MemberClass, Pod
 from scoring.model.policy import Policy
 from scoring.model.reasons import Reason
 from scoring.model.snapshot import NodeTable, Snapshot
@@ -33,6 +33,7 @@ from scoring.plan import Plan, PlannerCache, Run, begin_run, take_commitments
 from scoring.plan.cache import remember
 from scoring.plan.capacity import When
 from scoring.plan.placement import place_minimum
+from scoring.plan.planner import take_members
 from scoring.plan.result import Refused
 from scoring.plan.steps import Steps, at_once
 
@@ -48,8 +49,7 @@ class Loss(StrEnum):
     """Filters of kube-scheduler that we do not model refuse those with room, and there is room elsewhere."""
 
 
-_GANGS_A_STEP = 64
-"""Gangs that are found to have no stranded pod between two steps."""
+_GANGS_A_STEP = 64  # Gangs that are found to have no stranded pod between two steps
 _WANT_ROOM = frozenset({Reason.NO_ROOM, Reason.BEHIND, Reason.FILTERED, Reason.DEVICES, Reason.IMPOSSIBLE})
 """Refusals of a whole gang that other nodes could cure; the others ask for pods, zones or patience."""
 
@@ -132,8 +132,7 @@ class _Look:
     policy: Policy
     cache: PlannerCache
     _run: Run | None = None
-    _named: dict[Hashable, bool] = field(default_factory=dict)
-    """constraints → whether some node that they name exists"""
+    _named: dict[Hashable, bool] = field(default_factory=dict)  # constraints → whether some node that they name exists
 
     def has_place(self, pod: Pod) -> bool:
         """Whether the pod is planned or committed on a node that exists."""
@@ -153,7 +152,9 @@ class _Look:
             return None
         if self.snapshot.excluded(member_class) and bool((run.capacity.mask(member_class, When.EMPTY) & room).any()):
             return Loss.REFUSED
-        return Loss.FULL if self._names_any(member_class.constraints) else Loss.GONE
+        constraints = member_class.constraints
+        named = remember(self._named, constraints, lambda: _some_is_named(self.snapshot.table, constraints))
+        return Loss.FULL if named else Loss.GONE
 
     def held_up(self, gang: Gang, unplaced: Iterable[Pod], *, now_s: float) -> dict[PodUid, Loss]:
         """Those of `unplaced` that the minimum set needs, if that as a whole finds no place."""
@@ -190,11 +191,6 @@ class _Look:
             _take_planned(self._run, self.plan)
         return self._run
 
-    def _names_any(self, constraints: Constraints) -> bool:
-        """Whether some node that the constraints name exists, in whatever state it is."""
-        table = self.snapshot.table
-        return remember(self._named, constraints, lambda: _some_is_named(table, constraints))
-
 
 def _as_written(pod: Pod, policy: Policy) -> MemberClass:
     """The class of the pod as its owner wrote it, before its admission."""
@@ -209,25 +205,22 @@ def _as_written(pod: Pod, policy: Policy) -> MemberClass:
 
 def _take_planned(run: Run, plan: Plan) -> None:
     """Take the room of planned members; those of gangs that are committed are taken already, except later ones."""
-    taken: dict[MemberClass, list[NodeName]] = {}  # class → its members' nodes
-    for key, admission in plan.admitted.items():
-        gang = run.snapshot.gangs.get(key)
-        commitment = run.snapshot.commitments.get(key)
-        committed = commitment.assignment if commitment is not None else {}
-        for pod in gang.pending if gang is not None else ():
-            node = admission.members.get(pod.uid)
-            if node is not None and pod.uid not in committed:
-                taken.setdefault(pod.member_class, []).append(node)
-    for member_class, nodes in taken.items():
-        run.capacity.take(member_class, nodes)
+    gangs, commitments = run.snapshot.gangs, run.snapshot.commitments
+    members = (
+        (pod.member_class, admission.members[pod.uid])
+        for key, admission in plan.admitted.items()
+        if key in gangs
+        for pod in gangs[key].pending
+        if pod.uid in admission.members and not (key in commitments and pod.uid in commitments[key].assignment)
+    )
+    take_members(run, members)
 
 
 def _some_is_named(table: NodeTable, constraints: Constraints) -> bool:
+    """Whether some node that the constraints name exists, in whatever state it is."""
     named = named_only(constraints)
     rows = range(len(table.nodes)) if named is None else [table.index[one] for one in named if one in table.index]
-    return any(node_allows(_at_its_best(table.nodes[row]), constraints) for row in rows)
-
-
-def _at_its_best(node: Node) -> Node:
-    """The node as if it were ready, kept and free of taints."""
-    return replace(node, ready=True, leaving=False, unschedulable=False, taints=())
+    at_their_best = (
+        replace(table.nodes[row], ready=True, leaving=False, unschedulable=False, taints=()) for row in rows
+    )
+    return any(node_allows(node, constraints) for node in at_their_best)

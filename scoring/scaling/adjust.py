@@ -74,12 +74,7 @@ adjust = at_once(adjust_in_steps)
 
 
 def fewer(
-    snapshot: Snapshot,
-    jobs: Sequence[ElasticJob],
-    demands: Mapping[JobKey, int],
-    options: Options,
-    *,
-    now_s: float,
+    snapshot: Snapshot, jobs: Sequence[ElasticJob], demands: Mapping[JobKey, int], options: Options, *, now_s: float
 ) -> tuple[tuple[Change, ...], tuple[Refusal, ...]]:
     """Jobs that want fewer workers than they have, and those that must not be changed now; both by job.
 

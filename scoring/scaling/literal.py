@@ -92,7 +92,8 @@ def scale_in(
                 if left <= 0:
                     break
                 left -= 1
-                free[row] += _of(run, pod)
+                request = run.view.vector(pod.member_class)
+                free[row] += request if request is not None else 0
                 plan.append(Removal(job.key, pod.uid, node))
             if (wanted <= free[row]).all():
                 return LiteralScaleIn(True, tuple(plan), node)
@@ -164,8 +165,3 @@ def _total(run: Run, pods: Sequence[Pod]) -> Ints | None:
     vectors = [run.view.vector(pod.member_class) for pod in pods]
     known = [vector for vector in vectors if vector is not None]
     return np.asarray(sum(known, np.zeros(len(run.table.axis), np.int64))) if len(known) == len(vectors) else None
-
-
-def _of(run: Run, pod: Pod) -> Ints:
-    request = run.view.vector(pod.member_class)
-    return request if request is not None else np.zeros(len(run.table.axis), np.int64)

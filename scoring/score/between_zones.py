@@ -21,7 +21,7 @@ from scoring.score.links import measured, representatives
 from scoring.score.pairs import pair_scores
 
 _GRID = 2.0**34
-_NOBODY, _SEVERAL = -1, -2
+_NO_SET, _SEVERAL = -1, -2
 """In place of the one set that an endpoint serves"""
 
 
@@ -64,7 +64,7 @@ def _crossing(
     found: dict[tuple[int, int], set[int]] = defaultdict(set)
     for a, b, end in np.unique(both, axis=0).tolist() if len(both) else ():
         found[a, b].add(end)
-    mixed = (left != _NOBODY) & (right != _NOBODY) & ~plain  # an endpoint that stands for nodes of several sets
+    mixed = (left != _NO_SET) & (right != _NO_SET) & ~plain  # an endpoint that stands for nodes of several sets
     for source, target in zip(sources[mixed].tolist(), targets[mixed].tolist(), strict=True):
         for a, b in product(served.get(source) or [int(only[source])], served.get(target) or [int(only[target])]):
             if a != b:
@@ -124,7 +124,7 @@ def _served(
     sets = group[np.array([index[node] for node in nodes], np.int64)]
     pairs = np.unique(ends[ends >= 0] * (int(sets.max(initial=0)) + 1) + sets[ends >= 0])
     at, of = np.divmod(pairs, int(sets.max(initial=0)) + 1)
-    only = np.full(len(network.endpoints), _NOBODY, np.int64)
+    only = np.full(len(network.endpoints), _NO_SET, np.int64)
     only[at] = of
     several: dict[int, list[int]] = {}
     for end in at[1:][at[1:] == at[:-1]].tolist():

@@ -91,11 +91,11 @@ class Links:
         if self.alike < 0:
             return table if rows is None else table.take(rows, axis=0).take(rows, axis=1)
         kind = self.kind if rows is None else self.kind[rows]
-        strangers = np.flatnonzero(kind == self.alike)
+        unmeasured = np.flatnonzero(kind == self.alike)
         other = kind.copy()
-        other[strangers] = self.alike + 1
+        other[unmeasured] = self.alike + 1
         pairs = table.take(kind, axis=0).take(other, axis=1)
-        pairs[strangers, strangers] = table[self.alike, self.alike]
+        pairs[unmeasured, unmeasured] = table[self.alike, self.alike]
         return pairs
 
     def _toward(self, table: Floats, rows: Ints, columns: Ints) -> Floats:
@@ -116,8 +116,8 @@ def among(network: NetworkMatrix, names: Sequence[NodeName], score: ScorePolicy)
     [100.0, 45.0, 45.0, 45.0]
     """
     own = measured(network, names)
-    strangers = np.flatnonzero(~own)
-    few = np.concatenate([np.flatnonzero(own), strangers[:2]])  # one and its distance to another one of its kind
+    unmeasured = np.flatnonzero(~own)
+    few = np.concatenate([np.flatnonzero(own), unmeasured[:2]])  # one and its distance to another one of its kind
     if len(few) == len(names):
         every = pair_scores(network.block(names, names), None, score)
         return Links(np.arange(len(names)), -1, every.points, every.rank, every.reference_bps)
@@ -142,10 +142,10 @@ def among_sets(
     Cost: O(measured² of each set and linked pair + kinds²).
     """
     own = measured(network, names)
-    strangers = np.flatnonzero(~own)
-    if network.estimates or len(strangers) < 3 or not own.any():
+    unmeasured = np.flatnonzero(~own)
+    if network.estimates or len(unmeasured) < 3 or not own.any():
         return among(network, names, score)
-    few = np.concatenate([np.flatnonzero(own), strangers[:2]])
+    few = np.concatenate([np.flatnonzero(own), unmeasured[:2]])
     at_of = {number: np.flatnonzero(sets[few[:-2]] == number) for number in np.unique(sets[few[:-2]]).tolist()}
     cells = [(at, at) for at in at_of.values()]
     cells += [

@@ -42,8 +42,7 @@ def grow(
     return _grow_several(rank, room, count, starts=starts, placed=placed, fewest=fewest)
 
 
-_CLOSED = -1e300
-"""Gain of a node that has been filled: below any other, and nothing when multiplied by no members."""
+_CLOSED = -1e300  # Gain of a node that has been filled: below any other, and nothing when multiplied by no members
 
 
 def _grow_several(

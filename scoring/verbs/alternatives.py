@@ -1,7 +1,7 @@
 """Another node for a member whose planned one kube-scheduler's other filters refuse.
 
 Why: volumes, spreading and affinity between pods are not modelled, and the nodes that kube-scheduler asks about are the
-ones that pass them now. Rule: the gang stays in its zones, nobody's place is taken, and of what is offered the node
+ones that pass them now. Rule: the gang stays in its zones, no member's place is taken, and of what is offered the node
 with the best network towards the siblings is the answer; the rest of the plan stays as it is.
 """
 

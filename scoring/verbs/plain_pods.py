@@ -81,7 +81,7 @@ class Promised:
         return [footprint for _, _, footprint in self._known.values()]
 
 
-class HeldRoom:
+class ReservedRoom:
     """The room that is kept from plain pods at one snapshot. Cost: O(reserved nodes · resources)."""
 
     def __init__(

@@ -13,7 +13,7 @@ import numpy as np
 
 from scoring.feasibility.filters import HOSTNAME_LABEL
 from scoring.ids import NodeName, ZoneName
-from scoring.model import Gang, MemberClass, Node, Pod
+from scoring.model import Gang, MemberClass, Pod
 from scoring.model.policy import AdmitTo, Policy
 from scoring.model.snapshot import Snapshot
 from scoring.network.matrix import Ints
@@ -80,7 +80,7 @@ def _listing(run: Run, gang: Gang, admission: Admission, member_class: MemberCla
     if member_class.constraints.affinity is None:
         return Listing(admission.zones, nodes)
     table = run.table
-    labels = {name: _hostname(table.nodes[table.index[name]]) for name in nodes}
+    labels = {name: dict(table.nodes[table.index[name]].labels).get(HOSTNAME_LABEL) for name in nodes}
     if any(labels[name] is None for name in planned):
         return Listing(admission.zones, why_zone=f"a planned node has no label {HOSTNAME_LABEL}")
     named = tuple(name for name in nodes if labels[name] is not None)
@@ -119,7 +119,3 @@ def _spares(
     candidates = np.flatnonzero(run.capacity.mask(member_class)[rows] & ~there)
     order = candidates[np.lexsort((candidates, -points[candidates], ~room[candidates]))]
     return [run.table.names[row] for row in rows[order[: run.policy.spares]].tolist()]
-
-
-def _hostname(node: Node) -> str | None:
-    return dict(node.labels).get(HOSTNAME_LABEL)

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from scoring.ids import GangKey, NodeName, PodUid
+from scoring.ids import GangKey, NodeName
 from scoring.model import Gang, HostPort, Node, Pod
 from scoring.model.policy import Policy
 from scoring.model.snapshot import Commitment, NodeTable, Snapshot
@@ -50,8 +50,7 @@ class Draft:
         self.exclusions = dict(base.snapshot.exclusions)
         self._nodes: dict[NodeName, Node] | None = None
         self._ports: dict[NodeName, frozenset[HostPort]] | None = None
-        self._moves: list[tuple[Pod, int]] = []
-        """Pods that came to their nodes (+1) or left them (−1)"""
+        self._moves: list[tuple[Pod, int]] = []  # Pods that came to their nodes (+1) or left them (−1)
 
     @property
     def nodes(self) -> Mapping[NodeName, Node]:
@@ -89,7 +88,10 @@ class Draft:
             gang = self.gangs.get(key)
             if gang is not None:
                 self.put_gang(replace(gang, members=tuple(p for p in gang.members if p.uid not in gone)))
-            self._forget(key, gone)
+            commitment = self.commitments.pop(key, None)
+            if commitment is not None:
+                left = {uid: node for uid, node in commitment.assignment.items() if uid not in gone}
+                self.commitments |= {key: Commitment(key, left)} if left else {}
         for pod in gone.values():
             self.others.pop(pod.key, None)
 
@@ -121,16 +123,6 @@ class Draft:
         if self._nodes is None:
             self._nodes = dict(self.nodes)
         return self._nodes
-
-    def _forget(self, key: GangKey, gone: Mapping[PodUid, Pod]) -> None:
-        commitment = self.commitments.get(key)
-        if commitment is None:
-            return
-        left = {uid: node for uid, node in commitment.assignment.items() if uid not in gone}
-        if left:
-            self.commitments[key] = Commitment(key, left)
-        else:
-            del self.commitments[key]
 
     def _used(self, table: NodeTable) -> Ints:
         before = self.base.snapshot

@@ -5,17 +5,7 @@ from dataclasses import replace
 from itertools import count, islice
 
 from scoring.ids import GangKey, PodName, PodUid, gang_key
-from scoring.model import (
-    GATE,
-    Constraints,
-    Gang,
-    GangSource,
-    GroupRef,
-    MemberClass,
-    Phase,
-    Pod,
-    Role,
-)
+from scoring.model import GATE, Constraints, Gang, GangSource, GroupRef, MemberClass, Phase, Pod, Role
 from scoring.model.policy import KNOWN_OPTIONS
 from scoring.model.resources import NO_RESOURCES, PODS, Resources
 from scoring.what_if.changes import (

@@ -18,8 +18,8 @@ from scoring.model.policy import Policy
 from scoring.model.snapshot import Snapshot
 from scoring.plan import Plan, PlannerCache, plan
 from scoring.what_if.changes import AddCapacity
-from scoring.what_if.difference import what_if
 from scoring.what_if.draft import Situation
+from scoring.what_if.suppose import what_if
 from tests.builders import gang, mesh, node, pod, snapshot
 
 POLICY = Policy()

@@ -14,29 +14,10 @@ from scoring.model.resources import Resources
 from scoring.model.snapshot import Snapshot
 from scoring.network.matrix import Metric
 from scoring.plan import plan
-from scoring.what_if.apply import apply
-from scoring.what_if.changes import (
-    AddCapacity,
-    AddNodes,
-    AddPods,
-    Change,
-    ClockAdvances,
-    ForgetRefusals,
-    JobEnds,
-    JobGrows,
-    JobShrinks,
-    MendGroup,
-    MisfitError,
-    OpenGates,
-    RemoveNodes,
-    RemovePods,
-    SetLink,
-    SetOption,
-    SetSettings,
-    SetShare,
-)
-from scoring.what_if.difference import Standing, Supposed, what_if
+from scoring.what_if import changes as c
+from scoring.what_if.changes import Change, MisfitError
 from scoring.what_if.draft import Situation
+from scoring.what_if.suppose import Standing, Supposed, apply, what_if
 from tests.builders import bound, gang, mesh, node, pod, snapshot
 from tests.scoring.plan.planned import dressed
 
@@ -73,24 +54,24 @@ def free(state: Snapshot) -> dict[str, int]:
 
 ROOM: dict[str, tuple[dict[str, int], tuple[Change, ...]]] = {  # case: (free CPU by node, changes)
     "nothing": ({"a1": 0, "b1": 2000}, ()),
-    "more on a node": ({"a1": 1000, "b1": 2000}, (AddCapacity(A, CPU, "1", {NodeName("a1"): "1000m"}),)),
-    "more in a zone": ({"a1": 0, "b1": 2500}, (AddCapacity(B, CPU, "500m"),)),
-    "a node like another": ({"a1": 0, "b1": 2000, "what-if-a-0": 4000}, (AddNodes(A, 1, like=NodeName("a1")),)),
+    "more on a node": ({"a1": 1000, "b1": 2000}, (c.AddCapacity(A, CPU, "1", {NodeName("a1"): "1000m"}),)),
+    "more in a zone": ({"a1": 0, "b1": 2500}, (c.AddCapacity(B, CPU, "500m"),)),
+    "a node like another": ({"a1": 0, "b1": 2000, "what-if-a-0": 4000}, (c.AddNodes(A, 1, like=NodeName("a1")),)),
     "a new kind of node": (
         {"a1": 0, "b1": 2000, "what-if-c-0": 1000},
-        (AddNodes(ZoneName("c"), 1, {"cpu": 1}),),
+        (c.AddNodes(ZoneName("c"), 1, {"cpu": 1}),),
     ),
-    "a node less": ({"b1": 2000}, (RemoveNodes((NodeName("a1"),)),)),
-    "a plain pod less": ({"a1": 1000, "b1": 2000}, (RemovePods(("default/plain",)),)),
-    "a member less": ({"a1": 1000, "b1": 2000}, (RemovePods(("default/runs-1",)),)),
+    "a node less": ({"b1": 2000}, (c.RemoveNodes((NodeName("a1"),)),)),
+    "a plain pod less": ({"a1": 1000, "b1": 2000}, (c.RemovePods(("default/plain",)),)),
+    "a member less": ({"a1": 1000, "b1": 2000}, (c.RemovePods(("default/runs-1",)),)),
     "a plain pod more": (
         {"a1": 0, "b1": 500},
-        (AddPods(Namespace("x"), "p", 1, requests={"cpu": "1500m"}, node=NodeName("b1")),),
+        (c.AddPods(Namespace("x"), "p", 1, requests={"cpu": "1500m"}, node=NodeName("b1")),),
     ),
-    "a job ends": ({"a1": 3000, "b1": 2000}, (JobEnds("default/runs"),)),
-    "a job shrinks": ({"a1": 2000, "b1": 2000}, (JobShrinks("default/runs", 2),)),
-    "a job grows": ({"a1": 0, "b1": 2000}, (JobGrows("default/runs", 2),)),
-    "one after the other": ({"b1": 2000}, (JobEnds("default/runs"), RemoveNodes((NodeName("a1"),)))),
+    "a job ends": ({"a1": 3000, "b1": 2000}, (c.JobEnds("default/runs"),)),
+    "a job shrinks": ({"a1": 2000, "b1": 2000}, (c.JobShrinks("default/runs", 2),)),
+    "a job grows": ({"a1": 0, "b1": 2000}, (c.JobGrows("default/runs", 2),)),
+    "one after the other": ({"b1": 2000}, (c.JobEnds("default/runs"), c.RemoveNodes((NodeName("a1"),)))),
 }  # fmt: skip
 
 
@@ -118,9 +99,9 @@ def members(gang_: Gang) -> list[tuple[str, int | None, str | None, Phase]]:
 
 def test_jobs_that_change_their_size() -> None:
     """The highest indexes leave, the minimum follows; newcomers wait and are like the last worker."""
-    less = supposed(JobShrinks("default/runs", 2)).snapshot.gangs[RUNS.key]
+    less = supposed(c.JobShrinks("default/runs", 2)).snapshot.gangs[RUNS.key]
     assert (less.members, less.min_member) == (RUNS.members[:1], 1)
-    more = supposed(JobGrows("default/runs", 2)).snapshot.gangs[RUNS.key]
+    more = supposed(c.JobGrows("default/runs", 2)).snapshot.gangs[RUNS.key]
     assert members(more)[3:] == [(f"runs-{i}", i, None, Phase.PENDING) for i in (3, 4)]
 
 
@@ -128,20 +109,20 @@ def test_what_ends_takes_its_promises_along() -> None:
     """Commitment, back-off and pending members; and with a training job all of its gangs."""
     both = {"uid-default-waits-0": "b1", "uid-default-waits-1": "b1"}
     of = base(RUNS, WAITS, commitments={WAITS.key: both}, backing_off_until_s={WAITS.key: 99.0})
-    after = supposed(JobEnds(WAITS.key), of=of).snapshot
+    after = supposed(c.JobEnds(WAITS.key), of=of).snapshot
     assert (after.commitments, after.backing_off_until_s, list(after.gangs)) == ({}, {}, [RUNS.key])
-    first, second = RemovePods(("default/waits-0",)), RemovePods(("default/waits-1",))
+    first, second = c.RemovePods(("default/waits-0",)), c.RemovePods(("default/waits-1",))
     assert supposed(first, of=of).snapshot.commitments[WAITS.key].assignment == {"uid-default-waits-1": "b1"}
     assert supposed(first, second, of=of).snapshot.commitments == {}
     parts = [gang(name, members=[bound(pod(f"{name}-0", gang=name, job="train"), "a1")]) for name in ("p", "q")]
-    assert supposed(JobEnds("default/train"), of=base(*parts)).snapshot.gangs == {}
+    assert supposed(c.JobEnds("default/train"), of=base(*parts)).snapshot.gangs == {}
 
 
 def test_labels_of_new_nodes() -> None:
     """Zone and name are their own, without a zone no label of one; all else is that of the node they are like."""
     like = replace(NODES[0], labels=(*NODES[0].labels, ("disk", "ssd")))
     of = Situation(snapshot([like]), Policy(), 0.0)
-    more = (AddNodes(zone, 1, like=NodeName("a1"), labels={"rack": "7"}) for zone in (B, ZoneName("")))
+    more = (c.AddNodes(zone, 1, like=NodeName("a1"), labels={"rack": "7"}) for zone in (B, ZoneName("")))
     made, nowhere = supposed(*more, of=of).snapshot.table.nodes[1:]
     common = {"disk": "ssd", "rack": "7"}
     hostname, zone = "kubernetes.io/hostname", "topology.kubernetes.io/zone"
@@ -153,9 +134,9 @@ def test_a_resource_may_go_with_its_last_node() -> None:
     """What ran there, and asked for it, is of no consequence any more."""
     runs = gang("r", members=[bound(pod("r-0", gang="r", gpu=1), "g1")])
     of = Situation(snapshot([node("g1", zone="a", gpu=2), NODES[1]], [runs]), Policy(), 0.0)
-    gone = RemoveNodes((NodeName("g1"),))
-    assert "nvidia.com/gpu" not in supposed(gone, JobEnds(runs.key), of=of).snapshot.table.axis
-    asks = AddPods(Namespace("x"), "p", 1, node=NodeName("b1"), requests={"nvidia.com/gpu": 1, "cpu": 1})
+    gone = c.RemoveNodes((NodeName("g1"),))
+    assert "nvidia.com/gpu" not in supposed(gone, c.JobEnds(runs.key), of=of).snapshot.table.axis
+    asks = c.AddPods(Namespace("x"), "p", 1, node=NodeName("b1"), requests={"nvidia.com/gpu": 1, "cpu": 1})
     assert free(supposed(gone, asks, of=of).snapshot) == {"b1": 1000}
 
 
@@ -164,32 +145,32 @@ def test_host_ports_come_and_go() -> None:
     port = HostPort("TCP", "0.0.0.0", 80)
     member = bound(dressed(pod("g-0", gang="g"), host_ports=(port,)), "a1")
     of = base(gang("g", members=[member]), host_ports={NodeName("a1"): frozenset({port})})
-    plain = AddPods(Namespace("default"), "h", 1, gang="h", requests={"cpu": 1}, node=NodeName("a1"))
-    for changes in ([JobEnds("default/g")], [JobEnds("default/g"), plain]):
+    plain = c.AddPods(Namespace("default"), "h", 1, gang="h", requests={"cpu": 1}, node=NodeName("a1"))
+    for changes in ([c.JobEnds("default/g")], [c.JobEnds("default/g"), plain]):
         assert supposed(*changes, of=of).snapshot.host_ports == {"a1": frozenset()}
 
 
 def test_more_members() -> None:
     """Pods with an unknown group are a gang that waits, without constraints; else they are like the last member."""
-    more = AddPods(Namespace("team"), "new", 2, gang="new", requests={"cpu": 1}, priority=7)
+    more = c.AddPods(Namespace("team"), "new", 2, gang="new", requests={"cpu": 1}, priority=7)
     made = supposed(more).snapshot.gangs[GangKey("team/new")]
     assert (made.min_member, made.priority, [p.name for p in made.pending]) == (2, 7, ["new-0", "new-1"])
     kind = made.members[0].member_class
     assert (kind.constraints, kind.requests) == (Constraints(), Resources.parse({"cpu": 1, "pods": 1}))
-    last = supposed(AddPods(Namespace("default"), "waits", 1, gang="waits")).snapshot.gangs[WAITS.key].members[-1]
+    last = supposed(c.AddPods(Namespace("default"), "waits", 1, gang="waits")).snapshot.gangs[WAITS.key].members[-1]
     assert (last.name, last.requests, last.index) == ("waits-3", WAITS.members[0].requests, 3)
 
 
 def test_time_passes() -> None:
     """The moment is another one, and nothing else."""
     before = base()
-    after = supposed(ClockAdvances(99.0), of=before)
+    after = supposed(c.ClockAdvances(99.0), of=before)
     assert (after.now_s, after.snapshot.gangs, after.snapshot.network) == (99.0, before.snapshot.gangs, NETWORK)
 
 
 def test_a_link_is_measured_again() -> None:
     """In one direction; both ends may be nodes, and the other values stay."""
-    network = supposed(SetLink(NodeName("a1"), EndpointId("b1"), Metric.DELAY, 90.0)).snapshot.network
+    network = supposed(c.SetLink(NodeName("a1"), EndpointId("b1"), Metric.DELAY, 90.0)).snapshot.network
     a1, b1 = NODES[0].name, NODES[1].name
     there, back, loss = (
         network.known(*link) for link in ((a1, b1, Metric.DELAY), (b1, a1, Metric.DELAY), (a1, b1, Metric.LOSS))
@@ -205,11 +186,11 @@ def test_a_link_is_measured_again() -> None:
 def test_policy_share_and_annotations() -> None:
     """What decides may be another."""
     of = replace(base(), policy_with=lambda given: replace(Policy(), **given))
-    settings = SetSettings({"spill_wait_s": 1.0})
-    after = supposed(settings, SetShare(Namespace("x"), 0.5), SetOption(WAITS.key, "netgang.io/zones", "b"), of=of)
+    settings = c.SetSettings({"spill_wait_s": 1.0})
+    after = supposed(settings, c.SetShare(Namespace("x"), 0.5), c.SetOption(WAITS.key, "netgang.io/zones", "b"), of=of)
     assert (after.policy.spill_wait_s, after.policy.queue.share_cap_by_namespace) == (1.0, (("x", 0.5),))
     assert after.snapshot.gangs[WAITS.key].options == (("zones", "b"),)
-    assert supposed(SetOption(WAITS.key, "zones", None), of=after).snapshot.gangs[WAITS.key].options == ()
+    assert supposed(c.SetOption(WAITS.key, "zones", None), of=after).snapshot.gangs[WAITS.key].options == ()
 
 
 def test_obstacles_of_a_gang() -> None:
@@ -217,43 +198,43 @@ def test_obstacles_of_a_gang() -> None:
     gated = gang("g", members=[pod("g-0", gang="g", gates=("netgang.io/gang", "x/y"), obstacle="no claim")])
     broken = replace(gated, problem=Reason.MIXED_SCHEDULERS, problem_detail="x", own=False)
     of = base(broken, exclusions={gated.members[0].member_class: frozenset({NodeName("a1")})})
-    after = supposed(OpenGates(broken.key), MendGroup(broken.key), ForgetRefusals(broken.key), of=of).snapshot
+    after = supposed(c.OpenGates(broken.key), c.MendGroup(broken.key), c.ForgetRefusals(broken.key), of=of).snapshot
     made = after.gangs[broken.key]
     assert (made.members[0].gates, made.problem, made.own, after.exclusions) == (("netgang.io/gang",), None, True, {})
     assert made.members[0].obstacle == ""
 
 
 MISFITS = {  # case: (field, part of the reason, change)
-    "no such zone": ("zone", "no node in zone 'x'", AddCapacity(ZoneName("x"), CPU, 1)),
-    "nothing more": ("amount", "not between", AddCapacity(A, CPU, 0)),
-    "amounts that differ": ("nodes", "together", AddCapacity(A, CPU, 3, {NodeName("a1"): 1})),
-    "a node of another zone": ("nodes", "no node of zone", AddCapacity(A, CPU, 1, {NodeName("b1"): 1})),
-    "like a node that is not there": ("like", "no node x", AddNodes(A, 1, like=NodeName("x"))),
-    "nodes of nothing": ("allocatable", "say what", AddNodes(A, 1)),
-    "more than can be counted": ("nodes", "cannot have", AddCapacity(A, CPU, f"{2**53}m")),
-    "a node larger than can be counted": ("allocatable", "an amount", AddNodes(A, 1, {"x/y": 2**60})),
-    "an unknown node": ("nodes", "no node x", RemoveNodes((NodeName("x"),))),
-    "a plain pod nowhere": ("node", "plain pods", AddPods(Namespace("a"), "p", 1, requests={"cpu": 1})),
-    "a pod on no node": ("node", "no node x", AddPods(Namespace("a"), "p", 1, gang="waits", node=NodeName("x"))),
-    "a new gang of nothing": ("requests", "ask for", AddPods(Namespace("a"), "p", 1, gang="new")),
-    "a job of no workers": ("job", "no job", JobShrinks("default/leads", 1)),
-    "an unknown pod": ("pods", "no pod default/x", RemovePods(("default/x",))),
-    "an unknown job": ("job", "there are default/leads, default/runs", JobEnds("default/x")),
-    "a job without a worker left": ("by", "one must stay", JobShrinks("default/runs", 3)),
-    "back in time": ("to_s", "between now", ClockAdvances(9.0)),
-    "an end that is not measured": ("target", "neither", SetLink(EndpointId("a1"), EndpointId("x"), Metric.DELAY, 1.0)),
-    "one end twice": ("target", "same place", SetLink(EndpointId("a1"), EndpointId("a1"), Metric.DELAY, 1.0)),
+    "no such zone": ("zone", "no node in zone 'x'", c.AddCapacity(ZoneName("x"), CPU, 1)),
+    "nothing more": ("amount", "not between", c.AddCapacity(A, CPU, 0)),
+    "amounts that differ": ("nodes", "together", c.AddCapacity(A, CPU, 3, {NodeName("a1"): 1})),
+    "a node of another zone": ("nodes", "no node of zone", c.AddCapacity(A, CPU, 1, {NodeName("b1"): 1})),
+    "like a node that is not there": ("like", "no node x", c.AddNodes(A, 1, like=NodeName("x"))),
+    "nodes of nothing": ("allocatable", "say what", c.AddNodes(A, 1)),
+    "more than can be counted": ("nodes", "cannot have", c.AddCapacity(A, CPU, f"{2**53}m")),
+    "a node larger than can be counted": ("allocatable", "an amount", c.AddNodes(A, 1, {"x/y": 2**60})),
+    "an unknown node": ("nodes", "no node x", c.RemoveNodes((NodeName("x"),))),
+    "a plain pod nowhere": ("node", "plain pods", c.AddPods(Namespace("a"), "p", 1, requests={"cpu": 1})),
+    "a pod on no node": ("node", "no node x", c.AddPods(Namespace("a"), "p", 1, gang="waits", node=NodeName("x"))),
+    "a new gang of nothing": ("requests", "ask for", c.AddPods(Namespace("a"), "p", 1, gang="new")),
+    "a job of no workers": ("job", "no job", c.JobShrinks("default/leads", 1)),
+    "an unknown pod": ("pods", "no pod default/x", c.RemovePods(("default/x",))),
+    "an unknown job": ("job", "there are default/leads, default/runs", c.JobEnds("default/x")),
+    "a job without a worker left": ("by", "one must stay", c.JobShrinks("default/runs", 3)),
+    "back in time": ("to_s", "between now", c.ClockAdvances(9.0)),
+    "an unmeasured end": ("target", "neither", c.SetLink(EndpointId("a1"), EndpointId("x"), Metric.DELAY, 1.0)),
+    "one end twice": ("target", "same place", c.SetLink(EndpointId("a1"), EndpointId("a1"), Metric.DELAY, 1.0)),
     "a delay without end": ("value", "outside",
-        SetLink(EndpointId("a1"), EndpointId("b1"), Metric.DELAY, float("inf"))),
-    "a loss beyond all": ("value", "outside", SetLink(EndpointId("a1"), EndpointId("b1"), Metric.LOSS, 1.5)),
-    "an unknown gang": ("gang", "no gang default/x", SetOption(GangKey("default/x"), "zones", "a")),
-    "an unknown annotation": ("name", "no such", SetOption(WAITS.key, "colour", "red")),
-    "two moments": ("to_s", "either", ClockAdvances(11.0, by_s=1.0)),
-    "no moment": ("to_s", "either", ClockAdvances()),
-    "no quantity": ("amount", "'2x' is not a quantity", AddCapacity(A, CPU, "2x")),
-    "a negative quantity": ("nodes.a1", "-1 is negative", AddCapacity(A, CPU, 1, {NodeName("a1"): -1})),
-    "settings of no service": ("settings", "none here", SetSettings({"order": "fifo"})),
-    "gates of nobody": ("gang", "no gang", OpenGates(GangKey("default/x"))),
+        c.SetLink(EndpointId("a1"), EndpointId("b1"), Metric.DELAY, float("inf"))),
+    "a loss beyond all": ("value", "outside", c.SetLink(EndpointId("a1"), EndpointId("b1"), Metric.LOSS, 1.5)),
+    "an unknown gang": ("gang", "no gang default/x", c.SetOption(GangKey("default/x"), "zones", "a")),
+    "an unknown annotation": ("name", "no such", c.SetOption(WAITS.key, "colour", "red")),
+    "two moments": ("to_s", "either", c.ClockAdvances(11.0, by_s=1.0)),
+    "no moment": ("to_s", "either", c.ClockAdvances()),
+    "no quantity": ("amount", "'2x' is not a quantity", c.AddCapacity(A, CPU, "2x")),
+    "a negative quantity": ("nodes.a1", "-1 is negative", c.AddCapacity(A, CPU, 1, {NodeName("a1"): -1})),
+    "settings of no service": ("settings", "none here", c.SetSettings({"order": "fifo"})),
+    "gates of nobody": ("gang", "no gang", c.OpenGates(GangKey("default/x"))),
 }  # fmt: skip
 
 
@@ -262,7 +243,7 @@ def test_what_does_not_fit(field: str, why: str, change: Change) -> None:
     """The first change that the cluster has no place for is named with its field; nothing is guessed."""
     leads = gang("leads", members=[pod("leads-0", gang="leads", role=Role.PS)])
     with pytest.raises(MisfitError, match=rf"^changes\.1\.{field}: .*{re.escape(why)}"):
-        apply(base(RUNS, WAITS, leads), [ClockAdvances(10.0), change], version=-2)
+        apply(base(RUNS, WAITS, leads), [c.ClockAdvances(10.0), change], version=-2)
 
 
 # -- the plan's difference --------------------------------------------------------------------------------------------
@@ -274,8 +255,8 @@ def differs(*changes: Change, of: Situation | None = None) -> Supposed:
     return what_if(before, plan(before.snapshot, before.policy, now_s=before.now_s), changes)
 
 
-LIKE_A1 = AddNodes(A, 1, like=NodeName("a1"))
-NO_B1 = RemoveNodes((NodeName("b1"),))
+LIKE_A1 = c.AddNodes(A, 1, like=NodeName("a1"))
+NO_B1 = c.RemoveNodes((NodeName("b1"),))
 SMALL = base(RUNS, gang("small", 2))
 TWO = base(RUNS, gang("one", 2, created_s=1.0), gang("two", 2, created_s=2.0))
 HEAVY = QueuePolicy(weight_namespaces=frozenset({Namespace("default")}))
@@ -283,18 +264,18 @@ WEIGHED = replace(TWO, policy_with=lambda _: replace(Policy(), queue=HEAVY))
 DIFFERENCES: dict[
     str, tuple[dict[str, list[str]], tuple[Change, ...], Situation | None]
 ] = {  # case: (gangs by list, …)
-    "nothing differs": ({}, (ClockAdvances(11.0),), None),
+    "nothing differs": ({}, (c.ClockAdvances(11.0),), None),
     "a gang is admitted, another is gone": (
         {"admitted": ["default/waits"], "other": ["default/runs"]},
-        (JobEnds("default/runs"),),
+        (c.JobEnds("default/runs"),),
         None,
     ),
     "a gang is refused": ({"refused": ["default/small"]}, (NO_B1,), SMALL),
     "a gang moves": ({"moved": ["default/small"]}, (LIKE_A1, NO_B1), SMALL),
-    "better room moves no gang that has a place": ({}, (AddNodes(A, 3, like=NodeName("a1")),), SMALL),
+    "better room moves no gang that has a place": ({}, (c.AddNodes(A, 3, like=NodeName("a1")),), SMALL),
     "weights decide which of two is admitted": (
         {"admitted": ["default/two"], "refused": ["default/one"]},
-        (SetSettings({}), SetOption(GangKey("default/two"), "weight", "10000")),
+        (c.SetSettings({}), c.SetOption(GangKey("default/two"), "weight", "10000")),
         WEIGHED,
     ),
 }
@@ -312,7 +293,7 @@ def test_difference(want: dict[str, list[str]], changes: tuple[Change, ...], of:
 
 def test_before_and_after() -> None:
     """The reason, then the places."""
-    found = differs(JobEnds("default/runs"))
+    found = differs(c.JobEnds("default/runs"))
     [one] = found.difference.admitted
     assert (one.before.standing, one.before.reason) == (Standing.WAITING, Reason.NO_ROOM)
     assert one.after.members == {f"waits-{i}": "a1" for i in range(3)}

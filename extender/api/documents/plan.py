@@ -8,7 +8,7 @@ from scoring.explain.words import changes_text
 from scoring.model.snapshot import Snapshot
 from scoring.plan import Admission, Plan
 from scoring.what_if.changes import Change
-from scoring.what_if.difference import Fate, Supposed, Turned
+from scoring.what_if.suppose import Fate, Supposed, Turned
 
 
 def plan_document(plan: Plan, snapshot: Snapshot) -> schema.Plan:

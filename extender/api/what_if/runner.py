@@ -23,10 +23,9 @@ from scoring.model.policy import Policy
 from scoring.plan import Plan, PlannerCache
 from scoring.plan.pair_scores import warmed
 from scoring.plan.steps import finish
-from scoring.what_if.apply import apply
 from scoring.what_if.changes import Change, RemovePods
-from scoring.what_if.difference import Supposed, supposed_in_steps
 from scoring.what_if.draft import Situation, no_settings
+from scoring.what_if.suppose import Supposed, apply, supposed_in_steps
 
 _T = TypeVar("_T")
 MOST_WAITING: Final = 4

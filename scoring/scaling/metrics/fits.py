@@ -23,8 +23,7 @@ import numpy as np
 from scoring.network.matrix import Floats
 
 _GRID = 60
-_BINS = 128
-"""Reports are averaged into so many bins: the fit costs the same whatever was reported."""
+_BINS = 128  # Reports are averaged into so many bins: the fit costs the same whatever was reported
 
 
 class Family(StrEnum):

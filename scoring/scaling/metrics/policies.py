@@ -2,7 +2,7 @@
 
 - `iterations`: another count every so many steps, from the minimum to the maximum and back: 3 → 6 → 9 → 12 → 3.
 - `loss`: more workers while the loss falls, fewer when it rises: 3 → 6 → 9 → 12 → 9.
-- `curve`: more workers if the extrapolated loss says that they pay for the stall (`pays`), fewer when the loss rises.
+- `curve`: more workers if the extrapolated loss says that they pay for the stall (`speed`), fewer when the loss rises.
 
 Rules for all of them, because each change stalls the job and too many make training random (PAPERS E3): nothing is
 changed during a resize or on stale reports; a demand is looked at again `every_steps` steps after the last look and the
@@ -18,8 +18,8 @@ import numpy as np
 
 from scoring.scaling.job import ElasticJob, Wants
 from scoring.scaling.metrics.fits import trend_of
-from scoring.scaling.metrics.pays import model_of
 from scoring.scaling.metrics.series import Series
+from scoring.scaling.metrics.speed import model_of
 from scoring.scaling.options import MetricOptions
 
 

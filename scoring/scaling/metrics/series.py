@@ -121,17 +121,13 @@ class ReportHistory:
         """Errors: ValueError if thinning would leave nothing."""
         if most < 4:
             raise ValueError("room for four points at least")
-        self._most = most // 2
-        """Of each part"""
+        self._most = most // 2  # Of each part
         self._newest: deque[Point] = deque()
         self._older: list[Point] = []
         self._stride = 1
-        self._passed = 0
-        """Points that have left the newest; each multiple of `stride` is among the older ones"""
-        self._top_step = 0
-        """The highest step ever reported, undone ones included"""
-        self._series: Series | None = NOTHING
-        """The same for decisions; `None`: to be made"""
+        self._passed = 0  # Points that have left the newest; each multiple of `stride` is among the older ones
+        self._top_step = 0  # The highest step ever reported, undone ones included
+        self._series: Series | None = NOTHING  # The same for decisions; `None`: to be made
 
     def points(self) -> tuple[Point, ...]:
         """All, by ascending step."""

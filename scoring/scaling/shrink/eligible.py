@@ -48,13 +48,7 @@ class Candidate:
 
 
 def candidates(
-    run: Run,
-    jobs: Iterable[ElasticJob],
-    turns: QueueOrder,
-    ask: GangDemand,
-    options: Options,
-    *,
-    now_s: float,
+    run: Run, jobs: Iterable[ElasticJob], turns: QueueOrder, ask: GangDemand, options: Options, *, now_s: float
 ) -> Steps[tuple[tuple[Candidate, ...], tuple[Refusal, ...]]]:
     """Jobs that may give up workers for the gang of `ask`, and those that may not. Cost: O(members of their gangs)."""
     found: list[Candidate] = []

@@ -16,7 +16,7 @@ from typing import TypeVar
 
 from scoring.model import Pod
 from scoring.plan.steps import Steps
-from scoring.scaling.shrink.tally import Ledger, Tally
+from scoring.scaling.shrink.trial import Ledger, Tally
 
 T = TypeVar("T")
 Taken = tuple[int, ...]
@@ -26,10 +26,8 @@ MOST_COUNTS = 2000
 """Ways that `fewer` looks at by counting: some hundredths of a second in all."""
 MOST_TRIALS = 48
 """The same for real placements."""
-_COUNTS_A_STEP = 32
-"""Ways looked at between two moments to pause."""
-_MOST_JOBS = 64
-"""With more jobs there are too many ways to look at any part of them."""
+_COUNTS_A_STEP = 32  # Ways looked at between two moments to pause
+_MOST_JOBS = 64  # With more jobs there are too many ways to look at any part of them
 
 
 def gathered(ledger: Ledger, gone: Sequence[Pod], jobs: Sequence[Sequence[Pod]]) -> Iterator[Taken | None]:
@@ -58,8 +56,7 @@ class _Gathering:
         self._taken = [0] * len(jobs)
         self._offers: dict[int, tuple[float, int]] = {}
         """job → (members gained for each pod, pods) of its best next pods"""
-        self._at: dict[str, set[int]] = {}
-        """node → jobs with a pod there"""
+        self._at: dict[str, set[int]] = {}  # node → jobs with a pod there
         for number in near:
             for pod in jobs[number]:
                 self._at.setdefault(str(pod.node), set()).add(number)

@@ -29,8 +29,8 @@ from scoring.what_if.changes import (
     SetOption,
     SetShare,
 )
-from scoring.what_if.difference import Supposed, what_if
 from scoring.what_if.draft import Situation
+from scoring.what_if.suppose import Supposed, what_if
 from tests.builders import gang, mesh, node, snapshot
 from tests.example_counts import RARE
 from tests.scoring.plan.changing import world

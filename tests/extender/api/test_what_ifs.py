@@ -26,7 +26,6 @@ from scoring.ids import GangKey, Namespace
 from scoring.model.policy import Order, Ratios
 from scoring.network.measurement import Metric
 from scoring.plan import PlannerCache, plan
-from scoring.what_if.apply import apply
 from scoring.what_if.changes import (
     AddPods,
     Change,
@@ -38,8 +37,8 @@ from scoring.what_if.changes import (
     SetLink,
     WhatIf,
 )
-from scoring.what_if.difference import supposed_in_steps
 from scoring.what_if.draft import Situation
+from scoring.what_if.suppose import apply, supposed_in_steps
 from tests.builders import mesh
 from tests.example_counts import FEW
 from tests.extender.api.asking import asking

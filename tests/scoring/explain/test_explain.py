@@ -22,7 +22,7 @@ A1, B1 = node("a1", zone="a", cpu="4"), node("b1", zone="b", cpu="2")
 TWO_ZONES = [node("a0", zone="a", cpu="2"), node("a1", zone="a", cpu="2"), node("b0", zone="b", cpu="4")]
 
 
-def told(
+def explained(
     wanted: Gang,
     *others: Gang,
     nodes: Iterable[Node] = (A1, B1),
@@ -42,7 +42,7 @@ def told(
 
 def test_an_admitted_gang() -> None:
     """Where its members go, what each zone has for it, and nothing to complain about."""
-    found = told(gang("g", 3), nodes=TWO_ZONES, network=mesh(TWO_ZONES))
+    found = explained(gang("g", 3), nodes=TWO_ZONES, network=mesh(TWO_ZONES))
     assert (found.gang, found.min_member, found.problems, found.waiting) == ("default/g", 3, (), None)
     assert found.admission is not None
     places = sorted(found.admission.members.items())
@@ -56,7 +56,7 @@ def test_an_admitted_gang() -> None:
 def test_a_gang_that_waits() -> None:
     """How much of it fits where, now and if nothing ran there, counted as if it were next in the queue."""
     wanted, ahead = gang("g", 4, options={"zones": "b"}), gang("first", 2, priority=9)
-    found = told(wanted, ahead, nodes=TWO_ZONES, pods=[pod("x", cpu="3", node="b0")])
+    found = explained(wanted, ahead, nodes=TWO_ZONES, pods=[pod("x", cpu="3", node="b0")])
     assert (found.waiting and found.waiting.reason) is Reason.NO_ROOM
     assert [m.state for m in found.members] == ["pending"] * 4
     assert [(z.zone, z.allowed, z.room, z.room_when_empty, z.wanted) for z in found.zones] == [
@@ -69,15 +69,15 @@ def test_room_of_zones() -> None:
     """Each kind counts for itself; what others are committed to is gone; a gang that runs wants nothing."""
     workers = [pod(f"w{i}", role=Role.WORKER, gang="g") for i in range(5)]
     mixed = gang("g", members=[pod("ps", role=Role.PS, gang="g", cpu="4"), *workers])
-    assert [(z.room, z.wanted) for z in told(mixed, nodes=TWO_ZONES).zones] == [(4, 6), (5, 6)]
+    assert [(z.room, z.wanted) for z in explained(mixed, nodes=TWO_ZONES).zones] == [(4, 6), (5, 6)]
     wanted, other = gang("g", 4), gang("h", 2, created_s=1.0)
     held = {
         "default/h": {str(m.uid): "b0" for m in other.members},
         "default/g": {str(m.uid): f"a{i // 2}" for i, m in enumerate(wanted.members)},
     }
-    assert [z.room for z in told(wanted, other, nodes=TWO_ZONES, commitments=held).zones] == [4, 2]
-    assert [z.room for z in told(gang("i", 4), wanted, other, nodes=TWO_ZONES, commitments=held).zones] == [0, 2]
-    idle = told(gang("g", members=[bound(pod("g-0", gang="g"), "a0")]), nodes=TWO_ZONES)
+    assert [z.room for z in explained(wanted, other, nodes=TWO_ZONES, commitments=held).zones] == [4, 2]
+    assert [z.room for z in explained(gang("i", 4), wanted, other, nodes=TWO_ZONES, commitments=held).zones] == [0, 2]
+    idle = explained(gang("g", members=[bound(pod("g-0", gang="g"), "a0")]), nodes=TWO_ZONES)
     assert [(z.room, z.wanted) for z in idle.zones] == [(0, 0), (0, 0)]
     assert (idle.admission, idle.waiting, idle.turn.entry.rank) == (None, None, None)
     assert (idle.turn.starves_at_s, idle.turn.reservation) == (None, None)
@@ -96,7 +96,7 @@ STATES: dict[str, Pod] = {
 @pytest.mark.parametrize(("state", "member"), STATES.items(), ids=STATES)
 def test_states_of_members(state: str, member: Pod) -> None:
     """Each member is said to be what it is, with the node it is on."""
-    assert [(m.pod, m.state, m.node) for m in told(gang("g", members=[member])).members] == [("g-0", state, "a1")]
+    assert [(m.pod, m.state, m.node) for m in explained(gang("g", members=[member])).members] == [("g-0", state, "a1")]
 
 
 def test_why_members_have_no_node() -> None:
@@ -105,7 +105,7 @@ def test_why_members_have_no_node() -> None:
     members = [pod(f"g-{i}", gang="g", role=Role.WORKER, index=i, **one) for i, one in enumerate(fields)]  # type: ignore[arg-type]
     members[0] = bound(members[0], "gone")
     held = Around(held=(members[3].uid,))
-    found = told(gang("g", members=members, min_member=1), around=held).members
+    found = explained(gang("g", members=members, min_member=1), around=held).members
     assert {one.pod: (one.state, one.why) for one in found} == {
         "g-0": ("running", "node gone is gone"),
         "g-1": ("gated", "others have not removed scheduling gate x/y"),
@@ -119,12 +119,12 @@ def test_notes() -> None:
     """What the snapshot shows, and what was read besides."""
     lost = gang("g", members=[bound(pod("g-0", gang="g"), "gone"), pod("g-1", gang="g", gates=("x/y",))], min_member=2)
     around = Around(notes=(Note(Topic.DEADLINE, "soon"),), decisions=(Decision(1.0, "admit"),))
-    found = told(lost, around=around)
+    found = explained(lost, around=around)
     assert [note.topic for note in found.notes] == [Topic.GATE, Topic.NODE, Topic.DEADLINE]
     assert found.decisions == around.decisions
     assert (found.missing.count, found.missing.why) == (1, "1 of 2 pods exist, beside those on gone, which is gone")
-    assert "wait at a scheduling gate" in told(gang("g", 9, gates=("netgang.io/gang",))).notes[0].text
-    assert [note.topic for note in told(gang("g", 1, min_member=2)).notes] == [Topic.QUOTA]
+    assert "wait at a scheduling gate" in explained(gang("g", 9, gates=("netgang.io/gang",))).notes[0].text
+    assert [note.topic for note in explained(gang("g", 1, min_member=2)).notes] == [Topic.QUOTA]
 
 
 def test_other_runs_under_its_name() -> None:
@@ -133,7 +133,7 @@ def test_other_runs_under_its_name() -> None:
     member, late = replace(pod("a", gang="g"), run=one), replace(pod("b", gang="g"), run=other)
     runs = gang("g", members=[member], min_member=2)
     done = pod("done", gang="g", phase=Phase.SUCCEEDED, node="a0")
-    notes = [told(replace(runs, **rest)).notes[0] for rest in ({"later": (late,)}, {"earlier": (done,)})]  # type: ignore[arg-type]
+    notes = [explained(replace(runs, **rest)).notes[0] for rest in ({"later": (late,)}, {"earlier": (done,)})]  # type: ignore[arg-type]
     assert [note.topic for note in notes] == [Topic.RUN, Topic.RUN]
     begins = "Gang default/g is run by night-1; the pods of night-2 wait until its pods have ended."
     assert notes[0].text.startswith(begins)
@@ -153,13 +153,13 @@ def test_near_that_decides_nothing_is_said(want: int, near: str, configured: tup
     """`near` names a zone, an endpoint or a configured place; another name is a problem, never ignored in silence."""
     wanted = gang("g", 2, options={"near": near, "selection": "pack"})
     policy = Policy(zone_distance_ms=configured)
-    problems = told(wanted, nodes=TWO_ZONES, network=mesh(TWO_ZONES), policy=policy).problems
+    problems = explained(wanted, nodes=TWO_ZONES, network=mesh(TWO_ZONES), policy=policy).problems
     assert want == len(problems) == sum("netgang.io/near: 'office' is no zone" in problem for problem in problems)
 
 
 def test_annotations_that_were_not_understood() -> None:
     """Problems with annotations are part of the explanation."""
-    [problem] = told(gang("g", 1, options={"selection": "best"})).problems
+    [problem] = explained(gang("g", 1, options={"selection": "best"})).problems
     assert "netgang.io/selection" in problem
 
 
@@ -171,7 +171,7 @@ def test_the_gangs_ahead() -> None:
     many = [gang(f"f{i:02}", 5, priority=9, created_s=float(i)) for i in range(MOST_NAMED + 2)]
     admitted, starts = gang("admitted", 2, priority=5), gang("starts", 1, priority=7)
     commitments = {starts.key: {"uid-default-starts-0": "b1"}}
-    turn = told(gang("g", 3), admitted, starts, *many, commitments=commitments).turn
+    turn = explained(gang("g", 3), admitted, starts, *many, commitments=commitments).turn
     assert (turn.ahead.waiting, turn.ahead.waiting_count) == (tuple(g.key for g in many[:MOST_NAMED]), MOST_NAMED + 2)
     assert "default/admitted" in turn.ahead.admitted
     assert turn.ahead.starting == ("default/starts",)
@@ -199,7 +199,7 @@ RESERVED = {  # kind: (what is reserved, gang, the rest of the cluster)
 @pytest.mark.parametrize(("want", "wanted", "cluster"), RESERVED.values(), ids=RESERVED)
 def test_what_is_reserved_for_a_gang(want: Reservation, wanted: Gang, cluster: dict) -> None:
     """Committed, planned, held until its turn ends, or claimed: each with its nodes."""
-    assert told(wanted, **cluster).turn.reservation == want
+    assert explained(wanted, **cluster).turn.reservation == want
 
 
 # -- zones ------------------------------------------------------------------------------------------------------------
@@ -208,21 +208,21 @@ def test_what_is_reserved_for_a_gang(want: Reservation, wanted: Gang, cluster: d
 def test_what_zones_lack() -> None:
     """Each resource with its nodes; members that may go nowhere, and why."""
     wanted = gang("g", 3, cpu="2", memory="1Gi")
-    zones = told(wanted, nodes=[A1, replace(B1, ready=False)], pods=[pod("x", cpu="1", node="a1")]).zones
+    zones = explained(wanted, nodes=[A1, replace(B1, ready=False)], pods=[pod("x", cpu="1", node="a1")]).zones
     assert [(one.zone, [(s.resource, s.amount, s.nodes) for s in one.short], one.homeless) for one in zones] == [
         ("a", [("cpu", 3000, (("a1", 3000),))], 0),
         ("b", [], 3),
     ]
     assert dict(zones[1].closed) == {"not ready": 1}
     members = [dressed(pod(f"g-{i}", gang="g"), host_ports=(HostPort("TCP", "", 80),)) for i in range(2)]
-    [zone] = told(gang("g", members=members), nodes=[A1]).zones
+    [zone] = explained(gang("g", members=members), nodes=[A1]).zones
     assert (zone.short, zone.homeless) == ((), 1), "the second one lacks a node, not a resource"
 
 
 def test_what_is_short_in_the_closest_zones_only() -> None:
     """Events name one zone: of equals the last by name, as their sentence does."""
     nodes = [A1, replace(A1, name=NodeName("c1"), zone=ZoneName("c")), B1]
-    zones = told(gang("g", 9), nodes=nodes, closest=1).zones
+    zones = explained(gang("g", 9), nodes=nodes, closest=1).zones
     assert [(one.zone, len(one.short)) for one in zones] == [("a", 0), ("b", 0), ("c", 1)]
 
 
@@ -232,7 +232,7 @@ def test_how_good_and_how_far() -> None:
     ps = pod("g-ps", gang="g", role=Role.PS)
     workers = [pod(f"g-{i}", gang="g", role=Role.WORKER, index=i) for i in range(2)]
     for members in ([ps, *workers], [bound(ps, "a0"), *workers], [bound(workers[0], "a0"), workers[1]]):
-        [zone] = told(gang("g", members=members, options={"near": "a"}), nodes=nodes, network=mesh(nodes)).zones
+        [zone] = explained(gang("g", members=members, options={"near": "a"}), nodes=nodes, network=mesh(nodes)).zones
         assert (zone.score, zone.distance_ms) == (pytest.approx(99.5, abs=1.0), 0.0)
 
 

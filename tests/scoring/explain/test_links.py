@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scoring.explain.gang import Explanation, explain
+from scoring.explain.gang import explain
 from scoring.explain.links import GangLinks
 from scoring.ids import EndpointId, NodeName, ZoneName
 from scoring.model import Gang, Role
@@ -44,14 +44,9 @@ def merged(sources: Mapping[str, list[Link]], *, zones: bool = False, same: tupl
     )
 
 
-def explained(state: Snapshot, wish: Gang, policy: Policy = POLICY) -> Explanation:
-    """The explanation of a gang from a fresh plan of the snapshot."""
-    return explain(state, plan(state, policy, now_s=NOW_S), wish, policy, now_s=NOW_S)
-
-
-def links_of(state: Snapshot, wish: Gang) -> GangLinks:
-    """Its links, which there must be."""
-    found = explained(state, wish).links
+def links_of(state: Snapshot, wanted: Gang) -> GangLinks:
+    """The links of a gang, which there must be, by a fresh plan of the snapshot."""
+    found = explain(state, plan(state, POLICY, now_s=NOW_S), wanted, POLICY, now_s=NOW_S).links
     assert found is not None
     return found
 
@@ -74,8 +69,8 @@ def test_values_sources_and_ages() -> None:
             "archive": [("n0", "n1", Metric.DELAY, 5.0, 10.0), ("n0", "n1", Metric.LOSS, 0.01, 150.0)],
         }
     )
-    wish = placed("n0", "n1")
-    found = links_of(snapshot(NODES, [wish], network=matrix), wish)
+    wanted = placed("n0", "n1")
+    found = links_of(snapshot(NODES, [wanted], network=matrix), wanted)
     assert (found.nodes, found.of_nodes, found.links) == (2, 2, 1)
     delay, loss, rate = (found.metrics[metric] for metric in (Metric.DELAY, Metric.LOSS, Metric.THROUGHPUT))
     assert (delay.worst, delay.oldest_s) == (5.0, 60.0)
@@ -95,9 +90,9 @@ def test_values_sources_and_ages() -> None:
 
 def test_an_expired_value_is_shown_and_does_not_count() -> None:
     """It is in the link's parts with its age, and in no count of sources."""
-    wish = placed("n0", "n1")
-    state = snapshot(NODES, [wish], network=merged({"x": [("n0", "n1", Metric.DELAY, 3.0, 200.0)]}))
-    found = links_of(state, wish)
+    wanted = placed("n0", "n1")
+    state = snapshot(NODES, [wanted], network=merged({"x": [("n0", "n1", Metric.DELAY, 3.0, 200.0)]}))
+    found = links_of(state, wanted)
     assert (dict(found.metrics[Metric.DELAY].origins), dict(found.metrics[Metric.DELAY].bases)) == ({}, {"nothing": 1})
     assert found.worst[0].parts[Metric.DELAY].there == Known(3.0, 200.0, "x")
     assert found.worst[0].parts[Metric.DELAY].no_better_than == 3.0
@@ -106,8 +101,8 @@ def test_an_expired_value_is_shown_and_does_not_count() -> None:
 def test_values_from_zones_and_shared_endpoints_are_told_apart() -> None:
     """The median of the zone stands for a link not measured; nodes at one endpoint have a perfect link."""
     matrix = merged({"x": [("n0", "n2", Metric.DELAY, 7.0, 5.0)]}, zones=True, same=("n0", "n1"))
-    wish = placed("n0", "n1", "n3")
-    found = links_of(snapshot(NODES, [wish], network=matrix), wish)
+    wanted = placed("n0", "n1", "n3")
+    found = links_of(snapshot(NODES, [wanted], network=matrix), wanted)
     assert dict(found.metrics[Metric.DELAY].bases) == {"zones": 2, "same endpoint": 1}
     bases = {(link.source, link.target): link.parts[Metric.DELAY].basis for link in found.worst}
     assert bases == {("n0", "n1"): "same endpoint", ("n0", "n3"): "zones", ("n1", "n3"): "zones"}
@@ -120,33 +115,34 @@ ROLES = {  # case: (links with their pairs of members, nodes of the members, the
     "several members on a node": ({("n0", "n1"): 4}, ("n0", "n0", "n1", "n1"), ""),
     "ps and worker on one node": ({("n0", "n1"): 1}, ("n0", "n0", "n1"), "pww"),
     "all on one node": ({}, ("n0", "n0"), ""),
+    "a member on a node that is gone": ({("n0", "n1"): 1}, ("n0", "n1", "gone"), ""),
 }
 
 
 @pytest.mark.parametrize(("want", "names", "roles"), ROLES.values(), ids=ROLES)
 def test_which_links_count(want: dict[tuple[str, str], int], names: tuple[str, ...], roles: str) -> None:
     """Those over which members exchange data, each with how many pairs of members do."""
-    wish = placed(*names, roles=roles)
+    wanted = placed(*names, roles=roles)
     nodes = [node(name, cpu="8") for name in NAMES]
-    found = links_of(snapshot(nodes, [wish], network=mesh(nodes)), wish)
+    found = links_of(snapshot(nodes, [wanted], network=mesh(nodes)), wanted)
     assert {(link.source, link.target): link.pairs for link in found.worst} == want
     assert found.links == len(want)
 
 
 def test_a_planned_gang_and_one_without_nodes() -> None:
     """Planned places count as real ones; who has no place has no links."""
-    wish, other = gang("g", 2, cpu="1"), gang("h", 9, cpu="1")
-    state = snapshot(NODES, [wish, other], network=mesh(NODES, bad={"n0": {"delay_ms": 30.0}}))
-    found = links_of(state, wish)
+    wanted, other = gang("g", 2, cpu="1"), gang("h", 9, cpu="1")
+    state = snapshot(NODES, [wanted, other], network=mesh(NODES, bad={"n0": {"delay_ms": 30.0}}))
+    found = links_of(state, wanted)
     assert [(link.source, link.target) for link in found.worst] == [("n1", "n2")]
-    assert explained(state, other).links is None
+    assert explain(state, plan(state, POLICY, now_s=NOW_S), other, POLICY, now_s=NOW_S).links is None
 
 
 def test_the_worst_links_come_first_and_the_others_are_counted() -> None:
     """Of 28 links ten are named, beginning with those of the bad node."""
     nodes = [node(f"n{i}", cpu="1") for i in range(8)]
-    wish = placed(*(one.name for one in nodes))
-    found = links_of(snapshot(nodes, [wish], network=mesh(nodes, bad={"n5": {"delay_ms": 30.0}})), wish)
+    wanted = placed(*(one.name for one in nodes))
+    found = links_of(snapshot(nodes, [wanted], network=mesh(nodes, bad={"n5": {"delay_ms": 30.0}})), wanted)
     assert (found.links, len(found.worst)) == (28, 10)
     assert all("n5" in (link.source, link.target) for link in found.worst[:7])
     assert not any("n5" in (link.source, link.target) for link in found.worst[7:])
@@ -157,16 +153,9 @@ def test_the_worst_links_come_first_and_the_others_are_counted() -> None:
 def test_a_very_large_gang_is_looked_at_in_part() -> None:
     """Of 130 nodes the first 64 by name, and it is said."""
     nodes = [node(f"n{i:03}", cpu="1") for i in range(130)]
-    wish = placed(*(one.name for one in nodes))
-    found = links_of(snapshot(nodes, [wish]), wish)
+    wanted = placed(*(one.name for one in nodes))
+    found = links_of(snapshot(nodes, [wanted]), wanted)
     assert (found.nodes, found.of_nodes, found.links, len(found.worst)) == (64, 130, 2016, 10)
-
-
-def test_nodes_that_are_gone_have_no_links() -> None:
-    """A member on a deleted node is left out."""
-    wish = placed("n0", "n1", "gone")
-    found = links_of(snapshot(NODES, [wish], network=mesh(NODES)), wish)
-    assert [(link.source, link.target) for link in found.worst] == [("n0", "n1")]
 
 
 LINKS = st.lists(
@@ -184,9 +173,9 @@ LINKS = st.lists(
 @given(st.dictionaries(st.sampled_from("xyz"), LINKS, max_size=3), st.booleans())
 def test_counts_agree_with_the_links_one_by_one(sources: dict[str, list[Link]], zones: bool) -> None:
     """For a gang on few nodes every link is shown, and the counts are those of counting them by hand."""
-    wish = placed(*NAMES)
-    state = snapshot(NODES, [wish], network=merged(sources, zones=zones))
-    found = links_of(state, wish)
+    wanted = placed(*NAMES)
+    state = snapshot(NODES, [wanted], network=merged(sources, zones=zones))
+    found = links_of(state, wanted)
     assert {(link.source, link.target) for link in found.worst} == set(combinations(NAMES, 2))
     assert [link.points for link in found.worst] == sorted(link.points for link in found.worst)
     for metric in METRICS:
@@ -205,8 +194,8 @@ def test_counts_agree_with_the_links_one_by_one(sources: dict[str, list[Link]], 
 
 def test_points_are_those_of_the_zone() -> None:
     """The best rate of the zone is what rates are compared with, also where no member uses that link."""
-    wish = placed("n0", "n1")
+    wanted = placed("n0", "n1")
     fast = mesh(NODES, throughput_bps=1e9, bad={name: {"throughput_bps": 1e8} for name in ("n0", "n1")})
-    found = links_of(snapshot(NODES, [wish], network=replace(fast, evaluated_at_s=0.0)), wish)
+    found = links_of(snapshot(NODES, [wanted], network=replace(fast, evaluated_at_s=0.0)), wanted)
     assert found.reference_bps == 1e9
     assert found.worst[0].points == pytest.approx(20.0 + 39.0 + 4.0)

@@ -111,7 +111,9 @@ TEXTS: dict[str, tuple[list[str], partial[Unblocking]]] = {  # sentence: (sugges
         ["default/g loses annotation netgang.io/zones, and 1 more node like a1 in zone a"],
         case(ASTRAY, nodes=[A1], exclusions={ASTRAY.members[1].member_class: frozenset({A1.name})})),
     "an empty cluster, and no zone is named": ([], case(gang("g", 1), nodes=[])),
-    "no zone may be used under the published algorithm": ([],
+    "nodes without a zone under the published algorithm": (
+        ["8 more cpu in the nodes without a zone (on n1), and default/g has annotation netgang.io/zone-policy="
+         "preferred"],
         case(gang("g", 9), nodes=[node("n1", zone="", cpu="1")], policy=LITERAL)),
     "no other node would do": ([], case(gang("g", members=[pod("g-0", gang="g", affinity=(GONE,))]))),
 }  # fmt: skip

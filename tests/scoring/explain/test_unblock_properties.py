@@ -12,8 +12,8 @@ from scoring.ids import GangKey, Namespace
 from scoring.model.policy import Policy, QueuePolicy
 from scoring.model.reasons import Reason
 from scoring.plan import Plan, plan
-from scoring.what_if.difference import what_if
 from scoring.what_if.draft import Situation
+from scoring.what_if.suppose import what_if
 from tests.example_counts import FEW, THOROUGH
 from tests.scoring.plan.planned import POLICY, clusters, crowded
 

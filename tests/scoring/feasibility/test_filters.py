@@ -108,11 +108,9 @@ def tolerates(toleration: Toleration, taint: Taint) -> bool:
     """core/v1 ToleratesTaint, as its comment says it."""
     effect_matches = toleration.effect in ("", taint.effect)
     key_matches = toleration.key in ("", taint.key)
-    value_matches = {
-        "Exists": True,
-        "Equal": toleration.value == taint.value,
-        "": toleration.value == taint.value,
-    }[toleration.operator]
+    value_matches = {"Exists": True, "Equal": toleration.value == taint.value, "": toleration.value == taint.value}[
+        toleration.operator
+    ]
     return effect_matches and key_matches and value_matches
 
 
@@ -140,10 +138,7 @@ def upstream(on: Node, constraints: Constraints) -> bool:
     untolerated = [t for t in taints if not any(tolerates(one, t) for one in constraints.tolerations)]
     selected = set(constraints.node_selector) <= set(on.labels)
     terms = [
-        [
-            *(holds(r, labels) for r in term.expressions),
-            *(holds(r, {"metadata.name": on.name}) for r in term.fields),
-        ]
+        [*(holds(r, labels) for r in term.expressions), *(holds(r, {"metadata.name": on.name}) for r in term.fields)]
         for term in constraints.affinity or ()
     ]
     matched = constraints.affinity is None or any(term and all(term) for term in terms)

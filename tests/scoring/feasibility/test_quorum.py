@@ -7,14 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scoring.feasibility.quorum import (
-    NO_MEMBERS,
-    Quorum,
-    Quorums,
-    minimum_members,
-    placement_order,
-    quorum_of,
-)
+from scoring.feasibility.quorum import NO_MEMBERS, Quorum, Quorums, minimum_members, placement_order, quorum_of
 from scoring.ids import NodeName, PodUid
 from scoring.model import Gang, Phase, Pod, Role
 from tests.builders import bound, gang, pod
@@ -97,21 +90,15 @@ def test_who_counts(live: bool, placed: bool, finished: bool, member: Pod) -> No
     assert ({} if member.node is None else {member.uid: member.node}) == quorum.bound_to
 
 
+DEAD = {"node": "n1", "phase": Phase.FAILED}
 LOOKS_STARTED = {  # case: members of a gang of two that was never whole, with what once was taken for a proof
-    "a pod that is younger than the first Binding": [
-        bound(pod("a", scheduled_s=5.0), "n1"),
-        pod("b", created_s=9.0),
-    ],
+    "a pod younger than the first Binding": [bound(pod("a", scheduled_s=5.0), "n1"), pod("b", created_s=9.0)],
     "a dead pod in the place of its successor": [
         bound(W[0], "n1"),
-        worker(1, node="n1", phase=Phase.FAILED),
+        worker(1, **DEAD),
         replace(W[1], uid=PodUid("next")),
     ],
-    "two pods that had a node, one after the other": [
-        pod("a", node="n1", phase=Phase.FAILED),
-        pod("b", node="n1"),
-        pod("c"),
-    ],
+    "two pods that had a node, one after the other": [pod("a", **DEAD), pod("b", node="n1"), pod("c")],  # type: ignore[arg-type]
 }
 
 

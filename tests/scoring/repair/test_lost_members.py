@@ -1,6 +1,7 @@
 """Who is lost, whether that breaks a gang, and what is said and done (docs/safety.md S8)."""
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -40,6 +41,13 @@ def look(
     return observe(before, seen, quorum_of(seen, lost_nodes=nowhere), known=known, now_s=now_s)
 
 
+def crew_of(before: Gang | Crew, seen: Gang, **how: Any) -> Crew:
+    """The crew of a gang, which there must be, after a look at what became of it."""
+    crew = look(look(None, before) if isinstance(before, Gang) else before, seen, **how)
+    assert crew is not None
+    return crew
+
+
 WHOLE = of(*(worker(i, f"n{i}") for i in range(3)))
 LEFT = (worker(0, "n0"), worker(1, "n1"))
 
@@ -60,8 +68,7 @@ def test_a_lost_member_breaks_a_gang(
     seen: Gang, lost: tuple[str, ...], gone: tuple[str, ...], cause: Cause, stays: bool
 ) -> None:
     """Whatever became of it, and however fast its successor came."""
-    crew = look(look(None, WHOLE), seen, now_s=200.0, lost=lost, gone=gone)
-    assert crew is not None
+    crew = crew_of(WHOLE, seen, now_s=200.0, lost=lost, gone=gone)
     assert crew.broken_since_s == 200.0
     assert [(loss.name, loss.cause, loss.stays) for loss in crew.losses] == [("w2", cause, stays)]
 
@@ -78,10 +85,8 @@ UNHARMED = {  # case: (least, the gang before, the gang after)
 @pytest.mark.parametrize(("least", "before", "after"), UNHARMED.values(), ids=UNHARMED)
 def test_what_breaks_nothing(least: int, before: Gang, after: Gang) -> None:
     """Growing, shrinking to the minimum and finishing are no losses."""
-    crew = look(look(None, replace(before, min_member=least)), after)
-    assert crew is not None
-    assert not crew.broken
-    assert (crew.losses, words_of(crew)) == ((), "")
+    crew = crew_of(replace(before, min_member=least), after)
+    assert (crew.broken, crew.losses, words_of(crew)) == (False, (), "")
 
 
 def test_a_gang_that_was_never_whole_has_no_crew() -> None:
@@ -99,8 +104,7 @@ def test_another_start_is_another_crew() -> None:
     assert look(None, of(*half, remains)) is None
     whole = [worker(i, f"n{i}", take=1, at_s=50.0) for i in range(3)]
     found = look(None, of(*whole, remains))
-    assert found is not None
-    assert not found.broken
+    assert (found and found.broken) is False
 
 
 TRACES = {  # case: (what is found at start, nodes gone, whether it is broken)
@@ -123,37 +127,25 @@ def test_what_a_restarted_process_can_tell(seen: Gang, gone: tuple[str, ...], br
 
 def test_time_counts_from_the_first_loss() -> None:
     """A second one does not begin it again; a node that comes back ends it."""
-    crew = look(look(None, WHOLE), WHOLE, now_s=200.0, lost=("n2",))
-    crew = look(crew, WHOLE, now_s=205.0, lost=("n1", "n2"))
-    assert crew is not None
+    crew = crew_of(crew_of(WHOLE, WHOLE, now_s=200.0, lost=("n2",)), WHOLE, now_s=205.0, lost=("n1", "n2"))
     assert (crew.broken_since_s, len(crew.losses)) == (200.0, 2)
     assert due_s(crew, WHOLE, LIMITS) == 210.0
-    back = look(crew, WHOLE, now_s=209.0)
-    assert back is not None
-    assert due_s(back, WHOLE, LIMITS) is None
+    assert due_s(crew_of(crew, WHOLE, now_s=209.0), WHOLE, LIMITS) is None
 
 
 def test_a_finishing_gang_is_never_due() -> None:
-    """A member succeeded: what is lost besides is replaced, and nobody starts from the beginning.
-
-    docs/safety.md S8.
-    """
+    """A member succeeded: what is lost besides is replaced, and nobody starts from the beginning. docs/safety.md S8."""
     seen = of(worker(0, "n0", phase=Phase.SUCCEEDED), worker(1, "n1"))
-    crew = look(look(None, WHOLE), seen)
-    assert crew is not None
-    assert crew.broken
-    assert due_s(crew, seen, LIMITS) is None
+    crew = crew_of(WHOLE, seen)
+    assert (crew.broken, due_s(crew, seen, LIMITS)) == (True, None)
 
 
 def test_successors_mend_a_gang() -> None:
     """For those whose repair that is: with them it is whole, and they are its crew."""
     seen = of(*LEFT, worker(2, "n4", take=1, at_s=50.0))
-    crew = look(look(None, WHOLE), seen)
-    assert crew is not None
-    mended = repaired(crew, quorum_of(seen), seen)
+    mended = repaired(crew_of(WHOLE, seen), quorum_of(seen), seen)
     assert mended is not None
-    again = look(mended, of(*LEFT))
-    assert again is not None
+    again = crew_of(mended, of(*LEFT))
     assert [loss.node for loss in again.losses] == ["n4"]
     assert repaired(again, quorum_of(of(*LEFT)), of(*LEFT)) is None
 
@@ -168,9 +160,7 @@ WORDS = {  # case: (the gang, silent nodes, words that are said)
 @pytest.mark.parametrize(("seen", "lost", "said"), WORDS.values(), ids=WORDS)
 def test_what_is_waited_for_is_said(seen: Gang, lost: tuple[str, ...], said: str) -> None:
     """In a sentence that says what would help."""
-    crew = look(look(None, WHOLE), seen, lost=lost)
-    assert crew is not None
-    assert said in words_of(crew)
+    assert said in words_of(crew_of(WHOLE, seen, lost=lost))
 
 
 @given(st.lists(st.floats(0.0, 3600.0), max_size=8).map(sorted), st.integers(1, 5), st.floats(1.0, 300.0))

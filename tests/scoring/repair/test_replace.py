@@ -1,7 +1,4 @@
-"""Successors of lost members: first in line, in the same zone, best linked to those that are left.
-
-docs/safety.md S8.
-"""
+"""Successors of lost members: first in line, in the same zone, best linked to the others (docs/safety.md S8)."""
 
 from dataclasses import replace
 
@@ -84,16 +81,11 @@ def test_the_zone_is_kept(besides: tuple[Pod, ...]) -> None:
     assert len(made.node_of) == 1
 
 
-def test_without_room_in_its_zone_it_waits() -> None:
-    """The other zone is empty, and would tear the gang apart."""
+def test_room_in_its_zone() -> None:
+    """Without any it waits, the other zone would tear the gang apart; a node that is not ready is no place."""
     taken = [pod("busy1", node="a1", cpu="1"), pod("busy3", node="a3", cpu="1")]
     made = plan(snapshot(NODES, [broken()], pods=taken), Policy(), now_s=100.0)
-    assert placed(made) is None
-    assert made.waiting[broken().key].reason is Reason.NO_ROOM
-
-
-def test_a_node_that_is_not_ready_is_no_place() -> None:
-    """The one that the member was lost on has room again, and is left out."""
+    assert (placed(made), made.waiting[broken().key].reason) == (None, Reason.NO_ROOM)
     silent = [replace(one, ready=False) if one.name == "a1" else one for one in NODES]
     assert placed(plan(snapshot(silent, [broken()]), Policy(), now_s=100.0)) == "a3"
 

@@ -121,49 +121,36 @@ def test_iterations_do_not_go_back_with_a_checkpoint() -> None:
 def test_curve_adds_while_it_pays_and_stops_when_it_does_not() -> None:
     """The loss flattens: the gain a worker was good for at first no longer pays the stall, long before the maximum."""
     found = Training(Wants.CURVE, lambda k: 0.5 + 2.0 / (1.0 + k), replace(QUICK, horizon_s=300.0), most=60).run(8000)
-    assert found.demands, "it pays at first"
-    assert found.counts == sorted(found.counts)
-    assert found.counts[-1] < 60
-    assert max(step for step, _ in found.demands) < 4000
+    assert (found.counts, found.counts[-1] < 60) == (sorted(found.counts), True)
+    assert 0 < max(step for step, _ in found.demands) < 4000
     assert found.memory is not None
-    last = worker_demand(
-        found.job(), found.history.series(), replace(found.memory, looked_at=0), found.options, now_s=found.time_s
-    )
+    again = replace(found.memory, looked_at=0)
+    last = worker_demand(found.job(), found.history.series(), again, found.options, now_s=found.time_s)
     assert last.reason is Said.NO_GAIN
 
 
-def test_curve_stops_where_workers_no_longer_make_it_faster() -> None:
-    """The ps is the bottleneck from six workers on: after two counts are measured a ninth is known to bring nothing."""
-    found = Training(Wants.CURVE, lambda k: 0.5 + 2.0 / (1.0 + k / 50), speedup=lambda n: min(n, 6) / 3).run(6000)
-    assert found.counts[:2] == [3, 6]
-    assert found.counts[-1] <= 9
+def falling(of: float) -> Loss:
+    """A loss that falls by half of its height after so many thousand samples."""
+    return lambda k: 0.5 + 2.0 / (1.0 + k / of)
 
 
-@pytest.mark.parametrize(("stall_s", "grows"), [(40.0, True), (4000.0, False)])
-def test_curve_weighs_the_stall(stall_s: float, grows: bool) -> None:
-    """The same job with a stall longer than the horizon asks for none."""
-    options = replace(QUICK, stall_s=stall_s)
-    found = Training(Wants.CURVE, lambda k: 0.5 + 2.0 / (1.0 + k / 10), options).run(1000)
-    assert bool(found.demands) is grows
+CURVES: dict[str, tuple[list[int], Training, int]] = {  # sentence: (worker counts, training, steps)
+    "the ps is the bottleneck from six workers on: a ninth is known to bring nothing": (
+        [3, 6, 9], Training(Wants.CURVE, falling(50), speedup=lambda n: min(n, 6) / 3), 6000),
+    "an expected stall that pays": ([3, 6], Training(Wants.CURVE, falling(10), replace(QUICK, stall_s=40.0)), 1000),
+    "an expected stall longer than the horizon": (
+        [3], Training(Wants.CURVE, falling(10), replace(QUICK, stall_s=4000.0)), 1000),
+    "a measured stall of an hour": ([3, 6], Training(Wants.CURVE, falling(10), stall_s=3600.0), 3000),
+    "three workers go when the loss rises (E3)": ([6, 3], Training(Wants.CURVE, lambda k: 1.0 + k / 20, first=6), 1100),
+    "a loss that goes up and down is no curve": (
+        [3], Training(Wants.CURVE, lambda k: 1.0 + 0.1 * float(np.sin(k * 7))), 3000),
+}  # fmt: skip
 
 
-def test_curve_takes_the_measured_stall() -> None:
-    """Expected 41 s, measured an hour: what has been measured counts, so nothing more is added."""
-    costly = Training(Wants.CURVE, lambda k: 0.5 + 2.0 / (1.0 + k / 10), stall_s=3600.0).run(3000)
-    assert costly.counts == [3, 6]
-
-
-def test_curve_gives_back_when_the_loss_rises() -> None:
-    """E3: with twelve workers an asynchronous job may get worse; then three go."""
-    found = Training(Wants.CURVE, lambda k: 1.0 + k / 20, first=6).run(1100)
-    assert found.workers == 3
-    assert found.demands[0][1].reason is Said.RISES
-
-
-def test_curve_asks_for_nothing_on_a_poor_fit() -> None:
-    """A loss that goes up and down is no curve."""
-    found = Training(Wants.CURVE, lambda k: 1.0 + 0.1 * float(np.sin(k * 7))).run(3000)
-    assert found.demands == []
+@pytest.mark.parametrize(("counts", "training", "steps"), CURVES.values(), ids=CURVES)
+def test_curve(counts: list[int], training: Training, steps: int) -> None:
+    """Workers are added while the extrapolated loss says that they pay for the stall."""
+    assert replace(training, history=ReportHistory()).run(steps).counts == counts
 
 
 SHAPES: dict[str, Loss] = {
@@ -214,56 +201,38 @@ def history(until: int, *, now_workers: int = 3, loss: Loss = lambda k: 2.0 - k 
 
 
 KEPT = Memory(wanted=6, looked_at=0, changed_s=0.0, direction=1)
-HELD = {  # case: (series, memory, options, moment, wanted, reason)
-    "no report": (NOTHING, KEPT, QUICK, 0.0, None, Said.NO_SIGNAL),
-    "another count runs": (history(600, now_workers=4), KEPT, QUICK, 600.0, 6, Said.RESIZING),
-    "an old report": (history(600), KEPT, QUICK, 1501.0, 6, Said.STALE),
-    "too few seconds": (history(600), KEPT, replace(QUICK, min_interval_s=601.0), 600.0, 6, Said.TOO_SOON),
-    "too few steps": (history(490), KEPT, QUICK, 490.0, 6, Said.TOO_SOON),
-    "too few reports": (history(600), KEPT, replace(QUICK, min_points=60), 600.0, 6, Said.SETTLING),
-    "too few for a line": (history(600), KEPT, replace(QUICK, min_points=1, settle_steps=0, every_steps=20), 600.0, 6,
-        Said.SETTLING),
-    "level": (history(600, loss=lambda _: 1.0), KEPT, QUICK, 600.0, 6, Said.LEVEL),
-    "at its maximum": (history(600), replace(KEPT, wanted=12), QUICK, 600.0, 12, Said.AT_BOUND),
+TURNED = Memory(wanted=6, looked_at=0, changed_s=0.0, direction=-1, turned_at=100)
+SIX, NEW = history(600, now_workers=6), replace(KEPT, looked_at=400)
+FALLS = (Point(step, float(step), loss=2.0 - step / 1000, workers=3) for step in range(0, 401, 10))
+SINCE = reported(*FALLS, *(Point(step, float(step), loss=1.6, workers=6) for step in range(410, 1001, 10)))
+LINE = replace(QUICK, min_points=1, settle_steps=0, every_steps=20)
+LOOKS: dict[str, tuple[int | None, Said, Series, Memory, MetricOptions, int, float]] = {
+    # case: (demand, reason, series, memory, options, the job's workers, moment)
+    "no report": (None, Said.NO_SIGNAL, NOTHING, KEPT, QUICK, 3, 0.0),
+    "another count runs": (6, Said.RESIZING, history(600, now_workers=4), KEPT, QUICK, 3, 600.0),
+    "an old report": (6, Said.STALE, history(600), KEPT, QUICK, 3, 1501.0),
+    "too few seconds": (6, Said.TOO_SOON, history(600), KEPT, replace(QUICK, min_interval_s=601.0), 3, 600.0),
+    "too few steps": (6, Said.TOO_SOON, history(490), KEPT, QUICK, 3, 490.0),
+    "too few reports": (6, Said.SETTLING, history(600), KEPT, replace(QUICK, min_points=60), 3, 600.0),
+    "too few for a line": (6, Said.SETTLING, history(600), KEPT, LINE, 3, 600.0),
+    "level": (6, Said.LEVEL, history(600, loss=lambda _: 1.0), KEPT, QUICK, 3, 600.0),
+    "level since the change, before which it fell": (6, Said.LEVEL, SINCE, NEW, QUICK, 6, 1000.0),
+    "at its maximum": (12, Said.AT_BOUND, history(600), replace(KEPT, wanted=12), QUICK, 3, 600.0),
+    "six asked for and not granted are not asked for twice": (6, Said.AT_BOUND, history(600), KEPT, QUICK, 3, 600.0),
+    "a turn too soon after the last": (6, Said.TURNED, SIX, TURNED, QUICK, 6, 600.0),
+    "a turn late enough": (9, Said.FALLS, SIX, replace(TURNED, turned_at=-400), QUICK, 6, 600.0),
 }  # fmt: skip
 
 
-@pytest.mark.parametrize(("series", "memory", "options", "now_s", "wanted", "reason"), HELD.values(), ids=HELD)
-def test_when_the_wish_stays(
-    series: Series, memory: Memory, options: MetricOptions, now_s: float, wanted: int | None, reason: Said
+@pytest.mark.parametrize(
+    ("workers_", "reason", "series", "memory", "options", "has", "now_s"), LOOKS.values(), ids=LOOKS
+)
+def test_looks(
+    workers_: int | None, reason: Said, series: Series, memory: Memory, options: MetricOptions, has: int, now_s: float
 ) -> None:
-    """What was wanted stays wanted, and the reason is a constant of the closed set."""
-    job = elastic(workers("g", ["n1"] * 3), least=3, most=12, wants=Wants.LOSS)
+    """What was asked for stays unless reports that count say otherwise; the reason is a constant of the closed set."""
+    job = elastic(workers("g", ["n1"] * has), least=3, most=12, wants=Wants.LOSS)
     found = worker_demand(job, series, memory, options, now_s=now_s)
-    assert (found.workers, found.reason) == (wanted, reason)
-
-
-def test_a_turn_too_soon_is_refused() -> None:
-    """The direction changed at step 100; at 600 it would change again."""
-    job = elastic(workers("g", ["n1"] * 6), least=3, most=12, wants=Wants.LOSS)
-    memory = Memory(wanted=6, looked_at=0, changed_s=0.0, direction=-1, turned_at=100)
-    assert worker_demand(job, history(600, now_workers=6), memory, QUICK, now_s=600.0).reason is Said.TURNED
-    late = replace(memory, turned_at=-400)
-    assert worker_demand(job, history(600, now_workers=6), late, QUICK, now_s=600.0).workers == 9
-
-
-def test_what_was_not_granted_is_not_wanted_twice() -> None:
-    """Six wanted, three granted for want of room: the loss falls on, and the demand stays six."""
-    job = elastic(workers("g", ["n1"] * 3), least=3, most=12, wants=Wants.LOSS)
-    assert worker_demand(job, history(600), KEPT, QUICK, now_s=600.0).workers == 6
-
-
-def test_a_job_that_is_off_wishes_nothing() -> None:
-    """`off`: the queue alone decides."""
-    job = elastic(workers("g", ["n1"] * 3), least=3, most=12, wants=Wants.OFF)
-    assert worker_demand(job, history(600), None, QUICK, now_s=600.0) == WorkerDemand(None, Said.OFF)
-
-
-def test_reports_before_a_change_do_not_count() -> None:
-    """The loss fell before the change and is level since: level it is."""
-    falls = (Point(step, float(step), loss=2.0 - step / 1000, workers=3) for step in range(0, 401, 10))
-    level = (Point(step, float(step), loss=1.6, workers=6) for step in range(410, 1001, 10))
-    series = reported(*falls, *level)
-    job = elastic(workers("g", ["n1"] * 6), least=3, most=12, wants=Wants.LOSS)
-    memory = Memory(wanted=6, looked_at=400, changed_s=0.0, direction=1)
-    assert worker_demand(job, series, memory, QUICK, now_s=1000.0).reason is Said.LEVEL
+    assert (found.workers, found.reason) == (workers_, reason)
+    off = replace(job, wants=Wants.OFF)
+    assert worker_demand(off, series, memory, options, now_s=now_s) == WorkerDemand(None, Said.OFF)

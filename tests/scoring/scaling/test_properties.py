@@ -63,10 +63,7 @@ def clusters(draw: st.DrawFn) -> tuple[Snapshot, list[ElasticJob]]:
 
 
 options_of = st.builds(
-    replace,
-    st.just(FREE),
-    decrement=st.sampled_from([None, 1, 2]),
-    increment=st.sampled_from([None, 1, 2]),
+    replace, st.just(FREE), decrement=st.sampled_from([None, 1, 2]), increment=st.sampled_from([None, 1, 2])
 )
 
 

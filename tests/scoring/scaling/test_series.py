@@ -12,9 +12,8 @@ from scoring.plan import Plan, PlannerCache, Waiting
 from scoring.plan.steps import Steps, finish
 from scoring.scaling.job import ElasticJob
 from scoring.scaling.metrics.fits import Curve, Family, fit_curve, trend_of
-from scoring.scaling.metrics.pays import Model, model_of
 from scoring.scaling.metrics.series import NOTHING, Point, ReportHistory
-from scoring.scaling.metrics.speed import Speed, progress, speed_of, stall_s
+from scoring.scaling.metrics.speed import Model, Speed, model_of, progress, speed_of, stall_s
 from scoring.scaling.options import MetricOptions
 from scoring.scaling.shrink.fewest import MOST_TRIALS, Taken, enough, fewer, ways
 from scoring.scaling.shrink.trial import Trial
@@ -51,26 +50,20 @@ def test_a_series_stays_bounded_and_rises(steps: list[int], most: int) -> None:
     assert history.last() == (history.points()[-1] if steps else None)
 
 
-def test_room_for_too_few_reports_is_refused() -> None:
-    """Thinning leaves half of it."""
-    with pytest.raises(ValueError, match="room for four points"):
-        ReportHistory(most=3)
-
-
-def test_the_same_reports_are_the_same_object() -> None:
-    """So that a look is not repeated without news."""
+def test_a_history() -> None:
+    """The same object until something is reported, so that a look is not repeated; thinning leaves half of it."""
     history = ReportHistory()
     assert history.series() is NOTHING
     history.add(Point(1, 1.0))
     assert history.series() is history.series()
+    with pytest.raises(ValueError, match="room for four points"):
+        ReportHistory(most=3)
 
 
 def test_where_the_workers_changed() -> None:
     """The first report with the present count; none when it never changed."""
     history = reported(*(Point(step, float(step), workers=3 if step < 5 else 6) for step in range(8)))
-    assert history.changed_at() == 5
-    assert history.since(5).changed_at() is None
-    assert NOTHING.changed_at() is None
+    assert [one.changed_at() for one in (history, history.since(5), NOTHING)] == [5, None, None]
 
 
 TRENDS = {  # case: (values, what is sure)
@@ -92,10 +85,15 @@ def test_trend(values: list[float], sure: int) -> None:
     assert found.sure(band_ratio=0.02, certainty=3.5) == sure
 
 
-def test_no_trend_of_three_points_or_of_one_place() -> None:
-    """Two degrees of freedom are used up by the line."""
+def test_no_fit() -> None:
+    """A line through three points or one place; a curve through a rising or constant loss, or too few reports."""
     assert trend_of(np.arange(3.0), np.ones(3)) is None
     assert trend_of(np.zeros(5), np.ones(5)) is None
+    k = np.arange(100.0)
+    for steps, losses in ((k, 1.0 + k), (k, np.ones(100)), (k[:7], 1.0 / (1.0 + k[:7]))):
+        assert fit_curve(steps, losses) is None
+    for history in (reported(*(Point(s, float(s), workers=2) for s in range(30))), NOTHING):
+        assert model_of(history, MetricOptions()) is None, "no loss is reported"
 
 
 @given(st.sampled_from(list(Family)), st.floats(0.0, 2.0), st.floats(0.1, 5.0), st.floats(0.05, 2.0), st.booleans())
@@ -112,14 +110,6 @@ def test_a_curve_is_found_again(family: Family, floor: float, height: float, sca
     assert found is not None
     assert found.explained > 0.99
     assert found.at(1200.0) == pytest.approx(float(made(np.array(1200.0))), rel=0.02, abs=0.02 * height)
-
-
-def test_no_curve_through_what_does_not_fall() -> None:
-    """A rising or constant loss, or too few reports, have no curve."""
-    k = np.arange(100.0)
-    assert fit_curve(k, 1.0 + k) is None
-    assert fit_curve(k, np.ones(100)) is None
-    assert fit_curve(k[:7], 1.0 / (1.0 + k[:7])) is None
 
 
 def test_speed_is_what_was_measured() -> None:
@@ -157,13 +147,6 @@ def test_synchronous_steps_count_for_what_they_train() -> None:
     assert np.diff(progress(history, speed)).tolist() == pytest.approx([10.0] * 4 + [20.0] * 5)
 
 
-def test_no_model_without_loss_or_speed() -> None:
-    """A job that reports steps alone says nothing of its loss."""
-    history = reported(*(Point(s, float(s), workers=2) for s in range(30)))
-    assert model_of(history, MetricOptions()) is None
-    assert model_of(NOTHING, MetricOptions()) is None
-
-
 @given(st.lists(st.integers(0, 3), max_size=4), st.integers(0, 6))
 def test_ways_are_all_ways(limits: list[int], size: int) -> None:
     """Each way once, within the limits, those that take most from the first jobs first."""
@@ -177,29 +160,18 @@ def test_ways_are_all_ways(limits: list[int], size: int) -> None:
 
 
 def test_a_search_that_is_cut_finds_nothing_rather_than_going_on() -> None:
-    """Counting rules nothing out and placing confirms nothing: after the bounded number of trials that is that."""
+    """After the bounded number of trials, or of counts that rule out; with hundreds of jobs none is gone through."""
     tried: list[Taken] = []
 
     def passes(taken: Taken) -> Steps[None]:
         tried.append(taken)
         yield
 
-    found: list[tuple[Taken, None] | None] = list(fewer([3] * 9, 99, lambda _: True, passes))
-    assert set(found) == {None}
+    assert {*fewer([3] * 9, 99, lambda _: True, passes)} == {None}
     assert len(tried) == MOST_TRIALS + 1
-    tried.clear()
     assert {*fewer([4] * 15, 99, lambda _: False, passes)} == {None}
-    assert tried == []
-
-
-def test_too_many_jobs_are_not_gone_through() -> None:
-    """With hundreds of jobs the way found by counting stays."""
-
-    def passes(_: Taken) -> Steps[str]:
-        yield
-        return "fits"
-
     assert list(fewer([1] * 500, 9, lambda _: True, passes)) == []
+    assert len(tried) == MOST_TRIALS + 1
 
 
 @pytest.mark.parametrize(("needed", "first"), [(1, (2, 0, 0, 0, 0)), (5, (2, 2, 2, 0, 0)), (10, (2, 2, 2, 2, 2))])

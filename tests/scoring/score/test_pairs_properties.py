@@ -116,8 +116,7 @@ def test_what_was_measured_is_worth_no_more_than_fresh(block: Block, other: Bloc
     """A term of a pair that was measured, whatever the ages in the block, has at most the points of all ages zero."""
     fresh = replace(block, **{f"{m}_age_s": 0.0 * getattr(block, f"{m}_age_s") for m in _AGED})
     old = replace(
-        block,
-        **{f"{m}_age_s": getattr(block, f"{m}_age_s") * (1.0 + np.nan_to_num(other.delay_ms)) for m in _AGED},
+        block, **{f"{m}_age_s": getattr(block, f"{m}_age_s") * (1.0 + np.nan_to_num(other.delay_ms)) for m in _AGED}
     )
     was, now = pair_scores(fresh, None, policy), pair_scores(old, None, policy)
     for limit, name in zip(now.limits, ("loss_points", "delay_points", "bandwidth_points"), strict=True):

@@ -1,5 +1,7 @@
 """Other nodes for members whose planned one is refused by filters that are not modelled."""
 
+import pytest
+
 from scoring.ids import NodeName
 from scoring.model.policy import Policy
 from scoring.model.snapshot import Snapshot
@@ -23,28 +25,25 @@ def test_the_best_link_to_the_siblings_wins() -> None:
     network = mesh(NAMES, bad={"n3": {"delay_ms": 30.0}, "n5": {"delay_ms": 20.0}})
     state = snapshot(map(node, NAMES), [gang("g", 2, cpu="8")], network=network)
     found = asked(state, 1, "n3", "n5")
-    assert found.node == "n5"
-    assert set(found.absent) == {"n1", "n2", "n3", "n4", "n5"} - {"n3", "n5"} - set(
-        plan(state, POLICY, now_s=0.0).node_of.values()
-    )
+    places = set(plan(state, POLICY, now_s=0.0).node_of.values())
+    assert (found.node, set(found.absent)) == ("n5", set(NAMES) - {"n3", "n5"} - places)
 
 
-def test_the_zone_is_kept() -> None:
-    """A node of another zone is no alternative, however good."""
-    state = snapshot([node("n1"), node("n2"), node("z1", zone="z")], [gang("g", 2, cpu="8")])
-    assert asked(state, 0, "z1").node is None
+OTHER = gang("h", 1, cpu="8", created_s=1.0)
+NONE = {  # case: (cluster, nodes asked about)
+    "a node of another zone": (
+        snapshot([node("n1"), node("n2"), node("z1", zone="z")], [gang("g", 2, cpu="8")]),
+        ["z1"],
+    ),
+    "nodes that are full, or that the plan gives to another gang": (
+        snapshot(map(node, NAMES[:3]), [gang("g", 1, cpu="8"), OTHER], pods=[pod("x", node="n3")]),
+        ["n2", "n3"],
+    ),
+    "a gang that is not admitted": (snapshot([node("n1")], [gang("g", 2, cpu="8")]), ["n1"]),
+}
 
 
-def test_nobodys_place_is_taken() -> None:
-    """Nodes that run full, or that the plan gives away, have no room."""
-    other = gang("h", 1, cpu="8", created_s=1.0)
-    state = snapshot(map(node, NAMES[:3]), [gang("g", 1, cpu="8"), other], pods=[pod("x", node="n3")])
-    made = plan(state, POLICY, now_s=0.0)
-    [taken] = made.admitted[other.key].members.values()
-    assert asked(state, 0, taken, "n3").node is None
-
-
-def test_a_gang_without_a_place_has_no_alternative() -> None:
-    """Who is not admitted is not admitted by another door."""
-    state = snapshot([node("n1")], [gang("g", 2, cpu="8")])
-    assert asked(state, 0, "n1") == Alternative(None, ())
+@pytest.mark.parametrize(("state", "nodes"), NONE.values(), ids=NONE)
+def test_no_alternative(state: Snapshot, nodes: list[str]) -> None:
+    """The gang stays in its zones, and no other member's place is taken."""
+    assert asked(state, 0, *nodes).node is None

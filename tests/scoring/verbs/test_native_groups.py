@@ -1,5 +1,6 @@
 """The zone in which one of Kubernetes' own groups is tried: the planner's, then all others in turn."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -18,28 +19,22 @@ def tried(cluster: Snapshot, *failed: str) -> FirstZone:
     return first_zone(wish, cluster, Policy(), failed=zones, cache=PlannerCache(), now_s=0.0)
 
 
-def test_what_others_are_promised_is_taken() -> None:
-    """Zone a is empty, and promised to another gang."""
-    nodes = [node("a1", zone="a"), node("b1", zone="b")]
-    gangs = [gang("g", 2, cpu="4"), gang("other", 1, cpu="8")]
-    cluster = snapshot(nodes, gangs, commitments={"default/other": {"uid-default-other-0": "a1"}})
-    assert tried(cluster).zone == "b"
+A, B, SMALL = node("a1", zone="a"), node("b1", zone="b"), node("b1", zone="b", cpu="1")
+PAIR, PROMISED = gang("g", 2, cpu="4"), {"default/other": {"uid-default-other-0": "a1"}}
+OWN = {"default/g": {f"uid-default-g-{i}": "a1" for i in range(2)}}
+TRIES: dict[str, tuple[str | None, Snapshot, str]] = {  # case: (zone, cluster, zones of earlier tries)
+    "zone a is promised to another gang": (
+        "b", snapshot([A, B], [PAIR, gang("other", 1, cpu="8")], commitments=PROMISED), ""),
+    "its own promise, from before it was a native group": ("a", snapshot([A, SMALL], [PAIR], commitments=OWN), ""),
+    "no zone that it may not use": ("b", snapshot([A, B], [gang("g", 2, options={"zones": "b"})]), "b"),
+    "an unknown zone": (None, snapshot([A, B], [gang("g", 2, options={"zones": "x"})]), ""),
+}  # fmt: skip
 
 
-def test_its_own_promise_is_not_in_its_way() -> None:
-    """A pod may have changed from a gang of ours into a group of Kubernetes'."""
-    nodes = [node("a1", zone="a"), node("b1", zone="b", cpu="1")]
-    cluster = snapshot(
-        nodes, [gang("g", 2, cpu="4")], commitments={"default/g": {f"uid-default-g-{i}": "a1" for i in range(2)}}
-    )
-    assert tried(cluster).zone == "a"
-
-
-def test_an_allowed_list_is_kept() -> None:
-    """Annotation zones: no other zone is ever tried; with an unknown one there is nothing to name."""
-    nodes = [node("a1", zone="a"), node("b1", zone="b")]
-    assert tried(snapshot(nodes, [gang("g", 2, options={"zones": "b"})]), "b").zone == "b"
-    assert tried(snapshot(nodes, [gang("g", 2, options={"zones": "x"})])).zone is None
+@pytest.mark.parametrize(("zone", "cluster", "failed"), TRIES.values(), ids=TRIES)
+def test_first_zone(zone: str | None, cluster: Snapshot, failed: str) -> None:
+    """The planner's zone beside what is committed."""
+    assert tried(cluster, *failed).zone == zone
 
 
 @given(st.lists(st.tuples(st.sampled_from("abcd"), st.integers(0, 8)), min_size=1, max_size=8))

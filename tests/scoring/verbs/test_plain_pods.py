@@ -17,7 +17,7 @@ from scoring.model.policy import QueuePolicy
 from scoring.model.resources import CPU
 from scoring.model.snapshot import Claim, Snapshot
 from scoring.plan.result import Reservation
-from scoring.verbs.plain_pods import HeldRoom, kept_from_plain
+from scoring.verbs.plain_pods import ReservedRoom, kept_from_plain
 from tests.builders import gang, node, pod, snapshot
 from tests.scoring.plan.planned import dressed
 
@@ -39,7 +39,7 @@ def reserved(*nodes: str, of: str = "g") -> dict[GangKey, Reservation]:
 
 def closed(cluster: Snapshot, plain: Pod, reservations: dict[GangKey, Reservation] | None = None) -> list[str]:
     """Nodes that the pod may not have."""
-    return sorted(HeldRoom(cluster, reservations or {}).closed_to(plain.member_class))
+    return sorted(ReservedRoom(cluster, reservations or {}).closed_to(plain.member_class))
 
 
 PORT = HostPort("TCP", "0.0.0.0", 80)
@@ -87,36 +87,28 @@ def test_a_plain_pod_may_have_what_is_left_beside_a_commitment(want: list[str], 
     assert want == closed(cluster, plain)
 
 
-SAVED = {  # case: (what the plain pod asks for, whether nodes reserved for a gang of CPU and GPU pods are closed to it)
-    "a millicore": ({"cpu": "1m"}, True),
-    "a GPU": ({"cpu": "0", "gpu": 1}, True),
-    "memory, which the gang does not ask for": ({"cpu": "0", "memory": "1Gi"}, False),
-    "nothing": ({"cpu": "0"}, False),
+GPUS = snapshot([node(name, gpu=2) for name in ALL], [gang("g", 2, cpu="8", gpu=1)])
+THREE, FOUR = (snapshot([node("n1", pods=3)], [gang("g", size)]) for size in (2, 3))
+NEEDS_6 = gang("g", 1, cpu="6")
+CLAIM = Claim(NEEDS_6.key, {PodUid("uid-default-g-0"): NodeName("n1")})
+CLAIMED = snapshot([node(name) for name in ALL], [NEEDS_6], claims={CLAIM.gang: CLAIM})
+SAVED: dict[str, tuple[list[str], Snapshot, Pod, list[str]]] = {  # case: (closed nodes, cluster, plain pod, reserved)
+    "a millicore of what the gang asks for": (["n1", "n2"], GPUS, pod("p", cpu="1m"), ["n1", "n2"]),
+    "a GPU": (["n1", "n2"], GPUS, pod("p", cpu="0", gpu=1), ["n1", "n2"]),
+    "memory, which the gang does not ask for": ([], GPUS, pod("p", cpu="0", memory="1Gi"), ["n1", "n2"]),
+    "nothing": ([], GPUS, pod("p", cpu="0"), ["n1", "n2"]),
+    "of three places for pods the gang needs two": ([], THREE, pod("p", cpu="0"), ["n1"]),
+    "of three places for pods the gang needs three": (["n1"], FOUR, pod("p", cpu="0"), ["n1"]),
+    "beside a claim, what is left": ([], CLAIMED, pod("p", cpu="2"), ["n1"]),
+    "beside a claim, what it needs": (["n1"], CLAIMED, pod("p", cpu="3"), ["n1"]),
+    "the gang is gone: the next plan has no such reservation": ([], snapshot([node("n1")]), pod("p"), ["n1"]),
 }
 
 
-@pytest.mark.parametrize(("asks", "shut"), SAVED.values(), ids=SAVED)
-def test_what_is_saved_up_is_closed_for_all_that_the_gang_asks_for(asks: dict[str, Any], shut: bool) -> None:
-    """However much is free there: it is to add up until the gang fits."""
-    cluster = snapshot([node(name, gpu=2) for name in ALL], [gang("g", 2, cpu="8", gpu=1)])
-    assert (["n1", "n2"] if shut else []) == closed(cluster, pod("p", **asks), reserved("n1", "n2"))
-
-
-def test_places_for_the_whole_gang_are_saved_up() -> None:
-    """Three pods fit the node; two of the gang are to."""
-    cluster = snapshot([node("n1", pods=3)], [gang("g", 2)])
-    assert closed(cluster, pod("p", cpu="0"), reserved("n1")) == []
-    crowded = snapshot([node("n1", pods=3)], [gang("g", 3)])
-    assert closed(crowded, pod("p", cpu="0"), reserved("n1")) == ["n1"]
-
-
-def test_what_others_leave_is_kept_as_far_as_it_is_needed() -> None:
-    """A claim is as much as the gang needs there, and nothing before its givers have gone is room for anybody."""
-    waiting = gang("g", 1, cpu="6")
-    claim = Claim(waiting.key, {PodUid("uid-default-g-0"): NodeName("n1")})
-    cluster = snapshot([node(name) for name in ALL], [waiting], claims={waiting.key: claim})
-    assert closed(cluster, pod("p", cpu="2"), reserved("n1")) == []
-    assert closed(cluster, pod("p", cpu="3"), reserved("n1")) == ["n1"]
+@pytest.mark.parametrize(("want", "cluster", "plain", "nodes"), SAVED.values(), ids=SAVED)
+def test_what_is_saved_up(want: list[str], cluster: Snapshot, plain: Pod, nodes: list[str]) -> None:
+    """Closed for all that the gang asks for, however much is free there: it is to add up until the gang fits."""
+    assert want == closed(cluster, plain, reserved(*nodes))
 
 
 PHASES = {  # case: (seconds since the gang became STARVING, whether its reservation is kept from plain pods)
@@ -143,14 +135,9 @@ def test_what_others_leave_is_always_kept() -> None:
     assert kept_from_plain(cluster, reserved("n1"), QueuePolicy(), now_s=0.0) == reserved("n1")
 
 
-def test_a_hold_for_a_gang_that_is_gone_closes_nothing() -> None:
-    """The next plan has no such reservation; until then nobody waits for it."""
-    assert closed(snapshot([node("n1")]), pod("p"), reserved("n1")) == []
-
-
 def test_two_plain_pods_that_fit_one_by_one() -> None:
     """4 CPUs are left beside the promise: the second of two pods of 3 CPUs would take a member's."""
-    room = HeldRoom(committed("n1"), {})
+    room = ReservedRoom(committed("n1"), {})
     first, second = pod("p", cpu="3"), pod("q", cpu="3")
     assert room.leaves(first, NodeName("n1"))
     assert not room.leaves(second, NodeName("n1"), [first])
@@ -161,7 +148,7 @@ def test_two_plain_pods_that_fit_one_by_one() -> None:
 def test_room_for_a_parked_pod() -> None:
     """By resources and by what the pod allows itself."""
     cluster = snapshot([node("n1"), node("n2", zone="b")], pods=[pod("x", cpu="8", node="n1")])
-    room = HeldRoom(cluster, {})
+    room = ReservedRoom(cluster, {})
     names = [NodeName("n1"), NodeName("n2")]
     assert room.has_room(pod("p").member_class, names)
     assert not room.has_room(pod("p").member_class, names[:1])
@@ -191,7 +178,7 @@ def test_no_order_of_plain_pods_takes_promised_room(
         one = pod(f"p{i}", cpu=str(cpu))
         row = cluster.table.index[NodeName(where)]
         fits = bool(cluster.table.allocatable[row, column] - cluster.used[row, column] >= one.requests.get(CPU))
-        if fits and where not in HeldRoom(cluster, {}).closed_to(one.member_class):
+        if fits and where not in ReservedRoom(cluster, {}).closed_to(one.member_class):
             used = cluster.used.copy()
             used[row] += cluster.table.vector(one.requests)
             cluster = replace(cluster, used=used)

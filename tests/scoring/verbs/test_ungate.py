@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scoring.ids import NodeName, ZoneName
+from scoring.ids import NodeName
 from scoring.model import GATE, Gang, NodeSelectorTerm, Pod, Requirement
 from scoring.model.policy import AdmitTo, Policy
 from scoring.model.snapshot import Snapshot
@@ -30,29 +30,26 @@ def gated(size: int, *, cpu: str = "8", **fields: object) -> Gang:
     return gang("g", size, cpu=cpu, gates=(GATE,), **fields)  # type: ignore[arg-type]
 
 
-def test_planned_nodes_then_the_best_spares_with_room() -> None:
-    """A spare has room, is measured well towards the planned nodes, and is in their zone."""
-    names = [f"n{i}" for i in range(1, 7)]
-    taken = pod("x", node="n3")
-    network = mesh(names, bad={"n4": {"delay_ms": 30.0}, "n5": {"delay_ms": 10.0}, "n6": {"delay_ms": 20.0}})
-    state = snapshot([*map(node, names), node("z1", zone="z")], [gated(2)], pods=[taken], network=network)
+NAMES = [f"n{i}" for i in range(1, 7)]
+SLOWER = {"n4": {"delay_ms": 30.0}, "n5": {"delay_ms": 10.0}, "n6": {"delay_ms": 20.0}}
+AHEAD = gang("f", 1, cpu="8", created_s=-1.0)
+SPARES: dict[str, tuple[list[str], Snapshot]] = {  # sentence: (planned nodes and spares, cluster)
+    "spares have room, are measured well towards the planned nodes, and are in their zone": (
+        ["n1", "n2", "n5", "n6"],
+        snapshot([*map(node, NAMES), node("z1", zone="z")], [gated(2)], pods=[pod("x", node="n3")],
+                 network=mesh(NAMES, bad=SLOWER))),
+    "a full node is a spare where none has room: it may be empty by the time it is needed": (
+        ["n2", "n1"], snapshot([node("n1"), node("n2")], [gated(1)], pods=[pod("x", node="n1")])),
+    "nodes that another gang will fill are the last": (["n2", "n3", "n4"],
+        snapshot([node(f"n{i}") for i in range(1, 5)], [gated(1), AHEAD])),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("nodes", "state"), SPARES.values(), ids=SPARES)
+def test_planned_nodes_then_spares(nodes: list[str], state: Snapshot) -> None:
+    """In the planned zone, best first."""
     [listing] = lists(state)
-    assert listing == Listing((ZoneName("a"),), (NodeName("n1"), NodeName("n2"), NodeName("n5"), NodeName("n6")))
-
-
-def test_a_full_node_is_a_spare_only_where_none_has_room() -> None:
-    """It may be empty by the time it is needed."""
-    state = snapshot([node("n1"), node("n2")], [gated(1)], pods=[pod("x", node="n1")])
-    [listing] = lists(state)
-    assert listing.nodes == ("n2", "n1")
-
-
-def test_nodes_planned_for_others_are_the_last_spares() -> None:
-    """A spare that another gang of the plan will fill helps nobody."""
-    first = gang("f", 1, cpu="8", created_s=-1.0)
-    state = snapshot([node(f"n{i}") for i in range(1, 5)], [gated(1), first])
-    [listing] = lists(state)
-    assert listing.nodes[-1] == "n3" or "n1" not in listing.nodes
+    assert (listing.zones, list(listing.nodes)) == (("a",), nodes)
 
 
 def test_a_kind_of_member_gets_its_own_list_and_all_of_one_kind_the_same() -> None:
