@@ -41,22 +41,8 @@ def members(world: World) -> dict[str, str]:
     return {one.pod: one.state for one in explained(world).members}
 
 
-async def test_the_plan_counts_held_calls() -> None:
-    """Together with the nodes of all members."""
-    async with running(N1) as world:
-        first, _ = world.gang("g", 2)
-        await world.settle()
-        [call] = world.bind_offered(first)
-        await world.settle()
-        plan = world.service.views.plan()
-        assert plan.held_binds == 1
-        assert plan.admitted[0].members == {"g-0": "n1", "g-1": "n1"}
-        assert plan.admitted[0].committed is True
-        call.hang_up()
-
-
 async def test_explain_follows_a_gang_through_its_life() -> None:
-    """Waiting, planned, held, bound; and why it waits."""
+    """Waiting, planned, held, bound; and why it waits. The plan counts held calls, with the nodes of all members."""
     async with running(N1) as world:
         world.occupy("n1")
         first, second = world.gang("g", 2)
@@ -70,16 +56,22 @@ async def test_explain_follows_a_gang_through_its_life() -> None:
         calls = world.bind_offered(first)
         await world.settle()
         assert members(world) == {first: "held", second: "planned"}
+        plan = world.service.views.plan()
+        assert (plan.held_binds, plan.admitted[0].committed) == (1, True)
+        assert plan.admitted[0].members == {first: "n1", second: "n1"}
         calls += world.bind_offered(second)
         await world.settle()
         assert members(world) == {first: "bound", second: "bound"}
 
 
 async def test_explain_knows_pods_and_gangs() -> None:
-    """A member's name gives its gang, too; a plain pod's only the pod; an unknown name nothing."""
+    """A member's name gives its gang, too; a plain pod's only the pod; an unknown name nothing.
+
+    A mistyped annotation is reported, never silent.
+    """
     async with running(N1) as world:
         world.set_network(mesh(["n1"]))
-        [name] = world.gang("g", 1)
+        [name] = world.gang("g", 1, annotations={"netgang.io/selection": "best"})
         world.pod("plain")
         await world.settle()
         by_pod, plain = explained(world, name), world.service.views.explain("default", "plain")
@@ -88,16 +80,8 @@ async def test_explain_knows_pods_and_gangs() -> None:
         assert (by_pod.gang, by_pod.pod.planned) == ("default/g", "n1")
         assert plain.pod.own
         assert world.service.views.explain("default", "unknown") is None
-
-
-async def test_explain_repeats_what_was_not_understood() -> None:
-    """A mistyped annotation is reported, never silent."""
-    async with running(N1) as world:
-        world.gang("g", 1, annotations={"netgang.io/selection": "best"})
-        await world.settle()
-        assert explained(world).problems == (
-            "netgang.io/selection: 'best' is not one of subset, paper, pack; subset is used",
-        )
+    [problem] = by_pod.problems
+    assert problem == "netgang.io/selection: 'best' is not one of subset, paper, pack; subset is used"
 
 
 async def test_ready_once_everything_is_read_and_planned() -> None:

@@ -46,7 +46,10 @@ def test_the_page_needs_nothing_from_elsewhere() -> None:
 
 
 async def test_the_sections_of_a_moment() -> None:
-    """What runs, is held at bind, or waits, and why; what is free in each zone; what was decided last."""
+    """What runs, is held at bind, or waits, and why; what is free in each zone; what was decided last.
+
+    Nothing in it moves with the clock alone, so that nothing is sent again.
+    """
     async with running(*NODES, queue={"starve_limit_s": 1e12}) as world, asking(world) as client:
         names = await world.planned_gang("runs", 2, cpu="4")
         await world.bind_and_settle(*names)
@@ -54,6 +57,8 @@ async def test_the_sections_of_a_moment() -> None:
         world.bind_offered(first)
         await world.planned_gang("waits", 3, cpu="4")
         shown = (await client.get("/v1/page")).json()
+        await world.settle(5.0)
+        assert (await client.get("/v1/page")).json() == shown
         world.delete("half-0", "half-1")
     assert set(shown) == {"status", "zones", "gates", "network", "decisions", "queue"}
     assert shown["status"]["ready"]
@@ -69,16 +74,6 @@ async def test_the_sections_of_a_moment() -> None:
     free = sum(zone["resources"]["cpu"][0] for zone in zones.values())
     assert free == 16000 - 2 * 4000
     assert {"admit", "bind"} <= {row["what"] for row in shown["decisions"]["rows"]}
-
-
-async def test_a_section_stands_still_while_nothing_happens() -> None:
-    """Nothing in it moves with the clock alone, so that nothing is sent again."""
-    async with running(*NODES) as world, asking(world) as client:
-        world.gang("waits", 5, cpu="4")
-        await world.settle(2.0)
-        before = (await client.get("/v1/page")).json()
-        await world.settle(5.0)
-        assert (await client.get("/v1/page")).json() == before
 
 
 async def test_a_long_queue_is_cut_and_counted() -> None:
