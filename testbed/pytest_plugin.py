@@ -2,8 +2,8 @@
 
 Why: the real control plane needs Go and two cores for itself, so it must be possible to leave it out, and no developer
 should overlook that it was left out.
-Rule: `--e2e=core` (default) runs what is marked `e2e_core`, `--e2e=all` everything, `--e2e=none` nothing. Without Go
-and without built programs the tests are skipped and the summary says so; with CI=true they run, and fail saying so.
+Rule: `--e2e=all` (default) runs them, `--e2e=none` does not. Without Go and without built programs the tests are
+skipped and the summary says so; with CI=true they run, and fail saying so.
 Under xdist all of them go to one worker, in front of everything else, so that a cold build overlaps with unit tests;
 this does not rely on `--dist=loadgroup` alone, because xdist 3.8 loses its groups with pytest 9.2.
 tests/e2e/conftest.py loads it; `-p testbed.pytest_plugin` makes the options known wherever pytest starts.
@@ -35,7 +35,7 @@ _E2E_NODES = "tests/e2e/"  # how the ids of these tests begin
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Say how much runs, and on which schedulers."""
     group = parser.getgroup("netgang", "tests on a real control plane")
-    group.addoption("--e2e", choices=("core", "all", "none"), default="core", help="which tests of tests/e2e run")
+    group.addoption("--e2e", choices=("all", "none"), default="all", help="whether tests of tests/e2e run")
     group.addoption(
         "--versions",
         type=_parse_versions,
@@ -68,14 +68,10 @@ def pytest_itemcollected(item: pytest.Item) -> None:
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Select the tests of tests/e2e and put them first; leave all others alone."""
-    level = _level(config)
     ours = [item for item in items if item.path.is_relative_to(E2E)]
-    left_out = [
-        item for item in ours if level == "none" or (level == "core" and item.get_closest_marker("e2e_core") is None)
-    ]
-    if left_out:
-        config.hook.pytest_deselected(items=left_out)
-    kept = [item for item in ours if item not in left_out]
+    kept = ours if config.getoption("--e2e", "all") == "all" else []
+    if ours and not kept:
+        config.hook.pytest_deselected(items=ours)
     why = why_not()
     if why is not None and not _on_ci():
         for item in kept:
@@ -117,10 +113,6 @@ def why_not() -> str | None:
     except GoMissing as reason:
         return str(reason)
     return None
-
-
-def _level(config: pytest.Config) -> str:
-    return str(config.getoption("--e2e", "core"))
 
 
 def _on_ci() -> bool:

@@ -8,7 +8,7 @@ leads new connections to the process whose pod carries the labels of the install
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -72,6 +72,14 @@ class Replicas:
         """Where a new connection goes; the first by name, should several be selected."""
         ports = [urlsplit(self.running[name].url).port for name in self.selected if name in self.running]
         return ports[0] if ports else None
+
+    async def until_selected(self, accept: Callable[[tuple[str, ...]], bool], *, limit_s: float = 30.0) -> str:
+        """Wait until the selected names are accepted; the first of them."""
+        async with asyncio.timeout(limit_s):
+            while not accept(self.selected):
+                self.changed.clear()
+                await self.changed.wait()
+        return self.selected[0]
 
     async def follow(self) -> None:
         """Keep `selected` until cancelled."""

@@ -56,14 +56,15 @@ async def start_netgang(
     port: int | None = None,
     env: Mapping[str, str] | None = None,
     kubeconfig: Path | None = None,
+    tls: bool = False,
 ) -> Netgang:
     """Start `netgang serve` against the cluster and wait until /readyz answers 200.
 
     `settings` become its `--config` file, `env` comes on top of our environment, `account` decides its rights: by
-    default those of its service account, which `install_rights` grants; `kubeconfig` takes its place. Stops with the
-    cluster.
+    default those of its service account, which `install_rights` grants; `kubeconfig` takes its place. With `tls` the
+    settings have certificates, and the probes a port of their own. Stops with the cluster.
     """
-    first, second = free_ports(2)
+    first, second, health_port = free_ports(3)
     chosen = port if port is not None else first
     debug_port = second if second != port else first
     argv: list[str | Path] = [
@@ -76,12 +77,15 @@ async def start_netgang(
         f"--port={chosen}",
         f"--debug-port={debug_port}",
     ]
+    if tls:
+        settings = {**(settings or {}), "health_port": health_port}
     if settings:
         file = cluster.directory / f"{name}-settings.yaml"
         file.write_text(yaml.safe_dump(dict(settings), sort_keys=False))
         argv.append(f"--config={file}")
-    url = f"http://{LOOPBACK}:{chosen}"
-    part = await cluster.start_part(name, argv, ready_url=f"{url}/readyz", env=env, limit_s=_START_LIMIT_S)
+    url = f"{'https' if tls else 'http'}://{LOOPBACK}:{chosen}"
+    ready = f"http://{LOOPBACK}:{health_port}" if tls else url
+    part = await cluster.start_part(name, argv, ready_url=f"{ready}/readyz", env=env, limit_s=_START_LIMIT_S)
     return Netgang(part=part, url=url, debug_url=f"http://{LOOPBACK}:{debug_port}")
 
 

@@ -28,16 +28,6 @@ def same_commit(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(record, "commit", lambda: "abc")
 
 
-def test_what_was_measured_is_there_again(tmp_path: Path) -> None:
-    """Each section is written as it comes; the same command finds it, another does not."""
-    path = tmp_path / "out" / "bench.json"
-    Kept(path).keep(SECTION)
-    again = Kept(path)
-    assert again.found("sync", "the command") == SECTION
-    assert again.found("sync", "another command") is None
-    assert not path.exists()
-
-
 def test_lines_are_added_to_a_section(tmp_path: Path) -> None:
     """A benchmark of several parts keeps each part; its seconds add up."""
     path = tmp_path / "bench.json"
@@ -58,23 +48,24 @@ def test_a_whole_run_leaves_its_record_alone(tmp_path: Path) -> None:
     assert record.read(path).sections == (SECTION,)
 
 
-OTHERS = {"another commit": {"commit": "def"}, "another machine": {"machine": {"cores": 64}}}
+OTHERS: dict[str, dict[str, object]] = {
+    "another commit": {"commit": "def"},
+    "another machine": {"machine": {"cores": 64}},
+}
 
 
-@pytest.mark.parametrize("change", OTHERS.values(), ids=OTHERS)
-def test_figures_of_others_are_not_taken(tmp_path: Path, change: dict[str, object]) -> None:
-    """What another commit or machine measured is measured again."""
-    path = tmp_path / "bench.json"
+def test_only_what_this_commit_measured_here_is_there_again(tmp_path: Path) -> None:
+    """Each section is written as it comes and found by the same command, unless one begins with nothing."""
+    path, part = tmp_path / "bench.json", tmp_path / "bench.part.json"
     Kept(path).keep(SECTION)
-    part = tmp_path / "bench.part.json"
-    part.write_text(json.dumps({**json.loads(part.read_text()), **change}))
-    assert Kept(path).found("sync", "the command") is None
-
-
-def test_one_may_begin_anew(tmp_path: Path) -> None:
-    """Then nothing is taken, and nothing is left of it."""
-    path = tmp_path / "bench.json"
-    Kept(path).keep(SECTION)
+    assert Kept(path).found("sync", "the command") == SECTION
+    assert Kept(path).found("sync", "another command") is None
+    assert not path.exists()
+    text = part.read_text()
+    for change in OTHERS.values():
+        part.write_text(json.dumps({**json.loads(text), **change}))
+        assert Kept(path).found("sync", "the command") is None
+    part.write_text(text)
     assert Kept(path, begin_anew=True).found("sync", "the command") is None
     assert list(tmp_path.iterdir()) == []
 

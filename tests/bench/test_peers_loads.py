@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from bench.peers.compare import Task, tasks, turned
+from bench.peers.compare import tasks, turned
 from bench.peers.goals import pairs_with_goals
 from bench.peers.halves import names_of
 from bench.peers.ways import COSCHEDULING_CONFIG, DEFAULT, GATE, OURS, RESOURCE, WAYS, Extender, Way, peer
-from bench.peers.workloads import FEW, NAMESPACE, QUICK, WORKLOADS, Arrival, Workload, chosen, expected_s
+from bench.peers.workloads import FEW, NAMESPACE, QUICK, WORKLOADS, Arrival, Workload, chosen
 from testbed.processes.schedulers import load_configuration
 
 SMALL = Workload("small", "3 gangs of 2", 8, 2, 4, 3, 2, ways=tuple(WAYS))
@@ -99,6 +99,7 @@ def test_netgang_gets_the_settings_that_go_with_its_scheduler() -> None:
 @pytest.mark.parametrize("load", BOTH.values(), ids=BOTH)
 def test_every_load_has_room_where_it_should(load: Workload) -> None:
     """A backlog that cannot be bound whole would measure nothing; the gang that never fits does not."""
+    assert set(load.ways) <= set(WORKLOADS[load.name].ways) <= set(WAYS), "small loads have some of the ways"
     assert load.nodes % load.zones == 0
     room = load.nodes * load.node_cpu
     match load.arrival:
@@ -110,13 +111,6 @@ def test_every_load_has_room_where_it_should(load: Workload) -> None:
             assert load.nodes * (load.node_cpu - load.cpu) >= 20, "room for those that come and go beside it"
         case Arrival.ROOMS:
             assert load.cpu == load.node_cpu
-
-
-@pytest.mark.parametrize("load", BOTH.values(), ids=BOTH)
-def test_the_ways_of_a_load_exist(load: Workload) -> None:
-    """Small loads are of the same name as large ones, with some of their ways."""
-    assert set(load.ways) <= set(WAYS)
-    assert set(load.ways) <= set(WORKLOADS[load.name].ways)
 
 
 LIMITS_S = {"default": (30 * 60.0, False), "quick": (5 * 60.0, True)}
@@ -169,13 +163,6 @@ def test_tasks_take_what_is_asked_for(given: Way) -> None:
     assert (plain.pairs, gangs.pairs) == (5, 5)
     with pytest.raises(ValueError, match="nothing-like-it"):
         tasks(loads, ways=["nothing-like-it"], pairs=None)
-
-
-def test_a_longer_task_is_expected_to_take_longer() -> None:
-    """The estimate grows with what is measured."""
-    load = WORKLOADS["gangs"]
-    assert expected_s(load, halves=2) < expected_s(load, halves=4)
-    assert Task(load, (WAYS["none"], WAYS["second"]), 2).expected_s == expected_s(load, halves=4)
 
 
 def test_ways_without_a_goal_are_measured_less_often() -> None:

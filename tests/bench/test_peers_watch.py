@@ -15,28 +15,20 @@ def event(
 ) -> bytes:
     """One line of a watch."""
     spec = {"nodeName": node, "schedulingGates": [{"name": gate} for gate in gates]}
-    return json.dumps(
-        {"type": kind, "object": {"metadata": {"name": name, "resourceVersion": version}, "spec": spec}}
-    ).encode()
+    made = {"metadata": {"name": name, "resourceVersion": version}, "spec": spec}
+    return json.dumps({"type": kind, "object": made}).encode()
 
 
-def test_a_pod_is_timed_when_its_node_first_shows() -> None:
-    """Later events of a bound pod change nothing."""
-    times = PodTimes()
-    times.take(event("p", kind="ADDED"), now_s=1.0)
-    assert times.bound_s == {}
-    times.take(event("p", node="n1"), now_s=2.0)
-    times.take(event("p", node="n1"), now_s=3.0)
-    assert times.bound_s == {"p": 2.0}
-
-
-def test_a_gate_that_goes_is_timed() -> None:
-    """Pods without a gate from the start were never let in."""
+def test_a_pod_is_timed_by_its_first_events() -> None:
+    """First seen, gate gone, node there: later events change nothing; a pod without a gate was never admitted."""
     times = PodTimes()
     times.take(event("p", kind="ADDED", gates=(GATE,)), now_s=1.0)
     times.take(event("q", kind="ADDED"), now_s=1.5)
     times.take(event("p"), now_s=2.0)
-    assert times.let_in_s == {"p": 2.0}
+    assert (times.seen_s, times.let_in_s, times.bound_s) == ({"p": 1.0, "q": 1.5}, {"p": 2.0}, {})
+    for now_s in (3.0, 4.0):
+        times.take(event("p", node="n1"), now_s=now_s)
+    assert (times.seen_s["p"], times.let_in_s, times.bound_s) == (1.0, {"p": 2.0}, {"p": 3.0})
 
 
 def test_the_watch_goes_on_from_the_last_event() -> None:
@@ -52,21 +44,9 @@ def test_a_watch_that_lost_events_is_an_error() -> None:
         PodTimes().take(b'{"type":"ERROR","object":{"message":"too old resource version"}}', now_s=1.0)
 
 
-async def test_waiting_for_what_does_not_happen_ends() -> None:
-    """Every half is bounded in time."""
-    assert not await PodTimes().until(lambda: False, limit_s=0.01)
-
-
-async def test_waiting_ends_with_the_binding() -> None:
-    """What is waited for is asked after each change."""
+async def test_waiting_ends_with_the_binding_or_its_limit() -> None:
+    """What is waited for is asked after each change; every half is bounded in time."""
     times = PodTimes()
+    assert not await times.until(lambda: False, limit_s=0.01)
     asyncio.get_running_loop().call_soon(lambda: times.take(event("p", node="n1"), now_s=1.0))
     assert await times.until(lambda: "p" in times.bound_s, limit_s=LIVENESS_S)
-
-
-def test_a_pod_is_first_seen_once() -> None:
-    """Waits count from the first event, whatever comes later."""
-    times = PodTimes()
-    times.take(event("p", kind="ADDED"), now_s=1.0)
-    times.take(event("p"), now_s=2.0)
-    assert times.seen_s == {"p": 1.0}

@@ -85,7 +85,9 @@ def test_the_replay_never_contradicts_itself() -> None:
 
 @pytest.mark.parametrize("verb", ["filter", "prioritize"])
 def test_questions_are_what_the_service_reads(verb: str) -> None:
-    """Each question is one HTTP request about a waiting pod without a gate, with as many names as said."""
+    """Each is one HTTP request about a waiting pod without a gate, with as many names as said; bytes are counted."""
+    named = question(verb, {"metadata": {"name": "ä"}}, b'["n"]').partition(b"\r\n\r\n")
+    assert f"Content-Length: {len(named[2])}".encode() in named[0]
     asked = dict(zip(range(8), questions(SMALL), strict=False))
     found = [message for kind, message in asked.values() if kind == f"{verb}_all"]
     head, _, body = found[0].partition(b"\r\n\r\n")
@@ -94,12 +96,6 @@ def test_questions_are_what_the_service_reads(verb: str) -> None:
     args = decode_filter(body)
     assert len(args.node_names) == 400
     assert not msgspec.json.decode(body)["Pod"]["spec"].get("schedulingGates")
-
-
-def test_a_question_says_its_own_length() -> None:
-    """The head counts the bytes of the body."""
-    head, _, body = question("filter", {"metadata": {"name": "ä"}}, b'["n"]').partition(b"\r\n\r\n")
-    assert f"Content-Length: {len(body)}".encode() in head
 
 
 def test_ratios_name_what_grows_faster() -> None:

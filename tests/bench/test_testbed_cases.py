@@ -40,16 +40,8 @@ def row(choice: str, seconds: float | None, *, value: float = 40.0, finished: bo
 
 def rank(**changes: object) -> dict[str, object]:
     """What a rank says of a whole run."""
-    whole: dict[str, object] = {
-        "seconds": 2.0,
-        "finished": True,
-        "received_bytes": 100,
-        "expected_bytes": 100,
-        "retransmits": 1,
-        "steps": 2,
-        "losses": [2.0, 1.0],
-    }
-    return whole | changes
+    moved: dict[str, object] = {"received_bytes": 100, "expected_bytes": 100, "retransmits": 1}
+    return {"seconds": 2.0, "finished": True, **moved, "steps": 2, "losses": [2.0, 1.0]} | changes
 
 
 @given(st.integers(2, 12))
@@ -73,14 +65,10 @@ def test_the_sweep_runs_between_the_published_ends() -> None:
 
 
 def test_the_worst_case_has_all_impaired_nodes_and_begins_with_one() -> None:
-    """Six different nodes of the nine; rank 0, the parameter server, is on an impaired one."""
+    """Six different nodes of the nine; rank 0, the parameter server, is on an impaired one; draws differ and repeat."""
     worst = worst_case()
     assert set(IMPAIRED) < set(worst) <= set(NODES)
     assert (len(set(worst)), worst[0] in IMPAIRED) == (WANTED, True)
-
-
-def test_draws_differ_and_repeat() -> None:
-    """A seed gives one choice without end; different seeds reach different ones."""
     assert drawn("1") == drawn("1")
     assert len({drawn(str(number)) for number in range(20)}) > 10
 
@@ -110,12 +98,8 @@ def test_a_run_is_as_long_as_its_slowest_rank(
     """And one that was cut short is projected by the share of the bytes, and never finished."""
     found = together(ranks)
     assert (found.seconds, found.finished) == (want_s, finished)
-
-
-def test_losses_are_means_of_the_ranks_that_compute() -> None:
-    """A parameter server has none, and does not count."""
-    found = together([rank(losses=[]), rank(losses=[2.0, 1.0]), rank(losses=[4.0, 2.0])])
-    assert (found.first_loss, found.last_loss) == (3.0, 1.5)
+    found = together([rank(losses=[]), *(rank(losses=[one, one / 2]) for one in (2.0, 4.0))])
+    assert (found.first_loss, found.last_loss) == (3.0, 1.5), "means of the ranks that compute"
 
 
 def test_a_gain_is_the_mean_over_the_values() -> None:
@@ -228,16 +212,11 @@ def test_the_relay_keeps_order_delay_and_its_limit() -> None:
 
 
 def test_a_run_that_lives_is_not_cleaned_up(tmp_path: Path) -> None:
-    """Its record stays, and who asked is told which process it is."""
+    """Its record stays, and the caller is told which process it is; two runs never share a record."""
     Record.begun("a1", folder=tmp_path)
     (said,) = clean(folder=tmp_path)
     assert f"process {os.getpid()}" in said
     assert (tmp_path / "a1.json").exists()
-
-
-def test_a_run_id_is_taken_once(tmp_path: Path) -> None:
-    """Two runs never share a record."""
-    Record.begun("a1", folder=tmp_path)
     with pytest.raises(NotOurs):
         Record.begun("a1", folder=tmp_path)
 

@@ -14,6 +14,7 @@ from collections import Counter
 from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
+from functools import partial
 from time import monotonic
 from typing import Any
 
@@ -24,8 +25,9 @@ from scoring.model.resources import parse_quantity
 from testbed.api import Api, Object
 from testbed.objects import GROUP_NAME_LABEL, MIN_AVAILABLE_LABEL
 from testbed.parts.service import Netgang
+from tests.e2e.objects import OURS
+from tests.e2e.stage import document
 
-OURS = "netgang"
 COMMIT_S = 5.0
 """Longest time for which a gang may be seen in part: posting takes milliseconds, a loaded machine takes longer."""
 GRACE_S = 5.0
@@ -54,6 +56,8 @@ class Checker:
     namespace: str
     commit_s: float = COMMIT_S
     grace_s: float = GRACE_S
+    scheduler: str = OURS
+    """The name in pods that are netgang's"""
     problems: list[str] = field(default_factory=list)
     looks: int = 0
     _seen_s: float = -1e9
@@ -77,7 +81,7 @@ class Checker:
             async with asyncio.timeout(_LIMIT_S):
                 nodes = await self.api.list_all("Node")
                 pods = await self.api.list_all("Pod", namespace=self.namespace)
-                plan = await _plan(self.netgang)
+                plan = await document(self.netgang, "/v1/plan")
         except (TimeoutError, aiohttp.ClientError, httpx.HTTPError):
             return
         now_s = monotonic()
@@ -86,19 +90,19 @@ class Checker:
         self._seen_s = now_s
         self.looks += 1
         self._places(nodes, pods, now_s)
-        gangs = _gangs(pods)
+        gangs = self._gangs(pods)
         passing = [*self._partial(gangs), *self._idle_promises(plan, gangs)]
         self._since = {one.key: self._since.get(one.key, now_s) for one in passing}
         for one in passing:
             if now_s - self._since[one.key] > one.limit_s:
-                self._tell(f"for more than {one.limit_s:g} s: {one.what}")
+                self._report(f"for more than {one.limit_s:g} s: {one.what}")
 
     def _places(self, nodes: Iterable[Object], pods: list[Object], now_s: float) -> None:
         """No pod changes its node; our pods fit beside each other and beside what was there before them."""
         for one in pods:
             uid, node = one["metadata"]["uid"], one["spec"].get("nodeName")
             if uid in self._node_of and self._node_of[uid][0] != node:
-                self._tell(f"{one['metadata']['name']} went from {self._node_of[uid][0]} to {node}")
+                self._report(f"{one['metadata']['name']} went from {self._node_of[uid][0]} to {node}")
             if node is not None:
                 self._node_of.setdefault(uid, (node, now_s))
         for node in nodes:
@@ -112,11 +116,11 @@ class Checker:
             if one["spec"].get("nodeName") == name and one["status"].get("phase") not in ("Succeeded", "Failed")
         ]
         seen_s = {one["metadata"]["uid"]: self._node_of[one["metadata"]["uid"]][1] for one in here}
-        last_s = max((seen_s[one["metadata"]["uid"]] for one in here if _is_ours(one)), default=None)
+        last_s = max((seen_s[one["metadata"]["uid"]] for one in here if self._is_ours(one)), default=None)
         if last_s is None:
             return
         # A pod of others that came at about the time of our last one may have come after it.
-        counted = [one for one in here if _is_ours(one) or seen_s[one["metadata"]["uid"]] < last_s - _SETTLED_S]
+        counted = [one for one in here if self._is_ours(one) or seen_s[one["metadata"]["uid"]] < last_s - _SETTLED_S]
         wanted: Counter[str] = Counter({"pods": len(counted)})
         for one in counted:
             for container in one["spec"]["containers"]:
@@ -126,7 +130,7 @@ class Checker:
         for resource, much in wanted.items():
             if much > _milli(node["status"]["allocatable"].get(resource, "0")):
                 names = sorted(one["metadata"]["name"] for one in counted)
-                self._tell(f"{name} has not enough {resource} for {names}")
+                self._report(f"{name} has not enough {resource} for {names}")
 
     def _partial(self, gangs: Mapping[str, list[Object]]) -> list[_Passing]:
         """Gangs that were never whole and are in part now."""
@@ -158,17 +162,35 @@ class Checker:
                 found.append(_Passing(f"idle {key}", what, self.grace_s))
         return found
 
-    def _tell(self, what: str) -> None:
+    def _gangs(self, pods: Iterable[Object]) -> dict[str, list[Object]]:
+        """Gang of ours → its pods that were not deleted."""
+        found: dict[str, list[Object]] = {}
+        for one in pods:
+            name = one["metadata"].get("labels", {}).get(GROUP_NAME_LABEL)
+            if name and self._is_ours(one) and "deletionTimestamp" not in one["metadata"]:
+                found.setdefault(f"{one['metadata']['namespace']}/{name}", []).append(one)
+        return found
+
+    def _is_ours(self, one: Object) -> bool:
+        return bool(one["spec"].get("schedulerName") == self.scheduler)
+
+    def _report(self, what: str) -> None:
         if what not in self.problems:
             self.problems.append(what)
 
 
 @asynccontextmanager
 async def invariants_hold(
-    api: Api, netgang: Netgang, namespace: str, *, commit_s: float = COMMIT_S, grace_s: float = GRACE_S
+    api: Api,
+    netgang: Netgang,
+    namespace: str,
+    *,
+    commit_s: float = COMMIT_S,
+    grace_s: float = GRACE_S,
+    scheduler: str = OURS,
 ) -> AsyncIterator[Checker]:
     """Look all the time while the block runs; AssertionError at its end with everything that should not have been."""
-    checker = Checker(api, netgang, namespace, commit_s, grace_s)
+    checker = Checker(api, netgang, namespace, commit_s, grace_s, scheduler)
     task = asyncio.create_task(checker.run(), name="invariants")
     try:
         yield checker
@@ -190,27 +212,9 @@ async def until_nothing_is_promised(api: Api, netgang: Netgang, *, limit_s: floa
     def empty(plan: Mapping[str, Any]) -> bool:
         return not (plan["committed"] or plan["being_admitted"] or plan["held_binds"])
 
-    await api.until(lambda: _plan(netgang), empty, what="nothing committed or being admitted", limit_s=limit_s)
-
-
-async def _plan(netgang: Netgang) -> dict[str, Any]:
-    async with httpx.AsyncClient() as client:
-        return dict((await client.get(f"{netgang.url}/v1/plan")).json())
-
-
-def _gangs(pods: Iterable[Object]) -> dict[str, list[Object]]:
-    """Gang of ours → its pods that were not deleted."""
-    found: dict[str, list[Object]] = {}
-    for one in pods:
-        name = one["metadata"]["labels"].get(GROUP_NAME_LABEL) if "labels" in one["metadata"] else None
-        if name and _is_ours(one) and "deletionTimestamp" not in one["metadata"]:
-            found.setdefault(f"{one['metadata']['namespace']}/{name}", []).append(one)
-    return found
+    plan = partial(document, netgang, "/v1/plan")
+    await api.until(plan, empty, what="nothing committed or being admitted", limit_s=limit_s)
 
 
 def _milli(quantity: str) -> int:
     return parse_quantity(quantity, millis=True)
-
-
-def _is_ours(one: Object) -> bool:
-    return str(one["spec"].get("schedulerName")) == OURS

@@ -1,13 +1,109 @@
-"""Objects of which several tests need the same: Indexed Jobs whose pods are a gang, a volume of one zone."""
+"""Objects of which several tests need the same, and what tests read in objects."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
+from typing import Any
 
-from testbed.api import Object
-from testbed.objects import ZONE_LABEL, gang_labels, pod
+from testbed.api import Api, Object
+from testbed.objects import GROUP_NAME_LABEL, HOST_LABEL, ZONE_LABEL, gang_labels, gang_pods, pod
 from testbed.processes.stages import DELETE_AFTER
 
 OURS = "netgang"
 GATE = "netgang.io/gang"
+ADMITTED = "netgang.io/admitted"
+
+
+def gang(
+    name: str, size: int, namespace: str, *, least: int | None = None, gated: bool = False, **fields: Any
+) -> list[Object]:
+    """Pods of a gang of ours that needs `least`, or all of them; `gated`: they wait at our gate."""
+    fields = {"scheduler": OURS, "gates": [GATE] if gated else [], **fields}
+    return gang_pods(name, size, min_available=least or size, namespace=namespace, **fields)
+
+
+def placed(one: Object, node: str) -> Object:
+    """The pod as another client has put it on a node."""
+    one["spec"]["nodeName"] = node
+    return one
+
+
+def needs_anchor(one: Object, anchor: str = "yes") -> Object:
+    """The pod may only go to a zone where a pod labelled `anchor` runs: not modelled, so it is planned all the same."""
+    term = {"labelSelector": {"matchLabels": {"anchor": anchor}}, "topologyKey": ZONE_LABEL}
+    one["spec"]["affinity"] = {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+    return one
+
+
+def shuns_gangs(one: Object, gangs: Collection[str] = ()) -> Object:
+    """The pod wants no member of these gangs, or of any, on its node: not modelled either."""
+    chosen = {"operator": "In", "values": list(gangs)} if gangs else {"operator": "Exists"}
+    selector = {"matchExpressions": [{"key": GROUP_NAME_LABEL, **chosen}]}
+    term = {"labelSelector": selector, "topologyKey": HOST_LABEL}
+    one["spec"]["affinity"] = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+    return one
+
+
+def with_claim(pods: list[Object]) -> list[Object]:
+    """The pods mount the claim `data`."""
+    for one in pods:
+        one["spec"]["volumes"] = [{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}]
+    return pods
+
+
+def restricted(one: Object) -> Object:
+    """The pod as netgang's own namespace accepts it."""
+    closed = {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}
+    containers = [{**container, "securityContext": closed} for container in one["spec"]["containers"]]
+    user = {"runAsNonRoot": True, "runAsUser": 65532, "seccompProfile": {"type": "RuntimeDefault"}}
+    return {**one, "spec": {**one["spec"], "containers": containers, "securityContext": user}}
+
+
+async def as_stored(api: Api, one: Object) -> Object:
+    """The pod as the API server would store it, by a dry-run."""
+    path = f"/api/v1/namespaces/{one['metadata']['namespace']}/pods"
+    found: Object = await api.request("POST", path, body=one, params={"dryRun": "All"})
+    return found
+
+
+def name_of(one: Object) -> str:
+    """The name of an object."""
+    return str(one["metadata"]["name"])
+
+
+def gang_of(name: str) -> str:
+    """The gang of a pod that `gang` has named."""
+    return name.rpartition("-worker")[0]
+
+
+def gates(one: Object) -> list[str]:
+    """Names of the gates at which the pod waits."""
+    return [gate["name"] for gate in one["spec"].get("schedulingGates", [])]
+
+
+def not_scheduled(one: Object) -> str | None:
+    """The message of condition PodScheduled=False, if the pod has one."""
+    for condition in one["status"].get("conditions", []):
+        if condition["type"] == "PodScheduled" and condition["status"] == "False":
+            return str(condition.get("message", ""))
+    return None
+
+
+def required_terms(one: Object) -> list[Object]:
+    """The terms of a pod's required node affinity."""
+    affinity = one["spec"].get("affinity", {}).get("nodeAffinity", {})
+    required = affinity.get("requiredDuringSchedulingIgnoredDuringExecution", {})
+    return list(required.get("nodeSelectorTerms", []))
+
+
+def listed_nodes(one: Object) -> set[str]:
+    """Nodes that an admitted pod's terms name, by field or by label."""
+    terms = required_terms(one)
+    lines = [line for term in terms for line in (*term.get("matchFields", []), *term.get("matchExpressions", []))]
+    return {value for line in lines if line["key"] in ("metadata.name", HOST_LABEL) for value in line["values"]}
+
+
+def planned_node(one: Object) -> str:
+    """The node that the pod was planned for when it was admitted."""
+    return str(one["metadata"]["annotations"][ADMITTED].partition(" ")[0])
 
 
 def indexed_job(
@@ -26,60 +122,55 @@ def indexed_job(
 ) -> Object:
     """An Indexed Job whose pods are a gang (of the Job's name) of all of them, or that needs `least`.
 
-    `ends_after`: how long its pods take to end once they are told to; without it they end at once.
+    `ends_after`: how long its pods take to end after their deletion; without it they end at once.
     """
     spec = pod("unused", scheduler=OURS, gates=[GATE] if gated else [], cpu=cpu, priority_class=priority_class)["spec"]
     noted = dict(annotations or {})
     if ends_after is not None:
         noted[DELETE_AFTER] = ends_after
         spec["terminationGracePeriodSeconds"] = 30
-    return {
-        "apiVersion": "batch/v1",
-        "kind": "Job",
-        "metadata": {"name": name, "namespace": namespace},
-        "spec": {
-            "parallelism": size,
-            "completions": size,
-            "completionMode": "Indexed",
-            "backoffLimit": backoff_limit,
-            "template": {
-                "metadata": {"labels": gang_labels(gang or name, least or size), "annotations": noted},
-                "spec": {**spec, "restartPolicy": "Never"},
-            },
-        },
-    }
+    metadata = {"labels": gang_labels(gang or name, least or size), "annotations": noted}
+    counts = {"parallelism": size, "completions": size, "completionMode": "Indexed", "backoffLimit": backoff_limit}
+    template = {"metadata": metadata, "spec": {**spec, "restartPolicy": "Never"}}
+    return kind("batch/v1", "Job", name, namespace, spec={**counts, "template": template})
+
+
+def kind(api_version: str, kind: str, name: str, namespace: str = "", **fields: Any) -> Object:
+    """An object of any kind."""
+    metadata = {"name": name, **({"namespace": namespace} if namespace else {}), **fields.pop("metadata", {})}
+    return {"apiVersion": api_version, "kind": kind, "metadata": metadata, **fields}
+
+
+def daemon_set(name: str, namespace: str, cpu: str) -> Object:
+    """A DaemonSet for every node."""
+    labels = {"app": name}
+    template = {"metadata": {"labels": labels}, "spec": pod(name, cpu=cpu)["spec"]}
+    return kind(
+        "apps/v1", "DaemonSet", name, namespace, spec={"selector": {"matchLabels": labels}, "template": template}
+    )
+
+
+def budget(name: str, namespace: str, labels: Mapping[str, str] | None = None) -> Object:
+    """A disruption budget that protects all pods, or those with these labels, from every eviction."""
+    selector = {"matchLabels": dict(labels)} if labels else {}
+    return kind("policy/v1", "PodDisruptionBudget", name, namespace, spec={"maxUnavailable": 0, "selector": selector})
 
 
 def volume_in(namespace: str, zone: str) -> tuple[Object, Object]:
     """A volume of one zone and the claim that is bound to it, as the volume controller leaves them."""
-    name = f"{namespace}-data"
-    room = {"storage": "1Gi"}
+    name, room = f"{namespace}-data", {"storage": "1Gi"}
     here = {"matchExpressions": [{"key": ZONE_LABEL, "operator": "In", "values": [zone]}]}
+    mode: Object = {"accessModes": ["ReadWriteOnce"]}
     volume = {
-        "apiVersion": "v1",
-        "kind": "PersistentVolume",
-        "metadata": {"name": name},
-        "spec": {
-            "capacity": room,
-            "accessModes": ["ReadWriteOnce"],
-            "hostPath": {"path": "/data"},
-            "nodeAffinity": {"required": {"nodeSelectorTerms": [here]}},
-            "claimRef": {"namespace": namespace, "name": "data"},
-        },
+        **mode,
+        "capacity": room,
+        "hostPath": {"path": "/data"},
+        "nodeAffinity": {"required": {"nodeSelectorTerms": [here]}},
+        "claimRef": {"namespace": namespace, "name": "data"},
     }
-    claim = {
-        "apiVersion": "v1",
-        "kind": "PersistentVolumeClaim",
-        "metadata": {
-            "name": "data",
-            "namespace": namespace,
-            "annotations": {"pv.kubernetes.io/bind-completed": "yes"},
-        },
-        "spec": {
-            "accessModes": ["ReadWriteOnce"],
-            "resources": {"requests": room},
-            "volumeName": name,
-            "storageClassName": "",
-        },
-    }
-    return volume, claim
+    bound = {"annotations": {"pv.kubernetes.io/bind-completed": "yes"}}
+    claim = {**mode, "resources": {"requests": room}, "volumeName": name, "storageClassName": ""}
+    return (
+        kind("v1", "PersistentVolume", name, spec=volume),
+        kind("v1", "PersistentVolumeClaim", "data", namespace, metadata=bound, spec=claim),
+    )

@@ -1,4 +1,4 @@
-"""What the scenarios share: one object with everything a test needs, and questions asked of netgang."""
+"""Where scenarios run: one object with everything a test needs, and questions asked of netgang."""
 
 from __future__ import annotations
 
@@ -6,18 +6,25 @@ import asyncio
 import re
 import sys
 from collections import defaultdict
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import httpx
 
 from testbed.api import Api, Object
 from testbed.cluster import NETGANG_SCHEDULER, Cluster
-from testbed.parts.service import Netgang
+from testbed.objects import ZONE_LABEL, pod, zone_nodes
+from testbed.parts.service import SCHEDULER_CONFIG, Netgang, start_netgang, start_second_scheduler
 from testbed.processes.network import LOOPBACK
-from testbed.programs.catalogue import Version
-from tests.e2e import AddNodes, StartNetgang, StartScheduler, StartSecondScheduler
+from testbed.processes.process import Child
+from testbed.processes.stages import HOLD
+from testbed.programs.catalogue import KUBERNETES, Version
+from tests.e2e.objects import gang, gates, name_of, needs_anchor, not_scheduled, placed
+
+LIMIT_S = 120.0
+"""For jobs: half a minute of quiet after the start, and a minute until pods of deleted nodes are collected."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,48 +34,123 @@ class Stage:
     cluster: Cluster
     api: Api
     namespace: str
-    add_nodes: AddNodes
-    start_netgang: StartNetgang
-    start_second_scheduler: StartSecondScheduler
-    start_scheduler: StartScheduler
-    version: Version
+    version: Version = KUBERNETES
+    started: list[Netgang] = field(default_factory=list)
+    """All netgangs of the test"""
 
-    async def netgang(self, settings: Mapping[str, Any] | None = None, **how: Any) -> Netgang:
-        """Netgang and its second scheduler, both ready."""
-        running = await self.start_netgang(settings, **how)
-        await self.start_second_scheduler(running, version=self.version)
+    @property
+    def service(self) -> Netgang:
+        """The newest netgang."""
+        return self.started[-1]
+
+    async def add_nodes(self, *nodes: Object) -> None:
+        """Create nodes; they are Ready when it returns."""
+        await self.cluster.add_nodes(nodes)
+
+    async def netgang(
+        self, settings: Mapping[str, Any] | None = None, *, on: Mapping[str, int] | None = None, cpu: str = "1500m"
+    ) -> Netgang:
+        """Netgang and its second scheduler, both ready, `on` so many nodes a zone: by default each for one pod."""
+        await self.add_nodes(*zone_nodes(on or {}, cpu=cpu))
+        running = await self.start_netgang(settings)
+        await self.start_second_scheduler(running)
         return running
 
-    async def pods(self) -> list[Object]:
-        """All pods of the namespace."""
-        return await self.api.list_all("Pod", namespace=self.namespace)
+    async def start_netgang(self, settings: Mapping[str, Any] | None = None, **how: Any) -> Netgang:
+        """Netgang alone; its decisions are recorded, to be run again after the test."""
+        one = await start_netgang(self.cluster, {"record": {"enabled": True}} | dict(settings or {}), **how)
+        self.started.append(one)
+        return one
 
-    async def bound(self, gang: str = "") -> dict[str, str]:
-        """Pod → node of those bound whose name begins with `gang`."""
+    async def start_second_scheduler(self, netgang: Netgang) -> Child:
+        """The installed kube-scheduler for `schedulerName: netgang`."""
+        return await start_second_scheduler(self.cluster, netgang, version=self.version)
+
+    async def start_scheduler(self, *configuration: Any, **how: Any) -> Child:
+        """As `Cluster.start_scheduler`, of the version that is tested."""
+        return await self.cluster.start_scheduler(*configuration, **{"version": self.version, **how})
+
+    async def default_scheduler(self, **settings: Any) -> Netgang:
+        """Netgang beside the cluster's own kube-scheduler: every pod is one of ours."""
+        netgang = await self.start_netgang({"scheduler_names": ["default-scheduler"], **settings})
+        config = SCHEDULER_CONFIG / "default-scheduler.yaml"
+        await self.start_scheduler(config, extender=netgang.url, name="default")
+        return netgang
+
+    def gang(self, name: str, size: int, **fields: Any) -> list[Object]:
+        """Pods of a gang of ours, as `objects.gang`."""
+        return gang(name, size, self.namespace, **fields)
+
+    async def create_gang(self, name: str, size: int, **fields: Any) -> list[Object]:
+        """Create the pods of a gang of ours."""
+        return await self.api.create_all(self.gang(name, size, **fields))
+
+    async def create_held_gang(self, netgang: Netgang, name: str, size: int, **fields: Any) -> dict[str, Any]:
+        """Create a gang whose last member waits for an anchor, and wait until the others are held; the plan."""
+        members = self.gang(name, size, **fields)
+        needs_anchor(members[-1])
+        await self.api.create_all(members)
+        return await self.until_held(netgang, size - 1)
+
+    async def create_anchor(self, node: str) -> None:
+        """Now members that wait for an anchor can be bound in the node's zone."""
+        await self.create_pod("anchor", on=node, labels={"anchor": "yes"}, cpu="100m")
+
+    def pod(self, name: str, *, on: str = "", **fields: Any) -> Object:
+        """A pod, by default of the default scheduler; `on`: another client has put it there."""
+        made = pod(name, namespace=self.namespace, **fields)
+        return placed(made, on) if on else made
+
+    async def create_pod(self, name: str, **fields: Any) -> Object:
+        """Create a pod, as `pod`."""
+        return await self.api.create(self.pod(name, **fields))
+
+    async def patch_pod(self, name: str, **change: Any) -> Object:
+        """Change fields of a pod; `status` goes to the subresource, as a kubelet does it."""
+        subresource = "status" if "status" in change else ""
+        return await self.api.patch("Pod", name, change, namespace=self.namespace, subresource=subresource)
+
+    async def annotate_pod(self, name: str, **annotations: str | None) -> Object:
+        """Set annotations of a pod, or take them away."""
+        return await self.patch_pod(name, metadata={"annotations": annotations})
+
+    async def pods(self, begin: str = "") -> list[Object]:
+        """The namespace's pods whose names begin so, by name."""
+        found = await self.api.list_all("Pod", namespace=self.namespace)
+        return sorted((one for one in found if name_of(one).startswith(begin)), key=name_of)
+
+    async def bound(self, begin: str = "") -> dict[str, str]:
+        """Pod → node of those bound whose name begins so."""
         found = await self.api.bound(self.namespace)
-        return {name: node for name, node in found.items() if name.startswith(gang)}
+        return {name: node for name, node in found.items() if name.startswith(begin)}
 
-    async def until_bound(self, gang: str, count: int, *, limit_s: float = 30.0) -> dict[str, str]:
-        """Wait until `count` pods of the gang are bound."""
-        return await self.api.until(
-            lambda: self.bound(gang),
-            lambda found: len(found) >= count,
-            what=f"{count} of {gang} bound",
-            limit_s=limit_s,
-        )
+    async def until_pods(
+        self, accept: Callable[[list[Object]], bool], what: str, *, begin: str = "", limit_s: float = 30.0
+    ) -> list[Object]:
+        """Wait until the pods are accepted; these."""
+        return await self.api.until(partial(self.pods, begin), accept, what=what, limit_s=limit_s)
 
-    async def until_let_in(self, gang: str, count: int, *, limit_s: float = 30.0) -> list[Object]:
-        """Wait until `count` pods of the gang have no scheduling gate; returns all pods of the gang."""
+    async def until_bound(self, begin: str, count: int, *, limit_s: float = 30.0) -> dict[str, str]:
+        """Wait until `count` pods whose names begin so are bound; pod → node."""
+        read, what = partial(self.bound, begin), f"{count} of {begin} bound"
+        return await self.api.until(read, lambda found: len(found) >= count, what=what, limit_s=limit_s)
 
-        async def of_gang() -> list[Object]:
-            return [one for one in await self.pods() if one["metadata"]["name"].startswith(gang)]
+    async def until_admitted(self, begin: str, count: int, *, limit_s: float = 30.0) -> list[Object]:
+        """Wait until `count` pods of the gang have no scheduling gate; all pods of the gang."""
 
-        return await self.api.until(
-            of_gang,
-            lambda found: sum(not gates(one) for one in found) >= count,
-            what=f"{count} of {gang} let in",
-            limit_s=limit_s,
-        )
+        def admitted(found: list[Object]) -> bool:
+            return sum(not gates(one) for one in found) >= count
+
+        return await self.until_pods(admitted, f"{count} of {begin} admitted", begin=begin, limit_s=limit_s)
+
+    async def until_refused(self, count: int, *, reason: str = "", begin: str = "", limit_s: float = 30.0) -> None:
+        """Wait until kube-scheduler has written a refusal (with `reason`) into the status of `count` pods."""
+
+        def refused(found: list[Object]) -> bool:
+            said = [not_scheduled(one) for one in found]
+            return sum(one is not None and reason in one for one in said) >= count
+
+        await self.until_pods(refused, f"{count} pods refused {reason}", begin=begin, limit_s=limit_s)
 
     async def attempts(self, scheduler: str = NETGANG_SCHEDULER) -> dict[str, float]:
         """Result → how often this kube-scheduler tried a pod with that result, by its own metric."""
@@ -80,41 +162,86 @@ class Stage:
             found[re.findall(r'result="([^"]*)"', labels)[0]] += float(value)
         return dict(found)
 
-    async def until_refused(self, count: int) -> None:
-        """Wait until kube-scheduler has written a refusal into the status of `count` pods."""
-        await self.api.until(
-            self.pods,
-            lambda found: sum(not_scheduled(one) is not None for one in found) >= count,
-            what=f"{count} pods refused",
-        )
-
     async def end(self, *names: str) -> None:
         """Delete pods and wait until they are gone."""
         for name in names:
             await self.api.delete("Pod", name, namespace=self.namespace, grace_s=0)
-        await self.api.until(
-            self.pods,
-            lambda found: not {one["metadata"]["name"] for one in found} & set(names),
-            what=f"{len(names)} pods gone",
-        )
+        await self.until_pods(lambda found: not {*map(name_of, found)} & {*names}, f"{len(names)} pods gone")
+
+    async def events(self, reason: str, *, kind: str = "") -> dict[str, str]:
+        """Events with this reason, on objects of any kind or of this one: object → note."""
+        found = await self.api.list_all("Event", namespace=self.namespace, fields=f"reason={reason}")
+        about = [(one["involvedObject"], one["message"]) for one in found]
+        return {one["name"]: note for one, note in about if kind in ("", one["kind"])}
+
+    async def until_events(
+        self, reason: str, accept: Callable[[dict[str, str]], bool] = bool, *, limit_s: float = 30.0
+    ) -> dict[str, str]:
+        """Wait until there are Events with this reason that are accepted: object → note."""
+        return await self.api.until(partial(self.events, reason), accept, what=f"Events {reason}", limit_s=limit_s)
+
+    async def explain(self, netgang: Netgang, gang: str) -> dict[str, Any]:
+        """The explanation of a gang of the namespace."""
+        return await document(netgang, f"/v1/explain/{self.namespace}/{gang}")
+
+    async def until_document(
+        self, netgang: Netgang, path: str, accept: Callable[[dict[str, Any]], bool], what: str, *, limit_s: float = 30.0
+    ) -> dict[str, Any]:
+        """Wait until a document of netgang's is accepted; it."""
+        return await self.api.until(partial(document, netgang, path), accept, what=what, limit_s=limit_s)
+
+    async def until_held(self, netgang: Netgang, count: int) -> dict[str, Any]:
+        """Wait until `count` binds are held; the plan."""
+        return await self.until_document(netgang, "/v1/plan", lambda p: p["held_binds"] == count, f"{count} binds held")
+
+    async def waiting(self, netgang: Netgang) -> dict[str, dict[str, Any]]:
+        """Gangs that wait, by name, in the order of the queue."""
+        gangs = (await document(netgang, "/v1/queue"))["gangs"]
+        return {one["gang"].partition("/")[2]: one for one in gangs if one["queue"] == "WQ"}
+
+    async def zones(self, nodes: set[str]) -> set[str]:
+        """Zones of nodes that exist."""
+        found = await self.api.list_all("Node")
+        return {one["metadata"]["labels"].get(ZONE_LABEL, "") for one in found if name_of(one) in nodes}
+
+    async def running(self, job: str) -> dict[str, str]:
+        """Uid → node of a job's pods that run and are not deleted."""
+        return {
+            one["metadata"]["uid"]: one["spec"]["nodeName"]
+            for one in await self.pods(f"{job}-")
+            if one["status"].get("phase") == "Running" and "deletionTimestamp" not in one["metadata"]
+        }
+
+    async def until_running(self, job: str, count: int, *, without: frozenset[str] = frozenset()) -> dict[str, str]:
+        """Wait until `count` pods of the job run, none of which is among `without`."""
+
+        def run(found: dict[str, str]) -> bool:
+            return len(found) == count and without.isdisjoint(found)
+
+        return await self.api.until(partial(self.running, job), run, what=f"{count} pods of {job}", limit_s=LIMIT_S)
+
+    async def until_job(
+        self, name: str, accept: Callable[[Object], Any], what: str, *, kind: str = "Job", limit_s: float = LIMIT_S
+    ) -> Object:
+        """Wait until a job is accepted; it."""
+        read = partial(self.api.get, kind, name, namespace=self.namespace)
+        return await self.api.until(read, accept, what=what, limit_s=limit_s)
+
+    async def end_job(self, name: str) -> None:
+        """Delete a Job, and wait until its pods are gone."""
+        await self.api.delete("Job", name, namespace=self.namespace)
+        await self.until_pods(lambda found: not found, f"{name} gone", begin=f"{name}-")
+
+    async def stop_answering(self, node: str) -> None:
+        """The node's kubelet dies: no heartbeats, and not ready for all that is known."""
+        await self.api.patch("Node", node, {"metadata": {"annotations": {HOLD: "node-initialize"}}})
+        unknown = {"type": "Ready", "status": "Unknown", "reason": "NodeStatusUnknown", "message": "dead"}
+        await self.api.patch("Node", node, {"status": {"conditions": [unknown]}}, subresource="status")
 
 
 def say(figure: str) -> None:
     """A figure that is interesting and decides nothing; `pytest -rP` or `-s` shows it."""
     sys.stdout.write(f"\n  {figure}\n")
-
-
-def gates(pod: Object) -> list[str]:
-    """Names of the gates at which the pod waits."""
-    return [one["name"] for one in pod["spec"].get("schedulingGates", [])]
-
-
-def not_scheduled(pod: Object) -> str | None:
-    """The message of condition PodScheduled=False, if the pod has one."""
-    for one in pod["status"].get("conditions", []):
-        if one["type"] == "PodScheduled" and one["status"] == "False":
-            return str(one.get("message", ""))
-    return None
 
 
 async def metric(netgang: Netgang, name: str, **labels: str) -> float:
@@ -139,12 +266,3 @@ async def document(netgang: Netgang, path: str) -> dict[str, Any]:
     """A JSON document of netgang's."""
     async with httpx.AsyncClient() as client:
         return dict((await client.get(f"{netgang.url}{path}")).json())
-
-
-async def until_held(stage: Stage, netgang: Netgang, count: int) -> None:
-    """Wait until `count` binds are held."""
-
-    async def held() -> int:
-        return int((await document(netgang, "/v1/plan"))["held_binds"])
-
-    await stage.api.until(held, lambda found: found == count, what=f"{count} binds held")

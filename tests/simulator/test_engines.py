@@ -102,11 +102,6 @@ def test_the_same_seed_prints_the_same_bytes_and_all_progress_is_told(few: Path)
     assert {total for _, total, _ in told} == {8}
 
 
-def test_what_is_left_out_is_said() -> None:
-    """A file's policies that this engine does not know are named beside the table."""
-    assert "kod2-literal" in for_pods(KOD2).about.rpartition("Left out")[2]
-
-
 REFUSED: dict[str, tuple[str, dict[str, object], tuple[str, ...]]] = {
     # case: (words of the refusal, fields of the file, policies asked for)
     "a policy asked for": ("not kod2-literal", {}, ("kod2-literal",)),
@@ -122,11 +117,11 @@ def test_what_it_cannot_do_is_refused(words: str, fields: dict[str, object], ask
     file = small(("default", "kod2-literal", "netgang")).model_copy(update=fields)
     with pytest.raises(ScenarioError, match=words):
         for_pods(file, asked=asked)
+    assert "kod2-literal" in for_pods(KOD2).about.rpartition("Left out")[2], "what is left out is named"
 
 
 @pytest.mark.parametrize("wrong", [["kod2", "--sweep"], ["elastic"], ["kod2", "--policy", "paper-n"]])
 def test_the_command_line_refuses(wrong: list[str]) -> None:
     """A sentence and exit code 2."""
     found = CliRunner().invoke(app, ["simulate", *wrong, "--engine", "pods"])
-    assert found.exit_code == 2
-    assert "error:" in found.output
+    assert (found.exit_code, "error:" in found.output) == (2, True)

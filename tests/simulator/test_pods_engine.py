@@ -52,6 +52,8 @@ def test_a_gang_runs_whole_and_ends() -> None:
     assert found.result.busy_cpu_ratio == pytest.approx(4 / 6, abs=0.07)
     assert told == [(1, 1)]
     assert found.pods == 4
+    record = json.loads(found.encoded())
+    assert (record["jobs"][0]["placed"].keys(), record["asked"]["bind"]) == (one.placed.keys(), 4)
 
 
 def digests(*hash_seeds: int) -> set[str]:
@@ -64,13 +66,9 @@ def digests(*hash_seeds: int) -> set[str]:
         "         for one, also in ((SECOND, ELASTIC), (COSCHEDULING, None))]\n"
         "print(hashlib.sha256(b''.join(found)).hexdigest())\n"
     )
+    command = [sys.executable, "-c", program]
     running = [
-        subprocess.Popen(
-            [sys.executable, "-c", program],
-            env={**os.environ, "PYTHONHASHSEED": str(seed)},
-            stdout=subprocess.PIPE,
-            text=True,
-        )
+        subprocess.Popen(command, env={**os.environ, "PYTHONHASHSEED": str(seed)}, stdout=subprocess.PIPE, text=True)
         for seed in hash_seeds
     ]
     found = {one.communicate()[0].strip() for one in running}
@@ -90,18 +88,22 @@ def test_another_seed_is_another_run() -> None:
     assert first.encoded() != second.encoded()
 
 
-@pytest.mark.parametrize("gated", [False, True], ids=["asked again and again", "at the gate"])
-def test_netgang_starts_gangs_whole(gated: bool) -> None:
-    """In a crowded cluster every job completes, members start together, and nobody ever waits half placed."""
+HOW = {"asked again and again": {}, "at the gate": {"gated": True}, "of PodGroups": {"dialect": Dialect.POD_GROUP}}
+
+
+@pytest.mark.parametrize("how", HOW.values(), ids=HOW)
+def test_netgang_starts_gangs_whole(how: dict[str, Any]) -> None:
+    """In a crowded cluster every job completes, members start together, and none ever waits half placed."""
     jobs, on = crowded()
-    found = played(jobs, on, gated=gated)
+    found = played(jobs, on, **how)
     assert {one.fate for one in found.jobs} == {Fate.COMPLETED}
     for outcome in found.result.outcomes:
         assert outcome.started_s is not None
         assert outcome.first_pod_s is not None
         assert outcome.started_s - outcome.first_pod_s < 0.1
-    if gated:
+    if "gated" in how:
         assert found.tries.get("refused", 0) == 0
+    assert (found.calls.get("group_status", 0) > 0) == ("dialect" in how)
 
 
 def test_without_gangs_jobs_lock_each_other_out() -> None:
@@ -143,13 +145,6 @@ def test_elastic_jobs_give_up_workers_and_get_them_back() -> None:
     later_s = rigid.result.outcomes[1].started_s
     assert later_s is not None
     assert waits.started_s < later_s - 300.0
-
-
-def test_pod_groups_are_the_same_gangs() -> None:
-    """Where a PodGroup holds the minimum, the same gang starts whole."""
-    found = played([job("j", 4)], nodes(4), dialect=Dialect.POD_GROUP)
-    assert [one.fate for one in found.jobs] == [Fate.COMPLETED]
-    assert found.calls["group_status"] > 0
 
 
 def test_a_bind_call_that_is_given_up_too_early() -> None:
@@ -216,10 +211,3 @@ def test_the_profiles_say_what_the_installed_files_say() -> None:
     assert SECOND.initial_backoff_s == file["podInitialBackoffSeconds"]
     assert SECOND.max_backoff_s == file["podMaxBackoffSeconds"]
     assert SECOND.pops_backoff == installed_gates().get("SchedulerPopFromBackoffQ", True)
-
-
-def test_the_record_is_json() -> None:
-    """Whoever reads it finds members, nodes and times."""
-    found = json.loads(played([job("j", 1)], nodes(1)).encoded())
-    assert found["jobs"][0]["placed"]["j-worker-0"][0] == "n1"
-    assert found["asked"]["bind"] == 1

@@ -17,8 +17,16 @@ def member(gang: str, index: int, minimum: int = 3, **more: object) -> Pod:
     return pod(f"{gang}-{index}", gang=gang, min_available=minimum, **more)  # type: ignore[arg-type]
 
 
+def seen(count: int) -> tuple[Gangs, list[Pod]]:
+    """The plugin has seen so many members of a gang."""
+    gangs, pods = Gangs(permit_s=60.0), [member("g", index) for index in range(count)]
+    for one in pods:
+        gangs.seen(one, now_s=0.0)
+    return gangs, pods
+
+
 def test_a_group_that_is_not_complete_is_denied() -> None:
-    """G2: pods that exist count, running ones included; plain pods are nobody's business."""
+    """G2: pods that exist count, running ones included; plain pods are ignored."""
     gangs = Gangs(permit_s=60.0)
     gangs.seen(member("g", 0, node="n1"), now_s=0.0)
     gangs.seen(member("g", 1), now_s=0.0)
@@ -32,10 +40,7 @@ def test_a_group_that_is_not_complete_is_denied() -> None:
 
 async def test_members_wait_until_the_minimum_has_found_nodes() -> None:
     """G3: two wait, the third lets all go on, and the fourth waits for none."""
-    gangs = Gangs(permit_s=60.0)
-    pods = [member("g", index) for index in range(4)]
-    for one in pods:
-        gangs.seen(one, now_s=0.0)
+    gangs, pods = seen(4)
     waiting = [gangs.permit(one) for one in pods]
     assert waiting[2] is None
     assert waiting[3] is None
@@ -44,10 +49,7 @@ async def test_members_wait_until_the_minimum_has_found_nodes() -> None:
 
 async def test_one_that_waits_too_long_takes_all_with_it() -> None:
     """G4: 60 s after the first began to wait, all members that wait are rejected."""
-    gangs = Gangs(permit_s=60.0)
-    pods = [member("g", index) for index in range(3)]
-    for one in pods:
-        gangs.seen(one, now_s=0.0)
+    gangs, pods = seen(3)
     first = gangs.permit(pods[0])
     await asyncio.sleep(20.0)
     second = gangs.permit(pods[1])
@@ -60,10 +62,7 @@ async def test_one_that_waits_too_long_takes_all_with_it() -> None:
 
 async def test_a_member_that_is_deleted_while_it_waits_takes_all_with_it() -> None:
     """G4 again; one that is deleted before it has found a node takes nobody with it."""
-    gangs = Gangs(permit_s=60.0)
-    pods = [member("g", index) for index in range(3)]
-    for one in pods:
-        gangs.seen(one, now_s=0.0)
+    gangs, pods = seen(3)
     first, second = gangs.permit(pods[0]), gangs.permit(pods[1])
     assert first is not None
     assert second is not None

@@ -48,8 +48,14 @@ class Site:
             made = self.api.store.get(PODS, "default", name)
             await self.api.bind(Binding("default", name, made["metadata"]["uid"], NodeName(node)))
 
+    async def run(self, one: SimJob) -> None:
+        """Submit the job and bind all of its pods."""
+        self.jobs.submit(one)
+        await asyncio.sleep(0.1)
+        await self.bind(*self.pods())
+
     def patch(self, name: str, spec: dict[str, Any]) -> None:
-        """Somebody changes the job."""
+        """Change the job."""
         self.api.store.merge_patch(TF_JOBS, "default", name, {"spec": spec})
 
 
@@ -101,9 +107,7 @@ async def test_growing_and_shrinking() -> None:
     """New members get the next indexes, the highest leave first and late; each change stalls training once."""
     site = Site()
     seen = []
-    site.jobs.submit(job("j", 2, least=1, samples=1000.0))
-    await asyncio.sleep(0.1)
-    await site.bind(*site.pods())
+    await site.run(job("j", 2, least=1, samples=1000.0))
     await asyncio.sleep(30.0)
     site.patch("j", workers(4))
     await asyncio.sleep(0.1)
@@ -129,9 +133,7 @@ async def test_growing_and_shrinking() -> None:
 async def test_a_lost_member_is_made_anew() -> None:
     """An evicted pod ends late, its successor has its name and another uid; a job below its minimum trains nothing."""
     site = Site()
-    site.jobs.submit(job("j", 2))
-    await asyncio.sleep(0.1)
-    await site.bind(*site.pods())
+    await site.run(job("j", 2))
     await asyncio.sleep(20.0)
     old = site.api.store.get(PODS, "default", "j-worker-1")["metadata"]["uid"]
     site.api.store.delete_pod("default", "j-worker-1")
@@ -147,9 +149,7 @@ async def test_suspended_and_resumed() -> None:
     """A suspended job has no pods and makes no progress; resumed, it has all of them again."""
     site = Site()
     counts = []
-    site.jobs.submit(job("j", 3))
-    await asyncio.sleep(0.1)
-    await site.bind(*site.pods())
+    await site.run(job("j", 3))
     await asyncio.sleep(5.0)
     for suspend in (True, False):
         site.patch("j", {"runPolicy": {"suspend": suspend}})
@@ -166,9 +166,7 @@ async def test_what_was_trained_since_the_checkpoint_is_repeated() -> None:
         return Rate(1.0 * len(where.workers), 1.0, 4.0)  # checkpoints every 40 samples
 
     site = Site(training=stepping)
-    site.jobs.submit(job("j", 2, least=1, samples=1e6))
-    await asyncio.sleep(0.1)
-    await site.bind(*site.pods())
+    await site.run(job("j", 2, least=1, samples=1e6))
     await asyncio.sleep(31.0)  # 60 samples
     site.patch("j", workers(1))
     await asyncio.sleep(1.0)

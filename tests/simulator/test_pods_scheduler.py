@@ -2,7 +2,7 @@
 
 import asyncio
 import random
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -15,7 +15,7 @@ from scoring.model.reasons import Reason
 from simulator.apiserver.api import StoreApi
 from simulator.pods.cluster import simulated_api
 from simulator.pods.kube_scheduler.extender import Extender
-from simulator.pods.kube_scheduler.scheduler import DEFAULT, KubeScheduler, SchedulerProfile
+from simulator.pods.kube_scheduler.scheduler import KubeScheduler, SchedulerProfile
 from simulator.pods.objects import node_object
 from simulator.pods.record import Record
 from simulator.pods.virtual_time import Latencies
@@ -122,68 +122,64 @@ async def one_placed(on: Sequence[Node], verbs: FakeVerbs) -> tuple[str, str]:
         return desk.said("p") if not verbs.bound else ("", "")
 
 
-def refuse(_: FilterArgs) -> FilterAnswer:
-    """A constant refusal."""
-    return Refused(Reason.NO_ROOM)
+REFUSED, FAILED = Refused(Reason.NO_ROOM), Failed(Reason.NO_ROOM)
 
 
-def fail(_: FilterArgs) -> FilterAnswer:
-    """No decision."""
-    return Failed(Reason.NO_ROOM)
+def answering(answer: FilterAnswer) -> FakeVerbs:
+    """An extender with one answer for every filter call."""
+    return FakeVerbs(on_filter=lambda _: answer)
 
 
 async def test_what_a_refusal_and_an_error_say() -> None:
     """The condition counts nodes by reason; in-tree filters that refused some stand beside the extender's words."""
     some = [*nodes(2), node("n3", cpu="500m")]
-    refused = await one_placed(some, FakeVerbs(on_filter=refuse))
+    refused = await one_placed(some, answering(REFUSED))
     assert refused == ("Unschedulable", f"0/3 nodes are available: 2 {Reason.NO_ROOM}.")
-    assert await one_placed(some, FakeVerbs(on_filter=fail)) == ("SchedulerError", str(Reason.NO_ROOM))
+    assert await one_placed(some, answering(FAILED)) == ("SchedulerError", str(Reason.NO_ROOM))
     assert (await one_placed(some[2:], FakeVerbs()))[1] == "0/1 nodes are available: 1 Insufficient cpu."
 
 
-ASKS = {"a refusal": (refuse, 2), "an error": (fail, 3)}
+ASKS = {"a refusal": (REFUSED, 2), "an error": (FAILED, 3)}
 
 
 @pytest.mark.parametrize(("answer", "expected"), ASKS.values(), ids=ASKS)
-async def test_how_often_it_asks(answer: Callable[[FilterArgs], FilterAnswer], expected: int) -> None:
+async def test_how_often_it_asks(answer: FilterAnswer, expected: int) -> None:
     """In ten quiet seconds: twice for a refusal (its own condition wakes it), at 0, 2 and 5 s for an error."""
-    verbs = FakeVerbs(on_filter=answer)
+    verbs = answering(answer)
     async with desk_with(nodes(1), profile=ASKING, verbs=verbs) as desk:
         desk.create("p")
         await asyncio.sleep(9.9)
     assert len(verbs.filtered) == expected
 
 
-async def test_a_bind_that_fails_gives_the_room_back() -> None:
-    """While a call is held no other gets the room; given up after `httpTimeout`, it is the next pod's."""
+async def test_a_held_bind_keeps_its_room_until_it_fails_or_its_pod_is_deleted() -> None:
+    """Given up after `httpTimeout` the room is the next pod's; a deleted pod's is free at once."""
     verbs = FakeVerbs(on_filter=everything, on_bind=never_bound)
     async with desk_with(nodes(1), profile=ASKING, verbs=verbs) as desk:
+
+        def at_bind() -> list[str]:
+            return [str(one.name) for one in verbs.bound]
+
         desk.create("first")
         await asyncio.sleep(0.5)
         desk.create("second", priority=9)
         await asyncio.sleep(4.0)
-        held = [str(one.name) for one in verbs.bound]
+        assert at_bind() == ["first"]
         await asyncio.sleep(3.0)
-        assert [*held, *(str(one.name) for one in verbs.bound[len(held) :])] == ["first", "second"]
-
-
-async def test_a_pod_that_goes_while_it_is_at_bind() -> None:
-    """Deleted during its held bind: the room is free at once, and its answer later disturbs no other."""
-    verbs = FakeVerbs(on_filter=everything, on_bind=never_bound)
-    async with desk_with(nodes(1), profile=ASKING, verbs=verbs) as desk:
-        desk.create("first")
-        await asyncio.sleep(0.5)
-        desk.create("second")
-        await asyncio.sleep(0.5)
+        assert at_bind() == ["first", "second"]
         desk.api.store.delete_pod("default", "first")
+        desk.create("third", priority=10)
+        await asyncio.sleep(0.5)
+        desk.api.store.delete_pod("default", "second")
         await asyncio.sleep(1.5)
-        assert [str(one.name) for one in verbs.bound] == ["first", "second"]
+        assert at_bind() == ["first", "second", "third"]
 
 
 async def test_pods_of_others_are_load() -> None:
-    """Pods that another client bound take room, and leave it when they end."""
+    """Pods that another client bound take room until they end; unbound ones of another scheduler are left alone."""
     async with desk_with(nodes(1)) as desk:
-        desk.create("other", schedulerName="somebody", nodeName="n1")
+        desk.create("other", schedulerName="another", nodeName="n1")
+        desk.create("foreign", schedulerName="another")
         await asyncio.sleep(0.1)
         desk.create("p")
         await asyncio.sleep(2.0)
@@ -191,7 +187,7 @@ async def test_pods_of_others_are_load() -> None:
         other = desk.api.store.get(PODS, "default", "other")
         desk.api.store.replace(PODS, {**other, "status": {"phase": "Succeeded"}})
         await asyncio.sleep(2.0)
-        assert [before, desk.where()["p"], desk.where()["other"]] == [None, "n1", "n1"]
+        assert [before, desk.where()["p"], desk.where()["other"], desk.where()["foreign"]] == [None, "n1", "n1", None]
 
 
 async def test_nodes_that_come_change_and_go() -> None:
@@ -214,14 +210,6 @@ async def test_nodes_that_come_change_and_go() -> None:
         desk.create("q")
         await asyncio.sleep(1.0)
         assert [*found, desk.where()["q"]] == [None, None, "n1", None]
-
-
-async def test_it_serves_its_own_pods_only() -> None:
-    """Pods that name another scheduler are left alone, bound or not."""
-    async with desk_with(nodes(1), profile=DEFAULT) as desk:
-        desk.create("p")
-        await asyncio.sleep(1.0)
-        assert desk.where() == {"p": None}
 
 
 async def test_names_are_those_that_passed() -> None:

@@ -24,18 +24,14 @@ def play(policy: str, one: Scenario, **choices: Any) -> RunResult:
 
 
 jobs = st.lists(
-    st.builds(
-        lambda at, least, more, cpu, ps, samples: (at, least, more, cpu, ps, samples),
-        st.integers(0, 5),
-        st.integers(1, 3),
-        st.integers(0, 3),
-        st.integers(1, 3),
-        st.integers(0, 1),
+    st.tuples(
+        *(st.integers(0, 5), st.integers(1, 3), st.integers(0, 3), st.integers(1, 3), st.integers(0, 1)),
         st.sampled_from([500.0, 5_000.0, 20_000.0]),
     ),
     min_size=1,
     max_size=8,
 )
+"""(arrival in minutes, fewest workers, more of them, cpu, parameter servers, samples)"""
 
 
 @pytest.mark.parametrize("policy", POLICIES)
@@ -115,12 +111,8 @@ def test_shortest_first_starts_the_shortest_of_those_that_wait() -> None:
     lengths = {"first": 5_000.0, "long": 9_000.0, "middle": 6_000.0, "short": 3_000.0}
     made = [job(name, at_s=float(i), workers=9, samples=s) for i, (name, s) in enumerate(lengths.items())]
     outcomes = play("shortest-first", scenario(*made, count=1)).outcomes
-    assert [one.job.name for one in sorted(outcomes, key=lambda one: one.started_s or 0.0)] == [
-        "first",
-        "short",
-        "middle",
-        "long",
-    ]
+    started = [one.job.name for one in sorted(outcomes, key=lambda one: one.started_s or 0.0)]
+    assert started == ["first", "short", "middle", "long"]
 
 
 @pytest.mark.parametrize("policy", ["kod2-literal", "netgang"])

@@ -65,8 +65,11 @@ def test_a_written_job_is_taken_as_it_is() -> None:
     assert [str(node.zone) for node in scenario.nodes] == ["a", "a", "b", "b"]
 
 
-def test_names_and_files() -> None:
+def test_names_and_files(tmp_path: Path) -> None:
     """Built-in scenarios by name, files by their ending; everything else is refused with what there is."""
+    path = tmp_path / "mine.yaml"
+    path.write_text(GOOD)
+    assert load(str(path), changes={"seed": 7}).seed == 7
     assert builtin_names() == ("kod2", "large", "pollux")
     with pytest.raises(ScenarioError, match="elastic, kod2, large, pollux"):
         load("nothing")
@@ -107,10 +110,3 @@ def test_the_trace_has_the_shape_it_was_drawn_from() -> None:
     assert single == pytest.approx(69 / 164, abs=0.1)
     assert all((job.workers + 1) // 2 == job.min_workers and job.max_workers == 2 * job.workers
                for job in jobs if job.workers > 1)  # fmt: skip
-
-
-def test_a_file_on_disk_is_read(tmp_path: Path) -> None:
-    """A user's own scenario."""
-    path = tmp_path / "mine.yaml"
-    path.write_text(GOOD)
-    assert load(str(path), changes={"seed": 7}).seed == 7

@@ -101,23 +101,16 @@ async def test_ended_part_is_reported_with_its_log(tmp_path: Path) -> None:
     await child.stop()
 
 
-async def test_silent_part_is_reported(tmp_path: Path) -> None:
-    """A part that runs but never answers is an error after the limit."""
+async def test_a_silent_part_is_reported_and_is_not_started_twice(tmp_path: Path) -> None:
+    """A part that runs but never answers is an error after the limit; starting it again is the caller's mistake."""
     child = python(WAITS, tmp_path)
 
     async def never() -> bool:
         return False
 
-    child.start()
+    await up(child)
     with pytest.raises(NotReady, match="part was not ready"):
         await child.ready(never, limit_s=0.1)
-    await child.stop()
-
-
-async def test_started_twice_is_refused(tmp_path: Path) -> None:
-    """Starting a running part again is a mistake of the caller."""
-    child = python(WAITS, tmp_path)
-    await up(child)
     with pytest.raises(ControlPlaneError, match="runs already"):
         child.start()
     await child.stop()
@@ -147,17 +140,11 @@ while True:
 
 
 def test_ports_differ_and_are_free() -> None:
-    """Ports of one request differ, lie below the kernel's own range, and can be listened on."""
+    """They lie below the kernel's own range; a taken one is passed over, and running out of candidates is an error."""
     ports = free_ports(20)
     assert len(set(ports)) == 20
     assert all(20_000 <= port < 32_000 for port in ports)
-    with socket.create_server((LOOPBACK, ports[0])):
-        pass
-
-
-def test_taken_ports_are_passed_over() -> None:
-    """A port on which somebody listens is not given out; running out of candidates is an error."""
-    (taken, free) = free_ports(2)
+    taken, free = ports[:2]
     with socket.create_server((LOOPBACK, taken)):
         assert free_ports(1, candidates=iter([taken, free])) == (free,)
         with pytest.raises(OSError, match="no 1 free ports"):

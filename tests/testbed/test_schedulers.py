@@ -51,22 +51,12 @@ def test_only_the_connection_changes() -> None:
     ]
 
 
-def test_certificates_stay_when_netgang_has_some() -> None:
-    """With an https address the TLS part of the entries is kept."""
-    ready = on_testbed(INSTALLED, kubeconfig=Path("/k"), extender="https://127.0.0.1:20123")
-    assert ready["extenders"][0]["tlsConfig"] == {"caFile": "/etc/netgang/ca.crt"}
-
-
-def test_leader_election_stays_when_it_is_wanted() -> None:
-    """Two of them agree on the Lease that the installed file names."""
-    ready = on_testbed(INSTALLED, kubeconfig=Path("/k"), extender="http://127.0.0.1:1", leader_election=True)
-    assert ready["leaderElection"] == INSTALLED["leaderElection"]
-
-
-def test_the_source_is_not_changed() -> None:
-    """The installed configuration can be used again, with another address."""
+def test_certificates_and_leader_election_stay_where_they_are_wanted() -> None:
+    """With an https address the TLS part of the entries is kept, and the file's Lease; the source never changes."""
     before = yaml.safe_dump(INSTALLED)
-    on_testbed(INSTALLED, kubeconfig=Path("/k"), extender="http://127.0.0.1:1")
+    ready = on_testbed(INSTALLED, kubeconfig=Path("/k"), extender="https://127.0.0.1:20123", leader_election=True)
+    assert ready["extenders"][0]["tlsConfig"] == {"caFile": "/etc/netgang/ca.crt"}
+    assert ready["leaderElection"] == INSTALLED["leaderElection"]
     assert yaml.safe_dump(INSTALLED) == before
 
 

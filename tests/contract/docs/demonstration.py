@@ -63,19 +63,26 @@ async def demonstration(**settings: Any) -> AsyncIterator[Demonstration]:
             "hard_ttl_s": None,
         },
     }
-    async with bootstrap.embedded(Settings.model_validate(given | settings)) as made:
-        measured = asyncio.Event()
-        made.planner.subscribe(lambda plan: measured.set() if plan.network_version else None)
-        async with (
-            running(_already(made)) as service,
-            httpx.AsyncClient(
-                transport=httpx.ASGITransport(app=service.app), base_url="http://netgang", headers=AS_CURL
-            ) as client,
-        ):
-            await measured.wait()
-            yield Demonstration(service, client)
+    async with (
+        measured(Settings.model_validate(given | settings)) as service,
+        httpx.AsyncClient(
+            transport=httpx.ASGITransport(app=service.app), base_url="http://netgang", headers=AS_CURL
+        ) as client,
+    ):
+        yield Demonstration(service, client)
 
 
 @asynccontextmanager
-async def _already(service: Service) -> AsyncIterator[Service]:
-    yield service
+async def measured(settings: Settings) -> AsyncIterator[Service]:
+    """The service with these settings, once the first measurements are planned with."""
+    async with bootstrap.embedded(settings) as made:
+        planned = asyncio.Event()
+        made.planner.subscribe(lambda plan: planned.set() if plan.network_version else None)
+
+        @asynccontextmanager
+        async def already() -> AsyncIterator[Service]:
+            yield made
+
+        async with running(already()) as service:
+            await planned.wait()
+            yield service

@@ -37,21 +37,6 @@ async def test_five_binds_are_held_and_the_sixth_releases_all() -> None:
         assert demo.nodes_of_case1() == BEST
 
 
-async def test_a_bind_that_stays_alone_fails_at_the_hold_limit() -> None:
-    """Five pods that never come: the one that did is answered with a constant error, and is not bound."""
-    async with demonstration(hold_limit_s=0.05) as demo:
-        node = (await demo.ask("filter", "filter-case1.json"))["NodeNames"][0]
-        answer = await demo.bind(0, node)
-        assert answer == {"Error": "netgang: the gang did not reach min-available in time"}
-        assert demo.nodes_of_case1() == {None}
-
-
-async def test_a_bind_that_filter_did_not_offer_is_refused() -> None:
-    """/bind is not a back door (docs/safety.md S2)."""
-    async with demonstration() as demo:
-        assert await demo.bind(0, "node28") == {"Error": "netgang: this node was not offered to this pod"}
-
-
 @pytest.mark.parametrize("request_file", ["filter-tf-smoke-gpu.json", "filter-tf-smoke-gpu-ps.json"])
 async def test_a_gang_without_room_waits_whole(request_file: str) -> None:
     """Eight GPUs wanted and four there: workers and ps alike are refused, with one reason for every node."""
@@ -61,10 +46,3 @@ async def test_a_gang_without_room_waits_whole(request_file: str) -> None:
     assert answer["NodeNames"] == []
     assert set(answer["FailedAndUnresolvableNodes"].values()) == {explained["reason"]}
     assert len(answer["FailedAndUnresolvableNodes"]) == 36
-
-
-async def test_what_readme_shows_is_served() -> None:
-    """Plan, explain, readiness and metrics answer."""
-    async with demonstration() as demo:
-        for path in ("/v1/plan", "/v1/explain/demo/case1", "/v1/network", "/healthz", "/readyz", "/metrics", "/docs"):
-            assert (await demo.client.get(path)).status_code == 200, path

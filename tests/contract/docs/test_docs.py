@@ -17,8 +17,12 @@ from tests.contract.docs.vocabulary import VOCABULARY
 from tests.contract.reference import pages as reference
 
 ROOT = Path(__file__).parents[3]
-DOCUMENTS = (ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").rglob("*.md")))
+DOCUMENTS = (
+    *(ROOT / n for n in ("README.md", "CHANGELOG.md", "examples/README.md")),
+    *sorted((ROOT / "docs").rglob("*.md")),
+)
 OURS = ("docs", "examples", "manifests", "scheduler-config", "extender", "scoring", "testbed", "bench")
+OURS += ("cli", "client", "simulator", "tests")
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 CODE = re.compile(r"`([^`\n]+)`")
 
@@ -93,12 +97,6 @@ def test_make_targets_exist(document: Path) -> None:
     assert named <= targets
 
 
-def test_addresses_in_commands_are_served() -> None:
-    """What README asks by curl is a verb or a document of the API."""
-    paths = {match for line in _commands() for match in re.findall(r"localhost:8888(/[\w/-]*)", line)}
-    assert paths == {"/filter", "/prioritize", "/v1/plan", "/v1/explain/demo/tf-smoke-gpu"}
-
-
 def test_yaml_in_documents_is_yaml(document: Path) -> None:
     """Blocks to copy are valid; settings among them are accepted."""
     for block in _fenced(document.read_text(), "yaml"):
@@ -143,11 +141,3 @@ def test_documents_are_not_long(document: Path) -> None:
 
 if __name__ == "__main__":
     reference.write()
-
-
-def test_files_that_the_architecture_names_exist() -> None:
-    """A newcomer finds each file that the page names."""
-    text = (ROOT / "docs/explanation/architecture.md").read_text()
-    named = set(re.findall(r"`([\w/]+\.py)`", text))
-    assert len(named) >= 15
-    assert [name for name in sorted(named) if not (ROOT / name).exists()] == []

@@ -32,12 +32,12 @@ ROOT = Path(__file__).parents[3]
 EXAMPLES = ROOT / "examples"
 FILES = sorted((EXAMPLES / "kinds").glob("*.yaml"))
 STARTED_BY_US = [one for one in FILES if one.stem != "native-gang"]
-OTHERS = {  # examples that are older than this folder → their gang's key
-    "gang-job.yaml": "default/resnet",
-    "podgroup.yaml": "default/pair",
-    "case1.yaml": "demo/case1",
-    "tf-smoke-gpu.yaml": "demo/tf-smoke-gpu",
-    "reporting-job.yaml": "team/resnet",
+OTHERS = {  # examples that are older than this folder → their gang's key, minimum, members
+    "gang-job.yaml": ("default/resnet", 4, 4),
+    "podgroup.yaml": ("default/pair", 2, 3),
+    "case1.yaml": ("demo/case1", 6, 6),
+    "tf-smoke-gpu.yaml": ("demo/tf-smoke-gpu", 5, 5),
+    "reporting-job.yaml": ("team/resnet", 2, 2),
 }
 SCALE_KINDS = ("apps/v1/statefulsets/StatefulSet",)
 FIXED = "fixed"
@@ -230,11 +230,11 @@ def test_names_are_used_once() -> None:
     assert all(one == classes[0] for one in classes)
 
 
-@pytest.mark.parametrize(("name", "gang"), OTHERS.items(), ids=OTHERS)
-def test_the_other_examples_are_made_into_gangs_too(name: str, gang: str) -> None:
+@pytest.mark.parametrize(("name", "want"), OTHERS.items(), ids=OTHERS)
+def test_the_other_examples_are_made_into_gangs_too(name: str, want: tuple[str, int, int]) -> None:
     """The older examples go the whole way as well."""
     found = gang_in(snapshot(made(documents(EXAMPLES / name)), Settings.load(ROOT / "manifests/base/settings.yaml")))
-    assert (found.key, found.problem, found.own) == (gang, None, True)
+    assert (found.key, found.min_member, len(found.members), found.problem, found.own) == (*want, None, True)
 
 
 def test_the_list_of_examples_is_complete() -> None:
@@ -256,10 +256,3 @@ def test_the_definitions_named_are_those_of_the_tests() -> None:
     text = (EXAMPLES / "README.md").read_text().partition("How far each kind is checked")[2].partition("\n\n")[0]
     pinned = {one.default_version.rpartition(".")[0] for one in (*DEFINITIONS.values(), TRAINING_CRDS)}
     assert set(re.findall(r"\s(\d+\.\d+)\b", text)) == pinned
-
-
-def test_pages_link_what_exists() -> None:
-    """Relative links of examples/README.md lead to files of the project."""
-    text = (EXAMPLES / "README.md").read_text()
-    targets = re.findall(r"\]\((?!https?://)([^)#\s]+)", text)
-    assert [one for one in targets if not (EXAMPLES / one).exists()] == []

@@ -2,7 +2,6 @@
 
 import json
 import runpy
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -37,16 +36,6 @@ def _pods() -> list[Pod]:
 
 def _documents(name: str) -> list[dict[str, Any]]:
     return list(yaml.safe_load_all((EXAMPLES / name).read_text()))
-
-
-def _templates(documents: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
-    """Pods and pod templates, as pods."""
-    for one in documents:
-        if one["kind"] == "Pod":
-            yield one
-        elif one["kind"] == "Job":
-            template = one["spec"]["template"]
-            yield {**template, "metadata": {"name": "of-job", **template["metadata"]}}
 
 
 def test_generated_files_are_up_to_date() -> None:
@@ -122,23 +111,6 @@ def test_the_bind_request_is_for_a_pod_of_the_snapshot() -> None:
     assert args.node in {node.name for node in _nodes() if node.zone == "D"}
 
 
-GANGS = {  # example → gang, source, minimum in the labels, pods or templates
-    "case1.yaml": ("demo/case1", GangSource.LABELS, 6, 6),
-    "gang-job.yaml": ("default/resnet", GangSource.LABELS, 4, 1),
-    "podgroup.yaml": ("default/pair", GangSource.POD_GROUP, None, 3),
-}
-
-
-@pytest.mark.parametrize(("file", "want"), GANGS.items(), ids=GANGS)
-def test_example_manifests_are_gangs_of_ours(file: str, want: tuple[object, ...]) -> None:
-    """Every pod or template names scheduler netgang and a gang without a problem."""
-    pods = [pod_from_json(json.dumps(template).encode()) for template in _templates(_documents(file))]
-    groups = {(pod.group.key, pod.group.source, pod.group.min_available) for pod in pods if pod.group}
-    assert [(*group, len(pods)) for group in groups] == [want]
-    assert {pod.scheduler_name for pod in pods} == {"netgang"}
-    assert not [pod.group.problem for pod in pods if pod.group and pod.group.problem]
-
-
 def test_case1_in_a_real_cluster_is_case1_of_the_demonstration() -> None:
     """The manifest and the snapshot describe the same pods."""
     real = [pod_from_json(json.dumps(one).encode()) for one in _documents("case1.yaml") if one["kind"] == "Pod"]
@@ -155,13 +127,3 @@ def test_annotations_that_are_suggested_exist() -> None:
     suggested = {key.removeprefix("netgang.io/"): value.split("  ")[0].strip().strip('"') for key, value in lines}
     assert len(suggested) == 5
     assert gang_options(suggested, Policy()).problems == ()
-
-
-def test_the_tf_job_is_the_one_of_the_demonstration() -> None:
-    """One ps, four workers of two GPUs, minimum five."""
-    (job,) = _documents("tf-smoke-gpu.yaml")
-    roles = job["spec"]["tfReplicaSpecs"]
-    assert {role: spec["replicas"] for role, spec in roles.items()} == {"PS": 1, "Worker": 4}
-    (container,) = roles["Worker"]["template"]["spec"]["containers"]
-    assert container["resources"]["limits"] == {"nvidia.com/gpu": "2"}
-    assert job["spec"]["runPolicy"]["schedulingPolicy"] == {"minAvailable": 5}

@@ -16,10 +16,9 @@ from typer.testing import CliRunner, Result
 
 from cli.commands.serve import demo_settings
 from cli.main import app
-from extender import bootstrap
 from extender.api.what_if.question import read_changes
-from extender.bootstrap.serve import running
 from scoring.what_if.changes import Change
+from tests.contract.docs.demonstration import measured
 
 ROOT = Path(__file__).parents[3]
 TEXT = (ROOT / "docs/how-to/explain.md").read_text()
@@ -47,24 +46,15 @@ def in_order(want: list[str], text: str) -> bool:
 @asynccontextmanager
 async def demonstration() -> AsyncIterator[str]:
     """Where `netgang demo` would answer."""
-    async with bootstrap.embedded(demo_settings(0)) as made:
-        measured = asyncio.Event()
-        made.planner.subscribe(lambda plan: measured.set() if plan.network_version else None)
-
-        @asynccontextmanager
-        async def already() -> AsyncIterator[bootstrap.Service]:
-            yield made
-
-        async with running(already()) as service:
-            await measured.wait()
-            listening = socket.create_server(("127.0.0.1", 0))
-            server = uvicorn.Server(uvicorn.Config(service.app, log_level="error", lifespan="off"))
-            serving = asyncio.create_task(server.serve([listening]))
-            try:
-                yield f"http://127.0.0.1:{listening.getsockname()[1]}"
-            finally:
-                server.should_exit = True
-                await serving
+    async with measured(demo_settings(0)) as service:
+        listening = socket.create_server(("127.0.0.1", 0))
+        server = uvicorn.Server(uvicorn.Config(service.app, log_level="error", lifespan="off"))
+        serving = asyncio.create_task(server.serve([listening]))
+        try:
+            yield f"http://127.0.0.1:{listening.getsockname()[1]}"
+        finally:
+            server.should_exit = True
+            await serving
 
 
 async def test_commands_do_what_is_printed() -> None:

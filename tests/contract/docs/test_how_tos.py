@@ -221,8 +221,9 @@ def beside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-LINES = {f"{one.stem}: {shlex.join(words)}": words for one in PAGES for words in commands(one, "netgang")}
-NAMED = sorted({shlex.join(words) for one in PAGES for words in inline(one)})
+PARSED = [*PAGES, ROOT / "docs/how-to/cli.md"]
+LINES = {f"{one.stem}: {shlex.join(words)}": words for one in PARSED for words in commands(one, "netgang")}
+NAMED = sorted({shlex.join(words) for one in PARSED for words in inline(one) if words[1][0] != "-"})
 
 
 @pytest.mark.usefixtures("beside")
@@ -245,10 +246,7 @@ def in_process() -> dict[Path, list[str]]:
 
 
 async def test_commands_that_need_no_cluster_do_what_they_should(beside: Path) -> None:
-    """They are run in the order of their page, with its settings as settings.yaml, and end with 0.
-
-    A stand-in serves MaDDash, the demonstration is the running netgang, and its gang case1 is everybody's gang.
-    """
+    """They are run in the order of their page, with its settings as settings.yaml, and end with 0."""
     ran: dict[str, int] = {}
     async with demonstration() as url:
         with MaddashServer(paper_mesh(), checked_at_s=lambda: 1_700_000_000.0) as maddash:

@@ -1,41 +1,111 @@
-"""manifests/components with rights: they are the calls that are made, and netgang alone has them."""
+"""manifests/components and manifests/people: their rights are the calls that are made, and no more."""
 
-from pathlib import Path
+import re
+from typing import Any
 
 import pytest
 import yaml
+from pydantic import ValidationError
 
+from client.connect.said import DEFAULT, target
+from extender.bootstrap.elastic import named_kinds
+from extender.controllers.elastic.kinds import KINDS
 from extender.kube import calls
+from extender.settings.layers import ENV_PREFIX
+from extender.settings.settings import Settings
+from tests.contract.manifests.rendered_manifests import MANIFESTS, ROOT, rights_of
 
-COMPONENTS = Path(__file__).parents[3] / "manifests/components"
-RIGHTS = {"restart": calls.RESTARTS, "explain": calls.EXPLAIN, "provisioning": calls.PROVISIONING}
+COMPONENTS = MANIFESTS / "components"
+RIGHTS = {
+    "restart": calls.RESTARTS,
+    "explain": calls.EXPLAIN,
+    "provisioning": calls.PROVISIONING,
+    "elastic": calls.ELASTIC,
+}
+ROLES: dict[str, Any] = {
+    one["metadata"]["name"]: one for one in yaml.safe_load_all((MANIFESTS / "people/rbac.yaml").read_text())
+}
+
+
+def kustomization(name: str) -> dict[str, Any]:
+    """The kustomization of a component."""
+    found: dict[str, Any] = yaml.safe_load((COMPONENTS / name / "kustomization.yaml").read_text())
+    return found
 
 
 @pytest.mark.parametrize("name", RIGHTS)
 def test_the_rights_are_the_calls(name: str) -> None:
-    """What extender.kube.calls lists for it, nothing more and nothing less; `get` of owners every netgang has."""
+    """What extender.kube.calls lists for it, nothing more, less or twice; `get` of owners every netgang has."""
     role, binding = yaml.safe_load_all((COMPONENTS / name / "rbac.yaml").read_text())
-    allowed = {
-        (verb, group, resource)
-        for rule in role["rules"]
-        for group in rule["apiGroups"]
-        for resource in rule["resources"]
-        for verb in rule["verbs"]
-    }
-    assert allowed == calls.rules(RIGHTS[name])
+    allowed = list(rights_of(role["rules"]))
+    assert set(allowed) == calls.rules(RIGHTS[name])
+    assert len(set(allowed)) == len(allowed)
     assert {("get", one.group, one.plural) for one in calls.SUSPENDED.values()} <= calls.rules()
     assert binding["roleRef"]["name"] == role["metadata"]["name"]
     assert binding["subjects"] == [{"kind": "ServiceAccount", "name": "netgang", "namespace": "netgang-system"}]
-
-
-@pytest.mark.parametrize("name", RIGHTS)
-def test_the_component_holds_what_is_there(name: str) -> None:
-    """One file, which kustomize reads."""
-    found = yaml.safe_load((COMPONENTS / name / "kustomization.yaml").read_text())
+    found = kustomization(name)
     assert (found["kind"], found["resources"]) == ("Component", ["rbac.yaml"])
 
 
-def test_without_the_component_nothing_can_be_suspended() -> None:
+def test_without_a_component_nothing_can_be_suspended() -> None:
     """The rights that every netgang has patch no owner, read no disruption budget and no quota, and make nothing."""
     usual = calls.rules()
     assert not {right for some in RIGHTS.values() for right in calls.rules(some) if right in usual}
+
+
+def test_every_kind_of_job_can_be_followed_read_and_changed() -> None:
+    """Each kind's collection may be listed and watched, and its jobs read and patched, with the rights there are."""
+    rights = calls.rules() | calls.rules(calls.ELASTIC)
+    for kind in KINDS.values():
+        assert calls.resource_of(kind.collection).plural == kind.plural
+        for among in ({**calls.OWNERS, **calls.RESIZED}, calls.RESIZED):
+            path = calls.served_as(kind.api_version, kind.kind, among=among).path("a", "j")
+            assert path == f"/apis/{kind.api_version}/namespaces/a/{kind.plural}/j"
+        assert {(verb, kind.group, kind.plural) for verb in ("list", "watch", "get", "patch")} <= rights
+
+
+def test_elastic_jobs_are_off_by_default_and_the_component_switches_them_on() -> None:
+    """No job is resized unless the operator says so; the component's variable is the setting's."""
+    assert Settings().elastic.enabled is False
+    (patch,) = kustomization("elastic")["patches"]
+    (container,) = yaml.safe_load(patch["patch"])["spec"]["template"]["spec"]["containers"]
+    assert container["env"] == [{"name": f"{ENV_PREFIX}ELASTIC__ENABLED", "value": "true"}]
+
+
+def test_named_kinds_are_served_where_their_name_says() -> None:
+    """Only those that are not known anyway, and only while elastic jobs are on."""
+    names = ["apps/v1/statefulsets/StatefulSet", "batch/v1/jobs/Job"]
+    on, off = (Settings.model_validate({"elastic": {"enabled": e, "scale_kinds": names}}) for e in (True, False))
+    assert named_kinds(on) == {("apps", "StatefulSet"): calls.Resource("apps", "v1", "statefulsets")}
+    assert named_kinds(off) == {}
+    path = "/apis/apps/v1/statefulsets"
+    assert calls.resource_of(path, named_kinds(on).values()).plural == "statefulsets"
+
+
+@pytest.mark.parametrize("name", ["jobs", "apps/v1/statefulsets", "apps/v1/StatefulSet/statefulsets"])
+def test_names_that_are_none_are_refused_at_start(name: str) -> None:
+    """The sentence says what is accepted."""
+    with pytest.raises(ValidationError, match="GROUP/VERSION/PLURAL/KIND"):
+        Settings.model_validate({"elastic": {"scale_kinds": [name]}})
+
+
+def test_roles_for_people_allow_what_is_asked_and_nothing_else() -> None:
+    """docs/how-to/cli.md: port-forward to pods, or the proxy to the port for people; in netgang's namespace."""
+    page = (ROOT / "docs/how-to/cli.md").read_text()
+    assert set(re.findall(r"--role=([a-z-]+)", page)) == set(ROLES)
+    assert {(one["kind"], one["metadata"]["namespace"]) for one in ROLES.values()} == {
+        ("Role", target(DEFAULT).namespace)
+    }
+    assert [_rule(one) for one in ROLES["netgang-port-forward"]["rules"]] == [
+        (["pods"], ["list"], None),
+        (["pods/portforward"], ["get", "create"], None),
+    ]
+    paths = [target(name).proxied.split("/")[-2] for name in (DEFAULT, "netgang-system/https:netgang")]
+    assert [_rule(one) for one in ROLES["netgang-service-proxy"]["rules"]] == [
+        (["services/proxy"], ["get", "create"], paths)
+    ]
+
+
+def _rule(rule: dict[str, Any]) -> tuple[Any, Any, Any]:
+    assert rule["apiGroups"] == [""]
+    return rule["resources"], rule["verbs"], rule.get("resourceNames")

@@ -15,7 +15,6 @@ from extender.kube.leases import ROLE_LABEL
 from extender.leadership.role import LEADER
 from extender.settings.leadership import LeaderElection
 from extender.settings.settings import Settings
-from testbed.processes.schedulers import load_configuration
 from tests.contract.manifests.rendered_manifests import MANIFESTS, ROOT, Object, rendered, rights_of
 
 HERE = MANIFESTS / "control-plane"
@@ -123,13 +122,6 @@ def test_settings_are_those_of_the_overlay(name: str) -> None:
     assert {key: value for key, value in here.items() if key not in other} == {
         key: value for key, value in overlay.items() if key != "host"
     }
-
-
-@pytest.mark.parametrize("name", CONFIGURATIONS)
-def test_kube_schedulers_take_turns_too(name: str) -> None:
-    """One on each machine, of which one acts."""
-    election = load_configuration(ROOT / f"scheduler-config/{name}.yaml")["leaderElection"]
-    assert election["leaderElect"] is True
 
 
 def test_the_documented_entry_leads_to_the_service(objects: Mapping[tuple[str, str], Object]) -> None:

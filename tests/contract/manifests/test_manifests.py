@@ -1,7 +1,4 @@
-"""The manifests as kustomize renders them: rights equal to the calls made, one acts, no privileges, closed doors.
-
-Needs a kubectl, as rendered_manifests says.
-"""
+"""The manifests as kustomize renders them: rights equal to the calls made, one acts, no privileges, closed doors."""
 
 from pathlib import Path
 
@@ -93,19 +90,18 @@ def test_everything_is_in_its_own_namespace(objects: tuple[Object, ...]) -> None
     assert elsewhere in ([], [("RoleBinding", "netgang-scheduler-authentication")])
 
 
-def test_one_netgang_acts_at_a_time(objects: tuple[Object, ...], tmp_path: Path) -> None:
-    """Two processes would count the same gang twice, also during an update: several only with leader election."""
+def test_one_netgang_acts_at_a_time(overlay: str, objects: tuple[Object, ...], tmp_path: Path) -> None:
+    """Two processes would count the same gang twice, also during an update: several only with leader election.
+
+    That is where there is a Service; a kube-scheduler that asks 127.0.0.1 could not change over.
+    """
     spec = of_kind(objects, "Deployment")["netgang"]["spec"]
-    if mounted_settings(objects, tmp_path).leader_election is LeaderElection.OFF:
+    on = mounted_settings(objects, tmp_path).leader_election is LeaderElection.ON
+    assert on == (overlay == "second-scheduler") == bool(of_kind(objects, "Service"))
+    if not on:
         assert (spec["replicas"], spec["strategy"]) == (1, {"type": "Recreate"})
     else:
         assert (spec["replicas"], spec["strategy"]["rollingUpdate"]["maxUnavailable"]) == (2, 0)
-
-
-def test_which_overlays_have_a_standby(overlay: str, objects: tuple[Object, ...], tmp_path: Path) -> None:
-    """The one with a Service; a kube-scheduler that asks 127.0.0.1 could not change over."""
-    on = mounted_settings(objects, tmp_path).leader_election is LeaderElection.ON
-    assert on == (overlay == "second-scheduler") == bool(of_kind(objects, "Service"))
 
 
 def test_the_lease_is_the_only_one_that_netgang_may_write(tmp_path: Path) -> None:
@@ -159,12 +155,20 @@ def test_containers_have_no_privileges(objects: tuple[Object, ...]) -> None:
 
 
 def test_containers_say_what_they_need(objects: tuple[Object, ...]) -> None:
-    """Requests for all, a memory limit for netgang, no CPU limit: throttling would stop the scheduler behind it."""
+    """Requests for all, a memory limit for netgang, no CPU limit: throttling would stop the scheduler behind it.
+
+    Images have versions, so that a rollout is the same tomorrow. NETGANG_PORT=tcp://…, which Kubernetes would set,
+    would be refused as a setting.
+    """
     for name, deployment in of_kind(objects, "Deployment").items():
-        (container,) = pod_spec(deployment)["containers"]
+        pod = pod_spec(deployment)
+        (container,) = pod["containers"]
         assert set(container["resources"]["requests"]) == {"cpu", "memory"}
         assert "cpu" not in container["resources"].get("limits", {})
         assert "memory" in container["resources"].get("limits", {}) or name == "netgang-scheduler"
+        assert ":" in container["image"]
+        assert not container["image"].endswith(":latest")
+        assert pod["enableServiceLinks"] is False
 
 
 def test_probes_ask_the_port_of_the_settings(objects: tuple[Object, ...], tmp_path: Path) -> None:
@@ -175,6 +179,8 @@ def test_probes_ask_the_port_of_the_settings(objects: tuple[Object, ...], tmp_pa
     assert (alive["path"], ready["path"]) == ("/healthz", "/readyz")
     assert alive["port"] == ready["port"] == settings.port == container["ports"][0]["containerPort"]
     assert alive.get("host", "0.0.0.0") == ready.get("host", "0.0.0.0") == settings.host
+    grace_s = pod_spec(of_kind(objects, "Deployment")["netgang"])["terminationGracePeriodSeconds"]
+    assert settings.hold_limit_s + settings.commit_timeout_s < grace_s, "a held bind outlives an orderly stop"
 
 
 def test_netgang_reads_the_mounted_settings(objects: tuple[Object, ...]) -> None:
@@ -184,18 +190,6 @@ def test_netgang_reads_the_mounted_settings(objects: tuple[Object, ...]) -> None
     (mount,) = container["volumeMounts"]
     assert container["args"] == ["serve", "--config", f"{mount['mountPath']}/netgang.yaml"]
     assert mount["name"] == pod["volumes"][0]["name"]
-
-
-def test_service_variables_stay_out(objects: tuple[Object, ...]) -> None:
-    """NETGANG_PORT=tcp://…, which Kubernetes sets beside the Service, would be refused as a setting."""
-    assert all(pod_spec(one)["enableServiceLinks"] is False for one in of_kind(objects, "Deployment").values())
-
-
-def test_a_held_bind_outlives_an_orderly_stop(objects: tuple[Object, ...], tmp_path: Path) -> None:
-    """On a stop the held calls can still be answered before the process is killed."""
-    settings = mounted_settings(objects, tmp_path)
-    grace_s = pod_spec(of_kind(objects, "Deployment")["netgang"])["terminationGracePeriodSeconds"]
-    assert settings.hold_limit_s + settings.commit_timeout_s < grace_s
 
 
 def test_the_door_is_closed(overlay: str, objects: tuple[Object, ...], tmp_path: Path) -> None:
@@ -262,24 +256,15 @@ def test_the_second_scheduler_runs_our_configuration() -> None:
     assert not any("--feature-gates" in argument for argument in container["command"])
 
 
-def test_the_second_scheduler_may_take_its_own_lease_only() -> None:
-    """Name and namespace of the lease are the same in its role and in its configuration."""
-    role = of_kind(rendered_overlay("second-scheduler"), "Role")["netgang-scheduler"]
+def test_the_second_scheduler_has_kube_schedulers_own_roles_and_its_own_lease() -> None:
+    """Its two built-in roles, so that it may what the cluster's version may; the lease is that of its configuration."""
+    objects = rendered_overlay("second-scheduler")
+    bindings = of_kind(objects, "ClusterRoleBinding").values()
+    roles = {b["roleRef"]["name"] for b in bindings if b["subjects"][0]["name"] == "netgang-scheduler"}
+    assert roles == {"system:kube-scheduler", "system:volume-scheduler"}
+    role = of_kind(objects, "Role")["netgang-scheduler"]
     lease = load_configuration(ROOT / "scheduler-config/second-scheduler.yaml")["leaderElection"]
     assert role["metadata"]["namespace"] == lease["resourceNamespace"]
     named = [rule for rule in role["rules"] if rule.get("resourceNames")]
     assert [rule["resourceNames"] for rule in named] == [[lease["resourceName"]]]
     assert [rule["verbs"] for rule in role["rules"] if not rule.get("resourceNames")] == [["create"]]
-
-
-def test_the_second_scheduler_has_kube_schedulers_own_roles() -> None:
-    """Its two built-in roles, so that it may what the cluster's version of kube-scheduler may."""
-    bindings = of_kind(rendered_overlay("second-scheduler"), "ClusterRoleBinding").values()
-    roles = {b["roleRef"]["name"] for b in bindings if b["subjects"][0]["name"] == "netgang-scheduler"}
-    assert roles == {"system:kube-scheduler", "system:volume-scheduler"}
-
-
-def test_images_have_versions(objects: tuple[Object, ...]) -> None:
-    """A rollout is the same tomorrow: no image without a version, none called latest."""
-    images = [c["image"] for one in of_kind(objects, "Deployment").values() for c in pod_spec(one)["containers"]]
-    assert all(":" in image and not image.endswith(":latest") for image in images)

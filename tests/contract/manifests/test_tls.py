@@ -1,7 +1,4 @@
-"""manifests/components/tls and debug-auth, and the commands of docs/how-to/tls.md: they fit each other.
-
-Needs kubectl as test_manifests does, and the openssl command.
-"""
+"""manifests/components/tls and debug-auth, and the commands of docs/how-to/tls.md: they fit each other."""
 
 import re
 import subprocess

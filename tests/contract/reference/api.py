@@ -1,7 +1,4 @@
-"""Pages of the API: every address, what it takes and gives, from the service itself as it runs the demonstration.
-
-The addresses and models are those of its OpenAPI document.
-"""
+"""Pages of the API: every address, what it takes and gives, from the service itself as it runs the demonstration."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""The reference: pages that are written from the code, so that they cannot say anything else, and the drawings.
+"""The reference: pages that are written from the code, so that they cannot say anything else.
 
 Rule: one function for each file; a test holds the files equal to them. Renew all of them, and the schema of the chart's
 values, with `.venv/bin/python -m tests.contract.reference`.
@@ -10,7 +10,6 @@ from pathlib import Path
 from tests.contract.manifests import chart_schema
 from tests.contract.reference.api import api_page, documents_page
 from tests.contract.reference.cli import cli_page
-from tests.contract.reference.pictures import PICTURES
 from tests.contract.reference.settings import settings_page, sources_page
 from tests.contract.reference.words import annotations_page, events_page, metrics_page, reasons_page, states_page
 
@@ -62,7 +61,6 @@ PAGES: Mapping[str, Callable[[], str]] = {
     "reference/api.md": api_page,
     "reference/api-documents.md": documents_page,
     "reference/cli.md": cli_page,
-    **{f"pictures/{name}": draw for name, draw in PICTURES.items()},
 }
 
 

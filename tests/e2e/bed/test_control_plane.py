@@ -14,14 +14,14 @@ from time import monotonic
 import pytest
 
 from testbed.api import Object
-from testbed.objects import gang_pods, pod, zone_nodes
+from testbed.objects import zone_nodes
 from testbed.parts.replicas import Replicas, replicas
 from testbed.parts.service import SCHEDULER_CONFIG
 from tests.e2e.faults.test_leaders import until_selected
+from tests.e2e.objects import GATE
 from tests.e2e.stage import Stage, say
 
-GATE = "netgang.io/gang"
-MANAGED = "netgang.io/gang"
+MANAGED = GATE
 TAKE_OVER_S = 40.0
 """netgang's lease (4 s), kube-scheduler's (15 s), and its longest backoff (10 s)"""
 
@@ -40,7 +40,6 @@ async def machines(stage: Stage, configuration: str) -> AsyncIterator[Replicas]:
             await stage.start_scheduler(
                 SCHEDULER_CONFIG / f"{configuration}.yaml",
                 extender=f"http://127.0.0.1:{address.port}",
-                version=stage.version,
                 name=name,
                 leader_election=True,
             )
@@ -62,17 +61,17 @@ async def test_a_machine_is_lost(stage: Stage, configuration: str) -> None:
     await stage.add_nodes(*zone_nodes({"a": 4}, cpu="4"))
 
     def gang(name: str) -> list[Object]:
-        members = gang_pods(name, 3, min_available=3, namespace=stage.namespace, gates=(GATE,))
+        members = stage.gang(name, 3, scheduler="default-scheduler", gated=True)
         return [asks(one, configuration) for one in members]
 
     async with machines(stage, configuration) as group:
-        await stage.api.create_all([*gang("first"), pod("plain-1", namespace=stage.namespace)])
+        await stage.api.create_all([*gang("first"), stage.pod("plain-1")])
         await stage.until_bound("first", 3, limit_s=TAKE_OVER_S)
         await stage.until_bound("plain", 1)
         began_s = monotonic()
         for part in ("netgang-a", "scheduler-a"):
             await stage.cluster.parts[part].kill()
-        await stage.api.create_all([*gang("second"), pod("plain-2", namespace=stage.namespace)])
+        await stage.api.create_all([*gang("second"), stage.pod("plain-2")])
         await until_selected(group, "netgang-b")
         say(f"netgang's take-over: {monotonic() - began_s:.1f} s")
         await stage.until_bound("second", 3, limit_s=TAKE_OVER_S)

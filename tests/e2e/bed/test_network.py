@@ -1,7 +1,4 @@
-"""The measured network decides: PAPERS N4 with MaDDash's real REST format and a real kube-scheduler.
-
-Also with a real Prometheus and a real OpenSearch, where `make archives` could fetch them: see `tests/real`.
-"""
+"""The measured network decides: PAPERS N4 with MaDDash's real REST format and a real kube-scheduler."""
 
 from __future__ import annotations
 
@@ -18,8 +15,7 @@ import httpx
 import pytest
 
 from extender.runtime.clock import SystemClock
-from scoring.model import GATE
-from testbed.objects import gang_pods, zone_nodes
+from testbed.parts.service import Netgang
 from tests.e2e.stage import Stage, document
 from tests.fakes.maddash_server import MaddashServer, full_mesh, paper_mesh
 from tests.real.servers import START_S, missing_opensearch, missing_prometheus, opensearch, prometheus
@@ -27,33 +23,35 @@ from tests.real.servers import START_S, missing_opensearch, missing_prometheus, 
 if TYPE_CHECKING:
     from pathlib import Path
 
-core = pytest.mark.e2e_core
 ZONE_D = [f"node{i}" for i in range(28, 37)]
 IMPAIRED = {"node33", "node34", "node35"}
 CLEAN = set(ZONE_D) - IMPAIRED
+EIGHT = [f"node{i}" for i in range(1, 9)]
+BAD = {"node3", "node5"}
 
 
-@core
+async def until_known(stage: Stage, netgang: Netgang, nodes: int) -> None:
+    """Wait until every link of the mesh is measured."""
+
+    def whole(found: dict[str, Any]) -> bool:
+        return all(one["known_pairs"] == nodes * (nodes - 1) for one in found["metrics"].values())
+
+    await stage.until_document(netgang, "/v1/network", whole, "the whole mesh known", limit_s=60.0)
+
+
 @pytest.mark.parametrize("selection", ["subset", "paper"])
 async def test_paper_case_one(stage: Stage, selection: str) -> None:
     """Six pods near zone D of the 36-node bed go to exactly node28-32 and node36; 33, 34, 35 score lowest of D."""
     with MaddashServer(paper_mesh(), checked_at_s=SystemClock().now_s) as maddash:
-        await stage.add_nodes(*zone_nodes(dict.fromkeys("ABCD", 9), cpu="16"))
-        netgang = await stage.netgang({"network": {"sources": [{"kind": "maddash", "url": maddash.url}]}})
-        await stage.api.until(
-            lambda: document(netgang, "/v1/network"),
-            lambda found: all(one["known_pairs"] == 36 * 35 for one in found["metrics"].values()),
-            what="the whole mesh known",
-        )
+        source = {"kind": "maddash", "url": maddash.url}
+        netgang = await stage.netgang({"network": {"sources": [source]}}, on=dict.fromkeys("ABCD", 9), cpu="16")
+        await until_known(stage, netgang, 36)
         notes = {"netgang.io/near": "D", "netgang.io/selection": selection}
-        members = gang_pods(
-            "case1", 6, min_available=6, cpu="10", namespace=stage.namespace, scheduler="netgang", annotations=notes
-        )
+        members = stage.gang("case1", 6, cpu="10", annotations=notes)
         body = json.dumps({"Pod": members[0], "Nodes": None, "NodeNames": ZONE_D})
         async with httpx.AsyncClient(base_url=netgang.url) as client:
-            scores = {
-                one["Host"]: one["Score"] for one in (await client.post("/prioritize?debug", content=body)).json()
-            }
+            listed = (await client.post("/prioritize?debug", content=body)).json()
+        scores = {one["Host"]: one["Score"] for one in listed}
         await stage.api.create_all(members)
         bound = await stage.until_bound("case1", 6)
     assert set(bound.values()) == CLEAN
@@ -62,62 +60,47 @@ async def test_paper_case_one(stage: Stage, selection: str) -> None:
 
 async def test_the_mesh_changes_while_gangs_wait(stage: Stage) -> None:
     """Two of eight nodes degrade while a gang waits at its gate: when it is complete it starts on the six others."""
-    nodes = [f"node{i}" for i in range(1, 9)]
-    degraded = {"node3", "node5"}
-    with MaddashServer(full_mesh(*nodes), checked_at_s=SystemClock().now_s) as maddash:
-        await stage.add_nodes(*zone_nodes({"a": 8}, cpu="1500m"))
+    with MaddashServer(full_mesh(*EIGHT), checked_at_s=SystemClock().now_s) as maddash:
         source = {"kind": "maddash", "url": maddash.url, "interval_s": 1.0}
-        netgang = await stage.netgang({"network": {"sources": [source]}})
-        await stage.api.until(
-            lambda: document(netgang, "/v1/network"),
-            lambda found: all(one["known_pairs"] == 8 * 7 for one in found["metrics"].values()),
-            what="the whole mesh known",
-        )
-        fields: dict[str, Any] = {"namespace": stage.namespace, "scheduler": "netgang", "gates": (GATE,)}
-        await stage.api.create_all(gang_pods("next", 5, min_available=6, **fields))
-        await stage.api.until(
-            lambda: document(netgang, "/v1/plan"),
-            lambda found: [one["code"] for one in found["waiting"]] == ["INCOMPLETE"],
-            what="the gang waiting for its sixth member",
-        )
-        for node in degraded:
-            for other in set(nodes) - {node}:
+        netgang = await stage.netgang({"network": {"sources": [source]}}, on={"a": 8})
+        await until_known(stage, netgang, 8)
+        await stage.create_gang("next", 5, least=6, gated=True)
+
+        def incomplete(plan: dict[str, Any]) -> bool:
+            return [one["code"] for one in plan["waiting"]] == ["INCOMPLETE"]
+
+        await stage.until_document(netgang, "/v1/plan", incomplete, "the gang waiting for its sixth member")
+        for node in BAD:
+            for other in set(EIGHT) - {node}:
                 maddash.mesh.change(node, other, delay_ms=50.0, throughput_bps=5e6)
                 maddash.mesh.change(other, node, delay_ms=50.0, throughput_bps=5e6)
-        await stage.api.until(
-            lambda: document(netgang, "/v1/network/node3/node5"),
-            lambda found: found["metrics"]["delay"]["counts"] == 50.0,
-            what="the degraded links known",
-        )
-        await stage.api.create_all(gang_pods("next", 1, min_available=6, first=5, **fields))
+
+        def degraded(link: dict[str, Any]) -> bool:
+            return bool(link["metrics"]["delay"]["counts"] == 50.0)
+
+        await stage.until_document(netgang, "/v1/network/node3/node5", degraded, "the degraded links known")
+        await stage.create_gang("next", 1, least=6, first=5, gated=True)
         bound = await stage.until_bound("next", 6)
-    assert set(bound.values()) == set(nodes) - degraded
+    assert set(bound.values()) == set(EIGHT) - BAD
 
 
 async def test_gangs_start_with_all_sources_down(stage: Stage) -> None:
     """No source has ever answered: a gang goes by zone and resources to the only zone that holds it, and starts."""
-    await stage.add_nodes(*zone_nodes({"a": 3, "b": 5}, cpu="1500m"))
-    nobody = "http://127.0.0.1:9"
+    nowhere = "http://127.0.0.1:9"
     sources = [
-        {"kind": "maddash", "url": nobody, "interval_s": 1.0},
-        {"kind": "opensearch", "url": f"{nobody}/opensearch", "interval_s": 1.0},
-        {"kind": "prometheus", "url": nobody, "presets": ["ping_exporter"], "interval_s": 1.0},
-        {"kind": "esmond", "url": f"{nobody}/esmond/perfsonar/archive", "interval_s": 1.0},
+        {"kind": "maddash", "url": nowhere, "interval_s": 1.0},
+        {"kind": "opensearch", "url": f"{nowhere}/opensearch", "interval_s": 1.0},
+        {"kind": "prometheus", "url": nowhere, "presets": ["ping_exporter"], "interval_s": 1.0},
+        {"kind": "esmond", "url": f"{nowhere}/esmond/perfsonar/archive", "interval_s": 1.0},
         {"kind": "file", "path": "no-such-mesh.yaml"},
     ]
-    netgang = await stage.netgang({"network": {"sources": sources}})
-    await stage.api.create_all(
-        gang_pods("g", 4, min_available=4, namespace=stage.namespace, scheduler="netgang", gates=(GATE,))
-    )
+    netgang = await stage.netgang({"network": {"sources": sources}}, on={"a": 3, "b": 5})
+    await stage.create_gang("g", 4, gated=True)
     bound = await stage.until_bound("g", 4)
     assert set(bound.values()) <= {f"node{i}" for i in range(4, 9)}
     detail = (await document(netgang, "/readyz"))["detail"]["network"]
     assert all(one["error"] for one in detail["sources"])
     assert len(detail["sources"]) == len(sources)
-
-
-EIGHT = [f"node{i}" for i in range(1, 9)]
-BAD = {"node3", "node5"}
 
 
 def link(source: str, target: str) -> tuple[float, float, float]:
@@ -127,19 +110,12 @@ def link(source: str, target: str) -> tuple[float, float, float]:
 
 async def starts_on_the_good_ones(stage: Stage, source: dict[str, Any]) -> dict[str, Any]:
     """A gang of six among eight nodes goes to the good ones; what is said of its links."""
-    await stage.add_nodes(*zone_nodes({"a": 8}, cpu="1500m"))
-    netgang = await stage.netgang({"network": {"sources": [source | {"interval_s": 1.0}]}})
-    await stage.api.until(
-        lambda: document(netgang, "/v1/network"),
-        lambda found: all(one["known_pairs"] == 8 * 7 for one in found["metrics"].values()),
-        what="the whole mesh known",
-        limit_s=60.0,
-    )
-    fields: dict[str, Any] = {"namespace": stage.namespace, "scheduler": "netgang", "gates": (GATE,)}
-    await stage.api.create_all(gang_pods("g", 6, min_available=6, **fields))
+    netgang = await stage.netgang({"network": {"sources": [source | {"interval_s": 1.0}]}}, on={"a": 8})
+    await until_known(stage, netgang, 8)
+    await stage.create_gang("g", 6, gated=True)
     bound = await stage.until_bound("g", 6)
     assert set(bound.values()) == set(EIGHT) - BAD
-    links = (await document(netgang, f"/v1/explain/{stage.namespace}/g"))["links"]
+    links = (await stage.explain(netgang, "g"))["links"]
     assert isinstance(links, dict)
     assert (links["nodes"], links["links"], links["left_out"]) == (6, 15, 5)
     assert [one["sources"] for one in links["metrics"].values()] == [{source["kind"]: 30}] * 3
@@ -199,12 +175,9 @@ async def test_a_real_perfsonar_archive_decides(stage: Stage, tmp_path: Path) ->
         latency: dict[str, Any] = {"packets": {"sent": 600, "lost": round(600 * loss)}, "latency": {"median": delay_ms}}
         for kind, result in (("latencybg", latency), ("throughput", {"throughput": rate})):
             lines.append({"index": {"_index": f"pscheduler_{kind}"}})
+            test = {"type": kind, "spec": {"source": a, "dest": b}}
             lines.append(
-                {
-                    "test": {"type": kind, "spec": {"source": a, "dest": b}},
-                    "pscheduler": {"start_time": at},
-                    "result": {"succeeded": True, **result},
-                }
+                {"test": test, "pscheduler": {"start_time": at}, "result": {"succeeded": True, **result}},
             )
     with opensearch(tmp_path) as url:
         async with httpx.AsyncClient(timeout=60.0) as client:

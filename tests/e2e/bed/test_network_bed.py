@@ -1,7 +1,4 @@
-"""The network test bed itself, on this machine's kernel: skipped, with what is missing, where it cannot be had.
-
-Why here, though it needs no cluster: it measures delays and rates, which nothing else may disturb.
-"""
+"""The network test bed itself, on this machine's kernel: skipped, with what is missing, where it cannot be had."""
 
 import json
 import os

@@ -30,6 +30,7 @@ from tests.e2e.faults.chaos.faults import Faults
 from tests.e2e.faults.chaos.hostile import BYSTANDER, Mallory
 from tests.e2e.faults.chaos.tenants import Tenants
 from tests.e2e.faults.chaos.witness import PARTIAL_TIMEOUT_S, QUIET_S, Witness
+from tests.e2e.objects import kind
 from tests.e2e.stage import say
 
 MINUTES = float(os.environ.get("CHAOS_MINUTES", "1"))
@@ -187,10 +188,5 @@ def _another(chance: random.Random) -> random.Random:
 
 def _bystander() -> Object:
     """A Job of the default scheduler that forged notes point at."""
-    spec = pod("unused", cpu="100m")["spec"]
-    return {
-        "apiVersion": "batch/v1",
-        "kind": "Job",
-        "metadata": {"name": BYSTANDER, "namespace": HONEST},
-        "spec": {"completions": 1, "template": {"spec": {**spec, "restartPolicy": "Never"}}},
-    }
+    template = {"spec": {**pod("unused", cpu="100m")["spec"], "restartPolicy": "Never"}}
+    return kind("batch/v1", "Job", BYSTANDER, HONEST, spec={"completions": 1, "template": template})

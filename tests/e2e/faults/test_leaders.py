@@ -13,7 +13,7 @@ import os
 import random
 import re
 from collections import Counter
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from time import monotonic
@@ -24,7 +24,7 @@ import pytest
 
 from testbed.api import Object
 from testbed.cluster import INSTALLED_IN, NETGANG
-from testbed.objects import gang_pods, pod, zone_nodes
+from testbed.objects import pod, zone_nodes
 from testbed.parts.replicas import Replicas, kubeconfig_by_way_of, replicas
 from testbed.parts.service import Netgang
 from testbed.processes.relay import Relay, relay
@@ -32,9 +32,6 @@ from tests.e2e.invariants import invariants_hold, until_nothing_is_promised
 from tests.e2e.replayed import Replayed
 from tests.e2e.stage import Stage, document, metric, say
 
-core = pytest.mark.e2e_core
-OURS = "netgang"
-GATE = "netgang.io/gang"
 SETTINGS = {"leader_election": "on", "record": {"enabled": True}}
 KILLS = int(os.environ.get("LEADER_KILLS") or "10")
 SEED = int(os.environ.get("CHAOS_SEED", "0")) or random.SystemRandom().randrange(1, 10**6)
@@ -63,12 +60,7 @@ class Stream:
         while not self.ended:
             name = f"s{self.made}"
             self.made += 1
-            gates = (GATE,) if self.made % 2 else ()
-            pods = gang_pods(
-                name, SIZE, min_available=SIZE, namespace=self.stage.namespace, scheduler=OURS, memory="1Mi"
-            )
-            for one in pods:
-                one["spec"]["schedulingGates"] = [{"name": gate} for gate in gates]
+            pods = self.stage.gang(name, SIZE, memory="1Mi", gated=bool(self.made % 2))
             self.open[name] = monotonic()
             await self.stage.api.create_all(pods)
             await asyncio.sleep(0.4)
@@ -80,22 +72,22 @@ class Stream:
             for name in [name for name in self.open if found[name] == SIZE]:
                 self.took_s.append(monotonic() - self.open.pop(name))
                 if self.took_s[-1] > LONG_S:
-                    await self._tell_of(name)
+                    await self._show_events_of(name)
                 for one in range(SIZE):
-                    await self.stage.api.delete(
-                        "Pod", f"{name}-worker-{one}", namespace=self.stage.namespace, grace_s=0
-                    )
+                    pod = f"{name}-worker-{one}"
+                    await self.stage.api.delete("Pod", pod, namespace=self.stage.namespace, grace_s=0)
             await asyncio.sleep(0.1)
 
-    async def _tell_of(self, gang: str) -> None:
+    async def _show_events_of(self, gang: str) -> None:
         """What netgang and kube-scheduler said of it, and when."""
         events = await self.stage.api.list_all("Event", namespace=self.stage.namespace)
-        told: list[str] = []
-        for one in events:
-            about = one["involvedObject"]["name"]
-            if about.partition("-")[0] == gang:
-                told.append(f"{one.get('eventTime') or one['lastTimestamp']} {about} {one['reason']}: {one['message']}")
-        say(f"{gang} took {self.took_s[-1]:.1f} s:\n    " + "\n    ".join(sorted(told)))
+        shown = sorted(
+            f"{one.get('eventTime') or one['lastTimestamp']} {name} {one['reason']}: {one['message']}"
+            for one in events
+            for name in (one["involvedObject"]["name"],)
+            if name.partition("-")[0] == gang
+        )
+        say(f"{gang} took {self.took_s[-1]:.1f} s:\n    " + "\n    ".join(shown))
 
 
 @asynccontextmanager
@@ -127,18 +119,20 @@ async def binding_posts(stage: Stage) -> Counter[str]:
 
 
 @asynccontextmanager
-async def both(stage: Stage, *, cable: bool = False) -> AsyncIterator[tuple[Replicas, Netgang, Relay]]:
+async def both(
+    stage: Stage, *, cable: bool = False, settings: Mapping[str, Any] = SETTINGS
+) -> AsyncIterator[tuple[Replicas, Netgang, Relay]]:
     """Two replicas, `netgang-a` leading, kube-scheduler's address as a Netgang, and A's cable to the API server."""
     server = int(stage.cluster.server.rpartition(":")[2])
     async with AsyncExitStack() as stack:
         wire = await stack.enter_async_context(relay(lambda: server))
-        group, address = await stack.enter_async_context(replicas(stage.cluster, SETTINGS))
+        group, address = await stack.enter_async_context(replicas(stage.cluster, settings))
         mine = kubeconfig_by_way_of(stage.cluster, NETGANG, wire.port) if cable else None
         first = await group.start("netgang-a", kubeconfig=mine)
         await until_selected(group, "netgang-a")
         await group.start("netgang-b")
         service = Netgang(part=first.part, url=f"http://127.0.0.1:{address.port}", debug_url=first.debug_url)
-        await stage.start_second_scheduler(service, version=stage.version)
+        await stage.start_second_scheduler(service)
         yield group, service, wire
         replayed = Replayed()
         for one in group.running.values():
@@ -148,10 +142,7 @@ async def both(stage: Stage, *, cable: bool = False) -> AsyncIterator[tuple[Repl
 
 async def until_selected(group: Replicas, name: str, *, limit_s: float = 30.0) -> None:
     """Wait until the Service selects this pod and no other."""
-    async with asyncio.timeout(limit_s):
-        while group.selected != (name,):
-            group.changed.clear()
-            await group.changed.wait()
+    await group.until_selected(lambda names: names == (name,), limit_s=limit_s)
 
 
 def other(name: str) -> str:
@@ -227,17 +218,8 @@ def table(figures: dict[str, list[float]]) -> str:
     return "\n  ".join(lines)
 
 
-async def two_of_three_held(stage: Stage, service: Netgang) -> None:
-    """A gang of three, one of whose members may only follow an anchor that is not there."""
-    members = gang_pods("g", 3, min_available=3, namespace=stage.namespace, scheduler=OURS)
-    term = {"labelSelector": {"matchLabels": {"anchor": "yes"}}, "topologyKey": "topology.kubernetes.io/zone"}
-    members[2]["spec"]["affinity"] = {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
-    await stage.api.create_all(members)
-    await until_held(stage, service, 2)
-
-
 async def until_held(stage: Stage, service: Netgang, count: int) -> None:
-    """Wait until the leader holds so many binds."""
+    """Wait until the leader, once there is one, holds so many binds."""
 
     async def held() -> int:
         try:
@@ -246,14 +228,6 @@ async def until_held(stage: Stage, service: Netgang, count: int) -> None:
             return -1
 
     await stage.api.until(held, lambda found: found == count, what=f"{count} binds held by the leader")
-
-
-async def let_it_complete(stage: Stage) -> None:
-    """The anchor comes, and the gang of three starts."""
-    anchor = pod("anchor", namespace=stage.namespace, labels={"anchor": "yes"}, cpu="100m")
-    anchor["spec"]["nodeName"] = "node1"
-    await stage.api.create(anchor)
-    await stage.until_bound("g", 3)
 
 
 async def refused(netgang: Netgang, verb: str) -> str:
@@ -272,7 +246,6 @@ async def leads(netgang: Netgang) -> bool:
     return bool(ready["detail"]["leadership"]["leading"])
 
 
-@core
 @pytest.mark.timeout(120)
 async def test_a_leader_that_is_told_to_end_hands_over_at_once(stage: Stage) -> None:
     """SIGTERM: held binds are answered, the other leads within two seconds, and the gang starts there."""
@@ -282,7 +255,7 @@ async def test_a_leader_that_is_told_to_end_hands_over_at_once(stage: Stage) -> 
         assert not await leads(standby)
         for verb in ("filter", "bind"):
             assert await refused(standby, verb) == "netgang: this replica is not the leader"
-        await two_of_three_held(stage, service)
+        await stage.create_held_gang(service, "g", 3)
         began_s = monotonic()
         stopping = asyncio.create_task(stage.cluster.parts["netgang-a"].stop(grace_s=20.0))
         await until_selected(group, "netgang-b")
@@ -291,9 +264,10 @@ async def test_a_leader_that_is_told_to_end_hands_over_at_once(stage: Stage) -> 
         say(f"take-over after SIGTERM: {took_s:.2f} s; the process was gone after {monotonic() - began_s:.2f} s")
         assert took_s < 2.0
         assert (await lease(stage))["holderIdentity"].startswith("netgang-b_")
-        await until_held(stage, service, 2)
+        await stage.until_held(service, 2)
         assert await stage.bound("g") == {}
-        await let_it_complete(stage)
+        await stage.create_anchor("node1")
+        await stage.until_bound("g", 3)
         assert await metric(standby, "netgang_leader") == 1.0
         assert await metric(standby, "netgang_bindings_total", outcome="bound") == 3.0
 
@@ -324,7 +298,6 @@ async def says_it_leads(netgang: Netgang) -> bool:
         return False
 
 
-@core
 @pytest.mark.timeout(150)
 @pytest.mark.parametrize("how", ["cut off from the API server", "frozen"])
 async def test_a_split_leaves_one_that_binds(stage: Stage, how: str) -> None:
@@ -333,7 +306,7 @@ async def test_a_split_leaves_one_that_binds(stage: Stage, how: str) -> None:
     async with both(stage, cable=True) as (group, service, wire):
         first, second = group.running["netgang-a"], group.running["netgang-b"]
         before = await binding_posts(stage)
-        await two_of_three_held(stage, service)
+        await stage.create_held_gang(service, "g", 3)
         seen = Watched()
         watching = asyncio.create_task(watch(group, seen))
         async with (
@@ -352,7 +325,8 @@ async def test_a_split_leaves_one_that_binds(stage: Stage, how: str) -> None:
                 posted = await outcomes(first)
             await asyncio.sleep(3.0)
             part.unfreeze() if how == "frozen" else wire.unblock()
-            await let_it_complete(stage)
+            await stage.create_anchor("node1")
+            await stage.until_bound("g", 3)
             await asyncio.sleep(2.0)
             if how != "frozen":
                 assert await outcomes(first) == posted

@@ -1,40 +1,22 @@
-"""Gangs that lose members long after they started: replaced, or restarted as a whole (docs/safety.md S8, S10, S11).
-
-The schedulers, kube-controller-manager (node lifecycle, pod garbage, Jobs) and the training operator are real; kwok
-plays the kubelets, and pods take a second to end. Nothing is removed in the first half minute of a process.
-"""
+"""Gangs that lose members long after they started: replaced, or restarted as a whole (docs/safety.md S8, S10, S11)."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from typing import Any
-
 import pytest
 
-from testbed.api import Api, Object
-from testbed.cluster import Cluster
+from testbed.api import Object
 from testbed.objects import zone_nodes
 from testbed.parts.operator import condition, start_operator, tf_job
 from testbed.processes.stages import HOLD
-from tests.e2e.objects import indexed_job
-from tests.e2e.site import LIMIT_S, Site, controlled_site
-from tests.e2e.stage import metric
+from tests.e2e.objects import GATE, indexed_job, name_of
+from tests.e2e.site import site_on
+from tests.e2e.stage import LIMIT_S, Stage, metric
 
-OURS = "netgang"
-GATE = "netgang.io/gang"
-SETTINGS: dict[str, Any] = {"node_lost_s": 3}
-
-
-@pytest.fixture
-async def site(controlled_cluster: Cluster, controlled_api: Api) -> AsyncIterator[Site]:
-    """Twelve nodes of four CPUs in each of the zones a and b."""
-    nodes = zone_nodes({"a": 12, "b": 12}, cpu="4", prefix="n")
-    async with controlled_site(controlled_cluster, controlled_api, "repair", nodes=nodes, settings=SETTINGS) as made:
-        yield made
+site = site_on(zone_nodes({"a": 12, "b": 12}, cpu="4", prefix="n"), {"node_lost_s": 3}, kinds=("Job", "TFJob"))
 
 
 @pytest.mark.timeout(230)
-async def test_lost_members(site: Site) -> None:
+async def test_lost_members(site: Stage) -> None:
     """A node of each gang is deleted and one stops answering: `replace`, `restart`, a TFJob, and one that finishes."""
     await start_operator(site.cluster, schemes=("tfjob",))
     await site.api.create(job_of("keep", site, "replace"))
@@ -48,9 +30,9 @@ async def test_lost_members(site: Site) -> None:
     home = await site.zones(set(keep.values()))
     assert len(home) == 1
     done = _node_of_one(ends, besides={*keep.values(), *anew.values(), *tf.values()})
-    for one in await site.pods("ends"):
+    for one in await site.pods("ends-"):
         if one["spec"]["nodeName"] == done:
-            await _set_status(site, one, {"phase": "Succeeded"})
+            await site.patch_pod(name_of(one), status={"phase": "Succeeded"})
 
     silent = _node_of_one(keep, besides={*anew.values(), *tf.values(), *ends.values()})
     await site.stop_answering(silent)
@@ -58,15 +40,13 @@ async def test_lost_members(site: Site) -> None:
         await site.api.delete("Node", _node_of_one(gang, besides={node for one in besides for node in one.values()}))
     await site.api.delete("Node", done)
 
-    told = await site.api.until(
-        lambda: site.repair("keep"), lambda said: silent in said, what="the wait explained", limit_s=LIMIT_S
+    path = f"/v1/explain/{site.namespace}/keep"
+    waits = f"waiting for node {silent} to be removed or to come back"
+    explained = "the wait explained"
+    await site.until_document(
+        site.service, path, lambda one: waits in one.get("repair", ""), explained, limit_s=LIMIT_S
     )
-    assert f"waiting for node {silent} to be removed or to come back" in told
-    await site.api.until(
-        lambda: site.events("GangBroken"),
-        lambda found: any(silent in note for note in found.values()),
-        what="an Event about it",
-    )
+    await site.until_events("GangBroken", lambda found: any(silent in note for note in found.values()))
 
     again = await site.until_running("anew", 8, without=frozenset(anew))
     job = await site.api.get("Job", "anew", namespace=site.namespace)
@@ -76,23 +56,17 @@ async def test_lost_members(site: Site) -> None:
     assert len(await site.zones(set(again.values()))) == 1
 
     again = await site.until_running("tf", 8, without=frozenset(tf))
-    job = await site.api.until(  # its operator writes it a moment after the last pod runs
-        lambda: site.api.get("TFJob", "tf", namespace=site.namespace),
-        lambda found: condition(found, "Running"),
-        what="the TFJob running",
-    )
+    # its operator writes it a moment after the last pod runs
+    job = await site.until_job("tf", lambda found: condition(found, "Running"), "the TFJob running", kind="TFJob")
     assert not condition(job, "Failed")
     assert len(await site.zones(set(again.values()))) == 1
-    assert await metric(site.netgang, "netgang_evictions_total") == 0
+    assert await metric(site.service, "netgang_evictions_total") == 0
 
     # The taint manager deletes what is on a dead node; its kubelet never confirms.
-    for one in await site.pods("keep"):
+    for one in await site.pods("keep-"):
         if one["spec"]["nodeName"] == silent:
-            name = one["metadata"]["name"]
-            await site.api.patch(
-                "Pod", name, {"metadata": {"annotations": {HOLD: "pod-delete"}}}, namespace=site.namespace
-            )
-            await site.api.delete("Pod", name, namespace=site.namespace, grace_s=30)
+            await site.annotate_pod(name_of(one), **{HOLD: "pod-delete"})
+            await site.api.delete("Pod", name_of(one), namespace=site.namespace, grace_s=30)
     whole = await site.until_running("keep", 8)
     survivors = {uid for uid, node in keep.items() if node != silent}
     assert survivors <= whole.keys()
@@ -100,8 +74,8 @@ async def test_lost_members(site: Site) -> None:
     assert silent not in whole.values()
 
     # A kubelet finds no room for what was bound to it.
-    victim = (await site.pods("keep"))[-1]
-    await _set_status(site, victim, {"phase": "Failed", "reason": "OutOfcpu"})
+    victim = (await site.pods("keep-"))[-1]
+    await site.patch_pod(name_of(victim), status={"phase": "Failed", "reason": "OutOfcpu"})
     after = await site.until_running("keep", 8, without=frozenset({victim["metadata"]["uid"]}))
     assert len(after.keys() & whole.keys()) == 7
     assert await site.zones(set(after.values())) == home
@@ -110,8 +84,8 @@ async def test_lost_members(site: Site) -> None:
     left = {uid: node for uid, node in ends.items() if node != done}
     assert left
     assert await site.running("ends") == left
-    await site.api.until(lambda: site.pods("ends"), lambda found: len(found) == len(left), what="pods collected")
-    (lost, *_) = [one for one in await site.pods("ends") if one["metadata"]["uid"] in left]
+    await site.until_pods(lambda found: len(found) == len(left), "pods collected", begin="ends-")
+    (lost, *_) = [one for one in await site.pods("ends-") if one["metadata"]["uid"] in left]
     await site.api.delete("Pod", lost["metadata"]["name"], namespace=site.namespace)
     await site.until_running("ends", len(left), without=frozenset({lost["metadata"]["uid"]}))
     for reason in ("GangRestarted", "GangResumed"):
@@ -121,30 +95,19 @@ async def test_lost_members(site: Site) -> None:
 
 
 @pytest.mark.timeout(230)
-async def test_netgang_dies_while_a_job_is_suspended(site: Site) -> None:
+async def test_netgang_dies_while_a_job_is_suspended(site: Stage) -> None:
     """The next process finds its note on the Job, waits for the pods that take long to end, and resumes it."""
     await site.api.create(job_of("train", site, "restart", ends_after="15s"))
     first = await site.until_running("train", 8)
-    name = (await site.pods("train"))[0]["metadata"]["name"]
-
-    async def stored() -> Object:
-        found: Object = await site.api.get("Job", "train", namespace=site.namespace)
-        return found
-
+    name = (await site.pods("train-"))[0]["metadata"]["name"]
     await site.api.delete("Pod", name, namespace=site.namespace)
-    await site.api.until(stored, lambda one: one["spec"].get("suspend"), what="the Job suspended", limit_s=LIMIT_S)
-    await site.cluster.restart(site.netgang.part.name, crash=True)
+    await site.until_job("train", lambda one: one["spec"].get("suspend"), "the Job suspended")
+    await site.cluster.restart(site.service.part.name, crash=True)
     second = await site.until_running("train", 8, without=frozenset(first))
-    found = await stored()
+    found = await site.api.get("Job", "train", namespace=site.namespace)
     assert (found["spec"]["suspend"], found["status"].get("failed", 0) <= 1) == (False, True)
     assert not {"netgang.io/resume"} & (found["metadata"].get("annotations") or {}).keys()
     assert len(await site.zones(set(second.values()))) == 1
-
-
-async def _set_status(site: Site, one: Object, status: Object) -> None:
-    """What a kubelet writes."""
-    name = one["metadata"]["name"]
-    await site.api.patch("Pod", name, {"status": status}, namespace=site.namespace, subresource="status")
 
 
 def _node_of_one(gang: dict[str, str], *, besides: set[str]) -> str:
@@ -160,7 +123,7 @@ def _tf_job(name: str, namespace: str) -> Object:
     return job
 
 
-def job_of(name: str, site: Site, repair: str, *, size: int = 8, ends_after: str = "1s") -> Object:
+def job_of(name: str, site: Stage, repair: str, *, size: int = 8, ends_after: str = "1s") -> Object:
     """An Indexed Job of two-CPU pods that says how its gang is repaired."""
     annotations = {"netgang.io/repair": repair}
     return indexed_job(name, site.namespace, size, cpu="2", ends_after=ends_after, annotations=annotations)

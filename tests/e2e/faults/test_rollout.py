@@ -6,7 +6,6 @@ by the cluster's own kube-scheduler; each pod is a process. Both schedulers run 
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from time import monotonic
@@ -16,11 +15,11 @@ import yaml
 
 from testbed.api import Api
 from testbed.cluster import CONTROLLERS, INSTALLED_IN, NETGANG_SCHEDULER, Cluster
-from testbed.objects import gang_pods, namespace, node, zone_nodes
+from testbed.objects import namespace, node, zone_nodes
 from testbed.parts.kubelet import STAGES, Kubelet, Start, kubelet
 from testbed.parts.replicas import Replicas, replicas
 from testbed.parts.service import ROOT, SECOND_SCHEDULER, install_rights
-from tests.e2e.stage import say
+from tests.e2e.stage import Stage, say
 
 MORE_CONTROLLERS = ("deployment-controller", "replicaset-controller")
 KEPT_SETTINGS = ("leader_election", "scheduler_names", "hold_limit_s", "commit_timeout_s", "http_timeout_s")
@@ -38,11 +37,7 @@ class Site:
 
     async def leader(self) -> str:
         """Name of the pod that the Service selects, once it is one."""
-        async with asyncio.timeout(60.0):
-            while len(self.group.selected) != 1:
-                self.group.changed.clear()
-                await self.group.changed.wait()
-        return self.group.selected[0]
+        return await self.group.until_selected(lambda names: len(names) == 1, limit_s=60.0)
 
     async def rolled_out(self, deployment: str) -> None:
         """`kubectl rollout status` ends."""
@@ -51,13 +46,9 @@ class Site:
     async def a_gang_starts(self, name: str) -> float:
         """Create a gang of four; seconds until it runs."""
         began_s = monotonic()
-        await self.api.create_all(gang_pods(name, 4, min_available=4, namespace=PLACE, scheduler="netgang"))
-        await self.api.until(
-            lambda: self.api.bound(PLACE),
-            lambda found: sum(one.startswith(name) for one in found) == 4,
-            what=f"gang {name} runs",
-            limit_s=40.0,
-        )
+        stage = Stage(self.cluster, self.api, PLACE)
+        await stage.create_gang(name, 4)
+        await stage.until_bound(name, 4, limit_s=40.0)
         return monotonic() - began_s
 
 

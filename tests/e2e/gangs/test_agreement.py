@@ -16,7 +16,8 @@ from testbed.api import Api, Object
 from testbed.parts.service import Netgang
 from testbed.processes.stages import HOLD
 from tests.e2e.conftest import sweep
-from tests.e2e.stage import Stage, filter_calls, gates
+from tests.e2e.objects import gates
+from tests.e2e.stage import Stage, filter_calls
 
 URGENT = "agreement-urgent"
 
@@ -89,7 +90,7 @@ class RealStage:
 async def test_the_simulator_agrees_with_kube_scheduler(stage: Stage, api: Api) -> None:
     """Every story ends with the same facts in virtual time and on the real programs, one cluster for all of them."""
     netgang = await stage.netgang()
-    await stage.start_scheduler(name=PLAIN, version=stage.version)
+    await stage.start_scheduler(name=PLAIN)
     await api.create(objects.priority_class(URGENT, 1000))
     differ = {}
     try:

@@ -1,4 +1,4 @@
-"""A long queue at the gate: under churn nobody asks for it and planning stays cheap, and a crash changes nothing.
+"""A long queue at the gate: under churn it costs no attempt and planning stays cheap, and a crash changes nothing.
 
 Why: a gate is worth its while only if waiting costs next to nothing, however much happens in the cluster meanwhile.
 Rule: the load is pods of the cluster's own kube-scheduler, which change the room on nodes that gangs may use and so
@@ -9,8 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
@@ -19,12 +17,12 @@ from typing import Any
 
 import pytest
 
-from scoring.model import GATE
 from testbed.api import Object
-from testbed.objects import HOST_LABEL, gang_pods, node, pod, priority_class
+from testbed.objects import HOST_LABEL, node, priority_class
 from testbed.parts.service import Netgang
 from tests.e2e.invariants import invariants_hold, until_nothing_is_promised
-from tests.e2e.stage import Stage, document, filter_calls, metric, say
+from tests.e2e.objects import gang_of
+from tests.e2e.stage import Stage, filter_calls, metric, say
 
 OURS = "netgang"
 GANGS = 300
@@ -44,43 +42,30 @@ MOST_CPU = 0.6
 
 @dataclass(slots=True)
 class Churn:
-    """What came and went so far."""
+    """Plain pods that come and go at their rate."""
 
+    stage: Stage
+    webs: list[str]
+    """Nodes over which they are spread"""
     created: int = 0
-    deleted: int = 0
     behind_s: float = 0.0
     """How late the last pod came at most; the rate was kept when this is small."""
 
+    async def run(self) -> None:
+        """Until cancelled; each pod is made by a task of its own, so that a slow answer delays no other."""
+        began_s = monotonic()
+        async with asyncio.TaskGroup() as tasks:
+            for number in count():
+                late_s = monotonic() - began_s - number / PER_S
+                self.behind_s = max(self.behind_s, late_s)
+                await asyncio.sleep(max(-late_s, 0.0))
+                tasks.create_task(self._live(f"other-{number}", self.webs[number % len(self.webs)]))
 
-@asynccontextmanager
-async def pods_of_others(stage: Stage, webs: list[str]) -> AsyncIterator[Churn]:
-    """Plain pods come and go at their rate while the block runs, spread over `webs`."""
-    churn = Churn()
-    async with asyncio.TaskGroup() as tasks:
-        coming = tasks.create_task(_come_and_go(stage, churn, webs))
-        try:
-            yield churn
-        finally:
-            coming.cancel()
-
-
-async def _come_and_go(stage: Stage, churn: Churn, webs: list[str]) -> None:
-    """Each pod is made by a task of its own, so that a slow answer delays no other."""
-    began_s = monotonic()
-    async with asyncio.TaskGroup() as tasks:
-        for number in count():
-            late_s = monotonic() - began_s - number / PER_S
-            churn.behind_s = max(churn.behind_s, late_s)
-            await asyncio.sleep(max(-late_s, 0.0))
-            tasks.create_task(_lives(stage, churn, f"other-{number}", webs[number % len(webs)]))
-
-
-async def _lives(stage: Stage, churn: Churn, name: str, web: str) -> None:
-    await stage.api.create(pod(name, namespace=stage.namespace, cpu="20m", node_selector={HOST_LABEL: web}))
-    churn.created += 1
-    await asyncio.sleep(LIFE_S)
-    await stage.api.delete("Pod", name, namespace=stage.namespace, grace_s=0)
-    churn.deleted += 1
+    async def _live(self, name: str, web: str) -> None:
+        await self.stage.create_pod(name, cpu="20m", node_selector={HOST_LABEL: web})
+        self.created += 1
+        await asyncio.sleep(LIFE_S)
+        await self.stage.api.delete("Pod", name, namespace=self.stage.namespace, grace_s=0)
 
 
 def _names() -> list[str]:
@@ -88,11 +73,15 @@ def _names() -> list[str]:
     return [f"g{rank:03}" for rank in range(GANGS - 1, -1, -1)]
 
 
-def _waiting(stage: Stage, name: str) -> list[Object]:
+def _waiting(stage: Stage, name: str, **fields: Any) -> list[Object]:
     """ω′ = 3 / (cpu + mem): of gangs that differ in nothing else, the one that asks for least memory is heaviest."""
-    memory = f"{64 + int(name[1:])}Mi"
-    fields: dict[str, Any] = {"min_available": SIZE, "namespace": stage.namespace, "scheduler": OURS}
-    return gang_pods(name, SIZE, memory=memory, gates=(GATE,), **fields)
+    return stage.gang(name, SIZE, gated=True, memory=f"{64 + int(name[1:])}Mi", **fields)
+
+
+async def fill(stage: Stage, nodes: int) -> None:
+    """Pods of others on the nodes t0, t1 …, which take all the room."""
+    for number in range(nodes):
+        await stage.create_pod(f"x{number}", scheduler="another", on=f"t{number}")
 
 
 def _cpu_s(netgang: Netgang) -> float:
@@ -118,12 +107,6 @@ class _Cost:
         return cls(monotonic(), _cpu_s(netgang), planning_s, plans)
 
 
-async def _queue(netgang: Netgang) -> list[str]:
-    """Names of the gangs that wait, in the order of their turns."""
-    gangs = (await document(netgang, "/v1/queue"))["gangs"]
-    return [one["gang"].partition("/")[2] for one in gangs if one["queue"] == "WQ"]
-
-
 @pytest.mark.timeout(240)
 async def test_three_hundred_gangs_wait_at_the_gate_under_churn(stage: Stage) -> None:
     """No attempt and no filter call for them, a quarter of a core at most for planning, then the heaviest go first."""
@@ -131,26 +114,26 @@ async def test_three_hundred_gangs_wait_at_the_gate_under_churn(stage: Stage) ->
     webs = [node(f"w{number}", cpu="900m", zone=f"a{number % ROOMS}") for number in range(40)]
     await stage.add_nodes(*trains, *webs)
     netgang = await stage.netgang()
-    await stage.start_scheduler(name="plain", version=stage.version)
-    for number in range(ROOMS * SIZE):
-        taken = pod(f"x{number}", namespace=stage.namespace, scheduler="somebody")
-        taken["spec"]["nodeName"] = f"t{number}"
-        await stage.api.create(taken)
+    await stage.start_scheduler(name="plain")
+    await fill(stage, ROOMS * SIZE)
     await stage.api.create_all([one for name in _names() for one in _waiting(stage, name)])
-    await stage.api.until(lambda: _queue(netgang), lambda found: len(found) == GANGS, what="all gangs wait")
-    async with pods_of_others(stage, [one["metadata"]["name"] for one in webs]) as churn:
+    await stage.api.until(lambda: stage.waiting(netgang), lambda found: len(found) == GANGS, what="all gangs wait")
+    churn = Churn(stage, [one["metadata"]["name"] for one in webs])
+    async with asyncio.TaskGroup() as tasks:
+        coming = tasks.create_task(churn.run())
         await asyncio.sleep(LIFE_S + 1.0)
         before, first = await _Cost.now(netgang), churn.created
         await asyncio.sleep(CHURN_S)
         after, last = await _Cost.now(netgang), churn.created
         assert await stage.attempts() == {}
         assert await filter_calls(netgang) == 0
-        assert await _queue(netgang) == sorted(_names())
+        assert list(await stage.waiting(netgang)) == sorted(_names())
         async with invariants_hold(stage.api, netgang, stage.namespace):
             started = await _start_one_by_one(stage, ROUNDS)
         assert started == sorted(_names())[:ROUNDS]
         await until_nothing_is_promised(stage.api, netgang)
-    assert await stage.attempts() == {"scheduled": float(ROUNDS * SIZE)}, "nobody was asked about in vain"
+        coming.cancel()
+    assert await stage.attempts() == {"scheduled": float(ROUNDS * SIZE)}, "no attempt failed"
     length_s = after.at_s - before.at_s
     planning, cpu = (after.planning_s - before.planning_s) / length_s, (after.cpu_s - before.cpu_s) / length_s
     plans = after.plans - before.plans
@@ -171,40 +154,33 @@ async def test_a_crash_keeps_order_and_clocks(stage: Stage) -> None:
     await stage.add_nodes(*(node(f"t{number}", cpu="1100m", zone="a") for number in range(SIZE)))
     await stage.api.apply([priority_class("hasty", 7)])
     netgang = await stage.netgang({"queue": {"starve_limit_by_priority_s": {"7": 2.0}}})
-    for number in range(SIZE):
-        taken = pod(f"x{number}", namespace=stage.namespace, scheduler="somebody")
-        taken["spec"]["nodeName"] = f"t{number}"
-        await stage.api.create(taken)
+    await fill(stage, SIZE)
     hasty = [f"g{number:03}" for number in (40, 10, 30)]
     for name in hasty:
-        pods = _waiting(stage, name)
-        for one in pods:
-            one["spec"]["priorityClassName"] = "hasty"
-        await stage.api.create_all(pods)
+        await stage.api.create_all(_waiting(stage, name, priority_class="hasty"))
         await asyncio.sleep(1.1)  # creation times are whole seconds
     patient = [f"g{number:03}" for number in (299, 2, 150, 77)]
     await stage.api.create_all([one for name in patient for one in _waiting(stage, name)])
     before = await stage.api.until(
-        lambda: _stands(netgang),
+        lambda: _stands(stage, netgang),
         lambda found: (
             [one["state"] for one in found] == ["STARVING"] * 3 + ["WAITING"] * 4
             and None not in [one["waiting_since_s"] for one in found]  # all their pods are known
         ),
         what="three starve and four wait, each with all its pods",
     )
-    assert [one["gang"].partition("/")[2] for one in before] == [*hasty, *sorted(patient)]
+    assert list(await stage.waiting(netgang)) == [*hasty, *sorted(patient)]
     await stage.cluster.restart(netgang.part.name, crash=True)
-    assert await _stands(netgang) == before
+    assert await _stands(stage, netgang) == before
     await stage.end(*(f"x{number}" for number in range(SIZE)))
     bound = await stage.until_bound("g", SIZE)
-    assert {name.partition("-worker")[0] for name in bound} == {hasty[0]}
+    assert {gang_of(name) for name in bound} == {hasty[0]}
 
 
-async def _stands(netgang: Netgang) -> list[dict[str, Any]]:
-    """What does not depend on the moment: of each gang that waits, in the order of their turns."""
-    gangs = (await document(netgang, "/v1/queue"))["gangs"]
+async def _stands(stage: Stage, netgang: Netgang) -> list[dict[str, Any]]:
+    """What does not depend on the moment, of each gang that waits, in the order of the queue."""
     kept = ("gang", "rank", "state", "priority", "weight", "created_s", "waiting_since_s")
-    return [{name: one[name] for name in kept} for one in gangs if one["queue"] == "WQ"]
+    return [{name: one[name] for name in kept} for one in (await stage.waiting(netgang)).values()]
 
 
 async def _start_one_by_one(stage: Stage, rounds: int) -> list[str]:
@@ -215,7 +191,7 @@ async def _start_one_by_one(stage: Stage, rounds: int) -> list[str]:
         await stage.end(*leaving)
         bound = await stage.until_bound("g", SIZE)
         leaving = sorted(bound)
-        started.append(leaving[0].partition("-worker")[0])
+        started.append(gang_of(leaving[0]))
         assert len(bound) == SIZE
-        assert {name.partition("-worker")[0] for name in bound} == {started[-1]}
+        assert {gang_of(name) for name in bound} == {started[-1]}
     return started

@@ -8,24 +8,11 @@ from collections import Counter
 
 import pytest
 
-from testbed.objects import GangDialect, gang_pods, node, pod, pod_group, training_job, zone_nodes
-from tests.e2e.stage import Stage, not_scheduled
-
-core = pytest.mark.e2e_core
-OURS = "netgang"
+from testbed.objects import ZONE_LABEL, GangDialect, node, pod_group, training_job, zone_nodes
+from tests.e2e.objects import OURS, gang_of, not_scheduled, shuns_gangs
+from tests.e2e.stage import Stage
 
 
-@core
-async def test_a_gang_of_four_starts_whole(stage: Stage) -> None:
-    """The thinnest path: four members, four nodes of one zone, one kube-scheduler, all bound."""
-    await stage.add_nodes(*zone_nodes({"a": 4}, cpu="1500m"))
-    await stage.netgang()
-    await stage.api.create_all(gang_pods("g", 4, min_available=4, namespace=stage.namespace, scheduler=OURS))
-    bound = await stage.until_bound("g", 4)
-    assert sorted(bound.values()) == ["node1", "node2", "node3", "node4"]
-
-
-@core
 async def test_g6_starts_when_the_missing_gpus_appear(stage: Stage) -> None:
     """PAPERS.md G6: ps and four workers of 2 GPUs wait on 4 GPUs, all of them, and start when four more are there."""
     await stage.add_nodes(node("g1", gpu=2, zone="a"), node("g2", gpu=2, zone="a"))
@@ -38,16 +25,14 @@ async def test_g6_starts_when_the_missing_gpus_appear(stage: Stage) -> None:
     await stage.until_bound("tf", 5, limit_s=3.0)
 
 
-@core
 async def test_two_gangs_in_room_for_six(stage: Stage) -> None:
     """PAPERS.md G6: of JobA and JobB with four pods each one runs whole and the other not at all, then the other."""
-    await stage.add_nodes(*zone_nodes({"a": 6}, cpu="1500m"))
-    await stage.netgang()
+    await stage.netgang(on={"a": 6})
     for name in ("job-a", "job-b"):
-        await stage.api.create_all(gang_pods(name, 4, min_available=4, namespace=stage.namespace, scheduler=OURS))
-    await stage.until_bound("", 4)
-    first = (await stage.bound()).keys()
-    winner = next(iter(first)).rpartition("-worker")[0]
+        await stage.create_gang(name, 4)
+    first = await stage.until_bound("", 4)
+    assert len(set(first.values())) == 4
+    [winner] = {gang_of(name) for name in first}
     loser = "job-b" if winner == "job-a" else "job-a"
     await stage.until_refused(4)
     assert len(await stage.bound(winner)) == 4
@@ -58,16 +43,11 @@ async def test_two_gangs_in_room_for_six(stage: Stage) -> None:
 
 async def test_contention_never_leaves_a_gang_in_part(stage: Stage) -> None:
     """Twenty rounds of two to five gangs that do not all fit: no gang stays between 0 and its minimum, no deadlock."""
-    await stage.add_nodes(*zone_nodes({"a": 5, "b": 5}, cpu="2500m"))
-    await stage.netgang()
+    await stage.netgang(on={"a": 5, "b": 5}, cpu="2500m")
     rng = random.Random(20)
     for number in range(20):
         sizes = {f"r{number}-g{i}": rng.randint(2, 8) for i in range(rng.randint(2, 5))}
-        pods = [
-            one
-            for name, size in sizes.items()
-            for one in gang_pods(name, size, min_available=size, namespace=stage.namespace, scheduler=OURS)
-        ]
+        pods = [one for name, size in sizes.items() for one in stage.gang(name, size)]
         rng.shuffle(pods)
         await stage.api.create_all(pods)
         started: set[str] = set()
@@ -78,13 +58,13 @@ async def test_contention_never_leaves_a_gang_in_part(stage: Stage) -> None:
                 what=f"another gang of {sizes} beside {started}",
             )
             started |= whole
-            await stage.end(*[name for name in await stage.bound() if name.rpartition("-worker")[0] in whole])
+            await stage.end(*[name for name in await stage.bound() if gang_of(name) in whole])
 
 
 async def _whole(stage: Stage, sizes: dict[str, int]) -> set[str]:
     """Gangs that are bound whole; a gang seen in part is given the time of a commit, then it is a failure."""
     for _ in range(40):
-        counts = Counter(name.rpartition("-worker")[0] for name in await stage.bound())
+        counts = Counter(gang_of(name) for name in await stage.bound())
         partial = {name for name, count in counts.items() if count < sizes[name]}
         if not partial:
             return set(counts)
@@ -96,28 +76,23 @@ async def _whole(stage: Stage, sizes: dict[str, int]) -> set[str]:
 async def test_a_hundred_gangs_of_ten_created_interleaved(stage: Stage) -> None:
     """100 gangs × 10 pods on 100 nodes of four zones, members interleaved: all bound, each gang in one zone."""
     nodes = zone_nodes(dict.fromkeys("abcd", 25), cpu="12")
-    zone_of = {one["metadata"]["name"]: one["metadata"]["labels"]["topology.kubernetes.io/zone"] for one in nodes}
+    zone_of = {one["metadata"]["name"]: one["metadata"]["labels"][ZONE_LABEL] for one in nodes}
     await stage.add_nodes(*nodes)
     await stage.netgang()
-    gangs = [gang_pods(f"g{i:03}", 10, min_available=10, namespace=stage.namespace, scheduler=OURS) for i in range(100)]
+    gangs = [stage.gang(f"g{i:03}", 10) for i in range(100)]
     await stage.api.create_all([members[i] for i in range(10) for members in gangs])
     bound = await stage.until_bound("g", 1000, limit_s=120.0)
-    zones: dict[str, set[str]] = {}
-    for name, where in bound.items():
-        zones.setdefault(name.rpartition("-worker")[0], set()).add(zone_of[where])
-    assert len(zones) == 100
-    assert all(len(of_gang) == 1 for of_gang in zones.values())
+    zones = {(gang_of(name), zone_of[where]) for name, where in bound.items()}
+    assert len(zones) == len({name for name, _ in zones}) == 100
 
 
-@core
 @pytest.mark.parametrize("dialect", list(GangDialect))
 async def test_members_that_arrive_late_and_members_beyond_the_minimum(stage: Stage, dialect: GangDialect) -> None:
     """Two of three wait for the third; a fourth and fifth that come later join where there is room, one stays."""
-    await stage.add_nodes(*zone_nodes({"a": 4}, cpu="1500m"))
-    await stage.netgang()
+    await stage.netgang(on={"a": 4})
     if dialect is GangDialect.POD_GROUP:
         await stage.api.create(pod_group("g", 3, namespace=stage.namespace))
-    members = gang_pods("g", 5, min_available=3, namespace=stage.namespace, scheduler=OURS, dialect=dialect)
+    members = stage.gang("g", 5, least=3, dialect=dialect)
     await stage.api.create_all(members[:2])
     await stage.until_refused(2)
     assert await stage.bound() == {}
@@ -129,19 +104,18 @@ async def test_members_that_arrive_late_and_members_beyond_the_minimum(stage: St
     assert len(await stage.bound()) == 4
 
 
-@core
 async def test_roles_taints_and_selectors(stage: Stage) -> None:
     """A ps without GPU beside workers with GPUs, each where it fits; workers only on nodes their selector names."""
+    fast = {"fast": "yes"}
     await stage.add_nodes(
         node("plain", cpu="8", zone="a"),
         node("gpu-1", cpu="2", gpu=2, zone="a"),
-        node("gpu-2", cpu="2", gpu=2, zone="a", labels={"fast": "yes"}),
-        node("gpu-3", cpu="2", gpu=2, zone="a", labels={"fast": "yes"}),
+        *(node(name, cpu="2", gpu=2, zone="a", labels=fast) for name in ("gpu-2", "gpu-3")),
     )
     await stage.netgang()
     job = training_job("tf", workers=2, worker_gpu=2, cpu="2", namespace=stage.namespace, scheduler=OURS)
     for one in job[1:]:
-        one["spec"]["nodeSelector"] = {"fast": "yes"}
+        one["spec"]["nodeSelector"] = fast
     job[0]["spec"]["containers"][0]["resources"]["requests"]["cpu"] = "4"
     await stage.api.create_all(job)
     bound = await stage.until_bound("tf", 3)
@@ -149,18 +123,10 @@ async def test_roles_taints_and_selectors(stage: Stage) -> None:
     assert {bound["tf-worker-0"], bound["tf-worker-1"]} == {"gpu-2", "gpu-3"}
 
 
-@core
 async def test_a_filter_that_is_not_modelled(stage: Stage) -> None:
     """One planned node is refused by anti-affinity, which only kube-scheduler knows: it is learned, the gang starts."""
-    await stage.add_nodes(*zone_nodes({"a": 4}, cpu="4"))
-    await stage.netgang()
-    blocker = pod("blocker", namespace=stage.namespace, labels={"noisy": "yes"})
-    blocker["spec"]["nodeName"] = "node1"
-    await stage.api.create(blocker)
-    members = gang_pods("g", 3, min_available=3, cpu="3", namespace=stage.namespace, scheduler=OURS)
-    term = {"labelSelector": {"matchLabels": {"noisy": "yes"}}, "topologyKey": "kubernetes.io/hostname"}
-    for one in members:
-        one["spec"]["affinity"] = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
-    await stage.api.create_all(members)
+    await stage.netgang(on={"a": 4}, cpu="4")
+    await stage.api.create(shuns_gangs(stage.pod("blocker", on="node1", cpu="10m")))
+    await stage.create_gang("g", 3, cpu="3")
     bound = await stage.until_bound("g", 3)
     assert sorted(bound.values()) == ["node2", "node3", "node4"]

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from pathlib import Path
+from itertools import count
 from statistics import median
 from time import monotonic
 from typing import Any
@@ -15,7 +15,7 @@ import pytest
 import yaml
 
 from testbed.api import Object
-from testbed.objects import gang_pods, node, pod
+from testbed.objects import node
 from testbed.parts.service import ROOT, SCHEDULER_CONFIG, Netgang
 from testbed.processes.stages import HOLD
 from tests.e2e.stage import Stage, filter_calls
@@ -34,7 +34,6 @@ class Churn:
     took_s: dict[str, list[float]] = field(default_factory=dict)
     """phase in which they were created → seconds"""
     phase: str = "before"
-    number: int = 0
     ended: bool = False
     """No further pods; the one that is being created is still waited for"""
 
@@ -54,9 +53,7 @@ async def test_three_hundred_refused_pods_beside_five_new_ones_a_second(stage: S
     await stage.add_nodes(*nodes)
     netgang = await _configured(stage, configuration)
     for number in range(10):  # one node of eleven stays free, so that kube-scheduler has something to ask about
-        taken = pod(f"x{number}", namespace=stage.namespace, cpu="1", scheduler="somebody")
-        taken["spec"]["nodeName"] = f"t{number}"
-        await stage.api.create(taken)
+        await stage.create_pod(f"x{number}", scheduler="another", on=f"t{number}")
     async with _five_pods_a_second(stage) as churn:
         await asyncio.sleep(10.0)
         churn.phase = "begin"
@@ -86,20 +83,19 @@ async def _configured(stage: Stage, configuration: str) -> Netgang:
     """Netgang and kube-scheduler as the files of this configuration have them; plain pods have a scheduler too."""
     if configuration == "second-scheduler":
         netgang = await stage.netgang()
-        await stage.start_scheduler(name="plain", version=stage.version)
+        await stage.start_scheduler(name="plain")
         return netgang
-    installed: dict[str, Any] = yaml.safe_load(
-        (ROOT / "manifests" / "overlays" / configuration / "settings.yaml").read_text()
-    )
+    overlay = ROOT / "manifests/overlays" / configuration / "settings.yaml"
+    installed: dict[str, Any] = yaml.safe_load(overlay.read_text())
     netgang = await stage.start_netgang({k: v for k, v in installed.items() if "port" not in k})
-    config: Path = SCHEDULER_CONFIG / f"{configuration}.yaml"
-    await stage.start_scheduler(config, extender=netgang.url, version=stage.version, name="the-clusters-own")
+    config = SCHEDULER_CONFIG / f"{configuration}.yaml"
+    await stage.start_scheduler(config, extender=netgang.url, name="the-clusters-own")
     return netgang
 
 
 def _waiting(stage: Stage, stem: str, configuration: str) -> list[Object]:
     scheduler = "netgang" if configuration == "second-scheduler" else "default-scheduler"
-    pods = gang_pods(stem, 10, min_available=10, namespace=stage.namespace, scheduler=scheduler, memory="1Mi")
+    pods = stage.gang(stem, 10, scheduler=scheduler, memory="1Mi")
     for one in pods:
         one["spec"]["nodeSelector"] = POOL
         if configuration == "managed-resource":
@@ -110,25 +106,28 @@ def _waiting(stage: Stage, stem: str, configuration: str) -> list[Object]:
 
 @asynccontextmanager
 async def _five_pods_a_second(stage: Stage) -> AsyncIterator[Churn]:
-    """Plain pods on a node that no gang may use, and a look twice a second at which are bound."""
+    """Plain pods on a node that no gang may use, and a look twice a second at which are bound; at the end all are."""
     churn = Churn()
-    tasks = [asyncio.create_task(_create(stage, churn)), asyncio.create_task(_look(stage, churn))]
+    creating, looking = asyncio.create_task(_create(stage, churn)), asyncio.create_task(_look(stage, churn))
     try:
         yield churn
     finally:
         churn.ended = True
-        await tasks[0]
-        await stage.api.until(_counted(churn), lambda left: left == 0, what="all plain pods bound")
-        tasks[1].cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await creating
+        async with asyncio.timeout(30.0):
+            while churn.open:  # noqa: ASYNC110 - the API server sets no event
+                await asyncio.sleep(0.2)
+        looking.cancel()
+        await asyncio.gather(looking, return_exceptions=True)
 
 
 async def _create(stage: Stage, churn: Churn) -> None:
-    while not churn.ended:
-        name = f"{churn.phase}-{churn.number}"
+    for number in count():
+        if churn.ended:
+            return
+        name = f"{churn.phase}-{number}"
         churn.open[name] = monotonic()
-        churn.number += 1
-        await stage.api.create(pod(name, namespace=stage.namespace, cpu="10m", node_selector=BIG))
+        await stage.create_pod(name, cpu="10m", node_selector=BIG)
         await asyncio.sleep(0.2)
 
 
@@ -139,10 +138,3 @@ async def _look(stage: Stage, churn: Churn) -> None:
             phase = name.partition("-")[0]
             churn.took_s.setdefault(phase, []).append(monotonic() - churn.open.pop(name))
         await asyncio.sleep(0.5)
-
-
-def _counted(churn: Churn) -> Any:
-    async def left() -> int:
-        return len(churn.open)
-
-    return left

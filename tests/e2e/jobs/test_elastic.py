@@ -1,8 +1,4 @@
-"""Elastic jobs: a running one gives up workers for a heavier job, and gets them back (PAPERS K4, K5).
-
-The operators, the schedulers and the API server are real; kwok plays the kubelets, and pods take a second to end.
-Nothing is resized in the first half minute of a process, so these tests take that long.
-"""
+"""Elastic jobs: a running one gives up workers for a heavier job, and gets them back (PAPERS K4, K5)."""
 
 from __future__ import annotations
 
@@ -11,87 +7,44 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from time import monotonic
-from typing import Any
-from uuid import uuid4
 
 import pytest
 
-from testbed.api import Api, Object
-from testbed.cluster import Cluster
-from testbed.objects import namespace as namespace_object
+from testbed.api import Object
 from testbed.objects import zone_nodes
 from testbed.parts.operator import allow_updates, pytorch_job, refuse_updates, start_operator, tf_job
-from testbed.parts.service import ROOT, Netgang, start_netgang, start_second_scheduler
 from tests.e2e.invariants import until_nothing_is_promised
-from tests.e2e.objects import indexed_job
-from tests.e2e.stage import say
+from tests.e2e.objects import GATE, budget, indexed_job, kind, name_of
+from tests.e2e.site import site_on
+from tests.e2e.stage import Stage, say
 
 pytestmark = pytest.mark.timeout(240)
 
-OURS = "netgang"
-GATE = "netgang.io/gang"
 LIMIT_S = 90.0
-SETTINGS: dict[str, Any] = {"elastic": {"enabled": True, "cool_down_s": 2, "decrement": None, "increment": None}}
+SETTINGS = {"elastic": {"enabled": True, "cool_down_s": 2, "decrement": None, "increment": None}}
+JOBS = ("Job", "TFJob", "PyTorchJob")
+site = site_on(zone_nodes({"a": 2}, cpu="4", prefix="n"), SETTINGS, component="elastic", kinds=JOBS)
+"""Two nodes of four CPUs in zone a"""
 
 
-@dataclass(frozen=True, slots=True)
-class Site:
-    """A cluster with controllers, netgang and its scheduler; two nodes of four CPUs in zone a."""
-
-    cluster: Cluster
-    api: Api
-    netgang: Netgang
-    namespace: str
-
-    async def pods(self) -> list[Object]:
-        """All pods of the namespace."""
-        return await self.api.list_all("Pod", namespace=self.namespace)
-
-    async def running(self, job: str = "") -> list[str]:
-        """Names of a job's pods that run and are not told to end; of Jobs without their random ending."""
-        return sorted(
-            _short(one)
-            for one in await self.pods()
-            if one["status"].get("phase") == "Running"
-            and "deletionTimestamp" not in one["metadata"]
-            and one["metadata"]["name"].startswith(job)
-        )
-
-    async def until_running(self, job: str, count: int, *, limit_s: float = LIMIT_S) -> list[str]:
-        """Wait until exactly `count` pods of the job run and no other of its pods is there."""
-
-        async def found() -> tuple[int, list[str]]:
-            everybody = [one for one in await self.pods() if one["metadata"]["name"].startswith(job)]
-            return len(everybody), await self.running(job)
-
-        _, names = await self.api.until(
-            found, lambda seen: seen[0] == len(seen[1]) == count, what=f"{count} pods of {job}", limit_s=limit_s
-        )
-        return names
-
-    async def events(self, reason: str) -> dict[str, str]:
-        """Events of netgang's: object → note."""
-        found = await self.api.list_all("Event", namespace=self.namespace, fields=f"reason={reason}")
-        return {one["involvedObject"]["name"]: one["message"] for one in found}
+async def running(site: Stage, job: str) -> list[str]:
+    """Names of a job's pods that run and are not deleted; of Jobs without their random ending."""
+    return sorted(
+        _short(one)
+        for one in await site.pods(job)
+        if one["status"].get("phase") == "Running" and "deletionTimestamp" not in one["metadata"]
+    )
 
 
-@pytest.fixture
-async def site(controlled_cluster: Cluster, controlled_api: Api) -> AsyncIterator[Site]:
-    """Stopped and emptied afterwards."""
-    name = f"elastic-{uuid4().hex[:6]}"
-    await controlled_api.create(namespace_object(name))
-    await controlled_api.apply(ROOT / "manifests/components/elastic/rbac.yaml")
-    await controlled_cluster.add_nodes(zone_nodes({"a": 2}, cpu="4", prefix="n"))
-    before = set(controlled_cluster.parts)
-    netgang = await start_netgang(controlled_cluster, SETTINGS)
-    await start_second_scheduler(controlled_cluster, netgang)
-    yield Site(controlled_cluster, controlled_api, netgang, name)
-    for kind in ("Job", "TFJob", "PyTorchJob"):
-        with suppress(Exception):
-            await controlled_api.delete_all(kind, namespace=name)
-    for part in [one for one in controlled_cluster.parts if one not in before]:
-        await controlled_cluster.remove(part)
-    await controlled_api.delete("Namespace", name)
+async def until_running(site: Stage, job: str, count: int, *, limit_s: float = LIMIT_S) -> list[str]:
+    """Wait until exactly `count` pods of the job run and no other of its pods is there."""
+
+    async def found() -> tuple[int, list[str]]:
+        return len(await site.pods(job)), await running(site, job)
+
+    what = f"{count} pods of {job}"
+    seen = await site.api.until(found, lambda seen: seen[0] == len(seen[1]) == count, what=what, limit_s=limit_s)
+    return seen[1]
 
 
 @dataclass(slots=True)
@@ -107,9 +60,17 @@ class Watched:
     minimums: set[int] = field(default_factory=set)
     """minMember of its PodGroup"""
 
+    async def until(self, site: Stage, accept: Callable[[Watched], bool], what: str) -> None:
+        """Wait until what was seen is accepted."""
+
+        async def seen() -> Watched:
+            return self
+
+        await site.api.until(seen, accept, what=what, limit_s=LIMIT_S)
+
 
 @asynccontextmanager
-async def watched(site: Site, kind: str, name: str) -> AsyncIterator[Watched]:
+async def watched(site: Stage, kind: str, name: str) -> AsyncIterator[Watched]:
     """Look at a job ten times a second while the block runs."""
     seen = Watched()
 
@@ -122,12 +83,10 @@ async def watched(site: Site, kind: str, name: str) -> AsyncIterator[Watched]:
             held = {one["type"] for one in job.get("status", {}).get("conditions", []) if one["status"] == "True"}
             if "Running" in held or "Running" in seen.conditions:
                 seen.conditions |= held
-            for one in await site.pods():
-                if one["metadata"]["name"].startswith(name):
-                    seen.uids.setdefault(_short(one), set()).add(one["metadata"]["uid"])
-            for group in await site.api.list_all("PodGroup", namespace=site.namespace):
-                if group["metadata"]["name"] == name:
-                    seen.minimums.add(group["spec"]["minMember"])
+            for one in await site.pods(name):
+                seen.uids.setdefault(_short(one), set()).add(one["metadata"]["uid"])
+            groups = await site.api.list_all("PodGroup", namespace=site.namespace)
+            seen.minimums |= {one["spec"]["minMember"] for one in groups if name_of(one) == name}
             await asyncio.sleep(0.1)
 
     looking = asyncio.create_task(look(), name=f"watch {name}")
@@ -199,40 +158,37 @@ PAIRS = {
 
 
 @pytest.mark.parametrize("pair", PAIRS.values(), ids=PAIRS)
-async def test_a_job_gives_way_and_grows_back(site: Site, pair: Pair) -> None:
+async def test_a_job_gives_way_and_grows_back(site: Stage, pair: Pair) -> None:
     """It shrinks to what a heavier job needs and not below its minimum; a third job that comes meanwhile gets nothing.
 
     The heavier job starts whole within seconds after the removed pods are gone. When it ends, the third starts and the
     first has all its workers again. Neither of the first two is ever anything but Running. A budget that allows no
     disruption changes nothing: operators delete their own pods without asking it.
     """
-    await site.api.create(_no_disruption(site.namespace))
+    await site.api.create(budget("keep", site.namespace))
     if pair.kind != "Job":
         await start_operator(site.cluster)
     await site.api.create(pair.low(site.namespace))
-    before = await site.until_running("low", pair.low_pods)
+    before = await until_running(site, "low", pair.low_pods)
     async with watched(site, pair.kind, "low") as low:
         await site.api.create(pair.heavy(site.namespace))
-        await site.api.until(
-            lambda: _counts_of(low), lambda seen: len(seen) > 1, what="low is patched", limit_s=LIMIT_S
-        )
+        await low.until(site, lambda seen: len(seen.counts) > 1, "low is patched")
         began_s = monotonic()
         await site.api.create(job("small", site.namespace, 1, least=1))
         async with watched(site, pair.kind, "heavy") as heavy:
-            await _until_gone(site, sorted(set(before) - set(pair.left)))
+            gone = set(before) - set(pair.left)
+            await site.until_pods(lambda found: not {*map(_short, found)} & gone, f"{gone} gone", limit_s=LIMIT_S)
             gone_s = monotonic()
-            await site.until_running("heavy", pair.heavy_pods, limit_s=20.0)
+            await until_running(site, "heavy", pair.heavy_pods, limit_s=20.0)
             say(f"patch to gone {gone_s - began_s:.1f} s, gone to running {monotonic() - gone_s:.1f} s")
-            assert await site.until_running("low", len(pair.left)) == list(pair.left)
-            assert await site.running("small") == []
+            assert await until_running(site, "low", len(pair.left)) == list(pair.left)
+            assert await running(site, "small") == []
             if pair.kind != "Job":
-                await site.api.until(
-                    lambda: _conditions_of(heavy), lambda seen: "Running" in seen, what="heavy is called Running"
-                )
+                await heavy.until(site, lambda seen: "Running" in seen.conditions, "heavy is called Running")
         await site.api.delete(pair.kind, "heavy", namespace=site.namespace)
-        await site.until_running("small", 1)
-        assert await site.until_running("low", pair.low_pods) == before
-        await site.api.until(lambda: _counts_of(low), lambda seen: seen[-1] == pair.shrinks[0], what="the watch")
+        await until_running(site, "small", 1)
+        assert await until_running(site, "low", pair.low_pods) == before
+        await low.until(site, lambda seen: seen.counts[-1] == pair.shrinks[0], "the watch")
     assert low.counts[: len(pair.shrinks)] == list(pair.shrinks)
     grown = low.counts[len(pair.shrinks) :]  # by as much at a time as there is room when heavy's pods go one by one
     assert grown == sorted(set(grown))
@@ -243,40 +199,25 @@ async def test_a_job_gives_way_and_grows_back(site: Site, pair: Pair) -> None:
         assert low.minimums == {pair.minimum}
 
 
-def _no_disruption(namespace: str) -> Object:
-    """A budget over all pods."""
-    return {
-        "apiVersion": "policy/v1",
-        "kind": "PodDisruptionBudget",
-        "metadata": {"name": "keep", "namespace": namespace},
-        "spec": {"maxUnavailable": 0, "selector": {}},
-    }
-
-
-async def test_a_job_that_must_not_be_resized_keeps_its_workers(site: Site) -> None:
-    """A TFJob without enableDynamicWorker would fail: nothing is patched, and an Event on it says why.
-
-    The same for one that an autoscaler scales, and for a gang that would not fit even if everybody gave way.
-    """
+async def test_a_job_that_must_not_be_resized_keeps_its_workers(site: Stage) -> None:
+    """A TFJob without enableDynamicWorker would fail: nothing is patched, and an Event on it says why."""
     await start_operator(site.cluster)
     await site.api.create(tf_job("low", workers=3, least=2, namespace=site.namespace, dynamic=False))
     await site.api.create(job("scaled", site.namespace, 2, least=1))
     await site.api.create(_autoscaler("scaled", site.namespace))
     await site.api.create(job("small", site.namespace, 2, least=1))
-    await site.until_running("low", 4)
-    await site.until_running("scaled", 2)
-    await site.until_running("small", 2)
-    specs = [(await site.api.get(kind, name, namespace=site.namespace))["spec"] for kind, name in _ALL]
+    await until_running(site, "low", 4)
+    await until_running(site, "scaled", 2)
+    await until_running(site, "small", 2)
+    specs = [(await site.api.get(one, name, namespace=site.namespace))["spec"] for one, name in _ALL]
     await site.api.create(job("heavy", site.namespace, 4, least=4))
-    notes = await site.api.until(
-        lambda: site.events("JobNotResized"), lambda found: len(found) == 2, what="two Events", limit_s=LIMIT_S
-    )
+    notes = await site.until_events("JobNotResized", lambda found: len(found) == 2, limit_s=LIMIT_S)
     assert "enableDynamicWorker" in notes["low"]
     assert "HorizontalPodAutoscaler" in notes["scaled"]
     for _ in range(32):  # the quiet time and some rounds after it
         await asyncio.sleep(1.0)
-        assert await site.running("heavy") == []
-    assert specs == [(await site.api.get(kind, name, namespace=site.namespace))["spec"] for kind, name in _ALL]
+        assert await running(site, "heavy") == []
+    assert specs == [(await site.api.get(one, name, namespace=site.namespace))["spec"] for one, name in _ALL]
 
 
 _ALL = (("TFJob", "low"), ("Job", "scaled"), ("Job", "small"))
@@ -284,76 +225,50 @@ _ALL = (("TFJob", "low"), ("Job", "scaled"), ("Job", "small"))
 
 def _autoscaler(job: str, namespace: str) -> Object:
     """A HorizontalPodAutoscaler that names a Job; nobody runs it."""
-    return {
-        "apiVersion": "autoscaling/v2",
-        "kind": "HorizontalPodAutoscaler",
-        "metadata": {"name": job, "namespace": namespace},
-        "spec": {"maxReplicas": 3, "scaleTargetRef": {"apiVersion": "batch/v1", "kind": "Job", "name": job}},
-    }
+    target = {"apiVersion": "batch/v1", "kind": "Job", "name": job}
+    return kind(
+        "autoscaling/v2", "HorizontalPodAutoscaler", job, namespace, spec={"maxReplicas": 3, "scaleTargetRef": target}
+    )
 
 
-async def test_refused_then_killed_and_still_once(site: Site) -> None:
-    """A webhook refuses the change until it does not; then netgang dies between the patch and the start.
-
-    The job is shrunk once, the heavier one starts on the room that was freed, and a third gets none of it.
-    """
+async def test_refused_then_killed_and_still_once(site: Stage) -> None:
+    """A webhook refuses the change until it does not; then netgang dies between the patch and the start."""
     await site.api.create(job("low", site.namespace, 6, least=2, ends_after="6s"))
-    await site.until_running("low", 6)
+    await until_running(site, "low", 6)
     await refuse_updates(site.api, "jobs")
     try:
         async with watched(site, "Job", "low") as low:
             await site.api.create(job("heavy", site.namespace, 5, least=5))
-            notes = await site.api.until(
-                lambda: site.events("JobNotResized"), lambda found: bool(found), what="the refusal", limit_s=LIMIT_S
-            )
+            notes = await site.until_events("JobNotResized", limit_s=LIMIT_S)
             assert "API server refuses" in notes["low"]
             await allow_updates(site.api)
-            await site.api.until(
-                lambda: _counts_of(low), lambda seen: seen == [6, 3], what="low is patched", limit_s=LIMIT_S
-            )
-            await site.cluster.restart(site.netgang.part.name, crash=True)
+            await low.until(site, lambda seen: seen.counts == [6, 3], "low is patched")
+            await site.cluster.restart(site.service.part.name, crash=True)
             await site.api.create(job("small", site.namespace, 1, least=1))
-            await site.until_running("heavy", 5)
-            assert await site.running("small") == []
+            await until_running(site, "heavy", 5)
+            assert await running(site, "small") == []
             await asyncio.sleep(35.0)  # the quiet time of the new process, and more
-            assert (low.counts, await site.running("small")) == ([6, 3], [])
+            assert (low.counts, await running(site, "small")) == ([6, 3], [])
             await site.api.delete("Job", "heavy", namespace=site.namespace)
-            await site.until_running("small", 1)
-            await site.until_running("low", 6)
-            await until_nothing_is_promised(site.api, site.netgang)
+            await until_running(site, "small", 1)
+            await until_running(site, "low", 6)
+            await until_nothing_is_promised(site.api, site.service)
     finally:
         await allow_updates(site.api)
 
 
-async def test_a_job_deleted_in_the_middle_leaves_nothing_kept(site: Site) -> None:
+async def test_a_job_deleted_in_the_middle_leaves_nothing_kept(site: Stage) -> None:
     """The heavier job starts on the room, and what it does not need is free for others at once."""
     await site.api.create(job("low", site.namespace, 6, least=2, ends_after="4s"))
-    await site.until_running("low", 6)
+    await until_running(site, "low", 6)
     async with watched(site, "Job", "low") as low:
         await site.api.create(job("heavy", site.namespace, 5, least=5))
-        await site.api.until(lambda: _counts_of(low), lambda seen: seen == [6, 3], what="patched", limit_s=LIMIT_S)
+        await low.until(site, lambda seen: seen.counts == [6, 3], "low is patched")
     await site.api.delete("Job", "low", namespace=site.namespace)
-    await site.until_running("heavy", 5)
+    await until_running(site, "heavy", 5)
     await site.api.create(job("small", site.namespace, 3, least=3))
-    await site.until_running("small", 3, limit_s=15.0)
-    await until_nothing_is_promised(site.api, site.netgang)
-
-
-async def _counts_of(seen: Watched) -> list[int]:
-    return seen.counts
-
-
-async def _conditions_of(seen: Watched) -> set[str]:
-    return seen.conditions
-
-
-async def _until_gone(site: Site, names: list[str]) -> None:
-    """Wait until no pod has one of these names."""
-
-    async def left() -> set[str]:
-        return {_short(one) for one in await site.pods()} & set(names)
-
-    await site.api.until(left, lambda found: not found, what=f"{names} gone", limit_s=LIMIT_S)
+    await until_running(site, "small", 3, limit_s=15.0)
+    await until_nothing_is_promised(site.api, site.service)
 
 
 def job(name: str, namespace: str, workers: int, *, least: int, ends_after: str = "1s") -> Object:

@@ -12,12 +12,11 @@ import pytest
 
 from testbed.api import Api, Object
 from testbed.errors import ApiRefused
-from testbed.objects import GangDialect, gang_pods, pod_group, zone_nodes
+from testbed.objects import GangDialect, pod_group
 from testbed.processes.stages import HOLD
+from tests.e2e.objects import name_of
 from tests.e2e.stage import Stage, say
 
-core = pytest.mark.e2e_core
-OURS = "netgang"
 REST_S = 10.0
 
 
@@ -41,11 +40,8 @@ class Writes:
         async for kind, group in api.watch("PodGroup", namespace=namespace):
             if group["metadata"]["name"] == self.name and kind != "DELETED":
                 self.statuses.append(group.get("status", {}))
-                self.writers |= {
-                    one["manager"]
-                    for one in group["metadata"].get("managedFields", [])
-                    if one.get("subresource") == "status"
-                }
+                managed = group["metadata"].get("managedFields", [])
+                self.writers |= {one["manager"] for one in managed if one.get("subresource") == "status"}
                 self._changed.set()
 
     async def until(self, phase: str, accept: Callable[[Object], bool] = lambda _: True) -> Object:
@@ -71,19 +67,10 @@ async def written(stage: Stage, name: str) -> AsyncIterator[Writes]:
 
 def members(stage: Stage, size: int, *, first: int = 0, **fields: Any) -> list[Object]:
     """Pods of PodGroup `g`."""
-    return gang_pods(
-        "g",
-        size,
-        min_available=size,
-        namespace=stage.namespace,
-        scheduler=OURS,
-        dialect=GangDialect.POD_GROUP,
-        first=first,
-        **fields,
-    )
+    return stage.gang("g", size, dialect=GangDialect.POD_GROUP, first=first, **fields)
 
 
-TOLD = [
+NOTED = [
     ("GangStarted", "3 pods have nodes in zone a after"),
     (
         "GangWaiting",
@@ -93,7 +80,7 @@ TOLD = [
 ]
 
 
-async def told(stage: Stage) -> list[tuple[str, str]]:
+async def noted(stage: Stage) -> list[tuple[str, str]]:
     """Reason and note of the Events on PodGroups, sorted; times are left out, and so is the wait for the third pod."""
     found = await stage.api.list_all("Event", namespace=stage.namespace, api_version="events.k8s.io/v1")
     ours = [one for one in found if one["regarding"]["kind"] == "PodGroup" and "pods exist" not in one["note"]]
@@ -101,22 +88,12 @@ async def told(stage: Stage) -> list[tuple[str, str]]:
     return sorted((one["reason"], re.sub(r" [\d]+ s of waiting\.$", "", one["note"])) for one in ours)
 
 
-async def set_phase(stage: Stage, name: str, phase: str) -> None:
-    """What a kubelet says at the end of a pod."""
-    await stage.api.patch("Pod", name, {"status": {"phase": phase}}, namespace=stage.namespace, subresource="status")
-
-
-@core
 @pytest.mark.timeout(120)
 async def test_a_life_from_waiting_to_finished(stage: Stage) -> None:
-    """Pending, PreScheduling, Scheduled, Running, Finished: one write for each, and none while nothing changes.
-
-    Events say meanwhile why it waits and that it has started, each once.
-    """
+    """Pending, PreScheduling, Scheduled, Running, Finished: one write for each, and none while nothing changes."""
     held = {HOLD: "pod-ready"}
-    await stage.add_nodes(*zone_nodes({"a": 3}, cpu="1500m"))
-    await stage.netgang()
-    await stage.api.create_all(gang_pods("x", 1, min_available=1, namespace=stage.namespace, scheduler=OURS))
+    await stage.netgang(on={"a": 3})
+    await stage.create_gang("x", 1)
     await stage.until_bound("x", 1)
     async with written(stage, "g") as writes:
         await stage.api.create(pod_group("g", 3, namespace=stage.namespace))
@@ -136,17 +113,16 @@ async def test_a_life_from_waiting_to_finished(stage: Stage) -> None:
         await stage.until_bound("g", 3)
         await writes.until("Scheduled")
         for one in await stage.pods():
-            name = one["metadata"]["name"]
-            await stage.api.patch("Pod", name, {"metadata": {"annotations": {HOLD: None}}}, namespace=stage.namespace)
+            await stage.annotate_pod(name_of(one), **{HOLD: None})
         await writes.until("Running", lambda status: status["running"] == 3)
         for one in await stage.pods():
-            await set_phase(stage, one["metadata"]["name"], "Succeeded")
-        for reason, note in await told(stage):
+            await stage.patch_pod(name_of(one), status={"phase": "Succeeded"})
+        for reason, note in await noted(stage):
             say(f"{reason}: {note}")
-        assert await told(stage) == TOLD
+        assert await noted(stage) == NOTED
         finished = await writes.until("Finished", lambda status: status["succeeded"] == 3)
         assert finished["scheduleStartTime"] == waiting["scheduleStartTime"]
-        await stage.end(*[one["metadata"]["name"] for one in await stage.pods()])
+        await stage.end(*map(name_of, await stage.pods()))
 
         await asyncio.sleep(3.0)
         assert writes.phases[-1] == "Finished", "the end is forgotten with its pods"
@@ -161,11 +137,9 @@ async def test_a_life_from_waiting_to_finished(stage: Stage) -> None:
         assert all(one != other for one, other in zip(writes.statuses, writes.statuses[1:], strict=False))
 
 
-@core
 async def test_another_controller_silences_us(stage: Stage) -> None:
     """`auto`: where scheduler-plugins' controller writes, we do not, on no PodGroup."""
-    await stage.add_nodes(*zone_nodes({"a": 3}, cpu="1500m"))
-    await stage.netgang()
+    await stage.netgang(on={"a": 3})
     await stage.api.create(pod_group("theirs", 3, namespace=stage.namespace))
     await stage.api.patch(
         "PodGroup", "theirs", {"status": {"phase": "Pending"}}, namespace=stage.namespace, subresource="status"
@@ -178,11 +152,9 @@ async def test_another_controller_silences_us(stage: Stage) -> None:
         assert writes.statuses == [{}]
 
 
-@core
 async def test_on_writes_beside_another_controller(stage: Stage) -> None:
     """`on`: the operator has decided; a spec that changes meanwhile is not undone, and the start is not lost."""
-    await stage.add_nodes(*zone_nodes({"a": 3}, cpu="1500m"))
-    await stage.netgang({"pod_group_status": "on"})
+    await stage.netgang({"pod_group_status": "on"}, on={"a": 3})
     await stage.api.create(pod_group("g", 3, namespace=stage.namespace))
     old = await stage.api.get("PodGroup", "g", namespace=stage.namespace)
     theirs: Object = {"status": {"phase": "Pending"}}
@@ -196,7 +168,7 @@ async def test_on_writes_beside_another_controller(stage: Stage) -> None:
         await writes.until("Running", lambda status: status["running"] == 3)
         await stage.api.patch("PodGroup", "g", {"spec": {"minMember": 2}}, namespace=stage.namespace)
         for number in range(3):
-            await set_phase(stage, f"g-worker-{number}", "Failed")
+            await stage.patch_pod(f"g-worker-{number}", status={"phase": "Failed"})
         await writes.until("Failed", lambda status: status["failed"] == 3)
         found = await stage.api.get("PodGroup", "g", namespace=stage.namespace)
         assert found["spec"]["minMember"] == 2

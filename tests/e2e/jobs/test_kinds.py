@@ -15,25 +15,25 @@ from testbed.parts.jobset import end_jobset, start_jobset
 from testbed.parts.service import ROOT
 from tests.authority import Authority
 from tests.contract.docs.job_pods import made
-from tests.e2e.site import Site, controlled_site
-from tests.e2e.stage import document
+from tests.e2e.objects import name_of
+from tests.e2e.site import controlled_site
+from tests.e2e.stage import Stage
 
 EXAMPLES = ROOT / "examples/kinds"
 SETTINGS = {"elastic": {"enabled": True, "cool_down_s": 2, "increment": None}}
 
 
 @pytest.fixture
-async def site(controlled_cluster: Cluster, controlled_api: Api, tmp_path: Path) -> AsyncIterator[Site]:
+async def site(controlled_cluster: Cluster, controlled_api: Api, tmp_path: Path) -> AsyncIterator[Stage]:
     """Four nodes with room for one pod each, netgang, and JobSet's controller; all of it is gone afterwards."""
     authority = Authority.made(tmp_path, "ours")
     authority.server("jobset").into(tmp_path)
-    await controlled_api.apply(ROOT / "manifests/components/elastic/rbac.yaml")
     nodes = zone_nodes({"a": 4}, cpu="5", prefix="n")
     gates = {"ElasticJobSet": True}
     try:  # before netgang: it changes nothing for half a minute after it has found a kind
         await start_jobset(controlled_cluster, certificates=tmp_path, authority=authority.cert, gates=gates)
         async with controlled_site(
-            controlled_cluster, controlled_api, "jobset", nodes=nodes, settings=SETTINGS
+            controlled_cluster, controlled_api, "jobset", nodes=nodes, settings=SETTINGS, component="elastic"
         ) as there:
             yield there
             await controlled_api.delete_all("JobSet", namespace=there.namespace)
@@ -41,7 +41,7 @@ async def site(controlled_cluster: Cluster, controlled_api: Api, tmp_path: Path)
         await end_jobset(controlled_cluster)
 
 
-def example(name: str, site: Site) -> Object:
+def example(name: str, site: Stage) -> Object:
     """The one object of an example, in the site's namespace."""
     (shown,) = yaml.safe_load_all((EXAMPLES / f"{name}.yaml").read_text())
     return {**shown, "metadata": {**shown["metadata"], "namespace": site.namespace}}
@@ -53,10 +53,7 @@ def expected(job: Object) -> dict[str, Object]:
 
 
 def lacking(pods: list[Object], wanted: Mapping[str, Object]) -> list[str]:
-    """What the controller did otherwise than was expected; nothing: all pods are there, as they should be.
-
-    A uid must be there and is not known before.
-    """
+    """What the controller did otherwise than was expected; nothing: all pods are there, as they should be."""
     found = {one["metadata"]["name"].rpartition("-")[0]: one["metadata"] for one in pods}
     said = [f"{name}: not expected" for name in found.keys() - wanted.keys()]
     for name, metadata in wanted.items():
@@ -70,36 +67,32 @@ def lacking(pods: list[Object], wanted: Mapping[str, Object]) -> list[str]:
     return said
 
 
-async def until_made(site: Site, job: Object) -> None:
+async def until_made(site: Stage, job: Object) -> None:
     """Wait until the job's pods are there, with all that is expected of them."""
 
     async def seen() -> list[str]:
-        return lacking(await site.pods(job["metadata"]["name"]), expected(job))
+        return lacking(await site.pods(f"{name_of(job)}-"), expected(job))
 
     await site.api.until(seen, lambda found: not found, what="pods as expected")
 
 
-async def test_jobsets_start_whole_and_grow(site: Site) -> None:
-    """With room for four none of the five pods is bound, then all; an elastic one takes the room that is left over.
-
-    Pods carry the labels with which the examples are tested, and JobSet passes a change of size on to its Job.
-    """
+async def test_jobsets_start_whole_and_grow(site: Stage) -> None:
+    """With room for four none of the five pods is bound, then all; an elastic one takes the room that is left over."""
     job = example("jobset", site)
     await site.api.create(job)
     await until_made(site, job)
 
-    async def waits() -> list[tuple[str, str]]:
-        return [(one["gang"], one["state"]) for one in (await document(site.netgang, "/v1/queue"))["gangs"]]
+    def waits(queue: Object) -> bool:
+        return [(one["gang"], one["state"]) for one in queue["gangs"]] == [(f"{site.namespace}/rlhf", "WAITING")]
 
-    gang = f"{site.namespace}/rlhf"
-    await site.api.until(waits, lambda found: found == [(gang, "WAITING")], what="the gang waits whole")
+    await site.until_document(site.service, "/v1/queue", waits, "the gang waits whole")
     assert await site.api.bound(site.namespace) == {}
-    await site.cluster.add_nodes(zone_nodes({"a": 1}, cpu="5", prefix="more"))
+    await site.add_nodes(*zone_nodes({"a": 1}, cpu="5", prefix="more"))
     await site.until_running("rlhf", 5)
     elastic = example("jobset-elastic", site)
     await site.api.create(elastic)
     await until_made(site, elastic)
-    await site.cluster.add_nodes(zone_nodes({"b": 6}, cpu="5", gpu=1, prefix="gpu"))
+    await site.add_nodes(*zone_nodes({"b": 6}, cpu="5", gpu=1, prefix="gpu"))
     assert len(await site.until_running("mixtral", 6)) == 6
     (grown,) = [one for one in await site.api.list_all("JobSet", namespace=site.namespace) if _workers(one) == 6]
     assert grown["metadata"]["name"] == "mixtral"

@@ -1,7 +1,4 @@
-"""Nodes that are asked for, on a real API server: what netgang makes is accepted there, and its rights suffice.
-
-The autoscaler is the test itself; of the definition of the kind only what decides is here.
-"""
+"""Nodes that are asked for, on a real API server: what netgang makes is accepted there, and its rights suffice."""
 
 from __future__ import annotations
 
@@ -11,11 +8,11 @@ import yaml
 
 from testbed.api import Object
 from testbed.errors import ApiRefused
-from testbed.objects import GangDialect, gang_pods, pod_group, zone_nodes
-from testbed.parts.service import ROOT, Netgang
-from tests.e2e.stage import Stage, document
+from testbed.objects import ZONE_LABEL, GangDialect, pod_group, zone_nodes
+from testbed.parts.service import ROOT
+from tests.e2e.objects import required_terms
+from tests.e2e.stage import Stage
 
-GATE = "netgang.io/gang"
 GROUP, PLURAL = "autoscaling.x-k8s.io", "provisioningrequests"
 DEFINITION = f"""
 apiVersion: apiextensions.k8s.io/v1
@@ -70,23 +67,13 @@ spec:
                     message: {{type: string}}
                     lastTransitionTime: {{type: string, format: date-time}}
 """
+_HOST = "kubernetes.io/hostname"
+_TERM = {"matchExpressions": [{"key": _HOST, "operator": "Exists"}]}
+_SPREAD = {"maxSkew": 9, "topologyKey": _HOST, "whenUnsatisfiable": "ScheduleAnyway"}
 DRESSED: Object = {
-    "affinity": {
-        "nodeAffinity": {
-            "requiredDuringSchedulingIgnoredDuringExecution": {
-                "nodeSelectorTerms": [{"matchExpressions": [{"key": "kubernetes.io/hostname", "operator": "Exists"}]}]
-            }
-        }
-    },
+    "affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [_TERM]}}},
     "tolerations": [{"operator": "Exists"}],
-    "topologySpreadConstraints": [
-        {
-            "maxSkew": 9,
-            "topologyKey": "kubernetes.io/hostname",
-            "whenUnsatisfiable": "ScheduleAnyway",
-            "labelSelector": {"matchLabels": {"app": "x"}},
-        }
-    ],
+    "topologySpreadConstraints": [{**_SPREAD, "labelSelector": {"matchLabels": {"app": "x"}}}],
     "initContainers": [{"name": "side", "image": "i", "restartPolicy": "Always"}],
 }
 
@@ -107,17 +94,8 @@ async def asked(stage: Stage) -> list[Object] | None:
         return None
 
 
-async def said(stage: Stage, netgang: Netgang) -> str:
-    """What the explanation says of nodes."""
-    explained = await document(netgang, f"/v1/explain/{stage.namespace}/g")
-    return "; ".join(note["text"] for note in explained["notes"] if note["about"] == "autoscaler")
-
-
 async def test_nodes_are_asked_for_and_the_gang_starts_when_they_come(stage: Stage) -> None:
-    """With the component's rights: one request for four gated pods, one template that the API server takes as it is.
-
-    The answer is explained; with the gang's start both are gone.
-    """
+    """With the component's rights: one request for four gated pods, one template that the API server takes as it is."""
     await stage.api.apply(ROOT / "manifests/components/provisioning/rbac.yaml")
     await stage.api.apply(yaml.safe_load(DEFINITION))
     requests = partial(asked, stage)
@@ -126,15 +104,7 @@ async def test_nodes_are_asked_for_and_the_gang_starts_when_they_come(stage: Sta
     mode = {"mode": "provisioning-request", "after_s": 0.0}
     netgang = await stage.netgang({"autoscaling": mode})
     group = await stage.api.create(pod_group("g", 4, namespace=stage.namespace))
-    pods = gang_pods(
-        "g",
-        4,
-        min_available=4,
-        dialect=GangDialect.POD_GROUP,
-        namespace=stage.namespace,
-        scheduler="netgang",
-        gates=[GATE],
-    )
+    pods = stage.gang("g", 4, gated=True, dialect=GangDialect.POD_GROUP)
     for one in pods:
         one["spec"] |= DRESSED
     await stage.api.create_all(pods)
@@ -149,16 +119,18 @@ async def test_nodes_are_asked_for_and_the_gang_starts_when_they_come(stage: Sta
     stored = template["template"]["spec"]
     assert stored["topologySpreadConstraints"] == DRESSED["topologySpreadConstraints"]
     assert [one["name"] for one in (*stored["initContainers"], *stored["containers"])] == ["side", "main"]
-    terms = stored["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]["nodeSelectorTerms"]
-    assert [[line["key"] for line in term["matchExpressions"]] for term in terms] == [
-        ["kubernetes.io/hostname", "topology.kubernetes.io/zone"]
-    ]
+    [term] = required_terms({"spec": stored})
+    assert [line["key"] for line in term["matchExpressions"]] == [_HOST, ZONE_LABEL]
 
     name = request["metadata"]["name"]
     answer = condition("Provisioned", "3 machines")
     await stage.api.patch("ProvisioningRequest", name, answer, namespace=stage.namespace, subresource="status")
-    told = partial(said, stage, netgang)
-    await stage.api.until(told, lambda words: words.endswith("on its way: 3 machines"), what="the answer explained")
+    await stage.until_document(
+        netgang,
+        f"/v1/explain/{stage.namespace}/g",
+        lambda found: any(one["text"].endswith("on its way: 3 machines") for one in found["notes"]),
+        "the answer explained",
+    )
     await stage.add_nodes(*zone_nodes({"a": 3}, cpu="2", prefix="more"))
     await stage.until_bound("g", 4)
     await stage.api.until(requests, lambda found: found == [], what="the request taken back")

@@ -1,7 +1,4 @@
-"""Reports with real tokens: TokenReview of a real API server says which namespace a pod's service account is of.
-
-Rights are those of manifests/components/elastic and reports; nothing is resized here, which takes half a minute.
-"""
+"""Reports with real tokens: TokenReview of a real API server says which namespace a pod's service account is of."""
 
 from __future__ import annotations
 
@@ -18,6 +15,7 @@ import pytest
 from testbed.objects import namespace as namespace_object
 from testbed.parts.service import ROOT
 from testbed.processes.network import LOOPBACK, free_ports
+from tests.e2e.objects import kind
 from tests.e2e.stage import Stage, document, metric
 
 PROGRAM = "import netgang\nfor step in range(30):\n    netgang.report(step=step, loss=1.0)\nnetgang.flush()\n"
@@ -35,8 +33,7 @@ async def rights(stage: Stage) -> AsyncIterator[None]:
 
 async def _token(stage: Stage, namespace: str, account: str, *audiences: str) -> str:
     """A token as the kubelet asks for it (TokenRequest), of a new service account; by default for the API server."""
-    made = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": account, "namespace": namespace}}
-    await stage.api.create(made)
+    await stage.api.create(kind("v1", "ServiceAccount", account, namespace))
     path = f"/api/v1/namespaces/{namespace}/serviceaccounts/{account}/token"
     spec = {"audiences": audiences} if audiences else {}
     asked = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": spec}
@@ -53,10 +50,7 @@ FOR_WHOM = {  # case: (setting reports.audiences, answer to a token that is for 
 async def test_a_pod_s_own_token_reports_for_its_namespace(
     stage: Stage, tmp_path: Path, rights: None, audiences: tuple[str, ...], for_us: int
 ) -> None:
-    """The real client with the token of a service account is heard; another namespace's and a person's are not.
-
-    Nor is a token that was made for another client; one for netgang alone is, where the settings name it.
-    """
+    """The real client with the token of a service account is heard; another namespace's and a person's are not."""
     [port] = free_ports(1)
     reports = {"port": port, "audiences": list(audiences)}
     netgang = await stage.start_netgang({"elastic": {"enabled": True}, "reports": reports})
@@ -64,8 +58,7 @@ async def test_a_pod_s_own_token_reports_for_its_namespace(
     await stage.api.create(namespace_object(other))
     template = {"spec": {"restartPolicy": "Never", "containers": [{"name": "main", "image": "none"}]}}
     counts = {"parallelism": 2, "completions": 2, "completionMode": "Indexed"}
-    job = {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "resnet", "namespace": stage.namespace}}
-    await stage.api.create({**job, "spec": {**counts, "template": template}})
+    await stage.api.create(kind("batch/v1", "Job", "resnet", stage.namespace, spec={**counts, "template": template}))
     tokens = {
         "mine": await _token(stage, stage.namespace, "trainer"),
         "other": await _token(stage, other, "trainer"),
@@ -75,9 +68,7 @@ async def test_a_pod_s_own_token_reports_for_its_namespace(
         "wrong": "no token of this cluster",
     }
     path = f"/v1/jobs/{stage.namespace}/resnet"
-    await stage.api.until(
-        lambda: document(netgang, path), lambda found: found.get("state") == "WAITING", what="the job is known"
-    )
+    await stage.until_document(netgang, path, lambda found: found.get("state") == "WAITING", "the job is known")
     url = f"http://{LOOPBACK}:{port}{path}/metrics"
     (tmp_path / "token").write_text(tokens["mine"])
     environment = {
@@ -87,8 +78,8 @@ async def test_a_pod_s_own_token_reports_for_its_namespace(
     }
     process = await asyncio.create_subprocess_exec(sys.executable, "-c", PROGRAM, cwd=ROOT, env=environment)
     assert await process.wait() == 0
-    told = await document(netgang, path)
-    assert (told["points"]["kept"], told["reported"]["step"], told["reported"]["workers"]) == (30, 29, 2)
+    shown = await document(netgang, path)
+    assert (shown["points"]["kept"], shown["reported"]["step"], shown["reported"]["workers"]) == (30, 29, 2)
     async with httpx.AsyncClient() as client:
         statuses = {
             name: (

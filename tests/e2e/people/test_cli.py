@@ -1,7 +1,4 @@
-"""People ask netgang through a real API server and a kubelet's port-forward, by `netgang` and by `kubectl netgang`.
-
-The kubelet's part is kwok's (testbed/parts/forward.py).
-"""
+"""People ask netgang through a real API server and a kubelet's port-forward, by `netgang` and by `kubectl netgang`."""
 
 from __future__ import annotations
 
@@ -9,25 +6,21 @@ import json
 from pathlib import Path
 
 from testbed.cluster import INSTALLED_IN
-from testbed.objects import gang_pods, zone_nodes
 from testbed.parts.forward import pod_of
-from testbed.parts.service import ROOT, Netgang
+from testbed.parts.service import ROOT
 from tests.e2e.person import RIGHTS, person
-from tests.e2e.stage import Stage, document
+from tests.e2e.stage import Stage
 
 COMPONENTS = ROOT / "manifests/components"
 
 
 async def test_people_ask_through_the_api_server(stage: Stage, tmp_path: Path) -> None:
     """With the installed rights, without and with tokens: nothing but port-forward, and a token reaches netgang."""
-    await stage.add_nodes(*zone_nodes({"a": 1}, cpu="4"))
-    running = await stage.netgang()
+    running = await stage.netgang(on={"a": 1}, cpu="4")
     await stage.api.apply(RIGHTS)
-    await stage.api.create_all(
-        gang_pods("g", 2, min_available=2, namespace=stage.namespace, cpu="3", scheduler="netgang")
-    )
+    await stage.create_gang("g", 2, cpu="3")
     ann = await person(stage.cluster, tmp_path, namespace=stage.namespace)
-    await stage.api.until(lambda: _states(running), lambda found: found == ["WAITING"], what="the gang is in the queue")
+    await stage.api.until(lambda: stage.waiting(running), bool, what="the gang is in the queue")
     async with pod_of(stage.cluster, stage.api, running):
         said = await ann.netgang("queue", "--context", "site", code=1)
         assert f'cannot list resource "pods" in API group "" in the namespace "{INSTALLED_IN}"' in said
@@ -51,8 +44,3 @@ async def test_people_ask_through_the_api_server(stage: Stage, tmp_path: Path) -
             f"--serviceaccount={stage.namespace}:ann",
         )
         assert "order: weight" in await ann.plugin("queue", token=await ann.token())
-
-
-async def _states(netgang: Netgang) -> list[str]:
-    """What the gangs do, asked on this machine."""
-    return [one["state"] for one in (await document(netgang, "/v1/queue"))["gangs"]]

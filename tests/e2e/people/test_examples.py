@@ -118,10 +118,7 @@ class Kubectl:
 
 @pytest.fixture
 async def kubectl(controlled_cluster: Cluster, controlled_api: Api) -> AsyncIterator[Kubectl]:
-    """With the definitions of all frameworks; those that no other test wants are gone afterwards.
-
-    Not by Cluster.install: in Python megabytes of YAML take longer than everything else here.
-    """
+    """With the definitions of all frameworks; those that no other test wants are gone afterwards."""
     found = Kubectl(ensure_program("kubectl"), controlled_cluster.kubeconfig())
     own = [f"--filename={ensure_asset(name)}" for name in DEFINITIONS]
     await found.good("apply", "--server-side", "--force-conflicts", f"--filename={ensure_asset(CRDS)}", *own)

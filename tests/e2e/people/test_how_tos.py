@@ -27,12 +27,13 @@ from testbed.objects import zone_nodes
 from testbed.parts.forward import POD, pod_of
 from testbed.parts.helm import find_helm
 from testbed.parts.operator import CRDS
-from testbed.parts.service import ROOT, start_netgang
+from testbed.parts.service import ROOT
 from testbed.processes.credentials import service_account
 from testbed.processes.network import free_ports
 from testbed.programs.build import ensure_asset, ensure_program
 from testbed.shell import shell_file
 from tests.e2e.jobs.test_provisioning import DEFINITION
+from tests.e2e.people.installed import run_installed
 from tests.e2e.stage import say
 from tests.fakes.maddash_server import MaddashServer, paper_mesh
 from tests.newcomer.reader import Reader, typed_of
@@ -67,27 +68,16 @@ class Site:
         """The commands of both Deployments, with what is mounted into them, and netgang's pod."""
         self.begun = True
         await self.api.apply(ROOT / "manifests/components/elastic/rbac.yaml")
-        settings = yaml.safe_load(await self._text("netgang", "netgang.yaml")) | MORE_SETTINGS
         own = {"POD_NAME": POD, "POD_NAMESPACE": INSTALLED_IN}
-        running = await start_netgang(self.cluster, settings, env=own)
-        self.stack.push_async_callback(self.cluster.remove, running.part.name)
-        config = yaml.safe_load(await self._text("netgang-scheduler-config", "scheduler.yaml"))
-        scheduler = await self.cluster.start_scheduler(
-            config, name=NETGANG_SCHEDULER, extender=running.url, account=NETGANG_SCHEDULER
-        )
-        self.stack.push_async_callback(self.cluster.remove, scheduler.name)
+        running = await run_installed(self.cluster, self.api, own, MORE_SETTINGS)
+        for name in (running.part.name, NETGANG_SCHEDULER):
+            self.stack.push_async_callback(self.cluster.remove, name)
         await self.stack.enter_async_context(pod_of(self.cluster, self.api, running, machine="node5"))
 
     async def end(self) -> None:
         """The processes end."""
         self.begun = False
         await self.stack.aclose()
-
-    async def _text(self, name: str, key: str) -> str:
-        """Of the ConfigMap that is mounted: kustomize puts a hash behind its name."""
-        found = await self.api.list_all("ConfigMap", namespace=INSTALLED_IN)
-        (one,) = [one for one in found if one["metadata"]["name"].startswith(name) and key in one["data"]]
-        return str(one["data"][key])
 
 
 @pytest.fixture(scope="module")

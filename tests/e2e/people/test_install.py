@@ -24,12 +24,13 @@ from testbed.objects import gang_pods, namespace, pod_group, zone_nodes
 from testbed.parts.helm import CHART, Helm, find_helm, hooks
 from testbed.parts.hooks import jobs_by_hand
 from testbed.parts.replicas import replica
-from testbed.parts.service import Netgang, start_netgang
+from testbed.parts.service import Netgang
 from testbed.processes.credentials import service_account
 from testbed.programs.build import ensure_program
-from tests.e2e.stage import gates, say
+from tests.e2e.objects import GATE, OURS, as_stored, budget, gang, gates
+from tests.e2e.people.installed import mounted, run_installed
+from tests.e2e.stage import say
 
-GATE = "netgang.io/gang"
 UNINSTALL = "netgang-uninstall"
 VALUES: Mapping[str, Any] = {one: {"enabled": True} for one in ("gates", "namespaces", "restart", "flowSchema")}
 TEAM = "team"
@@ -76,7 +77,7 @@ async def test_from_install_to_uninstall(own_cluster: Cluster, admin: Api, helm:
     await admin.until_bound(TEAM, 3)
 
     await asyncio.to_thread(tool.good, "upgrade", *release, "--set", "settings.spares=7")
-    assert yaml.safe_load(await _text(admin, "netgang", "netgang.yaml"))["spares"] == 7
+    assert yaml.safe_load(await mounted(admin, "netgang", "netgang.yaml"))["spares"] == 7
     await admin.create_all(_gang("second", cpu="3"))
     clean = await _doctor(own_cluster)
     assert (clean, clean and clean[0]) == ([], []), "a system as it should be"
@@ -127,7 +128,7 @@ SEEDED = {  # what is put wrong → words of its fix; each comes out as one find
 
 async def _break(admin: Api) -> None:
     """Put wrong what can be put wrong in an installed system."""
-    config = yaml.safe_load(await _text(admin, "netgang-scheduler-config", "scheduler.yaml"))
+    config = yaml.safe_load(await mounted(admin, "netgang-scheduler-config", "scheduler.yaml"))
     first, second = config["extenders"]
     del first["prioritizeVerb"], first["nodeCacheCapable"]
     second |= {"httpTimeout": "10s", "ignorable": True}
@@ -143,36 +144,29 @@ async def _break(admin: Api) -> None:
     await admin.patch("ClusterRole", "netgang", [{"op": "replace", "path": "/rules", "value": rules}])
     await admin.patch("Node", "node1", {"metadata": {"labels": {"topology.kubernetes.io/zone": None}}})
     await admin.delete("PodDisruptionBudget", "netgang", namespace=INSTALLED_IN)
-    budget = {"apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": {"name": "b", "namespace": TEAM}}
-    await admin.create({**budget, "spec": {"maxUnavailable": 0, "selector": {"matchLabels": {"app": "x"}}}})
+    await admin.create(budget("b", TEAM, {"app": "x"}))
     await admin.patch("PodDisruptionBudget", "b", _BLOCKED, namespace=TEAM, subresource="status")
     mixed = [*_gang("mixed", cpu="3"), *_gang("mixed", cpu="3", scheduler="default-scheduler", first=3)]
     await admin.create_all(mixed)
-    wrong = gang_pods("wrong", 1, min_available=0, namespace=TEAM, scheduler="netgang")
-    lost = gang_pods("lost", 1, min_available=1, namespace=TEAM, scheduler="elsewhere", gates=[GATE])
-    group = gang_pods("late", 1, min_available=1, namespace=TEAM, scheduler="netgang")
+    wrong, group = gang_pods("wrong", 1, min_available=0, namespace=TEAM, scheduler=OURS), gang("late", 1, TEAM)
     group[0]["metadata"]["labels"] = {"scheduling.x-k8s.io/pod-group": "late"}
-    await admin.create_all([*wrong, *lost, *group])
+    await admin.create_all([*wrong, *gang("lost", 1, TEAM, scheduler="elsewhere", gated=True), *group])
 
 
 _BLOCKED = {"status": {"currentHealthy": 1, "desiredHealthy": 1, "expectedPods": 1, "disruptionsAllowed": 0}}
 
 
 def _gang(name: str, *, cpu: str, scheduler: str = "netgang", first: int = 0) -> list[Object]:
-    return gang_pods(name, 3, min_available=3, namespace=TEAM, scheduler=scheduler, cpu=cpu, first=first)
+    return gang(name, 3, TEAM, scheduler=scheduler, cpu=cpu, first=first)
 
 
 async def _by_hand(cluster: Cluster, admin: Api) -> Netgang:
     """The commands of both Deployments, with what is mounted into them."""
-    settings = yaml.safe_load(await _text(admin, "netgang", "netgang.yaml"))
     name = "netgang-0"
     await admin.create(replica(name))
-    own = {"POD_NAME": name, "POD_NAMESPACE": INSTALLED_IN}
-    running = await start_netgang(cluster, settings, env=own)
+    running = await run_installed(cluster, admin, {"POD_NAME": name, "POD_NAMESPACE": INSTALLED_IN})
     ready = {"status": {"conditions": [{"type": "Ready", "status": "True"}]}}
     await admin.patch("Pod", name, ready, namespace=INSTALLED_IN, subresource="status")
-    config = yaml.safe_load(await _text(admin, "netgang-scheduler-config", "scheduler.yaml"))
-    await cluster.start_scheduler(config, name=NETGANG_SCHEDULER, extender=running.url, account=NETGANG_SCHEDULER)
     return running
 
 
@@ -180,9 +174,7 @@ async def _until_gated(admin: Api) -> None:
     """Wait until the policy is in force."""
 
     async def read() -> list[str]:
-        probe = _gang("probe", cpu="1")[0]
-        path = f"/api/v1/namespaces/{TEAM}/pods"
-        return gates(await admin.request("POST", path, body=probe, params={"dryRun": "All"}))
+        return gates(await as_stored(admin, _gang("probe", cpu="1")[0]))
 
     await admin.until(read, lambda found: found == [GATE], what="pods gated")
 
@@ -223,11 +215,6 @@ async def _is_there(admin: Api, kind: str, name: str, place: str) -> bool:
             return False
         raise
     return True
-
-
-async def _text(admin: Api, name: str, key: str) -> str:
-    found = await admin.get("ConfigMap", name, namespace=INSTALLED_IN)
-    return str(found["data"][key])
 
 
 async def _patch(admin: Api, kind: str, name: str, change: Mapping[str, Any]) -> None:

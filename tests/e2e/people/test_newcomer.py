@@ -26,10 +26,7 @@ def built() -> None:
 
 @pytest.fixture
 def newcomer(tmp_path: Path) -> Iterator[Newcomer]:
-    """Two terminals, for which this environment is up to date: a test must not reinstall what it runs in.
-
-    Fails with the way out if the documents' port is taken: what they print can only be typed as it is.
-    """
+    """Two terminals, for which this environment is up to date: a test must not reinstall what it runs in."""
     check_port()
     place = {"MAKEFLAGS": "--old-file=.venv/.synced", "TMPDIR": str(tmp_path)}
     with Newcomer(environment=place) as one:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import ctypes
 import json
 import os
-import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
@@ -21,13 +20,12 @@ import yaml
 
 from bench.testbed.commands import run
 from testbed.api import Api
-from testbed.cluster import INSTALLED_IN, NETGANG, Cluster
-from testbed.objects import gang_pods, namespace, zone_nodes
+from testbed.cluster import INSTALLED_IN, Cluster
+from testbed.objects import namespace, zone_nodes
 from testbed.parts.replicas import replica
-from testbed.parts.service import ROOT, install_rights, start_netgang
-from testbed.processes.network import LOOPBACK, free_ports
-from testbed.processes.process import Child
+from testbed.parts.service import ROOT, Netgang, install_rights, start_netgang
 from tests.authority import Authority
+from tests.e2e.objects import gang
 from tests.e2e.person import RIGHTS, person
 from tests.e2e.stage import document
 
@@ -80,7 +78,7 @@ async def test_people_ask_through_the_service(proxied_cluster: Cluster, tmp_path
         await api.apply(RIGHTS)
         await api.create(namespace(TEAM))
         await cluster.add_nodes(zone_nodes({"a": 1}, cpu="4"))
-        await api.create_all(gang_pods("g", 2, min_available=2, namespace=TEAM, cpu="3", scheduler="netgang"))
+        await api.create_all(gang("g", 2, TEAM, cpu="3"))
         await _add_pod(api)
         running = await start_netgang(cluster, _read("settings") | OPENED, env=WHO)
         await _serve(api, int(running.debug_url.rpartition(":")[2]))
@@ -99,7 +97,7 @@ async def test_people_ask_through_the_service(proxied_cluster: Cluster, tmp_path
         guarded = await _start_with_tls(cluster, api, tmp_path)
         over_tls = (*THROUGH, "--service", f"{INSTALLED_IN}/https:netgang:8889")
         assert "order: weight" in await ann.netgang("queue", *over_tls)
-        await guarded.kill()  # one that ends well takes its label away first
+        await guarded.part.kill()  # one that ends well takes its label away first
         assert "error trying to reach service" in await ann.netgang("queue", *over_tls, code=1)
 
 
@@ -134,26 +132,15 @@ async def _serve(api: Api, target: int) -> None:
     await api.until(reached, lambda found: found == [ADDRESS], what="the Service has netgang's address")
 
 
-async def _start_with_tls(cluster: Cluster, api: Api, directory: Path) -> Child:
+async def _start_with_tls(cluster: Cluster, api: Api, directory: Path) -> Netgang:
     """Netgang with a certificate that the API server cannot check, in the place of the one before."""
     pair = Authority.made(directory, "ours").server()
-    port, debug_port, health_port = free_ports(3)
-    ports = {"port": port, "debug_port": debug_port, "health_port": health_port}
-    tls = {"cert_file": str(pair.cert), "key_file": str(pair.key)}
-    file = _written(directory / "settings.yaml", _read("settings") | OPENED | ports | {"tls": tls})
-    argv = [sys.executable, "-m", "cli.main", "serve", f"--config={file}"]
-    argv.append(f"--kubeconfig={cluster.kubeconfig(NETGANG)}")
-    ready = f"http://{LOOPBACK}:{health_port}/readyz"
-    part = await cluster.start_part("netgang", argv, ready_url=ready, env=WHO)
-    await _serve(api, debug_port)
-    return part
+    tls = {"tls": {"cert_file": str(pair.cert), "key_file": str(pair.key)}}
+    started = await start_netgang(cluster, _read("settings") | OPENED | tls, env=WHO, tls=True)
+    await _serve(api, int(started.debug_url.rpartition(":")[2]))
+    return started
 
 
 def _read(name: str) -> dict[str, Any]:
     found: dict[str, Any] = yaml.safe_load((BASE / f"{name}.yaml").read_text())
     return found
-
-
-def _written(file: Path, settings: Mapping[str, Any]) -> Path:
-    file.write_text(yaml.safe_dump(dict(settings)))
-    return file

@@ -1,14 +1,10 @@
-"""TLS between a real kube-scheduler and netgang: who gets to bind, and certificates that change under a held gang.
-
-The configuration is the one that manifests/components/tls installs, with the files of this test in its tlsConfig.
-"""
+"""TLS between a real kube-scheduler and netgang: who gets to bind, and certificates that change under a held gang."""
 
 from __future__ import annotations
 
 import asyncio
 import re
 import ssl
-import sys
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,19 +12,15 @@ from typing import Any
 
 import httpx
 import pytest
-import yaml
 
-from testbed.cluster import NETGANG, NETGANG_SCHEDULER
-from testbed.objects import gang_pods, zone_nodes
+from testbed.cluster import NETGANG_SCHEDULER
+from testbed.objects import zone_nodes
 from testbed.parts.service import ROOT, Netgang, installed_gates
-from testbed.processes.network import LOOPBACK, free_ports
+from testbed.processes.network import LOOPBACK
 from testbed.processes.schedulers import load_configuration
 from tests.authority import Authority, Pair
-from tests.e2e.faults.test_faults import needs_anchor, placed_pod
-from tests.e2e.stage import Stage, document, metric, until_held
+from tests.e2e.stage import Stage, document, metric
 
-core = pytest.mark.e2e_core
-OURS = "netgang"
 COMPONENTS = ROOT / "manifests/components"
 SERVICE = "netgang.netgang-system.svc"
 
@@ -51,29 +43,11 @@ async def _start(stage: Stage, directory: Path, **more: Any) -> Guarded:
     pair = _server(authority).into(directory)
     client_ca = directory / "client-ca.crt"
     client_ca.write_bytes(authority.cert.read_bytes())
-    port, debug_port, health_port = free_ports(3)
-    settings = {
-        "port": port,
-        "debug_port": debug_port,
-        "health_port": health_port,
-        "tls": {
-            "cert_file": str(pair.cert),
-            "key_file": str(pair.key),
-            "client_ca_file": str(client_ca),
-            "client_names": ["netgang-scheduler"],
-        },
-        **more,
-    }
-    file = directory / "settings.yaml"
-    file.write_text(yaml.safe_dump(settings))
-    access = stage.cluster.kubeconfig(NETGANG)
-    part = await stage.cluster.start_part(
-        "netgang",
-        [sys.executable, "-m", "cli.main", "serve", f"--kubeconfig={access}", f"--config={file}"],
-        ready_url=f"http://{LOOPBACK}:{health_port}/readyz",
-    )
-    people = f"http://{LOOPBACK}:{debug_port}"
-    return Guarded(Netgang(part, people, people), f"https://{LOOPBACK}:{port}", authority, pair, client_ca)
+    tls = {"cert_file": pair.cert, "key_file": pair.key, "client_ca_file": client_ca}
+    guard = {"tls": {name: str(path) for name, path in tls.items()} | {"client_names": ["netgang-scheduler"]}}
+    netgang = await stage.start_netgang({**guard, **more}, tls=True)
+    people = Netgang(netgang.part, netgang.debug_url, netgang.debug_url)
+    return Guarded(people, netgang.url, authority, pair, client_ca)
 
 
 def _server(authority: Authority, *, file: str | None = None) -> Pair:
@@ -96,7 +70,6 @@ async def _schedule(stage: Stage, guarded: Guarded, pair: Pair | None) -> None:
     await stage.start_scheduler(
         configuration,
         name=NETGANG_SCHEDULER,
-        version=stage.version,
         extender=guarded.url,
         account=NETGANG_SCHEDULER,
         feature_gates=installed_gates(),
@@ -107,20 +80,19 @@ async def _handshakes(guarded: Guarded, outcome: str) -> float:
     return await metric(guarded.netgang, "netgang_tls_handshakes_total", outcome=outcome)
 
 
-@core
 async def test_only_the_right_certificate_gets_to_bind(stage: Stage, tmp_path: Path) -> None:
     """Four schedulers with a wrong, expired, missing or strange certificate ask nothing; the fifth starts the gang."""
     await stage.add_nodes(*zone_nodes({"a": 4}, cpu="1500m"))
     guarded = await _start(stage, tmp_path)
     ours, theirs = guarded.authority, Authority.made(tmp_path, "theirs")
-    strangers = {
+    others = {
         "unknown_authority": theirs.issue("netgang-scheduler"),
         "expired": ours.issue("netgang-scheduler", days=-1, file="expired"),
         "no_certificate": None,
         "wrong_name": ours.issue("system:node:n1"),
     }
-    await stage.api.create_all(gang_pods("g", 4, min_available=4, namespace=stage.namespace, scheduler=OURS))
-    for outcome, pair in strangers.items():
+    await stage.create_gang("g", 4)
+    for outcome, pair in others.items():
         await _schedule(stage, guarded, pair)
         await stage.api.until(
             lambda: _handshakes(guarded, outcome),  # noqa: B023 - awaited in the same turn
@@ -136,13 +108,12 @@ async def test_only_the_right_certificate_gets_to_bind(stage: Stage, tmp_path: P
     assert await metric(guarded.netgang, "netgang_bindings_total", outcome="bound") == 4
 
 
-@core
 async def test_kube_scheduler_s_log_names_the_cause(stage: Stage, tmp_path: Path) -> None:
     """Who looks there first finds a TLS alert and not just a closed connection."""
     await stage.add_nodes(*zone_nodes({"a": 1}))
     guarded = await _start(stage, tmp_path)
     await _schedule(stage, guarded, None)
-    await stage.api.create_all(gang_pods("g", 1, min_available=1, namespace=stage.namespace, scheduler=OURS))
+    await stage.create_gang("g", 1)
 
     async def messages() -> str:
         events = await stage.api.list_all("Event", namespace=stage.namespace)
@@ -151,16 +122,12 @@ async def test_kube_scheduler_s_log_names_the_cause(stage: Stage, tmp_path: Path
     await stage.api.until(messages, lambda text: "certificate required" in text, what="the event names the cause")
 
 
-@core
 async def test_certificates_change_under_a_held_gang(stage: Stage, tmp_path: Path) -> None:
     """Three of four are held, server pair and client authorities change: no call is lost, the fourth completes them."""
     await stage.add_nodes(*zone_nodes({"a": 5}, cpu="1500m"))
     guarded = await _start(stage, tmp_path)
     await _schedule(stage, guarded, guarded.authority.issue("netgang-scheduler"))
-    members = gang_pods("g", 4, min_available=4, namespace=stage.namespace, scheduler=OURS)
-    needs_anchor(members[3])
-    await stage.api.create_all(members)
-    await until_held(stage, guarded.netgang, 3)
+    await stage.create_held_gang(guarded.netgang, "g", 4)
 
     _server(guarded.authority, file="renewed").into(tmp_path)
     other = Authority.made(tmp_path, "another")
@@ -173,8 +140,7 @@ async def test_certificates_change_under_a_held_gang(stage: Stage, tmp_path: Pat
     assert plan["held_binds"] == 3
     taken = {where for gang in plan["admitted"] for where in gang["members"].values()}
     free = sorted({f"node{i}" for i in range(1, 6)} - taken)
-    labels = {"anchor": "yes"}
-    await stage.api.create(placed_pod("anchor", free[0], namespace=stage.namespace, labels=labels, cpu="100m"))
+    await stage.create_anchor(free[0])
     await stage.until_bound("g", 4)
     assert await metric(guarded.netgang, "netgang_requests_total", verb="bind") == 4
     assert await metric(guarded.netgang, "netgang_requests_total", verb="bind", outcome="bound") == 4

@@ -9,67 +9,53 @@ from __future__ import annotations
 import json
 from collections.abc import AsyncIterator
 from datetime import datetime
-from typing import Any
-from uuid import uuid4
 
 import pytest
 
 from testbed.api import Api, Object
 from testbed.cluster import Cluster
-from testbed.objects import gang_pods, priority_class, zone_nodes
-from testbed.objects import namespace as namespace_object
-from testbed.parts.replicas import Replicas, replicas
-from testbed.parts.service import ROOT, Netgang, start_second_scheduler
-from tests.e2e.faults.test_leaders import until_selected
+from testbed.objects import pod, priority_class, zone_nodes
+from testbed.parts.replicas import Replicas
+from tests.e2e.faults.test_leaders import both, until_selected
 from tests.e2e.jobs.test_preemption import HIGH, job_of
-from tests.e2e.site import Site
-from tests.e2e.stage import metric
+from tests.e2e.objects import gang, kind
+from tests.e2e.site import controlled_site, fresh_namespace
+from tests.e2e.stage import Stage, metric
 
-SETTINGS: dict[str, Any] = {"leader_election": "on", "preemption": "gangs"}
+SETTINGS = {"leader_election": "on", "preemption": "gangs", "record": {"enabled": True}}
 NESTED = '{"x":' + "[" * 200_000
 ENDS_AFTER = "25s"
 """How long members of the gang that leaves take to end: time enough to kill the leader."""
 
 
 @pytest.fixture
-async def victim(controlled_cluster: Cluster, controlled_api: Api) -> AsyncIterator[tuple[Site, Replicas, str]]:
+async def victim(controlled_cluster: Cluster, controlled_api: Api) -> AsyncIterator[tuple[Stage, Replicas, str]]:
     """Six nodes on each of which one member fits, two replicas, a namespace, and another one for those that forge."""
-    api, names = controlled_api, [f"{what}-{uuid4().hex[:6]}" for what in ("victim", "hostile")]
+    api = controlled_api
     await api.apply([priority_class(HIGH, 1000)])
-    await api.apply(ROOT / "manifests/components/restart/rbac.yaml")
-    await api.create_all([namespace_object(name) for name in names])
-    await controlled_cluster.add_nodes(zone_nodes({"a": 6}, cpu="3", prefix="n"))
-    before = set(controlled_cluster.parts)
-    async with replicas(controlled_cluster, SETTINGS) as (group, address):
-        first = await group.start("netgang-a")
-        await until_selected(group, "netgang-a")
-        await group.start("netgang-b")
-        service = Netgang(part=first.part, url=f"http://127.0.0.1:{address.port}", debug_url=first.debug_url)
-        await start_second_scheduler(controlled_cluster, service)
-        yield Site(controlled_cluster, api, service, names[0]), group, names[1]
-        for name in names:
-            await api.delete_all("Job", namespace=name)
-        for part in [one for one in controlled_cluster.parts if one not in before and one not in group.running]:
-            await controlled_cluster.remove(part)
-    for name in names:
-        await api.delete("Namespace", name)
+    hostile, nodes = await fresh_namespace(api, "hostile"), zone_nodes({"a": 6}, cpu="3", prefix="n")
+    async with (
+        controlled_site(controlled_cluster, api, "victim", nodes=nodes, settings=None) as site,
+        both(site, settings=SETTINGS) as (group, service, _),
+    ):
+        site.started.append(service)
+        yield site, group, hostile
+        await api.delete_all("Job", namespace=hostile)
+    await api.delete("Namespace", hostile)
 
 
 @pytest.mark.timeout(240)
-async def test_a_new_leader_believes_no_note_but_its_own(victim: tuple[Site, Replicas, str]) -> None:
-    """Forged and nested notes of another namespace make nobody leave, resume nothing and hold up nothing.
-
-    The gang that was leaving when the leader died has left for the gang that it was suspended for, and comes back.
-    """
+async def test_a_new_leader_believes_no_note_but_its_own(victim: tuple[Stage, Replicas, str]) -> None:
+    """Forged and nested notes of another namespace make nobody leave, resume nothing and hold up nothing."""
     site, group, hostile = victim
     await site.api.create_all([job_of("low", site, 3, ends_after=ENDS_AFTER), job_of("mine", site, 2)])
     await site.until_running("low", 3)
     mine = await site.until_running("mine", 2)
     await site.api.create(job_of("urgent", site, 4, priority=HIGH))
-    await site.api.until(
-        lambda: site.pods("low"),
+    await site.until_pods(
         lambda found: len(found) == 3 and all("deletionTimestamp" in one["metadata"] for one in found),
-        what="all of low told to end",
+        "all of low deleted",
+        begin="low-",
         limit_s=90.0,
     )
     await _forge(site, hostile)
@@ -77,12 +63,7 @@ async def test_a_new_leader_believes_no_note_but_its_own(victim: tuple[Site, Rep
     await group.running["netgang-a"].part.kill()
     await until_selected(group, "netgang-b", limit_s=60.0)
     urgent = await site.until_running("urgent", 4)
-    await site.api.until(
-        lambda: site.api.get("Job", "low", namespace=site.namespace),
-        lambda found: found["spec"]["suspend"] is False,
-        what="the suspended Job resumed",
-        limit_s=60.0,
-    )
+    await site.until_job("low", lambda found: found["spec"]["suspend"] is False, "the suspended Job resumed")
     assert await site.running("mine") == mine
     assert set(mine.values()).isdisjoint(urgent.values())
     assert not (await site.api.get("Job", "mine", namespace=site.namespace))["spec"].get("suspend")
@@ -90,17 +71,14 @@ async def test_a_new_leader_believes_no_note_but_its_own(victim: tuple[Site, Rep
     assert {one["metadata"]["name"]: one["spec"]["suspend"] for one in jobs} == {"nested": True, "forged": True}
     assert await site.api.bound(hostile) == {}
     successor = group.running["netgang-b"]
-    for kind, least in {"preempts": 2, "resume": 2, "admitted": 1}.items():
-        assert await metric(successor, "netgang_notes_ignored_total", kind=kind) >= least
-    told = await site.api.until(
-        lambda: site.api.list_all("Event", namespace=hostile, fields="reason=NoteIgnored"),
-        lambda found: len({one["involvedObject"]["name"] for one in found}) == 5,
-        what="each of the forgers told",
-    )
-    assert all("is ignored, because it" in one["message"] for one in told)
+    for note, least in {"preempts": 2, "resume": 2, "admitted": 1}.items():
+        assert await metric(successor, "netgang_notes_ignored_total", kind=note) >= least
+    forgers = Stage(site.cluster, site.api, hostile)
+    noted = await forgers.until_events("NoteIgnored", lambda found: len(found) == 5)
+    assert all("is ignored, because it" in note for note in noted.values())
 
 
-async def _forge(site: Site, hostile: str) -> None:
+async def _forge(site: Stage, hostile: str) -> None:
     """What a tenant can write: on pods that wait, and on suspended Jobs."""
     pods = await site.api.create_all(
         [
@@ -131,28 +109,15 @@ async def _forge(site: Site, hostile: str) -> None:
     await site.api.patch("Job", "forged", written, namespace=hostile)
 
 
-def _waits(gang: str, hostile: str, *, size: int, priority: str = HIGH) -> Object:
+def _waits(gang_name: str, hostile: str, *, size: int, priority: str = HIGH) -> Object:
     """One pod of a gang of so many, which never has room or is never whole."""
-    [one] = gang_pods(
-        gang, 1, min_available=size, namespace=hostile, scheduler="netgang", cpu="2", priority_class=priority
-    )
+    [one] = gang(gang_name, 1, hostile, least=size, cpu="2", priority_class=priority)
     return one
 
 
 def _suspended(name: str, hostile: str, note: str) -> Object:
     """A suspended Job with the label and a note as netgang would write them."""
-    container = {"name": "main", "image": "registry.k8s.io/pause:3.10"}
-    return {
-        "apiVersion": "batch/v1",
-        "kind": "Job",
-        "metadata": {
-            "name": name,
-            "namespace": hostile,
-            "labels": {"netgang.io/restart": "suspended"},
-            "annotations": {"netgang.io/resume": note},
-        },
-        "spec": {
-            "suspend": True,
-            "template": {"spec": {"restartPolicy": "Never", "schedulerName": "nobody", "containers": [container]}},
-        },
-    }
+    spec = pod("unused", scheduler="none")["spec"]
+    metadata = {"labels": {"netgang.io/restart": "suspended"}, "annotations": {"netgang.io/resume": note}}
+    template = {"spec": {**spec, "restartPolicy": "Never"}}
+    return kind("batch/v1", "Job", name, hostile, metadata=metadata, spec={"suspend": True, "template": template})

@@ -4,12 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
-from testbed.api import Api, Object
-from testbed.objects import gang_pods, zone_nodes
+from testbed.api import Object
+from testbed.objects import pod_group, zone_nodes
 from testbed.parts.service import Netgang
-from tests.e2e.gangs.test_gates import OURS
 from tests.e2e.stage import Stage, document, metric
 
 DIGITS = "1" * 1_000_000
@@ -26,25 +23,16 @@ SIZE = 3
 
 def group(namespace: str, name: str, least: dict[str, Any]) -> Object:
     """A PodGroup of one member that asks for `least`."""
-    return {
-        "apiVersion": "scheduling.x-k8s.io/v1alpha1",
-        "kind": "PodGroup",
-        "metadata": {"name": name, "namespace": namespace},
-        "spec": {"minMember": 1, "minResources": least},
-    }
+    made = pod_group(name, 1, namespace=namespace)
+    made["spec"]["minResources"] = least
+    return made
 
 
 async def starts(stage: Stage, name: str) -> None:
     """A gang that takes all the room is bound soon, and gone again."""
-    await stage.api.create_all(gang_pods(name, SIZE, min_available=SIZE, namespace=stage.namespace, scheduler=OURS))
+    await stage.create_gang(name, SIZE)
     bound = await stage.until_bound(name, SIZE, limit_s=20.0)
     await stage.end(*bound)
-
-
-async def unreadable_ones(api: Api, namespace: str) -> set[str]:
-    """PodGroups with the Event that they cannot be read."""
-    events = await api.list_all("Event", namespace=namespace, fields="reason=Unreadable")
-    return {one["involvedObject"]["name"] for one in events}
 
 
 async def podgroups_in(netgang: Netgang) -> Object:
@@ -54,7 +42,6 @@ async def podgroups_in(netgang: Netgang) -> Object:
     return dict(ready["detail"]["sync"]["podgroups"])
 
 
-@pytest.mark.e2e_core
 async def test_pod_groups_that_cannot_be_read_stop_nobody(stage: Stage) -> None:
     """A fresh netgang gets ready, a running one goes on admitting gangs, and the PodGroups are named unreadable."""
     await stage.add_nodes(*zone_nodes({"a": SIZE}, cpu="1500m"))
@@ -64,16 +51,12 @@ async def test_pod_groups_that_cannot_be_read_stop_nobody(stage: Stage) -> None:
     await starts(stage, "fresh")
     for name in later:
         await stage.api.create(group(stage.namespace, name, HOSTILE[name]))
-    [waits] = gang_pods("waits", 1, min_available=1, namespace=stage.namespace, scheduler=OURS)
+    [waits] = stage.gang("waits", 1)
     waits["metadata"]["labels"] = {"scheduling.x-k8s.io/pod-group": first}
     await stage.api.create(waits)
     await starts(stage, "running")
-
-    async def told() -> set[str]:
-        return await unreadable_ones(stage.api, stage.namespace)
-
-    await stage.api.until(told, lambda found: found == set(HOSTILE), what="an Event on each", limit_s=30.0)
-    explained = await document(netgang, f"/v1/explain/{stage.namespace}/{first}")
+    await stage.until_events("Unreadable", lambda found: found.keys() == set(HOSTILE))
+    explained = await stage.explain(netgang, first)
     notes = [one["text"] for one in explained["notes"] if one["about"] == "unreadable"]
     assert notes[0].startswith(f"PodGroup {stage.namespace}/{first} cannot be read and is left out: ")
     sync = await podgroups_in(netgang)

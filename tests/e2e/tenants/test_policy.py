@@ -21,8 +21,8 @@ from testbed.api import Api, Object
 from testbed.cluster import NETGANG, SCHEDULER, Cluster
 from testbed.objects import GangDialect, gang_labels, pod
 from testbed.objects import namespace as namespace_object
+from tests.e2e.objects import as_stored, gates, restricted
 
-core = pytest.mark.e2e_core
 COMPONENTS = Path(__file__).parents[3] / "manifests" / "components"
 LABELS = gang_labels("job", 2)
 Install: TypeAlias = Callable[[Sequence[Object], Sequence[str]], Awaitable[None]]
@@ -58,36 +58,20 @@ def member(namespace: str, *, scheduler: str = "netgang", spec: Mapping[str, Any
     return {**made, "spec": {**made["spec"], **(spec or {})}}
 
 
-def restricted(made: Object) -> Object:
-    """The pod as netgang's own namespace accepts it."""
-    closed = {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}
-    containers = [{**one, "securityContext": closed} for one in made["spec"]["containers"]]
-    user = {"runAsNonRoot": True, "runAsUser": 65532, "seccompProfile": {"type": "RuntimeDefault"}}
-    return {**made, "spec": {**made["spec"], "containers": containers, "securityContext": user}}
-
-
-def gates(admitted: Object) -> list[str]:
+def sorted_gates(one: Object) -> list[str]:
     """Names of a pod's gates, sorted."""
-    return sorted(gate["name"] for gate in admitted["spec"].get("schedulingGates", []))
-
-
-async def admitted(api: Api, wanted: Object) -> Object:
-    """The pod as the API server would store it."""
-    path = f"/api/v1/namespaces/{wanted['metadata']['namespace']}/pods"
-    found: Object = await api.request("POST", path, body=wanted, params={"dryRun": "All"})
-    return found
+    return sorted(gates(one))
 
 
 async def until_gated(api: Api, probe: Object, expected: Sequence[str] = (GATE,)) -> None:
     """Wait until a policy that was just created is in force: about 3 s."""
 
     async def read() -> list[str]:
-        return gates(await admitted(api, probe))
+        return sorted_gates(await as_stored(api, probe))
 
     await api.until(read, lambda found: found == list(expected), what=f"gates {expected} added")
 
 
-@core
 async def test_our_gang_pods_get_the_gate_and_no_others(api: Api, namespace: str, install: Install) -> None:
     """Each dialect is gated exactly once, also beside other gates; pods that are not ours or not waiting never are."""
     await install(component("gate-policy"), [namespace, "kube-system", "netgang-system"])
@@ -117,14 +101,13 @@ async def test_our_gang_pods_get_the_gate_and_no_others(api: Api, namespace: str
         "kube-system": member("kube-system"),
         "netgang's own namespace": restricted(member("netgang-system")),
     }
-    found = {case: gates(await admitted(api, one)) for case, one in (gated | free).items()}
+    found = {case: sorted_gates(await as_stored(api, one)) for case, one in (gated | free).items()}
     assert found == {case: [GATE] for case in gated} | {case: [] for case in free}
 
     beside = member(namespace, gates=["example.org/quota", "example.org/image"])
-    assert gates(await admitted(api, beside)) == ["example.org/image", "example.org/quota", GATE]
+    assert sorted_gates(await as_stored(api, beside)) == ["example.org/image", "example.org/quota", GATE]
 
 
-@core
 async def test_a_gate_that_was_removed_stays_removed(api: Api, namespace: str, install: Install) -> None:
     """The stored pod carries the gate; after its removal later updates, also of the labels, bring none back."""
     await install(component("gate-policy"), [namespace])
@@ -135,10 +118,9 @@ async def test_a_gate_that_was_removed_stays_removed(api: Api, namespace: str, i
 
     await api.patch("Pod", "p", [{"op": "remove", "path": "/spec/schedulingGates"}], namespace=namespace)
     change = {"metadata": {"labels": {POD_GROUP_LABEL: "other"}, "annotations": {"netgang.io/nudge": "1"}}}
-    assert gates(await api.patch("Pod", "p", change, namespace=namespace)) == []
+    assert sorted_gates(await api.patch("Pod", "p", change, namespace=namespace)) == []
 
 
-@core
 async def test_the_name_policy_brings_gate_and_scheduler_in_any_order(
     api: Api, namespace: str, install: Install
 ) -> None:
@@ -158,7 +140,7 @@ async def test_the_name_policy_brings_gate_and_scheduler_in_any_order(
     await until_gated(api, member(namespace), wanted)
 
     async def name_given() -> str:
-        return str((await admitted(api, member(namespace, scheduler="default-scheduler")))["spec"]["schedulerName"])
+        return str((await as_stored(api, member(namespace, scheduler="default-scheduler")))["spec"]["schedulerName"])
 
     await api.until(name_given, lambda found: found == "netgang", what="the scheduler's name set")
 
@@ -180,8 +162,8 @@ async def test_the_name_policy_brings_gate_and_scheduler_in_any_order(
     }
     found: dict[str, tuple[str, list[str]]] = {}
     for case, (one, _) in cases.items():
-        stored = await admitted(api, one)
-        found[case] = (stored["spec"]["schedulerName"], gates(stored))
+        stored = await as_stored(api, one)
+        found[case] = (stored["spec"]["schedulerName"], sorted_gates(stored))
     assert found == {case: right for case, (_, right) in cases.items()}
 
 
@@ -199,8 +181,8 @@ async def test_the_default_scheduler_variant_gates_its_pods(
     rendered = await cluster.kubectl("kustomize", str(COMPONENTS / "gate-policy-default-scheduler"))
     await install(list(yaml.safe_load_all(rendered)), [namespace])
     await until_gated(api, member(namespace, scheduler="default-scheduler"))
-    assert gates(await admitted(api, member(namespace))) == []
-    assert gates(await admitted(api, member(namespace, scheduler="default-scheduler", labels={}))) == []
+    assert sorted_gates(await as_stored(api, member(namespace))) == []
+    assert sorted_gates(await as_stored(api, member(namespace, scheduler="default-scheduler", labels={}))) == []
 
 
 async def test_the_managed_resource_variant_gates_who_requests_it(
@@ -218,11 +200,11 @@ async def test_the_managed_resource_variant_gates_who_requests_it(
         "no resources": ({}, []),
     }
     found = {
-        case: gates(await admitted(api, member(namespace, scheduler="default-scheduler", spec=spec)))
+        case: sorted_gates(await as_stored(api, member(namespace, scheduler="default-scheduler", spec=spec)))
         for case, (spec, _) in cases.items()
     }
     assert found == {case: right for case, (_, right) in cases.items()}
-    assert gates(await admitted(api, member(namespace, spec=asks_for(GATE, "1")))) == []
+    assert sorted_gates(await as_stored(api, member(namespace, spec=asks_for(GATE, "1")))) == []
 
 
 async def test_netgangs_requests_have_a_place_of_their_own(

@@ -11,18 +11,16 @@ from __future__ import annotations
 import asyncio
 import os
 from collections import Counter
-from collections.abc import AsyncIterator
 from time import monotonic
 
 import pytest
 
-from testbed.api import Api, Object
-from testbed.cluster import Cluster
-from testbed.objects import gang_pods, pod, zone_nodes
-from testbed.parts.service import SCHEDULER_CONFIG, Netgang
+from testbed.api import Api
+from testbed.objects import zone_nodes
+from testbed.parts.service import Netgang
 from testbed.processes.stages import REJECT
-from tests.e2e.objects import indexed_job
-from tests.e2e.site import Site, controlled_site
+from tests.e2e.objects import OURS, indexed_job
+from tests.e2e.site import site_on
 from tests.e2e.stage import Stage, metric, say
 
 RACE_S = float(os.environ.get("RACE_S", "15"))
@@ -30,67 +28,52 @@ NODES, ROUND_S, KEPT = 12, 0.4, 3
 """Nodes of four CPUs; a gang of four and four plain pods of two CPUs come each round, and stay for three rounds."""
 
 
-@pytest.fixture
-async def site(controlled_cluster: Cluster, controlled_api: Api) -> AsyncIterator[Site]:
-    """No nodes yet: what is created waits."""
-    async with controlled_site(controlled_cluster, controlled_api, "two", nodes=[], settings={}) as made:
-        yield made
+site = site_on([], {})
+"""No nodes yet: what is created waits"""
 
 
-@pytest.mark.e2e_core
 @pytest.mark.timeout(120)
-async def test_a_member_that_its_kubelet_rejects_is_replaced(site: Site) -> None:
+async def test_a_member_that_its_kubelet_rejects_is_replaced(site: Stage) -> None:
     """A stage of kwok fails one of four members with OutOfcpu in the moment in which it is bound; the others stay."""
     await site.api.create(indexed_job("train", site.namespace, 4, cpu="2"))
-    waiting = await site.api.until(lambda: site.pods("train"), lambda found: len(found) == 4, what="four pods wait")
+    waiting = await site.until_pods(lambda found: len(found) == 4, "four pods wait", begin="train-")
     victim = waiting[1]["metadata"]
-    await site.api.patch(
-        "Pod", victim["name"], {"metadata": {"annotations": {REJECT: "OutOfcpu"}}}, namespace=site.namespace
-    )
-    await site.cluster.add_nodes(zone_nodes({"a": 6}, cpu="3"))
+    await site.annotate_pod(victim["name"], **{REJECT: "OutOfcpu"})
+    await site.add_nodes(*zone_nodes({"a": 6}, cpu="3"))
 
     first = await site.until_running("train", 4, without=frozenset({victim["uid"]}))
     assert {one["metadata"]["uid"] for one in waiting} - {victim["uid"]} < first.keys(), "the others were not touched"
-    failed = [one for one in await site.pods("train") if one["status"].get("phase") == "Failed"]
+    failed = [one for one in await site.pods("train-") if one["status"].get("phase") == "Failed"]
     assert [(one["metadata"]["uid"], one["status"]["reason"]) for one in failed] == [(victim["uid"], "OutOfcpu")]
-    assert await metric(site.netgang, "netgang_evictions_total") == 0
+    assert await metric(site.service, "netgang_evictions_total") == 0
 
     node = next(iter(first.values()))
-    await site.api.create(_elsewhere("stranger", site.namespace, node, cpu="2"))
+    await site.create_pod("foreign", on=node, cpu="2")
     notes = await site.api.until(
         lambda: _told(site.api), lambda found: node in found, what="the over-committed node told"
     )
     assert "request 4 cpu of 3. Of netgang: " in notes[node]
-    assert f"of other schedulers: {site.namespace}/stranger." in notes[node]
-    await _until_counted(site.api, site.netgang, 1)
+    assert f"of other schedulers: {site.namespace}/foreign." in notes[node]
+    await _until_counted(site.api, site.service, 1)
 
 
 @pytest.mark.parametrize("schedulers", ["two", "one"])
 @pytest.mark.timeout(180)
 async def test_a_race_for_the_same_nodes(stage: Stage, schedulers: str) -> None:
-    """Gangs and plain pods at the same time on a full cluster: every over-committed node is counted.
-
-    With one scheduler for all (the default-scheduler configuration) there is none.
-    """
+    """Gangs and plain pods at the same time on a full cluster: every over-committed node is counted."""
     await stage.add_nodes(*zone_nodes({"a": NODES}, cpu="4"))
     if schedulers == "two":
         netgang = await stage.netgang()
         await stage.start_scheduler(name="default")
-        ours = "netgang"
     else:
-        netgang = await stage.start_netgang({"scheduler_names": ["default-scheduler"]})
-        await stage.start_scheduler(
-            SCHEDULER_CONFIG / "default-scheduler.yaml", extender=netgang.url, version=stage.version, name="default"
-        )
-        ours = "default-scheduler"
+        netgang = await stage.default_scheduler()
+    ours = OURS if schedulers == "two" else "default-scheduler"
     seen: set[tuple[str, frozenset[str]]] = set()
     began_s, rounds = monotonic(), 0
     while monotonic() - began_s < RACE_S:
         await asyncio.gather(
-            stage.api.create_all(
-                gang_pods(f"g{rounds}", 4, min_available=4, namespace=stage.namespace, cpu="2", scheduler=ours)
-            ),
-            stage.api.create_all([pod(f"p{rounds}-{i}", namespace=stage.namespace, cpu="2") for i in range(4)]),
+            stage.create_gang(f"g{rounds}", 4, scheduler=ours, cpu="2"),
+            stage.api.create_all([stage.pod(f"p{rounds}-{i}", cpu="2") for i in range(4)]),
         )
         await asyncio.sleep(ROUND_S)  # not for anything to happen: the pace of the load
         seen |= await _over(stage)
@@ -142,10 +125,3 @@ async def _over(stage: Stage) -> set[tuple[str, frozenset[str]]]:
 async def _told(api: Api) -> dict[str, str]:
     found = await api.list_all("Event", namespace="default", fields="reason=NodeOvercommitted")
     return {one["involvedObject"]["name"]: one["message"] for one in found}
-
-
-def _elsewhere(name: str, namespace: str, node: str, *, cpu: str) -> Object:
-    """A pod that another scheduler has bound."""
-    made = pod(name, namespace=namespace, cpu=cpu)
-    made["spec"]["nodeName"] = node
-    return made

@@ -1,8 +1,4 @@
-"""What goes wrong by itself: nodes that vanish, fall silent or are cordoned, and processes that are killed.
-
-Rule: every fault is undone after seconds, and `mend` waits until all of them are. A killed process starts again, as
-under a kubelet.
-"""
+"""What goes wrong by itself: nodes that vanish, fall silent or are cordoned, and processes that are killed."""
 
 from __future__ import annotations
 

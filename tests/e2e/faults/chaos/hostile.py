@@ -19,10 +19,10 @@ import httpx
 
 from testbed.api import Api, Object
 from testbed.errors import ApiRefused
-from testbed.objects import GROUP_NAME_LABEL, HOST_LABEL, MIN_AVAILABLE_LABEL, gang_pods, pod, pod_group
+from testbed.objects import MIN_AVAILABLE_LABEL, pod, pod_group
 from testbed.processes.network import LOOPBACK
-from tests.e2e.faults.chaos.tenants import GATE
-from tests.e2e.faults.chaos.witness import OURS, Witness
+from tests.e2e.faults.chaos.witness import Witness
+from tests.e2e.objects import gang, indexed_job, placed, shuns_gangs, with_claim
 
 KEPT = 400
 BYSTANDER = "bystander"
@@ -89,20 +89,20 @@ class Mallory:
         group = pod_group(name, 2, namespace=self.namespace)
         group["spec"]["minResources"] = {"cpu": amount}
         await self._create(group)
-        await self._create(*self._gang(name, 2, annotations={}))
+        await self._create(*self._gang(name, 2))
 
     async def nested_notes(self) -> None:
         """Every note of netgang's as a tower of brackets, on a pod that waits at the gate and on a Job."""
         tower = '{"x":' + "[" * 100_000
         notes = {f"netgang.io/{one}": tower for one in ("preempts", "admitted")}
-        await self._create(*self._gang(f"m{self._number}", 2, annotations=notes, gates=(GATE,)))
+        await self._create(*self._gang(f"m{self._number}", 2, annotations=notes, gated=True))
         await self._create(self._job({f"netgang.io/{one}": tower for one in ("resume", "last-change")}))
 
     async def forged_notes(self) -> None:
         """Notes that look as ours and name the honest tenants' gangs."""
         others = [f"{run.namespace}/{run.gang}" for run in self.witness.runs(self.victims)]
         named = [*others[:8], f"{self.victims}/{BYSTANDER}"]
-        [made, *_] = await self._create(*self._gang(f"m{self._number}", 2, annotations={}, gates=(GATE,)))
+        [made, *_] = await self._create(*self._gang(f"m{self._number}", 2, gated=True))
         uid = made["metadata"]["uid"]
         note = {"uid": uid, "at_s": 0.0, "victims": named, "pods": 8, "nodes": {uid: self.nodes[0]}}
         notes = {"netgang.io/preempts": json.dumps(note), "netgang.io/admitted": f"{uid}/{self.nodes[0]}"}
@@ -123,49 +123,38 @@ class Mallory:
     async def changing_minimum(self) -> None:
         """A gang whose members disagree on the minimum as soon as the first are on their way."""
         name = f"m{self._number}"
-        members = await self._create(*self._gang(name, 3, annotations={}))
+        members = await self._create(*self._gang(name, 3))
         late = {"metadata": {"labels": {MIN_AVAILABLE_LABEL: "7"}}}
         await self.api.patch("Pod", members[-1]["metadata"]["name"], late, namespace=self.namespace)
 
     async def mixed_schedulers(self) -> None:
         """A gang of which most members belong to the default scheduler."""
         name = f"m{self._number}"
-        members = self._gang(name, 4, annotations={}, cpu="100m")
+        members = self._gang(name, 4, cpu="100m")
         for one in members[:-1]:
             one["spec"]["schedulerName"] = "default-scheduler"
         await self._create(*members)
 
     async def missing_claim(self) -> None:
         """A gang without a gate whose claim does not exist."""
-        members = self._gang(f"m{self._number}", 2, annotations={})
-        for one in members:
-            one["spec"]["volumes"] = [{"name": "data", "persistentVolumeClaim": {"claimName": "missing"}}]
-        await self._create(*members)
+        await self._create(*with_claim(self._gang(f"m{self._number}", 2)))
 
     async def closed_by_anti_affinity(self) -> None:
         """Pods on some nodes that refuse this tenant's next gang, and the gang."""
         name = f"m{self._number}"
-        term = {"labelSelector": {"matchLabels": {GROUP_NAME_LABEL: name}}, "topologyKey": HOST_LABEL}
         for node in self.nodes[: len(self.nodes) // 2]:
             guard = pod(f"{name}-guard-{node}", namespace=self.namespace, cpu="10m")
-            guard["spec"]["affinity"] = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
-            guard["spec"]["nodeName"] = node
-            await self._create(guard)
-        await self._create(*self._gang(name, 3, annotations={}, gates=(GATE,), cpu="100m"))
+            await self._create(shuns_gangs(placed(guard, node), [name]))
+        await self._create(*self._gang(name, 3, gated=True, cpu="100m"))
 
     async def weightless_and_greedy(self) -> None:
         """A gang that asks for GPUs that do not exist and nothing else, and one that asks for nothing at all."""
-        members = self._gang(f"m{self._number}", 2, annotations={})
-        for one in members:
-            one["spec"]["containers"][0]["resources"] = {
-                "requests": {"nvidia.com/gpu": "4"},
-                "limits": {"nvidia.com/gpu": "4"},
-            }
-        await self._create(*members)
-        idle = self._gang(f"m{self._number}-idle", 2, annotations={})
-        for one in idle:
-            one["spec"]["containers"][0]["resources"] = {}
-        await self._create(*idle)
+        gpus = {"nvidia.com/gpu": "4"}
+        for name, resources in (("", {"requests": gpus, "limits": gpus}), ("-idle", {})):
+            members = self._gang(f"m{self._number}{name}", 2)
+            for one in members:
+                one["spec"]["containers"][0]["resources"] = resources
+            await self._create(*members)
 
     async def long_lists(self) -> None:
         """Options as long as the API server takes them, different on each pod."""
@@ -177,7 +166,7 @@ class Mallory:
 
     async def member_deleted_while_held(self) -> None:
         """A member goes as soon as the others may be at bind."""
-        members = await self._create(*self._gang(f"m{self._number}", 5, annotations={}, cpu="100m"))
+        members = await self._create(*self._gang(f"m{self._number}", 5, cpu="100m"))
         await asyncio.sleep(self.chance.uniform(0.0, 0.1))
         await self.api.delete("Pod", members[-1]["metadata"]["name"], namespace=self.namespace, grace_s=0)
 
@@ -203,37 +192,19 @@ class Mallory:
         ]
         async with httpx.AsyncClient(base_url=f"http://{LOOPBACK}:{self.verbs_port}", timeout=2.0) as client:
             for uid, one in pending[:5]:
-                body = {
-                    "PodName": one.name,
-                    "PodNamespace": one.namespace,
-                    "PodUID": uid,
-                    "Node": self.chance.choice(self.nodes),
-                }
+                body = {"PodName": one.name, "PodNamespace": one.namespace, "PodUID": uid}
+                body["Node"] = self.chance.choice(self.nodes)
                 with suppress(httpx.HTTPError):
                     await client.post("/bind", json=body)
 
-    def _gang(
-        self, name: str, size: int, *, annotations: dict[str, str], gates: Sequence[str] = (), cpu: str = "1"
-    ) -> list[Object]:
-        return gang_pods(
-            name,
-            size,
-            min_available=size,
-            namespace=self.namespace,
-            cpu=cpu,
-            scheduler=OURS,
-            annotations=annotations,
-            gates=gates,
-        )
+    def _gang(self, name: str, size: int, **fields: Any) -> list[Object]:
+        return gang(name, size, self.namespace, **fields)
 
     def _job(self, annotations: dict[str, str]) -> Object:
-        spec: dict[str, Any] = pod("unused", scheduler=OURS, gates=(GATE,))["spec"]
-        return {
-            "apiVersion": "batch/v1",
-            "kind": "Job",
-            "metadata": {"name": f"m{self._number}", "namespace": self.namespace, "annotations": annotations},
-            "spec": {"suspend": True, "template": {"spec": {**spec, "restartPolicy": "Never"}}},
-        }
+        job = indexed_job(f"m{self._number}", self.namespace, 1)
+        job["metadata"]["annotations"], job["spec"]["suspend"] = annotations, True
+        del job["spec"]["template"]["metadata"]
+        return job
 
     async def _create(self, *items: Object) -> list[Object]:
         made = []

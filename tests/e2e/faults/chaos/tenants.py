@@ -12,14 +12,14 @@ from collections import Counter
 from contextlib import suppress
 from dataclasses import dataclass, field
 from time import monotonic
+from typing import Any
 
 from testbed.api import Api
 from testbed.errors import ApiRefused
-from testbed.objects import gang_pods, pod
-from tests.e2e.faults.chaos.witness import OURS, Run, Seen, Witness
-from tests.e2e.objects import indexed_job
+from testbed.objects import pod
+from tests.e2e.faults.chaos.witness import Run, Seen, Witness
+from tests.e2e.objects import OURS, gang, indexed_job
 
-GATE = "netgang.io/gang"
 NIGHTLY = "nightly"
 NIGHTLY_SIZE = 3
 WAITING_AT_MOST = 40
@@ -62,16 +62,8 @@ class Tenants:
         if kind in ("gang", "gated gang"):
             size = self.chance.randint(2, 8)
             least = size if self.chance.random() < 0.7 else self.chance.randint(2, size)
-            gates = (GATE,) if kind == "gated gang" else ()
-            members = gang_pods(
-                name,
-                size,
-                min_available=least,
-                namespace=self.namespace,
-                cpu=str(self.chance.randint(1, 3)),
-                scheduler=OURS,
-                gates=gates,
-            )
+            how: dict[str, Any] = {"least": least, "cpu": str(self.chance.randint(1, 3)), "gated": kind == "gated gang"}
+            members = gang(name, size, self.namespace, **how)
         else:
             scheduler = OURS if kind == "plain of netgang" else "default-scheduler"
             cpu = f"{self.chance.randint(1, 4) * 500}m"

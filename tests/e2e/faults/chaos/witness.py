@@ -21,8 +21,8 @@ from scoring.model.resources import parse_quantity
 from testbed.api import Api, Object
 from testbed.cluster import INSTALLED_IN
 from testbed.objects import GROUP_NAME_LABEL, MIN_AVAILABLE_LABEL
+from tests.e2e.objects import OURS
 
-OURS = "netgang"
 PARTIAL_TIMEOUT_S = 10.0
 """What netgang is set to: a gang in part that never started is evicted after it."""
 PARTIAL_LIMIT_S = PARTIAL_TIMEOUT_S + 25.0
