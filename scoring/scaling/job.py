@@ -50,8 +50,8 @@ class ElasticJob:
     ...     key=JobKey(Namespace("team"), "TFJob.kubeflow.org", "resnet"), uid="1", gang=GangKey("team/resnet"),
     ...     workers=6, min_workers=2, max_workers=6, indexes={PodUid("p"): 0}, refusal=None, wants=Wants.OFF,
     ...     changed_s=None, created_s=0.0)
-    >>> job.can_lose, job.can_gain
-    (4, 0)
+    >>> job.floor, job.can_gain
+    (2, 0)
     """
 
     key: JobKey
@@ -83,11 +83,6 @@ class ElasticJob:
     def floor(self) -> int:
         """Fewest workers it is ever left with: its minimum, and worker 0 in any case."""
         return max(self.min_workers, 1)
-
-    @property
-    def can_lose(self) -> int:
-        """Workers above the floor."""
-        return max(self.workers - self.floor, 0)
 
     @property
     def can_gain(self) -> int:

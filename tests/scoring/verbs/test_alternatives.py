@@ -31,16 +31,12 @@ def test_the_best_link_to_the_siblings_wins() -> None:
 
 OTHER = gang("h", 1, cpu="8", created_s=1.0)
 NONE = {  # case: (cluster, nodes asked about)
-    "a node of another zone": (
-        snapshot([node("n1"), node("n2"), node("z1", zone="z")], [gang("g", 2, cpu="8")]),
-        ["z1"],
-    ),
+    "a node of another zone": (snapshot([node("n1"), node("n2"), node("z1", zone="z")], [gang("g", 2, cpu="8")]),
+        ["z1"]),
     "nodes that are full, or that the plan gives to another gang": (
-        snapshot(map(node, NAMES[:3]), [gang("g", 1, cpu="8"), OTHER], pods=[pod("x", node="n3")]),
-        ["n2", "n3"],
-    ),
+        snapshot(map(node, NAMES[:3]), [gang("g", 1, cpu="8"), OTHER], pods=[pod("x", node="n3")]), ["n2", "n3"]),
     "a gang that is not admitted": (snapshot([node("n1")], [gang("g", 2, cpu="8")]), ["n1"]),
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize(("state", "nodes"), NONE.values(), ids=NONE)
