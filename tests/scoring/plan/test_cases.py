@@ -191,6 +191,10 @@ REASONS: Answers = {
         Reason.NO_ALLOWED_ZONE,
         lambda: planned(row(2), gang("g", 2, options={"zones": "mars"})),
     ),
+    "a preferred zone that does not exist, past STARVELIMIT: no plan breaks (docs/safety.md S21)": (
+        Reason.NO_ALLOWED_ZONE,
+        lambda: planned(row(2), gang("g", 2, options={"zones": "mars", "zone-policy": "preferred"}), now_s=1e5),
+    ),
     "nodes without zone label": (Reason.NO_ALLOWED_ZONE, lambda: planned(row(2, zone=""), PAIR)),
     "no node at all": (Reason.NO_ALLOWED_ZONE, lambda: planned([], PAIR)),
     "a contradiction in its labels": (
