@@ -75,18 +75,18 @@ def test_a_full_node_moves_those_on_it_and_nobody_else(name: str) -> None:
 def test_places_are_kept_until_something_speaks_against_them() -> None:
     """An event elsewhere moves no gang; a gang ahead, a lost node or new network data do."""
     nodes = row(4)
-    wish = gang("g", 2, created_s=5.0)
-    before = plan(snapshot(nodes, [wish]), POLICY, now_s=0.0)
+    waits = gang("g", 2, created_s=5.0)
+    before = plan(snapshot(nodes, [waits]), POLICY, now_s=0.0)
     assert answer(before, "g") == ["n0", "n1"]
-    busy = snapshot(nodes, [wish], pods=[pod("x", node="n3")], version=2)
+    busy = snapshot(nodes, [waits], pods=[pod("x", node="n3")], version=2)
     assert (
-        plan(busy, POLICY, now_s=0.0, previous=before).admitted[wish.key].members == before.admitted[wish.key].members
+        plan(busy, POLICY, now_s=0.0, previous=before).admitted[waits.key].members == before.admitted[waits.key].members
     )
-    older = snapshot(nodes, [wish, gang("h", 3, created_s=1.0)], version=3)
+    older = snapshot(nodes, [waits, gang("h", 3, created_s=1.0)], version=3)
     assert answer(plan(older, POLICY, now_s=0.0, previous=before), "g")[0] is Reason.BEHIND
-    gone = snapshot(nodes[1:], [wish], version=4)
+    gone = snapshot(nodes[1:], [waits], version=4)
     assert answer(plan(gone, POLICY, now_s=0.0, previous=before), "g") == ["n1", "n2"]
-    measured = snapshot(nodes, [wish], network=mesh(nodes, bad={"n0": {"loss_ratio": 0.5}}), version=5)
+    measured = snapshot(nodes, [waits], network=mesh(nodes, bad={"n0": {"loss_ratio": 0.5}}), version=5)
     assert "n0" not in answer(plan(measured, POLICY, now_s=0.0, previous=before), "g")
 
 
@@ -104,11 +104,11 @@ def test_a_former_place_that_fails_leaves_no_ports_behind() -> None:
     """The second kind lost its room: nothing of the former place may stand in the way of the new one."""
     nodes = [node("n0", cpu="2"), node("n1", cpu="1")]
     members = [ported(pod("g-0", gang="g", cpu="1"), 80), pod("g-1", gang="g", cpu="0", memory="1Gi")]
-    wish = gang("g", members=members)
-    before = planned(nodes, wish)
+    waits = gang("g", members=members)
+    before = planned(nodes, waits)
     ahead = gang("h", 1, priority=1, cpu="2", memory="32Gi")
-    then = plan(snapshot(nodes, [wish, ahead], version=2), POLICY, now_s=0.0, previous=before)
-    fresh = plan(snapshot(nodes, [wish, ahead], version=2), POLICY, now_s=0.0)
+    then = plan(snapshot(nodes, [waits, ahead], version=2), POLICY, now_s=0.0, previous=before)
+    fresh = plan(snapshot(nodes, [waits, ahead], version=2), POLICY, now_s=0.0)
     assert then.node_of == fresh.node_of
 
 
@@ -116,10 +116,10 @@ def test_a_former_place_where_kinds_compete_now_is_given_up_whole() -> None:
     """Each kind alone would still fit on the node, both do not: the gang is placed again, without any trace."""
     nodes = [node("n0", cpu="3"), node("n1", cpu="2"), node("n2", cpu="1")]
     members = [ported(pod("g-0", gang="g", cpu="2"), 80), ported(pod("g-1", gang="g", cpu="1"), 81)]
-    wish = gang("g", members=members, options={"selection": "pack"})
-    before = planned(nodes, wish)
+    waits = gang("g", members=members, options={"selection": "pack"})
+    before = planned(nodes, waits)
     assert answer(before, "g") == ["n0", "n0"]
-    crowded = snapshot(nodes, [wish], pods=[pod("x", node="n0")], version=2)
+    crowded = snapshot(nodes, [waits], pods=[pod("x", node="n0")], version=2)
     then = plan(crowded, POLICY, now_s=0.0, previous=before)
     fresh = plan(crowded, POLICY, now_s=0.0)
     assert then.node_of == fresh.node_of
@@ -136,14 +136,14 @@ def again(before: Plan, nodes: Iterable[Node], *gangs: Gang, **fields: object) -
 
 def test_a_node_that_changed_its_zone_is_no_place_beside_the_others() -> None:
     """One of the gang's nodes has another zone label now: the gang moves together."""
-    nodes, wish = row(4), gang("g", 2)
-    before = planned(nodes, wish)
+    nodes, waits = row(4), gang("g", 2)
+    before = planned(nodes, waits)
     assert answer(before, "g") == ["n0", "n1"]
     moved = [node("n0", zone="b", cpu="1"), *nodes[1:]]
-    assert answer(again(before, moved, wish), "g") == ["n1", "n2"]
+    assert answer(again(before, moved, waits), "g") == ["n1", "n2"]
     all_moved = [node(f"n{i}", zone="b", cpu="1") for i in range(4)]
-    outcome = again(before, all_moved, wish)
-    assert (answer(outcome, "g"), outcome.admitted[wish.key].zones) == (["n0", "n1"], ("b",))
+    outcome = again(before, all_moved, waits)
+    assert (answer(outcome, "g"), outcome.admitted[waits.key].zones) == (["n0", "n1"], ("b",))
 
 
 def test_zones_that_are_not_allowed_any_more_are_left() -> None:
@@ -157,10 +157,10 @@ def test_zones_that_are_not_allowed_any_more_are_left() -> None:
 def test_a_former_place_on_a_node_or_of_a_kind_that_is_gone() -> None:
     """A place needs all its nodes, and a node that has each resource asked."""
     nodes = [node(f"n{i}", gpu=1) for i in range(3)]
-    wish = gang("g", 2, gpu=1)
-    before = planned(nodes, wish)
-    assert answer(again(before, nodes[1:], wish), "g") == ["n1", "n2"]
-    assert answer(again(before, [node(f"n{i}") for i in range(3)], wish), "g")[0] is Reason.IMPOSSIBLE
+    waits = gang("g", 2, gpu=1)
+    before = planned(nodes, waits)
+    assert answer(again(before, nodes[1:], waits), "g") == ["n1", "n2"]
+    assert answer(again(before, [node(f"n{i}") for i in range(3)], waits), "g")[0] is Reason.IMPOSSIBLE
 
 
 def test_new_members_join_a_former_place() -> None:
@@ -228,7 +228,7 @@ def test_a_heavier_gang_loses_nothing_to_places_kept(state: Snapshot, heavy: Gan
     st.integers(1, 5),
 )
 def test_equal_members_lose_nothing_to_places_kept(cpus: list[int], gangs: list[tuple[int, int]], size: int) -> None:
-    """Members that all ask for one CPU, one zone: the same gangs are admitted with former places as without."""
+    """Members that all demand for one CPU, one zone: the same gangs are admitted with former places as without."""
     nodes = [node(f"n{i}", cpu=str(cpu)) for i, cpu in enumerate(cpus)]
     waiting = [gang(f"g{i}", n, priority=p, created_s=float(i)) for i, (n, p) in enumerate(gangs)]
     state = snapshot(nodes, waiting)
@@ -259,8 +259,8 @@ def test_no_gang_loses_to_places_kept_behind_it(case: tuple[Snapshot, Gang]) -> 
     state, heavy = case
     before, after = plan(state, POLICY, now_s=0.0), with_gang(state, heavy)
     kept, fresh = plan(after, POLICY, now_s=0.0, previous=before), plan(after, POLICY, now_s=0.0)
-    for ask in in_order(after):
-        one, other = kept.admitted.get(ask.gang.key), fresh.admitted.get(ask.gang.key)
+    for demand in in_order(after):
+        one, other = kept.admitted.get(demand.gang.key), fresh.admitted.get(demand.gang.key)
         assert one is not None or other is None
         if one is None or other is None or one.members != other.members:
             break

@@ -9,6 +9,7 @@ from dataclasses import replace
 from functools import cache
 from itertools import combinations
 
+import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
@@ -24,62 +25,55 @@ from scoring.plan import PlannerCache, begin_run, plan
 from scoring.plan.capacity import When
 from scoring.plan.demand import demand_of
 from tests.builders import gang, mesh, node, pod, snapshot
-from tests.scoring.plan.planned import LATE_S, POLICY, clusters, in_order
+from tests.scoring.plan.planned import LATE_S, POLICY, clusters, equal_gangs, in_order
 
 # -- soundness -------------------------------------------------------------------------------------------------
 
 
 @settings(deadline=None)
 @given(clusters(), st.sampled_from([0.0, LATE_S]), st.sampled_from([0, 1, 2]))
-def test_members_go_only_where_they_may(state: Snapshot, now_s: float, known: int) -> None:
+def test_members_go_only_where_they_may_and_room_is_given_once(state: Snapshot, now_s: float, known: int) -> None:
     """No member is sent where its constraints, its class's refusals, host ports or its gang's zones exclude it.
 
-    Also not to a former place: `known` gangs were planned before, when nothing was refused, committed or taken.
+    What all gangs take together, commitments included, is nowhere more than is free. Also with former places: `known`
+    gangs were planned before, when nothing was refused, committed or taken.
     """
-    early = replace(state, gangs=dict(list(state.gangs.items())[:known]), commitments={}, exclusions={}, host_ports={})
-    before = plan(early, POLICY, now_s=now_s)
-    outcome = plan(state, POLICY, now_s=now_s, previous=before)
+    early = replace(
+        state,
+        gangs=dict(list(state.gangs.items())[:known]),
+        commitments={},
+        exclusions={},
+        host_ports={},
+        used=0 * state.used,
+    )
+    outcome = plan(state, POLICY, now_s=now_s, previous=plan(early, POLICY, now_s=now_s))
     ports: dict[NodeName, list[HostPort]] = {name: list(state.host_ports.get(name, ())) for name in state.table.names}
+    taken = {name: Counter[str]() for name in state.table.names}
     members = {m.uid: m for g in state.gangs.values() for m in g.members}
     committed = {uid: at for c in state.commitments.values() for uid, at in c.assignment.items()}
     for uid, at in committed.items():
         ports[at] += members[uid].member_class.constraints.host_ports
+        if state.table.vector(members[uid].requests) is not None:  # else it cannot run there, and takes nothing
+            taken[at].update(dict(members[uid].requests.items))
     for key, admission in outcome.admitted.items():
         zones = dict(state.gangs[key].options).get("zones")
         runs_at = {m.node for m in state.gangs[key].placed}
         for uid, at in admission.members.items():
             if uid in committed:
+                assert committed[uid] == at
                 continue
-            constraints = members[uid].member_class.constraints
-            on = state.table.nodes[state.table.index[at]]
+            constraints, row = members[uid].member_class.constraints, state.table.index[at]
+            on = state.table.nodes[row]
             assert not members[uid].gates
             assert node_allows(on, constraints)
             assert at not in state.excluded(members[uid].member_class)
             assert not ports_conflict(constraints.host_ports, ports[at])
             ports[at] += constraints.host_ports
             assert not zones or on.zone in zones.split(",") or runs_at or key in state.commitments
-
-
-@settings(deadline=None)
-@given(clusters(), st.sampled_from([0.0, LATE_S]), st.sampled_from([0, 1, 2]))
-def test_room_is_given_once(state: Snapshot, now_s: float, known: int) -> None:
-    """What members of all gangs take together, commitments and former places included, is nowhere more than is free."""
-    early = replace(state, gangs=dict(list(state.gangs.items())[:known]), commitments={}, used=0 * state.used)
-    outcome = plan(state, POLICY, now_s=now_s, previous=plan(early, POLICY, now_s=now_s))
-    used = {name: Counter[str]() for name in state.table.names}
-    members = {m.uid: m for g in state.gangs.values() for m in g.members}
-    committed = {uid: at for c in state.commitments.values() for uid, at in c.assignment.items()}
-    for uid, at in committed.items():
-        used[at].update(dict(members[uid].requests.items))
-    for uid, at in outcome.node_of.items():
-        if uid in committed:
-            assert committed[uid] == at
-            continue
-        used[at].update(dict(members[uid].requests.items))
-        row = state.table.index[at]
-        for resource, amount in members[uid].requests:
-            free = state.table.allocatable[row] - state.used[row]
-            assert not amount or used[at][resource] <= free[state.table.axis.index(resource)]
+            taken[at].update(dict(members[uid].requests.items))
+            for resource, amount in members[uid].requests:
+                free = state.table.allocatable[row] - state.used[row]
+                assert not amount or taken[at][resource] <= free[state.table.axis.index(resource)]
 
 
 @settings(deadline=None)
@@ -88,18 +82,18 @@ def test_whole_or_not_at_all(state: Snapshot, now_s: float) -> None:
     """A gang that is admitted reaches its minimum set with what runs, unless it was committed before."""
     outcome = plan(state, POLICY, now_s=now_s)
     for key, admission in outcome.admitted.items():
-        wish = state.gangs[key]
+        first = state.gangs[key]
         assert admission.members
         if key in state.commitments:
             continue
-        able = replace(wish, members=tuple(m for m in wish.members if not m.gates))
-        have = admission.members.keys() | {m.uid for m in wish.placed}
+        able = replace(first, members=tuple(m for m in first.members if not m.gates))
+        have = admission.members.keys() | {m.uid for m in first.placed}
         assert {m.uid for m in minimum_members(able)} <= have
-        assert len(have) >= wish.min_member
-        if dict(wish.options)["zone-policy"] == "required":
+        assert len(have) >= first.min_member
+        if dict(first.options)["zone-policy"] == "required":
             row_of, nodes = state.table.index, state.table.nodes
             zones = {nodes[row_of[at]].zone for at in admission.members.values()}
-            before = {nodes[row_of[m.node]].zone for m in wish.placed if m.node is not None and not m.terminal}
+            before = {nodes[row_of[m.node]].zone for m in first.placed if m.node is not None and not m.terminal}
             assert zones <= before if before else zones == set(admission.zones) and len(zones) == 1
 
 
@@ -108,11 +102,11 @@ def test_whole_or_not_at_all(state: Snapshot, now_s: float) -> None:
 def test_every_gang_with_something_to_place_is_answered(state: Snapshot) -> None:
     """Each is admitted or waits with a rank of its own, and nothing else is in the plan."""
     outcome = plan(state, POLICY, now_s=0.0)
-    wishes = {ask.gang.key for ask in (demand_of(g, POLICY) for g in state.gangs.values()) if ask.pending}
-    assert outcome.admitted.keys() | outcome.waiting.keys() == wishes
+    asking = {demand.gang.key for demand in (demand_of(g, POLICY) for g in state.gangs.values()) if demand.pending}
+    assert outcome.admitted.keys() | outcome.waiting.keys() == asking
     assert not outcome.admitted.keys() & outcome.waiting.keys()
     ranks = [*(a.rank for a in outcome.admitted.values()), *(w.rank for w in outcome.waiting.values())]
-    assert sorted(ranks) == list(range(1, len(wishes) + 1))
+    assert sorted(ranks) == list(range(1, len(asking) + 1))
 
 
 @settings(deadline=None)
@@ -169,16 +163,16 @@ def test_rooms_are_never_negative(state: Snapshot, when: When) -> None:
     """However overdrawn nodes are, a zone holds at least none of each kind and at most all members count."""
     run = begin_run(state, POLICY, PlannerCache())
     for one in state.gangs.values():
-        ask = run.view.demand(one)
-        wish = run.view.member_set(ask.need, ask)
-        assert (run.capacity.zone_fits(wish, when) >= 0).all()
-        assert (run.capacity.zone_rooms(wish, when) >= 0).all()
-        assert (
-            (run.capacity.zone_members(wish, when) >= 0) & (run.capacity.zone_members(wish, when) <= wish.size)
-        ).all()
-        assert (
-            (run.capacity.zone_rooms(wish, when) >= wish.size) == (run.capacity.zone_members(wish, when) == wish.size)
-        ).all()
+        demand = run.view.demand(one)
+        members = run.view.member_set(demand.need, demand)
+        fits, rooms, held = (
+            count(members, when)
+            for count in (run.capacity.zone_fits, run.capacity.zone_rooms, run.capacity.zone_members)
+        )
+        assert (fits >= 0).all()
+        assert (rooms >= 0).all()
+        assert ((held >= 0) & (held <= members.size)).all()
+        assert ((rooms >= members.size) == (held == members.size)).all()
 
 
 # -- brute force -----------------------------------------------------------------------------------------------
@@ -226,31 +220,31 @@ def small(draw: st.DrawFn) -> Snapshot:
         members.append(pod(f"g-{i}", gang="g", role=roles[kind], index=i, cpu=str(cpu), gpu=gpu))
     order = sorted(members, key=lambda m: (list(Role).index(m.role), m.index))
     method = draw(st.sampled_from([Selection.SUBSET, Selection.PACK]))
-    wish = gang("g", members=order, min_member=draw(st.integers(1, len(members))), options={"selection": method})
+    first = gang("g", members=order, min_member=draw(st.integers(1, len(members))), options={"selection": method})
     network = mesh(nodes, bad={"n0": {"delay_ms": 9.0}, "n2": {"loss_ratio": 0.01}}) if draw(st.booleans()) else None
-    return snapshot(nodes, [wish], network=network)
+    return snapshot(nodes, [first], network=network)
 
 
 @settings(deadline=None)
 @given(small())
 def test_admitted_exactly_when_there_is_a_way(state: Snapshot) -> None:
     """Up to 4 nodes × 4 pods: a gang that is first is admitted if and only if brute force places its minimum."""
-    wish = next(iter(state.gangs.values()))
+    first = next(iter(state.gangs.values()))
     nodes = {n.name: n for n in state.table.nodes}
     free = {n.name: Counter[str]({str(r): n.allocatable.get(r) for r in state.table.axis}) for n in state.table.nodes}
-    want = fits_somehow(free, minimum_members(wish), nodes)
-    assert want == (wish.key in plan(state, POLICY, now_s=0.0).admitted)
+    want = fits_somehow(free, minimum_members(first), nodes)
+    assert want == (first.key in plan(state, POLICY, now_s=0.0).admitted)
 
 
 @settings(deadline=None)
 @given(clusters(zones="a", most_nodes=4, most_gangs=3))
 def test_never_admitted_where_there_is_no_way(state: Snapshot) -> None:
     """With ports, taints, refusals and foreign load too, what brute force cannot place is not admitted."""
-    wish = next((ask.gang for ask in in_order(state) if ask.pending), None)
-    assume(wish is not None and not state.commitments)
-    assert wish is not None
-    ask = demand_of(wish, POLICY)
-    need = [m for _, pods in ask.need for m in pods]
+    first = next((demand.gang for demand in in_order(state) if demand.pending), None)
+    assume(first is not None and not state.commitments)
+    assert first is not None
+    demand = demand_of(first, POLICY)
+    need = [m for _, pods in demand.need for m in pods]
     nodes = {n.name: n for n in state.table.nodes}
     free = {
         n.name: Counter[str](
@@ -259,7 +253,7 @@ def test_never_admitted_where_there_is_no_way(state: Snapshot) -> None:
         for i, n in enumerate(state.table.nodes)
     }
     if need and not fits_somehow(free, need, nodes):
-        assert wish.key in plan(state, POLICY, now_s=LATE_S).waiting
+        assert first.key in plan(state, POLICY, now_s=LATE_S).waiting
 
 
 # -- the network -----------------------------------------------------------------------------------------------
@@ -317,12 +311,70 @@ def test_a_spill_takes_the_fewest_zones(rooms: list[int], size: int, data: st.Da
     nodes = [node(f"{zone}0", zone=zone, cpu=str(cpu)) for zone, cpu in zip("vwxyz", rooms, strict=False)]
     load = [pod(f"x{i}", node=n.name) for i, n in enumerate(nodes) if rooms[i] and data.draw(st.booleans())]
     free = {n.zone: cpu - sum(x.node == n.name for x in load) for n, cpu in zip(nodes, rooms, strict=True)}
-    wish = gang("g", size, options={"zone-policy": "preferred"})
+    first = gang("g", size, options={"zone-policy": "preferred"})
     bad = {str(n.name): {"delay_ms": data.draw(st.sampled_from([1.0, 5.0, 30.0]))} for n in nodes}
     network = mesh(nodes, bad=bad) if data.draw(st.booleans()) else None
-    outcome = plan(snapshot(nodes, [wish], pods=load, network=network), POLICY, now_s=LATE_S)
+    outcome = plan(snapshot(nodes, [first], pods=load, network=network), POLICY, now_s=LATE_S)
     enough = [k for k in range(1, len(free) + 1) for some in combinations(free.values(), k) if sum(some) >= size]
     if not enough:
-        assert outcome.waiting[wish.key].reason is (Reason.IMPOSSIBLE if sum(rooms) < size else Reason.NO_ROOM)
+        assert outcome.waiting[first.key].reason is (Reason.IMPOSSIBLE if sum(rooms) < size else Reason.NO_ROOM)
     else:
-        assert len(outcome.admitted[wish.key].zones) == min(enough)
+        assert len(outcome.admitted[first.key].zones) == min(enough)
+
+
+# -- more room --------------------------------------------------------------------------------------------------
+
+
+def admitted(
+    cpus: Sequence[int], shapes: Sequence[tuple[int, int]], *, zones: str = "a", **fields: object
+) -> list[bool]:
+    """Whether each gang, in the queue's order, is admitted: members of one CPU each on nodes with these CPUs."""
+    nodes = [node(f"n{i}", zone=zones[i % len(zones)], cpu=str(cpu)) for i, cpu in enumerate(cpus)]
+    gangs = [gang(f"g{i}", size, min_member=least, created_s=float(i)) for i, (least, size) in enumerate(shapes)]
+    outcome = plan(snapshot(nodes, gangs, **fields), POLICY, now_s=0.0)  # type: ignore[arg-type]
+    gangs.sort(key=lambda g: (-g.min_member, g.created_s))  # members alike: more of them weigh more
+    return [g.key in outcome.admitted for g in gangs]
+
+
+@settings(deadline=None)
+@given(equal_gangs(), st.data())
+def test_more_room_never_unplaces_the_first_gang(
+    case: tuple[list[int], list[tuple[int, int]]], data: st.DataObject
+) -> None:
+    """One kind of members, several zones: with more CPU anywhere the gang that is first stays admitted."""
+    cpus, shapes = case
+    more = [cpu + data.draw(st.integers(0, 2)) for cpu in cpus]
+    before, after = (admitted(some, shapes, zones="ab")[0] for some in (cpus, more))
+    assert after >= before
+
+
+@settings(deadline=None)
+@given(equal_gangs(), st.data())
+def test_more_room_only_helps_in_the_order_of_the_queue(
+    case: tuple[list[int], list[tuple[int, int]]], data: st.DataObject
+) -> None:
+    """Equal members, one zone: with more CPU a gang is lost only if one ahead of it is won."""
+    cpus, shapes = case
+    more = [cpu + data.draw(st.integers(0, 2)) for cpu in cpus]
+    assert admitted(more, shapes) >= admitted(cpus, shapes)  # the first difference is a gain
+
+
+COUNTER_EXAMPLES = {  # case: (CPUs of nodes before, after, (minimum, size) of gangs, admitted before, after)
+    "a gang ahead fits now": ([3], [4], [(4, 4), (3, 3)], [False, True], [True, False]),
+    "a gang ahead takes more than its minimum": (
+        [3],
+        [4],
+        [(4, 4), (1, 3), (1, 1)],
+        [False, True, False],
+        [True, False, False],
+    ),
+}
+
+
+@pytest.mark.parametrize(("before", "after", "shapes", "then", "now"), COUNTER_EXAMPLES.values(), ids=COUNTER_EXAMPLES)
+def test_more_room_can_unplace_a_gang_behind(
+    before: list[int], after: list[int], shapes: list[tuple[int, int]], then: list[bool], now: list[bool]
+) -> None:
+    """The counter-examples: room that a gang ahead in the queue can use is its own, whoever used it before."""
+    assert admitted(before, shapes) == then
+    assert admitted(after, shapes) == now

@@ -64,7 +64,7 @@ def test_a_zone_and_a_pair_of_zones_are_a_step_each() -> None:
     assert first - again >= 3  # the means between three zones at least
 
 
-def test_a_run_that_is_given_up_leaves_the_memo_usable() -> None:
+def test_a_run_that_is_given_up_leaves_the_cache_usable() -> None:
     """Its generator is dropped in the middle, wherever that is: the next run plans as if it had never been."""
     want = plan(state(1, SLOW), POLICY, now_s=0.0)
     count, _ = all_steps(plan_in_steps(state(1, SLOW), POLICY, now_s=0.0, cache=PlannerCache()))
@@ -80,9 +80,9 @@ def test_a_run_that_is_given_up_leaves_the_memo_usable() -> None:
 # -- large sets of nodes -----------------------------------------------------------------------------------------
 
 
-def large(measured: int, strangers: int, *, cpu: str = "2") -> tuple[Run, Snapshot]:
+def large(measured: int, unmeasured: int, *, cpu: str = "2") -> tuple[Run, Snapshot]:
     """A run over one zone, in which the first nodes are measured."""
-    nodes = [node(f"n{i:04}", zone="a", cpu=cpu) for i in range(measured + strangers)]
+    nodes = [node(f"n{i:04}", zone="a", cpu=cpu) for i in range(measured + unmeasured)]
     far = {f"n{i:04}": {"delay_ms": 1.0 + i % 7} for i in range(measured)}
     found = snapshot(nodes, [gang("g", 6, cpu="1")], network=mesh(nodes[:measured], bad=far))
     return begin_run(found, POLICY, PlannerCache()), found
@@ -92,13 +92,13 @@ def large(measured: int, strangers: int, *, cpu: str = "2") -> tuple[Run, Snapsh
 def test_of_many_nodes_that_are_alike_only_the_first_are_looked_at(measured: int) -> None:
     """The choice is that of a search over all 700 nodes with room."""
     run, found = large(measured, 700 - measured)
-    ask = run.view.demand(next(iter(found.gangs.values())))
-    wish = run.view.member_set(ask.need, ask)
-    chosen = run.search.place(wish, (ZoneName("a"),), method=Selection.SUBSET, score=POLICY.score)
-    [(member_class, count)] = wish.classes
-    demand = Demand(
-        (ClassDemand(member_class.role, run.view.vector(member_class), run.capacity.mask(member_class), count),), True
-    )  # type: ignore[arg-type]
+    asks = run.view.demand(next(iter(found.gangs.values())))
+    members = run.view.member_set(asks.need, asks)
+    chosen = run.search.place(members, (ZoneName("a"),), method=Selection.SUBSET, score=POLICY.score)
+    [(one, count)] = members.classes
+    request = run.view.vector(one)
+    assert request is not None
+    demand = Demand((ClassDemand(one.role, request, run.capacity.mask(one), count),), True)
     rank = run.scores.links((ZoneName("a"),), POLICY.score).rank
     assert chosen == select(Selection.SUBSET, demand, run.capacity.room.free, rank, exact_size=POLICY.exact_zone_size)
 
@@ -122,8 +122,8 @@ def test_all_zones_together_are_not_more_nodes_than_can_be_compared(monkeypatch:
     monkeypatch.setattr(zone_order, "_MOST_TOGETHER", 6)
     found = snapshot(NODES, [GANGS[1]], pods=[pod("x", cpu="2", node="c0"), pod("y", cpu="1", node="a1")])
     run = begin_run(found, POLICY, PlannerCache())
-    ask = run.view.demand(GANGS[1])
-    fits = run.capacity.zone_fits(run.view.member_set(ask.need, ask))
+    demand = run.view.demand(GANGS[1])
+    fits = run.capacity.zone_fits(run.view.member_set(demand.need, demand))
     assert zone_order._together(run, run.zones, fits) == ("a", "b")
     assert zone_order._together(run, run.zones[:2], fits) == ("a", "b")
     monkeypatch.setattr(zone_order, "_MOST_TOGETHER", 9)
@@ -135,7 +135,7 @@ def test_equally_good_zones_are_chosen_by_name() -> None:
     sizes = {"a": 7, "b": 3, "c": 11, "d": 6}
     nodes = [node(f"{zone}{i:02}", zone=zone, cpu="1") for zone, size in sizes.items() for i in range(size)]
     busy = [pod(f"p-{one.name}", cpu="1", node=one.name) for one in nodes if not one.name.endswith(("00", "01"))]
-    wish = gang("g", 4, cpu="1", created_s=-9.0, options={"zone-policy": "preferred", "ratios": "1:1:1"})
-    made = plan(snapshot(nodes, [wish], network=NetworkMatrix(), pods=busy), POLICY, now_s=0.0)
-    assert made.admitted[wish.key].zones == ("a", "b")
+    spread = gang("g", 4, cpu="1", created_s=-9.0, options={"zone-policy": "preferred", "ratios": "1:1:1"})
+    made = plan(snapshot(nodes, [spread], network=NetworkMatrix(), pods=busy), POLICY, now_s=0.0)
+    assert made.admitted[spread.key].zones == ("a", "b")
     assert set(made.node_of.values()) == {NodeName(name) for name in ("a00", "a01", "b00", "b01")}

@@ -60,10 +60,10 @@ STATES: dict[str, tuple[JobState, Gang]] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize(("want", "wish"), STATES.values(), ids=STATES)
-def test_states(want: JobState, wish: Gang) -> None:
+@pytest.mark.parametrize(("want", "asks"), STATES.values(), ids=STATES)
+def test_states(want: JobState, asks: Gang) -> None:
     """Only a gang that could start as it is, were there room, is ever STARVING."""
-    state = snapshot(NODES, [wish], pods=BUSY[1:])
+    state = snapshot(NODES, [asks], pods=BUSY[1:])
     found = entry(state, "g")
     assert want is found.state
     assert (found.waited_s is not None) == (want is JobState.STARVING)
@@ -135,11 +135,11 @@ def test_nothing_new_in_a_held_zone() -> None:
 def test_a_reservation_stays_where_it_is() -> None:
     """The reserved zone does not move when another one happens to have more room later."""
     policy = queue(starving_share=0.5)
-    wish = gang("g", 4, cpu="2")
-    first = plan(snapshot(EIGHT, [wish], pods=full_but("a0")), policy, now_s=LATE_S)
-    state = snapshot(EIGHT, [wish], pods=full_but("a0", "b0", "b1"), version=2)
+    asks = gang("g", 4, cpu="2")
+    first = plan(snapshot(EIGHT, [asks], pods=full_but("a0")), policy, now_s=LATE_S)
+    state = snapshot(EIGHT, [asks], pods=full_but("a0", "b0", "b1"), version=2)
     assert first.reservations == plan(state, policy, now_s=LATE_S, previous=first).reservations
-    assert plan(state, policy, now_s=LATE_S).reservations[wish.key].zones == ("b",)
+    assert plan(state, policy, now_s=LATE_S).reservations[asks.key].zones == ("b",)
 
 
 def test_one_reservation_for_each_resource_class() -> None:
@@ -209,13 +209,13 @@ def test_what_runs_counts_and_the_rest_is_cut() -> None:
     """Running members are in the share; beyond the minimum only as many join as the share allows."""
     policy = queue(share_cap=0.5)
     runs = gang("runs", members=[bound(pod("r", cpu="1"), "n0")])
-    wish = gang("wish", 8, cpu="1", min_member=2)
-    made = plan(snapshot(NODES, [runs, wish]), policy, now_s=0.0)
-    assert len(made.admitted[wish.key].members) == 3
-    again = plan(snapshot(NODES, [runs, wish], version=2), policy, now_s=0.0, previous=made)
-    assert made.admitted[wish.key].members == again.admitted[wish.key].members
-    less = plan(snapshot(NODES, [runs, wish], version=3), queue(share_cap=0.375), now_s=0.0, previous=made)
-    assert len(less.admitted[wish.key].members) == 2
+    asks = gang("asks", 8, cpu="1", min_member=2)
+    made = plan(snapshot(NODES, [runs, asks]), policy, now_s=0.0)
+    assert len(made.admitted[asks.key].members) == 3
+    again = plan(snapshot(NODES, [runs, asks], version=2), policy, now_s=0.0, previous=made)
+    assert made.admitted[asks.key].members == again.admitted[asks.key].members
+    less = plan(snapshot(NODES, [runs, asks], version=3), queue(share_cap=0.375), now_s=0.0, previous=made)
+    assert len(less.admitted[asks.key].members) == 2
 
 
 def test_a_gang_that_runs_in_part_is_completed_over_its_share() -> None:
