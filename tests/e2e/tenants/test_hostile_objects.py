@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from testbed.api import Object
@@ -61,7 +62,8 @@ async def test_pod_groups_that_cannot_be_read_stop_nobody(stage: Stage) -> None:
     assert notes[0].startswith(f"PodGroup {stage.namespace}/{first} cannot be read and is left out: ")
     sync = await podgroups_in(netgang)
     assert (sync["relists"], sync["errors"], sync["unreadable_now"]) == (1, 0, len(HOSTILE))
-    assert await metric(netgang, "netgang_unreadable_objects", kind="podgroups") == len(HOSTILE)
+    count = partial(metric, netgang, "netgang_unreadable_objects", kind="podgroups")
+    await stage.api.until(count, lambda found: found == len(HOSTILE), what="all are counted")
     await stage.api.delete("PodGroup", first, namespace=stage.namespace)
     await stage.api.create(group(stage.namespace, first, {"cpu": "1"}))
     await stage.until_bound(waits["metadata"]["name"], 1, limit_s=20.0)
