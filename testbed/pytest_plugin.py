@@ -4,8 +4,9 @@ Why: the real control plane needs Go and two cores for itself, so it must be pos
 should overlook that it was left out.
 Rule: `--e2e=all` (default) runs them, `--e2e=none` does not. Without Go and without built programs the tests are
 skipped and the summary says so; with CI=true they run, and fail saying so.
-Under xdist all of them go to one worker, in front of everything else, so that a cold build overlaps with unit tests;
-this does not rely on `--dist=loadgroup` alone, because xdist 3.8 loses its groups with pytest 9.2.
+Under xdist each file of them is one piece of work and each worker has a control plane of its own: most of a file's
+time is waiting, so two workers take little more than half the time of one. This does not rely on `--dist=loadgroup`
+alone, because xdist 3.8 loses its groups with pytest 9.2.
 tests/e2e/conftest.py loads it; `-p testbed.pytest_plugin` makes the options known wherever pytest starts.
 """
 
@@ -30,6 +31,7 @@ E2E = Path(__file__).parent.parent / "tests" / "e2e"
 ARTIFACTS = E2E / "artifacts"
 TEST_LIMIT_S = 120  # per test, fixtures excluded: they have limits of their own
 _E2E_NODES = "tests/e2e/"  # how the ids of these tests begin
+_PEOPLE = "tests/e2e/people/"  # commands of the documentation, which name fixed ports: never two of them at once
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -81,16 +83,18 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Scheduling:
-    """All tests of tests/e2e are one piece of work; every other test is one, or one with its group."""
+    """Each file of tests/e2e is one piece of work; every other test is one, or one with its group."""
     from xdist.scheduler import LoadGroupScheduling
 
-    class OneClusterScheduling(LoadGroupScheduling):  # type: ignore[misc]
-        """Keeps the tests that share a control plane on one worker."""
+    class FileScheduling(LoadGroupScheduling):  # type: ignore[misc]
+        """Keeps the tests of a file of tests/e2e on one worker, one after the other."""
 
         def _split_scope(self, nodeid: str) -> str:
-            return "e2e" if nodeid.startswith(_E2E_NODES) else str(super()._split_scope(nodeid))
+            if not nodeid.startswith(_E2E_NODES):
+                return str(super()._split_scope(nodeid))
+            return _PEOPLE if nodeid.startswith(_PEOPLE) else nodeid.partition("::")[0]
 
-    return OneClusterScheduling(config, log)
+    return FileScheduling(config, log)
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:

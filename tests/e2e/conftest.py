@@ -1,10 +1,10 @@
 """One real control plane for all tests of this folder.
 
-Why: a control plane starts in seconds, but building it takes minutes when the cache is cold, and two at once would
+Why: a control plane starts in seconds, but building it takes minutes when the cache is cold, and many at once would
 fight for the two cores of a small machine.
-Rule: all tests here share one cluster and run one after the other; `testbed.pytest_plugin` decides which of them run
-(options `--e2e` and `--versions`). Every test gets a namespace, nodes and schedulers of its own, and all of that is
-gone afterwards. A failure leaves logs, events and netgang's plan in tests/e2e/artifacts.
+Rule: the tests of one process share one cluster and run one after the other; `testbed.pytest_plugin` decides which of
+them run (options `--e2e` and `--versions`), and which in the same xdist worker. Every test gets a namespace, nodes and
+schedulers of its own, and all of that is gone afterwards. A failure leaves logs, events and netgang's plan in tests/e2e/artifacts.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import shutil
 import subprocess
 from collections.abc import AsyncIterator, Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import ExitStack, nullcontext
+from dataclasses import asdict
 from functools import partial
 
 import httpx
@@ -41,6 +42,19 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
     tally = config.stash.get(REPLAYED, None)
     if tally is not None:
         terminalreporter.line(str(tally))
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """An xdist worker hands its tally to the process that writes the summary."""
+    if hasattr(session.config, "workeroutput") and REPLAYED in session.config.stash:
+        session.config.workeroutput["replayed"] = asdict(session.config.stash[REPLAYED])
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any) -> None:
+    """Add the tally of an xdist worker that has ended."""
+    if found := getattr(node, "workeroutput", {}).get("replayed"):
+        node.config.stash.setdefault(REPLAYED, Replayed()).add(Replayed(**found))
 
 
 def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginManager) -> None:

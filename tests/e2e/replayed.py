@@ -4,7 +4,7 @@ Why for every test: the logs of a whole suite hold cases that nobody would think
 answers is asked; one that was killed, or that shows its documents to no caller, is counted as silent.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 import httpx
 
@@ -46,6 +46,11 @@ class Replayed:
             if not again.same:
                 different.append(again)
         assert different == [], f"{one.part.name}: decided differently when run again"
+
+    def add(self, other: "Replayed") -> None:
+        """Count what another process ran again."""
+        for field in fields(self):
+            setattr(self, field.name, getattr(self, field.name) + getattr(other, field.name))
 
     def __str__(self) -> str:
         return (
