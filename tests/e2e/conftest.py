@@ -4,7 +4,8 @@ Why: a control plane starts in seconds, but building it takes minutes when the c
 fight for the two cores of a small machine.
 Rule: the tests of one process share one cluster and run one after the other; `testbed.pytest_plugin` decides which of
 them run (options `--e2e` and `--versions`), and which in the same xdist worker. Every test gets a namespace, nodes and
-schedulers of its own, and all of that is gone afterwards. A failure leaves logs, events and netgang's plan in tests/e2e/artifacts.
+schedulers of its own, and all of that is gone afterwards. A failure leaves logs, events and netgang's plan in
+tests/e2e/artifacts.
 """
 
 from __future__ import annotations
