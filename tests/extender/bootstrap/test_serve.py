@@ -71,13 +71,19 @@ async def ends_well(process: Process, number: signal.Signals = signal.SIGTERM) -
     assert (code, "Traceback" in rest) == (0, False)
 
 
+async def offered(client: httpx.AsyncClient) -> str:
+    """The node that /filter offers a member."""
+    while not (names := (await client.post("/filter", content=FILTER)).json()["NodeNames"]):
+        pass  # the first plan may still be made on a busy machine
+    return str(names[0])
+
+
 async def held(client: httpx.AsyncClient) -> "asyncio.Task[dict[str, Any]]":
     """A bind call of one of six members, held."""
-    while not (answer := (await client.post("/filter", content=FILTER)).json())["NodeNames"]:
-        pass  # the first plan may still be made on a busy machine
+    node = await offered(client)
 
     async def bind() -> dict[str, Any]:
-        return dict((await client.post("/bind", json=BIND | {"Node": answer["NodeNames"][0]}, timeout=60.0)).json())
+        return dict((await client.post("/bind", json=BIND | {"Node": node}, timeout=60.0)).json())
 
     call = asyncio.create_task(bind())
     while (await client.get("/v1/plan")).json()["held_binds"] < 1:  # noqa: ASYNC110 - it is in another process
@@ -137,8 +143,8 @@ async def test_both_ports_show_one_service_and_end_together() -> None:
     async with two_ports() as (process, verbs, people):
         for path in ("/healthz", "/readyz", "/v1/network", "/metrics", "/docs"):
             assert [(await one.get(path)).status_code for one in (verbs, people)] == [200, 200], path
-        offered = (await people.post("/filter", content=FILTER)).json()["NodeNames"]
-        assert (await verbs.post("/bind", json=BIND | {"Node": offered[0]})).json() == {"Error": Reason.NEVER_OFFERED}
+        node = await offered(people)
+        assert (await verbs.post("/bind", json=BIND | {"Node": node})).json() == {"Error": Reason.NEVER_OFFERED}
         call = await held(verbs)
         assert (await people.get("/v1/plan")).json() == (await verbs.get("/v1/plan")).json()
         assert (await people.get("/v1/plan")).json()["held_binds"] == 1
