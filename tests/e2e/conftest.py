@@ -18,6 +18,7 @@ from collections.abc import AsyncIterator, Callable, Generator, Iterator, Mappin
 from contextlib import ExitStack, nullcontext
 from dataclasses import asdict
 from functools import partial
+from typing import Any
 
 import httpx
 import pytest
