@@ -91,6 +91,6 @@ def test_what_e2e_asks_for_is_built_before_its_tests() -> None:
     lines = (ROOT / "Makefile").read_text().splitlines()
     built, tested = (
         next(number for number, line in enumerate(lines) if words in line)
-        for words in ("testbed build --e2e", "pytest tests/e2e tests/browser --e2e=all")
+        for words in ("testbed build --e2e", "tests/e2e tests/browser --e2e=all")
     )
     assert built < tested
