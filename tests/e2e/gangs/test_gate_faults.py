@@ -146,17 +146,17 @@ async def test_while_binds_are_held(stage: Stage, fault: Fault) -> None:
 
 @every_fault
 async def test_in_the_middle_of_a_commit(stage: Stage, fault: Fault) -> None:
-    """Some of sixty members are bound when it happens: the others follow, and none is bound to a second node."""
-    netgang = await stage.netgang(on={"a": 20}, cpu="3500m")
+    """Some of 150 members are bound when it happens: the others follow, and none is bound to a second node."""
+    netgang = await stage.netgang(on={"a": 50}, cpu="3500m")
     async with invariants_hold(stage.api, netgang, stage.namespace, commit_s=RETRY_S, grace_s=10.0):
         seen = asyncio.create_task(_first_binding(stage))
-        await stage.create_gang("g", 60)
+        await stage.create_gang("g", 150)
         await seen
         await fault.strike(stage)
         if fault.part == NETGANG:
-            assert 0 < len(await stage.bound()) < 60, "it was not killed in the middle"
+            assert 0 < len(await stage.bound()) < 150, "it was not killed in the middle"
         await fault.mend(stage)
-        await stage.until_bound("g", 60, limit_s=SCHEDULER_BACK_S)
+        await stage.until_bound("g", 150, limit_s=SCHEDULER_BACK_S)
         await until_nothing_is_promised(stage.api, netgang)
 
 
