@@ -41,7 +41,14 @@ class GiveUp:
     """Whether its owner submits it again at once, behind all others; else its story ends here."""
 
 
-Action: TypeAlias = Place | Remove | GiveUp
+@dataclass(frozen=True, slots=True)
+class Suspend:
+    """A running job stops as a whole, at once, and waits; it starts again from its last checkpoint."""
+
+    job: str
+
+
+Action: TypeAlias = Place | Remove | GiveUp | Suspend
 
 
 @dataclass(frozen=True, slots=True)

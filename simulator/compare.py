@@ -13,6 +13,7 @@ from typing import Any
 from simulator.model import RunResult, Scenario
 from simulator.policies import POLICIES, Choices
 from simulator.scenarios import Assume, ScenarioFile, scenarios
+from simulator.scenarios.jobs import RecordedJobs
 from simulator.summary import Row, row_of
 from simulator.world import Tuning, run
 
@@ -22,6 +23,15 @@ Engine = Callable[[Scenario, str, Assume, Ended | None], RunResult]
 """Runs a scenario under a policy of this name."""
 Told = Callable[[int, int, str], None]
 """jobs that ended, jobs in all, what runs"""
+_AVERAGED = (
+    "jct_mean_s",
+    "jct_p50_s",
+    "jct_p99_s",
+    "makespan_s",
+    "wait_p99_largest_tenth_s",
+    "resizes",
+    "suspensions",
+)
 BASE = "kod2-literal"
 """The policy beside which a sweep counts slower runs."""
 
@@ -77,19 +87,50 @@ def whole_jobs(scenario: Scenario, policy: str, assume: Assume, ended: Ended | N
 def compare(file: ScenarioFile, *, engine: Engine = whole_jobs, told: Told | None = None) -> Report:
     """All rows: by run, then by policy in the file's order."""
     runs = list(scenarios(file))
-    total = sum(len(scenario.jobs) for _, _, scenario in runs) * len(file.policies)
+    total = sum(len(scenario.jobs) for _, scenario in runs) * len(file.policies)
     rows: list[Row] = []
     done = 0
-    for model, batch, scenario in runs:
+    for labels, scenario in runs:
         for policy in file.policies:
-            label = " ".join(str(part) for part in (policy, model, batch) if part is not None)
+            label = " ".join(str(part) for part in (policy, *labels.values()))
             ended = partial(_ended, told, before=done, total=total, label=label) if told is not None else None
             result = engine(scenario, policy, file.assume, ended)
             done += len(scenario.jobs)
             if told is not None:
                 told(done, total, label)
-            rows.append(row_of(result, model=model, batch=batch))
-    return Report(file.name, file.seed, file.about, tuple(rows))
+            rows.append(row_of(result, labels))
+    more = {"means_over_workloads": means(rows)} if isinstance(file.workload, RecordedJobs) and len(runs) > 1 else {}
+    return Report(file.name, file.seed, file.about, tuple(rows), more)
+
+
+def means(rows: Sequence[Row], *, beside: str = "coscheduling") -> tuple[Row, ...]:
+    """Each policy's means over its runs, and how its mean completion times compare with those of `beside`."""
+    of: dict[str, list[Row]] = {}
+    for row in rows:
+        of.setdefault(str(row["policy"]), []).append(row)
+    found: list[Row] = []
+    for policy, mine in of.items():
+        one: Row = {"policy": policy, "runs": len(mine)}
+        for column in _AVERAGED:
+            values = [float(value) for row in mine if (value := row[column]) is not None]
+            one[column] = round(fmean(values), 1) if values else None
+        found.append(one | (_compared(mine, of[beside]) if beside in of and policy != beside else {}))
+    return tuple(found)
+
+
+def _compared(rows: Sequence[Row], base: Sequence[Row]) -> Row:
+    ratios = _ratios(rows, base)
+    mean = sum(float(one["jct_mean_s"] or 0.0) for one in rows) / sum(float(one["jct_mean_s"] or 0.0) for one in base)
+    return {
+        "slower_runs": sum(ratio > 1.0 for ratio in ratios),
+        "worst_ratio": round(max(ratios), 3),
+        "ratio": round(mean, 3),
+    }
+
+
+def _ratios(rows: Sequence[Row], base: Sequence[Row]) -> list[float]:
+    pairs = [(one["jct_mean_s"], other["jct_mean_s"]) for one, other in zip(rows, base, strict=True)]
+    return [float(one) / float(other) for one, other in pairs if one and other]
 
 
 def _ended(told: Told, number: int, *, before: int, total: int, label: str) -> None:
@@ -166,8 +207,7 @@ def _reads(policy: str, assumption: str) -> bool:
 
 def _beside(rows: Sequence[Row], base: Sequence[Row]) -> Row:
     """The policy's runs beside the same ones of `base`, by mean completion time."""
-    pairs = [(one["jct_mean_s"], other["jct_mean_s"]) for one, other in zip(rows, base, strict=True)]
-    ratios = [float(one) / float(other) for one, other in pairs if one and other]
+    ratios = _ratios(rows, base)
     return {
         "slower_runs": sum(ratio > 1.0 for ratio in ratios),
         "worst_ratio": round(max(ratios), 3) if ratios else None,

@@ -12,6 +12,7 @@ from enum import StrEnum
 from scoring.model import Node
 from scoring.model.resources import NO_RESOURCES, Resources
 from scoring.network.matrix import NetworkMatrix
+from simulator.recorded import Recorded
 
 
 class Sync(StrEnum):
@@ -34,6 +35,8 @@ class Work:
     samples: float
     """Samples to be seen before the job is complete, over all workers."""
     sync: Sync = Sync.ASYNCHRONOUS
+    recorded: Recorded | None = None
+    """Measured step times; then `samples` are seconds at the size asked for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +66,8 @@ class SimJob:
     namespace: str = "default"
     zones: tuple[str, ...] = ()
     """Allowed zones, in order; empty: all."""
+    suspendable: bool = False
+    """Whether it may be stopped as a whole and started again from its last checkpoint."""
 
     @property
     def pods(self) -> int:
@@ -117,6 +122,9 @@ class JobOutcome:
     """Workers × seconds on nodes."""
     deadlocks: int = 0
     """Times it was removed because it used room without its minimum."""
+    suspensions: int = 0
+    waited_s: float = 0.0
+    """From its arrival to its end, while it had not its minimum: before its start, and while it was suspended."""
 
     @property
     def completion_s(self) -> float | None:

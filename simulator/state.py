@@ -56,6 +56,12 @@ class JobState:
     holds_since_s: float | None = None
     """When it last got its first pod; `None`: it has none."""
     deadlocks: int = 0
+    suspensions: int = 0
+    waited_s: float = 0.0
+    waits_since_s: float | None = None
+    """When it last began to wait: at its arrival, or when it was suspended; `None`: it runs."""
+    ran_since_s: float | None = None
+    """When it last started; `None`: it waits."""
     resizes: int = 0
     stalled_s: float = 0.0
     worker_s: float = 0.0
@@ -93,6 +99,10 @@ class JobState:
         """Whether its worker count may differ."""
         return self.job.min_workers < self.most
 
+    def attained_s(self, now_s: float) -> float:
+        """Workers × seconds that it has had nodes."""
+        return self.worker_s + len(self.workers) * (now_s - self.workers_since_s)
+
     def missing(self) -> list[Slot]:
         """Pods that exist and have no node, ps first. Cost: O(pods)."""
         slots: list[Slot] = [(Role.PS, index) for index in range(self.job.ps_count) if index not in self.ps]
@@ -120,6 +130,8 @@ class JobState:
             self.stalled_s,
             self.worker_s,
             self.deadlocks,
+            self.suspensions,
+            self.waited_s,
         )
 
     def unfinished(self, *, cut: bool) -> JobOutcome:

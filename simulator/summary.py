@@ -7,11 +7,12 @@ so an elastic job may be below 1; numbers are rounded to what is meaningful, so 
 everywhere.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from math import ceil
+from types import MappingProxyType
 
 from scoring.network.matrix import NetworkMatrix
-from simulator.model import Fate, RunResult, SimJob
+from simulator.model import Fate, JobOutcome, RunResult, SimJob
 from simulator.speed import Crowd, Placement, Wires, speed_of
 from simulator.speed.stall import START_S
 
@@ -37,17 +38,13 @@ def alone_s(job: SimJob) -> float:
     return START_S + job.work.samples / speed_of(job, at, _NOWHERE, _ALONE).samples_per_s
 
 
-def row_of(result: RunResult, *, model: str | None = None, batch: int | None = None) -> Row:
-    """The run's row. Cost: O(n log n) in jobs."""
+def row_of(result: RunResult, labels: Mapping[str, str | int | float] = MappingProxyType({})) -> Row:
+    """The run's row; `labels` are its first columns after the policy. Cost: O(n log n) in jobs."""
     ended = [one for one in result.outcomes if one.completion_s is not None]
     times = sorted(one.completion_s for one in ended if one.completion_s is not None)
     fates = [one.fate for one in result.outcomes]
     slow = [one.completion_s / alone_s(one.job) for one in ended if one.completion_s is not None and _done(one.fate)]
-    row: Row = {"policy": result.policy}
-    if model is not None:
-        row["model"] = model
-    if batch is not None:
-        row["batch"] = batch
+    row: Row = {"policy": result.policy, **labels}
     row |= {
         "jobs": len(fates),
         "completed": fates.count(Fate.COMPLETED),
@@ -66,10 +63,19 @@ def row_of(result: RunResult, *, model: str | None = None, batch: int | None = N
     return row | {
         "slowdown_mean": round(sum(slow) / len(slow), 2) if slow else None,
         "slowdown_max": round(max(slow), 2) if slow else None,
+        "wait_p99_largest_tenth_s": _largest_wait_s(result.outcomes),
         "resizes": sum(one.resizes for one in result.outcomes),
+        "suspensions": sum(one.suspensions for one in result.outcomes),
         "stalled_s": round(sum(one.stalled_s for one in result.outcomes), 1),
         "decisions": result.decisions,
     }
+
+
+def _largest_wait_s(outcomes: Sequence[JobOutcome]) -> float | None:
+    """How long the tenth of the jobs that asked for most workers waited at p99, suspensions included."""
+    ordered = sorted(outcomes, key=lambda one: -one.job.pods)
+    waits = sorted(one.waited_s for one in ordered[: ceil(len(ordered) / 10)] if one.started_s is not None)
+    return round(percentile(waits, 0.99), 1) if waits else None
 
 
 def _done(fate: Fate) -> bool:

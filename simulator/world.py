@@ -15,7 +15,7 @@ from heapq import heapify, heappop, heappush
 from scoring.model import Role
 from scoring.model.snapshot import NodeTable
 from simulator.account import Account
-from simulator.actions import Action, Advice, Deciding, GiveUp, Place, Remove
+from simulator.actions import Action, Advice, Deciding, GiveUp, Place, Remove, Suspend
 from simulator.model import Fate, JobOutcome, RunResult, Scenario
 from simulator.pace import Pace
 from simulator.speed import Wires, repeated_samples, resize_stall_s
@@ -110,6 +110,7 @@ class World:
             job = self._scenario.jobs[number]
             needs = job.min_workers if self._policy.elastic else job.workers
             one = JobState(job, number, needs=needs, wanted=self._policy.wanted(job))
+            one.waits_since_s = self.state.now_s
             self._states[number] = one
             self.state.waiting[job.name] = one
             self.state.changes += 1
@@ -177,6 +178,8 @@ class World:
                     self._vacate(one, Role.WORKER, index)
                 one.wanted = len(one.workers)
                 self._changed(one, rows)
+            case Suspend(name):
+                self._suspend(state.running[name])
             case GiveUp(name, again):
                 one = state.waiting[name]
                 one.deadlocks += 1
@@ -185,6 +188,19 @@ class World:
                     state.waiting[name] = one  # behind all others
                 else:
                     self._leave(one, Fate.DEADLOCKED)
+
+    def _suspend(self, one: JobState) -> None:
+        """All pods go; what was trained since the last checkpoint is lost."""
+        self._pace.settle(one)
+        lost = repeated_samples(one.trained, one.step_samples) * self._tuning.stall_factor
+        one.stalled_s += lost / one.rate if one.rate else 0.0
+        one.trained -= lost
+        self._empty(one)
+        one.resumes_s = None
+        one.suspensions += 1
+        one.wanted = max(one.wanted, one.job.workers)
+        one.waits_since_s, one.ran_since_s = self.state.now_s, None
+        self.state.waiting[one.job.name] = one
 
     def _occupy(self, one: JobState, role: Role, index: int, row: int) -> None:
         vector = self.state.occupy(one, role, index, row)
@@ -207,13 +223,18 @@ class World:
             return
         self._pace.stop(one)
         if one.resumes_s is None:
-            one.started_s = now_s
+            again = one.started_s is not None
+            one.started_s = one.started_s if again else now_s
+            one.waited_s += now_s - (one.waits_since_s or 0.0)
+            one.waits_since_s, one.ran_since_s = None, now_s
             del state.waiting[name]
             state.running[name] = one
             if one.elastic:
                 state.elastic[name] = one
-            one.resumes_s = now_s + START_S
-        elif one.started_s is not None and not one.resizes and now_s < one.started_s + START_S:
+            start_s = resize_stall_s(len(one.workers)) * self._tuning.stall_factor if again else START_S
+            one.stalled_s += start_s if again else 0.0
+            one.resumes_s = now_s + start_s
+        elif one.ran_since_s is not None and not one.resizes and now_s < one.ran_since_s + START_S:
             one.resumes_s = now_s + START_S
         else:
             self._stall(one, one.resumes_s)

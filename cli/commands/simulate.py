@@ -1,5 +1,7 @@
 """`netgang simulate`: run a scenario and compare the policies. Nothing heavy is imported before it is needed."""
 
+from collections.abc import Mapping
+from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -25,7 +27,10 @@ class EngineName(StrEnum):
 
 def simulate(
     scenario: Annotated[
-        str | None, typer.Argument(help="A built-in scenario (see --list), or a YAML file.", show_default="none")
+        str | None,
+        typer.Argument(
+            help="A built-in scenario (see --list), a YAML file, or a CSV file of jobs.", show_default="none"
+        ),
     ] = None,
     list_them: Annotated[bool, typer.Option("--list", help="Say which scenarios are built in.")] = False,
     policy: Annotated[
@@ -36,6 +41,16 @@ def simulate(
     engine: Annotated[
         EngineName, typer.Option(help="Whole jobs, or every pod through the service and a model of kube-scheduler.")
     ] = EngineName.JOBS,
+    nodes: Annotated[int, typer.Option(min=1, help="CSV: number of nodes.")] = 16,
+    gpus: Annotated[int, typer.Option(min=1, help="CSV: GPUs of a node.")] = 4,
+    scaling: Annotated[
+        str | None, typer.Option(help="CSV: file of measured step times.", show_default="jobs keep their size")
+    ] = None,
+    min_ratio: Annotated[float, typer.Option(help="CSV, with --scaling: least workers, of those asked for.")] = 0.5,
+    max_ratio: Annotated[float, typer.Option(help="CSV, with --scaling: most workers.")] = 2.0,
+    suspendable: Annotated[
+        float, typer.Option(min=0.0, max=1.0, help="CSV: share of the jobs that may be suspended.")
+    ] = 0.5,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON; the same seed prints the same bytes.")] = False,
     plot: Annotated[Path | None, typer.Option(help="Folder for plots, PNG and SVG.", show_default="none")] = None,
 ) -> None:
@@ -51,7 +66,13 @@ def simulate(
             from simulator.plots import need_matplotlib
 
             need_matplotlib()
-        report = _run(scenario, policy, seed, engine, sweeping=sweep)
+        recorded = {
+            "scaling": scaling,
+            "min_ratio": min_ratio,
+            "max_ratio": max_ratio,
+            "suspendable": suspendable,
+        }
+        report = _run(scenario, policy, seed, engine, sweeping=sweep, csv=Csv(nodes, gpus, recorded))
         if plot is not None:
             from simulator.plots import draw
 
@@ -65,18 +86,33 @@ def simulate(
         show(report, Console())
 
 
-def _run(name: str, policies: list[str] | None, seed: int | None, engine: EngineName, *, sweeping: bool) -> "Report":
+@dataclass(frozen=True, slots=True)
+class Csv:
+    """What a CSV file of jobs does not say."""
+
+    nodes: int
+    gpus: int
+    workload: Mapping[str, object]
+
+
+def _run(
+    name: str, policies: list[str] | None, seed: int | None, engine: EngineName, *, sweeping: bool, csv: Csv
+) -> "Report":
     from simulator.compare import compare, sweep
     from simulator.elastic import run_elastic
-    from simulator.scenarios import ScenarioError, load
+    from simulator.scenarios import ScenarioError, load, load_csv
 
-    changes = {"policies": policies} if policies else {}
+    changes: dict[str, object] = {"policies": policies} if policies else {}
     if name == "elastic":
         if changes or sweeping or engine is EngineName.PODS:
             raise ScenarioError("elastic compares scaling policies of one job: only --seed, --json and --plot apply")
         with progress("") as told:
             return run_elastic(seed=1 if seed is None else seed, told=told)
-    file = load(name, changes={**changes, **({"seed": seed} if seed is not None else {})})
+    changes |= {"seed": seed} if seed is not None else {}
+    if name.endswith(".csv"):
+        file = load_csv(name, nodes=csv.nodes, gpus=csv.gpus, workload=csv.workload, changes=changes)
+    else:
+        file = load(name, changes=changes)
     if sweeping and engine is EngineName.PODS:
         raise ScenarioError("--sweep varies assumptions of --engine jobs: leave --engine pods away")
     if sweeping and not file.sweep:

@@ -3,6 +3,8 @@
 - `default`: tf-operator on the default scheduler, pods one by one; jobs may be half started.
 - `coscheduling`: gangs, first come, first served, spread.
 - `shortest-first`: gangs, the shortest first, as if lengths were known.
+- `tiresias`: two levels of attained service; whole jobs are suspended.
+- `srpt`: the shortest remaining time, as if lengths were known; whole jobs are suspended.
 - `paper-n`: gangs in one zone, nodes by the greedy method of PAPERS N3 on the published score.
 - `kod2-literal`: KOD2's Algorithms 1 to 3 as published.
 - `netgang`: netgang's planner, queue and scaling code with their defaults, but the weight as published: of CPU and
@@ -26,6 +28,7 @@ from simulator.actions import Deciding
 from simulator.policies.default import DEADLOCK_S, Default
 from simulator.policies.kod2 import Kod2
 from simulator.policies.planned import PAPER_N, Planned
+from simulator.policies.preemptive import Preemptive, by_level, by_remaining
 from simulator.policies.whole import Whole, by_arrival, by_length
 from simulator.speed.rate import GPU
 
@@ -87,6 +90,8 @@ POLICIES: Mapping[str, Callable[[Choices], Deciding]] = {
     "default": lambda choices: Default(seed=choices.seed, deadlock_s=choices.deadlock_s, resubmit=choices.resubmit),
     "coscheduling": lambda _: Whole("coscheduling", by_arrival),
     "shortest-first": lambda _: Whole("shortest-first", by_length),
+    "tiresias": lambda _: Preemptive("tiresias", by_level, levels=True),
+    "srpt": lambda _: Preemptive("srpt", by_remaining),
     "paper-n": lambda _: Planned("paper-n", PAPER_N),
     "kod2-literal": lambda choices: Kod2(most_at_once=choices.most_at_once, starve_limit_s=choices.kod2_starve_limit_s),
     "netgang": netgang,

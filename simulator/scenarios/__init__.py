@@ -4,6 +4,7 @@ Rule: a name without a file ending is a built-in one; everything else is a path.
 with the field's name, in sentences, as a `ScenarioError`.
 """
 
+import re
 from collections.abc import Mapping
 from importlib.resources import files
 from pathlib import Path
@@ -12,15 +13,10 @@ from typing import Any
 import yaml
 from pydantic import ValidationError
 
-from extender.errors import ConfigError
-from simulator.scenarios.document import Assume, ScenarioFile
+from simulator.scenarios.document import Assume, ScenarioError, ScenarioFile
 from simulator.scenarios.generate import scenarios
 
-__all__ = ["Assume", "ScenarioError", "ScenarioFile", "builtin_names", "load", "scenarios"]
-
-
-class ScenarioError(ConfigError):
-    """The scenario cannot be used; the text says why and what would be accepted."""
+__all__ = ["Assume", "ScenarioError", "ScenarioFile", "builtin_names", "load", "load_csv", "scenarios"]
 
 
 def builtin_names() -> tuple[str, ...]:
@@ -40,8 +36,21 @@ def load(name: str, *, changes: Mapping[str, Any] | None = None) -> ScenarioFile
             raise ScenarioError(f"{name}: {getattr(error, 'strerror', None) or error}") from error
     else:
         known = ", ".join(sorted((*builtin_names(), "elastic")))
-        raise ScenarioError(f"no scenario is named {name!r}: use {known}, or a path to a .yaml file")
+        raise ScenarioError(f"no scenario is named {name!r}: use {known}, or a path to a .yaml or .csv file")
     return parse(text, name=name, changes=changes)
+
+
+def load_csv(
+    name: str, *, nodes: int, gpus: int, workload: Mapping[str, Any], changes: Mapping[str, Any] | None = None
+) -> ScenarioFile:
+    """A scenario of the jobs in a CSV file on equal nodes; `workload`: fields of `RecordedJobs` besides its files."""
+    document = {
+        "name": re.sub("[^a-z0-9]+", "-", Path(name).stem.lower()).strip("-") or "jobs",
+        "policies": ("coscheduling", "tiresias", "srpt", "netgang"),
+        "nodes": [{"count": nodes, "cpu": 12 * gpus, "memory": f"{48 * gpus}Gi", "gpu": gpus}],
+        "workload": {"kind": "recorded", "files": [name], **workload},
+    }
+    return checked({**document, **(changes or {})}, name=name)
 
 
 def parse(text: str, *, name: str, changes: Mapping[str, Any] | None = None) -> ScenarioFile:
@@ -52,8 +61,13 @@ def parse(text: str, *, name: str, changes: Mapping[str, Any] | None = None) -> 
         raise ScenarioError(f"{name}: not YAML: {error}") from error
     if not isinstance(document, dict):
         raise ScenarioError(f"{name}: a scenario is a mapping with at least name, nodes and workload")
+    return checked({**document, **(changes or {})}, name=name)
+
+
+def checked(document: Mapping[str, Any], *, name: str) -> ScenarioFile:
+    """The document as a scenario; ScenarioError names what is wrong, field by field."""
     try:
-        return ScenarioFile.model_validate({**document, **(changes or {})})
+        return ScenarioFile.model_validate(document)
     except ValidationError as error:
         lines = [f"  {'.'.join(map(str, one['loc'])) or 'scenario'}: {one['msg']}" for one in error.errors()]
         raise ScenarioError("\n".join([f"{name}:", *lines])) from error

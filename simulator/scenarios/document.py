@@ -8,6 +8,7 @@ from typing import Annotated
 
 from pydantic import Field, field_validator, model_validator
 
+from extender.errors import ConfigError
 from scoring.model.policy import QueuePolicy, Surplus
 from scoring.scaling.options import Condition, Options
 from simulator.policies import POLICIES
@@ -15,6 +16,10 @@ from simulator.scenarios.jobs import Count, Name, NotNegative, Part, Positive, Q
 
 _MOST_MEASURED = 500
 """Nodes of a zone whose links are all measured: a quarter of a million pairs."""
+
+
+class ScenarioError(ConfigError):
+    """The scenario cannot be used; the text says why and what would be accepted."""
 
 
 class NodeGroup(Part):

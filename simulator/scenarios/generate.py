@@ -4,10 +4,12 @@ Rule: the same file and seed give the same jobs on every machine; each job draws
 job changes none before it.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from itertools import accumulate
 from math import exp, log
+from pathlib import Path
 from random import Random
+from typing import TypeAlias
 
 from scoring.ids import EndpointId, NodeName, ZoneName
 from scoring.model import Node
@@ -15,14 +17,21 @@ from scoring.model.resources import CPU, Resources
 from scoring.network.matrix import Measurement, Metric, NetworkMatrix
 from simulator.model import Scenario, SimJob, Sync, Work
 from simulator.scenarios.document import Mesh, NodeGroup, ScenarioFile
-from simulator.scenarios.jobs import Job, Periodic, Pods, Trace, TraceClass, Written
+from simulator.scenarios.jobs import Job, Periodic, Pods, RecordedJobs, Trace, TraceClass, Written
+from simulator.scenarios.recorded import Sizes, jobs_of, steps_of
 from simulator.speed import profile_of
 
 _GPU = "nvidia.com/gpu"
 
 
-def scenarios(file: ScenarioFile) -> Iterator[tuple[str | None, int | None, Scenario]]:
-    """All runs of the file: (model, batch, scenario); model and batch are `None` where jobs differ in them."""
+Labels: TypeAlias = Mapping[str, str | int | float]
+"""What distinguishes a run from the other ones of its file: columns of its row."""
+
+_WEEK_S = 7 * 24 * 3600.0
+
+
+def scenarios(file: ScenarioFile) -> Iterator[tuple[Labels, Scenario]]:
+    """All runs of the file. Errors: ScenarioError when a recorded workload cannot be read."""
     nodes = tuple(node for group in file.nodes for node in nodes_of(group))
     network = mesh(nodes, file.network) if file.network is not None else NetworkMatrix()
     work = file.workload
@@ -31,13 +40,35 @@ def scenarios(file: ScenarioFile) -> Iterator[tuple[str | None, int | None, Scen
             for model in work.models:
                 for batch in work.batches:
                     one = work.model_copy(update={"models": (model,), "batches": (batch,)})
-                    yield model, batch, _scenario(file, nodes, network, periodic(one, file.seed))
+                    yield {"model": model, "batch": batch}, _scenario(file, nodes, network, periodic(one, file.seed))
         case Periodic():
-            yield None, None, _scenario(file, nodes, network, periodic(work, file.seed))
+            yield {}, _scenario(file, nodes, network, periodic(work, file.seed))
         case Trace():
-            yield None, None, _scenario(file, nodes, network, trace(work, file.seed))
+            yield {}, _scenario(file, nodes, network, trace(work, file.seed))
         case Written():
-            yield None, None, _scenario(file, nodes, network, tuple(written(job) for job in work.jobs))
+            yield {}, _scenario(file, nodes, network, tuple(written(job) for job in work.jobs))
+        case RecordedJobs():
+            yield from _recorded(file, work)
+
+
+def _recorded(file: ScenarioFile, work: RecordedJobs) -> Iterator[tuple[Labels, Scenario]]:
+    """A run for each file and load."""
+    sizes = Sizes(work.min_ratio, work.max_ratio, work.suspendable)
+    steps = steps_of(work.scaling) if work.scaling is not None else {}
+    for name in work.files:
+        jobs = jobs_of(name, steps=steps, sizes=sizes, worker=requests(work.worker), seed=file.seed)
+        for load in work.loads or (None,):
+            groups = file.nodes if load is None else (_sized(file.nodes[0], jobs, load),)
+            nodes = tuple(node for group in groups for node in nodes_of(group))
+            network = mesh(nodes, file.network) if file.network is not None else NetworkMatrix()
+            labels: Labels = {"workload": Path(name).stem, **({} if load is None else {"load": load})}
+            yield labels, _scenario(file, nodes, network, jobs)
+
+
+def _sized(group: NodeGroup, jobs: tuple[SimJob, ...], load: float) -> NodeGroup:
+    """As many of these nodes as the jobs of a week load so much."""
+    gpu_s = sum(job.workers * job.work.samples for job in jobs)
+    return group.model_copy(update={"count": max(round(gpu_s / _WEEK_S / load / max(group.gpu, 1)), 1)})
 
 
 def _scenario(

@@ -168,4 +168,23 @@ class Trace(Part):
         return weights
 
 
-Workload: TypeAlias = Annotated[Written | Periodic | Trace, Field(discriminator="kind")]
+class RecordedJobs(Part):
+    """Jobs that were recorded on real clusters, one run for each file (`simulator.scenarios.recorded`)."""
+
+    kind: Literal["recorded"]
+    files: Annotated[tuple[str, ...], Field(min_length=1)]
+    """CSV files with the columns `job, submit_s, gpus, run_s`; names without a folder may be those that are shipped."""
+    scaling: str | None = None
+    """CSV file with the columns `application, batch_size, gpus, step_s`; without it jobs keep their size."""
+    min_ratio: Annotated[float, Field(gt=0.0, le=1.0)] = 1.0
+    """Least workers of a job, as a share of those asked for."""
+    max_ratio: Annotated[float, Field(ge=1.0, allow_inf_nan=False)] = 1.0
+    """Most workers."""
+    suspendable: Share = 0.0
+    """Share of the jobs that may be suspended as a whole, drawn from the seed."""
+    worker: Pods = Pods(cpu=8, memory="32Gi", gpu=1)
+    loads: tuple[Positive, ...] = ()
+    """One run for each: as many nodes as make the files' GPU hours this share of a week's. Empty: nodes as given."""
+
+
+Workload: TypeAlias = Annotated[Written | Periodic | Trace | RecordedJobs, Field(discriminator="kind")]

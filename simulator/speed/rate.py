@@ -92,6 +92,11 @@ def speed_of(job: SimJob, placement: Placement, wires: Wires, crowd: Crowd) -> S
     >>> [round(rate, 1) for rate in rates]  # the fifth worker and all after it find the ps busy
     [5.9, 11.7, 23.5, 54.4]
     """
+    recorded = job.work.recorded
+    if recorded is not None:
+        count = len(placement.workers)
+        rate = recorded.rate(count)
+        return Speed(rate, count * job.worker.get(CPU) / 1000.0, recorded.step_s[recorded.asked])
     profile = profile_of(job.work.model)
     cores = job.worker.get(CPU) / 1000.0
     gpus = job.worker.get(GPU)

@@ -1,0 +1,112 @@
+"""Recorded workloads, and the policies that suspend whole jobs."""
+
+from pathlib import Path
+
+import pytest
+
+from scoring.model.resources import Resources
+from simulator.model import Scenario
+from simulator.policies import POLICIES, Choices
+from simulator.scenarios import ScenarioError, load, load_csv, scenarios
+from simulator.scenarios.recorded import Sizes, jobs_of, steps_of
+from simulator.speed.stall import START_S, resize_stall_s
+from simulator.summary import row_of
+from simulator.world import run
+
+HEAD = "job,submit_s,gpus,run_s\n"
+WORKER = Resources.parse({"cpu": 8, "nvidia.com/gpu": 1})
+
+
+def scenario(tmp_path: Path, *lines: str, nodes: int = 2, gpus: int = 4) -> Scenario:
+    """Jobs of fixed size on a small cluster."""
+    file = tmp_path / "jobs.csv"
+    file.write_text(HEAD + "\n".join(lines))
+    [(_, made)] = scenarios(load_csv(str(file), nodes=nodes, gpus=gpus, workload={}))
+    return made
+
+
+BROKEN = {
+    "no number": ("a,0,x,1", "line 2: gpus 'x' is no number at least 1"),
+    "no time": ("a,0,1,0", "line 2: run_s '0' is no number above 0"),
+    "infinite": ("a,inf,1,1", "line 2: submit_s 'inf'"),
+    "twice": ("a,0,1,1\na,0,1,1", "two jobs are named a"),
+    "too short": ("a,0,1", "line 2: 4 fields are expected"),
+    "too long": ("a,0,1,1,1", "line 2: 4 fields are expected"),
+    "nothing": ("", "no jobs"),
+}
+
+
+@pytest.mark.parametrize(("text", "said"), BROKEN.values(), ids=BROKEN)
+def test_what_is_wrong_in_a_file_is_named(tmp_path: Path, text: str, said: str) -> None:
+    """With its line and column."""
+    with pytest.raises(ScenarioError, match=said):
+        scenario(tmp_path, text)
+
+
+def test_a_missing_column_or_file_is_named(tmp_path: Path) -> None:
+    """The first line must name the columns."""
+    (tmp_path / "jobs.csv").write_text("job,gpus\na,1\n")
+    for name, said in (("jobs.csv", "column submit_s is missing"), ("none.csv", "No such file")):
+        with pytest.raises(ScenarioError, match=said):
+            list(scenarios(load_csv(str(tmp_path / name), nodes=1, gpus=1, workload={})))
+
+
+def test_sizes_lie_within_the_ratios() -> None:
+    """Suspendable ones are drawn from the seed, the same for every policy."""
+    steps = steps_of("pollux-scaling.csv")
+    some = jobs_of("pollux-1.csv", steps=steps, sizes=Sizes(0.5, 2.0, 0.5), worker=WORKER, seed=1)
+    again = jobs_of("pollux-1.csv", steps=steps, sizes=Sizes(0.5, 2.0, 0.5), worker=WORKER, seed=1)
+    assert some == again
+    assert len(some) == 160
+    assert 60 < sum(one.suspendable for one in some) < 100
+    for one in some:
+        assert one.workers / 2 <= one.min_workers <= one.workers <= (one.max_workers or 0) <= 2 * one.workers
+    fixed = jobs_of("philly-a.csv", steps={}, sizes=Sizes(0.5, 2.0), worker=WORKER, seed=1)
+    assert all(one.min_workers == one.workers == one.max_workers for one in fixed)
+
+
+@pytest.mark.parametrize(("name", "runs"), [("pollux", 5), ("philly", 6)])
+def test_the_recorded_scenarios_have_their_runs(name: str, runs: int) -> None:
+    """Philly's weeks at each load have as many nodes as make it, within half a node."""
+    made = list(scenarios(load(name)))
+    assert len(made) == runs
+    for labels, one in made:
+        gpu_s = sum(job.workers * job.work.samples for job in one.jobs)
+        if "load" in labels:
+            assert gpu_s / (7 * 86400) / 8 / float(labels["load"]) == pytest.approx(len(one.nodes), abs=0.5)
+
+
+def test_an_undisturbed_job_takes_what_was_recorded(tmp_path: Path) -> None:
+    """Under every policy: its start, and then its run time."""
+    one = scenario(tmp_path, "a,5,8,100")
+    for policy in ("coscheduling", "tiresias", "srpt", "netgang"):
+        [found] = run(one, POLICIES[policy](Choices())).outcomes
+        assert found.completion_s == START_S + 100.0, policy
+
+
+def test_the_shortest_remaining_time_suspends_the_longer_job(tmp_path: Path) -> None:
+    """The long one loses what was trained since its last checkpoint, waits, and pays for its second start."""
+    one = scenario(tmp_path, "long,0,8,1000", "short,500,8,100")
+    long, short = run(one, POLICIES["srpt"](Choices())).outcomes
+    assert short.completion_s == START_S + 100.0
+    assert (long.suspensions, short.suspensions) == (1, 0)
+    assert long.waited_s == START_S + 100.0
+    trained = 500.0 - START_S  # all of it is kept: the checkpoint is made every ten steps of a second
+    assert long.ended_s == 500.0 + START_S + 100.0 + resize_stall_s(8) + 1000.0 - trained
+
+
+def test_tiresias_lets_a_new_job_run_before_one_of_the_second_level(tmp_path: Path) -> None:
+    """16 GPU hours on 8 GPUs are two hours: a job that comes earlier waits until then, a later one does not wait."""
+    one = scenario(tmp_path, "old,0,8,20000", "early,100,8,50", "late,9000,8,50")
+    old, early, late = run(one, POLICIES["tiresias"](Choices())).outcomes
+    assert early.started_s == 7200.0
+    assert late.started_s == 9000.0
+    assert old.suspensions == 2
+
+
+def test_waiting_of_the_largest_tenth_counts_suspensions(tmp_path: Path) -> None:
+    """Of two jobs one is the largest tenth."""
+    one = scenario(tmp_path, "long,0,8,1000", "short,500,4,100")
+    row = row_of(run(one, POLICIES["srpt"](Choices())))
+    assert row["wait_p99_largest_tenth_s"] == START_S + 100.0
+    assert (row["suspensions"], row["resizes"]) == (1, 0)
