@@ -14,8 +14,8 @@ class Recorded:
     """Step times of one job by worker count; the count asked for is always among them.
 
     >>> one = Recorded(asked=4, step_s={2: 1.0, 4: 0.6, 8: 0.4})
-    >>> one.rate(4), round(one.rate(8), 9), one.rate(2), one.rate(3)
-    (1.0, 1.5, 0.6, 0.75)
+    >>> [round(one.rate(workers), 3) for workers in (4, 8, 2, 3)]
+    [1.0, 1.5, 0.6, 0.75]
     """
 
     asked: int
