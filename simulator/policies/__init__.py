@@ -16,6 +16,7 @@
 - `netgang-unchanged`: the same without giving up workers: a job starts with its minimum and gets the rest when it can.
 - `netgang-any`: `netgang-unheld` with workers for every gang that waits (`elastic.condition: any`).
 - `netgang-rigid`: `netgang` without both holds and elastic jobs (`elastic.enabled: false`, as installed).
+- `netgang-installed`: every setting as installed: no elastic jobs, reservations for STARVING gangs, GPUs in the weight.
 """
 
 from collections.abc import Callable, Mapping
@@ -103,6 +104,7 @@ POLICIES: Mapping[str, Callable[[Choices], Deciding]] = {
         choices, name="netgang-unchanged", starving_share=0.0, gives=False, grows=False
     ),
     "netgang-any": lambda choices: netgang(choices, name="netgang-any", starving_share=0.0, condition=Condition.ANY),
+    "netgang-installed": lambda _: Planned("netgang-installed", Policy()),
     "netgang-rigid": lambda choices: netgang(choices, name="netgang-rigid", starving_share=0.0, elastic=False),
 }
 

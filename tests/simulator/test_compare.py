@@ -25,7 +25,7 @@ _AGAIN = "another result than the record's: netgang simulate {0} --json > simula
 
 def printed(report: Report) -> str:
     """What --json prints."""
-    return json.dumps(report.document(), indent=1) + "\n"
+    return json.dumps(report.document(), indent=2) + "\n"
 
 
 ONE_WORKER = pytest.mark.xdist_group("kod2")

@@ -58,8 +58,8 @@ def test_errors_name_the_field(old: str, new: str, words: str) -> None:
 
 def test_a_written_job_is_taken_as_it_is() -> None:
     """Fields of a file reach the scenario; what is left out has its default."""
-    [(model, batch, scenario)] = scenarios(read(GOOD, name="mine"))
-    assert (model, batch) == (None, None)
+    [(labels, scenario)] = scenarios(read(GOOD, name="mine"))
+    assert labels == {}
     [job] = scenario.jobs
     assert (job.min_workers, job.workers, job.max_workers, job.ps_count, job.min_pods) == (2, 4, None, 1, 3)
     assert [str(node.zone) for node in scenario.nodes] == ["a", "a", "b", "b"]
@@ -70,8 +70,8 @@ def test_names_and_files(tmp_path: Path) -> None:
     path = tmp_path / "mine.yaml"
     path.write_text(GOOD)
     assert load(str(path), changes={"seed": 7}).seed == 7
-    assert builtin_names() == ("kod2", "large", "pollux")
-    with pytest.raises(ScenarioError, match="elastic, kod2, large, pollux"):
+    assert builtin_names() == ("generated", "kod2", "large", "philly", "pollux")
+    with pytest.raises(ScenarioError, match="elastic, generated, kod2, large, philly, pollux"):
         load("nothing")
     with pytest.raises(ScenarioError, match="No such file"):
         load("nothing.yaml")
@@ -80,29 +80,31 @@ def test_names_and_files(tmp_path: Path) -> None:
 def test_the_kod2_scenario_is_that_of_the_paper() -> None:
     """K8: 3 nodes × 10 cores, 32 GB, 1 GPU; 10 TFJobs every 30 s; four models, five batch sizes."""
     runs = list(scenarios(load("kod2")))
-    assert {(model, batch) for model, batch, _ in runs} == {
+    assert {(labels["model"], labels["batch"]) for labels, _ in runs} == {
         (model, batch) for model in ("cnn-rand", "vgg16", "resnet50", "resnext110") for batch in (8, 16, 32, 64, 128)
     }
-    for model, batch, one in runs:
+    for labels, one in runs:
         assert [node.allocatable.get(CPU) for node in one.nodes] == [10_000] * 3
         assert [job.arrival_s for job in one.jobs] == [30.0 * i for i in range(10)]
-        assert {(job.work.model, job.work.batch, job.ps_count) for job in one.jobs} == {(model, batch, 1)}
-    assert len({(job.worker, job.workers) for job in runs[0][2].jobs}) > 4, "requests differ"
+        assert {(job.work.model, job.work.batch, job.ps_count) for job in one.jobs} == {
+            (labels["model"], labels["batch"], 1)
+        }
+    assert len({(job.worker, job.workers) for job in runs[0][1].jobs}) > 4, "requests differ"
 
 
 def test_more_jobs_change_none_before_them() -> None:
     """Each job draws from its own stream."""
     file = load("kod2")
     more = file.model_copy(update={"workload": file.workload.model_copy(update={"count": 12})})
-    few, many = (next(iter(scenarios(one)))[2].jobs for one in (file, more))
+    few, many = (next(iter(scenarios(one)))[1].jobs for one in (file, more))
     assert many[:10] == few
 
 
 def test_the_trace_has_the_shape_it_was_drawn_from() -> None:
-    """Pollux: 160 jobs in 8 hours, most of them small, arrivals as in its hours, a GPU a worker."""
-    file = load("pollux")
+    """As in Pollux: 160 jobs in 8 hours, most of them small, arrivals as in its hours, a GPU a worker."""
+    file = load("generated")
     assert isinstance(file.workload, Trace)
-    jobs = next(iter(scenarios(file)))[2].jobs
+    jobs = next(iter(scenarios(file)))[1].jobs
     assert len(jobs) == 160
     assert [job.arrival_s for job in jobs] == sorted(job.arrival_s for job in jobs)
     assert jobs[-1].arrival_s < 8 * 3600.0
