@@ -33,8 +33,6 @@ NOT_RUN = {
     "netgang simulate kod2": _SIMULATED,
     "netgang simulate kod2 --sweep": _SIMULATED,
     "netgang simulate pollux …": _SIMULATED,
-    "netgang simulate generated …": _SIMULATED,
-    "netgang simulate philly …": _SIMULATED,
     "kubectl -n netgang-system patch secret netgang-notes …": "tests/extender/notes/test_keeper.py puts such a key in",
     "RACE_S=30 .venv/bin/python -m pytest …": "`make e2e` runs tests/e2e/tenants/test_two_schedulers.py half as long",
     "sudo make testbed": _IMPAIRED,
