@@ -134,4 +134,5 @@ async def test_nodes_are_asked_for_and_the_gang_starts_when_they_come(stage: Sta
     await stage.add_nodes(*zone_nodes({"a": 3}, cpu="2", prefix="more"))
     await stage.until_bound("g", 4)
     await stage.api.until(requests, lambda found: found == [], what="the request taken back")
-    assert await stage.api.list_all("PodTemplate", namespace=stage.namespace) == []
+    templates = partial(stage.api.list_all, "PodTemplate", namespace=stage.namespace)
+    await stage.api.until(templates, lambda found: found == [], what="its template, which is deleted after it")
