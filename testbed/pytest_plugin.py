@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import argparse
 import os
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -78,6 +79,13 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if why is not None and not _on_ci():
         for item in kept:
             item.add_marker(pytest.mark.skip(reason=why))
+    longest_s: Counter[Path] = Counter()
+    for item in kept:
+        limit = item.get_closest_marker("timeout")
+        longest_s[item.path] += limit.args[0] if limit is not None and limit.args else TEST_LIMIT_S
+    kept.sort(
+        key=lambda item: -longest_s[item.path]
+    )  # the longest files first, or one worker ends long after the other
     items[:] = kept + [item for item in items if item not in set(ours)]
 
 
@@ -85,6 +93,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Scheduling:
     """Each file of tests/e2e is one piece of work; every other test is one, or one with its group."""
     from xdist.scheduler import LoadGroupScheduling
+
+    if any("tests/e2e" in argument for argument in config.args):
+        config.option.loadscopereorder = False  # it would put the files with most tests first
 
     class FileScheduling(LoadGroupScheduling):  # type: ignore[misc]
         """Keeps the tests of a file of tests/e2e on one worker, one after the other."""
