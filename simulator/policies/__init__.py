@@ -5,6 +5,7 @@
 - `shortest-first`: gangs, the shortest first, as if lengths were known.
 - `tiresias`: two levels of attained service; whole jobs are suspended.
 - `srpt`: the shortest remaining time, as if lengths were known; whole jobs are suspended.
+- `service-levels`: those that have had much shrink, or are suspended, for those that have had little.
 - `paper-n`: gangs in one zone, nodes by the greedy method of PAPERS N3 on the published score.
 - `kod2-literal`: KOD2's Algorithms 1 to 3 as published.
 - `netgang`: netgang's planner, queue and scaling code with their defaults, but the weight as published: of CPU and
@@ -28,6 +29,7 @@ from scoring.scaling.options import Condition, Options
 from simulator.actions import Deciding
 from simulator.policies.default import DEADLOCK_S, Default
 from simulator.policies.kod2 import Kod2
+from simulator.policies.levels import Levels
 from simulator.policies.planned import PAPER_N, Planned
 from simulator.policies.preemptive import Preemptive, by_level, by_remaining
 from simulator.policies.whole import Whole, by_arrival, by_length
@@ -93,6 +95,7 @@ POLICIES: Mapping[str, Callable[[Choices], Deciding]] = {
     "shortest-first": lambda _: Whole("shortest-first", by_length),
     "tiresias": lambda _: Preemptive("tiresias", by_level, levels=True),
     "srpt": lambda _: Preemptive("srpt", by_remaining),
+    "service-levels": lambda _: Levels(),
     "paper-n": lambda _: Planned("paper-n", PAPER_N),
     "kod2-literal": lambda choices: Kod2(most_at_once=choices.most_at_once, starve_limit_s=choices.kod2_starve_limit_s),
     "netgang": netgang,

@@ -99,7 +99,7 @@ def test_the_trace_is_what_its_record_says(policy: str) -> None:
     assert made == next(row for row in rows("generated") if row["policy"] == policy)
 
 
-@pytest.mark.parametrize("policy", ["coscheduling", "tiresias", "srpt"])
+@pytest.mark.parametrize("policy", ["coscheduling", "tiresias", "srpt", "service-levels"])
 def test_recorded_workloads_are_what_their_record_says(policy: str) -> None:
     """`netgang simulate pollux --json > simulator/records/pollux.json`; these rows are made again here."""
     made = compare(load("pollux", changes={"policies": [policy]})).rows
