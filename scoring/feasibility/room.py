@@ -82,6 +82,11 @@ class Room:
         """How often everything changed, and how many changes of single rows there were: equal means nothing did."""
         return self._shifts, len(self._changed)
 
+    def changed_since(self, moment: tuple[int, int]) -> Ints | None:
+        """Rows that changed since then, some perhaps several times; `None`: all of them may have."""
+        shifts, seen = moment
+        return np.array(self._changed[seen:], np.int64) if shifts == self._shifts else None
+
     def counts(self, request: Ints) -> Ints:
         """`fit_counts` of the room as it is now; the caller must not write to it.
 

@@ -62,11 +62,8 @@ def _ordered(
     if tiers is None:
         tiers = kind.tiers[zones] = yield from _tiers(run, demand, kind, zones)
     if len(tiers.best) > 1:
-        keys: list[tuple[float, int, ZoneName]] = []
-        for zone in tiers.best:
-            yield None
-            value = run.search.estimate(kind.members, zone, score=tiers.common)
-            keys.append((np.inf if value is None else -value, room[zone], zone))
+        estimates = yield from run.search.estimates(kind.members, tiers.best, score=tiers.common)
+        keys = [(np.inf if (value := estimates[zone]) is None else -value, room[zone], zone) for zone in tiers.best]
         yield from (zone for _, _, zone in sorted(keys))
     else:
         yield from tiers.best

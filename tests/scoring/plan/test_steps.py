@@ -4,6 +4,8 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from scoring.ids import NodeName, ZoneName
 from scoring.model.policy import Policy, Selection
@@ -11,7 +13,7 @@ from scoring.model.snapshot import Snapshot
 from scoring.network.matrix import NetworkMatrix
 from scoring.plan import Plan, PlannerCache, Run, begin_run, plan, plan_in_steps, zone_order
 from scoring.plan.node_search import open_nodes
-from scoring.plan.steps import Steps
+from scoring.plan.steps import Steps, finish
 from scoring.selection import ClassDemand, Demand, Single, select
 from tests.builders import gang, mesh, node, pod, snapshot
 from tests.scoring.plan.planned import in_turns
@@ -101,6 +103,29 @@ def test_of_many_nodes_that_are_alike_only_the_first_are_looked_at(measured: int
     demand = Demand((ClassDemand(one.role, request, run.capacity.mask(one), count),), True)
     rank = run.scores.links((ZoneName("a"),), POLICY.score).rank
     assert chosen == select(Selection.SUBSET, demand, run.capacity.room.free, rank, exact_size=POLICY.exact_zone_size)
+
+
+TAKEN = st.lists(st.tuples(st.sampled_from(["a", "b", "c"]), st.integers(0, 2), st.booleans()), max_size=6)
+"""(zone, number of its node, whether room is given back as well) in turn"""
+
+
+@given(TAKEN)
+def test_estimates_of_zones_are_those_made_from_nothing(taken: list[tuple[str, int, bool]]) -> None:
+    """However room is taken between two looks: of some nodes, or everywhere and back again."""
+    found = state(1, SLOW)
+    run = begin_run(found, POLICY, PlannerCache())
+    asks = run.view.demand(GANGS[0])
+    members, zones = run.view.member_set(asks.need, asks), [ZoneName(zone) for zone in "abc"]
+    for zone, number, back in [("a", 0, False), *taken]:
+        run.capacity.take(members.classes[0][0], [NodeName(f"{zone}{number}")])
+        if back:
+            amounts = np.ones_like(run.capacity.room.free)
+            run.capacity.room.shift(amounts)
+            run.capacity.room.shift(-amounts)
+        estimates = finish(run.search.estimates(members, zones, score=POLICY.score))
+        fresh = replace(found, used=run.table.allocatable - run.capacity.room.free)
+        other = begin_run(fresh, POLICY, PlannerCache())
+        assert estimates == {zone: other.search.estimate(members, zone, score=POLICY.score) for zone in zones}
 
 
 def test_what_is_left_out_of_many_nodes() -> None:
