@@ -130,6 +130,10 @@ async def test_people_with_curl_open_no_back_door(stage: Stage) -> None:
         pods["theirs"] = await stage.create_pod("theirs", scheduler="another-scheduler", cpu="100m")
         assert (await ask(kube_scheduler, "theirs"))[0] == ["node1", "node2"]
         assert await bind(kube_scheduler, "theirs", "node1") == Reason.NOT_OURS
+        pods["plain"] = await stage.create_pod("plain", scheduler="netgang", cpu="100m")
+        body = {"Pod": pods["plain"], "Nodes": None, "NodeNames": ["node1"]}
+        assert (await kube_scheduler.post("/filter", json=body)).json()["NodeNames"] == ["node1"]
+        assert await bind(kube_scheduler, "plain", "node2") == Reason.NEVER_OFFERED, "it was not asked about"
     assert await stage.bound() == planned
 
 
