@@ -19,6 +19,8 @@ from simulator.recorded import Recorded
 from simulator.scenarios.document import ScenarioError
 
 _MOST_BYTES = 64 * 2**20
+_MOST = 1_000_000
+"""GPUs, or samples of a batch"""
 _WORKLOADS = files("simulator") / "workloads"
 
 
@@ -54,8 +56,8 @@ def steps_of(name: str) -> Steps:
     """Measured step times. Errors: ScenarioError names the line."""
     found: dict[tuple[str, int], dict[int, float]] = {}
     for line, row in _rows(name, ("application", "batch_size", "gpus", "step_s")):
-        key = row["application"], int(_number(name, line, row, "batch_size"))
-        found.setdefault(key, {})[int(_number(name, line, row, "gpus", least=1))] = _number(name, line, row, "step_s")
+        key = row["application"], _count(name, line, row, "batch_size")
+        found.setdefault(key, {})[_count(name, line, row, "gpus")] = _number(name, line, row, "step_s")
     return found
 
 
@@ -66,7 +68,7 @@ def jobs_of(name: str, *, steps: Steps, sizes: Sizes, worker: Resources, seed: i
     """
     jobs: list[SimJob] = []
     for line, row in _rows(name, ("job", "submit_s", "gpus", "run_s")):
-        gpus = int(_number(name, line, row, "gpus", least=1))
+        gpus = _count(name, line, row, "gpus")
         batch = int(row.get("batch_size") or 0)
         known = steps.get((row.get("application", ""), batch), {})
         if gpus not in known:
@@ -108,6 +110,13 @@ def _rows(name: str, columns: tuple[str, ...]) -> list[tuple[int, dict[str, str]
         if None in row or None in row.values():
             raise ScenarioError(f"{name}, line {line}: {len(reader.fieldnames or ())} fields are expected")
     return rows
+
+
+def _count(name: str, line: int, row: Mapping[str, str], column: str) -> int:
+    value = _number(name, line, row, column, least=1)
+    if value != int(value) or value > _MOST:
+        raise ScenarioError(f"{name}, line {line}: {column} {row[column]!r} is no whole number from 1 to {_MOST}")
+    return int(value)
 
 
 def _number(name: str, line: int, row: Mapping[str, str], column: str, *, least: float | None = None) -> float:
