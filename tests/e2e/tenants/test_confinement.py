@@ -30,6 +30,7 @@ from testbed.errors import ApiRefused
 from testbed.objects import node, pod, pod_group
 from testbed.parts.service import ROOT
 from tests.e2e.objects import kind, restricted
+from tests.e2e.stage import LIMIT_S
 from tests.fakes.key_store import notes_of_a_former_process
 
 COMPONENTS = ROOT / "manifests" / "components"
@@ -200,7 +201,8 @@ async def ground(cluster: Cluster, api: Api, namespace: str) -> AsyncIterator[Gr
                     return None  # a kind that was just defined
                 raise
 
-        stored[name] = await api.until(created, lambda found: found is not None, what=f"{name} can be created")
+        what = f"{name} can be created"
+        stored[name] = await api.until(created, lambda found: found is not None, what=what, limit_s=LIMIT_S)
     async with cluster.api(NETGANG) as account:
         there = Ground(namespace, account, stored)
         probe = there.change("free", {"metadata": {"labels": {"a": "b"}}})
@@ -209,6 +211,13 @@ async def ground(cluster: Cluster, api: Api, namespace: str) -> AsyncIterator[Gr
     await api.delete("Pod", "netgang-0", namespace=INSTALLED_IN, grace_s=0)
     for one in (*definitions, BOUND, EXTRA):
         await api.delete(one["kind"], one["metadata"]["name"])
+    names = {one["metadata"]["name"] for one in definitions}
+
+    def gone(found: list[Object]) -> bool:
+        return names.isdisjoint(one["metadata"]["name"] for one in found)
+
+    # One that is still being deleted would take the next test's with it.
+    await api.until(lambda: api.list_all("CustomResourceDefinition"), gone, what="the definitions are gone")
 
 
 def raw(stored: Object) -> bytes:

@@ -27,15 +27,17 @@ from tests.liveness import LIVENESS_S
 # -- the heap ---------------------------------------------------------------------------------------------------------
 
 BEGIN = """
-import json, resource, sys, threading
+import json, os, resource, sys, threading, time
 import numpy as np
 from extender.runtime.memory import give_back, keep_one_heap, resident_bytes
 
 def in_four_threads(work):
     for _ in range(4):
-        thread = threading.Thread(target=work)
+        others, thread = set(os.listdir("/proc/self/task")), threading.Thread(target=work)
         thread.start()
         thread.join()
+        while set(os.listdir("/proc/self/task")) - others:  # the C library has the thread's own cache when it is gone
+            time.sleep(0.001)
 
 def faults():
     return resource.getrusage(resource.RUSAGE_SELF).ru_minflt
@@ -97,12 +99,11 @@ def measured(program: str, how: str) -> float:
 def test_what_comes_and_goes_stays_and_what_is_free_goes_back() -> None:
     """After large arrays of four threads less is left than without; MANY leaves what may stay, a little for threads.
 
-    Six arrays of 188 KiB are 282 pages: touched once, and not in each of 200 rounds. One small thing at the heap's end
-    holds what is free below it, in MANY for good, so one of ten processes must do.
+    Six arrays of 188 KiB are 282 pages: touched once, and not in each of 200 rounds.
     """
     assert measured(LARGE + GROWN, "tight") < measured(LARGE + GROWN, "loose")
     assert measured(ROUNDS, "tight") < 2_000
-    assert any(measured(MANY + GROWN, "tight") < 8.0 for _ in range(10))
+    assert measured(MANY + GROWN, "tight") < 8.0
 
 
 @only_glibc
