@@ -77,7 +77,7 @@ def goal_cells(goal: Figures) -> list[str]:
     >>> goal_cells({"workload": "w", "way": "a", "figure": "ratio", "reference": "none", "at_most": False, "bound": 0.5,
     ...     "stretch": 1.0, "value": 0.6, "lowest": 0.4, "highest": 0.7, "holds": True, "stretch_holds": False,
     ...     "only_stretch": False})
-    ['w', 'a', 'pods/s, of none', '≥ 0.5 (stretch 1)', '0.6 (0.4–0.7)', 'holds']
+    ['w', 'a', 'pods/s, of none', '≥ 0.5 (stretch 1)', '0.6 (0.4–0.7)', 'holds in the median']
     """
     sign = "≤" if goal["at_most"] else "≥"
     figure = f"pods/s, of {goal['reference']}" if goal["reference"] else str(goal["figure"])
@@ -97,10 +97,17 @@ def goal_cells(goal: Figures) -> list[str]:
 
 
 def verdict(goal: Figures) -> str:
-    """Holds, misses, or holds with the stretch goal too."""
+    """Holds, misses, or holds with the stretch goal too; a spread that crosses a goal is said."""
     if not goal["holds"]:
-        return "misses the stretch goal" if goal["only_stretch"] else "**misses**"
-    return "holds, stretch too" if goal["stretch_holds"] else "holds"
+        return ("misses the stretch goal" if goal["only_stretch"] else "**misses**") + _crossed(goal, goal["bound"])
+    if goal["stretch_holds"]:
+        return f"holds{_crossed(goal, goal['bound'])}, stretch too{_crossed(goal, goal['stretch'])}"
+    return "holds" + _crossed(goal, goal["bound"])
+
+
+def _crossed(goal: Figures, bound: float) -> str:
+    spread = goal["lowest"] is not None and goal["lowest"] < bound < goal["highest"]
+    return " in the median" if spread else ""
 
 
 def _number(row: Mapping[str, Any], name: str, shape: str) -> str:

@@ -23,7 +23,7 @@ from bench.peers.tables import HEADS, NOTHING, cells, goal_cells
 from bench.peers.workloads import WORKLOADS
 from bench.programs import BENCHES
 from bench.record import ROOT, Record, Section, read
-from bench.results.tables import TABLES, Cells, markdown
+from bench.results.tables import NO_GOAL, TABLES, Cells, markdown
 
 DOCS = ROOT / "docs" / "research"
 RECORDS = ROOT / "bench" / "records"
@@ -31,7 +31,7 @@ WORDS = Path(__file__).with_name("results_words")
 """The pages' words: each file here becomes the page of the same name in docs/research/."""
 _PLACE = re.compile(r"^\[\[(\w+)\]\]$", re.MULTILINE)
 _WIDTH = 120
-_GOALS_HEAD = ("load", "way", "figure", "goal", "measured", "")
+_GOALS_HEAD = ("load", "way", "figure", "goal", "measured", "rounds", "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,23 +170,37 @@ def _goals(records: Sequence[Record]) -> str:
     Loads in which the same ways left as many gangs in part share a line.
     """
     rows: list[Cells] = []
-    alike: dict[tuple[str, str, str], list[str]] = {}
+    alike: dict[tuple[str, str, str], list[tuple[str, list[Figures]]]] = {}
     for name, sources in by_load(records).items():
         judged: dict[tuple[str, str, str], Figures] = {}
         for source in sources:
+            pairs = {row["way"]: int(row["pairs"]) for row in rows_of(source.section, name)}
             for goal in goals_of(source.section, name):
-                judged.setdefault((goal["way"], goal["reference"], goal["figure"]), goal)
-        rows += [goal_cells(goal) for goal in judged.values() if goal["figure"] != PARTIAL]
+                found = {**goal, "rounds": pairs[goal["way"]]} if goal["way"] in pairs else goal
+                judged.setdefault((goal["way"], goal["reference"], goal["figure"]), found)
+        for goal in judged.values():
+            if goal["figure"] != PARTIAL:
+                *shown, says = goal_cells(goal)
+                rows.append([*shown, _rounds([goal]), says])
         partial = [goal for goal in judged.values() if goal["figure"] == PARTIAL]
         if partial:
             ways = ", ".join(str(goal["way"]) for goal in partial)
             says = "holds" if all(goal["holds"] for goal in partial) else "**misses**"
             worst = max(partial, key=lambda goal: (not goal["holds"], goal["value"]))
-            alike.setdefault((ways, goal_cells(worst)[4], says), []).append(name)
-    rows += [
-        [", ".join(names), ways, "partial gangs", "0", found, says] for (ways, found, says), names in alike.items()
-    ]
+            alike.setdefault((ways, goal_cells(worst)[4], says), []).append((name, partial))
+    for (ways, measured, says), loads in alike.items():
+        names = ", ".join(name for name, _ in loads)
+        every = [goal for _, goals in loads for goal in goals]
+        rows.append([names, ways, "partial gangs", "0", measured, _rounds(every), says])
     return markdown(_GOALS_HEAD, rows) if rows else "No record yet."
+
+
+def _rounds(goals: Iterable[Figures]) -> str:
+    """How many rounds stand behind goals: fewest and most."""
+    known = sorted({int(goal["rounds"]) for goal in goals if "rounds" in goal})
+    if not known:
+        return NO_GOAL
+    return f"{known[0]}" if len(known) == 1 else f"{known[0]}–{known[-1]}"
 
 
 def results(

@@ -1,4 +1,4 @@
-"""`python -m bench.testbed`: run the experiment, `check` what the machine can do, or `clean` what a killed run left."""
+"""`python -m bench.testbed`: run the experiment, `check` the machine, `clean` up, or print a kept result's `table`."""
 
 import argparse
 import json
@@ -14,7 +14,7 @@ from bench.testbed.experiment import Wanted, experiment
 from bench.testbed.kernel import examined
 from bench.testbed.plot import can_draw, draw
 from bench.testbed.record import clean
-from bench.testbed.report import as_json, table
+from bench.testbed.report import as_json, from_json, table
 from bench.testbed.training.data import DATASETS
 from bench.testbed.training.worker import TOPOLOGIES
 
@@ -28,7 +28,7 @@ def parser() -> argparse.ArgumentParser:
         prog="python -m bench.testbed",
         description="Train on six of nine network namespaces, three of which have a bad network (Linux, root).",
     )
-    parser.add_argument("action", nargs="?", choices=("run", "check", "clean"), default="run")
+    parser.add_argument("action", nargs="?", choices=("run", "check", "clean", "table"), default="run")
     parser.add_argument("--minutes", type=float, default=14.0, help="longest time of the whole (default: 14)")
     parser.add_argument("--run-seconds", type=float, default=8.0, help="longest time of one run (default: 8)")
     parser.add_argument("--draws", type=int, default=1, help="random choices per setting and job (default: 1)")
@@ -43,7 +43,9 @@ def parser() -> argparse.ArgumentParser:
             metavar="A,B,…",
             help=f"values in {impairment.unit}".replace("%", "%%") + f" (default: {shown}; '' for none)",
         )
-    parser.add_argument("--json", type=Path, default=Path("bench/out/testbed.json"), help="where the result goes")
+    parser.add_argument(
+        "--json", type=Path, default=Path("bench/out/testbed.json"), help="where the result goes; `table` reads it"
+    )
     parser.add_argument("--plot", type=Path, default=Path("bench/out/testbed.png"), help="where the picture goes")
     return parser
 
@@ -72,6 +74,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     try:
         if options.action == "clean":
             print("\n".join(clean()) or "nothing to clean")
+            return
+        if options.action == "table":
+            print(table(from_json(json.loads(options.json.read_text()))))
             return
         _end_like_ctrl_c(signal.SIGTERM)
         kernel = examined()

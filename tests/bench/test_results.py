@@ -80,7 +80,14 @@ def test_a_newer_run_takes_the_place_of_an_older_one() -> None:
 def test_a_miss_is_shown_as_one() -> None:
     """Of a goal that is not kept the page says so, with what was found."""
     text = page([a_record("2026-01-01", "none", goals=(GOAL,))], "[[goals]]\n")
-    assert "| ≥ 0.75 | 0.5 (0.4–0.6) | **misses** |" in text
+    assert "| ≥ 0.75 | 0.5 (0.4–0.6) | – | **misses** |" in text
+
+
+def test_a_spread_that_crosses_the_goal_and_the_rounds_are_shown() -> None:
+    """A median that holds does not say that each round does; a goal names how many rounds its way had."""
+    goal = {**GOAL, "value": 0.8, "highest": 0.9, "holds": True}
+    text = page([a_record("2026-01-01", "none", "second", goals=(goal,))], "[[goals]]\n")
+    assert "| 0.8 (0.4–0.9) | 3 | holds in the median |" in text
 
 
 PARTIAL = {**GOAL, "figure": "partial_gangs", "reference": "", "at_most": True, "bound": 0, "lowest": None}
@@ -96,8 +103,8 @@ def test_loads_and_ways_with_the_same_partial_gangs_share_a_line() -> None:
     ]
     lines = [line for line in page(records, "[[goals]]\n").splitlines() if "partial gangs" in line]
     assert lines == [
-        "| gangs, trios, burst | second | partial gangs | 0 | 0 | holds |",
-        "| large | second, managed | partial gangs | 0 | 2 | **misses** |",
+        "| gangs, trios, burst | second | partial gangs | 0 | 0 | – | holds |",
+        "| large | second, managed | partial gangs | 0 | 2 | – | **misses** |",
     ]
 
 

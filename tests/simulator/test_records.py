@@ -92,6 +92,15 @@ def test_the_tables_are_those_of_the_records(name: str) -> None:
     assert [line for line in TABLES[name]() if line not in text] == []
 
 
+def test_the_page_of_policies_has_rows_of_the_records() -> None:
+    """Every row of a measured table in docs/how-to/which-policy.md is a line of a record's table."""
+    text = (ROOT / "docs/how-to/which-policy.md").read_text()
+    shown = [line for line in text[text.index("## ") :].splitlines() if line.startswith("| ")]
+    known = {line for table in TABLES.values() for line in table()}
+    assert [line for line in shown if line not in known and not line.startswith(("| policy", "| changed"))] == []
+    assert len(shown) > 10
+
+
 @pytest.mark.parametrize("policy", ["coscheduling", "shortest-first", "netgang"])
 def test_the_trace_is_what_its_record_says(policy: str) -> None:
     """`netgang simulate generated --json > simulator/records/generated.json`; these rows are made again here."""

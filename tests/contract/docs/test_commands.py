@@ -33,6 +33,8 @@ NOT_RUN = {
     "netgang simulate kod2": _SIMULATED,
     "netgang simulate kod2 --sweep": _SIMULATED,
     "netgang simulate pollux …": _SIMULATED,
+    "netgang simulate generated …": _SIMULATED,
+    "netgang simulate jobs.csv …": "the reader's own file: tests/simulator/test_recorded.py reads such",
     "kubectl -n netgang-system patch secret netgang-notes …": "tests/extender/notes/test_keeper.py puts such a key in",
     "RACE_S=30 .venv/bin/python -m pytest …": "`make e2e` runs tests/e2e/tenants/test_two_schedulers.py half as long",
     "sudo make testbed": _IMPAIRED,
