@@ -67,6 +67,18 @@ def _fits(snapshot: Snapshot, row: int, pods: Iterable[Pod], others: Iterable[Po
     return True
 
 
+def in_another_zone(snapshot: Snapshot, gang: Gang, assignment: Mapping[PodUid, NodeName], node: NodeName) -> bool:
+    """Whether the node is in none of the zones of the gang's placed members and of `assignment`.
+
+    A node, or a zone, that is not known is in no other zone. Cost: O(members).
+    """
+    table = snapshot.table
+    others = {*assignment.values(), *(pod.node for pod in gang.placed if pod.node is not None)}
+    zones = {table.nodes[table.index[name]].zone for name in others if name in table.index}
+    row = table.index.get(node)
+    return bool(zones) and row is not None and table.nodes[row].zone not in zones
+
+
 def _committed_elsewhere(snapshot: Snapshot, besides: GangKey, nodes: Iterable[NodeName]) -> dict[NodeName, list[Pod]]:
     """Other gangs' members that are not bound yet and will go to one of `nodes`."""
     found: dict[NodeName, list[Pod]] = {}

@@ -88,7 +88,7 @@ class Reason(StrEnum):
 
     Nothing; seen beside a node that passes."""
     OTHER_ZONE = "netgang: the gang's other members are in another zone"
-    """The nodes that kube-scheduler asks about are outside the zone of those that run.
+    """The nodes are outside the zone of those that run; or a newer plan has moved the gang, and it is tried again.
 
     Look what keeps the pod out of that zone: its affinity, spread, volumes."""
     NODE_NOT_OFFERED = "netgang: no node that suits the gang was offered"

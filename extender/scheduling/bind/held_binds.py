@@ -24,9 +24,10 @@ from extender.scheduling.bind.posts import Group, Posts
 from extender.scheduling.planning.loop import Planner
 from extender.scheduling.planning.lost_nodes import NodeHealth
 from scoring.feasibility.quorum import NO_MEMBERS, Quorum, Quorums
-from scoring.feasibility.recheck import members_without_room
+from scoring.feasibility.recheck import in_another_zone, members_without_room
 from scoring.ids import GangKey, NodeName, PodUid
 from scoring.model import Gang, Pod
+from scoring.model.policy import ZonePolicy, gang_options
 from scoring.model.reasons import Reason
 from scoring.permit import protocol as permit
 from scoring.permit.machine import handle
@@ -138,9 +139,9 @@ class Binds:
             return Reason.NOT_LEADER
         if len(self._calls) >= self.held_max:
             return Reason.TOO_MANY_HELD
-        if not self._commit_to(gang, pod, node):
+        if (refused := self._commit_to(gang, pod, node)) is not None:
             self.planner.mark_dirty()
-            return Reason.ROOM_TAKEN
+            return refused
         request = permit.RequestId(next(self._numbers))
         answer: asyncio.Future[Reason | None] = asyncio.get_running_loop().create_future()
         now_s = self.clock.monotonic_s()
@@ -231,24 +232,31 @@ class Binds:
 
     # -- events in ----------------------------------------------------------------------------------------------------
 
-    def _commit_to(self, gang: Gang, pod: Pod, node: NodeName) -> bool:
-        """Make the gang's plan a commitment, with this member on `node`; `False`: it does not stand any more."""
+    def _commit_to(self, gang: Gang, pod: Pod, node: NodeName) -> Reason | None:
+        """Make the gang's plan a commitment, with this member on `node`; else why it does not stand any more."""
         snapshot = self.cache.snapshot()
         existing = snapshot.commitments.get(gang.key)
         if existing is not None and existing.assignment.get(pod.uid) == node:
-            return True
+            return None
         if not self.cache.free_to_commit(gang.key, {pod.uid: node}):
-            return False  # it changed gangs, and the other one has not let it go yet
+            return Reason.ROOM_TAKEN  # it changed gangs, and the other one has not let it go yet
         planned = self.planner.current.admitted.get(gang.key)
         before = existing.assignment if existing else planned.members if planned else {}
         members = {member.uid for member in gang.members}
         free = self.cache.free_to_commit(gang.key, before)
-        assignment = {uid: where for uid, where in free.items() if uid in members} | {pod.uid: node}
+        others = {uid: where for uid, where in free.items() if uid in members and uid != pod.uid}
+        if in_another_zone(snapshot, gang, others, node) and self._stays_in_a_zone(gang):
+            return Reason.OTHER_ZONE  # a plan that came after /filter has moved the gang
+        assignment = others | {pod.uid: node}
         if existing is None and members_without_room(snapshot, gang, assignment):
-            return False
+            return Reason.ROOM_TAKEN
         # With a commitment the others keep their places; the machine learns which of those at bind lost theirs.
         self.cache.set_commitment(gang.key, assignment, as_planned=existing is None and assignment == before)
-        return True
+        return None
+
+    def _stays_in_a_zone(self, gang: Gang) -> bool:
+        """Whether all of the gang must be in one zone."""
+        return gang_options(dict(gang.options), self.planner.policy).zone_policy is ZonePolicy.REQUIRED
 
     def _unusable(self, gang: Gang, pod: Pod | None, node: NodeName | None) -> frozenset[PodUid]:
         """Members at bind whose node does not do any more: the check before every commit.

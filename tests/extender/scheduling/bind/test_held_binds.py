@@ -170,6 +170,30 @@ async def test_an_older_offer_counts_while_its_room_is_there() -> None:
         assert answers(refused) == [Reason.ROOM_TAKEN, Reason.ROOM_TAKEN]
 
 
+@pytest.mark.parametrize("late_first", [True, False], ids=["late offer first", "newer offer first"])
+async def test_a_gang_that_the_plan_moved_between_two_offers_starts_in_one_zone(late_first: bool) -> None:
+    """One member was offered a node of the zone of before: it is refused, and the gang starts where it is planned now.
+
+    The room in both zones is still free, so nothing else is in the way of a gang over two zones.
+    """
+    a, b = node_json("a1", zone="a"), node_json("b1", zone="b")
+    async with running(a, b) as world:
+        names = await world.planned_gang("g", 2)
+        before = world.offered(names[0])
+        moves = {"netgang.io/zones": "a" if before == "a1" else "b"}
+        await world.planned_gang("urgent", 2, cpu="2", priority=100, annotations=moves)
+        after = world.offered(names[1])
+        assert {before, after} == {"a1", "b1"}
+        asked = [(names[0], before), (names[1], after)]
+        calls = {name: world.bind(name, node) for name, node in (asked if late_first else asked[::-1])}
+        await world.settle()
+        assert calls[names[0]].answer is Reason.OTHER_ZONE
+        again = world.bind(names[0], world.offered(names[0]))
+        await world.settle()
+        assert answers([calls[names[1]], again]) == [None, None]
+        assert set(world.bound().values()) == {after}
+
+
 async def test_more_calls_than_may_be_held_fail_at_once() -> None:
     """Each held call is an open connection; the next one is refused, and tried again by kube-scheduler."""
     async with running(N1, max_held_binds=2) as world:
