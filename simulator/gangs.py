@@ -4,12 +4,13 @@ Why apart: the simulated decisions are those of the service only if they are mad
 rebuilt only when its job's pods have changed, so that what the planner remembers of it stays valid.
 """
 
-from collections.abc import Iterable
+from collections.abc import Collection
 
 from scoring.ids import GangKey, Namespace, PodName, PodUid
 from scoring.model import Constraints, Gang, GangSource, MemberClass, Phase, Pod, Role
 from scoring.model.resources import PODS, Resources
 from scoring.model.snapshot import NodeTable, Snapshot
+from scoring.queue.service_levels import dominant_share
 from scoring.scaling.job import ElasticJob, JobKey, Wants
 from simulator.state import JobState, Slot, State
 
@@ -72,10 +73,11 @@ class Gangs:
                 for pod in self._known.pop(name)[1].members:
                     self._slots.pop(pod.uid, None)
 
-    def snapshot(self, state: State, jobs: Iterable[JobState], *, version: int) -> Snapshot:
+    def snapshot(self, state: State, jobs: Collection[JobState], *, version: int) -> Snapshot:
         """The cluster with the gangs of these jobs; all others are load."""
         gangs: dict[GangKey, Gang] = {one.key: self.of(one) for one in jobs}
-        return Snapshot(version, state.table, state.used.copy(), gangs=gangs, network=state.network)
+        past = {one.key: _past_h(one, state) for one in jobs if one.suspensions}
+        return Snapshot(version, state.table, state.used.copy(), gangs=gangs, attained_h=past, network=state.network)
 
     def _class(self, role: Role, requests: Resources) -> MemberClass:
         """The very same object for the same object of requests, which the planner finds faster."""
@@ -87,7 +89,8 @@ class Gangs:
 
     def _built(self, one: JobState) -> Gang:
         job = one.job
-        options = (("zones", ",".join(job.zones)),) if job.zones else ()
+        options = [("zones", ",".join(job.zones))] if job.zones else []
+        options += [("suspendable", "true")] if job.suspendable else []
         wanted = one.wanted_indexes()
         slots: list[Slot] = [(Role.PS, index) for index in range(job.ps_count)]
         slots += [(Role.WORKER, index) for index in wanted]
@@ -107,8 +110,8 @@ class Gangs:
                     node=None if row is None else self._table.names[row],
                     phase=Phase.PENDING if row is None else Phase.RUNNING,
                     priority=job.priority,
-                    created_s=job.arrival_s,
-                    scheduled_s=None if row is None else one.started_s,
+                    created_s=one.asked_s,
+                    scheduled_s=None if row is None else one.ran_since_s,
                     index=index,
                 )
             )
@@ -118,6 +121,17 @@ class Gangs:
             job.ps_count + one.needs,
             tuple(members),
             job.priority,
-            job.arrival_s,
-            options=options,
+            one.asked_s,
+            options=tuple(options),
         )
+
+
+def _past_h(one: JobState, state: State) -> float:
+    """Cluster-hours that the job had before it was suspended last."""
+    vector = state.vector(one, Role.WORKER)
+    if vector is None:
+        return 0.0
+    now_s = state.now_s
+    this_run_s = 0.0 if one.ran_since_s is None else len(one.workers) * (now_s - one.ran_since_s)
+    share = dominant_share(vector, state.table.allocatable.sum(axis=0))
+    return max(one.attained_s(now_s) - this_run_s, 0.0) * share / 3600.0

@@ -58,6 +58,8 @@ class JobState:
     deadlocks: int = 0
     suspensions: int = 0
     waited_s: float = 0.0
+    asked_s: float = 0.0
+    """When its pods were made: at its arrival, or when it was suspended last."""
     waits_since_s: float | None = None
     """When it last began to wait: at its arrival, or when it was suspended; `None`: it runs."""
     ran_since_s: float | None = None
@@ -75,6 +77,7 @@ class JobState:
 
     def __post_init__(self) -> None:
         self.key = gang_key(self.job.namespace, self.job.name)
+        self.asked_s = self.job.arrival_s
 
     @property
     def whole(self) -> bool:

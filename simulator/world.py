@@ -199,7 +199,8 @@ class World:
         one.resumes_s = None
         one.suspensions += 1
         one.wanted = max(one.wanted, one.job.workers)
-        one.waits_since_s, one.ran_since_s = self.state.now_s, None
+        one.asked_s = one.waits_since_s = self.state.now_s
+        one.ran_since_s = None
         self.state.waiting[one.job.name] = one
 
     def _occupy(self, one: JobState, role: Role, index: int, row: int) -> None:

@@ -43,7 +43,7 @@ def needed(settings: Settings) -> dict[str, frozenset[Right]]:
     parts = {"base": calls.rules(), NOTES: calls.rules(calls.NOTES)}
     if settings.leader_election is LeaderElection.ON:
         parts["base (its Role)"] = calls.rules(calls.LEADING)
-    if settings.repair.policy is Repair.RESTART or settings.preemption is Preempting.GANGS:
+    if settings.repair.policy is Repair.RESTART or settings.preemption is not Preempting.OFF:
         parts["components/restart"] = calls.rules(calls.RESTARTS)
     if settings.elastic.enabled:
         parts["components/elastic"] = calls.rules(calls.ELASTIC)

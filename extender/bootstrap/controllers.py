@@ -70,7 +70,8 @@ class Caring:
     def __init__(self, common: Common, starting: Starting) -> None:
         cache, clock, policy, planner = common.cache, common.clock, common.policy, common.planner
         context, events, health = starting.context, starting.events, starting.health
-        self.restarts = Restarts(context, lost_of=health.lost_under, limits=policy.restarts)
+        levels = policy.preemption is Preempting.LEVELS
+        self.restarts = Restarts(context, lost_of=health.lost_under, limits=policy.restarts, levels=levels)
         stranding = Stranding(planner, clock)
         self.repins = Repins(
             context,

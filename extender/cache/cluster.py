@@ -10,7 +10,7 @@ from contextlib import contextmanager
 
 from extender.cache.book import GangBook
 from extender.cache.daemons.room import Daemons
-from extender.cache.decisions import Decisions
+from extender.cache.decisions import Attained, Decisions
 from extender.cache.nodes import Nodes
 from extender.cache.pods import PodChange, Pods, same_but_version
 from extender.cache.sinks import Sink
@@ -168,6 +168,10 @@ class ClusterCache:
         """Keep no room for the gang any more: it has its nodes, or its time is over."""
         self._note(self._decisions.claim(gang, None))
 
+    def set_attained(self, gang: GangKey, attained: Attained) -> None:
+        """Remember what the gang had of the cluster until its owner was suspended; for pods of this owner only."""
+        self._note(self._decisions.attain(gang, attained))
+
     def expire(self, now_s: float) -> None:
         """Forget exclusions, back-offs and room of DaemonSets whose time has come.
 
@@ -192,19 +196,31 @@ class ClusterCache:
         if known is not None and (known.version == self.version or self._batches):
             return known
         table = self._nodes.table()
+        gangs = self._gangs.all()
         self._snapshot = Snapshot(
             version=self.version,
             table=table,
             used=self._usage.matrix(table),
             host_ports=self._usage.host_ports(),
-            gangs=self._gangs.all(),
+            gangs=gangs,
             commitments=self._decisions.commitments,
             exclusions=self._decisions.exclusions,
             backing_off_until_s=self._decisions.back_offs,
             claims=self._decisions.claims,
+            attained_h=self._attained_h(gangs),
             network=self._network,
         )
         return self._snapshot
+
+    def _attained_h(self, gangs: Mapping[GangKey, Gang]) -> dict[GangKey, float]:
+        """What these gangs had before; one of the same name with another owner has had nothing."""
+
+        def owns(one: Attained, gang: Gang | None) -> bool:
+            owners = [pod.owner for pod in gang.members] if gang is not None else []
+            return any(owner is not None and owner.uid == one.owner_uid for owner in owners)
+
+        found = self._decisions.attained.items()
+        return {key: one.hours for key, one in found if owns(one, gangs.get(key))}
 
     def pod_by_name(self, namespace: str | Namespace, name: str | PodName) -> Pod | None:
         """The pod of that name."""

@@ -13,6 +13,8 @@ from scoring.model import MemberClass
 from scoring.model.snapshot import Claim, Commitment
 
 V = TypeVar("V")
+_MOST_ATTAINED = 10_000
+"""Gangs of which is remembered what they had before they were suspended."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +32,14 @@ def _with(known: Mapping[GangKey, V], gang: GangKey, value: V | None) -> dict[Ga
     return fresh if value is None else fresh | {gang: value}
 
 
+@dataclass(frozen=True, slots=True)
+class Attained:
+    """Cluster-hours of a gang whose owner was suspended (`scoring.queue.service_levels`)."""
+
+    owner_uid: str
+    hours: float
+
+
 class Decisions:
     """Mutable; each method returns whether anything changed. The mappings are replaced, never written again."""
 
@@ -42,6 +52,8 @@ class Decisions:
         """gang → Unix seconds before which it may not reserve again"""
         self.claims: Mapping[GangKey, Claim] = {}
         """gang → the room that others leave for it"""
+        self.attained: Mapping[GangKey, Attained] = {}
+        """gang → what it had before it was suspended"""
         self._committed: dict[PodUid, GangKey] = {}
         self._refusals: dict[MemberClass, dict[NodeName, _Refusal]] = {}
 
@@ -114,6 +126,14 @@ class Decisions:
         if self.claims.get(gang) == claim:
             return False
         self.claims = _with(self.claims, gang, claim)
+        return True
+
+    def attain(self, gang: GangKey, attained: Attained) -> bool:
+        """Remember what the gang has had; the oldest of many are forgotten."""
+        if self.attained.get(gang) == attained:
+            return False
+        found = _with(self.attained, gang, attained)
+        self.attained = dict(list(found.items())[-_MOST_ATTAINED:])
         return True
 
     def expire(self, now_s: float) -> bool:

@@ -34,6 +34,8 @@ class NoteKind(StrEnum):
     """On an owner of pods: netgang has suspended it, and will resume it."""
     RESTARTS = "netgang.io/restarts"
     """On an owner of pods: when its gang was restarted."""
+    ATTAINED = "netgang.io/attained"
+    """On an owner of pods: what its gang had of the cluster before it was suspended."""
     LAST_CHANGE = "netgang.io/last-change"
     """On a job: the last change of its worker count."""
 

@@ -35,8 +35,8 @@ from extender.settings.network import NetworkSettings, ScoreSettings
 from extender.settings.ports import PortSettings, ReportSettings, wrong_ports, wrong_reports
 from extender.settings.queue import QueueSettings
 from extender.settings.types import NotNegative, OnOrOff, Positive, names
-from scoring.ids import ZoneName
-from scoring.model.policy import AdmitTo, Policy, Preempting, ScorePolicy, Selection, ZonePolicy
+from scoring.ids import Namespace, ZoneName
+from scoring.model.policy import AdmitTo, Policy, Preempting, ScorePolicy, Selection, ServicePolicy, ZonePolicy
 
 _NAME = r"[A-Za-z0-9](?:[-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?"
 _LABEL_KEY = re.compile(rf"(?:[a-z0-9](?:[-a-z0-9.]{{0,251}}[a-z0-9])?/)?{_NAME}")
@@ -141,7 +141,10 @@ class Settings(PortSettings):
     queue: QueueSettings = QueueSettings()
     """The order of the queue, and how much a namespace may have."""
     preemption: PreemptionSetting = Preempting.OFF
-    """`gangs`: evict the fewest whole gangs for a waiting one of higher priority (docs/explanation/preemption.md)."""
+    """`gangs`: evict the fewest whole gangs for a waiting one of higher priority. `levels`: besides, suspend gangs of
+    the same priority that have had more of the cluster, where they may be (docs/explanation/preemption.md)."""
+    suspendable_namespaces: Annotated[tuple[str, ...], BeforeValidator(names)] = ()
+    """`levels`: where gangs may be suspended without annotation `netgang.io/suspendable`; `*`: everywhere."""
     preemption_timeout_s: Positive = 600.0
     """How long the room of gangs that leave is kept for the one they leave for, from the last pod that went."""
     autoscaling: AutoscalingSettings = AutoscalingSettings()
@@ -235,6 +238,7 @@ class Settings(PortSettings):
             exclusion_ttl_s=self.exclusion_ttl_s,
             queue=self.queue.policy(),
             preemption=self.preemption,
+            service=ServicePolicy(suspendable_namespaces=frozenset(map(Namespace, self.suspendable_namespaces))),
             asks_for_nodes=self.autoscaling.mode is not AutoscalingMode.OFF,
             repair=self.repair.policy,
             restarts=self.repair.limits(),

@@ -66,6 +66,8 @@ class Preempting(StrEnum):
     OFF = "off"
     GANGS = "gangs"
     """Whole gangs leave for it, as few as suffice; never a part of one."""
+    LEVELS = "levels"
+    """Besides, gangs of the same priority that may be suspended leave for one that has had less of the cluster."""
 
 
 class Repair(StrEnum):
@@ -214,6 +216,18 @@ class QueuePolicy:
 
 
 @dataclass(frozen=True, slots=True)
+class ServicePolicy:
+    """Levels of attained service (`scoring.queue.service_levels`)."""
+
+    thresholds_h: tuple[float, ...] = (1 / 16, 1.0)
+    """Cluster-hours of a gang's dominant share from which it is one level up."""
+    min_run_s: float = 300.0
+    """A gang is not suspended sooner after its start."""
+    suspendable_namespaces: frozenset[Namespace] = frozenset()
+    """Where gangs may be suspended without saying so; `*`: everywhere."""
+
+
+@dataclass(frozen=True, slots=True)
 class RestartLimits:
     """When and how often a gang that lost members is restarted as a whole."""
 
@@ -253,6 +267,7 @@ class Policy:
     repair: Repair = Repair.REPLACE
     restarts: RestartLimits = RestartLimits()
     preemption: Preempting = Preempting.OFF
+    service: ServicePolicy = ServicePolicy()
     asks_for_nodes: bool = False
     """An autoscaler is asked for nodes, so no gang is too large permanently (docs/safety.md S17)."""
 
@@ -273,6 +288,8 @@ class GangOptions:
     repair: Repair = Repair.REPLACE
     preemptible: bool = True
     """Whether it may be made to leave for a gang of higher priority."""
+    suspendable: bool | None = None
+    """Whether it may be suspended for one that has had less of the cluster; `None`: as its namespace's gangs."""
     problems: tuple[str, ...] = ()
     """One sentence per annotation that was not understood; the default was used for it."""
 
@@ -290,7 +307,7 @@ KNOWN_OPTIONS = frozenset(
     {
         *("zones", "near", "zone-policy", "ratios", "selection"),
         *("min-workers", "max-workers", "scaling", "weight", "admitted"),
-        *("preempts", "preemptible", "repair"),
+        *("preempts", "preemptible", "suspendable", "repair"),
     }
 )
 """Annotations `netgang.io/<name>` that exist; another name is reported as a probable typing mistake."""
@@ -347,6 +364,10 @@ def _field(name: str, text: str, policy: Policy, namespace: str | None) -> dict[
             if value not in ("true", "false"):
                 raise ValueError(f"{_shown(value)} is neither true nor false; true is used")
             return {"preemptible": value == "true"}
+        case "suspendable":
+            if value not in ("true", "false"):
+                raise ValueError(f"{_shown(value)} is neither true nor false; it is ignored")
+            return {"suspendable": value == "true"}
         case "ratios":
             try:
                 loss, delay, bandwidth = map(float, value.split(":"))

@@ -151,6 +151,8 @@ class Snapshot:
     """gang → moment before which it may not reserve again after a lapse (docs/safety.md S5)."""
     claims: Mapping[GangKey, Claim] = field(default_factory=dict)
     """waiting gang → the room that others leave for it."""
+    attained_h: Mapping[GangKey, float] = field(default_factory=dict)
+    """gang → cluster-hours that it had before it was suspended (`scoring.queue.service_levels`)"""
     network: NetworkMatrix = field(default_factory=NetworkMatrix)
 
     def without(self, pods: Sequence[Pod]) -> "Snapshot":

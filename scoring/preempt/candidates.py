@@ -6,16 +6,17 @@ another gang already, and when its owner asked for that (`netgang.io/preemptible
 """
 
 from collections.abc import Iterable, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from operator import itemgetter
 from typing import TypeAlias
 
 from scoring.ids import GangKey
 from scoring.model import Gang, Phase, Pod
-from scoring.model.policy import Policy, gang_options
+from scoring.model.policy import Policy, Preempting, gang_options
 from scoring.model.snapshot import NodeTable, Snapshot
 from scoring.network.matrix import Ints
 from scoring.plan.steps import Steps
+from scoring.queue.service_levels import attained_h, dominant_share, level, level_of_waiting
 
 SetKey: TypeAlias = tuple[object, ...]
 _GANGS_A_STEP = 16
@@ -37,6 +38,8 @@ class Candidate:
     """(k, resources) that becomes free there."""
     started_s: float
     """When the last of its members got its node, Unix seconds; creation where that is not known."""
+    attained_h: float = 0.0
+    """Cluster-hours that it has had, if it leaves because of them; 0: it leaves because of its priority."""
 
 
 class Candidates:
@@ -78,19 +81,30 @@ def may_leave(gang: Gang, policy: Policy) -> bool:
 
 
 def candidates_in_steps(
-    snapshot: Snapshot, policy: Policy, book: Candidates, *, below: int, spared: Set[GangKey] = frozenset()
+    snapshot: Snapshot,
+    policy: Policy,
+    book: Candidates,
+    gang: Gang,
+    *,
+    now_s: float,
+    spared: Set[GangKey] = frozenset(),
 ) -> Steps[list[Candidate]]:
-    """Gangs of less priority than `below` that may leave, those preferred first; `spared`: may not.
+    """Gangs that may leave for `gang`, those preferred first; `spared`: may not. `now_s`: Unix time.
 
-    Cost: O(gangs), and O(members) of those that changed.
+    They have less priority; with `Preempting.LEVELS` also those of the same priority that may be suspended, are of a
+    higher service level, and started `min_run_s` ago. Cost: O(gangs), and O(members) of those that changed.
     """
+    levels = _Levels(snapshot, policy, gang, now_s) if policy.preemption is Preempting.LEVELS else None
+    below = gang.priority
     busy = {*spared, *snapshot.commitments, *snapshot.claims}
     busy.update(key for claim in snapshot.claims.values() for key in claim.givers)
     found: list[tuple[SetKey, Candidate]] = []
-    for number, gang in enumerate(snapshot.gangs.values()):
-        if gang.priority < below and gang.key not in busy:
-            one = book.of(gang, snapshot.table, policy)
-            if one is not None and one.priority < below:
+    for number, other in enumerate(snapshot.gangs.values()):
+        if other.priority <= below and other.key not in busy and other is not gang:
+            one = book.of(other, snapshot.table, policy)
+            if one is not None and one.priority == below:
+                one = levels.above(other, one) if levels is not None else None
+            if one is not None and one.priority <= below:
                 found.append((set_key((one,)), one))
         if number % _GANGS_A_STEP == _GANGS_A_STEP - 1:
             yield
@@ -101,17 +115,40 @@ def candidates_in_steps(
 def set_key(some: Iterable[Candidate]) -> SetKey:
     """Which of two sets leaves, the smaller key first.
 
-    Fewest gangs; then the lowest priority, the highest ones compared first; then fewest pods lost; then those that
-    started last; then by name.
+    Fewest gangs; then the lowest priority, the highest ones compared first; then those that have had most of the
+    cluster; then fewest pods lost; then those that started last; then by name.
     """
     listed = tuple(some)
     return (
         len(listed),
         tuple(sorted((one.priority for one in listed), reverse=True)),
+        tuple(sorted(-one.attained_h for one in listed)),
         sum(len(one.pods) for one in listed),
         tuple(sorted(-one.started_s for one in listed)),
         tuple(sorted(one.gang for one in listed)),
     )
+
+
+class _Levels:
+    """Which gangs have had more of the cluster than one that waits, by whole levels."""
+
+    def __init__(self, snapshot: Snapshot, policy: Policy, gang: Gang, now_s: float) -> None:
+        self._snapshot, self._policy, self._now_s = snapshot, policy, now_s
+        self._level = level_of_waiting(gang.key, snapshot, policy.service)
+        self._total = snapshot.table.allocatable.sum(axis=0)
+
+    def above(self, gang: Gang, one: Candidate) -> Candidate | None:
+        """The candidate with what it has had; `None`: it may not be suspended, or is of no higher level."""
+        service, options = self._policy.service, gang_options(dict(gang.options), self._policy)
+        by_namespace = not service.suspendable_namespaces.isdisjoint({gang.key.partition("/")[0], "*"})
+        if not (by_namespace if options.suspendable is None else options.suspendable):
+            return None
+        if self._now_s < one.started_s + service.min_run_s:
+            return None
+        share = dominant_share(one.amounts.sum(axis=0), self._total)
+        past_h = self._snapshot.attained_h.get(gang.key, 0.0)
+        hours = attained_h(past_h, share, since_s=one.started_s, now_s=self._now_s)
+        return replace(one, attained_h=hours) if level(hours, service) > self._level else None
 
 
 def on_the_way_out(snapshot: Snapshot) -> list[Pod]:

@@ -9,7 +9,7 @@ Steps for each gang that waits for room, in the order of the plan:
 """
 
 from collections.abc import Mapping, Set
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from scoring.ids import GangKey, NodeName, PodUid, ZoneName
 from scoring.model import Gang
@@ -21,6 +21,7 @@ from scoring.plan.steps import Steps, at_once
 from scoring.preempt.candidates import Candidates, candidates_in_steps
 from scoring.preempt.smallest import Limits, smallest_in_steps
 from scoring.preempt.without import Without
+from scoring.queue.service_levels import level_of_waiting
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +39,8 @@ class Preemption:
     zones: tuple[ZoneName, ...]
     exact: bool
     """No smaller set suffices; else only that none of these can stay."""
+    attained_h: Mapping[GangKey, float] = field(default_factory=dict)
+    """Those that leave because they have had more of the cluster → how many cluster-hours."""
 
 
 def preemption_in_steps(
@@ -90,10 +93,11 @@ def preemption_in_steps(
         if gang is None or gang.key in passed_over or not may_preempt(gang, waiting, seen):
             continue
         ask = run.view.demand(gang)
-        kind = (run.view.member_set(ask.need, ask), ask.options, gang.priority, seen is snapshot or gang.key)
+        had = level_of_waiting(gang.key, seen, policy.service)
+        kind = (run.view.member_set(ask.need, ask), ask.options, gang.priority, had, seen is snapshot or gang.key)
         if kind in hopeless:
             continue
-        candidates = yield from candidates_in_steps(seen, policy, book, below=gang.priority, spared=spared)
+        candidates = yield from candidates_in_steps(seen, policy, book, gang, now_s=now_s, spared=spared)
         chosen = None
         if candidates:
             cache.renew(seen.network.version)
@@ -109,6 +113,7 @@ def preemption_in_steps(
                 assignment=chosen.placed.nodes,
                 zones=chosen.placed.zones,
                 exact=chosen.exact,
+                attained_h={one.gang: one.attained_h for one in chosen.some if one.attained_h > 0.0},
             )
         hopeless.add(kind)
         yield

@@ -6,13 +6,15 @@ admits starts whole, on the nodes of the plan; scaling is looked at only when th
 """
 
 from scoring.model import Role
-from scoring.model.policy import Order, Policy, QueuePolicy, ScorePolicy, Selection, Variant
+from scoring.model.policy import Order, Policy, Preempting, QueuePolicy, ScorePolicy, Selection, Variant
 from scoring.plan import Plan, PlannerCache, plan
+from scoring.preempt.candidates import Candidates
+from scoring.preempt.decide import preemption
 from scoring.scaling.adjust import adjust
 from scoring.scaling.change import Change
 from scoring.scaling.job import JobKey
 from scoring.scaling.options import Options
-from simulator.actions import Action, Advice, Place, Remove
+from simulator.actions import Action, Advice, Place, Remove, Suspend
 from simulator.gangs import Gangs, elastic_job
 from simulator.model import SimJob
 from simulator.state import JobState, State
@@ -36,6 +38,7 @@ class Planned:
         self._policy, self._scaling = policy, scaling
         self._cache = PlannerCache()
         self._plan = Plan(version=-1)
+        self._candidates = Candidates()
         self._gangs: Gangs | None = None
         self._version = 0
 
@@ -48,10 +51,12 @@ class Planned:
         gangs = self._gangs = self._gangs or Gangs(state.table)
         gangs.forget(state)
         running = [] if self._scaling is None else list(state.elastic.values())
+        others = [one for one in state.running.values() if not one.elastic or self._scaling is None]
+        load = others if self._policy.preemption is not Preempting.OFF else []
         if not state.waiting and not running:
             return Advice()
         self._version += 1
-        snapshot = gangs.snapshot(state, (*state.waiting.values(), *running), version=self._version)
+        snapshot = gangs.snapshot(state, (*state.waiting.values(), *running, *load), version=self._version)
         now_s = state.now_s
         self._plan = plan(snapshot, self._policy, now_s=now_s, previous=self._plan, cache=self._cache)
         actions: list[Action] = []
@@ -59,11 +64,17 @@ class Planned:
         for admission in sorted(self._plan.admitted.values(), key=lambda one: one.rank):
             pods = {gangs.slot(uid): index[node] for uid, node in admission.members.items()}
             actions.append(Place(admission.gang.partition("/")[2], pods))
+        if not actions and load:
+            found = preemption(
+                snapshot, self._plan, self._policy, now_s=now_s, cache=self._cache, book=self._candidates
+            )
+            if found is not None:
+                return Advice([Suspend(victim.partition("/")[2]) for victim in found.victims])
         if actions or self._scaling is None:
             started = [
                 state.waiting.get(admission.gang.partition("/")[2]) for admission in self._plan.admitted.values()
             ]
-            rigid = not running and all(one is not None and not one.elastic for one in started)
+            rigid = not running and not load and all(one is not None and not one.elastic for one in started)
             return Advice(actions, settled=rigid, wake_s=self._wake_s(state))
         elastic = [elastic_job(one) for one in running]
         if not elastic:

@@ -12,13 +12,13 @@ ends at once.
 """
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 
 from extender.controllers.context import ControllerContext
 from extender.controllers.preemption.notes import NOTE, noted_of, notes_for
-from extender.controllers.preemption.words import PreemptionWords
+from extender.controllers.preemption.words import PreemptionWords, why_it_leaves
 from extender.controllers.restart.controller import Restarts
 from extender.controllers.restart.eligibility import Obstacle
 from extender.errors import ApiError, ApiUnavailableError
@@ -50,6 +50,8 @@ class _Open:
     """The API server has the notes: they may leave."""
     recovered: bool = False
     """Found by its notes: which gangs leave for it has to be decided again."""
+    why: Mapping[GangKey, str] = field(default_factory=dict)
+    """Gang that leaves → why, as its owner is told."""
     again_s: dict[GangKey, float] = field(default_factory=dict)
     """Gang that would not leave → when it is asked again."""
 
@@ -106,7 +108,8 @@ class PreemptionClaims:
             return
         until_s = self._context.clock.monotonic_s() + self._timeout_s
         carriers = tuple(pod for pod, _ in notes)
-        self._open[found.gang] = _Open(claim, found.pods, carriers, len(found.pods), until_s)
+        why = {victim: why_it_leaves(found, victim) for victim in found.victims}
+        self._open[found.gang] = _Open(claim, found.pods, carriers, len(found.pods), until_s, why=why)
         self._context.cache.set_claim(claim)
         try:
             for carrier, note in notes:
@@ -123,7 +126,7 @@ class PreemptionClaims:
         self._words.begun(found, self._timeout_s)
         self._context.telemetry.preempted("begun")
         for victim in found.victims:
-            self._ask_to_leave(victim, found.gang)
+            self._restarts.leave(victim, why=why[victim], ended=partial(self._left, found.gang))
 
     def follow(self) -> None:
         """Once a second: end claims that are over, and see to those that have not left yet."""
@@ -170,14 +173,10 @@ class PreemptionClaims:
         return [
             pod
             for one in gangs
-            if one.own and one.priority < gang.priority
+            if one.own and one.priority <= gang.priority and one.key != gang.key
             for pod in one.members
             if pod.node in nodes and not pod.terminal and (pod.deleting or one.key in ours)
         ]
-
-    def _ask_to_leave(self, victim: GangKey, gang: GangKey) -> None:
-        why = f"it makes room for gang {gang}, which has a higher priority"
-        self._restarts.leave(victim, why=why, ended=partial(self._left, gang))
 
     def _left(self, key: GangKey, victim: GangKey, obstacle: Obstacle | None) -> None:
         """A gang has left, or would not."""
@@ -215,7 +214,7 @@ class PreemptionClaims:
             for victim in sorted(stay - self._restarts.under_way):
                 if now_s >= opened.again_s.get(victim, 0.0):
                     opened.again_s[victim] = now_s + _AGAIN_S
-                    self._ask_to_leave(victim, key)
+                    self._restarts.leave(victim, why=opened.why[victim], ended=partial(self._left, key))
 
     def _there(self, opened: _Open) -> list[Pod]:
         pods = (self._context.cache.pod(uid) for uid in opened.pods)

@@ -44,7 +44,7 @@ class PreemptionWords:
         self._about(
             found.gang,
             Happening.PREEMPTS,
-            f"{_gangs(found.victims)} of lower priority {leave} for this gang: {pods} pods in all. The "
+            f"{_gangs(found.victims)} {_sort(found)} {leave} for this gang: {pods} pods in all. The "
             f"room in {places} is reserved for it until it has its nodes, or nothing has moved for {timeout_s:.0f} s.",
             ",".join(found.victims),
         )
@@ -55,7 +55,7 @@ class PreemptionWords:
             self._about(
                 victim,
                 Happening.PREEMPTED,
-                f"The whole gang{priority} leaves its place to gang {found.gang}, which has priority {found.priority} "
+                f"The whole gang{priority} leaves its place to gang {found.gang}, which {_than(found, victim)} "
                 f"and had no room. Its owner recreates its pods; they wait in the queue.",
                 found.gang,
             )
@@ -90,6 +90,26 @@ class PreemptionWords:
         gang = self._context.cache.gang(key)
         if gang is not None:
             self._context.post_gang_event(gang, what, note, topic, pods=gang.members[:1])
+
+
+def why_it_leaves(found: Preemption, victim: GangKey) -> str:
+    """Completes "The gang is restarted as a whole: "."""
+    return f"it makes room for gang {found.gang}, which {_than(found, victim)}"
+
+
+def _than(found: Preemption, victim: GangKey) -> str:
+    """What gives the gang that waits the place: its priority, or what it has had of the cluster."""
+    hours = found.attained_h.get(victim)
+    if hours is None:
+        return f"has priority {found.priority}"
+    return f"is of a lower service level (this gang has had {hours:.3g} cluster-hours)"
+
+
+def _sort(found: Preemption) -> str:
+    """Which sort of gangs leave."""
+    if not found.attained_h:
+        return "of lower priority"
+    return "of a higher service level" if len(found.attained_h) == len(found.victims) else "of lower rank"
 
 
 def _gangs(keys: Sequence[GangKey]) -> str:

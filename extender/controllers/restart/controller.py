@@ -24,11 +24,21 @@ import logging
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
+from extender.cache.decisions import Attained
 from extender.controllers.context import ControllerContext
 from extender.controllers.events.recorder import Happening, pod_subject
 from extender.controllers.restart.eligibility import Case, Judge, LostOf, Obstacle
 from extender.controllers.restart.one_gang import Recreation
-from extender.controllers.restart.suspensions import MARK, REMEMBERED_S, gang_of, namespace_of, note_of, ref_of
+from extender.controllers.restart.suspensions import (
+    MARK,
+    RAN_BEFORE,
+    REMEMBERED_S,
+    attained_of,
+    gang_of,
+    namespace_of,
+    note_of,
+    ref_of,
+)
 from extender.errors import ApiError, ApiUnavailableError
 from extender.ports import Labelled
 from extender.runtime.decision_lines import Decision
@@ -57,10 +67,14 @@ class _Case:
 class Restarts:
     """Gangs that are being restarted, one task each."""
 
-    def __init__(self, context: ControllerContext, *, lost_of: LostOf, limits: RestartLimits) -> None:
+    def __init__(
+        self, context: ControllerContext, *, lost_of: LostOf, limits: RestartLimits, levels: bool = False
+    ) -> None:
+        """`levels`: what a gang has had of the cluster is noted when it is suspended, and read after a restart."""
         self._context = context
+        self._levels = levels
         self.judge = Judge(context, lost_of=lost_of)
-        self._recreation = Recreation(context, lost_of=lost_of)
+        self._recreation = Recreation(context, lost_of=lost_of, levels=levels)
         self._limits = limits
         self._history: dict[GangKey, tuple[float, ...]] = {}
         """gang → when it was repaired here, Unix seconds; suspended owners carry it themselves"""
@@ -161,6 +175,7 @@ class Restarts:
         """Take up what another process, or a lost answer, left suspended."""
         try:
             found = await self._context.api.labelled_owners(MARK)
+            ran_before = await self._context.api.labelled_owners(RAN_BEFORE) if self._levels else ()
         except (ApiError, ApiUnavailableError) as error:
             # A netgang that may not list them has never suspended any either: both are rights of the same component.
             if not (isinstance(error, ApiError) and error.status == 403):
@@ -168,9 +183,10 @@ class Restarts:
             return
         noted: dict[GangKey, list[tuple[str, Controller]]] = {}
         unreadable = 0
-        for one in found:
+        for one in (*found, *ran_before):
             try:
                 mine = self._noted(one)
+                self._recall(one)
             except Exception:  # noqa: BLE001 - a tenant's object: all others wait to be resumed (docs/safety.md S21)
                 unreadable += 1
                 continue
@@ -186,6 +202,13 @@ class Restarts:
         ref = ref_of(one.api_version, one.kind, one.object)
         note = note_of(one.object, ref, self._context.notes)
         return None if note is None else (gang_of(one.object, note), namespace_of(one.object), ref)
+
+    def _recall(self, one: Labelled) -> None:
+        """Know again what the owner's gang had before it was suspended. ValueError: it is not readable."""
+        ref = ref_of(one.api_version, one.kind, one.object)
+        note = attained_of(one.object, ref, self._context.notes) if self._levels else None
+        if note is not None:
+            self._context.cache.set_attained(gang_of(one.object, note), Attained(ref.uid, note.hours))
 
     async def _finish(self, gang: GangKey, owners: Iterable[tuple[str, Controller]]) -> None:
         for namespace, ref in owners:

@@ -10,6 +10,7 @@ from contextlib import suppress
 from math import ceil
 from typing import Final
 
+from extender.cache.decisions import Attained
 from extender.controllers.context import ControllerContext
 from extender.controllers.events.recorder import Happening
 from extender.controllers.removal.fresh_gang import read_members, read_owner
@@ -33,6 +34,7 @@ from extender.errors import ApiError, ApiUnavailableError, ConflictError, NotFou
 from extender.runtime.decision_lines import Decision
 from scoring.ids import GangKey, NodeName
 from scoring.model import Controller, Gang, Pod
+from scoring.queue.service_levels import hours_of
 
 POLL_S = 2.0
 """How often a suspended owner is looked at, at first."""
@@ -49,9 +51,11 @@ _RESUMED: Final = Cause(Happening.RESUMED, "All its pods have ended: resumed, so
 class Recreation:
     """How a gang is restarted. Keeps nothing between calls but how many are waited for."""
 
-    def __init__(self, context: ControllerContext, *, lost_of: LostOf) -> None:
+    def __init__(self, context: ControllerContext, *, lost_of: LostOf, levels: bool) -> None:
+        """`levels`: note what a gang has had of the cluster."""
         self._context = context
         self._lost_of = lost_of
+        self._levels = levels
         self._waits = 0
 
     async def carry_out(self, case: Case, *, why: str, repair: bool) -> str | None:
@@ -160,8 +164,11 @@ class Recreation:
         note = Note(case.gang.key.partition("/")[2], why, self._context.clock.now_s())
         text = f"The gang is restarted as a whole: {why}. Suspended now, and resumed when its pods are gone."
         cause = Cause(Happening.RESTARTED, text)
+        attained_h = self._attained_h(case.gang.key)
         try:
-            patch = suspend_patch(owner.raw, owner.ref, note, repair=repair, notes=self._context.notes)
+            patch = suspend_patch(
+                owner.raw, owner.ref, note, repair=repair, notes=self._context.notes, attained_h=attained_h
+            )
             await self._context.disruptions.change_owner(
                 owner_subject(case.namespace, owner.ref), patch, cause, going=case.pods_of(owner)
             )
@@ -171,9 +178,19 @@ class Recreation:
                 noted = await self._read_noted(case.namespace, owner.ref)
             if noted is None:
                 return f"{owner.ref.kind} {owner.ref.name} could not be suspended: {words(error)}"
+        if attained_h is not None:
+            self._context.cache.set_attained(case.gang.key, Attained(owner.ref.uid, attained_h))
         self._context.decided(Decision("suspend", f"{owner.ref.kind} {owner.ref.name}", case.gang.key))
         self._context.telemetry.restarted("suspended")
         return None
+
+    def _attained_h(self, key: GangKey) -> float | None:
+        """Cluster-hours that the gang has had; `None`: levels do not matter here, or it is gone."""
+        snapshot = self._context.cache.snapshot()
+        gang = snapshot.gangs.get(key)
+        if gang is None or not self._levels:
+            return None
+        return hours_of(gang, snapshot, now_s=self._context.clock.now_s())
 
     async def _evict_all(self, case: Case, why: str) -> str | None:
         """Evict every member that lives; ends at the first that the API server refuses."""

@@ -19,9 +19,11 @@ from extender.notes import Bearer, NoteKind, NoteReader, Notes
 from scoring.ids import GangKey, gang_key
 from scoring.model import Controller
 
-_LABEL, _VALUE = "netgang.io/restart", "suspended"
+_LABEL, _VALUE, _RAN = "netgang.io/restart", "suspended", "ran-before"
 MARK = f"{_LABEL}={_VALUE}"
 """Label, with its value, of owners that we have suspended."""
+RAN_BEFORE = f"{_LABEL}={_RAN}"
+"""Label, with its value, of owners that we have resumed and that say what their gang had before."""
 NOTE = NoteKind.RESUME.value
 """Annotation: what is to be resumed, and why; see `Note`. Remove it, and the owner stays suspended."""
 HISTORY = NoteKind.RESTARTS.value
@@ -43,7 +45,18 @@ class Note:
     at_s: float
 
 
+@dataclass(frozen=True, slots=True)
+class AttainedNote:
+    """What we write on an owner when we suspend it, and leave there: what its gang has had by then."""
+
+    gang: str
+    """Its name: it is in the owner's namespace."""
+    hours: float
+    """Cluster-hours (`scoring.queue.service_levels`)."""
+
+
 _NOTE = msgspec.json.Decoder(Note)
+_ATTAINED = msgspec.json.Decoder(AttainedNote)
 _MOST_MOMENTS = 200
 """Restarts that a history names: a text of 4096 characters holds them."""
 _WHY_CHARS = 500
@@ -72,10 +85,12 @@ def managed_by_queue(owner: bytes) -> bool:
     return _QUEUE in (_metadata(owner).get("labels") or {})
 
 
-def suspend_patch(owner: bytes, ref: Controller, note: Note, *, repair: bool, notes: Notes) -> bytes:
+def suspend_patch(
+    owner: bytes, ref: Controller, note: Note, *, repair: bool, notes: Notes, attained_h: float | None = None
+) -> bytes:
     """Merge patch that suspends the owner as it was read; with `repair` the moment goes into its history.
 
-    ValueError: no note can be written on it.
+    `attained_h`: cluster-hours that the gang has had; `None`: not noted. ValueError: no note can be written on it.
     """
     bearer = _bearer(owner, ref)
     content = msgspec.json.encode(Note(note.gang, note.why[:_WHY_CHARS], note.at_s)).decode()
@@ -84,17 +99,20 @@ def suspend_patch(owner: bytes, ref: Controller, note: Note, *, repair: bool, no
         moments = (*restarts_of(owner, ref, now_s=note.at_s, notes=notes), note.at_s)[-_MOST_MOMENTS:]
         text = ",".join(f"{at_s:.0f}" for at_s in moments)
         annotations[HISTORY] = notes.write(NoteKind.RESTARTS, bearer, text)
+    if attained_h is not None:
+        text = msgspec.json.encode(AttainedNote(note.gang, round(attained_h, 6))).decode()
+        annotations[NoteKind.ATTAINED.value] = notes.write(NoteKind.ATTAINED, bearer, text)
     return _patch(owner, ref, suspend=True, labels={_LABEL: _VALUE}, annotations=annotations)
 
 
 def resume_patch(owner: bytes, ref: Controller) -> bytes:
     """Merge patch that resumes the owner as it was read, and takes our note off."""
-    return _patch(owner, ref, suspend=False, labels={_LABEL: None}, annotations={NOTE: None})
+    return _patch(owner, ref, suspend=False, labels={_LABEL: _left(owner)}, annotations={NOTE: None})
 
 
 def forget_patch(owner: bytes) -> bytes:
     """Merge patch that takes our note off and leaves the rest: another client has resumed it, or wants it suspended."""
-    return _patch(owner, None, suspend=False, labels={_LABEL: None}, annotations={NOTE: None})
+    return _patch(owner, None, suspend=False, labels={_LABEL: _left(owner)}, annotations={NOTE: None})
 
 
 def note_of(owner: bytes, ref: Controller, notes: NoteReader) -> Note | None:
@@ -108,7 +126,18 @@ def note_of(owner: bytes, ref: Controller, notes: NoteReader) -> Note | None:
         return None  # ours by its signature, and of another release's making
 
 
-def gang_of(owner: bytes, note: Note) -> GangKey:
+def attained_of(owner: bytes, ref: Controller, notes: NoteReader) -> AttainedNote | None:
+    """What the gang of this very owner has had; `None`: not noted. ValueError: `owner` is no API object."""
+    content = _content(owner, ref, NoteKind.ATTAINED, notes)
+    if content is None:
+        return None
+    try:
+        return note_from_json(_ATTAINED, content, what=NoteKind.ATTAINED.value)
+    except ValueError:
+        return None  # ours by its signature, and of another release's making
+
+
+def gang_of(owner: bytes, note: Note | AttainedNote) -> GangKey:
     """The gang that is to come back: of the owner's own namespace, whatever the note says.
 
     >>> gang_of(b'{"metadata": {"namespace": "team-a"}}', Note("g", "", 0.0))
@@ -164,6 +193,12 @@ def ref_of(api_version: str, kind: str, owner: bytes) -> Controller:
 def namespace_of(owner: bytes) -> str:
     """The namespace it is in."""
     return str(_metadata(owner).get("namespace", ""))
+
+
+def _left(owner: bytes) -> str | None:
+    """The label's value once the owner runs again: it stays while the owner says what its gang had before."""
+    annotations = _metadata(owner).get("annotations") or {}
+    return _RAN if NoteKind.ATTAINED.value in annotations else None
 
 
 def _content(owner: bytes, ref: Controller, kind: NoteKind, notes: NoteReader) -> str | None:

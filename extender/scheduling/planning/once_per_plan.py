@@ -7,11 +7,13 @@ from extender.ports import Clock
 from extender.runtime.slices import in_slices
 from extender.scheduling.planning.loop import Planner
 from scoring.ids import GangKey, PodUid
+from scoring.model.policy import Preempting as Choice
 from scoring.plan import Plan
 from scoring.preempt.candidates import Candidates
 from scoring.preempt.decide import Preemption, preemption_in_steps
 from scoring.repair.stranded_pods import Loss, stranded_in_steps
 
+_LEVELS_S = 5.0
 _Losses = Mapping[GangKey, Mapping[PodUid, Loss]]
 
 
@@ -22,6 +24,8 @@ class Preempting:
     planner: Planner
     clock: Clock
     _known: tuple[Plan, tuple[frozenset[GangKey], ...], Preemption | None] | None = field(default=None, init=False)
+    _until_s: float = field(default=0.0, init=False)
+    """Service levels rise while the plan stays: an answer about them is good until then."""
     _book: Candidates = field(default_factory=Candidates, init=False)
 
     async def __call__(
@@ -32,13 +36,15 @@ class Preempting:
         if snapshot is None:
             return None
         asked = frozenset(spared), frozenset(passed_over), frozenset(continued)
-        if self._known is not None and self._known[0] is plan and self._known[1] == asked:
+        now_s = self.clock.now_s()
+        good = self.planner.policy.preemption is not Choice.LEVELS or now_s < self._until_s
+        if good and self._known is not None and self._known[0] is plan and self._known[1] == asked:
             return self._known[2]
         steps = preemption_in_steps(
             snapshot,
             plan,
             self.planner.policy,
-            now_s=self.clock.now_s(),
+            now_s=now_s,
             spared=asked[0],
             passed_over=asked[1],
             continued=asked[2],
@@ -46,7 +52,7 @@ class Preempting:
             book=self._book,
         )
         answer = await in_slices(steps)
-        self._known = plan, asked, answer
+        self._known, self._until_s = (plan, asked, answer), now_s + _LEVELS_S
         return answer
 
 

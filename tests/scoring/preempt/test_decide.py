@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from scoring.ids import GangKey, NodeName, PodUid
+from scoring.ids import GangKey, Namespace, NodeName, PodUid
 from scoring.model import Gang, GangSource, HostPort, Node, Phase, Role
-from scoring.model.policy import Algorithm, Policy, Preempting, QueuePolicy, ZonePolicy
+from scoring.model.policy import Algorithm, Policy, Preempting, QueuePolicy, ServicePolicy, ZonePolicy
 from scoring.model.reasons import Reason
 from scoring.model.snapshot import Claim, NodeTable, Snapshot
 from scoring.plan import plan
@@ -288,3 +288,60 @@ def test_placements_that_were_tried_count() -> None:
     """The only one was spent on `small`, so `wide` may not be the smallest."""
     decision = found(cpus(4, 8), [SMALL, WIDE, PS_AND_WORKER], limits=Limits(placed=1))
     assert (victims(decision), decision is not None and decision.exact) == (["wide"], False)
+
+
+LEVELS = Policy(preemption=Preempting.LEVELS)
+SUSPENDABLE = {"suspendable": "true"}
+PEERS: dict[str, tuple[dict[str, Any], dict[str, Any], float, bool]] = {
+    # case: (how the gang that runs is, the snapshot, when, whether it leaves for a gang of the same priority)
+    "a level more": ({"options": SUSPENDABLE}, {}, 3600.0, True),
+    "it never said that it may": ({}, {}, 3600.0, False),
+    "a quarter of a level": ({"options": SUSPENDABLE}, {}, 320.0, False),
+    "of a higher priority": ({"options": SUSPENDABLE, "priority": 11}, {}, 3600.0, False),
+    "protected": ({"options": {**SUSPENDABLE, "preemptible": "false"}}, {}, 3600.0, False),
+    "just started, long before": (
+        {"options": SUSPENDABLE, "at_s": 3500.0},
+        {"attained_h": {"long": 2.0}},
+        3600.0,
+        False,
+    ),
+    "started again": ({"options": SUSPENDABLE, "at_s": 3000.0}, {"attained_h": {"long": 2.0}}, 3600.0, True),
+    "both have had much": ({"options": SUSPENDABLE}, {"attained_h": {"wants": 0.5}}, 3600.0, False),
+}
+
+
+@pytest.mark.parametrize(("runs_as", "fields", "now_s", "leaves"), PEERS.values(), ids=PEERS)
+def test_levels(runs_as: dict[str, Any], fields: dict[str, Any], now_s: float, leaves: bool) -> None:
+    """A gang that has half of the cluster is one level up after 7.5 minutes; without `levels` it always stays."""
+    long = runs("long", "n1", **{"priority": 10, **runs_as})
+    attained_h = {GangKey(f"default/{name}"): hours for name, hours in fields.get("attained_h", {}).items()}
+    state = replace(
+        snapshot([node("n1", cpu="4"), node("n2", cpu="4", zone="b", unschedulable=True)], [long, waits(1)]),
+        attained_h=attained_h,
+    )
+    for policy in (LEVELS, ON):
+        planned = plan(state, policy, now_s=now_s)
+        made = preemption(state, planned, policy, now_s=now_s)
+        assert (made is not None) is (leaves and policy is LEVELS)
+        assert made is None or made.attained_h.keys() == {GangKey("default/long")}
+
+
+def test_namespaces_may_be_suspendable() -> None:
+    """Then a gang can still say that it may not."""
+    service = ServicePolicy(suspendable_namespaces=frozenset({Namespace("default")}))
+    policy = replace(LEVELS, service=service)
+    for options, leaves in (({}, True), ({"suspendable": "false"}, False)):
+        state = snapshot([node("n1", cpu="4")], [runs("long", "n1", priority=10, options=options), waits(1)])
+        planned = plan(state, policy, now_s=3600.0)
+        assert (preemption(state, planned, policy, now_s=3600.0) is not None) is leaves
+
+
+def test_those_that_had_most_leave_first() -> None:
+    """Of two that each suffice, although the other would lose fewer pods."""
+    most = runs("most", "n1", "n2", cpu="2", priority=10, options=SUSPENDABLE)
+    late = runs("late", "n3", priority=10, options=SUSPENDABLE, at_s=2000.0)
+    state = snapshot([node("n1", cpu="4"), node("n2", cpu="2"), node("n3", cpu="4")], [most, late, waits(1)])
+    planned = plan(state, LEVELS, now_s=9000.0)
+    made = preemption(state, planned, LEVELS, now_s=9000.0)
+    assert made is not None
+    assert made.victims == (GangKey("default/most"),)
