@@ -20,12 +20,12 @@ from simulator.pods.training import modelled
 from simulator.scenarios import Assume, ScenarioError, ScenarioFile
 from simulator.speed.rate import GPU
 
-_PUBLISHED: Mapping[str, Any] = {"extended": ()}
-"""The weight of CPU and memory alone"""
+_PUBLISHED: Mapping[str, Any] = {"extended": (), "reserve_after_s": 0.0}
+"""The weight of CPU and memory alone; room is reserved for a gang as soon as it is STARVING"""
 _QUEUES: Mapping[str, Mapping[str, Any]] = {
     "netgang": _PUBLISHED,
     "netgang-fifo": {**_PUBLISHED, "order": Order.FIFO},
-    "netgang-gpus": {"extended": (GPU,)},
+    "netgang-gpus": {**_PUBLISHED, "extended": (GPU,)},
     "netgang-unheld": {**_PUBLISHED, "starving_share": 0.0},
     "netgang-any": {**_PUBLISHED, "starving_share": 0.0},
     "netgang-rigid": {**_PUBLISHED, "starving_share": 0.0},

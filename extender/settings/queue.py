@@ -8,7 +8,7 @@ from typing import Annotated, TypeAlias
 
 from pydantic import BeforeValidator, Field, field_validator
 
-from extender.settings.types import Number, Positive, Section, names
+from extender.settings.types import NotNegative, Number, Positive, Section, names
 from scoring.model.policy import (
     EVERY_RESOURCE,
     Algorithm,
@@ -55,6 +55,8 @@ class QueueSettings(Section):
     after the minimums of all gangs of their priority that wait (`last`)."""
     starving_beats_priority: bool = False
     """A STARVING gang goes before all others, not only before those of its own priority."""
+    reserve_after_s: NotNegative = 86_400.0
+    """How long a STARVING gang has waited before room is reserved for it. Reserved nodes are idle while it gathers."""
     starving_share: Annotated[Number, Field(ge=0.0, le=1.0)] = 0.25
     """Most of the cluster's nodes that are reserved for STARVING gangs; 0: none are.
 

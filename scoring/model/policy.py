@@ -201,6 +201,8 @@ class QueuePolicy:
     surplus: Surplus = Surplus.IN_TURN
     starving_beats_priority: bool = False
     """A STARVING gang goes before gangs of any priority (K3 literally), else before those of its own."""
+    reserve_after_s: float = 86_400.0
+    """How long a STARVING gang has waited before room is reserved for it."""
     starving_share: float = 0.25
     """Most of the cluster's nodes that are held for STARVING gangs; 0: nothing is held."""
     starving_hold_s: float = 7200.0

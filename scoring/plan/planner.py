@@ -243,7 +243,7 @@ class _Turns:
         if refused.reason not in WANTS_ROOM or self._order.chosen is not None:
             return refused
         claim = self._run.snapshot.claims.get(demand.gang.key)
-        starving = demand.gang.key in self._order.aged and self._order.starving(demand)
+        starving = demand.gang.key in self._order.aged and self._order.may_reserve(demand)
         if self._bulk.reserved is None and (claim is not None or starving):
             self._bulk.reserved = StarvationReservations(self._run, self._previous.reservations)
         if self._bulk.reserved is None:

@@ -96,6 +96,13 @@ class QueueOrder:
         """Whether the gang is STARVING."""
         return self.turn(demand) is not WAITS
 
+    def may_reserve(self, demand: GangDemand) -> bool:
+        """Whether the gang is STARVING and has waited for long enough that room may be reserved for it."""
+        waiting_s = self._standing(demand).waiting_s
+        return (
+            waiting_s is not None and self._now_s >= waiting_s + self.policy.reserve_after_s and self.starving(demand)
+        )
+
     def weight(self, demand: GangDemand) -> Weight:
         """What the gang weighs. Cost: a few fractions, for people and for single comparisons."""
         self._keys.renew(self._run.table, self._run.policy)

@@ -5,8 +5,8 @@ docs/safety.md S14.
 Why: back-fill uses what a large gang cannot use yet, and each small gang that comes in moves the moment at which a zone
 has room for the large one. Rules:
 
-- A gang that is STARVING and was refused for want of room reserves one zone: nothing new is admitted there. What
-  runs there ends, and the room adds up.
+- A gang that is STARVING, has waited for `reserve_after_s` and was refused for want of room reserves one zone: nothing
+  new is admitted there. What runs there ends, and the room adds up.
 - One reservation for each resource class (the set of extended resources asked for: GPU jobs and CPU jobs do not wait
   for each other's zones), for the first gang in order.
 - At most `starving_share` of the cluster's nodes are reserved. Of a larger zone only that many nodes are, those with

@@ -9,7 +9,7 @@
 - `paper-n`: gangs in one zone, nodes by the greedy method of PAPERS N3 on the published score.
 - `kod2-literal`: KOD2's Algorithms 1 to 3 as published.
 - `netgang`: netgang's planner, queue and scaling code with their defaults, but the weight as published: of CPU and
-  memory alone.
+  memory alone, and reservations as soon as a gang is STARVING (`queue.reserve_after_s: 0`).
 - `netgang-fifo`: the same with `order: fifo`.
 - `netgang-gpus`: the same with GPUs in the weight, as the service has it by default (`queue.extended`).
 - `netgang-unheld`: the same without room that is held for STARVING gangs (`queue.starving_share: 0`).
@@ -17,14 +17,15 @@
 - `netgang-unchanged`: the same without giving up workers: a job starts with its minimum and gets the rest when it can.
 - `netgang-any`: `netgang-unheld` with workers for every gang that waits (`elastic.condition: any`).
 - `netgang-rigid`: `netgang` without both holds and elastic jobs (`elastic.enabled: false`, as installed).
-- `netgang-installed`: every setting as installed: no elastic jobs, reservations for STARVING gangs, GPUs in the weight.
+- `netgang-installed`: every setting as installed: no elastic jobs, reservations after a day, GPUs in the weight.
+- `netgang-levels`: the same with `preemption: levels`: jobs that may be suspended leave for those that have had less.
 """
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from scoring.ids import ResourceName
-from scoring.model.policy import Order, Policy, QueuePolicy, Surplus
+from scoring.model.policy import Order, Policy, Preempting, QueuePolicy, Surplus
 from scoring.scaling.options import Condition, Options
 from simulator.actions import Deciding
 from simulator.policies.default import DEADLOCK_S, Default
@@ -76,6 +77,7 @@ def netgang(
         surplus=choices.surplus,
         extended=extended,
         starving_share=starving_share,
+        reserve_after_s=0.0,
     )
     policy = Policy(queue=queue)
     most = choices.most_at_once
@@ -108,6 +110,7 @@ POLICIES: Mapping[str, Callable[[Choices], Deciding]] = {
     ),
     "netgang-any": lambda choices: netgang(choices, name="netgang-any", starving_share=0.0, condition=Condition.ANY),
     "netgang-installed": lambda _: Planned("netgang-installed", Policy()),
+    "netgang-levels": lambda _: Planned("netgang-levels", Policy(preemption=Preempting.LEVELS)),
     "netgang-rigid": lambda choices: netgang(choices, name="netgang-rigid", starving_share=0.0, elastic=False),
 }
 

@@ -172,7 +172,7 @@ SAVING = {  # case: (STARVELIMIT, where a plain pod may go; the gang's pods are 
 @pytest.mark.parametrize(("limit_s", "want"), SAVING.values(), ids=SAVING)
 async def test_a_starving_gang_saves_up_its_zone(limit_s: float, want: list[str]) -> None:
     """From STARVING on plain pods get nothing there that it asks for, system pods do; when it goes they are woken."""
-    queue = {"starve_limit_s": limit_s, "starving_share": 1.0, "starving_hold_s": 1e12}
+    queue = {"starve_limit_s": limit_s, "starving_share": 1.0, "reserve_after_s": 0.0, "starving_hold_s": 1e12}
     async with beside(*nodes("a1", "a2"), queue=queue) as world:
         world.pod("busy", cpu="2", scheduler=OURS, nodeName="a1")
         gang = world.gang("big", 2, cpu="4", scheduler=OURS, **GATED)
@@ -196,7 +196,7 @@ def nudged(world: World, pod: str) -> str:
 async def test_a_hold_that_runs_out_lets_plain_pods_in() -> None:
     """From a second after STARVELIMIT the zone is reserved; pods that were refused are woken when that runs out."""
     since_s = 1_700_000_000.0
-    queue = {"starve_limit_s": since_s + 10.0, "starving_share": 1.0, "starving_hold_s": 20.0}
+    queue = {"starve_limit_s": since_s + 10.0, "starving_share": 1.0, "reserve_after_s": 0.0, "starving_hold_s": 20.0}
     async with beside(*nodes("a1", "a2"), queue=queue) as world:
         world.pod("busy", cpu="2", scheduler=OURS, nodeName="a1")
         gang = world.gang("big", 2, cpu="4", scheduler=OURS, **GATED)

@@ -103,7 +103,10 @@ async def test_the_heat_map_is_served() -> None:
 
 async def test_held_room_is_said_of_its_zone() -> None:
     """A STARVING gang saves up in a zone: the zone says for which gang."""
-    async with running(*NODES, queue={"starve_limit_s": 1.0, "starving_share": 1.0}) as world, asking(world) as client:
+    async with (
+        running(*NODES, queue={"starve_limit_s": 1.0, "starving_share": 1.0, "reserve_after_s": 0.0}) as world,
+        asking(world) as client,
+    ):
         world.occupy("n0")
         world.gang("saves", 2, cpu="4", annotations={"netgang.io/zones": "a"})
         await world.settle(5.0)

@@ -18,12 +18,12 @@ from scoring.verbs.prioritize import RESERVATION_POINTS, prefer
 from tests.builders import bound, gang, mesh, node, pod, snapshot
 
 LATE_S = 5_000.0
-POLICY = Policy()
+POLICY = Policy(queue=QueuePolicy(reserve_after_s=0.0))
 
 
 def queue(**fields: Any) -> Policy:
-    """A policy whose queue differs in these."""
-    return Policy(queue=replace(QueuePolicy(), **fields))
+    """A policy whose queue differs in these; room is reserved as soon as a gang is STARVING."""
+    return Policy(queue=replace(QueuePolicy(), **{"reserve_after_s": 0.0, **fields}))
 
 
 def entry(state: Snapshot, name: str, *, policy: Policy = POLICY, now_s: float = LATE_S) -> Entry:

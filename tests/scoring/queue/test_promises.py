@@ -18,7 +18,7 @@ from tests.example_counts import THOROUGH
 from tests.scoring.plan.virtual import Job, World
 
 LIMIT_S = 100.0
-QUEUE = QueuePolicy(starve_limit_s=LIMIT_S, starving_share=1.0, starving_hold_s=1e6)
+QUEUE = QueuePolicy(starve_limit_s=LIMIT_S, starving_share=1.0, reserve_after_s=0.0, starving_hold_s=1e6)
 """Whole zones are held, for as long as it takes."""
 POLICY = Policy(queue=QUEUE)
 
@@ -204,7 +204,7 @@ def test_no_gang_waits_without_end(case: tuple[list[Node], list[Job], float], ho
     longest run of a job, before the next one is first. Where reservations pause, a pause comes on top for each.
     """
     nodes, jobs, share = case
-    queue = QueuePolicy(starve_limit_s=LIMIT_S, starving_share=share, starving_hold_s=hold_s)
+    queue = QueuePolicy(starve_limit_s=LIMIT_S, starving_share=share, reserve_after_s=0.0, starving_hold_s=hold_s)
     world = World(nodes, jobs, Policy(queue=queue))
     world.run(jobs[-1].arrives_s)
     now_s = world.now_s
