@@ -18,7 +18,8 @@
 - `netgang-any`: `netgang-unheld` with workers for every gang that waits (`elastic.condition: any`).
 - `netgang-rigid`: `netgang` without both holds and elastic jobs (`elastic.enabled: false`, as installed).
 - `netgang-installed`: every setting as installed: no elastic jobs, reservations after a day, GPUs in the weight.
-- `netgang-levels`: the same with `preemption: levels`: jobs that may be suspended leave for those that have had less.
+- `netgang-reserving`: the same with reservations as soon as a gang is STARVING (`queue.reserve_after_s: 0`).
+- `netgang-levels`: as installed with `preemption: levels`: jobs that may be suspended leave for those that have had less.
 """
 
 from collections.abc import Callable, Mapping
@@ -110,6 +111,7 @@ POLICIES: Mapping[str, Callable[[Choices], Deciding]] = {
     ),
     "netgang-any": lambda choices: netgang(choices, name="netgang-any", starving_share=0.0, condition=Condition.ANY),
     "netgang-installed": lambda _: Planned("netgang-installed", Policy()),
+    "netgang-reserving": lambda _: Planned("netgang-reserving", Policy(queue=QueuePolicy(reserve_after_s=0.0))),
     "netgang-levels": lambda _: Planned("netgang-levels", Policy(preemption=Preempting.LEVELS)),
     "netgang-rigid": lambda choices: netgang(choices, name="netgang-rigid", starving_share=0.0, elastic=False),
 }

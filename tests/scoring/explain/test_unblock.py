@@ -161,7 +161,9 @@ def test_gangs_that_lose_their_place() -> None:
 def test_room_that_is_held() -> None:
     """Behind a STARVING gang for which the zone is reserved."""
     large, small = gang("large", 4, created_s=0.0), gang("small", 1, created_s=4000.0)
-    told = found(small, large, nodes=[A1], pods=[pod("x", cpu="1", node="a1", scheduler_name="x")], now_s=4001.0)
+    policy = Policy(queue=QueuePolicy(reserve_after_s=0.0))
+    busy = pod("x", cpu="1", node="a1", scheduler_name="x")
+    told = found(small, large, nodes=[A1], pods=[busy], now_s=4001.0, policy=policy)
     assert told.suggestions
     assert all(one.changes for one in told.suggestions)
 

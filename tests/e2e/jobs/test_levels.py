@@ -1,0 +1,73 @@
+"""A gang that has had much of the cluster is suspended for one that has had little, by the real Job controller.
+
+A member got its node when its condition PodScheduled says; the test dates that back, so that nobody waits for an hour.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from testbed.api import Object
+from testbed.objects import zone_nodes
+from tests.e2e.objects import indexed_job, name_of
+from tests.e2e.site import site_on
+from tests.e2e.stage import Stage
+
+LONG_AGO = "2020-01-01T00:00:00Z"
+
+site = site_on(zone_nodes({"a": 4}, cpu="3", prefix="n"), {"preemption": "levels"})
+"""Four nodes, on each of which one member fits"""
+
+
+@pytest.mark.timeout(240)
+async def test_a_long_gang_leaves_comes_back_and_keeps_its_level(site: Stage) -> None:
+    """Both have the same priority. The long one is suspended whole, and resumed when the short one has ended.
+
+    netgang is killed in between: a process that knew nothing of what the long one has had would let the short one, which
+    is then as old, leave for it.
+    """
+    await site.api.create(job_of("long", site, suspendable=True))
+    before = await site.until_running("long", 4)
+    await _age(site, "long-")
+    await site.api.create(job_of("short", site))
+    short = await site.until_running("short", 4)
+    assert set(short.values()) == set(before.values())
+    told = " ".join((await site.events("GangPreempted")).values())
+    assert "which is of a lower service level (this gang has had" in told
+    job = await site.until_job("long", _resumed, "the Job resumed")
+    assert '"gang":"long","hours":' in job["metadata"]["annotations"]["netgang.io/attained"]
+    assert job["metadata"]["labels"]["netgang.io/restart"] == "ran-before"
+    assert job["status"].get("failed", 0) == 0
+
+    await site.service.part.kill()
+    site.service.part.start()
+    await site.cluster.until_ready(site.service.part.name)
+    await _age(site, "short-")
+    await site.api.create(job_of("other", site, suspendable=True))
+    other = await site.until_running("other", 4, limit_s=90.0)  # by now the quiet time of the new process is over
+    assert set(other.values()) == set(before.values())
+    assert await site.running("long") == {}
+
+    await site.end_job("other")
+    await site.end_job("short")
+    await site.until_running("long", 4, without=frozenset(before))
+
+
+def job_of(name: str, site: Stage, *, suspendable: bool = False) -> Object:
+    """An Indexed Job of four two-CPU pods."""
+    notes = {"netgang.io/suspendable": "true"}
+    return indexed_job(name, site.namespace, 4, cpu="2", annotations=notes if suspendable or name == "short" else {})
+
+
+async def _age(site: Stage, begin: str) -> None:
+    """Members whose name begins so have had their nodes for years."""
+    for one in await site.pods(begin):
+        conditions = [
+            {**found, "lastTransitionTime": LONG_AGO} if found["type"] == "PodScheduled" else found
+            for found in one["status"]["conditions"]
+        ]
+        await site.patch_pod(name_of(one), status={"conditions": conditions})
+
+
+def _resumed(job: Object) -> bool:
+    return job["spec"]["suspend"] is False
