@@ -1,7 +1,7 @@
 """Service levels: how much of the cluster a gang has had already, which decides whether it leaves for another.
 
-Why: weights say whose turn it is, and heavy gangs are mostly long ones; without knowing how long a gang still runs,
-what it has had so far is the best sign (Tiresias, Gu et al., NSDI 2019, section 3.2). Rule: service is the gang's
+Why: weights order the queue, and heavy gangs are mostly long ones; how long a gang still runs is not known, and what it
+has had so far is the best sign (Tiresias, Gu et al., NSDI 2019, section 3.2). Rule: service is the gang's
 dominant share of the cluster times the hours that it had it; its level is how many of the policy's thresholds that has
 reached. What a gang had before it was suspended is added (`Snapshot.attained_h`).
 """

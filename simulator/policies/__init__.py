@@ -19,7 +19,7 @@
 - `netgang-rigid`: `netgang` without both holds and elastic jobs (`elastic.enabled: false`, as installed).
 - `netgang-installed`: every setting as installed: no elastic jobs, reservations after a day, GPUs in the weight.
 - `netgang-reserving`: the same with reservations as soon as a gang is STARVING (`queue.reserve_after_s: 0`).
-- `netgang-levels`: as installed with `preemption: levels`: jobs that may be suspended leave for those that have had less.
+- `netgang-levels`: as installed with `preemption: levels`.
 """
 
 from collections.abc import Callable, Mapping

@@ -51,7 +51,7 @@ class _Open:
     recovered: bool = False
     """Found by its notes: which gangs leave for it has to be decided again."""
     why: Mapping[GangKey, str] = field(default_factory=dict)
-    """Gang that leaves → why, as its owner is told."""
+    """Gang that leaves → why, for its Event."""
     again_s: dict[GangKey, float] = field(default_factory=dict)
     """Gang that would not leave → when it is asked again."""
 
