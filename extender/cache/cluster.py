@@ -168,9 +168,9 @@ class ClusterCache:
         """Keep no room for the gang any more: it has its nodes, or its time is over."""
         self._note(self._decisions.claim(gang, None))
 
-    def set_attained(self, gang: GangKey, attained: Attained) -> None:
-        """Remember what the gang had of the cluster until its owner was suspended; for pods of this owner only."""
-        self._note(self._decisions.attain(gang, attained))
+    def set_attained(self, attained: Mapping[GangKey, Attained]) -> None:
+        """Remember what gangs had of the cluster until their owners were suspended; for pods of these owners only."""
+        self._note(self._decisions.attain(attained))
 
     def expire(self, now_s: float) -> None:
         """Forget exclusions, back-offs and room of DaemonSets whose time has come.

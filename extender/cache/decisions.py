@@ -128,12 +128,13 @@ class Decisions:
         self.claims = _with(self.claims, gang, claim)
         return True
 
-    def attain(self, gang: GangKey, attained: Attained) -> bool:
-        """Remember what the gang has had; the oldest of many are forgotten."""
-        if self.attained.get(gang) == attained:
+    def attain(self, attained: Mapping[GangKey, Attained]) -> bool:
+        """Remember what gangs have had; the oldest of many are forgotten."""
+        new = {gang: one for gang, one in attained.items() if self.attained.get(gang) != one}
+        if not new:
             return False
-        found = _with(self.attained, gang, attained)
-        self.attained = dict(list(found.items())[-_MOST_ATTAINED:])
+        old = [(gang, one) for gang, one in self.attained.items() if gang not in new]
+        self.attained = dict([*old, *new.items()][-_MOST_ATTAINED:])
         return True
 
     def expire(self, now_s: float) -> bool:

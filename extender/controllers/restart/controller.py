@@ -182,16 +182,18 @@ class Restarts:
                 self._search_at_s = self._context.clock.monotonic_s() + _NOTES_AGAIN_S
             return
         noted: dict[GangKey, list[tuple[str, Controller]]] = {}
+        recalled: dict[GangKey, Attained] = {}
         unreadable = 0
         for one in (*found, *ran_before):
             try:
                 mine = self._noted(one)
-                self._recall(one)
+                recalled |= self._attained(one)
             except Exception:  # noqa: BLE001 - a tenant's object: all others wait to be resumed (docs/safety.md S21)
                 unreadable += 1
                 continue
             if mine is not None and mine[0] not in self._cases:
                 noted.setdefault(mine[0], []).append(mine[1:])
+        self._context.cache.set_attained(recalled)
         if unreadable:
             _log.warning("%d owners with label %s cannot be read, and are left as they are", unreadable, MARK)
         for gang, owners in sorted(noted.items()):
@@ -203,12 +205,11 @@ class Restarts:
         note = note_of(one.object, ref, self._context.notes)
         return None if note is None else (gang_of(one.object, note), namespace_of(one.object), ref)
 
-    def _recall(self, one: Labelled) -> None:
-        """Know again what the owner's gang had before it was suspended. ValueError: it is not readable."""
+    def _attained(self, one: Labelled) -> dict[GangKey, Attained]:
+        """What the owner's gang had before it was suspended, if that is noted. ValueError: it is not readable."""
         ref = ref_of(one.api_version, one.kind, one.object)
         note = attained_of(one.object, ref, self._context.notes) if self._levels else None
-        if note is not None:
-            self._context.cache.set_attained(gang_of(one.object, note), Attained(ref.uid, note.hours))
+        return {} if note is None else {gang_of(one.object, note): Attained(ref.uid, note.hours)}
 
     async def _finish(self, gang: GangKey, owners: Iterable[tuple[str, Controller]]) -> None:
         for namespace, ref in owners:

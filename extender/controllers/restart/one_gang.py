@@ -179,7 +179,7 @@ class Recreation:
             if noted is None:
                 return f"{owner.ref.kind} {owner.ref.name} could not be suspended: {words(error)}"
         if attained_h is not None:
-            self._context.cache.set_attained(case.gang.key, Attained(owner.ref.uid, attained_h))
+            self._context.cache.set_attained({case.gang.key: Attained(owner.ref.uid, attained_h)})
         self._context.decided(Decision("suspend", f"{owner.ref.kind} {owner.ref.name}", case.gang.key))
         self._context.telemetry.restarted("suspended")
         return None
