@@ -161,9 +161,9 @@ async def _until_all_were_whole(tenants: Tenants, witness: Witness) -> float:
 
 
 async def _keep_evidence(cluster: Cluster, api: Api, port: int, tenants: Tenants) -> None:
-    """Logs, pods and what netgang says, if a gang that should have started has not."""
+    """Logs, pods and what netgang says, if a gang that should have started has not, or a problem was seen."""
     left = tenants.unfinished()
-    if not left:
+    if not left and not tenants.witness.problems:
         return
     target = ARTIFACTS / f"chaos-{SEED}-{len(tenants.witness.problems)}"
     cluster.dump_logs(target)

@@ -87,6 +87,8 @@ class Witness:
     _by_run: dict[Run, set[str]] = field(default_factory=dict)
     _partial_s: dict[Run, tuple[float, float]] = field(default_factory=dict)
     """gang in part → seconds in all, calm seconds"""
+    _said: set[Run] = field(default_factory=set)
+    """Runs whose standing in part is among the problems"""
 
     async def follow(self) -> None:
         """Read the watch until cancelled."""
@@ -186,8 +188,10 @@ class Witness:
             all_s, calm_s = before.get(run, (0.0, 0.0))
             self._partial_s[run] = (all_s + passed_s, calm_s + (passed_s if calm else 0.0))
             self.longest_partial_s = max(self.longest_partial_s, all_s + passed_s)
-            if self._partial_s[run][1] > PARTIAL_LIMIT_S:
-                self._problem(f"{run} stood in part for more than {PARTIAL_LIMIT_S:g} s of calm")
+            if self._partial_s[run][1] > PARTIAL_LIMIT_S and run not in self._said:
+                self._said.add(run)
+                members = "; ".join(map(str, self._members(run)))
+                self._problem(f"{run} stood in part for more than {PARTIAL_LIMIT_S:g} s of calm: {members}")
 
     def _problem(self, what: str) -> None:
         if what not in self.problems:
