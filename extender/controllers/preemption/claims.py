@@ -211,7 +211,8 @@ class PreemptionClaims:
             self._see_who_leaves(gang, opened)
         elif opened.noted and self._context.quiet.over:
             stay = {pod.group.key for pod in there if not pod.deleting and pod.group is not None}
-            for victim in sorted(stay - self._restarts.under_way):
+            # A member whose labels changed may name a gang that was never to leave: that one stays.
+            for victim in sorted((stay & opened.why.keys()) - self._restarts.under_way):
                 if now_s >= opened.again_s.get(victim, 0.0):
                     opened.again_s[victim] = now_s + _AGAIN_S
                     self._restarts.leave(victim, why=opened.why[victim], ended=partial(self._left, key))

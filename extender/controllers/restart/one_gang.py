@@ -64,8 +64,9 @@ class Recreation:
             return await self._evict_all(case, why)
         begun: list[Controller] = []
         refused = None
+        attained_h = self._attained_h(case.gang.key)  # once: what the first owner's suspension notes is in it then
         for owner in case.owners:
-            refused = await self._suspend(case, owner, why=why, repair=repair)
+            refused = await self._suspend(case, owner, why=why, repair=repair, attained_h=attained_h)
             if refused is not None:
                 break  # what was started is brought to its end
             begun.append(owner.ref)
@@ -159,12 +160,13 @@ class Recreation:
 
     # -- writing ------------------------------------------------------------------------------------------------------
 
-    async def _suspend(self, case: Case, owner: Owner, *, why: str, repair: bool) -> str | None:
+    async def _suspend(
+        self, case: Case, owner: Owner, *, why: str, repair: bool, attained_h: float | None
+    ) -> str | None:
         """Suspend one owner; `None`: done. An answer that was lost is made good by a look at the note."""
         note = Note(case.gang.key.partition("/")[2], why, self._context.clock.now_s())
         text = f"The gang is restarted as a whole: {why}. Suspended now, and resumed when its pods are gone."
         cause = Cause(Happening.RESTARTED, text)
-        attained_h = self._attained_h(case.gang.key)
         try:
             patch = suspend_patch(
                 owner.raw, owner.ref, note, repair=repair, notes=self._context.notes, attained_h=attained_h

@@ -9,6 +9,7 @@ import pytest
 from extender.controllers.preemption.notes import NOTE
 from extender.controllers.removal.removals import QUIET_S
 from extender.errors import ApiUnavailableError
+from extender.kube.calls import PODS
 from extender.notes import Bearer, NoteKind
 from scoring.model.snapshot import Claim
 from tests.extender.controllers.preemption.test_controller import (
@@ -31,6 +32,25 @@ pytestmark = pytest.mark.looptime
 
 WALL_S = 1_700_000_000.0
 """The wall clock at the start of a test."""
+
+
+async def test_a_member_that_names_another_gang_meanwhile_drags_none_along() -> None:
+    """Its labels name a gang for which nothing was decided: that one keeps its place, and nothing breaks."""
+    async with full(("two", 2), ("one", 1)) as (world, stack, jobs):
+        jobs["two"].ends = False
+        await arrives(world, stack, 2)
+        await world.settle(MAKES_ROOM_S)
+        assert claims(world) == {"default/high": ["default/two"]}
+        kept, pod = jobs["one"].uids(), world.api.pod("two-0")
+        labels = {**pod["metadata"]["labels"], **world.api.pod("one-0")["metadata"]["labels"]}
+        world.api.store.put(PODS, {**pod, "metadata": {**pod["metadata"], "labels": labels}})
+        await world.settle(10.0)
+        assert world.counted("internal_errors_total") == 0.0
+        world.api.store.put(PODS, pod)
+        jobs["two"].ends = True
+        await world.settle(MAKES_ROOM_S)
+        assert running_gangs(world) == {"high": 2, "one": 1}
+        assert jobs["one"].uids() == kept
 
 
 async def test_one_that_is_refused_in_the_middle_is_asked_again() -> None:
