@@ -62,8 +62,6 @@ def score_policies(*variants: Variant) -> st.SearchStrategy[ScorePolicy]:
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """A selection to make."""
-
     demand: Demand
     free: Ints
     rank: Floats

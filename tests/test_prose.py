@@ -26,18 +26,15 @@ READ = {  # case: (path, text, lines and words that are found)
 
 @pytest.mark.parametrize(("path", "text", "want"), READ.values(), ids=READ)
 def test_words_are_found_where_people_read(path: str, text: str, want: list[tuple[int, str]]) -> None:
-    """Pages, docstrings, comments and texts count; code, names and doctests do not."""
     assert want == [(finding.line, finding.words) for finding in prose.findings(path, text)]
 
 
 def test_a_finding_names_place_word_and_replacement() -> None:
-    """A line of output says where the word is and what to write instead."""
     [finding] = prose.findings("docs/safety.md", "Planned anew.")
     assert str(finding) == 'docs/safety.md:1: "anew" → again; a new one; restart'
 
 
 def test_an_allowance_only_falls() -> None:
-    """More words than allowed fail, and far fewer; the longest entry that covers a file counts."""
     found = list(prose.findings("a/b/c.py", "# nobody, anew"))
     assert prose.check(found, {"a": 0, "a/b": 2}) == []
     assert prose.check(found, {"a/b": 3}) == ["a/b: 2 words left: lower its number in tests/prose.py from 3"]
@@ -46,5 +43,4 @@ def test_an_allowance_only_falls() -> None:
 
 
 def test_the_tree_has_only_what_is_allowed(capsys: pytest.CaptureFixture[str]) -> None:
-    """`make lint` runs the same."""
     assert prose.main([]) == 0, capsys.readouterr().out

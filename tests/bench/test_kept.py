@@ -23,13 +23,11 @@ SECTION = Section("sync", "the command", ({"n": 1},), 2.0)
 
 @pytest.fixture(autouse=True)
 def same_commit(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Other people may commit while these tests run."""
     monkeypatch.setattr(kept_module, "commit", lambda: "abc")
     monkeypatch.setattr(record, "commit", lambda: "abc")
 
 
 def test_lines_are_added_to_a_section(tmp_path: Path) -> None:
-    """A benchmark of several parts keeps each part; its seconds add up."""
     path = tmp_path / "bench.json"
     Kept(path).add("peers", "c", [{"n": 1}], seconds=2.0)
     Kept(path).add("peers", "c", [{"n": 2}], seconds=3.5)
@@ -37,7 +35,6 @@ def test_lines_are_added_to_a_section(tmp_path: Path) -> None:
 
 
 def test_a_whole_run_leaves_its_record_alone(tmp_path: Path) -> None:
-    """The part goes when the record is whole, and stays when something is still to be measured."""
     path = tmp_path / "bench.json"
     kept = Kept(path)
     kept.keep(SECTION)
@@ -55,7 +52,6 @@ OTHERS: dict[str, dict[str, object]] = {
 
 
 def test_only_what_this_commit_measured_here_is_there_again(tmp_path: Path) -> None:
-    """Each section is written as it comes and found by the same command, unless one begins with nothing."""
     path, part = tmp_path / "bench.json", tmp_path / "bench.part.json"
     Kept(path).keep(SECTION)
     assert Kept(path).found("sync", "the command") == SECTION
@@ -71,7 +67,6 @@ def test_only_what_this_commit_measured_here_is_there_again(tmp_path: Path) -> N
 
 
 def test_without_a_record_nothing_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Sections are still found within the run."""
     monkeypatch.chdir(tmp_path)
     kept = Kept(None)
     kept.keep(SECTION)
@@ -81,7 +76,6 @@ def test_without_a_record_nothing_is_written(tmp_path: Path, monkeypatch: pytest
 
 
 def test_all_goes_on_after_what_could_not_be_measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """One of two breaks: status 2, the other is kept; the next run measures that one alone and the record is whole."""
     ready, log = tmp_path / "ready", tmp_path / "log"
     script = tmp_path / "one.py"
     script.write_text(
@@ -106,7 +100,6 @@ def test_all_goes_on_after_what_could_not_be_measured(tmp_path: Path, monkeypatc
 
 
 def row(workload: str) -> Found:
-    """The figures of one way of a workload."""
     line = {"workload": workload, "load": "words", "way": "none", "pairs": 1, "unfinished": 0, "partial_gangs": 0,
             "pods_per_s": 1.0, "processes": {}}  # fmt: skip
     return Found([line], [])
@@ -132,7 +125,6 @@ def measuring(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[str]]:
 
 
 def test_a_workload_that_cannot_be_measured_is_passed_over(tmp_path: Path, measuring: Callable[..., list[str]]) -> None:
-    """The others are measured and kept; the next run measures what is left, and the record has the table's order."""
     path = tmp_path / "peers.json"
     arguments = ["peers", *(f"--workload={name}" for name in ("gangs", "trios", "burst")), "--way", "none"]
     tried = measuring("gangs")
@@ -147,7 +139,6 @@ def test_a_workload_that_cannot_be_measured_is_passed_over(tmp_path: Path, measu
 
 
 def test_a_defect_is_not_passed_over(monkeypatch: pytest.MonkeyPatch, measuring: Callable[..., list[str]]) -> None:
-    """An error that no control plane makes ends the run."""
     measuring()
 
     async def compared(*_: object, **__: object) -> Found:

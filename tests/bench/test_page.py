@@ -18,7 +18,6 @@ def beside(**more: float) -> dict:
 
 
 def test_each_phase_is_compared_with_the_one_before_it() -> None:
-    """Ratios and differences are of pairs; payloads are the largest, rates per viewer and second."""
     found = beside(cpu=0.02, p99=10.0)
     assert found["cpu_for_viewers"] == pytest.approx(0.02)
     assert found["filter_p99_ratio"] == pytest.approx((20 / 10 + 40 / 30) / 2)
@@ -35,7 +34,6 @@ MISSES = {  # case: (what is more, or changed in what was sent, what is said)
 
 
 def test_a_late_picture_is_said() -> None:
-    """Of several looks the median counts, and what was not measured is no miss."""
     found = beside()
     assert missed(found) == []
     looks = [Paint(100.0, 1200.0), Paint(90.0, 1100.0), Paint(80.0, 900.0)]
@@ -45,7 +43,6 @@ def test_a_late_picture_is_said() -> None:
 
 
 def test_the_table_says_what_no_browser_showed() -> None:
-    """Why there is no time, instead of a blank; else first paint and picture, each with its goal."""
     found = beside(cpu=0.02)
     assert "not measured: no browser" in str(page([found | {"not_painted": "no browser"}]))
     head, rows = page([found | painted([Paint(100.0, 1200.0)])])
@@ -56,7 +53,6 @@ def test_the_table_says_what_no_browser_showed() -> None:
 
 @pytest.mark.parametrize(("more", "sent", "said"), MISSES.values(), ids=MISSES)
 def test_a_missed_goal_is_said(more: dict, sent: dict, said: str) -> None:
-    """Each by itself."""
     with_them = [{name: value + more.get(name, 0.0) for name, value in one.items()} for one in WITHOUT]
     [only] = missed(figures({False: WITHOUT, True: with_them}, [one | sent for one in SENT], **GIVEN))
     assert said in only

@@ -24,7 +24,6 @@ def seen(**bound_s: float) -> dict[str, float]:
 
 
 def test_the_rate_counts_from_first_to_last_binding() -> None:
-    """Three pods within two seconds are 1.5 per second, in whatever order; what leaves pods unbound has no rate."""
     bound_s = seen(g0=12.0, g1=10.0, g2=11.0)
     assert half(bound_s, bound_s, expected={"g": 3}, pods=3, live=False).rate == pytest.approx(1.5)
     for some in ({}, seen(g0=0.0), seen(g0=0.0, g1=1.0)):
@@ -32,7 +31,6 @@ def test_the_rate_counts_from_first_to_last_binding() -> None:
 
 
 def test_a_gang_with_some_members_bound_is_partial() -> None:
-    """Gang g is whole, h is partial, i has none bound and is neither."""
     bound_s = seen(g0=1.0, g1=2.0, h0=3.0)
     found = half(bound_s, bound_s, expected={"g": 2, "h": 2, "i": 2}, pods=6, live=False)
     assert (found.partial_gangs, len(found.gangs_s)) == (1, 1)
@@ -53,7 +51,6 @@ def test_waits(live: bool, waits_s: tuple[float, ...]) -> None:
 
 
 def test_only_counted_pods_have_waits_but_all_gangs_are_looked_at() -> None:
-    """Beside a gang that never fits the single pods are measured, and the gang may not start in part."""
     bound_s = {"single1": 4.0, **seen(g0=3.0)}
     found = half(bound_s, bound_s, expected={"g": 2}, pods=1, live=True, counted=["single1"])
     assert (found.bound, found.partial_gangs) == (1, 1)
@@ -86,7 +83,6 @@ def test_the_summary_keeps_the_worst_of_what_must_not_be() -> None:
 
 
 def test_processes_are_medians_by_name() -> None:
-    """A process that ran in one round only has that round's figures."""
     one = replace(FAST, processes={"etcd": Used(1.0, 2**20)})
     two = replace(FAST, processes={"etcd": Used(3.0, 3 * 2**20), "echo": Used(5.0, 0)})
     found = summary([one, two])["processes"]
@@ -99,7 +95,6 @@ def test_the_99th_of_fifty_is_the_largest() -> None:
 
 
 async def test_meters_read_this_very_process() -> None:
-    """CPU never falls, memory is there, and a name that never ran has used nothing."""
     begin_s = perf_counter()
     async with Meters(lambda: {"this": os.getpid(), "gone": 2**22 + 1}) as running:
         sum(number * number for number in range(300_000))
@@ -132,20 +127,17 @@ JUDGED = {  # case: (what is missed, netgang's half, the reference's)
 
 @pytest.mark.parametrize(("late", "ours", "theirs"), JUDGED.values(), ids=JUDGED)
 def test_goals_are_judged(late: list[str], ours: Half, theirs: Half) -> None:
-    """Ungated gangs at 0.75 of plain pods, 1.2 ms, no partial gang; what is not known is not kept."""
     found = verdicts(second=[ours], none=[theirs])
     assert [one["figure"] for one in found if not one["holds"]] == late
     assert len(missed(found)) == len(late)
 
 
 def test_what_was_not_measured_is_not_judged() -> None:
-    """Without its reference a ratio has no verdict; without its way nothing has."""
     assert RATIO not in {one["figure"] for one in verdicts(second=[FAST])}
     assert verdicts(none=[FAST]) == []
 
 
 def test_a_missed_stretch_goal_is_said_and_fails_nothing() -> None:
-    """1.5 times the coscheduling plugin is wished for, not promised."""
     found = [one for one in verdicts(second=[SLOW], coscheduling=[FAST]) if one["figure"] == RATIO]
     assert [one["holds"] for one in found] == [False]
     assert missed(found) == []
@@ -170,7 +162,6 @@ def test_every_goal_is_of_something_that_is_measured() -> None:
 
 
 def test_tables_show_every_row() -> None:
-    """A row with nothing but counts, and one with everything, have as many cells."""
     bare = {"workload": "w", "load": "words", "way": "a", **summary([LEFT])}
     full = summary([replace(FAST, filter_calls=3, rooms_s=(0.5,), gangs_s=(1.0,), spreads_s=(0.1,), cpu_s=0.1)])
     rich = {**bare, "way": "b", **full, "ratio": 0.5, "ratio_min": 0.4, "ratio_max": 0.6}

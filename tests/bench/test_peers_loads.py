@@ -19,7 +19,6 @@ BOTH = {**WORKLOADS, **{f"quick {name}": load for name, load in QUICK.items()}}
 
 @pytest.fixture
 def given(tmp_path: Path) -> Way:
-    """A peer that is given by its files."""
     binary = tmp_path / "my-scheduler"
     binary.write_text("")
     return peer(f"mine={binary},{COSCHEDULING_CONFIG}")
@@ -27,7 +26,6 @@ def given(tmp_path: Path) -> Way:
 
 @pytest.mark.parametrize("way", WAYS.values(), ids=WAYS)
 def test_every_way_has_the_same_load(way: Way) -> None:
-    """As many pods of the same names and CPUs; only gangs have labels, only gated ones the gate."""
     pods = SMALL.backlog(way)
     assert names_of(pods) == names_of(SMALL.backlog(WAYS["none"]))
     assert len(pods) == SMALL.pods == 6
@@ -41,7 +39,6 @@ def test_every_way_has_the_same_load(way: Way) -> None:
 
 
 def test_a_peers_gangs_are_pod_groups(given: Way) -> None:
-    """A PodGroup for each gang, and pods that carry its label and the name of the configuration's first profile."""
     objects = SMALL.backlog(given)
     groups = [one for one in objects if one["kind"] == "PodGroup"]
     assert [one["spec"]["minMember"] for one in groups] == [2, 2, 2]
@@ -61,14 +58,12 @@ WRONG = {  # case: (what is said, text)
 
 @pytest.mark.parametrize(("said", "text"), WRONG.values(), ids=WRONG)
 def test_a_peer_that_cannot_be_is_refused(said: str, text: str) -> None:
-    """Before anything is started, in words."""
     with pytest.raises(ValueError, match=said):
         peer(text)
 
 
 @pytest.mark.parametrize("way", WAYS.values(), ids=WAYS)
 def test_every_way_has_a_scheduler_for_its_pods(way: Way) -> None:
-    """A profile of one of its schedulers has the name that its pods carry; extenders stand where netgang or Go is."""
     documents = [load_configuration(one.configuration) for one in way.schedulers]
     profiles = [one.get("profiles") or [{"schedulerName": DEFAULT}] for one in documents]
     assert way.scheduler_name in {profile["schedulerName"] for some in profiles for profile in some}
@@ -76,7 +71,6 @@ def test_every_way_has_a_scheduler_for_its_pods(way: Way) -> None:
 
 
 def test_all_ways_but_one_score_every_node() -> None:
-    """A comparison between sampled and whole clusters is said to be one."""
     sampled = {
         name
         for name, way in WAYS.items()
@@ -87,7 +81,6 @@ def test_all_ways_but_one_score_every_node() -> None:
 
 
 def test_netgang_gets_the_settings_that_go_with_its_scheduler() -> None:
-    """Of an overlay those about pods and times, not those about where it runs."""
     assert WAYS["managed"].settings()["managed_resource"] == RESOURCE
     assert WAYS["default"].settings()["scheduler_names"] == [DEFAULT]
     assert WAYS["second"].settings() == {}
@@ -118,13 +111,11 @@ LIMITS_S = {"default": (30 * 60.0, False), "quick": (5 * 60.0, True)}
 
 @pytest.mark.parametrize(("limit_s", "quick"), LIMITS_S.values(), ids=LIMITS_S)
 def test_the_expected_duration_is_bounded(limit_s: float, quick: bool) -> None:
-    """Half an hour for everything, five minutes for a look."""
     todo = tasks(chosen([], quick=quick), ways=[], pairs=None)
     assert limit_s / 4 < sum(one.expected_s for one in todo) <= limit_s
 
 
 def test_each_way_leads_in_turn() -> None:
-    """Over as many rounds as ways, each is measured once at each place."""
     some = ["none", "second", "managed"]
     for place in range(3):
         assert {turned(some, number)[place] for number in range(3)} == set(some)
@@ -134,7 +125,6 @@ def test_each_way_leads_in_turn() -> None:
 @pytest.mark.parametrize("number", range(5))
 @pytest.mark.parametrize("load", BOTH.values(), ids=BOTH)
 def test_what_a_goal_holds_against_each_other_is_measured_side_by_side(load: Workload, number: int, given: Way) -> None:
-    """In every round, also where a peer takes part; each way is there, in most places only once."""
     [task] = tasks([load], ways=[], pairs=None, present=[replace(given, name="coscheduling")])
     order = [way.name for way in task.ways_of(number)]
     measured = {way.name for way in task.ways if number < FEW or way.name not in task.few}
@@ -152,7 +142,6 @@ def test_every_second_round_goes_backwards() -> None:
 
 
 def test_tasks_take_what_is_asked_for(given: Way) -> None:
-    """Named ways alone; else the load's own, and a peer wherever gangs are measured."""
     loads = chosen(["plain", "gangs"], quick=False)
     named = tasks(loads, ways=["second", "none"], pairs=2)
     assert [[way.name for way in one.ways] for one in named] == [["none", "second"]] * 2
@@ -166,7 +155,6 @@ def test_tasks_take_what_is_asked_for(given: Way) -> None:
 
 
 def test_ways_without_a_goal_are_measured_less_often() -> None:
-    """Five rounds for those that a goal about speed speaks of, two for the others; else as often as is asked for."""
     [whole] = tasks(chosen(["gangs"], quick=False), ways=[], pairs=None)
     last = {way.name for way in whole.ways_of(whole.pairs - 1)}
     assert last == {"none", "second", "second-gated", "beside", "idle-second"}
@@ -179,7 +167,6 @@ def test_ways_without_a_goal_are_measured_less_often() -> None:
 
 
 def test_a_peer_that_is_built_takes_part_where_the_load_names_it(given: Way) -> None:
-    """Without being asked for, in the load that has a goal beside it, as often as that goal wants."""
     present = replace(given, name="coscheduling")
     gangs, trios = tasks(chosen(["gangs", "trios"], quick=False), ways=[], pairs=None, present=[present])
     assert "coscheduling" in {way.name for way in gangs.ways_of(gangs.pairs - 1)}

@@ -13,14 +13,12 @@ from tests.liveness import LIVENESS_S
 def event(
     name: str, *, kind: str = "MODIFIED", node: str = "", gates: tuple[str, ...] = (), version: str = "1"
 ) -> bytes:
-    """One line of a watch."""
     spec = {"nodeName": node, "schedulingGates": [{"name": gate} for gate in gates]}
     made = {"metadata": {"name": name, "resourceVersion": version}, "spec": spec}
     return json.dumps({"type": kind, "object": made}).encode()
 
 
 def test_a_pod_is_timed_by_its_first_events() -> None:
-    """First seen, gate gone, node there: later events change nothing; a pod without a gate was never admitted."""
     times = PodTimes()
     times.take(event("p", kind="ADDED", gates=(GATE,)), now_s=1.0)
     times.take(event("q", kind="ADDED"), now_s=1.5)
@@ -32,7 +30,6 @@ def test_a_pod_is_timed_by_its_first_events() -> None:
 
 
 def test_the_watch_goes_on_from_the_last_event() -> None:
-    """Bookmarks count: they carry the version to resume from and nothing else."""
     times = PodTimes()
     assert times.take(event("", kind="BOOKMARK", version="77"), now_s=1.0) == "77"
     assert (times.bound_s, times.gone) == ({}, set())
@@ -45,7 +42,6 @@ def test_a_watch_that_lost_events_is_an_error() -> None:
 
 
 async def test_waiting_ends_with_the_binding_or_its_limit() -> None:
-    """What is waited for is asked after each change; every half is bounded in time."""
     times = PodTimes()
     assert not await times.until(lambda: False, limit_s=0.01)
     asyncio.get_running_loop().call_soon(lambda: times.take(event("p", node="n1"), now_s=1.0))

@@ -27,49 +27,41 @@ MACHINE = {"cores": 2, "processor": "p", "memory_gib": 8, "kernel": "6"}
 
 
 def a_record(date: str, *ways: str, goals: tuple[dict[str, Any], ...] = (), load: str = "gangs") -> Record:
-    """A record of one comparison."""
     lines = tuple({**NONE, "workload": load, "way": way} for way in ways)
     return Record(date, "abc", MACHINE, {"python": "3"}, (Section("peers", "the command", (*lines, *goals)),))
 
 
 def committed() -> list[Record]:
-    """The records of the repository."""
     return [record.read(path) for path in sorted(RECORDS.glob("*.json"))]
 
 
 def words() -> str:
-    """The words of all pages."""
     return "".join(path.read_text() for path in sorted(WORDS.iterdir()))
 
 
 def test_the_pages_are_made_from_the_committed_records() -> None:
-    """Every figure of docs/results*.md is one of a record; renew them with `make results`."""
     made = pages(committed())
     assert made.keys() == {"results.md", "results-peers.md"}
     assert made == {name: (DOCS / name).read_text() for name in made}
 
 
 def test_the_words_hold_no_figures() -> None:
-    """A number with a unit of measurement is a figure, and figures stand in tables that are made."""
     figures = re.findall(r"(?<!\w)\d[\d.,]*\s?(?:ms|s|µs|MiB|kB|%|pods/s|×)(?!\w)", words())
     assert figures == []
 
 
 def test_every_benchmark_has_a_place_on_the_page() -> None:
-    """Its table, or the line that says it has no record; and each place on the page is a benchmark's."""
     places = set(re.findall(r"^\[\[(\w+)\]\]$", words(), re.MULTILINE))
     assert places - {"runs", "goals"} == {one.name for one in BENCHES} == {*TABLES, "peers"}
 
 
 def test_what_has_no_record_is_said() -> None:
-    """An empty page names the commands instead of figures; a slip in the words is refused."""
     assert page([], words()).count("No record yet") == len(BENCHES) + 1
     with pytest.raises(ValueError, match="nothing"):
         page([], "[[nothing]]\n")
 
 
 def test_a_newer_run_takes_the_place_of_an_older_one() -> None:
-    """As long as it has all of its ways; else both are shown, and the goals of the older are kept."""
     old, new = a_record("2026-01-01", "none", "second", goals=(GOAL,)), a_record("2026-01-02", "none", "second")
     assert [source.record.date for source in by_load([old, new])["gangs"]] == ["2026-01-02"]
     partly = a_record("2026-01-03", "none", "default")
@@ -78,13 +70,11 @@ def test_a_newer_run_takes_the_place_of_an_older_one() -> None:
 
 
 def test_a_miss_is_shown_as_one() -> None:
-    """Of a goal that is not kept the page says so, with what was found."""
     text = page([a_record("2026-01-01", "none", goals=(GOAL,))], "[[goals]]\n")
     assert "| ≥ 0.75 | 0.5 (0.4–0.6) | – | **misses** |" in text
 
 
 def test_a_spread_that_crosses_the_goal_and_the_rounds_are_shown() -> None:
-    """A median that holds does not say that each round does; a goal names how many rounds its way had."""
     goal = {**GOAL, "value": 0.8, "highest": 0.9, "holds": True}
     text = page([a_record("2026-01-01", "none", "second", goals=(goal,))], "[[goals]]\n")
     assert "| 0.8 (0.4–0.9) | 3 | holds in the median |" in text
@@ -94,7 +84,6 @@ PARTIAL = {**GOAL, "figure": "partial_gangs", "reference": "", "at_most": True, 
 
 
 def test_loads_and_ways_with_the_same_partial_gangs_share_a_line() -> None:
-    """A page of loads that all keep the goal is one line; one that does not has its own, of all its ways."""
     kept, broken = {**PARTIAL, "value": 0, "holds": True}, {**PARTIAL, "way": "managed", "value": 2, "holds": False}
     loads = {"gangs": (kept,), "trios": (kept,), "large": (kept, broken), "burst": (kept,)}
     records = [
@@ -109,7 +98,6 @@ def test_loads_and_ways_with_the_same_partial_gangs_share_a_line() -> None:
 
 
 def test_a_record_is_read_as_it_was_written(tmp_path: Path) -> None:
-    """Date, commit, machine, versions and every line; the file is JSON with a line for each."""
     made = replace(a_record("2026-01-01", "none", goals=(GOAL,)), remark="a remark")
     record.write(tmp_path / "deep" / "r.json", made)
     assert record.read(tmp_path / "deep" / "r.json") == made
@@ -121,7 +109,6 @@ WRONG = {"no JSON": "{", "no record": "{}", "another format": '{"format": 0}', "
 
 @pytest.mark.parametrize("text", WRONG.values(), ids=WRONG)
 def test_what_is_no_record_is_refused(tmp_path: Path, text: str) -> None:
-    """With the file's name."""
     path = tmp_path / "bad.json"
     path.write_text(text)
     with pytest.raises(ValueError, match=r"bad\.json"):
@@ -129,7 +116,6 @@ def test_what_is_no_record_is_refused(tmp_path: Path, text: str) -> None:
 
 
 def test_a_record_knows_where_it_is_from() -> None:
-    """This machine, this Python, a day, and the commit."""
     made = record.here([])
     assert re.fullmatch(r"\d{4}-\d\d-\d\d \d\d:\d\d UTC", made.date)
     assert made.versions["python"].startswith("3.")
@@ -138,7 +124,6 @@ def test_a_record_knows_where_it_is_from() -> None:
 
 
 def test_a_file_is_added_and_the_page_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """`results FILE` copies the record under its date; `--check` then finds the page up to date, and later not."""
     monkeypatch.setattr(results, "RECORDS", tmp_path / "records")
     monkeypatch.setattr(results, "DOCS", tmp_path)
     record.write(tmp_path / "new.json", a_record("2026-01-01 10:00 UTC", "none"))
@@ -169,18 +154,15 @@ REFUSED = {  # case: arguments
 
 @pytest.mark.parametrize("arguments", REFUSED.values(), ids=REFUSED)
 def test_what_cannot_be_run_is_refused_at_once(arguments: list[str]) -> None:
-    """Status 2, before anything is built or started."""
     assert CliRunner().invoke(app, arguments).exit_code == 2
 
 
 @pytest.mark.parametrize("command", ["peers", "results", "all"])
 def test_help_has_examples(command: str) -> None:
-    """Each command shows how it is used."""
     assert "Examples" in CliRunner().invoke(app, [command, "--help"]).output
 
 
 def test_a_run_leaves_a_record_that_makes_the_page(tmp_path: Path) -> None:
-    """The smallest benchmark, in short, as `make bench` runs all of them: its lines, its command, its seconds."""
     path = tmp_path / "out" / "bench.json"
     done = CliRunner().invoke(app, ["all", "--only", "sync", "--quick", "--json", str(path)])
     assert done.exit_code == 0
@@ -191,7 +173,6 @@ def test_a_run_leaves_a_record_that_makes_the_page(tmp_path: Path) -> None:
 
 
 def test_the_page_of_peers_has_room_for_every_load() -> None:
-    """All ways and one peer of every load fit on a page of 200 lines, older runs of some ways below newer ones too."""
     every = [
         {**NONE, "workload": load.name, "way": way}
         for load in WORKLOADS.values()

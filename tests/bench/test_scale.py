@@ -17,7 +17,6 @@ SMALL = Shape(nodes=400, pods=1000, waiting=12, size=8, preferred=4)
 
 
 def filled() -> ClusterCache:
-    """A cache that has read the small cluster."""
     cache = ClusterCache()
     cache.nodes.replace([node_from_json(raw) for raw in objects.nodes(SMALL).values()])
     cache.pods.replace([pod_from_json(raw) for raw in objects.pods(SMALL).values()])
@@ -25,7 +24,6 @@ def filled() -> ClusterCache:
 
 
 def test_the_cluster_is_as_big_as_asked() -> None:
-    """Nodes, pods and gangs are as many as the shape says, and no two share a name or a uid."""
     cache = filled()
     sizes = cache.sizes()
     assert (sizes["nodes"], sizes["pods"]) == (400, 1000)
@@ -37,7 +35,6 @@ def test_the_cluster_is_as_big_as_asked() -> None:
 
 
 def test_every_kind_of_pod_is_there() -> None:
-    """Members that run, members that wait, pods of other schedulers, and DaemonSet pods pinned to their nodes."""
     cache = filled()
     pods = list(cache.all_pods())
     assert sum(not cache.is_own(one) for one in pods) == 400
@@ -47,7 +44,6 @@ def test_every_kind_of_pod_is_there() -> None:
 
 
 def test_gangs_of_whole_nodes_fit_only_where_nothing_runs() -> None:
-    """No node but the empty ones has eight GPUs free."""
     snapshot = filled().snapshot()
     column = snapshot.table.axis.index("nvidia.com/gpu")
     free = snapshot.table.allocatable[:, column] - snapshot.used[:, column]
@@ -57,14 +53,12 @@ def test_gangs_of_whole_nodes_fit_only_where_nothing_runs() -> None:
 
 
 def test_the_same_shape_gives_the_same_bytes() -> None:
-    """Two runs of the benchmark see the same cluster."""
     assert objects.pods(SMALL) == objects.pods(SMALL)
     assert objects.mesh(SMALL) == objects.mesh(SMALL)
     assert objects.mesh(SMALL) != objects.mesh(SMALL, round_number=1)
 
 
 def test_the_replay_never_contradicts_itself() -> None:
-    """A thousand events are all changes that an API server would accept, and some of each kind can decide something."""
     store = ApiStore()
     store.load(NODES, objects.nodes(SMALL))
     store.load(PODS, objects.pods(SMALL))
@@ -85,7 +79,6 @@ def test_the_replay_never_contradicts_itself() -> None:
 
 @pytest.mark.parametrize("verb", ["filter", "prioritize"])
 def test_questions_are_what_the_service_reads(verb: str) -> None:
-    """Each is one HTTP request about a waiting pod without a gate, with as many names as said; bytes are counted."""
     named = question(verb, {"metadata": {"name": "ä"}}, b'["n"]').partition(b"\r\n\r\n")
     assert f"Content-Length: {len(named[2])}".encode() in named[0]
     asked = dict(zip(range(8), questions(SMALL), strict=False))
@@ -99,7 +92,6 @@ def test_questions_are_what_the_service_reads(verb: str) -> None:
 
 
 def test_ratios_name_what_grows_faster() -> None:
-    """Only costs that both runs have are compared, and exactly three times as much is linear."""
     small = {"sync_s": 2.0, "rss_mib": 100.0, "plan_full_ms": 0.0}
     large = {"sync_s": 6.0, "rss_mib": 400.0, "plan_full_ms": 9.0, "nodes": 15000.0}
     found = ratios(small, large)

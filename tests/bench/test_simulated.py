@@ -9,7 +9,6 @@ EXAMPLE = Path(__file__).parents[2] / "examples" / "simulate.yaml"
 
 
 def test_a_run_of_the_command_is_measured() -> None:
-    """All jobs of the example end; time and memory are those of the process; the page shows them with the goal."""
     found = measure(str(EXAMPLE), "coscheduling")
     assert (found["jobs"], found["completed"]) == (6, 6)
     assert 0.0 < found["cpu_s"] < GOAL_S

@@ -58,13 +58,11 @@ TURNS = {  # case: (who started, what waits, who was overtaken)
 
 @pytest.mark.parametrize(("started", "waiting", "first"), TURNS.values(), ids=TURNS)
 def test_whose_turn_it_was(started: Job, waiting: list[Job], first: int | None) -> None:
-    """By the documented order, with nothing concluded about the last seconds."""
     found = overtaken(started, waiting, now_s=NOW_S)
     assert first == (found.number if found is not None else None)
 
 
 def test_the_order_expected_is_the_order_kept() -> None:
-    """The benchmark's order, written down by itself, is that of /v1/queue for its whole cluster."""
     load = Load(ApiStore(), nodes=400, gangs=120, rate=20.0, seconds=1200.0)
     cache = ClusterCache(scheduler_names=frozenset({"netgang"}))
     cache.nodes.replace([node_from_json(raw) for raw in load.store.bodies(NODES).values()])
@@ -90,14 +88,12 @@ def test_a_short_run_is_judged_by_what_it_counted() -> None:
 
 @pytest.mark.parametrize(("words", "figure"), BAD.items(), ids=BAD)
 def test_goals_that_are_missed(words: str, figure: dict[str, float]) -> None:
-    """Each goal is told of by itself, with its figure."""
     [told] = soak.missed(GOOD | figure)
     assert words in told
 
 
 @pytest.mark.slow
 def test_a_few_seconds_of_it(capsys: pytest.CaptureFixture[str]) -> None:
-    """All processes together on a small cluster: gangs start in their turn, and nobody at a gate is asked about."""
     with pytest.raises(SystemExit) as ended:
         soak.main(["--minutes", "0.15", "--gangs", "20", "--nodes", "200"])
     assert ended.value.code == 0

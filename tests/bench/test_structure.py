@@ -13,20 +13,17 @@ def test_a_second_way_into_a_module_is_a_return() -> None:
 
 
 def test_within_a_package_others_are_one_caller() -> None:
-    """What calls into the package from outside is not distinguished."""
     walk = Walk({("", "a"): 1, ("x", "a.b"): 1, ("y", "a.b"): 1, ("a", "x"): 1})
     assert walk.within("a").arrows == {("", "a"): 1, ("", "a.b"): 1}
 
 
 @pytest.mark.parametrize("times", [1, 2])
 def test_the_planner_is_walked_the_same_way_each_time(times: int) -> None:
-    """A walk depends on the code alone."""
     walks = [snapshot_walk().within("scoring.plan") for _ in range(times + 1)]
     assert all(walk.arrows == walks[0].arrows for walk in walks)
     assert len(walks[0].modules) > 5
 
 
 def test_loose_files_are_those_beside_the_folders() -> None:
-    """`__init__` is the package itself."""
     found = package("bench.peers", None)
     assert found.files > found.loose > 0

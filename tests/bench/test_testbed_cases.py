@@ -27,18 +27,15 @@ from bench.testbed.shaping import loss_rules, netem_lines, rate_lines
 
 
 def run(seconds: float | None, *, finished: bool = True) -> Run:
-    """A run that took this long."""
     return Run(seconds, finished, 1.0 if finished else 0.5, steps=5, retransmits=0, first_loss=2.3, last_loss=0.5)
 
 
 def row(choice: str, seconds: float | None, *, value: float = 40.0, finished: bool = True) -> Row:
-    """A row of one cell of the table."""
     impaired = 3 if choice == "worst" else 0
     return Row("cifar10", "ps", "bandwidth", value, choice, worst_case(), impaired, run(seconds, finished=finished))
 
 
 def rank(**changes: object) -> dict[str, object]:
-    """What a rank says of a whole run."""
     moved: dict[str, object] = {"received_bytes": 100, "expected_bytes": 100, "retransmits": 1}
     return {"seconds": 2.0, "finished": True, **moved, "steps": 2, "losses": [2.0, 1.0]} | changes
 
@@ -54,7 +51,6 @@ def test_a_tournament_has_every_pair_once_and_nobody_twice_in_a_round(count: int
 
 
 def test_the_sweep_runs_between_the_published_ends() -> None:
-    """40–90 Mbit/s, 5–50 %, 50–500 ms, and a run that is cut short has seen some of each."""
     assert {one.value: (min(v), max(v)) for one, v in SWEEP.items()} == {
         "bandwidth": (40.0, 90.0),
         "loss": (5.0, 50.0),
@@ -64,7 +60,6 @@ def test_the_sweep_runs_between_the_published_ends() -> None:
 
 
 def test_the_worst_case_has_all_impaired_nodes_and_begins_with_one() -> None:
-    """Six different nodes of the nine; rank 0, the parameter server, is on an impaired one; draws differ and repeat."""
     worst = worst_case()
     assert set(IMPAIRED) < set(worst) <= set(NODES)
     assert (len(set(worst)), worst[0] in IMPAIRED) == (WANTED, True)
@@ -73,7 +68,6 @@ def test_the_worst_case_has_all_impaired_nodes_and_begins_with_one() -> None:
 
 
 def test_rules_say_what_is_shaped() -> None:
-    """The rate stands on both ends, loss at the receivers, netem before the bucket."""
     assert all("rate 40000000bit" in line for line in rate_lines("node33", 40_000_000))
     assert loss_rules([], 0.0).count("-A INPUT") == 0
     assert loss_rules(["10.77.0.33", "10.77.0.34"], 0.5).count("--probability 0.5 -j DROP") == 2
@@ -94,7 +88,6 @@ RUNS = {  # case: (expected seconds, finished, what two ranks say)
 def test_a_run_is_as_long_as_its_slowest_rank(
     want_s: float | None, finished: bool, ranks: list[dict[str, object]]
 ) -> None:
-    """And one that was cut short is projected by the share of the bytes, and never finished."""
     found = together(ranks)
     assert (found.seconds, found.finished) == (want_s, finished)
     found = together([rank(losses=[]), *(rank(losses=[one, one / 2]) for one in (2.0, 4.0))])
@@ -118,7 +111,6 @@ def test_a_gain_is_the_mean_over_the_values() -> None:
 
 
 def test_a_run_that_never_began_gives_no_gain_and_is_counted() -> None:
-    """No figure is made up for it, and the table shows it."""
     rows = [row("worst", None), row("netgang", 1.0), row("worst", 4.0, value=90.0), row("netgang", 1.0, value=90.0)]
     ours = gains(rows)[0]
     assert (ours.values, ours.never_began) == (1, 1)
@@ -127,7 +119,6 @@ def test_a_run_that_never_began_gives_no_gain_and_is_counted() -> None:
 
 
 def test_the_table_has_every_published_figure_and_marks_projections() -> None:
-    """Beside ours; a mean with a run that was cut short has a `~`, and what was left out is named."""
     rows = [row("worst", 10.0, finished=False), row("netgang", 6.0)]
     text = table(Result(0, "relay", rows=rows, left_out=["loss 50 %"]))
     assert len([line for line in text.splitlines() if line.startswith("| ")]) == 1 + len(PUBLISHED)
@@ -137,7 +128,6 @@ def test_the_table_has_every_published_figure_and_marks_projections() -> None:
 
 
 def test_the_json_has_a_row_for_each_run() -> None:
-    """{dataset, topology, impairment, value, choice, seconds}, and it is JSON."""
     found = json.loads(json.dumps(as_json(Result(0, "relay", rows=[row("worst", 10.0)]))))
     (one,) = found["rows"]
     want = {"dataset": "cifar10", "topology": "ps", "impairment": "bandwidth", "value": 40.0, "choice": "worst"}
@@ -145,7 +135,6 @@ def test_the_json_has_a_row_for_each_run() -> None:
 
 
 def test_the_figures_in_the_document_are_those_of_the_record() -> None:
-    """Every line of the newest record's table stands in docs/research/testbed.md, to the letter."""
     root = Path(command.__file__).parents[2]
     newest = max((root / "bench/testbed/records").glob("*.json"))
     result = from_json(json.loads(newest.read_text()))
@@ -156,7 +145,6 @@ def test_the_figures_in_the_document_are_those_of_the_record() -> None:
 
 
 def test_the_summary_keeps_clean_and_impaired_apart() -> None:
-    """Medians over links between clean nodes, and over those from an impaired to a clean one."""
     setting = settings(SWEEP)[0]
     clean_link, sick = Link(0.0, 0.1, 9.5e7), Link(0.1, 50.0, None)
     measured = {
@@ -171,7 +159,6 @@ def test_the_summary_keeps_clean_and_impaired_apart() -> None:
 
 
 def test_a_missing_program_is_named_with_its_package(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """The message says what to install, before anything was tried."""
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(BedUnavailable, match="ip is missing: install the package iproute2"):
         examined(records=tmp_path)
@@ -182,7 +169,6 @@ def test_a_missing_program_is_named_with_its_package(monkeypatch: pytest.MonkeyP
 
 
 def test_the_relay_keeps_order_delay_and_its_limit() -> None:
-    """Frames leave in the order in which they came, none before its time; beyond the limit they are dropped."""
     with ExitStack() as stack:
         (outside, source), (target, inside) = (socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM) for _ in range(2))
         for one in (outside, source, target, inside):
@@ -201,7 +187,6 @@ def test_the_relay_keeps_order_delay_and_its_limit() -> None:
 
 
 def test_a_run_that_lives_is_not_cleaned_up(tmp_path: Path) -> None:
-    """Its record stays, and the caller is told which process it is; two runs never share a record."""
     Record.begun("a1", folder=tmp_path)
     (said,) = clean(folder=tmp_path)
     assert f"process {os.getpid()}" in said
@@ -211,7 +196,6 @@ def test_a_run_that_lives_is_not_cleaned_up(tmp_path: Path) -> None:
 
 
 def test_an_ended_run_whose_namespaces_are_gone_leaves_nothing(tmp_path: Path) -> None:
-    """Cleaning removes the record, and says each name once."""
     record_ = replace(Record.begun("a1", folder=tmp_path), owner=(os.getpid(), -2))
     record_.made["ngbed-a1-nothing-of-this-name"] = 1
     record_.write()
@@ -220,7 +204,6 @@ def test_an_ended_run_whose_namespaces_are_gone_leaves_nothing(tmp_path: Path) -
 
 
 def test_options_choose_values_and_jobs() -> None:
-    """An empty list leaves an impairment out; what is not named stays as it is."""
     given_ = ["--loss", "", "--delay", "50,100", "--dataset", "notmnist", "--topology", "ring", "--minutes", "1"]
     found = command.wanted_of(command.parser().parse_args(given_))
     assert found.sweep == {
@@ -233,7 +216,6 @@ def test_options_choose_values_and_jobs() -> None:
 
 @pytest.mark.parametrize("name", ["t.png", "t.svg"])
 def test_a_picture_is_drawn(tmp_path: Path, name: str) -> None:
-    """PNG or SVG by the name, with runs that never began left out."""
     path = tmp_path / "new" / name
     draw([row("worst", None), row("netgang", 1.0), row("worst", 4.0, value=90.0)], path)
     assert path.stat().st_size > 1000

@@ -37,7 +37,6 @@ def mesh(bad: Link, impaired: tuple[str, ...] = IMPAIRED) -> Measured:
 
 
 def read(measured: Measured) -> Batch:
-    """What netgang's own source makes of the bed's documents."""
     bodies = documents(measured, checked_at_s=NOW_S)
 
     def answer(request: httpx.Request) -> httpx.Response:
@@ -64,7 +63,6 @@ def values(batch: Batch) -> Mapping[tuple[str, str, Metric], float]:
 
 
 def test_the_real_source_reads_every_value() -> None:
-    """Loss, delay and throughput of all 72 directions arrive, in our units, to MaDDash's three decimals."""
     batch = read(mesh(BAD["delay"]))
     found = values(batch)
     assert len(found) == 3 * 9 * 8
@@ -76,7 +74,6 @@ def test_the_real_source_reads_every_value() -> None:
 
 
 def test_a_probe_without_an_answer_has_no_value() -> None:
-    """Delay and throughput of a pair that did not answer are unknown, as in a real mesh, and its loss is all."""
     found = values(read({**mesh(CLEAN), ("node28", "node29"): BAD["nothing was measured"]}))
     assert len(found) == 3 * 9 * 8 - 2
     assert found["node28", "node29", Metric.LOSS] == 1.0
@@ -84,19 +81,16 @@ def test_a_probe_without_an_answer_has_no_value() -> None:
 
 @pytest.mark.parametrize("bad", BAD.values(), ids=BAD)
 def test_netgang_avoids_the_impaired_nodes(bad: Link) -> None:
-    """The service, fed by nothing but the bed's MaDDash, plans the gang on the six clean nodes."""
     assert set(chosen(mesh(bad))) == set(NODES) - set(IMPAIRED)
 
 
 def test_the_choice_follows_the_measurements() -> None:
-    """With other nodes impaired, the first of the list among them, the choice is another one."""
     other = ("node28", "node30", "node36")
     found = chosen(mesh(BAD["loss"], impaired=other))
     assert (len(found), set(found)) == (WANTED, set(NODES) - set(other))
 
 
 def test_the_server_answers_as_maddash_does() -> None:
-    """A grid that it has is JSON under the name encoded twice; another one is a plain 500."""
     with served(mesh(CLEAN), checked_at_s=NOW_S) as url, httpx.Client() as client:
         listed = client.get(f"{url}/grids").json()["grids"]
         assert [one["name"] for one in listed] == ["Bed - Loss", "Bed - Delay", "Bed - Throughput"]

@@ -26,14 +26,12 @@ SMALL = Model(pixels=5, hidden=4)
 
 
 def job(dataset: str, topology: str, members: int, *, limit_s: float = 20.0, steps: int = STEPS) -> Job:
-    """A job whose ranks are on loopback addresses."""
     (port,) = free_ports(1)
     addresses = tuple(f"127.0.0.{number + 1}" for number in range(members))
     return Job(dataset, topology, addresses, port, SEED, steps, limit_s, connect_s=10.0)
 
 
 def in_threads(ranks: Sequence[Rank]) -> list[Trained]:
-    """What each rank says after training with the others."""
     found: dict[int, Trained] = {}
 
     def live(number: int) -> None:
@@ -53,7 +51,6 @@ def in_threads(ranks: Sequence[Rank]) -> list[Trained]:
 
 
 def trained(given_job: Job) -> tuple[list[Trained], list[Floats]]:
-    """Results and last parameters of all ranks."""
     ranks = [Rank(given_job, number) for number in range(len(given_job.addresses))]
     with ExitStack() as stack:
         for one in ranks:
@@ -76,7 +73,6 @@ def alone(dataset: str, workers: int) -> tuple[Floats, list[float]]:
 
 
 def test_the_gradient_is_the_slope_of_the_loss() -> None:
-    """Central differences of the loss in every parameter are the gradient that is given."""
     random = np.random.default_rng(1)
     images, labels = random.standard_normal((7, 5)).astype(np.float32), random.integers(0, 10, 7)
     parameters = SMALL.initial(2)
@@ -94,7 +90,6 @@ def test_the_gradient_is_the_slope_of_the_loss() -> None:
 @pytest.mark.parametrize("topology", TOPOLOGIES)
 @pytest.mark.parametrize("dataset", DATASETS)
 def test_as_one_process(dataset: str, topology: str) -> None:
-    """After four steps every rank has the parameters that one process with all images has, but for rounding."""
     workers = 3
     _, found = trained(job(dataset, topology, workers + (topology == PS)))
     want, _ = alone(dataset, workers)
@@ -106,7 +101,6 @@ def test_as_one_process(dataset: str, topology: str) -> None:
 
 @pytest.mark.parametrize("topology", TOPOLOGIES)
 def test_the_loss_falls(topology: str) -> None:
-    """The job learns: its loss is that of one process, and less at the end than at the beginning."""
     workers = 2
     results, _ = trained(job("notmnist", topology, workers + (topology == PS)))
     losses = np.mean([one.losses for one in results if one.losses], axis=0)
@@ -117,7 +111,6 @@ def test_the_loss_falls(topology: str) -> None:
 @pytest.mark.parametrize("topology", TOPOLOGIES)
 @pytest.mark.parametrize("members", [2, 6])
 def test_a_whole_run_moves_what_was_expected(topology: str, members: int) -> None:
-    """Received bytes are the expected ones exactly: progress is a share of something known."""
     results, _ = trained(job("notmnist", topology, members))
     assert [one.received_bytes for one in results] == [one.expected_bytes for one in results]
     assert all(one.finished and one.steps == STEPS for one in results)
@@ -125,7 +118,6 @@ def test_a_whole_run_moves_what_was_expected(topology: str, members: int) -> Non
 
 @pytest.mark.parametrize("topology", TOPOLOGIES)
 def test_a_run_that_is_cut_short_says_so(topology: str) -> None:
-    """No rank calls a run finished that its limit ended; what was received is less than expected."""
     results, _ = trained(job("cifar10", topology, 3, limit_s=0.05, steps=500))
     assert not any(one.finished for one in results)
     assert all(one.received_bytes < one.expected_bytes for one in results)
@@ -134,7 +126,6 @@ def test_a_run_that_is_cut_short_says_so(topology: str) -> None:
 @FEW
 @given(members=st.integers(2, 6), size=st.integers(1, 40), seed=st.integers(0, 99))
 def test_all_members_get_the_sum(members: int, size: int, seed: int) -> None:
-    """A ring adds up whatever its size and the vector's, shorter than the ring included, with the same bits for all."""
     random = np.random.default_rng(seed)
     vectors = [random.standard_normal(size).astype(np.float32) for _ in range(members)]
     want = np.sum(vectors, axis=0)
@@ -163,7 +154,6 @@ def test_all_members_get_the_sum(members: int, size: int, seed: int) -> None:
 
 
 def test_batches_depend_on_seed_worker_and_step_alone() -> None:
-    """The same three give the same images anywhere; another of them gives others."""
     sizes = DATASETS["notmnist"]
     first, labels = batch(sizes, seed=1, worker=2, step=3)
     again, _ = batch(sizes, seed=1, worker=2, step=3)
@@ -174,7 +164,6 @@ def test_batches_depend_on_seed_worker_and_step_alone() -> None:
 
 
 def test_a_connection_of_training_neither_blocks_nor_waits() -> None:
-    """What `prepared` promises is set on the socket."""
     with socket.create_server(("127.0.0.1", 0)) as server, socket.create_connection(server.getsockname()) as one:
         assert prepared(one) is one
         assert one.getblocking() is False

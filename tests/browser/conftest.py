@@ -52,7 +52,6 @@ def chromium() -> Iterator[Browser]:
 
 
 def free_port() -> int:
-    """A port of the loopback that nobody has."""
     with socket.create_server(("127.0.0.1", 0)) as free:
         return int(free.getsockname()[1])
 

@@ -15,7 +15,6 @@ pytestmark = [pytest.mark.xdist_group("browser"), pytest.mark.timeout(120)]
 
 @pytest.fixture(scope="module")
 def demo() -> Iterator[str]:
-    """The demonstration: the paper's test bed, two gangs wait."""
     with served("demo") as url:
         yield url
 
@@ -35,7 +34,6 @@ def test_it_renders(watched: Watched, demo: str) -> None:
 
 
 def test_a_change_is_seen_without_a_reload(watched: Watched, demo: str) -> None:
-    """A member at bind appears under Starting by itself: the browser notices it, and nothing is loaded again."""
     page = watched.page
     page.goto(demo)
     expect(page.locator("#gate-list")).to_contain_text("nobody")
@@ -73,7 +71,6 @@ def test_it_explains(watched: Watched, demo: str) -> None:
 
 
 def test_the_heat_map_obeys_the_keyboard(watched: Watched, demo: str) -> None:
-    """Metric and zone are chosen, cells are walked with arrows, and each is said in words for who cannot see it."""
     page = watched.page
     page.goto(demo)
     page.get_by_role("button", name="delay").click()
@@ -101,7 +98,6 @@ def test_it_fits(watched: Watched, demo: str, scheme: str, width: int) -> None:
 
 
 def test_a_server_that_comes_back(watched: Watched) -> None:
-    """While it is away the page says so; afterwards it is live again without being loaded again."""
     page, port = watched.page, free_port()
     with served("demo", port=port) as url:
         page.goto(url)
@@ -114,7 +110,6 @@ def test_a_server_that_comes_back(watched: Watched) -> None:
 
 
 def drawn(page: Page) -> int:
-    """Colours on the heat-map."""
     found: int = page.evaluate(
         """() => {
           const canvas = document.getElementById("heat");
@@ -128,7 +123,6 @@ def drawn(page: Page) -> int:
 
 
 def call(url: str, verb: str, body: bytes, *, limit_s: float = 30.0) -> bytes:
-    """POST as curl does."""
     request = urllib.request.Request(url + verb, body, {"user-agent": "curl/8"})
     with urllib.request.urlopen(request, timeout=limit_s) as answer:
         found: bytes = answer.read()

@@ -40,7 +40,6 @@ def server(tmp_path: Path) -> Iterator[OperatorServer]:
 
 
 def test_a_system_as_it_should_be(server: OperatorServer, tmp_path: Path) -> None:
-    """Exit code 0, and one line that says what was looked at."""
     result = run("doctor", "--kubeconfig", server.kubeconfig(tmp_path))
     assert result.output == (
         "nothing wrong (Kubernetes 1.36.3, settings of ConfigMap netgang-system/netgang, "
@@ -50,7 +49,6 @@ def test_a_system_as_it_should_be(server: OperatorServer, tmp_path: Path) -> Non
 
 
 def test_findings_for_people_and_machines(server: OperatorServer, tmp_path: Path) -> None:
-    """Two things are wrong: exit code 1, each with its fix."""
     server.api.on_get = lambda path: None
     server.api.add("/api/v1/nodes/elsewhere", status={})
     result = run("doctor", "--kubeconfig", server.kubeconfig(tmp_path))
@@ -66,7 +64,6 @@ def test_findings_for_people_and_machines(server: OperatorServer, tmp_path: Path
 
 
 def test_a_running_netgang_is_asked(server: OperatorServer, tmp_path: Path) -> None:
-    """Its own word on sources, mapping and bugs counts instead of ours."""
     source = {
         **{"name": "maddash", "error": "connection refused", "last_success_s": None, "failures": 1, "fetch_s": None},
         **{"measurements": 0, "endpoints": 0, "problems": [], "rejected": {}},
@@ -86,7 +83,6 @@ def test_a_running_netgang_is_asked(server: OperatorServer, tmp_path: Path) -> N
 
 
 def test_a_running_netgang_alone() -> None:
-    """Without a cluster: for a person without rights there."""
     answers = {"/readyz": served(READY), "/metrics": ok(b"", content_type="text/plain")}
     with RawServer(answers) as service:
         assert run("doctor", "--no-cluster", "--server", service.url).exit_code == 0
@@ -99,7 +95,6 @@ def test_a_running_netgang_alone() -> None:
 
 @pytest.mark.parametrize("name", ["second-scheduler", "default-scheduler", "managed-resource"])
 def test_a_file_before_it_is_installed(name: str, tmp_path: Path) -> None:
-    """kube-scheduler's configuration against the settings, without a cluster."""
     files = {"second-scheduler": "manifests/base/settings.yaml"}
     settings = ROOT / files.get(name, f"manifests/overlays/{name}/settings.yaml")
     good = ROOT / f"scheduler-config/{name}.yaml"
@@ -123,7 +118,6 @@ WRONG: dict[str, tuple[tuple[str, ...], str]] = {  # case: (arguments, words of 
 
 @pytest.mark.parametrize(("arguments", "words"), WRONG.values(), ids=WRONG)
 def test_wrong_use_is_exit_code_2(arguments: tuple[str, ...], words: str) -> None:
-    """One sentence on standard error, nothing on standard output."""
     assert words in refused(*arguments)
 
 
@@ -150,7 +144,6 @@ def full() -> Iterator[OperatorServer]:
 
 
 def test_uninstall_says_what_it_would_do(full: OperatorServer, tmp_path: Path) -> None:
-    """A dry run, in words and as JSON; nothing is sent but questions."""
     assert shown("uninstall", "--dry-run", "--kubeconfig", full.kubeconfig(tmp_path)) == [
         "would delete mutatingadmissionpolicybindings/netgang-gate",
         "would delete mutatingadmissionpolicies/netgang-gate",
@@ -164,7 +157,6 @@ def test_uninstall_says_what_it_would_do(full: OperatorServer, tmp_path: Path) -
 
 
 def test_uninstall_may_leave_the_gates(full: OperatorServer, tmp_path: Path) -> None:
-    """Only the policies go; then the Leases, once netgang is gone; then nothing is left to do."""
     kubeconfig = full.kubeconfig(tmp_path)
     assert run("uninstall", "--leave-gates", "--kubeconfig", kubeconfig).exit_code == 0
     assert full.api.objects["/api/v1/namespaces/team/pods/a"]["spec"]["schedulingGates"] == [{"name": GATE}]
@@ -173,7 +165,6 @@ def test_uninstall_may_leave_the_gates(full: OperatorServer, tmp_path: Path) -> 
 
 
 def test_uninstall_lets_pods_go(full: OperatorServer, tmp_path: Path) -> None:
-    """Exit code 0 with nothing left; what may not be patched is said, with exit code 1."""
     for plural in ("mutatingadmissionpolicies", "mutatingadmissionpolicybindings"):
         del full.api.objects[f"/apis/admissionregistration.k8s.io/v1/{plural}/netgang-gate"]
     kubeconfig = full.kubeconfig(tmp_path)
@@ -188,5 +179,4 @@ def test_uninstall_lets_pods_go(full: OperatorServer, tmp_path: Path) -> None:
 
 
 def test_version() -> None:
-    """`netgang --version`."""
     assert run("--version").stdout.startswith("netgang ")

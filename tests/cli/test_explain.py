@@ -27,7 +27,6 @@ JOB = "demo/tf-smoke-gpu"
 
 
 def test_why_the_demo_job_waits() -> None:
-    """It cannot start as it is; what each zone lacks; and two ways in."""
     lines = shown("explain", JOB, *SAVED)
     assert lines[0] == f"{JOB}: waiting"
     assert "members: 5 exist, 5 needed; 5 waiting" in lines
@@ -41,7 +40,6 @@ def test_why_the_demo_job_waits() -> None:
 
 
 def test_where_the_other_job_goes() -> None:
-    """Its zone, its score, its places, and that it waits no more."""
     lines = shown("explain", "demo/case1-0", *SAVED)
     assert lines[0].startswith("demo/case1: admitted in zone D, network score 98.")
     assert "planned for it: 6 places in zone D" in lines
@@ -49,7 +47,6 @@ def test_where_the_other_job_goes() -> None:
 
 
 def test_the_document_is_the_services() -> None:
-    """`--json` prints what /v1/explain says, and the same again the next time."""
     document = as_json("explain", JOB, *SAVED)
     assert document["would_help"]["impossible"] is True
     assert document == as_json("explain", JOB, *SAVED)
@@ -59,7 +56,6 @@ def test_the_document_is_the_services() -> None:
 
 
 def test_the_first_suggestion_lets_the_job_in() -> None:
-    """`what-if --suggestion` applies it; both commands agree."""
     document = as_json("what-if", "--suggestion", JOB, *SAVED)
     assert [one["gang"] for one in document["admitted"]] == [JOB]
     lines = shown("what-if", "--suggestion", JOB, *SAVED)
@@ -68,7 +64,6 @@ def test_the_first_suggestion_lets_the_job_in() -> None:
 
 
 def test_many_changes_at_once() -> None:
-    """Each kind of option says one change; all are supposed together."""
     document = as_json(
         "what-if",
         *("--set", "queue.order=fifo"),
@@ -89,7 +84,6 @@ def test_many_changes_at_once() -> None:
 
 
 def test_changes_from_a_file_and_from_standard_input(tmp_path: Path) -> None:
-    """In the form of /v1/what-if, or its list alone."""
     changes = [{"change": "end-job", "job": "demo/case1"}]
     path = tmp_path / "changes.json"
     path.write_text(json.dumps({"changes": changes}))
@@ -99,7 +93,6 @@ def test_changes_from_a_file_and_from_standard_input(tmp_path: Path) -> None:
 
 
 def test_nothing_would_be_different() -> None:
-    """Is said."""
     assert shown("what-if", "--advance", "1s", *SAVED)[1] == "nothing would be different for any gang"
 
 
@@ -128,7 +121,6 @@ MISTAKES: Mapping[str, tuple[str, tuple[object, ...]]] = {
 
 @pytest.mark.parametrize(("said", "arguments"), MISTAKES.values(), ids=MISTAKES)
 def test_mistakes_are_sentences(said: str, arguments: tuple[object, ...]) -> None:
-    """Exit code 2, the option or field by name, no traceback."""
     assert said in refused(*arguments)
 
 
@@ -141,7 +133,6 @@ FILES = {
 
 @pytest.mark.parametrize(("said", "text"), FILES.values(), ids=FILES)
 def test_files_of_changes_that_are_none(said: str, text: str, tmp_path: Path) -> None:
-    """Named with what is wrong."""
     path = tmp_path / "changes.json"
     path.write_text(text)
     assert said in refused("what-if", "--changes", path, *SAVED)
@@ -162,13 +153,11 @@ OPTIONS = {
 
 @pytest.mark.parametrize(("option", "text"), [(option, text) for option, texts in OPTIONS.items() for text in texts])
 def test_options_that_cannot_be_read(option: str, text: str) -> None:
-    """Each says how it is written."""
     with pytest.raises(ConfigError, match=f"{option} {text}: (write |.* is no whole number|could not convert)"):
         from_options({option: [text]})
 
 
 def test_every_reader_has_an_option() -> None:
-    """What can be written can be given."""
     help_text = run("what-if", "--help").stdout
     assert all(option in help_text for option in READERS)
     assert "netgang what-if --suggestion team-a/resnet" in help_text
@@ -178,7 +167,6 @@ def test_every_reader_has_an_option() -> None:
 
 
 def test_a_running_service_is_asked() -> None:
-    """The same tables from its documents."""
     document, supposed = as_json("explain", JOB, *SAVED), as_json("what-if", "--suggestion", JOB, *SAVED)
     with RawServer({f"/v1/explain/{JOB}": served(document), "/v1/what-if": served(supposed)}) as server:
         assert shown("explain", JOB, "--server", server.url) == shown("explain", JOB, *SAVED)
@@ -189,7 +177,6 @@ def test_a_running_service_is_asked() -> None:
 
 
 def test_a_pod_of_no_gang() -> None:
-    """Has no more to say than where it is."""
     scores = PodScores(nodes=(), of=0)
     place = PodPlace(name="a/b", uid="u", own=True, node=None, planned=None, prioritize=scores)
     with RawServer({"/v1/explain/a/b": ok(msgspec.json.encode(ExplainedPod(pod=place)))}) as server:
@@ -197,7 +184,6 @@ def test_a_pod_of_no_gang() -> None:
 
 
 def test_a_service_that_had_no_time() -> None:
-    """Explains, and says that the ways in are not known."""
     document = as_json("explain", JOB, *SAVED) | {"would_help": None}
     with RawServer({f"/v1/explain/{JOB}": served(document)}) as server:
         assert shown("explain", JOB, "--server", server.url)[-1].startswith("others ask what would help")
@@ -205,7 +191,6 @@ def test_a_service_that_had_no_time() -> None:
 
 
 def test_answers_that_are_none() -> None:
-    """A problem is said as it is; what is not netgang's document is no answer; no server there is exit code 1."""
     problem = ok(problem_body(HTTPStatus.NOT_FOUND, "no gang or pod a/b is known"), status=404)
     busy = ok(problem_body(HTTPStatus.TOO_MANY_REQUESTS, "others are being answered"), status=429)
     answers = {"/v1/explain/a/b": problem, "/v1/explain/a/c": served({"gang": "x"}), "/v1/what-if": busy}
@@ -219,7 +204,6 @@ def test_answers_that_are_none() -> None:
 
 
 def test_rare_parts_are_shown() -> None:
-    """The gangs ahead, what is reserved until when, notes, past decisions, and the gangs that would wait instead."""
     document = as_json("explain", JOB, *SAVED)
     document["turn"] |= {"waited_s": 65.0, "starves_in_s": 200.0}
     document["turn"]["ahead"] |= {

@@ -50,7 +50,6 @@ def test_the_commands_are_those_that_are_promised() -> None:
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_help_has_an_example_and_the_exit_codes(name: str) -> None:
-    """What to type, and what scripts may rely on."""
     result = CliRunner().invoke(app, [*name.split(), "--help"], env={"COLUMNS": "200"})
     assert result.exit_code == 0
     assert "Example: " in result.stdout
@@ -59,7 +58,6 @@ def test_help_has_an_example_and_the_exit_codes(name: str) -> None:
 
 @pytest.mark.parametrize("name", sorted(COMMANDS.keys() - PRINTS_NOTHING - PRINTS_FILES))
 def test_whatever_prints_prints_json_too(name: str) -> None:
-    """By the same option everywhere."""
     assert any("--json" in one.opts for one in COMMANDS[name].params)
 
 
@@ -68,7 +66,6 @@ ASKING = ("queue", "explain", "what-if", "jobs", "scores", "network show", "reco
 
 @pytest.mark.parametrize("name", ASKING)
 def test_commands_that_ask_a_service_find_it_the_same_way(name: str) -> None:
-    """All options of cli.reach, and --server for those that are used to it."""
     found = {option for one in COMMANDS[name].params for option in one.opts}
     ways = ("--kubeconfig", "--context", "--service", "--through")
     assert {"--url", "--server", "--token-file", "--ca-file", *ways} <= found
@@ -98,7 +95,6 @@ def test_completion_as_kubectl_reads_it(
 
 
 def test_kubectl_runs_it(tmp_path: Path) -> None:
-    """`kubectl netgang queue`: the real kubectl, the plugin of PATH, and an API server with netgang behind it."""
     kubectl = rendered_manifests.kubectl()
     program = tmp_path / "kubectl-netgang"
     program.write_text(f"#!{sys.executable}\nfrom cli.kubectl import main\n\nmain()\n")
@@ -113,7 +109,6 @@ def test_kubectl_runs_it(tmp_path: Path) -> None:
 
 
 def test_the_installed_programs_are_these() -> None:
-    """The project names the plugin and its completion as kubectl looks for them."""
     import tomllib
 
     scripts = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"]["scripts"]

@@ -24,7 +24,6 @@ def cluster(tmp_path: Path) -> Path:
 
 
 def test_plan_of_the_example_is_the_papers() -> None:
-    """Gang case1 gets the paper's six nodes; the TensorFlow job will never fit, and that is its reason."""
     document = as_json("plan", CLUSTER, "--network", MESH, "--now", "2026-11-02T10:05:00Z")
     [admitted], [waiting] = document["admitted"], document["waiting"]
     nodes = ("node28", "node29", "node30", "node31", "node32", "node36")
@@ -34,7 +33,6 @@ def test_plan_of_the_example_is_the_papers() -> None:
 
 
 def test_plan_for_machines(cluster: Path) -> None:
-    """Each gang with its place in the queue, its weight, and its nodes or its reason; and the queue's order."""
     document = as_json("plan", cluster, "--now", "0")
     [admitted], [waiting] = document["admitted"], document["waiting"]
     assert (document["order"], document["held"], admitted["zone"], admitted["score"]) == ("weight", {}, "a", None)
@@ -49,7 +47,6 @@ def test_plan_for_machines(cluster: Path) -> None:
 
 
 def test_plan_for_people_is_a_table(cluster: Path) -> None:
-    """The same in two tables, without colours where there is no terminal."""
     lines = shown("plan", cluster, "--now", "0")
     assert lines[0] == "admitted"
     assert "│ 1 │ default/a │ WAITING │ 4 │ 0.9820 │ a │ – │ a-0 → n1 │" in lines
@@ -59,7 +56,6 @@ def test_plan_for_people_is_a_table(cluster: Path) -> None:
 
 
 def test_plan_says_when_nobody_waits(tmp_path: Path) -> None:
-    """No gangs: two lines, no empty tables."""
     assert run("plan", written(tmp_path, node_json("n1"))).stdout == "admitted: none\nwaiting: none\n"
 
 
@@ -82,12 +78,10 @@ NOON = ("2026-01-01T12:00:00Z", "2026-01-01T12:00:00", "2026-01-01T13:00+01:00",
 
 @pytest.mark.parametrize("text", NOON)
 def test_now_may_be_written_in_many_ways(text: str) -> None:
-    """With and without zone, or as Unix seconds."""
     assert moment_s(text) == 1_767_268_800.0
 
 
 def test_a_plan_is_for_a_moment(tmp_path: Path) -> None:
-    """Five minutes after its creation a gang may be spread; without --now it is now."""
     preferred = {"netgang.io/zone-policy": "preferred"}
     pods = [pod_json(f"g-{n}", gang="g", size=2, cpu="4", annotations=preferred) for n in "01"]
     for pod in pods:
@@ -100,7 +94,6 @@ def test_a_plan_is_for_a_moment(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("moment", ["tomorrow", "nan", "inf", "-1e400", "2026-13-01T00:00:00Z", ""])
 def test_a_moment_that_is_none_is_refused(cluster: Path, moment: str) -> None:
-    """The text says what would be one."""
     said = refused("plan", cluster, "--now", moment)
     assert said == f"error: --now: {moment!r} is neither Unix seconds nor a time such as 2026-01-31T12:00:00Z\n"
 
@@ -120,28 +113,24 @@ BAD_FILES: dict[str, tuple[Any, str]] = {  # case (all are in test_clusterfile):
 
 @pytest.mark.parametrize(("content", "said"), BAD_FILES.values(), ids=BAD_FILES)
 def test_a_bad_cluster_file_is_explained(tmp_path: Path, content: Any, said: str) -> None:
-    """The sentence names the file, the item and the field."""
     path = tmp_path / "cluster.json"
     path.write_text(content if isinstance(content, str) else json.dumps(content))
     assert refused("plan", path).startswith(f"error: {path}: {said}")
 
 
 def test_a_missing_file_is_named(tmp_path: Path) -> None:
-    """Also one whose name looks like markup, and a folder."""
     missing = tmp_path / "[no" / "such].json"
     assert refused("plan", missing) == f"error: {missing}: No such file or directory\n"
     assert refused("plan", tmp_path) == f"error: {tmp_path}: Is a directory\n"
 
 
 def test_a_bad_mesh_is_explained(cluster: Path, tmp_path: Path) -> None:
-    """The sentence names the file, the entry and the field (`test_mesh` has all mistakes)."""
     path = tmp_path / "mesh.json"
     path.write_text('[{"source": "a", "target": "b"}, {"source": "a", "target": "b", "loss_ratio": 7}]')
     assert refused("plan", cluster, "--network", path).startswith(f"error: {path}: entry 1: loss_ratio: ")
 
 
 def test_the_settings_count_for_plan(cluster: Path, tmp_path: Path) -> None:
-    """With another zone label there is no zone, and with another scheduler name no gang of ours."""
     settings = tmp_path / "settings.yaml"
     settings.write_text("zone_label: rack")
     assert as_json("plan", cluster, "--config", settings)["waiting"][0]["code"] == "NO_ALLOWED_ZONE"
@@ -152,7 +141,6 @@ def test_the_settings_count_for_plan(cluster: Path, tmp_path: Path) -> None:
 
 
 def test_check_config_prints_what_would_be_used(tmp_path: Path) -> None:
-    """File and environment together; machine-readable with --json, and readable without."""
     settings = tmp_path / "settings.yaml"
     settings.write_text("hold_limit_s: 12\nscheduler_names: [one]")
     used = as_json("check-config", settings, env={"NETGANG_PORT": "9999"})
@@ -170,12 +158,10 @@ BAD_SETTINGS = {  # case: (arguments, environment, what is said)
 
 @pytest.mark.parametrize(("arguments", "env", "said"), BAD_SETTINGS.values(), ids=BAD_SETTINGS)
 def test_serve_refuses_bad_settings(arguments: tuple[str, ...], env: dict[str, str], said: str) -> None:
-    """Before anything listens: exit code 2, and the field's name."""
     assert said in refused("serve", *arguments, env=env)
 
 
 def test_check_config_refuses_bad_settings(tmp_path: Path) -> None:
-    """The file is named, too."""
     settings = tmp_path / "settings.yaml"
     settings.write_text("score: {ratios: 1:2}")
     assert f"score.ratios = 62 (from file {settings}): must be" in refused("check-config", settings)
@@ -185,7 +171,6 @@ def test_check_config_refuses_bad_settings(tmp_path: Path) -> None:
 
 
 def test_the_demo_is_the_example() -> None:
-    """It serves the example files, whose measurements do not age, on the port that its lines name."""
     settings = demo_settings(4321)
     assert settings.snapshot == CLUSTER
     assert (settings.port, settings.network.hard_ttl().delay) == (4321, None)
@@ -223,7 +208,6 @@ def files(tmp_path: Path) -> dict[str, Path]:
 
 
 def test_which_node_is_measured_where(files: dict[str, Path]) -> None:
-    """Each node per metric; doubts and endpoints without a node by name."""
     found = as_json("check-config", files["settings"], "--cluster", files["cluster"], "--network", files["mesh"])
     assert {name: ends["loss"] for name, ends in found["nodes"].items()} == {
         "node1": "ps-1",
@@ -241,7 +225,6 @@ def test_which_node_is_measured_where(files: dict[str, Path]) -> None:
 
 
 def test_the_same_for_people(files: dict[str, Path]) -> None:
-    """A table with the totals, and the doubts as sentences."""
     lines = shown("check-config", files["settings"], "--cluster", files["cluster"], "--network", files["mesh"])
     assert "│ node1 │ ps-1 │ – │ – │" in lines
     assert "│ nodes with an endpoint │ 2 of 4 │ 0 of 4 │ 0 of 4 │" in lines
@@ -249,7 +232,6 @@ def test_the_same_for_people(files: dict[str, Path]) -> None:
 
 
 def test_a_cluster_needs_a_mesh(files: dict[str, Path]) -> None:
-    """And a mesh a cluster; files that cannot be read are named."""
     for arguments in (("--cluster", files["cluster"]), ("--network", files["mesh"])):
         assert refused("check-config", *arguments) == "error: --cluster and --network belong together\n"
     assert "/no/such.json" in refused("check-config", "--cluster", files["cluster"], "--network", "/no/such.json")

@@ -15,7 +15,6 @@ NODE = {"metadata": {"name": "n"}, "status": {"addresses": [{"type": "InternalIP
 
 
 def written(path: Path, document: object) -> Path:
-    """A file with JSON."""
     path.write_text(json.dumps(document))
     return path
 
@@ -30,7 +29,6 @@ def named(name: str, address: str, **metadata: object) -> dict[str, object]:
 
 
 def kubeconfig(folder: Path, url: str) -> Path:
-    """No credentials at `url`."""
     document = {
         "current-context": "c",
         "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}],
@@ -43,7 +41,6 @@ def kubeconfig(folder: Path, url: str) -> Path:
 
 
 def test_psconfig_of_the_paper_test_bed() -> None:
-    """36 nodes, a mesh of nine in each of four zones and one of their gateways, for latency and for throughput."""
     result = run("mesh", "psconfig", "--cluster", CLUSTER, *ARCHIVE)
     assert (result.exit_code, result.stderr) == (0, "")
     template = json.loads(result.stdout)
@@ -59,7 +56,6 @@ def test_psconfig_of_the_paper_test_bed() -> None:
 
 
 def test_maddash_of_the_paper_test_bed() -> None:
-    """The same nodes in 15 grids: loss, delay and throughput of four zones and between them."""
     result = run("mesh", "maddash", "--snapshot", CLUSTER, *ARCHIVE, "--name", "KISTI", "--plugins", "/opt/plugins/")
     assert (result.exit_code, result.stderr) == (0, "")
     config = yaml.safe_load(result.stdout)
@@ -72,7 +68,6 @@ def test_maddash_of_the_paper_test_bed() -> None:
 
 
 def test_nodes_from_standard_input_and_settings(tmp_path: Path) -> None:
-    """Zone label, table, rules and the annotation's name are those of netgang's settings."""
     settings = {
         "zone_label": "room",
         "endpoint_annotation": "x.io/ps",
@@ -113,7 +108,6 @@ def test_nodes_from_the_api_server(tmp_path: Path) -> None:
 
 
 def test_an_api_server_that_refuses(tmp_path: Path) -> None:
-    """Exit code 1 and its words."""
     body = json.dumps({"kind": "Status", "message": "nodes is forbidden"}).encode()
     with RawServer({"/api/v1/nodes?limit=500": ok(body, status=403)}) as server:
         said = refused("mesh", "psconfig", "--kubeconfig", kubeconfig(tmp_path, server.url), code=1)
@@ -121,7 +115,6 @@ def test_an_api_server_that_refuses(tmp_path: Path) -> None:
 
 
 def test_notes_are_on_standard_error() -> None:
-    """What does not fit is said, and the template is printed all the same."""
     result = run(
         "mesh", "psconfig", "--cluster", CLUSTER, "--throughput-interval-s", "600", "--throughput-duration-s", "30"
     )

@@ -30,7 +30,6 @@ FIELDS = ["source", "target", "loss_ratio", "delay_ms", "throughput_bps", "age_s
 
 
 def links(*arguments: object) -> list[dict[str, Any]]:
-    """What `--json` prints when all is well."""
     found = as_json("network", "show", *arguments)
     assert isinstance(found, list)
     return found
@@ -38,13 +37,11 @@ def links(*arguments: object) -> list[dict[str, Any]]:
 
 @pytest.fixture
 def paper() -> Iterator[MaddashServer]:
-    """The paper's test bed as a MaDDash server."""
     with MaddashServer(paper_mesh(), checked_at_s=lambda: NOW_S) as server:
         yield server
 
 
 def test_json_of_the_paper_mesh(paper: MaddashServer, tmp_path: Path) -> None:
-    """Every direction once, with exactly the named fields and its grids; it can be given to `plan --network`."""
     found = links("--maddash", paper.url)
     assert [list(one) for one in found] == [FIELDS] * 1260
     assert {one["grid"] for one in found} == {"Loss, Delay, Throughput"}
@@ -59,7 +56,6 @@ def test_json_of_the_paper_mesh(paper: MaddashServer, tmp_path: Path) -> None:
 
 
 def test_a_server_that_has_just_started() -> None:
-    """Checks that have not run are links without values: found by the names of their checks."""
     listed = b'{"grids":[{"name":"Loss"}]}'
     answers = {"/maddash/grids": ok(listed), "/maddash/grids/Loss": ok(recorded.body("grid-loss-startup.json"))}
     with RawServer(answers) as server:
@@ -69,7 +65,6 @@ def test_a_server_that_has_just_started() -> None:
 
 
 def test_other_checks_are_no_links() -> None:
-    """A grid that shows none of the three metrics gives nothing, and that is exit code 1."""
     answers = {
         "/maddash/grids": ok(b'{"grids":[{"name":"Random"}]}'),
         "/maddash/grids/Random": ok(recorded.body("grid-random.json")),
@@ -81,7 +76,6 @@ def test_other_checks_are_no_links() -> None:
 
 
 def test_one_failing_grid_is_a_note(paper: MaddashServer) -> None:
-    """The others are shown, exit code 0; what failed stands on standard error."""
     paper.faults["Delay"] = Fault.SERVER_ERROR
     result = run("network", "show", "--maddash", paper.url, "--json")
     assert result.exit_code == 0
@@ -90,7 +84,6 @@ def test_one_failing_grid_is_a_note(paper: MaddashServer) -> None:
 
 
 def test_weird_names_are_shown_and_do_no_harm() -> None:
-    """Markup, control characters, blanks, percent, plus and other alphabets in names reach the terminal as text."""
     ends = ["[red]a[/red]", "b\x1b[2J", "c d+%/", "ü終", "2001:db8::1"]
     with MaddashServer(full_mesh(*ends), checked_at_s=lambda: NOW_S, prefix="Lab 100% A+B/") as server:
         assert {one["source"] for one in links("--maddash", server.url)} == set(ends)
@@ -136,7 +129,6 @@ def test_certificates() -> None:
 
 
 def drawn(*found: Link, width: int = 200, colours: bool = False) -> str:
-    """What is drawn on a terminal of that width."""
     console = Console(
         width=width, force_terminal=colours, color_system="256" if colours else None, legacy_windows=False
     )
@@ -162,7 +154,6 @@ def test_the_papers_colours() -> None:
 
 
 def test_small_meshes_have_their_numbers() -> None:
-    """Rows are sources, columns targets, both by number; letters are grades without colours."""
     text = drawn(
         Link("a", "b", loss_ratio=0.0005, delay_ms=12.34, throughput_bps=9.4e9, age_s=60.0),
         Link("b", "a", loss_ratio=0.0, delay_ms=0.5, throughput_bps=1e9, age_s=7300.0),
@@ -178,7 +169,6 @@ def test_small_meshes_have_their_numbers() -> None:
 @pytest.mark.parametrize("width", [40, 60, 80, 120, 200])
 @pytest.mark.parametrize("ends", [2, 9, 36, 100])
 def test_matrices_fit_the_terminal(ends: int, width: int) -> None:
-    """However wide mesh and terminal are, no line of a matrix is broken and no pair is left out."""
     names = [f"node{number}" for number in range(1, ends + 1)]
     found = [Link(a, b, loss_ratio=0.5) for a in names for b in names if a != b]
     text = drawn(*found, width=width)
@@ -204,7 +194,6 @@ PAIRS: dict[str, Any] = {
 
 
 def netgang(pairs: dict[str, Any] | None = None) -> bytes:
-    """What a running netgang answers."""
     source = {
         **{"name": "maddash", "error": "gone", "problems": ["no grid gives a value of delay"], "failures": 1},
         **{"last_success_s": None, "fetch_s": None, "measurements": 0, "endpoints": 0, "rejected": {}},
@@ -218,7 +207,6 @@ def netgang(pairs: dict[str, Any] | None = None) -> bytes:
 
 
 def test_a_running_netgang() -> None:
-    """Nodes in place of endpoints, the oldest age, no grid; what its sources complain of is said."""
     with RawServer({"/v1/network?limit=40": netgang()}) as server:
         result = run("network", "show", "--url", server.url, "--json")
     assert json.loads(result.stdout) == [
@@ -230,7 +218,6 @@ def test_a_running_netgang() -> None:
 
 
 def test_a_part_of_a_large_cluster() -> None:
-    """Zone and limit go into the question; that a part is shown is said."""
     with RawServer({"/v1/network?limit=7&zone=A": netgang(PAIRS | {"of": 5000})}) as server:
         result = run("network", "show", "--url", server.url, "--zone", "A", "--limit", 7)
     assert result.exit_code == 0
@@ -238,7 +225,6 @@ def test_a_part_of_a_large_cluster() -> None:
 
 
 def test_a_zone_that_does_not_exist() -> None:
-    """The cluster's zones are named."""
     with RawServer({"/v1/network?limit=40&zone=X": netgang()}) as server:
         said = refused("network", "show", "--url", server.url, "--zone", "X")
     assert "--zone 'X': the cluster's zones are A" in said
@@ -262,7 +248,6 @@ def document() -> dict[str, Any]:
 
 
 def test_scores_for_people() -> None:
-    """A row for each part: both directions with value, age and source; what counts, and its points."""
     with RawServer({PATH: served(document())}) as server:
         lines = shown(*ASKED, server.url)
     assert "│ loss │ 0.2 % │ 0.2 % │ 0.2 % │ both directions │ 18.00 │" in lines
@@ -275,7 +260,6 @@ def test_scores_for_people() -> None:
 
 
 def test_for_people_when_values_are_too_old() -> None:
-    """What is past the hard TTL is shown with its age, and as the most that the link is worth."""
     names = ["n1", "n2"]
     state = snapshot([node(name) for name in names], network=mesh(names, loss_ratio=0.01, now_s=1e6))
     made = msgspec.json.encode(link_document(state, NodeName("n1"), NodeName("n2"), ScorePolicy()))
@@ -287,7 +271,6 @@ def test_for_people_when_values_are_too_old() -> None:
 
 
 def test_for_people_when_nothing_is_known() -> None:
-    """Dashes, and points all the same: what is unknown is neutral less a penalty."""
     state = snapshot([node("n1"), node("n2")])
     made = msgspec.json.encode(link_document(state, NodeName("n1"), NodeName("n2"), ScorePolicy()))
     with RawServer({PATH: ok(made)}) as server:
@@ -297,7 +280,6 @@ def test_for_people_when_nothing_is_known() -> None:
 
 
 def test_what_a_server_says_is_only_text() -> None:
-    """Markup and control characters in names of endpoints and sources are shown, not carried out."""
     said = document()
     said["metrics"]["loss"]["endpoints"] = ["[red]x", "y\x1b[2J"]
     said["metrics"]["loss"]["there"] |= {"origin": "[/b]", "age_s": 17_013.0}
@@ -308,13 +290,11 @@ def test_what_a_server_says_is_only_text() -> None:
 
 
 def test_scores_for_machines() -> None:
-    """The document as it came."""
     with RawServer({PATH: served(document())}) as server:
         assert as_json(*ASKED, f"{server.url}/") == document()
 
 
 def test_a_node_that_does_not_exist() -> None:
-    """Netgang says which, and it is wrong use."""
     answer = ok(problem_body(HTTPStatus.NOT_FOUND, "n1 or n2 is no node that is known"), status=404)
     with RawServer({PATH: answer}) as server:
         assert refused(*ASKED, server.url) == "error: n1 or n2 is no node that is known\n"

@@ -35,18 +35,15 @@ def document() -> dict[str, Any]:
 
 
 def lines(content: Any, *arguments: object) -> list[str]:
-    """What people see, blanks run together."""
     with RawServer({PATH: served(content)}) as server:
         return shown("queue", "--url", server.url, *arguments, columns=160)
 
 
 def gangs(content: Any, *arguments: object) -> list[str]:
-    """The gangs of the table, in its order."""
     return [found[1] for line in lines(content, *arguments) if (found := re.match(r"│ \S+ │ (\S+/\S+) ", line))]
 
 
 def test_the_queue_is_in_the_order_of_turns() -> None:
-    """As /v1/queue has it: heaviest first; ranks, members, times, and why not."""
     queue = document()
     assert gangs(queue) == [one["gang"] for one in queue["gangs"]]
     text = "\n".join(lines(queue))
@@ -57,7 +54,6 @@ def test_the_queue_is_in_the_order_of_turns() -> None:
 
 
 def test_behind_whom_counts_those_that_wait_without_a_place() -> None:
-    """Not those let in; the nearest by name, and how many more; also for a filtered table."""
     queue = document()
     waiting = [one["gang"] for one in queue["gangs"] if not one["admitted"]]
     assert len(waiting) == 3
@@ -67,7 +63,6 @@ def test_behind_whom_counts_those_that_wait_without_a_place() -> None:
 
 
 def test_filters_are_for_people_and_machines() -> None:
-    """Namespace and states; the rest of the document stays."""
     queue = document()
     assert gangs(queue, "-n", "a") == [one["gang"] for one in queue["gangs"] if one["gang"].startswith("a/")]
     assert gangs(queue, "--state", "starving") == []
@@ -80,14 +75,12 @@ def test_filters_are_for_people_and_machines() -> None:
 
 
 def test_a_long_queue_is_cut_aloud() -> None:
-    """--limit, and how many there are."""
     queue = document()
     assert gangs(queue, "--limit", 1) == [queue["gangs"][0]["gang"]]
     assert "1 of 4 gangs; see --namespace, --state and --limit" in lines(queue, "--limit", 1)
 
 
 def test_names_are_never_cut() -> None:
-    """On a narrow terminal a gang's name goes over several lines."""
     queue = document()
     queue["gangs"][0]["gang"] = "a-team/a-rather-long-name-of-a-job"
     with RawServer({PATH: served(queue)}) as server:
@@ -97,7 +90,6 @@ def test_names_are_never_cut() -> None:
 
 
 def entry(**fields: Any) -> dict[str, Any]:
-    """One gang's entry."""
     usual = {"gang": "a/g", "queue": "WQ", "state": "WAITING", "rank": 1, "priority": 0, "admitted": False}
     weight = {"omega": 0.5, "omega_prime": 2.0, "exact": "2", "given": False}
     members = {"min_available": 2, "pending": 2, "running": 0, "succeeded": 0, "failed": 0}
@@ -125,20 +117,17 @@ SAYS = {  # case: (fields of the entry, part of the row)
 
 @pytest.mark.parametrize(("fields", "said"), SAYS.values(), ids=SAYS)
 def test_a_row_says_what_counts(fields: dict[str, Any], said: str) -> None:
-    """Each part in words; what a server says is only text."""
     queue = {"at_s": 1.0, "order": "weight", "counts": {}, "gangs": [entry(**fields)], "shares": []}
     assert any(said in line for line in lines(queue))
 
 
 def test_shares_are_told() -> None:
-    """How much of its cap a namespace has, by the scarcer resource."""
     share = {"namespace": "a", "cap": 0.5, "cpu": 0.25, "memory": 0.4}
     queue = {"at_s": 1.0, "order": "fifo", "counts": {"WAITING": 0}, "gangs": [], "shares": [share]}
     assert lines(queue) == ["no gangs; order: fifo", "namespace a: 40% of the cluster, of at most 50%"]
 
 
 def test_it_looks_again_and_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    """--watch asks until it is stopped, or no answer comes any more; --json has a document on each line."""
     monkeypatch.setattr("cli.commands.queue._AGAIN_S", 0.01)
     queue = {"at_s": 1.0, "order": "weight", "counts": {}, "gangs": [], "shares": []}
     for more, wanted in (((), "no gangs; order: weight"), (("--json",), json.dumps(queue))):
@@ -151,8 +140,6 @@ def test_it_looks_again_and_again(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def _until_third(server: RawServer, queue: Any) -> Any:
-    """An answer that is none at the fourth time."""
-
     def act(connection: Any, _: Any) -> None:
         connection.sendall(served(queue) if len(server.requests) <= 3 else served([]))
 

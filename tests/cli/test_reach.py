@@ -30,7 +30,6 @@ PORT = 8889
 
 @pytest.fixture
 def netgang() -> Iterator[RawServer]:
-    """What listens on the pod's loopback."""
     with RawServer(ANSWERS) as server:
         yield server
 
@@ -44,7 +43,6 @@ def site(netgang: RawServer) -> Iterator[ApiProxy]:
 
 @pytest.fixture
 def access(site: ApiProxy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A person's kubeconfig, and none in the home directory."""
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     for name in ("KUBECONFIG", "NETGANG_URL", "NETGANG_TOKEN", "KUBERNETES_SERVICE_HOST"):
         monkeypatch.delenv(name, raising=False)
@@ -52,7 +50,6 @@ def access(site: ApiProxy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> P
 
 
 def done(*arguments: object, **how: Any) -> str:
-    """What it says when all is well."""
     result = run(*arguments, **how)
     assert result.exit_code == 0, result.output
     return result.stdout
@@ -63,7 +60,6 @@ THROUGH = ("port-forward", "service-proxy")
 
 @pytest.mark.parametrize("through", THROUGH)
 def test_both_ways_lead_there(through: str, access: Path, netgang: RawServer) -> None:
-    """The same document, and netgang never sees the person's own credentials."""
     found = json.loads(done("queue", "--json", "--kubeconfig", access, "--through", through))
     assert found == QUEUE
     assert not [head for head in netgang.requests if "authorization" in head.lower() or TOKEN in head]
@@ -71,7 +67,6 @@ def test_both_ways_lead_there(through: str, access: Path, netgang: RawServer) ->
 
 @pytest.mark.parametrize("through", THROUGH)
 def test_bodies_and_long_answers_arrive_whole(through: str, access: Path, netgang: RawServer, tmp_path: Path) -> None:
-    """A log of 200 kB down; a body up, whose refusal is netgang's and says what to do."""
     out = tmp_path / "log.gz"
     done("record", "-o", out, "--kubeconfig", access, "--through", through)
     assert out.read_bytes() == b"\x1f\x8b" + bytes(200_000)
@@ -81,7 +76,6 @@ def test_bodies_and_long_answers_arrive_whole(through: str, access: Path, netgan
 
 
 def test_port_forward_goes_to_the_leader_and_carries_a_token(site: ApiProxy, access: Path, netgang: RawServer) -> None:
-    """Not to a standby, nor to a pod that has ended; the token reaches netgang, and the API server only its own."""
     done("queue", "--kubeconfig", access, env={"NETGANG_TOKEN": "for-netgang"})
     assert site.asked[1:] == [f"GET /api/v1/namespaces/netgang-system/pods/netgang-a/portforward?ports={PORT}"]
     assert "authorization: Bearer for-netgang" in netgang.requests[-1]
@@ -113,14 +107,12 @@ TOKENS = {  # case: (arguments, part of what is said)
 
 @pytest.mark.parametrize(("arguments", "said"), TOKENS.values(), ids=TOKENS)
 def test_tokens_are_kept(arguments: tuple[str, ...], said: str, access: Path, tmp_path: Path) -> None:
-    """Exit code 2, before anything is sent."""
     (tmp_path / "open").write_text(re.sub(r"http://[0-9.:]+", "http://10.0.0.1:8080", access.read_text()))
     given = [one.format(here=tmp_path) for one in arguments]
     assert said in refused("queue", *given, env={"NETGANG_TOKEN": "x"})
 
 
 def test_certificates_are_checked_through_port_forward(access: Path, tmp_path: Path) -> None:
-    """With https: the port's certificate must be of a trusted authority and name the Service, as anywhere else."""
     with RawServer(ANSWERS, tls=True) as secure, ApiProxy({PORT: secure.port}) as site:
         kubeconfig = site.kubeconfig(tmp_path)
         wanted = ("queue", "--kubeconfig", kubeconfig, "--service", "netgang-system/https:netgang")
@@ -144,7 +136,6 @@ REFUSALS = {  # case: (what the person may not do, arguments, part of what is sa
 
 @pytest.mark.parametrize(("denied", "more", "said"), REFUSALS.values(), ids=REFUSALS)
 def test_refusals_say_who_refused(denied: str, more: tuple[str, ...], said: str, site: ApiProxy, access: Path) -> None:
-    """What the API server, the kubelet or netgang says is passed on; exit code 1."""
     site.denied.add(denied)
     assert said in refused("queue", "--kubeconfig", access, *more, code=1)
 
@@ -168,19 +159,16 @@ WRONG = {  # case: (arguments, part of what is said)
 
 @pytest.mark.parametrize(("arguments", "said"), WRONG.values(), ids=WRONG)
 def test_wrong_use(arguments: tuple[str, ...], said: str, access: Path) -> None:
-    """Exit code 2."""
     assert said in refused("queue", *arguments, env={"KUBECONFIG": str(access)})
 
 
 def test_the_environment_names_an_address(netgang: RawServer, access: Path) -> None:
-    """NETGANG_URL is used when no option says where; options come first."""
     assert "no gangs" in done("queue", env={"NETGANG_URL": netgang.url})
     assert "no gangs" in done("queue", "--kubeconfig", access, env={"NETGANG_URL": "http://127.0.0.1:9"})
     assert "does netgang run there?" in refused("queue", env={"NETGANG_URL": "http://127.0.0.1:9"}, code=1)
 
 
 def test_kubeconfigs_are_found_as_kubectl_does(access: Path, site: ApiProxy, tmp_path: Path) -> None:
-    """The first file of KUBECONFIG that has the context; else ~/.kube/config; else it is said what is missing."""
     empty = tmp_path / "empty"
     empty.write_text("{}")
     done("queue", "--context", "site", env={"KUBECONFIG": f"{tmp_path}/none:{empty}:{access}"})
@@ -191,7 +179,6 @@ def test_kubeconfigs_are_found_as_kubectl_does(access: Path, site: ApiProxy, tmp
 
 
 def test_kubectls_plugin_asks_the_cluster_and_its_namespace(access: Path, netgang: RawServer, site: ApiProxy) -> None:
-    """`kubectl netgang explain solo` is about the context's namespace; -n names another; netgang alone needs both."""
     env = {"KUBECONFIG": str(access)}
     assert "team-a/solo is a pod of no gang" in done("explain", "solo", program=KUBECTL, env=env)
     assert site.asked
@@ -218,7 +205,6 @@ COMMANDS = {  # path: command
 )
 @pytest.mark.parametrize("status", [200, 404, 500])
 def test_something_else_answers(path: str, body: bytes, status: int) -> None:
-    """Whatever is no document of netgang is an error with its address."""
     with RawServer({path: ok(body, status=status)}) as server:
         said = refused(*COMMANDS[path], server.url, code=1)
     assert f"{server.url}{path.partition('?')[0]}: " in said

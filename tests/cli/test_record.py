@@ -32,7 +32,6 @@ def log(tmp_path: Path) -> Path:
 
 
 def test_it_says_that_all_came_out_as_recorded(log: Path) -> None:
-    """Exit code 0, in words and as JSON."""
     said = run("replay", log)
     assert said.exit_code == 0
     assert "1 planner runs and 0 steps" in said.stdout
@@ -67,7 +66,6 @@ def test_wrong_use(arguments: list[str], said: str, log: Path, tmp_path: Path) -
 
 @respx.mock
 def test_a_log_is_fetched(log: Path, tmp_path: Path) -> None:
-    """With the token that is given, and as it is."""
     (tmp_path / "token").write_text("abc\n")
     route = respx.get(f"{URL}/v1/record").respond(content=log.read_bytes())
     out = tmp_path / "fetched.gz"
@@ -78,7 +76,6 @@ def test_a_log_is_fetched(log: Path, tmp_path: Path) -> None:
 
 @respx.mock
 def test_nothing_to_fetch(tmp_path: Path) -> None:
-    """No server there, or nothing is kept: exit code 1, the reason, and no file."""
     out = tmp_path / "fetched.gz"
     route = respx.get(f"{URL}/v1/record").respond(404, json={"detail": "set record.enabled to true"})
     assert "record.enabled" in refused("record", "--url", URL, "-o", out, code=1)

@@ -26,7 +26,6 @@ def gated(api: FakeOperatorApi, name: str, *gates: str, scheduler: str = "netgan
 
 
 def policies(api: FakeOperatorApi, *versions: str) -> None:
-    """The gate policy with its binding, served at these versions."""
     for version in versions:
         for plural in ("mutatingadmissionpolicies", "mutatingadmissionpolicybindings"):
             api.add(f"{ADMISSION}/{version}/{plural}/netgang-gate")
@@ -50,13 +49,11 @@ def api() -> FakeOperatorApi:
 
 
 async def take_away(one: Removal) -> None:
-    """Policies, then gates."""
     await one.policies()
     await one.gates()
 
 
 async def test_policies_go_and_pods_are_let_go(api: FakeOperatorApi) -> None:
-    """Our gate goes from every pod that has it, other people's gates and pods stay as they are."""
     policies(api, "v1")
     mine, both, theirs = gated(api, "a", GATE), gated(api, "b", GATE, "x/y"), gated(api, "c", "x/y")
     one = removal(api)
@@ -93,7 +90,6 @@ async def test_pods_that_are_gated_while_it_runs(api: FakeOperatorApi) -> None:
 
 
 async def test_gates_in_templates_do_not_keep_it_for_ever(api: FakeOperatorApi) -> None:
-    """Pods that keep coming with the gate are named, after two minutes."""
     numbers = iter(range(10_000))
     one = removal(api, then=lambda: gated(api, f"p-{next(numbers)}", GATE))
     gated(api, "first", GATE)
@@ -106,7 +102,6 @@ class Replacing(FakeOperatorApi):
     """Another pod takes the name of a pod just before that one is patched."""
 
     async def patch(self, path: str, change: Mapping[str, Any]) -> None:
-        """Replace it the first time."""
         if change["metadata"]["uid"] == "uid-1":
             gated(self, "a", GATE)
         await super().patch(path, change)
@@ -126,14 +121,12 @@ class Refusing(FakeOperatorApi):
     """A webhook refuses every change of pod `a`."""
 
     async def patch(self, path: str, change: Mapping[str, Any]) -> None:
-        """Refuse, or patch."""
         if path.endswith("/a"):
             raise ApiError(422, "spec.schedulingGates: a webhook says no")
         await super().patch(path, change)
 
 
 async def test_what_may_not_be_patched_is_left_and_said() -> None:
-    """Each pod with the API server's own words; the others go."""
     api = Refusing()
     gated(api, "a", GATE)
     gated(api, "b", GATE)
@@ -144,14 +137,12 @@ async def test_what_may_not_be_patched_is_left_and_said() -> None:
 
 
 async def test_no_right_to_look_is_an_error(api: FakeOperatorApi) -> None:
-    """Nothing was done, and that is not called done."""
     api.forbidden.add("/api/v1/pods")
     with pytest.raises(ApiError, match="403"):
         await removal(api).gates()
 
 
 async def test_a_dry_run_changes_nothing(api: FakeOperatorApi) -> None:
-    """It says what would go."""
     policies(api, "v1")
     gated(api, "a", GATE)
     api.add(f"{LEASES}/netgang-leader", spec={})
@@ -165,7 +156,6 @@ async def test_a_dry_run_changes_nothing(api: FakeOperatorApi) -> None:
 
 
 async def test_doing_it_again_does_no_harm(api: FakeOperatorApi) -> None:
-    """With nothing there, nothing is done."""
     one = removal(api)
     await take_away(one)
     await one.leases("netgang-system")
@@ -173,7 +163,6 @@ async def test_doing_it_again_does_no_harm(api: FakeOperatorApi) -> None:
 
 
 async def test_a_lease_that_nobody_renews_goes(api: FakeOperatorApi) -> None:
-    """Given back, or silent for its whole duration."""
     api.add(f"{LEASES}/netgang-leader", spec={"holderIdentity": "", "leaseDurationSeconds": 4})
     api.add(f"{LEASES}/netgang-scheduler", spec={"holderIdentity": "gone", "leaseDurationSeconds": 15})
     one = removal(api)
@@ -193,7 +182,6 @@ async def test_a_lease_that_somebody_renews_is_left(api: FakeOperatorApi) -> Non
 
 
 def test_the_rights_of_the_hook_are_the_calls_that_are_made() -> None:
-    """manifests/uninstall allows what removal does, on the policies and Leases that it names."""
     rules: list[dict[str, Any]] = []
     for one in yaml.safe_load_all((ROOT / "manifests/uninstall/rbac.yaml").read_text()):
         rules += one.get("rules", [])

@@ -27,7 +27,6 @@ def tf_job(**more: Any) -> Object:
 
 
 def job_pod(role: str, index: int, node: str) -> Object:
-    """One of its pods, which runs."""
     made = pod_json(f"low-{role}-{index}", gang="low", size=2, uid=f"u-{role}-{index}", nodeName=node)
     made["metadata"]["labels"] |= {
         "training.kubeflow.org/job-name": "low",
@@ -49,22 +48,18 @@ def _role_of(name: str) -> tuple[str, int]:
 
 
 def gang(size: int) -> list[Object]:
-    """A heavier gang that waits."""
     return [pod_json(f"heavy-{number}", gang="heavy", size=size) for number in range(size)]
 
 
 def planned(path: Path, method: str, env: dict[str, str] | None = None) -> Any:
-    """The part `scaling` of the document."""
     return as_json("plan", path, "--scaling", method, "--now", "1000", env=ALL | (env or {}))["scaling"]
 
 
 def changes(document: Any, part: str = "scale_in") -> list[tuple[int, int, list[str], list[str]]]:
-    """Before, after, pods and nodes of each change."""
     return [(one["before"], one["after"], one["pods"], one["nodes"]) for one in document[part]["changes"]]
 
 
 def test_ours_takes_the_fewest_from_the_top_over_the_zone(tmp_path: Path) -> None:
-    """Three members fit over two nodes when the two highest workers go."""
     document = planned(written(tmp_path, *full(*gang(3))), "ours")
     assert changes(document) == [(6, 4, ["low-worker-5", "low-worker-4"], ["n3", "n2"])]
     assert (document["scale_in"]["for"], document["scale_in"]["reason"]) == ("default/heavy", "")
@@ -84,7 +79,6 @@ def test_literal_wants_one_node_for_the_whole_minimum(tmp_path: Path) -> None:
 
 
 def test_literal_takes_workers_by_node(tmp_path: Path) -> None:
-    """For a gang of two it empties the first node without the ps; netgang takes the one worker that is enough."""
     path = written(tmp_path, *full(*gang(2)))
     assert changes(planned(path, "ours")) == [(6, 5, ["low-worker-5"], ["n3"])]
     document = planned(path, "literal")
@@ -94,7 +88,6 @@ def test_literal_takes_workers_by_node(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("method", ["ours", "literal"])
 def test_nobody_waits_and_the_job_grows(tmp_path: Path, method: str) -> None:
-    """Into the free CPU, up to its maximum."""
     document = planned(written(tmp_path, *full()), method)
     assert changes(document, "scale_out") == [(6, 7, [], ["n3"])]
     assert document["scale_in"]["reason"] == "no gang waits for room"
@@ -102,7 +95,6 @@ def test_nobody_waits_and_the_job_grows(tmp_path: Path, method: str) -> None:
 
 @pytest.mark.parametrize("method", ["ours", "literal"])
 def test_what_the_plan_gives_away_is_nobodys_room(tmp_path: Path, method: str) -> None:
-    """A gang that starts now has the free CPU."""
     document = planned(written(tmp_path, *full(*gang(1))), method)
     assert (changes(document), changes(document, "scale_out")) == ([], [])
 
@@ -125,7 +117,6 @@ LEFT_ALONE = {
 def test_who_must_not_be_resized_is_not(
     tmp_path: Path, more: list[Object], job: Object, said: str, method: str
 ) -> None:
-    """Neither way, and the row says why."""
     document = planned(written(tmp_path, *full(*gang(2), *more, job=job)), method)
     assert (changes(document), changes(document, "scale_out")) == ([], [])
     [row] = document["jobs"]
@@ -155,7 +146,6 @@ def test_for_people(tmp_path: Path) -> None:
 
 
 def test_without_the_jobs_there_is_nothing_to_say(tmp_path: Path) -> None:
-    """And without the option nothing is said of jobs at all."""
     path = written(tmp_path, *NODES)
     assert run("plan", path, "--scaling", "literal").stdout.splitlines()[-1] == (
         "elastic jobs, as published, node by node: none"
@@ -164,7 +154,6 @@ def test_without_the_jobs_there_is_nothing_to_say(tmp_path: Path) -> None:
 
 
 def test_a_version_that_is_not_known_is_told(tmp_path: Path) -> None:
-    """Fields may mean something else there."""
     job = {**tf_job(), "apiVersion": "kubeflow.org/v1alpha9"}
     document = planned(written(tmp_path, *full(job=job)), "ours")
     assert document["problems"] == ["TFJob of kubeflow.org/v1alpha9 is not read: kubeflow.org/v1 is"]
@@ -179,14 +168,12 @@ BROKEN = {
 
 @pytest.mark.parametrize("broken", BROKEN.values(), ids=BROKEN)
 def test_what_cannot_be_read_is_named(tmp_path: Path, broken: Object) -> None:
-    """File and place; the same file can be planned without the jobs."""
     path = written(tmp_path, node_json("n1"), broken)
     assert f"{path}: items[1]: not a" in refused("plan", path, "--scaling", "ours")
     assert run("plan", path).exit_code == 0
 
 
 def test_another_method_is_refused(tmp_path: Path) -> None:
-    """With those that there are."""
     said = refused("plan", written(tmp_path), "--scaling", "best")
     assert "'ours'" in said
     assert "'literal'" in said

@@ -54,12 +54,10 @@ def refused(*arguments: object, code: int = 2, **how: Any) -> str:
 
 
 def served(document: Any, *, status: int = 200) -> bytes:
-    """A document as a netgang answers it."""
     return ok(json.dumps(document).encode(), status=status)
 
 
 def written(folder: Path, *items: Object) -> Path:
-    """A cluster file."""
     path = folder / "cluster.json"
     path.write_text(json.dumps({"kind": "List", "items": items}))
     return path

@@ -41,7 +41,6 @@ class World:
         return PodUid(self.store.put(PODS, {"metadata": {"name": name}, **fields})["metadata"]["uid"])
 
     def node_of(self, name: str = "p") -> str | None:
-        """Where a pod is."""
         found = self.store.get(PODS, "default", name).get("spec", {}).get("nodeName")
         return None if found is None else str(found)
 
@@ -75,12 +74,10 @@ async def first_events(stream: AsyncIterator[WatchEvent], count: int) -> list[Wa
 
 
 def names(items: Any) -> list[str]:
-    """Names of raw objects."""
     return [json.loads(item)["metadata"]["name"] for item in items]
 
 
 async def test_a_list_comes_in_pages_of_one_state(world: World) -> None:
-    """All pages show the state at the first one, although the objects change between them."""
     for number in range(5):
         world.pod(f"p{number}")
     first = await world.api.list_page(ALL_PODS, limit=2)
@@ -96,7 +93,6 @@ async def test_a_list_comes_in_pages_of_one_state(world: World) -> None:
 
 
 async def test_one_namespace_and_a_selector(world: World) -> None:
-    """A path may name a namespace and select by labels."""
     world.store.put(PODS, {"metadata": {"name": "a", "namespace": "x", "labels": {"g": "1"}}})
     world.store.put(PODS, {"metadata": {"name": "b", "namespace": "x", "labels": {"g": "2"}}})
     world.store.put(PODS, {"metadata": {"name": "c", "namespace": "y", "labels": {"g": "1"}}})
@@ -106,7 +102,6 @@ async def test_one_namespace_and_a_selector(world: World) -> None:
 
 
 async def test_what_was_compacted_is_gone(world: World) -> None:
-    """A continue token, or a version to watch from, of before a compaction: begin again."""
     for number in range(3):
         world.pod(f"p{number}")
     first = await world.api.list_page(ALL_PODS, limit=1)
@@ -127,7 +122,6 @@ async def test_not_older_than(world: World) -> None:
 
 
 async def test_what_is_made_for_a_gang_can_be_found_and_taken_back(world: World) -> None:
-    """By label, over all namespaces; one of the same name is a conflict, and none of that name is not found."""
     kind = ("autoscaling.x-k8s.io/v1", "ProvisioningRequest", "x")
     content = {"metadata": {"name": "r", "labels": {"g": "1"}}, "spec": {"provisioningClassName": "c"}}
     with pytest.raises(NotFoundError):
@@ -153,7 +147,6 @@ async def test_what_is_made_for_a_gang_can_be_found_and_taken_back(world: World)
 
 
 async def test_kinds_that_are_not_served(world: World) -> None:
-    """Not installed: NotFoundError. What the table of calls does not have is refused before it is sent."""
     world.store.uninstall(POD_GROUPS)
     for path, error in ((POD_GROUPS.collection(), NotFoundError), ("/api/v1/secrets", ValueError)):
         with pytest.raises(error, match=r"not found|secrets"):
@@ -163,7 +156,6 @@ async def test_kinds_that_are_not_served(world: World) -> None:
 
 
 async def test_a_watch_tells_what_happened_since(world: World) -> None:
-    """Every change after the list, in order, each with a newer version; DELETED carries the last state."""
     version = (await world.api.list_page(ALL_PODS, limit=9)).resource_version
     stream = world.api.watch(ALL_PODS, resource_version=version, timeout_s=60)
     world.pod()
@@ -178,7 +170,6 @@ async def test_a_watch_tells_what_happened_since(world: World) -> None:
 
 
 async def test_a_watch_of_one_kind_tells_nothing_of_others(world: World) -> None:
-    """Nodes do not appear among pods."""
     stream = world.api.watch(ALL_PODS, resource_version=str(world.store.version), timeout_s=60)
     world.store.put(NODES, {"metadata": {"name": "n1"}})
     world.pod()
@@ -186,7 +177,6 @@ async def test_a_watch_of_one_kind_tells_nothing_of_others(world: World) -> None
 
 
 async def test_bookmarks_carry_the_newest_version(world: World) -> None:
-    """Changes of other kinds move the version of a bookmark on."""
     stream = world.api.watch(ALL_PODS, resource_version=str(world.store.version), timeout_s=60)
     world.store.put(NODES, {"metadata": {"name": "n1"}})
     event = await anext(stream)
@@ -197,7 +187,6 @@ async def test_bookmarks_carry_the_newest_version(world: World) -> None:
 
 
 async def test_a_watch_ends_by_itself(world: World) -> None:
-    """The server ends it after the time asked for, without an error; it can begin at an empty list."""
     page = await world.api.list_page(ALL_PODS, limit=500)
     assert (list(page.items), page.continue_token) == ([], "")
     stream = world.api.watch(ALL_PODS, resource_version=page.resource_version, timeout_s=0)
@@ -216,7 +205,6 @@ async def test_history_that_goes_while_watching(world: World) -> None:
 
 
 async def test_bind_puts_the_pod_on_the_node(world: World) -> None:
-    """After bind the pod is there, and a watch shows it; a second bind is success without a second Binding."""
     binding = Binding("default", "p", world.pod(), NodeName("n1"))
     stream = world.api.watch(ALL_PODS, resource_version=str(world.store.version), timeout_s=60)
     for _ in range(2):
@@ -235,7 +223,6 @@ BIND_CONFLICTS: dict[str, dict[str, Any]] = {
 
 @pytest.mark.parametrize("fields", BIND_CONFLICTS.values(), ids=BIND_CONFLICTS)
 async def test_a_pod_that_cannot_be_bound(fields: dict[str, Any], world: World) -> None:
-    """Bound elsewhere, gated or being deleted: ConflictError, and the pod stays as it is."""
     uid = world.pod(**fields)
     before = world.store.version
     with pytest.raises(ConflictError):
@@ -244,7 +231,6 @@ async def test_a_pod_that_cannot_be_bound(fields: dict[str, Any], world: World) 
 
 
 async def test_another_pod_of_the_same_name(world: World) -> None:
-    """A pod that was replaced is not bound, patched or evicted in place of the old one."""
     world.pod()
     before = world.store.version
     for call in calls_about(world.api, PodUid("old-uid")):
@@ -254,7 +240,6 @@ async def test_another_pod_of_the_same_name(world: World) -> None:
 
 
 def calls_about(api: ClusterApi, uid: PodUid) -> list[Callable[[], Awaitable[object]]]:
-    """Every call that changes pod `p`."""
     return [
         lambda: api.bind(Binding("default", "p", uid, NodeName("n1"))),
         lambda: api.annotate_pod("default", "p", uid, {"a": "b"}),
@@ -264,14 +249,12 @@ def calls_about(api: ClusterApi, uid: PodUid) -> list[Callable[[], Awaitable[obj
 
 
 async def test_a_pod_that_is_gone(world: World) -> None:
-    """Every call about a pod that does not exist is NotFoundError."""
     for call in (*calls_about(world.api, PodUid("u")), lambda: world.api.get_pod("default", "p")):
         with pytest.raises(NotFoundError):
             await call()
 
 
 async def test_annotate_adds_to_what_is_there(world: World) -> None:
-    """Other annotations stay; the pod's new state can be read at once."""
     uid = world.pod(metadata={"name": "p", "annotations": {"theirs": "1", "ours": "1"}})
     await world.api.annotate_pod("default", "p", uid, {"ours": "2"})
     pod = json.loads(await world.api.get_pod("default", "p"))
@@ -279,18 +262,15 @@ async def test_annotate_adds_to_what_is_there(world: World) -> None:
 
 
 def gated(*names: str) -> dict[str, Any]:
-    """The spec of a pod with these gates."""
     return {"schedulingGates": [{"name": name} for name in names], "nodeSelector": {"disk": "ssd"}}
 
 
 def admitting(uid: PodUid, node: str) -> bytes:
-    """The patch that lets a pod in to one node."""
     terms = narrowed_terms(None, Listing((ZoneName("a"),), (NodeName(node),)), zone_label="zone")
     return admission_patch(replace(pod("p"), uid=uid), NodeName(node), terms, notes=notes_of_a_former_process())
 
 
 async def test_an_admission_takes_our_gate_alone(world: World) -> None:
-    """Other gates and fields stay, the affinity is narrowed, the annotation is there."""
     uid = world.pod(spec=gated("example.com/theirs", GATE))
     await world.api.admit_pod("default", "p", uid, admitting(uid, "n1"))
     found = json.loads(await world.api.get_pod("default", "p"))
@@ -317,7 +297,6 @@ def narrowed_to(pod: dict[str, Any]) -> list[str]:
 
 
 async def test_evict_removes_the_pod(world: World) -> None:
-    """The pod is deleted, and recorded as evicted; not if it changed since the version that is named."""
     uid = world.pod()
     with pytest.raises(ConflictError):
         await world.api.evict("default", "p", uid, resource_version="1")
@@ -331,7 +310,6 @@ JOBS, TF_JOBS = OWNERS["batch", "Job"], OWNERS["kubeflow.org", "TFJob"]
 
 
 async def test_an_owner_is_patched_as_it_was_read(world: World) -> None:
-    """A merge patch that names the version: null removes, the answer is the owner as it is now."""
     world.store.install(JOBS)
     made = world.store.put(JOBS, {"metadata": {"name": "j", "annotations": {"a": "1", "b": "2"}}, "spec": {"x": 1}})
     version = made["metadata"]["resourceVersion"]
@@ -343,13 +321,11 @@ async def test_an_owner_is_patched_as_it_was_read(world: World) -> None:
 
 
 async def test_owners_that_cannot_be_suspended_are_not_patched(world: World) -> None:
-    """There is no such right, and no such call."""
     with pytest.raises(ValueError, match="not an owner"):
         await world.api.patch_object("apps/v1", "StatefulSet", "default", "s", b"{}")
 
 
 async def test_owners_are_found_by_their_label(world: World) -> None:
-    """Over all namespaces and all kinds that are served, with the kind that lists leave out."""
     for resource in (JOBS, TF_JOBS):
         world.store.install(resource)
         for name, value in (("yes", "suspended"), ("no", "other")):
@@ -361,7 +337,6 @@ async def test_owners_are_found_by_their_label(world: World) -> None:
 
 
 async def test_an_event_is_created(world: World) -> None:
-    """It is stored in the namespace given, as events.k8s.io/v1."""
     await world.api.create_event("team-a", {"metadata": {"name": "e"}, "reason": "Admitted"})
     event = world.store.get(EVENTS, "team-a", "e")
     assert (event["apiVersion"], event["kind"], event["reason"]) == ("events.k8s.io/v1", "Event", "Admitted")

@@ -15,12 +15,10 @@ OWN_OBJECTS = {"controllers/provisioning/writes.py"}
 
 
 def callers(method: str) -> set[str]:
-    """Modules that call a method of this name on anything."""
     return {module for module, tree in modules() if method in called(tree)}
 
 
 def modules() -> Iterator[tuple[str, ast.Module]]:
-    """Every module of the service, by its path."""
     for path in sorted(ROOT.rglob("*.py")):
         yield path.relative_to(ROOT).as_posix(), ast.parse(path.read_text())
 
@@ -38,11 +36,9 @@ def called(tree: ast.Module) -> set[str]:
 
 
 def test_pods_are_evicted_and_owners_changed_in_one_place() -> None:
-    """Where what is to go is read, checked to be ours, and announced."""
     assert callers("evict") - ADAPTERS == {GATE}
     assert callers("patch_object") - ADAPTERS == {GATE}
 
 
 def test_only_our_own_objects_are_deleted() -> None:
-    """No pod, and nothing of a tenant's, is ever deleted: there is not even a right to."""
     assert callers("delete_object") - ADAPTERS == OWN_OBJECTS

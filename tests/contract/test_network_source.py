@@ -24,23 +24,17 @@ NOW_S = 1_800_000_000.0
 
 
 class FakeWorld:
-    """The fake."""
-
     def __init__(self) -> None:
         self.source = FakeNetworkSource()
 
     def show(self, mesh: Mesh, *, measured_at_s: float) -> None:
-        """Set its answer."""
         self.source.set_mesh(mesh, measured_at_s=measured_at_s)
 
     def break_down(self) -> None:
-        """Fail."""
         self.source.fail()
 
 
 class FileWorld:
-    """A file that is replaced."""
-
     def __init__(self, folder: Path) -> None:
         self.path = folder / "mesh.json"
         self.source = MeshFileSource(self.path)
@@ -53,25 +47,20 @@ class FileWorld:
         fresh.replace(self.path)
 
     def break_down(self) -> None:
-        """Leave half a file."""
         self.path.write_text('[{"source": "a"')
 
 
 class MaddashWorld:
-    """A MaDDash server on loopback."""
-
     def __init__(self, server: MaddashServer) -> None:
         self.server = server
         self.checked_at_s = 0.0
         self.source = MaddashSource(Address(server.url, timeout_s=10.0))
 
     def show(self, mesh: Mesh, *, measured_at_s: float) -> None:
-        """Serve another mesh."""
         self.server.faults.clear()
         self.server.mesh, self.checked_at_s = mesh, measured_at_s
 
     def break_down(self) -> None:
-        """Answer 500 to everything."""
         self.server.faults.update(dict.fromkeys(("grids", "Loss", "Delay", "Throughput"), Fault.SERVER_ERROR))
 
 
@@ -81,7 +70,6 @@ World: TypeAlias = FakeWorld | FileWorld | MaddashWorld
 
 @pytest.fixture(params=["fake", "file", "maddash"])
 async def world(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[World]:
-    """Each source in turn."""
     async with AsyncExitStack() as stack:
         if request.param == "fake":
             yield FakeWorld()
@@ -96,7 +84,6 @@ async def world(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator
 
 
 async def test_all_values_of_the_paper_mesh(world: World) -> None:
-    """Every source gives exactly the mesh: each pair, direction and metric in our units, with its time."""
     world.show(paper_mesh(), measured_at_s=NOW_S - 90.0)
     batch = await read(world.source)
     wanted = measurements(paper_mesh(), measured_at_s=NOW_S - 90.0)
@@ -106,7 +93,6 @@ async def test_all_values_of_the_paper_mesh(world: World) -> None:
 
 
 async def test_every_end_is_an_endpoint(world: World) -> None:
-    """Each end of a measurement is listed once."""
     world.show(full_mesh("a", "b", "node 1", "2001:db8::1", "ü%+/"), measured_at_s=NOW_S)
     batch = await read(world.source)
     assert sorted(one.id for one in batch.endpoints) == sorted(["a", "b", "node 1", "2001:db8::1", "ü%+/"])
@@ -134,7 +120,6 @@ async def test_news(world: World) -> None:
 
 
 async def test_unmeasured_values_are_absent(world: World) -> None:
-    """What is not measured has no measurement: never 0, never the best."""
     mesh = full_mesh("a", "b")
     mesh.change("a", "b", loss_ratio=None, throughput_bps=None)
     world.show(mesh, measured_at_s=NOW_S)
@@ -150,7 +135,6 @@ async def test_no_measurement_is_from_the_future(world: World) -> None:
 
 
 async def test_failing_at_first(world: World) -> None:
-    """A source that never worked raises NetworkSourceError, and nothing else, until it works."""
     world.break_down()
     for _ in range(2):
         with pytest.raises(NetworkSourceError):

@@ -24,7 +24,6 @@ INVARIANTS = {  # file: why it may look inside
 
 
 def is_private(name: str) -> bool:
-    """Whether a name is its module's own."""
     return name.startswith("_") and not name.startswith("__") and name != "_"
 
 
@@ -54,7 +53,6 @@ def foreign(tree: ast.AST) -> Iterator[str]:
 
 
 def test_no_test_asks_for_private_names() -> None:
-    """None but the exceptions above."""
     found = {
         (path.relative_to(TESTS).as_posix(), name)
         for path in TESTS.rglob("*.py")
@@ -65,6 +63,5 @@ def test_no_test_asks_for_private_names() -> None:
 
 
 def test_private_names_are_found() -> None:
-    """Imports, attributes of modules and of objects; not a file's own."""
     text = "from a import _b\na._c\na.b()._d\nself._e\na.__name__\ndef _f(): ...\na._f\n"
     assert sorted(foreign(ast.parse(text))) == ["_b", "_c", "_d"]

@@ -36,7 +36,6 @@ ALL = Passed(())
 
 
 def passing(*names: str) -> Passed:
-    """Only these pass."""
     return Passed([NodeName(name) for name in names])
 
 
@@ -82,7 +81,6 @@ GOLDENS = {
 
 @pytest.mark.parametrize("golden", GOLDENS.values(), ids=GOLDENS)
 async def test_reply_is_the_recorded_one(golden: Golden) -> None:
-    """Each recorded request is answered 200 with exactly the recorded bytes."""
     request = (FIXTURES / f"{golden.request}.request.json").read_bytes()
     want = (FIXTURES / f"{golden.reply}.reply.json").read_bytes().removesuffix(b"\n")
     app = create_app(_deciding(golden.decision), FakeViews(), Telemetry())

@@ -54,13 +54,11 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_testnodedown(node: Any) -> None:
-    """Add the tally of an xdist worker that has ended."""
     if found := getattr(node, "workeroutput", {}).get("replayed"):
         node.config.stash.setdefault(REPLAYED, Replayed()).add(Replayed(**found))
 
 
 def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginManager) -> None:
-    """Load the plugin with the options, unless `-p` did."""
     if not pluginmanager.has_plugin(pytest_plugin.__name__):
         pluginmanager.register(pytest_plugin, pytest_plugin.__name__)
 
@@ -101,7 +99,6 @@ async def api(cluster: Cluster) -> AsyncIterator[Api]:
 
 @pytest.fixture
 async def controlled_api(controlled_cluster: Cluster) -> AsyncIterator[Api]:
-    """As `api`, of the cluster with controllers."""
     async for client in _client(controlled_cluster):
         yield client
 
@@ -118,7 +115,6 @@ async def _client(cluster: Cluster) -> AsyncIterator[Api]:
 
 @pytest.fixture
 async def namespace(api: Api, request: pytest.FixtureRequest) -> str:
-    """A fresh namespace named after the test."""
     return await fresh_namespace(api, request.node.name)
 
 
@@ -126,7 +122,6 @@ async def namespace(api: Api, request: pytest.FixtureRequest) -> str:
 async def stage(
     request: pytest.FixtureRequest, cluster: Cluster, api: Api, namespace: str, scheduler_version: Version
 ) -> AsyncIterator[Stage]:
-    """Everything a scenario needs, in one object."""
     made = Stage(cluster, api, namespace, scheduler_version)
     yield made
     tally = request.config.stash.setdefault(REPLAYED, Replayed())

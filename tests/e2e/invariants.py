@@ -70,7 +70,6 @@ class Checker:
     """what is true but must not stay → since when"""
 
     async def run(self) -> None:
-        """Look until cancelled."""
         while True:
             await self.look()
             await asyncio.sleep(_EVERY_S)

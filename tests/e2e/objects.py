@@ -43,7 +43,6 @@ def shuns_gangs(one: Object, gangs: Collection[str] = ()) -> Object:
 
 
 def with_claim(pods: list[Object]) -> list[Object]:
-    """The pods mount the claim `data`."""
     for one in pods:
         one["spec"]["volumes"] = [{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}]
     return pods
@@ -65,7 +64,6 @@ async def as_stored(api: Api, one: Object) -> Object:
 
 
 def name_of(one: Object) -> str:
-    """The name of an object."""
     return str(one["metadata"]["name"])
 
 
@@ -136,13 +134,11 @@ def indexed_job(
 
 
 def kind(api_version: str, kind: str, name: str, namespace: str = "", **fields: Any) -> Object:
-    """An object of any kind."""
     metadata = {"name": name, **({"namespace": namespace} if namespace else {}), **fields.pop("metadata", {})}
     return {"apiVersion": api_version, "kind": kind, "metadata": metadata, **fields}
 
 
 def daemon_set(name: str, namespace: str, cpu: str) -> Object:
-    """A DaemonSet for every node."""
     labels = {"app": name}
     template = {"metadata": {"labels": labels}, "spec": pod(name, cpu=cpu)["spec"]}
     return kind(

@@ -44,19 +44,15 @@ class Person:
         return (err if code else out).decode()
 
     async def netgang(self, *arguments: str, code: int = 0, token: str = "") -> str:
-        """`netgang …`."""
         return await self.says(sys.executable, "-m", "cli.main", *arguments, code=code, token=token)
 
     async def plugin(self, *arguments: str, code: int = 0, token: str = "") -> str:
-        """`kubectl netgang …`."""
         return await self.says(self.kubectl, "netgang", *arguments, code=code, token=token)
 
     async def token(self) -> str:
-        """Another token of theirs."""
         return (await self.cluster.kubectl("create", "token", "ann", "-n", self.namespace)).strip()
 
     async def granted(self, role: str) -> None:
-        """Give them one of the installed roles."""
         await self.cluster.kubectl(
             *("create", "rolebinding", f"ann-{role}", "-n", INSTALLED_IN, f"--role={role}"),
             f"--serviceaccount={self.namespace}:ann",

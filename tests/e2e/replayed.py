@@ -48,7 +48,6 @@ class Replayed:
         assert different == [], f"{one.part.name}: decided differently when run again"
 
     def add(self, other: "Replayed") -> None:
-        """Count what another process ran again."""
         for field in fields(self):
             setattr(self, field.name, getattr(self, field.name) + getattr(other, field.name))
 

@@ -55,8 +55,6 @@ async def controlled_site(
 
 
 def site_on(nodes: Sequence[Object], settings: Mapping[str, Any], **how: Any) -> Callable[..., AsyncIterator[Stage]]:
-    """A fixture: the stage that `controlled_site` gives."""
-
     @pytest.fixture
     async def site(
         controlled_cluster: Cluster, controlled_api: Api, request: pytest.FixtureRequest

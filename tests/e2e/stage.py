@@ -40,7 +40,6 @@ class Stage:
 
     @property
     def service(self) -> Netgang:
-        """The newest netgang."""
         return self.started[-1]
 
     async def add_nodes(self, *nodes: Object) -> None:
@@ -102,7 +101,6 @@ class Stage:
         return placed(made, on) if on else made
 
     async def create_pod(self, name: str, **fields: Any) -> Object:
-        """Create a pod, as `pod`."""
         return await self.api.create(self.pod(name, **fields))
 
     async def patch_pod(self, name: str, **change: Any) -> Object:
@@ -200,7 +198,6 @@ class Stage:
         return {one["gang"].partition("/")[2]: one for one in gangs if one["queue"] == "WQ"}
 
     async def zones(self, nodes: set[str]) -> set[str]:
-        """Zones of nodes that exist."""
         found = await self.api.list_all("Node")
         return {one["metadata"]["labels"].get(ZONE_LABEL, "") for one in found if name_of(one) in nodes}
 
@@ -258,11 +255,9 @@ async def metric(netgang: Netgang, name: str, **labels: str) -> float:
 
 
 async def filter_calls(netgang: Netgang) -> float:
-    """Filter requests answered so far."""
     return await metric(netgang, "netgang_requests_total", verb="filter")
 
 
 async def document(netgang: Netgang, path: str) -> dict[str, Any]:
-    """A JSON document of netgang's."""
     async with httpx.AsyncClient() as client:
         return dict((await client.get(f"{netgang.url}{path}")).json())

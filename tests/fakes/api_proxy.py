@@ -38,7 +38,6 @@ class ApiProxy:
         self._thread = threading.Thread(target=self._run, daemon=True)
 
     def kubeconfig(self, directory: Path, *, namespace: str = "", token: str = TOKEN) -> Path:
-        """A kubeconfig with one context `site`."""
         named = {"cluster": "c", "user": "u", **({"namespace": namespace} if namespace else {})}
         path = directory / "kubeconfig"
         path.write_text(
@@ -147,7 +146,6 @@ class ApiProxy:
 
 
 def pod(name: str, *, role: str = "standby", phase: str = "Running") -> dict[str, Any]:
-    """One of netgang's pods."""
     ready = {"type": "Ready", "status": "True" if role == "leader" else "False"}
     return {
         "metadata": {"name": name, "labels": {"app.kubernetes.io/name": "netgang", "netgang.io/role": role}},

@@ -23,8 +23,6 @@ _HUGE_PIECES = 4096
 
 
 class Fault(Enum):
-    """What can be wrong."""
-
     SLOW = "no answer until the server stops"
     SERVER_ERROR = "500"
     TRUNCATED = "half a body, then the connection ends"
@@ -54,7 +52,6 @@ class Archive:
     """Authorization of each request."""
 
     def body(self, path: str, form: dict[str, list[str]]) -> bytes:
-        """The good answer."""
         at_s = self.at_s
         answer: Any
         if self.kind == "maddash":
@@ -149,7 +146,6 @@ class Served:
 
     @property
     def url(self) -> str:
-        """Base address."""
         path = {"maddash": "/maddash", "opensearch": "/opensearch", "esmond": "/esmond/perfsonar/archive"}
         return f"https://127.0.0.1:{self.port}{path.get(self._archive.kind, '')}"
 
@@ -158,12 +154,10 @@ class Served:
         self._tls.load_cert_chain(*(self._certificates.good if good else self._certificates.bad))
 
     async def back(self) -> None:
-        """Listen."""
         self._server = await asyncio.start_server(self._serve, "127.0.0.1", self.port, ssl=self._tls)
         self.port = self._server.sockets[0].getsockname()[1]
 
     async def gone(self) -> None:
-        """Listen no more, and drop every connection."""
         if self._server is not None:
             self._server.close()
         for task in self._busy:
@@ -221,7 +215,6 @@ class Served:
 
 @asynccontextmanager
 async def served(archive: Archive, certificates: Certificates) -> AsyncIterator[Served]:
-    """Serve during the block."""
     server = Served(archive, certificates)
     await server.back()
     try:

@@ -11,7 +11,6 @@ class FakeClock:
         self._monotonic_s = 0.0
 
     def now_s(self) -> float:
-        """Wall clock, Unix seconds."""
         return self._wall_s
 
     def monotonic_s(self) -> float:
@@ -19,7 +18,6 @@ class FakeClock:
         return self._monotonic_s
 
     def advance(self, seconds: float) -> None:
-        """Let `seconds` pass on both clocks."""
         if seconds < 0.0:
             raise ValueError("time does not go back; set_wall does that to the wall clock")
         self._wall_s += seconds
@@ -37,9 +35,7 @@ class LoopClock:
         self._start_s = start_s
 
     def now_s(self) -> float:
-        """Wall clock, Unix seconds."""
         return self._start_s + asyncio.get_running_loop().time()
 
     def monotonic_s(self) -> float:
-        """The loop's time."""
         return asyncio.get_running_loop().time()

@@ -75,12 +75,10 @@ class FakeClusterApi(StoreApi):
         return self.store.put(_RESOURCES[kind], obj)
 
     def remove(self, name: str, *, namespace: str = "default", kind: str = "Pod") -> None:
-        """Delete an object."""
         resource = _RESOURCES[kind]
         self.store.remove(resource, namespace if resource.namespaced else "", name)
 
     def pod(self, name: str, *, namespace: str = "default") -> dict[str, Any]:
-        """A pod as stored."""
         return self.store.get(PODS, namespace, name)
 
     @property
@@ -90,7 +88,6 @@ class FakeClusterApi(StoreApi):
 
     @property
     def evictions(self) -> list[PodUid]:
-        """Pods evicted, in order."""
         return self.store.evictions
 
     @property
@@ -110,7 +107,6 @@ class FakeClusterApi(StoreApi):
 
     @property
     def open_watches(self) -> int:
-        """How many watches are open now."""
         return self.store.open_watches
 
     def break_watches(self, error: Exception | None = None) -> None:

@@ -20,7 +20,6 @@ def notes_of_a_former_process() -> Notes:
 
 
 def bearer_of(obj: Mapping[str, Any]) -> Bearer:
-    """An API object as it carries notes."""
     meta = obj["metadata"]
     version, kind = obj.get("apiVersion", "v1"), obj.get("kind", "Pod")
     return Bearer(version, kind, meta.get("namespace", "default"), meta["name"], meta.get("uid", ""))
@@ -30,7 +29,6 @@ class FakeKeyStore:
     """The Secret; `data` is `None` while there is none."""
 
     def __init__(self, *keys: Key) -> None:
-        """With these keys."""
         self.data: dict[str, bytes] | None = {key.name: key.secret for key in keys}
         self.error: Exception | None = None
         """What every call ends with"""
@@ -39,7 +37,6 @@ class FakeKeyStore:
 
     @property
     def place(self) -> str:
-        """See KeyStore."""
         return "netgang-system/netgang-notes"
 
     def put(self, data: Mapping[str, bytes] | None) -> None:
@@ -48,14 +45,12 @@ class FakeKeyStore:
         self._version += 1
 
     async def read(self) -> StoredKeys | None:
-        """See KeyStore."""
         self.reads += 1
         if self.error is not None:
             raise self.error
         return None if self.data is None else StoredKeys(dict(self.data), str(self._version))
 
     async def write(self, data: Mapping[str, bytes], over: StoredKeys) -> StoredKeys:
-        """See KeyStore."""
         self.writes += 1
         if self.error is not None:
             raise self.error

@@ -28,7 +28,6 @@ class StoredLease:
         return self.lease.spec.holder if self.lease is not None else ""
 
     def leaders(self) -> list[str]:
-        """Pods that carry the leader's label."""
         return sorted(pod for pod, role in self.labels.items() if role == "leader")
 
 
@@ -46,14 +45,12 @@ class FakeLeases:
         self.latency_s = 0.0
 
     async def read(self) -> Lease | None:
-        """The Lease."""
         await self._begin("read")
         if self.stored.forbidden:
             raise ApiError(403, "leases is forbidden")
         return self.stored.lease
 
     async def write(self, spec: LeaseSpec, over: Lease | None) -> Lease:
-        """Replace or create it."""
         await self._begin("write")
         there = self.stored.lease
         if over is not None and there is None:
@@ -66,14 +63,12 @@ class FakeLeases:
         return self.stored.lease
 
     async def label(self, pod: str, role: str | None) -> None:
-        """Label a pod."""
         await self._begin("label")
         if pod not in self.stored.labels:
             raise NotFoundError(404, f"pods {pod} not found")
         self.stored.labels[pod] = role
 
     async def labelled(self, role: str) -> Sequence[str]:
-        """Pods with this role."""
         await self._begin("labelled")
         return sorted([*self.stored.ghosts, *(pod for pod, its in self.stored.labels.items() if its == role)])
 

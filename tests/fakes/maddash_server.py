@@ -49,7 +49,6 @@ class MaddashServer(RawServer):
 
     @property
     def url(self) -> str:
-        """Base address."""
         return f"{super().url}/maddash"
 
     def answer_to(self, path: str) -> Answer:

@@ -50,7 +50,6 @@ class Mesh:
 
 
 def full_mesh(*names: str, link: Link | None = None) -> Mesh:
-    """All directions between `names`, all equal."""
     ends = {name: End(name, f"{name}.lab.example") for name in names}
     return Mesh(ends, {(a, b): link or Link() for a in names for b in names if a != b})
 

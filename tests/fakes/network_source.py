@@ -23,7 +23,6 @@ class FakeNetworkSource:
 
     @property
     def name(self) -> str:
-        """As given."""
         return self._name
 
     def set(self, *measurements: Measurement, aliases: Mapping[str, tuple[str, ...]] | None = None) -> None:
@@ -33,7 +32,6 @@ class FakeNetworkSource:
         self._next, self._error = measurements, None
 
     def set_mesh(self, mesh: Mesh, *, measured_at_s: float) -> None:
-        """Answer with all values of a mesh."""
         self.set(*measurements(mesh, measured_at_s=measured_at_s))
 
     def fail(self, error: Exception | None = None) -> None:
@@ -54,7 +52,6 @@ class FakeNetworkSource:
 
 
 def measurements(mesh: Mesh, *, measured_at_s: float) -> list[Measurement]:
-    """All values of a mesh as measurements."""
     found = []
     for (source, target), link in mesh.links.items():
         values = {

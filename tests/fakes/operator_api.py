@@ -53,7 +53,6 @@ class FakeOperatorApi(OperatorApi):
         self.objects[path]["metadata"]["resourceVersion"] = str(self._versions)
 
     async def get(self, path: str) -> Json | None:
-        """One object or document."""
         self._allowed("get", path)
         self.on_get(path)
         return copy.deepcopy(self.objects.get(path))
@@ -71,7 +70,6 @@ class FakeOperatorApi(OperatorApi):
                 yield msgspec.json.encode(one)
 
     async def create(self, path: str, body: Mapping[str, Any]) -> Json:
-        """A review."""
         self._allowed("create", path)
         if path.endswith("/selfsubjectreviews"):
             return {"status": {"userInfo": {"username": self.username}}}
@@ -90,7 +88,6 @@ class FakeOperatorApi(OperatorApi):
         self.change(path, schedulingGates=left)
 
     async def delete(self, path: str, *, resource_version: str = "") -> bool:
-        """Delete one object."""
         self._allowed("delete", path)
         now = self.objects.get(path)
         if now is None:
@@ -101,7 +98,6 @@ class FakeOperatorApi(OperatorApi):
         return True
 
     async def skew_s(self, clock: Clock) -> float:
-        """As it was told."""
         return self.skew
 
     def _allowed(self, verb: str, path: str) -> None:

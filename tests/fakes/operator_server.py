@@ -42,11 +42,9 @@ class OperatorServer:
 
     @property
     def url(self) -> str:
-        """Its address."""
         return f"http://127.0.0.1:{self._server.server_address[1]}"
 
     def kubeconfig(self, directory: Path) -> Path:
-        """A kubeconfig for it."""
         named = {"clusters": [{"name": "c", "cluster": {"server": self.url}}], "users": [{"name": "u", "user": {}}]}
         contexts = [{"name": "x", "context": {"cluster": "c", "user": "u"}}]
         path = directory / "kubeconfig"
@@ -95,7 +93,6 @@ class OperatorServer:
             wbufsize = -1  # head and body leave together, or a client that reads heads alone hangs up between them
 
             def do_any(self) -> None:
-                """Answer one request."""
                 outer.asked.append(f"{self.command} {self.path}")
                 length = int(self.headers.get("Content-Length") or 0)
                 body = json.loads(self.rfile.read(length)) if length else {}

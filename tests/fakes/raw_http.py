@@ -39,12 +39,10 @@ def ok(body: bytes, *, status: int = 200, content_type: str = "application/json"
 
 
 def reset(connection: socket.socket, stopping: threading.Event) -> None:
-    """End the connection with a reset."""
     connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
 
 
 def hang(connection: socket.socket, stopping: threading.Event) -> None:
-    """Say nothing."""
     stopping.wait()
 
 
@@ -76,12 +74,10 @@ class RawServer:
 
     @property
     def port(self) -> int:
-        """Where it listens."""
         return int(self._server.server_address[1])
 
     @property
     def url(self) -> str:
-        """Base address."""
         return f"{'http' if self._tls is None else 'https'}://127.0.0.1:{self.port}"
 
     def __enter__(self) -> Self:
@@ -95,7 +91,6 @@ class RawServer:
         self._thread.join()
 
     def answer_to(self, path: str) -> Answer:
-        """The answer to a request."""
         return self.answers.get(path, ok(b"Row resource not found", status=404))
 
     def _handler(self) -> type[socketserver.BaseRequestHandler]:

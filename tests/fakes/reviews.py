@@ -31,7 +31,6 @@ class FakeReviews:
         return Identity(owner, groups=("system:authenticated",)) if isinstance(owner, str) else owner
 
     async def may(self, caller: Identity, verb: str, path: str) -> bool:
-        """Whether the right is in the table."""
         await self._answer("may")
         return (caller.username, verb, path) in self.rights
 

@@ -30,16 +30,13 @@ class FakeTransport(asyncio.Transport):
             self.protocol.data_received(data)
 
     def end(self, error: Exception | None = None) -> None:
-        """The connection is gone."""
         self._closing = True
         self.protocol.connection_lost(error)
 
     def write(self, data: Any) -> None:
-        """Keep `data`."""
         self.writelines([data])
 
     def writelines(self, list_of_data: Iterable[Any]) -> None:
-        """Keep all of it."""
         if not self._closing:
             self.written += b"".join(list_of_data)
             self.writes += 1
@@ -55,26 +52,20 @@ class FakeTransport(asyncio.Transport):
         self.close()
 
     def get_write_buffer_size(self) -> int:
-        """Everything is read at once."""
         return 0
 
     def is_closing(self) -> bool:
-        """Whether it is closed."""
         return self._closing
 
     def pause_reading(self) -> None:
-        """Do not listen."""
         self._reading = False
 
     def resume_reading(self) -> None:
-        """Listen again."""
         self._reading = True
 
     def is_reading(self) -> bool:
-        """Whether somebody listens."""
         return self._reading and not self._closing
 
     def set_protocol(self, protocol: asyncio.BaseProtocol) -> None:
-        """Give the connection to another protocol."""
         assert isinstance(protocol, asyncio.Protocol)
         self.protocol = protocol

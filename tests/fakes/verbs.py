@@ -36,7 +36,6 @@ BINDING = {"PodName": "p", "PodNamespace": "team-a", "PodUID": "u1", "Node": "n1
 
 
 def every_second(args: FilterArgs) -> FilterAnswer:
-    """Pass every second node."""
     return Passed(args.node_names[::2])
 
 
@@ -51,7 +50,6 @@ def by_position(args: FilterArgs) -> Sequence[int]:
 
 
 async def at_once(args: BindArgs, gone: asyncio.Future[None]) -> Reason | str | None:
-    """Bind without waiting."""
     return None
 
 
@@ -72,17 +70,14 @@ class FakeVerbs:
         return self.on_caught_up(args)
 
     def filter(self, args: FilterArgs) -> FilterAnswer:
-        """Answer by `on_filter`."""
         self.filtered.append(args)
         return self.on_filter(args)
 
     def prioritize(self, args: FilterArgs) -> Sequence[int]:
-        """Answer by `on_prioritize`."""
         self.prioritized.append(args)
         return self.on_prioritize(args)
 
     async def bind(self, args: BindArgs, gone: asyncio.Future[None]) -> Reason | str | None:
-        """Answer by `on_bind`."""
         self.bound.append(args)
         answer: Reason | str | None = await self.on_bind(args, gone)
         return answer
@@ -98,11 +93,9 @@ class FakeViews(Views):
             object.__setattr__(self, name, value)
 
     def plan(self) -> PlanInForce:
-        """A plan that admits nothing."""
         return PlanInForce(version=7, admitted=(), waiting=(), committed={}, being_admitted=(), held_binds=0)
 
     def explain(self, namespace: str, name: str) -> ExplainedPod | None:
-        """Only team-a/resnet is known."""
         if (namespace, name) != ("team-a", "resnet"):
             return None
         scores = PodScores(nodes=(), of=0)
@@ -111,23 +104,18 @@ class FakeViews(Views):
         )
 
     async def explain_in_turns(self, namespace: str, name: str) -> ExplainedPod | None:
-        """The same."""
         return self.explain(namespace, name)
 
     def unreadable(self, namespace: str, name: str) -> str | None:
-        """Only the PodGroup team-a/broken cannot be read."""
         return "PodGroup team-a/broken cannot be read" if (namespace, name) == ("team-a", "broken") else None
 
     def network(self, *, zone: str | None = None, limit: int = 40) -> Network:
-        """No measurements."""
         return network_document(snapshot([]), None, zone=zone, limit=limit)
 
     def link(self, source: str, target: str) -> Link | None:
-        """Only n1 and n2 are known."""
         return link_document(snapshot([node("n1"), node("n2")]), NodeName(source), NodeName(target), ScorePolicy())
 
     def readiness(self) -> Readiness:
-        """Ready unless `not_ready` names reasons."""
         sizes = dict.fromkeys(CacheSizes.__struct_fields__, 0)
         return Readiness(
             ready=not self.not_ready, reasons=self.not_ready, detail=Parts(sync={}, cache=CacheSizes(**sizes))
@@ -141,18 +129,14 @@ class EchoVerbs:
         """Nothing is ever behind."""
 
     def filter(self, args: FilterArgs) -> FilterAnswer:
-        """Pass all nodes."""
         return Passed(args.node_names)
 
     def prioritize(self, args: FilterArgs) -> Sequence[int]:
-        """Score 5 each."""
         return [5] * len(args.node_names)
 
     async def bind(self, args: BindArgs, gone: asyncio.Future[None]) -> Reason | str | None:
-        """Bind at once."""
         return None
 
 
 def create_echo_app() -> ASGIApp:
-    """The HTTP side alone, for the benchmark."""
     return create_app(EchoVerbs(), FakeViews(), Telemetry())

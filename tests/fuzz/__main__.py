@@ -16,7 +16,6 @@ def _shown(title: str, found: Figures) -> str:
 
 
 def main() -> int:
-    """The command."""
     asked = argparse.ArgumentParser(prog="python -m tests.fuzz", description=__doc__)
     asked.add_argument("--objects", type=int, default=50_000)
     asked.add_argument("--texts", type=int, default=5_000, help="each is read by a dozen readers")

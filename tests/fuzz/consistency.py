@@ -28,7 +28,6 @@ def assert_consistent(cache: ClusterCache) -> None:
 
 
 def ends_s(cache: ClusterCache) -> list[float]:
-    """When exclusions and back-offs end."""
     decisions = cache._decisions
     excluded = [one.until_s for nodes in decisions._refusals.values() for one in nodes.values()]
     return [*excluded, *decisions.back_offs.values()]

@@ -152,7 +152,6 @@ def _repeat(rng: random.Random, place: Any, key: Any, _: list[dict[str, Any]]) -
 
 
 def _long(rng: random.Random, held: Any) -> Any:
-    """A megabyte."""
     match rng.randrange(5):
         case 0:
             return "1" * MEGABYTE
@@ -176,6 +175,5 @@ _CHANGES: Final[tuple[Change, ...]] = (_replace, _replace, _replace, _nest, _cut
 
 
 def _broken(rng: random.Random, raw: bytes) -> bytes:
-    """No JSON any more, or no UTF-8."""
     at = rng.randrange(len(raw))
     return rng.choice((raw[:at], raw[:at] + b"\xff" + raw[at + 1 :], raw[:at] + b"\\" + raw[at:], b"", b"[]", b"null"))

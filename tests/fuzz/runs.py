@@ -15,8 +15,6 @@ _AT_ONCE = 50
 
 @dataclass(slots=True)
 class Figures:
-    """What a run showed."""
-
     objects: int = 0
     seconds: float = 0.0
     """CPU, of reading alone"""
@@ -26,7 +24,6 @@ class Figures:
 
     @property
     def mean_ms(self) -> float:
-        """Of one object."""
         return self.seconds * 1000.0 / max(self.objects, 1)
 
 

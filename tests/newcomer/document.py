@@ -146,7 +146,6 @@ def steps(text: str, *, sections: Iterable[str] = (), read: Callable[[Block], bo
 
 
 def commands(found: Iterable[Step]) -> tuple[str, ...]:
-    """All commands among the steps, without comments."""
     return tuple(bare(one) for step in found if isinstance(step, Typed) for one in step.commands)
 
 

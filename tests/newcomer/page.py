@@ -59,7 +59,6 @@ def entry(table: Mapping[str, Entry], command: str) -> Entry | None:
 
 
 def names(key: str, command: str) -> bool:
-    """Whether a table's key means this command."""
     return command.startswith(key.removesuffix("…")) if key.endswith("…") else key == command
 
 

@@ -62,7 +62,6 @@ class Reader:
 
 
 def typed_of(walk: Walk) -> tuple[str, ...]:
-    """The commands that `Reader.read` types, as printed."""
     page = walk.page
     assert page is not None
     return tuple(

@@ -75,7 +75,6 @@ def _until(path: str, words: str) -> str:
 
 
 def _walk(name: str, *sections: str, **tables: Mapping[str, Any]) -> Walk:
-    """`tables`: those of `Page`."""
     return Walk(ROOT / name, sections=sections, page=Page(**tables))
 
 

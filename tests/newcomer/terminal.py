@@ -83,7 +83,6 @@ class Shell:
         return printed
 
     def close(self) -> None:
-        """End the shell and everything it started."""
         for channel in (self._bash.stdin, self._bash.stdout):
             assert channel is not None
             channel.close()  # at the end of its input a shell ends by itself
@@ -115,7 +114,6 @@ class Staying:
 
     @property
     def printed(self) -> str:
-        """Everything it has printed so far."""
         return self._log.read_text(errors="replace")
 
     def until(self, true: Callable[[], bool], *, limit_s: float) -> bool:
@@ -148,7 +146,6 @@ def wait_s(seconds: float) -> None:
 
 
 def _end_group(leader: subprocess.Popen[bytes]) -> None:
-    """Ask the group to end, then insist."""
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGKILL):
         if leader.poll() is not None and not _group_lives(leader.pid):
             return

@@ -26,13 +26,11 @@ every_document = pytest.mark.parametrize("walk", DOCUMENTS, ids=NAMES)
 
 
 def all_commands() -> set[str]:
-    """What is typed in all walks together."""
     return {one for walk in DOCUMENTS for one in commands(walk.steps())}
 
 
 @every_document
 def test_no_section_with_commands_is_left_out(walk: Walk) -> None:
-    """A section with shell lines is walked through, or it is named with who runs it and why nobody does here."""
     with_commands = sections_with_commands(walk.path.read_text())
     if walk.sections:
         assert with_commands == {*walk.sections, *walk.elsewhere}
@@ -45,7 +43,6 @@ def test_no_section_with_commands_is_left_out(walk: Walk) -> None:
 
 @every_document
 def test_commands_in_the_prose_are_typed_too(walk: Walk) -> None:
-    """A command in backquotes is one of those that are typed, or how one of them begins."""
     typed = all_commands()
     for one in mentioned(walk.path.read_text(), sections=walk.sections):
         assert any(f"{known} ".startswith(f"{one} ") for known in typed), one
@@ -53,13 +50,11 @@ def test_commands_in_the_prose_are_typed_too(walk: Walk) -> None:
 
 @every_document
 def test_what_is_printed_is_shown(walk: Walk) -> None:
-    """Only commands that stay, and blocks of `source` and the like, may show nothing."""
     silent = [step for step in walk.steps() if isinstance(step, Typed) and step.shown is None]
     assert {bare(one) for step in silent for one in step.commands} <= set(STAYING)
 
 
 def test_both_ways_to_start_are_walked() -> None:
-    """`make run`, its curl lines, the page, `make cluster`, and its end."""
     found = [step for walk in DOCUMENTS for step in walk.steps()]
     assert set(STAYING) <= all_commands()
     assert sum(one.startswith("curl -s localhost:8888/") for one in all_commands()) == 5
@@ -78,13 +73,11 @@ REFUSED = {  # what is wrong → document
 
 @pytest.mark.parametrize("text", REFUSED.values(), ids=REFUSED)
 def test_a_document_that_hides_something_is_refused(text: str) -> None:
-    """A block that would not be typed, or an output that would not be compared, is an error."""
     with pytest.raises(WrongDocument, match="line "):
         steps(text)
 
 
 def test_sections_are_told_by_their_titles() -> None:
-    """What stands in other sections is not done, whatever it is."""
     text = "# T\n```sh\na\n```\n## Try it\n```sh\nb\n```\n### More\n`make x` \n## Later\n```bash\nc\n```"
     assert commands(steps(text, sections=["Try it"])) == ("b",)
     assert mentioned(text, sections=["Try it"]) == ("make x",)
@@ -107,5 +100,4 @@ COMPARED = {  # case → (printed, shown, whether it is shown)
 
 @pytest.mark.parametrize(("printed", "shown", "want"), COMPARED.values(), ids=COMPARED)
 def test_only_dots_stand_for_something_else(printed: str, shown: list[str], want: bool) -> None:
-    """`…` covers what it should, and nothing else is forgiven but the widths of columns."""
     assert is_shown(printed, shown) is want

@@ -14,7 +14,6 @@ from tests.newcomer.walk import NotAsPrinted
 
 
 def walk(tmp_path: Path, text: str, page: Page) -> Walk:
-    """A page with this text and these tables."""
     path = tmp_path / "page.md"
     path.write_text(text)
     return Walk(path, page=page)
@@ -31,7 +30,6 @@ def read(tmp_path: Path, text: str, page: Page) -> tuple[str, ...]:
 
 
 def test_a_page_is_typed_with_the_readers_own_words(tmp_path: Path) -> None:
-    """Placeholders, files of the page's own blocks, what came before; output need not be shown."""
     text = (
         "- in a list:\n\n  ```yaml\n  name: NAME\n  ```\n  ```sh\n  cat settings.yaml; cat earlier   # what there is\n"
         "  for one in a b; do\n    echo NOBODY $one\n  done\n  ```\n\n```\nargs: [a]\n```\n```promql\nrate(x)\n```\n"
@@ -49,7 +47,6 @@ def test_a_page_is_typed_with_the_readers_own_words(tmp_path: Path) -> None:
 
 
 def test_what_goes_on_is_left_at_the_page_s_end(tmp_path: Path) -> None:
-    """A command with `&` has said something before the next one; so has one that watches."""
     text = "```sh\nsh watch.sh &\nsh watch.sh --watch\ncat pids\n```"
     page = Page(before={"sh watch.sh &": "echo 'echo $$ >> pids; echo up; exec sleep 100' > watch.sh"})
     assert len(read(tmp_path, text, page)) == 3
@@ -72,20 +69,17 @@ WRONG = {  # what is wrong → (page, tables, what is said)
 
 @pytest.mark.parametrize(("text", "page", "said"), WRONG.values(), ids=WRONG)
 def test_what_is_not_so_is_said(tmp_path: Path, text: str, page: Page, said: str) -> None:
-    """With the page's name and line, and what was printed."""
     with pytest.raises(NotAsPrinted, match=said) as found:
         read(tmp_path, text, page)
     assert str(found.value).startswith("page.md:")
 
 
 def test_a_command_may_end_with_another_code(tmp_path: Path) -> None:
-    """Each time that it is typed the table's next one."""
     text = "```sh\ntest -e there\ntouch there\ntest -e there\n```"
     assert len(read(tmp_path, text, Page(ends={"test …": (1, 0)}))) == 3
 
 
 def test_what_is_left_is_not_typed(tmp_path: Path) -> None:
-    """Neither what the page's table leaves, nor what is run in process: but for what reads kubectl's output."""
     text = "```sh\ndocker build .\necho a\nnetgang scores --from a --to b\nnetgang plan cluster.json\n```"
     assert typed_of(walk(tmp_path, text, Page(left={"docker …": "no engine"}))) == (
         "echo a",
@@ -94,6 +88,5 @@ def test_what_is_left_is_not_typed(tmp_path: Path) -> None:
 
 
 def test_a_block_that_hides_commands_is_refused(tmp_path: Path) -> None:
-    """A block without a language may be read only if it has no command."""
     with pytest.raises(WrongDocument, match="line 2"):
         typed_of(walk(tmp_path, "```\nkubectl version\n```", Page()))

@@ -46,7 +46,6 @@ def walk(tmp_path: Path, text: str) -> tuple[str, ...]:
 
 
 def test_the_second_terminal_remembers(tmp_path: Path) -> None:
-    """What one block sets the next one has; comments are typed as well."""
     text = "```sh\nexport ME=you  # a comment\n```\nThen\n```sh\necho $ME\n```\n```text\nyou\n```"
     assert walk(tmp_path, text) == ("export ME=you", "echo $ME")
 
@@ -63,7 +62,6 @@ WRONG = {  # what is wrong → (document, what is said)
 
 @pytest.mark.parametrize(("text", "said"), WRONG.values(), ids=WRONG)
 def test_what_is_not_as_printed_is_said(tmp_path: Path, text: str, said: str) -> None:
-    """With the document's name and line, what it shows and what was printed."""
     with pytest.raises(NotAsPrinted, match=said) as found:
         walk(tmp_path, text)
     assert str(found.value).startswith("page.md:")
@@ -91,7 +89,6 @@ def served(command: str, *, first: str = "up", last: str = "down") -> str:
 
 
 def test_a_command_stays_until_ctrl_c(tmp_path: Path, serving: str) -> None:
-    """It is up while the others are typed and its page is opened; afterwards its port is free again."""
     assert walk(tmp_path, served(serving)) == (serving, "echo a")
     walking.check_port()
 
@@ -100,7 +97,6 @@ def test_a_command_stays_until_ctrl_c(tmp_path: Path, serving: str) -> None:
 def test_what_it_prints_is_compared(
     tmp_path: Path, serving: str, monkeypatch: pytest.MonkeyPatch, wrong: Mapping[str, str]
 ) -> None:
-    """Both when it starts and when it is stopped; it is ended all the same."""
     monkeypatch.setattr(walking, "STAYING", {serving: 1.5})
     with pytest.raises(NotAsPrinted, match="prints something else"):
         walk(tmp_path, served(serving, **wrong))
@@ -108,13 +104,11 @@ def test_what_it_prints_is_compared(
 
 
 def test_a_taken_port_is_not_used(tmp_path: Path, serving: str) -> None:
-    """Somebody else's service is not taken for the documents' one."""
     with socket.create_server((LOOPBACK, walking.PORT)), pytest.raises(PortTaken, match=str(walking.PORT)):
         walk(tmp_path, served(serving))
 
 
 def test_a_command_without_an_end_is_given_up(tmp_path: Path) -> None:
-    """The shell is closed with what it started."""
     shell = Shell(tmp_path, os.environ)
     with pytest.raises(Unanswered, match="begun"):
         shell.type("echo begun; sleep 100", limit_s=0.3)
@@ -122,7 +116,6 @@ def test_a_command_without_an_end_is_given_up(tmp_path: Path) -> None:
 
 
 def test_a_command_that_ends_early_is_noticed(tmp_path: Path) -> None:
-    """Nobody waits for what cannot come."""
     staying = Staying("echo early", tmp_path, os.environ, log=tmp_path / "log")
     assert not staying.until(lambda: "late" in staying.printed, limit_s=20.0)
     assert staying.printed == "early\n"

@@ -168,7 +168,6 @@ class Newcomer:
         self._first = None
 
     def _leave(self) -> None:
-        """Close both terminals."""
         if self._first is not None:
             self._first.close()
             self._first = None

@@ -22,12 +22,10 @@ HAS_GO = bool(shutil.which("go")) or Path("/usr/local/go/bin/go").exists()
 
 
 def within(name: str, found: float) -> bool:
-    """Whether a ratio is one that the range accepts."""
     return 0.0 < found <= float(RANGES[name]["most"])
 
 
 def gate(name: str, found: float) -> None:
-    """What `make test` asks of a ratio."""
     assert within(name, found), f"{name}: {found:.3f}, range {RANGES[name]}"
 
 
@@ -41,7 +39,6 @@ def test_ratio(name: str, make: Callable[[], Pair]) -> None:
 @pytest.mark.timeout(300)  # Go builds its program once
 @pytest.mark.skipif(not HAS_GO, reason="needs Go for the program beside which it is measured")
 def test_ratio_to_go() -> None:
-    """Our server's echo beside Go's, asked in turns over kept connections; the CPU of both servers counts."""
     with ExitStack() as stack:
         server = [sys.executable, "-m", "bench.http", "--serve", "--factory", ECHO_FACTORY]
         servers = [stack.enter_context(running(command)) for command in (server, [str(build_go_echo())])]
@@ -57,7 +54,6 @@ def test_ranges_are_three_times_what_was_measured(name: str) -> None:
 
 
 def test_every_pair_has_a_range() -> None:
-    """And every range a pair."""
     assert RANGES.keys() == {*IN_PROCESS, OVER_HTTP}
 
 
@@ -68,7 +64,6 @@ def test_at_least_five_turns() -> None:
 
 @pytest.mark.parametrize("name", RANGES)
 def test_a_worsened_record_is_refused(name: str) -> None:
-    """Of each pair: what was measured passes, a little more than three times that does not, nor does nothing at all."""
     measured = float(RANGES[name]["measured"])
     gate(name, measured)
     for worse in (3.1 * measured, 100.0 * measured, 0.0):
@@ -78,7 +73,6 @@ def test_a_worsened_record_is_refused(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["read a filter call, by json.loads", "read pods, by json.loads"])
 def test_slower_code_is_refused(name: str) -> None:
-    """Our own code done ten times over, in the same pair and by the same rule, does not pass."""
     pair = IN_PROCESS[name]()
 
     def slower() -> None:
@@ -91,7 +85,6 @@ def test_slower_code_is_refused(name: str) -> None:
 
 
 def test_every_change_is_held_against_it() -> None:
-    """CI runs `make test` and `make e2e`, which together leave nothing out and run nothing twice."""
     assert {"make test", "make e2e"} <= set((ROOT / ".ci" / "run").read_text().splitlines())
     made = (ROOT / "Makefile").read_text()
     test, e2e = (made.partition(f"\n{name}:")[2].partition("\n\n")[0].splitlines() for name in ("test", "e2e"))
@@ -104,7 +97,6 @@ def test_every_change_is_held_against_it() -> None:
 
 
 def test_the_median_of_turns_outlives_slow_ones() -> None:
-    """Two turns of five in which the machine stood still change nothing; the order turns with each."""
     times = iter([1.0] * 2 + [50.0] * 2 + [1.0] * 2)  # of what a turn takes, in the order of the actions
     order: list[str] = []
     now_s = 0.0

@@ -34,11 +34,9 @@ class Machine:
     """Whether packages have nothing in them."""
 
     def find(self, program: str) -> str | None:
-        """Only what is installed."""
         return f"/usr/bin/{program}" if program in self.programs else None
 
     def run(self, command: Sequence[str], *, directory: Path) -> Ended:
-        """Do what the real one does to the file system."""
         self.ran.append(list(command))
         verb = next(verb for verb in ("mvn", "update", "download", "dpkg") if verb in command)
         complaints = list(self.failing.get(verb, ()))
@@ -60,7 +58,6 @@ class Machine:
             path.write_text("program")
 
     def count(self, verb: str) -> int:
-        """How often something was done."""
         return sum(verb in command for command in self.ran)
 
 
@@ -72,7 +69,6 @@ FETCHED: dict[str, tuple[str, str]] = {  # archive → (directory, file in it)
 
 @pytest.mark.parametrize("name", FETCHED)
 def test_fetched_once_and_reported(name: str, tmp_path: Path) -> None:
-    """An archive is fetched at the first request into a directory with its version, and found at the next."""
     machine, heard = Machine(), Heard()
     directory, file = FETCHED[name]
     assert archives.why_missing(name, root=tmp_path) == f"no {name} in {tmp_path}: `make archives` fetches it"
@@ -89,7 +85,6 @@ def test_fetched_once_and_reported(name: str, tmp_path: Path) -> None:
 
 
 def test_the_whole_command_of_maven_is_fixed(tmp_path: Path) -> None:
-    """Plugin and artifacts have versions: the same jars on every machine."""
     machine = Machine()
     archives.ensure("opensearch", root=tmp_path, runner=machine)
     [command] = machine.ran
@@ -101,7 +96,6 @@ def test_the_whole_command_of_maven_is_fixed(tmp_path: Path) -> None:
 
 
 def test_parallel_requests_fetch_once(tmp_path: Path) -> None:
-    """Whoever asks at the same time waits for one fetch."""
     machine = Machine()
     with ThreadPoolExecutor(4) as pool:
         places = set(pool.map(lambda _: archives.ensure("opensearch", root=tmp_path, runner=machine), range(4)))
@@ -110,7 +104,6 @@ def test_parallel_requests_fetch_once(tmp_path: Path) -> None:
 
 
 def test_another_version_is_another_directory(tmp_path: Path) -> None:
-    """A version that is not the wanted one is left alone and does not count; of Debian's the last name does."""
     for name in ("opensearch-1.0.0", "prometheus-2.31", UNPACKED):
         (tmp_path / name).mkdir()
     assert archives.find("opensearch", root=tmp_path) is None
@@ -120,7 +113,6 @@ def test_another_version_is_another_directory(tmp_path: Path) -> None:
 
 
 def test_missing_or_old_package_lists_are_made_anew(tmp_path: Path) -> None:
-    """Where apt-get knows no such package, or one that is gone, lists are fetched into a directory of our own."""
     machine = Machine(failing={"download": ["E: Unable to locate package prometheus"]})
     assert archives.ensure("prometheus", root=tmp_path, runner=machine).name == UNPACKED
     [update] = [command for command in machine.ran if "update" in command]
@@ -171,7 +163,6 @@ REFUSED: dict[str, tuple[str, Machine, str]] = {  # case: (archive, machine, the
 def test_what_is_missing_is_said_in_one_line(
     name: str, machine: Machine, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The error says what is missing and how to get it, leaves nothing, and is what a skipped test then says."""
     monkeypatch.setenv("PATH", str(tmp_path / "nothing"))
     monkeypatch.setenv("NETGANG_TESTBED_CACHE", str(tmp_path / "testbed"))
     root = tmp_path / "archives"
@@ -183,7 +174,6 @@ def test_what_is_missing_is_said_in_one_line(
 
 
 def test_a_later_fetch_makes_good(tmp_path: Path) -> None:
-    """What kept an earlier fetch from succeeding is forgotten with the first that does."""
     with pytest.raises(FetchFailed):
         archives.ensure("opensearch", root=tmp_path, runner=Machine(programs=[]))
     place = archives.ensure("opensearch", root=tmp_path, runner=Machine())
@@ -196,7 +186,6 @@ def test_a_later_fetch_makes_good(tmp_path: Path) -> None:
 def test_prometheus_is_built_where_there_is_no_package(
     go: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Without apt-get Prometheus comes from its Go module, at the version of the table of programs."""
     monkeypatch.setenv("NETGANG_TESTBED_CACHE", str(tmp_path / "testbed"))
     machine = Machine(programs=["dpkg"])
     place = archives.ensure("prometheus", root=tmp_path / "archives", runner=machine)
@@ -206,13 +195,11 @@ def test_prometheus_is_built_where_there_is_no_package(
 
 
 def test_an_unknown_name_is_a_mistake(tmp_path: Path) -> None:
-    """A name that is not in the table is refused with those that are."""
     with pytest.raises(ValueError, match="there are: opensearch, prometheus"):
         archives.ensure("esmond", root=tmp_path)
 
 
 def test_commands_run_without_a_terminal(tmp_path: Path) -> None:
-    """The real runner gives output and exit code, and does not wait for input."""
     shell = archives.Shell()
     assert shell.find("sh") is not None
     assert shell.find("no-such-program") is None
@@ -237,7 +224,6 @@ COMMANDS: dict[str, tuple[list[str], int]] = {  # case: (arguments, exit code)
 def test_the_command_says_what_is_missing(
     arguments: list[str], code: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """On a machine without any package manager: one line per archive and for the browser, with how to get it."""
     monkeypatch.setenv("PATH", str(tmp_path / "no-programs"))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.delenv("NETGANG_TESTBED_CACHE", raising=False)
@@ -249,7 +235,6 @@ def test_the_command_says_what_is_missing(
 
 
 def test_the_command_says_where_they_are(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where all are there it needs nothing and names the places."""
     browser = tmp_path / "programs" / "chromium"
     browser.parent.mkdir()
     browser.touch(mode=0o755)

@@ -21,11 +21,9 @@ class Machine:
     ran: list[str] = field(default_factory=list)
 
     def find(self, program: str) -> str | None:
-        """As `which`."""
         return f"/usr/bin/{program}" if program in self.programs else None
 
     def run(self, command: Sequence[str], *, directory: Path) -> Ended:
-        """Play apt-get."""
         self.ran.append(" ".join(command))
         if not self.works:
             return Ended(100, "E: Unable to locate package chromium\n")
@@ -35,14 +33,12 @@ class Machine:
 
 
 def test_one_that_is_there_is_taken() -> None:
-    """And nothing is run."""
     machine = Machine({"chromium"})
     assert ensure_browser(Silent(), runner=machine, root=True) == "/usr/bin/chromium"
     assert machine.ran == []
 
 
 def test_it_is_installed_once() -> None:
-    """Lists first, then the package with fonts."""
     machine = Machine({"apt-get"})
     assert ensure_browser(Silent(), runner=machine, root=True) == "/usr/bin/chromium"
     assert ["update" in machine.ran[0], "install chromium" in machine.ran[1]] == [True, True]
@@ -57,6 +53,5 @@ REFUSALS = {  # case: (programs, whether apt works, root, what is said)
 
 @pytest.mark.parametrize(("programs", "works", "root", "said"), REFUSALS.values(), ids=REFUSALS)
 def test_what_keeps_it_away_is_said(programs: set[str], works: bool, root: bool, said: str) -> None:
-    """In one line that names the way out."""
     with pytest.raises(FetchFailed, match=said):
         ensure_browser(Silent(), runner=Machine(set(programs), works), root=root)

@@ -35,15 +35,12 @@ class Heard:
     lines: list[str] = field(default_factory=list)
 
     def started(self, label: str) -> None:
-        """Note the start."""
         self.lines.append(f"start {label}")
 
     def advanced(self, label: str, *, done: int, total: int) -> None:
-        """Note the progress."""
         self.lines.append(f"{done}/{total}")
 
     def finished(self, label: str, *, seconds: float) -> None:
-        """Note the end."""
         self.lines.append(f"end {label}")
 
 
@@ -60,12 +57,10 @@ def go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def calls(go: Path, verb: str) -> int:
-    """How often `go VERB …` was called."""
     return sum(line.startswith(verb) for line in (go / "calls").read_text().splitlines())
 
 
 def test_built_once_and_reported(go: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A program is built at the first request, with its progress reported, and found at the second, also without Go."""
     heard = Heard()
     first = build.ensure_program("etcd", cache=tmp_path / "cache", reporter=heard)
     monkeypatch.setenv("PATH", str(tmp_path / "nothing"))
@@ -78,7 +73,6 @@ def test_built_once_and_reported(go: Path, tmp_path: Path, monkeypatch: pytest.M
 
 
 def test_parallel_requests_build_once(go: Path, tmp_path: Path) -> None:
-    """Test workers that ask at the same time wait for one build instead of repeating it."""
     with ThreadPoolExecutor(4) as pool:
         paths = list(pool.map(lambda _: build.ensure_program("etcd", cache=tmp_path / "cache"), range(4)))
 
@@ -87,7 +81,6 @@ def test_parallel_requests_build_once(go: Path, tmp_path: Path) -> None:
 
 
 def test_version_option_concerns_kubernetes_only(go: Path, tmp_path: Path) -> None:
-    """`--version` of the command line does not ask for an etcd of that version; another version is another file."""
     for version in (Version("1.35.4"), Version("1.34.4")):
         built = build.ensure_all(["etcd", "kubectl"], version=version, cache=tmp_path)
         assert {name: path.name for name, path in built.items()} == {
@@ -98,7 +91,6 @@ def test_version_option_concerns_kubernetes_only(go: Path, tmp_path: Path) -> No
 
 
 def test_failure_leaves_nothing_and_shows_why(go: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A failed build ends with the compiler's words, and the next request tries again."""
     monkeypatch.setenv("GO_FAILS", "1")
     with pytest.raises(BuildFailed, match="undefined: thing"):
         build.ensure_program("etcd", cache=tmp_path / "cache")
@@ -110,21 +102,18 @@ def test_failure_leaves_nothing_and_shows_why(go: Path, tmp_path: Path, monkeypa
 
 
 def test_missing_go_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without Go the error says what to install."""
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(GoMissing, match="install Go"):
         build.ensure_program("etcd", cache=tmp_path / "cache")
 
 
 def test_old_go_is_said(go: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A Go that cannot fetch newer toolchains is refused by its version."""
     monkeypatch.setenv("GO_SAYS", "go1.20.3")
     with pytest.raises(GoMissing, match=r"1\.21 or newer"):
         build.find_go()
 
 
 def test_assets_are_copied(go: Path, tmp_path: Path) -> None:
-    """Files of a module's tree end up in the cache under plain names."""
     source = go / "source" / "manifests" / "coscheduling"
     source.mkdir(parents=True)
     (source / "crd.yaml").write_text("kind: CustomResourceDefinition\n")
@@ -151,7 +140,6 @@ def test_cache_directory(want: str, environment: dict[str, str]) -> None:
 
 
 def test_unknown_names_are_refused() -> None:
-    """A misspelt program or asset is an error that lists the known ones."""
     with pytest.raises(ValueError, match="kube-scheduler"):
         build.program_path("kube-schedular")
     with pytest.raises(ValueError, match="kwok-stages"):

@@ -18,14 +18,12 @@ URL = "http://127.0.0.1:8888"
 
 
 def sourced(path: Path, asked: str) -> str:
-    """What a shell says that has sourced `path`."""
     script = f"source {path} && {asked}"
     done = subprocess.run(["bash", "-c", script], capture_output=True, text=True, check=True, env={"PATH": "/bin"})
     return done.stdout.strip()
 
 
 def test_one_line_makes_a_terminal_the_clusters(tmp_path: Path) -> None:
-    """The variables are set, kubectl and netgang are found first, and the shell's own commands are still there."""
     own = tmp_path / "with a blank"
     own.mkdir()
     variables = {"KUBECONFIG": "/of this/cluster", "NETGANG_URL": URL}
@@ -37,7 +35,6 @@ def test_one_line_makes_a_terminal_the_clusters(tmp_path: Path) -> None:
 
 
 def test_the_file_is_gone_afterwards(tmp_path: Path) -> None:
-    """It is removed at the end, with its folder if that is empty, unless a later cluster has written another one."""
     path = tmp_path / "build" / "cluster.env"
     for name in ("first", "second"):
         (tmp_path / name).mkdir()
@@ -50,7 +47,6 @@ def test_the_file_is_gone_afterwards(tmp_path: Path) -> None:
 
 
 def test_a_taken_port_is_said_before_anything_is_built() -> None:
-    """The message names the port, what may hold it, and a command that works; a free port is no matter."""
     (port,) = free_ports(1)
     check_port(port)
     with (
@@ -63,7 +59,6 @@ def test_a_taken_port_is_said_before_anything_is_built() -> None:
 
 
 def test_paths_are_as_one_would_type_them(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Relative in the folder of the project, absolute elsewhere."""
     monkeypatch.chdir(ROOT)
     assert from_here(SHELL_FILE) == "build/cluster.env"
     monkeypatch.chdir(tmp_path)
@@ -71,7 +66,6 @@ def test_paths_are_as_one_would_type_them(monkeypatch: pytest.MonkeyPatch, tmp_p
 
 
 def test_without_netgang_only_the_cluster_is_shown(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing is suggested that nobody would answer."""
     monkeypatch.chdir(ROOT)
     logs = Path("/logs")
     assert "  kubectl apply -f examples/case1.yaml " in what_to_try(URL, logs=logs)

@@ -11,7 +11,6 @@ from testbed.programs.build import CACHE_VARIABLE, program_path
 
 
 def program(path: Path, text: str = "#!/bin/sh\n") -> Path:
-    """An executable file."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text)
     path.chmod(path.stat().st_mode | stat.S_IXUSR)
@@ -19,7 +18,6 @@ def program(path: Path, text: str = "#!/bin/sh\n") -> Path:
 
 
 def test_the_named_one_then_path_then_the_cache(tmp_path: Path) -> None:
-    """The first that is there; without any, `None`."""
     cache = {CACHE_VARIABLE: str(tmp_path / "cache"), "PATH": str(tmp_path / "bin")}
     assert find_helm(cache) is None
     built = program(program_path("helm", cache=tmp_path / "cache"))
@@ -30,7 +28,6 @@ def test_the_named_one_then_path_then_the_cache(tmp_path: Path) -> None:
 
 
 def test_a_run_sees_its_own_home_and_no_other_cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Caches below its home, the kubeconfig it is given, none of the user's; notes on links are left out."""
     monkeypatch.setenv("KUBECONFIG", "/the/users/own")
     helm = program(
         tmp_path / "helm",
@@ -44,14 +41,12 @@ def test_a_run_sees_its_own_home_and_no_other_cluster(tmp_path: Path, monkeypatc
 
 
 def test_what_fails_says_why(tmp_path: Path) -> None:
-    """Helm's own words in the error."""
     helm = program(tmp_path / "helm", "#!/bin/sh\necho 'no such chart' >&2\nexit 1\n")
     with pytest.raises(ControlPlaneError, match="helm template x failed: no such chart"):
         Helm(helm, tmp_path).good("template", "x")
 
 
 def test_hooks_are_told_apart() -> None:
-    """By their annotation."""
     plain = {"metadata": {"name": "a"}}
     hook = {"metadata": {"name": "b", "annotations": {"helm.sh/hook": "pre-delete"}}}
     assert hooks([plain, hook]) == [hook]

@@ -13,7 +13,6 @@ from testbed.processes.schedulers import load_configuration, on_testbed
 
 
 def test_gates_are_those_of_the_deployment() -> None:
-    """The second scheduler runs with the feature gates that its Deployment sets: none (ADR 4)."""
     assert installed_gates() == {}
 
 
@@ -22,7 +21,6 @@ def _installing() -> list[Path]:
 
 
 def test_service_accounts_are_those_of_the_manifests() -> None:
-    """The identities of the testbed are those that manifests/ create and bind; uninstalling has one of its own."""
     documents = [one for path in _installing() for one in yaml.safe_load_all(path.read_text()) if one]
     accounts = {
         (one["metadata"]["namespace"], one["metadata"]["name"])
@@ -37,7 +35,6 @@ CONFIGURATIONS = sorted(path for path in SCHEDULER_CONFIG.glob("*.yaml") if path
 
 @pytest.mark.parametrize("path", CONFIGURATIONS, ids=lambda path: path.stem)
 def test_installed_configurations_run_on_the_testbed(path: Path) -> None:
-    """Every file of scheduler-config can be pointed at a local netgang."""
     ready = on_testbed(load_configuration(path), kubeconfig=Path("/k"), extender="http://127.0.0.1:20123")
     assert all(entry["urlPrefix"] == "http://127.0.0.1:20123" for entry in ready["extenders"])
     assert ready["profiles"] == load_configuration(path)["profiles"]

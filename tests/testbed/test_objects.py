@@ -28,7 +28,6 @@ def test_both_dialects(dialect: GangDialect) -> None:
 
 
 def test_a_training_job_has_roles() -> None:
-    """Parameter servers come first and have no GPU; workers have; roles are Kubeflow's, in lower case."""
     ps, worker = training_job("tf", workers=1, worker_gpu=2)
 
     assert ps["metadata"]["labels"]["training.kubeflow.org/replica-type"] == "ps"
@@ -41,7 +40,6 @@ def test_a_training_job_has_roles() -> None:
 
 
 def test_nodes_are_ready_and_say_what_they_have() -> None:
-    """A node is Ready, allocatable equals capacity, and no zone means no zone label."""
     one = node("n", cpu="4", gpu=2, zone="a")
 
     assert one["status"]["allocatable"] == {"cpu": "4", "memory": "32Gi", "pods": "110", "nvidia.com/gpu": "2"}
@@ -51,7 +49,6 @@ def test_nodes_are_ready_and_say_what_they_have() -> None:
 
 
 def test_group_and_gates() -> None:
-    """A PodGroup holds the minimum and the timeout; a pod may wait at gates."""
     assert pod_group("g", 3, timeout_s=60)["spec"] == {"minMember": 3, "scheduleTimeoutSeconds": 60}
     assert pod("p", gates=["netgang.io/gang"])["spec"]["schedulingGates"] == [{"name": "netgang.io/gang"}]
     assert "schedulingGates" not in pod("p")["spec"]

@@ -12,7 +12,6 @@ def stage(name: str) -> dict[str, Any]:
 
 
 def test_a_pod_says_how_long_it_takes_to_end() -> None:
-    """The stage that deletes waits as long as the annotation says, and no time without it; others do not wait."""
     delay = with_handle(stage("pod-delete"))["spec"]["delay"]
     assert delay["durationMilliseconds"] == 0
     assert delay["durationFrom"] == {"expressionFrom": f'.metadata.annotations["{DELETE_AFTER}"]'}
@@ -20,7 +19,6 @@ def test_a_pod_says_how_long_it_takes_to_end() -> None:
 
 
 def test_a_tf_job_leaves_the_scheduler_to_the_operator() -> None:
-    """Its pods name none, need all of the gang by default, and have time to end."""
     job = tf_job("low", workers=4, ends_after="3s")
     assert job["spec"]["runPolicy"]["schedulingPolicy"] == {"minAvailable": 5}
     assert {role: one["replicas"] for role, one in job["spec"]["tfReplicaSpecs"].items()} == {"PS": 1, "Worker": 4}
@@ -31,7 +29,6 @@ def test_a_tf_job_leaves_the_scheduler_to_the_operator() -> None:
 
 
 def test_a_pytorch_job_is_elastic() -> None:
-    """Between its minimum, which is the gang's, and its size."""
     job = pytorch_job("low", workers=4, min_workers=2)
     policy = job["spec"]["elasticPolicy"]
     assert (policy["minReplicas"], policy["maxReplicas"]) == (2, 4)

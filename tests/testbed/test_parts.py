@@ -27,13 +27,10 @@ IGNORES_TERM = (
 
 
 def python(code: str, tmp_path: Path) -> Child:
-    """A child that runs `code`."""
     return Child("part", [sys.executable, "-c", code], log=tmp_path / "logs" / "part.log")
 
 
 async def up(child: Child) -> None:
-    """Start it and wait until it says so."""
-
     async def said() -> bool:
         return "up" in child.tail()
 
@@ -57,7 +54,6 @@ async def until_state(pid: int, accepted: tuple[str, ...]) -> None:
 
 @pytest.mark.parametrize("code", [WAITS, IGNORES_TERM], ids=["obeys SIGTERM", "ignores SIGTERM"])
 async def test_stop_ends_the_process(code: str, tmp_path: Path) -> None:
-    """A stopped part is gone, whether it obeys or not, and can be started again with the same arguments."""
     child = python(code, tmp_path)
     await up(child)
     first = child.pid
@@ -74,7 +70,6 @@ async def test_stop_ends_the_process(code: str, tmp_path: Path) -> None:
 
 
 async def test_freeze_stops_the_clock_and_stop_works_frozen(tmp_path: Path) -> None:
-    """A frozen part is alive but stopped; it can be unfrozen, and stopped while frozen."""
     child = python(WAITS, tmp_path)
     await up(child)
     assert child.pid is not None
@@ -89,7 +84,6 @@ async def test_freeze_stops_the_clock_and_stop_works_frozen(tmp_path: Path) -> N
 
 
 async def test_ended_part_is_reported_with_its_log(tmp_path: Path) -> None:
-    """A part that ends while it starts is an error that shows what it said."""
     child = python("raise SystemExit('no such flag')", tmp_path)
 
     async def never() -> bool:
@@ -102,7 +96,6 @@ async def test_ended_part_is_reported_with_its_log(tmp_path: Path) -> None:
 
 
 async def test_a_silent_part_is_reported_and_is_not_started_twice(tmp_path: Path) -> None:
-    """A part that runs but never answers is an error after the limit; starting it again is the caller's mistake."""
     child = python(WAITS, tmp_path)
 
     async def never() -> bool:
@@ -118,7 +111,6 @@ async def test_a_silent_part_is_reported_and_is_not_started_twice(tmp_path: Path
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the parent-death signal is Linux's")
 async def test_children_die_with_their_parent(tmp_path: Path) -> None:
-    """Killing the process that started a part, in the hardest way, kills the part."""
     code = f"""
 import asyncio, sys
 from pathlib import Path
@@ -140,7 +132,6 @@ while True:
 
 
 def test_ports_differ_and_are_free() -> None:
-    """They lie below the kernel's own range; a taken one is passed over, and running out of candidates is an error."""
     ports = free_ports(20)
     assert len(set(ports)) == 20
     assert all(20_000 <= port < 32_000 for port in ports)
@@ -160,7 +151,6 @@ def test_a_service_account_is_a_user_of_that_name() -> None:
 
 
 def test_kubeconfig_and_tokens_agree() -> None:
-    """The token in the kubeconfig is the one the API server is told."""
     account = User(name="a", username="alice", groups=("g1", "g2"), token="secret")
     document = yaml.safe_load(kubeconfig("https://x:1", account, certificate_authority=Path("/ca")))
 
@@ -170,7 +160,6 @@ def test_kubeconfig_and_tokens_agree() -> None:
 
 
 def test_signing_keys_are_fresh_p256_keys() -> None:
-    """The key is a DER sequence of version 1, a 32-byte number and the P-256 identifier; no two are alike."""
     lines = signing_key().splitlines()
     content = base64.b64decode("".join(lines[1:-1]))
 
@@ -181,13 +170,11 @@ def test_signing_keys_are_fresh_p256_keys() -> None:
 
 
 def stage(name: str) -> dict[str, dict]:
-    """A stage with one condition."""
     condition = {"key": ".status.phase", "operator": "In", "values": ["Pending"]}
     return {"metadata": {"name": name}, "spec": {"selector": {"matchExpressions": [condition]}, "next": {}}}
 
 
 def test_every_stage_can_be_held_back() -> None:
-    """The hold condition is added, those of kwok stay; `pod-ready` also spares pods that are to be rejected."""
     held = with_handle(stage("pod-delete"))["spec"]["selector"]["matchExpressions"]
     ready = with_handle(stage("pod-ready"))["spec"]["selector"]["matchExpressions"]
 
@@ -199,7 +186,6 @@ def test_every_stage_can_be_held_back() -> None:
 
 
 def test_stages_are_one_file_each(tmp_path: Path) -> None:
-    """Each stage is one file for kwok, the rejection included; Jobs complete at once only if asked for."""
     for name in ("pod-ready", "pod-complete"):
         (tmp_path / f"{name}.yaml").write_text(yaml.safe_dump(stage(name)))
     written = write_stages(tmp_path, tmp_path / "out", ["pod-ready"])
@@ -209,7 +195,6 @@ def test_stages_are_one_file_each(tmp_path: Path) -> None:
 
 
 def test_signals_reach_the_group_only(tmp_path: Path) -> None:
-    """A part leads a process group of its own, so Ctrl-C in the terminal does not reach it."""
     child = python(WAITS, tmp_path)
     child.start()
     assert child.pid is not None

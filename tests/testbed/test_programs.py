@@ -33,7 +33,6 @@ replace (
 
 
 def test_core_is_in_the_table() -> None:
-    """Every cluster's programs are known, and those of Kubernetes are all of one version."""
     assert set(CORE) <= set(PROGRAMS)
     assert {PROGRAMS[name].default_version for name in CORE if name.startswith("kube")} == {KUBERNETES}
 
@@ -48,14 +47,12 @@ def test_staging_modules_follow_the_release() -> None:
 
 
 def test_other_modules_need_no_replacements() -> None:
-    """A go.mod of our own requires just the module and speaks the module's Go version."""
     text = go_mod(PROGRAMS["kwok"], Version("0.8.0"), upstream="module sigs.k8s.io/kwok\n\ngo 1.26.0\n")
 
     assert text == "module testbed.invalid/kwok\n\ngo 1.26.0\n\nrequire sigs.k8s.io/kwok v0.8.0\n"
 
 
 def test_replacements_of_the_table_are_written_down() -> None:
-    """A module that does not compile without some of its own `replace` lines gets these."""
     text = go_mod(PROGRAMS["prometheus"], Version("0.42.0"), upstream="module x\n\ngo 1.18\n")
 
     assert text.endswith(
@@ -67,7 +64,6 @@ def test_replacements_of_the_table_are_written_down() -> None:
 
 
 def test_a_module_on_kubernetes_source_keeps_its_pins() -> None:
-    """The lines that pin Kubernetes' modules to releases are taken over, those that lead elsewhere are not."""
     upstream = "go 1.24.0\nreplace (\n\tk8s.io/api  =>  k8s.io/api v0.33.5\n\tx.io/y => z.io/y v1.0.0\n)\n"
     text = go_mod(PROGRAMS["coscheduling"], Version("0.33.5"), upstream=upstream)
 
@@ -75,7 +71,6 @@ def test_a_module_on_kubernetes_source_keeps_its_pins() -> None:
 
 
 def test_upstream_without_go_version_is_refused() -> None:
-    """A go.mod that names no Go version is not one we know how to build."""
     with pytest.raises(ValueError, match="names no Go version"):
         go_mod(PROGRAMS["kwok"], Version("0.8.0"), upstream="module sigs.k8s.io/kwok\n")
 
@@ -94,6 +89,5 @@ def test_version_stamp(name: str, end: str) -> None:
 
 @pytest.mark.parametrize("text", ["1.36", "latest", "1.36.3-rc.1", "", "1.36.3/../x", "v"])
 def test_versions_are_three_numbers(text: str) -> None:
-    """A version becomes part of a file name and of a download, so nothing but X.Y.Z is one."""
     with pytest.raises(ValueError, match="is not a version"):
         parse_version(text)

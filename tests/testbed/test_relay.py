@@ -28,7 +28,6 @@ async def echo(prefix: bytes) -> AsyncIterator[int]:
 
 
 async def ask(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, line: bytes) -> bytes:
-    """One line there and back."""
     writer.write(line)
     async with asyncio.timeout(LIVENESS_S):
         return await reader.readline()
@@ -50,7 +49,6 @@ async def test_a_connection_stays_where_it_was_led() -> None:
 
 
 async def test_without_anybody_to_lead_to_it_hangs_up() -> None:
-    """A Service without endpoints refuses, too."""
     async with relay(lambda: None) as between:
         reader, writer = await asyncio.open_connection(LOOPBACK, between.port)
         async with asyncio.timeout(LIVENESS_S):
@@ -60,7 +58,6 @@ async def test_without_anybody_to_lead_to_it_hangs_up() -> None:
 
 
 async def test_a_cut_cable_is_silent_and_brings_the_rest_later() -> None:
-    """Old connections and new ones wait; nothing is closed."""
     async with echo(b"a") as port, relay(lambda: port) as between:
         reader, writer = await asyncio.open_connection(LOOPBACK, between.port)
         assert await ask(reader, writer, b"1\n") == b"a1\n"

@@ -32,7 +32,6 @@ INSTALLED: dict[str, Any] = {
 
 
 def test_only_the_connection_changes() -> None:
-    """Profiles, verbs, weights and timeouts are those of the file; addresses, election and limits are ours."""
     ready = on_testbed(INSTALLED, kubeconfig=Path("/k"), extender="http://127.0.0.1:20123")
 
     assert ready["clientConnection"] == {"kubeconfig": "/k", "qps": 5000, "burst": 10000}
@@ -52,7 +51,6 @@ def test_only_the_connection_changes() -> None:
 
 
 def test_certificates_and_leader_election_stay_where_they_are_wanted() -> None:
-    """With an https address the TLS part of the entries is kept, and the file's Lease; the source never changes."""
     before = yaml.safe_dump(INSTALLED)
     ready = on_testbed(INSTALLED, kubeconfig=Path("/k"), extender="https://127.0.0.1:20123", leader_election=True)
     assert ready["extenders"][0]["tlsConfig"] == {"caFile": "/etc/netgang/ca.crt"}
@@ -61,7 +59,6 @@ def test_certificates_and_leader_election_stay_where_they_are_wanted() -> None:
 
 
 def test_extenders_need_an_address() -> None:
-    """A configuration with extenders is never started against addresses that do not exist here."""
     with pytest.raises(ValueError, match="at which URL"):
         on_testbed(INSTALLED, kubeconfig=Path("/k"))
     assert "extenders" not in on_testbed(PLAIN, kubeconfig=Path("/k"))
@@ -81,7 +78,6 @@ def test_paths_survive(want: str, url: str) -> None:
 
 
 def in_config_map(document: dict[str, Any]) -> dict[str, Any]:
-    """The document as a ConfigMap carries it."""
     return {"kind": "ConfigMap", "data": {"config.yaml": yaml.safe_dump(document)}}
 
 
@@ -94,7 +90,6 @@ FILES = {  # case: documents of the file
 
 @pytest.mark.parametrize("documents", FILES.values(), ids=FILES)
 def test_configuration_is_found(documents: list[dict[str, Any]], tmp_path: Path) -> None:
-    """The configuration is found as a file of its own and inside a ConfigMap."""
     path = tmp_path / "x.yaml"
     path.write_text(yaml.safe_dump_all(documents))
     assert load_configuration(path) == INSTALLED
@@ -102,7 +97,6 @@ def test_configuration_is_found(documents: list[dict[str, Any]], tmp_path: Path)
 
 @pytest.mark.parametrize("documents", [[], [{"kind": "Pod"}], [INSTALLED, INSTALLED]], ids=["none", "other", "two"])
 def test_one_configuration_per_file(documents: list[dict[str, Any]], tmp_path: Path) -> None:
-    """A file with no configuration, or with two, is refused."""
     path = tmp_path / "x.yaml"
     path.write_text(yaml.safe_dump_all(documents))
     with pytest.raises(ValueError, match="expected one"):

@@ -30,7 +30,6 @@ def run(tmp_path: Path, *arguments: str, ci: str = "") -> tuple[int, str]:
 
 
 def test_without_go_the_summary_says_what_was_left_out(tmp_path: Path) -> None:
-    """The run passes, every test is skipped, and a line says how many and what to install."""
     code, text = run(tmp_path)
     assert code == 0
     assert "NOT TESTED on a real control plane" in text
@@ -39,21 +38,18 @@ def test_without_go_the_summary_says_what_was_left_out(tmp_path: Path) -> None:
 
 
 def test_on_ci_missing_go_is_a_failure(tmp_path: Path) -> None:
-    """With CI=true the same run fails and says why."""
     code, text = run(tmp_path, "-x", ci="true")
     assert code == 1
     assert "install Go" in text
 
 
 def test_a_level_that_leaves_everything_out(tmp_path: Path) -> None:
-    """`--e2e=none` says no word about Go."""
     code, text = run(tmp_path, "--e2e=none", "--collect-only")
     assert "test_without_gangs_three_of_five_members_start" not in text
     assert code == 5  # pytest found nothing to run
 
 
 def test_versions_multiply_the_tests(tmp_path: Path) -> None:
-    """`--versions` runs a test once per kube-scheduler version, and refuses what is none."""
     code, text = run(tmp_path, "--versions=1.36.3,1.35.4", "--collect-only")
     assert code == 0
     assert text.count("test_without_gangs_three_of_five_members_start[") == 2

@@ -26,17 +26,14 @@ PLURALS = {
 
 
 def read(path: str) -> Any:
-    """A document of the project."""
     return yaml.safe_load((ROOT / path).read_text())
 
 
 def text(path: str) -> str:
-    """A file of the project."""
     return (ROOT / path).read_text()
 
 
 def put(api: FakeOperatorApi, path: str, document: Any) -> None:
-    """An object, as its file has it."""
     api.add(path, **{key: value for key, value in document.items() if key != "metadata"})
 
 

@@ -36,13 +36,11 @@ def policies() -> Policies:
 
 
 def configuration(name: str = "second-scheduler") -> dict[str, Any]:
-    """One of the three configurations of scheduler-config/."""
     (found,) = deepcopy(_read(f"scheduler-config/{name}.yaml"))
     return found
 
 
 def running() -> Running:
-    """Two replicas, of which the first leads."""
     image = "registry.example.org/netgang:0.1.0"
     both = (Replica("netgang-0", image, ready=True, role="leader"), Replica("netgang-1", image, ready=True))
     lease = LeaseSeen("netgang-0_x", renewed=True)
@@ -50,7 +48,6 @@ def running() -> Running:
 
 
 def system() -> Facts:
-    """Everything was looked at, and is right."""
     return Facts(
         settings=SETTINGS,
         settings_from="ConfigMap netgang-system/netgang",
@@ -104,5 +101,4 @@ def with_policy(kind: str, name: str, change: Change) -> Callable[[Facts], Facts
 
 
 def without_policy(kind: str, name: str) -> Callable[[Facts], Facts]:
-    """The system without a policy or binding."""
     return with_policies(lambda seen: getattr(seen, kind).pop(name))

@@ -26,12 +26,10 @@ NODES = (node("n1"), node("n2"), node("n3"))
 
 
 def settings(*sources: dict[str, Any]) -> Settings:
-    """Settings with these sources."""
     return Settings(network={"sources": sources})
 
 
 async def test_a_source_that_answers_and_one_that_does_not(tmp_path: Path) -> None:
-    """The mesh of the first counts, the second is a finding; nodes without an endpoint are named."""
     mesh = tmp_path / "mesh.json"
     pairs = (("n1", "n2"), ("n2", "n1"))
     mesh.write_text(json.dumps([{"source": a, "target": b, "delay_ms": 1.0} for a, b in pairs]))
@@ -73,7 +71,6 @@ EVERYTHING = Settings(leader_election="on").model_copy(
 
 @pytest.mark.parametrize("part", sorted(needed(EVERYTHING)))
 def test_a_part_grants_the_rights_that_it_is_named_for(part: str) -> None:
-    """What the doctor says to apply is what helps."""
     place = ROOT / "manifests" / part.partition(" ")[0]
     granted = {
         (verb, group, resource)
@@ -87,13 +84,11 @@ def test_a_part_grants_the_rights_that_it_is_named_for(part: str) -> None:
 
 
 def test_with_little_switched_on_little_is_needed() -> None:
-    """Only what the settings ask for."""
     assert set(needed(Settings())) == {"base", NOTES}
     assert len(needed(EVERYTHING)) == 8
 
 
 @pytest.mark.parametrize("text", ["a: [b", "just words", "[" * 9999], ids=["no YAML", "words", "deep"])
 def test_a_configuration_that_is_none(text: str) -> None:
-    """Refused as a sentence that names the file."""
     with pytest.raises(ConfigError, match=r"file x: "):
         scheduler_of(text, where="file x")

@@ -32,18 +32,15 @@ pytestmark = pytest.mark.looptime
 
 
 def ids(facts: Facts) -> list[str]:
-    """What is found wrong."""
     return [one.id for one in examine(facts) if one.severity is not Severity.NOTE]
 
 
 def container(api: FakeOperatorApi, deployment: str) -> dict[str, Any]:
-    """The first container of a Deployment."""
     found: dict[str, Any] = api.objects[deployment]["spec"]["template"]["spec"]["containers"][0]
     return found
 
 
 async def test_what_is_installed_is_as_it_should_be() -> None:
-    """Settings, configuration, policies, pods and rights come from the cluster, and nothing is wrong with them."""
     api = installed()
     facts = await look(api).facts()
     assert examine(facts) == ()
@@ -59,7 +56,6 @@ async def test_what_is_installed_is_as_it_should_be() -> None:
 
 
 async def test_each_right_is_asked_for() -> None:
-    """As many questions as there are rights, and one about our own name; with components there are more."""
     api = installed()
     await look(api).facts()
     usual = calls.rules() | calls.rules(calls.LEADING) | calls.rules(calls.NOTES)
@@ -74,17 +70,14 @@ async def test_each_right_is_asked_for() -> None:
 
 
 def config(name: str, key: str, content: str) -> Any:
-    """A ConfigMap with another text."""
     return lambda api: api.objects[name].update(data={key: content})
 
 
 def spec(path: str, **fields: Any) -> Any:
-    """An object with other fields in its spec."""
     return lambda api: api.objects[path]["spec"].update(fields)
 
 
 def gone(path: str) -> Any:
-    """An object that is not there."""
     return lambda api: api.objects.pop(path)
 
 
@@ -119,14 +112,12 @@ CHANGED: dict[str, tuple[Any, str]] = {  # case: (what is changed in the cluster
 
 @pytest.mark.parametrize(("change", "id_"), CHANGED.values(), ids=CHANGED)
 async def test_what_is_changed_in_the_cluster_is_found(change: Any, id_: str) -> None:
-    """The look reads what the check needs."""
     api = installed()
     change(api)
     assert ids(await look(api).facts()) == [id_]
 
 
 async def test_pods_of_others_are_counted() -> None:
-    """Those that take room which a gang could have: no DaemonSets, nothing of the system, nothing that is ours."""
     api = installed()
 
     def add(name: str, namespace: str = "web", scheduler: str = "default-scheduler", owner: str = "") -> None:
@@ -146,7 +137,6 @@ async def test_pods_of_others_are_counted() -> None:
 
 
 async def test_what_may_not_be_read_is_said() -> None:
-    """Without an administrator's rights the rest is seen all the same."""
     api = installed()
     api.forbidden = {"/api/v1/nodes", "/apis/authorization.k8s.io"}
     facts = await look(api).facts()
@@ -189,7 +179,6 @@ async def test_the_lease_is_looked_at_twice() -> None:
 
 
 def test_settings_under_variables() -> None:
-    """Variables of the container win, as they do in it: lists are JSON, and null is a word of its own."""
     names = settings_of("", {"NETGANG_SCHEDULER_NAMES": '["a", "b"]'}).settings.scheduler_names
     assert names == ("a", "b")
     assert settings_of("health_port: 1", {"NETGANG_HEALTH_PORT": "null"}).settings.health_port is None

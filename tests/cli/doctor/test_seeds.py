@@ -51,27 +51,22 @@ def entry(number: int, **fields: Any) -> Seed:
 
 
 def entries(host: str) -> Seed:
-    """All extender entries with another address."""
     return with_scheduler(lambda found: [one.update(urlPrefix=f"http://{host}") for one in found["extenders"]])
 
 
 def config(**fields: Any) -> Seed:
-    """The configuration with some fields changed."""
     return with_scheduler(lambda found: found.update(fields))
 
 
 def profile(**fields: Any) -> Seed:
-    """The profile with some fields changed."""
     return with_scheduler(lambda found: found["profiles"][0].update(fields))
 
 
 def gate(**fields: Any) -> Seed:
-    """The gate policy's spec with some fields changed."""
     return with_policy("policies", GATES, lambda spec: spec.update(fields))
 
 
 def facts(**fields: Any) -> Seed:
-    """The facts with some fields changed."""
     return lambda seen: replace(seen, **fields)
 
 
@@ -82,22 +77,18 @@ def runs(*pods: Replica, **fields: Any) -> Seed:
 
 
 def replica(name: str, *, version: str = "0.1.0", ready: bool = True, role: str = "") -> Replica:
-    """A pod of netgang's."""
     return Replica(name, f"x:{version}", ready=ready, role=role)
 
 
 def answered(problem: str | None = None, **fields: Any) -> Seed:
-    """A running netgang was asked."""
     return facts(answered=Answered("http://x", problem, **{"ready": True, **fields}))
 
 
 def pods(*more: Any) -> Seed:
-    """The system with more pods."""
     return lambda seen: replace(seen, pods=(*(seen.pods or ()), *more))
 
 
 def both(one: Seed, other: Seed) -> Seed:
-    """Two changes."""
     return lambda seen: other(one(seen))
 
 
@@ -120,12 +111,10 @@ def budget(least: int | str | None, most: int | None, namespace: str = "default"
 
 
 def sourced(error: str | None, age_s: float | None) -> Seed:
-    """One source, as it does."""
     return facts(sources=(SourceSeen("maddash", error, age_s, 5400.0),))
 
 
 def marked(name: str, labels: dict[str, str], native: str | None = None, **fields: Any) -> Pod:
-    """A pod whose gang is read from its labels."""
     return replace(pod(name, **fields), group=group_of("default", labels, {}, native))
 
 
@@ -265,13 +254,11 @@ SEEDS: dict[str, tuple[Seed, str, str]] = {  # what is wrong: (how, id of the fi
 
 
 def test_a_system_as_it_should_be_has_no_findings() -> None:
-    """Not even notes."""
     assert examine(system()) == ()
 
 
 @pytest.mark.parametrize(("seed", "id_", "words"), SEEDS.values(), ids=SEEDS)
 def test_what_is_put_wrong_is_found_with_its_fix(seed: Seed, id_: str, words: str) -> None:
-    """One finding of that id, whose fix names what to change; and it is no mere note."""
     found = [one for one in examine(seed(system())) if one.id == id_]
     assert found
     assert any(words in one.fix for one in found), found
@@ -280,7 +267,6 @@ def test_what_is_put_wrong_is_found_with_its_fix(seed: Seed, id_: str, words: st
 
 
 def test_one_mistake_is_one_finding() -> None:
-    """Most seeds are found once and as nothing else; these bring others with them."""
     together = {
         "no entry leads here", "a port that is none", "another kind of file", "http where there are certificates",
         "another address", "gated pods without netgang", "no replica is ready", "replicas without election",
@@ -291,7 +277,6 @@ def test_one_mistake_is_one_finding() -> None:
 
 
 def test_several_mistakes_are_all_found() -> None:
-    """Twelve at once: each is found, the worst are shown first."""
     chosen = [
         "bind times out while it is held", "a policy without its binding", "a right is missing", "clocks differ",
         "an older kube-scheduler", "no budget", "a node without a zone", "a source that is down",
@@ -337,13 +322,11 @@ WELL: dict[str, Seed] = {  # what is as it should be, though it looks otherwise
 
 @pytest.mark.parametrize("seed", WELL.values(), ids=WELL)
 def test_what_is_right_is_left_alone(seed: Seed) -> None:
-    """No finding for what only looks wrong."""
     assert examine(seed(system())) == ()
 
 
 @pytest.mark.parametrize("name", ["default-scheduler", "managed-resource"])
 def test_the_other_two_configurations_are_right(name: str) -> None:
-    """With the settings that are installed with them; and their gang pods must not pre-empt."""
     times = {"hold_limit_s": 8.0, "commit_timeout_s": 5.0, "http_timeout_s": 20.0}
     managed = {"managed_resource": "netgang.io/gang", **times}
     settings = DEFAULT if name == "default-scheduler" else DEFAULT.model_copy(update=managed)
@@ -355,7 +338,6 @@ def test_the_other_two_configurations_are_right(name: str) -> None:
 
 
 def test_what_one_should_know_is_a_note() -> None:
-    """No policies in this API, no sources, no configuration seen, no right to look: nothing is wrong with that."""
     without = replace(system(), policies=Policies(served=False), sources=(), scheduler=None, foreign_pods=3)
     found = examine(replace(without, unseen=("budgets: forbidden",)))
     notes = {"gates-unavailable", "source-none", "scheduler-not-seen", "not-seen", "room-shared"}
@@ -365,7 +347,6 @@ def test_what_one_should_know_is_a_note() -> None:
 
 @given(st.lists(st.sampled_from(sorted(SEEDS)), max_size=4))
 def test_findings_do_not_depend_on_what_else_is_wrong_by_accident(cases: list[str]) -> None:
-    """Whatever is put wrong together, the doctor does not fail, and says nothing twice."""
     seen = system()
     for case in cases:
         seen = SEEDS[case][0](seen)

@@ -33,7 +33,6 @@ MESSAGES = {
 
 
 def written(site: Site, plan: MeshPlan | None = None) -> dict[str, Any]:
-    """The configuration as MaDDash's YAML reader has it."""
     found = yaml.safe_load(maddash_yaml(maddash_document(site, plan or MeshPlan(), archive=ARCHIVE)))
     assert isinstance(found, dict)
     return found
@@ -75,7 +74,6 @@ def found_in(config: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def test_the_text_is_what_maddash_reads() -> None:
-    """Block style, names without quotes and texts with them; a check for each metric and link."""
     site = site_of([at("a1", "A", "192.0.2.1"), at("a2", "A", "2001:db8::2")])
     text = maddash_yaml(maddash_document(site, MeshPlan(), archive=ARCHIVE))
     check = """\
@@ -112,14 +110,12 @@ def test_the_text_is_what_maddash_reads() -> None:
 
 
 def test_the_text_is_the_document() -> None:
-    """A YAML reader gets back what was written, keys that need quotes included."""
     site = site_of([at("a1", "A", "2001:db8::1"), at("a2", "A"), at("b1", "B"), at("b2", "B")], gateways=2)
     document = maddash_document(site, MeshPlan(name='l "ab" ö: #'), archive=ARCHIVE)
     assert yaml.safe_load(maddash_yaml(document)) == document
 
 
 def test_everything_named_is_there() -> None:
-    """Rows, columns and checks of grids, members of groups, grids of the dashboard; nothing has a blank in its id."""
     config = written(site_of(two_zones(), gateways=2))
     assert {grid[side] for grid in config["grids"] for side in ("rows", "columns")} == config["groups"].keys()
     assert {check for grid in config["grids"] for check in grid["checks"]} == config["checks"].keys()
@@ -134,7 +130,6 @@ def test_everything_named_is_there() -> None:
 
 
 def test_gateways_of_one_zone_are_left_to_its_grid() -> None:
-    """Between zones only pairs of different zones are checked, without any exclusion where each zone has one."""
     between = [g for g in written(site_of(two_zones(), gateways=2))["grids"] if "between zones" in g["name"]]
     assert [grid["excludeChecks"] for grid in between] == 3 * [
         {f"{a}.lab.example": [f"{b}.lab.example"] for a, b in (("a1", "a2"), ("a2", "a1"), ("b1", "b2"), ("b2", "b1"))}
@@ -161,7 +156,6 @@ def test_windows_follow_the_intervals() -> None:
 
 @pytest.mark.parametrize("test", [LatencyTest.LATENCYBG, LatencyTest.RTT])
 def test_netgang_reads_what_such_a_maddash_shows(test: LatencyTest) -> None:
-    """All grids are found by their checks: each pair of the mesh once, with all three values; half of a round trip."""
     plan = MeshPlan(latency=test, latency_interval_s=300)
     links = found_in(written(site_of(two_zones(), gateways=2), plan))
     assert len(links) == 6 + 2 + 8
@@ -172,7 +166,6 @@ def test_netgang_reads_what_such_a_maddash_shows(test: LatencyTest) -> None:
 
 
 def test_the_dashboard_names_the_grids() -> None:
-    """`dashboards: netgang` in the source's settings means exactly these grids."""
     config = written(site_of(two_zones()))
     (dashboard,) = config["dashboards"]
     grids = [grid["name"] for grid in config["grids"]]
@@ -183,7 +176,6 @@ def test_the_dashboard_names_the_grids() -> None:
 
 
 def test_every_node_finds_its_endpoint() -> None:
-    """Address, annotation or another host for throughput: netgang maps each node to the end that was made for it."""
     other = {"netgang.io/endpoint-throughput": "bw3.example.org"}
     nodes = [
         at("a1", "A", "192.0.2.1"),

@@ -29,7 +29,6 @@ def gateways(site: Site, kind: Kind = Kind.LATENCY) -> dict[str, list[str]]:
 
 
 def test_a_small_site() -> None:
-    """Every node is in its zone's mesh; one of each zone is its gateway; both kinds of test have the same ends."""
     site = site_of(two_zones())
     assert zones(site) == {
         "A": ["a1.lab.example", "a2.lab.example", "a3.lab.example"],
@@ -50,7 +49,6 @@ def test_measured_directions() -> None:
 
 
 def test_gateways_can_be_chosen() -> None:
-    """Nodes with the label are taken first; a zone without one has its first by name."""
     nodes = [*two_zones(), at("a9", "A", labels={"edge": "yes"})]
     assert gateways(site_of(nodes, gateway_selector=Selector("edge=yes"))) == {"A": ["a9"], "B": ["b1"]}
     assert gateways(site_of(nodes, gateways=2, gateway_selector=Selector("edge"))) == {
@@ -60,7 +58,6 @@ def test_gateways_can_be_chosen() -> None:
 
 
 def test_one_zone_has_no_gateways() -> None:
-    """There is no other to measure."""
     assert gateways(site_of(two_zones()[:3])) == {"A": []}
 
 
@@ -79,7 +76,6 @@ STATED = {  # case (`tests/extender/network` has all): (node, config, address of
 
 @pytest.mark.parametrize(("node", "config", "latency", "throughput"), STATED.values(), ids=STATED)
 def test_where_a_node_is_measured(node: SiteNode, config: MappingConfig, latency: str, throughput: str) -> None:
-    """What is said comes first, in the order of netgang's own mapping; then the first InternalIP."""
     site = site_of([node, at("other", "B")], config=config)
     assert zones(site)["A"] == [latency]
     assert zones(site, Kind.THROUGHPUT)["A"] == [throughput]
@@ -88,7 +84,6 @@ def test_where_a_node_is_measured(node: SiteNode, config: MappingConfig, latency
 
 
 def test_one_endpoint_per_zone() -> None:
-    """Nodes that share an endpoint are one end; zones are then measured through their gateways alone."""
     shared = {ZoneName(zone): {metric: f"ps-{zone.lower()}.example.org" for metric in METRICS} for zone in "AB"}
     site = site_of(two_zones(), config=MappingConfig(zones=shared))
     assert zones(site) == {"A": ["ps-a.example.org"], "B": ["ps-b.example.org"]}
@@ -97,7 +92,6 @@ def test_one_endpoint_per_zone() -> None:
 
 
 def test_nodes_that_cannot_be_measured_are_named() -> None:
-    """A node without an address is left out, one without a zone is in the zone without a name; both are said."""
     lost = SiteNode(NodeName("lost"), ZoneName("A"), ())
     site = site_of([lost, *two_zones(), at("x1", ""), at("x2", "")])
     assert zones(site)[""] == ["x1.lab.example", "x2.lab.example"]
@@ -133,7 +127,6 @@ REFUSED = {  # case: (nodes, selector, part of the sentence)
 
 @pytest.mark.parametrize(("nodes", "selector", "sentence"), REFUSED.values(), ids=REFUSED)
 def test_what_cannot_be_a_mesh(nodes: Sequence[SiteNode], selector: str, sentence: str) -> None:
-    """It is refused with the node or endpoint, and nothing is guessed."""
     with pytest.raises(ConfigError, match=sentence):
         site_of(nodes, selector=Selector(selector))
 
@@ -158,13 +151,11 @@ def test_selectors(text: str, taken: bool) -> None:
 
 @pytest.mark.parametrize("text", ["a!=1", "a in (1)", ",", "a,"])
 def test_selectors_that_are_not_understood(text: str) -> None:
-    """A refusal, not a selector that takes everything."""
     with pytest.raises(ConfigError, match="key=value"):
         Selector(text)
 
 
 def test_internal_addresses_only() -> None:
-    """The InternalIP is taken whatever stands before it; other kinds are skipped."""
     node = {
         "kind": "Node",
         "metadata": {"name": "n", "labels": {"topology.kubernetes.io/zone": "A"}},
@@ -185,7 +176,6 @@ NO_FILES = {
 
 @pytest.mark.parametrize("body", NO_FILES.values(), ids=NO_FILES)
 def test_files_that_cannot_be_read(body: bytes) -> None:
-    """The file is named."""
     with pytest.raises(ConfigError, match=r"^c\.json: "):
         nodes_of_list(body, where="c.json", zone_label="z")
 
@@ -219,7 +209,6 @@ PLANS = {  # case: settings of a plan that cannot be
 
 @pytest.mark.parametrize("given_plan", PLANS.values(), ids=PLANS)
 def test_plans_that_cannot_be(given_plan: dict[str, object]) -> None:
-    """Names that break URLs and intervals shorter than a test are refused."""
     with pytest.raises(ConfigError):
         MeshPlan(**given_plan)  # type: ignore[arg-type]
 
@@ -228,12 +217,10 @@ def test_plans_that_cannot_be(given_plan: dict[str, object]) -> None:
     "url", ["archive.example.org", "https://", "https://h/x", "ftp://h", "https://u:p@h", "http://h:x"]
 )
 def test_archives_are_hosts(url: str) -> None:
-    """Anything but scheme and host is refused, credentials too."""
     with pytest.raises(ConfigError, match="must be the archive's host"):
         archive_base(url)
 
 
 @given(st.permutations(two_zones()), st.integers(0, 3))
 def test_order_is_irrelevant(nodes: list[SiteNode], count: int) -> None:
-    """The same nodes in any order are the same site."""
     assert site_of(nodes, gateways=count) == site_of(two_zones(), gateways=count)

@@ -33,7 +33,6 @@ def measured(template: dict[str, Any], kind: str) -> list[tuple[str, str]]:
 
 
 def test_the_template_of_a_small_site() -> None:
-    """Two nodes in zone A, one in zone B: a group, a task and a test for each kind, and where results go."""
     nodes = [at("a1", "A", "192.0.2.1"), at("a2", "A", "192.0.2.2"), at("b1", "B", "2001:db8::1")]
     template = psconfig_template(site_of(nodes), MeshPlan(name="lab"), archive="https://archive.example.org")
     assert template["_meta"] == {"display-name": "lab"}
@@ -87,7 +86,6 @@ def test_latency_tests(test: LatencyTest, expected: tuple[str, dict[str, Any], s
 
 
 def test_nothing_is_measured_twice() -> None:
-    """Gateways of one zone measure each other in their zone's group only."""
     template = psconfig_template(site_of(two_zones(), gateways=2), MeshPlan())
     a, b = ("a1", "a2", "a3"), ("b1", "b2")
     inside = [(x, y) for zone in (a, b) for x in zone for y in zone if x != y]
@@ -96,12 +94,10 @@ def test_nothing_is_measured_twice() -> None:
 
 
 def test_without_an_archive_each_testpoint_decides() -> None:
-    """No archive is named anywhere."""
     assert "archive" not in json.dumps(psconfig_template(site_of(two_zones()), MeshPlan()))
 
 
 def test_two_endpoints_of_a_node_are_two_addresses() -> None:
-    """Tests of each kind run at their own address, and people see the node's name for both."""
     nodes = [at("n1", "A", "192.0.2.1", annotations={"netgang.io/endpoint-throughput": "198.51.100.1"}), at("n2", "A")]
     template = psconfig_template(site_of(nodes), MeshPlan())
     assert [one["name"] for one in template["groups"]["latency-zone-A"]["addresses"]] == ["192.0.2.1", "n2"]
@@ -128,7 +124,6 @@ LABEL = st.from_regex(r"([A-Za-z0-9]([A-Za-z0-9_.-]{0,6}[A-Za-z0-9])?)?", fullma
 def test_any_site_is_a_template_that_the_schema_accepts(
     places: list[tuple[str, Any]], gateways: int, test: LatencyTest, archived: bool
 ) -> None:
-    """Any zones and addresses: allowed fields and names only, every reference has its object, no pair twice."""
     nodes = [at(f"n{number}", zone, str(address)) for number, (zone, address) in enumerate(places)]
     try:
         site = site_of(nodes, gateways=gateways)
@@ -167,7 +162,6 @@ WRONG = {  # case: (what is said, path to the change, value)
 
 @pytest.mark.parametrize(("said", "path", "value"), WRONG.values(), ids=WRONG)
 def test_the_rules_notice_what_the_schema_would(said: str, path: tuple[str, ...], value: object) -> None:
-    """The checker is not a rubber stamp: each kind of mistake in a good template has its sentence."""
     template = json.loads(json.dumps(psconfig_template(site_of(two_zones()), MeshPlan(), archive="https://a.example")))
     assert problems(template) == []
     at = template

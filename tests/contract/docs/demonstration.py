@@ -46,7 +46,6 @@ class Demonstration:
         return {member.node for member in gang.members}
 
     async def bind(self, index: int, node: str) -> Any:
-        """POST bind-case1.json for pod `index` and `node`."""
         body = json.loads((EXAMPLES / "requests/bind-case1.json").read_text().replace("case1-0", f"case1-{index}"))
         return (await self.client.post("/bind", json={**body, "Node": node})).json()
 

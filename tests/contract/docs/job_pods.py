@@ -86,7 +86,6 @@ def _itself(one: Object) -> list[Object]:
 
 
 def _podgroup(one: Object) -> list[Object]:
-    """PodGroups of scheduling.x-k8s.io alone are read."""
     return [one] if one["apiVersion"] == POD_GROUP else []
 
 
@@ -105,7 +104,6 @@ def _job_pods(owner: Object, job: Object, name: str, labels: Mapping[str, str] |
 
 
 def _a_job(name: str, whole: Object) -> Object:
-    """A Job that another object has made."""
     metadata = {"name": name, "namespace": whole["metadata"].get("namespace", "default")}
     return {"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata}
 

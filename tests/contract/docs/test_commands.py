@@ -49,7 +49,6 @@ def left_out() -> dict[str, str]:
 
 
 def run() -> frozenset[str]:
-    """All commands that tests run, as printed."""
     return frozenset(
         [
             *(one for walk in WALKED for one in commands(walk.steps())),
@@ -61,25 +60,21 @@ def run() -> frozenset[str]:
 
 
 def unaccounted(lines: Iterable[str]) -> list[str]:
-    """Those that nobody runs and no list names."""
     known, left = run(), left_out()
     return [line for line in lines if line not in known and not any(names(key, line) for key in left)]
 
 
 @pytest.fixture(params=DOCUMENTS, ids=[str(path.relative_to(ROOT)) for path in DOCUMENTS])
 def document(request: pytest.FixtureRequest) -> Path:
-    """Each document in turn."""
     assert isinstance(request.param, Path)
     return request.param
 
 
 def test_every_command_is_accounted_for(document: Path) -> None:
-    """It is run by a test, or it is said why not."""
     assert unaccounted(page_commands(document)) == []
 
 
 def test_a_new_line_is_noticed() -> None:
-    """A line that nobody runs, also if it differs from one that is run in a word only."""
     known = "kubectl apply -k manifests/components/restart"
     assert unaccounted([known, f"{known}s", "kubectl get pods", "docker build . -t x"]) == [
         f"{known}s",
@@ -88,13 +83,11 @@ def test_a_new_line_is_noticed() -> None:
 
 
 def test_no_command_hides_in_another_block(document: Path) -> None:
-    """What is to be typed stands in a block of the shell's."""
     assert [one.line for one in parts(document.read_text()) if hides_commands(one)] == []
 
 
 @pytest.mark.parametrize(("key", "why"), left_out().items(), ids=left_out())
 def test_what_is_left_out_is_printed_and_run_by_nobody(key: str, why: str) -> None:
-    """An entry is about a line that is there; the reason names tests that exist."""
     printed = [line for path in DOCUMENTS for line in page_commands(path) if names(key, line)]
     assert printed
     assert not run() & set(printed)
@@ -104,14 +97,12 @@ def test_what_is_left_out_is_printed_and_run_by_nobody(key: str, why: str) -> No
 
 
 def test_few_are_left_out() -> None:
-    """Most is run: of five lines at least four."""
     lines = {line for path in DOCUMENTS for line in page_commands(path)}
     assert len(lines & run()) >= 4 * len(lines) / 5
 
 
 @pytest.mark.parametrize("walk", PAGES, ids=[f"{one.path.stem} {one.sections}" for one in PAGES])
 def test_the_tables_of_a_page_are_about_it(walk: Walk) -> None:
-    """Each entry is about a command that is typed (or left) there, a word or a block of the page."""
     page, text = walk.page, walk.path.read_text()
     assert page is not None
     typed, shown = typed_of(walk), commands(walk.steps())
@@ -125,7 +116,6 @@ def test_the_tables_of_a_page_are_about_it(walk: Walk) -> None:
 
 
 def test_pages_of_commands_are_walked_whole() -> None:
-    """A page is typed by sections only where other sections stand in another walk, or have nothing to be typed."""
     for path in {walk.path for walk in PAGES}:
         walks = [walk for walk in PAGES if walk.path == path]
         if all(walk.sections for walk in walks):

@@ -8,7 +8,6 @@ from tests.contract.docs.demonstration import BEST, demonstration
 
 
 async def test_case1_gets_the_papers_six_nodes() -> None:
-    """Each member is answered one node; together they are zone D without the three nodes with bad links."""
     async with demonstration() as demo:
         answers = [await demo.ask("filter", "filter-case1.json", index=index) for index in range(6)]
     assert all(len(answer["NodeNames"]) == 1 for answer in answers)
@@ -16,7 +15,6 @@ async def test_case1_gets_the_papers_six_nodes() -> None:
 
 
 async def test_prioritize_prefers_them_too() -> None:
-    """The six score highest, the three impaired ones of their zone lower, everything else lower than the six."""
     async with demonstration() as demo:
         listed = await demo.ask("prioritize", "prioritize-case1.json")
     scores = {one["Host"]: one["Score"] for one in listed}
@@ -25,7 +23,6 @@ async def test_prioritize_prefers_them_too() -> None:
 
 
 async def test_five_binds_are_held_and_the_sixth_releases_all() -> None:
-    """Nothing is bound before the gang is whole; then all are, and every call is answered with success."""
     async with demonstration() as demo:
         nodes = [(await demo.ask("filter", "filter-case1.json", index=i))["NodeNames"][0] for i in range(6)]
         calls = [asyncio.create_task(demo.bind(index, nodes[index])) for index in range(5)]
@@ -39,7 +36,6 @@ async def test_five_binds_are_held_and_the_sixth_releases_all() -> None:
 
 @pytest.mark.parametrize("request_file", ["filter-tf-smoke-gpu.json", "filter-tf-smoke-gpu-ps.json"])
 async def test_a_gang_without_room_waits_whole(request_file: str) -> None:
-    """Eight GPUs wanted and four there: workers and ps alike are refused, with one reason for every node."""
     async with demonstration() as demo:
         answer = await demo.ask("filter", request_file)
         explained = (await demo.client.get("/v1/explain/demo/tf-smoke-gpu")).json()

@@ -29,7 +29,6 @@ CODE = re.compile(r"`([^`\n]+)`")
 
 @pytest.fixture(params=DOCUMENTS, ids=[str(path.relative_to(ROOT)) for path in DOCUMENTS])
 def document(request: pytest.FixtureRequest) -> Path:
-    """Each document in turn."""
     assert isinstance(request.param, Path)
     return request.param
 
@@ -39,7 +38,6 @@ def _fenced(text: str, language: str) -> list[str]:
 
 
 def _commands() -> list[str]:
-    """Lines of shell blocks in all documents, without comments."""
     blocks = [block for path in DOCUMENTS for block in _fenced(path.read_text(), "sh")]
     return [line.split(" #")[0].strip() for block in blocks for line in block.splitlines()]
 
@@ -50,7 +48,6 @@ def _anchors(path: Path) -> set[str]:
 
 
 def test_links_lead_somewhere(document: Path) -> None:
-    """A relative link names a file of the project, and an anchor one of its headings."""
     for target in LINK.findall(document.read_text()):
         if target.startswith(("http://", "https://")):
             continue
@@ -62,14 +59,12 @@ def test_links_lead_somewhere(document: Path) -> None:
 
 
 def test_paths_in_the_text_exist(document: Path) -> None:
-    """`extender/convert/wire.py` or `manifests/base` in backquotes is there."""
     for code in CODE.findall(document.read_text()):
         if re.fullmatch(rf"(?:{'|'.join(OURS)})/[\w./-]*", code) and not code.startswith("bench/out"):
             assert (ROOT / code).exists(), f"{document.name}: {code}"
 
 
 def test_pages_that_other_files_cite_exist() -> None:
-    """`docs/….md` in code, manifests, charts and examples is a page."""
     names = ("bench", "charts", "examples", "manifests", "scheduler-config", "scoring", "simulator", "testbed", "tests")
     folders = [*(ROOT / name for name in names), *(one.parent for one in ROOT.glob("*/__init__.py"))]
     kinds = {".py", ".yaml", ".txt", ".md", ".sh"}
@@ -80,7 +75,6 @@ def test_pages_that_other_files_cite_exist() -> None:
 
 
 def test_paths_in_commands_exist() -> None:
-    """Every file or directory of ours that a shell line names is there; a script can be run."""
     named = [word.lstrip("@") for line in _commands() for word in line.split()]
     paths = [ROOT / word for word in named if word.startswith(tuple(f"{name}/" for name in OURS))]
     assert len(paths) >= 6
@@ -89,7 +83,6 @@ def test_paths_in_commands_exist() -> None:
 
 
 def test_make_targets_exist(document: Path) -> None:
-    """`make something` in a document is a target of the Makefile."""
     targets = set(re.findall(r"^([a-z0-9-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
     text = document.read_text()
     shown = [line for block in _fenced(text, "sh") for line in block.splitlines()] + CODE.findall(text)
@@ -98,7 +91,6 @@ def test_make_targets_exist(document: Path) -> None:
 
 
 def test_yaml_in_documents_is_yaml(document: Path) -> None:
-    """Blocks to copy are valid; settings among them are accepted."""
     for block in _fenced(document.read_text(), "yaml"):
         content = yaml.safe_load(block)
         if isinstance(content, dict) and content.keys() <= set(Settings.model_fields):
@@ -106,31 +98,24 @@ def test_yaml_in_documents_is_yaml(document: Path) -> None:
 
 
 def test_annotations_in_documents_exist(document: Path) -> None:
-    """`netgang.io/…` in backquotes, also with a value, is a word of the vocabulary."""
     known = {word.name for word in VOCABULARY}
     named = set(re.findall(r"`(netgang\.io/[a-z-]+)[`:=]", document.read_text()))
     assert named <= known
 
 
 def test_metrics_in_documents_exist(document: Path) -> None:
-    """A metric to watch is one that is exported."""
     known = set(re.findall(r"^# TYPE (\w+)", Telemetry().exposition().decode(), re.MULTILINE))
     named = set(re.findall(r"`(netgang_\w+)`", document.read_text()))
     assert {name for name in named if name not in known} == set()
 
 
 def test_documents_stand_by_themselves(document: Path) -> None:
-    """No path of somebody's machine, nothing unfinished."""
     text = document.read_text()
     assert not re.search(r"(?<![\w.])/(?:root|home|work|tmp)\b", text)
     assert not re.search(r"\b(?:TODO|FIXME)\b", text)
 
 
 def test_documents_are_not_long(document: Path) -> None:
-    """At most 200 lines of at most 125 characters; tables may be wider, and targets of links do not count.
-
-    Pages of the reference are looked up, not read: 400 lines of any width.
-    """
     lines = [re.sub(r"\]\([^)]*\)", "]", line) for line in document.read_text().splitlines()]
     if document.parent.name == "reference":
         assert len(lines) <= 400

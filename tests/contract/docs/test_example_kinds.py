@@ -45,8 +45,6 @@ FIXED = "fixed"
 
 @dataclass(frozen=True, slots=True)
 class Promise:
-    """What a file's first lines say."""
-
     gang: GangKey
     minimum: int
     members: Counter[str]
@@ -68,13 +66,11 @@ class Promise:
 
 @pytest.fixture(params=FILES, ids=[one.stem for one in FILES])
 def file(request: pytest.FixtureRequest) -> Path:
-    """Each example in turn."""
     assert isinstance(request.param, Path)
     return request.param
 
 
 def documents(file: Path) -> list[dict[str, Any]]:
-    """The objects of a file."""
     return list(yaml.safe_load_all(file.read_text()))
 
 
@@ -97,7 +93,6 @@ def nodes(count: int) -> list[dict[str, Any]]:
 
 
 def snapshot(objects: Iterable[Mapping[str, Any]], settings: Settings) -> Snapshot:
-    """What netgang would have of these objects."""
     listed = json.dumps({"kind": "List", "items": list(objects)}).encode()
     cache = empty_cache(settings)
     fill(cache, parse_cluster(listed, name="example", zone_label=settings.zone_label), now_s=0.0)
@@ -105,7 +100,6 @@ def snapshot(objects: Iterable[Mapping[str, Any]], settings: Settings) -> Snapsh
 
 
 def gang_in(seen: Snapshot) -> Gang:
-    """The only one."""
     (gang,) = seen.gangs.values()
     return gang
 
@@ -117,7 +111,6 @@ def planned(file: Path, promise: Promise, room: int) -> Plan:
 
 
 def test_the_gang_is_the_one_promised(file: Path) -> None:
-    """Name, minimum and roles are those of the comment; the gang is ours, and nothing is wrong with it."""
     promise = Promise.of(file.read_text())
     gang = gang_in(snapshot(made(documents(file)), settings_of(promise)))
     roles = Counter(pod.role.value for pod in gang.members)
@@ -128,7 +121,6 @@ def test_the_gang_is_the_one_promised(file: Path) -> None:
 
 @pytest.mark.parametrize("file", STARTED_BY_US, ids=[one.stem for one in STARTED_BY_US])
 def test_it_starts_with_its_minimum_and_not_with_less(file: Path) -> None:
-    """With room for all it is admitted whole, with room for its minimum in part, and with one place less it waits."""
     promise = Promise.of(file.read_text())
     for room in {promise.minimum, promise.members.total()}:
         admitted = planned(file, promise, room).admitted[promise.gang]
@@ -161,7 +153,6 @@ def as_run(objects: Iterable[Mapping[str, Any]], run: str, *, created: str, done
 
 @pytest.mark.parametrize("file", STARTED_BY_US, ids=[one.stem for one in STARTED_BY_US])
 def test_finished_pods_count_in_their_own_run_only(file: Path) -> None:
-    """Of every kind: half of a run has Succeeded and counts; when the other half is another run's it counts no more."""
     promise = Promise.of(file.read_text())
     settings = settings_of(promise)
     objects = made(documents(file))
@@ -185,7 +176,6 @@ def kind_of(one: Mapping[str, Any]) -> Kind | None:
 
 
 def test_it_may_be_resized_as_promised(file: Path) -> None:
-    """The range of workers is what the job's own kind reads from it: none where a change is unsafe."""
     promise = Promise.of(file.read_text())
     found = FIXED
     for one in documents(file):
@@ -204,7 +194,6 @@ def test_it_may_be_resized_as_promised(file: Path) -> None:
 
 
 def test_every_kind_that_is_understood_has_an_example() -> None:
-    """Each kind that can be resized, each framework whose labels are read, and each way to name a gang."""
     every = [one for file in FILES for one in documents(file)]
     shown = {f"{one['kind']}.{one['apiVersion'].rpartition('/')[0]}" for one in every}
     assert set(kinds_with(SCALE_KINDS)) | {TRAIN_JOB.name} <= shown
@@ -218,7 +207,6 @@ def test_every_kind_that_is_understood_has_an_example() -> None:
 
 
 def test_names_are_used_once() -> None:
-    """All of examples/kinds can be applied to one cluster: no two files have an object of the same name."""
     named = [
         (one["apiVersion"], one["kind"], one["metadata"].get("namespace"), one["metadata"]["name"])
         for file in FILES
@@ -232,13 +220,11 @@ def test_names_are_used_once() -> None:
 
 @pytest.mark.parametrize(("name", "want"), OTHERS.items(), ids=OTHERS)
 def test_the_other_examples_are_made_into_gangs_too(name: str, want: tuple[str, int, int]) -> None:
-    """The older examples go the whole way as well."""
     found = gang_in(snapshot(made(documents(EXAMPLES / name)), Settings.load(ROOT / "manifests/base/settings.yaml")))
     assert (found.key, found.min_member, len(found.members), found.problem, found.own) == (*want, None, True)
 
 
 def test_the_list_of_examples_is_complete() -> None:
-    """examples/README.md names every file, once, and each kind that it names for a file is in it."""
     text = (EXAMPLES / "README.md").read_text()
     rows = re.findall(r"^\| \[([^\]]+)\]\(([^)]+)\) \| ([^|]*) \|", text, re.MULTILINE)
     assert all(shown == target and (EXAMPLES / target).exists() for shown, target, _ in rows)
@@ -252,7 +238,6 @@ def test_the_list_of_examples_is_complete() -> None:
 
 
 def test_the_definitions_named_are_those_of_the_tests() -> None:
-    """examples/README.md says against which releases' definitions the examples are held."""
     text = (EXAMPLES / "README.md").read_text().partition("How far each kind is checked")[2].partition("\n\n")[0]
     pinned = {one.default_version.rpartition(".")[0] for one in (*DEFINITIONS.values(), TRAINING_CRDS)}
     assert set(re.findall(r"\s(\d+\.\d+)\b", text)) == pinned

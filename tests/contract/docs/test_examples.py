@@ -39,14 +39,12 @@ def _documents(name: str) -> list[dict[str, Any]]:
 
 
 def test_generated_files_are_up_to_date() -> None:
-    """examples/make_snapshot.py writes exactly the files that are committed, and there are no others."""
     files = runpy.run_path(str(EXAMPLES / "make_snapshot.py"))["files"]()
     assert {path: path.read_text() for path in files} == files
     assert {path for folder in ("snapshot", "requests") for path in (EXAMPLES / folder).iterdir()} == set(files)
 
 
 def test_the_test_bed_is_the_papers() -> None:
-    """36 nodes of 16 CPU, nine in each of four zones, node28…node36 in D; four GPUs in all."""
     nodes = _nodes()
     zones = {zone: [node.name for node in nodes if node.zone == zone] for zone in "ABCD"}
     assert [len(names) for names in zones.values()] == [9, 9, 9, 9]
@@ -56,7 +54,6 @@ def test_the_test_bed_is_the_papers() -> None:
 
 
 def test_case1_is_a_gang_of_six_that_need_a_node_each() -> None:
-    """Two of its pods do not fit one node, and zone D is asked for."""
     pods = [pod for pod in _pods() if pod.group is not None and pod.group.key == "demo/case1"]
     assert [pod.name for pod in pods] == [f"case1-{index}" for index in range(6)]
     assert {(pod.group.source, pod.group.min_available, pod.group.problem) for pod in pods if pod.group} == {
@@ -69,7 +66,6 @@ def test_case1_is_a_gang_of_six_that_need_a_node_each() -> None:
 
 
 def test_tf_smoke_gpu_needs_twice_the_gpus_that_exist() -> None:
-    """One ps and four workers, minimum five by PodGroup, eight GPUs in a cluster of four."""
     pods = [pod for pod in _pods() if pod.group is not None and pod.group.key == "demo/tf-smoke-gpu"]
     assert [(pod.role, pod.index) for pod in pods] == [(Role.PS, 0), *((Role.WORKER, index) for index in range(4))]
     assert {pod.job for pod in pods} == {"demo/tf-smoke-gpu"}
@@ -80,7 +76,6 @@ def test_tf_smoke_gpu_needs_twice_the_gpus_that_exist() -> None:
 
 
 def test_everything_else_is_load() -> None:
-    """One measurement pod per node, bound by another scheduler."""
     load = [pod for pod in _pods() if pod.group is None]
     assert sorted(str(pod.node) for pod in load) == sorted(str(node.name) for node in _nodes())
     assert {pod.scheduler_name for pod in load} == {"default-scheduler"}
@@ -96,7 +91,6 @@ REQUESTS = {  # file → pod it asks about
 
 @pytest.mark.parametrize(("file", "key"), REQUESTS.items(), ids=REQUESTS)
 def test_requests_ask_about_pods_of_the_snapshot(file: str, key: str) -> None:
-    """A request is what kube-scheduler would send for a pod of the demonstration, over all its nodes."""
     args = wire.decode_filter((EXAMPLES / "requests" / file).read_bytes())
     (known,) = [pod for pod in _pods() if pod.key == key]
     assert pod_from_json(args.pod_json) == known
@@ -104,7 +98,6 @@ def test_requests_ask_about_pods_of_the_snapshot(file: str, key: str) -> None:
 
 
 def test_the_bind_request_is_for_a_pod_of_the_snapshot() -> None:
-    """Its uid, name and node exist in the demonstration."""
     args = wire.decode_bind((EXAMPLES / "requests/bind-case1.json").read_bytes())
     (known,) = [pod for pod in _pods() if pod.uid == args.uid]
     assert known.key == f"{args.namespace}/{args.name}"
@@ -112,7 +105,6 @@ def test_the_bind_request_is_for_a_pod_of_the_snapshot() -> None:
 
 
 def test_case1_in_a_real_cluster_is_case1_of_the_demonstration() -> None:
-    """The manifest and the snapshot describe the same pods."""
     real = [pod_from_json(json.dumps(one).encode()) for one in _documents("case1.yaml") if one["kind"] == "Pod"]
     shown = [pod for pod in _pods() if pod.name.startswith("case1-")]
     assert [(p.name, p.member_class, p.group, p.options) for p in real] == [
@@ -121,7 +113,6 @@ def test_case1_in_a_real_cluster_is_case1_of_the_demonstration() -> None:
 
 
 def test_annotations_that_are_suggested_exist() -> None:
-    """What gang-job.yaml names in its comments is understood when somebody removes the #."""
     text = (EXAMPLES / "gang-job.yaml").read_text()
     lines = [line.strip(" #").split(":", 1) for line in text.splitlines() if "#   netgang.io/" in line]
     suggested = {key.removeprefix("netgang.io/"): value.split("  ")[0].strip().strip('"') for key, value in lines}

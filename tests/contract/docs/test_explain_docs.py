@@ -45,7 +45,6 @@ def in_order(want: list[str], text: str) -> bool:
 
 @asynccontextmanager
 async def demonstration() -> AsyncIterator[str]:
-    """Where `netgang demo` would answer."""
     async with measured(demo_settings(0)) as service:
         listening = socket.create_server(("127.0.0.1", 0))
         server = uvicorn.Server(uvicorn.Config(service.app, log_level="error", lifespan="off"))
@@ -58,7 +57,6 @@ async def demonstration() -> AsyncIterator[str]:
 
 
 async def test_commands_do_what_is_printed() -> None:
-    """Each exits with 0, against a demonstration or from files; the texts below them are what they print."""
     printed: dict[str, str] = {}
     async with demonstration() as url:
         for command in OURS:
@@ -76,7 +74,6 @@ async def test_commands_do_what_is_printed() -> None:
 
 
 def test_the_request_that_is_shown_has_every_change() -> None:
-    """All kinds of changes, each as it is read."""
     body = json.loads(re.findall(r"^```json\n(.*?)```", TEXT, re.MULTILINE | re.DOTALL)[0])
     named = {one["change"] for one in body["changes"]}
     assert named == {kind.__struct_config__.tag for kind in get_args(Change)}

@@ -51,7 +51,6 @@ tests/e2e/people/test_newcomer.py."""
 
 @pytest.fixture(params=PAGES, ids=[one.stem for one in PAGES])
 def page(request: pytest.FixtureRequest) -> Path:
-    """Each page in turn."""
     assert isinstance(request.param, Path)
     return request.param
 
@@ -63,7 +62,6 @@ def blocks(page: Path, language: str) -> list[str]:
 
 
 def yaml_blocks(page: Path) -> list[dict[str, Any]]:
-    """What the YAML blocks of a page say."""
     return [one for text in blocks(page, "yaml") for one in yaml.safe_load_all(text)]
 
 
@@ -80,7 +78,6 @@ def words_of(command: str) -> list[str]:
 
 
 def page_commands(page: Path) -> list[str]:
-    """All commands of a page, without their comments."""
     shells = [one for one in parts(page.read_text()) if one.language in SHELLS]
     return [bare(line) for one in shells for line in typed_lines(one.lines)]
 
@@ -161,7 +158,6 @@ def contains(whole: object, part: object) -> bool:
 
 
 def kind_of_block(one: Mapping[str, Any]) -> str:
-    """What a block is used for."""
     if one.get("kind") == "Kustomization":
         return "kustomization"
     if "kind" in one:
@@ -172,7 +168,6 @@ def kind_of_block(one: Mapping[str, Any]) -> str:
 
 
 def test_every_block_is_what_it_is_used_for(page: Path) -> None:
-    """Settings load, values are the chart's, entries are those of scheduler-config, manifests become gangs."""
     for one in yaml_blocks(page):
         match kind_of_block(one):
             case "kustomization":
@@ -189,7 +184,6 @@ def test_every_block_is_what_it_is_used_for(page: Path) -> None:
 
 
 def test_all_kinds_of_blocks_occur() -> None:
-    """None of the checks above is for nothing."""
     found = {kind_of_block(one) for page in PAGES for one in yaml_blocks(page)}
     assert found == {"kustomization", "manifest", "scheduler", "settings", "values"}
 
@@ -229,13 +223,11 @@ NAMED = sorted({shlex.join(words) for one in PARSED for words in inline(one) if 
 @pytest.mark.usefixtures("beside")
 @pytest.mark.parametrize("words", LINES.values(), ids=LINES)
 def test_every_command_line_is_taken(words: list[str]) -> None:
-    """Each `netgang` line of a block is one that the program takes: command, options, arguments, kinds of values."""
     assert parsed(words) == ""
 
 
 @pytest.mark.parametrize("line", NAMED)
 def test_every_command_in_the_text_exists(line: str) -> None:
-    """`netgang explain` in a sentence is a command, and so are its options; what it needs besides may be left out."""
     assert parsed(shlex.split(line)) in ("", "MissingParameter")
 
 
@@ -246,7 +238,6 @@ def in_process() -> dict[Path, list[str]]:
 
 
 async def test_commands_that_need_no_cluster_do_what_they_should(beside: Path) -> None:
-    """They are run in the order of their page, with its settings as settings.yaml, and end with 0."""
     ran: dict[str, int] = {}
     async with demonstration() as url:
         with MaddashServer(paper_mesh(), checked_at_s=lambda: 1_700_000_000.0) as maddash:
@@ -268,14 +259,12 @@ async def test_commands_that_need_no_cluster_do_what_they_should(beside: Path) -
 
 
 def with_own(line: str, own: Mapping[str, str]) -> str:
-    """The line with other words in place of some."""
     for printed, ours in own.items():
         line = line.replace(printed, ours)
     return line
 
 
 def test_helm_lines_set_values_that_exist(page: Path) -> None:
-    """`--set a.b=c`, in blocks and in the text, is a value of the chart; the chart's directory is there."""
     lines = [*commands(page, "helm"), *(shlex.split(one) for one in re.findall(r"`(helm [^`]+)`", page.read_text()))]
     for words in lines:
         assert all((ROOT / word).exists() for word in words if word.startswith("charts/"))
@@ -289,7 +278,6 @@ def test_helm_lines_set_values_that_exist(page: Path) -> None:
 
 
 def test_applied_directories_can_be_applied(page: Path) -> None:
-    """`kubectl apply -k PATH` and its like name a kustomization, `-f PATH` a file with manifests."""
     for words in commands(page, "kubectl"):
         for option, path in pairwise(words):
             if option == "-k" or option == "kustomize":
@@ -300,7 +288,6 @@ def test_applied_directories_can_be_applied(page: Path) -> None:
 
 @pytest.mark.parametrize("how_to", HOW_TOS, ids=[one.stem for one in HOW_TOS])
 def test_a_how_to_is_short_and_says_for_whom(how_to: Path) -> None:
-    """At most 120 lines; its first words say who it is for, then what they have at the end; the index has it."""
     text = how_to.read_text()
     assert len(text.splitlines()) <= 120
     first = text.split("\n\n")[1]
@@ -310,7 +297,6 @@ def test_a_how_to_is_short_and_says_for_whom(how_to: Path) -> None:
 
 
 def test_the_table_of_configurations_says_what_is_installed() -> None:
-    """How long a bind is held and what a hung call stops are those of the installed settings and configurations."""
     text = (ROOT / "docs/how-to/which-scheduler.md").read_text()
     rows = {
         row.split(" | ")[0].strip("| "): row.strip("| \n").split(" | ")[1:] for row in text.splitlines() if "|" in row
@@ -326,7 +312,6 @@ def test_the_table_of_configurations_says_what_is_installed() -> None:
 
 
 def test_the_page_of_gates_names_both_switches() -> None:
-    """The options that an API server of 1.34 or 1.35 needs."""
     switches = (
         r"--(?:feature-gates=MutatingAdmissionPolicy=true|runtime-config=admissionregistration\.k8s\.io/v1beta1=true)"
     )
@@ -334,7 +319,6 @@ def test_the_page_of_gates_names_both_switches() -> None:
 
 
 def test_answers_are_short_and_lead_on() -> None:
-    """Every question has an answer of at most five lines with a link or a command."""
     asked = re.findall(
         r"^### ([^\n]+)\n\n(.*?)\n(?:\n|\Z)", (ROOT / "docs/start/faq.md").read_text(), re.MULTILINE | re.DOTALL
     )
@@ -345,7 +329,6 @@ def test_answers_are_short_and_lead_on() -> None:
 
 
 def test_the_comparison_has_no_figures_of_its_own() -> None:
-    """Rates, times and shares are those of the pages that records make or check; others are linked over https."""
     text = " ".join((ROOT / "docs/explanation/comparison.md").read_text().split())
     measured = "".join((ROOT / f"docs/research/{name}.md").read_text() for name in ("results", "simulator"))
     figures = re.findall(r"\b(\d[\d.,]*) ?(?:pods/s|ms\b|s\b|%|MiB|GiB)", text)
@@ -357,7 +340,6 @@ def test_the_comparison_has_no_figures_of_its_own() -> None:
 
 
 def test_what_is_said_to_be_seen_can_be_seen(page: Path) -> None:
-    """Findings of the doctor, alerts and Events that a page names are ones that exist."""
     text = page.read_text()
     doctor = (ROOT / "docs/reference/doctor.md").read_text()
     near = [line for line in text.splitlines() if "doctor" in line]
@@ -371,7 +353,6 @@ def test_what_is_said_to_be_seen_can_be_seen(page: Path) -> None:
 
 
 def test_ports_are_brought_from_where_they_are(page: Path) -> None:
-    """`kubectl port-forward` names netgang's Deployment and its port for people."""
     settings = Settings.load(ROOT / "manifests/base/settings.yaml")
     wanted = ["kubectl", "-n", "netgang-system", "port-forward", "deploy/netgang", str(settings.debug_port)]
     assert [words for words in commands(page, "kubectl") if "port-forward" in words and words != wanted] == []

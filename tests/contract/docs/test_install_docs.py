@@ -14,7 +14,6 @@ TEXT = (ROOT / "docs/start/install.md").read_text()
 
 
 def table(heading: str) -> list[list[str]]:
-    """Rows of the first table under a heading, header first."""
     section = TEXT.partition(f"\n## {heading}\n")[2].partition("\n## ")[0]
     lines = [line for line in section.splitlines() if line.startswith("|") and not line.startswith("|---")]
     return [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
@@ -27,12 +26,10 @@ def matrix() -> dict[str, dict[str, str]]:
 
 
 def minor(version: str) -> str:
-    """1.36 of 1.36.3."""
     return version.rpartition(".")[0]
 
 
 def test_the_versions_are_those_of_the_test_bed() -> None:
-    """Each column is a minor version that a kube-scheduler of the tests has, and names its version."""
     said = matrix()["kube-scheduler in the tests"]
     assert list(said) == sorted(map(minor, SCHEDULERS))
     assert sorted(cell.split(",")[0] for cell in said.values()) == sorted(SCHEDULERS)
@@ -42,7 +39,6 @@ def test_the_versions_are_those_of_the_test_bed() -> None:
 
 
 def test_the_command_for_the_other_versions_is_the_makefiles() -> None:
-    """As it is printed, with the versions that there are."""
     command = f"VERSIONS={','.join(SCHEDULERS)}"
     assert f"`make e2e {command}`" in TEXT
     makefile = (ROOT / "Makefile").read_text()
@@ -51,7 +47,6 @@ def test_the_command_for_the_other_versions_is_the_makefiles() -> None:
 
 
 def test_the_oldest_version_is_the_doctors() -> None:
-    """What is older than the first column is found, and the first column is not."""
     oldest = min(map(minor, SCHEDULERS))
     before = f"1.{int(oldest.partition('.')[2]) - 1}.0"
 
@@ -62,14 +57,12 @@ def test_the_oldest_version_is_the_doctors() -> None:
 
 
 def test_the_apis_of_gates_are_those_that_the_chart_can_use() -> None:
-    """`v1` and `v1beta1`, and no other."""
     said = set(re.findall(r"`(v1\w*)`", " ".join(matrix()["gates set by an admission policy"].values())))
     offered = document()["properties"]["gates"]["properties"]["apiVersion"]["enum"]
     assert said == {one.rpartition("/")[2] for one in offered}
 
 
 def test_every_part_is_listed() -> None:
-    """Each switch of the chart, and each component of kustomize."""
     rows = table("What can be added")[1:]
     switches = {match for row in rows for match in re.findall(r"`(\w+)\.enabled`", row[0])}
     values = yaml.safe_load((ROOT / "charts/netgang/values.yaml").read_text())
@@ -86,7 +79,6 @@ def _kustomizations() -> list[Path]:
 
 
 def test_what_e2e_asks_for_is_built_before_its_tests() -> None:
-    """Every program that a test or the test bed names, but those of benchmarks and of archives."""
     assert set(E2E) == set(PROGRAMS) - {"prometheus", "coscheduling"}
     lines = (ROOT / "Makefile").read_text().splitlines()
     built, tested = (

@@ -31,13 +31,11 @@ def cited(text: str) -> list[str]:
 
 
 def test_every_rule_is_there_once() -> None:
-    """All twenty-nine, in order."""
     assert list(rules()) == [f"S{number}" for number in range(1, 30)]
 
 
 @pytest.mark.parametrize("number", rules())
 def test_a_rule_names_tests_that_exist(number: str) -> None:
-    """At least one, and each by a path, or a path and a function, of this tree."""
     _, held, names = rules()[number].partition("Held by:")
     named = _TEST.findall(names)
     assert held
@@ -50,7 +48,6 @@ def test_a_rule_names_tests_that_exist(number: str) -> None:
 
 
 def test_code_cites_the_page() -> None:
-    """No number stands alone in code, manifests or tests, and every number cited is a rule."""
     known, alone = rules(), []
     listed = subprocess.run(["git", "ls-files", *_SOURCES], cwd=ROOT, capture_output=True, text=True, check=True)
     for name in listed.stdout.splitlines():

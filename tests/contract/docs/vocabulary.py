@@ -50,8 +50,6 @@ class Use(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Word:
-    """One word."""
-
     name: str
     form: Form
     on: str

@@ -68,7 +68,6 @@ def _bare(schema: Any) -> Any:
 
 
 def document() -> dict[str, Any]:
-    """The whole schema."""
     settings = _bare(Settings.model_json_schema())
     definitions = {name: _LOOSE.get(name, one) for name, one in settings.pop("$defs").items()}
     switch = _section(enabled=_FLAG)
@@ -113,7 +112,6 @@ def document() -> dict[str, Any]:
 
 
 def text() -> str:
-    """The file's text."""
     return json.dumps(document(), indent=1, sort_keys=True) + "\n"
 
 

@@ -48,13 +48,11 @@ def kustomized(directory: Path) -> str:
 
 
 def rendered(directory: Path) -> tuple[Object, ...]:
-    """What `kubectl apply -k` would send."""
     return tuple(one for one in yaml.safe_load_all(kustomized(directory)) if one)
 
 
 @cache
 def rendered_overlay(overlay: str) -> tuple[Object, ...]:
-    """All objects of an overlay."""
     return rendered(MANIFESTS / "overlays" / overlay)
 
 
@@ -78,13 +76,11 @@ def of_kind(objects: Sequence[Object], kind: str) -> dict[str, Object]:
 
 
 def pod_spec(deployment: Object) -> Mapping[str, Any]:
-    """The spec of the Deployment's pods."""
     spec: Mapping[str, Any] = deployment["spec"]["template"]["spec"]
     return spec
 
 
 def container_of(objects: Sequence[Object], deployment: str = "netgang") -> Mapping[str, Any]:
-    """The one container of a Deployment."""
     (found,) = pod_spec(of_kind(objects, "Deployment")[deployment])["containers"]
     return dict(found)
 

@@ -82,13 +82,11 @@ def test_the_chart_is_the_kustomization(
 
 
 def test_every_component_is_in_the_chart() -> None:
-    """A new one joins these cases; the host's network comes with the mode."""
     there = {str(one.parent.relative_to(ROOT / "manifests/components")) for one in ROOT.glob(COMPONENTS)}
     assert there - {"host-network"} <= {name for _, names, _ in ALIKE.values() for name in names}
 
 
 def test_what_is_run_at_the_end_is_the_kustomization_for_it(helm: Helm, tmp_path: Path) -> None:
-    """The hooks are manifests/uninstall, once before and once after all else goes; with the options for each."""
     made = {one["metadata"]["name"]: one for one in hooks(helm.render({}, namespace=NAMESPACE, version=KUBERNETES))}
     assert {name for name, one in made.items() if one["kind"] == "Job"} == {
         "netgang-uninstall-pre-delete",
@@ -107,7 +105,6 @@ def test_what_is_run_at_the_end_is_the_kustomization_for_it(helm: Helm, tmp_path
 
 
 def test_options_of_the_end(helm: Helm) -> None:
-    """Gates can be left; without the hook nothing is; where there is no Lease nothing runs after all is gone."""
     left = jobs(hooks_of(helm, {"uninstall": {"leaveGates": True}}))
     assert left["pre-delete"][-1] == "--leave-gates"
     assert hooks_of(helm, {"uninstall": {"enabled": False}}) == []
@@ -160,7 +157,6 @@ REFUSED = {  # case: (values, what the refusal names)
 
 @pytest.mark.parametrize(("values", "named"), REFUSED.values(), ids=REFUSED)
 def test_bad_values_are_refused_by_name(values: Mapping[str, Any], named: str, helm: Helm) -> None:
-    """Before anything reaches the cluster, with the field that is wrong."""
     with pytest.raises(ControlPlaneError) as refused:
         helm.render(values, namespace=NAMESPACE, version=KUBERNETES)
     assert named in str(refused.value)
@@ -172,7 +168,6 @@ def test_the_schema_knows_every_setting() -> None:
 
 
 def test_settings_reach_everything_that_depends_on_them(helm: Helm, tmp_path: Path) -> None:
-    """Another port, name, time limit and namespace: one value each, and all parts agree."""
     settings = {"port": 9999, "scheduler_names": ["gangs", "more"], "http_timeout_s": 90, "hold_limit_s": 50}
     made = helm.render({"settings": settings, "gates": ON}, namespace="elsewhere", version="v1.35.4-gke.12")
     found = {(one["kind"], one["metadata"]["name"]): one for one in made}
@@ -213,7 +208,6 @@ EXAMINED: dict[str, Mapping[str, Any]] = {  # values with which the doctor looks
 
 @pytest.mark.parametrize("values", EXAMINED.values(), ids=EXAMINED)
 def test_the_doctor_finds_nothing_in_what_the_chart_installs(values: Mapping[str, Any], helm: Helm) -> None:
-    """Settings as the container has them are accepted; configuration, policies and Service are what they mean."""
     found = {
         (one["kind"], one["metadata"]["name"]): one for one in helm.render(values, namespace="ng", version=KUBERNETES)
     }
@@ -242,7 +236,6 @@ OWN_VOLUMES: dict[str, Mapping[str, Any]] = {  # values beside which volumes of 
 
 @pytest.mark.parametrize("values", OWN_VOLUMES.values(), ids=OWN_VOLUMES)
 def test_volumes_of_ones_own_come_on_top(values: Mapping[str, Any], helm: Helm) -> None:
-    """They are in netgang's pods and nowhere else, after what is there without them; nothing else changes."""
     volumes = [VOLUME, {"name": "authority", "configMap": {"name": "site-ca"}}]
     mounts = [MOUNT, {"name": "authority", "mountPath": "/etc/site/ca.crt", "subPath": "ca.crt"}]
     before, after = (
@@ -257,7 +250,6 @@ def test_volumes_of_ones_own_come_on_top(values: Mapping[str, Any], helm: Helm) 
 
 
 def test_the_how_to_mounts_what_its_settings_name(helm: Helm, tmp_path: Path) -> None:
-    """docs/how-to/opensearch.md: values and kustomization mount the same Secret, in which each named file is."""
     page = (ROOT / "docs/how-to/opensearch.md").read_text()
     blocks = [yaml.safe_load(text) for text in re.findall(r"^```yaml\n(.*?)^```", page, re.MULTILINE | re.DOTALL)]
     settings, values, kustomization = blocks
@@ -299,7 +291,6 @@ def test_other_settings_make_other_pods(helm: Helm) -> None:
 
 
 def test_the_chart_is_well_formed(helm: Helm) -> None:
-    """`helm lint --strict`, and the versions of chart, image and kustomization are one."""
     ended = helm.run("lint", "--strict", str(CHART), "--kube-version", KUBERNETES)
     assert (ended.code, "[WARNING]" in ended.output, "[ERROR]" in ended.output) == (0, False, False), ended.output
     chart = yaml.safe_load((CHART / "Chart.yaml").read_text())
@@ -312,7 +303,6 @@ def test_the_chart_is_well_formed(helm: Helm) -> None:
 
 
 def hooks_of(helm: Helm, values: Mapping[str, Any]) -> list[Object]:
-    """The hooks for these values."""
     return hooks(helm.render(values, namespace=NAMESPACE, version=KUBERNETES))
 
 

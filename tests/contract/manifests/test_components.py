@@ -28,14 +28,12 @@ ROLES: dict[str, Any] = {
 
 
 def kustomization(name: str) -> dict[str, Any]:
-    """The kustomization of a component."""
     found: dict[str, Any] = yaml.safe_load((COMPONENTS / name / "kustomization.yaml").read_text())
     return found
 
 
 @pytest.mark.parametrize("name", RIGHTS)
 def test_the_rights_are_the_calls(name: str) -> None:
-    """What extender.kube.calls lists for it, nothing more, less or twice; `get` of owners every netgang has."""
     role, binding = yaml.safe_load_all((COMPONENTS / name / "rbac.yaml").read_text())
     allowed = list(rights_of(role["rules"]))
     assert set(allowed) == calls.rules(RIGHTS[name])
@@ -48,13 +46,11 @@ def test_the_rights_are_the_calls(name: str) -> None:
 
 
 def test_without_a_component_nothing_can_be_suspended() -> None:
-    """The rights that every netgang has patch no owner, read no disruption budget and no quota, and make nothing."""
     usual = calls.rules()
     assert not {right for some in RIGHTS.values() for right in calls.rules(some) if right in usual}
 
 
 def test_every_kind_of_job_can_be_followed_read_and_changed() -> None:
-    """Each kind's collection may be listed and watched, and its jobs read and patched, with the rights there are."""
     rights = calls.rules() | calls.rules(calls.ELASTIC)
     for kind in KINDS.values():
         assert calls.resource_of(kind.collection).plural == kind.plural
@@ -65,7 +61,6 @@ def test_every_kind_of_job_can_be_followed_read_and_changed() -> None:
 
 
 def test_elastic_jobs_are_off_by_default_and_the_component_switches_them_on() -> None:
-    """No job is resized unless the operator says so; the component's variable is the setting's."""
     assert Settings().elastic.enabled is False
     (patch,) = kustomization("elastic")["patches"]
     (container,) = yaml.safe_load(patch["patch"])["spec"]["template"]["spec"]["containers"]
@@ -73,7 +68,6 @@ def test_elastic_jobs_are_off_by_default_and_the_component_switches_them_on() ->
 
 
 def test_named_kinds_are_served_where_their_name_says() -> None:
-    """Only those that are not known anyway, and only while elastic jobs are on."""
     names = ["apps/v1/statefulsets/StatefulSet", "batch/v1/jobs/Job"]
     on, off = (Settings.model_validate({"elastic": {"enabled": e, "scale_kinds": names}}) for e in (True, False))
     assert named_kinds(on) == {("apps", "StatefulSet"): calls.Resource("apps", "v1", "statefulsets")}
@@ -84,7 +78,6 @@ def test_named_kinds_are_served_where_their_name_says() -> None:
 
 @pytest.mark.parametrize("name", ["jobs", "apps/v1/statefulsets", "apps/v1/StatefulSet/statefulsets"])
 def test_names_that_are_none_are_refused_at_start(name: str) -> None:
-    """The sentence says what is accepted."""
     with pytest.raises(ValidationError, match="GROUP/VERSION/PLURAL/KIND"):
         Settings.model_validate({"elastic": {"scale_kinds": [name]}})
 

@@ -30,14 +30,12 @@ POLICIES: dict[str, Object] = {
 
 
 def quoted(policy: Object) -> set[str]:
-    """Every text in its expressions."""
     parts = [*policy["variables"], *policy["validations"]]
     return {text for part in parts for text in re.findall(r"'([^']*)'", part["expression"])}
 
 
 @pytest.mark.parametrize("name", POLICIES)
 def test_a_policy_is_for_the_account_of_the_roles(name: str) -> None:
-    """The one service account of manifests/base, and no other."""
     roles = list(yaml.safe_load_all((ROOT / "manifests/base/rbac.yaml").read_text()))
     (account,) = [one["metadata"] for one in roles if one["kind"] == "ServiceAccount"]
     username = f"system:serviceaccount:{account['namespace']}:{account['name']}"
@@ -47,7 +45,6 @@ def test_a_policy_is_for_the_account_of_the_roles(name: str) -> None:
 
 @pytest.mark.parametrize("name", POLICIES)
 def test_a_policy_refuses_and_is_bound_everywhere(name: str) -> None:
-    """What cannot be evaluated is refused too; the binding leaves out no namespace."""
     assert POLICIES[name]["failurePolicy"] == "Fail"
     bound = [one["spec"] for one in OBJECTS if one["kind"] == "ValidatingAdmissionPolicyBinding"]
     assert {"policyName": name, "validationActions": ["Deny"]} in bound
@@ -55,7 +52,6 @@ def test_a_policy_refuses_and_is_bound_everywhere(name: str) -> None:
 
 
 def test_the_policies_know_the_names_that_the_code_writes() -> None:
-    """Gate, labels, and the prefix of all annotations."""
     assert {GATE, ROLE_LABEL, "netgang.io/"} <= quoted(POLICIES["netgang-pods"])
     assert {MARK.partition("=")[0], *MANAGED_BY, "netgang.io/"} <= quoted(POLICIES["netgang-jobs"])
     ours = (*NoteKind, NUDGE_ANNOTATION)
@@ -75,7 +71,6 @@ def test_every_group_whose_jobs_are_changed_has_its_rule() -> None:
 
 
 def test_the_page_names_every_write() -> None:
-    """Each call that is not a read is in docs/reference/rights.md, by the resource's name."""
     page = PAGE.read_text()
     called = {f"{one}jobs": "Kubeflow's jobs" for one in ("tf", "pytorch", "mpi", "xgboost", "paddle", "jax")}
     parts = (calls.CALLS, calls.LEADING, calls.RESTARTS, calls.ELASTIC, calls.PROVISIONING, calls.REVIEWS)

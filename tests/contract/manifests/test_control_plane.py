@@ -23,25 +23,21 @@ CONFIGURATIONS = ("default-scheduler", "managed-resource")
 
 @pytest.fixture(scope="module")
 def objects() -> dict[tuple[str, str], Object]:
-    """What `kubectl apply -k manifests/control-plane` sends."""
     return {(one["kind"], one["metadata"]["name"]): one for one in rendered(HERE)}
 
 
 @pytest.fixture(scope="module")
 def pod() -> Object:
-    """The static pod."""
     found: Object = yaml.safe_load((HERE / "static-pod.yaml").read_text())
     return found
 
 
 @pytest.fixture(params=CONFIGURATIONS)
 def settings(request: pytest.FixtureRequest) -> Settings:
-    """The settings for each of the two configurations."""
     return Settings.load(HERE / f"{request.param}.yaml")
 
 
 def test_the_cluster_holds_rights_and_a_service(objects: Mapping[tuple[str, str], Object]) -> None:
-    """Nothing that runs, nothing that a static pod could not use."""
     kinds = {kind for kind, _ in objects}
     confined = {"ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"}
     bound = {"ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding"}
@@ -61,7 +57,6 @@ def test_the_cluster_holds_rights_and_a_service(objects: Mapping[tuple[str, str]
 def test_the_service_leads_to_the_static_pod_that_leads(
     objects: Mapping[tuple[str, str], Object], pod: Object, settings: Settings
 ) -> None:
-    """By name of the port and by the label that the leader sets on its mirror pod, whose name it is told."""
     service = objects["Service", "netgang"]["spec"]
     assert service["selector"] == {**pod["metadata"]["labels"], ROLE_LABEL: LEADER}
     (container,) = pod["spec"]["containers"]
@@ -84,7 +79,6 @@ def test_a_static_pod_names_nothing_of_the_cluster(pod: Object) -> None:
 
 
 def test_the_static_pod_is_as_careful_as_the_deployment(pod: Object) -> None:
-    """Same image, arguments, rights, limits and grace."""
     deployment = yaml.safe_load((ROOT / "manifests/base/deployment.yaml").read_text())["spec"]["template"]["spec"]
     (mine,), (its,) = pod["spec"]["containers"], deployment["containers"]
     for field in ("args", "imagePullPolicy", "resources", "securityContext"):
@@ -96,7 +90,6 @@ def test_the_static_pod_is_as_careful_as_the_deployment(pod: Object) -> None:
 
 
 def test_several_stand_and_one_acts(pod: Object, settings: Settings) -> None:
-    """Leader election is on, what others can reach demands a certificate, and files are where they are mounted."""
     assert settings.leader_election is LeaderElection.ON
     assert settings.lease.name == "netgang-leader"
     assert settings.tls.client_ca_file is not None
@@ -115,7 +108,6 @@ def test_several_stand_and_one_acts(pod: Object, settings: Settings) -> None:
 
 @pytest.mark.parametrize("name", CONFIGURATIONS)
 def test_settings_are_those_of_the_overlay(name: str) -> None:
-    """Besides where it listens, how it is guarded and that there are several."""
     here = yaml.safe_load((HERE / f"{name}.yaml").read_text())
     overlay = yaml.safe_load((ROOT / f"manifests/overlays/{name}/settings.yaml").read_text())
     other = {"host", "health_port", "health_host", "kubeconfig", "leader_election", "tls"}
@@ -125,7 +117,6 @@ def test_settings_are_those_of_the_overlay(name: str) -> None:
 
 
 def test_the_documented_entry_leads_to_the_service(objects: Mapping[tuple[str, str], Object]) -> None:
-    """Address, port and name of operations.md are those of the Service and of the certificates of tls.md."""
     text = (ROOT / "docs/how-to/operations.md").read_text()
     [block] = re.findall(r"```yaml\n(urlPrefix: https://.*?)```", text, re.DOTALL)
     entry = yaml.safe_load(block)

@@ -45,7 +45,6 @@ def exposed() -> dict[str, set[str]]:
 
 @pytest.mark.parametrize("query", queries())
 def test_queries_name_what_is_exposed(query: str) -> None:
-    """Metrics that netgang has, and labels that those have or that scraping adds."""
     known = exposed()
     used = re.findall(r"\b((?:netgang|process)_\w+)(?:\{([^}]*)\})?", query)
     assert used
@@ -69,7 +68,6 @@ def test_legends_name_labels_that_the_query_keeps() -> None:
 
 
 def test_prometheus_reads_every_query(tmp_path: Path) -> None:
-    """As expressions of recording rules, which promtool checks."""
     rules = [{"record": f"panel:{number}", "expr": query} for number, query in enumerate(queries())]
     (tmp_path / "rules.yaml").write_text(yaml.safe_dump({"groups": [{"name": "panels", "rules": rules}]}))
     done = promtool("check", "rules", "rules.yaml", directory=tmp_path)
@@ -78,7 +76,6 @@ def test_prometheus_reads_every_query(tmp_path: Path) -> None:
 
 
 def test_panels_are_whole_and_do_not_overlap() -> None:
-    """Each says what it shows, has its own id and its own place on the grid of 24 columns."""
     assert len(PANELS) == len(DASHBOARD["panels"]) >= 12
     assert len({one["id"] for one in PANELS.values()}) == len(PANELS)
     cells: set[tuple[int, int]] = set()
@@ -94,7 +91,6 @@ def test_panels_are_whole_and_do_not_overlap() -> None:
 
 
 def test_the_component_brings_the_dashboard() -> None:
-    """As a ConfigMap with the label by which Grafana's sidecar finds it, and with a name that does not change."""
     (one,) = yaml.safe_load((COMPONENT / "kustomization.yaml").read_text())["configMapGenerator"]
     assert one["files"] == ["netgang.json=dashboard.json"]
     assert one["options"] == {"disableNameSuffixHash": True, "labels": {"grafana_dashboard": "1"}}

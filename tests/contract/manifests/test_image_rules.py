@@ -38,7 +38,6 @@ def lint(tmp_path: Path) -> Lint:
 
 
 def test_hadolint_finds_nothing(lint: Lint) -> None:
-    """With every rule on."""
     assert lint(DOCKERFILE.read_text()) == []
 
 
@@ -52,7 +51,6 @@ WORSE = {  # case: (rule, what is replaced, by what)
 
 @pytest.mark.parametrize(("rule", "was", "worse"), WORSE.values(), ids=WORSE)
 def test_it_would_find_what_is_wrong(rule: str, was: str, worse: str, lint: Lint) -> None:
-    """The test above can fail."""
     text = DOCKERFILE.read_text()
     assert was in text
     assert any(f" {rule} " in line for line in lint(text.replace(was, worse)))
@@ -66,7 +64,6 @@ def test_both_stages_have_one_pinned_base() -> None:
 
 
 def test_what_is_installed_is_pinned_and_leaves_no_cache() -> None:
-    """By version, or by the lock file."""
     runs = [rest for instruction, rest in steps()[0] if instruction == "RUN"]
     for run in runs:
         if run.startswith("pip install"):

@@ -25,25 +25,21 @@ from tests.contract.manifests.rendered_manifests import (
 
 @pytest.fixture(params=OVERLAYS)
 def overlay(request: pytest.FixtureRequest) -> str:
-    """Each overlay in turn."""
     return str(request.param)
 
 
 @pytest.fixture
 def objects(overlay: str) -> tuple[Object, ...]:
-    """All objects of the overlay."""
     return rendered_overlay(overlay)
 
 
 def test_the_rights_are_the_calls_that_are_made(objects: tuple[Object, ...]) -> None:
-    """Netgang's one role allows what extender.kube.calls lists, nothing more and nothing less."""
     allowed = list(rights_of(of_kind(objects, "ClusterRole")["netgang"]["rules"]))
     assert set(allowed) == calls.rules()
     assert len(set(allowed)) == len(allowed)
 
 
 def test_netgang_has_no_other_rights(overlay: str, objects: tuple[Object, ...]) -> None:
-    """Its account is bound to its own role, and in its own namespace to those for its Secret and its Lease."""
     bindings = [one for one in objects if one["kind"] in ("ClusterRoleBinding", "RoleBinding")]
     mine = [b for b in bindings for s in b["subjects"] if (s["name"], s["namespace"]) == ("netgang", "netgang-system")]
     everywhere = ("ClusterRoleBinding", "ClusterRole", "netgang", None)
@@ -55,7 +51,6 @@ def test_netgang_has_no_other_rights(overlay: str, objects: tuple[Object, ...]) 
 
 
 def test_rules_name_what_they_allow(objects: tuple[Object, ...]) -> None:
-    """No rule of ours has a star, reads secrets but the one of its own, or hands out rights."""
     roles = [one for one in objects if one["kind"] in ("ClusterRole", "Role")]
     rules = [rule for role in roles for rule in role["rules"]]
     allowed = [right for rule in rules for right in rights_of([rule]) if rule.get("resourceNames") != [NAME]]
@@ -63,7 +58,6 @@ def test_rules_name_what_they_allow(objects: tuple[Object, ...]) -> None:
 
 
 def test_the_keys_are_in_the_only_secret_that_netgang_may_read(objects: tuple[Object, ...]) -> None:
-    """It is there, empty, of a type that no controller fills; netgang may read and replace it, and make no other."""
     secrets, role = of_kind(objects, "Secret"), of_kind(objects, "Role")["netgang-notes"]
     assert list(secrets) == [NAME]
     assert (secrets[NAME]["type"], secrets[NAME].get("data")) == ("Opaque", None)
@@ -73,7 +67,6 @@ def test_the_keys_are_in_the_only_secret_that_netgang_may_read(objects: tuple[Ob
 
 
 def test_accounts_that_are_used_exist(objects: tuple[Object, ...]) -> None:
-    """Every pod runs under an account of these manifests, and every binding names one."""
     accounts = set(of_kind(objects, "ServiceAccount"))
     used = {pod_spec(one)["serviceAccountName"] for one in of_kind(objects, "Deployment").values()}
     bound = {s["name"] for one in objects if one["kind"].endswith("RoleBinding") for s in one["subjects"]}
@@ -81,7 +74,6 @@ def test_accounts_that_are_used_exist(objects: tuple[Object, ...]) -> None:
 
 
 def test_everything_is_in_its_own_namespace(objects: tuple[Object, ...]) -> None:
-    """Only the binding to the API server's client CA lives elsewhere."""
     elsewhere = [
         (one["kind"], one["metadata"]["name"])
         for one in objects
@@ -105,7 +97,6 @@ def test_one_netgang_acts_at_a_time(overlay: str, objects: tuple[Object, ...], t
 
 
 def test_the_lease_is_the_only_one_that_netgang_may_write(tmp_path: Path) -> None:
-    """Name, namespace and verbs of its role are those of the settings and of the calls that are made."""
     objects = rendered_overlay("second-scheduler")
     role = of_kind(objects, "Role")["netgang"]
     assert set(rights_of(role["rules"])) == calls.rules(calls.LEADING)
@@ -116,7 +107,6 @@ def test_the_lease_is_the_only_one_that_netgang_may_write(tmp_path: Path) -> Non
 
 
 def test_the_service_leads_to_the_leader() -> None:
-    """By the label that the leader sets on the pod whose name it is told."""
     objects = rendered_overlay("second-scheduler")
     template = of_kind(objects, "Deployment")["netgang"]["spec"]["template"]
     selector = of_kind(objects, "Service")["netgang"]["spec"]["selector"]
@@ -127,7 +117,6 @@ def test_the_service_leads_to_the_leader() -> None:
 
 
 def test_replicas_are_drained_one_at_a_time() -> None:
-    """Each Deployment of several has a budget, and its pods are kept apart where that is possible."""
     objects = rendered_overlay("second-scheduler")
     budgets = of_kind(objects, "PodDisruptionBudget")
     for name, deployment in of_kind(objects, "Deployment").items():
@@ -140,7 +129,6 @@ def test_replicas_are_drained_one_at_a_time() -> None:
 
 
 def test_containers_have_no_privileges(objects: tuple[Object, ...]) -> None:
-    """Not root, nothing writable, no capability, the runtime's seccomp profile."""
     for deployment in of_kind(objects, "Deployment").values():
         pod = pod_spec(deployment)
         assert pod["securityContext"]["runAsNonRoot"] is True
@@ -172,7 +160,6 @@ def test_containers_say_what_they_need(objects: tuple[Object, ...]) -> None:
 
 
 def test_probes_ask_the_port_of_the_settings(objects: tuple[Object, ...], tmp_path: Path) -> None:
-    """Alive and ready are two questions, and both reach the address that netgang listens on."""
     settings = mounted_settings(objects, tmp_path)
     (container,) = pod_spec(of_kind(objects, "Deployment")["netgang"])["containers"]
     alive, ready = container["livenessProbe"]["httpGet"], container["readinessProbe"]["httpGet"]
@@ -184,7 +171,6 @@ def test_probes_ask_the_port_of_the_settings(objects: tuple[Object, ...], tmp_pa
 
 
 def test_netgang_reads_the_mounted_settings(objects: tuple[Object, ...]) -> None:
-    """The file that is mounted is the file that is named on the command line."""
     pod = pod_spec(of_kind(objects, "Deployment")["netgang"])
     (container,) = pod["containers"]
     (mount,) = container["volumeMounts"]
@@ -217,7 +203,6 @@ def test_the_door_is_closed(overlay: str, objects: tuple[Object, ...], tmp_path:
 
 
 def test_the_port_for_people_is_on_the_pod_s_loopback(objects: tuple[Object, ...], tmp_path: Path) -> None:
-    """`kubectl port-forward` reaches it; no Service, container port, probe or NetworkPolicy names it."""
     settings = mounted_settings(objects, tmp_path)
     assert (settings.debug_host, settings.debug_port) == ("127.0.0.1", 8889)
     (container,) = pod_spec(of_kind(objects, "Deployment")["netgang"])["containers"]
@@ -231,7 +216,6 @@ def test_the_port_for_people_is_on_the_pod_s_loopback(objects: tuple[Object, ...
 
 
 def test_the_namespace_allows_what_its_pods_need_and_no_more(overlay: str, objects: tuple[Object, ...]) -> None:
-    """`restricted` wherever the host's network is not used."""
     (namespace,) = of_kind(objects, "Namespace").values()
     level = namespace["metadata"]["labels"]["pod-security.kubernetes.io/enforce"]
     assert level == ("restricted" if overlay == "second-scheduler" else "privileged")
@@ -244,7 +228,6 @@ def test_the_default_scheduler_does_not_place_what_it_needs() -> None:
 
 
 def test_the_second_scheduler_runs_our_configuration() -> None:
-    """The mounted file is scheduler-config/second-scheduler.yaml, and no feature gate is set (ADR 4)."""
     objects = rendered_overlay("second-scheduler")
     pod = pod_spec(of_kind(objects, "Deployment")["netgang-scheduler"])
     (container,) = pod["containers"]

@@ -24,7 +24,6 @@ WORDS |= {"last_over_time", "histogram_quantile"}
 
 
 def rules() -> list[dict[str, Any]]:
-    """All alerting rules."""
     [group] = yaml.safe_load((COMPONENT / "rules.yaml").read_text())["spec"]["groups"]
     return list(group["rules"])
 
@@ -52,7 +51,6 @@ def exposed() -> str:
 
 @pytest.mark.parametrize("alert", ALERTS)
 def test_alerts_name_metrics_that_exist(alert: str) -> None:
-    """Each metric, with each label and value that is asked for, is exposed; nothing unknown is asked of anybody."""
     expr = ALERTS[alert]["expr"]
     bare = re.sub(r"\{[^}]*\}|\[[^\]]*\]|by \([^)]*\)|on \([^)]*\)", " ", expr)
     names = set(re.findall(r"[a-z_]{2,}", bare)) - WORDS
@@ -70,7 +68,6 @@ def test_alerts_name_metrics_that_exist(alert: str) -> None:
 
 @pytest.mark.parametrize("alert", ALERTS)
 def test_alerts_say_what_to_do(alert: str) -> None:
-    """Severity, one sentence, and an explanation."""
     rule = ALERTS[alert]
     assert rule["labels"]["severity"] in ("critical", "warning", "info")
     assert set(rule["annotations"]) == {"summary", "description", "runbook"}
@@ -78,7 +75,6 @@ def test_alerts_say_what_to_do(alert: str) -> None:
 
 @pytest.mark.parametrize("alert", ALERTS)
 def test_alerts_lead_to_what_is_to_be_done(alert: str) -> None:
-    """The runbook has a part of the alert's name, which begins with its severity, and no part of another name."""
     assert ALERTS[alert]["annotations"]["runbook"] == f"docs/how-to/alerts.md#{alert.lower()}"
     text = (ROOT / "docs/how-to/alerts.md").read_text()
     parts = dict(re.findall(r"^## (\w+)\n\n(.+?)(?=^## |\Z)", text, re.MULTILINE | re.DOTALL))
@@ -89,7 +85,6 @@ def test_alerts_lead_to_what_is_to_be_done(alert: str) -> None:
 
 @pytest.mark.parametrize("overlay", OVERLAYS)
 def test_prometheus_reaches_metrics_and_nothing_else(overlay: str, tmp_path: Path) -> None:
-    """Beside every overlay: a port with health and metrics alone, named by PodMonitor and NetworkPolicy."""
     objects = rendered(with_components(tmp_path, f"overlays/{overlay}", ("monitoring",)))
     found = {(one["kind"], one["metadata"]["name"]): one for one in objects}
     template = found["Deployment", "netgang"]["spec"]["template"]
@@ -188,14 +183,12 @@ CASES = [
 
 
 def test_each_alert_is_seen_firing() -> None:
-    """No alert without a case in which it calls somebody."""
     assert set(ALERTS) == {alert for _, _, want, _ in CASES for alert in want}
     assert 6 <= len(ALERTS) <= 8
 
 
 @pytest.mark.parametrize(("series", "want", "at"), [case[1:] for case in CASES], ids=[case[0] for case in CASES])
 def test_alerts_fire_when_they_should(series: dict[str, str], want: set[str], at: str, tmp_path: Path) -> None:
-    """Also, and above all, when netgang's own series are gone."""
     (tmp_path / "rules.yaml").write_text(yaml.safe_dump({"groups": [{"name": "netgang", "rules": rules()}]}))
 
     tests = {

@@ -34,7 +34,6 @@ def _container() -> Mapping[str, Any]:
 
 
 def test_three_objects_in_a_namespace_of_their_own() -> None:
-    """Nothing cluster-wide but the namespace, no role, no account."""
     objects = _objects()
     assert objects.keys() == {"Namespace", "ConfigMap", "DaemonSet"}
     name = objects["Namespace"]["metadata"]["name"]
@@ -46,7 +45,6 @@ def test_three_objects_in_a_namespace_of_their_own() -> None:
 
 
 def test_only_labelled_nodes_have_one() -> None:
-    """Nothing runs until a node has the label; taints of such nodes do not keep it away."""
     assert _pod()["nodeSelector"] == {LABEL: "true"}
     assert _pod()["tolerations"] == [{"operator": "Exists", "effect": "NoSchedule"}]
     spec = _objects()["DaemonSet"]["spec"]
@@ -54,14 +52,12 @@ def test_only_labelled_nodes_have_one() -> None:
 
 
 def test_the_links_of_the_node_are_measured() -> None:
-    """The host's network, and host ports that are the container's, so that taken ports show."""
     assert (_pod()["hostNetwork"], _pod()["dnsPolicy"]) == (True, "ClusterFirstWithHostNet")
     ports = {one["containerPort"]: one["hostPort"] for one in _container()["ports"]}
     assert ports == {port: port for port in (443, 861, 862, 5201)}
 
 
 def test_the_privileges_are_those_that_the_comment_explains() -> None:
-    """Privileged and the control groups; no token, no other path of the host, no other namespace of it."""
     assert _container()["securityContext"] == {"privileged": True}
     volumes = {one["name"]: one for one in _pod()["volumes"]}
     assert [one["hostPath"]["path"] for one in volumes.values() if "hostPath" in one] == ["/sys/fs/cgroup"]
@@ -77,7 +73,6 @@ def test_the_privileges_are_those_that_the_comment_explains() -> None:
 
 
 def test_the_mesh_reaches_the_testpoints() -> None:
-    """The file of the mesh is the mounted one, under a name that changes with it; as delivered it tests nothing."""
     config = _objects()["ConfigMap"]
     (mount,) = [one for one in _container()["volumeMounts"] if one["name"] == "mesh"]
     (volume,) = [one for one in _pod()["volumes"] if one["name"] == "mesh"]
@@ -102,7 +97,6 @@ def test_the_image_is_a_parameter() -> None:
 
 
 def test_the_label_is_the_one_in_the_documents() -> None:
-    """The command that chooses nodes and the command that makes the mesh name the label of the DaemonSet."""
     for path in (ROOT / "docs/how-to/site.md", PERFSONAR / "kustomization.yaml"):
         text = path.read_text()
         assert f"kubectl label node NODE {LABEL}=true" in text

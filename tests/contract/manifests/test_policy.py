@@ -44,13 +44,11 @@ TOGETHER = {  # overlay → components that belong beside it
 
 
 def only(objects: Sequence[Object], kind: str) -> Object:
-    """The one object of a kind."""
     (found,) = (one for one in objects if one["kind"] == kind)
     return found
 
 
 def _written(component: str) -> list[Object]:
-    """The objects in a component's own files, without kustomize."""
     kustomization = yaml.safe_load((COMPONENTS / component / "kustomization.yaml").read_text())
     texts = [(COMPONENTS / component / name).read_text() for name in kustomization["resources"]]
     return [one for text in texts for one in yaml.safe_load_all(text) if one]
@@ -58,7 +56,6 @@ def _written(component: str) -> list[Object]:
 
 @pytest.fixture(params=POLICIES)
 def spec(request: pytest.FixtureRequest) -> Object:
-    """The spec of each policy in turn."""
     found: Object = only(_written(request.param), "MutatingAdmissionPolicy")["spec"]
     return found
 
@@ -73,7 +70,6 @@ def _quoted(text: str) -> set[str]:
 
 
 def test_a_policy_knows_the_marks_that_the_code_knows(spec: Object) -> None:
-    """Each label and annotation that makes a pod a gang's for group_of is named where it counts, and no other is."""
     in_labels, in_annotations = _conditions(spec)["gang-member"].split("||")
     assert "object.metadata.labels" in in_labels
     assert "object.metadata.annotations" in in_annotations
@@ -85,7 +81,6 @@ def test_a_policy_knows_the_marks_that_the_code_knows(spec: Object) -> None:
 
 
 def test_both_policies_mean_the_same_pods() -> None:
-    """What the name policy brings to netgang's scheduler is what the gate policy gates."""
     gate, name = (_conditions(only(_written(one), "MutatingAdmissionPolicy")["spec"]) for one in POLICIES)
     same = {"gang-member", "not-in-a-native-group", "not-placed"}
     assert {key: gate[key] for key in same} == {key: name[key] for key in same}
@@ -94,13 +89,11 @@ def test_both_policies_mean_the_same_pods() -> None:
 
 
 def test_policies_look_at_new_pods_only(spec: Object) -> None:
-    """Pods being created: no other object, no update, no subresource."""
     (rule,) = spec["matchConstraints"]["resourceRules"]
     assert rule == {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["pods"]}
 
 
 def test_policies_leave_the_control_plane_alone(spec: Object) -> None:
-    """Neither kube-system nor the namespace that netgang itself is installed in."""
     own = yaml.safe_load((MANIFESTS / "base/namespace.yaml").read_text())["metadata"]["name"]
     (rule,) = spec["matchConstraints"]["namespaceSelector"]["matchExpressions"]
     assert (rule["key"], rule["operator"]) == ("kubernetes.io/metadata.name", "NotIn")
@@ -109,7 +102,6 @@ def test_policies_leave_the_control_plane_alone(spec: Object) -> None:
 
 @pytest.mark.parametrize("component", POLICIES)
 def test_bindings_are_of_their_policies(component: str) -> None:
-    """Without a binding a policy does nothing; ours are not confined further."""
     objects = _written(component)
     policy, binding = (only(objects, f"MutatingAdmissionPolicy{end}") for end in ("", "Binding"))
     assert binding["spec"] == {"policyName": policy["metadata"]["name"]}
@@ -128,7 +120,6 @@ def test_the_gate_is_decided_again_when_the_scheduler_changes() -> None:
 
 
 def test_the_name_policy_opts_in_and_names_the_installed_scheduler() -> None:
-    """Only in namespaces that ask for it, and with the name that base/settings.yaml and the scheduler have."""
     spec = only(_written("scheduler-name-policy"), "MutatingAdmissionPolicy")["spec"]
     assert spec["matchConstraints"]["namespaceSelector"]["matchLabels"] == {"netgang.io/schedule": "true"}
     (mutation,) = spec["mutations"]
@@ -140,7 +131,6 @@ def test_the_name_policy_opts_in_and_names_the_installed_scheduler() -> None:
 
 @pytest.mark.parametrize("component", VARIANTS)
 def test_a_gate_policy_means_the_pods_that_the_settings_mean(component: str) -> None:
-    """Scheduler name and managed resource are those of the overlay's settings; all else is one and the same."""
     settings = Settings.load(VARIANTS[component])
     objects = _written(component) if component == "gate-policy" else rendered(COMPONENTS / component)
     spec = dict(only(objects, "MutatingAdmissionPolicy")["spec"])
@@ -156,7 +146,6 @@ def test_a_gate_policy_means_the_pods_that_the_settings_mean(component: str) -> 
 
 @pytest.mark.parametrize("overlay", OVERLAYS)
 def test_overlays_render_with_and_without(overlay: str, tmp_path: Path) -> None:
-    """Components add their cluster-wide objects and change nothing that the overlay installs."""
     alone = rendered_overlay(overlay)
     ours = {"MutatingAdmissionPolicy", "MutatingAdmissionPolicyBinding", "FlowSchema", "PriorityLevelConfiguration"}
     assert not [one for one in alone if one["kind"] in ours]
@@ -169,7 +158,6 @@ def test_overlays_render_with_and_without(overlay: str, tmp_path: Path) -> None:
 
 
 def test_the_line_for_older_clusters_renames_versions_only() -> None:
-    """The sed of docs/how-to/gates.md makes both objects v1beta1 and leaves everything else as it is."""
     text = (ROOT / "docs/how-to/gates.md").read_text()
     (script,) = set(
         re.findall(r"^kubectl kustomize manifests/components/gate-policy \| sed '([^']+)'", text, re.MULTILINE)
@@ -185,7 +173,6 @@ def test_the_line_for_older_clusters_renames_versions_only() -> None:
 
 
 def test_the_flow_schema_is_for_accounts_that_exist() -> None:
-    """Netgang's account and its scheduler's, as flows of their own, for everything they ask."""
     spec = only(_written("flow-schema"), "FlowSchema")["spec"]
     (rule,) = spec["rules"]
     files = (MANIFESTS / "base/rbac.yaml", MANIFESTS / "overlays/second-scheduler/scheduler-rbac.yaml")

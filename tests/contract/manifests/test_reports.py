@@ -24,7 +24,6 @@ WITH = ("tls", "elastic", "reports", "debug-auth")
 
 @pytest.fixture(scope="module")
 def objects(tmp_path_factory: pytest.TempPathFactory) -> tuple[Object, ...]:
-    """The recommended overlay with what belongs to reports."""
     directory = tmp_path_factory.mktemp("reports").resolve()
     return rendered(with_components(directory, "overlays/second-scheduler", WITH))
 
@@ -36,7 +35,6 @@ def settings(objects: tuple[Object, ...], tmp_path: Path, monkeypatch: pytest.Mo
 
 
 def test_reports_come_in_at_a_port_of_their_own(objects: tuple[Object, ...], settings: Settings) -> None:
-    """Under TLS, by service accounts; Service, container and settings name the same number."""
     assert settings.reports.port == 8891
     assert (settings.elastic.enabled, settings.reports.service_accounts, settings.reports.plain) == (True, True, False)
     assert settings.tls.cert_file is not None
@@ -46,7 +44,6 @@ def test_reports_come_in_at_a_port_of_their_own(objects: tuple[Object, ...], set
 
 
 def test_pods_reach_the_reports_and_not_the_verbs(objects: tuple[Object, ...]) -> None:
-    """The verbs are kube-scheduler's; health is open and names no job; documents are named nowhere."""
     verbs, *others = of_kind(objects, "NetworkPolicy")["netgang"]["spec"]["ingress"]
     assert [port["port"] for port in verbs["ports"]] == [8888]
     assert verbs["from"] == [{"podSelector": {"matchLabels": {"app.kubernetes.io/name": "netgang-scheduler"}}}]
@@ -57,7 +54,6 @@ def test_pods_reach_the_reports_and_not_the_verbs(objects: tuple[Object, ...]) -
 
 
 def test_netgang_may_ask_whose_a_token_is(objects: tuple[Object, ...]) -> None:
-    """That right and no other is added, to its own account."""
     role = of_kind(objects, "ClusterRole")["netgang-reports"]
     assert set(rights_of(role["rules"])) == rules((TOKEN_REVIEW,))
     binding = of_kind(objects, "ClusterRoleBinding")["netgang-reports"]
@@ -65,7 +61,6 @@ def test_netgang_may_ask_whose_a_token_is(objects: tuple[Object, ...]) -> None:
 
 
 def test_neither_tls_nor_elastic_can_be_left_out(settings: Settings) -> None:
-    """No start with an open door: the settings without one of them are refused."""
     given = settings.model_dump(mode="json", exclude={"score"})
     for name, said in (("tls", "cross the network readable"), ("elastic", "elastic.enabled")):
         with pytest.raises(ValueError, match=said):

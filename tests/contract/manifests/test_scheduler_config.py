@@ -35,7 +35,6 @@ KNOWN_FIELDS = frozenset(
 
 @pytest.fixture(params=NAMES)
 def name(request: pytest.FixtureRequest) -> str:
-    """Each of the three configurations in turn."""
     return str(request.param)
 
 
@@ -47,13 +46,11 @@ def configuration(name: str) -> Mapping[str, Any]:
 
 @pytest.fixture
 def extenders(configuration: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
-    """Its extender entries."""
     return tuple(configuration["extenders"])
 
 
 @pytest.fixture
 def settings(name: str) -> Settings:
-    """The settings that the matching overlay installs."""
     return Settings.load(SETTINGS[name])
 
 
@@ -70,7 +67,6 @@ def _binder(extenders: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
 
 
 def test_there_are_exactly_these_three() -> None:
-    """A new configuration joins these checks."""
     found = {file.stem for file in (ROOT / "scheduler-config").glob("*.yaml")} - {"kustomization"}
     assert found == set(NAMES)
 
@@ -81,7 +77,6 @@ def test_entries_have_known_fields_only(extenders: Sequence[Mapping[str, Any]]) 
 
 
 def test_all_three_verbs_are_offered_once(extenders: Sequence[Mapping[str, Any]]) -> None:
-    """Each verb stands in one entry, under the path that netgang serves; at most one binder is allowed."""
     offered = [entry[verb] for entry in extenders for verb in VERBS if entry.get(verb)]
     assert sorted(offered) == ["bind", "filter", "prioritize"]
     assert not any(entry.get("preemptVerb") for entry in extenders)
@@ -93,14 +88,12 @@ def test_prioritize_has_a_weight(extenders: Sequence[Mapping[str, Any]]) -> None
 
 
 def test_no_entry_is_ignorable(extenders: Sequence[Mapping[str, Any]]) -> None:
-    """An ignorable binder binds a refused member alone; an ignorable filter lets it pass to any node."""
     assert [entry["ignorable"] for entry in extenders] == [False] * len(extenders)
 
 
 def test_names_and_not_node_objects_are_sent(
     extenders: Sequence[Mapping[str, Any]], configuration: Mapping[str, Any]
 ) -> None:
-    """Only names cross the wire, and none is sampled away."""
     assert all(entry["nodeCacheCapable"] for entry in extenders)
     assert configuration["percentageOfNodesToScore"] == 100
 
@@ -108,7 +101,6 @@ def test_names_and_not_node_objects_are_sent(
 def test_managed_resources_are_unique_and_those_of_the_settings(
     extenders: Sequence[Mapping[str, Any]], settings: Settings
 ) -> None:
-    """A resource may stand in one entry only; netgang must look for the very same one; no node need offer it."""
     listed = [resource for entry in extenders for resource in entry.get("managedResources", ())]
     names = [resource["name"] for resource in listed]
     assert len(set(names)) == len(names)
@@ -117,7 +109,6 @@ def test_managed_resources_are_unique_and_those_of_the_settings(
 
 
 def test_a_held_bind_is_answered_before_the_timeout(extenders: Sequence[Mapping[str, Any]], settings: Settings) -> None:
-    """The settings know the binder's httpTimeout, and the longest bind call ends before it."""
     timeout_s = _seconds(_binder(extenders)["httpTimeout"])
     assert settings.http_timeout_s == timeout_s
     assert longest_bind_s(hold_s=settings.hold_limit_s, commit_s=settings.commit_timeout_s) < timeout_s
@@ -130,12 +121,10 @@ def test_a_hung_filter_stops_the_scheduler_for_seconds_only(name: str, extenders
 
 
 def test_the_profiles_are_those_of_the_settings(configuration: Mapping[str, Any], settings: Settings) -> None:
-    """Pods that these profiles schedule are ours, and no others."""
     assert [profile["schedulerName"] for profile in configuration["profiles"]] == list(settings.scheduler_names)
 
 
 def test_the_entries_reach_netgang(name: str, extenders: Sequence[Mapping[str, Any]], settings: Settings) -> None:
-    """The address is the Service of the manifests, or the loopback where netgang shares the host's network."""
     (url,) = {entry["urlPrefix"] for entry in extenders}
     service = yaml.safe_load((ROOT / "manifests/base/service.yaml").read_text())
     inside = f"{service['metadata']['name']}.{service['metadata']['namespace']}.svc"

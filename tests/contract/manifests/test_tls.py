@@ -50,25 +50,21 @@ def _rendered(overlay: str, directory: Path) -> tuple[Object, ...]:
 
 @pytest.fixture(scope="session")
 def kustomizations(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Where the kustomizations of these tests are written."""
     return tmp_path_factory.mktemp("kustomizations").resolve()
 
 
 @pytest.fixture(params=OVERLAYS)
 def overlay(request: pytest.FixtureRequest) -> str:
-    """Each overlay in turn."""
     return str(request.param)
 
 
 @pytest.fixture
 def objects(overlay: str, kustomizations: Path) -> tuple[Object, ...]:
-    """All objects of the overlay with its components."""
     return _rendered(overlay, kustomizations / overlay)
 
 
 @pytest.fixture
 def second(kustomizations: Path) -> tuple[Object, ...]:
-    """All objects of the recommended form."""
     return _rendered("second-scheduler", kustomizations / "second-scheduler")
 
 
@@ -87,7 +83,6 @@ def _secret(objects: Sequence[Object], deployment: str) -> tuple[str, str]:
 def test_netgang_demands_certificates(
     objects: tuple[Object, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The settings are good ones, their files are in the mounted Secret, and a token guards the documents."""
     settings = mounted_settings(objects, tmp_path, monkeypatch)
     name, directory = _secret(objects, "netgang")
     assert name == "netgang-tls"
@@ -103,7 +98,6 @@ def test_netgang_demands_certificates(
 def test_probes_need_no_certificate(
     objects: tuple[Object, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """They ask at the health port, at an address where it listens, over plain HTTP."""
     settings = mounted_settings(objects, tmp_path, monkeypatch)
     container = container_of(objects, "netgang")
     for probe in ("livenessProbe", "readinessProbe"):
@@ -115,7 +109,6 @@ def test_probes_need_no_certificate(
 
 
 def test_the_network_policy_opens_the_health_port_and_no_other(second: tuple[Object, ...]) -> None:
-    """The verbs stay kube-scheduler's alone; the port for people is named nowhere."""
     verbs, health = of_kind(second, "NetworkPolicy")["netgang"]["spec"]["ingress"]
     assert [port["port"] for port in verbs["ports"]] == [8888]
     assert verbs["from"]
@@ -156,7 +149,6 @@ def test_both_sides_are_checked(second: tuple[Object, ...]) -> None:
 
 
 def test_only_debug_auth_may_ask_whose_a_token_is(objects: tuple[Object, ...]) -> None:
-    """Its role has the two calls of `calls.REVIEWS`, netgang alone is bound to it, and its usual role has neither."""
     roles = of_kind(objects, "ClusterRole")
     assert set(rights_of(roles["netgang-reviews"]["rules"])) == rules(REVIEWS)
     assert not set(rights_of(roles["netgang"]["rules"])) & (rules(REVIEWS) - rules(CALLS))
@@ -167,7 +159,6 @@ def test_only_debug_auth_may_ask_whose_a_token_is(objects: tuple[Object, ...]) -
 
 
 def _served() -> Iterator[tuple[str, str]]:
-    """(verb, path) of every address, names in it filled in."""
     app = create_app(FakeVerbs(), FakeViews(), Telemetry())
     for verb in app.dispatch.by_path:
         yield "post", verb
@@ -185,7 +176,6 @@ def _served() -> Iterator[tuple[str, str]]:
 
 
 def test_a_viewer_may_read_every_address(second: tuple[Object, ...]) -> None:
-    """The ClusterRole that the documents name, which is bound to none."""
     viewer = of_kind(second, "ClusterRole")["netgang-viewer"]["rules"]
     granted = [(verb, url) for rule in viewer for verb in rule["verbs"] for url in rule["nonResourceURLs"]]
     missing = [
@@ -207,7 +197,6 @@ def _commands(word: str) -> str:
 
 @pytest.fixture
 def made(tmp_path: Path) -> Path:
-    """What the commands of docs/how-to/tls.md make."""
     openssl("version")  # skips without the command
     done = subprocess.run(["bash", "-e"], input=_commands("openssl req"), cwd=tmp_path, text=True, capture_output=True)
     assert done.returncode == 0, done.stderr
@@ -215,7 +204,6 @@ def made(tmp_path: Path) -> Path:
 
 
 def test_the_documented_commands_make_what_both_sides_need(made: Path, second: tuple[Object, ...]) -> None:
-    """The right names and purposes, signed by the authority, and readable by no other."""
     authority = ("-CAfile", str(made / "ca.crt"))
     (name,) = {entry["tlsConfig"]["serverName"] for entry in _extenders(
         load_configuration(MANIFESTS / "components/tls/second-scheduler.yaml"))}  # fmt: skip
@@ -232,7 +220,6 @@ def test_the_documented_commands_make_what_both_sides_need(made: Path, second: t
 
 
 def test_the_documented_secrets_are_those_that_are_mounted(made: Path, second: tuple[Object, ...]) -> None:
-    """Names and keys of the Secrets, and no file that was not made."""
     commands = _commands("create secret").replace("\\\n", " ").strip().splitlines()
     found = {}
     for command in commands:

@@ -64,7 +64,6 @@ def reports_openapi() -> dict[str, Any]:
 
 
 def api_page() -> str:
-    """docs/reference/api.md as it must be."""
     doors = _DOORS.format(table=table(("port", "setting", "what it serves", "callers"), _ports_table()))
     operations = [*_operations(served().openapi), *_operations(reports_openapi())]
     rows = [_address_row(*one) for one in operations]
@@ -82,7 +81,6 @@ def api_page() -> str:
 
 
 def documents_page() -> str:
-    """docs/reference/api-documents.md as it must be."""
     return _bodies() + _answers()
 
 
@@ -192,7 +190,6 @@ def _model(answer: Mapping[str, Any]) -> str:
 
 
 def _kind(schema: Mapping[str, Any]) -> str:
-    """A JSON schema in a few words."""
     if "$ref" in schema:
         return str(schema["$ref"]).rpartition("/")[2]
     if "anyOf" in schema or "oneOf" in schema:

@@ -49,7 +49,6 @@ def exit_codes(command: Any) -> str:
 
 
 def cli_page() -> str:
-    """docs/reference/cli.md as it must be."""
     found = {name: (command, tuple(_options(command))) for name, command in commands()}
     counts = Counter(row for _, rows in found.values() for row in rows)
     shared = {row for row, many in counts.items() if many >= _SHARED_BY and row[0] not in ("`--json`", "`--namespace`")}

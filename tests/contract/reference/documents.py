@@ -25,8 +25,6 @@ DOCUMENTS: Final = {  # address → the schema of its answer
 
 
 class Served(NamedTuple):
-    """What the demonstration says."""
-
     openapi: dict[str, Any]
     metrics: str
     documents: Mapping[str, bytes]

@@ -44,7 +44,6 @@ fails when a page and the code differ.
 
 
 def index_page() -> str:
-    """docs/reference/README.md as it must be."""
     return _INDEX
 
 

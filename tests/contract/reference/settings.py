@@ -56,7 +56,6 @@ Row: TypeAlias = tuple[str, str, str]
 
 
 def settings_page() -> str:
-    """docs/reference/settings.md as it must be."""
     found = {row[0]: row for row in _rows(Settings)}
     often = [found.pop(name) for name in OFTEN]
     fixed = "".join(f"- `{name}`: {value}\n" for name, value in sorted(FIXED.items()))
@@ -64,7 +63,6 @@ def settings_page() -> str:
 
 
 def sources_page() -> str:
-    """docs/reference/settings-sources.md as it must be."""
     archives = {OpenSearchSource: "opensearch", PrometheusSource: "prometheus", EsmondSource: "esmond"}
     shared = set.intersection(*(set(_rows(model)) for model in archives))
     first = [row for row in _rows(OpenSearchSource) if row in shared]

@@ -47,7 +47,6 @@ def test_page_is_what_the_code_says(name: str) -> None:
 
 
 def test_index_lists_every_page() -> None:
-    """The index, or the page of commands, links every page of the reference."""
     pages = {path.name for path in (ROOT / "docs/reference").iterdir()} - {"README.md"}
     assert pages >= {Path(name).name for name in reference.PAGES if name.startswith("reference/")} - {"README.md"}
     linked = set(re.findall(r"\]\(([\w-]+\.md)\)", reference.index_page() + reference.PAGES["reference/cli.md"]()))
@@ -56,7 +55,6 @@ def test_index_lists_every_page() -> None:
 
 @pytest.mark.parametrize("name", PICTURES)
 def test_pictures_need_nothing_else(name: str) -> None:
-    """Well-formed SVG with a title, for light and dark ground; no script, no link, nothing outside of its frame."""
     text = PICTURES[name].read_text()
     root = ElementTree.fromstring(text)
     [title, style, *parts] = root
@@ -75,20 +73,17 @@ def test_pictures_need_nothing_else(name: str) -> None:
 
 
 def test_every_picture_is_shown() -> None:
-    """docs/start/concepts.md shows each with words for those that do not see it."""
     shown = re.findall(r"!\[([^\]]+)\]\(\.\./pictures/([\w.]+)\)", (ROOT / "docs/start/concepts.md").read_text())
     assert {name for _, name in shown} == PICTURES.keys()
     assert all(len(words.split()) >= 8 for words, _ in shown)
 
 
 def test_the_command_in_the_index_is_the_one_that_writes() -> None:
-    """The module that the index names is there, and can be run."""
     assert f"python -m {reference.COMMAND}`" in reference.index_page()
     assert (ROOT / reference.COMMAND.replace(".", "/") / "__main__.py").read_text().endswith("write()\n")
 
 
 def test_no_word_of_ours_is_left_out() -> None:
-    """Annotations, labels and gates that the code or the manifests name are in the vocabulary."""
     manifests = [*(ROOT / "manifests").rglob("*.yaml"), *(ROOT / "scheduler-config").glob("*.yaml")]
     named = {word for path in (*CODE, *manifests) for word in OWN.findall(path.read_text())}
     assert named - NOT_ON_OBJECTS <= {word.name for word in VOCABULARY}
@@ -96,7 +91,6 @@ def test_no_word_of_ours_is_left_out() -> None:
 
 
 def test_every_word_of_ours_is_used() -> None:
-    """No word that the code, the manifests or a page about sites does not know."""
     used = "\n".join(path.read_text() for path in (*CODE, *(ROOT / "manifests").rglob("*.yaml")))
     own = {word.name for word in VOCABULARY if word.name.startswith("netgang.io/")}
     spelt = {name for name in own if name in used or f'"{name.partition("/")[2]}"' in used}
@@ -109,7 +103,6 @@ ASKED = {word.name.partition("/")[2]: word for word in VOCABULARY if word.use is
 
 @pytest.mark.parametrize("name", sorted(ASKED.keys() & KNOWN_OPTIONS))
 def test_values_that_are_listed_are_understood_and_no_others(name: str) -> None:
-    """The example of an annotation and every listed value are taken, others reported; only a place has any name."""
     word = ASKED[name]
     for text in (yaml.safe_load(word.example), *re.findall("`([^`]+)`", word.values)):
         assert gang_options({name: str(text)}, TRUSTING, namespace="team").problems == ()
@@ -118,7 +111,6 @@ def test_values_that_are_listed_are_understood_and_no_others(name: str) -> None:
 
 
 def test_nothing_is_listed_twice() -> None:
-    """A name has one meaning for each form and object."""
     keys = [(word.name, word.form, word.on) for word in VOCABULARY]
     assert len(set(keys)) == len(keys)
     assert all(word.example and word.text for word in VOCABULARY)
@@ -127,7 +119,6 @@ def test_nothing_is_listed_twice() -> None:
 
 @pytest.mark.parametrize("word", [*Reason, *Happening, *JobState, *GroupPhase])
 def test_each_word_says_what_it_means(word: Reason | Happening | JobState | GroupPhase) -> None:
-    """A reason: what it means and what to do, under a heading; an Event: on what, what it says; a state: a promise."""
     [one] = [one for one in told(type(word)) if one.name == word.name]
     match word:
         case Reason():
@@ -140,7 +131,6 @@ def test_each_word_says_what_it_means(word: Reason | Happening | JobState | Grou
 
 
 def test_metrics_are_those_of_a_running_service() -> None:
-    """/metrics of the demonstration exposes what the page lists, with those labels; the process's own come besides."""
     page = reference.PAGES["reference/metrics.md"]()
     listed = {
         row[0]: set(re.findall("`([^`]+)`", row[1])) for row in re.findall(r"\| `(\w+)` \| \w+ \| (.*?) \|", page)
@@ -164,7 +154,6 @@ def _counted() -> Iterator[tuple[str, str]]:
 
 
 def test_values_of_labels_are_named() -> None:
-    """What is counted by a constant word is said in the metric's text."""
     texts = " ".join(one.documentation for one in Telemetry().registry.collect())
     counted = set(_counted())
     assert len(counted) >= 12
@@ -172,7 +161,6 @@ def test_values_of_labels_are_named() -> None:
 
 
 def test_every_address_is_listed_with_its_ports() -> None:
-    """Probes at three ports, reports at their own, all others at two."""
     page = reference.PAGES["reference/api.md"]()
     rows = dict(re.findall(r"^\| \w+ \| `([^`]+)` \| ([\w, ]+) \|", page, re.MULTILINE))
     own, reports = served().openapi["paths"].keys(), reports_openapi()["paths"].keys()
@@ -182,7 +170,6 @@ def test_every_address_is_listed_with_its_ports() -> None:
 
 
 def test_mistakes_are_problem_documents_in_openapi() -> None:
-    """No address promises FastAPI's own form of errors, which netgang never answers."""
     schemas = served().openapi["components"]["schemas"]
     assert "Problem" in schemas
     assert not {"HTTPValidationError", "ValidationError"} & schemas.keys()
@@ -190,7 +177,6 @@ def test_mistakes_are_problem_documents_in_openapi() -> None:
 
 @pytest.mark.parametrize("path", DOCUMENTS)
 def test_a_document_is_what_its_schema_says(path: str) -> None:
-    """Field by field: nothing is of another type, missing or besides."""
     answer = served().documents[path]
     again = msgspec.json.encode(msgspec.json.decode(answer, type=DOCUMENTS[path]))
     assert json.loads(again) == json.loads(answer)
@@ -198,7 +184,6 @@ def test_a_document_is_what_its_schema_says(path: str) -> None:
 
 @pytest.mark.parametrize("name", [name for name, _ in reference_cli.commands()])
 def test_each_command_says_its_exit_codes_and_an_example(name: str) -> None:
-    """In its help, where the page takes them from."""
     [command] = [one for other, one in reference_cli.commands() if other == name]
     assert reference_cli.exit_codes(command)
     assert (command.epilog or "").startswith("Example: ")
@@ -206,7 +191,6 @@ def test_each_command_says_its_exit_codes_and_an_example(name: str) -> None:
 
 
 def test_architecture_names_every_module_that_decides() -> None:
-    """docs/explanation/architecture.md has each module and package of scoring in its table, and no other."""
     text = (ROOT / "docs/explanation/architecture.md").read_text()
     [part] = re.findall(r"^## What decides: .*?(?=^## )", text, re.MULTILINE | re.DOTALL)
     named = {name for row in re.findall(r"^\| (`.*?) \|", part, re.MULTILINE) for name in re.findall("`([^`]+)`", row)}

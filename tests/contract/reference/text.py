@@ -80,5 +80,4 @@ def code(text: str) -> str:
 
 
 def json_block(value: Any) -> str:
-    """A block of JSON to read."""
     return f"```json\n{json.dumps(value, indent=2, ensure_ascii=False)}\n```\n"

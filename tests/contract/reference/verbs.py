@@ -18,7 +18,6 @@ answers mean: [the extender](extender.md#verbs).
 
 
 def verbs_part() -> str:
-    """The verbs with their wire form."""
     return _VERBS + "".join(_examples())
 
 

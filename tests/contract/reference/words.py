@@ -64,7 +64,6 @@ _MAY_BE_ALIKE = (1, 2, 4)
 
 
 def annotations_page() -> str:
-    """docs/reference/annotations.md as it must be."""
     text = _ANNOTATIONS
     for use in Use:
         words = [one for one in VOCABULARY if one.use is use]
@@ -80,7 +79,6 @@ def annotations_page() -> str:
 
 
 def reasons_page() -> str:
-    """docs/reference/reasons.md as it must be."""
     text, group = _REASONS, ""
     rows: list[tuple[str, ...]] = []
     head = ("reason", "code", "what it means", "what to do")
@@ -100,8 +98,6 @@ def reasons_page() -> str:
 
 
 def states_page() -> str:
-    """docs/reference/states.md as it must be."""
-
     def part(title: str, *sets: type[Enum], head: tuple[str, str] = ("state", "")) -> str:
         rows = [(code(value), about) for one in sets for value, about in members(one)]
         return f"\n## {title}\n\n{table(head, rows)}"
@@ -123,7 +119,6 @@ def states_page() -> str:
 
 
 def events_page() -> str:
-    """docs/reference/events.md as it must be."""
     rows = [
         (code(what.value), what.type, code(what.action), f"{where}.", said)
         for one in told(Happening)
@@ -134,7 +129,6 @@ def events_page() -> str:
 
 
 def metrics_page() -> str:
-    """docs/reference/metrics.md as it must be."""
     registry = Telemetry().registry
     labels = {
         names[0]: ", ".join(map(code, getattr(collector, "_labelnames", ())))

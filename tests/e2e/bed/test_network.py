@@ -31,8 +31,6 @@ BAD = {"node3", "node5"}
 
 
 async def until_known(stage: Stage, netgang: Netgang, nodes: int) -> None:
-    """Wait until every link of the mesh is measured."""
-
     def whole(found: dict[str, Any]) -> bool:
         return all(one["known_pairs"] == nodes * (nodes - 1) for one in found["metrics"].values())
 
@@ -124,7 +122,6 @@ async def starts_on_the_good_ones(stage: Stage, source: dict[str, Any]) -> dict[
 
 @contextmanager
 def exporter() -> Iterator[str]:
-    """What a measuring DaemonSet exports, on loopback: HOST:PORT."""
     lines = [
         f'mesh_{name}{{source="{a}",target="{b}:9100"}} {value}'
         for a, b in permutations(EIGHT, 2)

@@ -46,13 +46,11 @@ def kernel(records: Path) -> Kernel:
 
 @pytest.fixture(scope="module")
 def three(kernel: Kernel, records: Path) -> Iterator[Bed]:
-    """Three nodes that the tests shape in turn."""
     with bed(nodes=THREE, records=records) as made:
         yield made
 
 
 def namespaces(run_id: str) -> list[str]:
-    """Names of a run's network namespaces."""
     return [one.name for one in NAMESPACES.glob(f"{PREFIX}-{run_id}-*")]
 
 

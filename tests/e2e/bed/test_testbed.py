@@ -15,7 +15,6 @@ from tests.e2e.stage import Stage
 
 
 def phase(found: Object) -> str:
-    """Phase of a pod."""
     return str(found["status"]["phase"])
 
 

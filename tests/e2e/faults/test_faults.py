@@ -22,7 +22,6 @@ PRIORITIES = (priority_class("low", 1), priority_class("high", 1000))
 
 
 def places(plan: dict[str, Any]) -> list[str]:
-    """The nodes of all members that the plan admits."""
     return sorted(where for gang in plan["admitted"] for where in gang["members"].values())
 
 

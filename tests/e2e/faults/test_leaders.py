@@ -66,7 +66,6 @@ class Stream:
             await asyncio.sleep(0.4)
 
     async def collect(self) -> None:
-        """Whole gangs have done their work and go."""
         while not (self.ended and not self.open):
             found = Counter(name.split("-")[0] for name in await self.stage.bound("s"))
             for name in [name for name in self.open if found[name] == SIZE]:
@@ -141,17 +140,14 @@ async def both(
 
 
 async def until_selected(group: Replicas, name: str, *, limit_s: float = 30.0) -> None:
-    """Wait until the Service selects this pod and no other."""
     await group.until_selected(lambda names: names == (name,), limit_s=limit_s)
 
 
 def other(name: str) -> str:
-    """The other replica."""
     return {"netgang-a": "netgang-b", "netgang-b": "netgang-a"}[name]
 
 
 async def lease(stage: Stage) -> Object:
-    """The Lease's spec."""
     found = await stage.api.get("Lease", "netgang-leader", namespace=INSTALLED_IN)
     return dict(found["spec"])
 
@@ -212,7 +208,6 @@ def cuts(found: list[float]) -> dict[str, float]:
 
 
 def table(figures: dict[str, list[float]]) -> str:
-    """Percentiles in seconds, a line for each figure."""
     lines = [f"{'seconds':<20}" + "".join(f"{head:>8}" for head in ("p50", "p90", "p95", "p99", "max"))]
     lines += [f"{name:<20}" + "".join(f"{cut:8.2f}" for cut in cuts(found).values()) for name, found in figures.items()]
     return "\n  ".join(lines)
@@ -241,7 +236,6 @@ async def refused(netgang: Netgang, verb: str) -> str:
 
 
 async def leads(netgang: Netgang) -> bool:
-    """What a replica thinks of itself."""
     ready = await document(netgang, "/readyz")
     return bool(ready["detail"]["leadership"]["leading"])
 
@@ -282,7 +276,6 @@ class Watched:
 
 
 async def watch(group: Replicas, seen: Watched) -> None:
-    """Ask both all the time."""
     while True:
         first, second = await asyncio.gather(*(says_it_leads(one) for one in group.running.values()))
         seen.looks += 1
@@ -291,7 +284,6 @@ async def watch(group: Replicas, seen: Watched) -> None:
 
 
 async def answered(netgang: Netgang) -> bool:
-    """Whether a replica answers."""
     try:
         await leads(netgang)
     except httpx.HTTPError:

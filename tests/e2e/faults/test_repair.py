@@ -111,7 +111,6 @@ async def test_netgang_dies_while_a_job_is_suspended(site: Stage) -> None:
 
 
 def _node_of_one(gang: dict[str, str], *, besides: set[str]) -> str:
-    """A node that only this gang is on."""
     return next(node for node in sorted(gang.values()) if node not in besides)
 
 

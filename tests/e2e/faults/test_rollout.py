@@ -28,8 +28,6 @@ PLACE = "work"
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """The installed thing."""
-
     cluster: Cluster
     api: Api
     group: Replicas
@@ -40,7 +38,6 @@ class Site:
         return await self.group.until_selected(lambda names: len(names) == 1, limit_s=60.0)
 
     async def rolled_out(self, deployment: str) -> None:
-        """`kubectl rollout status` ends."""
         await self.cluster.kubectl("-n", INSTALLED_IN, "rollout", "status", f"deploy/{deployment}", "--timeout=120s")
 
     async def a_gang_starts(self, name: str) -> float:

@@ -63,7 +63,6 @@ async def test_devices_that_netgang_cannot_count(stage: Stage) -> None:
 
 
 async def _assert_spared(site: Stage, job: str) -> None:
-    """The Job has counted no failure, and goes on."""
     found: Object = await site.api.get("Job", job, namespace=site.namespace)
     assert found["status"].get("failed", 0) == 0
     assert not any(one["type"] == "Failed" for one in found["status"].get("conditions", []))

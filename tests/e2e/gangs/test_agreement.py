@@ -39,12 +39,10 @@ class RealStage:
         await self.stage.add_nodes(*made)
 
     async def create(self, *pods: PodSpec) -> None:
-        """See Stage."""
         for one in pods:
             await self.api.create(self._pod(one))
 
     async def delete(self, *names: str) -> None:
-        """See Stage."""
         for name in names:
             await self.api.delete("Pod", name, namespace=self.namespace, grace_s=0)
         await self.api.until(
@@ -52,7 +50,6 @@ class RealStage:
         )
 
     async def look(self) -> Look:
-        """See Stage."""
         pods = await self._pods()
         return Look(
             bound={_name(one): one["spec"]["nodeName"] for one in pods if "nodeName" in one["spec"]},
@@ -61,11 +58,9 @@ class RealStage:
         )
 
     async def asked(self) -> int:
-        """See Stage."""
         return int(await filter_calls(self.netgang))
 
     async def sleep(self, seconds: float) -> None:
-        """See Stage."""
         await asyncio.sleep(seconds)
 
     async def _pods(self) -> list[Object]:

@@ -85,7 +85,6 @@ async def fill(stage: Stage, nodes: int) -> None:
 
 
 def _cpu_s(netgang: Netgang) -> float:
-    """CPU seconds that the process has used."""
     fields = Path(f"/proc/{netgang.part.pid}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
@@ -101,7 +100,6 @@ class _Cost:
 
     @classmethod
     async def now(cls, netgang: Netgang) -> _Cost:
-        """Read it."""
         planning_s = await metric(netgang, "netgang_plan_duration_seconds_sum")
         plans = await metric(netgang, "netgang_plan_duration_seconds_count")
         return cls(monotonic(), _cpu_s(netgang), planning_s, plans)

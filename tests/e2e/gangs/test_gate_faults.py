@@ -41,7 +41,6 @@ class Fault:
     outage_s: float = 0.0
 
     async def strike(self, stage: Stage) -> None:
-        """It happens now."""
         part = stage.cluster.parts[self.part]
         if self.freezes:
             part.freeze()
@@ -49,7 +48,6 @@ class Fault:
             await part.kill()
 
     async def mend(self, stage: Stage) -> None:
-        """It is over, after its time."""
         await asyncio.sleep(self.outage_s)
         part = stage.cluster.parts[self.part]
         if self.freezes:

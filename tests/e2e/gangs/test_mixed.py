@@ -32,7 +32,6 @@ site = site_on(NODES, {})
 
 
 async def nodes_come_and_go(load: Load) -> None:
-    """Five a minute leave, each for ten seconds."""
     while monotonic() < load.until_s:
         await asyncio.sleep(2.0)
         node = load.rng.choice(NODES)

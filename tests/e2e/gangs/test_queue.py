@@ -18,7 +18,6 @@ HEAVIEST_FIRST = ["w12", "w06", "w04", "w03", "w02", "w01"]
 
 
 async def create(stage: Stage, *shapes: tuple[int, str]) -> None:
-    """Create gated gangs of these shapes."""
     for size, cpu in shapes:
         await stage.create_gang(f"w{size:02}", size, gated=True, cpu=cpu)
 

@@ -18,7 +18,6 @@ LIMIT_S = 60.0
 
 
 def job_pods(stage: Stage, job: str, count: int) -> list[Object]:
-    """Pods of an Indexed Job, all in gang g."""
     found = []
     for index in map(str, range(count)):
         labels = {
@@ -35,7 +34,6 @@ def job_pods(stage: Stage, job: str, count: int) -> list[Object]:
 
 
 async def end_well(stage: Stage, names: Sequence[str]) -> None:
-    """The pods have done their work, and stay."""
     for name in names:
         await stage.patch_pod(name, status={"phase": "Succeeded"})
 

@@ -61,8 +61,6 @@ class Watched:
     """minMember of its PodGroup"""
 
     async def until(self, site: Stage, accept: Callable[[Watched], bool], what: str) -> None:
-        """Wait until what was seen is accepted."""
-
         async def seen() -> Watched:
             return self
 

@@ -32,11 +32,9 @@ class Writes:
 
     @property
     def phases(self) -> list[str]:
-        """The phase after each write."""
         return [one.get("phase", "") for one in self.statuses]
 
     async def follow(self, api: Api, namespace: str) -> None:
-        """Note all versions until cancelled."""
         async for kind, group in api.watch("PodGroup", namespace=namespace):
             if group["metadata"]["name"] == self.name and kind != "DELETED":
                 self.statuses.append(group.get("status", {}))
@@ -55,7 +53,6 @@ class Writes:
 
 @asynccontextmanager
 async def written(stage: Stage, name: str) -> AsyncIterator[Writes]:
-    """The PodGroup's versions during the block."""
     writes = Writes(name)
     task = asyncio.create_task(writes.follow(stage.api, stage.namespace))
     try:
@@ -66,7 +63,6 @@ async def written(stage: Stage, name: str) -> AsyncIterator[Writes]:
 
 
 def members(stage: Stage, size: int, *, first: int = 0, **fields: Any) -> list[Object]:
-    """Pods of PodGroup `g`."""
     return stage.gang("g", size, dialect=GangDialect.POD_GROUP, first=first, **fields)
 
 

@@ -42,7 +42,6 @@ async def site(controlled_cluster: Cluster, controlled_api: Api, tmp_path: Path)
 
 
 def example(name: str, site: Stage) -> Object:
-    """The one object of an example, in the site's namespace."""
     (shown,) = yaml.safe_load_all((EXAMPLES / f"{name}.yaml").read_text())
     return {**shown, "metadata": {**shown["metadata"], "namespace": site.namespace}}
 

@@ -54,7 +54,6 @@ async def test_a_long_gang_leaves_comes_back_and_keeps_its_level(site: Stage) ->
 
 
 def job_of(name: str, site: Stage, *, suspendable: bool = False) -> Object:
-    """An Indexed Job of four two-CPU pods."""
     notes = {"netgang.io/suspendable": "true"}
     return indexed_job(name, site.namespace, 4, cpu="2", annotations=notes if suspendable or name == "short" else {})
 

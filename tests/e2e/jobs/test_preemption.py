@@ -24,7 +24,6 @@ site = site_on(zone_nodes({"a": 24}, cpu="3", prefix="n"), {"preemption": "gangs
 
 @pytest.fixture(autouse=True)
 async def high(controlled_api: Api) -> None:
-    """The priority class of gangs that preempt."""
     await controlled_api.apply([priority_class(HIGH, 1000)])
 
 

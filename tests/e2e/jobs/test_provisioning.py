@@ -79,7 +79,6 @@ DRESSED: Object = {
 
 
 def condition(kind: str, message: str) -> Object:
-    """What an autoscaler writes into a request's status."""
     one = {"type": kind, "status": "True", "reason": kind, "message": message}
     return {"status": {"conditions": [one | {"lastTransitionTime": "2026-01-01T00:00:00Z"}]}}
 

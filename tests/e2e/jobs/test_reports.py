@@ -23,7 +23,6 @@ PROGRAM = "import netgang\nfor step in range(30):\n    netgang.report(step=step,
 
 @pytest.fixture
 async def rights(stage: Stage) -> AsyncIterator[None]:
-    """Those of the two components, for one test."""
     files = [ROOT / f"manifests/components/{name}/rbac.yaml" for name in ("elastic", "reports")]
     found = [one for file in files for one in await stage.api.apply(file)]
     yield

@@ -49,7 +49,6 @@ CLUSTER_WIDE = frozenset({"Namespace", "PriorityClass", "ClusterTrainingRuntime"
 
 
 def printed(page: Path) -> list[str]:
-    """The YAML blocks of a page."""
     return re.findall(r"^```yaml\n(.*?)^```", page.read_text(), re.MULTILINE | re.DOTALL)
 
 
@@ -63,7 +62,6 @@ def rendered(kubectl: str, beside: Path) -> str:
 
 
 def documents(*texts: str) -> list[Object]:
-    """The documents of YAML texts."""
     return [one for text in texts for one in yaml.safe_load_all(text)]
 
 
@@ -89,30 +87,24 @@ def misspelt(shown: list[Object]) -> list[Object]:
 
 
 def written(shown: list[Object], file: Path) -> Path:
-    """A file with these objects."""
     file.write_text(yaml.safe_dump_all(shown))
     return file
 
 
 @dataclass(frozen=True, slots=True)
 class Kubectl:
-    """kubectl as the administrator."""
-
     program: Path
     kubeconfig: Path
 
     async def run(self, *words: str | Path) -> subprocess.CompletedProcess[str]:
-        """How it ends."""
         command = [str(self.program), f"--kubeconfig={self.kubeconfig}", *map(str, words)]
         return await asyncio.to_thread(subprocess.run, command, capture_output=True, text=True, check=False)
 
     async def good(self, *words: str | Path) -> None:
-        """Run it, and it must end well."""
         done = await self.run(*words)
         assert done.returncode == 0, done.stderr
 
     async def tried(self, file: Path) -> subprocess.CompletedProcess[str]:
-        """Create the file's objects strictly, without keeping them."""
         return await self.run("create", "--dry-run=server", "--validate=strict", "-o", "name", "-f", file)
 
 

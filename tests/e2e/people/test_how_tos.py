@@ -75,7 +75,6 @@ class Site:
         await self.stack.enter_async_context(pod_of(self.cluster, self.api, running, machine="node5"))
 
     async def end(self) -> None:
-        """The processes end."""
         self.begun = False
         await self.stack.aclose()
 

@@ -38,13 +38,11 @@ TEAM = "team"
 
 @pytest.fixture
 def helm() -> Path:
-    """Helm, built if need be."""
     return find_helm() or ensure_program("helm")
 
 
 @pytest.fixture
 def own_cluster() -> Iterator[Cluster]:
-    """An empty cluster, with the account of the uninstall's hooks."""
     with Cluster(users=[service_account(INSTALLED_IN, UNINSTALL)]) as running:
         yield running
 
@@ -171,8 +169,6 @@ async def _by_hand(cluster: Cluster, admin: Api) -> Netgang:
 
 
 async def _until_gated(admin: Api) -> None:
-    """Wait until the policy is in force."""
-
     async def read() -> list[str]:
         return gates(await as_stored(admin, _gang("probe", cpu="1")[0]))
 
@@ -180,7 +176,6 @@ async def _until_gated(admin: Api) -> None:
 
 
 async def _doctor(cluster: Cluster) -> list[dict[str, str]]:
-    """What `netgang doctor` finds."""
     argv = ("-m", "cli.main", "doctor", "--json", f"--kubeconfig={cluster.kubeconfig()}")
     pipe = asyncio.subprocess.PIPE
     done = await asyncio.create_subprocess_exec(sys.executable, *argv, stdout=pipe, stderr=pipe, env=dict(os.environ))

@@ -38,7 +38,6 @@ class Guarded:
 
 
 async def _start(stage: Stage, directory: Path, **more: Any) -> Guarded:
-    """Netgang with certificates in `directory`, ready by its health port."""
     authority = Authority.made(directory, "ours")
     pair = _server(authority).into(directory)
     client_ca = directory / "client-ca.crt"
@@ -51,7 +50,6 @@ async def _start(stage: Stage, directory: Path, **more: Any) -> Guarded:
 
 
 def _server(authority: Authority, *, file: str | None = None) -> Pair:
-    """As docs/how-to/tls.md makes it, and for the loopback."""
     return authority.issue("netgang", san=f"DNS:{SERVICE},IP:{LOOPBACK}", usage="serverAuth", file=file)
 
 
@@ -158,7 +156,6 @@ async def _until_reloads(stage: Stage, guarded: Guarded, outcome: str, count: in
 
 @pytest.fixture
 async def reviews(stage: Stage) -> AsyncIterator[None]:
-    """The rights of manifests/components/debug-auth, for one test."""
     found = await stage.api.apply(COMPONENTS / "debug-auth/rbac.yaml")
     yield
     for one in found:

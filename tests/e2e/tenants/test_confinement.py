@@ -48,21 +48,17 @@ OWNER = {"apiVersion": "v1", "kind": "ConfigMap", "name": "x", "uid": "00000000-
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """One request."""
-
     method: str
     path: str
     body: Any = None
     content_type: str = JSON
 
     async def tried(self, api: Api) -> None:
-        """Make it in dry-run."""
         dry = {"dryRun": "All"}
         await api.request(self.method, self.path, body=self.body, params=dry, content_type=self.content_type)
 
 
 def definition(group: str, version: str, of: str) -> Object:
-    """A kind that takes anything, with status."""
     plural = f"{of.lower()}s"
     anything = {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}}
     served = {"name": version, "served": True, "storage": True, "schema": anything, "subresources": {"status": {}}}
@@ -131,7 +127,6 @@ class Ground:
     stored: Mapping[str, Object]
 
     def path(self, name: str, subresource: str = "") -> str:
-        """URL path of one of them."""
         found = self.stored[name]
         group, plural = found["apiVersion"], found["kind"].lower() + "s"
         root = f"/apis/{group}" if "/" in group else f"/api/{group}"
@@ -139,23 +134,18 @@ class Ground:
         return f"{root}/namespaces/{found['metadata']['namespace']}/{plural}/{name}{tail}"
 
     def change(self, name: str, change: Object, *, content_type: str = MERGE) -> Ask:
-        """A patch of one of them."""
         return Ask("PATCH", self.path(name), change, content_type)
 
     def strategic(self, name: str, change: Object) -> Ask:
-        """A strategic merge patch of one of them."""
         return self.change(name, change, content_type=STRATEGIC)
 
     def noted(self, name: str, **metadata: Any) -> Ask:
-        """A patch of its metadata."""
         return self.change(name, {"metadata": metadata})
 
     def specified(self, name: str, **spec: Any) -> Ask:
-        """A patch of its spec."""
         return self.change(name, {"spec": spec})
 
     async def verdict(self, ask: Ask) -> str:
-        """`done`, or what refused the request."""
         try:
             await ask.tried(self.netgang)
         except ApiRefused as refused:
@@ -221,12 +211,10 @@ async def ground(cluster: Cluster, api: Api, namespace: str) -> AsyncIterator[Gr
 
 
 def raw(stored: Object) -> bytes:
-    """As netgang reads it."""
     return msgspec.json.encode(stored)
 
 
 def admits(stored: Object, listing: Listing) -> Object:
-    """Netgang's own patch that admits the pod to node n1."""
     found = pod_from_json(raw(stored))
     terms = narrowed_terms(found.member_class.constraints.affinity, listing, zone_label="topology.kubernetes.io/zone")
     patch: Object = msgspec.json.decode(
@@ -377,7 +365,6 @@ def against_the_policy(ground: Ground) -> Mapping[str, Ask]:
 
 
 def against_rbac(ground: Ground) -> Mapping[str, Ask]:
-    """What no role of netgang's gives, with all components."""
     namespace = ground.namespace
     core = f"/api/v1/namespaces/{namespace}"
     policy = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies/netgang-pods"

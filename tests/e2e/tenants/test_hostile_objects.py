@@ -23,7 +23,6 @@ SIZE = 3
 
 
 def group(namespace: str, name: str, least: dict[str, Any]) -> Object:
-    """A PodGroup of one member that asks for `least`."""
     made = pod_group(name, 1, namespace=namespace)
     made["spec"]["minResources"] = least
     return made
@@ -37,7 +36,6 @@ async def starts(stage: Stage, name: str) -> None:
 
 
 async def podgroups_in(netgang: Netgang) -> Object:
-    """How the reflector of PodGroups does."""
     ready = await document(netgang, "/readyz")
     assert ready["ready"], ready["reasons"]
     return dict(ready["detail"]["sync"]["podgroups"])

@@ -47,7 +47,6 @@ async def install(api: Api) -> AsyncIterator[Install]:
 
 
 def component(name: str) -> list[Object]:
-    """The objects of a component that needs no kustomize."""
     (file,) = (path for path in (COMPONENTS / name).iterdir() if path.name != "kustomization.yaml")
     return [one for one in yaml.safe_load_all(file.read_text()) if one]
 
@@ -59,7 +58,6 @@ def member(namespace: str, *, scheduler: str = "netgang", spec: Mapping[str, Any
 
 
 def sorted_gates(one: Object) -> list[str]:
-    """Names of a pod's gates, sorted."""
     return sorted(gates(one))
 
 

@@ -103,7 +103,6 @@ async def _until_counted(api: Api, netgang: Netgang, count: int) -> None:
 
 
 async def _end_round(stage: Stage, number: int) -> None:
-    """The pods of one round end, bound or not."""
     names = [*(f"g{number}-worker-{i}" for i in range(4)), *(f"p{number}-{i}" for i in range(4))]
     await asyncio.gather(*(stage.api.delete("Pod", one, namespace=stage.namespace, grace_s=0) for one in names))
 

@@ -41,7 +41,6 @@ POLICY = Policy(queue=QueuePolicy(starve_limit_s=300.0))
 @RARE
 @given(st.integers(0, 2**32), st.booleans())
 def test_suppositions_are_as_with_a_cache_of_their_own(seed: int, measured: bool) -> None:
-    """A cluster changes and is asked about again and again: the same plans, ways in and words."""
     rng, aside, cache, before, links = random.Random(seed), Aside(), PlannerCache(), None, None
     for number, state in enumerate(world(rng)):
         if measured and number % 4 == 0:
@@ -58,7 +57,6 @@ def test_suppositions_are_as_with_a_cache_of_their_own(seed: int, measured: bool
 
 
 def answer(aside: Aside, cache: PlannerCache, question: Callable[..., Any], *what: Any) -> Any:
-    """Of the question with the cache that is kept."""
     return aside.ask(cache.borrowed(), lambda kept: question(*what, cache=kept))
 
 
@@ -86,7 +84,6 @@ def supposed(rng: random.Random, state: Snapshot) -> list[Sequence[Change]]:
 
 
 def said(found: Any) -> Any:
-    """Apart from the numbers of versions."""
     if not isinstance(found, Supposed):
         return found
     return msgspec.structs.replace(found.plan, version=0, network_version=0), found.difference
@@ -104,7 +101,6 @@ def asked(state: Snapshot, aside: Aside, cache: PlannerCache) -> PlannerCache:
 
 
 def test_one_cache_answers_until_it_is_forgotten() -> None:
-    """It is not the service's, and uses the scores that this one has now."""
     nodes = [node(f"a{i}", zone="a", cpu="2") for i in range(3)]
     state = replace(snapshot(nodes, [gang("g", 2)]), network=mesh(["a0", "a1"]))
     aside, cache = Aside(), PlannerCache()
@@ -122,7 +118,6 @@ def test_one_cache_answers_until_it_is_forgotten() -> None:
 
 
 def test_a_cache_that_was_asked_often_makes_place(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What was supposed long ago is dropped with it."""
     monkeypatch.setattr(runner, "_MOST_SUPPOSITIONS", 3)
     state, aside = snapshot([node("a1", zone="a")], [gang("g", 2)]), Aside()
     caches = [asked(state, aside, PlannerCache()) for _ in range(7)]
@@ -143,7 +138,6 @@ def test_a_cache_whose_question_failed_is_not_used_again() -> None:
 
 
 def test_nodes_that_were_only_supposed_are_forgotten() -> None:
-    """However often nodes are supposed away, what was found out about their tables stays bounded."""
     nodes = [node(f"a{i}", zone="a", cpu="2") for i in range(4)]
     state, cache = snapshot(nodes, [gang("g", 9)]), PlannerCache()
     base, made = Situation(state, POLICY, 0.0), plan(state, POLICY, now_s=0.0)

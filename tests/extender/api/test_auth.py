@@ -20,7 +20,6 @@ RIGHTS = frozenset({("ann", "get", "/v1/plan"), ("ann", "post", "/filter")})
 
 
 def bearer(token: object) -> dict[str, str]:
-    """The header of a token."""
     return {"authorization": f"Bearer {token}"}
 
 
@@ -40,7 +39,6 @@ class Door:
     async def ask(
         self, headers: Mapping[str, str] | list[tuple[str, str]], path: str = "/v1/plan", *, peer: str = "10.0.0.1"
     ) -> httpx.Response:
-        """GET a path."""
         transport = httpx.ASGITransport(self.auth, client=(peer, 40000))
         async with httpx.AsyncClient(transport=transport, base_url="http://netgang") as client:
             return await client.get(path, headers=headers)
@@ -61,7 +59,6 @@ REFUSED = {  # case: (status, part of the detail, headers, path)
 
 @pytest.mark.parametrize(("status", "detail", "headers", "path"), REFUSED.values(), ids=REFUSED)
 async def test_a_refused_caller_hears_why(status: int, detail: str, headers: Any, path: str) -> None:
-    """A problem document, the connection closed, and the app inside hears of no call."""
     door = Door()
     answer = await door.ask(headers, path)
     assert (answer.status_code, door.came) == (status, [])
@@ -100,7 +97,6 @@ async def test_a_yes_is_believed_for_a_minute_and_a_no_for_ten_seconds() -> None
 
 
 async def test_unknown_tokens_do_not_push_out_known_callers() -> None:
-    """However many wrong tokens come, a known caller costs no question."""
     door = Door(AuthLimits(remembered_max=4))
     await door.ask(ANN)
     for number in range(20):
@@ -111,7 +107,6 @@ async def test_unknown_tokens_do_not_push_out_known_callers() -> None:
 
 
 async def test_what_is_remembered_has_a_bound() -> None:
-    """The address that was not asked for longest is forgotten first."""
     paths = [f"/v1/explain/a/{number}" for number in range(5)]
     door = Door(AuthLimits(remembered_max=5), rights=frozenset(("ann", "get", path) for path in paths))
     for path in paths:
@@ -124,7 +119,6 @@ async def test_what_is_remembered_has_a_bound() -> None:
 
 
 async def test_only_so_many_questions_at_a_time() -> None:
-    """Two are asked, two wait, the fifth is asked to come again; afterwards all come in."""
     closed = asyncio.Event()
     door = Door(AuthLimits(asked_max=2, waiting_max=4), closed=closed)
     calls = [asyncio.create_task(door.ask(bearer(number))) for number in range(4)]
@@ -139,7 +133,6 @@ async def test_only_so_many_questions_at_a_time() -> None:
 
 
 async def test_a_caller_that_gives_up_leaves_its_place() -> None:
-    """Hanging up while it is checked is not counted as waiting without end."""
     closed = asyncio.Event()
     door = Door(AuthLimits(asked_max=1, waiting_max=1), closed=closed)
     call = asyncio.create_task(door.ask(ANN))
@@ -153,7 +146,6 @@ async def test_a_caller_that_gives_up_leaves_its_place() -> None:
 
 
 async def test_answers_are_kept_by_the_whole_identity() -> None:
-    """Another group is another person."""
     door = Door(owners={token: Identity("ann", groups=(token,)) for token in ("a", "b")})
     for token in ("a", "b"):
         await door.ask(bearer(token))
@@ -161,7 +153,6 @@ async def test_answers_are_kept_by_the_whole_identity() -> None:
 
 
 async def test_unknown_tokens_cost_each_peer_a_bounded_number_of_questions() -> None:
-    """Ten, and one more every five seconds; other peers and known tokens are asked about all the same."""
     door = Door()
 
     async def flood(count: int, first: int = 0) -> list[int]:
@@ -183,7 +174,6 @@ async def test_unknown_tokens_cost_each_peer_a_bounded_number_of_questions() -> 
 
 
 async def test_addresses_without_number_cost_a_bounded_number_of_questions_too() -> None:
-    """A caller that is known, and has no right, asks about address after address."""
     door = Door()
     statuses = [(await door.ask(ANN, f"/v1/explain/x/{number}")).status_code for number in range(30)]
     assert (statuses.count(403), statuses.count(429), door.reviews.asked.count("may")) == (10, 20, 10)
@@ -202,7 +192,6 @@ async def test_questions_answered_yes_or_not_at_all_cost_nothing() -> None:
 
 
 def test_peers_are_bounded() -> None:
-    """The one that asked longest ago is forgotten."""
     questions = Questions(FakeClock().monotonic_s, peers_max=3)
     for number in range(10):
         assert questions.take(f"10.0.0.{number}")

@@ -35,7 +35,6 @@ def link(*measured: tuple[str, str, str, float, float], zones: bool = False) -> 
 
 
 def known(value: float, age_s: float, origin: str) -> Measured:
-    """As it is shown."""
     return Measured(value=value, age_s=age_s, origin=origin)
 
 
@@ -67,7 +66,6 @@ def test_one_link(part: Part, measured: list[tuple[str, str, str, float, float]]
 
 
 def test_points_are_those_of_the_plan() -> None:
-    """Each part of the pair score as among the nodes of the zone, whose best rate earns the full term."""
     nodes = [node(name, zone="one") for name in ("a", "b", "c", "d")]
     found = mesh(["a", "b", "c", "d"], bad={"b": {"delay_ms": 30.0, "throughput_bps": 25e6}})
     document = link_document(snapshot(nodes, network=found), A, B, POLICY)
@@ -92,7 +90,6 @@ def test_what_is_unknown_has_the_points_of_the_zones_median() -> None:
 
 @pytest.mark.parametrize(("zones", "compared"), [(1, 100), (2, 100), (5, 100), (500, 2)])
 def test_a_link_in_a_large_cluster_costs_no_more(zones: int, compared: int) -> None:
-    """At most 100 nodes of the two nodes' zones are compared, and both of the link are always among them."""
     nodes = [node(f"n{i:03}", zone=f"z{i % zones}") for i in range(500)]
     one, other = NodeName("n498"), NodeName("n499")
     document = link_document(snapshot(nodes, network=mesh([one, other])), one, other, POLICY)
@@ -101,5 +98,4 @@ def test_a_link_in_a_large_cluster_costs_no_more(zones: int, compared: int) -> N
 
 
 def test_a_node_that_is_not_known() -> None:
-    """There is no link to it."""
     assert link_document(snapshot(NODES), A, NodeName("mars"), POLICY) is None

@@ -18,17 +18,14 @@ PATIENT = {"starve_limit_s": 1e12}
 
 
 def queue_of(world: World) -> Queue:
-    """The document of now."""
     return finish(world.service.views.queue())
 
 
 def told(world: World, reason: str) -> list[str]:
-    """What Events of this reason say."""
     return [one["note"] for one in world.api.events if one["reason"] == reason]
 
 
 async def test_the_queue_of_a_running_service() -> None:
-    """Waiting gangs in the order of their turns, then those that run; counts, weights and clocks are plain JSON."""
     async with running(*NODES, queue=PATIENT) as world, asking(world) as client:
         names = world.gang("runs", 3, cpu="4")
         await world.settle()
@@ -54,7 +51,6 @@ async def test_the_queue_of_a_running_service() -> None:
 
 
 async def test_a_long_queue_is_told_in_turns() -> None:
-    """In steps, with new plans of another cluster between them, it is the document of the moment it was asked for."""
     async with running(*NODES, queue=PATIENT) as world:
         for number in range(70):
             world.gang(f"g{number}", 2, cpu=str(1 + number % 9))
@@ -75,7 +71,6 @@ async def test_a_long_queue_is_told_in_turns() -> None:
 
 @pytest.mark.parametrize("allowed", [False, True])
 async def test_a_weight_counts_from_where_it_may_be_set(allowed: bool) -> None:
-    """In a namespace of the list the operator's word; elsewhere what is computed, and an Event says so."""
     queue = {**PATIENT, "weight_namespaces": ["default"] if allowed else []}
     async with running(*NODES, queue=queue) as world:
         world.gang("proud", 1, cpu="9", annotations={"netgang.io/weight": "1000000"})

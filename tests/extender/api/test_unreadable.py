@@ -24,7 +24,6 @@ def group(name: str, **least: Any) -> Object:
 
 
 def member(world: World, name: str, of: str) -> None:
-    """A pod of the PodGroup `of`."""
     pod = pod_json(name)
     pod["metadata"]["labels"] = {POD_GROUP_LABEL: of}
     world.api.add(pod)
@@ -38,7 +37,6 @@ def notes(world: World) -> list[str]:
 
 
 async def test_a_pod_group_stops_no_other() -> None:
-    """A megabyte of digits in a PodGroup: the service gets ready beside it, and admits gangs when it comes later."""
     async with running(*NODES, group("first", cpu=DIGITS), group("good", cpu="1")) as world:
         assert world.service.views.readiness().ready
         world.api.add(group("second", cpu=DIGITS + "Ki", memory="1"))
@@ -51,7 +49,6 @@ async def test_a_pod_group_stops_no_other() -> None:
 
 
 async def test_people_are_told_which_and_why() -> None:
-    """By one Event on the object, in the gang's explanation, and in metrics; until it can be read."""
     async with running(*NODES, group("bad", cpu=DIGITS)) as world:
         member(world, "a", "bad")
         member(world, "b", "bad")
@@ -76,7 +73,6 @@ async def test_people_are_told_which_and_why() -> None:
 
 
 async def test_a_thousand_bad_objects_keep_no_event_waiting() -> None:
-    """One Event for each in time, one a second: those of others pass between them."""
     many = [group(f"bad-{number}", cpu=DIGITS[:100]) for number in range(MOST_QUEUED)]
     async with running(*NODES, *many) as world:
         await world.settle(20.0)
@@ -95,12 +91,10 @@ class Deaf(FakeClusterApi):
         self.speaks.set()
 
     async def list_page(self, path: str, **kwargs: Any) -> Any:
-        """As ever, in time."""
         await self._hear(path)
         return await super().list_page(path, **kwargs)
 
     async def watch(self, path: str, **kwargs: Any) -> Any:
-        """The same."""
         await self._hear(path)
         async for event in super().watch(path, **kwargs):
             await self._hear(path)

@@ -42,7 +42,6 @@ def members(world: World) -> dict[str, str]:
 
 
 async def test_explain_follows_a_gang_through_its_life() -> None:
-    """Waiting, planned, held, bound; and why it waits. The plan counts held calls, with the nodes of all members."""
     async with running(N1) as world:
         world.occupy("n1")
         first, second = world.gang("g", 2)
@@ -85,7 +84,6 @@ async def test_explain_knows_pods_and_gangs() -> None:
 
 
 async def test_ready_once_everything_is_read_and_planned() -> None:
-    """Before that the reasons say what is missing; what is read is not decided yet."""
     api = FakeClusterApi(N1)
     service = following(Settings(), api, LoopClock(), random.Random(0))
     before = service.views.readiness()
@@ -100,7 +98,6 @@ async def test_ready_once_everything_is_read_and_planned() -> None:
 
 @asynccontextmanager
 async def reading(world: World, source: FakeNetworkSource) -> AsyncIterator[Views]:
-    """The views of a world whose measurements come from `source`."""
     refresh = NetworkRefresh(
         [Polled(source, 60.0)],
         clock=world.clock,
@@ -160,7 +157,6 @@ async def test_a_source_that_crashed_makes_the_service_unready() -> None:
 
 
 async def test_the_values_between_some_nodes() -> None:
-    """Every direction between the nodes of a zone with its age; the diagonal and unmeasured pairs are null."""
     async with running(N1, N2) as world:
         world.set_network(mesh(["n1", "n2"]))
         document = world.service.views.network()
@@ -174,7 +170,6 @@ async def test_the_values_between_some_nodes() -> None:
 
 
 async def test_the_values_of_a_large_cluster_are_bounded() -> None:
-    """However many nodes there are and however many are asked for, at most 100 are shown."""
     async with running(*(node_json(f"n{number:03}") for number in range(150))) as world:
         assert len(world.service.views.network().pairs.nodes) == 40
         pairs = world.service.views.network(limit=10_000).pairs
@@ -182,7 +177,6 @@ async def test_the_values_of_a_large_cluster_are_bounded() -> None:
 
 
 async def test_explain_names_the_sources_of_a_gangs_links() -> None:
-    """By metric which source and how old; the worst links one by one; nothing for a gang without nodes."""
     found = [
         Measurement(EndpointId(a), EndpointId(b), Metric.DELAY, 5.0, -60.0)
         for a, b in (("n1", "n2"), ("n2", "n1"), ("n1", "n3"))

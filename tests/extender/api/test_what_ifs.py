@@ -55,7 +55,6 @@ Object = dict[str, Any]
 
 
 async def explained(client: httpx.AsyncClient, name: str) -> Object:
-    """The document of a gang."""
     reply = await client.get(f"/v1/explain/default/{name}")
     assert reply.status_code == 200
     found: Object = reply.json()
@@ -90,7 +89,6 @@ async def test_what_is_said_of_a_gang_and_its_first_suggestion_is_true() -> None
 
 
 async def test_the_document_is_what_openapi_says() -> None:
-    """Of a gang that waits and of one that starts, asked by its name and by its pod's; the latter needs nothing."""
     async with running(N1, N2) as world, asking(world) as client:
         world.gang("g", 2)
         world.gang("h", 9)
@@ -112,7 +110,6 @@ async def test_the_document_is_what_openapi_says() -> None:
 
 
 async def test_plain_pods_can_be_supposed_away() -> None:
-    """The service knows them by name, though no snapshot has them."""
     async with running(N1) as world, asking(world) as client:
         world.occupy("n1")
         world.gang("g", 2)
@@ -127,7 +124,6 @@ CLOCK = {"change": "advance-clock", "by_s": 1}
 
 
 def setting(**values: Any) -> list[Object]:
-    """A change of settings."""
     return [{"change": "set-settings", "settings": values}]
 
 
@@ -150,7 +146,6 @@ BAD: dict[str, tuple[str, list[Object] | bytes]] = {  # case: (part of the detai
 
 @pytest.mark.parametrize(("detail", "body"), BAD.values(), ids=BAD)
 async def test_mistakes_name_their_field(detail: str, body: list[Object] | bytes) -> None:
-    """400 with a problem document, whether the body is wrong in itself or does not fit the cluster."""
     async with running(N1) as world, asking(world) as client:
         content = body if isinstance(body, bytes) else msgspec.json.encode({"changes": body})
         reply = await client.post("/v1/what-if", content=content, headers={"content-type": "application/json"})
@@ -159,12 +154,10 @@ async def test_mistakes_name_their_field(detail: str, body: list[Object] | bytes
 
 
 async def too_much() -> AsyncIterator[bytes]:
-    """More than is read, without a declared length."""
     yield b" " * (MOST_BYTES + 1)
 
 
 async def half() -> AsyncIterator[bytes]:
-    """A body that does not come."""
     yield b"{"
     await asyncio.sleep(60.0)
 
@@ -174,7 +167,6 @@ BODIES = {"declared": (413, lambda: b" " * (MOST_BYTES + 1)), "in pieces": (413,
 
 @pytest.mark.parametrize(("status", "body"), BODIES.values(), ids=BODIES)
 async def test_a_body_that_is_too_large_or_does_not_come(status: int, body: Any) -> None:
-    """413, by its declared length or by what comes; 408 after a while."""
     async with running(N1) as world, asking(world) as client:
         reply = await client.post("/v1/what-if", content=body(), headers={"content-type": "application/json"})
         assert reply.status_code == status
@@ -182,7 +174,6 @@ async def test_a_body_that_is_too_large_or_does_not_come(status: int, body: Any)
 
 @contextmanager
 def slow(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Suppositions take until the end of the block."""
     go_on = threading.Event()
 
     def late(base: Situation, changes: Sequence[Change], **more: Any) -> Any:
@@ -197,7 +188,6 @@ def slow(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 async def test_who_comes_when_many_wait_is_told_to_come_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    """One is answered, a few wait, the next gets a 429; explain goes out without suggestions; then all is as before."""
     async with running(N1) as world, asking(world) as client:
         world.occupy("n1")
         world.gang("g", 2)
@@ -214,7 +204,6 @@ async def test_who_comes_when_many_wait_is_told_to_come_again(monkeypatch: pytes
 
 
 async def test_who_hangs_up_leaves_the_queue(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A caller that is gone takes nobody's place."""
     async with running(N1) as world:
         what_ifs = WhatIfs(world.service.cache, world.service.planner, world.clock, most_waiting=1)
         with slow(monkeypatch):
@@ -231,7 +220,6 @@ async def test_who_hangs_up_leaves_the_queue(monkeypatch: pytest.MonkeyPatch) ->
 
 
 async def test_what_was_found_out_is_kept_for_a_minute(monkeypatch: pytest.MonkeyPatch) -> None:
-    """For the next question; after that its megabytes are given back."""
     used: list[PlannerCache] = []
 
     def noted(*what: Any, cache: PlannerCache) -> Any:
@@ -250,14 +238,12 @@ async def test_what_was_found_out_is_kept_for_a_minute(monkeypatch: pytest.Monke
 
 
 async def test_before_the_first_plan_nothing_is_supposed() -> None:
-    """There is nothing that could differ."""
     service = following(Settings(), FakeClusterApi(N1), LoopClock(), random.Random(0))
     with pytest.raises(BusyError, match="first plan"):
         await WhatIfs(service.cache, service.planner, LoopClock()).suppose([])
 
 
 async def test_large_clusters_are_scored_in_a_thread() -> None:
-    """With more nodes than are scored inline, a link that is measured again is scored beside the loop."""
     nodes = [node_json(f"n{i:03}", cpu="1") for i in range(201)]
     async with running(*nodes) as world, asking(world) as client:
         world.set_network(mesh(["n000", "n001", "n002"]))
@@ -279,13 +265,11 @@ CHANGES: dict[str, Change] = {
 
 
 def read_back(changes: list[Change]) -> tuple[Change, ...]:
-    """Changes written as JSON and read as a body."""
     return read_changes(msgspec.json.encode(WhatIf(tuple(changes))))
 
 
 @pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
 def test_changes_are_read_as_they_are_written(change: Change) -> None:
-    """Every change keeps its amounts and names."""
     assert read_back([change]) == (change,)
     assert msgspec.to_builtins(JobEnds("team/a")) == END | {"job": "team/a"}, "by name, for people who read JSON"
 
@@ -293,7 +277,6 @@ def test_changes_are_read_as_they_are_written(change: Change) -> None:
 @settings(FEW, suppress_health_check=list(HealthCheck))
 @given(crowded(), st.sampled_from([4.0, 5000.0]))
 def test_suggestions_are_read_as_they_are_written(state: Any, now_s: float) -> None:
-    """What explain offers can be sent back: the same changes come out."""
     policy = Settings().policy()
     made = plan(state, policy, now_s=now_s)
     for key in sorted(made.waiting)[:1]:
@@ -302,7 +285,6 @@ def test_suggestions_are_read_as_they_are_written(state: Any, now_s: float) -> N
 
 
 def test_settings_that_are_supposed() -> None:
-    """Sections are merged, the rest of them stays."""
     here = Settings(queue={"starve_limit_s": 60.0})
     made = policy_with(here, {"queue": {"order": "fifo"}, "score": {"ratios": "1:2:3"}, "spill_wait_s": 5})
     assert (made.queue.order, made.queue.starve_limit_s) == (Order.FIFO, 60.0)

@@ -30,7 +30,6 @@ class Desk:
         self.reporting = Reporting(self.telemetry, sync=lambda: self.sync, network=lambda: self.network)
 
     def counted(self, name: str, **labels: str) -> float:
-        """A metric's value."""
         return self.telemetry.registry.get_sample_value(f"netgang_{name}", labels) or 0.0
 
 
@@ -41,14 +40,12 @@ def source(**fields: Any) -> SourceStatus:
 
 
 def network(*sources: SourceStatus) -> NetworkStatus:
-    """A network status with these sources and two known delays."""
     values: dict[str, Any] = dict.fromkeys(NetworkStatus.__dataclass_fields__)
     known = {"sources": sources, "pairs": {Metric.DELAY: PairCounts(2, 0, 0)}, "coverage": {}}
     return NetworkStatus(**(values | known))
 
 
 def test_what_came_since_the_last_look_is_added() -> None:
-    """Three relists and two errors, however often it looks."""
     desk = Desk()
     desk.sync["pods"] = NEWS | {"relists": 1}
     desk.reporting.look()
@@ -60,7 +57,6 @@ def test_what_came_since_the_last_look_is_added() -> None:
 
 
 def test_fetches_of_network_data_are_counted_by_outcome() -> None:
-    """A later success is a success, a longer row of failures a failure; pairs are what they are now."""
     desk = Desk()
     for one in (source(last_success_s=10.0), source(last_success_s=10.0, failures=1), source(last_success_s=99.0)):
         desk.network = network(one)
@@ -71,7 +67,6 @@ def test_fetches_of_network_data_are_counted_by_outcome() -> None:
 
 
 def test_ages_unknown_pairs_and_nodes_are_what_they_are_now() -> None:
-    """Buckets are cumulative as a histogram's; each metric of the network has its own nodes."""
     desk = Desk()
     ages = (*range(len(AGE_EDGES_S)), 20)
     nodes = [builders.node(name) for name in ("a", "b", "c")]
@@ -88,7 +83,6 @@ def test_ages_unknown_pairs_and_nodes_are_what_they_are_now() -> None:
 
 @pytest.mark.looptime
 async def test_the_running_service_reports() -> None:
-    """The first lists are counted within seconds."""
     async with running(node_json("n1")) as world:
         await asyncio.sleep(6.0)
         assert world.counted("relists_total", kind="pods") == 1.0

@@ -57,7 +57,6 @@ def client_of(setting: str, log: str) -> httpx.AsyncClient:
 
 
 async def ended(process: Process) -> tuple[int, str]:
-    """Exit code and the rest of the log."""
     assert process.stderr is not None
     rest = (await process.stderr.read()).decode()
     return await process.wait(), rest
@@ -72,14 +71,12 @@ async def ends_well(process: Process, number: signal.Signals = signal.SIGTERM) -
 
 
 async def offered(client: httpx.AsyncClient) -> str:
-    """The node that /filter offers a member."""
     while not (names := (await client.post("/filter", content=FILTER)).json()["NodeNames"]):
         pass  # the first plan may still be made on a busy machine
     return str(names[0])
 
 
 async def held(client: httpx.AsyncClient) -> "asyncio.Task[dict[str, Any]]":
-    """A bind call of one of six members, held."""
     node = await offered(client)
 
     async def bind() -> dict[str, Any]:
@@ -92,7 +89,6 @@ async def held(client: httpx.AsyncClient) -> "asyncio.Task[dict[str, Any]]":
 
 
 async def test_ctrl_c_answers_what_is_held_and_ends_with_0() -> None:
-    """The held call hears at once, long before its limit of 25 s; then the process ends by itself, as by SIGTERM."""
     async with started("--port", "0") as (process, log), client_of("port", log) as client:
         call = await held(client)
         await ends_well(process, signal.SIGINT)
@@ -108,7 +104,6 @@ PORTS = {  # case: (setting whose port is taken, the other options)
 
 @pytest.mark.parametrize(("setting", "others"), PORTS.values(), ids=PORTS)
 async def test_a_port_that_is_taken_is_said_and_ends_all(setting: str, others: tuple[str, ...]) -> None:
-    """The setting, the address and why, no traceback, and not the exit code of a good end; no port is left serving."""
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
@@ -156,7 +151,6 @@ async def test_both_ports_show_one_service_and_end_together() -> None:
 
 @pytest.mark.parametrize("stuck", ["port", "debug_port"])
 async def test_a_stuck_caller_at_one_port_does_not_keep_the_process(stuck: str) -> None:
-    """Half a request and an idle connection at either port: the process ends within the few seconds a body may take."""
     async with two_ports() as (process, verbs, people):
         port = (verbs if stuck == "port" else people).base_url.port
         writers = [(await asyncio.open_connection("127.0.0.1", port))[1] for _ in range(2)]
@@ -179,14 +173,12 @@ CERTIFICATE = ROOT / "tests/fixtures/tls/loopback.crt"
 
 
 async def end_of(reader: asyncio.StreamReader) -> None:
-    """Wait until the other side ends the connection."""
     with suppress(ConnectionError):
         await reader.read()
 
 
 @pytest.mark.parametrize("secured", [False, True], ids=["plain", "secured"])
 async def test_connections_that_come_to_no_request_end(secured: bool, tmp_path: Path) -> None:
-    """Sixty of them, at the port of the verbs and with the times that are shipped; under TLS no handshake begins."""
     options: tuple[str, ...] = ()
     if secured:
         file = tmp_path / "settings.yaml"
@@ -207,7 +199,6 @@ async def test_connections_that_come_to_no_request_end(secured: bool, tmp_path: 
 
 
 def test_open_files_are_allowed_up_to_the_systems_limit() -> None:
-    """A process that starts with the usual 1,024 has room for every connection that its ports allow."""
     lines = """
 import resource
 from extender.bootstrap.serve import allow_open_files
@@ -243,7 +234,6 @@ async def test_a_task_that_fails_ends_the_process() -> None:
 
 
 async def test_the_caller_s_own_cancellation_stays_one() -> None:
-    """Another task ends the service: no error is invented, and its tasks end; as they do when the block ends."""
     inside = asyncio.Event()
 
     async def serve(*, until: asyncio.Event) -> None:

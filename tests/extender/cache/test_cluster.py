@@ -29,7 +29,6 @@ PIN_N1 = (NodeSelectorTerm(fields=(Requirement("metadata.name", "In", ("n1",)),)
 
 
 def cluster(*pods: Pod, nodes: tuple[Node, ...] | None = None) -> ClusterCache:
-    """A cache with nodes n1 and n2 and these pods."""
     cache = ClusterCache()
     cache.nodes.replace([node("n1"), node("n2")] if nodes is None else nodes)
     cache.pods.replace(pods)
@@ -37,7 +36,6 @@ def cluster(*pods: Pod, nodes: tuple[Node, ...] | None = None) -> ClusterCache:
 
 
 def used_cpu(cache: ClusterCache, where: str = "n1") -> int:
-    """Millicores taken on a node, by the snapshot."""
     snapshot = cache.snapshot()
     assert_consistent(cache)
     row, column = snapshot.table.index[NodeName(where)], snapshot.table.axis.index(CPU)
@@ -52,7 +50,6 @@ def versions_reported(cache: ClusterCache) -> list[int]:
 
 
 def member(name: str, **fields: object) -> Pod:
-    """A member of gang `default/g` with min-available 2."""
     return pod(name, gang="g", min_available=2, **fields)  # type: ignore[arg-type]
 
 
@@ -108,7 +105,6 @@ IDLE: dict[str, tuple[Pod, Pod]] = {
 
 @pytest.mark.parametrize(("before", "after"), IDLE.values(), ids=IDLE)
 def test_what_cannot_decide_changes_no_version(before: Pod, after: Pod) -> None:
-    """The snapshot stays the same object, and nothing is reported, when nothing that decides has changed."""
     cache = cluster(before)
     snapshot, reported = cache.snapshot(), versions_reported(cache)
     cache.pods.upsert(after)
@@ -133,7 +129,6 @@ CHANGES: dict[str, tuple[Pod | None, Pod | None]] = {
 
 @pytest.mark.parametrize(("before", "after"), CHANGES.values(), ids=CHANGES)
 def test_what_can_decide_changes_the_version_once(before: Pod | None, after: Pod | None) -> None:
-    """Each change that can decide gives a new snapshot and is reported once."""
     cache = cluster(*([before] if before else []))
     old, reported = cache.version, versions_reported(cache)
     if after is None:
@@ -144,7 +139,6 @@ def test_what_can_decide_changes_the_version_once(before: Pod | None, after: Pod
 
 
 def test_arrays_cannot_be_written() -> None:
-    """A decision that writes into shared state fails at once."""
     snapshot = cluster(pod("p", node="n1")).snapshot()
     for array in (snapshot.used, snapshot.table.allocatable, *snapshot.table.zones.values()):
         with pytest.raises(ValueError, match="read-only"):
@@ -152,7 +146,6 @@ def test_arrays_cannot_be_written() -> None:
 
 
 def test_node_table_version() -> None:
-    """The table is the same object until a node's record changes; arrays stay while no capacity changes."""
     cache = cluster(pod("p", node="n1"))
     table = cache.snapshot().table
     cache.pods.upsert(pod("q", node="n1"))
@@ -164,7 +157,6 @@ def test_node_table_version() -> None:
 
 
 def test_a_relist_is_one_change() -> None:
-    """`replace` drops what is not listed, and is reported once; in steps no snapshot shows half of it."""
     cache = cluster(pod("a", node="n1"), pod("b", node="n1"))
     old, reported = cache.snapshot(), versions_reported(cache)
     for _ in cache.pods.replace_in_steps([pod("b", node="n1"), pod("c", node="n2"), pod("d", node="n2")], size=1):
@@ -200,7 +192,6 @@ def test_assumed_pods_count_as_bound() -> None:
 
 
 def test_commitments_are_set_replaced_and_cleared() -> None:
-    """Only a real change counts; pods not seen yet may be committed; no pod belongs to two."""
     g, h = GangKey("default/g"), GangKey("default/h")
     p = PodUid("uid-default-p")
     cache = cluster()
@@ -271,7 +262,6 @@ def test_only_who_was_refused_can_show_that_a_node_passes() -> None:
 
 
 def test_resources_that_device_classes_provide() -> None:
-    """They are in the node table as long as one of them provides them, and change what nodes can hold."""
     cards, name = DeviceClass("cards", (ResourceName("example.com/card"),)), ResourceName("example.com/card")
     cache = cluster()
     table = cache.snapshot().table
@@ -365,7 +355,6 @@ def test_lookups() -> None:
 
 
 def test_what_the_plan_foresaw_is_reported_apart() -> None:
-    """A commitment as planned, its members' way to their nodes and a gate that we removed; nothing else."""
     cache, reported = ClusterCache(), list[str]()
     cache.on_change = lambda: reported.append("new")
     cache.on_expected_change = lambda: reported.append("expected")

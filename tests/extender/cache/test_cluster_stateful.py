@@ -103,7 +103,6 @@ class Model:
         self.assumed: dict[PodUid, NodeName] = {}
 
     def put(self, one: Pod) -> None:
-        """A pod as watched."""
         for key, other in list(self.pods.items()):
             if other.uid == one.uid or key == one.key:
                 self.drop(key, forget=other.uid != one.uid)
@@ -112,13 +111,11 @@ class Model:
             self.assumed.pop(one.uid, None)
 
     def drop(self, key: str, *, forget: bool = True) -> None:
-        """A pod that is gone."""
         one = self.pods.pop(key, None)
         if one is not None and forget:
             self.assumed.pop(one.uid, None)
 
     def node_of(self, one: Pod) -> NodeName | None:
-        """Where the pod is, by the watch or by assumption."""
         return one.node or self.assumed.get(one.uid)
 
     def own(self, one: Pod) -> bool:
@@ -135,11 +132,9 @@ class Model:
         return one.nominated_node
 
     def used(self, where: str, resource: ResourceName) -> int:
-        """Sum over all pods."""
         return sum(one.requests.get(resource) for one in self.pods.values() if self.claim(one) == where)
 
     def ports(self, where: str) -> set[HostPort]:
-        """Union over all pods."""
         return {
             port
             for one in self.pods.values()
@@ -178,7 +173,6 @@ class CacheMachine(RuleBasedStateMachine):
 
     @initialize(managed=st.booleans())
     def start(self, managed: bool) -> None:
-        """An empty cache in one of the two configurations."""
         self.model = Model(managed=managed)
         self.reported = 0
         self.cache = ClusterCache(managed_resource=MANAGED if managed else None, on_change=self._report)
@@ -189,18 +183,15 @@ class CacheMachine(RuleBasedStateMachine):
 
     @rule(one=pods())
     def pod_event(self, one: Pod) -> None:
-        """ADDED or MODIFIED."""
         self._see(one)
 
     @rule(name=st.sampled_from(NAMES))
     def pod_deleted(self, name: str) -> None:
-        """DELETED, perhaps of a pod that was never seen."""
         self.model.drop(f"default/{name}")
         self.cache.pods.delete(f"default/{name}")
 
     @rule(listed=st.lists(pods(), max_size=4, unique_by=lambda one: one.name), stepwise=st.booleans())
     def pods_relisted(self, listed: list[Pod], stepwise: bool) -> None:
-        """A relist, at once or in steps."""
         for key in self.model.pods.keys() - {one.key for one in listed}:
             self.model.drop(key)
         for one in listed:
@@ -209,19 +200,16 @@ class CacheMachine(RuleBasedStateMachine):
 
     @rule(one=nodes())
     def node_event(self, one: Node) -> None:
-        """ADDED or MODIFIED."""
         self.model.nodes[one.name] = one
         self.cache.nodes.upsert(one)
 
     @rule(name=node_names)
     def node_deleted(self, name: NodeName) -> None:
-        """DELETED."""
         self.model.nodes.pop(name, None)
         self.cache.nodes.delete(name)
 
     @rule(listed=st.lists(nodes(), max_size=3, unique_by=lambda one: one.name), stepwise=st.booleans())
     def nodes_relisted(self, listed: list[Node], stepwise: bool) -> None:
-        """A relist, at once or in steps."""
         self.model.nodes = {one.name: one for one in listed}
         self._relist(self.cache.nodes, listed, stepwise)
 
@@ -231,7 +219,6 @@ class CacheMachine(RuleBasedStateMachine):
         minimum=st.none() | st.integers(0, 3),
     )
     def pod_group_event(self, kind: str, key: GangKey, minimum: int | None) -> None:
-        """A PodGroup comes, changes or goes."""
         sink: Sink[PodGroup] = getattr(self.cache, kind)
         if minimum is None:
             sink.delete(key)
@@ -265,7 +252,6 @@ class CacheMachine(RuleBasedStateMachine):
 
     @rule(one=pods(), where=node_names, until_s=st.floats(0, 10), now_s=st.floats(0, 10))
     def learned(self, one: Pod, where: NodeName, until_s: float, now_s: float) -> None:
-        """Refusals and back-offs come and expire."""
         self.cache.exclude(one.member_class, where, until_s)
         if one.group is not None:
             self.cache.back_off(one.group.key, until_s)

@@ -50,16 +50,13 @@ class Desk:
         self.look()
 
     def at(self, now_s: float) -> None:
-        """It is later."""
         self.cache.expire(now_s)
 
     def look(self) -> None:
-        """The round of each second."""
         for _ in self.cache.look_for_daemon_sets():
             pass
 
     def used(self, where: str = "n1") -> int:
-        """Millicores that are taken or kept on a node."""
         assert_consistent(self.cache)
         snapshot = self.cache.snapshot()
         return int(snapshot.used[snapshot.table.index[NodeName(where)], snapshot.table.axis.index(CPU)])
@@ -121,12 +118,10 @@ NOT_KEPT = {
 
 @pytest.mark.parametrize(("where", "one"), NOT_KEPT.values(), ids=NOT_KEPT)
 def test_nothing_is_kept(where: Node, one: DaemonSet) -> None:
-    """Where no pod is to come, or has not come for long."""
     assert Desk(one, nodes=[where]).used() == 0
 
 
 def test_it_ends_with_the_settle_time() -> None:
-    """A DaemonSet whose pods can never be made closes no node without end; how many it lacks is known."""
     desk = Desk(daemon_set(), nodes=[YOUNG])
     [kept] = desk.cache.kept_for_daemon_sets()
     assert (kept.daemon_set, kept.nodes, kept.until_s) == ("kube-system/cni", ("n1",), NOW_S - 1.0 + SETTLE_S)
@@ -158,7 +153,6 @@ BEGINS: dict[str, tuple[DaemonSet, Node, Callable[[ClusterCache], None], int, in
 def test_it_begins_when_a_pod_becomes_missing(
     one: DaemonSet, first: Node, happens: Callable[[ClusterCache], None], before: int, after: int
 ) -> None:
-    """On old nodes, too: a rollout, an eviction, a node that returns, a label that is set."""
     desk = Desk(one, nodes=[first])
     if before:
         desk.cache.pods.upsert(daemon(one, node="n1"))
@@ -169,7 +163,6 @@ def test_it_begins_when_a_pod_becomes_missing(
 
 
 def test_a_new_daemon_set_keeps_room_on_all_nodes() -> None:
-    """Within a second: nodes that are not young are looked at in steps."""
     desk = Desk()
     desk.cache.daemon_sets.upsert(daemon_set(created_s=NOW_S))
     assert desk.used("n2") == 0
@@ -180,7 +173,6 @@ def test_a_new_daemon_set_keeps_room_on_all_nodes() -> None:
 
 
 def test_a_promise_comes_before_it() -> None:
-    """A place that is committed is not lost to a pod that may never come; other nodes keep its room."""
     desk = Desk()
     desk.cache.pods.upsert(pod("p", gang="g", min_available=1))
     desk.cache.set_commitment(gang_key("default", "g"), {pod("p").uid: NodeName("n1")})
@@ -207,13 +199,11 @@ def test_daemon_sets_that_are_made_again_and_again_close_a_node_for_a_tenth_of_t
 
 
 def test_of_one_namespace_only_so_many_are_looked_at() -> None:
-    """The others' still are."""
     many = [daemon_set(f"x{i}", namespace="tenant", cpu="1m") for i in range(MOST_SETS + 9)]
     assert Desk(*many, daemon_set(), nodes=[YOUNG]).used() == MOST_SETS + 1000
 
 
 def test_a_daemon_set_that_is_changed_all_the_time_leaves_no_memory() -> None:
-    """Each change ends what was kept and begins again; the ends that were noted before are forgotten."""
     desk = Desk(nodes=[node(f"n{i}") for i in range(100)])
     sizes: list[int] = []
     tracemalloc.start()
@@ -230,7 +220,6 @@ def test_a_daemon_set_that_is_changed_all_the_time_leaves_no_memory() -> None:
 
 
 def test_time_that_is_not_known_makes_nothing_young() -> None:
-    """Who asks about a cluster from a file does not say when it is."""
     cache = ClusterCache()
     cache.daemon_sets.upsert(daemon_set(created_s=NOW_S))
     cache.nodes.upsert(YOUNG)
@@ -265,7 +254,6 @@ OWNERS = {
 
 @pytest.mark.parametrize(("want", "owner"), OWNERS.values(), ids=OWNERS)
 def test_whose_pod_it_is(want: str, owner: dict[str, Any]) -> None:
-    """By the controller among its owners, with the pod's own namespace."""
     metadata = {"name": "p", "namespace": "team", "ownerReferences": [{"name": "d"} | owner]}
     assert pod_from_json(json.dumps({"metadata": metadata, "spec": {}}).encode()).daemon == want
 
@@ -293,7 +281,6 @@ EVENTS = st.one_of(
 
 @given(st.lists(EVENTS, max_size=30))
 def test_the_books_agree_whatever_happens(events: list[Any]) -> None:
-    """Room and what is kept are as if built from scratch after each event; everything ends when time has passed."""
     desk, now_s = Desk(nodes=[]), NOW_S
     for event in events:
         match event:

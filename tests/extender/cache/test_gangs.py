@@ -16,17 +16,14 @@ G = GangKey("default/g")
 
 
 def labelled(name: str, minimum: int | None = 2, **fields: object) -> Pod:
-    """A member by labels."""
     return pod(name, gang="g", min_available=minimum, **fields)  # type: ignore[arg-type]
 
 
 def grouped(name: str, source: GangSource = GangSource.POD_GROUP, minimum: int | None = None, **fields: object) -> Pod:
-    """A member by another source."""
     return replace(pod(name, **fields), group=GroupRef(G, source, minimum))  # type: ignore[arg-type]
 
 
 def gang(pods: Iterable[Pod], *groups: PodGroup, volcano: Iterable[PodGroup] = ()) -> Gang:
-    """The gang that the cache builds of these."""
     cache = ClusterCache()
     cache.pods.replace(list(pods))
     cache.pod_groups.replace(groups)
@@ -36,7 +33,6 @@ def gang(pods: Iterable[Pod], *groups: PodGroup, volcano: Iterable[PodGroup] = (
 
 
 def test_members_are_sorted_by_role_index_and_name() -> None:
-    """Ps, chief, workers by number (not by text), unnumbered last, others at the end."""
     members = [
         labelled("other", role=Role.OTHER),
         labelled("w10", role=Role.WORKER, index=10),
@@ -50,7 +46,6 @@ def test_members_are_sorted_by_role_index_and_name() -> None:
 
 
 def test_priority_and_options() -> None:
-    """All members' options together; where they differ the ps counts before the workers."""
     members = [
         labelled("w", role=Role.WORKER, priority=5, options=(("near", "A"), ("zones", "A"))),
         labelled("ps", role=Role.PS, priority=5, options=(("zones", "B"),)),
@@ -83,7 +78,6 @@ SIZES: dict[str, tuple[Declared, list[Pod], list[PodGroup], list[PodGroup]]] = {
 
 @pytest.mark.parametrize(("want", "pods", "groups", "volcano"), SIZES.values(), ids=SIZES)
 def test_size_and_age(want: Declared, pods: list[Pod], groups: list[PodGroup], volcano: list[PodGroup]) -> None:
-    """Of the PodGroup if there is one, else what the pods say; a gang is kept as long as its pods exist."""
     found = gang(pods, *groups, volcano=volcano)
     assert (found.min_member, found.created_s, found.schedule_timeout_s, found.problem) == want
     assert (found.own, found.source) == (True, pods[0].group.source if pods[0].group else None)
@@ -128,14 +122,12 @@ def test_a_mixed_gang_is_shown_but_not_own() -> None:
 
 
 def test_finished_and_going_members_no_longer_contradict() -> None:
-    """A mended template works as soon as its first pods exist, while old ones still end."""
     old = [labelled("a", 3, deleting=True, priority=9), labelled("b", 4, phase=Phase.FAILED, scheduler_name="x")]
     found = gang([*old, labelled("c")])
     assert (found.problem, found.min_member, found.priority, len(found.members)) == (None, 2, 0, 3)
 
 
 def test_the_pod_group_may_come_later() -> None:
-    """A missing PodGroup is a problem until it is there, and again when it goes."""
     cache = ClusterCache()
     cache.pods.upsert(grouped("a"))
     versions = [cache.snapshot().version]

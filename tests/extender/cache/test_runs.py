@@ -14,13 +14,11 @@ G = GangKey("default/g")
 
 
 def member(name: str, *, job: str = "j", index: int = 0, **fields: object) -> Pod:
-    """A pod of a Job in the gang of three."""
     made = pod(name, gang="g", min_available=3, role=Role.WORKER, index=index, job=job, **fields)  # type: ignore[arg-type]
     return replace(made, owner=Controller("batch/v1", "Job", job, f"uid-{job}"), run=RUNS[job])
 
 
 def run(job: str, *, letter: str, **fields: object) -> list[Pod]:
-    """Three of them."""
     return [member(f"{letter}{index}", job=job, index=index, **fields) for index in range(3)]
 
 
@@ -28,7 +26,6 @@ RUNS = {name: RunRef(f"uid-{name}", "Job.batch", name) for name in ("j", "k")}
 
 
 def cache_of(*pods: Pod) -> ClusterCache:
-    """With these pods, as after a restart."""
     cache = ClusterCache()
     cache.pods.replace(list(pods))
     return cache
@@ -43,7 +40,6 @@ def gang(cache: ClusterCache) -> Gang:
 
 
 def test_a_second_run_waits_until_the_first_has_ended() -> None:
-    """Two Jobs live under one name: the first is the gang, the other follows as soon as nothing of it lives."""
     first, second = run("j", letter="a"), run("k", letter="b", created_s=100.0)
     cache = cache_of(*first, *second)
     one = gang(cache)
@@ -55,7 +51,6 @@ def test_a_second_run_waits_until_the_first_has_ended() -> None:
 
 
 def test_owners_tell_whether_two_jobs_are_one_gang() -> None:
-    """Each wants half of the minimum: they are its parts, as soon as that is read."""
     pods = [member("a", job="j"), member("b", job="k", index=1), member("c", job="k", index=2)]
     cache = cache_of(*pods)
     assert [p.name for p in gang(cache).later] == ["b", "c"]
@@ -64,7 +59,6 @@ def test_owners_tell_whether_two_jobs_are_one_gang() -> None:
 
 
 def test_a_pod_group_created_again_changes_no_run() -> None:
-    """Which pods are a run their controllers say; a PodGroup only sizes it."""
     done = [replace(bound(one, "n1"), phase=Phase.SUCCEEDED, scheduled_s=1.0) for one in run("j", letter="a")]
     ref = GroupRef(G, GangSource.POD_GROUP)
     cache = cache_of(*(replace(one, group=ref) for one in (*done, *run("k", letter="b", created_s=100.0))))
@@ -91,7 +85,6 @@ def test_bindings_alone_are_no_proof_of_a_start() -> None:
 
 
 def test_it_has_started_when_all_of_the_minimum_had_nodes() -> None:
-    """Seen whole once it has started, as long as one of those that counted then counts; a new crew has yet to start."""
     a, b, c = run("j", letter="a")
     cache = cache_of(a, b, c)
     for number, one in enumerate((a, b, c)):
@@ -119,7 +112,6 @@ def test_a_successor_is_no_proof_of_a_start() -> None:
 
 
 def test_our_note_survives_a_restart() -> None:
-    """A process that begins with the gang broken knows from the note of one member that it had started."""
     a, b, _ = (bound(one, "n1") for one in run("j", letter="a"))
     again = member("c-again", index=2, created_s=50.0)
     assert not gang(cache_of(a, b, again)).started
@@ -129,7 +121,6 @@ def test_our_note_survives_a_restart() -> None:
 
 
 def test_writing_the_note_changes_no_decision() -> None:
-    """The note that comes back by the watch makes no new version; the caller finds it on the pod."""
     cache = cache_of(*(bound(one, "n1") for one in run("j", letter="a")))
     version = cache.snapshot().version
     cache.pods.upsert(replace(bound(member("a0"), "n1"), started=True, resource_version="2"))

@@ -22,7 +22,6 @@ def cached() -> tuple[ClusterCache, SeenGroups]:
 
 
 def test_a_status_changes_nothing_that_is_planned() -> None:
-    """Not the version, and not the snapshot: our own write is no event."""
     cache, groups = cached()
     groups.upsert(SEEN)
     before = cache.snapshot()
@@ -33,7 +32,6 @@ def test_a_status_changes_nothing_that_is_planned() -> None:
 
 
 def test_a_minimum_does() -> None:
-    """The spec is handed on, from single events and from lists."""
     cache, groups = cached()
     groups.upsert(SEEN)
     assert cache.snapshot().gangs[KEY].min_member == 2
@@ -45,7 +43,6 @@ def test_a_minimum_does() -> None:
 
 
 def test_other_writers_are_known_as_long_as_they_show() -> None:
-    """One PodGroup with another writer is enough; gone with it, by event or by list."""
     _, groups = cached()
     other = replace(SEEN, group=PodGroup(gang_key("x", "y"), 1), other_writer="controller")
     groups.upsert(SEEN)

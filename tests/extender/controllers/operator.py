@@ -53,17 +53,14 @@ class Operator:
 
     @property
     def owner(self) -> Object:
-        """The owner as stored."""
         return self.world.api.store.get(self.resource, "default", self.name)
 
     @property
     def annotations_of_owner(self) -> dict[str, str]:
-        """What is noted on it."""
         return dict(self.owner["metadata"].get("annotations") or {})
 
     @property
     def suspended(self) -> bool:
-        """Whether its switch says so."""
         spec = self.owner["spec"]
         return bool(spec.get("suspend") or (spec.get("runPolicy") or {}).get("suspend"))
 
@@ -72,16 +69,13 @@ class Operator:
         self.world.api.store.put(self.resource, {**self.owner, **fields})
 
     def members(self) -> list[str]:
-        """Names of its pods."""
         names = [name for _, name in self.world.api.store.bodies(PODS)]
         return sorted(name for name in names if name.startswith(f"{self.name}-"))
 
     def uids(self) -> set[str]:
-        """Uids of its pods."""
         return {str(self.world.uid(name)) for name in self.members()}
 
     async def keep(self) -> None:
-        """Do a controller's work until cancelled."""
         while True:
             await asyncio.sleep(0.2)
             try:
@@ -90,7 +84,6 @@ class Operator:
                 return
 
     def sync(self) -> None:
-        """One look."""
         suspended = self.suspended
         status = self.owner.get("status") or {}
         said = {"type": "Suspended", "status": "True" if suspended else "False"}

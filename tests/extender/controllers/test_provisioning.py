@@ -51,12 +51,10 @@ def the_one(world: World) -> Object:
 
 
 def templates(world: World) -> list[str]:
-    """Names of the templates."""
     return sorted(name for _, name in world.api.store.bodies(POD_TEMPLATES))
 
 
 def answer(world: World, kind: str, status: str = "True", *, message: str = "") -> None:
-    """What an autoscaler says to the only request, now."""
     one = the_one(world)
     at = "2023-11-14T22:13:20Z"  # the clock's zero
     condition = {"type": kind, "status": status, "message": message, "lastTransitionTime": at}
@@ -65,12 +63,10 @@ def answer(world: World, kind: str, status: str = "True", *, message: str = "") 
 
 
 def said(world: World, name: str = "g") -> list[str]:
-    """What the explanation says of autoscalers."""
     return [note.text for note in world.explained(name).notes if note.about == "autoscaler"]
 
 
 async def test_a_gang_that_does_not_fit_asks_for_all_its_pods_and_no_more_once_it_has_started() -> None:
-    """One request, its template, both of the gang's first pod; and nothing of it is left when nodes have come."""
     async with asking(SMALL) as world:
         pods = world.gang("g", 4, schedulingGates=GATE)
         await world.settle(ROUND_S)
@@ -96,7 +92,6 @@ async def test_a_gang_that_does_not_fit_asks_for_all_its_pods_and_no_more_once_i
 
 
 async def test_nothing_is_read_while_nobody_waits() -> None:
-    """One look at the start, for what another process has left; then none until a gang waits."""
     async with asking(BIG) as world:
         await world.settle(ROUND_S)
         lists = world.api.calls["list"]
@@ -105,7 +100,6 @@ async def test_nothing_is_read_while_nobody_waits() -> None:
 
 
 async def test_impossible_gangs_ask_too() -> None:
-    """With new nodes they are not impossible any more."""
     async with asking(BIG) as world:
         world.gang("g", 20)
         await world.settle(ROUND_S)
@@ -132,7 +126,6 @@ OWNERS: dict[str, tuple[str, Callable[[World], Object]]] = {
 
 
 def by_group(world: World) -> Object:
-    """A gang that is sized by a PodGroup."""
     group = world.api.add({"kind": "PodGroup", "metadata": {"name": "g"}, "spec": {"minMember": 4}})
     for number in range(4):
         world.pod(f"g-{number}")
@@ -143,7 +136,6 @@ def by_group(world: World) -> Object:
 
 
 def by_job(world: World) -> Object:
-    """A gang that a Job has made."""
     owner = world.owner("train", spec={})
     world.gang("g", 4, owner=owner)
     return {"metadata": owner}
@@ -182,7 +174,6 @@ async def test_pods_that_an_autoscaler_sees_are_marked() -> None:
 
 
 async def test_what_failed_is_asked_for_in_the_next_zone_after_a_while() -> None:
-    """And shown until then, with the autoscaler's own words."""
     async with asking(SMALL, node_json("n2", cpu="3", zone="b")) as world:
         world.gang("g", 4)
         await world.settle(ROUND_S)
@@ -201,7 +192,6 @@ async def test_what_failed_is_asked_for_in_the_next_zone_after_a_while() -> None
 
 
 async def test_a_restart_forgets_nothing() -> None:
-    """Another process goes on with what it finds."""
     api = FakeClusterApi()
     async with asking(SMALL) as world:
         api = world.api
@@ -227,7 +217,6 @@ UNSERVED: dict[str, tuple[bool, ApiError | None, str]] = {  # case: (served, err
 async def test_a_cluster_that_cannot_be_asked(
     served: bool, error: ApiError | None, words: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Said once in the log and in each explanation; it is tried again now and then, and all else goes on."""
     caplog.set_level(logging.WARNING)
     async with asking(SMALL, served=served) as world:
         if error is not None:
@@ -261,7 +250,6 @@ async def test_no_answer(verb: str, applied: bool, within_s: float) -> None:
 
 
 async def test_a_request_that_is_refused_leaves_no_templates_and_lets_others_ask() -> None:
-    """As by a quota or a policy; that gang asks again after a while."""
     async with asking(SMALL) as world:
         world.api.fail_next("create_object", ApiError(403, "exceeded quota"))
         world.gang("g", 4, priority=5)
@@ -274,7 +262,6 @@ async def test_a_request_that_is_refused_leaves_no_templates_and_lets_others_ask
 
 
 async def test_templates_do_not_outlive_a_request_that_could_not_be_made() -> None:
-    """The template is made first; what was made for nothing goes."""
     async with asking(SMALL) as world:
         refused = ApiError(422, "spec.podSets: Invalid value")
 
@@ -291,7 +278,6 @@ async def test_templates_do_not_outlive_a_request_that_could_not_be_made() -> No
 
 
 async def test_what_cannot_be_taken_back_is_tried_again_later() -> None:
-    """And is no obstacle for others; what another client has deleted meanwhile is just gone."""
     async with asking(SMALL) as world:
         world.gang("g", 4)
         await world.settle(ROUND_S)
@@ -311,7 +297,6 @@ async def test_what_cannot_be_taken_back_is_tried_again_later() -> None:
 
 
 async def test_requests_of_others_are_left_alone(caplog: pytest.LogCaptureFixture) -> None:
-    """Also those that have our label, and those that cannot be read."""
     async with asking(SMALL) as world:
         ours = {"app.kubernetes.io/managed-by": "netgang"}
         world.api.store.put(PROVISIONING_REQUESTS, {"metadata": {"name": "mine", "labels": ours}})
@@ -327,7 +312,6 @@ async def test_requests_of_others_are_left_alone(caplog: pytest.LogCaptureFixtur
 
 
 async def test_a_replica_that_does_not_lead_asks_nothing() -> None:
-    """And what it knew is forgotten, for when it leads again: then it reads again what there is."""
     api, leads = FakeClusterApi(), [True]
     api.store.install(POD_TEMPLATES)
     api.store.install(PROVISIONING_REQUESTS)

@@ -31,7 +31,6 @@ def _cut(value: object, levels: int) -> object:
 
 @given(_JSON, st.integers(1, 4))
 def test_what_lies_deeper_is_null_and_the_rest_as_it_was(value: object, levels: int) -> None:
-    """Brackets in texts and keys are no nesting, whatever is escaped in them."""
     for text in (json.dumps(value), json.dumps(value, ensure_ascii=False, indent=1)):
         assert _cut(value, levels) == json.loads(shallow(text.encode(), levels=levels))
 
@@ -55,21 +54,18 @@ def test_what_lies_deeper_is_null_and_the_rest_as_it_was(value: object, levels: 
     ids=lambda value: repr(value)[:20],
 )
 def test_what_cannot_be_read_is_a_value_error(text: object) -> None:
-    """Long, deep, broken or no text at all: always the one error that readers expect."""
     with pytest.raises(ValueError, match=r"^note: "):
         note_from_json(_ANY, text, what="note")
 
 
 @pytest.mark.parametrize("read", [pod_from_json, node_from_json, pod_group_from_json, request_from_json])
 def test_an_object_nested_too_deeply_is_a_value_error(read: Callable[[bytes], object]) -> None:
-    """As any other object that cannot be read, by whatever it is read: a watch, or a call of kube-scheduler."""
     deep = b'{"metadata": {"name": "x"}, "spec": {"y": %s}}' % (b"[" * 9_000 + b"]" * 9_000)
     with pytest.raises(ValueError, match="nested too deeply"):
         read(deep)
 
 
 def test_the_bounds_themselves_are_read() -> None:
-    """The longest and the deepest text within the bounds."""
     deep = "[" * NOTE_LEVELS + "]" * NOTE_LEVELS
     assert json.loads(deep) == note_from_json(_ANY, deep, what="note")
     long = '"' + "a" * (NOTE_CHARS - 2) + '"'

@@ -15,12 +15,10 @@ ZONE = "topology.kubernetes.io/zone"
 
 
 def parsed(document: Any, *, zone_label: str = ZONE) -> ClusterFile:
-    """Read a document."""
     return parse_cluster(json.dumps(document).encode(), name="c.json", zone_label=zone_label)
 
 
 def test_a_list_is_read_in_its_order() -> None:
-    """Nodes, pods and PodGroups, each with the fields that decide; other kinds do not matter."""
     group = {"kind": "PodGroup", "metadata": {"name": "g"}, "spec": {"minMember": 2}}
     other = {"kind": "Service", "spec": 7}
     items = [pod_json("p2"), other, node_json("n2"), group, {}, pod_json("p1"), node_json("n1")]
@@ -39,7 +37,6 @@ def test_both_kinds_of_list_and_single_objects() -> None:
 
 
 def test_kinds_that_are_asked_for_are_kept_as_they_are() -> None:
-    """With their place, for who can read them; whatever else is in them, and no others."""
     job = {"apiVersion": "batch/v1", "kind": "Job", "spec": "anything"}
     body = json.dumps({"kind": "List", "items": [pod_json("p"), job, {"kind": "Service"}]}).encode()
     [kept] = parse_cluster(body, name="c.json", zone_label=ZONE, keep={"Job"}).others
@@ -48,7 +45,6 @@ def test_kinds_that_are_asked_for_are_kept_as_they_are() -> None:
 
 
 def test_the_zone_label_is_the_settings() -> None:
-    """Another label, another zone."""
     node = node_json("n", zone="z")
     node["metadata"]["labels"]["rack"] = "r7"
     assert parsed(node, zone_label="rack").nodes[0].zone == "r7"
@@ -56,7 +52,6 @@ def test_the_zone_label_is_the_settings() -> None:
 
 @pytest.mark.parametrize("body", [b"", b"\xff\xfe", b"[" * 100_000, b"null", b"3", b'"List"', b'{"items": 3}'])
 def test_what_is_no_list_is_refused(body: bytes) -> None:
-    """Whatever it is, the text names the file and what was expected."""
     with pytest.raises(ConfigError, match=r"^c\.json: not a JSON List as `kubectl get nodes,pods -A -o json` prints"):
         parse_cluster(body, name="c.json", zone_label=ZONE)
 
@@ -68,7 +63,6 @@ def test_the_item_that_is_wrong_is_counted_from_0() -> None:
 
 
 def test_a_huge_file_is_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The limit is named."""
     monkeypatch.setattr(clusterfile, "_LARGEST_BYTES", 3)
     path = tmp_path / "c.json"
     path.write_text("[[[]]]")

@@ -21,12 +21,10 @@ SEED = 20
 
 
 def test_each_kind_that_is_followed_was_recorded() -> None:
-    """A kind that netgang begins to follow is not forgotten here."""
     assert Followed().reflectors.keys() == recorded().keys()
 
 
 async def test_no_object_leaves_its_reader() -> None:
-    """1,000 objects: nothing is listed again, nothing fails but single readings, and one takes milliseconds at most."""
     found = await read_objects(1000, seed=SEED)
     assert found.objects == 1000
     assert found.relists_and_errors == {}
@@ -35,14 +33,12 @@ async def test_no_object_leaves_its_reader() -> None:
 
 
 def test_no_text_leaves_its_reader() -> None:
-    """Annotations and notes: each reader answers, or raises ValueError."""
     found = read_texts(40, seed=SEED)
     assert found.objects > 300
     assert found.mean_ms < 20.0
 
 
 async def test_what_is_left_of_objects_that_are_gone_is_bounded() -> None:
-    """Books, caches and logs keep no tenant's megabytes: hundreds of large objects leave less than one of them."""
     rng, kinds = random.Random(SEED), recorded()
     order = [rng.choice(sorted(kinds)) for _ in range(40)]
     batches = [(kind, [mutated(rng, kinds[kind]) for _ in range(10)]) for kind in order]
@@ -77,7 +73,6 @@ SERVED: Mapping[str, Resource] = {"pods": PODS, "nodes": NODES, "podgroups": POD
 
 @pytest.mark.looptime
 async def test_a_service_among_hostile_objects(caplog: pytest.LogCaptureFixture) -> None:
-    """Planner, controllers, documents: no task fails, everything can be explained, and a good gang gets its nodes."""
     caplog.set_level(logging.ERROR)
     rng, kinds = random.Random(SEED), recorded()
     async with unfinished(*(node_json(f"n{i}", zone="a") for i in range(4))) as world:

@@ -70,7 +70,6 @@ def test_problems(named: str, labels: dict[str, str], annotations: dict[str, str
 
 @given(st.text(max_size=12) | st.sampled_from(["0", "-1", "1.5"]))
 def test_min_available_is_a_positive_number_or_a_problem(text: str) -> None:
-    """Whatever stands in the label: either the number is taken as it is, or the pod says what is wrong."""
     ref = group_of("ns", {NAME_LABEL: "g", MIN_AVAILABLE_LABEL: text}, {})
     assert ref is not None
     assert (ref.min_available is None) != (ref.problem is None)
@@ -79,7 +78,6 @@ def test_min_available_is_a_positive_number_or_a_problem(text: str) -> None:
 
 
 def test_pods_carry_their_group() -> None:
-    """The group is read from labels or from spec.schedulingGroup."""
     for spec, source in (({}, GangSource.LABELS), ({"schedulingGroup": {"podGroupName": "n"}}, GangSource.NATIVE)):
         metadata = {"name": "p", "namespace": "ns", "labels": LABELS}
         group = pod_from_json(json.dumps({"metadata": metadata, "spec": spec}).encode()).group

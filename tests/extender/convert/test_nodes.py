@@ -12,7 +12,6 @@ from scoring.model.resources import Resources
 
 
 def read(metadata: dict[str, Any] | None = None, spec: dict[str, Any] | None = None, **status: Any) -> Node:
-    """The record of a node `n1` with these parts."""
     raw = {"metadata": {"name": "n1"} | (metadata or {}), "spec": spec or {}, "status": status}
     return node_from_json(json.dumps(raw).encode())
 
@@ -83,8 +82,6 @@ def test_what_stands_in() -> None:
 
 
 def test_a_heartbeat_changes_nothing() -> None:
-    """Status updates with new heartbeats, images and versions give an equal record."""
-
     def beat(moment: str, version: str) -> Node:
         return read(
             {"resourceVersion": version},
@@ -97,7 +94,6 @@ def test_a_heartbeat_changes_nothing() -> None:
 
 
 def test_wrong_quantities_are_named() -> None:
-    """A quantity that cannot be read, or is negative, raises ValueError with node and field."""
     for words, status in {
         "allocatable: cpu: 'x' is not": {"allocatable": {"cpu": "x"}},
         "capacity: cpu: is negative": {"capacity": {"cpu": "-1"}},

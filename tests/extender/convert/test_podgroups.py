@@ -21,7 +21,6 @@ FULL: dict[str, Any] = {
 
 
 def read(**changes: Any) -> SeenPodGroup:
-    """FULL with other parts."""
     return seen_pod_group_from_json(json.dumps({**FULL, **changes}).encode())
 
 
@@ -46,13 +45,11 @@ def test_what_decides(want: tuple[int, float | None], spec: dict[str, Any] | Non
 
 
 def written_by(*managers: str) -> dict[str, Any]:
-    """FULL's metadata with these writers of the status."""
     fields = [{"manager": name, "subresource": "status"} for name in managers]
     return {**FULL["metadata"], "managedFields": fields}
 
 
 def test_what_is_read() -> None:
-    """Status, version and writer; what decides is the same as without."""
     seen = read()
     assert seen.status == GroupStatus("Running", 0, 2, 1, 0, "team/job", 100)
     assert (seen.uid, seen.resource_version, seen.ours, seen.other_writer) == ("u1", "7", True, "")
@@ -81,7 +78,6 @@ def test_who_wrote(ours: bool, other: str, writers: tuple[str, ...]) -> None:
 
 
 def test_a_status_that_cannot_be_read_names_the_field() -> None:
-    """It is an error of that PodGroup, in words; a bad quantity is named as well."""
     with pytest.raises(ValueError, match=r"PodGroup team/g: spec\.minResources: cpu: 'x'"):
         read(spec={"minMember": 1, "minResources": {"cpu": "x"}})
     with pytest.raises(ValueError, match=r"PodGroup: .*status\.running"):
@@ -89,7 +85,6 @@ def test_a_status_that_cannot_be_read_names_the_field() -> None:
 
 
 def test_a_patch_has_what_differs() -> None:
-    """Counts as numbers, what is to go as null, and the version that was seen; what is so already needs none."""
     assert status_patch(read(), read().status, only=STATUS_FIELDS) is None
     patch = status_patch(read(), GroupStatus("Pending", running=2, failed=1), only=STATUS_FIELDS)
     assert patch is not None

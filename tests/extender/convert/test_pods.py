@@ -11,13 +11,11 @@ from scoring.model import HostPort, NodeSelectorTerm, Phase, Pod, Requirement, R
 
 
 def read(metadata: dict[str, Any] | None = None, spec: dict[str, Any] | None = None, **status: Any) -> Pod:
-    """The record of a pod `p` with these parts."""
     pod = {"metadata": {"name": "p"} | (metadata or {}), "spec": spec or {}, "status": status}
     return pod_from_json(json.dumps(pod).encode())
 
 
 def test_every_plain_field() -> None:
-    """Identity, place, phase, priority, time and gates of a full pod are taken over as they are."""
     metadata = {"name": "w-2", "namespace": "team", "uid": "u1", "resourceVersion": "77", "managedFields": [{"f": {}}]}
     metadata |= {"creationTimestamp": "2026-11-20T10:00:00Z", "deletionTimestamp": "2026-11-20T11:00:00Z"}
     spec = {
@@ -54,7 +52,6 @@ def test_null_means_absent() -> None:
 
 
 def test_when_a_member_got_its_node() -> None:
-    """Of bound members of a group the time of PodScheduled=True is known; of plain and waiting pods it is not asked."""
     grouped = {"labels": {"scheduling.x-k8s.io/pod-group": "g"}}
     seen = [
         {"type": "Ready", "status": "False", "lastTransitionTime": "1970-01-01T00:02:00Z"},
@@ -82,7 +79,6 @@ BROKEN = {
 
 @pytest.mark.parametrize(("words", "raw"), BROKEN.items(), ids=BROKEN)
 def test_what_cannot_be_read_is_a_value_error(words: str, raw: bytes) -> None:
-    """Broken input raises ValueError that names kind and field, and nothing else."""
     with pytest.raises(ValueError, match=r"^Pod.*" + re.escape(words).removeprefix("Pod")):
         pod_from_json(raw)
 
@@ -104,18 +100,15 @@ def test_constraints() -> None:
 
 
 def test_affinity_without_terms_matches_nothing() -> None:
-    """Required affinity with no terms is kept apart from no required affinity."""
     assert read(spec={"affinity": required([])}).member_class.constraints.affinity == ()
     assert None is read(spec={"affinity": {"nodeAffinity": {}}}).member_class.constraints.affinity
 
 
 def required(terms: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
-    """An affinity with these required terms."""
     return {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}}
 
 
 def named(node: str, operator: str = "In", **more: Any) -> dict[str, Any]:
-    """A node selector term on the node's name."""
     return {"matchFields": [{"key": "metadata.name", "operator": operator, "values": [node]}]} | more
 
 
@@ -153,7 +146,6 @@ def test_host_ports() -> None:
 
 
 def test_options_are_our_annotations() -> None:
-    """Annotations with our prefix are kept without it, sorted; a nudge is no option, and neither are others' notes."""
     annotations = {"netgang.io/near": "D", "netgang.io/zones": "D,C", NUDGE_ANNOTATION: "17", "note": "x"}
     assert read({"annotations": annotations}).options == (("near", "D"), ("zones", "D,C"))
 

@@ -31,12 +31,10 @@ def stored(conditions: list[dict[str, str]] | None = None, **metadata: Any) -> b
 
 
 def condition(kind: str, status: str = "True") -> dict[str, str]:
-    """One condition of an autoscaler's."""
     return {"type": kind, "status": status, "message": "R", "lastTransitionTime": "1970-01-01T00:02:00Z"}
 
 
 def test_what_was_asked_is_read_back() -> None:
-    """All that the next round needs stands on the request; its gang is one of its own namespace."""
     wanted = Request(
         name="netgang-train-1",
         gang=GangKey("team/train"),
@@ -53,7 +51,6 @@ def test_what_was_asked_is_read_back() -> None:
 
 
 def test_a_request_names_its_templates_and_goes_with_its_owner() -> None:
-    """One set for each kind of pods, a label by which ours are found, and an owner that deletes it."""
     made = request_json(STEP, name="netgang-train-1", class_name="some.class", owner=OWNER)
     assert made["spec"] == {
         "provisioningClassName": "some.class",
@@ -78,7 +75,6 @@ NOT_OURS: dict[str, dict[str, Any]] = {  # case: metadata
 
 @pytest.mark.parametrize("metadata", NOT_OURS.values(), ids=NOT_OURS)
 def test_what_is_not_ours_is_left_alone(metadata: dict[str, Any]) -> None:
-    """Whatever label it has."""
     assert request_from_json(stored(**metadata)) is None
 
 
@@ -106,7 +102,6 @@ def test_answers(outcome: Outcome, conditions: list[dict[str, str]]) -> None:
 
 
 def test_what_cannot_be_read_is_an_error_with_the_fields_name() -> None:
-    """Not a guess; nor does a template begin with a pod that is no JSON."""
     with pytest.raises(ValueError, match=r"Pod: "):
         template_json(b"{", name="t", owner=OWNER, zones=(), zone_label="zone")
     with pytest.raises(ValueError, match=r"ProvisioningRequest: .*conditions"):
@@ -146,7 +141,6 @@ def template(spec: dict[str, Any] | None = None, *, zones: tuple[str, ...] = ())
 
 
 def test_a_template_has_what_a_scheduler_looks_at_and_nothing_else() -> None:
-    """No gate, no environment, no command, no account, no secret's name."""
     containers = {"initContainers": [INIT], "containers": [MAIN | {"ports": [PORT]}]}
     want = {"metadata": {"labels": {"app": "train"}}, "spec": KEPT | containers | {"volumes": VOLUMES[:1]}}
     assert template() == want
@@ -165,7 +159,6 @@ TERMS: dict[str, tuple[list[Any], list[Any] | None]] = {  # case: (terms after, 
 
 @pytest.mark.parametrize(("after", "before"), TERMS.values(), ids=TERMS)
 def test_the_zone_is_one_more_requirement(after: list[Any], before: list[Any] | None) -> None:
-    """Of each term, beside whatever else the pod's affinity says; a gang may be spread over several zones."""
     node = {"preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 1}]}
     node |= {REQUIRED: {"nodeSelectorTerms": before}} if before is not None else {}  # type: ignore[dict-item]
     found = template({"affinity": {"nodeAffinity": node, "podAffinity": {"x": 1}}}, zones=("a", "b"))["spec"][
@@ -180,7 +173,6 @@ NAMES = ["train", "UPPER_case.and.dots", "x" * 253, "---", "ünïcode"]
 
 @pytest.mark.parametrize("gang", NAMES)
 def test_names_are_names(gang: str) -> None:
-    """Whatever a gang is called: a template's name is at most 63 characters of a DNS label."""
     step = Create(gang_key("team", gang), STEP.sets, "f", 1, ())
     name = module.template_names(request_name(step, "u"), 32)[-1]
     assert len(name) <= 63

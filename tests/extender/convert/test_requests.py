@@ -24,7 +24,6 @@ def requests(spec: dict[str, Any], status: dict[str, Any] | None = None) -> dict
 
 
 def asks(name: str = "c", *, limits: dict[str, Any] | None = None, always: bool = False, **quantities: Any) -> Any:
-    """One container that requests `quantities`."""
     policy = {"restartPolicy": "Always"} if always else {}
     return {"name": name, "resources": {"requests": quantities, "limits": limits}} | policy
 
@@ -82,7 +81,6 @@ def test_requests(want: dict[str, int], spec: dict[str, Any]) -> None:
 
 
 def test_a_resize_counts_old_and_new() -> None:
-    """While a container shrinks it counts with what is in force; an infeasible growth does not count."""
     status = {"containerStatuses": [{"name": "c", "resources": {"requests": {"cpu": "3"}}}]}
     assert requests({"containers": [asks(cpu="1")]}, status) == {"cpu": 3000}
     refused = status | {"conditions": [{"type": "PodResizePending", "status": "True", "reason": "Infeasible"}]}
@@ -105,7 +103,6 @@ WRONG: dict[str, dict[str, Any]] = {
 
 @pytest.mark.parametrize(("words", "spec"), WRONG.items(), ids=WRONG)
 def test_a_wrong_quantity_is_named(words: str, spec: dict[str, Any]) -> None:
-    """A quantity that cannot be read raises ValueError with the pod and the field."""
     with pytest.raises(ValueError, match=r"^Pod default/p: .*" + re.escape(words)):
         requests(spec)
 

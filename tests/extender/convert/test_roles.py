@@ -21,23 +21,19 @@ def keys(prefix: str, words: dict[str, str]) -> dict[str, str]:
 
 
 def kubeflow(**labels: str) -> dict[str, str]:
-    """Labels of a pod of a Kubeflow job `j`."""
     return keys("training.kubeflow.org/", {"job_name": "j"} | labels)
 
 
 def volcano(**labels: str) -> dict[str, str]:
-    """Volcano's labels or annotations."""
     return keys("volcano.sh/", labels)
 
 
 def jobset(role: str, replicas: str, **labels: str) -> dict[str, str]:
-    """Labels of a pod of a JobSet `j`."""
     own = {"jobset_name": "j", "replicatedjob_name": role, "replicatedjob_replicas": replicas}
     return keys("jobset.sigs.k8s.io/", own | labels)
 
 
 def lws(**labels: str) -> dict[str, str]:
-    """Labels or annotations of a LeaderWorkerSet's pod."""
     return keys("leaderworkerset.sigs.k8s.io/", labels)
 
 
@@ -104,8 +100,6 @@ def test_unknown_controller() -> None:
 
 
 def test_wrong_own_annotations_are_reported() -> None:
-    """A role or index that is not understood changes nothing, and stays among the options, where it is reported."""
-
     def read(**annotations: str) -> Any:
         metadata = {"name": "p", "labels": kubeflow(replica_type="worker", replica_index="1")}
         metadata["annotations"] = {f"netgang.io/{name}": value for name, value in annotations.items()}
@@ -120,7 +114,6 @@ def test_wrong_own_annotations_are_reported() -> None:
 
 
 def controller(api_version: str, kind: str, name: str) -> Owner:
-    """The controller of a pod."""
     return Owner(api_version=api_version, kind=kind, name=name, uid=f"uid-{name}", controller=True)
 
 

@@ -30,7 +30,6 @@ def member(name: str, *, node: str = "n1", cpu: str = "1") -> Pod:
 
 
 def test_pods_of_one_job_share_their_parts() -> None:
-    """Class, gang, owner and gates are each one object, however their template is spelled."""
     one, other = member("p"), member("q", cpu="1000m")
     assert one.member_class is other.member_class
     assert one.group is other.group
@@ -39,7 +38,6 @@ def test_pods_of_one_job_share_their_parts() -> None:
 
 
 def test_they_share_them_after_many_others_came() -> None:
-    """What is remembered by its text is little; who lives is found all the same."""
     first = member("p")
     others = [member(f"other-{number}", node=f"n{number}") for number in range(2, 600)]
     again = member("q")
@@ -48,7 +46,6 @@ def test_they_share_them_after_many_others_came() -> None:
 
 
 def test_values_that_are_not_used_are_forgotten() -> None:
-    """The table is as large as what lives, and a later equal value is the first one again."""
     pool = Pool()
     kept = [pool.one(Controller("batch/v1", "Job", f"j{number}", "u")) for number in range(100)]
     assert len(pool) == 100
@@ -59,6 +56,5 @@ def test_values_that_are_not_used_are_forgotten() -> None:
 
 
 def test_a_large_text_is_not_kept_for_others() -> None:
-    """Thousands of tuples are kept after their pods are gone: none of them holds a tenant's megabyte."""
     for large in (["g" * 2000], [("name", "v" * 2000)], ["g"] * 20):
         assert shared_tuple(tuple(large)) is not shared_tuple(tuple(large))

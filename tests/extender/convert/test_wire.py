@@ -41,7 +41,6 @@ def body(**parts: Any) -> bytes:
 
 
 def asked(*names: str) -> FilterArgs:
-    """Arguments as the decoder builds them."""
     return decode_filter(body(NodeNames=list(names)))
 
 
@@ -147,7 +146,6 @@ def test_malformed_bindings(words: str, sent: bytes) -> None:
 
 @given(names=any_names, data=st.data())
 def test_filter_reply_divides_the_request(names: list[NodeName], data: st.DataObject) -> None:
-    """Whatever the names are: those that pass come back exactly, the others never, and none lacks a reason if shown."""
     args = asked(*names)
     passed = data.draw(st.lists(st.sampled_from(names), unique=True)) if names else []
     reply = json.loads(encode_filter(args, Passed(passed)))
@@ -158,7 +156,6 @@ def test_filter_reply_divides_the_request(names: list[NodeName], data: st.DataOb
 
 @given(names=any_names, as_sent=st.booleans())
 def test_refusal_names_every_node(names: list[NodeName], as_sent: bool) -> None:
-    """Every node asked has the one reason, nothing passes, with or without the array that came."""
     args = asked(*names) if as_sent else FilterArgs(POD_REF, b"{}", names)
     reply = json.loads(encode_filter(args, Refused(Reason.BEHIND)))
     assert ([], dict.fromkeys(names, Reason.BEHIND)) == (reply["NodeNames"], reply["FailedAndUnresolvableNodes"])
@@ -166,7 +163,6 @@ def test_refusal_names_every_node(names: list[NodeName], as_sent: bool) -> None:
 
 @given(names=any_names, data=st.data())
 def test_scores_keep_their_nodes(names: list[NodeName], data: st.DataObject) -> None:
-    """The i-th score is sent for the i-th name, as an integer."""
     scores = data.draw(st.lists(st.integers(0, MAX_SCORE), min_size=len(names), max_size=len(names)))
     want = [{"Host": name, "Score": score} for name, score in zip(names, scores, strict=True)]
     assert want == json.loads(encode_scores(asked(*names), scores))
@@ -175,7 +171,6 @@ def test_scores_keep_their_nodes(names: list[NodeName], data: st.DataObject) -> 
 
 @given(names=any_names)
 def test_all_pass_by_either_way(names: list[NodeName]) -> None:
-    """Handing back the request's own list says the same as a copy of it."""
     args = asked(*names)
     own, copy = (json.loads(encode_filter(args, Passed(each))) for each in (args.node_names, list(names)))
     assert (names, copy) == (own["NodeNames"], own | {"FailedAndUnresolvableNodes": copy["FailedAndUnresolvableNodes"]})
@@ -202,7 +197,6 @@ def test_reasons_are_shown_where_they_are_read() -> None:
 
 
 def test_free_texts_are_escaped() -> None:
-    """An Error may say anything without breaking the reply."""
     text = 'he said "no"\n\\'
     assert text == json.loads(encode_filter(asked("n1"), Failed(text)))["Error"]
     assert text == json.loads(encode_bind(text))["Error"]

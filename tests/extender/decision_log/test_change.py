@@ -35,7 +35,6 @@ def equal(one: Snapshot, other: Snapshot) -> bool:
 
 
 def carried(change: Change) -> Change:
-    """Written and read again."""
     [entry] = read(gzip.compress(encoded(Ran(0.0, change, ""))))
     assert isinstance(entry, Ran)
     return entry.change
@@ -43,7 +42,6 @@ def carried(change: Change) -> Change:
 
 @st.composite
 def states(draw: st.DrawFn) -> Snapshot:
-    """Small clusters that share most of their names."""
     names = draw(st.lists(st.sampled_from("abcdef"), unique=True, min_size=1))
     nodes = [node(name, zone=draw(st.sampled_from("xy")), gpu=draw(st.sampled_from([0, 2]))) for name in names]
     gangs = [
@@ -69,7 +67,6 @@ def states(draw: st.DrawFn) -> Snapshot:
 
 @given(st.lists(states(), min_size=1, max_size=4))
 def test_a_chain_of_changes_gives_every_snapshot_again(chain: list[Snapshot]) -> None:
-    """Written, read and applied one after the other."""
     now = before = NOTHING
     for after in chain:
         now = applied(now, carried(between(before, after)))
@@ -78,7 +75,6 @@ def test_a_chain_of_changes_gives_every_snapshot_again(chain: list[Snapshot]) ->
 
 
 def test_what_did_not_change_is_not_written() -> None:
-    """One pod is bound in a cluster of 1,000 nodes and 300 gangs: a few kilobytes."""
     nodes = [node(f"n{i:04}") for i in range(1000)]
     gangs = [gang(f"g{i}", 3) for i in range(300)]
     before = snapshot(nodes, gangs)
@@ -91,7 +87,6 @@ def test_what_did_not_change_is_not_written() -> None:
 
 
 def test_a_network_with_estimates_is_carried_whole() -> None:
-    """Medians between zones are part of what decides, infinities included."""
     nodes = [node(f"n{i}", zone="xy"[i % 2]) for i in range(4)]
     whole = mesh(nodes[:3])
     zones = Zones({one.name: ZoneName(str(one.zone)) for one in nodes}, dict.fromkeys(METRICS))
@@ -115,7 +110,6 @@ def _table_of(network: NetworkMatrix) -> MeasurementTable:
 
 
 def test_a_change_of_another_cluster_is_refused() -> None:
-    """Somebody leaves who was never there."""
     one, two = snapshot([node("a")]), snapshot([node("b")])
     change = between(one, two)
     with pytest.raises(ValueError, match="node a leaves"):

@@ -28,14 +28,12 @@ ON = {"enabled": True}
 
 
 async def answered(world: World) -> httpx.Response:
-    """What `netgang record` gets."""
     transport = httpx.ASGITransport(world.service.app)
     async with httpx.AsyncClient(transport=transport, base_url="http://netgang") as client:
         return await client.get("/v1/record")
 
 
 async def fetched(world: World) -> bytes:
-    """The log."""
     return (await answered(world)).raise_for_status().content
 
 
@@ -60,7 +58,6 @@ async def a_busy_minute(world: World) -> None:
 
 
 def again(log: bytes, **how: Policy) -> list[Again]:
-    """All verdicts."""
     return list(replay(read(log), **how))
 
 
@@ -89,7 +86,6 @@ def test_the_names_in_a_log_stay() -> None:
 
 
 async def test_everything_comes_out_as_it_was() -> None:
-    """Plans bit for bit, instructions of the permit machine one by one."""
     async with running(*NODES, record=ON) as world:
         await a_busy_minute(world)
         log = await fetched(world)
@@ -140,7 +136,6 @@ async def test_a_flipped_weight_shows() -> None:
 
 
 async def test_a_changed_log_is_noticed() -> None:
-    """A run whose result is not what its inputs give is named."""
     async with running(*NODES, record=ON) as world:
         await a_busy_minute(world)
         entries = list(read(await fetched(world)))
@@ -151,7 +146,6 @@ async def test_a_changed_log_is_noticed() -> None:
 
 
 async def test_chapters_are_bounded_and_each_stands_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    """With small chapters the oldest go; what is left is a log that replays from its own beginning."""
     small = partial(Recorder, chapter_bytes=20_000)
     monkeypatch.setattr(recording, "Recorder", lambda policy, **more: small(policy, **more | {"most_bytes": 6_000}))
     async with running(*NODES, record=ON) as world:
@@ -169,7 +163,6 @@ async def test_chapters_are_bounded_and_each_stands_alone(monkeypatch: pytest.Mo
 
 
 async def test_what_could_not_be_written_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The log counts what is missing, goes on with a new chapter, and a metric counts it too."""
     monkeypatch.setattr(recording, "Recorder", partial(Recorder, waiting_most=2))
     async with running(*NODES, record=ON) as world:
         for number in range(5):
@@ -187,7 +180,6 @@ async def test_what_could_not_be_written_is_said(monkeypatch: pytest.MonkeyPatch
 
 
 async def test_nothing_is_kept_unless_it_is_asked_for() -> None:
-    """Off by default: the address says how to switch it on."""
     async with running(*NODES) as world:
         answer = await answered(world)
     assert answer.status_code == 404
@@ -205,12 +197,10 @@ FAULTS = {  # case: (what is no log, what is said)
 
 @pytest.mark.parametrize(("log", "said"), FAULTS.values(), ids=FAULTS)
 def test_what_is_no_log_is_refused(log: bytes, said: str) -> None:
-    """With a sentence that says where."""
     with pytest.raises(BadLogError, match=said):
         again(log)
 
 
 def test_entries_without_a_chapter_are_refused() -> None:
-    """A log begins with everything; after a gap it begins again."""
     entries: list[Entry] = [Lost(3)]
     assert list(replay(entries)) == [Gap(0, 3)]

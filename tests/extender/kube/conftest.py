@@ -26,18 +26,15 @@ QUICK = ClientLimits(
 
 
 def server_of(url: str, *, token: str = "Bearer abc", **fields: Any) -> ApiServer:
-    """How to reach a server with a fixed token."""
     return ApiServer(url=url, authorization=Authorization(lambda: Token(token), clock=SystemClock()), **fields)
 
 
 def client_of(url: str, *, limits: ClientLimits = QUICK) -> KubeClient:
-    """A client with short limits."""
     return KubeClient(server_of(url), clock=SystemClock(), rng=random.Random(0), limits=limits)
 
 
 @asynccontextmanager
 async def serving(handle: Callable[[web.Request], Awaitable[web.StreamResponse]]) -> AsyncIterator[ApiServer]:
-    """A server on the loopback that answers everything with `handle`."""
     app = web.Application()
     app.router.add_route("*", "/{path:.*}", handle)
     async with TestServer(app) as running:
@@ -53,6 +50,5 @@ async def loopback() -> AsyncIterator[LoopbackApi]:
 
 @pytest.fixture
 async def client(loopback: LoopbackApi) -> AsyncIterator[KubeClient]:
-    """A client of `loopback`."""
     async with client_of(loopback.url) as api:
         yield api

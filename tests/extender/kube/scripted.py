@@ -22,7 +22,6 @@ def event_loop_policy(request: pytest.FixtureRequest) -> asyncio.AbstractEventLo
 
 
 def ok(body: bytes) -> bytes:
-    """A whole answer."""
     return b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%b" % (len(body), body)
 
 
@@ -48,7 +47,6 @@ class Talk:
         return head, body
 
     async def say(self, *parts: bytes) -> None:
-        """Send each part for itself."""
         for part in parts:
             self.writer.write(part)
             await self.writer.drain()
@@ -72,8 +70,6 @@ Script: TypeAlias = Callable[[Talk], Awaitable[None]]
 
 @dataclass(slots=True)
 class Scripted:
-    """A running server."""
-
     url: str = ""
     connections: int = 0
     requests: list[tuple[str, bytes]] = field(default_factory=list)
@@ -117,14 +113,12 @@ async def scripted(
 
 
 async def always_ok(talk: Talk) -> None:
-    """Answer every request with 200."""
     while True:
         await talk.request()
         await talk.say(OK)
 
 
 async def echo(talk: Talk) -> None:
-    """Answer every request with its path."""
     while True:
         head, _ = await talk.request()
         await talk.say(ok(head.split(" ", 2)[1].encode()))
@@ -139,7 +133,6 @@ async def long_echo(talk: Talk) -> None:
 
 
 def long_body(path: str) -> bytes:
-    """What `long_echo` answers."""
     return path.encode() * (340_000 // len(path))
 
 

@@ -23,13 +23,11 @@ NONSENSE = Fault(status=502, body=b"<html>bad gateway</html>")
 
 
 def add_pod(api: LoopbackApi, **fields: object) -> Binding:
-    """An unbound pod, and the Binding of it to n1."""
     pod = api.store.put(PODS, {"metadata": {"name": "p"}, "spec": fields})
     return Binding("default", "p", PodUid(pod["metadata"]["uid"]), NodeName("n1"))
 
 
 def node_of(api: LoopbackApi) -> str | None:
-    """Where the pod is now."""
     found = api.store.get(PODS, "default", "p")["spec"].get("nodeName")
     return None if found is None else str(found)
 
@@ -50,7 +48,6 @@ RECOVERED: dict[str, Sequence[Fault]] = {
 async def test_success_is_the_pod_on_its_node(
     faults: Sequence[Fault], loopback: LoopbackApi, client: KubeClient
 ) -> None:
-    """Whatever happened to the answers, bind returns with the pod on the node, bound exactly once."""
     binding = add_pod(loopback)
     for fault in faults:
         loopback.fail_next("bind", fault)
@@ -60,7 +57,6 @@ async def test_success_is_the_pod_on_its_node(
 
 
 async def test_an_answer_that_comes_too_late(loopback: LoopbackApi) -> None:
-    """The Binding took effect, its answer is not waited for any longer: reading the pod shows the success."""
     binding = add_pod(loopback)
     loopback.fail_next("bind", Fault(status=201, applied=True, delay_s=60.0))
     limits = ClientLimits(bind=BindLimits(deadline_s=20.0, attempt_s=0.2))
@@ -109,7 +105,6 @@ FINAL: dict[str, tuple[type[NetgangError], Fault, int]] = {  # case: (error, fau
 async def test_attempts_are_bounded(
     want: type[NetgangError], fault: Fault, posts: int, loopback: LoopbackApi, client: KubeClient
 ) -> None:
-    """At most three attempts as configured; the error says whether the outcome is known."""
     loopback.fail_next("bind", fault, times=10)
     with pytest.raises(want) as caught:
         await client.bind(add_pod(loopback))
@@ -118,7 +113,6 @@ async def test_attempts_are_bounded(
 
 
 async def test_an_outcome_that_cannot_be_read_is_unknown(loopback: LoopbackApi) -> None:
-    """The Binding took effect, but neither its answer nor the pod can be had: never success, never a second POST."""
     loopback.fail_next("bind", LOST_AFTER)
     loopback.fail_next("get", ERROR_BEFORE, times=1000)
     async with client_of(loopback.url, limits=ClientLimits(bind=BindLimits(deadline_s=0.5))) as client:
@@ -128,7 +122,6 @@ async def test_an_outcome_that_cannot_be_read_is_unknown(loopback: LoopbackApi) 
 
 
 async def test_the_deadline_holds(loopback: LoopbackApi) -> None:
-    """No exchange outlasts the deadline, however long each could wait by itself."""
     limits = ClientLimits(bind=BindLimits(deadline_s=0.3, attempt_s=60.0, attempts=100))
     loopback.fail_next("bind", Fault(delay_s=60.0), times=9)
     loopback.fail_next("get", Fault(delay_s=60.0), times=9)
@@ -140,7 +133,6 @@ async def test_the_deadline_holds(loopback: LoopbackApi) -> None:
 
 
 async def test_retry_after_beyond_the_deadline_is_not_waited_for(loopback: LoopbackApi, client: KubeClient) -> None:
-    """A server that wants more time than there is gets no second POST, and the caller its answer."""
     loopback.fail_next("bind", Fault(status=429, headers={"Retry-After": "3600"}))
     with pytest.raises(ApiError, match="429"):
         await client.bind(add_pod(loopback))

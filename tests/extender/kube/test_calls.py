@@ -41,14 +41,12 @@ NO_OWNERS = {
 
 @pytest.mark.parametrize(("api_version", "kind"), NO_OWNERS.values(), ids=NO_OWNERS)
 def test_what_is_not_in_the_table_is_not_read(api_version: str, kind: str) -> None:
-    """A pod may name anything as its owner; only known kinds in well-formed versions become a path."""
     with pytest.raises(ValueError, match="not an owner"):
         served_as(api_version, kind)
 
 
 @pytest.mark.parametrize(("group", "kind"), OWNERS)
 def test_names_stay_in_their_place(group: str, kind: str) -> None:
-    """Each kind has a path in the pod's namespace, and a name cannot leave it."""
     path = served_as(f"{group}/v1", kind).path("team-a", "../../x")
     assert path == f"/apis/{group}/v1/namespaces/team-a/{OWNERS[group, kind].plural}/..%2F..%2Fx"
 

@@ -100,7 +100,6 @@ async def test_a_list_on_the_wire(loopback: LoopbackApi, client: KubeClient) -> 
 
 
 async def test_a_watch_on_the_wire(loopback: LoopbackApi, client: KubeClient) -> None:
-    """Bookmarks are asked for, and the length of the watch is given; a selector in the path is kept."""
     loopback.store.put(PODS, {"metadata": {"name": "p"}})
     path = PODS.collection("default") + "?labelSelector=a%3Db"
     async with aclosing(client.watch(path, resource_version="1", timeout_s=250)) as events:
@@ -112,7 +111,6 @@ async def test_a_watch_on_the_wire(loopback: LoopbackApi, client: KubeClient) ->
 
 
 async def test_items_are_passed_on_as_they_are(loopback: LoopbackApi, client: KubeClient) -> None:
-    """Raw bytes of each item, not decoded and encoded again."""
     odd = b'{"metadata":{"name":"p",  "namespace":"default"}, "spec":{"x":1e400}}'
     loopback.store.load(PODS, {("default", "p"): odd})
     assert (await client.list_page(PODS.collection(), limit=1)).items == [odd]
@@ -144,7 +142,6 @@ async def test_nonsense_is_not_an_empty_list(body: bytes, loopback: LoopbackApi,
 
 
 async def test_nonsense_in_a_watch_is_an_outage(loopback: LoopbackApi, client: KubeClient) -> None:
-    """A line that is no event ends the watch with an error."""
     loopback.fail_next("watch", Fault(status=200, body=b'{"type":"ADDED"}\n'))
     with pytest.raises(ApiUnavailableError):
         async with aclosing(client.watch(PODS.collection(), resource_version="1", timeout_s=9)) as events:

@@ -43,7 +43,6 @@ def kubeconfig(tmp_path: Path) -> KubeconfigWriter:
 
 
 def plugin(tmp_path: Path, body: str) -> dict[str, Any]:
-    """An exec section whose plugin is this Python program."""
     program = tmp_path / "plugin.py"
     program.write_text(body)
     return {"apiVersion": "client.authentication.k8s.io/v1", "command": sys.executable, "args": [str(program)]}
@@ -73,7 +72,6 @@ HEADERS: dict[str, tuple[str, dict[str, str]]] = {
 async def test_what_is_sent(
     header: str, user: dict[str, str], kubeconfig: KubeconfigWriter, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Server and user of the current context; the proxy only if the kubeconfig, not the environment, names one."""
     monkeypatch.setenv("http_proxy", "http://127.0.0.1:9")
     server = load(kubeconfig(user), clock=FakeClock())
     assert (server.url, server.tls, server.proxy) == ("http://127.0.0.1:8001", None, None)
@@ -82,7 +80,6 @@ async def test_what_is_sent(
 
 
 async def test_which_kubeconfig_and_context(kubeconfig: KubeconfigWriter) -> None:
-    """Outside a pod that of $KUBECONFIG; the named context wins over current-context."""
     contexts = [{"name": name, "context": {"cluster": "c", "user": name}} for name in ("here", "there")]
     users = [{"name": name, "user": {"token": name}} for name in ("here", "there")]
     path = kubeconfig(contexts=contexts, users=users)
@@ -109,7 +106,6 @@ async def test_a_token_file_is_read_again(kubeconfig: KubeconfigWriter, tmp_path
 
 
 async def test_a_plugin_runs_again_before_its_token_expires(kubeconfig: KubeconfigWriter, tmp_path: Path) -> None:
-    """A token of an exec plugin is used until shortly before its end, then the plugin runs again."""
     clock = FakeClock()
     ends = datetime.fromtimestamp(clock.now_s() + 900.0, tz=UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     exec_ = plugin(tmp_path, answer(f'{{"token": f"t{{count}}", "expirationTimestamp": "{ends}"}}'))
@@ -121,7 +117,6 @@ async def test_a_plugin_runs_again_before_its_token_expires(kubeconfig: Kubeconf
 
 
 async def test_a_refused_token_is_renewed_once_for_all(kubeconfig: KubeconfigWriter, tmp_path: Path) -> None:
-    """Many calls that meet 401 at the same time run the plugin once."""
     server = load(
         kubeconfig({"exec": plugin(tmp_path, answer('{"token": f"t{count}"}'))}),
         clock=FakeClock(),
@@ -135,7 +130,6 @@ async def test_a_refused_token_is_renewed_once_for_all(kubeconfig: KubeconfigWri
 
 @pytest.mark.parametrize("checked", [True, False])
 def test_https_checks_the_servers_certificate(checked: bool, kubeconfig: KubeconfigWriter) -> None:
-    """The named authority and the name, which tls-server-name overrides, unless insecure-skip-tls-verify says no."""
     authority = {"certificate-authority": str(CERTIFICATE)} if checked else {"insecure-skip-tls-verify": True}
     cluster = {
         "server": "https://10.0.0.1:6443/",
@@ -155,7 +149,6 @@ def test_https_checks_the_servers_certificate(checked: bool, kubeconfig: Kubecon
 
 
 async def test_in_a_pod(tmp_path: Path) -> None:
-    """The service account's files, of which the token is read again, and the environment's address are used."""
     address = {"KUBERNETES_SERVICE_HOST": "fd00::1", "KUBERNETES_SERVICE_PORT": "443"}
     (tmp_path / "ca.crt").write_bytes(CERTIFICATE.read_bytes())
     clock, load_here = FakeClock(), partial(load, None, environment=address, service_account=tmp_path)
@@ -193,7 +186,6 @@ BAD: dict[str, tuple[str, dict[str, Any]]] = {
 
 @pytest.mark.parametrize(("want", "fields"), BAD.values(), ids=BAD)
 def test_what_cannot_be_used_is_named(want: str, fields: dict[str, Any], kubeconfig: KubeconfigWriter) -> None:
-    """A ConfigError says which file and which field, before anything is started."""
     with pytest.raises(ConfigError, match=want):
         load(kubeconfig(**fields), clock=FakeClock())
 
@@ -210,7 +202,6 @@ PLUGINS = {  # case: (what the message names, program)
 def test_a_plugin_that_does_not_work_is_named(
     want: str, program: str, kubeconfig: KubeconfigWriter, tmp_path: Path
 ) -> None:
-    """A plugin's failure is not swallowed: without a token we have no identity."""
     with pytest.raises(ConfigError, match=f"(?s)users.*exec.*{want}"):
         load(kubeconfig({"exec": plugin(tmp_path, program)}), clock=FakeClock())
 
@@ -226,7 +217,6 @@ FILES = {  # case: (what the message names, content)
 
 @pytest.mark.parametrize(("want", "content"), FILES.values(), ids=FILES)
 def test_a_kubeconfig_that_cannot_be_read_is_named(want: str, content: str | None, tmp_path: Path) -> None:
-    """The path stands in the message; where none was named, what to do."""
     path = tmp_path / "broken"
     if content is not None:
         path.write_text(content)

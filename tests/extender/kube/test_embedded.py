@@ -15,7 +15,6 @@ UID = pod("p").uid
 
 @pytest.fixture
 def cache() -> ClusterCache:
-    """One node, one waiting pod."""
     made = ClusterCache()
     made.nodes.upsert(node("n1"))
     made.pods.upsert(pod("p"))
@@ -24,17 +23,14 @@ def cache() -> ClusterCache:
 
 @pytest.fixture
 def api(cache: ClusterCache) -> EmbeddedCluster:
-    """The port."""
     return EmbeddedCluster(cache, {"default/p": b"{}"})
 
 
 def binding(where: str = "n1", *, uid: PodUid = UID) -> Binding:
-    """A Binding of the pod."""
     return Binding("default", "p", uid, NodeName(where))
 
 
 async def test_a_bound_pod_runs(cache: ClusterCache, api: EmbeddedCluster) -> None:
-    """As if a kubelet had started it; the same Binding again is fine, another node is a conflict."""
     await api.bind(binding())
     await api.bind(binding())
     found = cache.pod(UID)
@@ -45,7 +41,6 @@ async def test_a_bound_pod_runs(cache: ClusterCache, api: EmbeddedCluster) -> No
 
 
 async def test_an_evicted_pod_is_gone(cache: ClusterCache, api: EmbeddedCluster) -> None:
-    """And cannot be bound, patched or evicted any more."""
     await api.annotate_pod("default", "p", UID, {"a": "b"})
     await api.evict("default", "p", UID)
     assert cache.pod(UID) is None
@@ -55,7 +50,6 @@ async def test_an_evicted_pod_is_gone(cache: ClusterCache, api: EmbeddedCluster)
 
 
 async def test_there_is_nothing_but_the_pods(api: EmbeddedCluster) -> None:
-    """They are read as they were saved; nothing else is there, nothing can be followed, and Events go nowhere."""
     assert await api.get_pod("default", "p") == b"{}"
     await api.create_event("default", {"reason": "x"})
     nothing = (

@@ -29,7 +29,6 @@ async def made() -> AsyncIterator[Made]:
 
 
 async def test_keys_come_back_as_they_were_written(made: Made) -> None:
-    """As bytes; type, labels and what else is on the Secret stay."""
     store, server = made
     empty = await store.read()
     assert empty is not None
@@ -44,7 +43,6 @@ async def test_keys_come_back_as_they_were_written(made: Made) -> None:
 
 @pytest.mark.parametrize("fake", [False, True], ids=["over HTTP", "fake"])
 async def test_what_has_changed_is_not_written_over(made: Made, fake: bool) -> None:
-    """The second of two that read the same version has a conflict, with the fake of other tests as over HTTP."""
     store = FakeKeyStore() if fake else made[0]
     first = await store.read()
     assert first is not None
@@ -57,7 +55,6 @@ async def test_what_has_changed_is_not_written_over(made: Made, fake: bool) -> N
 
 
 async def test_no_secret_is_a_value_and_a_refusal_an_error(made: Made) -> None:
-    """Who may not read it learns so; nothing is created."""
     store, server = made
     server.fails = 403
     with pytest.raises(ApiError, match="no"):

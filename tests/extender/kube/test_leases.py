@@ -31,7 +31,6 @@ class Server:
     bodies: list[Any] = field(default_factory=list)
 
     async def handle(self, request: web.Request) -> web.Response:
-        """Answer one request."""
         path = request.path
         body = json.loads(await request.read() or b"null")
         self.bodies.append(body)
@@ -77,7 +76,6 @@ class World(NamedTuple):
 
 @pytest.fixture
 async def world() -> AsyncIterator[World]:
-    """An empty server."""
     server, place = Server(), LeasePlace("team", "lead", "team")
     async with serving(server.handle) as access, Transport(access) as transport:
         yield World(KubeLeases(transport, place, call_s=5.0), server)
@@ -85,12 +83,10 @@ async def world() -> AsyncIterator[World]:
 
 @pytest.fixture(params=["fake", "HTTP"])
 def port(request: pytest.FixtureRequest, world: World) -> LeaseApi:
-    """The fake and the client in turn."""
     return FakeLeases(StoredLease()) if request.param == "fake" else world.api
 
 
 async def test_a_lease_is_created_and_replaced(port: LeaseApi) -> None:
-    """What was written is read, with another version each time; who comes second is refused."""
     assert await port.read() is None
     first = await port.write(SPEC, None)
     assert ((await port.read()), first.spec) == (first, SPEC)
@@ -104,7 +100,6 @@ async def test_a_lease_is_created_and_replaced(port: LeaseApi) -> None:
 
 
 async def test_what_others_wrote_on_the_lease_stays(world: World) -> None:
-    """Labels, annotations and fields of the spec that we do not know."""
     await world.api.write(SPEC, None)
     there = world.server.objects[f"{LEASES}/lead"]
     there["metadata"]["labels"] = {"team": "x"}
@@ -119,13 +114,11 @@ async def test_what_others_wrote_on_the_lease_stays(world: World) -> None:
 
 
 async def test_a_lease_that_says_nothing_can_be_read(world: World) -> None:
-    """Every field of the spec is optional: such a lease has no holder."""
     world.server.objects[f"{LEASES}/lead"] = {"metadata": {"resourceVersion": "7"}}
     assert await world.api.read() == Lease(LeaseSpec("", 0, "", "", 0), "7", b'{"metadata": {"resourceVersion": "7"}}')
 
 
 async def test_failures_keep_their_kind(world: World) -> None:
-    """403 is an ApiError; what cannot be read is no answer; a lease that is gone is not written."""
     first = await world.api.write(SPEC, None)
     world.server.objects.clear()
     with pytest.raises(NotFoundError):
@@ -139,7 +132,6 @@ async def test_failures_keep_their_kind(world: World) -> None:
 
 
 async def test_the_label_is_set_and_removed(world: World) -> None:
-    """Other labels stay; pods with it are found by it."""
     pods = "/api/v1/namespaces/team/pods"
     for name in ("a", "b"):
         world.server.objects[f"{pods}/{name}"] = {"metadata": {"name": name, "labels": {"app": "netgang"}}}

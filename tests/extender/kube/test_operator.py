@@ -22,7 +22,6 @@ def server() -> Iterator[OperatorServer]:
 
 
 async def test_lists_are_read_to_their_end(server: OperatorServer) -> None:
-    """Page by page; an empty list and a kind that is not served are both nothing."""
     names = [f"p{number}" for number in range(5)]
     for name in names:
         server.api.add(f"{PODS}/{name}")
@@ -33,7 +32,6 @@ async def test_lists_are_read_to_their_end(server: OperatorServer) -> None:
 
 
 async def test_changes_are_of_the_very_object(server: OperatorServer) -> None:
-    """A patch names the uid, a deletion the version; another object of the name is a conflict, none is none."""
     path = f"{PODS}/p"
     made = server.api.add(path, spec={"schedulingGates": [{"name": "a"}, {"name": "b"}]})["metadata"]
     change = {"spec": {"schedulingGates": [{"$patch": "delete", "name": "a"}]}}
@@ -50,7 +48,6 @@ async def test_changes_are_of_the_very_object(server: OperatorServer) -> None:
 
 
 async def test_no_right_is_an_error(server: OperatorServer) -> None:
-    """With the API server's own words."""
     server.api.forbidden.add("/api/v1/nodes")
     async with OperatorApi.opened(server_of(server.url)) as api:
         with pytest.raises(ApiError, match="kubernetes-admin cannot list"):
@@ -67,7 +64,6 @@ async def test_the_api_servers_clock(server: OperatorServer, server_s: float, sk
 
 
 def test_what_a_slow_answer_explains() -> None:
-    """The time that passed between question and answer counts for the server."""
     assert apart_s(100.0, 130.0, server_s=115.0) == 0.0
     assert apart_s(100.0, 130.0, server_s=131.0) == -1.0
     assert apart_s(117.0, 130.0, server_s=115.0) == 1.0

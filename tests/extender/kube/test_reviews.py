@@ -36,7 +36,6 @@ async def asked(body: object, *, status: int = 201) -> AsyncIterator[tuple[KubeR
 
 
 async def test_a_token_is_reviewed() -> None:
-    """The token in the body, never in the address; everything that RBAC may look at comes back."""
     async with asked({"status": {"authenticated": True, "user": ANN_JSON}}) as (reviews, seen):
         assert await reviews.identity("secret") == ANN
     want = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenReview", "spec": {"token": "secret"}}
@@ -73,7 +72,6 @@ async def test_no_identity(status: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("allowed", [True, False])
 async def test_a_right_is_reviewed(allowed: bool) -> None:
-    """With everything that is known of the person, for the verb and path of a nonResourceURL."""
     async with asked({"status": {"allowed": allowed}}) as (reviews, seen):
         assert await reviews.may(ANN, "get", "/v1/plan") is allowed
     spec = {"user": "ann", "uid": "u1", "groups": list(ANN.groups), "extra": {"key": ["a", "b"]},
@@ -90,7 +88,6 @@ async def test_an_answer_that_makes_no_sense_is_no_answer(body: str) -> None:
 
 
 def test_the_rights_are_two_and_not_among_the_usual_ones() -> None:
-    """manifests/components/debug-auth grants these; the base does not."""
     assert rules(REVIEWS) == {
         ("create", "authentication.k8s.io", "tokenreviews"),
         ("create", "authorization.k8s.io", "subjectaccessreviews"),

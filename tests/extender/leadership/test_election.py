@@ -33,24 +33,20 @@ def candidate(identity: str = "me", *, lease: Lease | None = None, chance: float
 
 
 def read(one: Election, lease: Lease | None, at_s: float, *, took_s: float = 0.0) -> None:
-    """It reads the Lease."""
     one.was_read(lease, sent_s=at_s, now_s=at_s + took_s)
 
 
 def write(one: Election, at_s: float, *, wall_us: int = 0) -> Write:
-    """What it wants to write now."""
     call = one.next(now_s=at_s, wall_us=wall_us)
     assert isinstance(call, Write)
     return call
 
 
 def waits(one: Election, at_s: float) -> bool:
-    """Whether it only wants to read now."""
     return one.next(now_s=at_s, wall_us=0) == Read()
 
 
 def leader(*, at_s: float = 10.0) -> Election:
-    """A candidate that created the Lease at `at_s`."""
     one = candidate()
     read(one, None, at_s)
     one.was_written(Lease(write(one, at_s, wall_us=5).spec, "v1"), sent_s=at_s)
@@ -67,7 +63,6 @@ def test_an_identity_is_needed() -> None:
 
 
 def test_where_there_is_no_lease_it_is_created() -> None:
-    """Read first; no version to replace, zero transitions; it leads from the moment of sending for the deadline."""
     one = candidate()
     assert waits(one, 0.0)
     read(one, None, 1.0, took_s=0.5)
@@ -81,7 +76,6 @@ def test_where_there_is_no_lease_it_is_created() -> None:
 
 
 def test_a_holder_is_waited_for_from_when_its_last_sign_was_seen() -> None:
-    """Read every fifth of a second; taken four seconds after the change was seen, at that very moment."""
     one = candidate()
     read(one, Lease(OTHER, "v1"), 0.0, took_s=0.1)
     assert one.due_s == 0.2
@@ -115,7 +109,6 @@ def test_the_holder_says_how_long_to_wait() -> None:
 
 
 def test_renewing_needs_no_reading_and_always_changes_the_lease() -> None:
-    """One write per period; also where the wall clock stands still or goes back."""
     one = leader()
     seen = {one.lease}
     for step, wall_us in enumerate((5, 5, 3)):
@@ -138,7 +131,6 @@ def test_without_renewal_it_stands_down_by_itself() -> None:
 
 @pytest.mark.parametrize(("arrived", "until_s"), [(True, 13.0), (False, 12.5)])
 def test_a_lost_answer_counts_if_the_lease_says_so(arrived: bool, until_s: float) -> None:
-    """From when the write was sent, not from when it was found."""
     one = leader()
     before, call = one.lease, write(one, 10.5)
     assert before is not None
@@ -150,7 +142,6 @@ def test_a_lost_answer_counts_if_the_lease_says_so(arrived: bool, until_s: float
 
 
 def test_a_candidate_that_reads_another_holder_leads_no_more() -> None:
-    """At once, whatever its own deadline says."""
     one = leader()
     one.was_refused(sent_s=10.5, now_s=10.6)
     assert (one.due_s, one.leading(10.6)) == (10.6, True)
@@ -160,7 +151,6 @@ def test_a_candidate_that_reads_another_holder_leads_no_more() -> None:
 
 
 def test_a_lease_that_is_refused_again_and_again_makes_no_storm() -> None:
-    """The second refusal in a row waits for its period."""
     one = leader()
     one.was_refused(sent_s=10.5, now_s=10.51)
     read(one, Lease(one.lease or OTHER, "v2"), 10.51, took_s=0.01)
@@ -169,7 +159,6 @@ def test_a_lease_that_is_refused_again_and_again_makes_no_storm() -> None:
 
 
 def test_a_lease_that_vanished_still_has_to_be_waited_for() -> None:
-    """An operator deletes it: its holder writes it again at once, the others wait as if it were there."""
     one = candidate(lease=Lease(OTHER, "v1"))
     read(one, None, 1.0)
     read(one, None, 1.5)
@@ -182,7 +171,6 @@ def test_a_lease_that_vanished_still_has_to_be_waited_for() -> None:
 
 
 def test_release_gives_the_lease_back() -> None:
-    """Holder empty, and it leads no more from the moment it decides so; a standby has nothing to give."""
     one = leader()
     call = one.release(wall_us=9)
     assert call is not None
@@ -194,7 +182,6 @@ def test_release_gives_the_lease_back() -> None:
 
 
 def test_only_pauses_after_failures_differ() -> None:
-    """Renewals and looks come when they are due; after a failure it waits up to a fifth longer than its period."""
     one = candidate(lease=Lease(OTHER, "v1"), chance=0.999)
     assert one.due_s == pytest.approx(0.2)
     one.was_written(Lease(replace(OTHER, holder="me"), "v2"), sent_s=4.0)
@@ -220,11 +207,9 @@ class Candidate:
     dead: bool = False
 
     def clock(self, now_s: float) -> float:
-        """What its clock says at the world's `now_s`."""
         return self.offset_s + self.speed * now_s
 
     def world(self, clock_s: float) -> float:
-        """When its clock will say so."""
         return (clock_s - self.offset_s) / self.speed
 
 
@@ -245,7 +230,6 @@ class World:
         self.candidates = [self.start() for _ in range(size)]
 
     def start(self) -> Candidate:
-        """A new process."""
         speed = 1.0 if self.calm else self.chance.uniform(0.98, 1.02)
         made = Election(f"c{next(self._names)}", SHIPPED, rng=self.chance)
         one = Candidate(made, self.chance.uniform(-1e3, 1e6), speed)
@@ -253,7 +237,6 @@ class World:
         return one
 
     def at(self, when_s: float, what: Callable[[], object]) -> None:
-        """Let it happen then."""
         heapq.heappush(self._events, (when_s, next(self._order), what))
 
     def run(self, until_s: float) -> None:
@@ -284,7 +267,6 @@ class World:
             what()
 
     def ask(self, one: Candidate) -> None:
-        """A candidate's turn."""
         self.awake(one, lambda: self._ask(one))
 
     def _ask(self, one: Candidate) -> None:
@@ -335,7 +317,6 @@ class World:
         return self.lease
 
     def lost(self) -> bool:
-        """Whether a message is."""
         return not self.calm and self.chance.random() < 0.15
 
     def delay_s(self) -> float:
@@ -372,7 +353,6 @@ def test_two_never_lead_at_a_time(chance: random.Random, size: int) -> None:
 @FEW
 @given(CHANCES)
 def test_a_frozen_leader_s_time_is_over_before_another_s_begins(chance: random.Random) -> None:
-    """With a quick network the next one comes as early as it can: what the first may send is over by then."""
     world = World(chance, 2, calm=True)
     world.run(5.0)
     for _ in range(10):
@@ -398,7 +378,6 @@ def test_there_is_time_for_clocks_that_differ(times: LeaseTimes) -> None:
 
 @given(CHANCES, st.integers(2, 3))
 def test_a_lease_that_is_deleted_makes_no_second_leader(chance: random.Random, size: int) -> None:
-    """Among candidates that have seen it: its holder writes it again, or a frozen one is waited for."""
     world = World(chance, size, calm=True)
     world.run(20.0)
     for _ in range(10):
@@ -410,7 +389,6 @@ def test_a_lease_that_is_deleted_makes_no_second_leader(chance: random.Random, s
 
 @given(CHANCES, st.floats(0.0, 3.0))
 def test_a_dead_leader_is_followed_in_time(chance: random.Random, lives_s: float) -> None:
-    """From its death, with a network in order: as long as the times promise, two answers, and no longer."""
     world = World(chance, 2, calm=True)
     world.run(5.0 + lives_s)
     first = world.terms[-1]
@@ -424,7 +402,6 @@ def test_a_dead_leader_is_followed_in_time(chance: random.Random, lives_s: float
 @FEW
 @given(CHANCES)
 def test_in_quiet_one_leads_for_ever(chance: random.Random) -> None:
-    """Nobody is deposed by chance."""
     world = World(chance, 3, calm=True)
     world.run(300.0)
     assert len(world.terms) == 1

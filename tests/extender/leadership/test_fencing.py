@@ -23,18 +23,15 @@ class Bench:
         self.fence = FencedApi(self.api, lambda: self.room_s)
 
     async def bind(self) -> None:
-        """Put the pod on a node."""
         await self.fence.bind(Binding("default", "p", PodUid("u"), NodeName("n1")))
 
 
 def calls() -> list[str]:
-    """Names of the port's calls."""
     return sorted(name for name in vars(ClusterApi) if not name.startswith("_"))
 
 
 @pytest.mark.parametrize("name", [name for name in calls() if name not in READS])
 async def test_every_call_that_writes_needs_the_lease(name: str) -> None:
-    """All but those that are known to read only."""
     bench = Bench(room_s=0.0)
     with pytest.raises(ApiUnavailableError, match="not sent, this replica does not hold the lease"):
         await getattr(bench.fence, name)()
@@ -42,12 +39,10 @@ async def test_every_call_that_writes_needs_the_lease(name: str) -> None:
 
 
 def test_what_only_reads_is_named_by_hand() -> None:
-    """A call that joins the port is fenced until somebody says that it changes nothing."""
     assert sorted(READS) == ["get_object", "get_pod", "labelled_owners", "list_page", "watch"]
 
 
 async def test_reading_is_free() -> None:
-    """A standby follows the cluster."""
     bench = Bench(room_s=0.0)
     assert await bench.fence.get_pod("default", "p")
     assert len((await bench.fence.list_page("/api/v1/pods", limit=10)).items) == 1
@@ -57,7 +52,6 @@ async def test_reading_is_free() -> None:
 
 
 async def test_a_write_with_room_goes_through() -> None:
-    """Its errors are its own."""
     bench = Bench(room_s=1.0)
     await bench.bind()
     assert len(bench.api.bindings) == 1
@@ -67,7 +61,6 @@ async def test_a_write_with_room_goes_through() -> None:
 
 
 async def test_a_write_ends_before_the_lease() -> None:
-    """Given up when the room is used up; the outcome is not known."""
     bench = Bench(room_s=1.5)
     bench.api.hold("bind")
     began_s = asyncio.get_running_loop().time()
@@ -90,7 +83,6 @@ async def test_a_limit_of_the_caller_stays_the_caller_s() -> None:
 
 
 async def test_idle_waits_for_what_is_under_way() -> None:
-    """At once when nothing is."""
     bench = Bench(room_s=9.0)
     async with asyncio.timeout(0.01):
         await bench.fence.idle()

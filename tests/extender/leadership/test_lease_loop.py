@@ -34,7 +34,6 @@ class Replica:
 
     @property
     def leads(self) -> bool:
-        """What it thinks of itself."""
         assert self.world.service.leadership is not None
         return self.world.service.leadership.leading()
 
@@ -48,7 +47,6 @@ class Replicas:
         self._stack = stack
 
     async def start(self, name: str, **settings: Any) -> Replica:
-        """One more."""
         leases = FakeLeases(self.stored)
         stands = Candidacy(Election(f"{name}_1", LeaseTimes(), rng=random.Random(name)), leases, name)
         world = await self._stack.enter_async_context(unfinished(N1, N2, api=self.api, stands=stands, **settings))
@@ -57,7 +55,6 @@ class Replicas:
 
 @asynccontextmanager
 async def two() -> AsyncIterator[tuple[Replicas, Replica, Replica]]:
-    """Replica `a` leads, `b` stands by."""
     async with AsyncExitStack() as stack:
         group = Replicas(stack)
         a, b = await group.start("a"), await group.start("b")
@@ -66,13 +63,11 @@ async def two() -> AsyncIterator[tuple[Replicas, Replica, Replica]]:
 
 
 async def until_leads(replica: Replica) -> None:
-    """Wait until it does."""
     while not replica.leads:  # noqa: ASYNC110 - a look at a clock is no event
         await asyncio.sleep(0.01)
 
 
 def cut_off(replica: Replica) -> None:
-    """Its lease connection is dead."""
     replica.leases.cut = True
 
 
@@ -111,7 +106,6 @@ async def test_a_standby_s_callers_are_turned_away() -> None:
 
 
 async def test_a_standby_follows_and_does_nothing() -> None:
-    """It knows the pods and plans them, and patches, binds and reports nothing."""
     async with two() as (group, a, b):
         await a.world.service.shut_down()  # nobody leads for a moment
         before = sum(group.api.calls[verb] for verb in ("patch", "admit", "bind", "evict", "create_event"))
@@ -124,7 +118,6 @@ async def test_a_standby_follows_and_does_nothing() -> None:
 
 
 async def test_a_standby_writes_no_plans_into_the_log(caplog: pytest.LogCaptureFixture) -> None:
-    """They are not what happens."""
     caplog.set_level("INFO", logger="netgang.decisions")
     async with two() as (_, a, b):
         await a.world.planned_gang("g", 2)
@@ -133,7 +126,6 @@ async def test_a_standby_writes_no_plans_into_the_log(caplog: pytest.LogCaptureF
 
 
 async def test_without_an_election_one_acts_from_the_start() -> None:
-    """The metric says so too, and there is no detail about it."""
     async with unfinished(N1) as world:
         assert world.service.leadership is None
         assert world.counted("leader") == 1.0
@@ -161,7 +153,6 @@ async def test_what_is_wrong_with_the_lease_is_said_once(caplog: pytest.LogCaptu
 
 
 async def test_a_leader_that_is_cut_off_is_followed_within_four_seconds() -> None:
-    """It stands down by its own clock first; at no moment do both lead."""
     async with two() as (group, a, b):
         cut_off(a)
         began_s, stood_down_s = a.world.now_s, 0.0
@@ -180,7 +171,6 @@ async def test_a_leader_that_is_cut_off_is_followed_within_four_seconds() -> Non
 
 
 async def test_what_is_held_is_answered_when_the_lease_is_lost() -> None:
-    """With NOT_LEADER, in time and before another leads; what comes later is told the same."""
     async with two() as (_, a, b):
         held_one, late = await a.world.planned_gang("held", 2)
         offer = a.world.offered(late)
@@ -197,7 +187,6 @@ async def test_what_is_held_is_answered_when_the_lease_is_lost() -> None:
 
 
 async def test_a_binding_under_way_is_over_before_another_leads() -> None:
-    """An API server that does not answer it is not waited for; the caller hears of a failure."""
     async with two() as (group, a, b):
         names = await a.world.planned_gang("g", 2)
         group.api.hold("bind")
@@ -227,7 +216,6 @@ async def test_promises_of_the_old_leader_are_kept() -> None:
 
 
 async def test_gates_open_at_once_after_a_take_over() -> None:
-    """A gang that came while nobody led is admitted by the plan that the standby had ready."""
     async with two() as (group, a, b):
         cut_off(a)
         await a.world.settle(2.4)
@@ -290,7 +278,6 @@ async def test_lost_and_late_answers_cost_no_term() -> None:
 
 
 async def test_who_ends_in_order_is_followed_at_once() -> None:
-    """Held calls are answered, Bindings under way come to their end, then the lease is free."""
     async with two() as (group, a, b):
         waiting, _ = a.world.gang("held", 2)
         posting = await a.world.planned_gang("posting", 2)
@@ -313,7 +300,6 @@ async def test_who_ends_in_order_is_followed_at_once() -> None:
 
 
 async def test_a_standby_that_ends_says_nothing() -> None:
-    """It has no lease to give back."""
     async with two() as (group, a, b):
         await b.world.service.shut_down()
         assert group.stored.holder == "a_1"
@@ -321,7 +307,6 @@ async def test_a_standby_that_ends_says_nothing() -> None:
 
 
 async def test_an_end_without_the_api_server_is_no_longer_than_it_must_be() -> None:
-    """The label and the release are tried for a second each."""
     async with two() as (_, a, b):
         cut_off(a)
         await a.world.settle(0.1)
@@ -359,7 +344,6 @@ async def test_who_stands_down_takes_its_label_away() -> None:
 
 
 async def test_a_pod_that_vanished_does_not_matter() -> None:
-    """The old leader's pod was deleted between the look and the patch."""
     async with two() as (group, a, b):
         cut_off(a)
         group.stored.ghosts.append("0")  # before all others by name

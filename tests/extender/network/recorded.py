@@ -101,7 +101,6 @@ def reasons(table: str) -> dict[str, int]:
 
 
 def body(name: str) -> bytes:
-    """A recorded body, byte for byte."""
     return (FIXTURES / name).read_bytes()
 
 
@@ -122,5 +121,4 @@ def agree(links: Iterable[Link], *grids: str) -> None:
 
 
 def read_grid(body: bytes, *, name: str = "any") -> GridReading:
-    """Parse a grid in one go."""
     return finish(read_grid_in_slices(body, name=name))

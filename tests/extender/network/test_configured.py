@@ -21,14 +21,12 @@ KINDS = {  # kind: (adapter, address that is asked)
 
 
 def settings_of(kind: str, **fields: Any) -> Settings:
-    """Settings with one source."""
     more = {"presets": ["smokeping"]} if kind == "prometheus" else {}
     return Settings.load(overrides={"network.sources": [{"kind": kind, "url": "https://a", **more, **fields}]})
 
 
 @pytest.mark.parametrize("kind", KINDS)
 async def test_a_server_is_asked_as_it_is_configured(kind: str) -> None:
-    """Address, time limit, credentials and trust are the settings', and a secret is only a place."""
     adapter, url = KINDS[kind]
     named = settings_of(kind, username="me", password_file="secret", timeout_s=5, ca_file=None)
     bearing = settings_of(kind, token_env="T", insecure=True)
@@ -43,7 +41,6 @@ async def test_a_server_is_asked_as_it_is_configured(kind: str) -> None:
 
 
 async def test_names_of_several(tmp_path: Path) -> None:
-    """The first of a kind has the kind's name, others a number: metrics and documents distinguish them."""
     kubeconfig = tmp_path / "config"
     kubeconfig.write_text(
         "apiVersion: v1\nkind: Config\ncurrent-context: x\n"
@@ -62,7 +59,6 @@ async def test_names_of_several(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_settings_show_no_secret(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is printed of settings has the name of a variable, never its content."""
     monkeypatch.setenv("ARCHIVE_TOKEN", "hunter2")
     settings = settings_of(kind, token_env="ARCHIVE_TOKEN")
     assert "hunter2" not in f"{settings!r}{settings.model_dump_json()}"

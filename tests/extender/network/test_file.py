@@ -31,14 +31,12 @@ def write(path: Path, text: str, *, written_at_s: float = WRITTEN_S) -> None:
 
 
 def edit_in_place(path: Path, text: str) -> None:
-    """Write into the same inode, as some editors do."""
     inode = path.stat().st_ino
     path.write_text(text)
     assert inode == path.stat().st_ino
 
 
 def entry(delay_ms: float) -> str:
-    """A mesh of one link."""
     return f'[{{"source": "a", "target": "b", "delay_ms": {delay_ms}, "age_s": 60}}]'
 
 
@@ -50,13 +48,11 @@ def path(tmp_path: Path) -> Path:
 
 
 def delays(batch: Batch | None) -> list[float]:
-    """All values of a batch that must be there."""
     assert batch is not None
     return [one.value for one in batch.measurements]
 
 
 async def test_read_once_while_nothing_changes(path: Path) -> None:
-    """The first fetch reads, the next has no news; ages count back from the file's mtime."""
     source = MeshFileSource(path)
     batch = await source.fetch(now_s=NOW_S)
     assert delays(batch) == [1.0]
@@ -75,7 +71,6 @@ CHANGES = {  # case: (text, mtime)
 
 @pytest.mark.parametrize(("text", "written_at_s"), CHANGES.values(), ids=CHANGES)
 async def test_changes_are_noticed(path: Path, text: str, written_at_s: float) -> None:
-    """A replaced file is read again, whatever its time stamp says."""
     source = MeshFileSource(path)
     await source.fetch(now_s=NOW_S)
     write(path, text, written_at_s=written_at_s)
@@ -83,7 +78,6 @@ async def test_changes_are_noticed(path: Path, text: str, written_at_s: float) -
 
 
 async def test_an_edit_in_place_is_noticed(path: Path) -> None:
-    """Writing into the same inode changes its mtime."""
     source = MeshFileSource(path)
     await source.fetch(now_s=NOW_S)
     edit_in_place(path, entry(3))
@@ -110,8 +104,6 @@ GOOD = '[{{"source": "a", "target": "b", "delay_ms": {}, "loss_ratio": 0.01}}]'
 
 
 class Site(World):
-    """A world over one file."""
-
     def __init__(self, path: Path) -> None:
         self.path = path
         self.wall = MovedClock()
@@ -158,7 +150,6 @@ FAULTS: dict[str, tuple[Callable[[Site], None], str]] = {  # fault: (what is don
 
 @pytest.mark.parametrize(("spoil", "said"), FAULTS.values(), ids=FAULTS)
 async def test_a_fault_fades_and_heals(spoil: Callable[[Site], None], said: str, tmp_path: Path) -> None:
-    """The values stay and age to expired, status and metrics say why, nothing piles up, and a good file heals it."""
     async with read(tmp_path) as site:
         assert site.known() == Known(1.0, 0.0, "file")
         tasks = len(asyncio.all_tasks())
@@ -181,7 +172,6 @@ async def test_a_fault_fades_and_heals(spoil: Callable[[Site], None], said: str,
 
 
 async def test_a_file_from_the_future_counts_as_now_and_then_ages(tmp_path: Path) -> None:
-    """The clock of the machine that wrote it is an hour ahead: its values are not young for an hour."""
     async with read(tmp_path) as site:
         site.write(GOOD.format(2), written_at_s=site.wall.at_s + 3600.0)
         await site.until(lambda: site.known() == Known(2.0, 0.0, "file"))
@@ -191,14 +181,12 @@ async def test_a_file_from_the_future_counts_as_now_and_then_ages(tmp_path: Path
 
 
 async def test_a_file_of_yesterday_is_a_day_old(tmp_path: Path) -> None:
-    """Its mtime counts, not the moment at which it is read."""
     async with read(tmp_path) as site:
         site.write(GOOD.format(2), written_at_s=site.wall.at_s - 86_400.0)
         await site.until(lambda: site.known() == Known(2.0, 86_400.0, "file"))
 
 
 async def test_a_slow_file_system_holds_nothing_up(tmp_path: Path) -> None:
-    """A file that hangs (here a pipe without a writer) costs one thread, whatever time passes; then it is read."""
     fast, slow = tmp_path / "fast.json", tmp_path / "slow.json"
     os.mkfifo(slow)
     fast.write_text(GOOD.format(1))
@@ -229,24 +217,20 @@ class Refused(Exception):
 
 
 def refuse() -> None:
-    """Fail as expected."""
     raise Refused("no")
 
 
 def stumble() -> None:
-    """Fail as no caller expects."""
     raise ZeroDivisionError
 
 
 async def test_the_result_and_known_errors_arrive() -> None:
-    """Both are the future's, as of a call."""
     assert await beside(lambda: 7, errors=Refused) == 7
     with pytest.raises(Refused, match="no"):
         await beside(refuse, errors=Refused)
 
 
 async def test_a_defect_is_shown_and_ends_the_wait(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The traceback is that of any thread that fails, and what waits hears of it."""
     seen: list[Any] = []
     monkeypatch.setattr(threading, "excepthook", seen.append)
     with pytest.raises(RuntimeError, match="ended by a defect"):
@@ -258,7 +242,6 @@ async def test_a_defect_is_shown_and_ends_the_wait(monkeypatch: pytest.MonkeyPat
 
 
 async def test_work_that_hangs_holds_nothing_up() -> None:
-    """A caller may stop waiting; the result comes too late for it, and does no harm."""
     gate = threading.Event()
     future = beside(gate.wait, errors=Refused)
     done, _ = await asyncio.wait([future], timeout=0.01)

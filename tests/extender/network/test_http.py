@@ -25,7 +25,6 @@ def client(answer: Callable[[httpx.Request], httpx.Response] | None = None, **se
 
 
 async def refusal(one: HttpClient) -> str:
-    """What the error says."""
     with pytest.raises(NetworkSourceError) as caught:
         await one.ask("GET", "/x")
     await one.aclose()
@@ -33,7 +32,6 @@ async def refusal(one: HttpClient) -> str:
 
 
 async def test_a_token_goes_along_and_into_no_text(tmp_path: Path) -> None:
-    """The token of a file is sent, read again each time, and cut out of a server's echo."""
     file = tmp_path / "token"
     file.write_text("s3cret-one\n")
     sent: list[str] = []
@@ -56,7 +54,6 @@ async def test_a_token_goes_along_and_into_no_text(tmp_path: Path) -> None:
 
 
 async def test_a_password_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    """HTTP Basic with a password that only the environment has; no text has it or its encoded form."""
     monkeypatch.setenv("ARCHIVE_PASSWORD", "pa55 wörd".replace("ö", "o"))
     text = await refusal(client(username="me", password=Secret(variable="ARCHIVE_PASSWORD")))
     encoded = base64.b64encode(b"me:pa55 word").decode()
@@ -66,7 +63,6 @@ async def test_a_password_from_the_environment(monkeypatch: pytest.MonkeyPatch) 
 
 
 async def test_without_credentials_nothing_is_sent() -> None:
-    """A public archive gets no authorization."""
     assert "no entry with None" in await refusal(client())
 
 
@@ -78,7 +74,6 @@ SECRETS = {  # case: (what is said, secret)
 
 @pytest.mark.parametrize(("want", "secret"), SECRETS.values(), ids=SECRETS)
 async def test_a_secret_that_is_not_there(want: str, secret: Secret) -> None:
-    """It is an error of the source, not of the start: it may come later."""
     one = client(token=secret)
     with pytest.raises(NetworkSourceError, match=want):
         await one.ask("GET", "/x")
@@ -86,7 +81,6 @@ async def test_a_secret_that_is_not_there(want: str, secret: Secret) -> None:
 
 
 async def test_a_secret_of_several_lines_is_refused(tmp_path: Path) -> None:
-    """What cannot be a header is not sent, and in no text."""
     file = tmp_path / "token"
     file.write_text("first\r\nX-Other: second")
     text = await refusal(client(token=Secret(file=file)))
@@ -95,8 +89,6 @@ async def test_a_secret_of_several_lines_is_refused(tmp_path: Path) -> None:
 
 
 async def test_an_error_without_words_has_its_name() -> None:
-    """Httpx gives some no text."""
-
     def answer(_: httpx.Request) -> httpx.Response:
         raise httpx.ReadTimeout("")
 
@@ -134,7 +126,6 @@ def test_a_ca_file_adds_to_the_systems() -> None:
 
 
 def test_only_insecure_switches_the_check_off() -> None:
-    """And then the name is not checked either."""
     context = verification(ca_file=None, insecure=True)
     assert (context.verify_mode, context.check_hostname) == (ssl.CERT_NONE, False)
     context = verification(ca_file=OWN, insecure=False)
@@ -143,7 +134,6 @@ def test_only_insecure_switches_the_check_off() -> None:
 
 @pytest.mark.parametrize("text", [None, "no certificate"], ids=["no such file", "no certificate in it"])
 def test_a_bad_file_is_named(tmp_path: Path, text: str | None) -> None:
-    """The error names the setting and the file."""
     file = tmp_path / "ca.pem"
     if text is not None:
         file.write_text(text)

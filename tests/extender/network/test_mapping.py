@@ -15,19 +15,16 @@ from tests.builders import node
 
 
 def end(name: str, *aliases: str) -> EndpointInfo:
-    """An endpoint."""
     return EndpointInfo(EndpointId(name), aliases)
 
 
 def machine(
     name: str, *addresses: str, annotations: Mapping[str, str] | None = None, labels: Mapping[str, str] | None = None
 ) -> Node:
-    """A node with addresses."""
     return node(name, addresses=addresses, annotations=tuple((annotations or {}).items()), labels=labels)
 
 
 def endpoint(one: Node, *endpoints: EndpointInfo, config: MappingConfig | None = None) -> str | None:
-    """The endpoint of a single node for loss."""
     return map_nodes([one], endpoints, config or MappingConfig()).endpoint_of[Metric.LOSS].get(one.name)
 
 
@@ -130,7 +127,6 @@ def test_stated(
 
 
 def test_a_stated_name_that_nobody_has_is_said() -> None:
-    """A typing mistake in an annotation is a sentence and an unmapped node, not a silent match by name."""
     found = map_nodes([machine("n", annotations={f"{KEY}-loss": "m"})], [end("n")], MappingConfig())
     assert found.unmapped[Metric.LOSS] == ("n",)
     assert found.unknown == (
@@ -139,13 +135,11 @@ def test_a_stated_name_that_nobody_has_is_said() -> None:
 
 
 def test_other_key() -> None:
-    """The key is a setting."""
     config = MappingConfig(key="lab.example/ps")
     assert endpoint(machine("n", annotations={"lab.example/ps": "b"}), end("n"), end("b"), config=config) == "b"
 
 
 def test_endpoint_of_the_zone() -> None:
-    """With one endpoint per site, all nodes of the zone are measured at it, unless they say otherwise."""
     config = MappingConfig(zones={ZoneName("a"): dict.fromkeys(METRICS, "gateway")})
     nodes = [machine("n1"), machine("n2", annotations={KEY: "n2"}), node("n3", zone="b")]
     found = map_nodes(nodes, [end("gateway"), end("n2")], config)
@@ -154,12 +148,10 @@ def test_endpoint_of_the_zone() -> None:
 
 
 def test_without_automatic_only_what_is_stated_counts() -> None:
-    """Matching by name can be switched off."""
     assert endpoint(machine("n"), end("n"), config=MappingConfig(automatic=False)) is None
 
 
 def test_hosts_for_delay_and_for_throughput() -> None:
-    """Where a node has one host for delay and one for throughput, the values of each say which is which."""
     measured = {Metric.LOSS: {EndpointId("n-lat")}, Metric.THROUGHPUT: {EndpointId("n-bw")}}
     endpoints = [end("n-lat", "10.0.0.1"), end("n-bw", "10.0.0.1")]
     found = map_nodes([machine("n", "10.0.0.1")], endpoints, MappingConfig(), measured=measured)
@@ -171,7 +163,6 @@ def test_hosts_for_delay_and_for_throughput() -> None:
 
 
 def test_unused_endpoints_are_listed() -> None:
-    """Endpoints that are no node's are listed: gateways, or names that should have matched."""
     assert map_nodes([machine("n")], [end("n"), end("gw")], MappingConfig()).unused == ("gw",)
 
 
@@ -183,7 +174,6 @@ NAMES = st.sampled_from(["n1", "n2", "n1.a", "n1.b", "N2.", "10.0.0.1", "fd00::1
     st.lists(st.tuples(NAMES, st.lists(NAMES, max_size=2)), max_size=5, unique_by=lambda one: one[0]),
 )
 def test_order_is_irrelevant(machines: list[tuple[str, list[str]]], ends: list[tuple[str, list[str]]]) -> None:
-    """The same nodes and endpoints in any order are mapped the same, and each node is in exactly one list."""
     nodes = [machine(name, *addresses) for name, addresses in machines]
     endpoints = [end(name, *aliases) for name, aliases in ends]
     found = map_nodes(nodes, endpoints, MappingConfig())

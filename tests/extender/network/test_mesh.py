@@ -15,13 +15,11 @@ TWO_ENDS = '"source": "a", "target": "b"'
 
 
 def parsed(text: str | bytes, *, written_at_s: float = NOW_S) -> Batch:
-    """A mesh text, read now."""
     body = text.encode() if isinstance(text, str) else text
     return parse_mesh(body, "mesh", written_at_s=written_at_s, now_s=NOW_S)
 
 
 def test_json_and_yaml_say_the_same() -> None:
-    """One entry gives one measurement per value, with its age counted back from now; YAML says the same."""
     text = '[{"source": "a", "target": "b", "loss_ratio": 0.25, "delay_ms": 3, "throughput_bps": 1e8, "age_s": 60}]'
     document = "- {source: a, target: b, loss_ratio: 0.25, delay_ms: 3, throughput_bps: 100000000, age_s: 60}\n"
     batch = parsed(text)
@@ -69,18 +67,15 @@ def test_unknown_values() -> None:
 
 
 def test_an_empty_list_is_an_empty_mesh() -> None:
-    """Nothing is measured yet: legal."""
     assert parsed("[]").measurements == ()
 
 
 def test_values_of_one_link_may_be_in_several_entries() -> None:
-    """Loss and delay of a link may come from two tools, hence in two entries with their own ages."""
     text = f'[{{{TWO_ENDS}, "loss_ratio": 0, "age_s": 1}}, {{{TWO_ENDS}, "delay_ms": 2, "age_s": 9}}]'
     assert len(parsed(text).measurements) == 2
 
 
 def test_times_in_the_future_are_now() -> None:
-    """A time ahead of ours counts as now, and is counted and said."""
     batch = parsed(f'[{{{TWO_ENDS}, "delay_ms": 1, "measured_at": {NOW_S + 60.0}}}]')
     assert [m.measured_at_s for m in batch.measurements] == [NOW_S]
     assert batch.rejected == {"future_time": 1}
@@ -127,7 +122,6 @@ def test_wrong_files(text: str, parts: list[str]) -> None:
 
 
 def test_bytes_that_are_no_text() -> None:
-    """A binary file is refused in words."""
     for body in (b'[{"source": "\xff", "target": "b"}]', b"- \xff\xfe\x00"):
         with pytest.raises(ConfigError, match="mesh"):
             parsed(body)

@@ -25,7 +25,6 @@ PS = Rule(r"node(\d+)", r"ps-node\1.example.org")
 def mapped(
     rules: Sequence[Rule], *nodes: Node | str, ends: Sequence[str], config: MappingConfig | None = None
 ) -> NodeMapping:
-    """Map nodes with these rules to endpoints of these names."""
     base = config or MappingConfig()
     return map_nodes(
         [node(one) if isinstance(one, str) else one for one in nodes],
@@ -49,20 +48,17 @@ RULED = {  # case: (endpoint's name, node, rules)
 
 @pytest.mark.parametrize(("want", "name", "rules"), RULED.values(), ids=RULED)
 def test_what_rules_make_of_a_name(want: str | None, name: str, rules: list[Rule]) -> None:
-    """A pattern is for the whole name, and what its groups matched stands in the endpoint."""
     found = ruled(rules, NodeName(name), Metric.DELAY)
     assert want == (None if found is None else found[1])
 
 
 def test_rules_for_some_metrics() -> None:
-    """For each metric the first rule counts that says something of it; the rest is matched by name."""
     rules = [Rule("n(.)", r"bw\1", [Metric.THROUGHPUT]), Rule("n(.)", r"lat\1", [Metric.DELAY, Metric.THROUGHPUT])]
     found = mapped(rules, "n1", ends=["bw1", "lat1", "n1"])
     assert [found.endpoint_of[metric] for metric in METRICS] == [{"n1": "n1"}, {"n1": "lat1"}, {"n1": "bw1"}]
 
 
 def test_what_goes_before_a_rule_and_what_behind() -> None:
-    """Table, annotation, rule, zone, name: the first that says something decides."""
     config = MappingConfig(
         table={NodeName("node1"): dict.fromkeys(METRICS, "table")},
         zones={ZoneName("a"): dict.fromkeys(METRICS, "zone")},
@@ -79,14 +75,12 @@ def test_what_goes_before_a_rule_and_what_behind() -> None:
 
 
 def test_a_rule_that_makes_a_name_nobody_has() -> None:
-    """It is said, with the rule's number, and the node is unmapped though an endpoint of its own name exists."""
     found = mapped([Rule("x", "y"), PS], "node7", ends=["node7"])
     assert found.unmapped[Metric.LOSS] == ("node7",)
     assert found.unknown[0] == "node node7: the rule 1 names 'ps-node7.example.org': no endpoint of loss has this name"
 
 
 def test_a_rule_whose_name_two_endpoints_have() -> None:
-    """Neither is taken."""
     ends = [EndpointInfo(EndpointId(end), ("ps-node7.example.org",)) for end in ("a", "b")]
     found = map_nodes([node("node7")], ends, MappingConfig(rules=[PS]))
     assert found.endpoint_of[Metric.LOSS] == {}
@@ -94,7 +88,6 @@ def test_a_rule_whose_name_two_endpoints_have() -> None:
 
 
 def test_the_settings_reach_the_mapping() -> None:
-    """As an operator writes them."""
     written = {"pattern": r"node(\d+)", "endpoint": r"ps\1", "metrics": ["delay"]}
     config = mapping_config(Settings.model_validate({"network": {"rules": [written]}}))
     assert config.rules == (Rule(r"node(\d+)", r"ps\1", (Metric.DELAY,)),)
@@ -134,7 +127,6 @@ REFUSED = {  # case: (beginning of the sentence, rule)
 
 @pytest.mark.parametrize(("said", "rule"), REFUSED.values(), ids=REFUSED)
 def test_a_rule_that_is_refused(said: str, rule: str | dict[str, object]) -> None:
-    """The sentence names the rule by its number, and its field."""
     written = {"pattern": rule, "endpoint": "ps"} if isinstance(rule, str) else rule
     with pytest.raises(ConfigError) as caught:
         Settings.load(overrides={"network.rules": [written]})
@@ -155,7 +147,6 @@ ACCEPTED = [
 
 @pytest.mark.parametrize("pattern", ACCEPTED)
 def test_patterns_that_are_usual(pattern: str) -> None:
-    """What stands in a set or behind a backslash is only a character."""
     assert why_not(pattern) is None
 
 
@@ -170,7 +161,6 @@ def test_the_worst_that_is_accepted(pattern: str) -> None:
 
 
 def test_a_name_is_matched_once() -> None:
-    """Nodes are mapped again with every change: the second time costs nothing, however dear the pattern is."""
     rule, name = Rule("c*[a-c]*[a-c]*d", "ps"), NodeName("c" * 253)
     rule.endpoint_of(name, Metric.LOSS)
     matched = matching.cache_info().misses
@@ -181,7 +171,6 @@ def test_a_name_is_matched_once() -> None:
 
 @given(st.text(alphabet="ab(|)*+?{}12,\\.[]^$:P<>=", max_size=24), st.text(alphabet="ab12.", max_size=12))
 def test_no_text_can_break_the_check(pattern: str, name: str) -> None:
-    """Whatever is written is refused with a sentence, or can be matched; nothing raises."""
     problem = why_not(pattern)
     if problem is None:
         re.compile(pattern).fullmatch(name)

@@ -33,7 +33,6 @@ def published_order(mesh: Mesh, nodes: Sequence[str], count: int) -> list[str]:
 
 
 def test_the_example_is_the_mesh() -> None:
-    """The example file is what the documented command writes, and reads as the very values of the mesh."""
     assert EXAMPLE.read_text() == mesh_file(paper_mesh())
     batch = read_mesh(EXAMPLE, now_s=NOW_S)
     assert list(batch.measurements) == measurements(paper_mesh(), measured_at_s=NOW_S)

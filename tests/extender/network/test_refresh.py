@@ -23,19 +23,16 @@ pytestmark = pytest.mark.looptime
 
 
 def value(source: str, target: str, number: float, *, metric: Metric = Metric.DELAY, at_s: float = 0.0) -> Measurement:
-    """A measurement taken `at_s` after the start."""
     return Measurement(EndpointId(source), EndpointId(target), metric, number, START_S + at_s)
 
 
 def bench(*sources: Polled, options: RefreshOptions | None = None, jitter: float = 0.5) -> World:
-    """Nodes a, b and c, in virtual time."""
     world = World(*sources, clock=LoopClock(START_S), options=options, jitter=jitter)
     world.nodes.append(node("c"))
     return world
 
 
 async def test_the_first_data_are_published_at_once() -> None:
-    """The first answer becomes version 1, mapped to the nodes, with the ages of now."""
     source = FakeNetworkSource()
     source.set_mesh(full_mesh("a", "b"), measured_at_s=START_S - 30.0)
     async with running(bench(Polled(source, 60.0))) as world:
@@ -51,7 +48,6 @@ async def test_the_first_data_are_published_at_once() -> None:
 
 @pytest.mark.parametrize("count", [0, 1])
 async def test_nothing_is_published_without_data(count: int) -> None:
-    """Without sources, and before any gave anything, there is no matrix, however long that takes."""
     source = FakeNetworkSource()
     source.fail()
     async with running(bench(*[Polled(source, 60.0)] * count)) as world:
@@ -64,7 +60,6 @@ async def test_nothing_is_published_without_data(count: int) -> None:
 
 
 async def test_a_change_is_published_with_the_next_poll() -> None:
-    """New values are a new version, as soon as they are read."""
     source = FakeNetworkSource()
     source.set(value("a", "b", 1.0))
     async with running(bench(Polled(source, 10.0))) as world:
@@ -76,7 +71,6 @@ async def test_a_change_is_published_with_the_next_poll() -> None:
 
 
 async def test_ages_are_evaluated_again() -> None:
-    """Without news a matrix is published every `reevaluate_s`, with the same values and higher ages."""
     source = FakeNetworkSource()
     source.set(value("a", "b", 1.0))
     async with running(bench(Polled(source, 10.0))) as world:
@@ -88,7 +82,6 @@ async def test_ages_are_evaluated_again() -> None:
 
 
 async def test_the_same_values_again_are_no_change() -> None:
-    """A source that repeats itself does not make versions: only the ages do."""
     source = FakeNetworkSource()
     async with running(bench(Polled(source, 10.0))) as world:
         for _ in range(5):
@@ -98,7 +91,6 @@ async def test_the_same_values_again_are_no_change() -> None:
 
 
 async def test_an_empty_mesh_makes_no_versions() -> None:
-    """A server before its first run has no values: one matrix without pairs, and no more."""
     source = FakeNetworkSource()
     async with running(bench(Polled(source, 10.0))) as world:
         await asyncio.sleep(600.0)
@@ -106,7 +98,6 @@ async def test_an_empty_mesh_makes_no_versions() -> None:
 
 
 async def test_a_failing_source_keeps_its_last_data() -> None:
-    """While a source fails its last data stay and age; the status says why; other sources go on."""
     broken, good = FakeNetworkSource("broken"), FakeNetworkSource("good")
     broken.set(value("a", "b", 1.0))
     async with running(bench(Polled(broken, 30.0), Polled(good, 30.0))) as world:
@@ -126,7 +117,6 @@ async def test_a_failing_source_keeps_its_last_data() -> None:
 
 
 async def test_failures_back_off() -> None:
-    """A failing source is asked again soon, then ever more rarely, up to `retry_max_s`."""
     source = FakeNetworkSource()
     source.fail()
     options = RefreshOptions(retry_min_s=5.0, retry_max_s=40.0, jitter_ratio=0.0)
@@ -153,8 +143,6 @@ async def test_jitter(random: float) -> None:
 
 
 async def test_a_hanging_source_is_given_up() -> None:
-    """A fetch that never ends costs `fetch_timeout_s`, and holds up no other source."""
-
     class Hanging(FakeNetworkSource):
         async def fetch(self, *, now_s: float) -> Batch | None:
             await asyncio.sleep(1e9)
@@ -170,7 +158,6 @@ async def test_a_hanging_source_is_given_up() -> None:
 
 
 async def test_an_unforeseen_error_makes_unready_and_heals() -> None:
-    """A bug in one source is shown, its task begins again after a pause, and the others never stop."""
     buggy, good = FakeNetworkSource("buggy"), FakeNetworkSource("good")
     buggy.fail(KeyError("grid"))
     async with running(bench(Polled(buggy, 60.0), Polled(good, 60.0))) as world:
@@ -187,7 +174,6 @@ async def test_an_unforeseen_error_makes_unready_and_heals() -> None:
 
 
 async def test_an_error_of_the_reader_is_not_the_end() -> None:
-    """If taking over a matrix fails the status shows it, and the next one is published."""
     source = FakeNetworkSource()
     source.set(value("a", "b", 1.0))
 
@@ -206,7 +192,6 @@ async def test_an_error_of_the_reader_is_not_the_end() -> None:
 
 
 async def test_new_nodes_are_mapped_when_they_come() -> None:
-    """A node that joins gets its endpoint at once when the cache says so, at the next evaluation otherwise."""
     source = FakeNetworkSource()
     source.set_mesh(full_mesh("a", "b", "d", "e"), measured_at_s=START_S)
     async with running(bench(Polled(source, 600.0))) as world:
@@ -227,7 +212,6 @@ async def test_new_nodes_are_mapped_when_they_come() -> None:
 
 
 async def test_aliases_of_all_sources_count() -> None:
-    """An endpoint that one source knows by an address is found by it in another source's values."""
     one, other = FakeNetworkSource("one"), FakeNetworkSource("other")
     one.set(value("x", "y", 0.1, metric=Metric.LOSS), aliases={"x": ("a",)})
     other.set(value("x", "y", 3.0), aliases={"y": ("b",)})
@@ -238,7 +222,6 @@ async def test_aliases_of_all_sources_count() -> None:
 
 
 async def test_configured_mapping_is_used() -> None:
-    """The mapping's settings reach the matrix."""
     source = FakeNetworkSource()
     source.set(value("x", "y", 3.0))
     config = MappingConfig(table={NodeName("a"): {Metric.DELAY: "x"}, NodeName("b"): {Metric.DELAY: "y"}})
@@ -248,8 +231,6 @@ async def test_configured_mapping_is_used() -> None:
 
 
 async def test_problems_and_counts_are_shown() -> None:
-    """What a source says about its answer is in its status."""
-
     class Talkative(FakeNetworkSource):
         async def fetch(self, *, now_s: float) -> Batch | None:
             return Batch((value("a", "b", 1.0),), (), now_s - 7.0, ("grid 'L' failed",), {"not_run": 3})
@@ -263,7 +244,6 @@ async def test_problems_and_counts_are_shown() -> None:
 
 @pytest.mark.looptime(False)
 async def test_big_meshes_are_merged_beside_the_loop() -> None:
-    """More than a few thousand values are indexed in a thread, and published on the loop."""
     source = FakeNetworkSource()
     source.set_mesh(full_mesh(*(f"n{i}" for i in range(60))), measured_at_s=START_S)
     world = bench(Polled(source, 60.0))
@@ -283,7 +263,6 @@ async def test_big_meshes_are_merged_beside_the_loop() -> None:
 
 
 async def test_the_newest_value_of_any_source_counts_and_keeps_its_name() -> None:
-    """Per metric and link; links that only one source has are kept, and those that it drops are gone."""
     one, other = FakeNetworkSource("one"), FakeNetworkSource("other")
     first = (value("a", "b", 1.0, at_s=-100.0), value("a", "b", 0.5, metric=Metric.LOSS, at_s=-10.0))
     one.set(*first, value("b", "c", 7.0))
@@ -300,7 +279,6 @@ async def test_the_newest_value_of_any_source_counts_and_keeps_its_name() -> Non
 
 
 async def test_pairs_are_counted_by_age() -> None:
-    """The status counts fresh, fading and expired pairs as of now, not as of the last publication."""
     source = FakeNetworkSource()
     source.set(value("a", "b", 1.0), value("b", "a", 1.0, at_s=-45.0))
     options = RefreshOptions(reevaluate_s=1000.0, soft_ttl_s=Ttl.same(50.0), hard_ttl_s=Ttl.same(100.0))
@@ -314,7 +292,6 @@ async def test_pairs_are_counted_by_age() -> None:
 
 
 async def test_links_between_zones_are_guessed_if_asked() -> None:
-    """With the fallback an unmeasured link is like the measured ones between its zones; zones may change."""
     source = FakeNetworkSource()
     source.set(value("a", "b", 4.0))
     world = bench(Polled(source, 10.0), options=RefreshOptions(zone_fallback=True))
@@ -330,6 +307,5 @@ async def test_links_between_zones_are_guessed_if_asked() -> None:
 
 
 def test_sources_must_have_different_names() -> None:
-    """Two of one name could not be distinguished in what is shown."""
     with pytest.raises(ValueError, match="different names"):
         bench(Polled(FakeNetworkSource(), 1.0), Polled(FakeNetworkSource(), 1.0))

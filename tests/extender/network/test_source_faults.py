@@ -61,11 +61,9 @@ class Watched:
 
     @property
     def name(self) -> str:
-        """That of the source."""
         return self.source.name
 
     async def fetch(self, *, now_s: float) -> Batch | None:
-        """As the source does."""
         if self.ending:
             await asyncio.Event().wait()
         self.over.clear()
@@ -99,7 +97,6 @@ class Bench(World):
 
 @pytest.fixture(scope="module")
 def certificates(tmp_path_factory: pytest.TempPathFactory) -> Certificates:
-    """For all cases."""
     return make_certificates(tmp_path_factory.mktemp("tls"))
 
 
@@ -116,7 +113,6 @@ Read = MaddashSource | OpenSearchSource | EsmondSource | PrometheusSource
 
 
 def source_of(kind: str, url: str, ca_file: Path) -> Read:
-    """The source with short limits."""
     if kind == "maddash":
         return MaddashSource(MaddashAddress(url, ca_file=ca_file, timeout_s=0.5, body_limit_bytes=200_000))
     client = HttpClient(HttpServer(url, ca_file=ca_file, timeout_s=0.5, body_limit_bytes=200_000))
@@ -129,7 +125,6 @@ def source_of(kind: str, url: str, ca_file: Path) -> Read:
 
 @asynccontextmanager
 async def running(kind: str, certificates: Certificates, maddash: MaddashServer) -> AsyncIterator[Bench]:
-    """A bench after its first data."""
     clock = MovedClock()
     archive = Archive(kind, clock.at_s, maddash=maddash)
     maddash.checked_at_s = lambda: archive.at_s
@@ -168,7 +163,6 @@ FAULTS = {  # case: (fault of the server, what the status says of it)
 async def test_a_fault_fades_and_heals(
     kind: str, case: str, certificates: Certificates, maddash: MaddashServer
 ) -> None:
-    """The last values stay and fade to unknown; the status says why; all is well again by itself."""
     fault, want = FAULTS[case]
     async with running(kind, certificates, maddash) as bench:
         assert bench.known() == Known(5.0, 0.0, kind)
@@ -215,7 +209,6 @@ async def test_a_fault_fades_and_heals(
 async def test_faults_for_a_long_time_leave_nothing_behind(
     kind: str, certificates: Certificates, maddash: MaddashServer, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """A hundred attempts at a server that is now broken, now not: no task, no connection and no memory stays."""
     caplog.set_level(logging.CRITICAL, logger="extender.network.refresh")  # pytest would keep every record
     faults = (Fault.SERVER_ERROR, Fault.GARBAGE, None, Fault.HUGE, Fault.TRUNCATED, Fault.EMPTY, Fault.REFUSED, None)
     async with running(kind, certificates, maddash) as bench:
@@ -248,7 +241,6 @@ async def test_faults_for_a_long_time_leave_nothing_behind(
 
 @pytest.mark.parametrize("kind", KINDS)
 async def test_a_clock_ahead_keeps_nothing_young(kind: str, certificates: Certificates, maddash: MaddashServer) -> None:
-    """Times of a server whose clock is an hour ahead count as now; when it stops, they age from then on."""
     async with running(kind, certificates, maddash) as bench:
         bench.wall.at_s += 60.0
         await bench.until(lambda: bench.aged(60.0))
@@ -262,7 +254,6 @@ async def test_a_clock_ahead_keeps_nothing_young(kind: str, certificates: Certif
 
 @pytest.mark.parametrize("kind", KINDS)
 async def test_a_clock_behind_makes_old(kind: str, certificates: Certificates, maddash: MaddashServer) -> None:
-    """Times of a server whose clock is an hour behind are an hour old: nothing here can know better."""
     async with running(kind, certificates, maddash) as bench:
         bench.wall.at_s += 4000.0
         await bench.until(lambda: bench.aged(4000.0))
@@ -271,8 +262,6 @@ async def test_a_clock_behind_makes_old(kind: str, certificates: Certificates, m
 
 
 class Held(NamedTuple):
-    """What is in memory."""
-
     bytes: int
     """Allocated by our code: the interpreter's own tables grow by leaps."""
     objects: int
@@ -290,7 +279,6 @@ def _told(status: SourceStatus) -> str:
 
 
 def _score(bench: Bench) -> tuple[bool, bool, bool]:
-    """Whether loss, delay and throughput of the pair count."""
     block = bench.last.block([A, B], [A, B])
     scores = pair_scores(block, None, ScorePolicy())
     assert np.isfinite(scores.points).all()

@@ -26,7 +26,6 @@ NODES = [node(name, zone=zone) for name, zone in ZONE_OF.items()]
 
 
 def matrix(*found: Measurement, now_s: float = 0.0) -> NetworkMatrix:
-    """Every node is an endpoint."""
     ends = {metric: {NodeName(name): EndpointId(name) for name in NAMES} for metric in METRICS}
     return NetworkMatrix.of(found, endpoint_of=ends, now_s=now_s)
 
@@ -37,7 +36,6 @@ def delay(source: str, target: str, at_s: float = 0.0) -> Measurement:
 
 
 def test_ages_are_counted_up_to_each_edge() -> None:
-    """An age counts at its own edge and at all later ones, the last of which is any age."""
     found = matrix(*(delay("a", end, -age_s) for end, age_s in (("b", 60.0), ("c", 61.0), ("d", 1e9))))
     ages = coverage_of(found, NODES)[Metric.DELAY].ages
     assert ages == (1, *(2 for _ in AGE_EDGES_S[1:]), 3)
@@ -49,7 +47,6 @@ LINKS = st.lists(st.tuples(st.sampled_from([*NAMES, "gateway"]), st.sampled_from
 
 @given(LINKS)
 def test_unknown_are_the_pairs_of_a_zone_without_a_value(links: list[tuple[str, str]]) -> None:
-    """Pairs of other zones and of endpoints that are no node's do not count, measured or not."""
     found = matrix(*(delay(one, other) for one, other in links if one != other))
     pairs = [(a, b) for a in NAMES for b in NAMES if a != b and ZONE_OF[a] == ZONE_OF[b]]
     coverage = coverage_of(found, NODES)
@@ -58,13 +55,11 @@ def test_unknown_are_the_pairs_of_a_zone_without_a_value(links: list[tuple[str, 
 
 
 def test_without_data_nothing_is_known() -> None:
-    """No endpoints, no pairs."""
     coverage = coverage_of(NetworkMatrix(), NODES)
     assert {metric: (one.ages[-1], one.unknown) for metric, one in coverage.items()} == dict.fromkeys(METRICS, (0, 0))
 
 
 def test_nodes_are_in_one_list_each() -> None:
-    """Mapped, unmapped or ambiguous; the document names the first ten of each list and counts the others."""
     nodes = [node(f"n{i:02}") for i in range(30)]
     ends = [EndpointInfo(EndpointId(f"n{i:02}"), ()) for i in range(5)]
     ends += [EndpointInfo(EndpointId(f"twin{k:02}"), ("n05",)) for k in range(12)]
@@ -83,7 +78,6 @@ def test_nodes_are_in_one_list_each() -> None:
 
 @pytest.mark.parametrize("most", [10, 100])
 def test_a_document_of_thousands_of_nodes_is_short(most: int) -> None:
-    """5,000 nodes in doubt among 5,000 endpoints, and 5,000 with a wrong annotation of 200 kB each: at most 200 kB."""
     wrong = {"netgang.io/endpoint": "x" * 200_000}
     nodes = [node(f"a{i:04}", annotations=wrong) for i in range(5000)]
     nodes += [node(f"b{i:04}", addresses=("shared",)) for i in range(5000)]
@@ -97,7 +91,6 @@ def test_a_document_of_thousands_of_nodes_is_short(most: int) -> None:
 
 @pytest.mark.looptime
 async def test_the_status_has_them_as_of_the_last_publication() -> None:
-    """Empty before there is one; counted again with each."""
     source, clock = FakeNetworkSource(), LoopClock()
     source.set(delay("a", "b", clock.now_s()))
     world = World(Polled(source, 1000.0), clock=clock, options=RefreshOptions(reevaluate_s=100.0))

@@ -29,16 +29,13 @@ class MovedClock:
     at_s: float = START_S
 
     def now_s(self) -> float:
-        """Wall clock."""
         return self.at_s
 
     def monotonic_s(self) -> float:
-        """The loop's time."""
         return asyncio.get_running_loop().time()
 
 
 async def read(source: NetworkSource, now_s: float = START_S) -> Batch:
-    """A fetch that must give something."""
     batch = await source.fetch(now_s=now_s)
     assert batch is not None
     return batch
@@ -66,7 +63,6 @@ class World:
 
     @property
     def last(self) -> NetworkMatrix:
-        """The newest matrix."""
         return self.published[-1]
 
     def versions(self) -> list[int]:
@@ -74,17 +70,14 @@ class World:
         return [matrix.version for matrix in self.published]
 
     def status(self) -> NetworkStatus:
-        """Now."""
         return self.refresh.status()
 
     @property
     def source(self) -> SourceStatus:
-        """The status of the only source."""
         [status] = self.status().sources
         return status
 
     def known(self, one: str = "a", other: str = "b", metric: Metric = Metric.DELAY) -> Known | None:
-        """What the newest matrix holds."""
         return self.last.known(NodeName(one), NodeName(other), metric)
 
     def delay(self, one: str = "a", other: str = "b") -> float | None:
@@ -111,7 +104,6 @@ class World:
 
 @asynccontextmanager
 async def running(world: World) -> AsyncIterator[World]:
-    """Run the refresh during the block."""
     task = asyncio.create_task(world.refresh.run())
     try:
         yield world

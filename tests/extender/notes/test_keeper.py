@@ -26,12 +26,10 @@ def keeper(store: FakeKeyStore, letter: str = "x", *, acts: bool = True) -> KeyK
 
 
 def stored(store: FakeKeyStore) -> list[str]:
-    """Names of the keys in the Secret."""
     return [key.name for key in keys_of(store.data or {})]
 
 
 async def test_the_first_process_puts_a_key_in() -> None:
-    """The empty Secret of the manifests gets one, and what is signed with it lasts."""
     store = FakeKeyStore()
     one = keeper(store)
     assert one.notes.problem
@@ -45,7 +43,6 @@ async def test_the_first_process_puts_a_key_in() -> None:
 
 
 async def test_two_processes_that_start_at_once_have_the_same_key() -> None:
-    """The second to write has a conflict, and takes what is there."""
     store = FakeKeyStore()
     one, other = keeper(store, "x"), keeper(store, "y")
     empty = await store.read()
@@ -63,7 +60,6 @@ async def test_two_processes_that_start_at_once_have_the_same_key() -> None:
 
 
 async def test_keys_are_rotated_by_the_one_that_acts() -> None:
-    """Each 30 days another, four are kept, and a standby that only reads checks what the leader signs."""
     store = FakeKeyStore()
     leader, standby = keeper(store, "x"), keeper(store, "y", acts=False)
     await leader.look()
@@ -85,7 +81,6 @@ async def test_keys_are_rotated_by_the_one_that_acts() -> None:
 
 
 async def test_a_new_key_is_known_everywhere_before_it_signs() -> None:
-    """At no moment of a rotation is a note signed that the other replica cannot check."""
     store = FakeKeyStore(KEY)
     leader, standby = keeper(store, "x"), keeper(store, "y", acts=False)
     tasks = [asyncio.create_task(one.run()) for one in (leader, standby)]
@@ -103,7 +98,6 @@ async def test_a_new_key_is_known_everywhere_before_it_signs() -> None:
 
 
 async def test_a_secret_that_is_made_again_gets_the_keys_back() -> None:
-    """Somebody deleted it: nothing lasting is signed until it is there, and then older notes count as before."""
     store = FakeKeyStore(KEY)
     one = keeper(store)
     await one.look()
@@ -120,7 +114,6 @@ async def test_a_secret_that_is_made_again_gets_the_keys_back() -> None:
 
 
 async def test_a_key_that_an_operator_takes_out_checks_nothing_any_more() -> None:
-    """In one patch with a new one: that is how a key that became known is revoked."""
     store = FakeKeyStore(KEY)
     one = keeper(store)
     await one.look()
@@ -133,7 +126,6 @@ async def test_a_key_that_an_operator_takes_out_checks_nothing_any_more() -> Non
 
 @pytest.mark.parametrize("error", [ApiError(403, "forbidden"), ApiUnavailableError("refused")])
 async def test_without_an_answer_notes_do_not_last(error: Exception) -> None:
-    """A process without the right goes on, and knows it; one without an API server waits for its answer."""
     store = FakeKeyStore(KEY)
     store.error = error
     one = keeper(store)
@@ -149,7 +141,6 @@ async def test_without_an_answer_notes_do_not_last(error: Exception) -> None:
 
 @pytest.mark.parametrize("error", [ApiUnavailableError("refused"), ApiError(500, "no KMS"), ApiError(429, "later")])
 async def test_an_outage_changes_nothing_for_one_that_has_keys(error: Exception) -> None:
-    """What was in the Secret will be there again."""
     store = FakeKeyStore(KEY)
     one = keeper(store)
     await one.look()

@@ -32,7 +32,6 @@ class Desk:
 
 @given(st.text(max_size=300), st.sampled_from(NoteKind))
 def test_what_is_written_is_read(content: str, kind: NoteKind) -> None:
-    """Whatever the content, by any process that has the key."""
     assert Desk().notes.read(kind, POD, Desk().notes.write(kind, POD, content)) == content
 
 
@@ -56,13 +55,11 @@ WRONG: dict[str, tuple[Flaw, Callable[[Desk], Flaw | None]]] = {
 
 @pytest.mark.parametrize(("want", "read"), WRONG.values(), ids=WRONG)
 def test_what_is_wrong_is_ignored_and_told(want: Flaw, read: Callable[[Desk], Flaw | None]) -> None:
-    """Each way of being wrong has a name, and none an exception."""
     assert want is read(Desk())
 
 
 @given(st.text(max_size=200))
 def test_no_text_is_an_error(text: str) -> None:
-    """Whoever wrote it: it is ours or it is not."""
     assert Desk().flaw(f"x{text}") is not None
 
 
@@ -74,7 +71,6 @@ def test_an_empty_note_is_none() -> None:
 
 
 def test_all_keys_check_and_the_newest_that_has_settled_signs() -> None:
-    """A key is in all replicas before the first note is signed with it."""
     new_s = KEYS[1].made_s
     before, after = KeyRing(KEYS, now_s=new_s + 179.0), KeyRing(KEYS, now_s=new_s + 181.0)
     assert (before.signer, after.signer) == KEYS
@@ -89,5 +85,4 @@ def test_a_note_that_could_not_be_read_is_not_written() -> None:
 
 
 def test_keys_are_in_no_text() -> None:
-    """A record that is printed or logged by mistake tells nothing."""
     assert "aaaa" not in f"{KEYS[0]!r} {json.dumps(str(KEYS))} {KeyRing(KEYS, now_s=0.0)!r}"

@@ -16,7 +16,6 @@ def test_times_are_the_machines() -> None:
 
 @pytest.mark.looptime
 async def test_durations_follow_the_loop() -> None:
-    """Inside a loop it is the loop's time: an hour of virtual time is an hour."""
     clock = SystemClock()
     begun_s = clock.monotonic_s()
     await asyncio.sleep(3600.0)

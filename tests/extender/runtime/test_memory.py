@@ -108,14 +108,12 @@ def test_what_comes_and_goes_stays_and_what_is_free_goes_back() -> None:
 
 @only_glibc
 def test_what_is_free_below_something_that_stays_goes_back_when_asked() -> None:
-    """31 MiB in arrays of 94 KiB, below one that stays."""
     assert measured(PINNED + GROWN, "as it is") > 24.0  # some of it was free before
     assert measured(PINNED + GROWN, "given back") < 4.0
 
 
 @only_glibc
 def test_asking_leaves_no_garbage() -> None:
-    """Which is collected seldom."""
     give_back()
     gc.collect()
     gc.disable()
@@ -129,7 +127,6 @@ def test_asking_leaves_no_garbage() -> None:
 
 @pytest.mark.looptime
 async def test_asks_once_a_minute() -> None:
-    """In virtual time."""
     asked_s: list[float] = []
     loop = asyncio.get_running_loop()
     task = asyncio.create_task(give_back_each_minute(lambda: bool(asked_s.append(loop.time()))))
@@ -140,7 +137,6 @@ async def test_asks_once_a_minute() -> None:
 
 
 def test_another_c_library_is_left_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It has no such settings, and netgang runs all the same."""
     monkeypatch.setattr(sys, "platform", "darwin")
     assert not keep_one_heap()
     assert not give_back()
@@ -150,15 +146,12 @@ def test_another_c_library_is_left_as_it_is(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 class _Knot:
-    """Something in a cycle."""
-
     def __init__(self) -> None:
         self.me: object = self
 
 
 @pytest.fixture
 def by_hand() -> Iterator[None]:
-    """The interpreter collects nothing by itself, as in the service."""
     gc.collect()
     gc.disable()
     try:
@@ -182,7 +175,6 @@ COURSES: dict[str, tuple[list[int], list[int]]] = {  # memory at each look, and 
 @pytest.mark.usefixtures("by_hand")
 @pytest.mark.parametrize(("course", "collected"), COURSES.values(), ids=COURSES)
 async def test_collects_once_memory_has_grown_by_half(course: list[int], collected: list[int]) -> None:
-    """In virtual time; collecting gives nothing back here. What was there at the start is set aside."""
     at, seen, before = 0, [], _Knot()
     known = weakref.ref(before)
     task = asyncio.create_task(collect_when_grown(lambda: course[at]))

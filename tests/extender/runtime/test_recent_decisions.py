@@ -16,12 +16,10 @@ from tests.fakes.clock import FakeClock
 
 
 def key(number: int) -> GangKey:
-    """A gang's."""
     return GangKey(f"a/{number}")
 
 
 def test_newest_first_and_few() -> None:
-    """What concerns no gang, or is answered pod by pod, is left out."""
     recent = RecentDecisions(FakeClock())
     for number in range(MOST_EACH + 2):
         recent.add(Decision(what=f"w{number}", gang="a/g", pod="p", node="n"))
@@ -33,7 +31,6 @@ def test_newest_first_and_few() -> None:
 
 
 def test_reasons_that_take_turns_drive_nothing_out() -> None:
-    """Of reasons to wait in a row the last few are kept; what happened between them stays."""
     recent, gang = RecentDecisions(FakeClock()), GangKey("a/g")
     for what in ("plan", "lapse", *["plan"] * 50):
         recent.add(Decision(what=what, gang=gang, reason="no room"))
@@ -43,7 +40,6 @@ def test_reasons_that_take_turns_drive_nothing_out() -> None:
 
 
 def test_the_gang_that_was_silent_longest_is_forgotten_first() -> None:
-    """However many gangs there are."""
     recent = RecentDecisions(FakeClock())
     recent.add(Decision(what="admit", gang="a/g"))
     for number in range(MOST_GANGS):
@@ -54,7 +50,6 @@ def test_the_gang_that_was_silent_longest_is_forgotten_first() -> None:
 
 @pytest.mark.parametrize("living", [0, 1, 500])
 def test_gangs_that_are_gone_are_few(living: int) -> None:
-    """Days of gangs that come and go leave no more than a fixed number, and nothing of what lives is lost."""
     alive = {key(number) for number in range(living)}
     recent = RecentDecisions(FakeClock(), exists=lambda gang: gang in alive)
     for gang in alive:
@@ -66,7 +61,6 @@ def test_gangs_that_are_gone_are_few(living: int) -> None:
 
 
 def test_a_gang_that_comes_back_finds_its_recent() -> None:
-    """A gang that is restarted is gone for a moment."""
     recent = RecentDecisions(FakeClock(), exists=lambda _: None)
     recent.add(Decision(what="restart", gang="a/g"))
     for number in range(MOST_GONE // 2 - 1):
@@ -75,7 +69,6 @@ def test_a_gang_that_comes_back_finds_its_recent() -> None:
 
 
 def test_changes_of_all_gangs_newest_first() -> None:
-    """Answers and reasons to wait are not among them; the number says when the list is another one."""
     recent = RecentDecisions(FakeClock())
     for number in range(MOST_CHANGES + 1):
         recent.add(Decision(what="bind", pod=f"p{number}"))

@@ -37,7 +37,6 @@ async def shared(**works: int) -> list[tuple[str, int]]:
 
 
 async def test_one_slice_in_a_turn_of_the_loop() -> None:
-    """However many works there are."""
     seen = await shared(a=5, b=3, c=7)
     assert Counter(name for name, _ in seen) == {"a": 5, "b": 3, "c": 7}
     assert max(Counter(turn for _, turn in seen).values()) == 1
@@ -51,12 +50,10 @@ ORDERS = {
 
 @pytest.mark.parametrize(("order", "works"), ORDERS.values(), ids=ORDERS)
 async def test_first_come_first_served(order: str, works: dict[str, int]) -> None:
-    """In the order in which they asked; a cancelled task keeps no place."""
     assert "".join(name for name, _ in await shared(**works)) == order
 
 
 async def test_alone_a_work_goes_on_without_delay() -> None:
-    """Every other turn is its own; and again, after the line was empty."""
     for _ in range(2):
         seen = await asyncio.wait_for(shared(a=4), 1.0)
         assert max(later - sooner for (_, sooner), (_, later) in pairwise(seen)) <= 2
@@ -64,8 +61,6 @@ async def test_alone_a_work_goes_on_without_delay() -> None:
 
 
 async def test_errors_of_a_work_are_its_own() -> None:
-    """They reach its caller, and no other."""
-
     def steps(error: Exception | None) -> Iterator[None]:
         yield
         if error is not None:
@@ -78,8 +73,6 @@ async def test_errors_of_a_work_are_its_own() -> None:
 
 
 def test_a_loop_that_ended_is_forgotten() -> None:
-    """Also one that ended while works waited for their slices."""
-
     async def leave_two_waiting() -> None:
         works = [asyncio.create_task(next_slice()) for _ in range(3)]
         await works[0]

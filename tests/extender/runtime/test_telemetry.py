@@ -19,7 +19,6 @@ REFUSAL = Decision("filter", pod="team-a/w-0", gang="team-a/resnet", reason=Reas
 
 @pytest.fixture
 def root_logger() -> Iterator[logging.Logger]:
-    """The root logger, put back as it was afterwards."""
     root = logging.getLogger()
     handlers, level = root.handlers[:], root.level
     yield root
@@ -28,19 +27,16 @@ def root_logger() -> Iterator[logging.Logger]:
 
 @pytest.fixture
 def stream(root_logger: logging.Logger) -> io.StringIO:
-    """Where all lines go, as JSON."""
     made = io.StringIO()
     configure_logging(log_format=LogFormat.JSON, stream=made)
     return made
 
 
 def written(stream: io.StringIO) -> list[dict[str, object]]:
-    """The lines as JSON."""
     return [json.loads(line) for line in stream.getvalue().splitlines()]
 
 
 def test_metrics_appear_with_their_labels() -> None:
-    """Prometheus' own parser reads them; a gauge shows the states of now, not those that once had gangs."""
     telemetry = Telemetry()
     telemetry.request_done("filter", "refused", duration_s=0.002, reason=Reason.NO_ROOM)
     telemetry.gangs({"waiting": 2})
@@ -62,7 +58,6 @@ def test_metrics_appear_with_their_labels() -> None:
 
 
 def test_a_decision_is_one_line_of_json(stream: io.StringIO) -> None:
-    """All that is known about the decision under constant names; what says nothing is left out."""
     decision = Decision(
         "prioritize", "team-a/w-0", "team-a/resnet", "n1", parts={"network": 7.5}, snapshot_version=3, duration_ms=0.25
     )
@@ -75,7 +70,6 @@ def test_a_decision_is_one_line_of_json(stream: io.StringIO) -> None:
 
 
 def test_a_repeated_refusal_is_written_once_a_minute(stream: io.StringIO) -> None:
-    """A thousand equal refusals are two lines, and the second says how many were left out."""
     telemetry = Telemetry()
     log = DecisionLog(telemetry, repeat_after_s=60.0)
     assert [log.log_decision(REFUSAL, now_s=5.0 + i / 1000) for i in range(1000)].count(True) == 1
@@ -86,14 +80,12 @@ def test_a_repeated_refusal_is_written_once_a_minute(stream: io.StringIO) -> Non
 
 @pytest.mark.parametrize("change", [{"pod": "team-a/w-1"}, {"reason": Reason.BEHIND}, {"what": "bind"}], ids=str)
 def test_a_new_refusal_is_written_at_once(change: dict[str, str], stream: io.StringIO) -> None:
-    """Another pod, another reason or another question is news."""
     log = DecisionLog(Telemetry())
     assert log.log_decision(REFUSAL, now_s=1.0)
     assert log.log_decision(replace(REFUSAL, **change), now_s=1.0)  # type: ignore[arg-type]
 
 
 def test_a_yes_is_always_written(stream: io.StringIO) -> None:
-    """What admits, binds or evicts is never left out, however often it happens."""
     log = DecisionLog(Telemetry(), refusals_per_s_max=1)
     assert all(log.log_decision(Decision("bind", pod="team-a/w-0", node="n1"), now_s=1.0) for _ in range(50))
     assert len(written(stream)) == 50
@@ -110,7 +102,6 @@ STEPS = {
 def test_steps_towards_a_bind_are_for_those_who_look_closely(
     step: Decision, level: str, root_logger: logging.Logger
 ) -> None:
-    """A pod that starts is one line, its bind; what was refused on the way is always written, and all is heard."""
     stream, heard = io.StringIO(), list[Decision]()
     configure_logging(log_format=LogFormat.JSON, stream=stream, level=level)
     log = DecisionLog(Telemetry(), heard=heard.append)
@@ -124,7 +115,6 @@ def test_steps_towards_a_bind_are_for_those_who_look_closely(
 
 
 def test_refusals_of_one_second_are_bounded(stream: io.StringIO) -> None:
-    """Ten thousand pods refused at once do not flood the log; the next second has room again."""
     log = DecisionLog(Telemetry(), refusals_per_s_max=100)
     refusals = [Decision("filter", pod=f"team-a/w-{i}", reason=Reason.NO_ROOM) for i in range(10_000)]
     assert sum(log.log_decision(refusal, now_s=7.5) for refusal in refusals) == 100
@@ -132,7 +122,6 @@ def test_refusals_of_one_second_are_bounded(stream: io.StringIO) -> None:
 
 
 def test_the_memory_of_refusals_is_bounded(stream: io.StringIO) -> None:
-    """The refusal written longest ago is forgotten first, and then is news again."""
     log = DecisionLog(Telemetry(), remembered_max=2, repeat_after_s=1000.0)
     first, second, third = (Decision("filter", pod=f"team-a/w-{i}", reason=Reason.NO_ROOM) for i in range(3))
     assert all(log.log_decision(refusal, now_s=1.0) for refusal in (first, second, third))
@@ -141,7 +130,6 @@ def test_the_memory_of_refusals_is_bounded(stream: io.StringIO) -> None:
 
 
 def test_a_refusal_of_long_ago_is_forgotten(stream: io.StringIO) -> None:
-    """What has not come for minutes is news: a day of gangs that waited and started is no memory of a day."""
     log = DecisionLog(Telemetry(), repeat_after_s=60.0)
     for second in range(3600):
         assert log.log_decision(replace(REFUSAL, pod=f"team-a/w-{second}"), now_s=float(second))
@@ -150,7 +138,6 @@ def test_a_refusal_of_long_ago_is_forgotten(stream: io.StringIO) -> None:
 
 
 def test_people_get_words_instead_of_json(root_logger: logging.Logger) -> None:
-    """One line of `field=value`, in which a value cannot pass for two."""
     stream = io.StringIO()
     configure_logging(log_format=LogFormat.TEXT, stream=stream)
     DecisionLog(Telemetry()).log_decision(REFUSAL, now_s=1.0)
@@ -161,7 +148,6 @@ def test_people_get_words_instead_of_json(root_logger: logging.Logger) -> None:
 
 @pytest.mark.parametrize("log_format", [LogFormat.JSON, LogFormat.TEXT])
 def test_exceptions_and_odd_values_do_not_break_a_line(log_format: LogFormat, root_logger: logging.Logger) -> None:
-    """A traceback goes along, and a value that JSON cannot say is written as Python shows it."""
     stream = io.StringIO()
     configure_logging(log_format=log_format, stream=stream)
     try:

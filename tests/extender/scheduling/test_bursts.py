@@ -24,7 +24,6 @@ async def let_in_by_tenths(world: World, count: int, *, limit_s: float) -> list[
 
 @pytest.mark.parametrize("way", ["gated", "parked"])
 async def test_a_burst_is_spread_over_time(way: str) -> None:
-    """200 pods at 100 writes a second take two seconds, and no second has more than that and a twentieth."""
     async with running(*(node_json(f"n{i}", cpu="8") for i in range(30)), writes_per_s=PER_S) as world:
         world.occupy("n0", cpu="8", name="first")
         for node in range(1, 30):
@@ -54,7 +53,6 @@ async def test_a_burst_is_spread_over_time(way: str) -> None:
 
 
 async def test_gates_open_in_the_order_of_the_queue() -> None:
-    """Heavier gangs first: all of their room is free at once, and the API server hears of them in that order."""
     async with running(*(node_json(f"n{i}", cpu="8") for i in range(10)), writes_per_s=PER_S) as world:
         for node in range(10):
             world.occupy(f"n{node}", cpu="8", name=f"full-{node}")

@@ -73,7 +73,6 @@ async def least(world: World, scheduler: KubeScheduler, numbers: "count[int]") -
 
 @pytest.mark.slow
 async def test_nothing_is_kept_of_who_came_and_went() -> None:
-    """After as many gangs again no container and no kind of record has an entry more for each of them."""
     async with unfinished(*(node_json(f"n{i}") for i in range(6))) as world:
         scheduler, numbers = KubeScheduler(), count()
         before = await least(world, scheduler, numbers)

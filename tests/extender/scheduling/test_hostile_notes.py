@@ -91,7 +91,6 @@ async def test_a_preempts_note_makes_nobody_leave() -> None:
 
 
 async def test_a_resume_note_switches_no_repair_off() -> None:
-    """A suspended Job of another namespace claims to be the gang's owner: the gang is repaired all the same."""
     async with running(*nodes(4), **RESTARTS) as world:
         note = {"gang": "default/g", "why": "", "uid": "u-evil", "at_s": WALL_S}
         world.api.add(suspended("evil", note, uid="u-evil"))
@@ -116,7 +115,6 @@ def never_ends(api: FakeClusterApi, number: int) -> None:
 
 
 async def test_forged_resume_notes_cost_no_requests() -> None:
-    """A hundred owners that say they wait to be resumed cost a list every five minutes, and no GET."""
     api = FakeClusterApi(*nodes(1))
     for number in range(OWNERS):
         note = {"gang": f"hostile/g{number}", "why": "", "uid": f"u{number}", "at_s": WALL_S}
@@ -130,7 +128,6 @@ async def test_forged_resume_notes_cost_no_requests() -> None:
 
 
 async def test_resume_notes_of_ours_cost_few_requests() -> None:
-    """A hundred owners that we have suspended, and whose pods never end: ten GETs a second at first, then fewer."""
     api = FakeClusterApi(*nodes(1))
     notes = notes_of_a_former_process()
     for number in range(OWNERS):
@@ -152,7 +149,6 @@ async def test_resume_notes_of_ours_cost_few_requests() -> None:
 
 
 async def test_a_nested_resume_note_leaves_others_their_resumption() -> None:
-    """The owner that netgang suspended before a restart is resumed after it, whoever else carries the label."""
     api = FakeClusterApi(*nodes(3))
     async with unfinished(api=api, **RESTARTS) as world:
         mine = Operator(world, size=3)
@@ -173,7 +169,6 @@ async def test_a_nested_resume_note_leaves_others_their_resumption() -> None:
 
 
 async def test_an_admitted_note_jumps_no_queue() -> None:
-    """After a restart the only node goes to the gang of higher priority, whatever the other's pod says of itself."""
     api = FakeClusterApi(node_json("n1", cpu="1"))
     api.add(pod_json("evil-0", gang="evil", uid="u-evil", annotations={"netgang.io/admitted": "u-evil/n1"}))
     api.add(pod_json("urgent-0", gang="urgent", priority=10, **GATED))
@@ -184,7 +179,6 @@ async def test_an_admitted_note_jumps_no_queue() -> None:
 
 
 async def test_an_admitted_note_makes_nobody_evict_the_pod() -> None:
-    """Only a pod that we admitted to certain nodes is removed when these are gone."""
     gone = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [
         {"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["gone"]}]}
     ]}}}  # fmt: skip
@@ -199,7 +193,6 @@ async def test_an_admitted_note_makes_nobody_evict_the_pod() -> None:
 
 @pytest.mark.parametrize("text", [NESTED, "[" * 4000], ids=["200 kB", "4 kB"])
 async def test_a_nested_last_change_stops_no_elastic_job(text: str) -> None:
-    """The job is read, and others are, too."""
     made: dict[str, Any] = {
         "kind": "Job",
         "apiVersion": "batch/v1",
@@ -217,7 +210,6 @@ async def test_a_nested_last_change_stops_no_elastic_job(text: str) -> None:
 
 
 async def test_what_is_ignored_is_told_where_people_look() -> None:
-    """Counted by kind, an Event on the pod, and a sentence in /v1/explain: once, however often it is read."""
     async with running(node_json("n1", cpu="1"), waits("evil", preempts=NESTED), cpu_pod(), **ON) as world:
         await world.settle(5.0)
         for number in range(20):
@@ -238,7 +230,6 @@ def cpu_pod() -> dict[str, Any]:
 
 
 async def _jobs(world: World) -> list[str]:
-    """Names of the jobs that the elastic controller knows."""
     transport = httpx.ASGITransport(app=world.service.app)
     async with httpx.AsyncClient(transport=transport, base_url="http://netgang") as client:
         return [one["job"] for one in (await client.get("/v1/jobs")).json()["jobs"]]

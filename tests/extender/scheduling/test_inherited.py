@@ -16,17 +16,14 @@ SOON_S = 2.5
 
 
 def woken(world: World) -> Counter[str]:
-    """How often the annotation of each uid was patched."""
     return Counter(str(uid) for uid, _ in world.api.patches)
 
 
 def uids(world: World, *pods: str) -> Counter[str]:
-    """Each of these pods once."""
     return Counter(str(world.uid(pod)) for pod in pods)
 
 
 async def test_a_new_leader_wakes_what_the_old_one_refused() -> None:
-    """Soon after it began, each planned pod once; one that comes to us by itself is left alone."""
     async with two() as (_, a, b):
         a.world.occupy("n1")
         a.world.occupy("n2", name="another")
@@ -47,7 +44,6 @@ async def test_a_new_leader_wakes_what_the_old_one_refused() -> None:
 
 
 async def test_a_process_that_starts_again_wakes_what_it_refused_before() -> None:
-    """Without an election too; pods that come later are left alone as ever."""
     api = FakeClusterApi()
     async with unfinished(node_json("n1"), api=api) as world:
         world.occupy("n1")

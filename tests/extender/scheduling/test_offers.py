@@ -27,12 +27,10 @@ N1, N2 = NodeName("n1"), NodeName("n2")
 
 
 def allowed(offers: Offers, *pairs: tuple[PodUid, str], now_s: float = 1.0) -> list[bool]:
-    """Whether each pod may be bound to its node."""
     return [offers.allows(uid, NodeName(name), now_s=now_s) for uid, name in pairs]
 
 
 def test_an_offer_is_for_one_pod_and_one_node_for_a_time() -> None:
-    """A newer one replaces it, so a pod that was planned elsewhere may only go there."""
     offers = Offers(ttl_s=10.0)
     offers.note(A, N2, now_s=0.0)
     offers.note(A, N1, now_s=0.0)
@@ -42,7 +40,6 @@ def test_an_offer_is_for_one_pod_and_one_node_for_a_time() -> None:
 
 
 def test_a_plain_pod_may_go_where_it_was_asked_about() -> None:
-    """To each of the nodes of the last question, and to no other; nothing inside the JSON is taken for a name."""
     offers = Offers()
     offers.note_asked(A, b'["n1","n3"]', now_s=0.0)
     offers.note_asked(A, b'["n1", "n2"]', now_s=0.0)
@@ -53,7 +50,6 @@ def test_a_plain_pod_may_go_where_it_was_asked_about() -> None:
 
 
 def test_offers_are_bounded_in_number_and_bytes() -> None:
-    """The oldest leave first; renewing an offer makes it young, and what was taken or replaced does not count."""
     offers = Offers(limit=2)
     for uid in (A, B, A, C):
         offers.note(uid, N1, now_s=0.0)
@@ -69,7 +65,6 @@ def test_offers_are_bounded_in_number_and_bytes() -> None:
 
 
 def test_an_offer_that_was_taken_is_forgotten() -> None:
-    """Of pods that come and go only those are remembered that have no node yet."""
     offers = Offers()
     offers.note(A, N1, now_s=0.0)
     offers.note_asked(B, b'["n1"]', now_s=0.0)
@@ -82,8 +77,6 @@ def test_an_offer_that_was_taken_is_forgotten() -> None:
 
 
 class Learned:
-    """A Learning, and what it excluded."""
-
     def __init__(self, *, sees_all_nodes: bool = True) -> None:
         self.excluded: list[tuple[MemberClass, NodeName]] = []
         self.book = Learning(
@@ -91,7 +84,6 @@ class Learned:
         )
 
     def refused(self, member: Pod, at_s: float, *, planned: NodeName = N1, asked: tuple[NodeName, ...] = (N2,)) -> bool:
-        """A request without the planned node."""
         return self.book.refused(member, planned, asked, now_s=at_s)
 
 
@@ -114,7 +106,6 @@ def test_two_refusals_are_believed_when_they_are_apart_but_not_too_far(
 
 
 def test_pods_of_one_kind_count_together_and_nodes_and_kinds_do_not() -> None:
-    """A refusal is about a member class and a node."""
     learned = Learned()
     learned.refused(pod("p", cpu="1"), 0.0)
     assert not learned.refused(pod("p", cpu="2"), 5.0)
@@ -138,7 +129,6 @@ def test_some_requests_teach_nothing(member: Pod, sees_all: bool, asked: tuple[N
 
 
 def test_first_refusals_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The oldest one is forgotten: it then takes two more."""
     monkeypatch.setattr("extender.scheduling.node_exclusions._REMEMBERED_MAX", 2)
     learned = Learned()
     kinds = [pod("p", cpu=str(number)) for number in (1, 2, 3)]
@@ -173,7 +163,6 @@ def inherited(*uids: PodUid) -> Parking:
 
 
 def test_a_refused_pod_is_woken_once_when_it_is_planned() -> None:
-    """And again only when it is planned somewhere else; until then it sleeps."""
     parking = parked(A, B)
     assert (woken(parking), parking.asleep([B, A, C])) == ([], [B, A])
     assert [woken(parking, a="n1"), woken(parking, a="n1"), woken(parking, a="n2")] == [[A], [], [A]]
@@ -188,7 +177,6 @@ def test_a_pod_that_was_never_refused_is_not_disturbed() -> None:
 
 
 def test_pods_of_a_process_before_us_are_woken_once_soon() -> None:
-    """A second after we began, and those that are planned only later at the next look."""
     parking = inherited(A, B)
     assert [parking.overdue(now_s=INHERITED_S - 0.1), parking.overdue(now_s=INHERITED_S)] == [[], [A]]
     woken(parking, now_s=5.0, a="n1", b="n2")
@@ -228,7 +216,6 @@ def test_pods_before_us_wait_for_others_only_so_long() -> None:
 
 
 def test_other_pods_that_come_do_not_count() -> None:
-    """Those that we know of, or that are new, say nothing of the inherited ones."""
     parking = inherited(A)
     woken(parking, a="n1", b="n2")
     parking.offered(B, now_s=INHERITED_S)
@@ -236,7 +223,6 @@ def test_other_pods_that_come_do_not_count() -> None:
 
 
 def test_a_plan_that_comes_and_goes_wakes_an_inherited_pod_once() -> None:
-    """From its second place on it is one of ours, which are left alone for ten seconds."""
     parking, found = inherited(A), []
     for second in range(1, 9):
         woken(parking, now_s=float(second), **({"a": "n1"} if second % 2 else {}))
@@ -254,7 +240,6 @@ INHERITED_NO_MORE: Mapping[str, Callable[[Parking], object]] = {  # case: what m
 
 @pytest.mark.parametrize("happens", INHERITED_NO_MORE.values(), ids=INHERITED_NO_MORE)
 def test_a_pod_that_we_know_of_is_not_inherited(happens: Callable[[Parking], object]) -> None:
-    """It came to us meanwhile, or is gone: it is not woken for its past."""
     parking = Parking()
     parking.inherit([A], now_s=0.0)
     happens(parking)
@@ -263,7 +248,6 @@ def test_a_pod_that_we_know_of_is_not_inherited(happens: Callable[[Parking], obj
 
 
 def test_a_planned_pod_that_does_not_come_is_woken_less_and_less_often() -> None:
-    """1.1 s after its wake-up, then after pauses that double up to a minute."""
     parking = parked(A)
     woken(parking, a="n1")
     found = [tenths / 10 for tenths in range(1, 4000) if parking.overdue(now_s=tenths / 10)]
@@ -294,7 +278,6 @@ AWAITED_NO_MORE: Mapping[str, Callable[[Parking], object]] = {
 
 @pytest.mark.parametrize("happens", AWAITED_NO_MORE.values(), ids=AWAITED_NO_MORE)
 def test_a_pod_is_not_awaited_without_need(happens: Callable[[Parking], object]) -> None:
-    """Nothing is patched for it."""
     parking = parked(A)
     woken(parking, a="n1")
     happens(parking)
@@ -337,14 +320,12 @@ class Behind:
         asyncio.get_running_loop().call_later(LONGEST_S * part, change, *what)
 
     async def took_s(self, wait: Awaitable[None] | None) -> float:
-        """How long a question waits."""
         began_s = asyncio.get_running_loop().time()
         if wait is not None:
             await wait
         return asyncio.get_running_loop().time() - began_s
 
     async def for_pod_s(self, name: str) -> float:
-        """How long a question about this pod waits."""
         return await self.took_s(self.catch_up.for_pod(PodUid(name)))
 
 
@@ -371,7 +352,6 @@ async def test_a_question_shows_that_we_are_behind(ahead: bool, asked: list[str]
 
 @looptime
 async def test_a_question_waits_for_its_pod_to_be_known() -> None:
-    """It goes on as soon as the watch has brought it."""
     behind, member = Behind(), pod("p", gang="g", min_available=1)
     behind.later(1 / 4, behind.cache.nodes.upsert, node("another change"))
     behind.later(1 / 2, behind.cache.pods.upsert, member)
@@ -392,7 +372,6 @@ async def test_a_question_waits_while_room_may_come() -> None:
 
 @looptime
 async def test_a_question_does_not_wait_long_nor_often() -> None:
-    """At most 20 ms, once per version of the cache, and no other one for four times as long."""
     behind = Behind()
     assert await behind.for_pod_s("a") == pytest.approx(LONGEST_S)
     assert [await behind.for_pod_s("a"), await behind.for_pod_s("b")] == [0.0, 0.0]
@@ -403,7 +382,6 @@ async def test_a_question_does_not_wait_long_nor_often() -> None:
 
 @looptime
 async def test_what_was_waited_for_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Too many pods: it may be waited for them once more."""
     monkeypatch.setattr("extender.scheduling.watch_catchup._REMEMBERED_MAX", 2)
     behind = Behind()
     for name in ("a", "b", "c", "a"):

@@ -51,7 +51,6 @@ def passes(world: World, pod: str, **how: Any) -> list[str]:
 
 
 async def start(world: World, names: tuple[str, ...]) -> None:
-    """Bring a committed gang to its end."""
     for call in world.bind_offered(*names):
         await world.settle(0.1)
         assert not call.waits or call.pod != names[-1]
@@ -70,7 +69,6 @@ PLAIN: dict[str, tuple[dict[str, Any], list[str]]] = {  # case: (the pod, where 
 
 @pytest.mark.parametrize(("fields", "want"), PLAIN.values(), ids=PLAIN)
 async def test_who_may_have_promised_room(fields: dict[str, Any], want: list[str]) -> None:
-    """Members that are admitted and not bound: plain pods of our scheduler may have what is beyond, system pods all."""
     async with beside(*nodes("a1", "a2")) as world:
         names = await promised(world)
         world.pod("p", **{"scheduler": OURS, **fields})
@@ -81,7 +79,6 @@ async def test_who_may_have_promised_room(fields: dict[str, Any], want: list[str
 
 
 async def test_the_rest_of_the_cluster_is_open() -> None:
-    """Of the nodes asked only those with promises are left out, and /bind agrees."""
     async with beside(*nodes("a1", "a2", "b1")) as world:
         names = world.gang("g", 2, cpu="3", scheduler=OURS, annotations={"netgang.io/zones": "a"}, **GATED)
         await world.settle(1.0)
@@ -171,7 +168,6 @@ SAVING = {  # case: (STARVELIMIT, where a plain pod may go; the gang's pods are 
 
 @pytest.mark.parametrize(("limit_s", "want"), SAVING.values(), ids=SAVING)
 async def test_a_starving_gang_saves_up_its_zone(limit_s: float, want: list[str]) -> None:
-    """From STARVING on plain pods get nothing there that it asks for, system pods do; when it goes they are woken."""
     queue = {"starve_limit_s": limit_s, "starving_share": 1.0, "reserve_after_s": 0.0, "starving_hold_s": 1e12}
     async with beside(*nodes("a1", "a2"), queue=queue) as world:
         world.pod("busy", cpu="2", scheduler=OURS, nodeName="a1")
@@ -194,7 +190,6 @@ def nudged(world: World, pod: str) -> str:
 
 
 async def test_a_hold_that_runs_out_lets_plain_pods_in() -> None:
-    """From a second after STARVELIMIT the zone is reserved; pods that were refused are woken when that runs out."""
     since_s = 1_700_000_000.0
     queue = {"starve_limit_s": since_s + 10.0, "starving_share": 1.0, "reserve_after_s": 0.0, "starving_hold_s": 20.0}
     async with beside(*nodes("a1", "a2"), queue=queue) as world:
@@ -232,7 +227,6 @@ def broken(world: World, promises: dict[str, str]) -> list[str]:
 
 @pytest.mark.parametrize("seed", range(8))
 async def test_no_promised_place_is_lost(seed: int) -> None:
-    """Plain pods come all the time and fill what is left; every gang that begins to start does so at once."""
     rng = random.Random(seed)
     async with running(*(node_json(f"n{i}", cpu="4") for i in range(4))) as world:
         scheduler = KubeScheduler()

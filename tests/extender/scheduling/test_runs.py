@@ -37,7 +37,6 @@ def job_pod(name: str, index: int, *, size: int, created: str = START, **fields:
 
 
 def job(name: str, size: int, **fields: Any) -> list[Object]:
-    """All pods of a Job."""
     return [job_pod(name, index, size=size, **fields) for index in range(size)]
 
 
@@ -47,7 +46,6 @@ def create(world: World, pods: Iterable[Object]) -> list[str]:
 
 
 async def test_a_second_run_starts_whole_or_not_at_all() -> None:
-    """A CronJob's last Job is done and its pods remain: the next one of three with room for one binds none."""
     async with running(node_json("n0", cpu="3")) as world:
         world.occupy("n0", cpu="2")
         create(world, job("night-1", 3, phase="Succeeded"))
@@ -64,7 +62,6 @@ async def test_a_second_run_starts_whole_or_not_at_all() -> None:
 
 
 async def test_a_run_waits_while_another_lives() -> None:
-    """Two Jobs under one name: the second is told so, and starts when the first has ended."""
     async with running(node_json("n0")) as world:
         first = create(world, job("night-1", 2))
         await world.settle()
@@ -89,7 +86,6 @@ async def test_a_run_waits_while_another_lives() -> None:
 
 
 async def test_a_waiting_run_is_not_bound_by_an_old_offer() -> None:
-    """Whatever was offered to a pod before it became one of a later run, it waits."""
     async with running(node_json("n0"), node_json("n1")) as world:
         [one] = create(world, job("night-2", 1, created=LATER))
         await world.settle()
@@ -100,14 +96,12 @@ async def test_a_waiting_run_is_not_bound_by_an_old_offer() -> None:
 
 
 def grouped(name: str, **fields: Any) -> Object:
-    """A pod of PodGroup g."""
     made = pod_json(name, **fields)
     made["metadata"]["labels"] = {"scheduling.x-k8s.io/pod-group": "g"}
     return made
 
 
 async def test_a_gang_whose_pod_group_goes_is_not_committed() -> None:
-    """Two of three are held, and the PodGroup is deleted: both fail with the reason, and nothing is posted."""
     async with running(node_json("n0")) as world:
         world.api.add({"kind": "PodGroup", "metadata": {"name": "g"}, "spec": {"minMember": 3}})
         names = create(world, [grouped(f"g-{number}") for number in range(3)])
@@ -153,7 +147,6 @@ async def test_what_waits_for_the_limiter_is_not_posted_once_the_gang_changed(in
 
 
 def bare(name: str, size: int, *, created: str = START) -> Object:
-    """A pod without an owner in gang g."""
     made = pod_json(name, gang="g", size=size)
     made["metadata"]["creationTimestamp"] = created
     return made
@@ -187,7 +180,6 @@ async def test_a_gang_that_was_bound_in_part_is_evicted_though_a_successor_came(
 
 
 async def test_a_partial_gang_of_which_nobody_waits_is_evicted_too() -> None:
-    """Found so after a restart: two of three are bound, and nobody makes the third."""
     pods = [bare("g-0", 3), bare("g-1", 3)]
     for pod in pods:
         pod["spec"]["nodeName"] = "n0"
@@ -199,7 +191,6 @@ async def test_a_partial_gang_of_which_nobody_waits_is_evicted_too() -> None:
 
 
 async def test_a_started_gang_is_known_as_such_after_a_restart() -> None:
-    """It was whole, and a member went while we were away: the notes of the others say so, and nobody is evicted."""
     async with running(node_json("n0", cpu="3")) as first:
         names = create(first, [bare(f"g-{number}", 3) for number in range(3)])
         await first.settle()

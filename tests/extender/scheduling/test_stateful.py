@@ -90,7 +90,6 @@ def step(**arguments: st.SearchStrategy[Any]) -> Callable[[Callable[..., None]],
 
 
 def promise(check: Callable[["ServiceMachine"], None]) -> Any:
-    """Checked after each step, from the start on."""
     return invariant()(precondition(lambda self: hasattr(self, "world"))(check))
 
 
@@ -104,7 +103,6 @@ class WatchedApi(FakeClusterApi):
         """Gangs of which a POST failed"""
 
     async def bind(self, binding: Binding) -> None:
-        """As ever."""
         gang = binding.name.partition("-")[0]
         self.on_post(gang)
         try:
@@ -115,18 +113,14 @@ class WatchedApi(FakeClusterApi):
 
 
 def name_of(obj: dict[str, Any]) -> str:
-    """An object's name."""
     return str(obj["metadata"]["name"])
 
 
 def gang_of(pod: dict[str, Any]) -> str:
-    """A pod's gang, or `stranger`."""
     return name_of(pod).partition("-")[0]
 
 
 class ServiceMachine(RuleBasedStateMachine):
-    """One cluster's life."""
-
     def __init__(self) -> None:
         super().__init__()
         self.loop = looptime.new_event_loop(noop_cycles=1)
@@ -148,7 +142,6 @@ class ServiceMachine(RuleBasedStateMachine):
         demands=st.lists(DEMANDS, min_size=1, max_size=len(GANGS)),
     )
     def start(self, cpus: list[str], demands: list[Demand]) -> None:
-        """Some nodes and gangs."""
         self.api = WatchedApi(*(node_json(name, cpu=cpu) for name, cpu in zip(NODES_MAX, cpus, strict=False)))
         self.api.on_post = self._posted
         self.run(self._start())
@@ -189,7 +182,6 @@ class ServiceMachine(RuleBasedStateMachine):
         self.scheduler.late.update(names[: demand.late])
 
     def delete(self, name: str) -> None:
-        """All pods of a gang go."""
         self.world.delete(*(name_of(pod) for pod in self._pods_of(name)))
 
     @step(name=st.sampled_from(GANGS), number=st.integers(0, 3), recreate=st.booleans())
@@ -245,7 +237,6 @@ class ServiceMachine(RuleBasedStateMachine):
 
     @step(error=st.sampled_from(FAULTS), applied=st.booleans(), times=st.integers(1, 3))
     def posts_fail(self, error: Exception, applied: bool, times: int) -> None:
-        """The next POSTs fail, or lose their answer."""
         self.api.fail_next("bind", error, times=times, applied=applied)
 
     @step(
@@ -261,7 +252,6 @@ class ServiceMachine(RuleBasedStateMachine):
 
     @step(what=st.sampled_from(["watches", "history", "kube-scheduler", "netgang"]))
     def breaks(self, what: str) -> None:
-        """A part is restarted and remembers nothing."""
         if what == "watches":
             self.api.break_watches(ApiUnavailableError("connection reset"))
         elif what == "history":
@@ -302,7 +292,6 @@ class ServiceMachine(RuleBasedStateMachine):
 
     @promise
     def nothing_is_posted_before_quorum(self) -> None:
-        """What was noted at each POST."""
         assert not self.violated
 
     @promise

@@ -22,7 +22,6 @@ def guarded() -> StormGuard:
 
 
 def test_who_keeps_coming_is_held() -> None:
-    """A few refusals are refusals; who comes again after the burst, within the window, meets errors from then on."""
     assert refuse(guarded(), 7.0, 17.0, 27.0) == "eee"
 
 
@@ -34,28 +33,24 @@ def test_a_burst_is_not_a_storm() -> None:
 
 
 def test_slow_refusals_never_become_errors() -> None:
-    """A pod that is asked about once per window, or a few times, is never guarded."""
     guard = StormGuard()
     assert refuse(guard, *(i * (WINDOW_S + 1.0) for i in range(20))) == "-" * 20
     assert refuse(StormGuard(), *(i * WINDOW_S / (AFTER - 1) for i in range(20))) == "-" * 20
 
 
 def test_another_reason_starts_anew() -> None:
-    """A changed reason is worth telling: it is an ordinary refusal again. Other pods are counted for themselves."""
     guard = guarded()
     assert refuse(guard, 7.0, reason=Reason.BEHIND) == "-"
     assert refuse(guard, 7.0, uid=OTHER) == "-"
 
 
 def test_quiet_ends_it() -> None:
-    """Without a change in the cluster for a while the pod is parked again, and costs nothing any more."""
     guard = guarded()
     assert guard.holds(POD, Reason.NO_ROOM, now_s=6.0 + QUIET_S - 1.0, changed_s=6.0)
     assert not guard.holds(POD, Reason.NO_ROOM, now_s=6.0 + QUIET_S, changed_s=6.0)
 
 
 def test_being_let_through_ends_it() -> None:
-    """After an offer the next refusal is the first again."""
     guard = guarded()
     guard.forget(POD)
     assert refuse(guard, 7.0) == "-"
@@ -64,7 +59,6 @@ def test_being_let_through_ends_it() -> None:
 @pytest.mark.parametrize("pods", [30, 300, 1000])
 @pytest.mark.parametrize("every_s", [0.5, 2.0, 3.0, 4.0, 6.0, 9.0])
 def test_many_pods_together_are_a_storm_however_slowly_each_comes(pods: int, every_s: float) -> None:
-    """Ordinary refusals of all pods stay below 30 a second on the whole, and a few pods are left in peace."""
     guard = StormGuard()
     moments = ((turn * every_s + number * every_s / pods, number) for turn in range(40) for number in range(pods))
     ordinary = [at for at, number in moments if refuse(guard, at, uid=PodUid(f"p{number}")) == "-"]
@@ -76,7 +70,6 @@ def test_many_pods_together_are_a_storm_however_slowly_each_comes(pods: int, eve
 
 
 def test_pods_that_are_gone_do_not_count() -> None:
-    """A thousand that were deleted stretch the window of the one that is left for a while only."""
     guard = StormGuard()
     for number in range(1000):
         refuse(guard, 0.0, uid=PodUid(f"gone{number}"))
@@ -85,7 +78,6 @@ def test_pods_that_are_gone_do_not_count() -> None:
 
 
 def test_it_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Too many pods: all start again."""
     monkeypatch.setattr("extender.scheduling.storm_guard._REMEMBERED_MAX", 2)
     guard = guarded()
     for uid in (OTHER, PodUid("third")):

@@ -30,7 +30,6 @@ def unknown(name: str = "late", **fields: Any) -> Object:
 
 
 def ask(world: World, pod: Object, **how: Any) -> FilterAnswer:
-    """Ask /filter with this very JSON."""
     return world.service.verbs.filter(args_of(pod, nodes=world.node_names(), **how))
 
 
@@ -38,7 +37,6 @@ def ask(world: World, pod: Object, **how: Any) -> FilterAnswer:
 
 
 async def test_a_member_is_answered_its_planned_node() -> None:
-    """One node, the plan's; the same again at each repetition."""
     async with running(N1, N2) as world:
         first, second = await world.planned_gang("g", 2, cpu="3")
         assert {world.offered(first), world.offered(second)} == {"n1", "n2"}
@@ -69,7 +67,6 @@ async def test_pods_that_are_not_ours_to_gang_keep_all_nodes(fields: dict[str, A
 
 
 async def test_native_members_follow_their_siblings_into_their_zone() -> None:
-    """kube-scheduler gangs native groups; netgang keeps them together, unless their zone policy is `preferred`."""
     group: dict[str, Any] = {"schedulingGroup": {"podGroupName": "native"}}
     members = [pod_json("m-0", nodeName="n1", **group), pod_json("m-1", **group)]
     async with running(N1, N2, node_json("far", zone="b"), *members) as world:
@@ -78,7 +75,6 @@ async def test_native_members_follow_their_siblings_into_their_zone() -> None:
 
 
 async def test_a_member_that_vanished_after_its_offer_is_not_bound_alone() -> None:
-    """The cache lost the pod (its update cannot be read, say): it is no plain pod, and is never bound by itself."""
     async with running(N1) as world:
         first, _ = await world.planned_gang("g", 2)
         node = world.offered(first)
@@ -87,7 +83,6 @@ async def test_a_member_that_vanished_after_its_offer_is_not_bound_alone() -> No
 
 
 async def test_a_member_that_the_watch_has_not_brought_is_refused_for_a_moment() -> None:
-    """With a constant reason; as soon as it is known and planned it is woken, and answered its node."""
     async with running(N1, N2) as world:
         await world.planned_pod("g-0", gang="g", size=2)
         late = unknown("g-1", gang="g", size=2)
@@ -100,7 +95,6 @@ async def test_a_member_that_the_watch_has_not_brought_is_refused_for_a_moment()
 
 
 async def test_a_successor_of_the_same_name_is_not_taken_for_its_predecessor() -> None:
-    """A pod asks under a uid that we do not know, while its predecessor is planned: it is not given that one's node."""
     async with running(N1) as world:
         await world.planned_gang("g", 1)
         successor = pod_json("g-0", uid="another", gang="g", size=1)
@@ -108,7 +102,6 @@ async def test_a_successor_of_the_same_name_is_not_taken_for_its_predecessor() -
 
 
 async def test_a_person_may_leave_the_uid_out() -> None:
-    """With curl a pod is found by its name; also without a namespace, which means `default` as everywhere."""
     async with running(N1) as world:
         [name] = await world.planned_gang("g", 1)
         for metadata in ({"name": name}, {"name": name, "namespace": "default"}):
@@ -117,7 +110,6 @@ async def test_a_person_may_leave_the_uid_out() -> None:
 
 
 async def test_a_pod_that_cannot_be_read_is_the_callers_mistake() -> None:
-    """An unknown pod with a bad quantity: BadRequestError names the field."""
     async with running(N1) as world:
         with pytest.raises(BadRequestError, match=r"containers\[0\].*cpu"):
             ask(world, unknown(cpu="a lot"))
@@ -145,7 +137,6 @@ async def test_a_bound_member_keeps_its_node() -> None:
 
 
 async def test_members_beyond_the_minimum_wait_without_holding_it_up() -> None:
-    """Surplus members without room are refused as such, before and after the minimum started."""
     async with running(N1) as world:
         names = await world.planned_gang("g", 5, minimum=4)
         surplus = [name for name in names if isinstance(world.filter(name), Refused)]
@@ -214,7 +205,6 @@ async def test_a_pod_of_an_invalid_gang_is_not_woken_for_nothing() -> None:
 
 
 async def test_a_pod_that_keeps_coming_back_is_sent_to_the_timer() -> None:
-    """A storm of the same question: from the fourth time on an `Error` with the same text, until there is news."""
     async with running(N1) as world:
         world.occupy("n1")
         [name] = await world.planned_gang("g", 1)
@@ -254,7 +244,6 @@ async def test_room_that_is_just_made_is_given_at_once() -> None:
 
 @pytest.mark.parametrize("debug", [True, False])
 async def test_nobody_waits_without_need(debug: bool) -> None:
-    """Planned pods, plain ones and people are answered in the same moment."""
     async with running(N1) as world:
         world.gang("g", 1)
         world.gang("large", 1, cpu="9")
@@ -284,7 +273,6 @@ async def test_people_look_and_no_pod_is_woken() -> None:
 
 
 async def test_another_node_of_the_zone_is_answered_at_once() -> None:
-    """The gang's zone has another: nothing is learned, what is held stays held, and only this member goes there."""
     async with running(N1, N2, N3) as world:
         first, second = await world.planned_gang("g", 2, cpu="2")
         [held] = await world.bind_and_settle(first)
@@ -298,7 +286,6 @@ async def test_another_node_of_the_zone_is_answered_at_once() -> None:
 
 
 async def test_a_zone_refused_twice_is_left_out_and_another_one_answered() -> None:
-    """None of the zone's nodes is offered, as for a volume elsewhere: believed at the second time, for all of them."""
     async with running(N1, node_json("n3"), B2) as world:
         [name] = await world.planned_gang("g", 1, annotations={"netgang.io/zones": "a,b"})
         assert world.refusal(name, nodes=["n2"]) is Reason.NODE_NOT_OFFERED
@@ -308,7 +295,6 @@ async def test_a_zone_refused_twice_is_left_out_and_another_one_answered() -> No
 
 
 async def test_a_node_refused_twice_is_left_out_and_another_one_answered() -> None:
-    """Two refusals that are too close together are one; the second is believed, and planned around."""
     async with running(N1, B2) as world:
         [name] = await world.planned_gang("g", 1)
         refused = world.offered(name)
@@ -321,7 +307,6 @@ async def test_a_node_refused_twice_is_left_out_and_another_one_answered() -> No
 
 
 async def test_what_was_learned_is_forgotten_after_its_time() -> None:
-    """The node may have been mended meanwhile."""
     async with running(N1, exclusion_ttl_s=60.0) as world:
         [name] = await world.planned_gang("g", 1)
         for _ in range(2):
@@ -334,7 +319,6 @@ async def test_what_was_learned_is_forgotten_after_its_time() -> None:
 
 
 async def test_a_node_that_kube_scheduler_asks_about_again_is_used_at_once() -> None:
-    """Its filters pass it now, so what was learned of it is over; another gang's word is no proof of that."""
     async with running(N1) as world:
         [name] = world.gang("g", 1)
         [other] = await world.planned_gang("h", 1)
@@ -350,7 +334,6 @@ async def test_a_node_that_kube_scheduler_asks_about_again_is_used_at_once() -> 
 
 
 async def test_what_is_held_fails_when_a_siblings_place_will_not_do() -> None:
-    """The gang is planned again as a whole, so its calls at bind end and its commitment with them."""
     others = ["n3", "n4"]
     async with running(N1, N2, *[node_json(name, zone="b") for name in others]) as world:
         first, second = await world.planned_gang("g", 2, cpu="3")

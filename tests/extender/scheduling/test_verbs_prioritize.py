@@ -20,12 +20,10 @@ BAD_N1 = mesh(["n1", "n2", "n3"], bad={"n1": {"delay_ms": 60.0, "throughput_bps"
 
 
 def versioned(matrix: NetworkMatrix, version: int) -> NetworkMatrix:
-    """The same data as a later publication."""
     return replace(matrix, version=version)
 
 
 async def test_without_siblings_a_node_is_scored_by_its_own_zone() -> None:
-    """A member that would be the first: nodes with bad links to their neighbours are the worst."""
     async with running(*NODES) as world:
         world.set_network(BAD_N3)
         await world.planned_gang("g", 2, cpu="9")
@@ -35,7 +33,6 @@ async def test_without_siblings_a_node_is_scored_by_its_own_zone() -> None:
 
 
 async def test_scores_follow_the_network() -> None:
-    """New measurements change the answer at once, to the same question."""
     async with running(*NODES) as world:
         world.gang("g", 2, cpu="9")
         world.set_network(versioned(BAD_N3, 1))
@@ -50,7 +47,6 @@ async def test_scores_follow_the_network() -> None:
 
 
 async def test_nodes_of_the_same_gang_score_higher() -> None:
-    """Packing: with equal links everywhere, the sibling's node is preferred."""
     async with running(*NODES) as world:
         world.set_network(mesh(["n1", "n2", "n3"], delay_ms=30.0))
         world.pod("g-0", gang="g", size=1, nodeName="n2")
@@ -63,7 +59,6 @@ async def test_nodes_of_the_same_gang_score_higher() -> None:
 
 
 async def test_unknown_nodes_score_nothing() -> None:
-    """Names that nobody has measured or seen get 0; the order of the request is kept, repetitions too."""
     async with running(*NODES) as world:
         await world.planned_pod("plain")
         args = world.asking("plain", nodes=["n9", "n2", "n9"])
@@ -74,7 +69,6 @@ async def test_unknown_nodes_score_nothing() -> None:
 
 
 def whole_nodes(*nodes: dict[str, Any]) -> dict[str, Any]:
-    """Fields of a request that has Node objects."""
     return {
         "nodes": [one["metadata"]["name"] for one in nodes],
         "nodes_json": [msgspec.json.encode(one) for one in nodes],
@@ -82,13 +76,11 @@ def whole_nodes(*nodes: dict[str, Any]) -> dict[str, Any]:
 
 
 def asked(world: World, pod: dict[str, Any], *nodes: dict[str, Any]) -> dict[str, int]:
-    """Scores of nodes that come with the request."""
     args = args_of(pod, **whole_nodes(*nodes))
     return dict(zip(args.node_names, world.service.verbs.prioritize(args), strict=True))
 
 
 async def test_nodes_of_the_request_are_scored_by_the_mesh() -> None:
-    """An empty cluster and a mesh: nodes that only the request knows are mapped by name and scored."""
     async with running() as world:
         world.set_network(BAD_N3)
         pod = pod_json("p", annotations={"netgang.io/near": "a"})
@@ -97,7 +89,6 @@ async def test_nodes_of_the_request_are_scored_by_the_mesh() -> None:
 
 
 async def test_nodes_of_the_request_join_those_of_the_cluster() -> None:
-    """Known nodes keep what is known of them; the same question about known nodes only is answered from memory."""
     async with running(*NODES[:2]) as world:
         world.set_network(BAD_N3)
         pod = pod_json("p", annotations={"netgang.io/near": "a"})
@@ -106,7 +97,6 @@ async def test_nodes_of_the_request_join_those_of_the_cluster() -> None:
 
 
 async def test_the_zone_label_of_the_settings_counts_for_them_too() -> None:
-    """Two zones by another label: each node is scored towards its own zone only."""
     nodes = [node_json(name, zone="same") for name in ("n1", "n2", "n3", "n4")]
     for node, rack in zip(nodes, ("r1", "r1", "r2", "r2"), strict=True):
         node["metadata"]["labels"]["rack"] = rack
@@ -119,14 +109,12 @@ async def test_the_zone_label_of_the_settings_counts_for_them_too() -> None:
 
 
 async def test_a_node_of_the_request_that_cannot_be_read_is_the_callers_mistake() -> None:
-    """BadRequestError names the field."""
     async with running() as world:
         with pytest.raises(BadRequestError, match="allocatable: cpu"):
             asked(world, pod_json("p"), node_json("n1", cpu="plenty"))
 
 
 async def test_two_pods_that_only_requests_know_are_not_mixed_up() -> None:
-    """People send pods of one name with other annotations: each is answered for what it says."""
     async with running(*NODES) as world:
         world.set_network(BAD_N3)
         await world.settle()
@@ -138,7 +126,6 @@ async def test_two_pods_that_only_requests_know_are_not_mixed_up() -> None:
 
 
 async def test_scores_of_many_pods_are_kept_in_bounds() -> None:
-    """More pods than the table holds: the answers stay right."""
     async with running(*NODES) as world:
         world.set_network(BAD_N3)
         for number in range(70):

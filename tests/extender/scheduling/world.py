@@ -108,7 +108,6 @@ class Call:
 
     @property
     def waits(self) -> bool:
-        """Whether it is not answered yet."""
         return not self.task.done()
 
     @property
@@ -134,11 +133,9 @@ class World:
     # -- the cluster --------------------------------------------------------------------------------------------------
 
     def node(self, name: str, **fields: Any) -> None:
-        """Create or replace a node."""
         self.api.add(node_json(name, **fields))
 
     def pod(self, name: str, **fields: Any) -> None:
-        """Create or replace a pod."""
         self.api.add(pod_json(name, **fields))
 
     def gang(self, name: str, size: int, *, minimum: int | None = None, **fields: Any) -> tuple[str, ...]:
@@ -168,7 +165,6 @@ class World:
         self.api.add(pod)
 
     def delete(self, *pods: str) -> None:
-        """Delete pods."""
         for pod in pods:
             self.api.remove(pod)
 
@@ -177,7 +173,6 @@ class World:
         self.pod(name, cpu=cpu, scheduler="default-scheduler", nodeName=node)
 
     def uid(self, pod: str) -> PodUid:
-        """A pod's uid."""
         return PodUid(self.api.pod(pod)["metadata"]["uid"])
 
     def node_of(self, pod: str) -> str | None:
@@ -195,7 +190,6 @@ class World:
         return dict(sorted(found.items()))
 
     def node_names(self) -> list[NodeName]:
-        """All nodes."""
         return sorted(NodeName(name) for _, name in self.api.store.bodies(NODES))
 
     # -- kube-scheduler -----------------------------------------------------------------------------------------------
@@ -214,7 +208,6 @@ class World:
         )
 
     def filter(self, pod: str, *, nodes: Iterable[str] | None = None, debug: bool = False) -> FilterAnswer:
-        """Ask /filter."""
         return self.service.verbs.filter(self.asking(pod, nodes=nodes, debug=debug))
 
     async def ask(self, pod: str, **how: Any) -> FilterAnswer:
@@ -243,7 +236,6 @@ class World:
         return dict(zip(args.node_names, self.service.verbs.prioritize(args), strict=True))
 
     def bind(self, pod: str, node: str, *, uid: str | None = None) -> Call:
-        """Ask /bind, without waiting for the answer."""
         args = BindArgs(
             PodName(pod), Namespace("default"), PodUid(uid) if uid is not None else self.uid(pod), NodeName(node)
         )
@@ -292,12 +284,10 @@ class World:
 
     @property
     def now_s(self) -> float:
-        """Monotonic seconds."""
         return self.clock.monotonic_s()
 
     @property
     def plan(self) -> Plan:
-        """The current plan."""
         return self.service.planner.current
 
     @property
@@ -307,23 +297,18 @@ class World:
         return {key: {str(u): str(n) for u, n in one.assignment.items()} for key, one in commitments.items()}
 
     def state(self, gang: str) -> PermitState | None:
-        """A gang's permit state."""
         return self.service.binds.state(gang_key("default", gang))
 
     def waits_for(self, gang: str) -> Reason:
-        """Why a gang is not admitted."""
         return self.plan.waiting[gang_key("default", gang)].reason
 
     def set_network(self, matrix: NetworkMatrix) -> None:
-        """New measurements."""
         self.service.cache.set_network(matrix)
 
     def counted(self, name: str, **labels: str) -> float:
-        """The value of a metric."""
         return self.service.telemetry.registry.get_sample_value(f"netgang_{name}", labels) or 0.0
 
     def told(self, reason: str) -> list[str]:
-        """Notes of the Events with this reason."""
         return [one["note"] for one in self.api.events if one["reason"] == reason]
 
     def explained(self, name: str) -> Explained:
@@ -334,7 +319,6 @@ class World:
 
     @property
     def restarts(self) -> Restarts:
-        """What restarts gangs."""
         assert self.service.restarts is not None
         return self.service.restarts
 
@@ -394,7 +378,6 @@ def answers(calls: Sequence[Call]) -> list[Reason | None]:
 
 
 def key(gang: str) -> GangKey:
-    """A gang of namespace `default`."""
     return gang_key("default", gang)
 
 

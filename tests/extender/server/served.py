@@ -62,7 +62,6 @@ class Connection:
         return head
 
     def hang_up(self) -> None:
-        """Break the connection off."""
         self.writer.transport.abort()
 
 
@@ -75,7 +74,6 @@ class Server(PortServer):
         self.ending = asyncio.Event()
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Listen, then report it."""
         await super().startup(sockets)
         self.listening.set()
 
@@ -86,7 +84,6 @@ class Server(PortServer):
 
     @property
     def url(self) -> str:
-        """Its base address."""
         host, port = self.servers[0].sockets[0].getsockname()[:2]
         return f"{'https' if self.config.is_ssl else 'http'}://{host}:{port}"
 
@@ -175,7 +172,6 @@ class Holding:
         self.dropped = asyncio.Event()
 
     def verbs(self) -> FakeVerbs:
-        """Verbs whose /bind holds."""
         return FakeVerbs(on_bind=self._hold)
 
     async def _hold(self, args: BindArgs, gone: asyncio.Future[None]) -> Reason | None:

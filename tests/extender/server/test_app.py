@@ -37,17 +37,14 @@ class Service:
         self.app: App = create_app(self.verbs, self.views, self.telemetry, **options)
 
     def for_people(self) -> "Service":
-        """The same with the app of the other port."""
         other = copy(self)
         other.app = self.app.for_people()
         return other
 
     def asked(self) -> int:
-        """How many calls reached the service behind."""
         return len(self.verbs.filtered) + len(self.verbs.prioritized) + len(self.verbs.bound)
 
     def client(self) -> httpx.AsyncClient:
-        """A client whose requests are answered in-process."""
         return httpx.AsyncClient(transport=httpx.ASGITransport(self.app), base_url="http://netgang")
 
     async def post(self, verb: str, body: object, *, agent: str = KUBE_SCHEDULER) -> Any:
@@ -59,17 +56,14 @@ class Service:
         return reply.json()
 
     async def get(self, path: str) -> httpx.Response:
-        """GET `path`."""
         async with self.client() as client:
             return await client.get(path)
 
     def counted(self, name: str, **labels: str) -> float | None:
-        """Value of the metric netgang_`name`."""
         return self.telemetry.registry.get_sample_value(f"netgang_{name}", labels)
 
 
 def fail(*_: object) -> Any:
-    """A bug."""
     raise KeyError("secret")
 
 
@@ -86,7 +80,6 @@ def nothing_passes(verb: str, reply: Any) -> bool:
 
 
 async def test_each_verb_asks_the_service_once() -> None:
-    """The service sees the pod and the names; its answer is the reply, and an empty Error its success."""
     service = Service()
     reply = await service.post("filter", ARGS)
     assert (reply["NodeNames"], list(reply["FailedAndUnresolvableNodes"])) == (["n1", "n3"], ["n2"])
@@ -117,7 +110,6 @@ OUTCOMES: dict[str, tuple[str, str, FilterAnswer]] = {  # case: (outcome, reason
 
 @pytest.mark.parametrize(("outcome", "reason", "answer"), OUTCOMES.values(), ids=OUTCOMES)
 async def test_filter_outcomes_are_counted(outcome: str, reason: str, answer: FilterAnswer) -> None:
-    """Each call is counted by outcome, each no by its reason; free texts share one label."""
     service = Service(FakeVerbs(on_filter=lambda _: answer))
     await service.post("filter", ARGS)
     assert service.counted("requests_total", verb="filter", outcome=outcome) == 1
@@ -127,8 +119,6 @@ async def test_filter_outcomes_are_counted(outcome: str, reason: str, answer: Fi
 
 
 async def test_a_refused_bind_is_counted_by_its_reason() -> None:
-    """As a node's refusal is."""
-
     async def refuse(*_: object) -> Reason:
         return Reason.QUORUM_TIMEOUT
 
@@ -172,7 +162,6 @@ async def test_debugging_calls_are_marked_and_bind_nothing(
 
 @pytest.mark.parametrize("at_people_s", [True, False], ids=["seen by kube-scheduler", "seen by people"])
 async def test_a_bug_at_one_port_is_seen_at_the_other(at_people_s: bool) -> None:
-    """The process is unready, not the port."""
     service = Service(FakeVerbs(on_filter=fail))
     people = service.for_people()
     await (people if at_people_s else service).post("filter", ARGS)
@@ -190,8 +179,6 @@ async def test_scores_of_an_unreadable_pod_are_equal() -> None:
 
 @pytest.mark.parametrize("verb", VERBS)
 async def test_the_service_may_find_the_request_malformed(verb: str) -> None:
-    """BadRequestError from the service is the caller's fault: its text is sent, and we stay ready."""
-
     def refuse(*_: object) -> Any:
         raise BadRequestError("Pod.spec: bad quantity")
 
@@ -218,7 +205,6 @@ async def test_too_large(verb: str) -> None:
 
 
 async def test_a_body_in_pieces_is_put_together() -> None:
-    """However the bytes arrive, they are one request; the limit itself is allowed."""
     body = json.dumps(BINDING).encode()
     service = Service(max_body_bytes=len(body))
     assert await service.post("bind", body) == {"Error": ""}
@@ -228,7 +214,6 @@ async def test_a_body_in_pieces_is_put_together() -> None:
 
 @pytest.mark.parametrize("verb", VERBS)
 async def test_a_caller_that_hangs_up_early_gets_nothing(verb: str) -> None:
-    """No answer, no question to the service, but a count."""
     service = Service()
     assert await raw_call(service, verb, []) == []
     assert service.asked() == 0
@@ -251,7 +236,6 @@ async def test_other_methods(verb: str, method: str) -> None:
 @pytest.mark.looptime
 @pytest.mark.parametrize("verb", VERBS)
 async def test_a_bug_passes_nothing(verb: str, caplog: pytest.LogCaptureFixture) -> None:
-    """200 with a constant Error or equal scores; logged, counted, and unready for a while."""
     service = Service(FakeVerbs(fail, fail, fail))
     with caplog.at_level(logging.ERROR):
         reply = await service.post(verb, BODIES[verb])

@@ -37,7 +37,6 @@ HUGE = "a number"
 
 
 def to_bytes(value: object) -> bytes:
-    """JSON of `value`."""
     return json.dumps(value).encode().replace(f'"{HUGE}"'.encode(), b"9" * 100_000)
 
 
@@ -102,7 +101,6 @@ class Direct:
         self.loop = asyncio.new_event_loop()  # never made current: pytest-asyncio keeps its own there
 
     def post(self, verb: str, body: bytes) -> Any:
-        """The decoded reply, which is a 200 and no bug's."""
         for calls in (self.verbs.filtered, self.verbs.prioritized, self.verbs.bound):
             calls.clear()
         start, content = self.loop.run_until_complete(self._post(verb, body))
@@ -154,7 +152,6 @@ def named_in(body: bytes) -> set[str] | None:
 
 
 def name_of(item: Any) -> Any:
-    """metadata.name of a node, if there is one."""
     metadata = item.get("metadata") if isinstance(item, dict) else None
     return metadata.get("name") if isinstance(metadata, dict) else None
 
@@ -212,7 +209,6 @@ def test_any_body_gets_a_documented_answer(direct: Direct, body: bytes, place: i
 @settings(THOROUGH, suppress_health_check=list(HealthCheck))
 @given(body=deep())
 def test_any_depth_gets_a_documented_answer(direct: Direct, body: bytes) -> None:
-    """The same for bodies nested up to and beyond the parser's stack."""
     check(direct, body)
 
 

@@ -11,7 +11,6 @@ from tests.fakes.verbs import ARGS, FakeViews
 
 
 def plain(document: Any) -> Any:
-    """As JSON has it."""
     return msgspec.json.decode(msgspec.json.encode(document))
 
 
@@ -35,7 +34,6 @@ async def test_metrics() -> None:
 
 
 async def test_documents() -> None:
-    """The views' documents as JSON."""
     service = Service()
     shown = {
         "/v1/plan": service.views.plan(),
@@ -66,15 +64,11 @@ async def test_problem_documents(status: int, path: str) -> None:
 
 
 class BrokenViews(FakeViews):
-    """Views with a bug."""
-
     def plan(self) -> PlanInForce:
-        """Fail."""
         raise KeyError("secret")
 
 
 async def test_a_bug_in_a_document() -> None:
-    """503 with a constant problem document; logged, counted, unready; the exception stays inside."""
     service = Service(views=BrokenViews())
     reply = await service.get("/v1/plan")
     assert (reply.status_code, reply.headers["content-type"]) == (503, "application/problem+json")
@@ -84,7 +78,6 @@ async def test_a_bug_in_a_document() -> None:
 
 
 async def test_openapi_describes_the_documents() -> None:
-    """/openapi.json names every document, and /docs shows it."""
     service = Service()
     paths = (await service.get("/openapi.json")).json()["paths"]
     documents = {"/v1/plan", "/v1/explain/{namespace}/{name}", "/v1/network", "/v1/queue", "/v1/jobs", "/v1/what-if"}

@@ -27,25 +27,21 @@ CARRIERS: dict[str, tuple[Any, type[asyncio.AbstractEventLoopPolicy]]] = {  # ca
 
 @pytest.fixture(params=CARRIERS)
 def carrier(request: pytest.FixtureRequest) -> str:
-    """Each case in turn."""
     return str(request.param)
 
 
 @pytest.fixture
 def event_loop_policy(carrier: str) -> asyncio.AbstractEventLoopPolicy:
-    """The case's event loop."""
     return CARRIERS[carrier][1]()
 
 
 @pytest.fixture
 def serve(carrier: str) -> Serve:
-    """Serves as in production, by the case's protocol."""
     return partial(serving, protocol=CARRIERS[carrier][0])
 
 
 @pytest.mark.parametrize("tls", [False, True], ids=["plain", "secured"])
 async def test_one_connection_serves_many_calls(serve: Serve, tls: bool) -> None:
-    """Replies of known length keep the connection, for large requests, and documents, too."""
     verbs = FakeVerbs()
     async with serve(verbs, tls=tls) as served:
         connection = await served.connect()
@@ -82,7 +78,6 @@ async def test_one_connection_s_end_is_not_another_s(serve: Serve) -> None:
 
 
 async def test_a_call_behind_a_held_one_waits_its_turn(serve: Serve) -> None:
-    """Answers come in the order of the requests, and nothing is lost or asked twice."""
     holding = Holding()
     verbs = holding.verbs()
     async with serve(verbs) as served:
@@ -103,7 +98,6 @@ async def test_a_call_behind_a_held_one_waits_its_turn(serve: Serve) -> None:
 
 @pytest.mark.parametrize("tls", [False, True], ids=["plain", "secured"])
 async def test_a_held_bind_is_answered_at_shutdown(serve: Serve, tls: bool) -> None:
-    """Idle connections end at once; the held call is waited for, and its answer is the connection's last."""
     holding = Holding()
     async with serve(holding.verbs(), tls=tls, drain_s=5) as served:
         idle, fresh, busy = [await served.connect() for _ in range(3)]

@@ -12,14 +12,11 @@ pytestmark = pytest.mark.looptime
 
 
 class Client(FakeTransport):
-    """A connection from an address."""
-
     def __init__(self, address: str) -> None:
         self.address = address
         super().__init__(asyncio.Protocol())
 
     def get_extra_info(self, name: str, default: object = None) -> object:
-        """The address, which is all that the port asks for."""
         return (self.address, 40000) if name == "peername" else default
 
 
@@ -33,7 +30,6 @@ class Port:
         self.all: list[Connection] = []
 
     def open(self, state: State = State.HEAD, *, peer: str = "127.0.0.1") -> Connection:
-        """A new connection, which then goes to this state."""
         number = len(self.all)
         one = self.connections.opened(Client(peer), lambda: self.ended.append(number))
         self.all.append(one)
@@ -42,7 +38,6 @@ class Port:
 
 
 async def test_what_calls_verbs_ends_last() -> None:
-    """Half-sent before unread, before idle, before asked for a document; of equal ones the oldest; a call never."""
     port = Port(per_peer=6)
     for state in (State.CALL, State.KEPT, State.ASKED, State.IDLE, State.UNREAD, State.BODY, State.HEAD):
         port.open(state)
@@ -54,7 +49,6 @@ async def test_what_calls_verbs_ends_last() -> None:
 
 
 async def test_at_the_ports_bound_the_greediest_peer_loses() -> None:
-    """A newcomer takes the place of one of those that have most, whatever these are at."""
     port = Port(connections=8, per_peer=5)
     for peer in ("modest", *["greedy"] * 5, "other", "third", "new"):
         port.open(State.IDLE if peer == "greedy" else State.HEAD, peer=peer)
@@ -74,7 +68,6 @@ TIMES = {  # state → seconds after which it ends, with the times that are ship
 
 @pytest.mark.parametrize(("state", "limit_s"), TIMES.items(), ids=[state.name for state in TIMES])
 async def test_each_state_has_its_time(state: State, limit_s: float | None) -> None:
-    """Looked at once a second; staying in a state does not begin its time again."""
     port = Port()
     one = port.open(state)
     await asyncio.sleep((limit_s or 500.0) - 1.0)
@@ -86,7 +79,6 @@ async def test_each_state_has_its_time(state: State, limit_s: float | None) -> N
 
 
 async def test_nothing_is_left_of_what_is_closed() -> None:
-    """Neither a count, nor bytes, nor a timer."""
     port = Port()
     for state in State:
         one = port.open(state)

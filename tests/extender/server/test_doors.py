@@ -28,17 +28,14 @@ DOCUMENT = b"GET /healthz HTTP/1.1\r\nHost: netgang\r\n\r\n"
 
 @pytest.fixture(params=LOOPS)
 def event_loop_policy(request: pytest.FixtureRequest) -> asyncio.AbstractEventLoopPolicy:
-    """Each event loop in turn."""
     return LOOPS[request.param]()
 
 
 async def assert_answered(client: Connection) -> None:
-    """A call is answered as ever."""
     assert (await client.post("filter", ASK))[1]["Error"] == ""
 
 
 async def all_of(client: Connection) -> bytes:
-    """Everything the server sends until it ends the connection."""
     try:
         return await client.reader.read()
     except ConnectionError:
@@ -64,7 +61,6 @@ SLOW = {  # case: (what is sent, what comes of an answer)
 
 @pytest.mark.parametrize(("sent", "answered"), SLOW.values(), ids=SLOW)
 async def test_a_connection_that_does_not_go_on_ends(sent: bytes, answered: bytes) -> None:
-    """Whatever it waits in; what can be answered is, and nothing is left counted."""
     async with serving(limits=SHORT, body_timeout_s=0.05) as door:
         client = await door.connect()
         client.writer.write(sent)
@@ -74,7 +70,6 @@ async def test_a_connection_that_does_not_go_on_ends(sent: bytes, answered: byte
 
 
 async def test_a_body_that_dribbles_ends() -> None:
-    """Each byte comes in time and the whole does not; also when its answer is long written."""
     async with serving(limits=SHORT) as door:
         client = await door.connect()
         client.writer.write(b"GET /healthz HTTP/1.1\r\nHost: x\r\nContent-Length: 1000000\r\n\r\n")
@@ -91,7 +86,6 @@ UNREAD = {"a document": DOCUMENT, "a verb": CALL}
 
 @pytest.mark.parametrize("request_", UNREAD.values(), ids=UNREAD)
 async def test_a_client_that_does_not_read_is_cut_off(request_: bytes) -> None:
-    """It goes on asking, and takes no answer: bytes kept stay bounded, and the connection ends."""
     async with serving(limits=SHORT) as door:
         client = await door.connect()
         client.writer.transport.pause_reading()  # type: ignore[attr-defined]
@@ -107,7 +101,6 @@ async def test_a_client_that_does_not_read_is_cut_off(request_: bytes) -> None:
 
 
 async def test_a_held_call_is_not_idle() -> None:
-    """A bind may be held for longer than any of these times."""
     holding = Holding()
     async with serving(holding.verbs(), replace(SHORT, head_s=50.0)) as door:
         client = await door.connect()
@@ -136,7 +129,6 @@ FEW = PortLimits(connections=8, per_peer=5, head_s=50.0, idle_s=50.0)
 
 
 async def test_one_peer_does_not_use_up_the_port() -> None:
-    """The oldest of its own connections ends for each beyond its bound; others are served, and held calls stay."""
     holding = Holding()
     async with serving(holding.verbs(), FEW) as door:
         scheduler = await door.connect()
@@ -182,7 +174,6 @@ HALVES = {  # a call of which the last byte does not come
 
 @pytest.mark.parametrize("half", HALVES.values(), ids=HALVES)
 async def test_bodies_in_flight_are_bounded_in_bytes(half: bytes) -> None:
-    """Many large halves from anywhere: the oldest of the peer with most ends, and is answered where that can be."""
     limits = PortLimits(kept_bytes=1_000_000, peer_bytes=600_000)
     async with serving(limits=limits) as door:
         clients = []
@@ -212,7 +203,6 @@ FLOODS = {
 
 @pytest.mark.parametrize("flood", FLOODS.values(), ids=FLOODS)
 async def test_a_flood_is_stopped_where_it_begins(flood: bytes) -> None:
-    """The connection ends long before its times do, and the next client is served."""
     async with serving(limits=LONG) as door:
         client = await door.connect(STRANGER)
         client.writer.write(flood)
@@ -237,12 +227,10 @@ class Renders(Collector):
         yield from ()
 
     def describe(self) -> list[Metric]:
-        """Nothing."""
         return []
 
 
 async def test_metrics_are_written_once_a_second_whoever_asks() -> None:
-    """Fifty clients, five times each, at both paths to the app: as many texts as seconds have started."""
     telemetry, renders = Telemetry(), Renders()
     telemetry.registry.register(renders)
     loop = asyncio.get_running_loop()
@@ -255,7 +243,6 @@ async def test_metrics_are_written_once_a_second_whoever_asks() -> None:
 
 
 async def test_a_call_does_not_wait_behind_documents() -> None:
-    """A hundred documents are asked for first, and are not all answered before it."""
     async with serving(limits=LONG) as door:
         clients = [await door.connect(STRANGER) for _ in range(100)]
         scheduler = await door.connect()

@@ -44,7 +44,6 @@ def chunked(path: str, body: bytes) -> bytes:
 
 
 def get(path: str) -> bytes:
-    """The bytes of a GET."""
     return f"GET {path} HTTP/1.1\r\nHost: netgang\r\n\r\n".encode()
 
 
@@ -59,11 +58,9 @@ class Side:
 
     @property
     def ours(self) -> bool:
-        """Whether the connection is still ours."""
         return isinstance(self.transport.protocol, VerbProtocol)
 
     async def settle(self) -> None:
-        """Let everything happen that needs no time."""
         for _ in range(_TURNS):
             await asyncio.sleep(0)
 
@@ -85,7 +82,6 @@ async def documents(scope: Any, receive: Any, send: Any) -> None:
 
 
 def connect(protocol: Any = VerbProtocol, verbs: FakeVerbs | None = None, **options: Any) -> Side:
-    """A new connection to a new app."""
     telemetry, verbs = Telemetry(), verbs or FakeVerbs()
     serving = Serving(MAX_BODY_BYTES, options.pop("body_timeout_s", 5.0), Callers.SCHEDULER_AND_CURL)
     app = App(Dispatch(verbs, telemetry, Supervisor(telemetry), serving), documents)
@@ -115,12 +111,10 @@ def assert_alike(ours: Side, theirs: Side) -> None:
 
 
 def fail(*_: object) -> Any:
-    """A bug."""
     raise KeyError("secret")
 
 
 async def refuse(*_: object) -> Reason:
-    """A bind that is refused."""
     return Reason.POD_CHANGED
 
 
@@ -146,7 +140,6 @@ PLAIN: dict[str, tuple[bytes, ...]] = {
 
 @pytest.mark.parametrize("pieces", PLAIN.values(), ids=PLAIN)
 async def test_calls_are_answered_as_uvicorn_would(pieces: tuple[bytes, ...]) -> None:
-    """And uvicorn's protocol is not needed for it."""
     ours, theirs = await both(*pieces)
     assert_alike(ours, theirs)
     assert ours.transport.written.startswith(b"HTTP/1.1 200 OK\r\ndate: Mon")
@@ -164,14 +157,12 @@ SERVICES: dict[str, Callable[[], FakeVerbs]] = {
 
 @pytest.mark.parametrize("service", SERVICES.values(), ids=SERVICES)
 async def test_the_service_s_answers_are_sent_as_uvicorn_would(service: Callable[[], FakeVerbs]) -> None:
-    """Bugs too."""
     ours, theirs = await both(call("/filter", ASK), call("/prioritize", ASK), call("/bind", BIND), verbs=service)
     assert_alike(ours, theirs)
     assert ours.ours
 
 
 async def test_an_answer_from_memory_costs_no_task_and_one_write() -> None:
-    """It is on its way when `data_received` returns; only a bind, and a filter that waits, take a task."""
     side = connect()
     before = asyncio.all_tasks()
     for number, verb in enumerate(("filter", "prioritize"), start=1):
@@ -226,7 +217,6 @@ OTHERS: dict[str, tuple[bytes, ...]] = {
 
 @pytest.mark.parametrize("pieces", OTHERS.values(), ids=OTHERS)
 async def test_what_is_unusual_is_uvicorn_s(pieces: tuple[bytes, ...]) -> None:
-    """The same bytes and counts again, because the connection is uvicorn's from there on, and no longer ours."""
     ours, theirs = await both(*pieces)
     assert_alike(ours, theirs)
     assert isinstance(ours.transport.protocol, HttpToolsProtocol)
@@ -248,7 +238,6 @@ requests = st.lists(
 
 @given(requests, st.lists(st.integers(0, 2**16), max_size=6))
 async def test_cuts_do_not_matter(messages: list[bytes], cuts: list[int]) -> None:
-    """Wherever a stream of requests is cut into pieces, it is answered as by uvicorn, byte for byte."""
     stream = b"".join(messages)
     places = [0, *sorted({cut % len(stream) for cut in cuts}), len(stream)]
     pieces = [stream[a:b] for a, b in pairwise(places) if a < b]
@@ -257,7 +246,6 @@ async def test_cuts_do_not_matter(messages: list[bytes], cuts: list[int]) -> Non
 
 
 async def test_a_client_that_does_not_read_is_uvicorn_s() -> None:
-    """With answers unread the next call waits, as uvicorn has it, until they are; memory stays bounded."""
     side = connect()
     side.transport.protocol.pause_writing()
     side.transport.protocol.resume_writing()
@@ -277,7 +265,6 @@ async def test_a_client_that_does_not_read_is_uvicorn_s() -> None:
 
 
 async def held() -> tuple[Holding, Side]:
-    """A connection whose call is held."""
     holding = Holding()
     side = connect(verbs=holding.verbs())
     side.transport.feed(call("/bind", BIND))
@@ -286,7 +273,6 @@ async def held() -> tuple[Holding, Side]:
 
 
 async def test_a_flood_behind_a_held_call_is_stopped() -> None:
-    """What comes is kept for later up to 64 kB, then the client has to wait; nothing is lost."""
     holding, side = await held()
     more = call("/bind", BIND)
     count = 65536 // len(more) + 1
@@ -304,7 +290,6 @@ async def test_a_flood_behind_a_held_call_is_stopped() -> None:
 
 
 async def test_an_answer_without_a_caller_is_not_sent() -> None:
-    """The call hears of it through `gone`, and it is counted as such."""
     holding, side = await held()
     side.transport.end(ConnectionResetError())
     await side.settle()
@@ -329,7 +314,6 @@ async def test_timers_end_with_the_connection() -> None:
 
 @pytest.mark.looptime
 async def test_an_idle_connection_s_time_begins_anew_with_each_answer() -> None:
-    """A call that takes longer does not end by it; handed over, the time counts from the last answer, too."""
     holding = Holding()
     side = connect(verbs=holding.verbs(), timeout_keep_alive=100)
     for request in (call("/filter", ASK), call("/filter", ASK), call("/bind", BIND), get("/healthz")):
@@ -370,7 +354,6 @@ def test_the_server_s_state_and_protocol_have_what_is_used() -> None:
 
 
 async def test_an_app_that_is_not_ours_gets_uvicorn_s_protocol() -> None:
-    """Whatever it is."""
     config = uvicorn.Config(documents, http=VerbProtocol, log_config=None, access_log=False)
     config.load()
     side = Side(FakeTransport(VerbProtocol(config, ServerState(), {})), ServerState(), Telemetry(), FakeVerbs())

@@ -22,14 +22,12 @@ class Hanging(FakeClusterApi):
     """Answers no Binding, as a client whose API server hangs: it gives up after six seconds."""
 
     async def bind(self, binding: Binding) -> None:
-        """Wait, and fail."""
         await asyncio.sleep(6.0)
         raise ApiUnavailableError("no answer")
 
 
 @pytest.mark.parametrize(("hold_s", "commit_s", "http_s"), SHIPPED.values(), ids=SHIPPED)
 async def test_the_slowest_call_ends_within_its_bound(hold_s: float, commit_s: float, http_s: float) -> None:
-    """The last member comes just before the hold limit, and then no Binding is answered."""
     times = {"hold_limit_s": hold_s, "commit_timeout_s": commit_s, "http_timeout_s": http_s}
     assert Settings(**times).http_timeout_s == http_s  # type: ignore[arg-type]
     async with unfinished(node_json("n1", cpu="64"), api=Hanging(), **times) as world:

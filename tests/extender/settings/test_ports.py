@@ -30,7 +30,6 @@ WRONG: dict[str, tuple[str, dict[str, Any]]] = {  # case: (what the refusal says
 
 @pytest.mark.parametrize(("want", "given"), WRONG.values(), ids=WRONG)
 def test_an_open_door_is_refused(want: str, given: dict[str, Any]) -> None:
-    """The refusal names the settings and the way out."""
     with pytest.raises(ConfigError) as caught:
         Settings.load(overrides=given)
     assert want in str(caught.value)

@@ -135,7 +135,6 @@ REFUSED: dict[str, tuple[str, dict[str, Any]]] = {  # case: (beginning of the me
 
 @pytest.mark.parametrize(("want", "values"), REFUSED.values(), ids=REFUSED)
 def test_a_refusal_names_setting_origin_value_and_what_is_accepted(want: str, values: dict[str, Any]) -> None:
-    """A bad value stops the start with one line that can be acted on, and no traceback is in it."""
     message = _refusal(values)
     assert message.startswith(want if HERE in want else want.replace("…", HERE))
     assert "\n" not in message
@@ -143,17 +142,14 @@ def test_a_refusal_names_setting_origin_value_and_what_is_accepted(want: str, va
 
 
 def test_every_mistake_is_told_at_once() -> None:
-    """Three bad settings give three lines, so that a file is mended in one go."""
     assert len(_refusal({"port": -1, "selection": "x", "hold_limit_s": 0}).splitlines()) == 3
 
 
 def test_nothing_given_is_the_default_policy() -> None:
-    """The settings' defaults and the planner's own defaults are the same value."""
     assert Policy() == Settings().policy()
 
 
 def test_command_line_over_environment_over_file_over_default(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each layer wins over the ones behind it, also inside a section."""
     file = tmp_path / "netgang.yaml"
     file.write_text("port: 1\nnode_lost_s: 11\nspares: 3\nnetwork: {match_names: true, hard_ttl_s: 7000}\n")
     for name, text in {"PORT": "2", "NODE_LOST_S": "22", "NETWORK__MATCH_NAMES": "false"}.items():
@@ -164,14 +160,12 @@ def test_command_line_over_environment_over_file_over_default(tmp_path: Path, mo
 
 
 def test_two_free_ports_are_two() -> None:
-    """0 for both is no mistake: the kernel gives each its own."""
     settings = Settings.load(overrides={"port": 0, "debug_port": 0})
     assert (settings.port, settings.debug_port) == (0, 0)
 
 
 @pytest.mark.parametrize("layer", ["environment", "file"])
 def test_a_refusal_says_where_the_value_was_set(layer: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The operator must not have to search three places."""
     file = tmp_path / "netgang.yaml"
     file.write_text("port: 70000\n" if layer == "file" else "")
     if layer == "environment":
@@ -201,13 +195,11 @@ ENVIRONMENT = {  # case: (setting, expected value, text)
 def test_every_kind_of_value_can_come_from_the_environment(
     name: str, want: object, text: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Texts, numbers, switches, nothing, lists and nested values all have an environment form."""
     monkeypatch.setenv(f"NETGANG_{name.upper().replace('.', '__')}", text)
     assert want == attrgetter(name)(Settings.load())
 
 
 def test_a_misspelt_environment_name_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A name with our prefix that is no setting is a mistake, not decoration."""
     monkeypatch.setenv("NETGANG_HOLD_LIMIT", "5")
     with pytest.raises(ConfigError, match=r"^NETGANG_HOLD_LIMIT: no such setting; did you mean hold_limit_s\?$"):
         Settings.load()
@@ -225,7 +217,6 @@ REMOVED = {  # case: (setting, value that it is fixed at, text of the file)
 
 @pytest.mark.parametrize(("name", "value", "text"), REMOVED.values(), ids=REMOVED)
 def test_a_setting_that_is_a_constant_now_says_so(name: str, value: str, text: str, tmp_path: Path) -> None:
-    """A file of an earlier version is refused by the name of the setting, with its value and the way out."""
     file = tmp_path / "netgang.yaml"
     file.write_text(text)
     said = f"no longer a setting, fixed at {value}: remove it"
@@ -236,14 +227,12 @@ def test_a_setting_that_is_a_constant_now_says_so(name: str, value: str, text: s
 
 
 def test_a_variable_that_is_a_constant_now_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The same for the environment."""
     monkeypatch.setenv("NETGANG_STALE_S", "600")
     with pytest.raises(ConfigError, match=r"^NETGANG_STALE_S: no longer a setting, fixed at 300: remove it$"):
         Settings.load()
 
 
 def test_no_setting_is_called_removed() -> None:
-    """Every name of the table is refused where it was."""
     for name in FIXED:
         path = name.split(".")
         known = FileSource.model_fields if "sources" in path else names_at(Settings, path[:-1])
@@ -275,12 +264,10 @@ CONSTANTS = {  # setting that was → what the code has
 
 @pytest.mark.parametrize(("name", "value"), CONSTANTS.items(), ids=CONSTANTS)
 def test_the_value_that_is_told_is_the_one_in_the_code(name: str, value: float) -> None:
-    """An operator who reads it can trust it."""
     assert float(FIXED[name]) == value
 
 
 def test_a_list_that_is_no_json_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What cannot be read as JSON is refused by the setting's own check."""
     monkeypatch.setenv("NETGANG_NETWORK__SOURCES", "mesh.yaml")
     with pytest.raises(ConfigError, match=r"^network\.sources = 'mesh\.yaml' \(from the environment\): must be"):
         Settings.load()
@@ -316,7 +303,6 @@ FILES = {  # case: (message, content)
 
 @pytest.mark.parametrize(("want", "content"), FILES.values(), ids=FILES)
 def test_a_file_that_cannot_be_read_is_refused(want: str, content: bytes, tmp_path: Path) -> None:
-    """A settings file is read whole or not at all."""
     file = tmp_path / "netgang.yaml"
     file.write_bytes(content)
     with pytest.raises(ConfigError, match=want):
@@ -324,7 +310,6 @@ def test_a_file_that_cannot_be_read_is_refused(want: str, content: bytes, tmp_pa
 
 
 def test_a_missing_file_is_refused(tmp_path: Path) -> None:
-    """A named file that is not there is a mistake; an empty one means the defaults."""
     with pytest.raises(ConfigError, match="cannot be read: No such file"):
         Settings.load(tmp_path / "none.yaml")
     (tmp_path / "empty.yaml").write_text("")
@@ -332,7 +317,6 @@ def test_a_missing_file_is_refused(tmp_path: Path) -> None:
 
 
 def test_json_and_yaml_files_say_the_same(tmp_path: Path) -> None:
-    """A JSON file is read as the YAML file with the same content."""
     values = {"port": 1, "score": {"variant": "smooth"}, **{"network": {"sources": [MADDASH | {"url": "http://m/"}]}}}
     (tmp_path / "a.json").write_text(json.dumps(values))
     (tmp_path / "a.yaml").write_text(yaml.safe_dump(values))
@@ -342,7 +326,6 @@ def test_json_and_yaml_files_say_the_same(tmp_path: Path) -> None:
 
 
 def test_the_policy_carries_every_choice() -> None:
-    """What the operator sets is what the planner reads, field by field."""
     score = {"variant": "literal", "ratios": [1, 2, 3], "direction": "mean", "reference_bps": 1e9}
     plain = {"selection": "paper", "zone_policy": "preferred", "spill_wait_s": 7.0, "hold_limit_s": 3.0}
     ages = {"network.soft_ttl_s": 10, "network.hard_ttl_s": 20}
@@ -353,7 +336,6 @@ def test_the_policy_carries_every_choice() -> None:
 
 
 def test_the_queues_settings_reach_the_planner() -> None:
-    """Every setting of the queue is in the policy under the same meaning."""
     plain = {
         "algorithm": "literal", "order": "fifo", "reading": "whole_job", "starve_limit_s": 60.0, "share_cap": 0.5,
         "starving_beats_priority": True, "starving_share": 0.5, "weight": "literal", "starving_order": "weight",
@@ -403,14 +385,12 @@ def test_words_that_yaml_misreads(tmp_path: Path, line: str, meant: tuple[object
 
 
 def test_the_numbers_of_autoscaling_are_those_that_decide() -> None:
-    """Each setting reaches its limit, and the defaults are the same in both places."""
     given = Settings.load(overrides={"autoscaling": {"most": 3, "after_s": 5}}).autoscaling.limits()
     assert given == AskingLimits(most=3, after_s=5.0)
     assert Settings().autoscaling.limits() == AskingLimits()
 
 
 def test_the_component_switches_provisioning_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    """By the variable of the setting."""
     kustomization: dict[str, Any] = yaml.safe_load((COMPONENT / "kustomization.yaml").read_text())
     (patch,) = kustomization["patches"]
     (container,) = yaml.safe_load(patch["patch"])["spec"]["template"]["spec"]["containers"]
@@ -421,14 +401,12 @@ def test_the_component_switches_provisioning_on(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_distances_count_both_ways_and_the_written_direction_wins() -> None:
-    """One direction stands for both, unless both are written."""
     settings = Settings.load(overrides={"zone_distance_ms": {"A": {"B": 5, "C": 9}, "B": {"A": 6}}})
     want = ((("A", "B"), 5.0), (("A", "C"), 9.0), (("B", "A"), 6.0), (("C", "A"), 9.0))
     assert want == settings.policy().zone_distance_ms
 
 
 def test_the_mapping_is_by_metric() -> None:
-    """A plain text maps a node or zone for all three metrics, a table for those that it names."""
     ends = {"one": "site-a", "two": {"throughput": "site-b-bw"}}
     network = Settings.load(overrides={"network": {"mapping": ends, "zone_mapping": ends}}).network
     want = {"one": dict.fromkeys(Metric, "site-a"), "two": {Metric.THROUGHPUT: "site-b-bw"}}
@@ -437,7 +415,6 @@ def test_the_mapping_is_by_metric() -> None:
 
 
 def test_grids_are_named_by_metric() -> None:
-    """A text names one grid, a list several; a metric without a name is left to recognition."""
     grids = {"loss": "Lab - Loss", "throughput": ["Lab - Bandwidth", "WAN - Bandwidth"]}
     (source,) = Settings.load(overrides=_source(**MADDASH, grids=grids)).network.sources
     assert isinstance(source, MaddashSource)
@@ -456,7 +433,6 @@ TTLS = {  # case: (soft TTLs, hard TTLs, what is set)
 
 @pytest.mark.parametrize(("soft", "hard", "network"), TTLS.values(), ids=TTLS)
 def test_ages_by_metric(soft: Ttl, hard: Ttl, network: dict[str, Any]) -> None:
-    """A number stands for all metrics; a soft TTL that is not said is at most the hard one."""
     found = Settings.load(overrides={"network": network}).network
     assert (soft, hard) == (found.soft_ttl(), found.hard_ttl())
 
@@ -490,7 +466,6 @@ WRONG_SOURCES: dict[str, tuple[str, dict[str, Any]]] = {  # case: (what the refu
 
 @pytest.mark.parametrize(("want", "source"), WRONG_SOURCES.values(), ids=WRONG_SOURCES)
 def test_a_wrong_source_is_refused(want: str, source: dict[str, Any]) -> None:
-    """The refusal names the field of the source and what is accepted, and repeats no secret."""
     text = _refusal(_source(**source))
     assert want in text
     assert "hunter2" not in text
@@ -508,7 +483,6 @@ ADDRESSES = {  # case: (kind, as written, as used)
 
 @pytest.mark.parametrize(("kind", "url", "want"), ADDRESSES.values(), ids=ADDRESSES)
 def test_addresses_of_sources(kind: str, url: str, want: str) -> None:
-    """Without a path the usual one is meant."""
     extra = {"presets": ["smokeping"]} if kind == "prometheus" else {}
     (source,) = Settings.load(overrides=_source(kind=kind, url=url, **extra)).network.sources
     assert want == source.url  # type: ignore[union-attr]
@@ -518,7 +492,6 @@ def test_addresses_of_sources(kind: str, url: str, want: str) -> None:
 def test_a_held_bind_is_always_answered_before_the_scheduler_gives_up(
     hold_s: float, commit_s: float, timeout_s: float
 ) -> None:
-    """Settings exist exactly when hold, commit, the slowest Binding and a margin are below the entry's httpTimeout."""
     values = {"hold_limit_s": hold_s, "commit_timeout_s": commit_s, "http_timeout_s": timeout_s}
     if hold_s + commit_s + min(6.0, commit_s) + 1.0 < timeout_s:
         assert timeout_s == Settings.load(overrides=values).http_timeout_s
@@ -536,7 +509,6 @@ def _described(model: Any) -> list[tuple[str, str | None]]:
 
 
 def test_every_setting_has_a_help_text() -> None:
-    """The paragraph under each setting is its help: none may be missing."""
     listed = [*_described(Settings), *(one for kind in get_args(get_args(Source)[0]) for one in _described(kind))]
     assert [name for name, text in listed if not text] == []
     assert len(listed) > 45

@@ -56,6 +56,5 @@ async def test_an_identity_is_of_one_process(begins: str, pod: str, environment:
 
 
 async def test_without_election_there_is_no_candidate() -> None:
-    """Nothing is made of it."""
     async with candidacy(Settings(), SERVER, random.Random(0), environment={}, host="h") as stands:
         assert stands is None

@@ -22,12 +22,10 @@ class Shown:
     looks: int = 0
 
     def change(self, **sections: bytes) -> None:
-        """Something new."""
         self.sections |= sections
         self.version += 1
 
     def steps(self) -> Steps[Mapping[str, bytes]]:
-        """A look in two steps."""
         self.looks += 1
         yield
         return dict(self.sections)
@@ -35,7 +33,6 @@ class Shown:
 
 @asynccontextmanager
 async def running(shown: Shown) -> AsyncIterator[Feed]:
-    """A feed that runs."""
     feed = Feed(shown.steps, lambda: shown.version)
     task = asyncio.create_task(feed.run())
     try:
@@ -45,13 +42,11 @@ async def running(shown: Shown) -> AsyncIterator[Feed]:
 
 
 async def next_of(events: AsyncIterator[bytes], count: int) -> list[bytes]:
-    """The next events."""
     async with asyncio.timeout(30):
         return [await anext(events) for _ in range(count)]
 
 
 async def test_all_sections_first_then_what_changed() -> None:
-    """A section that is as before is not sent again; one that changed is, within a second by the virtual clock."""
     shown = Shown()
     async with running(shown) as feed:
         events = await feed.watch()
@@ -64,7 +59,6 @@ async def test_all_sections_first_then_what_changed() -> None:
 
 
 async def test_without_viewers_nothing_is_worked_out() -> None:
-    """Before the first viewer and after the last; and not again without a change."""
     shown = Shown()
     async with running(shown) as feed:
         await asyncio.sleep(60)
@@ -81,7 +75,6 @@ async def test_without_viewers_nothing_is_worked_out() -> None:
 
 
 async def test_a_slow_viewer_misses_states_and_not_the_last() -> None:
-    """It holds one of each section, whatever happened meanwhile."""
     shown = Shown()
     async with running(shown) as feed:
         events = await feed.watch()
@@ -94,7 +87,6 @@ async def test_a_slow_viewer_misses_states_and_not_the_last() -> None:
 
 
 async def test_many_viewers_cost_one_look_and_one_too_many_is_refused() -> None:
-    """All see the same bytes; there is a place again when a viewer goes."""
     shown = Shown()
     async with running(shown) as feed:
         viewers = [await feed.watch() for _ in range(MOST_VIEWERS)]
@@ -107,7 +99,6 @@ async def test_many_viewers_cost_one_look_and_one_too_many_is_refused() -> None:
 
 
 async def test_the_end_lets_all_go() -> None:
-    """Open pages do not delay a process that is stopped, and no new one is admitted."""
     async with running(Shown()) as feed:
         events = await feed.watch()
         await next_of(events, 3)

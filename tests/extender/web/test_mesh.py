@@ -16,7 +16,6 @@ POLICY = ScorePolicy(soft_ttl_s=Ttl.same(60.0), hard_ttl_s=Ttl.same(600.0))
 
 
 def shown(network: NetworkMatrix, metric: Metric, zone: str | None = None) -> dict:
-    """The document after its way through JSON."""
     made = mesh_document(snapshot(NODES, network=network), POLICY, metric=metric, zone=zone)
     assert made is not None
     return msgspec.json.decode(msgspec.json.encode(made))
@@ -24,7 +23,6 @@ def shown(network: NetworkMatrix, metric: Metric, zone: str | None = None) -> di
 
 @pytest.mark.parametrize("metric", Metric)
 def test_a_zone_node_by_node(metric: Metric) -> None:
-    """Every link of the impaired node is poor, all others good; the diagonal has no grade."""
     made = shown(mesh(NODES, bad=BAD), metric, "b")
     assert made["ends"] == ["n3", "n4", "n5"]
     assert made["grades"] == [" #+", "# #", "+# "]
@@ -34,7 +32,6 @@ def test_a_zone_node_by_node(metric: Metric) -> None:
 
 @pytest.mark.parametrize(("metric", "worst"), [(Metric.LOSS, 0.02), (Metric.DELAY, 50.0), (Metric.THROUGHPUT, 1e6)])
 def test_zone_by_zone_the_worst_pair_counts(metric: Metric, worst: float) -> None:
-    """One bad node in zone b: whatever has to do with b is poor, and says for how many pairs it stands."""
     made = shown(mesh(NODES, bad=BAD), metric)
     assert made["ends"] == ["a", "b"]
     assert made["grades"] == ["+#", "##"]
@@ -43,7 +40,6 @@ def test_zone_by_zone_the_worst_pair_counts(metric: Metric, worst: float) -> Non
 
 
 def test_what_is_old_is_hatched() -> None:
-    """Beyond the soft TTL a cell keeps its value and its colour and is marked; its age is said."""
     made = shown(mesh(NODES, now_s=61.0), Metric.DELAY, "a")
     assert made["grades"][0] == " ++"
     assert made["stale"] == ["011", "101", "110"]
@@ -58,7 +54,6 @@ def test_nothing_measured() -> None:
 
 
 def test_a_measured_link_without_a_value_says_so() -> None:
-    """Both nodes are measured, this pair is not: that is a hole in the mesh, and not the same as no mesh."""
     ends = {one.name: one.name for one in NODES}
     measured = [Measurement(*pair, Metric.LOSS, 0.0, 0.0) for pair in permutations(["n0", "n1"], 2)]
     network = NetworkMatrix.of(measured, endpoint_of={Metric.LOSS: ends}, now_s=0.0)
@@ -67,12 +62,10 @@ def test_a_measured_link_without_a_value_says_so() -> None:
 
 
 def test_a_zone_nobody_knows() -> None:
-    """None, which becomes a 404."""
     assert mesh_document(snapshot(NODES), POLICY, metric=Metric.LOSS, zone="mars") is None
 
 
 def test_a_large_zone_is_cut_and_says_so() -> None:
-    """5,000 nodes in one zone: the first 130, below 500 KiB."""
     nodes = [node(f"n{i:04}") for i in range(5000)]
     ends = [one.name for one in nodes[:MOST_ENDS]]
     made = mesh_document(snapshot(nodes, network=mesh(ends)), POLICY, metric=Metric.DELAY, zone="a")

@@ -17,7 +17,6 @@ STATIC = Path(routes.__file__).parent / "static"
 
 
 async def test_every_file_of_the_page_is_served_and_no_other() -> None:
-    """With its type, and a policy to load nothing from elsewhere; the page asks for no file that is not there."""
     async with running(*NODES) as world, asking(world) as client:
         page = await client.get("/")
         assert page.headers["content-type"] == "text/html; charset=utf-8"
@@ -33,7 +32,6 @@ async def test_every_file_of_the_page_is_served_and_no_other() -> None:
 
 
 def test_the_page_needs_nothing_from_elsewhere() -> None:
-    """No address of another host, no inline script and no inline style, which the policy would refuse."""
     for path in STATIC.iterdir():
         text = path.read_text()
         assert "https://" not in text, path
@@ -77,7 +75,6 @@ async def test_the_sections_of_a_moment() -> None:
 
 
 async def test_a_long_queue_is_cut_and_counted() -> None:
-    """So that what is sent stays small."""
     async with running(*NODES, queue={"starve_limit_s": 1e12}) as world, asking(world) as client:
         for number in range(MOST_GANGS + 20):
             world.gang(f"g{number}", 1, cpu="5")
@@ -89,7 +86,6 @@ async def test_a_long_queue_is_cut_and_counted() -> None:
 
 
 async def test_the_heat_map_is_served() -> None:
-    """By metric and zone; what does not exist is a problem document."""
     async with running(*NODES) as world, asking(world) as client:
         world.set_network(mesh(["n0", "n1", "n2", "n3"], bad={"n2": {"loss_ratio": 0.5}}))
         await world.settle()
@@ -102,7 +98,6 @@ async def test_the_heat_map_is_served() -> None:
 
 
 async def test_held_room_is_said_of_its_zone() -> None:
-    """A STARVING gang saves up in a zone: the zone says for which gang."""
     async with (
         running(*NODES, queue={"starve_limit_s": 1.0, "starving_share": 1.0, "reserve_after_s": 0.0}) as world,
         asking(world) as client,

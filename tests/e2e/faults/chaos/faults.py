@@ -24,8 +24,6 @@ _LOST_AT_MOST = 3
 
 @dataclass(slots=True)
 class Faults:
-    """Faults under way."""
-
     cluster: Cluster
     api: Api
     witness: Witness

@@ -33,8 +33,6 @@ _HALF_SENT_S = 8.0
 
 @dataclass(slots=True)
 class Mallory:
-    """The hostile tenant."""
-
     api: Api
     witness: Witness
     namespace: str

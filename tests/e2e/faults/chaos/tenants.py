@@ -49,7 +49,6 @@ class Tenants:
     """bound plain pod → when it ends"""
 
     async def act(self) -> None:
-        """Create something, unless enough is waiting."""
         if self.waiting() < WAITING_AT_MOST:
             await self.create()
 
@@ -71,7 +70,6 @@ class Tenants:
         await self.api.create_all(members)
 
     def waiting(self) -> int:
-        """Pods of theirs that have no node."""
         return sum(one.alive and not one.node for one in self.witness.pods.values() if one.namespace == self.namespace)
 
     def unfinished(self) -> list[Run]:
@@ -148,5 +146,4 @@ class Tenants:
 
 
 def _could_start(members: list[Seen]) -> bool:
-    """Whether enough members are left."""
     return sum(one.alive or one.phase == "Succeeded" for one in members) >= max(one.minimum for one in members)

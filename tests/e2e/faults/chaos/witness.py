@@ -63,7 +63,6 @@ class Seen:
 
     @property
     def alive(self) -> bool:
-        """It may still run."""
         return not (self.deleting or self.gone) and self.phase not in ("Succeeded", "Failed")
 
 
@@ -91,7 +90,6 @@ class Witness:
     """Runs whose standing in part is among the problems"""
 
     async def follow(self) -> None:
-        """Read the watch until cancelled."""
         while True:
             async for change, pod in self.api.watch("Pod"):
                 self.see(change, pod)
@@ -106,7 +104,6 @@ class Witness:
             last_s = now_s
 
     def see(self, change: str, pod: Object) -> None:
-        """Take over one event."""
         uid = pod["metadata"]["uid"]
         seen = self.pods.get(uid)
         if seen is None:
@@ -132,7 +129,6 @@ class Witness:
         }
 
     def named(self, namespace: str, name: str) -> list[Seen]:
-        """All pods that ever had this name."""
         return [one for one in self.pods.values() if (one.namespace, one.name) == (namespace, name)]
 
     def others_touched(self, audit_log: Path) -> list[str]:

@@ -78,15 +78,12 @@ class Site:
         return self.world.api
 
     def create(self, name: str, workers: int, *, least: int, annotations: dict[str, str] | None = None) -> None:
-        """Create a Job."""
         self.api.add(job_json(name, workers, least=least, annotations=annotations))
 
     def workers(self, name: str) -> int:
-        """A Job's wanted workers."""
         return int(self.api.store.get(JOBS, "default", name)["spec"]["parallelism"])
 
     def scale(self, name: str, workers: int) -> None:
-        """What a user does."""
         counts = {"parallelism": workers, "completions": workers}
         self.api.store.merge_patch(JOBS, "default", name, {"spec": counts})
 
@@ -103,12 +100,10 @@ class Site:
         )
 
     def pods(self, job: str = "") -> list[dict[str, Any]]:
-        """A job's pods, or all."""
         found = [msgspec.json.decode(body) for body in self.api.store.bodies(PODS).values()]
         return [one for one in found if not job or one["metadata"]["labels"]["batch.kubernetes.io/job-name"] == job]
 
     def names(self, job: str) -> list[str]:
-        """Names of a job's pods."""
         return [pod["metadata"]["name"] for pod in self.pods(job)]
 
     async def heavy_runs(self, *, limit_s: float = 60.0) -> None:
@@ -128,15 +123,12 @@ class Site:
         }
 
     def told(self, reason: str) -> list[str]:
-        """Notes of the Events with this reason."""
         return [one["note"] for one in self.api.events if one["reason"] == reason]
 
     async def until_quiet_is_over(self) -> None:
-        """Wait until changes are allowed."""
         await self.world.settle(QUIET_S + 1.0)
 
     async def until(self, what: str, accept: Any, *, limit_s: float = 60.0) -> None:
-        """Wait in virtual time."""
         until_s = self.world.now_s + limit_s
         while not accept():
             assert self.world.now_s < until_s, f"{what}: not within {limit_s:g} s"

@@ -16,12 +16,10 @@ REPORT_PATH = "/v1/jobs/team/resnet/metrics"
 
 
 def job_key(name: str, *, namespace: str = "team", kind: str = TFJOB) -> JobKey:
-    """A job's name."""
     return JobKey(Namespace(namespace), kind, name)
 
 
 def view(name: str, *, namespace: str = "team", kind: str = TFJOB, uid: str = "uid-1", **fields: Any) -> JobView:
-    """A running job of three workers."""
     defaults: dict[str, Any] = {
         "api_version": "kubeflow.org/v1",
         "gang": None,
@@ -38,12 +36,10 @@ def view(name: str, *, namespace: str = "team", kind: str = TFJOB, uid: str = "u
 
 
 def views(*listed: JobView) -> dict[JobKey, JobView]:
-    """As records hold them."""
     return {one.key: one for one in listed}
 
 
 def points(steps: Iterable[int]) -> list[Point]:
-    """One point for each step."""
     return [Point(step, float(step), 1.0) for step in steps]
 
 
@@ -84,5 +80,4 @@ class Sink:
         return [point for _, _, document in self.got for point in document["points"]]
 
     def steps(self) -> list[list[int]]:
-        """Steps of each request."""
         return [[point["step"] for point in document["points"]] for _, _, document in self.got]

@@ -28,7 +28,6 @@ async def low_runs(here: Site) -> None:
 
 @asynccontextmanager
 async def full(**how: Any) -> AsyncIterator[Site]:
-    """A site in which low runs."""
     async with site(**how) as here:
         await low_runs(here)
         yield here
@@ -41,7 +40,6 @@ async def gives_way(here: Site, *, limit_s: float = 60.0) -> None:
 
 
 async def test_a_job_gives_way_and_grows_back() -> None:
-    """It shrinks to what the heavier gang needs; the room is kept until that runs; later it has all workers again."""
     async with full() as here:
         await gives_way(here, limit_s=5.0)
         assert set(here.claims) == {key("heavy")}
@@ -71,7 +69,6 @@ async def test_no_third_gang_slips_in() -> None:
 
 
 async def test_an_edit_at_the_same_moment_wins() -> None:
-    """A conflict ends the attempt; the next round reads again, and patches once."""
     async with full() as here:
         here.api.fail_next("patch_object", ConflictError(409, "the object has been modified"), times=2)
         await gives_way(here)
@@ -80,7 +77,6 @@ async def test_an_edit_at_the_same_moment_wins() -> None:
 
 
 async def test_a_webhook_that_refuses_is_asked_less_and_less() -> None:
-    """The pauses double; the refusal is told on the job; nobody's room is kept meanwhile; in the end it works."""
     async with full() as here:
         refusal = ApiError(500, "failed calling webhook")
         here.api.fail_next("patch_object", refusal, times=1000)
@@ -107,7 +103,6 @@ async def test_a_patch_without_answer(applied: bool) -> None:
 
 
 async def test_killed_after_the_start() -> None:
-    """A change that is over is not taken up again; what was taken is given back when the heavier gang ends."""
     async with full() as first:
         first.create("heavy", 5, least=5)
         await first.heavy_runs()
@@ -121,7 +116,6 @@ async def test_killed_after_the_start() -> None:
 
 @pytest.mark.parametrize("workers", [5, 6], ids=["some", "all"])
 async def test_a_user_who_takes_the_workers_back_wins(workers: int) -> None:
-    """The room is kept no longer, and the job is not shrunk again for the same gang."""
     async with full() as here:
         here.stuck.update(here.names("low"))
         await gives_way(here)
@@ -133,7 +127,6 @@ async def test_a_user_who_takes_the_workers_back_wins(workers: int) -> None:
 
 
 async def test_a_dry_run_changes_nothing() -> None:
-    """What would be done is told on the job, once."""
     async with full(elastic={"dry_run": True}) as here:
         here.create("heavy", 5, least=5)
         await here.world.settle(20.0)
@@ -151,12 +144,10 @@ async def two_lows(here: Site) -> None:
 
 
 def sizes(here: Site) -> list[int]:
-    """Workers that the two want."""
     return sorted(here.workers(name) for name in ("low-a", "low-b"))
 
 
 async def test_nobody_gives_way_if_one_of_them_cannot_be_read() -> None:
-    """All are read before the first is patched."""
     async with site() as here:
         await two_lows(here)
         here.create("heavy", 6, least=6)
@@ -167,7 +158,6 @@ async def test_nobody_gives_way_if_one_of_them_cannot_be_read() -> None:
 
 
 async def test_a_plan_that_stops_in_the_middle_is_finished() -> None:
-    """The second of two patches is refused for a while: what the first freed is kept, and the second comes later."""
     async with site() as here:
         await two_lows(here)
         here.create("heavy", 6, least=6)
@@ -180,7 +170,6 @@ async def test_a_plan_that_stops_in_the_middle_is_finished() -> None:
 
 
 async def test_killed_in_the_middle_of_a_plan() -> None:
-    """The next process finishes it: only what is still missing is taken."""
     async with site() as first:
         await two_lows(first)
         first.create("heavy", 6, least=6)
@@ -195,7 +184,6 @@ async def test_killed_in_the_middle_of_a_plan() -> None:
 
 
 async def test_a_job_with_an_autoscaler_is_the_autoscalers() -> None:
-    """It is left alone as long as there is one, and elastic from the moment it is gone."""
     async with site() as here:
         here.api.store.install(AUTOSCALERS)
         ref = {"apiVersion": "batch/v1", "kind": "Job", "name": "low"}
@@ -212,7 +200,6 @@ async def test_a_job_with_an_autoscaler_is_the_autoscalers() -> None:
 
 
 async def test_pods_that_ask_in_vain_are_told() -> None:
-    """The annotation is on pods of nothing that we know how to resize: one Event says so, and no more."""
     owner = {"apiVersion": "example.com/v1", "kind": "Robot", "name": "r", "uid": "u", "controller": True}
     made = pod_json("robot-0", gang="robot", size=1, annotations={"netgang.io/min-workers": "1"}, owner=owner)
     async with unfinished(node_json("n1"), made, elastic=ELASTIC) as world:
@@ -229,7 +216,6 @@ def one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("one_by_one")
 async def test_workers_leave_one_by_one() -> None:
-    """Each is gone before the next is told to go; the room is kept all the while."""
     async with full() as here:
         seen = [6]
         here.create("heavy", 5, least=5)
@@ -251,7 +237,6 @@ async def test_workers_leave_one_by_one() -> None:
 
 @pytest.mark.usefixtures("one_by_one")
 async def test_killed_between_two_steps() -> None:
-    """The next process keeps the room at once, goes on after its quiet time, and takes no more than was decided."""
     async with full() as first:
         first.create("heavy", 5, least=5)
         await first.until("the second step", lambda: first.workers("low") == 4)

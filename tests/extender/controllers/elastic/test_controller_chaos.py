@@ -24,18 +24,15 @@ NAMES = ("a", "b", "c", "d")
 
 
 def jobs_of(api: FakeClusterApi) -> dict[str, dict[str, Any]]:
-    """All Jobs by name."""
     return {name: json.loads(body) for (_, name), body in api.store.bodies(JOBS).items()}
 
 
 def least_of(job: dict[str, Any]) -> int:
-    """The gang's minimum, which is the job's."""
     labels = job["spec"]["template"]["metadata"]["labels"]
     return int(labels["pod-group.scheduling.sigs.k8s.io/min-available"])
 
 
 def act(here: Site, rng: random.Random) -> None:
-    """One thing that happens."""
     there = jobs_of(here.api)
     absent = [name for name in NAMES if name not in there and not here.pods(name)]
     match rng.randrange(6):
@@ -55,7 +52,6 @@ def act(here: Site, rng: random.Random) -> None:
 
 
 def check(api: FakeClusterApi) -> None:
-    """Whatever we made of a job is within its bounds."""
     for job in jobs_of(api).values():
         intent = intent_of(job["metadata"].get("annotations", {}), bearer_of(job), notes_of_a_former_process())
         assert LAST_CHANGE not in job["metadata"].get("annotations", {}) or intent is not None
@@ -68,7 +64,6 @@ def check(api: FakeClusterApi) -> None:
 @pytest.mark.parametrize("one_by_one", [False, True], ids=["at once", "one by one"])
 @pytest.mark.parametrize("seed", range(3))
 async def test_it_always_settles(seed: int, one_by_one: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    """After the last thing that happens nothing is kept and no change is open, whatever it was."""
     monkeypatch.setitem(KINDS, "Job.batch", replace(JOB, one_by_one=one_by_one))
     rng = random.Random(seed)
     api: FakeClusterApi | None = None

@@ -49,7 +49,6 @@ async def test_the_next_leader_keeps_the_room_and_takes_nothing_more() -> None:
 
 
 async def test_a_leader_without_its_lease_resizes_nobody() -> None:
-    """It is cut off before the heavier job comes; the other one waits for its own quiet time, and then acts."""
     async with two() as (here, a, b):
         cut_off(a)
         await until_leads(b)

@@ -87,7 +87,6 @@ LATER = replace(SHRINK, step=4, stepped_s=120.0)
 
 
 def seen_of(workers: int) -> Seen:
-    """The job with so many workers."""
     return replace(SEEN, workers=workers)
 
 
@@ -105,7 +104,6 @@ STEPS = {
 
 @pytest.mark.parametrize(("want", "stage", "change", "seen"), STEPS.values(), ids=STEPS)
 def test_one_by_one(want: bool, stage: Stage, change: Change, seen: Facts) -> None:
-    """The next worker is told to go when the one before is gone, and not if that is needed no more."""
     now = followed(change, seen, LIMITS, now_s=125.0)
     assert now.stage is stage
     assert steps_on(now, seen) is want
@@ -114,13 +112,11 @@ def test_one_by_one(want: bool, stage: Stage, change: Change, seen: Facts) -> No
 
 
 def test_who_changed_it() -> None:
-    """Another count than before and after; and the one before, where our note says that our patch took effect."""
     assert [by_others(SHRINK, facts(seen=replace(SEEN, workers=n))) for n in (3, 6, 4)] == [False, False, True]
     assert by_others(SHRINK, facts(seen=replace(SEEN, workers=6, intent=NOTE)))
 
 
 def test_what_a_change_cost() -> None:
-    """Removed workers times the seconds to the start; a change that came to nothing took no time."""
     done = followed(FREED, facts(waits=False, runs=True), LIMITS, now_s=107.0)
     assert (done.lost_pod_s, done.took_s) == (21.0, 7.0)
     lapsed = followed(FREED, facts(), LIMITS, now_s=130.0)
@@ -132,7 +128,6 @@ def test_what_a_change_cost() -> None:
 
 
 def members(*, workers: int = 3, **fields: object) -> list[Pod]:
-    """A ps and workers of `low`, bound."""
     ps = pod("low-ps-0", role=Role.PS, index=0, gang="low", job="low", node="n1")
     made = [
         pod(f"low-worker-{i}", role=Role.WORKER, index=i, gang="low", job="low", node="n1", **fields)  # type: ignore[arg-type]
@@ -144,7 +139,6 @@ def members(*, workers: int = 3, **fields: object) -> list[Pod]:
 def around(
     pods: list[Pod] | None = None, *, group: Gang | None = None, **more: bool
 ) -> tuple[list[Pod], Gang | None, Surroundings]:
-    """The job's pods, their gang, and what else is known."""
     there = members() if pods is None else pods
     return there, group or gang("low", members=there, min_member=3), Surroundings(**more)
 
@@ -178,7 +172,6 @@ REFUSALS = {
 def test_when_a_job_is_left_alone(
     want: str | None, seen: Seen, where: tuple[list[Pod], Gang | None, Surroundings]
 ) -> None:
-    """Whatever is in doubt is a constant text, in the view and in the job that decisions see."""
     view = view_of(seen, *where)
     assert view.refusal == want
     if view.job is not None:
@@ -186,7 +179,6 @@ def test_when_a_job_is_left_alone(
 
 
 def test_what_decisions_see() -> None:
-    """Counts, bounds, indexes of workers alone, and the moments of our changes."""
     intent = Intent(6, 3, 9.0, Requester.QUEUE, "", HEAVY, 6, 6, (5.0, 9.0))
     job = view_of(replace(SEEN, intent=intent, wants=Wants.LOSS), *around()).job
     assert job is not None
@@ -196,7 +188,6 @@ def test_what_decisions_see() -> None:
 
 
 def test_after_somebody_elses_change_our_note_is_history() -> None:
-    """The count that somebody chose is the job's size now: nothing is given back, nothing beyond it is its maximum."""
     intent = Intent(6, 4, 9.0, Requester.QUEUE, "", HEAVY, 6, 6, (9.0,))
     job = view_of(replace(SEEN, intent=intent), *around()).job
     assert job is not None
@@ -204,7 +195,6 @@ def test_after_somebody_elses_change_our_note_is_history() -> None:
 
 
 def test_a_job_without_bounds_is_not_elastic() -> None:
-    """It is seen, and no decision hears of it."""
     view = view_of(replace(SEEN, bounds=Bounds()), *around())
     assert (view.job, view.min_workers, view.max_workers) == (None, 3, 3)
 
@@ -217,7 +207,6 @@ def test_a_gang_that_we_do_not_steer_limits_the_minimum() -> None:
 
 
 def test_the_gang_of_a_job() -> None:
-    """One that all pods name, or none."""
     assert gang_key_of(members()) == "default/low"
     assert gang_key_of([*members(), pod("y", gang="other")]) is None
     assert gang_key_of([*members(), pod("y")]) is None
@@ -228,7 +217,6 @@ def test_the_gang_of_a_job() -> None:
 
 
 def test_records_are_bounded_and_keep_the_newest() -> None:
-    """Per job and in all; a change that goes on takes the place of itself."""
     records = Records(most=5, most_a_job=3)
     for number in range(4):
         records.put(replace(SHRINK, decided_s=float(number)))
@@ -243,7 +231,6 @@ def test_records_are_bounded_and_keep_the_newest() -> None:
 
 
 def test_pauses_double_and_end_with_success() -> None:
-    """A job that cannot be changed is asked less and less, at most every few minutes."""
     retries = Retries(random.Random(1), first_s=1.0, limit_s=8.0)
     pauses: list[float] = []
     now_s = 0.0

@@ -42,7 +42,6 @@ CASES = {
 
 
 async def told(here: Site, path: str) -> Any:
-    """A document."""
     transport = httpx.ASGITransport(app=here.world.service.app)
     async with httpx.AsyncClient(transport=transport, base_url="http://netgang") as client:
         reply = await client.get(path)

@@ -31,20 +31,17 @@ METRICS = {"every_steps": 50, "min_interval_s": 0.0, "reversal_steps": 0, "worke
 
 @pytest.fixture
 def reports(tmp_path: Path) -> dict[str, Any]:
-    """Settings with a port for reports and a secret."""
     (tmp_path / "secret").write_text(SECRET)
     return {**REPORTS, "secret_file": tmp_path / "secret"}
 
 
 async def get(here: Site, path: str) -> httpx.Response:
-    """Ask for a document."""
     transport = httpx.ASGITransport(here.world.service.app)
     async with httpx.AsyncClient(transport=transport, base_url="http://netgang") as client:
         return await client.get(path)
 
 
 async def tell(here: Site, job: str, losses: list[float], *, first: int = 0) -> httpx.Response:
-    """Report one loss a step."""
     app = here.world.service.reports_app
     assert app is not None
     now_s = here.world.clock.now_s()
@@ -55,7 +52,6 @@ async def tell(here: Site, job: str, losses: list[float], *, first: int = 0) -> 
 
 
 async def test_a_running_job() -> None:
-    """State, weight, workers, places, the network's worth; nothing was reported, wished or changed."""
     async with site(nodes=2) as here:
         await here.runs("low", 6, least=2, annotations={"netgang.io/max-workers": "7"})
         await here.world.settle(2.0)
@@ -85,7 +81,6 @@ async def test_a_running_job() -> None:
 
 
 async def test_the_history_of_a_change() -> None:
-    """Who, for whom, why, before and after, how long it took and what it cost; counted once, at its end."""
     async with site() as here:
         await here.runs("low", 6, least=2)
         await here.until_quiet_is_over()
@@ -113,7 +108,6 @@ async def test_the_history_of_a_change() -> None:
 
 
 async def test_reports_become_a_wish_and_the_wish_workers(reports: dict[str, Any]) -> None:
-    """The loss falls, so the job demands two more, gets them, and every document says why."""
     async with site(reports=reports, elastic={"metrics": METRICS}) as here:
         await here.runs("low", 2, least=2, annotations=LOSS)
         await here.world.settle(2.0)
@@ -151,7 +145,6 @@ ASKED = {  # case: (path, status)
 
 @pytest.mark.parametrize(("path", "status"), ASKED.values(), ids=ASKED)
 async def test_addresses_of_jobs(path: str, status: int) -> None:
-    """Problem documents for what is not there; a namespace without jobs is an empty list."""
     async with site() as here:
         here.create("low", 2, least=2)
         await here.world.settle(2.0)
@@ -162,7 +155,6 @@ async def test_addresses_of_jobs(path: str, status: int) -> None:
 
 
 async def test_without_elastic_jobs_the_address_says_so() -> None:
-    """And there is no port for reports."""
     async with unfinished() as world:
         transport = httpx.ASGITransport(world.service.app)
         async with httpx.AsyncClient(transport=transport, base_url="http://netgang") as client:
@@ -183,7 +175,6 @@ def run(*arguments: str) -> Result:
 
 
 def lines(result: Result) -> list[str]:
-    """What is printed, blanks as one."""
     assert result.exit_code == 0, result.output
     return [" ".join(line.split()) for line in result.stdout.splitlines()]
 
@@ -201,7 +192,6 @@ async def documents(reports: dict[str, Any]) -> tuple[bytes, bytes]:
 
 
 async def test_for_people_and_for_machines(reports: dict[str, Any]) -> None:
-    """A row for each job; for one job the history; with --json the document as it came."""
     everything, low = await documents(reports)
     with RawServer({"/v1/jobs?limit=200": ok(everything), "/v1/jobs/default/low": ok(low)}) as server:
         table = lines(run("jobs", "--url", server.url))
@@ -226,7 +216,6 @@ WRONG: dict[str, tuple[list[str], int, str]] = {
 
 @pytest.mark.parametrize(("arguments", "code", "said"), WRONG.values(), ids=WRONG)
 def test_what_goes_wrong_is_a_sentence(arguments: list[str], code: int, said: str) -> None:
-    """On standard error, with the exit code of the documentation and no traceback."""
     answers = {
         "/v1/jobs/default/none": ok(b'{"detail": "no job default/none"}', status=404),
         "/v1/jobs/default/odd": ok(b'{"job": 3}'),
@@ -238,7 +227,6 @@ def test_what_goes_wrong_is_a_sentence(arguments: list[str], code: int, said: st
 
 
 def test_no_jobs_are_no_table() -> None:
-    """A sentence instead."""
     waits = {"gang": None, "reason": None, "detail": ""}
     nothing = {"at_s": 0.0, "counts": {}, "first_waiting": waits, "jobs": [], "of": 0}
     with RawServer({"/v1/jobs?limit=200&namespace=a": ok(json.dumps(nothing).encode())}) as server:
@@ -246,7 +234,6 @@ def test_no_jobs_are_no_table() -> None:
 
 
 async def test_of_many_jobs_the_first_are_shown() -> None:
-    """And it is said how many there are, here as in the document."""
     async with site() as here:
         here.create("a", 1, least=1)
         here.create("b", 1, least=1)
@@ -258,7 +245,6 @@ async def test_of_many_jobs_the_first_are_shown() -> None:
 
 
 async def test_of_many_jobs_others_have_their_turn_meanwhile() -> None:
-    """The document of many jobs is made in steps of a few, and is that of one moment."""
     async with site() as here:
         service = here.world.service
         records = Records()
@@ -288,7 +274,6 @@ DOORS: dict[str, tuple[dict[str, Any], str]] = {
 
 @pytest.mark.parametrize(("settings", "said"), DOORS.values(), ids=DOORS)
 def test_a_door_that_would_stand_open_is_refused(settings: dict[str, Any], said: str) -> None:
-    """At start, with the way out."""
     elastic = {} if said.endswith("elastic.enabled") else {"elastic": {"enabled": True}}
     with pytest.raises(ValueError, match=said):
         Settings.model_validate({**elastic, **settings})
@@ -296,6 +281,5 @@ def test_a_door_that_would_stand_open_is_refused(settings: dict[str, Any], said:
 
 @pytest.mark.parametrize("more", [{"plain": True}, {"host": "127.0.0.1"}], ids=["said to be safe", "loopback"])
 def test_a_door_that_is_guarded_is_accepted(more: dict[str, Any]) -> None:
-    """Somebody else protects the tokens, or no other can reach the port."""
     reports = {"port": 8891, **more}
     assert Settings.model_validate({"host": "0.0.0.0", "elastic": {"enabled": True}, "reports": reports}).reports.port

@@ -26,7 +26,6 @@ def job(
     status: Mapping[str, Any] | None = None,
     **metadata: Any,
 ) -> bytes:
-    """A job's JSON."""
     own = {
         "name": "low",
         "namespace": "a",
@@ -53,20 +52,17 @@ def tf(*, specs: Mapping[str, Any] | None = None, **more: Any) -> dict[str, Any]
 
 
 def torch(**more: Any) -> dict[str, Any]:
-    """An elastic PyTorchJob's spec."""
     policy = {"minReplicas": 2, "maxReplicas": 8}
     return {"elasticPolicy": policy, "pytorchReplicaSpecs": {"Worker": {"replicas": 6}}, **more}
 
 
 def indexed(workers: int = 6, *, labels: Mapping[str, str] | None = None, **more: Any) -> dict[str, Any]:
-    """An Indexed Job's spec."""
     template = {"metadata": {"labels": dict(labels or {})}}
     counts = {"parallelism": workers, "completions": workers}
     return {"completionMode": "Indexed", **counts, "template": template, **more}
 
 
 def job_set(*parts: tuple[str, int], **more: Any) -> dict[str, Any]:
-    """A JobSet's spec: (name, workers) of its replicated Jobs."""
     jobs = [{"name": name, "replicas": 1, "template": {"spec": indexed(workers)}} for name, workers in parts]
     return {"replicatedJobs": jobs, **more}
 
@@ -117,13 +113,11 @@ COUNTS = {
 
 
 def kind_of(raw: bytes) -> str:
-    """The kind's name in KINDS."""
     found = json.loads(raw)
     return f"{found['kind']}.{found['apiVersion'].partition('/')[0]}"
 
 
 def seen(raw: bytes) -> Seen:
-    """The job as its kind reads it."""
     return read(KINDS[kind_of(raw)], raw, notes=NOTES)
 
 
@@ -170,7 +164,6 @@ def test_safety(want: Unsafe | None, raw: bytes) -> None:
 
 
 def held(*types: str) -> dict[str, Any]:
-    """A status in which these conditions are True."""
     return {"conditions": [{"type": one, "status": "True"} for one in types]}
 
 
@@ -232,7 +225,6 @@ def test_patches(want: dict[str, Any], raw: bytes) -> None:
 
 
 def test_wishes_are_one_of_the_words() -> None:
-    """What is not a word is distinguished from nothing at all."""
     said = seen(job(JOB, indexed(), annotations={SCALING: "loss"}))
     assert (said.wants, said.bad_wants) == (Wants.LOSS, False)
     typo = seen(job(JOB, indexed(), annotations={SCALING: "los"}))
@@ -248,7 +240,6 @@ def test_wishes_are_one_of_the_words() -> None:
      b'{"metadata":{"name":"x"},"spec":{"parallelism":-1,"tfReplicaSpecs":[]}}'],
 )  # fmt: skip
 def test_rubbish_is_a_value_error(kind: str, raw: bytes) -> None:
-    """Whatever an object looks like, reading it gives a record or a ValueError, which reflectors count."""
     try:
         found = read(KINDS[kind], raw)
     except ValueError:
@@ -261,13 +252,11 @@ NAMED = "apps/v1/statefulsets/StatefulSet"
 
 
 def stateful_set(spec: Mapping[str, Any], **annotations: str) -> bytes:
-    """A StatefulSet's JSON."""
     metadata = {"name": "low", "namespace": "a", "uid": "u1", "resourceVersion": "7", "annotations": annotations}
     return json.dumps({"apiVersion": "apps/v1", "kind": "StatefulSet", "metadata": metadata, "spec": spec}).encode()
 
 
 def test_a_kind_that_the_operator_names() -> None:
-    """Its count is spec.replicas; it is elastic by our annotation alone, and without a count it is left alone."""
     kind = kinds_with([NAMED])[STATEFUL_SET]
     found = read(kind, stateful_set({"replicas": 6}, **{MIN_WORKERS: "2"}))
     assert (found.workers, found.bounds.least, found.unsafe, found.claims) == (6, 2, None, True)
@@ -278,7 +267,6 @@ def test_a_kind_that_the_operator_names() -> None:
 
 
 def test_a_name_does_not_replace_what_we_know_better() -> None:
-    """A TFJob stays a TFJob, whatever the operator names."""
     kinds = kinds_with(["kubeflow.org/v1/tfjobs/TFJob", NAMED])
     assert kinds[TF] is KINDS[TF]
     assert kinds.keys() - KINDS.keys() == {STATEFUL_SET}

@@ -82,11 +82,9 @@ class Kubelets:
 
     @property
     def first(self) -> Process:
-        """The process of index 0."""
         return self._of[0]
 
     async def end(self) -> None:
-        """End all processes."""
         for process in self._of.values():
             if process.returncode is None:
                 process.kill()
@@ -103,7 +101,6 @@ async def served(here: Site, reports: dict[str, Any]) -> AsyncIterator[str]:
 
 
 async def document(here: Site) -> dict[str, Any]:
-    """/v1/jobs/default/train."""
     transport = httpx.ASGITransport(here.world.service.debug_app)
     async with httpx.AsyncClient(transport=transport, base_url="http://netgang") as client:
         return dict((await client.get("/v1/jobs/default/train")).json())
@@ -118,7 +115,6 @@ async def until_known(here: Site) -> None:
 
 @pytest.mark.slow
 async def test_the_loss_keeps_falling_over_resizes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """1 → 2 → 3 workers as the loss falls, 2 for a heavier gang, 3 again when it ends; rank 0 trains on throughout."""
     loop, jumped_s = asyncio.get_running_loop(), 0.0
     real_time = loop.time
     monkeypatch.setattr(loop, "time", lambda: real_time() + jumped_s)

@@ -16,7 +16,6 @@ from tests.fakes.cluster_api import FakeClusterApi
 
 
 def train_job(spec: dict[str, Any] | None = None, **more: Any) -> dict[str, Any]:
-    """A TrainJob of three nodes."""
     return {
         "apiVersion": "trainer.kubeflow.org/v1alpha1",
         "kind": "TrainJob",
@@ -27,7 +26,6 @@ def train_job(spec: dict[str, Any] | None = None, **more: Any) -> dict[str, Any]
 
 
 def status(step: int, loss: float, now_s: float) -> dict[str, Any]:
-    """What the trainer writes: texts, and the moment."""
     metrics = [{"name": "global_step", "value": str(step)}, {"name": "train_loss", "value": str(loss)}]
     return {"metrics": metrics, "lastUpdatedTime": datetime.fromtimestamp(now_s, UTC).isoformat()}
 
@@ -55,7 +53,6 @@ READ = {
 
 @pytest.mark.parametrize(("state", "unsafe", "workers", "job"), READ.values(), ids=READ)
 def test_it_is_read_and_left_alone(state: State, unsafe: Unsafe, workers: int, job: dict[str, Any]) -> None:
-    """Whatever it is, its trainer cannot be changed; a status that is no object is none."""
     seen = read(TRAIN_JOB, json.dumps(job).encode())
     assert (seen.state, seen.unsafe, seen.workers, seen.trainer_status) == (state, unsafe, workers, None)
 
@@ -73,13 +70,11 @@ def test_a_train_job_stands_for_its_job_set() -> None:
 
 
 async def reported(here: Site) -> Any:
-    """What is shown as its last report."""
     return (await told(here, "/v1/jobs/default/llama"))["reported"]
 
 
 @pytest.mark.looptime
 async def test_what_the_status_tells_is_shown() -> None:
-    """Each status is taken once; an old one and one that cannot be true are not; a lower step is a new beginning."""
     api = FakeClusterApi()
     api.store.install(TRAIN_JOBS)
     api.store.put(TRAIN_JOBS, train_job(metadata={"annotations": {"netgang.io/min-workers": "1"}}))
@@ -111,7 +106,6 @@ async def test_what_the_status_tells_is_shown() -> None:
 
 @pytest.mark.looptime
 async def test_a_new_leader_takes_the_status_again() -> None:
-    """What was reported is forgotten with the term; what the status still says is not."""
     api = FakeClusterApi()
     api.store.install(TRAIN_JOBS)
     async with site(api=api) as here:

@@ -33,7 +33,6 @@ def data() -> tuple[Floats, NDArray[np.int64]]:
 
 
 def gradient(weights: Floats, points: Floats, labels: NDArray[np.int64]) -> tuple[Floats, float]:
-    """Of the mean cross-entropy, and that itself."""
     scores = points @ weights
     scores -= scores.max(axis=1, keepdims=True)
     chances = np.exp(scores)

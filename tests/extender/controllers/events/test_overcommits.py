@@ -19,7 +19,6 @@ def told(world: World) -> dict[str, str]:
 
 
 def counts(world: World) -> tuple[float, float]:
-    """Nodes over-committed now, and how often one became so."""
     return world.counted("overcommitted_nodes"), world.counted("overcommits_total")
 
 
@@ -31,7 +30,6 @@ async def gang_runs(world: World) -> None:
 
 
 async def test_a_node_that_two_schedulers_filled_is_counted_and_told() -> None:
-    """Once for as long as it stays so; the Event says how much, and whose pods they are; then it counts as over."""
     async with running(node_json("n1"), node_json("n2")) as world:
         await gang_runs(world)
         assert counts(world) == (0.0, 0.0)
@@ -65,7 +63,6 @@ async def test_it_is_seen_before_a_kubelet_rejects_a_pod() -> None:
 
 
 async def test_nodes_without_a_pod_of_ours_are_not_our_business() -> None:
-    """Other schedulers may do as they like with each other."""
     async with running(node_json("n1"), node_json("n2")) as world:
         for number in range(2):
             world.occupy("n1", cpu="3", name=f"stranger-{number}")
@@ -85,7 +82,6 @@ async def test_pods_that_are_not_bound_do_not_count() -> None:
 
 
 async def test_many_nodes_at_once_are_counted_and_few_told() -> None:
-    """A cluster that is full beyond its nodes at the start: one look tells of ten."""
     count = EVENTS_AT_ONCE + 5
     small = [node_json(f"n{i:02}", cpu="2") for i in range(count)]
     large = [pod_json(f"p{i}", cpu="3", nodeName=f"n{i:02}") for i in range(count)]

@@ -27,12 +27,10 @@ SETTLED_S = PATIENCE_S + 2.5
 
 
 def group(name: str = "g", least: int = 2) -> dict[str, Any]:
-    """A PodGroup."""
     return {"kind": "PodGroup", "metadata": {"name": name}, "spec": {"minMember": least}}
 
 
 def member(name: str, *, of: str = "g", scheduler: str = "netgang", **fields: Any) -> dict[str, Any]:
-    """A pod of a PodGroup."""
     return {
         "kind": "Pod",
         "metadata": {"name": name, "labels": {LABEL: of}},
@@ -46,22 +44,18 @@ def member(name: str, *, of: str = "g", scheduler: str = "netgang", **fields: An
 
 
 def runs(name: str, *, phase: str = "Running", **fields: Any) -> dict[str, Any]:
-    """The same, on a node."""
     return member(name, spec={"nodeName": "n1"}, status={"phase": phase}, **fields)
 
 
 def status(world: World, name: str = "g") -> dict[str, Any]:
-    """A PodGroup's status as stored."""
     return dict(world.api.store.get(POD_GROUPS, "default", name).get("status", {}))
 
 
 def phases(world: World) -> list[str]:
-    """The phase in each patch that has one."""
     return [patch["phase"] for _, patch in world.api.status_patches if "phase" in patch]
 
 
 async def test_a_status_is_written_once() -> None:
-    """What differs, in one patch; and not again for an hour, however much happens to others."""
     async with running(N1, group(), runs("a"), runs("b")) as world:
         await world.settle(SETTLED_S)
         assert status(world)["phase"] == "Running"
@@ -74,7 +68,6 @@ async def test_a_status_is_written_once() -> None:
 
 
 async def test_our_own_write_wakes_nobody() -> None:
-    """It comes back by the watch and changes neither the cluster's version nor the plan."""
     async with running(N1, group(), runs("a"), runs("b")) as world:
         await world.settle(PATIENCE_S - 1.0)
         before = (world.service.cache.version, world.service.planner.current)
@@ -85,7 +78,6 @@ async def test_our_own_write_wakes_nobody() -> None:
 
 
 async def test_changes_of_a_second_are_one_write() -> None:
-    """Forty members that come to run one after the other: a few writes, not forty."""
     async with running(node_json("n1", cpu="64"), group(least=40), *(member(f"p{i:02}") for i in range(40))) as world:
         await world.settle(SETTLED_S)
         before = world.api.calls["group_status"]
@@ -146,7 +138,6 @@ async def test_another_controller_is_given_way() -> None:
 
 
 async def test_a_controller_that_is_installed_later_is_given_way() -> None:
-    """From its first write on ours end."""
     async with running(N1, group(), runs("a"), runs("b")) as world:
         await world.settle(SETTLED_S)
         world.api.write_status("g", {"status": {"phase": "Scheduling"}}, by="controller")
@@ -157,7 +148,6 @@ async def test_a_controller_that_is_installed_later_is_given_way() -> None:
 
 
 async def test_on_is_no_tug_of_war() -> None:
-    """Somebody who always writes something else is overwritten ever more rarely: about ten times in an hour."""
     async with running(N1, group(), runs("a"), runs("b"), pod_group_status="on") as world:
         for _ in range(3600):
             if status(world).get("phase") != "Scheduling":
@@ -167,7 +157,6 @@ async def test_on_is_no_tug_of_war() -> None:
 
 
 async def test_a_change_ends_the_waiting() -> None:
-    """After a tug of war: what is new is written at once."""
     async with running(N1, group(), runs("a"), runs("b"), pod_group_status="on") as world:
         for _ in range(300):
             if status(world).get("phase") == "Running":
@@ -201,7 +190,6 @@ FAILURES = {"away": ApiUnavailableError("refused"), "no right": ApiError(403, "p
 
 @pytest.mark.parametrize("error", FAILURES.values(), ids=FAILURES)
 async def test_what_fails_is_tried_again_later_each_time(error: Exception) -> None:
-    """An outage of ten minutes costs about ten calls; afterwards it is written."""
     async with running(N1, group(), runs("a"), runs("b")) as world:
         world.api.fail_next("group_status", error, times=1000)
         await world.settle(600.0)
@@ -212,7 +200,6 @@ async def test_what_fails_is_tried_again_later_each_time(error: Exception) -> No
 
 
 async def test_who_changed_it_meanwhile_wins() -> None:
-    """The patch names the version that was seen; the next look decides from the new one."""
     async with running(N1, group(), runs("a"), runs("b")) as world:
         release = world.api.hold("group_status")
         await world.settle(SETTLED_S)
@@ -233,7 +220,6 @@ async def test_a_lost_answer_is_found_out() -> None:
 
 
 async def test_many_are_paced() -> None:
-    """A hundred groups at once: twenty a second."""
     crowd = [one for i in range(100) for one in (group(f"g{i}", 1), runs(f"p{i}", of=f"g{i}"))]
     async with running(node_json("n1", cpu="200"), *crowd) as world:
         await world.settle(PATIENCE_S + 2.0)
@@ -244,7 +230,6 @@ async def test_many_are_paced() -> None:
 
 
 async def test_a_deleted_podgroup_is_forgotten() -> None:
-    """Also between the look and the write."""
     async with running(N1, group(), runs("a"), runs("b")) as world:
         release = world.api.hold("group_status")
         await world.settle(SETTLED_S)
@@ -255,7 +240,6 @@ async def test_a_deleted_podgroup_is_forgotten() -> None:
 
 
 async def test_a_look_lets_others_have_turns() -> None:
-    """Beside a thousand PodGroups a look is made in parts; one that goes meanwhile is left out."""
     cache, api, plan = ClusterCache(), FakeClusterApi(), Plan(version=1)
     context = context_over(api, cache, LoopClock(), plan=lambda: plan)
     for number in range(1000):

@@ -26,33 +26,27 @@ N1 = node_json("n1")
 
 
 class Desk:
-    """A poster at work."""
-
     def __init__(self) -> None:
         self.api = FakeClusterApi()
         self.telemetry = Telemetry()
         self.events = Events(self.api, LoopClock(), self.telemetry, instance="netgang-0")
 
     def post(self, about: Pod, what: Happening = Happening.NODES_GONE, note: str = "gone") -> None:
-        """Post an Event about the pod."""
         self.events.post(pod_subject(about), what, note)
 
     @property
     def dropped(self) -> float | None:
-        """Events counted as not posted."""
         return self.telemetry.registry.get_sample_value("netgang_events_dropped_total")
 
 
 @asynccontextmanager
 async def at_work() -> AsyncIterator[Desk]:
-    """Events during the block."""
     desk = Desk()
     async with playing(desk.events.run()):
         yield desk
 
 
 def told(world: World) -> list[tuple[str, str]]:
-    """(reason, pod) of all Events so far."""
     return [(one["reason"], one["regarding"]["name"]) for one in complaints(world)]
 
 
@@ -62,7 +56,6 @@ def complaints(world: World) -> list[dict[str, Any]]:
 
 
 async def test_an_event_has_what_the_api_asks_for() -> None:
-    """All required fields of events.k8s.io/v1, in their lengths and formats."""
     async with at_work() as desk:
         one = pod("p", namespace="team-a")
         desk.post(one, Happening.REPINNED, "moved")
@@ -81,7 +74,6 @@ async def test_an_event_has_what_the_api_asks_for() -> None:
 
 
 async def test_the_same_is_told_once_in_ten_minutes() -> None:
-    """Per pod and reason: another pod, another reason, or the next ten minutes are something new."""
     async with at_work() as desk:
         one, other = pod("p"), pod("q")
         for _ in range(5):
@@ -98,7 +90,6 @@ async def test_the_same_is_told_once_in_ten_minutes() -> None:
 
 
 async def test_a_flood_is_paced_and_cut_off() -> None:
-    """Ten a second; what the queue cannot hold is counted and forgotten."""
     async with at_work() as desk:
         for number in range(MOST_QUEUED + 7):
             desk.post(pod(f"p{number}"))
@@ -111,7 +102,6 @@ async def test_a_flood_is_paced_and_cut_off() -> None:
 
 @pytest.mark.parametrize("error", [ApiError(403, "namespace is going"), ApiUnavailableError("refused")])
 async def test_failures_do_not_matter(error: Exception) -> None:
-    """The Event is counted as dropped, and the next one is posted."""
     async with at_work() as desk:
         desk.api.fail_next("create_event", error)
         desk.post(pod("p"))
@@ -125,7 +115,6 @@ async def test_failures_do_not_matter(error: Exception) -> None:
 
 
 async def test_a_lapse_is_told_of_one_member() -> None:
-    """A gang that was admitted and does not come to bind."""
     async with running(N1) as world:
         first, *_ = world.gang("g", 3, schedulingGates=GATED)
         await world.settle(ADMIT_S - 2.0)
@@ -136,7 +125,6 @@ async def test_a_lapse_is_told_of_one_member() -> None:
 
 
 async def test_a_refused_patch_is_told() -> None:
-    """The API server's words are what helps."""
     async with running(N1) as world:
         world.api.fail_next("admit", ApiError(422, "spec.affinity: Invalid value"), times=9)
         world.gang("g", 1, schedulingGates=GATED)
@@ -146,7 +134,6 @@ async def test_a_refused_patch_is_told() -> None:
 
 
 async def test_bad_labels_are_told_once() -> None:
-    """On the pod that has them, in the words of the plan; and not again as long as they stay."""
     async with running(N1) as world:
         world.pod("good", gang="g", size=2)
         bad: dict[str, Any] = {"pod-group.scheduling.sigs.k8s.io/min-available": "two"}
@@ -159,7 +146,6 @@ async def test_bad_labels_are_told_once() -> None:
 
 
 async def test_unknown_options_are_told() -> None:
-    """A typing mistake in an annotation: the default is used, and somebody is told."""
     async with running(N1) as world:
         world.gang("g", 1, cpu="9", annotations={"netgang.io/selection": "best", "netgang.io/zonez": "a"})
         await world.settle(PATIENCE_S + 2.0)
@@ -182,13 +168,11 @@ async def test_what_is_mended_in_time_is_not_told() -> None:
 
 
 def _labelled(world: World, like: str, name: str, **labels: str) -> dict[str, Any]:
-    """A pod like another one, with other labels."""
     copy = world.api.pod(like)
     metadata = {"name": name, "labels": {**copy["metadata"]["labels"], **labels}}
     return {"kind": "Pod", "metadata": metadata, "spec": copy["spec"]}
 
 
 def _grouped(name: str, group: str) -> dict[str, Any]:
-    """A pod of a PodGroup."""
     spec = {"schedulerName": "netgang", "containers": [{"name": "main"}]}
     return {"kind": "Pod", "metadata": {"name": name, "labels": {"scheduling.x-k8s.io/pod-group": group}}, "spec": spec}

@@ -19,7 +19,6 @@ def told(world: World, kind: str = "PodGroup") -> list[tuple[str, str]]:
 
 
 async def test_on_the_podgroup_and_on_one_pod() -> None:
-    """The same sentence, once each; nobody has to do anything about it."""
     async with running(SMALL, node_json("n2", cpu="1"), group(), member("a"), member("b")) as world:
         world.occupy("n2", cpu="1")
         await world.settle(TOLD_S)
@@ -36,7 +35,6 @@ async def test_on_the_podgroup_and_on_one_pod() -> None:
 
 
 async def test_once_and_then_rarely() -> None:
-    """The numbers change all the time; that is no reason to say it again before half an hour has passed."""
     async with running(SMALL, node_json("n2", cpu="1"), group(), member("a"), member("b")) as world:
         world.occupy("n2", cpu="1")
         for number in range(int(AGAIN_S / 60.0) - 1):
@@ -48,7 +46,6 @@ async def test_once_and_then_rarely() -> None:
 
 
 async def test_another_reason_is_news() -> None:
-    """First a pod is missing, then room."""
     async with running(SMALL, node_json("n2", cpu="1"), group(), member("a")) as world:
         world.occupy("n2", cpu="1")
         await world.settle(TOLD_S)
@@ -61,7 +58,6 @@ async def test_another_reason_is_news() -> None:
 
 
 async def test_a_reason_that_comes_and_goes_is_told_once() -> None:
-    """Ten minutes of back and forth between two reasons: each once."""
     async with running(SMALL, node_json("n2", cpu="1"), group(), member("a"), member("b")) as world:
         world.occupy("n2", cpu="1")
         for _ in range(20):
@@ -73,7 +69,6 @@ async def test_a_reason_that_comes_and_goes_is_told_once() -> None:
 
 
 async def test_what_cannot_start_is_a_warning() -> None:
-    """Somebody has to do something."""
     async with running(SMALL, group(), member("a"), member("b")) as world:
         await world.settle(TOLD_S)
         assert told(world) == [("GangCannotStart", "g")]
@@ -81,7 +76,6 @@ async def test_what_cannot_start_is_a_warning() -> None:
 
 
 async def test_a_short_wait_is_not_told() -> None:
-    """Pods come one after the other, and most gangs start at once."""
     async with running(node_json("n1"), group(), member("a")) as world:
         await world.settle(PATIENCE_S - 2.0)
         world.api.add(member("b"))
@@ -92,7 +86,6 @@ async def test_a_short_wait_is_not_told() -> None:
 
 
 async def test_the_end_of_a_wait_is_told() -> None:
-    """On the PodGroup alone: where, and how long it took."""
     async with running(SMALL, node_json("n2", cpu="1"), group(), member("a"), member("b")) as world:
         world.occupy("n2", cpu="1")
         await world.settle(30.0)
@@ -108,7 +101,6 @@ async def test_the_end_of_a_wait_is_told() -> None:
 
 
 async def test_a_gang_without_podgroup_is_told_on_a_pod() -> None:
-    """Gangs by labels have nothing else."""
     async with running(SMALL) as world:
         world.gang("l", 2)
         await world.settle(TOLD_S)
@@ -116,14 +108,12 @@ async def test_a_gang_without_podgroup_is_told_on_a_pod() -> None:
 
 
 async def test_a_fault_of_the_podgroup_is_told_on_it_too() -> None:
-    """Not as a wait: as what is wrong."""
     async with running(SMALL, group(least=0), member("a")) as world:
         await world.settle(TOLD_S)
         assert (told(world), told(world, "Pod")) == ([("GangInvalid", "g")], [("GangInvalid", "a")])
 
 
 async def test_a_crowd_has_its_turn() -> None:
-    """A hundred gangs: each told once within a minute, none twice."""
     async with running(SMALL) as world:
         for number in range(100):
             world.gang(f"g{number:02}", 2)

@@ -29,7 +29,6 @@ AGAIN_S = 70.0
 
 
 def nodes(*names: str, **fields: Any) -> list[dict[str, Any]]:
-    """Nodes with room for one member each."""
     return [node_json(name, cpu="1500m", **fields) for name in names]
 
 
@@ -43,7 +42,6 @@ def job(
 
 
 def member(name: str, owner: dict[str, Any] | None, *, size: int = 2, gang: str = "g", **fields: Any) -> dict[str, Any]:
-    """A gated member as its owner creates it."""
     return pod_json(name, gang=gang, size=size, owner=owner, schedulingGates=GATED, **fields)
 
 
@@ -67,7 +65,6 @@ async def admitted(*names: str, **settings: Any) -> AsyncIterator[World]:
 
 
 def owner_of(world: World, name: str) -> dict[str, Any]:
-    """The reference to its owner that a pod has."""
     found: dict[str, Any] = world.api.pod(name)["metadata"]["ownerReferences"][0]
     return found
 
@@ -79,7 +76,6 @@ def add(world: World, *names: str, **fields: Any) -> None:
 
 
 def lose(world: World, *names: str) -> None:
-    """Delete nodes."""
     for name in names:
         world.api.remove(name, kind="Node")
 
@@ -96,7 +92,6 @@ def told(world: World) -> list[tuple[str, str]]:
 
 
 async def test_all_nodes_gone_pods_are_recreated_elsewhere() -> None:
-    """They are removed after the grace, with uid and version; successors are admitted to other nodes and bound."""
     async with admitted("n1", "n2", "n3") as world:
         names, owner = ("p", "q"), owner_of(world, "p")
         uids = sorted(world.uid(name) for name in names)
@@ -117,7 +112,6 @@ async def test_all_nodes_gone_pods_are_recreated_elsewhere() -> None:
 
 
 async def test_a_node_that_comes_back_is_no_loss() -> None:
-    """Deleted and created again within the grace, as when a node registers anew."""
     async with admitted(spares=0) as world:
         for _ in range(3):
             lose(world, "n1", "n2")
@@ -137,7 +131,6 @@ FULL = {  # case: what keeps n1 and n2 from taking the members
 
 @pytest.mark.parametrize("how", FULL.values(), ids=FULL)
 async def test_nodes_that_stay_full(how: dict[str, Any]) -> None:
-    """Removed only after the whole `repin_timeout_s`."""
     async with admitted(spares=0) as world:
         began_s = world.now_s
         for name in ("n1", "n2"):
@@ -181,7 +174,6 @@ REFUSING: dict[str, tuple[dict[str, Any] | None, str]] = {
 
 @pytest.mark.parametrize(("owner", "said"), REFUSING.values(), ids=REFUSING)
 async def test_owners_that_do_not_allow_it(owner: dict[str, Any] | None, said: str) -> None:
-    """No pod is removed; people are told where they can do something, once in ten minutes."""
     async with running(*nodes("n1", "n2")) as world:
         mine = owner if owner is None or "uid" in owner else job(world, **owner)
         forbid_suspending(world)
@@ -194,7 +186,6 @@ async def test_owners_that_do_not_allow_it(owner: dict[str, Any] | None, said: s
 
 
 async def test_a_budget_that_grows() -> None:
-    """The owner is read again each minute: raising its limit is enough."""
     async with running(*nodes("n1", "n2")) as world:
         mine = job(world, spec={"backoffLimit": 1})
         await let_in(world, member("p", mine), member("q", mine))
@@ -222,7 +213,6 @@ async def test_one_who_must_stay_keeps_the_others() -> None:
 
 
 async def test_gangs_do_not_wait_for_one_that_is_refused() -> None:
-    """A gang whose owner says no is put off; the next one is seen to at once."""
     async with running(*nodes("n1", "n2")) as world:
         no, yes = job(world, "no", spec={"backoffLimit": 0}), job(world, "yes")
         forbid_suspending(world)
@@ -313,7 +303,6 @@ async def test_what_is_refused_is_kept_where_it_cannot_be_had_for_nothing() -> N
 
 
 async def test_what_is_refused_and_costs_nothing_is_evicted() -> None:
-    """A Job that ignores disruptions, or an owner that does not count: no right to suspend is needed."""
     async with running(*nodes("n1", "n2", "n3", "n4"), spares=0) as world:
         forbid_suspending(world)
         async with refused_job(world, backoffLimit=0, podFailurePolicy=IGNORES) as operator:
@@ -324,7 +313,6 @@ async def test_what_is_refused_and_costs_nothing_is_evicted() -> None:
 
 
 async def test_a_job_that_lost_all_its_nodes_is_suspended_where_that_is_allowed() -> None:
-    """Its failure budget is spent only where there is no other way."""
     for allowed, evicted in ((True, 0), (False, 2)):
         async with running(*nodes("n1", "n2"), spares=0) as world:
             if not allowed:
@@ -396,7 +384,6 @@ STRANGE: dict[str, dict[str, Any]] = {  # case: what the API server has of p and
 
 @pytest.mark.parametrize("fields", STRANGE.values(), ids=STRANGE)
 async def test_pods_that_look_different_by_now_are_spared(fields: dict[str, Any]) -> None:
-    """The watch is silent: the fresh read tells, and nobody of the gang is removed."""
     async with admitted() as world:
         lose(world, "n1", "n2")
         await world.settle(GONE_GRACE_S - 2.0)
@@ -420,7 +407,6 @@ FAILURES: dict[str, tuple[str, Exception]] = {
 
 @pytest.mark.parametrize(("verb", "error"), FAILURES.values(), ids=FAILURES)
 async def test_what_fails_is_tried_again_soon(verb: str, error: Exception) -> None:
-    """The attempt ends there, and the next one comes seconds later."""
     async with admitted() as world:
         world.api.fail_next(verb, error)
         lose(world, "n1", "n2")
@@ -448,7 +434,6 @@ async def test_a_new_list_during_the_attempt_ends_it() -> None:
 
 
 async def test_pods_that_get_a_place_during_the_attempt_stay() -> None:
-    """The nodes come back while the owner is read: nothing is removed."""
     async with admitted() as world:
         release = world.api.hold("get_object")
         lose(world, "n1", "n2")
@@ -476,7 +461,6 @@ async def test_a_removal_that_is_not_through_is_waited_for() -> None:
 
 
 async def test_one_gang_at_a_time() -> None:
-    """However many are stranded at once, no two removals run side by side."""
     async with running(*nodes(*(f"n{i}" for i in range(6)))) as world:
         mine = job(world)
         await let_in(world, *(member(f"p{i}", mine, gang=f"g{i}", size=1) for i in range(6)))

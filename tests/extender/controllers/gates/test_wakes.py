@@ -42,24 +42,20 @@ class Desk:
         self.wakes = Wakes(self.cache, self.api, LoopClock(), self.telemetry, gates)
 
     def pod(self, name: str, **fields: object) -> PodUid:
-        """A pod in cluster and cache."""
         self.api.add(pod_json(name, **fields))  # type: ignore[arg-type]
         self.cache.pods.upsert(pod_from_json(self.api.store.body(PODS, "default", name)))
         return PodUid(self.api.pod(name)["metadata"]["uid"])
 
     def gated_pod(self, name: str) -> PodUid:
-        """A gated pod in cluster and cache."""
         return self.pod(name, schedulingGates=[{"name": GATE}])
 
     def counted(self, outcome: str) -> float | None:
-        """Patches with this outcome."""
         labels = {"action": "nudge", "outcome": outcome}
         return self.telemetry.registry.get_sample_value("netgang_nudges_total", labels)
 
 
 @asynccontextmanager
 async def at_work() -> AsyncIterator[Desk]:
-    """Wakes during the block."""
     desk = Desk()
     async with playing(desk.wakes.run()):
         yield desk
@@ -80,7 +76,6 @@ async def test_a_nudge_writes_a_new_value_each_time() -> None:
 
 
 async def test_a_pod_is_in_the_queue_once() -> None:
-    """Ten reasons to wake it are one patch."""
     async with at_work() as desk:
         uid = desk.pod("p")
         for _ in range(10):
@@ -91,7 +86,6 @@ async def test_a_pod_is_in_the_queue_once() -> None:
 
 
 async def test_patches_are_few_at_a_time() -> None:
-    """Sixteen under way at most, and all get their turn."""
     async with at_work() as desk:
         uids = [desk.pod(f"p{number}") for number in range(40)]
         desk.api.latency_s["patch"] = 1.0
@@ -103,7 +97,6 @@ async def test_patches_are_few_at_a_time() -> None:
 
 
 async def test_plain_pods_take_one_turn_together() -> None:
-    """A gang that is let go behind a hundred plain pods waits for one turn of theirs."""
     async with at_work() as desk:
         plain = [desk.pod(f"p{number:03}") for number in range(100)]
         members = [desk.pod(f"g{number}", gang="g", size=2) for number in range(2)]
@@ -115,7 +108,6 @@ async def test_plain_pods_take_one_turn_together() -> None:
 
 
 async def test_a_successor_of_the_same_name_is_not_touched() -> None:
-    """The patch carries the uid: it fails, is counted, and is not tried again."""
     async with at_work() as desk:
         uid = desk.pod("p")
         desk.api.remove("p")
@@ -126,7 +118,6 @@ async def test_a_successor_of_the_same_name_is_not_touched() -> None:
 
 
 async def test_an_error_is_counted_and_ends_nothing() -> None:
-    """The next pod is woken all the same, and the failed one a moment later."""
     async with at_work() as desk:
         first, second = desk.pod("p"), desk.pod("q")
         desk.api.fail_next("patch", ApiUnavailableError("connection refused"))
@@ -161,7 +152,6 @@ async def test_other_pods_are_left_alone(fields: dict[str, object]) -> None:
 
 
 async def test_the_members_of_a_newly_planned_gang_are_woken_once_each() -> None:
-    """All were refused while one was missing; its arrival plans the gang and wakes the others."""
     async with running(N1, N2) as world:
         first, second = (pod_json(f"g-{number}", gang="g", size=3) for number in range(2))
         world.api.add(first)
@@ -209,7 +199,6 @@ async def test_a_sibling_that_was_not_offered_its_node_is_woken_soon() -> None:
 
 
 async def test_plans_made_during_an_outage_add_no_retries() -> None:
-    """Ten plans want the gate gone while the API server is away: afterwards it is removed once, and nobody nudged."""
     async with at_work() as desk:
         uid = desk.gated_pod("p")
         desk.api.fail_next("admit", ApiUnavailableError("connection refused"), times=10)
@@ -230,7 +219,6 @@ AGAIN = {  # case: (seconds between two admissions of a pod whose gate the cache
 
 @pytest.mark.parametrize(("pause_s", "removals", "nudges"), AGAIN.values(), ids=AGAIN)
 async def test_a_pod_that_was_admitted_before(pause_s: float, removals: int, nudges: int) -> None:
-    """Which patch it gets depends on how long ago its gate was removed."""
     async with at_work() as desk:
         uid = desk.gated_pod("p")
         for _ in range(2):
@@ -241,7 +229,6 @@ async def test_a_pod_that_was_admitted_before(pause_s: float, removals: int, nud
 
 
 async def test_failures_of_a_pod_that_is_gone_are_forgotten() -> None:
-    """It is deleted while its next try waits: nothing of it stays."""
     async with at_work() as desk:
         uid = desk.pod("p")
         desk.api.fail_next("patch", ApiUnavailableError("connection refused"), times=3)

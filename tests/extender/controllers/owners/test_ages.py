@@ -35,7 +35,6 @@ def job(world: World, name: str, *, created_s: float, kind: str = "Job", api_ver
 
 
 def members(world: World, gang: str, owner: Any, *, created_s: float = NOW_S, size: int = 2) -> None:
-    """Waiting pods of a gang, made by `owner` just now."""
     for number in range(size):
         one = pod_json(f"{gang}-{number}", gang=gang, size=size, owner=owner, schedulingGates=GATED)
         one["metadata"]["creationTimestamp"] = at(created_s)
@@ -43,14 +42,12 @@ def members(world: World, gang: str, owner: Any, *, created_s: float = NOW_S, si
 
 
 def age_of(world: World, gang: str) -> float:
-    """When the gang was created, in the order's view."""
     found = world.service.cache.gang(GangKey(f"default/{gang}"))
     assert found is not None
     return found.created_s
 
 
 async def test_a_gang_is_as_old_as_its_owner() -> None:
-    """Resumed after a day, it has new pods, and the older job goes first again; another owner is another age."""
     async with running() as world:
         members(world, "a", job(world, "young", created_s=NOW_S - 60.0))
         members(world, "b", job(world, "old", created_s=OLD_S))
@@ -63,7 +60,6 @@ async def test_a_gang_is_as_old_as_its_owner() -> None:
 
 
 async def test_the_order_is_the_same_after_a_restart() -> None:
-    """The ages are read before the first plan is made."""
     async with unfinished() as world:
         members(world, "b", job(world, "old", created_s=OLD_S))
         await world.settle(5.0)
@@ -73,7 +69,6 @@ async def test_the_order_is_the_same_after_a_restart() -> None:
 
 
 async def test_several_owners_the_oldest_counts() -> None:
-    """A Job of ps and a Job of workers are one gang."""
     async with running() as world:
         members(world, "g", job(world, "ps", created_s=OLD_S), size=3)
         world.delete("g-2")
@@ -91,7 +86,6 @@ UNREAD: dict[str, tuple[dict[str, Any], int]] = {  # case: (the owner, how often
 
 @pytest.mark.parametrize(("kind", "reads"), UNREAD.values(), ids=UNREAD)
 async def test_an_owner_that_cannot_be_read_changes_nothing(kind: dict[str, Any], reads: int) -> None:
-    """The pods' age counts, and it is not asked for again and again."""
     owner = {"apiVersion": kind.get("api_version", "batch/v1"), "kind": kind.get("kind", "Job"), "name": "x"}
     api, cache = alone({**owner, "uid": "u", "controller": True})
     api.fail_next("get_object", ApiError(403, "forbidden"), times=100)
@@ -104,7 +98,6 @@ async def test_an_owner_that_cannot_be_read_changes_nothing(kind: dict[str, Any]
 
 
 async def test_an_owner_is_read_once() -> None:
-    """However long its pods wait, and however often they change."""
     api, cache = alone({"apiVersion": "batch/v1", "kind": "Job", "name": "j", "uid": "u", "controller": True})
     api.add(
         {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "j", "uid": "u", "creationTimestamp": at(OLD_S)}}
@@ -128,7 +121,6 @@ def alone(owner: Any) -> tuple[FakeClusterApi, ClusterCache]:
 
 
 async def test_owners_without_pods_are_forgotten() -> None:
-    """What is remembered is bounded by what exists."""
     async with running() as world:
         owner = job(world, "old", created_s=OLD_S)
         members(world, "g", owner)

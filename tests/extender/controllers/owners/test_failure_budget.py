@@ -33,7 +33,6 @@ def job(status: Json | None = None, **spec: Any) -> bytes:
 
 
 def other(api_version: str, kind: str, *, status: Json | None = None, **spec: Any) -> bytes:
-    """Another owner."""
     return json.dumps({"apiVersion": api_version, "kind": kind, "spec": spec, "status": status or {}}).encode()
 
 
@@ -47,17 +46,14 @@ def member(index: int = 0, *, failures: int | str | None = None, conditions: tup
 
 
 def pods(count: int) -> list[bytes]:
-    """Pods without a past."""
     return [member(index) for index in range(count)]
 
 
 def true(kind: str) -> Json:
-    """A condition that holds."""
     return {"type": kind, "status": "True"}
 
 
 def policy(*rules: Json) -> Json:
-    """A podFailurePolicy."""
     return {"rules": list(rules)}
 
 
@@ -181,7 +177,6 @@ def test_other_kinds(owner: bytes, want: Refusal | None) -> None:
 
 @pytest.mark.parametrize(("group", "kind"), KINDS)
 def test_an_owner_that_is_being_deleted(group: str, kind: str) -> None:
-    """Its pods go with it; nothing of any kind is removed then."""
     found = {"apiVersion": f"{group}/v1", "kind": kind, "metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}}
     verdict = budget(json.dumps(found).encode(), pods(1))
     assert isinstance(verdict, NotAllowed)
@@ -190,12 +185,10 @@ def test_an_owner_that_is_being_deleted(group: str, kind: str) -> None:
 
 
 def test_every_kind_can_be_read() -> None:
-    """What `budget` knows is what the client has a path, and the role a right, for."""
     assert set(KINDS) == set(OWNERS)
 
 
 def test_the_detail_has_the_numbers() -> None:
-    """For the Event: how many failures are used, allowed and would be added."""
     verdict = budget(job({"failed": 5}), pods(2))
     assert isinstance(verdict, NotAllowed)
     assert verdict.detail == "5 of at most 6 failures are used, 2 would be added"
@@ -209,7 +202,6 @@ def test_the_detail_has_the_numbers() -> None:
     fewer=st.integers(0, 8),
 )
 def test_within_the_limit_exactly(limit: int, failed: int, count: int, ignored: bool, fewer: int) -> None:
-    """A Job is never pushed over its limit; removing fewer pods is allowed whenever removing more is."""
     spec: Json = {"backoffLimit": limit}
     if ignored:
         spec["podFailurePolicy"] = policy(IGNORE)
@@ -240,7 +232,6 @@ def test_the_controller_of_a_pod(references: Any, want: Controller | None) -> No
 
 
 def on_a_node(pod: bytes) -> bytes:
-    """The same pod, bound."""
     found = json.loads(pod)
     return json.dumps({**found, "spec": {"nodeName": "n1"}}).encode()
 
@@ -283,7 +274,6 @@ DESIRED: dict[str, tuple[int | None, bytes]] = {  # case: (pods it wants, owner)
 
 @pytest.mark.parametrize(("count", "owner"), DESIRED.values(), ids=DESIRED)
 def test_how_many_pods_an_owner_wants(count: int | None, owner: bytes) -> None:
-    """All roles together; of a Job what it runs at a time."""
     assert count == desired_pods(owner)
 
 

@@ -41,7 +41,6 @@ async def test_a_lost_member_of_a_finishing_job_is_replaced() -> None:
 
 
 async def test_it_is_asked_again_when_it_could_not_be_read() -> None:
-    """And only now and then."""
     async with running(*NODES) as world, started(world, size=4, annotations={}, spec=SPEC) as operator:
         world.api.fail_next("get_object", ApiUnavailableError("connection refused"), times=3)
         await half_done(world, operator)
@@ -52,7 +51,6 @@ async def test_it_is_asked_again_when_it_could_not_be_read() -> None:
 
 
 async def test_what_was_read_is_the_owners_alone() -> None:
-    """A job of the same name and gang that comes after it needs all its members."""
     async with running(*NODES) as world, started(world, size=4, annotations={}, spec=SPEC) as operator:
         await half_done(world, operator)
         await world.settle(PATIENCE_S + 3.0)
@@ -80,5 +78,4 @@ JOBS: dict[str, tuple[int | None, dict[str, Any], dict[str, Any]]] = {  # case: 
 
 @pytest.mark.parametrize(("left", "spec", "status"), JOBS.values(), ids=JOBS)
 def test_how_many_runs_are_left(left: int | None, spec: dict[str, Any], status: dict[str, Any]) -> None:
-    """Of an Indexed Job of which some pods have succeeded; of no other."""
     assert left == runs_left(json.dumps({"spec": spec, "status": status}).encode())

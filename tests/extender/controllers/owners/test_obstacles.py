@@ -22,7 +22,6 @@ def job(world: World, name: str, **spec: Any) -> Any:
 
 
 def members(world: World, owner: Any, *, size: int = 2, of: int = 2, **spec: Any) -> None:
-    """Pods of gang `g`, made by `owner`."""
     for number in range(size):
         one = pod_json(f"g-{number}", gang="g", size=of, owner=owner, **spec)
         one["metadata"]["labels"]["app"] = "g"
@@ -30,7 +29,6 @@ def members(world: World, owner: Any, *, size: int = 2, of: int = 2, **spec: Any
 
 
 async def notes(world: World, asking: Circumstances | None = None) -> list[tuple[Topic, str]]:
-    """What is said of gang `g`."""
     await world.settle()
     gang = world.service.cache.gang(GangKey("default/g"))
     assert gang is not None
@@ -39,7 +37,6 @@ async def notes(world: World, asking: Circumstances | None = None) -> list[tuple
 
 
 async def test_a_quota_that_is_full() -> None:
-    """Looked at where pods are missing: what it leaves, and what a member asks for."""
     async with running(node_json("n1")) as world:
         members(world, job(world, "train"), size=1, of=3)
         status = {"hard": {"requests.cpu": "4", "pods": "9"}, "used": {"requests.cpu": "3500m", "pods": "1"}}
@@ -49,7 +46,6 @@ async def test_a_quota_that_is_full() -> None:
 
 
 async def test_a_budget_that_blocks_repair() -> None:
-    """Looked at where members are on nodes."""
     async with running(node_json("n1")) as world:
         members(world, job(world, "train"), nodeName="n1")
         spec = {"selector": {"matchLabels": {"app": "g"}}}
@@ -70,7 +66,6 @@ ERRORS = {
 
 @pytest.mark.parametrize(("error", "said"), ERRORS.values(), ids=ERRORS)
 async def test_what_cannot_be_read_is_not_known(error: Exception, said: str) -> None:
-    """And says why; the rest is said all the same."""
     async with running(node_json("n1")) as world:
         members(world, job(world, "train", activeDeadlineSeconds=60), size=1, of=3)
         await world.settle()
@@ -82,7 +77,6 @@ async def test_what_cannot_be_read_is_not_known(error: Exception, said: str) -> 
 
 
 async def test_a_slow_api_server_is_not_waited_for() -> None:
-    """Two seconds at most, and the explanation goes out without it."""
     async with running(node_json("n1")) as world:
         members(world, job(world, "train"), size=1, of=3)
         await world.settle()
@@ -109,7 +103,6 @@ async def test_what_was_read_is_believed_for_seconds() -> None:
 
 
 async def test_explain_says_it() -> None:
-    """Among the notes of the document, where the service itself reads."""
     async with running(node_json("n1", cpu="1")) as world:
         members(world, job(world, "train", activeDeadlineSeconds=3600))
         await world.settle()

@@ -35,7 +35,6 @@ WALL_S = 1_700_000_000.0
 
 
 async def test_a_member_that_names_another_gang_meanwhile_drags_none_along() -> None:
-    """Its labels name a gang for which nothing was decided: that one keeps its place, and nothing breaks."""
     async with full(("two", 2), ("one", 1)) as (world, stack, jobs):
         jobs["two"].ends = False
         await arrives(world, stack, 2)
@@ -122,7 +121,6 @@ async def test_what_a_new_process_makes_of_a_note(want: dict[str, list[str]], ot
 
 
 async def test_another_leader_keeps_the_room() -> None:
-    """The leader is cut off while members end: it forgets whom it kept room for, and its successor knows."""
     async with AsyncExitStack() as stack:
         group = Replicas(stack)
         a, b = await group.start("a", **ON), await group.start("b", **ON)
@@ -184,7 +182,6 @@ async def test_room_that_somebody_else_makes_meanwhile_is_enough() -> None:
 
 
 async def test_a_gang_that_goes_while_its_note_is_written_makes_nobody_leave() -> None:
-    """Its pods were deleted before the API server answered."""
     async with full(("two", 2)) as (world, _, jobs):
         async with AsyncExitStack() as mine:
             high = await arrives(world, mine, 2)
@@ -202,7 +199,6 @@ async def test_a_gang_that_goes_while_its_note_is_written_makes_nobody_leave() -
 
 @pytest.mark.parametrize("changed", ["nothing", "preemptible", "priority"])
 async def test_whoever_takes_over_decides_again(changed: str) -> None:
-    """One of two gangs has been suspended, then the leader dies: the other leaves only if that is right by then."""
     api = FakeClusterApi(*nodes(2))
     async with unfinished(api=api, **ON) as world:
         a, b = job(world, "a", 1), job(world, "b", 1)

@@ -24,7 +24,6 @@ MAKES_ROOM_S = 12.0
 
 
 def nodes(count: int) -> list[dict[str, Any]]:
-    """Nodes on each of which one member fits."""
     return [node_json(f"n{i}", cpu="1500m") for i in range(count)]
 
 
@@ -34,7 +33,6 @@ def acting(world: World, *operators: Operator) -> AbstractAsyncContextManager[No
 
 
 def job(world: World, name: str, size: int, *, priority: int = 0, **how: Any) -> Operator:
-    """A Job that is a gang of its own."""
     how.setdefault("annotations", {})
     return Operator(world, name=name, gang=name, size=size, priority=priority, **how)
 
@@ -54,7 +52,6 @@ async def full(
 
 
 async def arrives(world: World, stack: AsyncExitStack, size: int, *, name: str = "high", **how: Any) -> Operator:
-    """A gang of priority 10 comes."""
     high = job(world, name, size, **{"priority": 10, **how})
     await stack.enter_async_context(acting(world, high))
     return high
@@ -78,7 +75,6 @@ def claims(world: World) -> dict[str, Sequence[str]]:
 
 
 def budget(world: World, name: str, allowed: int, **labels: str) -> None:
-    """A disruption budget for pods with these labels."""
     world.api.add(
         {
             "kind": "PodDisruptionBudget",
@@ -91,7 +87,6 @@ def budget(world: World, name: str, allowed: int, **labels: str) -> None:
 
 @pytest.mark.parametrize("kind", ["Job", "TFJob"])
 async def test_the_smallest_sufficient_gang_leaves_and_nobody_else(kind: str) -> None:
-    """Of gangs of 1, 2 and 4 that of 2 is suspended and resumed; it waits, and the others never notice."""
     async with full(("one", 1), ("two", 2), ("four", 4), kind=kind) as (world, stack, jobs):
         before = {name: one.uids() for name, one in jobs.items()}
         await arrives(world, stack, 2)
@@ -140,7 +135,6 @@ async def test_nobody_leaves_in_the_quiet_time() -> None:
 
 
 async def test_a_disruption_budget_spares_a_gang() -> None:
-    """The gang of two is spared after a moment, and that of three leaves; it is said why the better one stays."""
     async with full(("two", 2), ("three", 3)) as (world, stack, jobs):
         budget(world, "keep", 1, **{"batch.kubernetes.io/job-name": "two"})
         before = jobs["two"].uids()
@@ -154,7 +148,6 @@ async def test_a_disruption_budget_spares_a_gang() -> None:
 
 
 async def test_a_budget_that_forbids_all_keeps_everybody() -> None:
-    """All stay, whole; /v1/explain says what is in the way."""
     async with full(("two", 2), ("three", 3)) as (world, stack, _):
         budget(world, "keep", 1)
         await arrives(world, stack, 2)
@@ -229,7 +222,6 @@ async def test_a_restart_in_the_middle_forgets_nothing() -> None:
 
 
 async def test_room_that_is_lost_to_others_is_not_waited_for_for_ever() -> None:
-    """A plain pod takes a place that was made: the claim lapses, the rest is given back, and no other leaves."""
     settings = {**ON, "preemption_timeout_s": 60.0}
     async with full(("two", 2), ("three", 3), settings=settings) as (world, stack, jobs):
         jobs["two"].ends = False
@@ -268,7 +260,6 @@ async def test_nobody_leaves_while_the_note_cannot_be_written(error: Exception) 
 
 
 async def test_a_gang_that_would_not_leave_after_all_ends_it() -> None:
-    """The owner cannot be suspended: nobody has left, no room is kept, and it is tried again a minute later."""
     async with full(("two", 2)) as (world, stack, _):
         world.api.fail_next("patch_object", ApiError(403, "forbidden"))
         await arrives(world, stack, 2)
@@ -282,7 +273,6 @@ async def test_a_gang_that_would_not_leave_after_all_ends_it() -> None:
 
 
 async def test_a_gang_that_is_deleted_gives_the_room_back() -> None:
-    """Its job is deleted while others leave for it: they get their places back at once."""
     async with full(("two", 2)) as (world, _stack, jobs):
         jobs["two"].ends = False
         async with AsyncExitStack() as mine:

@@ -95,7 +95,6 @@ STAY: dict[str, tuple[dict[str, Any], dict[str, Any], float]] = {  # case: (how 
 
 @pytest.mark.parametrize(("runs", "settings", "age_s"), STAY.values(), ids=STAY)
 async def test_it_stays(runs: dict[str, Any], settings: dict[str, Any], age_s: float) -> None:
-    """And the new gang waits."""
     async with long_one(settings, age_s, **runs) as (world, stack, _):
         await arrives(world, stack, 2, name="short", priority=0)
         await world.settle(MAKES_ROOM_S * 2)
@@ -103,7 +102,6 @@ async def test_it_stays(runs: dict[str, Any], settings: dict[str, Any], age_s: f
 
 
 async def test_a_level_is_reached_while_the_plan_stays() -> None:
-    """Nothing happens in the cluster when the long gang has had enough: it is looked at all the same."""
     async with long_one(age_s=1.0, **SUSPENDABLE) as (world, stack, _):
         await arrives(world, stack, 2, name="short", priority=0)
         await world.settle(240.0)
@@ -133,7 +131,6 @@ async def test_what_it_has_had_survives_a_restart(suspended: bool) -> None:
 
 
 async def test_another_job_of_the_name_has_had_nothing() -> None:
-    """The note is its owner's, by uid."""
     async with long_one(**SUSPENDABLE) as (world, stack, long):
         await arrives(world, stack, 2, name="short", priority=0)
         await world.settle(MAKES_ROOM_S)

@@ -34,7 +34,6 @@ def noted(one: Pod, *, at_s: float = 5.0, on: Pod | None = None) -> Pod:
 
 
 def test_the_notes_give_the_room_back() -> None:
-    """Where the members go, since when, and on which pod it was written; who leaves is not in it."""
     [(carrier, annotations)] = notes_for(WAITS, CLAIM, at_s=5.0, notes=NOTES)
     found = noted_of(gang("g", members=[read(carrier, annotations[NOTE]), OTHER]))
     assert found is not None
@@ -51,7 +50,6 @@ def test_the_newest_of_several_counts() -> None:
 
 
 def test_a_large_gang_has_several_notes() -> None:
-    """None is longer than what is read, and together they say where everybody goes."""
     pods = [pod(f"g-{number}", gang="g") for number in range(500)]
     claim = Claim(CLAIM.gang, {one.uid: NodeName(f"ip-10-0-12-{one.name}.example.internal") for one in pods})
     written = notes_for(gang("g", members=pods), claim, at_s=5.0, notes=NOTES)
@@ -64,7 +62,6 @@ def test_a_large_gang_has_several_notes() -> None:
 
 
 def test_a_note_speaks_of_its_own_gang_alone() -> None:
-    """Pods that are no members, of another namespace say, are given no room by it."""
     strange = Claim(CLAIM.gang, {ONE.uid: NodeName("n1"), PodUid("uid-other-p"): NodeName("n2")})
     [(_, annotations)] = notes_for(WAITS, strange, at_s=5.0, notes=NOTES)
     found = noted_of(gang("g", members=[read(ONE, annotations[NOTE]), OTHER]))

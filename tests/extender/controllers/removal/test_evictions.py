@@ -38,7 +38,6 @@ async def half(**settings: Any) -> AsyncIterator[tuple[World, str, str]]:
 
 
 async def test_a_gang_that_never_started_is_evicted_after_its_time() -> None:
-    """Its bound member uses room and does no work: after `partial_timeout_s` it goes, with its uid as precondition."""
     async with half() as (world, bound, _):
         began_s, uid = world.now_s, world.uid(bound)
         await world.until(began_s + PARTIAL_S - 2.0)
@@ -49,7 +48,6 @@ async def test_a_gang_that_never_started_is_evicted_after_its_time() -> None:
 
 
 async def test_a_gang_that_is_completed_in_time_is_spared() -> None:
-    """The missing member finds room again: nobody is evicted, then or later."""
     async with half() as (world, _, missing):
         await world.settle(PARTIAL_S / 2)
         world.delete("stranger")
@@ -118,7 +116,6 @@ REFUSALS = {  # case: what the API server says to the Eviction
 
 @pytest.mark.parametrize("error", REFUSALS.values(), ids=REFUSALS)
 async def test_a_refused_eviction_is_tried_again_later(error: Exception) -> None:
-    """The member counts again at once, so the gang can still be completed, and its time starts again."""
     async with half() as (world, bound, _):
         began_s, uid = world.now_s, world.uid(bound)
         world.api.fail_next("evict", error)
@@ -169,7 +166,6 @@ async def test_a_member_that_changed_in_the_last_moment_is_spared() -> None:
 
 @pytest.mark.parametrize("error", [ApiUnavailableError("connection refused"), NotFoundError(404, "not found")])
 async def test_a_gang_that_cannot_be_read_is_spared(error: Exception) -> None:
-    """Without a fresh look at every member nothing is removed."""
     async with half() as (world, _bound, _other):
         world.api.fail_next("list", error)
         await world.settle(PARTIAL_S + 2.0)

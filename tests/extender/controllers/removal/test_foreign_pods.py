@@ -34,7 +34,6 @@ def invalid(world: World) -> dict[str, str]:
 
 
 async def test_running_pods_of_another_scheduler_are_never_evicted() -> None:
-    """Three run under default-scheduler, the fourth names netgang: it is refused, and the three stay without end."""
     async with running(*NODES) as world:
         strangers(world)
         world.pod("g-3", gang="g", size=4)
@@ -46,7 +45,6 @@ async def test_running_pods_of_another_scheduler_are_never_evicted() -> None:
 
 
 async def test_both_kinds_of_members_are_told() -> None:
-    """One Event on a member of each scheduler, which names them all: whoever looks at either pod sees why."""
     async with running(*NODES) as world:
         strangers(world)
         world.pod("g-3", gang="g", size=4)
@@ -58,7 +56,6 @@ async def test_both_kinds_of_members_are_told() -> None:
 
 
 async def test_two_of_our_own_schedulers_are_mixed_too() -> None:
-    """Both names are in `scheduler_names`: the pods are ours, the gang is refused, and nobody is removed."""
     async with running(*NODES, scheduler_names=["netgang", "netgang-big"]) as world:
         strangers(world, scheduler="netgang-big")
         world.pod("g-3", gang="g", size=4)
@@ -69,7 +66,6 @@ async def test_two_of_our_own_schedulers_are_mixed_too() -> None:
 
 
 async def test_a_gang_that_becomes_mixed_while_it_is_in_part_is_spared() -> None:
-    """Its clock runs already when a pod of another scheduler joins it: nobody is evicted any more."""
     async with running(*NODES) as world:
         world.pod("g-0", gang="g", size=3, cpu="3", nodeName="n0")
         world.pod("g-1", gang="g", size=3, cpu="30")
@@ -136,7 +132,6 @@ async def test_a_pod_that_the_cache_does_not_know_yet_counts() -> None:
 
 
 async def test_a_job_with_leaving_pods_of_another_scheduler_is_not_shrunk() -> None:
-    """An elastic job of which the highest index runs under another scheduler keeps its workers."""
     async with site() as here:
         await here.runs("low", 6, least=2)
         await here.until_quiet_is_over()

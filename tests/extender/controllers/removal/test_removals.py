@@ -49,7 +49,6 @@ async def owned_half(world: World) -> str:
 
 
 async def test_an_eviction_is_announced_before() -> None:
-    """A gang that stayed in part: the pod and its Job have the Event, with the reason, when the eviction is sent."""
     async with running(N1, N2) as world:
         bound = await owned_half(world)
         release = world.api.hold("evict")
@@ -66,7 +65,6 @@ async def test_an_eviction_is_announced_before() -> None:
 
 
 async def test_suspending_and_resuming_are_announced_before() -> None:
-    """A restart: the Job and all its pods are told before it is suspended, the Job again before it is resumed."""
     async with running(*nodes(*(f"n{i}" for i in range(6)))) as world, started(world) as operator:
         release = world.api.hold("patch_object")
         world.delete("job-1")
@@ -85,7 +83,6 @@ async def test_suspending_and_resuming_are_announced_before() -> None:
 
 
 async def test_a_scale_in_is_announced_before() -> None:
-    """An elastic job that gives up workers: the job and those workers are told for whom before it is patched."""
     async with site() as here:
         await here.runs("low", 6, least=2)
         await here.until_quiet_is_over()
@@ -101,7 +98,6 @@ async def test_a_scale_in_is_announced_before() -> None:
 
 
 def index_of(pod: dict[str, Any]) -> int:
-    """A Job's pod's index."""
     return int(pod["metadata"]["labels"]["batch.kubernetes.io/job-completion-index"])
 
 
@@ -109,7 +105,6 @@ def index_of(pod: dict[str, Any]) -> int:
 
 
 async def test_what_is_announced_and_refused_is_told() -> None:
-    """A disruption budget says no after the Event: the pod has another Event, which says so, once in a while."""
     async with running(N1, N2) as world:
         bound = await owned_half(world)
         world.api.fail_next("evict", NO_BUDGET, times=1000)
@@ -121,7 +116,6 @@ async def test_what_is_announced_and_refused_is_told() -> None:
 
 
 async def test_a_suspension_that_is_refused_is_told() -> None:
-    """An edit in the same moment wins: the owner has an Event that says so, and is tried again."""
     async with running(*nodes(*(f"n{i}" for i in range(6)))) as world, started(world):
         world.api.fail_next("patch_object", ConflictError(409, "the object has been modified"))
         world.delete("job-1")
@@ -158,7 +152,6 @@ class Gate:
         return Fresh(pod_from_json(raw), raw)
 
     def announced(self, outcome: str) -> float:
-        """A count."""
         return self.telemetry.registry.get_sample_value("netgang_announcements_total", {"outcome": outcome}) or 0.0
 
 
@@ -166,7 +159,6 @@ CAUSE = Cause(Happening.EVICTED, "for a reason.")
 
 
 async def test_the_gate_refuses_to_evict_a_pod_of_another_scheduler() -> None:
-    """Whatever was decided: nothing is announced, nothing is sent."""
     one = Gate()
     pod = one.read("p", scheduler="default-scheduler")
     with pytest.raises(NotOursError, match="default/p is not netgang's"):
@@ -175,7 +167,6 @@ async def test_the_gate_refuses_to_evict_a_pod_of_another_scheduler() -> None:
 
 
 async def test_the_gate_refuses_an_owner_one_of_whose_pods_is_another_schedulers() -> None:
-    """Also as the last of many; one that has ended is nobody's loss."""
     one = Gate()
     pods = [*(one.read(f"p{i}") for i in range(3)), one.read("q", scheduler="default-scheduler")]
     with pytest.raises(NotOursError):
@@ -190,7 +181,6 @@ async def test_the_gate_refuses_an_owner_one_of_whose_pods_is_another_schedulers
 
 
 async def test_events_of_one_act_are_few() -> None:
-    """A gang of a thousand that is suspended: its owner has one Event, which counts them, and the first 32 pods one."""
     one = Gate()
     pods = [one.read(f"p{i:03}") for i in range(1000)]
     await one.gate.change_owner(one.job, b'{"spec": {"suspend": true}}', CAUSE, going=pods)
@@ -200,7 +190,6 @@ async def test_events_of_one_act_are_few() -> None:
 
 
 async def test_what_is_tried_again_is_not_told_again() -> None:
-    """An eviction that a disruption budget refuses for hours: two Events in ten minutes, not two for each attempt."""
     one = Gate()
     pod = one.read("p")
     one.api.fail_next("evict", ApiError(429, "disruption budget"), times=5)
@@ -214,7 +203,6 @@ async def test_what_is_tried_again_is_not_told_again() -> None:
 
 
 async def test_a_pod_without_owner_is_told_itself() -> None:
-    """A bare pod: one Event."""
     one = Gate()
     bare = pod_json("p", gang="g", size=2)
     raw = msgspec.json.encode(one.api.add(bare))
@@ -241,7 +229,6 @@ async def test_an_api_server_that_refuses_events_keeps_no_pod() -> None:
 
 @pytest.mark.parametrize("error", NO_ANSWER.values(), ids=NO_ANSWER)
 async def test_without_an_answer_nothing_is_done(error: Exception) -> None:
-    """The act is put off, and its Event is not taken for told."""
     one = Gate()
     pod = one.read("p")
     one.api.fail_next("create_event", error)
@@ -253,7 +240,6 @@ async def test_without_an_answer_nothing_is_done(error: Exception) -> None:
 
 
 async def test_a_slow_api_server_is_not_waited_for_long() -> None:
-    """Bounded: after `ANNOUNCE_S` the act is put off."""
     one = Gate()
     pod = one.read("p")
     one.api.latency_s["create_event"] = 60.0

@@ -15,12 +15,10 @@ LOST_S = 5.0
 
 
 def explained(world: World) -> str:
-    """What /v1/explain says of the gang's repair."""
     return world.explained("g").repair
 
 
 def told(world: World) -> list[str]:
-    """Notes of the Events about broken gangs."""
     return world.told("GangBroken")
 
 
@@ -35,7 +33,6 @@ async def silenced(world: World, operator: Operator, *, index: int = 1) -> str:
 
 @pytest.mark.parametrize("kind", ["Job", "TFJob"])
 async def test_a_member_on_a_node_that_does_not_answer(kind: str) -> None:
-    """Nobody is removed; what is waited for is explained, and told once; when the node is back, nothing is wrong."""
     async with running(*NODES, node_lost_s=LOST_S) as world, started(world, kind=kind, annotations={}) as operator:
         assert explained(world) == ""
         before = operator.uids()
@@ -77,7 +74,6 @@ async def test_a_kubelet_that_rejects_what_was_bound() -> None:
 
 
 async def test_a_wait_for_room_is_explained() -> None:
-    """The successor has no place beside the others: it is said what waits, and nobody is removed for it."""
     async with running(*NODES[:3]) as world, started(world, annotations={}) as operator:
         node = world.node_of("job-1")
         assert node is not None
@@ -97,14 +93,12 @@ SILENT: dict[str, dict[str, Any]] = {  # case: how the gang is made
 
 @pytest.mark.parametrize("how", SILENT.values(), ids=SILENT)
 async def test_gangs_of_which_nothing_is_said(how: dict[str, Any]) -> None:
-    """Those that ask for it, and those that can do without the lost one."""
     async with running(*NODES, node_lost_s=LOST_S) as world, started(world, **how) as operator:
         await silenced(world, operator, index=2)
         assert told(world) == []
 
 
 async def test_the_default_is_a_setting() -> None:
-    """`repair.policy: restart` makes it that of every gang that says nothing."""
     async with running(*NODES, repair={"policy": "restart"}) as world, started(world, annotations={}):
         world.delete("job-1")
         await world.settle(20.0)

@@ -12,7 +12,6 @@ N1 = node_json("n1", cpu="8")
 
 
 def noted(world: World, *names: str) -> list[str]:
-    """Those of these pods that carry the note."""
     return [name for name in names if STARTED in (world.api.pod(name)["metadata"].get("annotations") or {})]
 
 
@@ -25,7 +24,6 @@ async def start(world: World, size: int) -> tuple[str, ...]:
 
 @pytest.mark.parametrize(("size", "carry"), [(5, ["g-0", "g-2", "g-4"]), (2, ["g-0", "g-1"])])
 async def test_a_few_members_carry_it(size: int, carry: list[str]) -> None:
-    """The first, the last and one between, once; when one of them goes, another has it a moment later."""
     async with running(N1) as world:
         names = await start(world, size)
         await world.settle(2.0)
@@ -40,7 +38,6 @@ async def test_a_few_members_carry_it(size: int, carry: list[str]) -> None:
 
 
 async def test_a_gang_that_has_not_started_has_none() -> None:
-    """Two of three are held: nothing to note."""
     async with running(N1) as world:
         names = await world.planned_gang("g", 3)
         world.bind_offered(*names[:2])
@@ -50,7 +47,6 @@ async def test_a_gang_that_has_not_started_has_none() -> None:
 
 
 async def test_a_note_that_could_not_be_written_is_tried_again() -> None:
-    """The API server is away for a moment; the start itself does not wait for it."""
     async with running(N1) as world:
         names = await world.planned_gang("g", 2)
         world.api.fail_next("patch", ApiUnavailableError("connection refused"), times=2)
@@ -60,7 +56,6 @@ async def test_a_note_that_could_not_be_written_is_tried_again() -> None:
 
 
 async def test_a_forged_note_proves_nothing() -> None:
-    """A tenant wrote it: the gang of which one is bound is evicted all the same, and the forger is told."""
     pods = [pod_json(f"g-{number}", gang="g", size=2, annotations={STARTED: "whole"}) for number in range(1)]
     pods[0]["spec"]["nodeName"] = "n1"
     async with running(N1, *pods) as world:

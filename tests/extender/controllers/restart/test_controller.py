@@ -27,7 +27,6 @@ RESTART_S = SETTLE_S + 8.0
 
 @asynccontextmanager
 async def started(world: World, **how: Any) -> AsyncIterator[Operator]:
-    """A gang that runs, after the quiet time."""
     operator = Operator(world, **how)
     async with playing(operator.keep(), schedule(world)):
         await world.settle(QUIET_S + 3.0)
@@ -48,7 +47,6 @@ async def suspended(**how: Any) -> AsyncIterator[tuple[World, Operator]]:
 
 
 def reasons(world: World) -> list[str]:
-    """Reasons of all Events but those of waiting and lapses."""
     besides = ("AdmissionLapsed", "GangWaiting", "GangCannotStart", "GangStarted")
     return [one["reason"] for one in world.api.events if one["reason"] not in besides]
 
@@ -61,7 +59,6 @@ def restarts(world: World) -> int:
 
 @pytest.mark.parametrize("kind", ["Job", "TFJob"])
 async def test_a_gang_that_lost_a_member_is_started_anew_as_a_whole(kind: str) -> None:
-    """Its owner is suspended and resumed; all members are new ones, and nobody was evicted."""
     async with running(*NODES) as world, started(world, kind=kind) as operator:
         before = operator.uids()
         world.delete("job-1")
@@ -84,7 +81,6 @@ UNTOUCHED: dict[str, dict[str, str]] = {  # case: the pods' annotations
 
 @pytest.mark.parametrize("annotations", UNTOUCHED.values(), ids=UNTOUCHED)
 async def test_other_gangs_keep_their_members(annotations: dict[str, str]) -> None:
-    """The lost one gets a successor beside the others, who are left in peace."""
     async with running(*NODES) as world, started(world, annotations=annotations) as operator:
         before = operator.uids()
         world.delete("job-1")
@@ -110,7 +106,6 @@ async def test_a_finishing_gang_is_never_touched() -> None:
 
 
 async def test_a_job_that_has_successes_is_never_touched() -> None:
-    """Also when this process never saw them: the owner counts them."""
     async with running(*NODES) as world, started(world) as operator:
         operator.ends = False
         operator.put(status={**operator.owner["status"], "succeeded": 1})
@@ -144,7 +139,6 @@ async def test_a_crash_between_suspend_and_resume() -> None:
 
 
 async def test_a_job_that_its_user_suspended_is_never_resumed() -> None:
-    """Neither one without our note, nor a copy of one that had it, nor one whose note was taken away."""
     async with suspended() as (world, operator):
         owner = operator.owner
         copy = {"name": "copy", "labels": owner["metadata"]["labels"], "annotations": owner["metadata"]["annotations"]}
@@ -157,7 +151,6 @@ async def test_a_job_that_its_user_suspended_is_never_resumed() -> None:
 
 
 async def test_a_job_that_its_user_resumed_is_only_forgotten() -> None:
-    """Our note goes, and the switch stays as it is."""
     async with suspended() as (world, operator):
         operator.put(spec={"suspend": False})
         await world.settle(5.0)
@@ -166,7 +159,6 @@ async def test_a_job_that_its_user_resumed_is_only_forgotten() -> None:
 
 
 async def test_an_owner_that_is_deleted_meanwhile() -> None:
-    """Nothing is left to do, and nothing is remembered."""
     async with suspended() as (world, operator):
         world.api.remove("job", kind="Job")
         world.delete(*operator.members())
@@ -185,7 +177,6 @@ FAULTS = {  # case: (verb, what it ends with, whether it took effect)
 
 @pytest.mark.parametrize(("verb", "error", "applied"), FAULTS.values(), ids=FAULTS)
 async def test_faults_of_the_api_server(verb: str, error: Exception, applied: bool) -> None:
-    """It is tried again a little later; the gang is restarted once, not twice."""
     async with running(*NODES) as world, started(world) as operator:
         before = operator.uids()
         world.delete("job-1")
@@ -198,7 +189,6 @@ async def test_faults_of_the_api_server(verb: str, error: Exception, applied: bo
 
 
 async def test_an_outage_while_it_is_suspended() -> None:
-    """Nothing can be read or written for a minute: it is resumed when that is over."""
     async with suspended() as (world, operator):
         for verb in ("get_object", "patch_object"):
             world.api.fail_next(verb, ApiUnavailableError("connection refused"), times=20)
@@ -211,7 +201,6 @@ async def test_an_outage_while_it_is_suspended() -> None:
 
 
 async def test_restarts_are_bounded() -> None:
-    """The second waits after the first, the third for the hour to pass; it is said why, and successors run."""
     limits = {"restarts_per_hour": 2}
     async with running(*NODES, repair=limits) as world, started(world) as operator:
         for done in (1, 1, 2, 2):
@@ -232,7 +221,6 @@ OBSTACLES: dict[str, tuple[dict[str, Any], str]] = {  # case: (how the gang is m
 
 @pytest.mark.parametrize(("how", "said"), OBSTACLES.values(), ids=OBSTACLES)
 async def test_owners_that_must_be_left_alone(how: dict[str, Any], said: str) -> None:
-    """The lost member is replaced, and it is said once why the rest stays."""
     async with running(*NODES) as world, started(world, spec=how.get("spec")) as operator:
         metadata = {**operator.owner["metadata"], "labels": how.get("labels", {})}
         if "above" in how:
@@ -292,7 +280,6 @@ async def test_a_training_job_waits_for_a_node_that_does_not_answer() -> None:
 
 
 async def test_leaving_and_what_speaks_against_it() -> None:
-    """For whoever makes room: asked first, then gone and back, whatever its annotation says and how often it was."""
     async with running(*NODES) as world, started(world, annotations={}) as operator:
         before = operator.uids()
         assert await world.restarts.obstacle(key("g")) is None

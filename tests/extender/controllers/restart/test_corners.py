@@ -19,12 +19,10 @@ pytestmark = pytest.mark.looptime
 
 
 def refusals(world: World) -> list[str]:
-    """Notes of the Events about gangs that were not restarted."""
     return world.told("GangNotRestarted")
 
 
 async def test_without_the_right_it_is_said_which_manifest_gives_it() -> None:
-    """The lost member is replaced."""
     async with running(*NODES) as world, started(world) as operator:
         world.api.fail_next("patch_object", ApiError(403, "jobs.batch is forbidden"), times=99)
         world.delete("job-1")
@@ -42,7 +40,6 @@ SEARCHES = {  # case: (what the API server says three times, how often it is ask
 
 @pytest.mark.parametrize(("error", "asked"), SEARCHES.values(), ids=SEARCHES)
 async def test_notes_are_looked_for_until_they_can_be_read(error: Exception, asked: int) -> None:
-    """At the start the API server may be away; where owners may not be listed it is not asked again and again."""
     async with running(*NODES) as world:
         world.restarts.forget()
         world.api.fail_next("labelled", error, times=3)
@@ -52,7 +49,6 @@ async def test_notes_are_looked_for_until_they_can_be_read(error: Exception, ask
 
 
 async def test_defects_are_counted() -> None:
-    """In a gang's task and in the search; the gang is tried again, and nobody overlooks it."""
     async with running(*NODES) as world, started(world) as operator:
         before = operator.uids()
         world.restarts.forget()
@@ -65,7 +61,6 @@ async def test_defects_are_counted() -> None:
 
 
 async def test_who_keeps_a_suspended_job_waiting_is_told() -> None:
-    """A pod on a node that stopped answering after the Job was suspended: a patient Job waits for it."""
     spec = {"podReplacementPolicy": "Failed"}
     async with running(*NODES, node_lost_s=5.0) as world, started(world, spec=spec) as operator:
         operator.ends = False
@@ -106,7 +101,6 @@ async def test_a_job_does_not_wait_for_a_pod_on_a_dead_node() -> None:
 
 @pytest.mark.parametrize("error", [NO_BUDGET, ApiUnavailableError("timeout")], ids=["budget", "away"])
 async def test_an_eviction_that_is_refused_ends_the_attempt(error: Exception) -> None:
-    """What is left is looked at again a little later."""
     async with running(*NODES) as world, started(world, kind="StatefulSet") as operator:
         world.delete("job-1")
         await world.settle(1.0)
@@ -155,7 +149,6 @@ OBSTACLES: dict[str, tuple[dict[str, Any], str]] = {  # case: (fields of the own
 
 @pytest.mark.parametrize(("fields", "why"), OBSTACLES.values(), ids=OBSTACLES)
 async def test_what_speaks_against_leaving(fields: dict[str, Any], why: str) -> None:
-    """Asked before anything is decided, in words; what is asked changes nothing."""
     async with running(*NODES) as world:
         operator = Operator(world)
         async with playing(schedule(world)):
@@ -184,7 +177,6 @@ async def test_what_speaks_against_leaving(fields: dict[str, Any], why: str) -> 
 
 
 async def test_a_gang_of_two_jobs() -> None:
-    """Both are suspended, both are resumed, also by a leader that finds nothing but their notes."""
     async with running(*NODES) as world:
         spec = {"parallelism": 3, "completions": 3}
         one, two = (Operator(world, name=name, least=6, spec=dict(spec)) for name in ("job", "more"))

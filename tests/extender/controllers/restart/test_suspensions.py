@@ -42,8 +42,6 @@ def owner(**fields: Any) -> bytes:
 
 
 def patched(before: bytes, patch: bytes) -> bytes:
-    """What a merge patch makes of it."""
-
     def merged(old: Any, new: Any) -> Any:
         if not isinstance(new, dict):
             return new
@@ -56,14 +54,12 @@ def patched(before: bytes, patch: bytes) -> bytes:
 
 
 def test_the_kinds_with_suspend_are_those_with_the_right() -> None:
-    """What this module takes for suspendable is exactly what may be patched."""
     suspendable = {gk for gk in KINDS if can_suspend(Controller(f"{gk[0]}/v1", gk[1], "x", "u"))}
     assert suspendable == set(SUSPENDED)
 
 
 @pytest.mark.parametrize("ref", [JOB, TF_JOB], ids=["Job", "TFJob"])
 def test_suspended_and_resumed_an_owner_is_as_it_was(ref: Controller) -> None:
-    """But for the history; the note is there while it is suspended, and each patch names the version."""
     before = owner(spec={"other": 1}, metadata={"labels": {"a": "b"}, "annotations": {"c": "d"}})
     note = Note("g", "w-3 was lost", 1000.0)
     patch = suspend_patch(before, ref, note, repair=True, notes=NOTES)
@@ -79,7 +75,6 @@ def test_suspended_and_resumed_an_owner_is_as_it_was(ref: Controller) -> None:
 
 
 def test_a_forgotten_note_leaves_the_switch() -> None:
-    """For an owner that is over, or that another client has resumed."""
     held = patched(owner(), suspend_patch(owner(), JOB, Note("g", "", 1.0), repair=False, notes=NOTES))
     left = patched(held, forget_patch(held))
     assert (is_suspended(left, JOB), note_of(left, JOB, NOTES)) == (True, None)
@@ -87,7 +82,6 @@ def test_a_forgotten_note_leaves_the_switch() -> None:
 
 
 def noted(kind: str, content: str, *, uid: str = "u1", namespace: str = "") -> str:
-    """A note as we would write it on the owner."""
     bearer = Bearer("batch/v1", "Job", namespace, "train", uid)
     return NOTES.write(NoteKind(kind), bearer, content)
 
@@ -116,7 +110,6 @@ def test_notes_that_do_not_count(text: str | None) -> None:
 
 
 def test_the_history_keeps_an_hour() -> None:
-    """Older moments, and what is no number, are left out; the newest comes last."""
     before = owner(metadata={"annotations": {HISTORY: noted(HISTORY, "10,5000,nonsense,4000")}})
     assert restarts_of(before, JOB, now_s=7000.0, notes=NOTES) == (4000.0, 5000.0)
     patch = json.loads(suspend_patch(before, JOB, Note("g", "", 8000.0), repair=True, notes=NOTES))
@@ -124,7 +117,6 @@ def test_the_history_keeps_an_hour() -> None:
 
 
 def test_a_history_that_is_not_ours_counts_for_nothing() -> None:
-    """Nobody can switch the repair of a gang off by restarts that never were."""
     before = owner(metadata={"annotations": {HISTORY: "5000,5001,5002"}})
     assert restarts_of(before, JOB, now_s=5003.0, notes=NOTES) == ()
 
@@ -141,18 +133,15 @@ STATES = {  # case: (status, stopped, over)
 
 @pytest.mark.parametrize(("status", "stopped", "over"), STATES.values(), ids=STATES)
 def test_what_an_owner_says_of_itself(status: dict[str, Any], stopped: bool, over: bool) -> None:
-    """By its conditions, which its controller writes."""
     found = owner(status=status)
     assert (has_stopped(found), is_over(found)) == (stopped, over)
 
 
 def test_who_is_deleted_is_over() -> None:
-    """Whatever its conditions say."""
     assert is_over(owner(metadata={"deletionTimestamp": "2026-01-01T00:00:00Z"}))
 
 
 def test_what_differs_between_kinds() -> None:
-    """Kueue's jobs, fixed names, and Jobs that wait for an end."""
     assert managed_by_queue(owner(metadata={"labels": {"kueue.x-k8s.io/queue-name": "q"}}))
     assert not managed_by_queue(owner())
     assert (names_return(JOB), names_return(TF_JOB)) == (False, True)
@@ -162,14 +151,12 @@ def test_what_differs_between_kinds() -> None:
 
 
 def budget(name: str, allowed: int, *, selector: dict[str, Any] | None, **metadata: Any) -> bytes:
-    """A PodDisruptionBudget."""
     status = {"disruptionsAllowed": allowed, "observedGeneration": 1}
     found = {"metadata": {"name": name, **metadata}, "spec": {"selector": selector}, "status": status}
     return json.dumps(found).encode()
 
 
 def pod(app: str, *, node: str | None = "n1", **status: Any) -> bytes:
-    """A pod of an app."""
     spec = {"nodeName": node} if node is not None else {}
     return json.dumps({"metadata": {"labels": {"app": app}}, "spec": spec, "status": status}).encode()
 
@@ -206,11 +193,9 @@ OPERATORS = {  # case: (operator, values, labels, whether it matches)
 
 @pytest.mark.parametrize(("operator", "values", "labels", "want"), OPERATORS.values(), ids=OPERATORS)
 def test_selectors(operator: str, values: list[str] | None, labels: dict[str, str], want: bool) -> None:
-    """As Kubernetes reads them."""
     assert want == matches({"matchExpressions": [{"key": "a", "operator": operator, "values": values}]}, labels)
 
 
 def test_an_operator_that_is_not_known_is_an_error() -> None:
-    """Nothing is taken for a yes."""
     with pytest.raises(ValueError, match="no operator"):
         matches({"matchExpressions": [{"key": "a", "operator": "Gt", "values": ["1"]}]}, {"a": "2"})

@@ -18,15 +18,12 @@ from tests.extender.kube.scripted import event_loop_policy as event_loop_policy
 
 
 def transport(url: str, *, token: str = "", agent: str = "test", **fields: str) -> Transport:
-    """A transport with small limits and a fixed token."""
     return Transport(
         server_of(url, token=token, **fields), limits=TransportLimits(object_bytes=100_000, concurrency=4), agent=agent
     )
 
 
 class Link(NamedTuple):
-    """How server and client talk."""
-
     served: ssl.SSLContext | None
     opened: Callable[[str], Transport]
 
@@ -44,7 +41,6 @@ class Certificates:
 
 @pytest.fixture(scope="module")
 def known(tmp_path_factory: pytest.TempPathFactory) -> Certificates:
-    """For all tests."""
     place: Path = tmp_path_factory.mktemp("certificates")
     authority, other = Authority.made(place, "cluster"), Authority.made(place, "other")
     good = authority.issue("good", san="IP:127.0.0.1,IP:::1,DNS:localhost", usage="serverAuth")
@@ -63,7 +59,6 @@ def serves(pair: Pair, *, clients: Authority | None = None) -> ssl.SSLContext:
 
 
 def secure(url: str, known: Certificates, *, own: Pair | None = None, name: str | None = None) -> Transport:
-    """A transport that trusts the authority."""
     tls = ssl.create_default_context(cafile=str(known.authority.cert))
     if own is not None:
         tls.load_cert_chain(own.cert, own.key)
@@ -126,8 +121,6 @@ FAILED = b"HTTP/1.1 409 Conflict\r\n" + ok(b'{"message":"busy"}').removeprefix(H
 
 
 async def test_a_failure_is_an_answer() -> None:
-    """409 and the like: the next exchange goes over the same connection. Brackets belong to Host as to the URL."""
-
     async def script(talk: Talk) -> None:
         await talk.request()
         await talk.say(FAILED)
@@ -142,8 +135,6 @@ async def test_a_failure_is_an_answer() -> None:
 
 
 async def test_an_answer_that_ends_with_the_connection(link: Link) -> None:
-    """Without a length and without chunks the orderly end of the connection is the end of the answer."""
-
     async def script(talk: Talk) -> None:
         await talk.request()
         await talk.say(HEAD + b"\r\nhel", b"lo")
@@ -194,8 +185,6 @@ BROKEN: dict[str, tuple[str, Sequence[bytes]]] = {  # case: (words of the error,
 
 @pytest.mark.parametrize(("want", "parts"), BROKEN.values(), ids=BROKEN)
 async def test_what_is_no_answer(want: str, parts: Sequence[bytes]) -> None:
-    """Anything but a whole answer is an outage that says why, and the next exchange gets a new connection."""
-
     async def script(talk: Talk) -> None:
         if talk.number > 1:
             await always_ok(talk)
@@ -229,8 +218,6 @@ async def test_a_reset(parts: Sequence[bytes], link: Link) -> None:
 
 
 async def test_a_failure_is_read_up_to_a_limit() -> None:
-    """A failure without end is cut, not waited for; its status and its delay count."""
-
     async def script(talk: Talk) -> None:
         await talk.request()
         await talk.say(b"HTTP/1.1 429 Slow\r\nRetry-After: 7\r\nTransfer-Encoding: chunked\r\n\r\n")
@@ -244,7 +231,6 @@ async def test_a_failure_is_read_up_to_a_limit() -> None:
 
 
 async def test_a_slow_server_is_not_waited_for() -> None:
-    """The time limit holds for the whole answer, however steadily it comes; its connection is closed."""
     closed = asyncio.Event()
 
     async def script(talk: Talk) -> None:
@@ -280,7 +266,6 @@ async def test_a_request_that_is_given_up_does_not_arrive_later() -> None:
 
 
 async def test_a_request_as_bytes() -> None:
-    """One head with the URL's base path, and the body; the token is that of the moment."""
     async with scripted(always_ok) as server, transport(server.url + "/clusters/c-1/", token="Bearer t") as one:
         await one.send("PATCH", "/api?x=%2F", body=b"{}", content_type="application/merge-patch+json", timeout_s=10.0)
         await one.send("GET", "/api", timeout_s=10.0)
@@ -297,14 +282,12 @@ async def test_a_request_as_bytes() -> None:
 
 @pytest.mark.parametrize("host", ["a..b", "x" * 70])
 async def test_a_name_that_means_nothing(host: str) -> None:
-    """A name without an address is an outage that names it."""
     async with transport(f"http://{host}:80") as one:
         with pytest.raises(ApiUnavailableError, match=f"GET /x: cannot connect to {host}:80: "):
             await one.send("GET", "/x", timeout_s=10.0)
 
 
 async def test_nothing_can_end_a_line() -> None:
-    """A path or token with a line end in it is refused before anything is sent, without showing the token."""
     async with scripted(always_ok) as server:
         async with transport(server.url, token="Bearer secret\r\nX: y") as one:
             with pytest.raises(ValueError, match="header") as caught:
@@ -336,7 +319,6 @@ async def test_a_proxy_is_asked_for_the_whole_url() -> None:
 
 
 async def test_a_password_in_the_url() -> None:
-    """It is sent as basic authentication, where there is no token."""
     async with scripted(always_ok) as server, transport(server.url.replace("//", "//me:secret@")) as one:
         assert await one.send("GET", "/x", timeout_s=10.0) == b"ok"
     assert "\r\nAuthorization: Basic bWU6c2VjcmV0\r\n" in server.requests[0][0]
@@ -360,7 +342,6 @@ async def test_many_exchanges(host: str, known: Certificates) -> None:
 
 
 async def test_long_answers_side_by_side(known: Certificates) -> None:
-    """Connections share the memory that they read into, and each caller gets every byte of its own answer."""
     paths = [f"/{number}" for number in range(40)]
     async with scripted(long_echo, tls=serves(known.good)) as server, secure(server.url, known) as one:
         answers = await asyncio.gather(*(one.send("GET", path, timeout_s=20.0) for path in paths))
@@ -369,7 +350,6 @@ async def test_long_answers_side_by_side(known: Certificates) -> None:
 
 
 async def test_a_foreign_certificate(known: Certificates) -> None:
-    """A certificate that is not trusted ends it before the token is sent."""
     async with scripted(always_ok, tls=serves(known.foreign)) as server, secure(server.url, known) as one:
         with pytest.raises(ApiUnavailableError, match="certificate verify failed"):
             await one.send("GET", "/x", timeout_s=10.0)
@@ -388,7 +368,6 @@ async def test_another_name(known: Certificates) -> None:
 
 
 async def test_a_client_certificate(known: Certificates) -> None:
-    """It is shown to a server that asks; without one the server breaks off, which is an outage."""
     async with scripted(always_ok, tls=serves(known.good, clients=known.authority)) as server:
         async with secure(server.url, known, own=known.own) as one:
             assert await one.send("GET", "/x", timeout_s=10.0) == b"ok"
@@ -399,8 +378,6 @@ async def test_a_client_certificate(known: Certificates) -> None:
 
 
 async def test_no_tls_there(known: Certificates) -> None:
-    """A server that speaks plain HTTP at an https URL is an outage."""
-
     async def script(talk: Talk) -> None:
         await talk.say(b"HTTP/1.1 400 Bad Request\r\n\r\n")
         await talk.hung_up()
@@ -411,8 +388,6 @@ async def test_no_tls_there(known: Certificates) -> None:
 
 
 async def test_a_handshake_that_does_not_end(known: Certificates) -> None:
-    """A server that takes the connection and says nothing is waited for no longer than the exchange may take."""
-
     async def script(talk: Talk) -> None:
         await talk.hung_up()
 

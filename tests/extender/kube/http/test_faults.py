@@ -46,7 +46,6 @@ LOWER_LEVEL = sorted(
 
 @pytest.mark.parametrize("kind", LOWER_LEVEL, ids=lambda kind: kind.__qualname__)
 def test_every_failure_without_an_answer_is_mapped(kind: type[BaseException]) -> None:
-    """All exceptions of the HTTP library, the socket and TLS leave as ApiUnavailableError, with their cause."""
     with pytest.raises(ApiUnavailableError, match=r"^GET /x: ") as caught, mapped("GET /x"):
         raise _instance(kind)
     assert isinstance(caught.value.__cause__, kind)
@@ -56,7 +55,6 @@ def test_every_failure_without_an_answer_is_mapped(kind: type[BaseException]) ->
 
 @pytest.mark.parametrize("status", [one for one in HTTPStatus if one >= 300], ids=lambda one: str(int(one)))
 def test_every_failure_status_is_an_api_error(status: HTTPStatus) -> None:
-    """Each status from 300 on becomes ApiError or, for 404, 409 and 410, its own kind; the status is kept."""
     want = {404: NotFoundError, 409: ConflictError, 410: GoneError}.get(status, ApiError)
     found = refusal(status, b'{"kind":"Status","message":"why"}')
     assert want is type(found)
@@ -77,7 +75,6 @@ BODIES = {  # case: (expected message, body)
 
 @pytest.mark.parametrize(("want", "body"), BODIES.values(), ids=BODIES)
 def test_the_message_is_readable_whatever_the_body(want: str, body: bytes) -> None:
-    """A failure answer of any shape gives a short message."""
     assert want == refusal(500, body).message
 
 
@@ -100,7 +97,6 @@ def test_retry_after(want: float | None, header: str, body: bytes) -> None:
 
 
 def test_an_error_inside_a_watch_has_the_status_of_its_object() -> None:
-    """410 inside a stream is GoneError; without a readable code it counts as 500."""
     assert isinstance(refusal_in_stream(b'{"code":410}'), GoneError)
     assert refusal_in_stream(b"nonsense").status == 500
     assert refusal_in_stream(b'{"code":200}').status == 500

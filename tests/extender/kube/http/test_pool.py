@@ -18,7 +18,6 @@ from tests.extender.kube.scripted import event_loop_policy as event_loop_policy
 async def pool_of(
     server: Scripted, *, concurrency: int = 4, idle_s: float = 60.0, patience_s: float = 0.001
 ) -> AsyncGenerator[Pool, None]:
-    """A pool of connections to the server."""
     at = urlsplit(server.url)
     endpoint = Endpoint(at.hostname or "", at.port or 0, None, None)
     pool = Pool(endpoint, concurrency=concurrency, connect_s=5.0, idle_s=idle_s, patience_s=patience_s)
@@ -36,7 +35,6 @@ async def ask(pool: Pool, path: str = "/x") -> str:
 
 
 async def test_a_hundred_at_once() -> None:
-    """Never more connections than allowed, all of them busy; each caller gets the answer to its own request."""
     at_work = most = 0
     full = asyncio.Event()
 
@@ -60,7 +58,6 @@ async def test_a_hundred_at_once() -> None:
 
 
 async def test_first_come_first_served() -> None:
-    """With one connection the exchanges are made in the order in which they were asked for."""
     async with scripted(echo) as server, pool_of(server, concurrency=1) as pool:
         await asyncio.gather(*(ask(pool, f"/{number}") for number in range(50)))
         assert [head.split(" ", 2)[1] for head, _ in server.requests] == [f"/{number}" for number in range(50)]
@@ -71,7 +68,6 @@ BURSTS = {"one": (1, 1), "a few": (4, 4), "a gang": (10, 4), "a large gang": (64
 
 @pytest.mark.parametrize(("burst", "want"), BURSTS.values(), ids=BURSTS)
 async def test_a_quick_server_is_asked_over_few_connections(burst: int, want: int) -> None:
-    """While no exchange waits too long, a burst opens four connections, or one for every four exchanges."""
     async with scripted(echo) as server, pool_of(server, concurrency=32, patience_s=60.0) as pool:
         await asyncio.gather(*(ask(pool) for _ in range(burst)))
         await until(lambda: server.connections >= want and pool.connections >= want)  # either side may be first to know
@@ -79,7 +75,6 @@ async def test_a_quick_server_is_asked_over_few_connections(burst: int, want: in
 
 
 async def test_long_exchanges_do_not_hold_up_others() -> None:
-    """When all connections are busy for long, more are opened for those that wait."""
     release = asyncio.Event()
 
     async def script(talk: Talk) -> None:
@@ -99,7 +94,6 @@ async def test_long_exchanges_do_not_hold_up_others() -> None:
 
 
 async def test_a_cancelled_exchange_closes_its_connection() -> None:
-    """The late answer to a cancelled request reaches no caller, and the server sees the end of the connection."""
     closed = asyncio.Event()
 
     async def script(talk: Talk) -> None:
@@ -123,7 +117,6 @@ async def test_a_cancelled_exchange_closes_its_connection() -> None:
 
 
 async def test_a_cancelled_wait_takes_no_turn() -> None:
-    """Who stops waiting for a turn is passed over."""
     release = asyncio.Event()
 
     async def script(talk: Talk) -> None:
@@ -142,7 +135,6 @@ async def test_a_cancelled_wait_takes_no_turn() -> None:
 
 
 async def test_a_turn_that_comes_with_the_cancellation_goes_on() -> None:
-    """A connection that was given to a caller that is cancelled in the same moment goes to the next, not astray."""
     async with scripted(echo) as server, pool_of(server, concurrency=1) as pool:
         await ask(pool)
         holder = asyncio.create_task(ask(pool, "/holder"))
@@ -156,7 +148,6 @@ async def test_a_turn_that_comes_with_the_cancellation_goes_on() -> None:
 
 
 async def test_whatever_is_cancelled_answers_are_never_mixed_up() -> None:
-    """Under cancellations and breaking connections at random, who gets an answer gets the one to its request."""
     rng = random.Random(7)
 
     async def script(talk: Talk) -> None:
@@ -187,8 +178,6 @@ async def test_whatever_is_cancelled_answers_are_never_mixed_up() -> None:
 
 
 async def test_a_server_that_closes_an_idle_connection() -> None:
-    """It is noticed at once, and the next exchange goes over a new connection."""
-
     async def script(talk: Talk) -> None:
         await talk.request()
         await talk.say(OK)
@@ -220,7 +209,6 @@ async def test_bytes_that_no_request_asked_for() -> None:
 
 
 async def test_connections_that_are_not_used_are_closed() -> None:
-    """Of several the one that was used last is used again; what is not used is closed, and a new one opened later."""
     all_there = asyncio.Event()
 
     async def script(talk: Talk) -> None:
@@ -252,7 +240,6 @@ async def test_a_server_that_takes_connections_and_closes_them(ends: Callable[[T
 
 
 async def test_no_server_is_an_error_for_each() -> None:
-    """A refused connection fails every waiter, also those beyond the limit, and the server's return is noticed."""
     async with scripted(always_ok) as server:
         pass
     async with pool_of(server, concurrency=2) as pool:
@@ -261,7 +248,6 @@ async def test_no_server_is_an_error_for_each() -> None:
 
 
 async def test_a_connection_that_is_not_taken() -> None:
-    """Connecting has a limit of its own, which the error names."""
     with ExitStack() as stack:
         full = stack.enter_context(socket.socket())
         full.bind(("127.0.0.1", 0))
@@ -278,8 +264,6 @@ async def test_a_connection_that_is_not_taken() -> None:
 
 
 async def test_closing_ends_all_waits() -> None:
-    """An exchange under way, one that waits for its turn and a later one fail at once, and the server is left alone."""
-
     async def script(talk: Talk) -> None:
         await talk.request()
         await talk.hung_up()

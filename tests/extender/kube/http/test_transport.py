@@ -31,13 +31,11 @@ def transport(url: str, *, limits: TransportLimits | None = None, tokens: Sequen
 
 
 async def chunks(parts: Sequence[bytes]) -> AsyncIterator[bytes]:
-    """A stream that arrives in these parts."""
     for part in parts:
         yield part
 
 
 async def lines_of(parts: Sequence[bytes], *, limit_bytes: int) -> list[bytes]:
-    """All lines of a stream."""
     async with aclosing(split_lines(chunks(parts), limit_bytes=limit_bytes)) as lines:
         return [line async for line in lines]
 
@@ -47,7 +45,6 @@ async def lines_of(parts: Sequence[bytes], *, limit_bytes: int) -> list[bytes]:
     cuts=st.lists(st.integers(0, 200), max_size=12),
 )
 async def test_lines_do_not_depend_on_how_they_arrive(lines: list[bytes], cuts: list[int]) -> None:
-    """Whatever chunks the network makes of a stream, its lines are the same; a line that has no end is none."""
     whole = b"".join(line + b"\n" for line in lines) + b"unfinished"
     ends = [0, *sorted(min(cut, len(whole)) for cut in cuts), len(whole)]
     parts = [whole[a:b] for a, b in pairwise(ends)]
@@ -64,13 +61,11 @@ TOO_LONG = {
 
 @pytest.mark.parametrize("parts", TOO_LONG.values(), ids=TOO_LONG)
 async def test_a_line_that_is_too_long_ends_the_stream(parts: list[bytes]) -> None:
-    """A line longer than the limit is refused however it arrives, without waiting for its end."""
     with pytest.raises(ApiUnavailableError, match="longer than 5 bytes"):
         await lines_of(parts, limit_bytes=5)
 
 
 async def test_waiting_for_a_turn_counts_as_waiting(loopback: LoopbackApi) -> None:
-    """With all places taken, the time limit of the next exchange runs already."""
     loopback.fail_next("get", Fault(status=200, delay_s=60.0))
     async with transport(loopback.url, limits=TransportLimits(concurrency=1)) as one:
         first = asyncio.create_task(one.send("GET", POD, timeout_s=30.0))
@@ -93,7 +88,6 @@ async def test_a_watch_takes_no_place(loopback: LoopbackApi) -> None:
 
 
 async def test_a_redirect_is_not_followed(loopback: LoopbackApi) -> None:
-    """The token is not carried to where an answer points."""
     loopback.fail_next("get", Fault(status=307, headers={"Location": "/api/v1/namespaces/default/pods/q"}))
     async with transport(loopback.url) as one:
         with pytest.raises(ApiError, match="307"):
@@ -103,7 +97,6 @@ async def test_a_redirect_is_not_followed(loopback: LoopbackApi) -> None:
 
 @pytest.mark.parametrize("renewed", [True, False])
 async def test_a_refused_token_is_renewed(renewed: bool, loopback: LoopbackApi) -> None:
-    """After a 401, which had no effect, once more with the new token; without another to try there is one request."""
     loopback.store.put(PODS, {"metadata": {"name": "p"}})
     loopback.tokens = {"new"}
     tokens = ["Bearer old", *(["Bearer new"] if renewed else [])]
@@ -114,7 +107,6 @@ async def test_a_refused_token_is_renewed(renewed: bool, loopback: LoopbackApi) 
 
 
 async def test_a_stream_that_is_refused_is_an_error(loopback: LoopbackApi) -> None:
-    """A watch answered with a failure status raises it."""
     loopback.fail_next("watch", Fault(status=403, body=b'{"message":"pods is forbidden"}'))
     async with transport(loopback.url) as one:
         with pytest.raises(ApiError, match="pods is forbidden"):

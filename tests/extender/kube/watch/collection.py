@@ -42,7 +42,6 @@ def reduce(raw: bytes) -> Item | None:
 
 
 def state_of(store: ApiStore, resource: Resource = PODS) -> State:
-    """What a sink should hold now."""
     found: set[Item] = set()
     for body in store.bodies(resource).values():
         try:
@@ -64,7 +63,6 @@ class RecordingSink:
 
     @property
     def state(self) -> State:
-        """What it holds now."""
         return frozenset(self.items.values())
 
     def replace_in_steps(self, items: Sequence[Item]) -> Iterator[None]:
@@ -82,11 +80,9 @@ class RecordingSink:
         self.states.append(self.state)
 
     def key(self, item: Item) -> str:
-        """Its key."""
         return item.key
 
     def delete(self, key: str) -> None:
-        """Forget this one."""
         self.items.pop(key, None)
         self.states.append(self.state)
 

@@ -18,7 +18,6 @@ AWAY = ApiUnavailableError("connection refused")
 
 
 async def waited_s(comeback: Comeback, longest_s: float) -> float:
-    """How long a wait took."""
     loop = asyncio.get_running_loop()
     began_s = loop.time()
     await comeback.wait(longest_s, rng=random.Random(1))
@@ -26,7 +25,6 @@ async def waited_s(comeback: Comeback, longest_s: float) -> float:
 
 
 async def until(happened: Callable[[], bool]) -> None:
-    """Let up to two minutes of virtual time pass."""
     for _ in range(1200):
         if happened():
             return
@@ -42,7 +40,6 @@ async def test_the_first_one_waits_its_whole_backoff() -> None:
 
 
 async def test_the_first_one_wakes_the_others() -> None:
-    """Within half a second of it, and never later than they would have come by themselves."""
     comeback = Comeback()
     waits = [asyncio.create_task(waited_s(comeback, longest_s)) for longest_s in (16.0, 30.0, 3.1)]
     await asyncio.sleep(3.0)
@@ -54,7 +51,6 @@ async def test_the_first_one_wakes_the_others() -> None:
 
 
 async def test_all_kinds_follow_the_first_back() -> None:
-    """Ten kinds lose the API server for a long time: all hold the truth a second after the first one does."""
     api, comeback = FakeClusterApi(pod("p0")), Comeback()
     sinks = [RecordingSink() for _ in range(10)]
     async with AsyncExitStack() as stack:

@@ -26,12 +26,10 @@ def pod(name: str, **labels: str) -> dict[str, Any]:
 
 
 async def settle(seconds: float = 1.0) -> None:
-    """Let virtual time pass."""
     await asyncio.sleep(seconds)
 
 
 async def test_first_the_whole_list_then_every_change() -> None:
-    """The sink holds what the server holds, from one replace and then event by event."""
     api, sink = FakeClusterApi(*(pod(f"p{n}") for n in range(7))), RecordingSink()
     reflector = reflector_of(api, sink, options=ReflectorOptions(page=3))
     async with running(reflector):
@@ -46,7 +44,6 @@ async def test_first_the_whole_list_then_every_change() -> None:
 
 
 async def test_a_watch_that_ends_is_resumed_without_a_list() -> None:
-    """After a clean end the next watch begins where the last one stopped; nothing is missed, nothing listed."""
     api, sink = FakeClusterApi(pod("p0")), RecordingSink()
     async with running(reflector_of(api, sink)):
         await settle(10.0)
@@ -58,7 +55,6 @@ async def test_a_watch_that_ends_is_resumed_without_a_list() -> None:
 
 
 async def test_a_watch_is_ended_by_the_server_before_five_minutes() -> None:
-    """It asks for 240 to 290 s, so a connection never grows old, and half an hour needs one list."""
     api, sink = FakeClusterApi(pod("p0")), RecordingSink()
     async with running(reflector_of(api, sink)):
         await settle(1800.0)
@@ -67,7 +63,6 @@ async def test_a_watch_is_ended_by_the_server_before_five_minutes() -> None:
 
 
 async def test_bookmarks_keep_the_version_young() -> None:
-    """Changes of other kinds and a compaction between two watches need no relist, thanks to bookmarks."""
     api, sink = FakeClusterApi(pod("p0")), RecordingSink()
     async with running(reflector_of(api, sink)):
         await settle()
@@ -81,7 +76,6 @@ async def test_bookmarks_keep_the_version_young() -> None:
 
 
 async def test_gone_again_and_again_is_not_a_storm() -> None:
-    """A server that answers every watch with 410 is listed less and less often."""
     api, sink = FakeClusterApi(pod("p0")), RecordingSink()
     api.fail_next("watch", GoneError(410, "too old"), times=10_000)
     async with running(reflector_of(api, sink)):
@@ -111,7 +105,6 @@ async def test_a_relist_is_never_older_than_what_was_seen() -> None:
 
 
 async def test_a_server_restored_from_a_backup_is_followed() -> None:
-    """Versions that went back are noticed: first silence, then a list from storage, then the old content."""
     api, sink = FakeClusterApi(pod("p0")), RecordingSink()
     for _ in range(50):
         api.add(pod("p1"))
@@ -125,7 +118,6 @@ async def test_a_server_restored_from_a_backup_is_followed() -> None:
 
 
 async def test_a_silent_watch_is_given_up_and_resumed() -> None:
-    """The watchdog connects again, from the version seen last, and says why."""
     api, sink = FakeClusterApi(pod("p0"), bookmark_s=60.0), RecordingSink()
     reflector = reflector_of(api, sink)
     async with running(reflector):
@@ -143,7 +135,6 @@ async def test_a_silent_watch_is_given_up_and_resumed() -> None:
 
 
 async def test_failures_are_waited_out_longer_and_longer() -> None:
-    """An API server that is away for ten minutes is asked at most twice a minute in the end, and found again."""
     api, sink = FakeClusterApi(pod("p0")), RecordingSink()
     reflector = reflector_of(api, sink)
     async with running(reflector):
@@ -176,7 +167,6 @@ async def test_a_watch_that_ends_at_once_is_not_a_storm() -> None:
 
 @pytest.mark.parametrize("verb", ["list", "watch"])
 async def test_retry_after_is_honoured(verb: str) -> None:
-    """429 with Retry-After: not a call before that, and no list because of it."""
     api, sink = FakeClusterApi(pod("p0")), RecordingSink()
     api.fail_next(verb, ApiError(429, "too many requests", retry_after_s=60.0))
     reflector = reflector_of(api, sink)
@@ -189,7 +179,6 @@ async def test_retry_after_is_honoured(verb: str) -> None:
 
 
 async def test_a_kind_that_appears_and_disappears() -> None:
-    """While it is not installed it is empty, synced and asked for each half minute; its removal is noticed at once."""
     api, sink = FakeClusterApi(), RecordingSink()
     api.store.uninstall(POD_GROUPS)
     reflector = reflector_of(api, sink, path=POD_GROUPS.collection())
@@ -222,7 +211,6 @@ async def test_a_core_kind_is_never_absent() -> None:
 
 
 async def test_a_defect_does_not_end_the_following(caplog: pytest.LogCaptureFixture) -> None:
-    """An unexpected exception outside of objects is logged with its traceback, counted, and all is listed again."""
     api, sink = FakeClusterApi(pod("p0")), RecordingSink()
     reflector = reflector_of(api, sink)
     async with running(reflector):
@@ -237,7 +225,6 @@ async def test_a_defect_does_not_end_the_following(caplog: pytest.LogCaptureFixt
 
 
 async def test_the_loop_runs_between_slices_of_50_objects() -> None:
-    """A list of a thousand objects and a thousand buffered events are no long stall."""
     api, sink = FakeClusterApi(*(pod(f"p{n}") for n in range(1000))), RecordingSink()
 
     async def turns(count: int) -> int:
@@ -256,7 +243,6 @@ async def test_the_loop_runs_between_slices_of_50_objects() -> None:
 
 
 async def test_status_shows_how_it_is() -> None:
-    """Age of the last contact, counts, and whether anything was ever read."""
     api, sink = FakeClusterApi(pod("p0"), bookmark_s=1000.0), RecordingSink()
     reflector = reflector_of(api, sink)
     before = reflector.status()
@@ -271,7 +257,6 @@ async def test_status_shows_how_it_is() -> None:
 
 
 async def test_cancelling_closes_the_watch() -> None:
-    """No watch stays open at the API server."""
     api, sink = FakeClusterApi(pod("p0")), RecordingSink()
     async with running(reflector_of(api, sink)):
         await settle()

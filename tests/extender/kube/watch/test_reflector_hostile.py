@@ -33,8 +33,6 @@ RAISED: dict[str, Callable[[], Exception]] = {
 
 
 def refusing(name: str, error: Callable[[], Exception]) -> Callable[[bytes], Item | None]:
-    """A reduction that raises for the pod of this name."""
-
     def reduced(raw: bytes) -> Item | None:
         if f'"{name}"'.encode() in raw:
             raise error()
@@ -47,18 +45,15 @@ class Refusing(RecordingSink):
     """A sink that cannot take over the pod `bad`, and stumbles over what it did of it when it is to forget it."""
 
     def replace_in_steps(self, items: Sequence[Item]) -> Iterator[None]:
-        """Not with that one."""
         for item in items:
             self._look(item.key)
         yield from super().replace_in_steps(items)
 
     def upsert(self, item: Item) -> None:
-        """Not that one."""
         self._look(item.key)
         super().upsert(item)
 
     def delete(self, key: str) -> None:
-        """Not that one either."""
         self._look(key)
         super().delete(key)
 
@@ -70,7 +65,6 @@ class Refusing(RecordingSink):
 @pytest.mark.looptime
 @pytest.mark.parametrize("error", RAISED.values(), ids=RAISED)
 async def test_whatever_reading_raises_concerns_that_object_alone(error: Callable[[], Exception]) -> None:
-    """In a list and in a watch: the others are there, and nothing is listed again."""
     api, sink = FakeClusterApi(pod("p0"), pod("bad")), RecordingSink()
     reflector = reflector_of(api, sink, reduced=refusing("bad", error))
     async with running(reflector):
@@ -87,7 +81,6 @@ async def test_whatever_reading_raises_concerns_that_object_alone(error: Callabl
 
 @pytest.mark.looptime
 async def test_what_a_sink_cannot_take_over_is_left_out() -> None:
-    """Also then only that object is missing, from the first list on and after an event."""
     api, sink = FakeClusterApi(pod("p0"), pod("bad"), pod("p1")), Refusing()
     reflector = reflector_of(api, sink)
     async with running(reflector):
@@ -103,7 +96,6 @@ async def test_what_a_sink_cannot_take_over_is_left_out() -> None:
 
 @pytest.mark.looptime
 async def test_an_object_that_can_be_read_again_is_not_called_unreadable() -> None:
-    """The book shows what is so now: not what was mended, deleted, or left out of a later list."""
     api, sink, book = FakeClusterApi(pod("p0")), RecordingSink(), UnreadableKind("v1", "Pod")
     reflector = reflector_of(api, sink, unreadable=book)
     async with running(reflector):
@@ -130,7 +122,6 @@ async def test_an_object_that_can_be_read_again_is_not_called_unreadable() -> No
 
 @pytest.mark.looptime
 async def test_the_book_and_the_log_are_bounded(caplog: pytest.LogCaptureFixture) -> None:
-    """Thousands of bad objects cost a thousand entries and a thousand lines, each short, whatever they hold."""
     caplog.set_level(logging.WARNING)
     names = [f"bad-{number}" for number in range(MOST + 50)]
     api, sink, book = FakeClusterApi(*(pod(name) for name in names)), RecordingSink(), UnreadableKind("v1", "Pod")
@@ -173,7 +164,6 @@ async def test_an_event_without_readable_metadata_is_passed_over(caplog: pytest.
 
 @pytest.mark.looptime
 async def test_pages_that_are_too_long_are_asked_for_in_parts() -> None:
-    """However much tenants write into objects, the list comes to its end; and later pages are longer again."""
     names = [f"p{number}" for number in range(40)]
 
     class Api(FakeClusterApi):
@@ -199,7 +189,6 @@ DEEP = b'{"metadata":{"managedFields":%s,"name":"deep","namespace":"a","resource
 
 
 async def test_a_deep_object_spoils_no_watch() -> None:
-    """It is an event as any other."""
     line = b'{"type":"MODIFIED","object":' + DEEP + b"}\n"
 
     async def script(talk: Talk) -> None:

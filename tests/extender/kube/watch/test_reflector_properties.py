@@ -117,7 +117,6 @@ async def test_the_sink_equals_the_server_in_the_end(history: list[Step], page: 
 
 
 def test_the_order_check_can_fail() -> None:
-    """It sees a state that never was, and one shown again after its successor."""
     a, b = frozenset[Any]("a"), frozenset[Any]("b")
     assert appear_in_order([a, a, b], [a, b])
     assert not appear_in_order([b, a], [a, b])

@@ -17,7 +17,6 @@ URI = {"packet-loss-rate": "base", "throughput": "base", "histogram-owdelay": "s
 
 
 def a_test(key: str, source: str, target: str, kind: str, **more: Any) -> dict:
-    """One test's metadata."""
     uri = f"{ROOT}/{key}/{kind}/{URI[kind]}"
     statistics = [
         {"summary-type": "statistics", "summary-window": "300", "uri": f"{ROOT}/{key}/wrong"},
@@ -43,7 +42,6 @@ class Archive:
         self.page = 1000
 
     def __call__(self, request: httpx.Request) -> httpx.Response:
-        """Answer one request."""
         path, params = request.url.path, request.url.params
         self.asked.append(path.removeprefix(ROOT))
         assert params["format"] == "json"
@@ -61,18 +59,15 @@ class Archive:
 
 
 def source(archive: Callable[[httpx.Request], httpx.Response], **settings: Any) -> EsmondSource:
-    """A source over a script."""
     client = HttpClient(HttpServer(f"https://h{ROOT}"), transport=httpx.MockTransport(archive))
     return EsmondSource(client, Settings(kind="esmond", url="https://h", **settings))
 
 
 def at(value: Any, age_s: float = 60.0) -> dict:
-    """One value."""
     return {"ts": NOW_S - age_s, "val": value}
 
 
 async def test_the_three_metrics() -> None:
-    """Loss is a mean, delay a mean of medians in the test's own unit, throughput a median, aged by its newest value."""
     archive = Archive(
         {
             "packet-loss-rate": [a_test("k1", "a", "b", "packet-loss-rate")],
@@ -114,7 +109,6 @@ async def test_one_series(want: float | None, reason: str | None, kind: str, val
 
 
 async def test_pages_and_the_bound() -> None:
-    """The list is read to its end; of too many series the first are read, and it is said."""
     kind = "throughput"
     tests = [a_test(f"k{n}", "a", f"b{n}", kind) for n in range(5)]
     archive = Archive({kind: tests}, {f"/k{n}/throughput/base": [at(1.0)] for n in range(5)})
@@ -126,7 +120,6 @@ async def test_pages_and_the_bound() -> None:
 
 
 async def test_nothing_is_asked_elsewhere() -> None:
-    """An address outside the archive, which a test's metadata may name, is not followed."""
     elsewhere = a_test("k", "a", "b", "throughput")
     elsewhere["event-types"][1]["base-uri"] = "https://elsewhere.example.org/secret"
     archive = Archive({"throughput": [elsewhere]}, {})
@@ -135,7 +128,6 @@ async def test_nothing_is_asked_elsewhere() -> None:
 
 
 async def test_some_series_fail() -> None:
-    """Those that answer count; when none of a metric does, that metric failed, and its last values stay."""
     kind = "throughput"
     archive = Archive(
         {kind: [a_test("k1", "a", "b", kind), a_test("k2", "b", "a", kind)]}, {"/k1/throughput/base": [at(1.0)]}

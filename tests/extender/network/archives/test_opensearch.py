@@ -29,7 +29,6 @@ def bucket(source: str | None, target: str | None, *, at_s: float | None = NOW_S
 
 
 def page(*buckets: dict, after: dict | None = None, **other: Any) -> dict:
-    """A search result."""
     pairs = {"buckets": list(buckets), **({"after_key": after} if after else {})}
     shards = {"total": 2, "successful": 2, "skipped": 0, "failed": 0}
     return {"timed_out": False, "_shards": shards, "aggregations": {"pairs": pairs}, **other}
@@ -43,7 +42,6 @@ class Script:
         self.asked: list[str] = []
 
     def __call__(self, request: httpx.Request) -> httpx.Response:
-        """Answer one search."""
         kind = next(k for k in ("latency", "rtt", "throughput") if f"pscheduler_{k}*" in request.url.path)
         self.asked.append(kind)
         answer = self.answers.get(kind, page())
@@ -53,7 +51,6 @@ class Script:
 
 
 def source(script: Script) -> OpenSearchSource:
-    """A source whose archive is a script."""
     client = HttpClient(HttpServer("https://h/opensearch"), transport=httpx.MockTransport(script))
     return OpenSearchSource(client, Settings(kind="opensearch", url="https://h"))
 
@@ -64,7 +61,6 @@ def values(batch: Batch) -> dict[str, float]:
 
 
 async def test_pages_are_followed_to_their_end() -> None:
-    """Each page is asked with the key of the last one; one without a key is the last."""
     afters: list[Any] = []
 
     def answer(body: dict) -> dict:
@@ -79,7 +75,6 @@ async def test_pages_are_followed_to_their_end() -> None:
 
 
 async def test_a_key_that_does_not_move_ends_the_reading(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Neither a server that repeats itself nor one without an end keeps us without end."""
     script = Script(rtt=page(bucket("a", "b", delay=0.1), after={"n": "1"}))
     await read(source(script))
     assert script.asked.count("rtt") == 2
@@ -120,7 +115,6 @@ async def test_one_pair(want: dict[str, float], reasons: dict[str, int], kind: s
 
 
 async def test_round_trips_stand_in_only_where_there_is_no_one_way_delay_at_all() -> None:
-    """Beside one-way delays round-trip times are left out; ping's loss fills links that have no other."""
     one_way = bucket("a", "b", delay=5.0, narrowest=1e-3, widest=1e-3, lost=0, sent=10)
     pings = page(bucket("a", "b", delay=0.1, loss=0.5), bucket("b", "a", delay=0.1, loss=0.25))
     both = await read(source(Script(latency=page(one_way), rtt=pings)))
@@ -139,7 +133,6 @@ INCOMPLETE = {  # case: (what is said, answer)
 
 @pytest.mark.parametrize(("want", "answer"), INCOMPLETE.values(), ids=INCOMPLETE)
 async def test_one_kind_of_test_that_fails_keeps_its_values(want: str, answer: Any) -> None:
-    """An incomplete answer is none: the last values of that kind stay with their time, the others are news."""
     script = Script(latency=page(bucket("a", "b", lost=1, sent=10)), throughput=page(bucket("a", "b", throughput=1e9)))
     one = source(script)
     await read(one)
@@ -152,7 +145,6 @@ async def test_one_kind_of_test_that_fails_keeps_its_values(want: str, answer: A
 
 
 async def test_a_pair_that_is_missing_keeps_its_last_value_for_a_while() -> None:
-    """A test that did not run leaves a value that ages; it is forgotten in the end, so that nothing piles up."""
     script = Script(rtt=page(bucket("a", "b", delay=0.1), bucket("c", "d", delay=0.2)))
     one = source(script)
     await read(one)
@@ -167,7 +159,6 @@ async def test_a_pair_that_is_missing_keeps_its_last_value_for_a_while() -> None
 
 
 def test_what_is_asked() -> None:
-    """Time span, success, task and address family are conditions of the search, and UDP tests are left out."""
     settings = Settings(kind="opensearch", url="https://h", task="Lab", ip_version=6, delay=DelayStatistic.P95)
     body = search_body("throughput", settings, after=None, timeout="8000ms")
     assert body["query"]["bool"] == {

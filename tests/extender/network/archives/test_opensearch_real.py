@@ -34,7 +34,6 @@ NOW_S = float(round(datetime.fromtimestamp(time.clock_gettime(time.CLOCK_REALTIM
 
 
 def document(kind: str, source: str, target: str, result: dict[str, Any], *, age_s: float, **spec: Any) -> str:
-    """One test's result as pScheduler's archiver writes it."""
     ends = {"source": f"{source}.example.org", "dest": f"{target}.example.org"}
     start = datetime.fromtimestamp(NOW_S - age_s, UTC).isoformat().replace("+00:00", "Z")
     ip = {"ps-a": "192.0.2.1", "ps-b": "192.0.2.2", "ps-c": "2001:db8::3"}
@@ -53,7 +52,6 @@ def document(kind: str, source: str, target: str, result: dict[str, Any], *, age
 
 
 def latency(lost: int, median: float) -> dict[str, Any]:
-    """Ten seconds of a latencybg test."""
     return {
         "packets": {"sent": 600, "lost": lost, "loss": lost / 600},
         "latency": {"min": median / 2, "median": median, "mean": median, "p_95": median * 2},
@@ -83,7 +81,6 @@ DOCUMENTS = [
 
 @pytest.fixture(scope="module")
 def archive(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """A node with the documents above."""
     place: Path = tmp_path_factory.mktemp("opensearch")
     with opensearch(place) as url:
         lines = [
@@ -107,7 +104,6 @@ def over(archive: str, **settings: Any) -> OpenSearchSource:
 
 @pytest.fixture
 async def source(archive: str) -> AsyncIterator[OpenSearchSource]:
-    """A source over it."""
     one = over(archive)
     yield one
     await one.aclose()
@@ -124,7 +120,6 @@ def values(batch: Batch | None, metric: Metric) -> dict[str, tuple[float, float]
 
 
 async def test_all_metrics_of_a_real_archive(source: OpenSearchSource) -> None:
-    """Loss by packets, delay by bucket width, throughput as a median, each with the time of its newest test."""
     batch = await source.fetch(now_s=NOW_S)
     assert values(batch, Metric.LOSS) == {
         "a-b": (6 / 1200, 60.0), "b-a": (0.0, 30.0), "b-c": (0.0, 30.0), "c-a": (1.0, 20.0)
@@ -137,7 +132,6 @@ async def test_all_metrics_of_a_real_archive(source: OpenSearchSource) -> None:
 
 
 async def test_the_same_again_is_nothing_new(source: OpenSearchSource) -> None:
-    """A second look at an archive without new tests changes nothing."""
     assert await source.fetch(now_s=NOW_S) is not None
     assert await source.fetch(now_s=NOW_S) is None
 
@@ -155,7 +149,6 @@ async def test_pages(archive: str, source: OpenSearchSource, monkeypatch: pytest
 
 @pytest.mark.parametrize("settings", [{"task": "another", "ip_version": 4}, {"index_prefix": "nothing_"}])
 async def test_nothing_of_the_kind_is_no_error(archive: str, settings: dict[str, Any]) -> None:
-    """A task that no test has, and a new archive that has no index yet: nothing is known."""
     source = over(archive, **settings)
     batch = await source.fetch(now_s=NOW_S)
     assert batch is not None
@@ -164,7 +157,6 @@ async def test_nothing_of_the_kind_is_no_error(archive: str, settings: dict[str,
 
 
 async def test_a_refused_search_names_its_reason(archive: str) -> None:
-    """What OpenSearch says of a search that it does not take is in the error."""
     source = over(archive, latency_window_s=-1.0, throughput_window_s=-1.0)
     with pytest.raises(NetworkSourceError, match=r"pscheduler_latency\*/_search: status 400"):
         await source.fetch(now_s=NOW_S)

@@ -20,24 +20,19 @@ LOSS = {"loss": {"query": "loss", "unit": "ratio"}}
 
 
 def vector(*series: tuple[dict[str, str], str], at_s: float = NOW_S, **other: Any) -> dict:
-    """A reply with an instant vector."""
     result = [{"metric": labels, "value": [at_s, value]} for labels, value in series]
     return {"status": "success", "data": {"resultType": "vector", "result": result}, **other}
 
 
 def ends(source: str = "a", target: str = "b", **more: str) -> dict[str, str]:
-    """The usual labels."""
     return {"source": source, "target": target, **more}
 
 
 def settings(queries: dict[str, dict[str, Any]] = LOSS, **more: Any) -> Settings:
-    """Settings with these queries, by metric."""
     return Settings(kind="prometheus", url="http://h:9090", queries=queries, **more)
 
 
 def source(answers: dict[str, Any], queries: dict[str, dict[str, Any]] = LOSS, **more: Any) -> PrometheusSource:
-    """A source whose Prometheus answers queries by their text."""
-
     def answer(request: httpx.Request) -> httpx.Response:
         assert request.url.path == "/api/v1/query"
         reply = answers[parse_qs(request.content.decode())["query"][0]]
@@ -83,7 +78,6 @@ REJECTED = {  # case: (reason, labels, text)
 
 @pytest.mark.parametrize(("reason", "labels", "text"), REJECTED.values(), ids=REJECTED)
 async def test_one_bad_series_spoils_nothing(reason: str, labels: dict[str, str], text: str) -> None:
-    """It is counted under its reason; the others are used."""
     batch = await read(source({"loss": vector((labels, text), (ends("x", "y"), "0.5"))}))
     assert [(m.source, m.target) for m in batch.measurements] == [("x", "y")]
     assert batch.rejected == {reason: 1}
@@ -99,12 +93,10 @@ async def test_several_series_of_one_pair() -> None:
 
 
 async def test_an_end_to_itself_is_no_link() -> None:
-    """Exporters measure themselves too."""
     assert len((await read(source({"loss": vector((ends("a:1", "a:2"), "0"))}))).measurements) == 0
 
 
 async def test_names_that_mean_the_same() -> None:
-    """Addresses become the name that the alias query gives; the address stays an alias of it."""
     known = vector(({"node": "n1", "internal_ip": "10.0.0.1"}, "1"), ({"node": "n2", "internal_ip": "10.0.0.2"}, "1"))
     answers = {"loss": vector((ends("10.0.0.1:9427", "10.0.0.2"), "0")), "kube_node_info": known}
     batch = await read(source(answers, aliases=PrometheusAliases()))
@@ -113,7 +105,6 @@ async def test_names_that_mean_the_same() -> None:
 
 
 async def test_without_alias_data_it_goes_on() -> None:
-    """A failing alias query leaves names as they are, and is a problem."""
     answers = {"loss": vector((ends(), "0")), "kube_node_info": httpx.Response(503, text="busy")}
     batch = await read(source(answers, aliases=PrometheusAliases()))
     assert len(batch.measurements) == 1
@@ -134,13 +125,11 @@ async def test_times_of_their_own() -> None:
 
 
 async def test_warnings_are_told() -> None:
-    """What Prometheus warns of does not make the values wrong, and is shown."""
     batch = await read(source({"loss": vector((ends(), "0"), warnings=["PromQL: 1 of 2 stores answered"])}))
     assert batch.problems == ("Prometheus warns: PromQL: 1 of 2 stores answered",)
 
 
 def shaped(kind: str, result: Any) -> dict:
-    """A reply whose data are not an instant vector's."""
     return {"status": "success", "data": {"resultType": kind, "result": result}}
 
 
@@ -155,7 +144,6 @@ FAILURES = {  # case: (what is said, answer)
 
 @pytest.mark.parametrize(("want", "answer"), FAILURES.values(), ids=FAILURES)
 async def test_a_query_that_fails(want: str, answer: Any) -> None:
-    """One of two: its last values stay and it is named; the only one: the source fails."""
     delay = {"delay": {"query": "delay", "unit": "ms"}}
     answers: dict[str, Any] = {"loss": vector((ends(), "0.5")), "delay": vector((ends(), "3"))}
     one = source(answers, LOSS | delay)
@@ -171,7 +159,6 @@ async def test_a_query_that_fails(want: str, answer: Any) -> None:
 
 
 def test_own_queries_go_before_presets() -> None:
-    """A query of one's own replaces those of all presets for its metric; the other metrics stay."""
     both = settings(presets=["smokeping", "iperf3"])
     found = queries_of(both)
     assert [(metric, query == both.queries.loss) for metric, query in found] == [
@@ -191,5 +178,4 @@ ALIASES = {  # case: (what is asked, settings)
 
 @pytest.mark.parametrize(("want", "given"), ALIASES.values(), ids=ALIASES)
 def test_aliases_are_asked_where_a_preset_needs_them(want: PrometheusAliases | None, given: Settings) -> None:
-    """Unless one's own are stated."""
     assert aliases_of(given) == want

@@ -54,7 +54,6 @@ class Mesh:
         self.measured_at_s = 1_700_000_000.0
 
     def text(self) -> str:
-        """In Prometheus's text format."""
         lines = [f'mesh_round_trip_us{{from="{a}",to="{b}:80"}} {us}' for (a, b), us in self.delay_us.items()]
         lines += [
             'mesh_lost_percent{from="a",to="b:80"} 2.5',
@@ -79,14 +78,11 @@ class Mesh:
 
 @pytest.fixture(scope="module")
 def mesh() -> Mesh:
-    """The mesh that is exported."""
     return Mesh()
 
 
 @pytest.fixture(scope="module")
 def server(mesh: Mesh, tmp_path_factory: pytest.TempPathFactory) -> Iterator[HttpServer]:
-    """A Prometheus that scrapes it."""
-
     class Exporter(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             self.send_response(200)
@@ -119,7 +115,6 @@ async def connect(server: HttpServer) -> AsyncIterator[Connect]:
 
 
 def now_s() -> float:
-    """Prometheus's clock is this machine's."""
     return time.clock_gettime(time.CLOCK_REALTIME)
 
 
@@ -136,7 +131,6 @@ async def read(source: PrometheusSource, enough: Callable[[dict[str, float], Bat
 
 
 async def test_queries_of_ones_own(connect: Connect, mesh: Mesh) -> None:
-    """Units, ports, round trips and missing labels are handled; values change with the next scrape."""
     source = connect(queries=OWN)
     found = await read(source, lambda found, _: len(found) >= 4)
     assert found == {
@@ -151,7 +145,6 @@ async def test_queries_of_ones_own(connect: Connect, mesh: Mesh) -> None:
 
 
 async def test_times_and_reasons(connect: Connect, mesh: Mesh) -> None:
-    """A value has the time that its query gives, else that of the evaluation; what is not used is counted."""
     source = connect(queries=OWN)
     batches: list[Batch] = []
 
@@ -167,7 +160,6 @@ async def test_times_and_reasons(connect: Connect, mesh: Mesh) -> None:
 
 
 async def test_presets_with_addresses_as_names(connect: Connect) -> None:
-    """Presets find their series; kube_node_info makes one end of a node's name and its address."""
     # this Prometheus is seconds old: a step of five minutes has seen nothing yet
     rate = PRESETS[Preset.IPERF3].throughput
     assert rate is not None
@@ -181,7 +173,6 @@ async def test_presets_with_addresses_as_names(connect: Connect) -> None:
 
 @pytest.mark.parametrize("name", sorted(PRESETS))
 async def test_every_preset_is_promql(connect: Connect, name: str) -> None:
-    """Prometheus takes each query of each preset; without the exporter it answers with nothing."""
     source = connect(presets=[name], aliases={"query": "absent_metric"})
     batch = await source.fetch(now_s=now_s())
     assert batch is not None
@@ -189,7 +180,6 @@ async def test_every_preset_is_promql(connect: Connect, name: str) -> None:
 
 
 async def test_a_wrong_query_is_told(connect: Connect) -> None:
-    """What Prometheus says of a query that it does not understand is in the error."""
     source = connect(queries={"loss": {"query": "sum(", "unit": "ratio"}})
     with pytest.raises(NetworkSourceError, match=r"status 400.*parse error"):
         await source.fetch(now_s=now_s())

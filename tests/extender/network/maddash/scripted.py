@@ -30,11 +30,9 @@ class Script(httpx.AsyncBaseTransport):
 
     @property
     def asked(self) -> list[str]:
-        """The paths of all requests."""
         return [one.url.raw_path.decode().removeprefix("/maddash/") for one in self.seen]
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
-        """Answer as the table says."""
         self.seen.append(request)
         path = self.asked[-1]
         await asyncio.sleep(self.pauses_s.get(path, 0.0))
@@ -50,13 +48,11 @@ class Script(httpx.AsyncBaseTransport):
 
 
 def source(script: Script, wanted: Wanted | None = None, *, round_s: float = 120.0, **server: Any) -> MaddashSource:
-    """A source that speaks to the script."""
     address = MaddashServer("http://maddash.lab.example/maddash", **server)
     return MaddashSource(address, wanted, round_s=round_s, transport=script)
 
 
 async def read(one: MaddashSource, now_s: float = NOW_S) -> Batch:
-    """A fetch that must give something."""
     return await world.read(one, now_s)
 
 
@@ -66,7 +62,6 @@ def values(batch: Batch, metric: Metric = Metric.LOSS) -> dict[tuple[str, str], 
 
 
 def ok(name: str) -> httpx.Response:
-    """200 with a recorded body."""
     return httpx.Response(200, content=recorded.body(name), headers={"Content-Type": "application/json"})
 
 
@@ -76,7 +71,6 @@ def failed(name: str) -> httpx.Response:
 
 
 def grids(*names: str) -> httpx.Response:
-    """A list of grids."""
     return httpx.Response(200, json={"grids": [{"name": name, "uri": "/ignored"} for name in names]})
 
 
@@ -97,5 +91,4 @@ def grid(*cells: Any) -> httpx.Response:
 
 
 def rows(*cells: Any) -> httpx.Response:
-    """A grid with these rows."""
     return httpx.Response(200, json={"rows": [], "grid": list(cells)})

@@ -40,7 +40,6 @@ def grid(name: str, *, number: float, checked_at_s: float) -> bytes:
 
 
 def good(*, number: float, checked_at_s: float, date_s: float | None = None) -> dict[str, Answer]:
-    """The answers of a healthy server."""
     listed = json.dumps({"grids": [{"name": name, "uri": "/ignored"} for name in GRIDS]}).encode()
     answers: dict[str, Answer] = {"/maddash/grids": ok(listed)}
     for name in GRIDS:
@@ -49,8 +48,6 @@ def good(*, number: float, checked_at_s: float, date_s: float | None = None) -> 
 
 
 class Site(World):
-    """A world over one server."""
-
     def __init__(self, server: RawServer) -> None:
         self.maddash = MaddashSource(Address(server.url, timeout_s=0.3, body_limit_bytes=100_000))
         self.wall = MovedClock()
@@ -79,7 +76,6 @@ FAULTS: Mapping[str, tuple[Answer, str]] = {  # fault: (answer to everything, wh
 @pytest.mark.parametrize("listed", [False, True], ids=["one grid", "the list of grids"])
 @pytest.mark.parametrize(("answer", "said"), FAULTS.values(), ids=FAULTS)
 async def test_one_bad_document(answer: Answer, said: str, listed: bool) -> None:
-    """The same fault in one grid costs that grid alone, in the list of grids nothing; it is named, and heals."""
     place = "/maddash/grids" if listed else "/maddash/grids/Loss"
     new = {(Metric.DELAY, 2.0), (Metric.THROUGHPUT, 2e9)}
     with RawServer(HEALTHY) as server:
@@ -128,7 +124,6 @@ async def test_clock_skew(ahead_s: float, dated: bool, age_s: float) -> None:
 
 
 async def test_a_dead_host_that_stays_green_gets_old() -> None:
-    """Cells whose check time stands still fade and expire, though they keep colour and value; others stay fresh."""
     with RawServer(HEALTHY) as server:
         async with running(Site(server)) as site:
             await site.until(lambda: True)
@@ -144,7 +139,6 @@ async def test_a_dead_host_that_stays_green_gets_old() -> None:
 
 
 async def test_a_bomb_is_stopped_at_the_limit() -> None:
-    """The limit counts decompressed bytes, and reading ends there."""
     packed = httpx.ByteStream(gzip.compress(b"[" * 50_000_000))
     script = scripted.Script({"grids/Loss": httpx.Response(200, headers={"Content-Encoding": "gzip"}, stream=packed)})
     with pytest.raises(NetworkSourceError, match="the answer has more than 1000000 bytes"):
@@ -191,7 +185,6 @@ async def test_addresses(configured: str) -> None:
 
 
 async def test_passwords_stay_out_of_texts() -> None:
-    """User and password of the address are sent, and never shown."""
     script = scripted.Script({})
     script.unknown = httpx.Response(401, text="who are you?")
     with pytest.raises(NetworkSourceError) as caught:

@@ -63,7 +63,6 @@ def found_in(reading: GridReading) -> dict[tuple[str, str, str], float]:
 
 @given(NAMES, ENDS, CHECKS, st.booleans())
 def test_any_names_come_back_as_they_are(name: str, ends: list[str], checks: list[str], reverse: bool) -> None:
-    """Blank, plus, percent, slash, colon and any letter, in grids, ends and checks; a reverse check runs backwards."""
     checks = [*checks, f"{checks[0]} - Reverse"] if reverse else checks
     values = {
         (row, column, check): (number + 1) / 1000.0
@@ -131,7 +130,6 @@ SPACE = st.sampled_from(["", " ", "  ", "\t", "\n"])
 def test_any_number_in_any_unit(
     kind: Kind, data: st.DataObject, number: str, before: str, between: str, after: str, status: int
 ) -> None:
-    """What is printed is what is read, to the last bit, in our unit."""
     phrase, units = SCALES[kind]
     unit = data.draw(st.sampled_from(sorted(units)))
     text = f"{before}Average {phrase} is {number}{between}{unit}{after}"
@@ -152,7 +150,6 @@ JSON = st.recursive(
 
 
 def places(node: Any, path: tuple[str | int, ...] = ()) -> Iterator[tuple[str | int, ...]]:
-    """Every place in a JSON document below the top."""
     entries = node.items() if isinstance(node, dict) else enumerate(node) if isinstance(node, list) else ()
     for key, inner in entries:
         yield (*path, key)
@@ -165,7 +162,6 @@ PLACES = {file: sorted(places(document), key=str) for file, document in DOCUMENT
 
 @given(st.sampled_from(RECORDED), st.data(), JSON | st.just("removed"))
 def test_anything_anywhere_in_a_recorded_grid(file: str, data: st.DataObject, other: Any) -> None:
-    """Any value in place of any other is an error of ours, or costs at most the row or cell that it stands in."""
     place = data.draw(st.sampled_from(PLACES[file]))
     broken = copy.deepcopy(DOCUMENTS[file])
     at = broken
@@ -205,7 +201,6 @@ def _in(key: tuple[str, str, str], rows: set[str], columns: set[str]) -> bool:
 
 @given(st.sampled_from(RECORDED), st.integers(0, 20_000), st.binary(max_size=6), st.integers(0, 6))
 def test_bytes_gone_wrong(file: str, at: int, inserted: bytes, removed: int) -> None:
-    """Bytes lost, changed or put in anywhere: an error of ours, or a reading with possible values only."""
     body = recorded.body(file)
     at %= len(body)
     try:
@@ -220,7 +215,6 @@ def test_bytes_gone_wrong(file: str, at: int, inserted: bytes, removed: int) -> 
 
 @given(st.sampled_from(RECORDED), st.integers(0, 20_000))
 def test_a_grid_cut_off_anywhere_is_no_grid(file: str, at: int) -> None:
-    """However much of it has come."""
     body = recorded.body(file).rstrip()
     with pytest.raises(NetworkSourceError):
         read_grid(body[: at % len(body)])

@@ -11,7 +11,6 @@ from tests.extender.network.recorded import read_grid
 
 
 def test_endpoints_have_labels_and_addresses_as_aliases() -> None:
-    """Ids come from the uris; label, usual address and addresses for single peers are other names of them."""
     reading = read_grid(recorded.body("grid-loss.json"))
     names = {one.id: one.aliases for one in reading.endpoints}
     assert names == {
@@ -25,7 +24,6 @@ def test_endpoints_have_labels_and_addresses_as_aliases() -> None:
 
 
 def test_columns_of_disjoint_grids_have_aliases_too() -> None:
-    """Where a column is no row, its own label and properties count."""
     reading = read_grid(recorded.body("grid-reverse.json"))
     names = {one.id: one.aliases for one in reading.endpoints}
     assert names["ps1.zone-b.example.org"] == ("s3 zone-b",)  # type: ignore[index]
@@ -49,7 +47,6 @@ NOT_GRIDS = {  # case: body
 
 @pytest.mark.parametrize("body", NOT_GRIDS.values(), ids=NOT_GRIDS)
 def test_not_a_grid(body: bytes) -> None:
-    """Whatever is not a grid document is one error of ours."""
     with pytest.raises(NetworkSourceError, match="the answer is not a grid document"):
         read_grid(body, name="Loss")
 
@@ -60,7 +57,6 @@ def _grid(*checks: dict[str, Any] | None) -> bytes:
 
 
 def test_values_without_time_or_name_are_refused() -> None:
-    """A check that never ran, a uri without three parts and a link to itself give no value."""
     loss = "Average packet loss is 1%"
     body = _grid(
         {"uri": "/maddash/grids/Loss/a/b/never", "message": loss, "prevCheckTime": 0},

@@ -112,12 +112,10 @@ def test_rejections(reason: Rejection, status: int, message: str | None) -> None
 
 @given(st.text(max_size=300), st.integers(-2, 9))
 def test_any_text_has_an_answer(message: str, status: int) -> None:
-    """No text raises, and no text without the sentence of an average, mean or median gives a value."""
     found = read_message(message, status=status)
     assert isinstance(found, Rejection) or re.search("average|avg|mean|median", message, re.IGNORECASE)
 
 
 def test_long_messages_are_cheap() -> None:
-    """A message made to confuse the pattern is answered at once: it is cut off by its length."""
     assert read_message("Average " + "is " * 80, status=0) is Rejection.NOT_NUMERIC
     assert read_message("Average " + "is " * 100_000, status=0) is Rejection.OVER_LONG

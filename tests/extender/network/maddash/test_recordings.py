@@ -32,7 +32,6 @@ REQUESTS: list[dict[str, Any]] = [one for one in json.loads(recorded.body("reque
 
 
 def site(grids: Mapping[str, bytes | dict[str, Any]]) -> RawServer:
-    """A server with these grids, by name."""
     listed = json.dumps({"grids": [{"name": name, "uri": "/ignored"} for name in grids]}).encode()
     bodies = {name: one if isinstance(one, bytes) else json.dumps(one).encode() for name, one in grids.items()}
     answers = {f"/maddash{grid_path(name)}": ok(body) for name, body in bodies.items()}
@@ -40,7 +39,6 @@ def site(grids: Mapping[str, bytes | dict[str, Any]]) -> RawServer:
 
 
 async def read(server: RawServer) -> Batch:
-    """One fetch."""
     source = MaddashSource(Address(server.url))
     try:
         batch = await source.fetch(now_s=NOW_S)
@@ -52,7 +50,6 @@ async def read(server: RawServer) -> Batch:
 
 @pytest.mark.parametrize("request_", REQUESTS, ids=lambda one: one["file"])
 async def test_bodies_arrive_byte_for_byte(request_: dict[str, Any]) -> None:
-    """A 200 is the recorded body; any other status is an error that names address, status and the server's text."""
     body = recorded.body(request_["file"])
     with RawServer({request_["path"]: ok(body, status=request_["status"])}) as server:
         client = MaddashClient(Address(server.url))
@@ -91,7 +88,6 @@ GRIDS = {  # recording: (metric, the value of each direction that has one, the r
 
 @pytest.mark.parametrize("file", GRIDS)
 async def test_each_recorded_grid_pair_by_pair(file: str) -> None:
-    """Every direction has exactly its recorded value, and every cell without one its reason; nothing else is there."""
     metric, wanted, reasons = GRIDS[file]
     with site({"Some / 100% name+": recorded.body(file)}) as server:
         batch = await read(server)
@@ -104,7 +100,6 @@ async def test_each_recorded_grid_pair_by_pair(file: str) -> None:
 
 
 async def test_the_recorded_site_link_by_link() -> None:
-    """The three grids together: one record for each direction that is checked, `None` where it has no value."""
     with site({name: recorded.body(file) for name, file in RECORDED.items()}) as server:
         survey = await survey_maddash(Address(server.url), now_s=NOW_S)
     directions = {(a, b) for a in recorded.ENDS.values() for b in recorded.ENDS.values() if a != b}
@@ -122,14 +117,12 @@ Grid = dict[str, Any]
 
 
 def checks(grid: Grid) -> Iterator[dict[str, Any]]:
-    """Every check of a grid document."""
     for row in grid["grid"]:
         for cell in row:
             yield from (check for check in cell or () if check is not None)
 
 
 def said(grid: Grid, change: Callable[[str], str]) -> Grid:
-    """Every message in other words."""
     for check in checks(grid):
         check["message"] = change(check["message"] or "")
     return grid
@@ -157,8 +150,6 @@ def scaled(factors: Mapping[str, tuple[int, str]]) -> Callable[[str], str]:
 
 
 def renamed(check: str) -> Callable[[Grid], Grid]:
-    """Another name for all checks."""
-
     def change(grid: Grid) -> Grid:
         grid["checkNames"] = [check]
         return addressed(grid, lambda parts: [*parts[:2], quote_plus(check)])
@@ -194,7 +185,6 @@ def without_labels(grid: Grid) -> Grid:
 
 
 def turned(grid: Grid) -> Grid:
-    """Rows and columns in another order."""
     grid["rows"].reverse()
     grid["grid"] = [list(reversed(row)) for row in reversed(grid["grid"])]
     grid["columnNames"].reverse()
@@ -232,7 +222,6 @@ NAMES = ("Loss", "Lab 100% A+B / v4", "대역폭·지연", "a?b*c[d]", "..", "D�
 @pytest.mark.parametrize("variation", VARIATIONS)
 @pytest.mark.parametrize("name", NAMES)
 async def test_the_same_values_however_they_are_named(variation: str, name: str) -> None:
-    """Each direction has its recorded loss, delay and throughput, and no other has any."""
     change = VARIATIONS[variation]
     grids = {f"{name} {key}": change(json.loads(recorded.body(file))) for key, file in RECORDED.items()}
     with site(grids) as server:
@@ -242,7 +231,6 @@ async def test_the_same_values_however_they_are_named(variation: str, name: str)
 
 
 async def test_all_metrics_in_one_grid() -> None:
-    """Three checks a cell, one of each metric, in one grid: each counts for its own metric."""
     one = json.loads(recorded.body("grid-loss.json"))
     others = [json.loads(recorded.body(file)) for file in ("grid-delay.json", "grid-throughput.json")]
     for r, row in enumerate(one["grid"]):
@@ -255,7 +243,6 @@ async def test_all_metrics_in_one_grid() -> None:
 
 @pytest.fixture
 def server() -> Iterator[MaddashServer]:
-    """A server with three ends."""
     with MaddashServer(full_mesh("a", "b", "c"), checked_at_s=lambda: NOW_S) as server:
         yield server
 
@@ -271,7 +258,6 @@ def shape(value: Any) -> Any:
 
 @pytest.mark.parametrize("path", ["grids", "dashboards", "rows", "columns"])
 def test_lists_have_the_recorded_shape(server: MaddashServer, path: str) -> None:
-    """The fake's lists have the keys and types of the real server's."""
     with urlopen(f"{server.url}/{path}") as answer:
         assert shape(json.load(answer)) == shape(json.loads(recorded.body(f"{path}.json")))
 

@@ -48,7 +48,6 @@ BAD_CELLS = {  # case: a cell that makes no sense
 
 @pytest.mark.parametrize("bad", BAD_CELLS.values(), ids=BAD_CELLS)
 async def test_one_bad_cell_never_spoils_a_grid(bad: Any) -> None:
-    """Whatever one cell is, the other cells of its row and grid are read, and the bad one is counted."""
     whole = rows([[cell("a", "b")], [bad], None], [None, [cell("b", "a"), cell("b", "c"), None]])
     batch = await read(source(server(g=whole)))
     assert values(batch) == {("a", "b"): 0.01, ("b", "a"): 0.01, ("b", "c"): 0.01}
@@ -56,7 +55,6 @@ async def test_one_bad_cell_never_spoils_a_grid(bad: Any) -> None:
 
 
 async def test_bytes_that_are_no_text_in_one_cell() -> None:
-    """A cell in another encoding is a bad cell; the mark some editors put first is no harm."""
     body = b"\xef\xbb\xbf" + grid(cell("a", "b"), cell("a", "c", "XX")).content.replace(b"XX", b"\xfc")
     batch = await read(source(server(g=httpx.Response(200, content=body))))
     assert values(batch) == {("a", "b"): 0.01}
@@ -83,7 +81,6 @@ async def test_a_grid_that_loses_all_values_at_once_keeps_them() -> None:
 
 
 async def test_grids_of_a_dashboard() -> None:
-    """With a dashboard named, only its grids are asked for; one that it names and the server has not is no request."""
     boards = {
         "dashboards": [{"name": "Lab", "grids": [{"name": "g"}, {"name": "nowhere"}]}, {"name": "B", "grids": []}]
     }
@@ -108,7 +105,6 @@ async def test_grids_of_a_dashboard() -> None:
 
 
 async def test_a_pattern_outlives_an_empty_list() -> None:
-    """Grids found by a pattern keep their values while the list is empty; a pattern that meets nothing is said."""
     script = Script({"grids": grids("Lab 1", "WAN"), "grids/Lab%2B1": grid(cell("a", "b"))})
     one = source(script, Wanted(dict.fromkeys(Metric, ("Lab*", "Sea*"))))
     batch = await read(one)
@@ -149,7 +145,6 @@ async def test_values_from_the_future_age_all_the_same() -> None:
 
 @pytest.mark.looptime
 async def test_our_own_clock_is_set() -> None:
-    """Times that were in the future because our clock was behind are what they say once it is right."""
     script = server(g=grid(cell("a", "b")))
     one = source(script)
     assert [m.measured_at_s for m in (await read(one, NOW_S - 7200.0)).measurements] == [NOW_S - 7200.0]
@@ -161,7 +156,6 @@ async def test_our_own_clock_is_set() -> None:
 
 @pytest.mark.looptime
 async def test_slow_grids_are_asked_less_often() -> None:
-    """A grid that takes ten seconds rests forty; the quick one is read in each round."""
     bodies = {"grids/quick": grid(cell("a", "b")), "grids/slow": grid(cell("c", "d"))}
     script = Script({"grids": grids("quick", "slow"), **bodies})
     script.pauses_s["grids/slow"] = 10.0
@@ -175,7 +169,6 @@ async def test_slow_grids_are_asked_less_often() -> None:
 
 @pytest.mark.looptime
 async def test_hanging_grids_cannot_use_up_a_round() -> None:
-    """Grids that hang end with the round; each gets its turn, and one that answers is read in every later round."""
     names = [f"hang{number}" for number in range(10)]
     script = Script({"grids": grids(*names, "quick"), "grids/quick": grid(cell("a", "b"))})
     script.pauses_s = {f"grids/{name}": 1e9 for name in names}
@@ -197,7 +190,6 @@ async def test_hanging_grids_cannot_use_up_a_round() -> None:
 
 
 async def test_a_server_with_endless_grids() -> None:
-    """However many grids are listed, a bounded number is kept and read, and it is said."""
     script = Script(
         {"grids": grids(*(f"g{number}" for number in range(MAX_GRIDS + 100))), "grids/g0": grid(cell("a", "b"))}
     )
@@ -208,7 +200,6 @@ async def test_a_server_with_endless_grids() -> None:
 
 @pytest.mark.parametrize("shape", [(100, 100), (1, 2000)], ids=["100 ends", "one long row"])
 def test_large_grids_are_worked_on_in_small_slices(shape: tuple[int, int]) -> None:
-    """Between two slices lie at most 200 cells of parsing and 100 values of choosing, however long a row is."""
     lines, columns = shape
     cells = [[[cell(f"r{row}", f"c{column}")] for column in range(columns)] for row in range(lines)]
     body = rows(*cells).content
@@ -221,7 +212,6 @@ def test_large_grids_are_worked_on_in_small_slices(shape: tuple[int, int]) -> No
 
 
 async def test_the_loop_turns_while_a_large_mesh_is_read() -> None:
-    """Other tasks get their turn after each row at the latest during a fetch of 100 ends."""
     ends = [f"ps{number}.zone-a.example.org" for number in range(100)]
     mesh = rows(*([None if a == b else [cell(a, b)] for b in ends] for a in ends))
     fetch = asyncio.create_task(read(source(server(g=mesh))))
@@ -248,7 +238,6 @@ async def test_a_proxy_that_decodes_addresses(name: str, unknown: httpx.Response
 
 
 async def test_a_grid_that_is_nowhere() -> None:
-    """What is said answers the address as MaDDash wants it; a name that needs no encoding is asked for once."""
     script = Script({"grids": grids("A b", "plain")})
     with pytest.raises(NetworkSourceError, match=r"grid 'A b' failed: http://\S+/maddash/grids/A%2Bb: status") as said:
         await source(script).fetch(now_s=NOW_S)

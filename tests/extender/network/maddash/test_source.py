@@ -24,7 +24,6 @@ from tests.extender.network.maddash.scripted import (
 
 
 def site() -> Script:
-    """The recorded server."""
     return Script(
         {
             "grids": ok("grids.json"),
@@ -60,7 +59,6 @@ async def test_configured_grids() -> None:
 
 
 async def test_discovery_by_messages() -> None:
-    """Without configuration every grid counts by what its messages show, whatever it is called."""
     script = site()
     one = source(script)
     batch = await read(one)
@@ -75,7 +73,6 @@ async def test_discovery_by_messages() -> None:
 
 
 async def test_useless_grids_are_left_alone() -> None:
-    """A grid that shows no metric is read once, then again only after `rediscover_s`."""
     script = site()
     one = source(script)
     await one.fetch(now_s=NOW_S)
@@ -89,7 +86,6 @@ async def test_useless_grids_are_left_alone() -> None:
 
 
 async def test_grids_of_configured_metrics_are_not_discovered() -> None:
-    """A metric with configured grids uses only these; the others are discovered."""
     script = site()
     batch = await read(source(script, Wanted({Metric.THROUGHPUT: ("Lab mesh - throughput - Throughput",)})))
     forward = recorded.values(recorded.FORWARD_GBPS, factor=1e9)
@@ -107,7 +103,6 @@ async def test_configured_checks() -> None:
 
 
 async def test_a_round_without_any_answer_is_an_error() -> None:
-    """A server that answers nothing is an error each time; what it gave before is there again with its first answer."""
     script = site()
     good = dict(script.answers)
     for path in script.answers:
@@ -129,7 +124,6 @@ async def test_a_round_without_any_answer_is_an_error() -> None:
 
 
 async def test_a_grid_that_is_gone_is_forgotten_after_an_hour() -> None:
-    """A grid that is no longer listed keeps its data for `forget_s`, not without end."""
     script = server(L=grid(cell("a", "b", "Average loss is 1%")), D=grid(cell("a", "b", "Average delay is 1ms")))
     one = source(script)
     await one.fetch(now_s=NOW_S)
@@ -163,7 +157,6 @@ async def test_partial_grid_keeps_the_last_one() -> None:
 
 
 async def test_eighty_percent_are_enough() -> None:
-    """A grid with exactly 80 % of its last checks is taken as it is."""
     full = [cell("a", f"b{i}") for i in range(10)]
     script = server(L=grid(*full))
     one = source(script)
@@ -191,7 +184,6 @@ async def test_checks_made_anew_keep_their_last_value() -> None:
 
 
 async def test_half_round_trip_only_without_one_way_delay() -> None:
-    """Half the round-trip time is delay where nothing better exists, and this is said; the two never mix."""
     script = server(RTT=grid(cell("a", "b", "Average minimum rtt is 3ms")))
     script.answers["grids/OWD"] = grid(cell("b", "a", "Average minimum delay is 5ms"))
     one = source(script)
@@ -215,7 +207,6 @@ TWINS = {  # case: (expected delay, age of v4's value, age of v6's)
 
 @pytest.mark.parametrize(("wanted", "age_v4_s", "age_v6_s"), TWINS.values(), ids=TWINS)
 async def test_several_checks_of_one_link(wanted: float, age_v4_s: float, age_v6_s: float) -> None:
-    """Of two recent values of a link the worse counts, else the newer."""
     v4 = grid(cell("a", "b", "Average delay is 2ms", prevCheckTime=int(NOW_S - age_v4_s)))
     v6 = grid(cell("a", "b", "Average delay is 9ms", prevCheckTime=int(NOW_S - age_v6_s)))
     script = server(v4=v4, v6=v6)

@@ -57,7 +57,6 @@ def test_dashboards(names: tuple[str, ...], wanted: set[str]) -> None:
 
 
 def test_checks_by_name_and_pattern() -> None:
-    """Checks are chosen as grids are."""
     places = Wanted(checks={Metric.THROUGHPUT: ("Throughput*",), Metric.LOSS: ("Packet Loss",)}).among(*LISTED)
     assert (Metric.THROUGHPUT, "g", "Throughput - Reverse") in places
     assert (Metric.LOSS, "g", "Ping Loss") not in places
@@ -75,12 +74,10 @@ NEEDS = {  # case: (wanted, asks for the grids, asks for the dashboards)
 
 @pytest.mark.parametrize(("wanted", "grids", "dashboards"), NEEDS.values(), ids=NEEDS)
 def test_no_request_without_need(wanted: Wanted, grids: bool, dashboards: bool) -> None:
-    """The server is asked for its lists only where they decide something."""
     assert (grids, dashboards) == (wanted.needs_grids, wanted.needs_dashboards)
 
 
 def test_lists_are_read_entry_by_entry() -> None:
-    """An entry that makes no sense is left out, the others count; the mark some editors put first is no harm."""
     body = (
         b'\xef\xbb\xbf{"grids":[{"name":"b"},{"name":5},null,"c",{"uri":"/x"},{"name":""},{"name":"a"},{"name":"b"}]}'
     )
@@ -116,6 +113,5 @@ def test_settings(place: str, written: object, wanted: dict[Metric, tuple[str, .
 
 @pytest.mark.parametrize("written", [[], "", [""], {"speed": "x"}, 5, {"loss": []}])
 def test_settings_that_mean_nothing(written: object) -> None:
-    """An empty name, an empty list or an unknown metric is refused."""
     with pytest.raises(ValidationError):
         MaddashSource.model_validate({"kind": "maddash", "url": "https://h/maddash", "grids": written})

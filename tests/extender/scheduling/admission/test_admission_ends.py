@@ -23,7 +23,6 @@ OURS = "0/2 nodes are available: 2 netgang: the gang has fewer pods than its min
 
 
 def nodes() -> list[dict[str, Any]]:
-    """Two nodes with room for one member each."""
     return [node_json(f"n{i}", cpu="1500m") for i in (1, 2)]
 
 
@@ -38,7 +37,6 @@ def says(world: World, message: str, *pods: str) -> None:
 
 @pytest.mark.parametrize("gates", [{}, GATED], ids=["ungated", "gated"])
 async def test_a_gang_that_never_comes_lapses(gates: dict[str, Any]) -> None:
-    """No call of its members ever came: after `admit_timeout_s` it backs off and the next gang has its room."""
     async with running(*nodes()) as world:
         never = await world.planned_gang("never", 2, **gates)
         assert sorted(world.plan.admitted) == [key("never")]
@@ -58,7 +56,6 @@ async def test_a_gang_that_never_comes_lapses(gates: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("gated", [True, False], ids=["gated", "ungated"])
 async def test_a_gang_whose_claim_does_not_exist_is_incomplete(gated: bool) -> None:
-    """It reserves nothing as soon as kube-scheduler says so, and it is admitted when the claim is there."""
     async with running(*nodes()) as world:
         lacks = await world.planned_gang("lacks", 2, **(GATED if gated else {}))
         says(world, NO_CLAIM, *lacks)
@@ -78,7 +75,6 @@ async def test_a_gang_whose_claim_does_not_exist_is_incomplete(gated: bool) -> N
 
 
 async def test_members_at_bind_are_let_go_when_another_cannot_come() -> None:
-    """One member is held, the other's claim does not exist: nothing stays reserved, and explain says whose claim."""
     async with running(*nodes()) as world:
         came, lacks = await world.planned_gang("g", 2)
         [call] = await world.bind_and_settle(came)
@@ -94,7 +90,6 @@ async def test_members_at_bind_are_let_go_when_another_cannot_come() -> None:
 
 
 async def test_a_gang_of_which_only_some_come_lapses_with_the_words_of_the_others() -> None:
-    """The hold limit ends it; the Event says what kube-scheduler says of the member that did not come."""
     async with running(*nodes()) as world:
         came, stays = await world.planned_gang("g", 2)
         says(world, NO_VOLUME, stays)
@@ -134,7 +129,6 @@ async def test_kube_scheduler_that_comes_back_ends_the_back_off_of_its_absence()
 
 
 async def test_a_gang_never_starves_while_its_claim_is_missing() -> None:
-    """It waits for longer than STARVELIMIT, and neither leads nor holds anything: others take the room it needs."""
     async with running(*nodes(), queue={"starve_limit_s": 5.0}) as world:
         lacks = await world.planned_gang("lacks", 2)
         says(world, NO_CLAIM, *lacks)

@@ -50,7 +50,6 @@ async def started(world: World, *calls: Call, gang: Iterable[str] = ()) -> set[s
 
 @looptime
 async def test_new_data_alone_moves_a_planned_gang() -> None:
-    """A gang that is only planned yet is planned again as soon as the measurements change."""
     async with meshed("aaaa", ["n3", "n4"], SLOW) as world:
         gang = await world.planned_gang("g", 2)
         assert {world.offered(name) for name in gang} == {"n1", "n2"}
@@ -61,7 +60,6 @@ async def test_new_data_alone_moves_a_planned_gang() -> None:
 @looptime
 @pytest.mark.parametrize("gated", [True, False], ids=["gated", "parked"])
 async def test_new_data_admits_a_gang_that_it_makes_room_for(gated: bool) -> None:
-    """The heavier gang is better off in zone b now: pods of one that may only use zone a are ungated, or nudged."""
     async with meshed("aabb", ["n3", "n4"], SLOW) as world:
         heavy = world.gang("heavy", 2, priority=1000)
         light = await world.planned_gang("g", 2, annotations={"netgang.io/zones": "a"}, **(GATED if gated else {}))
@@ -78,7 +76,6 @@ async def test_new_data_admits_a_gang_that_it_makes_room_for(gated: bool) -> Non
 
 @looptime
 async def test_worse_links_do_not_move_a_gang_that_is_held() -> None:
-    """Half the members are at bind when their nodes' links get worse: they keep their nodes, and all start there."""
     async with meshed("aaaaaa") as world:
         gang = await world.planned_gang("g", 2)
         calls = await world.bind_and_settle(gang[0])
@@ -90,7 +87,6 @@ async def test_worse_links_do_not_move_a_gang_that_is_held() -> None:
 
 @looptime
 async def test_a_node_that_became_unusable_is_given_up() -> None:
-    """It loses nine packets of ten: what is held is answered, and the gang starts without that node."""
     async with meshed("aaaaaa") as world:
         gang = await world.planned_gang("g", 2)
         [call] = await world.bind_and_settle(gang[0])
@@ -102,7 +98,6 @@ async def test_a_node_that_became_unusable_is_given_up() -> None:
 @looptime
 @pytest.mark.parametrize(("threshold", "loss_ratio", "kept"), [(0.1, 0.1, False), (0.1, 0.09, True), (None, 1.0, True)])
 async def test_the_threshold_is_a_setting(threshold: float | None, loss_ratio: float, kept: bool) -> None:
-    """A tenth is unusable where the operator says so, and nothing is where they say null."""
     async with meshed("aaaaaa", network={"unusable_loss_ratio": threshold}) as world:
         gang = await world.planned_gang("g", 2)
         [call] = await world.bind_and_settle(gang[0])
@@ -113,7 +108,6 @@ async def test_the_threshold_is_a_setting(threshold: float | None, loss_ratio: f
 
 @looptime
 async def test_a_gang_that_is_being_admitted_loses_only_the_bad_place() -> None:
-    """The member whose node became unusable gets another listed one; the other keeps its own."""
     async with meshed("aaaaa", spares=2) as world:
         names = await world.planned_gang("g", 2, **GATED)
         before = world.committed[key("g")]
@@ -127,7 +121,6 @@ async def test_a_gang_that_is_being_admitted_loses_only_the_bad_place() -> None:
 
 @looptime
 async def test_where_all_is_bad_gangs_start_all_the_same() -> None:
-    """Nodes that were unusable when the gang was planned are not given up: there is nothing better."""
     async with meshed("aa", NAMES) as world:
         gang = await world.planned_gang("g", 2)
         calls = await world.bind_and_settle(gang[0])
@@ -137,7 +130,6 @@ async def test_where_all_is_bad_gangs_start_all_the_same() -> None:
 
 @looptime
 async def test_running_jobs_are_never_moved() -> None:
-    """Whatever their links are like, nothing is evicted, and nothing of theirs is written."""
     async with meshed("aaaaaa") as world:
         await started(world, gang=await world.planned_gang("g", 2))
         before = world.bound()
@@ -148,7 +140,6 @@ async def test_running_jobs_are_never_moved() -> None:
 
 
 def is_unusable(network: NetworkMatrix, name: str = "n1", *, loss_ratio: float = 0.5, ttl_s: float = 100.0) -> bool:
-    """By its links to all nodes."""
     others = [NodeName(one) for one in NAMES]
     return unusable(network, NodeName(name), others, loss_ratio=loss_ratio, hard_ttl_s=ttl_s)
 
@@ -164,19 +155,16 @@ UNUSABLE = {  # case: (unusable, bad nodes, node)
 
 @pytest.mark.parametrize(("want", "bad", "name"), UNUSABLE.values(), ids=UNUSABLE)
 def test_most_of_its_links(want: bool, bad: list[str], name: str) -> None:
-    """More than half of the known links must be bad: one bad neighbour makes no node unusable."""
     assert want is is_unusable(mesh(NAMES, bad=dict.fromkeys(bad, LOST)), name)
 
 
 def test_old_losses_do_not_count() -> None:
-    """What is as old as the hard TTL is unknown, and unknown is not unusable."""
     found = replace(mesh(NAMES, bad={"n1": LOST}), evaluated_at_s=100.0)
     assert [is_unusable(found, ttl_s=ttl_s) for ttl_s in (100.1, 100.0)] == [True, False]
 
 
 @given(st.floats(0.01, 1.0), st.floats(0.01, 1.0), st.floats(0.0, 1.0))
 def test_a_higher_threshold_never_gives_up_more(one: float, other: float, loss_ratio: float) -> None:
-    """Monotone in the threshold."""
     found = mesh(NAMES, bad={"n1": {"loss_ratio": loss_ratio}})
     low, high = (is_unusable(found, loss_ratio=limit) for limit in sorted((one, other)))
     assert low or not high
@@ -184,7 +172,6 @@ def test_a_higher_threshold_never_gives_up_more(one: float, other: float, loss_r
 
 @looptime
 async def test_links_that_come_and_go_move_a_gang_three_times_at_most() -> None:
-    """Wherever it goes its node turns bad, and good again: the fourth time it stays, and it starts."""
     async with meshed("aaaaaa") as world:
         gang = await world.planned_gang("g", 2)
         left: list[str] = []
@@ -203,7 +190,6 @@ async def test_links_that_come_and_go_move_a_gang_three_times_at_most() -> None:
 
 @looptime
 async def test_a_threshold_that_is_crossed_all_the_time_costs_one_move() -> None:
-    """The loss of one node swings about the limit every second while the gang waits: it is left once, not each time."""
     async with meshed("aaaaaa") as world:
         gang = await world.planned_gang("g", 2)
         [call] = await world.bind_and_settle(gang[0])
@@ -221,7 +207,6 @@ async def test_a_threshold_that_is_crossed_all_the_time_costs_one_move() -> None
 @looptime
 @pytest.mark.parametrize("full", [False, True], ids=["all nodes turn bad", "the good ones are full"])
 async def test_nothing_is_given_up_for_nothing(full: bool) -> None:
-    """Where the measurement hosts are away, or no usable node has room, the gang stays."""
     async with meshed("aaaa") as world:
         gang = await world.planned_gang("g", 2)
         calls = await world.bind_and_settle(gang[0])
@@ -236,7 +221,6 @@ async def test_nothing_is_given_up_for_nothing(full: bool) -> None:
 @looptime
 @pytest.mark.parametrize("zones", [None, "a"])
 async def test_a_dead_zone_is_left_for_a_good_one_that_is_allowed(zones: str | None) -> None:
-    """All of zone a turns bad: the gang goes to zone b as a whole, unless it may not go there."""
     async with meshed("aaabbb", NAMES[3:], SLOW) as world:
         gang = await world.planned_gang("g", 2, annotations={"netgang.io/zones": zones} if zones else {})
         [call] = await world.bind_and_settle(gang[0])

@@ -16,24 +16,20 @@ pytestmark = pytest.mark.looptime
 
 
 def nodes(count: int, **fields: Any) -> list[dict[str, Any]]:
-    """Nodes n1… with room for one member each."""
     return [node_json(f"n{i}", cpu="1500m", **fields) for i in range(1, count + 1)]
 
 
 def required_terms(pod: dict[str, Any]) -> list[dict[str, Any]]:
-    """The pod's required node affinity."""
     required = pod["spec"]["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
     terms: list[dict[str, Any]] = required["nodeSelectorTerms"]
     return terms
 
 
 def listed(pod: dict[str, Any]) -> set[str]:
-    """The nodes that its affinity names."""
     return {name for term in required_terms(pod) for name in term["matchFields"][0]["values"]}
 
 
 async def test_a_gang_that_fits_is_let_in_with_its_nodes_and_spares() -> None:
-    """Every gate goes, each pod's affinity names the planned nodes and spares, and the places are committed."""
     async with running(*nodes(6), spares=2) as world:
         names = await world.planned_gang("g", 3, **GATED)
         assert sorted(world.api.admitted) == sorted(names)
@@ -51,7 +47,6 @@ async def test_a_gang_that_fits_is_let_in_with_its_nodes_and_spares() -> None:
 
 
 async def test_a_gang_that_does_not_fit_stays_gated() -> None:
-    """No patch, no reservation; it is admitted as soon as there is room."""
     async with running(*nodes(2)) as world:
         world.gang("g", 3, **GATED)
         await world.settle(30.0)
@@ -77,7 +72,6 @@ async def test_nobody_takes_back_what_is_being_admitted() -> None:
 
 
 async def test_a_planned_node_that_dies_is_replaced_by_a_spare() -> None:
-    """The member whose node went gets a listed one, and the rest keep theirs."""
     async with running(*nodes(4), spares=1) as world:
         names = await world.planned_gang("g", 2, **GATED)
         before = world.committed[key("g")]
@@ -93,7 +87,6 @@ async def test_a_planned_node_that_dies_is_replaced_by_a_spare() -> None:
 
 
 async def test_an_admission_survives_a_restart() -> None:
-    """Three of five gates are gone when netgang dies; the next one goes on with what the notes on the pods say."""
     api = FakeClusterApi()
     async with unfinished(*nodes(5), api=api, writes_per_s=2.0) as world:
         names = world.gang("g", 5, **GATED)
@@ -111,7 +104,6 @@ async def test_an_admission_survives_a_restart() -> None:
 
 
 async def test_what_the_api_server_refuses_for_good_is_said_and_gives_room_back() -> None:
-    """422 is terminal until the gang's pods change; the reason is shown."""
     async with running(*nodes(2)) as world:
         world.api.fail_next("admit", ApiError(422, "spec.affinity: Invalid value"))
         await world.planned_gang("g", 1, **GATED)
@@ -128,7 +120,6 @@ async def test_what_the_api_server_refuses_for_good_is_said_and_gives_room_back(
 
 @pytest.mark.parametrize("applied", [True, False], ids=["answer lost", "not applied"])
 async def test_a_patch_that_failed_is_sent_again(applied: bool) -> None:
-    """An outage of the API server costs a moment, whether the patch took effect or not."""
     async with running(*nodes(3)) as world:
         world.api.fail_next("admit", ApiUnavailableError("connection reset"), times=3, applied=applied)
         names = world.gang("g", 3, **GATED)
@@ -180,7 +171,6 @@ NOT_OPENED: dict[str, dict[str, Any]] = {
 
 @pytest.mark.parametrize("fields", NOT_OPENED.values(), ids=NOT_OPENED)
 async def test_gates_that_stay(fields: dict[str, Any]) -> None:
-    """Nothing is reserved and no gate of ours goes."""
     async with running(*nodes(2)) as world:
         world.gang("g", 2, **fields)
         await world.settle(5.0)
@@ -189,7 +179,6 @@ async def test_gates_that_stay(fields: dict[str, Any]) -> None:
 
 
 async def test_gated_and_ungated_members_start_together() -> None:
-    """Who is at bind waits for those that are still let in."""
     async with running(*nodes(3)) as world:
         await world.planned_pod("g-0", gang="g", size=3)
         world.pod("g-1", gang="g", size=3, **GATED)
@@ -249,7 +238,6 @@ async def test_our_own_no_is_not_another_filters() -> None:
 
 
 async def test_gangs_take_turns() -> None:
-    """A gang of a hundred delays the next by a turn of 32 patches, not by a hundred."""
     async with running(*(node_json(f"n{i}", cpu="20") for i in range(6)), writes_per_s=20.0) as world:
         world.gang("big", 100, **GATED)
         world.gang("small", 2, **GATED)
@@ -273,7 +261,6 @@ async def test_a_hold_that_ends_while_others_are_still_let_in_is_no_lapse() -> N
 
 
 async def test_holding_again_and_again_does_not_put_off_the_lapse() -> None:
-    """One member that always comes back does not keep the room without end."""
     async with running(*nodes(2)) as world:
         [first, _] = await world.planned_gang("g", 2, **GATED)
         for _ in range(4):

@@ -34,7 +34,6 @@ class Desk:
 
 @pytest.mark.parametrize("looked_meanwhile", [True, False])
 def test_other_pods_end_count_and_back_off(looked_meanwhile: bool) -> None:
-    """Whether they are noticed at a look or at the next lapse."""
     desk = Desk()
     desk.lapse()
     desk.cache.pods.upsert(pod("q", gang="g", min_available=2))
@@ -45,7 +44,6 @@ def test_other_pods_end_count_and_back_off(looked_meanwhile: bool) -> None:
 
 
 def test_the_same_pods_keep_it() -> None:
-    """A look alone changes nothing, nor does an annotation."""
     desk = Desk()
     desk.lapse()
     desk.cache.pods.upsert(pod("p", gang="g", min_available=2, options=(("near", "a"),)))
@@ -54,7 +52,6 @@ def test_the_same_pods_keep_it() -> None:
 
 
 def test_a_gang_without_pods_has_no_record() -> None:
-    """It is forgotten when it goes, and a lapse that comes too late says nothing of its successor."""
     desk = Desk()
     desk.lapse()
     desk.cache.pods.delete("default/p")

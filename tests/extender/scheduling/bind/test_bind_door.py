@@ -28,7 +28,6 @@ STRANGERS: dict[str, dict[str, Any]] = {
 @pytest.mark.parametrize("fields", STRANGERS.values(), ids=STRANGERS)
 @pytest.mark.parametrize("known", [True, False], ids=["known", "unknown"])
 async def test_a_pod_of_another_scheduler_is_not_bound(fields: dict[str, Any], known: bool) -> None:
-    """It keeps all its nodes at /filter, which opens nothing: no Binding is posted."""
     async with running(N1, N2) as world:
         stranger = pod_json("stranger", uid="uid-stranger", **fields)
         if known:
@@ -42,7 +41,6 @@ async def test_a_pod_of_another_scheduler_is_not_bound(fields: dict[str, Any], k
 
 
 async def test_a_pod_without_the_managed_resource_is_not_bound() -> None:
-    """Its schedulerName alone does not make it ours."""
     async with running(N1, managed_resource=GPU) as world:
         await world.planned_pod("plain")
         world.filter("plain")
@@ -50,7 +48,6 @@ async def test_a_pod_without_the_managed_resource_is_not_bound() -> None:
 
 
 async def test_a_plain_pod_goes_only_where_it_was_asked_about() -> None:
-    """The last question counts; with one node left it has one node."""
     async with running(N1, N2) as world:
         await world.planned_pod("plain")
         world.filter("plain", nodes=["n1", "n2"])
@@ -62,7 +59,6 @@ async def test_a_plain_pod_goes_only_where_it_was_asked_about() -> None:
 
 
 async def test_a_plain_pod_of_a_native_group_goes_only_into_its_zone() -> None:
-    """Nodes that were asked about and refused were not offered."""
     group: dict[str, Any] = {"schedulingGroup": {"podGroupName": "native"}}
     far = node_json("far", zone="b")
     async with running(N1, N2, far, pod_json("m-0", nodeName="n1", **group), pod_json("m-1", **group)) as world:
@@ -71,7 +67,6 @@ async def test_a_plain_pod_of_a_native_group_goes_only_into_its_zone() -> None:
 
 
 async def test_a_pod_is_bound_under_its_own_name() -> None:
-    """The name and namespace are the watch's: those of the call cannot lead to another pod."""
     async with running(N1) as world:
         await world.planned_pod("plain")
         world.filter("plain")
@@ -95,7 +90,6 @@ async def test_a_plain_pod_that_the_watch_brings_late_is_waited_for() -> None:
 
 
 async def test_a_pod_that_the_watch_never_brings_is_not_bound() -> None:
-    """Known by uid, or not at all: after a moment the call fails, and kube-scheduler tries again."""
     async with running(N1, N2) as world:
         world.api.store.silence()
         late = pod_json("late", uid="uid-late")
@@ -108,7 +102,6 @@ async def test_a_pod_that_the_watch_never_brings_is_not_bound() -> None:
 
 
 async def test_a_pod_that_turns_out_to_be_another_schedulers_is_not_bound() -> None:
-    """What a question says about an unknown pod is believed only until the watch says otherwise."""
     async with running(N1) as world:
         world.service.verbs.filter(args_of(pod_json("late", uid="uid-late"), nodes=["n1"]))
         call = world.bind("late", "n1", uid="uid-late")
@@ -119,7 +112,6 @@ async def test_a_pod_that_turns_out_to_be_another_schedulers_is_not_bound() -> N
 
 
 async def test_many_unknown_pods_wait_for_the_watch_in_bounded_number() -> None:
-    """Those beyond it are told at once to come again."""
     async with running(N1) as world:
         for number in range(100):
             world.service.verbs.filter(args_of(pod_json(f"p{number}", uid=f"uid-{number}"), nodes=["n1"]))
@@ -169,7 +161,6 @@ PEOPLE: Mapping[str, tuple[str, str, str]] = {  # case: (port, User-Agent, query
 
 
 async def filtered(world: World, pod: str, asks: tuple[str, str, str], *nodes: str) -> list[str]:
-    """The nodes that /filter passes."""
     port, agent, query = asks
     app = world.service.debug_app if port == "debug_port" else world.service.app
     body = json.dumps({"Pod": world.api.pod(pod), "NodeNames": nodes})
@@ -180,7 +171,6 @@ async def filtered(world: World, pod: str, asks: tuple[str, str, str], *nodes: s
 
 @pytest.mark.parametrize("person", PEOPLE.values(), ids=PEOPLE)
 async def test_a_person_s_filter_opens_no_bind(person: tuple[str, str, str]) -> None:
-    """Neither for a gang's member nor for a plain pod; kube-scheduler's own question then does."""
     async with running(N1, N2) as world:
         [member] = world.gang("g", 1)
         await world.planned_pod("plain")
@@ -195,7 +185,6 @@ async def test_a_person_s_filter_opens_no_bind(person: tuple[str, str, str]) -> 
 
 @pytest.mark.parametrize("person", PEOPLE.values(), ids=PEOPLE)
 async def test_a_person_s_filter_teaches_nothing(person: tuple[str, str, str]) -> None:
-    """Three questions without the planned node leave no node out; three of kube-scheduler's do."""
     async with running(N1, node_json("n2", zone="b")) as world:
         [name] = await world.planned_gang("g", 1)
         [other] = {"n1", "n2"} - set(world.plan.node_of.values())

@@ -38,7 +38,6 @@ async def half_at_bind(
 
 
 async def test_calls_are_held_until_quorum_then_all_succeed() -> None:
-    """No Binding exists while one member is missing; with it all are posted and every call is answered success."""
     async with running(N1, N2) as world:
         first, second, third = await world.planned_gang("g", 3)
         early = world.bind_offered(first, second)
@@ -69,7 +68,6 @@ async def test_the_places_of_a_gang_at_bind_are_committed() -> None:
 
 
 async def test_at_the_hold_limit_all_fail_together() -> None:
-    """The first call's limit ends all: each is answered within its own limit, and nobody is bound."""
     async with running(N1, N2) as world:
         first, second, _ = await world.planned_gang("g", 3)
         [one] = world.bind_offered(first)
@@ -110,7 +108,6 @@ async def test_a_lapsed_gang_backs_off_longer_each_time() -> None:
 
 
 async def test_lapses_of_gangs_that_are_gone_are_forgotten() -> None:
-    """A gang of the same name starts with a clean record, and nothing is kept of the old one."""
     async with running(N1) as world:
         first, second = await world.planned_gang("g", 2)
         await lapse(world, first)
@@ -126,7 +123,6 @@ async def test_lapses_of_gangs_that_are_gone_are_forgotten() -> None:
 
 @pytest.mark.parametrize("leave", [Call.hang_up, lambda call: call.task.cancel()], ids=["gone", "cancelled"])
 async def test_a_call_whose_client_is_gone_is_dropped(leave: Callable[[Call], object]) -> None:
-    """Nothing is posted for it; the gang's places are free at once; asked again, the gang starts."""
     async with half_at_bind(N1) as (world, call, second):
         leave(call)
         await world.settle(0.01)
@@ -142,7 +138,6 @@ async def test_a_call_whose_client_is_gone_is_dropped(leave: Callable[[Call], ob
 
 
 async def test_two_gangs_never_commit_to_the_same_room() -> None:
-    """An offer from an older plan, whose room a more important gang has committed meanwhile, is refused."""
     async with running(N1, N2) as world:
         old = await world.planned_gang("old", 2, cpu="4")
         offers = {name: world.offered(name) for name in old}
@@ -224,7 +219,6 @@ async def test_bind_is_not_a_back_door() -> None:
 
 
 async def test_a_gang_that_became_invalid_after_the_offer_is_refused() -> None:
-    """Its members contradict each other now: the reason is answered, nobody is held."""
     async with running(N1) as world:
         first, second = await world.planned_gang("g", 2)
         node = world.offered(first)
@@ -245,7 +239,6 @@ ALONE = {  # case: (error, answer)
 
 @pytest.mark.parametrize(("error", "answer"), ALONE.values(), ids=ALONE)
 async def test_a_plain_pod_is_bound_where_kube_scheduler_says(error: Exception | None, answer: Reason | None) -> None:
-    """No gang, no hold; a failure is told in our words."""
     async with running(N1, N2) as world:
         await world.planned_pod("plain")
         world.filter("plain")
@@ -259,7 +252,6 @@ async def test_a_plain_pod_is_bound_where_kube_scheduler_says(error: Exception |
 
 
 async def test_shut_down_answers_everybody() -> None:
-    """Held calls fail with NOT_LEADER; Bindings under way are waited for; nothing new is held or posted."""
     async with unfinished(N1, N2) as world:
         held_one, late = world.gang("held", 2)
         posting = world.gang("posting", 2)
@@ -285,7 +277,6 @@ async def test_shut_down_answers_everybody() -> None:
 
 
 async def test_room_taken_before_quorum_fails_all_and_they_go_elsewhere() -> None:
-    """A stranger on a planned node: all held calls end with ROOM_TAKEN, and the next plan is another node."""
     async with running(N1) as world:
         first, second = await world.planned_gang("g", 2, cpu="2")
         [call] = world.bind_offered(first)
@@ -302,7 +293,6 @@ async def test_room_taken_before_quorum_fails_all_and_they_go_elsewhere() -> Non
 
 
 async def test_the_room_is_looked_at_once_more_at_quorum() -> None:
-    """A stranger that the watch shows in the same moment as the last member asks: nobody is posted."""
     async with half_at_bind(N1, N2, cpu="3") as (world, one, second):
         node = world.offered(second)
         world.service.cache.pods.upsert(stranger_on(one.node))
@@ -314,7 +304,6 @@ async def test_the_room_is_looked_at_once_more_at_quorum() -> None:
 
 
 async def test_a_member_that_has_not_asked_yet_gets_another_node_when_its_own_is_taken() -> None:
-    """Those at bind keep waiting, and the gang starts with one member elsewhere."""
     async with half_at_bind(N1, N2, N3, cpu="3") as (world, one, second):
         planned = world.offered(second)
         world.occupy(planned)
@@ -327,7 +316,6 @@ async def test_a_member_that_has_not_asked_yet_gets_another_node_when_its_own_is
 
 
 async def test_nobody_waits_for_a_member_that_cannot_come() -> None:
-    """A planned place is taken and there is no other: those held fail at once and reserve nothing."""
     async with half_at_bind(N1, N2, cpu="3") as (world, one, second):
         world.occupy(world.offered(second))
         await world.settle()
@@ -337,7 +325,6 @@ async def test_nobody_waits_for_a_member_that_cannot_come() -> None:
 
 
 async def test_a_place_that_will_not_do_leaves_what_is_being_posted_alone() -> None:
-    """kube-scheduler refuses a surplus member's node twice: those that are being posted keep their committed places."""
     async with running(N1, N2) as world:
         first, second, surplus = await world.planned_gang("g", 3, minimum=2, cpu="2")
         refused_node = world.offered(surplus)
@@ -354,7 +341,6 @@ async def test_a_place_that_will_not_do_leaves_what_is_being_posted_alone() -> N
 
 @pytest.mark.parametrize(("gone", "answer"), [(True, Reason.NODE_LOST), (False, Reason.ROOM_TAKEN)])
 async def test_a_planned_node_that_is_deleted_or_not_ready_fails_all_held_calls(gone: bool, answer: Reason) -> None:
-    """At once: another node may do."""
     async with half_at_bind(N1, N2, cpu="3") as (world, call, _):
         if gone:
             world.api.remove(call.node, kind="Node")
@@ -388,7 +374,6 @@ async def test_a_bound_member_counts_until_its_node_is_lost(away_s: float, answe
 
 
 async def test_a_pod_deleted_while_held_is_told_so() -> None:
-    """Its own call: POD_DELETED; the others, now too few, do not wait for their limit."""
     async with running(N1) as world:
         first, second, _ = await world.planned_gang("g", 3)
         calls = await world.bind_and_settle(first, second)

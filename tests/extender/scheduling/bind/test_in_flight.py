@@ -13,19 +13,16 @@ pytestmark = pytest.mark.looptime
 
 
 def group(begin_by_s: float = math.inf, end_by_s: float = math.inf, *, urgent: bool = False) -> Batch:
-    """Bindings that wait as long as it takes, by default."""
     return Batch(min(begin_by_s, 1e6), min(end_by_s, 1e6), urgent=urgent)
 
 
 async def filled(limiter: InFlightLimiter) -> int:
-    """All turns there are, taken."""
     for _ in range(count := limiter.room):
         assert await limiter.take(group())
     return count
 
 
 def given_back(limiter: InFlightLimiter, count: int, *, took_s: float, answered: bool = True) -> None:
-    """So many Bindings are over at once."""
     began_s = asyncio.get_running_loop().time() - took_s
     for _ in range(count):
         limiter.give_back(began_s=began_s, answered=answered)
@@ -42,7 +39,6 @@ ANSWERS = {  # case: (what each took, whether it was answered, room after the fi
 
 @pytest.mark.parametrize(("took_s", "answered", "least", "most"), ANSWERS.values(), ids=ANSWERS)
 async def test_the_room_follows_the_answers(took_s: float, answered: bool, least: int, most: int) -> None:
-    """Doubled by quick answers, halved once by those that began together and were slow or did not come."""
     limiter = InFlightLimiter(LoopClock())
     await asyncio.sleep(10.0)
     given_back(limiter, await filled(limiter), took_s=took_s, answered=answered)
@@ -51,7 +47,6 @@ async def test_the_room_follows_the_answers(took_s: float, answered: bool, least
 
 
 async def test_there_is_always_room_for_a_few() -> None:
-    """However often it is halved; and quick answers bring it back, slowly at first, as far as it goes."""
     limiter = InFlightLimiter(LoopClock())
     for _ in range(20):
         count = await filled(limiter)
@@ -69,7 +64,6 @@ async def test_there_is_always_room_for_a_few() -> None:
 
 
 async def test_an_old_slowness_is_forgotten() -> None:
-    """Ten quiet seconds later the room doubles again instead of growing by one."""
     limiter = InFlightLimiter(LoopClock())
     await asyncio.sleep(10.0)
     given_back(limiter, await filled(limiter), took_s=3.0)
@@ -79,7 +73,6 @@ async def test_an_old_slowness_is_forgotten() -> None:
 
 
 async def test_who_is_next() -> None:
-    """Partly bound gangs first, then in the order in which they came, each gang's Bindings together."""
     limiter = InFlightLimiter(LoopClock(), most=1)
     assert await limiter.take(group())
     order: list[str] = []
@@ -99,7 +92,6 @@ async def test_who_is_next() -> None:
 
 
 async def test_a_gang_that_has_not_begun_fails_whole() -> None:
-    """At its first limit all of its Bindings are refused, and those that come later too."""
     limiter = InFlightLimiter(LoopClock(), most=1)
     assert await limiter.take(group())
     waiting = group(begin_by_s=5.0, end_by_s=9.0)
@@ -114,7 +106,6 @@ async def test_a_gang_that_has_not_begun_fails_whole() -> None:
 
 
 async def test_a_gang_that_has_begun_has_more_time() -> None:
-    """Its others wait until the second limit, then they are refused."""
     limiter = InFlightLimiter(LoopClock(), most=1)
     begun = group(begin_by_s=5.0, end_by_s=9.0)
     assert await limiter.take(begun)
@@ -128,7 +119,6 @@ async def test_a_gang_that_has_begun_has_more_time() -> None:
 
 
 async def test_nothing_begins_while_it_is_closed() -> None:
-    """Who waits is refused at once, who comes is too; later there are turns again."""
     limiter = InFlightLimiter(LoopClock(), most=1)
     assert await limiter.take(group())
     waiter = asyncio.create_task(limiter.take(group()))
@@ -143,7 +133,6 @@ async def test_nothing_begins_while_it_is_closed() -> None:
 
 @pytest.mark.parametrize("seed", range(20))
 async def test_no_turn_is_lost(seed: int) -> None:
-    """Whoever gives up, is cancelled or refused, and whenever: at the end nothing is under way and turns are there."""
     chance = random.Random(seed)
     limiter = InFlightLimiter(LoopClock(), most=chance.randint(1, 4))
     most = 0

@@ -25,7 +25,6 @@ FAILURES = {  # case: (what the API server does, whether it took effect all the 
 
 @pytest.mark.parametrize(("error", "applied", "answer"), FAILURES.values(), ids=FAILURES)
 async def test_a_failed_post_rolls_forward(error: Exception, applied: bool, answer: Reason) -> None:
-    """The failed member's call says so, the others stay bound; it comes again and completes the gang."""
     async with running(N1) as world:
         names = await world.planned_gang("g", 3)
         world.api.fail_next("bind", error, applied=applied)
@@ -41,7 +40,6 @@ async def test_a_failed_post_rolls_forward(error: Exception, applied: bool, answ
 
 
 async def test_an_api_server_that_does_not_answer_ends_at_the_commit_limit() -> None:
-    """Each call is answered by hold + commit, as a failure; what the API server never got is not bound."""
     async with running(N1) as world:
         names = await world.planned_gang("g", 2)
         world.api.hold("bind")
@@ -54,7 +52,6 @@ async def test_an_api_server_that_does_not_answer_ends_at_the_commit_limit() -> 
 
 
 async def test_success_is_not_answered_before_the_api_server_confirmed_it() -> None:
-    """Posts take two seconds: nobody hears of success earlier, and each hears of its own."""
     async with running(N1) as world:
         names = await world.planned_gang("g", 2)
         world.api.latency_s["bind"] = 2.0
@@ -67,7 +64,6 @@ async def test_success_is_not_answered_before_the_api_server_confirmed_it() -> N
 
 
 async def test_the_watch_may_know_before_the_post_answers() -> None:
-    """The pod is seen on its node: success at once, though the POST's own answer never comes."""
     async with running(N1) as world:
         first, second = await world.planned_gang("g", 2)
         world.api.hold("bind")
@@ -80,7 +76,6 @@ async def test_the_watch_may_know_before_the_post_answers() -> None:
 
 
 async def test_repeating_a_bind_is_harmless() -> None:
-    """Asked again for a bound pod: success for its node without a POST, a refusal for any other."""
     async with running(N1, N2) as world:
         [name] = await world.planned_gang("g", 1)
         [call] = await world.bind_and_settle(name)
@@ -103,7 +98,6 @@ async def test_a_pod_deleted_between_commit_and_post_is_not_posted() -> None:
 
 
 async def test_a_defect_in_posting_still_answers_the_call(caplog: pytest.LogCaptureFixture) -> None:
-    """An error that nobody expected: the call fails as if the POST had, the defect is logged and counted."""
     async with running(N1) as world:
         [name] = await world.planned_gang("g", 1)
         world.api.fail_next("bind", RuntimeError("a defect"))
@@ -114,7 +108,6 @@ async def test_a_defect_in_posting_still_answers_the_call(caplog: pytest.LogCapt
 
 
 async def test_every_answer_leaves_a_line_that_names_pod_and_node(caplog: pytest.LogCaptureFixture) -> None:
-    """One line per decision, refusals with their reason."""
     caplog.set_level("INFO", logger="netgang.decisions")
     async with running(N1) as world:
         first, second = await world.planned_gang("g", 2)

@@ -43,7 +43,6 @@ class SlowApi(FakeClusterApi):
         self._binder = Binder(cast(Transport, self), clock=LoopClock(), rng=random.Random(0), limits=BindLimits())
 
     async def bind(self, binding: Binding) -> None:
-        """Through the real client's attempts, look-ups and deadline."""
         await self._binder.bind(binding)
 
     def stand_still(self, seconds: float) -> None:
@@ -91,7 +90,6 @@ async def schedule(world: World, name: str) -> None:
 
 
 async def burst(world: World, *, gangs: int = GANGS) -> list[str]:
-    """So many gangs that all have room come at once."""
     names = [name for number in range(gangs) for name in world.gang(f"g{number:02}", SIZE)]
     await world.settle(1.0)
     return names
@@ -107,7 +105,6 @@ NODES = [node_json(f"n{number:02}", cpu="8") for number in range(GANGS)]
 
 @pytest.mark.parametrize("per_s", [4.0, 10.0, 40.0])
 async def test_a_burst_is_bound_as_fast_as_the_api_server_goes(per_s: float) -> None:
-    """192 Bindings at once: all take effect, at no less than half of the API server's speed, nearly none looked up."""
     api = SlowApi(per_s)
     async with running(*NODES, api=api) as world:
         names = await burst(world)
@@ -120,7 +117,6 @@ async def test_a_burst_is_bound_as_fast_as_the_api_server_goes(per_s: float) -> 
 
 
 async def test_gangs_that_have_to_wait_too_long_fail_whole() -> None:
-    """Four Bindings a second: what is refused after the hold limit is whole gangs of which nobody is bound."""
     async with running(*NODES, api=SlowApi(4.0)) as world:
         names = await burst(world)
         calls = world.bind_offered(*names)
@@ -134,7 +130,6 @@ async def test_gangs_that_have_to_wait_too_long_fail_whole() -> None:
 
 
 async def test_an_api_server_that_stands_still_for_a_while() -> None:
-    """Nothing is answered for ten seconds in the middle of a burst: it is whole soon afterwards."""
     api = SlowApi(40.0)
     async with running(*NODES, api=api) as world:
         names = await burst(world)
@@ -147,7 +142,6 @@ async def test_an_api_server_that_stands_still_for_a_while() -> None:
 
 
 async def test_a_gang_that_is_complete_at_the_last_moment_has_time_for_its_turn() -> None:
-    """Its last member comes just before the hold limit of the first, behind others: both are bound, in time."""
     async with running(*NODES, api=SlowApi(4.0)) as world:
         others = [name for number in range(20) for name in world.gang(f"single{number:02}", 1)]
         first, last = world.gang("g", 2)
@@ -160,7 +154,6 @@ async def test_a_gang_that_is_complete_at_the_last_moment_has_time_for_its_turn(
 
 
 async def test_places_are_looked_at_again_after_a_long_wait() -> None:
-    """While a gang waits for its turn a stranger takes one member's room: the gang fails whole, nothing is bound."""
     async with running(*NODES, api=SlowApi(4.0)) as world:
         others = [name for number in range(20) for name in world.gang(f"single{number:02}", 1)]
         members = world.gang("g", 2, cpu="8")

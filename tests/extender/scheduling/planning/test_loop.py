@@ -38,13 +38,11 @@ class SlowClock(LoopClock):
         return super().monotonic_s() + self._ahead_s
 
     def now_s(self) -> float:
-        """Asked exactly once per run, after its beginning."""
         self._ahead_s += self._run_s
         return super().now_s()
 
 
 def busy() -> SlowClock:
-    """One on which runs need many slices."""
     return SlowClock(look_s=0.004)
 
 
@@ -65,7 +63,6 @@ class Desk:
         self.planner.subscribe(self._note)
 
     def gang(self, name: str = "g", size: int = 1, *, cpu: str = "1", exists: int | None = None) -> Gang:
-        """Pods of a gang appear."""
         for number in range(size if exists is None else exists):
             self.cache.pods.upsert(pod(f"{name}-{number}", gang=name, min_available=size, cpu=cpu))
         found = self.cache.gang(gang_key("default", name))
@@ -73,7 +70,6 @@ class Desk:
         return found
 
     def singles(self, count: int) -> list[Gang]:
-        """So many gangs of one small pod appear."""
         return [self.gang(f"g{number}", cpu="1m") for number in range(count)]
 
     def _note(self, plan: Plan) -> None:
@@ -83,7 +79,6 @@ class Desk:
 
 @asynccontextmanager
 async def at_work(desk: Desk) -> AsyncIterator[Desk]:
-    """Run the planner during the block."""
     task = asyncio.create_task(desk.planner.run())
     try:
         yield desk
@@ -93,7 +88,6 @@ async def at_work(desk: Desk) -> AsyncIterator[Desk]:
 
 
 async def test_many_changes_become_one_run() -> None:
-    """A hundred pods at once, and again within the interval: two runs, 50 ms apart."""
     async with at_work(Desk()) as desk:
         desk.gang(size=50)
         await asyncio.sleep(0.01)
@@ -104,7 +98,6 @@ async def test_many_changes_become_one_run() -> None:
 
 
 async def test_nothing_is_planned_without_a_change() -> None:
-    """Time alone is no reason, nor is being marked without a new version, nor being asked twice."""
     async with at_work(Desk()) as desk:
         gang = desk.gang()
         await asyncio.sleep(1.0)
@@ -129,7 +122,6 @@ async def test_the_pause_stretches_with_the_length_of_a_run(run_s: float, pause_
 
 
 async def test_a_gang_that_is_new_or_changed_is_planned_on_the_spot() -> None:
-    """No pod is refused for a moment's lag: the answer is of now, without the planner's task having run."""
     desk = Desk()
     assert desk.planner.plan_for(desk.gang(size=2, exists=1)).waiting[G].reason is Reason.INCOMPLETE
     plan = desk.planner.plan_for(desk.gang(size=2))
@@ -138,7 +130,6 @@ async def test_a_gang_that_is_new_or_changed_is_planned_on_the_spot() -> None:
 
 
 async def test_a_waiting_gang_is_planned_on_the_spot_when_anything_changed() -> None:
-    """Somebody left: the "no" is of the past. An admitted gang keeps its answer until the next run."""
     desk = Desk()
     desk.cache.pods.upsert(pod("stranger", node="n1", cpu="8"))
     gang = desk.gang()
@@ -151,7 +142,6 @@ async def test_a_waiting_gang_is_planned_on_the_spot_when_anything_changed() -> 
 
 
 async def test_the_spot_has_a_budget() -> None:
-    """After a long run the current plan answers, until the task's next run."""
     async with at_work(Desk(clock=SlowClock(0.1))) as desk:
         desk.gang()
         await asyncio.sleep(0.01)
@@ -162,7 +152,6 @@ async def test_the_spot_has_a_budget() -> None:
 
 
 async def test_a_back_off_ends_without_any_event() -> None:
-    """Its reason is one that time alone ends: it is looked at again each second."""
     async with at_work(Desk()) as desk:
         desk.gang()
         desk.cache.back_off(G, LoopClock().now_s() + 3.0)
@@ -176,7 +165,6 @@ async def test_a_back_off_ends_without_any_event() -> None:
 
 
 async def test_a_gang_that_may_spread_does_so_when_its_wait_is_over() -> None:
-    """No single zone has room: after `spill_wait_s` it goes to two, though nothing happened."""
     desk = Desk(Policy(zone_policy=ZonePolicy.PREFERRED, spill_wait_s=10.0), clock=LoopClock(0.0))
     desk.cache.nodes.upsert(node("n2", zone="b"))
     async with at_work(desk):
@@ -188,7 +176,6 @@ async def test_a_gang_that_may_spread_does_so_when_its_wait_is_over() -> None:
 
 
 async def test_every_listener_hears_every_plan() -> None:
-    """In the order in which they subscribed; a change that a listener makes leads to another run."""
     desk = Desk()
     heard: list[int] = []
 
@@ -210,7 +197,6 @@ async def test_every_listener_hears_every_plan() -> None:
 async def test_new_measurements_are_scored_before_they_are_planned_with(
     monkeypatch: pytest.MonkeyPatch, in_a_thread: bool
 ) -> None:
-    """In a large cluster in a thread; the plan is the same either way."""
     monkeypatch.setattr("extender.scheduling.planning.loop._INLINE_NODES", 0 if in_a_thread else 1000)
     desk = Desk()
     desk.cache.nodes.upsert(node("n2", cpu="1"))

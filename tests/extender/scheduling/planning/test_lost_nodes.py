@@ -18,13 +18,11 @@ def health_of(*nodes: Node) -> tuple[ClusterCache, FakeClock, NodeHealth]:
 
 
 def test_a_deleted_node_is_lost_at_once() -> None:
-    """A name that the cluster does not have."""
     _, _, health = health_of(node("n1"))
     assert health.lost([N1, N2]) == {"n2"}
 
 
 def test_time_counts_from_when_it_was_seen() -> None:
-    """60 s after the look that found the node not ready it is lost; one that was never looked at is not."""
     _, clock, health = health_of(node("n1", ready=False))
     clock.advance(1000.0)
     assert health.lost([N1]) == frozenset()
@@ -37,7 +35,6 @@ def test_time_counts_from_when_it_was_seen() -> None:
 
 
 def test_a_node_that_recovers_begins_anew() -> None:
-    """Half a minute here and half a minute there do not add up."""
     cache, clock, health = health_of(node("n1", ready=False))
     health.look()
     clock.advance(50.0)
@@ -52,7 +49,6 @@ def test_a_node_that_recovers_begins_anew() -> None:
 
 
 def test_the_lost_nodes_of_a_gang_are_those_its_members_are_on() -> None:
-    """Pending members and other nodes do not matter."""
     _, _, health = health_of(node("n1"))
     members = [bound(pod("a"), "n1"), bound(pod("b"), "gone"), pod("c")]
     assert health.lost_under(members) == {"gone"}

@@ -16,7 +16,6 @@ BACKOFF_S = 2.0
 
 
 def group(world: World, size: int = 3, **fields: Any) -> list[str]:
-    """Pods of one native group."""
     names = [f"p{i}" for i in range(size)]
     for name in names:
         world.pod(name, **GROUP, **fields)
@@ -34,7 +33,6 @@ def zones(world: World, pod: str, nodes: list[str] | None = None) -> set[str]:
 
 
 async def test_all_members_of_a_try_are_in_one_zone() -> None:
-    """Whoever is asked about first, and though nobody has a node yet."""
     async with running(*NODES) as world:
         names = group(world)
         await world.settle()
@@ -44,7 +42,6 @@ async def test_all_members_of_a_try_are_in_one_zone() -> None:
 
 
 async def test_the_zone_has_room_for_all() -> None:
-    """Zone a has had room for two."""
     async with running(*NODES) as world:
         world.occupy("a0", cpu="1")
         names = group(world)
@@ -53,7 +50,6 @@ async def test_the_zone_has_room_for_all() -> None:
 
 
 async def test_a_zone_that_fills_up_in_the_middle_is_not_mixed_with_another() -> None:
-    """The third member finds only nodes of the other zone: this try is lost, the next one is made there."""
     async with running(*NODES) as world:
         names = group(world)
         await world.settle()
@@ -82,7 +78,6 @@ async def test_a_lost_try_ends_though_kube_scheduler_leaves_no_break() -> None:
 
 
 async def test_when_no_zone_did_all_are_tried_again() -> None:
-    """A wrong guess costs a try, never the group."""
     async with running(*NODES) as world:
         names = group(world)
         await world.settle()
@@ -98,7 +93,6 @@ async def test_when_no_zone_did_all_are_tried_again() -> None:
 
 
 async def test_without_a_zone_policy_there_is_none() -> None:
-    """`preferred`: all nodes."""
     async with running(*NODES) as world:
         names = group(world, annotations={"netgang.io/zone-policy": "preferred"})
         await world.settle()
@@ -131,7 +125,6 @@ async def test_its_bind_is_posted_at_once() -> None:
 
 
 async def test_it_is_scored() -> None:
-    """Nodes that hold members already are better; nobody is refused for the sake of a plan."""
     async with running(N1, node_json("n3")) as world:
         world.pod("a", nodeName="n1", **NATIVE)
         await world.planned_pod("b", **NATIVE)
@@ -148,7 +141,6 @@ async def test_labels_beside_it_do_not_count() -> None:
 
 
 async def test_our_gate_on_it_is_not_opened() -> None:
-    """Never both gates: a pod with both waits, and nothing is patched."""
     async with running(N1) as world:
         world.pod("a", **GATED, **NATIVE)
         await world.settle(120.0)
@@ -156,7 +148,6 @@ async def test_our_gate_on_it_is_not_opened() -> None:
 
 
 async def test_nothing_is_written_about_it() -> None:
-    """No status on a PodGroup of that name, no Events, no place in the plan."""
     async with running(N1) as world:
         world.api.add({"kind": "PodGroup", "metadata": {"name": "native"}, "spec": {"minMember": 5}})
         for name in ("a", "b"):

@@ -41,7 +41,6 @@ def notes(world: World, gang: str = "g") -> str:
 
 
 async def test_a_gang_does_not_take_what_a_daemon_sets_pod_will_ask_for() -> None:
-    """The node has the room and keeps it, from its first moment; explain names the DaemonSet, until when and where."""
     async with running(node_json("n1", cpu="2")) as world:
         world.gang("g", 2, cpu="2")
         await joined(world)
@@ -62,7 +61,6 @@ async def test_a_gang_does_not_take_what_a_daemon_sets_pod_will_ask_for() -> Non
 
 
 async def test_pods_that_do_not_come_close_no_node_for_ever() -> None:
-    """After `node_settle_s` the gang has the room, without any event; explain says whose pods did not come."""
     async with running(node_json("n1", cpu="2")) as world:
         names = world.gang("g", 2, cpu="2")
         await joined(world)

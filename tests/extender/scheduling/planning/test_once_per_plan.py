@@ -31,7 +31,6 @@ def planner_of(clock: Clock, *, singles: int) -> Planner:
 
 
 async def test_the_same_plan_is_answered_once() -> None:
-    """Before the first there is nothing to decide from; for another question or plan it gives a new answer."""
     clock = FakeClock()
     planner = planner_of(clock, singles=4)
     asks = Preempting(planner, clock)
@@ -49,7 +48,6 @@ async def test_the_same_plan_is_answered_once() -> None:
 
 
 async def test_others_have_their_turn_while_it_is_decided() -> None:
-    """A clock that goes on by a millisecond with each look: another task runs many times before the answer is there."""
     clock = SlowClock(look_s=0.001)
     planner = planner_of(clock, singles=20)
     planner.replan()

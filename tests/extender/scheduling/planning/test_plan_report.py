@@ -19,7 +19,6 @@ pytestmark = pytest.mark.looptime
 
 
 def waiting(reason: Reason, *numbers: int) -> dict[GangKey, Waiting]:
-    """Gangs that wait for the same reason."""
     keys = [gang_key("team", f"w-{number}") for number in numbers]
     return {key: Waiting(key, rank, reason) for rank, key in enumerate(keys)}
 
@@ -50,7 +49,6 @@ class Heard:
         self.turns.append(self.turn)
 
     async def count_turns(self) -> None:
-        """Until cancelled."""
         while True:
             self.turn += 1
             await asyncio.sleep(0)
@@ -58,7 +56,6 @@ class Heard:
 
 @asynccontextmanager
 async def at_work(heard: Heard) -> AsyncIterator[None]:
-    """Both tasks run during the block."""
     tasks = [asyncio.create_task(heard.count_turns()), asyncio.create_task(heard.report.run())]
     try:
         yield
@@ -74,7 +71,6 @@ async def _turns(number: int) -> None:
 
 
 async def test_a_long_plan_is_told_a_few_lines_a_turn() -> None:
-    """Three hundred gangs are admitted and as many refused: all are told, in order, eight lines a turn at most."""
     heard, many = Heard(), range(300)
     async with at_work(heard):
         made = Plan(version=2, admitted=admitted(*many), waiting=waiting(Reason.NO_ROOM, *many))
@@ -86,7 +82,6 @@ async def test_a_long_plan_is_told_a_few_lines_a_turn() -> None:
 
 
 async def test_a_plan_that_comes_meanwhile_is_told_after_the_one_before() -> None:
-    """Each is compared with the plan that it took the place of: who was admitted in between is told all the same."""
     heard, none = Heard(), Plan(version=1)
     first = Plan(version=2, admitted=admitted(*range(20)))
     second = Plan(version=3, waiting=waiting(Reason.NO_ROOM, 1))
@@ -99,7 +94,6 @@ async def test_a_plan_that_comes_meanwhile_is_told_after_the_one_before() -> Non
 
 
 async def test_only_what_is_new_is_told() -> None:
-    """The same reason again, and a gang that keeps its place, are no news; another reason is."""
     heard = Heard()
     before = Plan(version=1, admitted=admitted(1), waiting=waiting(Reason.NO_ROOM, 1, 2))
     now = Plan(
@@ -111,7 +105,6 @@ async def test_only_what_is_new_is_told() -> None:
 
 
 async def test_plans_do_not_pile_up() -> None:
-    """When nobody tells of them, the oldest is told at once: what waits to be told is bounded."""
     heard = Heard()
     plans = [Plan(version=version, admitted=admitted(version)) for version in range(12)]
     for before, now in pairwise(plans):
@@ -122,7 +115,6 @@ async def test_plans_do_not_pile_up() -> None:
 
 
 async def test_what_is_left_is_told_at_the_end() -> None:
-    """A service that stops does not keep its last decisions to itself."""
     heard, many = Heard(), range(100)
     async with at_work(heard):
         heard.report.made(Plan(version=1), Plan(version=2, admitted=admitted(*many)), took_s=0.01)

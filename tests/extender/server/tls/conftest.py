@@ -20,7 +20,6 @@ class Certificates:
     client: Pair
 
     def settings(self, server: Pair | None = None, *, names: tuple[str, ...] = ()) -> TlsSettings:
-        """TLS with client certificates of our authority."""
         pair = server or self.server
         authority = self.ours.cert
         return TlsSettings(cert_file=pair.cert, key_file=pair.key, client_ca_file=authority, client_names=names)
@@ -42,5 +41,4 @@ def said(caplog: pytest.LogCaptureFixture) -> list[str]:
 
 @pytest.fixture
 def event_loop_policy() -> uvloop.EventLoopPolicy:
-    """The process's own event loop: its TLS is not asyncio's."""
     return uvloop.EventLoopPolicy()

@@ -38,7 +38,6 @@ class Served:
 
     @property
     def port(self) -> int:
-        """The verbs' port."""
         return httpx.URL(self.urls["port"]).port or 0
 
     def count(self, name: str, **labels: str) -> float:
@@ -46,7 +45,6 @@ class Served:
         return self.service.telemetry.registry.get_sample_value(f"netgang_{name}", labels) or 0.0
 
     def outcomes(self) -> dict[str, float]:
-        """Handshakes by outcome."""
         text = self.service.telemetry.exposition().decode()
         found = re.findall(r'^netgang_tls_handshakes_total{outcome="(\w+)"} (\S+)$', text, re.MULTILINE)
         return {outcome: float(value) for outcome, value in found}
@@ -95,7 +93,6 @@ async def held_bind(served: Served, scheduler: httpx.AsyncClient) -> "asyncio.Ta
 
 
 async def until_held(served: Served, count: int) -> None:
-    """Wait until so many binds are held."""
     async with asyncio.timeout(LIVENESS_S):
         while served.service.views.plan().held_binds != count:  # noqa: ASYNC110 - it reports nothing
             await asyncio.sleep(0.005)

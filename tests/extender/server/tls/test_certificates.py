@@ -30,14 +30,12 @@ def test_the_dates_are_those_that_openssl_reads(days: int, certificates: Certifi
 
 
 def test_a_chain_is_read_in_order(certificates: Certificates) -> None:
-    """The server's own certificate first, and text around the blocks does not matter."""
     text = f"bag attributes\n{certificates.server.cert.read_text()}\nissuer:\n{certificates.ours.cert.read_text()}"
     assert [_der(certificates.server.cert), _der(certificates.ours.cert)] == in_pem(text)
 
 
 @given(st.integers(0, 600), st.none() | st.integers(0, 255))
 def test_damage_is_a_value_error(at: int, value: int | None) -> None:
-    """Whatever a byte becomes, or cut off there: dates or a ValueError. What is behind the dates is OpenSSL's."""
     whole = _der(FIXTURE)
     at %= len(whole)
     der = whole[:at] if value is None else whole[:at] + bytes([value]) + whole[at + 1 :]
@@ -49,7 +47,6 @@ def test_damage_is_a_value_error(at: int, value: int | None) -> None:
 
 
 def test_no_block_no_certificate() -> None:
-    """A key, or nothing, holds none; a damaged block is said."""
     assert in_pem("-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----\n") == []
     with pytest.raises(ValueError, match=r"padding|base64"):
         in_pem("-----BEGIN CERTIFICATE-----\nA\n-----END CERTIFICATE-----\n")

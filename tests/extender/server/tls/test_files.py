@@ -29,7 +29,6 @@ def _refusal(settings: TlsSettings, *, now_s: Callable[[], float] = NOW_S) -> st
 
 
 def test_good_files_make_a_context_that_demands_a_certificate(certificates: Certificates) -> None:
-    """TLS 1.2 at least; clients of the verbs are checked, people are not asked; the ends are those of the files."""
     loaded = _loaded(certificates.settings())
     assert (loaded.for_verbs.verify_mode, loaded.for_people.verify_mode) == (ssl.CERT_REQUIRED, ssl.CERT_NONE)
     assert {loaded.for_verbs.minimum_version, loaded.for_people.minimum_version} == {ssl.TLSVersion.TLSv1_2}
@@ -38,14 +37,12 @@ def test_good_files_make_a_context_that_demands_a_certificate(certificates: Cert
 
 
 def test_without_authorities_no_certificate_is_demanded(certificates: Certificates) -> None:
-    """Plain HTTPS: the client checks us, and any client is taken."""
     settings = TlsSettings(cert_file=certificates.server.cert, key_file=certificates.server.key)
     loaded = _loaded(settings)
     assert (loaded.for_verbs.verify_mode, set(loaded.ends_s)) == (ssl.CERT_NONE, {SERVER})
 
 
 def test_the_first_authority_to_end_is_shown(certificates: Certificates, tmp_path: Path) -> None:
-    """Of a bundle of an expired, an old and a new authority the old one is what needs a look."""
     old, short = Authority.made(tmp_path, "old", days=-1), Authority.made(tmp_path, "short", days=3)
     bundle = tmp_path / "bundle.crt"
     bundle.write_text("".join(one.read_text() for one in (old.cert, certificates.ours.cert, short.cert)))
@@ -134,7 +131,6 @@ UNUSABLE: dict[str, tuple[str, Made]] = {  # case: (what the refusal says; setti
 
 @pytest.mark.parametrize(("want", "made"), UNUSABLE.values(), ids=UNUSABLE)
 def test_a_file_that_cannot_be_used_is_named(want: str, made: Made, certificates: Certificates, tmp_path: Path) -> None:
-    """The refusal names the setting and the file, and says what to do."""
     settings = certificates.settings().model_copy(update=made(certificates, tmp_path))
     assert re.search(re.escape(want).replace("…", ".+"), _refusal(settings))
 

@@ -21,7 +21,6 @@ VERSIONS = (ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3)
 
 @pytest.mark.parametrize("version", VERSIONS)
 async def test_the_right_certificate_gets_to_the_verbs(version: ssl.TLSVersion, certificates: Certificates) -> None:
-    """Both sides are checked, and kube-scheduler is answered as without TLS."""
     context = client_context(certificates, certificates.client)
     context.maximum_version = context.minimum_version = version
     async with served(certificates.settings()) as ports, client(ports, context) as scheduler:
@@ -63,7 +62,6 @@ async def test_a_refused_client_hears_why(
     certificates: Certificates,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    """No request is read; the refusal is counted and logged by its cause, and the client's TLS hears the alert."""
     context = client_context(certificates, shown(certificates))
     context.maximum_version = context.minimum_version = version
     with caplog.at_level(logging.WARNING, logger="netgang.tls"):
@@ -76,7 +74,6 @@ async def test_a_refused_client_hears_why(
 
 @pytest.mark.parametrize("name", ["system:kube-scheduler", "scheduler.example.org"], ids=["common", "alternative"])
 async def test_a_certificate_of_another_name_is_refused(name: str, certificates: Certificates) -> None:
-    """A kubelet's of our authority opens no bind; the common name counts, and each alternative one."""
     kubelet = certificates.ours.issue("system:node:n1", san="DNS:n1")
     async with served(certificates.settings(names=("else", name))) as ports:
         await _refused(ports, client_context(certificates, kubelet))
@@ -86,7 +83,6 @@ async def test_a_certificate_of_another_name_is_refused(name: str, certificates:
 
 
 async def test_plain_http_gets_nowhere(certificates: Certificates) -> None:
-    """A kube-scheduler without enableHTTPS fails to connect, and it is counted as such."""
     async with served(certificates.settings()) as ports:
         address = ports.urls["port"].replace("https", "http")
         async with httpx.AsyncClient(base_url=address, trust_env=False) as scheduler:
@@ -96,7 +92,6 @@ async def test_plain_http_gets_nowhere(certificates: Certificates) -> None:
 
 
 async def test_a_client_that_does_not_trust_us_is_counted(certificates: Certificates) -> None:
-    """The other direction: kube-scheduler with another caFile hangs up, and our side counts it."""
     context = client_context(certificates, certificates.client, authority=certificates.theirs.cert)
 
     def shake_hands(port: int | None) -> None:
@@ -112,7 +107,6 @@ async def test_a_client_that_does_not_trust_us_is_counted(certificates: Certific
 
 
 async def test_repeated_refusals_are_one_line(certificates: Certificates, caplog: pytest.LogCaptureFixture) -> None:
-    """They are counted, and not written."""
     context = client_context(certificates, None)
     with caplog.at_level(logging.WARNING, logger="netgang.tls"):
         async with served(certificates.settings()) as ports:
@@ -133,7 +127,6 @@ async def _statuses(door: httpx.AsyncClient) -> list[int]:
 
 
 async def test_each_port_has_its_own_addresses(certificates: Certificates) -> None:
-    """With client certificates documents are at the port for people alone, and probes need no certificate."""
     stranger = client_context(certificates, None)
     async with (
         served(certificates.settings()) as ports,
@@ -151,7 +144,6 @@ async def test_each_port_has_its_own_addresses(certificates: Certificates) -> No
 
 
 async def test_without_client_certificates_nothing_but_the_scheme_changes(certificates: Certificates) -> None:
-    """Server certificate only: all addresses stay at the verbs' port."""
     tls = TlsSettings(cert_file=certificates.server.cert, key_file=certificates.server.key)
     async with served(tls) as ports, client(ports, client_context(certificates, None)) as scheduler:
         assert ports.urls["port"].startswith("https://")
@@ -159,7 +151,6 @@ async def test_without_client_certificates_nothing_but_the_scheme_changes(certif
 
 
 async def test_beyond_the_loopback_the_port_for_people_has_tls(certificates: Certificates) -> None:
-    """Without asking for a client certificate."""
     async with served(certificates.settings(), debug_host="0.0.0.0", debug_open=True) as ports:
         assert ports.urls["debug_port"].startswith("https://0.0.0.0:")
         address = ports.urls["debug_port"].replace("0.0.0.0", "127.0.0.1")
@@ -172,7 +163,6 @@ async def test_beyond_the_loopback_the_port_for_people_has_tls(certificates: Cer
 
 
 async def test_a_hang_up_reaches_the_held_bind(certificates: Certificates) -> None:
-    """As without TLS: nothing is bound for a caller that is gone."""
     async with served(certificates.settings()) as ports:
         async with client(ports, client_context(certificates, certificates.client)) as scheduler:
             call = await held_bind(ports, scheduler)

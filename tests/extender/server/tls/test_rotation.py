@@ -28,7 +28,6 @@ DAY_S = 86_400.0
 
 @pytest.fixture
 def pair(certificates: Certificates, tmp_path: Path) -> Pair:
-    """The server's pair in files that may be replaced."""
     return certificates.server.into(tmp_path)
 
 
@@ -51,13 +50,11 @@ async def _serial(ports: Served, context: ssl.SSLContext) -> str:
 
 
 async def _look(ports: Served) -> None:
-    """Have the files looked at."""
     assert ports.service.tls is not None
     await ports.service.tls.look()
 
 
 async def test_a_held_bind_outlives_a_renewal(certificates: Certificates, pair: Pair) -> None:
-    """New connections are shown the new certificate; the held call stays held, and hears its answer."""
     renewed = certificates.ours.server(file="renewed")
     context = client_context(certificates, certificates.client)
     async with served(certificates.settings(pair)) as ports, client(ports, context) as scheduler:
@@ -73,7 +70,6 @@ async def test_a_held_bind_outlives_a_renewal(certificates: Certificates, pair: 
 
 
 async def test_another_authority_counts_for_new_connections(certificates: Certificates, tmp_path: Path) -> None:
-    """Its clients come in, those of the old one do not any more; a bind that is held by one of them stays held."""
     authority = tmp_path / "ca.crt"
     authority.write_bytes(certificates.ours.cert.read_bytes())
     renewed = certificates.theirs.issue("system:kube-scheduler", file=str(tmp_path / "new"))
@@ -97,7 +93,6 @@ async def test_another_authority_counts_for_new_connections(certificates: Certif
 async def test_a_broken_pair_leaves_the_old_one_in_force(
     certificates: Certificates, pair: Pair, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """It is said and counted once, however often it is looked at, and a good one takes over as soon as it is there."""
     context = client_context(certificates, certificates.client)
     async with served(certificates.settings(pair)) as ports:
         before = await _serial(ports, context)
@@ -117,7 +112,6 @@ async def test_a_broken_pair_leaves_the_old_one_in_force(
 
 
 async def test_the_files_are_followed(certificates: Certificates, pair: Pair) -> None:
-    """Without anybody's doing, again and again."""
     telemetry = Telemetry()
     rotation = Rotation(certificates.settings(pair), SystemClock(), telemetry, reload_s=0.01)
     following = asyncio.create_task(rotation.follow())
@@ -144,7 +138,6 @@ async def test_a_session_of_before_is_not_resumed(certificates: Certificates, pa
 
 
 async def test_an_expiry_is_shown_and_said(certificates: Certificates, caplog: pytest.LogCaptureFixture) -> None:
-    """The metric shows it in time; when it has happened the log says once why kube-scheduler does not come any more."""
     clock, telemetry = FakeClock(now_s=certificates.server.cert.stat().st_mtime + 60.0), Telemetry()
     rotation = Rotation(certificates.settings(), clock, telemetry)
     for certificate in ("server", "client_ca"):

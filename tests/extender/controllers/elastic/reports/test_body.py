@@ -38,13 +38,11 @@ FORMS = {  # case: (document, steps, restarted)
 
 @pytest.mark.parametrize(("document", "steps", "restarted"), FORMS.values(), ids=FORMS)
 def test_the_forms_of_a_report(document: Any, steps: list[int], restarted: bool) -> None:
-    """A point, a list, or an object; all other fields have defaults."""
     report = read(document)
     assert ([point.step for point in report.points], report.restarted) == (steps, restarted)
 
 
 def test_all_that_a_point_may_tell() -> None:
-    """Numbers as they are; `null` is not told; workers as the spec has them where the job does not say."""
     told = read({**GOOD, "samples_per_second": 800, "accuracy": 0.25, "workers": 4}, workers=3)
     assert told.points == (Point(7, NOW_S - 1.0, 0.5, 800.0, 0.25, 4),)
     assert read({"step": 7, "loss": -1, "accuracy": None}, workers=3).points == (Point(7, NOW_S, -1.0, workers=3),)
@@ -91,7 +89,6 @@ BAD: dict[str, tuple[Any, str]] = {  # case: (document, how the sentence begins)
 
 @pytest.mark.parametrize(("document", "begins"), BAD.values(), ids=BAD)
 def test_a_mistake_is_named_by_its_field(document: Any, begins: str) -> None:
-    """Nothing of the report is taken; the sentence begins with the place."""
     with pytest.raises(BadRequestError) as caught:
         read(document)
     assert str(caught.value).startswith(begins)
@@ -108,7 +105,6 @@ NO_JSON = {
 
 @pytest.mark.parametrize("body", NO_JSON.values(), ids=NO_JSON)
 def test_what_is_no_json_is_refused(body: bytes) -> None:
-    """Whatever it is, it is the caller's mistake and no error of ours."""
     with pytest.raises(BadRequestError, match=r"^body: no JSON"):
         read_report(body, now_s=NOW_S)
 
@@ -125,7 +121,6 @@ anything = st.recursive(
 
 @given(anything | anything.map(lambda value: {**GOOD, "workers": value}) | st.lists(anything.map(lambda v: [GOOD, v])))
 def test_any_document_is_read_or_refused(document: Any) -> None:
-    """No document raises anything else; what is read has numbers that can be compared."""
     with suppress(BadRequestError):
         for point in read(document).points:
             assert point.step >= 0
@@ -135,7 +130,6 @@ def test_any_document_is_read_or_refused(document: Any) -> None:
 
 
 def test_trainer_status_as_the_trainer_writes_it() -> None:
-    """Values are texts; the first name of a field that is there counts; other metrics and forms are left out."""
     metrics = [
         {"name": "global_step", "value": "1200"},
         {"name": "train_loss", "value": "0.125"},
@@ -158,7 +152,6 @@ def test_trainer_status_as_the_trainer_writes_it() -> None:
 
 @pytest.mark.parametrize("time", [None, "soon", 5], ids=["none", "no time", "no text"])
 def test_a_trainer_status_without_a_time_is_of_now(time: object) -> None:
-    """The moment of the report is near enough."""
     metrics = [{"name": "step", "value": "1"}, {"name": "loss", "value": "2"}]
     assert trainer_point({"metrics": metrics, "lastUpdatedTime": time}, now_s=5.0) == {
         "step": 1,

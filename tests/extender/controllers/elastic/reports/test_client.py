@@ -42,12 +42,10 @@ def client(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
 
 
 def senders() -> list[threading.Thread]:
-    """Threads of the client that live."""
     return [thread for thread in threading.enumerate() if thread.name == "netgang-report"]
 
 
 def test_a_report_is_sent(client: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """To the address of the environment, with the token of the file, and the moment by the job's clock."""
     with Sink() as sink:
         monkeypatch.setenv("NETGANG_REPORT_URL", sink.url)
         client.report(step=7, loss=0.5, samples_per_second=100, accuracy=None, workers=3)
@@ -60,8 +58,6 @@ def test_a_report_is_sent(client: Any, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_many_reports_are_few_requests(client: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What comes while the client waits goes together, in order; only the first says that the process began."""
-
     class Patient(threading.Event):
         """Waits for `flush` instead of for a second, so that the machine's speed decides nothing."""
 
@@ -82,7 +78,6 @@ def test_many_reports_are_few_requests(client: Any, monkeypatch: pytest.MonkeyPa
 
 
 def test_several_threads_may_report(client: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """One sends for all of them; nothing is lost or sent twice."""
     with Sink() as sink:
         monkeypatch.setenv("NETGANG_REPORT_URL", sink.url)
 
@@ -101,7 +96,6 @@ def test_several_threads_may_report(client: Any, monkeypatch: pytest.MonkeyPatch
 
 
 def test_a_report_that_was_refused_was_not_the_first(client: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """That the process began is said until netgang has taken it."""
     with Sink(503) as sink:
         monkeypatch.setenv("NETGANG_REPORT_URL", sink.url)
         client.report(step=1, loss=1.0)
@@ -134,7 +128,6 @@ ODD = {
 
 @pytest.mark.parametrize("values", ODD.values(), ids=ODD)
 def test_odd_values_stop_nothing(client: Any, monkeypatch: pytest.MonkeyPatch, values: dict[str, Any]) -> None:
-    """They are left out, or netgang refuses them; the next report is sent."""
     with Sink() as sink:
         monkeypatch.setenv("NETGANG_REPORT_URL", sink.url)
         client.report(**values)
@@ -144,7 +137,6 @@ def test_odd_values_stop_nothing(client: Any, monkeypatch: pytest.MonkeyPatch, v
 
 
 def test_without_an_address_nothing_happens(client: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The same program runs on a laptop: no thread, no file, nothing kept."""
     for address in (None, ""):
         monkeypatch.delenv("NETGANG_REPORT_URL", raising=False)
         if address is not None:
@@ -177,7 +169,6 @@ FAULTS: dict[str, Answer | str] = {
 def test_no_fault_reaches_training(
     client: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, fault: Answer | str
 ) -> None:
-    """A thousand reports use no network themselves, nothing is raised, one thread at most, and little is kept."""
     callers: set[str] = set()
     connect = socket.socket.connect
 
@@ -204,7 +195,6 @@ def test_no_fault_reaches_training(
 def test_a_token_that_is_not_there_stops_nothing(
     client: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """A warning says what is missing; nothing is sent without one, and an exchanged one is used at once."""
     with Sink() as sink, caplog.at_level(logging.WARNING):
         monkeypatch.setenv("NETGANG_REPORT_URL", sink.url)
         file = Path(client.os.environ["NETGANG_TOKEN_FILE"])
@@ -224,7 +214,6 @@ def test_a_token_that_is_not_there_stops_nothing(
 def test_a_server_must_show_a_certificate_that_is_trusted(
     client: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, trusted: bool
 ) -> None:
-    """The authority of NETGANG_CA_FILE, or one of the system's; the token goes nowhere else."""
     with RawServer({PATH: ok(b"{}")}, tls=True) as server, caplog.at_level(logging.WARNING):
         monkeypatch.setenv("NETGANG_REPORT_URL", f"{server.url}{PATH}")
         if trusted:
@@ -262,7 +251,6 @@ def test_the_end_of_a_process_is_not_held_up(tmp_path: Path, scheme: str) -> Non
 
 
 def test_the_client_is_small_and_needs_nothing_but_python() -> None:
-    """At most 80 lines, to be read before it is trusted inside a job; imports of the standard library alone."""
     source = CLIENT.read_text()
     assert len(source.splitlines()) <= 80
     tree = ast.parse(source)

@@ -21,7 +21,6 @@ OPTIONS = MetricOptions(every_steps=50, workers_step=1, min_interval_s=0.0, sett
 
 
 def elastic(name: str = "resnet", *, workers: int = 2, uid: str = "uid-1", wants: Wants = Wants.LOSS) -> ElasticJob:
-    """A job of one to six workers."""
     return ElasticJob(
         key=job_key(name),
         uid=uid,
@@ -46,11 +45,9 @@ class Told:
         self.step = 0
 
     def wish(self, *jobs: ElasticJob) -> Mapping[JobKey, int]:
-        """What they ask for now."""
         return finish(self.demands.in_steps(jobs))
 
     def fall(self, job: ElasticJob, *, steps: int = 60) -> None:
-        """The job reports a loss that falls."""
         points = [
             Point(step, self.clock.now_s(), 2.0 / (1.0 + step / 100), workers=job.workers)
             for step in range(self.step, self.step + steps)
@@ -69,7 +66,6 @@ def test_only_jobs_that_report_demand() -> None:
 
 
 def test_a_wish_is_remembered_while_pods_come_and_go() -> None:
-    """A job that is missing for a round demands the same afterwards, and is not looked at as if it were new."""
     told, job = Told(MetricOptions(every_steps=50, workers_step=1, min_interval_s=300.0, settle_steps=0)), elastic()
     told.fall(job)
     assert told.wish(job) == {job.key: 3}
@@ -84,7 +80,6 @@ def test_a_wish_is_remembered_while_pods_come_and_go() -> None:
 
 
 def test_a_job_of_the_same_name_begins_anew() -> None:
-    """Neither the demand nor the reports of its predecessor count."""
     told, job = Told(), elastic()
     told.fall(job)
     assert told.wish(job) == {job.key: 3}
@@ -95,7 +90,6 @@ def test_a_job_of_the_same_name_begins_anew() -> None:
 
 
 def test_a_look_is_not_repeated_without_news() -> None:
-    """Ten seconds long the very same demand stands; a report or a change of the job is news at once."""
     told, job = Told(), elastic()
     told.fall(job)
     told.wish(job)
@@ -147,19 +141,16 @@ class Meter:
         self.metering = Metering(self.records, self.telemetry)
 
     def count(self, name: str, **labels: str) -> float:
-        """A metric's value after a look."""
         self.metering.look()
         return self.telemetry.registry.get_sample_value(f"netgang_{name}", labels) or 0.0
 
     def change(self, *, after: int = 2, stage: Stage = Stage.REMOVING) -> Change:
-        """A change of resnet from three workers."""
         made = Change(job_key("resnet"), "uid-1", 3, after, Requester.QUEUE, "why", GangKey("team/h"), 100.0, stage)
         self.records.put(made)
         return made
 
 
 def test_jobs_are_counted_by_what_they_are() -> None:
-    """Resizing while a change is under way."""
     meter = Meter()
     assert [meter.count("jobs", state=state) for state in ("running", "waiting", "completed")] == [1, 1, 1]
     change = meter.change()
@@ -185,7 +176,6 @@ ENDS = {  # stage → (seconds counted as duration, pod seconds lost)
 
 @pytest.mark.parametrize(("stage", "counted"), ENDS.items(), ids=ENDS)
 def test_the_end_of_a_change_is_counted_once(stage: Stage, counted: tuple[float, float]) -> None:
-    """Each with its outcome; only one that served its purpose has a duration."""
     meter = Meter()
     change = meter.change()
     labels = {"kind": "TFJob.kubeflow.org", "direction": "in", "outcome": stage.value}

@@ -21,7 +21,6 @@ EXAMPLES = Path(__file__).parents[5] / "examples"
 
 @pytest.fixture
 def sink(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Sink]:
-    """A server at the address that the environment names."""
     (tmp_path / "token").write_text("sesame")
     with Sink() as made:
         monkeypatch.setenv("NETGANG_REPORT_URL", made.url)
@@ -46,7 +45,6 @@ class Model:
     """Stand-in for keras.Model: its `fit` calls callbacks in the order of Keras' documentation, with logs as it has."""
 
     def fit(self, *, epochs: int, batches: int, callbacks: list[Any]) -> None:
-        """Train for some epochs."""
         for one in callbacks:
             one.set_params({"epochs": epochs, "steps": batches, "verbose": 0})
             one.set_model(self)
@@ -77,7 +75,6 @@ def test_keras(sink: Sink) -> None:
 
 
 def test_keras_after_a_restart(sink: Sink) -> None:
-    """Steps go on from the checkpoint; a batch without a loss is no report; what is no callback is no attribute."""
     callback = runpy.run_path(str(EXAMPLES / "report_keras.py"))["ReportToNetgang"](
         batch_size=32, first_step=100, every=1
     )
@@ -109,7 +106,6 @@ def test_pytorch(sink: Sink) -> None:
 
 
 def test_the_job_says_where_it_reports() -> None:
-    """The address is its own; its annotations exist; its count is within its bounds, and its gang is the minimum."""
     job = yaml.safe_load((EXAMPLES / "reporting-job.yaml").read_text())
     meta, spec = job["metadata"], job["spec"]
     env = {one["name"]: one["value"] for one in spec["template"]["spec"]["containers"][0]["env"]}

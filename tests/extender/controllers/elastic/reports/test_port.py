@@ -33,7 +33,6 @@ netgang.flush()
 async def test_a_pod_reports_over_tls(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, certificates: Certificates
 ) -> None:
-    """A program of its own reports with nothing but address, authority and token; the verbs are not at this port."""
     loop = asyncio.get_running_loop()
     monkeypatch.setattr(world, "LoopClock", lambda: LoopClock(SystemClock().now_s() - loop.time()))
     (tmp_path / "secret").write_text(SECRET)

@@ -69,18 +69,15 @@ class Port:
         return [(await self.send(point(step), **more)).status_code for step in steps]
 
     def kept(self, name: str = "resnet", **key: str) -> list[int]:
-        """Steps that are kept."""
         job = self.jobs[job_key(name, **key)]
         return [one.step for one in self.book.of(job.key, job.uid)]
 
 
 def point(step: int, **more: Any) -> dict[str, Any]:
-    """A report of one point."""
     return {"step": step, "loss": 1.0, **more}
 
 
 async def test_a_report_is_kept_with_the_workers_of_the_moment() -> None:
-    """By the job's name; the count is the spec's where the job does not say."""
     port = Port()
     answer = await port.send({"points": [point(1, time=port.clock.now_s()), point(2, time=port.clock.now_s())]})
     assert (answer.status_code, answer.json()) == (200, {"accepted": 2, "step": 2})
@@ -89,7 +86,6 @@ async def test_a_report_is_kept_with_the_workers_of_the_moment() -> None:
 
 
 async def test_a_bad_value_is_400_and_names_the_field() -> None:
-    """Nothing is kept of the report, not even its good points."""
     port = Port()
     body = b'[{"step": 1, "loss": 1, "time": 1700000000}, {"step": 2, "loss": NaN, "time": 1700000000}]'
     answer = await port.send(body)
@@ -99,7 +95,6 @@ async def test_a_bad_value_is_400_and_names_the_field() -> None:
 
 
 async def test_steps_go_back_only_after_a_restart() -> None:
-    """409 names the last step; a process that started again says so, and what it undid is forgotten."""
     port = Port()
     assert await port.statuses(10, 20, 30) == [200, 200, 200]
     answer = await port.send(point(20))
@@ -127,7 +122,6 @@ UNKNOWN = {  # case: (path, status)
 
 @pytest.mark.parametrize(("path", "status"), UNKNOWN.values(), ids=UNKNOWN)
 async def test_nothing_else_is_at_this_port(path: str, status: int) -> None:
-    """A problem document for every other address, the caller."""
     port = Port()
     method, _, path = path.rpartition(" ")
     answer = await port.send(point(1), path, method=method or "POST")
@@ -136,7 +130,6 @@ async def test_nothing_else_is_at_this_port(path: str, status: int) -> None:
 
 
 async def test_two_jobs_of_one_name_must_be_told_apart() -> None:
-    """A TFJob and a Job: 409 names the kinds; with `?kind=` each has its own series."""
     port = Port(view("resnet"), view("resnet", kind="Job.batch"))
     answer = await port.send(point(1))
     assert (answer.status_code, "Job.batch, TFJob.kubeflow.org" in answer.json()["detail"]) == (409, True)
@@ -160,7 +153,6 @@ CALLERS = {  # case: (authorization, status)
 
 @pytest.mark.parametrize(("authorization", "status"), CALLERS.values(), ids=CALLERS)
 async def test_a_pod_reports_for_its_own_namespace(authorization: str | None, status: int) -> None:
-    """Who is refused leaves no point, and hears why in a problem document on a connection that ends."""
     port = Port()
     answer = await port.send(point(1), headers={"authorization": authorization} if authorization else {})
     assert answer.status_code == status
@@ -195,7 +187,6 @@ async def test_a_token_is_for_somebody(audiences: tuple[str, ...], token: str, s
 
 
 async def test_a_name_cannot_lead_into_another_namespace() -> None:
-    """Quoted slashes and dots stay inside a name, or the address is none."""
     port = Port(view("resnet"), view("resnet", namespace="other"))
     for path in ("/v1/jobs/team/..%2F..%2Fother%2Fresnet/metrics", "/v1/jobs/team%2F..%2Fother/resnet/metrics"):
         assert (await port.send(point(1), path)).status_code in (400, 403, 404)
@@ -203,7 +194,6 @@ async def test_a_name_cannot_lead_into_another_namespace() -> None:
 
 
 async def test_the_secret_stands_for_every_namespace(tmp_path: Path) -> None:
-    """Whoever shows it; it is read again when it was changed, and one that is too short counts for nothing."""
     file = tmp_path / "secret"
     file.write_text(f"{SECRET}\n")
     port = Port(view("resnet"), view("vgg", namespace="other"), secret_file=file, accounts=False)
@@ -221,7 +211,6 @@ async def test_the_secret_stands_for_every_namespace(tmp_path: Path) -> None:
 
 
 async def test_a_secret_that_cannot_be_read_lets_nobody_in(tmp_path: Path) -> None:
-    """Not even who shows nothing; accounts are not affected."""
     port = Port(secret_file=tmp_path / "none")
     assert (await port.send(point(1), headers={"authorization": "Bearer "})).status_code == 401
     assert (await port.send(point(1), headers={"authorization": "Bearer x"})).status_code == 401
@@ -240,7 +229,6 @@ async def test_what_cannot_be_checked_is_refused() -> None:
 
 
 async def test_too_many_reports_of_a_job_are_429() -> None:
-    """For a moment ten times the rate; then the caller hears when to come again, and others are not affected."""
     port = Port(view("resnet"), view("vgg"))
     assert await port.statuses(*range(21)) == [200] * 20 + [429]
     answer = await port.send(point(30))
@@ -258,7 +246,6 @@ async def test_all_jobs_together_have_a_bound_too() -> None:
 
 
 async def test_a_namespace_cannot_use_up_what_others_need() -> None:
-    """Half of all is the most that one has, however many jobs it makes; the next namespace is heard."""
     port = Port(*(view(f"j{i}") for i in range(30)), view("quiet", namespace="other"), rates=Rates(in_all=2.0))
     answers = [await port.statuses(1, path=f"/v1/jobs/team/j{i}/metrics") for i in range(30)]
     assert answers == [[200]] * 10 + [[429]] * 20
@@ -269,7 +256,6 @@ async def test_a_namespace_cannot_use_up_what_others_need() -> None:
 
 
 async def test_a_body_has_a_largest_size() -> None:
-    """413 as soon as it is passed, whatever is announced; the connection ends."""
     port = Port()
     answer = await port.send(b" " * 65537)
     assert (answer.status_code, answer.headers["connection"], port.counted) == (413, "close", ["too large"])
@@ -277,7 +263,6 @@ async def test_a_body_has_a_largest_size() -> None:
 
 
 async def test_a_body_that_does_not_come_is_not_waited_for() -> None:
-    """408 after its longest time, and 400 for one that is broken off: never an error of ours."""
     port = Port(body_timeout_s=0.01)
     assert await _raw(port, []) == 408
     assert await _raw(port, [{"type": "http.request", "body": b"{", "more_body": True}, GONE]) == 400
@@ -309,7 +294,6 @@ async def _raw(port: Port, messages: Sequence[Mapping[str, Any]]) -> int:
 
 
 async def test_a_standby_keeps_nothing() -> None:
-    """It says who does; a new leader begins with an empty series."""
     port = Port()
     port.leads = False
     answer = await port.send(point(1))
@@ -321,7 +305,6 @@ async def test_a_standby_keeps_nothing() -> None:
 
 
 async def test_jobs_that_are_gone_are_forgotten() -> None:
-    """Their series and their rates."""
     port = Port(view("resnet"), view("vgg"))
     assert await port.statuses(1) == [200]
     gone = port.jobs.pop(job_key("resnet"))

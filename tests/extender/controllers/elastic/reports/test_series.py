@@ -13,13 +13,11 @@ JOB = job_key("resnet")
 
 
 def steps_of(book: SeriesBook, job: JobKey = JOB, uid: str = "u") -> list[int]:
-    """Steps that are kept of a job."""
     return [one.step for one in book.of(job, uid)]
 
 
 @given(st.lists(st.integers(1, 60), min_size=1, max_size=60), st.integers(4, 40))
 def test_a_series_keeps_its_start_and_its_newest_points(sizes: list[int], most: int) -> None:
-    """However reports are cut: never too many points, ascending, the first one, and the newest half of the room."""
     book = SeriesBook(most_points=most)
     step = 0
     for size in sizes:
@@ -35,7 +33,6 @@ def test_a_series_keeps_its_start_and_its_newest_points(sizes: list[int], most: 
 
 @given(st.lists(st.tuples(st.integers(1, 9), st.integers(0, 20)), max_size=80))
 def test_restarts_leave_no_step_twice(runs: list[tuple[int, int]]) -> None:
-    """Progress and falls to older checkpoints in any order: ascending, bounded, up to the newest step."""
     book, step = SeriesBook(most_points=8), 0
     for size, back in runs:
         step = max(step - back, 0)
@@ -48,7 +45,6 @@ def test_restarts_leave_no_step_twice(runs: list[tuple[int, int]]) -> None:
 
 
 def test_another_job_of_the_same_name_begins_anew() -> None:
-    """What a deleted job reported is nothing of its successor's, whichever asks first."""
     book = SeriesBook()
     book.add(JOB, "old", points([1, 2]))
     assert steps_of(book, uid="new") == []
@@ -58,7 +54,6 @@ def test_another_job_of_the_same_name_begins_anew() -> None:
 
 
 def test_what_a_restart_undid_is_dropped() -> None:
-    """From the first step on that is reported again; with an older start everything."""
     book = SeriesBook()
     book.add(JOB, "u", points([1, 2, 3, 4]))
     book.add(JOB, "u", points([3, 5]), undo=True)
@@ -69,7 +64,6 @@ def test_what_a_restart_undid_is_dropped() -> None:
 
 @pytest.mark.parametrize("steps", [[4], [3], [6, 6], [7, 6]], ids=["the same", "back", "twice", "falling"])
 def test_steps_that_do_not_ascend_are_a_bug_of_ours(steps: list[int]) -> None:
-    """Who adds has checked them; nothing is kept of such a report."""
     book = SeriesBook()
     book.add(JOB, "u", points([4]))
     with pytest.raises(ValueError, match="do not ascend"):
@@ -78,7 +72,6 @@ def test_steps_that_do_not_ascend_are_a_bug_of_ours(steps: list[int]) -> None:
 
 
 def test_decisions_see_the_same_series() -> None:
-    """As arrays, with the highest step ever reported; of another job of the name nothing."""
     book = SeriesBook()
     book.add(JOB, "u", points([1, 2, 30]))
     book.add(JOB, "u", [Point(3, 9.0, 0.25, samples_per_second=8.0, workers=2)], undo=True)
@@ -89,7 +82,6 @@ def test_decisions_see_the_same_series() -> None:
 
 
 def test_a_namespace_cannot_push_out_others() -> None:
-    """Of too many jobs the most crowded namespace loses the one that reported longest ago."""
     book = SeriesBook(most_jobs=4)
     quiet = job_key("quiet", namespace="small")
     book.add(quiet, "u", points([1]))
@@ -101,7 +93,6 @@ def test_a_namespace_cannot_push_out_others() -> None:
 
 
 def test_who_reports_again_is_not_forgotten_first() -> None:
-    """The order is that of the last report, not of the first."""
     book = SeriesBook(most_jobs=2)
     for job, step in (("a", 1), ("b", 1), ("a", 2), ("c", 1)):
         book.add(job_key(job), "u", points([step]))
@@ -109,7 +100,6 @@ def test_who_reports_again_is_not_forgotten_first() -> None:
 
 
 def test_jobs_that_are_gone_are_forgotten() -> None:
-    """Only those that there are stay; and their room counts as free again."""
     book = SeriesBook(most_jobs=2)
     for job in "ab":
         book.add(job_key(job), "u", points([1]))
