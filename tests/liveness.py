@@ -5,8 +5,6 @@ test's outcome depends on the machine's speed; where real processes, sockets or 
 is this one, which ends a test that would hang. What takes long is measured by `bench`, in ratios.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -6,8 +6,6 @@ Python, and to comments in YAML; not to code, to names in backticks, or to texts
 words that are left; its numbers only fall. Run: `python -m tests.prose` (`make lint` does), `--counts` for the table.
 """
 
-from __future__ import annotations
-
 import argparse
 import re
 import subprocess

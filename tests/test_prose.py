@@ -1,7 +1,5 @@
 """The check of plain English: what it reads, what it refuses, and that its allowances only fall."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests import prose

@@ -8,8 +8,6 @@ schedulers of its own, and all of that is gone afterwards. A failure leaves logs
 tests/e2e/artifacts.
 """
 
-from __future__ import annotations
-
 import asyncio
 import re
 import shutil

@@ -7,8 +7,6 @@ way, a plan a little older than the list of pods) must end within a limit; that 
 netgang both answer, because without either nothing can be mended.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator, Iterable, Mapping

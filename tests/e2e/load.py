@@ -1,7 +1,5 @@
 """The users of a cluster: gangs and plain pods that come at a pace, run for a time and go; lost members come again."""
 
-from __future__ import annotations
-
 import asyncio
 import random
 from collections import Counter

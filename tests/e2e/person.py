@@ -1,7 +1,5 @@
 """Somebody who asks netgang with a kubeconfig of their own, and the rights that they were given."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import sys

@@ -1,7 +1,5 @@
 """Stages for tests of what happens to whole jobs: in the cluster with controllers, on nodes of their own."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress

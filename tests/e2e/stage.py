@@ -1,7 +1,5 @@
 """Where scenarios run: one object with everything a test needs, and questions asked of netgang."""
 
-from __future__ import annotations
-
 import asyncio
 import re
 import sys

@@ -3,8 +3,6 @@
 Exit code: 0 everything was as printed; 1 something was not, and it is said what; 2 the documents' port is taken.
 """
 
-from __future__ import annotations
-
 import sys
 import time
 

@@ -7,8 +7,6 @@ is refused in sections that are walked: a command must not hide in a block that 
 things up (`Walk.page`) such a block may stand, if none of its lines is a command.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field

@@ -4,8 +4,6 @@ Rule: everything that is typed otherwise than it is printed, and everything that
 page; an entry that nothing on the page is about is a mistake (tests/contract/docs/test_commands.py).
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field

@@ -6,8 +6,6 @@ terminal; what is behind a `#` is not. Each must succeed and have the effect tha
 started is left then.
 """
 
-from __future__ import annotations
-
 import re
 import time
 from collections import Counter

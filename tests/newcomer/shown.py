@@ -6,8 +6,6 @@ with, count as one, because columns are as wide as what happens to be in them; b
 lines at both ends, do not count.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 

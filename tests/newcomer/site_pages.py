@@ -6,8 +6,6 @@ tests/e2e/people/test_how_tos.py types all of it, tests/contract/docs/test_comma
 pages.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

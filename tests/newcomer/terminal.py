@@ -4,8 +4,6 @@ Rule: both are real shells in process groups of their own; a group gets its Ctrl
 does. Whatever happens, `close` leaves no process of theirs.
 """
 
-from __future__ import annotations
-
 import os
 import select
 import shlex

@@ -1,7 +1,5 @@
 """What the documents tell a newcomer is what is typed here: no command is left out, and none is hidden."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

@@ -1,7 +1,5 @@
 """The reader types a page as it is printed but for the page's tables, and notices what is not so."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

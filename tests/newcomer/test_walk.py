@@ -1,7 +1,5 @@
 """The newcomer notices what is not as printed, and leaves nothing running."""
 
-from __future__ import annotations
-
 import os
 import socket
 import sys

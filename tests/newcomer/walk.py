@@ -5,8 +5,6 @@ does not show must print nothing. Every command must succeed. What only looks (`
 if it does not show yet what it should: somebody who reads is slower than a script.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import socket

@@ -1,7 +1,5 @@
 """The real archives: how they are fetched, once, and what is said where they cannot be. Package managers are played."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """The cache: what is built once, by whom, and what a failure leaves. A shell script stands for Go."""
 
-from __future__ import annotations
-
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path

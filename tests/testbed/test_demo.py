@@ -1,7 +1,5 @@
 """What `make cluster` tells and leaves to the person in front of it."""
 
-from __future__ import annotations
-
 import socket
 import subprocess
 from pathlib import Path

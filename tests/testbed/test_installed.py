@@ -1,7 +1,5 @@
 """What the testbed reads from manifests/ and scheduler-config/ is there and fits together."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

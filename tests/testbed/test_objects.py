@@ -1,7 +1,5 @@
 """Objects for tests: both dialects of a gang, Kubeflow's labels, nodes over zones."""
 
-from __future__ import annotations
-
 import pytest
 
 from testbed.objects import GangDialect, gang_pods, node, pod, pod_group, training_job

@@ -1,7 +1,5 @@
 """Child processes, ports, credentials, kwok's stages: the pieces a cluster is put together from."""
 
-from __future__ import annotations
-
 import asyncio
 import base64
 import os

@@ -1,7 +1,5 @@
 """The table of programs: versions, go.mod files and linker flags."""
 
-from __future__ import annotations
-
 import pytest
 
 from testbed.programs.catalogue import (

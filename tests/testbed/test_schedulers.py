@@ -1,7 +1,5 @@
 """kube-scheduler configurations on the testbed: only connection, election and addresses change."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

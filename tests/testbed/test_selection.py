@@ -1,7 +1,5 @@
 """Who runs the e2e tests: without Go they are left out loudly, and on CI that is a failure."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

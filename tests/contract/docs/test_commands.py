@@ -5,8 +5,6 @@ tests/e2e/people/test_how_tos.py, and the tests that run commands of ours in pro
 up is a failure, and so is an entry of a list or a table that is about nothing any more.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable
 from pathlib import Path

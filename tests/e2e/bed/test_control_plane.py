@@ -5,8 +5,6 @@ docs/safety.md S16.
 The Service with its fixed address is a relay that leads to whichever netgang has the leader's label.
 """
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from time import monotonic

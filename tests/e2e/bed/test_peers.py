@@ -1,7 +1,5 @@
 """The comparison with peers runs: the same little load, scheduled by netgang and without it (bench.peers)."""
 
-from __future__ import annotations
-
 from bench.peers.compare import Task, compare
 from bench.peers.ways import WAYS
 from bench.peers.workloads import Workload

@@ -1,7 +1,5 @@
 """The control plane without netgang: what kube-scheduler does to a job, and what the tests rely on of the test bed."""
 
-from __future__ import annotations
-
 import pytest
 
 from testbed.api import Object

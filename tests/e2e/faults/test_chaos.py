@@ -5,8 +5,6 @@ chance; it is printed). Two replicas of netgang, its kube-scheduler and the defa
 kubelets are real; honest tenants, a hostile one and faults act at random moments.
 """
 
-from __future__ import annotations
-
 import asyncio
 import json
 import os

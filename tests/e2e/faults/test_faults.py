@@ -1,7 +1,5 @@
 """What must hold when things go wrong: stolen room, foreign pods, people with curl, priorities in the middle."""
 
-from __future__ import annotations
-
 import asyncio
 from collections import Counter
 from typing import Any

@@ -5,8 +5,6 @@ many leaders are killed (default 10; `make chaos KILLS=100`), CHAOS_SEED at whic
 printed).
 """
 
-from __future__ import annotations
-
 import asyncio
 import json
 import os

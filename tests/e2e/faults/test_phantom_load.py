@@ -1,7 +1,5 @@
 """Room is taken by what runs, and kept for what a DaemonSet will run, for a time (docs/safety.md S12, S26)."""
 
-from __future__ import annotations
-
 import pytest
 
 from testbed.api import Object

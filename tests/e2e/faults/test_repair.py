@@ -1,7 +1,5 @@
 """Gangs that lose members long after they started: replaced, or restarted as a whole (docs/safety.md S8, S10, S11)."""
 
-from __future__ import annotations
-
 import pytest
 
 from testbed.api import Object

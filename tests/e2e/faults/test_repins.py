@@ -1,7 +1,5 @@
 """Members that were admitted to nodes which are all gone before they were bound (docs/safety.md S6, S10)."""
 
-from __future__ import annotations
-
 from testbed.api import Object
 from testbed.objects import zone_nodes
 from tests.e2e.objects import gates, indexed_job, listed_nodes, required_terms

@@ -1,7 +1,5 @@
 """A Job that is suspended and resumed keeps its place in the queue and does not starve at once (docs/safety.md S14)."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable
 from datetime import datetime

@@ -4,8 +4,6 @@ The Deployments, Services, budgets and rights are those of manifests/, made into
 by the cluster's own kube-scheduler; each pod is a process. Both schedulers run with leader election on.
 """
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from time import monotonic

@@ -3,8 +3,6 @@
 kube-scheduler and the Job controller are real. Nothing is removed in the first half minute of a process.
 """
 
-from __future__ import annotations
-
 from functools import partial
 
 import pytest

@@ -1,7 +1,5 @@
 """A gang that kube-scheduler keeps from coming to bind does not keep its room from others (docs/safety.md S25)."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.e2e.invariants import until_nothing_is_promised

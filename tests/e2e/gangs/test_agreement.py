@@ -1,7 +1,5 @@
 """The simulator beside the real thing: the same stories, told on etcd, API server, kube-scheduler and kwok."""
 
-from __future__ import annotations
-
 import asyncio
 from dataclasses import dataclass
 from uuid import uuid4

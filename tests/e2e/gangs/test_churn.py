@@ -5,15 +5,13 @@ Rule: the load is pods of the cluster's own kube-scheduler, which change the roo
 make the planner run; what is asserted of CPU is far above what it takes, the figures are said.
 """
 
-from __future__ import annotations
-
 import asyncio
 import os
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
 from time import monotonic
-from typing import Any
+from typing import Any, Self
 
 import pytest
 
@@ -99,7 +97,7 @@ class _Cost:
     plans: float
 
     @classmethod
-    async def now(cls, netgang: Netgang) -> _Cost:
+    async def now(cls, netgang: Netgang) -> Self:
         planning_s = await metric(netgang, "netgang_plan_duration_seconds_sum")
         plans = await metric(netgang, "netgang_plan_duration_seconds_count")
         return cls(monotonic(), _cpu_s(netgang), planning_s, plans)

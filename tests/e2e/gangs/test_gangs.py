@@ -1,7 +1,5 @@
 """Gangs on a real kube-scheduler: whole or not at all, in one zone, and as soon as there is room."""
 
-from __future__ import annotations
-
 import asyncio
 import random
 from collections import Counter

@@ -4,8 +4,6 @@ Rule: a fault hits at a moment that the API server shows (so many gates gone, th
 down by the setting for it where that moment would be too short, and what must hold is looked at all the time.
 """
 
-from __future__ import annotations
-
 import asyncio
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """Gangs that wait at a scheduling gate: no attempts while they wait, and whole when they are admitted."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from time import monotonic
 from typing import Any

@@ -4,8 +4,6 @@ Why: the other scenarios show one thing at a time; what goes wrong between two o
 Rule: chance is seeded, and what must hold is looked at all the time. `MIXED_LOAD_S` makes it shorter or longer.
 """
 
-from __future__ import annotations
-
 import asyncio
 import os
 import random

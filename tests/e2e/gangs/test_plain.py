@@ -1,7 +1,5 @@
 """Plain pods beside gangs, with the cluster's own kube-scheduler asking netgang about both (docs/safety.md S13)."""
 
-from __future__ import annotations
-
 import random
 from time import monotonic
 

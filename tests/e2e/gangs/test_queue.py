@@ -1,7 +1,5 @@
 """The queue on a real control plane: heavier gangs first, the lightest one once it starves (PAPERS K1–K3)."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from datetime import datetime
 from functools import partial

@@ -3,8 +3,6 @@
 netgang and its scheduler are real; what a Job's controller does to pods the tests do themselves.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Sequence
 

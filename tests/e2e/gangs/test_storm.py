@@ -1,7 +1,5 @@
 """Many waiting pods beside a busy cluster: the guard against refusal storms, in each shipped configuration (ADR 4)."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager

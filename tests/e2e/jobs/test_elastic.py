@@ -1,7 +1,5 @@
 """Elastic jobs: a running one gives up workers for a heavier job, and gets them back (PAPERS K4, K5)."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
@@ -60,7 +58,7 @@ class Watched:
     minimums: set[int] = field(default_factory=set)
     """minMember of its PodGroup"""
 
-    async def until(self, site: Stage, accept: Callable[[Watched], bool], what: str) -> None:
+    async def until(self, site: Stage, accept: Callable[["Watched"], bool], what: str) -> None:
         async def seen() -> Watched:
             return self
 

@@ -1,7 +1,5 @@
 """PodGroups' statuses on a real API server: every phase of a gang's life, one write per change, silence at rest."""
 
-from __future__ import annotations
-
 import asyncio
 import re
 from collections.abc import AsyncIterator, Callable

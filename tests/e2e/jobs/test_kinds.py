@@ -1,7 +1,5 @@
 """A framework's kind under its real controller: netgang sees what examples/kinds says that it sees."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
 

@@ -3,8 +3,6 @@
 A member got its node when its condition PodScheduled says; the test dates that back, so that nobody waits for an hour.
 """
 
-from __future__ import annotations
-
 import pytest
 
 from testbed.api import Object

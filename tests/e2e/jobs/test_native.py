@@ -1,7 +1,5 @@
 """Kubernetes' own gangs (`spec.schedulingGroup`, 1.36 behind its gates) beside netgang's second scheduler."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator, Iterator
 from functools import partial

@@ -1,7 +1,5 @@
 """Gangs of lower priority that leave, whole, for a waiting one (docs/explanation/preemption.md)."""
 
-from __future__ import annotations
-
 import asyncio
 
 import pytest

@@ -1,7 +1,5 @@
 """Nodes that are asked for, on a real API server: what netgang makes is accepted there, and its rights suffice."""
 
-from __future__ import annotations
-
 from functools import partial
 
 import yaml

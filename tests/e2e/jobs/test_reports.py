@@ -1,7 +1,5 @@
 """Reports with real tokens: TokenReview of a real API server says which namespace a pod's service account is of."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import re

@@ -1,7 +1,5 @@
 """What is installed, run by hand: there is no kubelet."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

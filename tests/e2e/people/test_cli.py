@@ -1,7 +1,5 @@
 """People ask netgang through a real API server and a kubelet's port-forward, by `netgang` and by `kubectl netgang`."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

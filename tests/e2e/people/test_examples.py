@@ -4,8 +4,6 @@ Only tried out (`--dry-run=server`): unknown and misspelt fields, wrong types an
 is kept.
 """
 
-from __future__ import annotations
-
 import asyncio
 import re
 import subprocess

@@ -5,8 +5,6 @@ started here when its Deployment has been applied and stopped before Helm takes 
 way of kwok, and the pods of `netgang uninstall` are run by hand.
 """
 
-from __future__ import annotations
-
 import asyncio
 import os
 import shutil

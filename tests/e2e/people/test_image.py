@@ -4,8 +4,6 @@ There is no container engine here: the steps of its first stage are done in a te
 stage, which only copies, is checked by running what was installed without the checkout.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import shlex

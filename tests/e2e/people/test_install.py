@@ -4,8 +4,6 @@ There is no kubelet: the pods' commands are run by hand, with the settings, conf
 installed objects. The cluster is the test's own, because uninstalling takes rights away that other tests use.
 """
 
-from __future__ import annotations
-
 import asyncio
 import json
 import os

@@ -1,7 +1,5 @@
 """Somebody who knows only README and docs/start/tutorial.md types all of both, and gets what they show."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 

@@ -4,8 +4,6 @@ The API server leads to no address of the loopback, and only to one that Kuberne
 pod. So everything runs in a network of the test's own, without a way out, in which the loopback has an address more.
 """
 
-from __future__ import annotations
-
 import ctypes
 import json
 import os

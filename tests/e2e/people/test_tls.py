@@ -1,7 +1,5 @@
 """TLS between a real kube-scheduler and netgang: who gets to bind, and certificates that change under a held gang."""
 
-from __future__ import annotations
-
 import asyncio
 import re
 import ssl

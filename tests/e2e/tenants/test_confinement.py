@@ -5,8 +5,6 @@ that each is judged as if it were meant and none changes what the next one finds
 netgang's own functions; the other end-to-end tests run under the same policies with the writes themselves.
 """
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
 from typing import Any

@@ -4,8 +4,6 @@ The schedulers, kube-controller-manager and both replicas of netgang are real; k
 to leave in the first half minute of a leader.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import AsyncIterator
 from datetime import datetime

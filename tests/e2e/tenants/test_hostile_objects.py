@@ -1,7 +1,5 @@
 """No tenant's object stops netgang: not one that starts beside it, and not one that runs (docs/safety.md S21)."""
 
-from __future__ import annotations
-
 from functools import partial
 from typing import Any
 

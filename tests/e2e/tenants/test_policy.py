@@ -5,8 +5,6 @@ Rule: policies are cluster-wide, so each test binds them to its own namespaces o
 gets what is asked by creating pods in dry-run, so nothing is left and nothing is scheduled.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from pathlib import Path

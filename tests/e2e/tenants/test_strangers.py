@@ -3,8 +3,6 @@
 netgang and its scheduler beside the cluster's own, both real.
 """
 
-from __future__ import annotations
-
 import pytest
 
 from testbed.objects import gang_labels

@@ -6,8 +6,6 @@ Binding against the node. docs/how-to/which-scheduler.md has its figures from he
     python -m pytest tests/e2e/tenants/test_two_schedulers.py --e2e=all -n 0 -rP -k race
 """
 
-from __future__ import annotations
-
 import asyncio
 import os
 from collections import Counter

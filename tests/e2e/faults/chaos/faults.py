@@ -1,7 +1,5 @@
 """What goes wrong by itself: nodes that vanish, fall silent or are cordoned, and processes that are killed."""
 
-from __future__ import annotations
-
 import asyncio
 import random
 from collections import Counter

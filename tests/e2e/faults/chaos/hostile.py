@@ -4,8 +4,6 @@ Rule: only the tenant's own namespace, its own pods and Jobs, and the address th
 `KEPT` of its objects stay; what it did last stays until after the storm.
 """
 
-from __future__ import annotations
-
 import asyncio
 import json
 import random

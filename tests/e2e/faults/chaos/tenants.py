@@ -4,8 +4,6 @@ Rule: what they ask for always fits into the smallest zone of the empty cluster,
 at one time, so that whatever is left over when the storm ends must start. Runs that were whole for their time end.
 """
 
-from __future__ import annotations
-
 import asyncio
 import random
 from collections import Counter

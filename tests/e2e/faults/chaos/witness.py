@@ -7,8 +7,6 @@ a problem once it stayed so for `PARTIAL_LIMIT_S` of *calm* time: all parts up, 
 leader removes nothing (docs/safety.md S11).
 """
 
-from __future__ import annotations
-
 import asyncio
 import json
 from collections import Counter
