@@ -1,7 +1,4 @@
-"""One line per object: nodes, pods, gangs and snapshots for tests, in Kubernetes quantities.
-
-Defaults are the dullest possible object, so that a test names only what it is about.
-"""
+"""One line per object, in Kubernetes quantities; defaults are the dullest possible object."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace

@@ -1,7 +1,6 @@
 """How many examples a property is tried with, where it is not the number of the Hypothesis profile (tests/conftest.py).
 
-The numbers follow the profile's, so that `HYPOTHESIS_PROFILE=nightly` tries more of everything. Use them as decorators,
-`@FEW`, or as the base of other settings, `settings(FEW, stateful_step_count=25)`.
+Use them as decorators, `@FEW`, or as the base of other settings, `settings(FEW, stateful_step_count=25)`.
 """
 
 from hypothesis import settings

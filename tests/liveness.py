@@ -1,8 +1,7 @@
-"""How long a test waits for what must come.
+"""How long a test waits for what must come: no test's outcome depends on the machine's speed.
 
-Why one constant: a bound that fits the author's machine fails on a busy one, and says nothing about the code. Rule: no
-test's outcome depends on the machine's speed; where real processes, sockets or threads are waited for, the only bound
-is this one, which ends a test that would hang. What takes long is measured by `bench`, in ratios.
+Where real processes, sockets or threads are waited for, the only bound is this one. What takes long is measured by
+`bench`, in ratios.
 """
 
 import asyncio

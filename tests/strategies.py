@@ -1,7 +1,4 @@
-"""Hypothesis strategies on top of the builders: measured blocks, score policies, demands with their nodes.
-
-Values are what measurements and clusters can realistically be; unknown values, old ones and full nodes are common.
-"""
+"""Hypothesis strategies on top of the builders, of values that are realistic; unknown and old ones are common."""
 
 from dataclasses import dataclass
 

@@ -1,8 +1,4 @@
-"""A real Chromium, a real server, and a page of which nothing may go wrong unseen.
-
-Chromium is Debian's (`make e2e` installs it where it may; else the tests say that it is missing). A failed test leaves
-its screenshot in tests/browser/artifacts.
-"""
+"""A real Chromium (Debian's), a real server, and a page of which nothing may go wrong unseen."""
 
 import shutil
 import socket

@@ -1,11 +1,7 @@
-"""One real control plane for all tests of this folder.
+"""One real control plane for all tests of this folder: the tests of one process share it and run one after the other.
 
-Why: a control plane starts in seconds, but building it takes minutes when the cache is cold, and many at once would
-fight for the two cores of a small machine.
-Rule: the tests of one process share one cluster and run one after the other; `testbed.pytest_plugin` decides which of
-them run (options `--e2e` and `--versions`), and which in the same xdist worker. Every test gets a namespace, nodes and
-schedulers of its own, and all of that is gone afterwards. A failure leaves logs, events and netgang's plan in
-tests/e2e/artifacts.
+Every test gets a namespace, nodes and schedulers of its own, and all of that is gone afterwards. A failure leaves logs,
+events and netgang's plan in tests/e2e/artifacts.
 """
 
 import asyncio

@@ -1,10 +1,7 @@
 """What must hold at every moment of a scenario, looked at a few times a second while it runs.
 
-Why: a test that looks only at the end misses the gang that stood in part for a minute, and the room that was held for
-nobody meanwhile.
-Rule: looks are at the API server and /v1/plan alone, as a user has them. What may be true for a moment (a commit under
-way, a plan a little older than the list of pods) must end within a limit; that time counts only while API server and
-netgang both answer, because without either nothing can be mended.
+Looks are at the API server and /v1/plan alone, as a user has them. What may be true for a moment (a commit under way)
+must end within a limit; that time counts only while API server and netgang both answer.
 """
 
 import asyncio

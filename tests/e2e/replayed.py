@@ -1,7 +1,6 @@
 """Decisions of real runs, run again: each netgang of a test gives its log away before it is stopped.
 
-Why for every test: the logs of a whole suite hold cases that nobody would think of writing down. Rule: whoever still
-answers is asked; one that was killed, or that shows its documents to no caller, is counted as silent.
+One that was killed, or that shows its documents to no caller, is counted as silent.
 """
 
 from dataclasses import dataclass, fields

@@ -1,8 +1,4 @@
-"""A ClusterApi in memory: keeps the port's promises, and breaks them on demand.
-
-Its objects live in an ApiStore, so binding, patching and evicting change them and the watches report it. The verbs for
-faults, latency and counts are those of `simulator.apiserver.api`.
-"""
+"""A ClusterApi in memory (an ApiStore): keeps the port's promises, and breaks them on demand."""
 
 import asyncio
 from collections import defaultdict, deque

@@ -1,7 +1,4 @@
-"""A KeyStore in memory, which several replicas may share; named as the port.
-
-It has a key from the start, with which tests sign what a former process would have written; `data` may be changed.
-"""
+"""A KeyStore in memory that replicas may share; its first key signs what a former process would have written."""
 
 from collections.abc import Mapping
 from typing import Any, Final

@@ -1,13 +1,8 @@
 """A small MaDDash server on loopback: the shapes and habits of 5.0.8, for a mesh that a test may change at any time.
 
-What it has of the real one: grids by name with two decodings of the path, uris that echo the request, labels in place
-of ids, rows ordered by label (node10 before node2), `columnProps` empty in square meshes, plain error texts labelled
-as JSON, 500 for a grid that is not known, values only as sentences with three decimals.
-
-    with MaddashServer(paper_mesh(), checked_at_s=clock.now_s) as server:
-        server.url                                    # http://127.0.0.1:PORT/maddash
-        server.mesh.change("node1", "node2", delay_ms=80.0)
-        server.faults["Loss"] = Fault.SERVER_ERROR    # a grid, or "grids" for the list of all
+with MaddashServer(paper_mesh(), checked_at_s=clock.now_s) as server:
+    server.mesh.change("node1", "node2", delay_ms=80.0)
+    server.faults["Loss"] = Fault.SERVER_ERROR    # a grid, or "grids" for the list of all
 """
 
 import json

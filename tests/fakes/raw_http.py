@@ -1,11 +1,8 @@
 """A loopback HTTP server whose answers are raw: bytes, or whatever a function does with the connection.
 
-Why: what goes wrong between a client and a measurement host happens below HTTP, so a test must be able to send half a
-header, garbage, nothing, or to reset the connection. One thread per connection; every connection ends with the server.
-
-    with RawServer({"/maddash/grids": ok(b"{}")}) as server:
-        server.url                              # http://127.0.0.1:PORT
-        server.answers["/maddash/grids"] = reset
+with RawServer({"/maddash/grids": ok(b"{}")}) as server:
+    server.url                              # http://127.0.0.1:PORT
+    server.answers["/maddash/grids"] = reset
 """
 
 import socket

@@ -1,8 +1,4 @@
-"""A connection without a network: what a protocol is told is what the test says, and what it writes is kept.
-
-Why: over a socket nobody knows in which pieces the bytes arrive; here every cut is the test's own, and a run is the
-same each time.
-"""
+"""A connection without a network: what a protocol is told is what the test says, and what it writes is kept."""
 
 import asyncio
 from collections.abc import Iterable

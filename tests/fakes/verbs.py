@@ -1,7 +1,4 @@
-"""Fakes of the two protocols that the HTTP side asks, with the dullest possible answers.
-
-`FakeVerbs` passes the even-numbered half by default, so that an answer is never by accident all nodes or none.
-"""
+"""Fakes of the two protocols that the HTTP side asks, with the dullest answers that are not all or none."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence

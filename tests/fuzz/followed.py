@@ -1,7 +1,6 @@
 """The reflectors of a running netgang over an API server that says what it is given: hostile objects, one by one.
 
-Everything but the API server is the real thing: readers, sinks, the cache, books. Rule: an event that is given is read
-when `take` returns, so that the time it took can be measured.
+An event that is given is read when `take` returns, so that the time it took can be measured.
 """
 
 import asyncio

@@ -1,7 +1,4 @@
-"""Everything that reads a text which tenants write, beside the reflectors; each may raise ValueError and nothing else.
-
-Signatures are taken as good (`UncheckedNotes`): what is read must be harmless even where the key was lost.
-"""
+"""Everything that reads a text which tenants write, beside the reflectors, with signatures taken as good."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass

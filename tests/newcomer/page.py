@@ -1,7 +1,6 @@
 """What a page to look things up leaves to its reader: names of one's own, files, and what was done before.
 
-Rule: everything that is typed otherwise than it is printed, and everything that is not typed, stands in a table of the
-page; an entry that nothing on the page is about is a mistake (tests/contract/docs/test_commands.py).
+An entry that nothing on the page is about is a mistake (tests/contract/docs/test_commands.py).
 """
 
 import re

@@ -1,9 +1,7 @@
 """Type what a page to look things up prints, with the reader's own names, and look at what comes of it.
 
-Rule: commands are typed as they are printed but for the words of the page's table, in the page's order, into one
-terminal; what is behind a `#` is not. Each must succeed and have the effect that the table names. One that stays
-(`STAYS`), or ends with `&`, goes on beside the others until the page's end and must not end by itself; nothing that was
-started is left then.
+Each command must succeed and have the effect that the page's table names. One that stays (`STAYS`), or ends with `&`,
+goes on beside the others until the page's end; nothing that was started is left then.
 """
 
 import re

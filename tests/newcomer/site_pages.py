@@ -1,9 +1,6 @@
 """The pages beside README and the tutorial, in the order in which one site's people need them, with their tables.
 
-Rule: netgang is installed with the chart, then used, then taken away; what follows needs a cluster without it. A name
-of the pages (NODE, an example's host) is given this site's own; nothing else is typed otherwise than it is printed.
-tests/e2e/people/test_how_tos.py types all of it, tests/contract/docs/test_commands.py compares these tables with the
-pages.
+netgang is installed with the chart, then used, then taken away; what follows needs a cluster without it.
 """
 
 from collections.abc import Mapping

@@ -1,8 +1,4 @@
-"""Two terminals: one whose command stays until Ctrl-C, one in which the others are typed.
-
-Rule: both are real shells in process groups of their own; a group gets its Ctrl-C as a terminal's foreground group
-does. Whatever happens, `close` leaves no process of theirs.
-"""
+"""Two terminals: one whose command stays until Ctrl-C, one in which the others are typed; `close` leaves nothing."""
 
 import os
 import select

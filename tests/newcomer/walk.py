@@ -1,8 +1,7 @@
 """Do what a document says, as somebody would who knows nothing else, and say where it is not as printed.
 
-Rule: commands of `STAYING` get the first terminal, all others share the second. A command whose output the document
-does not show must print nothing. Every command must succeed. What only looks (`LOOKS`) is looked at again for a while
-if it does not show yet what it should: somebody who reads is slower than a script.
+Commands of `STAYING` get the first terminal, all others share the second. A command whose output the document does not
+show must print nothing. What only looks (`LOOKS`) is looked at again for a while if it is not yet as it should be.
 """
 
 import os

@@ -1,8 +1,7 @@
-"""Pairs of actions whose speeds are compared, and how: the ratio of what they take, in turns, in one process.
+"""Pairs of actions whose speeds are compared: the ratio of what they take, in turns, in one process.
 
-Why ratios: a time says what the machine does, a ratio of two times in turns says what our code does. Rule: the first
-action of a pair is ours, the second a reference that does not change when ours does: the standard library, work from
-nothing, or Go. In one process CPU of the thread counts, so that who else uses the machine matters little.
+The first action is ours, the second a reference that does not change when ours does: the standard library, work from
+nothing, or Go. CPU of the thread counts, so that what else uses the machine matters little.
 """
 
 import json

@@ -1,8 +1,6 @@
 """Every line for the shell in README and docs is run by a test, or stands on a short list with the reason why not.
 
-Who runs what is taken from those that run it: the newcomer's walks, those of
-tests/e2e/people/test_how_tos.py, and the tests that run commands of ours in process. A new line that none of them takes
-up is a failure, and so is an entry of a list or a table that is about nothing any more.
+A new line that no test takes up is a failure, and so is an entry of a list or a table that is about nothing any more.
 """
 
 import re

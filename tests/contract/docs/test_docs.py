@@ -1,9 +1,4 @@
-"""What the documents say exists, does exist: links, files, make targets, settings, annotations, metrics.
-
-The other way round, lists that claim to be complete are written from the code (`tests.contract.reference`). Renew them,
-and the schema of the chart's values, with `.venv/bin/python -m tests.contract.docs.test_docs`, which is the same
-command.
-"""
+"""What the documents say exists, does exist: links, files, make targets, settings, annotations, metrics."""
 
 import re
 from pathlib import Path

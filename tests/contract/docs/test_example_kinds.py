@@ -1,8 +1,4 @@
-"""examples/kinds: what each comment promises (gang, minimum, members, worker range) is what netgang makes of the file.
-
-The pods are those that the kind's controller would make (`job_pods`); from there on everything is netgang's own: what
-it reads, how it puts gangs together, what it plans, and which jobs it would resize.
-"""
+"""examples/kinds: what each comment promises (gang, minimum, members, worker range) is what netgang makes of it."""
 
 import json
 import re

@@ -1,9 +1,4 @@
-"""docs/how-to, the comparison and the questions: what they print is read, parsed and, where no cluster is needed, run.
-
-Every YAML block is one of five things, and is held against what it would be used for: settings, values of the chart, a
-kube-scheduler configuration, a kustomization, or a manifest that must become the gang that its page promises. Every
-`netgang` line must be one that the program takes.
-"""
+"""docs/how-to, the comparison and the questions: what they print is read, parsed and, without a cluster, run."""
 
 import asyncio
 import json

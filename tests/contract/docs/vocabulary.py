@@ -1,8 +1,7 @@
 """Every annotation, label, gate, resource and taint by which objects and netgang speak to each other.
 
-Why in one table: the code that reads a word is spread over many modules, and a word that stands nowhere else is not
-found. Rule: a word of netgang's own that any module reads or writes is listed here (a test looks through the code),
-and docs/reference/annotations.md is written from this.
+A word that any module reads or writes is listed here (a test looks through the code); docs/reference/annotations.md is
+written from this.
 """
 
 from collections.abc import Iterable

@@ -1,8 +1,5 @@
-"""charts/netgang/values.schema.json as it must be: what the chart asks, and netgang's own settings from the settings.
-
-Why written by a program: a setting that the schema did not know could not be used with the chart.
-Renew the file with `.venv/bin/python -m tests.contract.manifests.chart_schema`.
-"""
+"""charts/netgang/values.schema.json as it must be, written from the settings: renew it with
+`.venv/bin/python -m tests.contract.manifests.chart_schema`."""
 
 import json
 from collections.abc import Mapping

@@ -1,8 +1,7 @@
 """The rules of the published pSConfig schema (5.2) for the objects that a template of ours has, as a checker.
 
-Written down from the schema (`doc/psconfig-schema.json` of perfSONAR's psconfig repository, compared field by field):
-which fields an object may have, which it must have, of which type they are and what they look like. `problems` is empty
-for a template that the schema accepts. It is stricter in two things: no other collections, and no disjoint groups.
+Compared field by field with perfSONAR's `doc/psconfig-schema.json`; stricter in two things: no other collections, and
+no disjoint groups.
 """
 
 import ipaddress

@@ -1,7 +1,4 @@
-"""The manifests as kustomize renders them, and what the tests read in them.
-
-Needs a kubectl of 1.21 or newer: NETGANG_KUBECTL, the one on PATH, or the one that the test bed has built.
-"""
+"""The manifests as kustomize (kubectl of 1.21 or newer) renders them, and what the tests read in them."""
 
 import os
 import shutil

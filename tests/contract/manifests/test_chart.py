@@ -1,7 +1,4 @@
-"""The Helm chart: the very objects of the kustomizations, in every mode and with every component; values are checked.
-
-Needs helm 3 (NETGANG_HELM, PATH, or `python -m testbed build helm`) and kubectl.
-"""
+"""The Helm chart: the very objects of the kustomizations, in every mode, with every component; values are checked."""
 
 import json
 import re

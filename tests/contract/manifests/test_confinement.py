@@ -1,8 +1,4 @@
-"""The policies that confine netgang's account: they say what the code writes, of the account that the roles are for.
-
-A name that only one side knows would refuse netgang's own writes, or confine nobody. What the API server makes of the
-policies is asked in tests/e2e/tenants/test_confinement.py.
-"""
+"""The policies that confine netgang's account say what the code writes, of the account that the roles are for."""
 
 import re
 from collections.abc import Mapping

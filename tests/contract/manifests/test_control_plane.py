@@ -1,7 +1,4 @@
-"""Manifests/control-plane: netgang as a static pod on each control-plane machine, with a standby.
-
-docs/safety.md S16.
-"""
+"""Manifests/control-plane: netgang as a static pod on control-plane machines, with a standby (docs/safety.md S16)."""
 
 import re
 from collections.abc import Mapping

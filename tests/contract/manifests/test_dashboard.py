@@ -1,7 +1,4 @@
-"""The dashboard for Grafana: queries that Prometheus can read, on metrics and labels that exist, and nothing else.
-
-promtool, which comes with Prometheus (`make archives`, or on PATH), reads the queries; without it that part is skipped.
-"""
+"""The dashboard for Grafana: queries that Prometheus can read (promtool), on metrics and labels that exist."""
 
 import json
 import re

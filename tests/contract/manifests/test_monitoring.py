@@ -1,7 +1,4 @@
-"""manifests/components/monitoring: alerts on metrics that exist, that fire when they should and keep still otherwise.
-
-promtool, which comes with Prometheus (`make archives`, or on PATH), evaluates them; without it that part is skipped.
-"""
+"""manifests/components/monitoring: alerts on metrics that exist, that fire when they should (promtool)."""
 
 import re
 from functools import cache

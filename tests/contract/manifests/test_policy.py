@@ -1,8 +1,4 @@
-"""The admission policies and the flow schema of manifests/components: what they say is what the code and settings say.
-
-A mark that only one side knows would leave gangs ungated, or pods at a gate that nobody opens. What the API server
-makes of the policies is asked in tests/e2e/tenants/test_policy.py.
-"""
+"""The admission policies and the flow schema of manifests/components say what the code and settings say."""
 
 import math
 import re

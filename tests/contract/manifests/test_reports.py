@@ -1,7 +1,4 @@
-"""manifests/components/reports: pods reach the reports and nothing else, and netgang may ask whose a token is.
-
-Needs kubectl as tests/contract/manifests/test_manifests.py does.
-"""
+"""manifests/components/reports: pods reach the reports and nothing else, and netgang may ask whose a token is."""
 
 from pathlib import Path
 

@@ -1,7 +1,7 @@
 """The three kube-scheduler configurations: what kube-scheduler would refuse, and what would break gangs in silence.
 
-kube-scheduler checks little of an extender entry (weight, unique managed resources, one binder); a wrong URL, a
-timeout below our hold limit or an ignorable binder are found by nobody but these tests.
+kube-scheduler checks little of an extender entry: a wrong URL, a timeout below our hold limit or an ignorable binder
+pass.
 """
 
 import re

@@ -1,8 +1,5 @@
-"""The reference: pages that are written from the code, so that they cannot say anything else.
-
-Rule: one function for each file; a test holds the files equal to them. Renew all of them, and the schema of the chart's
-values, with `.venv/bin/python -m tests.contract.reference`.
-"""
+"""The reference: one function for each file, which a test holds the file equal to. Renew all of them with
+`.venv/bin/python -m tests.contract.reference`."""
 
 from collections.abc import Callable, Mapping
 from pathlib import Path

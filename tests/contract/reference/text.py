@@ -1,7 +1,4 @@
-"""What the pages of the reference are made of: Markdown tables, and the words that the code says about itself.
-
-Rule: a page holds what the code says; where the code says nothing, the words are added there and not here.
-"""
+"""What the pages of the reference are made of: Markdown tables, and the words that the code says about itself."""
 
 import ast
 import inspect

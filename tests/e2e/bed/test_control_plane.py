@@ -1,8 +1,6 @@
 """Several control-plane machines, each with a kube-scheduler and a netgang, of both of which one acts.
 
-docs/safety.md S16.
-
-The Service with its fixed address is a relay that leads to whichever netgang has the leader's label.
+docs/safety.md S16. A relay in the Service's place leads to whichever netgang has the leader's label.
 """
 
 from collections.abc import AsyncIterator

@@ -1,7 +1,4 @@
-"""Filters of kube-scheduler's own that netgang does not model close most nodes to a gang (docs/safety.md S27).
-
-kube-scheduler and the Job controller are real. Nothing is removed in the first half minute of a process.
-"""
+"""Filters of kube-scheduler's own that netgang does not model close most nodes to a gang (docs/safety.md S27)."""
 
 from functools import partial
 

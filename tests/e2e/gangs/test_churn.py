@@ -1,9 +1,4 @@
-"""A long queue at the gate: under churn it costs no attempt and planning stays cheap, and a crash changes nothing.
-
-Why: a gate is worth its while only if waiting costs next to nothing, however much happens in the cluster meanwhile.
-Rule: the load is pods of the cluster's own kube-scheduler, which change the room on nodes that gangs may use and so
-make the planner run; what is asserted of CPU is far above what it takes, the figures are said.
-"""
+"""A long queue at the gate: under churn it costs no attempt and planning stays cheap, and a crash changes nothing."""
 
 import asyncio
 import os

@@ -1,7 +1,6 @@
 """Five minutes of everything at once: gangs with and without gates, pods of others, DaemonSets, nodes that come and go.
 
-Why: the other scenarios show one thing at a time; what goes wrong between two of them shows only here.
-Rule: chance is seeded, and what must hold is looked at all the time. `MIXED_LOAD_S` makes it shorter or longer.
+Chance is seeded, and what must hold is looked at all the time. `MIXED_LOAD_S` makes it shorter or longer.
 """
 
 import asyncio

@@ -1,7 +1,4 @@
-"""One gang name, several runs; commits that are stopped; gangs bound in part (docs/safety.md S23, S24).
-
-netgang and its scheduler are real; what a Job's controller does to pods the tests do themselves.
-"""
+"""One gang name, several runs; commits that are stopped; gangs bound in part (docs/safety.md S23, S24)."""
 
 import asyncio
 from collections.abc import Sequence

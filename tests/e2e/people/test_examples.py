@@ -1,8 +1,4 @@
-"""What the examples and how-tos print goes through a real API server, with the frameworks' own definitions.
-
-Only tried out (`--dry-run=server`): unknown and misspelt fields, wrong types and broken rules are refused, and nothing
-is kept.
-"""
+"""What the examples and how-tos print is tried out (`--dry-run=server`) with the frameworks' own definitions."""
 
 import asyncio
 import re

@@ -1,7 +1,6 @@
 """Install, upgrade and uninstall with the chart on a real API server; the doctor finds what is put wrong.
 
-There is no kubelet: the pods' commands are run by hand, with the settings, configuration, rights and arguments of the
-installed objects. The cluster is the test's own, because uninstalling takes rights away that other tests use.
+There is no kubelet: the pods' commands are run by hand, with what the installed objects say.
 """
 
 import asyncio

@@ -1,8 +1,6 @@
 """What netgang's own account may write on a real API server, and what it may not, whatever a stolen token asks for.
 
-Why here: RBAC and CEL exist nowhere else. Rule: every request is made with the account's own token and in dry-run, so
-that each is judged as if it were meant and none changes what the next one finds. What netgang sends is made by
-netgang's own functions; the other end-to-end tests run under the same policies with the writes themselves.
+Every request is made with the account's own token and in dry-run; what netgang sends is made by its own functions.
 """
 
 from collections.abc import AsyncIterator, Mapping

@@ -1,8 +1,4 @@
-"""Tenants write where netgang keeps its notes, and the leader is killed: its successor takes over, and believes none.
-
-The schedulers, kube-controller-manager and both replicas of netgang are real; kwok plays the kubelets. Nobody is made
-to leave in the first half minute of a leader.
-"""
+"""Tenants write where netgang keeps its notes, and the leader is killed: its successor believes none."""
 
 import json
 from collections.abc import AsyncIterator

@@ -1,8 +1,6 @@
 """The admission policies of manifests/ on a real API server: which pods get netgang's gate, and which do not.
 
-Why here: CEL, defaulting and the order of admission plugins exist nowhere else.
-Rule: policies are cluster-wide, so each test binds them to its own namespaces only and deletes them at its end. Who
-gets what is asked by creating pods in dry-run, so nothing is left and nothing is scheduled.
+Policies are cluster-wide, so each test binds them to its own namespaces only and deletes them at its end.
 """
 
 import re

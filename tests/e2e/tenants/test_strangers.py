@@ -1,7 +1,4 @@
-"""Pods of another scheduler stay whatever gang they name, and what is taken away is announced (docs/safety.md S1).
-
-netgang and its scheduler beside the cluster's own, both real.
-"""
+"""Pods of another scheduler stay whatever gang they name, and what is taken away is announced (docs/safety.md S1)."""
 
 import pytest
 

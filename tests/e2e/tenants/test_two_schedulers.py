@@ -1,7 +1,6 @@
 """Two schedulers that share nodes: what they over-commit is counted and told, and what a kubelet rejects is replaced.
 
-Why it cannot be kept from happening there: each scheduler counts by its own cache, and the API server checks no
-Binding against the node. docs/how-to/which-scheduler.md has its figures from here:
+docs/how-to/which-scheduler.md has its figures from here:
 
     python -m pytest tests/e2e/tenants/test_two_schedulers.py --e2e=all -n 0 -rP -k race
 """

@@ -1,7 +1,6 @@
 """A controller of gangs in a few lines: creates missing members, and removes all while it is suspended.
 
-What it promises is what netgang relies on of a batch Job and of Kubeflow's operators: a suspended owner says so in its
-conditions, its pods go, and a resumed one has new pods with the same indexes.
+As a batch Job and Kubeflow's operators: a suspended owner says so in its conditions, a resumed one has new pods.
 """
 
 import asyncio

@@ -1,7 +1,4 @@
-"""Every kind of source × everything that can go wrong with its server: the last data stay, fade, and come back.
-
-Each case runs the real source and the real refresh over TLS on loopback, with a wall clock that the test moves.
-"""
+"""Every kind of source × everything that can go wrong with its server: the last data stay, fade, and come back."""
 
 import asyncio
 import gc

@@ -1,8 +1,7 @@
 """What the service holds depends on the cluster as it is, not on how long it has been running.
 
-Why counted and not weighed: bytes of a process say little within seconds. Here every container of the service, and all
-records, are counted while a hundred gangs come and go, and again with as many more: whatever keeps one entry for each
-of them shows. Books that look for who is gone only when many may be go up and down: their least is what counts.
+Every container of the service, and all records, are counted while a hundred gangs come and go, and again with as many
+more. Books that look for what is gone only now and then go up and down: their least is what counts.
 """
 
 import gc

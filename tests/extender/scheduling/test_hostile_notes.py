@@ -1,10 +1,4 @@
-"""What tenants write where netgang keeps its notes: nothing comes of it, and netgang's own work goes on.
-
-docs/safety.md S21, S22.
-
-Whoever may patch a pod or a Job may write any annotation on it. Each test is one such text, its finder a process that
-starts, or takes over, when it is there already.
-"""
+"""What tenants write where netgang keeps its notes: nothing comes of it (docs/safety.md S21, S22)."""
 
 import json
 from typing import Any

@@ -1,8 +1,7 @@
 """The whole service against a small kube-scheduler in virtual time: whatever happens, the promises hold.
 
-Owners create and delete gangs, other schedulers take room, nodes come and go, the API server fails, kube-scheduler and
-netgang are restarted. After each step the safety promises are checked, and at the end of each run the liveness one:
-when nothing fails any more, every gang is bound that a netgang without any memory would start.
+After each step the safety promises are checked, and at the end of each run the liveness one: when nothing fails any
+more, every gang is bound that a netgang without any memory would start.
 """
 
 import asyncio

@@ -1,8 +1,7 @@
 """The whole service over a cluster in memory, in virtual time, and a few words for what happens around it.
 
-Everything is the real thing but the API server, the clock and kube-scheduler, which is the test itself: it asks with
-`filter` and `bind`. Rule: when a test's block ends, all calls are answered, nothing is committed, and the cache agrees
-with itself; so every test is also a test that nothing leaks.
+Only the API server, the clock and kube-scheduler are played. When a test's block ends, all calls are answered, nothing
+is committed, and the cache agrees with itself; so every test is also a test that nothing leaks.
 """
 
 import asyncio

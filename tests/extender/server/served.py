@@ -1,7 +1,4 @@
-"""The app behind the real server, on the loopback, and clients of it.
-
-Peers are addresses of the loopback: 127.0.0.1 is kube-scheduler, others are another client.
-"""
+"""The app behind the real server; of its peers 127.0.0.1 is kube-scheduler, others are another client."""
 
 import asyncio
 import json

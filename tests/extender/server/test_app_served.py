@@ -1,8 +1,4 @@
-"""What in-process calls cannot show about connections.
-
-Each fact holds for uvicorn's own protocol and for ours, on asyncio's event loop and on the one that is
-used in production. That ours answers as uvicorn's does, byte for byte, is in test_verb_protocol.
-"""
+"""What in-process calls cannot show about connections, for uvicorn's protocol and ours, on both event loops."""
 
 import asyncio
 from collections.abc import Callable

@@ -1,7 +1,4 @@
-"""Doors are bounded (docs/safety.md S28): what a port does with clients that are slow, greedy or many, over sockets.
-
-Peers are addresses of the loopback: 127.0.0.1 is kube-scheduler, others are another client.
-"""
+"""Doors are bounded (docs/safety.md S28): what a port does with clients that are slow, greedy or many, over sockets."""
 
 import asyncio
 import json

@@ -1,7 +1,4 @@
-"""Settings: which layer wins, what is refused and in which words, and what the planner gets of them.
-
-The messages are part of the contract: an operator who reads one must know what to change without reading the code.
-"""
+"""Settings: which layer wins, what is refused and in which words, and what the planner gets of them."""
 
 import json
 from collections.abc import Mapping

@@ -1,8 +1,7 @@
 """A cluster in memory in which Indexed Jobs get pods, pods get nodes, and deleted pods take a while to end.
 
-Everything of netgang is real; Job controller, kube-scheduler and kubelets are three loops in virtual time. They do what
-the real ones do as far as resizing goes: missing indexes are created, indexes beyond `completions` are deleted, a
-deleted pod keeps its room until it has ended.
+Job controller, kube-scheduler and kubelets are three loops in virtual time, which do what the real ones do as far as
+resizing goes.
 """
 
 import asyncio

@@ -1,7 +1,4 @@
-"""Random days in a small cluster: jobs come and go, users scale, patches fail, netgang dies; and it always settles.
-
-All the while (`cluster.Site`): no room is kept for who needs none, and no node holds more than it can.
-"""
+"""Random days in a small cluster: jobs come and go, users scale, patches fail, netgang dies; and it always settles."""
 
 import json
 import random

@@ -1,10 +1,7 @@
 """A real, small training job is resized by the real controller while it trains, and its loss keeps falling.
 
-Real: the processes (one per pod, talking over sockets), their numpy training, `netgang.report` over HTTP at a port of
-the whole service, the `loss` policy, the controller, planner, filter and bind. In memory: the API server, and the loops
-that play Job controller, kubelets and kube-scheduler (`cluster`). Nothing waits for a duration: phases of training are
-ordered and answered on pipes, changes are waited for, and the half minute in which netgang changes nothing after its
-start is jumped over.
+In memory are the API server, Job controller, kubelets and kube-scheduler (`cluster`). Nothing waits for a duration:
+phases of training are ordered and answered on pipes, and the quiet time after the start is jumped over.
 """
 
 import asyncio

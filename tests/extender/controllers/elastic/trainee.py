@@ -1,11 +1,7 @@
-"""A pod's stand-in: one worker of a real, small training job, as a process of its own.
+"""A pod's stand-in: one worker of a real, small training job (softmax, numpy), as a process of its own.
 
-Data-parallel training of a softmax classifier (numpy, 2,000 points of 4 classes that are not quite separable). Index 0
-keeps the parameters, gathers the others' gradients and reports by `netgang.report`, as rank 0 of a job would. The
-data, the batches and the order of the sums depend on seed, step and index alone, so losses are the same in each run.
-
-Standard input of index 0 says how far to train: `STEPS WORKERS`, one line each; it answers with the loss. The others
-are told by index 0, and end when they are told to or when it is gone.
+Index 0 keeps the parameters and reports by `netgang.report`; its standard input says how far to train, `STEPS WORKERS`
+a line, and it answers with the loss. Losses depend on seed, step and index alone, so each run has the same.
 """
 
 import json

@@ -1,7 +1,4 @@
-"""Whatever takes pods away is announced before, on the pod and on its owner, and takes none of others.
-
-docs/safety.md S1 and docs/safety.md S11.
-"""
+"""Whatever takes pods away is announced on pod and owner, and takes none of others (docs/safety.md S1, S11)."""
 
 import asyncio
 from typing import Any

@@ -1,7 +1,4 @@
-"""Gangs that are restarted as a whole: when, how, how often, and what survives a crash.
-
-docs/safety.md S8, S10, S11.
-"""
+"""Gangs that are restarted as a whole: when, how often, and what survives a crash (docs/safety.md S8, S10, S11)."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager

@@ -1,7 +1,4 @@
-"""Gangs that are restarted: what goes wrong in the middle, and what is asked of the owner first.
-
-docs/safety.md S8, S10, S11.
-"""
+"""Restarts: what goes wrong in the middle, and what is asked of the owner first (docs/safety.md S8, S10, S11)."""
 
 from typing import Any
 

@@ -1,7 +1,4 @@
-"""The Prometheus source against a real Prometheus that scrapes an exporter of a mesh.
-
-The exporter speaks as ping_exporter and iperf3_exporter do, and has series of its own for queries of one's own.
-"""
+"""The Prometheus source against a real Prometheus that scrapes an exporter of a mesh."""
 
 import asyncio
 import threading

@@ -1,7 +1,4 @@
-"""What a MaDDash server can do to the scheduler: faults of one grid, of its clock, bombs, silence, wrong addresses.
-
-Faults of the whole host are in `../test_source_faults.py`, certificates also in `tests/cli/test_network.py`.
-"""
+"""What a MaDDash server can do to the scheduler: faults of one grid, of its clock, bombs, silence, wrong addresses."""
 
 import asyncio
 import gzip

@@ -1,7 +1,4 @@
-"""Recordings of a real MaDDash 5.0.8: as they are, as other sites would have made them, and as the fake has them.
-
-Each is sent over HTTP on loopback to the real client and source; what comes out must be, pair by pair, what they say.
-"""
+"""Recordings of a real MaDDash 5.0.8: as they are, as other sites would have made them, and as the fake has them."""
 
 import json
 import re

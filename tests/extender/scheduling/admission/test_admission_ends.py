@@ -1,7 +1,4 @@
-"""Every admission ends (docs/safety.md S25): by Bindings, or by a lapse that says what kube-scheduler says.
-
-kube-scheduler is played by the test: it writes the condition PodScheduled as the real one does and calls the verbs.
-"""
+"""Every admission ends (docs/safety.md S25): by Bindings, or by a lapse that says what kube-scheduler says."""
 
 from typing import Any
 

@@ -1,7 +1,4 @@
-"""Back-offs after lapses (docs/safety.md S5): which other pods end, and which end with the gang.
-
-Longer each time, and forgotten after a start: tests/extender/scheduling/bind/test_held_binds.py.
-"""
+"""Back-offs after lapses (docs/safety.md S5): which other pods end, and which end with the gang."""
 
 import pytest
 

@@ -1,7 +1,4 @@
-"""The port for reports as pods reach it: TLS without a client certificate, the real client, nothing of the verbs.
-
-Everything behind the port is the whole service over a cluster in memory, on the real event loop and real sockets.
-"""
+"""The port for reports as pods reach it: TLS without a client certificate, the real client, nothing of the verbs."""
 
 import asyncio
 import os
