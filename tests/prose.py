@@ -16,7 +16,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 
-RULES = {
+RULES = {  # pattern, where a space stands for any white space → what to write instead
     r"(?:no|some|any|every)body|(?:some|any|every)one|no one": "name the component, or: no pod, a gang, each caller",
     r"who|whom|whoever|whomever": "name the component; which, that",
     r"whose turn|(?:say|says|know|knows|decides?) whose|takes? (?:its|their) turn": "the next one; the rank",
@@ -34,13 +34,11 @@ RULES = {
     r"lest|nought|forthwith|hereby|thereof": "plain words",
     r"keeps? books?|book of its own": "track, record",
 }
-"""Pattern, where a space stands for any white space → what to write instead"""
 
-EXCEPTIONS = (
+EXCEPTIONS = (  # allowed although a rule matches: words about people, values of a metric's label
     r"(?:people|persons?|users?|operators?|administrators?|tenants?|readers?|developers?|authors?|teams?),? who",
     r"outcomes?: begun|blocked, begun",
 )
-"""Allowed although a rule matches: words about people, values of a metric's label"""
 
 PARTS = [
     "README.md",
@@ -57,7 +55,7 @@ PARTS = [
 ]
 PARTS += ["manifests", "charts", "scheduler-config", "examples"]
 
-ALLOWED: dict[str, int] = {
+ALLOWED: dict[str, int] = {  # directory or file → words left in it; the longest entry that covers a file counts
     "tests/bench": 11,
     "tests/cli": 4,
     "tests/contract": 3,
@@ -71,7 +69,6 @@ ALLOWED: dict[str, int] = {
     "tests/simulator": 29,
     "tests/testbed": 6,
 }
-"""Directory or file → words left in it; the longest entry that covers a file counts"""
 
 SLACK = 10
 """So much lower a count may be than its number: changes that lower it side by side need not change the same line"""

@@ -20,10 +20,8 @@ from tests.fakes.api_proxy import ApiProxy
 from tests.fakes.raw_http import RawServer, ok
 from tests.liveness import LIVENESS_S
 
-PRINTS_NOTHING = {"serve", "demo"}
-"""Run until they are stopped"""
-PRINTS_FILES = {"mesh psconfig", "mesh maddash"}
-"""Print a configuration, whose form is its readers'"""
+PRINTS_NOTHING = {"serve", "demo"}  # run until they are stopped
+PRINTS_FILES = {"mesh psconfig", "mesh maddash"}  # print a configuration, whose form is its readers'
 
 
 def _commands(command: Any, name: str = "") -> Iterator[tuple[str, Any]]:

@@ -31,8 +31,7 @@ class Golden(NamedTuple):
     reply: str
 
 
-ALL = Passed(())
-"""Stands for the request's own list."""
+ALL = Passed(())  # stands for the request's own list
 
 
 def passing(*names: str) -> Passed:

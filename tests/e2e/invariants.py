@@ -25,8 +25,7 @@ from tests.e2e.stage import document
 
 COMMIT_S = 5.0
 """Longest time for which a gang may be seen in part: posting takes milliseconds, a loaded machine takes longer."""
-GRACE_S = 5.0
-"""Longest time for which /v1/plan may promise places to pods that need none any more."""
+GRACE_S = 5.0  # longest time for which /v1/plan may promise places to pods that need none any more
 _EVERY_S = 0.25
 _GAP_S = 1.5  # looks further apart than this: something did not answer, and clocks start again
 _SETTLED_S = 1.0  # a pod of others counts as known to us this long after it was first seen on its node
@@ -51,18 +50,15 @@ class Checker:
     namespace: str
     commit_s: float = COMMIT_S
     grace_s: float = GRACE_S
-    scheduler: str = OURS
-    """The name in pods that are netgang's"""
+    scheduler: str = OURS  # the name in pods that are netgang's
     problems: list[str] = field(default_factory=list)
     looks: int = 0
-    _seen_s: float = -1e9
-    """When everything answered last"""
+    _seen_s: float = -1e9  # when everything answered last
     _node_of: dict[str, tuple[str, float]] = field(default_factory=dict)
     """pod's uid → node, and when it was first seen there"""
     _started: dict[str, set[str]] = field(default_factory=dict)
     """gang that was whole once → uids that it had then or later"""
-    _since: dict[str, float] = field(default_factory=dict)
-    """what is true but must not stay → since when"""
+    _since: dict[str, float] = field(default_factory=dict)  # what is true but must not stay → since when
 
     async def run(self) -> None:
         while True:

@@ -12,8 +12,7 @@ from testbed.errors import ApiRefused
 from tests.e2e.objects import OURS, name_of
 from tests.e2e.stage import Stage
 
-END_S = 120.0
-"""How long the gangs and pods that are there at the end may take until all of them have run."""
+END_S = 120.0  # how long the gangs and pods that are there at the end may take until all of them have run
 _TURN_S = 0.5
 
 
@@ -35,8 +34,7 @@ class Load:
     rng: random.Random
     until_s: float
     scheduler: str = OURS
-    others: Sequence[str] = ("default-scheduler",)
-    """Schedulers of the plain pods, in turns"""
+    others: Sequence[str] = ("default-scheduler",)  # schedulers of the plain pods, in turns
     gang_every_s: float = 1.5
     other_every_s: float = 0.67
     sizes: tuple[int, int] = (2, 8)
@@ -44,8 +42,7 @@ class Load:
     other_cpus: Sequence[str] = ("500m",)
     runs_s: tuple[float, float] = (5.0, 20.0)
     gangs: dict[str, _Gang] = field(default_factory=dict)
-    plain: dict[str, float] = field(default_factory=dict)
-    """plain pod → when it ends"""
+    plain: dict[str, float] = field(default_factory=dict)  # plain pod → when it ends
     plain_bound: set[str] = field(default_factory=set)
     """Plain pods that were seen on a node; they may have been lost with it"""
     counts: Counter[str] = field(default_factory=Counter)

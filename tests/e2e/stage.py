@@ -33,8 +33,7 @@ class Stage:
     api: Api
     namespace: str
     version: Version = KUBERNETES
-    started: list[Netgang] = field(default_factory=list)
-    """All netgangs of the test"""
+    started: list[Netgang] = field(default_factory=list)  # all netgangs of the test
 
     @property
     def service(self) -> Netgang:

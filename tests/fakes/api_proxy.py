@@ -27,10 +27,8 @@ class ApiProxy:
         """`ports`: port in the pod, and of the Service → port of this machine."""
         self.ports = ports
         self.pods = [pod("netgang-b"), pod("netgang-a", role="leader"), pod("netgang-0", phase="Failed", role="leader")]
-        self.denied: set[str] = set()
-        """Subresources that the person may not use"""
-        self.asked: list[str] = []
-        """METHOD PATH of each request"""
+        self.denied: set[str] = set()  # subresources that the person may not use
+        self.asked: list[str] = []  # METHOD PATH of each request
         self.port = 0
         self._ready = threading.Event()
         self._loop = asyncio.new_event_loop()

@@ -18,8 +18,7 @@ from urllib.parse import parse_qs, unquote
 
 from tests.fakes.maddash_server import MaddashServer
 
-_HUGE_PIECES = 4096
-"""256 MiB: far beyond what any source reads."""
+_HUGE_PIECES = 4096  # 256 MiB: far beyond what any source reads
 
 
 class Fault(Enum):
@@ -38,18 +37,14 @@ class Archive:
     """How the server behaves now; a test may change every field at any time."""
 
     kind: str
-    at_s: float
-    """The server's clock, and the time of every measurement."""
+    at_s: float  # the server's clock, and the time of every measurement
     fault: Fault | None = None
     loss_ratio: float = 0.01
     delay_ms: float = 5.0
     throughput_bps: float = 9e9
-    maddash: MaddashServer | None = None
-    """Answers for kind `maddash`."""
-    requests: list[str] = field(default_factory=list)
-    """First lines."""
-    headers: list[str] = field(default_factory=list)
-    """Authorization of each request."""
+    maddash: MaddashServer | None = None  # answers for kind `maddash`
+    requests: list[str] = field(default_factory=list)  # first lines
+    headers: list[str] = field(default_factory=list)  # authorization of each request
 
     def body(self, path: str, form: dict[str, list[str]]) -> bytes:
         at_s = self.at_s

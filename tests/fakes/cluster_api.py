@@ -56,8 +56,7 @@ class FakeClusterApi(StoreApi):
         """verb → time each call takes before it has an effect; verbs not named take none"""
         self._faults: defaultdict[str, deque[_Fault]] = defaultdict(deque)
         self._held: dict[str, asyncio.Event] = {}
-        self.keys = FakeKeyStore(KEY)
-        """The Secret in netgang's namespace"""
+        self.keys = FakeKeyStore(KEY)  # the Secret in netgang's namespace
         for one in objects:
             self.add(one)
 

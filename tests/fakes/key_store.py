@@ -7,8 +7,7 @@ from extender.errors import ConflictError
 from extender.notes import Bearer, Key, KeyRing, Notes
 from extender.ports import StoredKeys
 
-KEY: Final = Key("20231101000000", b"k" * 32)
-"""Two weeks old when the clock of tests begins."""
+KEY: Final = Key("20231101000000", b"k" * 32)  # two weeks old when the clock of tests begins
 
 
 def notes_of_a_former_process() -> Notes:
@@ -27,8 +26,7 @@ class FakeKeyStore:
 
     def __init__(self, *keys: Key) -> None:
         self.data: dict[str, bytes] | None = {key.name: key.secret for key in keys}
-        self.error: Exception | None = None
-        """What every call ends with"""
+        self.error: Exception | None = None  # what every call ends with
         self.reads = self.writes = 0
         self._version = 1
 

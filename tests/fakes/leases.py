@@ -16,10 +16,8 @@ class StoredLease:
     lease: Lease | None = None
     labels: dict[str, str | None] = field(default_factory=dict)
     """pod → its role; a pod that is not in here does not exist"""
-    forbidden: bool = False
-    """Nobody has the right to the Lease"""
-    ghosts: list[str] = field(default_factory=list)
-    """Pods that are still listed as leaders and exist no more"""
+    forbidden: bool = False  # nobody has the right to the Lease
+    ghosts: list[str] = field(default_factory=list)  # pods that are still listed as leaders and exist no more
     version: int = 0
 
     @property
@@ -36,12 +34,9 @@ class FakeLeases:
 
     def __init__(self, stored: StoredLease) -> None:
         self.stored = stored
-        self.calls: list[str] = []
-        """What was called: read, write, label, labelled"""
-        self.cut = False
-        """Nothing is answered, and nothing arrives"""
-        self.lost: deque[str] = deque()
-        """Calls whose answer is lost after they took effect, by name, each once"""
+        self.calls: list[str] = []  # what was called: read, write, label, labelled
+        self.cut = False  # nothing is answered, and nothing arrives
+        self.lost: deque[str] = deque()  # calls whose answer is lost after they took effect, by name, each once
         self.latency_s = 0.0
 
     async def read(self) -> Lease | None:

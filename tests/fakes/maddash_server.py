@@ -16,8 +16,7 @@ from tests.fakes.raw_http import Answer, RawServer, ok
 
 __all__ = ["Fault", "MaddashServer", "full_mesh", "paper_mesh"]
 
-CHECKS = {"Loss": "Packet Loss", "Delay": "One-way Delay", "Throughput": "Throughput"}
-"""grid → its only check"""
+CHECKS = {"Loss": "Packet Loss", "Delay": "One-way Delay", "Throughput": "Throughput"}  # grid → its only check
 
 
 class Fault(Enum):

@@ -18,8 +18,7 @@ class FakeNetworkSource:
         self._next: tuple[Measurement, ...] | None = ()
         self._endpoints: tuple[EndpointInfo, ...] = ()
         self._error: Exception | None = None
-        self.fetched_at_s: list[float] = []
-        """Times at which it was asked."""
+        self.fetched_at_s: list[float] = []  # times at which it was asked
 
     @property
     def name(self) -> str:

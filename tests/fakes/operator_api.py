@@ -20,19 +20,15 @@ class FakeOperatorApi(OperatorApi):
     """An API server's objects; `add` and `objects` are what other people do and see."""
 
     def __init__(self) -> None:
-        self.objects: dict[str, Json] = {}
-        """path → object, at the version at which it is served"""
+        self.objects: dict[str, Json] = {}  # path → object, at the version at which it is served
         self.denied: set[tuple[str, str, str]] = set()
         """(verb, API group, resource) that no account but administrators has"""
-        self.forbidden: set[str] = set()
-        """Beginnings of paths that we may not read, nor write"""
-        self.refused: set[str] = set()
-        """Paths that we may read, and not write"""
+        self.forbidden: set[str] = set()  # beginnings of paths that we may not read, nor write
+        self.refused: set[str] = set()  # paths that we may read, and not write
         self.username = "kubernetes-admin"
         self.skew = 0.0
         self.calls: Counter[str] = Counter()
-        self.on_get: Callable[[str], None] = lambda path: None
-        """Told of each object that is read, before"""
+        self.on_get: Callable[[str], None] = lambda path: None  # told of each object that is read, before
         self._versions = 0
 
     def add(self, path: str, **fields: Any) -> Json:

@@ -33,8 +33,7 @@ class OperatorServer:
     def __init__(self, api: FakeOperatorApi, *, page: int = 500) -> None:
         self.api = api
         self.page = page
-        self.date_s: float | None = None
-        """What the server says the time is; `None`: the truth"""
+        self.date_s: float | None = None  # what the server says the time is; `None`: the truth
         self.asked: list[str] = []
         self._one_by_one = threading.Lock()
         self._server = _Server(("127.0.0.1", 0), self._handler())

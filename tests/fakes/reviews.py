@@ -15,12 +15,9 @@ class FakeReviews:
     rights: frozenset[tuple[str, str, str]] = frozenset()
     audiences: Mapping[str, str] = field(default_factory=dict)
     """token → what it is for; who is not here: the API server"""
-    error: Exception | None = None
-    """Raised instead of every answer."""
-    asked: list[str] = field(default_factory=list)
-    """`who` or `may`, in order"""
-    closed: asyncio.Event | None = None
-    """While it is not set, no answer comes."""
+    error: Exception | None = None  # raised instead of every answer
+    asked: list[str] = field(default_factory=list)  # `who` or `may`, in order
+    closed: asyncio.Event | None = None  # while it is not set, no answer comes
 
     async def identity(self, token: str, *, audiences: Sequence[str] = ()) -> Identity | None:
         """The owner of a token in the table that is for one of these."""

@@ -10,11 +10,9 @@ class FakeTransport(asyncio.Transport):
 
     def __init__(self, protocol: asyncio.Protocol) -> None:
         super().__init__({"peername": ("127.0.0.1", 40000), "sockname": ("127.0.0.1", 8888)})
-        self.protocol = protocol
-        """Who has the connection now."""
+        self.protocol = protocol  # who has the connection now
         self.written = b""
-        self.writes = 0
-        """How often something was written."""
+        self.writes = 0  # how often something was written
         self._closing = False
         self._reading = True
         protocol.connection_made(self)

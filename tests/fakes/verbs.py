@@ -23,12 +23,11 @@ from scoring.model.policy import ScorePolicy
 from scoring.model.reasons import Reason
 from tests.builders import node, snapshot
 
-ARGS = {
+ARGS = {  # a request to filter and prioritize, as kube-scheduler sends it
     "Pod": {"metadata": {"name": "p", "namespace": "team-a", "uid": "u1"}},
     "Nodes": None,
     "NodeNames": ["n1", "n2", "n3"],
 }
-"""A request to filter and prioritize, as kube-scheduler sends it"""
 BINDING = {"PodName": "p", "PodNamespace": "team-a", "PodUID": "u1", "Node": "n1"}
 
 

@@ -52,14 +52,13 @@ class Followed:
         follow = partial(Reflector, cast(ClusterApi, self._told), clock=SystemClock(), rng=random.Random(0))
         feeds = feeds_of(settings, follow, self.unreadable, notes)
         assert feeds is not None
-        self.reflectors: dict[str, Reflector[Any]] = {
+        self.reflectors: dict[str, Reflector[Any]] = {  # plural of the kind → what follows it
             one.status().path.rpartition("/")[2]: one
             for one in (
                 *reflectors_of(settings, self.cache, groups, follow, self.unreadable, notes).values(),
                 *feeds.reflectors.values(),
             )
         }
-        """Plural of the kind → what follows it"""
         self._tasks: list[asyncio.Task[Any]] = []
 
     async def __aenter__(self) -> Self:

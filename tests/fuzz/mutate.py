@@ -32,8 +32,7 @@ _PREFIXED: Final = (
     "batch.kubernetes.io/job-completion-index",
 )
 _MANY: Final = tuple(f"k{number}" for number in range(MEGABYTE // 14))
-_DEEP: Final = "@deep@"
-"""Stands for nesting until the object is text: a value cannot be encoded that is so deep"""
+_DEEP: Final = "@deep@"  # stands for nesting until the object is text: a value cannot be encoded that is so deep
 _SHORT: Final[tuple[Any, ...]] = (
     None, True, False, 0, -1, 1, 2**31, 2**63, -(2**63), 10**300, 1.5, 1e308, -0.0,
     "", " ", "0", "-1", "1", "½", "\x00", "9" * 30, "9E", "1e999", "1e-999", "1e9999999", "NaN", "inf", "0x10", "٣",

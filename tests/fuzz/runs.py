@@ -16,10 +16,8 @@ _AT_ONCE = 50
 @dataclass(slots=True)
 class Figures:
     objects: int = 0
-    seconds: float = 0.0
-    """CPU, of reading alone"""
-    unreadable: Counter[str] = field(default_factory=Counter)
-    """Kind → readings that failed"""
+    seconds: float = 0.0  # CPU, of reading alone
+    unreadable: Counter[str] = field(default_factory=Counter)  # kind → readings that failed
     relists_and_errors: dict[str, tuple[int, int]] = field(default_factory=dict)
 
     @property

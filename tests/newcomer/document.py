@@ -15,8 +15,7 @@ from typing import TypeAlias
 
 from tests.newcomer.page import Page
 
-SHELLS = frozenset({"sh", "bash", "shell", "console"})
-"""Languages of blocks that are commands."""
+SHELLS = frozenset({"sh", "bash", "shell", "console"})  # languages of blocks that are commands
 
 _FENCE = re.compile(r"^( *)```(\S*)$")
 _HEADING = re.compile(r"^#{1,2} (.+)$")

@@ -28,18 +28,15 @@ class Effect:
 class Page:
     """The tables of one page; a command in them is as printed, without its comment, or how it begins: `helm …`."""
 
-    words: Mapping[str, str] = field(default_factory=dict)
-    """What is printed → what this reader has in its place"""
+    words: Mapping[str, str] = field(default_factory=dict)  # what is printed → what this reader has in its place
     files: Mapping[str, str] = field(default_factory=dict)
     """File → words by which the YAML block is told that the page says to write there"""
     before: Mapping[str, str] = field(default_factory=dict)
     """Command → what the reader has typed by then, of which the page speaks elsewhere or not at all"""
-    effects: Mapping[str, Effect] = field(default_factory=dict)
-    """Command → what must come of it"""
+    effects: Mapping[str, Effect] = field(default_factory=dict)  # command → what must come of it
     ends: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     """Command → its exit codes, each time that it is typed, where they say something else than that all is well"""
-    left: Mapping[str, str] = field(default_factory=dict)
-    """Command that is not typed → why"""
+    left: Mapping[str, str] = field(default_factory=dict)  # command that is not typed → why
 
     def types(self, command: str) -> bool:
         """Whether the reader types this command: not what is left, nor what is run elsewhere."""

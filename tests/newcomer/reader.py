@@ -18,8 +18,7 @@ from tests.newcomer.shown import is_shown
 from tests.newcomer.terminal import Shell, Unanswered, wait_s
 from tests.newcomer.walk import NotAsPrinted, terminal_environment
 
-STAYS = re.compile(r" --watch\b| port-forward [^&]*$")
-"""Commands that run until Ctrl-C."""
+STAYS = re.compile(r" --watch\b| port-forward [^&]*$")  # commands that run until Ctrl-C
 
 _TYPED_LIMIT_S = 60.0
 _EFFECT_LIMIT_S = 30.0
@@ -77,10 +76,8 @@ class _Desk:
         self._shell = Shell(reader.root, self._environment)
         self._shell.type("set -o pipefail", limit_s=_TYPED_LIMIT_S)  # a pipe fails with each of its parts
         stack.callback(self._shell.close)
-        self._begun: dict[int, str] = {}
-        """Process → command that goes on"""
-        self._times: Counter[str] = Counter()
-        """Command → how often it was typed"""
+        self._begun: dict[int, str] = {}  # process → command that goes on
+        self._times: Counter[str] = Counter()  # command → how often it was typed
 
     def write_files(self, walk: Walk) -> None:
         """Write the page's own YAML blocks where it says that they go."""

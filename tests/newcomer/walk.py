@@ -22,10 +22,9 @@ from tests.newcomer.shown import is_shown
 from tests.newcomer.terminal import Shell, Staying, Unanswered, wait_s
 
 ROOT = Path(__file__).parents[2]
-PORT = 8888
-"""The port of the documents: netgang's own default."""
+PORT = 8888  # the port of the documents: netgang's own default
 
-DOCUMENTS = (
+DOCUMENTS = (  # what is walked through, in this order
     Walk(
         ROOT / "README.md",
         sections=("Try it",),
@@ -36,7 +35,6 @@ DOCUMENTS = (
     ),
     Walk(ROOT / "docs/start/tutorial.md"),
 )
-"""What is walked through, in this order."""
 
 STAYING: Mapping[str, float] = {"make run": 300.0, "make cluster": 1800.0}
 """Command that runs until Ctrl-C → seconds in which it must be ready: the first time it installs and builds."""

@@ -33,8 +33,7 @@ class Pair:
 
     ours: Callable[[], object]
     reference: Callable[[], object]
-    repeat: int = 1
-    """How often each is done per turn, so that the clock's steps do not matter."""
+    repeat: int = 1  # how often each is done per turn, so that the clock's steps do not matter
 
 
 def ratio(pair: Pair, *, clock: Callable[[], float] = thread_time, rounds: int = ROUNDS) -> float:
@@ -132,16 +131,14 @@ def filter_over_http(ours: Connection, reference: Connection) -> Pair:
     return Pair(lambda: ours.call(message), lambda: reference.call(message), repeat=50)
 
 
-IN_PROCESS: dict[str, Callable[[], Pair]] = {
+IN_PROCESS: dict[str, Callable[[], Pair]] = {  # name in ranges.toml → pair
     "plan after one event, by a plan from nothing": plan_after_one_event,
     "read a filter call, by json.loads": reading_a_filter_call,
     "write a filter answer, by json.dumps": writing_a_filter_answer,
     "read pods, by json.loads": reading_pods,
     "snapshot after one event, by a cache filled anew": snapshot_after_one_event,
 }
-"""name in ranges.toml → pair"""
-OVER_HTTP = "filter over HTTP, by Go's echo"
-"""The pair that needs servers."""
+OVER_HTTP = "filter over HTTP, by Go's echo"  # the pair that needs servers
 
 
 def _took_s(action: Callable[[], object], repeat: int, clock: Callable[[], float]) -> float:

@@ -28,8 +28,7 @@ class Machine:
     failing: dict[str, Sequence[str]] = field(default_factory=dict)
     """Verb → what it says each time it fails, before it works."""
     ran: list[list[str]] = field(default_factory=list)
-    empty: bool = False
-    """Whether packages have nothing in them."""
+    empty: bool = False  # whether packages have nothing in them
 
     def find(self, program: str) -> str | None:
         return f"/usr/bin/{program}" if program in self.programs else None

@@ -21,8 +21,7 @@ BEST = {"node28", "node29", "node30", "node31", "node32", "node36"}
 """What the network paper's scheduler chose in its test case I: zone D without the three impaired nodes."""
 
 
-AS_CURL = {"User-Agent": "curl/8.5.0"}
-"""As README's reader asks: there is no kube-scheduler here, and curl plays it."""
+AS_CURL = {"User-Agent": "curl/8.5.0"}  # as README's reader asks: there is no kube-scheduler here, and curl plays it
 
 
 @dataclass(frozen=True, slots=True)

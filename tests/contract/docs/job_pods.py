@@ -10,8 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, TypeAlias
 
 Object: TypeAlias = Mapping[str, Any]
-SCHEDULER = "netgang"
-"""What the training operators are told: `--gang-scheduler-name`, `--gang-scheduling`."""
+SCHEDULER = "netgang"  # what the training operators are told: `--gang-scheduler-name`, `--gang-scheduling`
 POD_GROUP = "scheduling.x-k8s.io/v1alpha1"
 _POD_GROUP_LABEL = "scheduling.x-k8s.io/pod-group"
 _KUBEFLOW = "training.kubeflow.org/"

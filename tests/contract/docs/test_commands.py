@@ -23,7 +23,7 @@ _SIMULATED = (
 )
 _IMPAIRED = "needs root, network namespaces and 14 minutes: tests/bench/test_testbed_cases.py"
 
-NOT_RUN = {
+NOT_RUN = {  # command, or how it begins → why no test runs it as it is printed, and what is tested in its place
     ".venv/bin/python -m testbed build coscheduling": _PEERS,
     ".venv/bin/python -m bench peers …": _PEERS,
     "netgang simulate kod2": _SIMULATED,
@@ -36,7 +36,6 @@ NOT_RUN = {
     "sudo make testbed": _IMPAIRED,
     ".venv/bin/python -m bench.testbed …": _IMPAIRED,
 }
-"""Command, or how it begins → why no test runs it as it is printed, and what is tested in its place."""
 
 
 def left_out() -> dict[str, str]:

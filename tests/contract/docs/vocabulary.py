@@ -51,14 +51,12 @@ class Use(StrEnum):
 class Word:
     name: str
     form: Form
-    on: str
-    """On which objects it counts."""
+    on: str  # on which objects it counts
     use: Use
     values: str
     example: str
     text: str
-    default: str = "none"
-    """What counts without it."""
+    default: str = "none"  # what counts without it
 
 
 def _one_of(choices: Iterable[str]) -> str:
@@ -187,5 +185,4 @@ _WRITTEN: Final = (
          "The Service leads to the pod that has it."),
 )  # fmt: skip
 
-VOCABULARY: Final = (*_GANGS, *_ASKED, *_ELASTIC, *_SITE, *_OPERATOR, *_WRITTEN)
-"""All of them, use by use."""
+VOCABULARY: Final = (*_GANGS, *_ASKED, *_ELASTIC, *_SITE, *_OPERATOR, *_WRITTEN)  # all of them, use by use

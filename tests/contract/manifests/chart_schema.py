@@ -15,8 +15,7 @@ _FLAG = {"type": "boolean"}
 _COUNT = {"type": "integer", "minimum": 1, "maximum": 10}
 _RESOURCES = {"type": "object"}
 _LABEL = r"^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$"
-_TAKEN = ("settings", "tls")
-"""Volumes that the chart has itself"""
+_TAKEN = ("settings", "tls")  # volumes that the chart has itself
 _LOOSE = {  # definition → what YAML may also say, which the settings read as well
     "Ratios": {"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "number"}}]},
     "LeaderElection": {"enum": ["off", "on", True, False]},

@@ -15,8 +15,7 @@ from tests.contract.manifests.test_monitoring import COMPONENT
 
 DASHBOARD: dict[str, Any] = json.loads((COMPONENT / "dashboard.json").read_text())
 PANELS: dict[str, dict[str, Any]] = {one["title"]: one for one in DASHBOARD["panels"]}
-SCRAPED = {"namespace", "pod"}
-"""Labels that Prometheus Operator adds from the pod that it scrapes"""
+SCRAPED = {"namespace", "pod"}  # labels that Prometheus Operator adds from the pod that it scrapes
 
 
 def queries() -> list[str]:

@@ -51,8 +51,7 @@ Each has one schema (`extender/api/schemas`), which the service, the command lin
 [the page](../how-to/page.md) change with it.
 
 """
-_FEW = 2
-"""Fields with a text that are said in one line"""
+_FEW = 2  # fields with a text that are said in one line
 _LIMITS = {"minimum": "from", "exclusiveMinimum": "above", "maximum": "to", "exclusiveMaximum": "below"}
 _NAMED = re.compile("#/components/schemas/([A-Za-z]+)")
 

@@ -24,8 +24,7 @@ Options of {users}; which way they choose is in [the command line](../how-to/cli
 
 {options}"""
 _HEAD = ("option", "without it", "")
-_SHARED_BY = 4
-"""An option that at least so many commands have alike is listed once."""
+_SHARED_BY = 4  # an option that at least so many commands have alike is listed once
 Row: TypeAlias = tuple[str, str, str]
 
 

@@ -27,8 +27,7 @@ DOCUMENTS: Final = {  # address → the schema of its answer
 class Served(NamedTuple):
     openapi: dict[str, Any]
     metrics: str
-    documents: Mapping[str, bytes]
-    """address → its answer"""
+    documents: Mapping[str, bytes]  # address → its answer
 
 
 async def _look() -> Served:

@@ -27,16 +27,14 @@ from tests.contract.reference.text import told
 
 ROOT = reference.ROOT
 PICTURES = {path.name: path for path in (ROOT / "docs/pictures").iterdir()}
-CODE = [
+CODE = [  # modules that use words and metrics, without those that define them
     path
     for name in ("extender", "scoring", "netgang")
     for path in sorted((ROOT / name).rglob("*.py"))
     if path.name != "telemetry.py"
 ]
-"""Modules that use words and metrics, without those that define them"""
 OWN = re.compile(r"(?<![\w./])netgang\.io/[a-z-]+")
-NOT_ON_OBJECTS = {"netgang.io/extender"}
-"""Our name as a reporter of Events"""
+NOT_ON_OBJECTS = {"netgang.io/extender"}  # our name as a reporter of Events
 TRUSTING = Policy(queue=QueuePolicy(weight_namespaces=frozenset({Namespace("team")})))
 
 

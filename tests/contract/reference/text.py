@@ -14,8 +14,7 @@ class Told(NamedTuple):
     """What stands below one member of a class: a paragraph each."""
 
     name: str
-    group: str
-    """The comment line above it, which begins a group; empty: there is none."""
+    group: str  # the comment line above it, which begins a group; empty: there is none
     paragraphs: tuple[str, ...]
 
 

@@ -59,8 +59,7 @@ label also have a series `…_created`; `process_…` are those of Prometheus' c
 
 """
 _WORD_HEAD = ("name", "kind", "on", "values", "without it", "example", "")
-_MAY_BE_ALIKE = (1, 2, 4)
-"""Columns that are said once where all rows have the same."""
+_MAY_BE_ALIKE = (1, 2, 4)  # columns that are said once where all rows have the same
 
 
 def annotations_page() -> str:

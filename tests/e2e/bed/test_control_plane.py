@@ -18,8 +18,7 @@ from tests.e2e.objects import GATE
 from tests.e2e.stage import Stage, say
 
 MANAGED = GATE
-TAKE_OVER_S = 40.0
-"""netgang's lease (4 s), kube-scheduler's (15 s), and its longest backoff (10 s)"""
+TAKE_OVER_S = 40.0  # netgang's lease (4 s), kube-scheduler's (15 s), and its longest backoff (10 s)
 
 
 @asynccontextmanager

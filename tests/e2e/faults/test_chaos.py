@@ -33,14 +33,11 @@ from tests.e2e.stage import say
 
 MINUTES = float(os.environ.get("CHAOS_MINUTES", "1"))
 SEED = int(os.environ.get("CHAOS_SEED", "0")) or random.SystemRandom().randrange(1, 10**6)
-AFTER_S = 30.0
-"""Whatever fits is bound within so many seconds after the storm."""
-_AFTERWARDS = 12
-"""Gangs and pods that are created after both replicas were killed at once"""
+AFTER_S = 30.0  # whatever fits is bound within so many seconds after the storm
+_AFTERWARDS = 12  # gangs and pods that are created after both replicas were killed at once
 HONEST, HOSTILE = "honest", "hostile"
 SETTINGS = {"leader_election": "on", "partial_timeout_s": PARTIAL_TIMEOUT_S, "node_lost_s": 5}
-_EVERY_S = {"tenants": 0.6, "faults": 6.0, "hostile": 1.5}
-"""Mean pause between two acts"""
+_EVERY_S = {"tenants": 0.6, "faults": 6.0, "hostile": 1.5}  # mean pause between two acts
 
 
 @pytest.mark.timeout(600 + 60 * MINUTES)

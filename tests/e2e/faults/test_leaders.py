@@ -37,8 +37,7 @@ REPAIR_S = 20.0
 """A gang that was caught in the middle of its commit: kube-scheduler's longest backoff (10 s) twice, while a leader is
 there."""
 SIZE = 4
-LONG_S = 30.0
-"""A gang that takes longer is told of with its events, so that the cause can be found."""
+LONG_S = 30.0  # a gang that takes longer is told of with its events, so that the cause can be found
 
 
 @dataclass(slots=True)
@@ -46,10 +45,8 @@ class Stream:
     """Gangs that come all the time, and go when they have run."""
 
     stage: Stage
-    open: dict[str, float] = field(default_factory=dict)
-    """gang that is not whole yet → when it was created"""
-    took_s: list[float] = field(default_factory=list)
-    """Of each gang that became whole"""
+    open: dict[str, float] = field(default_factory=dict)  # gang that is not whole yet → when it was created
+    took_s: list[float] = field(default_factory=list)  # of each gang that became whole
     ended: bool = False
     made: int = 0
 

@@ -8,8 +8,7 @@ from tests.e2e.invariants import until_nothing_is_promised
 from tests.e2e.objects import daemon_set
 from tests.e2e.stage import Stage
 
-SIZE = 4
-"""Each gang needs every node."""
+SIZE = 4  # each gang needs every node
 
 
 def phantom(stage: Stage, node: str, owners: list[Object]) -> Object:

@@ -10,8 +10,7 @@ from tests.e2e.objects import indexed_job
 from tests.e2e.site import site_on
 from tests.e2e.stage import Stage
 
-LIMIT_S = 8.0
-"""STARVELIMIT"""
+LIMIT_S = 8.0  # STARVELIMIT
 site = site_on(zone_nodes({"a": 2}, cpu="1500m"), {"queue": {"starve_limit_s": LIMIT_S}}, schedules=False)
 
 

@@ -6,8 +6,7 @@ from tests.e2e.invariants import until_nothing_is_promised
 from tests.e2e.objects import needs_anchor, volume_in, with_claim
 from tests.e2e.stage import Stage
 
-SIZE = 3
-"""A gang takes all the room there is."""
+SIZE = 3  # a gang takes all the room there is
 
 
 @pytest.mark.parametrize("gated", [True, False], ids=["gated", "ungated"])

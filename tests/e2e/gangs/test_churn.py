@@ -20,17 +20,13 @@ from tests.e2e.stage import Stage, filter_calls, metric, say
 OURS = "netgang"
 GANGS = 300
 SIZE = 3
-ROOMS = 4
-"""Places for a gang; each is full to begin with."""
-PER_S = 20.0
-"""Pods of others that are created, and as many that are deleted, each second."""
+ROOMS = 4  # places for a gang; each is full to begin with
+PER_S = 20.0  # pods of others that are created, and as many that are deleted, each second
 LIFE_S = 2.0
 CHURN_S = 45.0
 ROUNDS = 8
-MOST_PLANNING = 0.25
-"""Of one core, by the planner's own clock, on which others' CPU time counts too."""
-MOST_CPU = 0.6
-"""Of one core, the whole process: what it takes is said; a loaded machine must not fail the test."""
+MOST_PLANNING = 0.25  # of one core, by the planner's own clock, on which others' CPU time counts too
+MOST_CPU = 0.6  # of one core, the whole process: what it takes is said; a loaded machine must not fail the test
 
 
 @dataclass(slots=True)
@@ -38,11 +34,9 @@ class Churn:
     """Plain pods that come and go at their rate."""
 
     stage: Stage
-    webs: list[str]
-    """Nodes over which they are spread"""
+    webs: list[str]  # nodes over which they are spread
     created: int = 0
-    behind_s: float = 0.0
-    """How late the last pod came at most; the rate was kept when this is small."""
+    behind_s: float = 0.0  # how late the last pod came at most; the rate was kept when this is small
 
     async def run(self) -> None:
         """Until cancelled; each pod is made by a task of its own, so that a slow answer delays no other."""

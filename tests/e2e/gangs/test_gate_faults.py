@@ -19,8 +19,7 @@ from tests.e2e.stage import Stage, metric
 pytestmark = pytest.mark.timeout(360, func_only=True)  # an outage, then the longest pauses of those that reconnect
 OUTAGE_S = 20.0
 API_SERVER = "kube-apiserver"
-RETRY_S = 25.0
-"""A pod whose bind failed is tried again by kube-scheduler after at most ten seconds."""
+RETRY_S = 25.0  # a pod whose bind failed is tried again by kube-scheduler after at most ten seconds
 
 SCHEDULER_BACK_S = 150.0
 """kube-scheduler's reflectors pause 0.8 s, doubled per failure up to 30 s, and up to twice that by chance (client-go).

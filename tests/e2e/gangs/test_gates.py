@@ -24,8 +24,7 @@ from tests.e2e.objects import (
 )
 from tests.e2e.stage import Stage, document, say
 
-SLOW = {"writes_per_s": 4.0}
-"""So that something can happen between two patches."""
+SLOW = {"writes_per_s": 4.0}  # so that something can happen between two patches
 
 
 async def failed_attempts(stage: Stage) -> list[str]:

@@ -8,8 +8,7 @@ from testbed.objects import MIN_AVAILABLE_LABEL, gang_labels
 from tests.e2e.objects import OURS, kind, name_of
 from tests.e2e.stage import Stage
 
-LIMIT_S = 60.0
-"""Half a minute of quiet after the start, and then the time after which a gang in part is evicted."""
+LIMIT_S = 60.0  # half a minute of quiet after the start, and then the time after which a gang in part is evicted
 
 
 def job_pods(stage: Stage, job: str, count: int) -> list[Object]:

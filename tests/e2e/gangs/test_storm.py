@@ -20,8 +20,7 @@ from tests.e2e.stage import Stage, filter_calls
 
 POOL = {"pool": "train"}
 BIG = {"kubernetes.io/hostname": "big"}
-MAX_BACKOFF_S = 10.0
-"""podMaxBackoffSeconds of the shipped configurations."""
+MAX_BACKOFF_S = 10.0  # podMaxBackoffSeconds of the shipped configurations
 
 
 @dataclass(slots=True)
@@ -29,11 +28,9 @@ class Churn:
     """Plain pods created and not bound yet, and how long the others took."""
 
     open: dict[str, float] = field(default_factory=dict)
-    took_s: dict[str, list[float]] = field(default_factory=dict)
-    """phase in which they were created → seconds"""
+    took_s: dict[str, list[float]] = field(default_factory=dict)  # phase in which they were created → seconds
     phase: str = "before"
-    ended: bool = False
-    """No further pods; the one that is being created is still waited for"""
+    ended: bool = False  # no further pods; the one that is being created is still waited for
 
 
 @pytest.mark.timeout(300)

@@ -49,14 +49,10 @@ async def until_running(site: Stage, job: str, count: int, *, limit_s: float = L
 class Watched:
     """What was seen of a job's pods and of the job while a scenario ran."""
 
-    uids: dict[str, set[str]] = field(default_factory=dict)
-    """pod → all uids that it had"""
-    counts: list[int] = field(default_factory=list)
-    """Worker counts of its spec, each once in a row"""
-    conditions: set[str] = field(default_factory=set)
-    """Types of conditions that were True after it first ran"""
-    minimums: set[int] = field(default_factory=set)
-    """minMember of its PodGroup"""
+    uids: dict[str, set[str]] = field(default_factory=dict)  # pod → all uids that it had
+    counts: list[int] = field(default_factory=list)  # worker counts of its spec, each once in a row
+    conditions: set[str] = field(default_factory=set)  # types of conditions that were True after it first ran
+    minimums: set[int] = field(default_factory=set)  # minMember of its PodGroup
 
     async def until(self, site: Stage, accept: Callable[["Watched"], bool], what: str) -> None:
         async def seen() -> Watched:
@@ -112,12 +108,9 @@ class Pair:
     heavy: Callable[[str], Object]
     low_pods: int
     heavy_pods: int
-    left: tuple[str, ...]
-    """Pods of the first while the second runs"""
-    shrinks: tuple[int, ...]
-    """Its worker counts until the second has its room; then it grows back to the first of them"""
-    minimum: int | None = None
-    """Of its PodGroup, at all times"""
+    left: tuple[str, ...]  # pods of the first while the second runs
+    shrinks: tuple[int, ...]  # its worker counts until the second has its room; then it grows back to the first of them
+    minimum: int | None = None  # of its PodGroup, at all times
 
 
 PAIRS = {

@@ -23,8 +23,7 @@ class Writes:
 
     def __init__(self, name: str) -> None:
         self.name = name
-        self.statuses: list[Object] = []
-        """One for each write, the empty one of the creation first"""
+        self.statuses: list[Object] = []  # one for each write, the empty one of the creation first
         self.writers: set[str] = set()
         self._changed = asyncio.Event()
 

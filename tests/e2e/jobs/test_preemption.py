@@ -12,8 +12,7 @@ from tests.e2e.site import site_on
 from tests.e2e.stage import Stage, metric
 
 HIGH = "preemption-high"
-STILL_S = 8.0
-"""How long it is watched that nothing happens: several decisions."""
+STILL_S = 8.0  # how long it is watched that nothing happens: several decisions
 
 
 site = site_on(zone_nodes({"a": 24}, cpu="3", prefix="n"), {"preemption": "gangs"}, kinds=("Job", "TFJob"))

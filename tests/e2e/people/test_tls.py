@@ -27,8 +27,7 @@ SERVICE = "netgang.netgang-system.svc"
 class Guarded:
     """A netgang that demands client certificates, its authority, and the files that it reads."""
 
-    netgang: Netgang
-    """Its port for people, which needs none"""
+    netgang: Netgang  # its port for people, which needs none
     url: str
     authority: Authority
     pair: Pair

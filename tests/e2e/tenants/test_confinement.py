@@ -94,7 +94,7 @@ OBJECTS: Mapping[str, Object] = {
     "config": {"apiVersion": "v1", "kind": "ConfigMap", "data": {"a": "b"}},
 }
 RBAC = "rbac.authorization.k8s.io"
-EXTRA = kind(
+EXTRA = kind(  # what an operator gives for `elastic.scale_kinds`, and what nothing ever should.
     f"{RBAC}/v1",
     "ClusterRole",
     "test-too-much",
@@ -104,7 +104,6 @@ EXTRA = kind(
         {"apiGroups": [""], "resources": ["podtemplates"], "verbs": ["delete"]},
     ],
 )
-"""What an operator gives for `elastic.scale_kinds`, and what nothing ever should."""
 BOUND = kind(
     f"{RBAC}/v1",
     "ClusterRoleBinding",

@@ -18,8 +18,7 @@ from tests.e2e.stage import Stage, metric
 
 SETTINGS = {"leader_election": "on", "preemption": "gangs", "record": {"enabled": True}}
 NESTED = '{"x":' + "[" * 200_000
-ENDS_AFTER = "25s"
-"""How long members of the gang that leaves take to end: time enough to kill the leader."""
+ENDS_AFTER = "25s"  # how long members of the gang that leaves take to end: time enough to kill the leader
 
 
 @pytest.fixture

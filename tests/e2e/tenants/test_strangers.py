@@ -7,8 +7,7 @@ from tests.e2e.objects import OURS, kind, name_of, not_scheduled
 from tests.e2e.stage import Stage, document, metric
 
 SETTINGS = {"partial_timeout_s": 5.0}
-LIMIT_S = 60.0
-"""Half a minute of quiet after the start, and twice the time after which a gang in part is evicted."""
+LIMIT_S = 60.0  # half a minute of quiet after the start, and twice the time after which a gang in part is evicted
 
 
 async def half_runs_until_evicted(stage: Stage, name: str) -> None:

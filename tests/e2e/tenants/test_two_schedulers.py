@@ -25,8 +25,7 @@ NODES, ROUND_S, KEPT = 12, 0.4, 3
 """Nodes of four CPUs; a gang of four and four plain pods of two CPUs come each round, and stay for three rounds."""
 
 
-site = site_on([], {})
-"""No nodes yet: what is created waits"""
+site = site_on([], {})  # no nodes yet: what is created waits
 
 
 @pytest.mark.timeout(120)

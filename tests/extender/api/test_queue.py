@@ -13,8 +13,7 @@ from tests.extender.scheduling.world import World, node_json, running
 pytestmark = pytest.mark.looptime
 
 NODES = [node_json(f"n{i}") for i in range(3)]
-PATIENT = {"starve_limit_s": 1e12}
-"""The pods of these tests say nothing of their age."""
+PATIENT = {"starve_limit_s": 1e12}  # the pods of these tests say nothing of their age
 
 
 def queue_of(world: World) -> Queue:

@@ -45,10 +45,8 @@ class Operator:
         self.priority = priority
         self.resource = OWNERS[ROOT[kind].rpartition("/")[0], kind]
         self.reference = world.owner(name, kind=kind, api_version=ROOT[kind], spec=spec or {})
-        self.created = 0
-        """Pods created so far"""
-        self.ends = True
-        """Whether pods of a suspended owner end"""
+        self.created = 0  # pods created so far
+        self.ends = True  # whether pods of a suspended owner end
 
     @property
     def owner(self) -> Object:

@@ -73,8 +73,7 @@ class Scripted:
     url: str = ""
     connections: int = 0
     requests: list[tuple[str, bytes]] = field(default_factory=list)
-    arrival: asyncio.Event = field(default_factory=asyncio.Event)
-    """Set by each request"""
+    arrival: asyncio.Event = field(default_factory=asyncio.Event)  # set by each request
 
 
 @asynccontextmanager

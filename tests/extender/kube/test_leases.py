@@ -26,8 +26,7 @@ class Server:
 
     objects: dict[str, dict[str, Any]] = field(default_factory=dict)
     version: int = 100
-    fails: int = 0
-    """Status of all answers, if it is one of failure"""
+    fails: int = 0  # status of all answers, if it is one of failure
     bodies: list[Any] = field(default_factory=list)
 
     async def handle(self, request: web.Request) -> web.Response:

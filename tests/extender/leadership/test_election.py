@@ -15,10 +15,8 @@ from extender.leadership.election import DRIFT_RATIO, Call, Election, LeaseTimes
 from extender.leadership.lease import Lease, LeaseSpec
 from tests.example_counts import FEW, THOROUGH
 
-TIMES = LeaseTimes(4, 2.5, 0.5)
-"""For one candidate step by step: numbers that are easily added up"""
-SHIPPED = LeaseTimes()
-"""For several beside each other"""
+TIMES = LeaseTimes(4, 2.5, 0.5)  # for one candidate step by step: numbers that are easily added up
+SHIPPED = LeaseTimes()  # for several beside each other
 OTHER = LeaseSpec("other", 4, "then", "then", 7)
 
 
@@ -219,11 +217,9 @@ class World:
     def __init__(self, chance: random.Random, size: int, *, calm: bool = False) -> None:
         self.chance = chance
         self.calm = calm
-        self.lease: Lease | None = None
-        """As it is stored"""
+        self.lease: Lease | None = None  # as it is stored
         self.now_s = 0.0
-        self.terms: list[str] = []
-        """Who led, in order"""
+        self.terms: list[str] = []  # who led, in order
         self._events: list[tuple[float, int, Callable[[], object]]] = []
         self._order = count()
         self._names, self._versions = count(), count(1)

@@ -53,8 +53,7 @@ class Watched:
 
     source: NetworkSource
     over: asyncio.Event = field(default_factory=asyncio.Event)
-    ending: bool = False
-    """No further attempt begins."""
+    ending: bool = False  # no further attempt begins
 
     @property
     def name(self) -> str:
@@ -259,8 +258,7 @@ async def test_a_clock_behind_makes_old(kind: str, certificates: Certificates, m
 
 
 class Held(NamedTuple):
-    bytes: int
-    """Allocated by our code: the interpreter's own tables grow by leaps."""
+    bytes: int  # allocated by our code: the interpreter's own tables grow by leaps
     objects: int
 
 

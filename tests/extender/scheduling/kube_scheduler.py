@@ -40,12 +40,9 @@ class KubeScheduler:
     """One run of kube-scheduler; a restart is a new one."""
 
     def __init__(self) -> None:
-        self.late: set[str] = set()
-        """Pods that do not come to the extender now: their volumes are being made, say"""
-        self.calls: dict[str, Call] = {}
-        """uid → its bind call under way"""
-        self._parked: dict[str, str] = {}
-        """uid → the pod's resourceVersion when the extender refused it"""
+        self.late: set[str] = set()  # pods that do not come to the extender now: their volumes are being made, say
+        self.calls: dict[str, Call] = {}  # uid → its bind call under way
+        self._parked: dict[str, str] = {}  # uid → the pod's resourceVersion when the extender refused it
         self._hopeless: dict[str, object] = {}
         """uid → what nodes and pods were like when no node passed our own filters"""
         self._due_s: dict[str, float] = {}

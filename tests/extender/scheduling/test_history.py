@@ -18,16 +18,14 @@ pytestmark = pytest.mark.looptime
 CONTAINERS = (dict, list, set, deque, OrderedDict, bytearray)
 GENERATIONS, FIRST, EVERY = 120, 45, 25
 """Gangs that come and go for one count, before its first look, and between two looks"""
-SPARE = 90
-"""What may be more with as many gangs: a book may have its least between two looks, and gangs have two pods"""
-BOUNDED = {
+SPARE = 90  # what may be more with as many gangs: a book may have its least between two looks, and gangs have two pods
+BOUNDED = {  # what → why it is still filling
     "Events._posted_s": "what was told is not told again for ten minutes",
     "DecisionLog._seen": "a refusal that is written is known for five",
     "objects _Seen": "the same",
     "objects Made": "ten of each gang, and of the last that are gone (`extender.runtime.recent_decisions`)",
     "objects Decision": "the same",
 }
-"""What → why it is still filling"""
 
 
 def census() -> Counter[str]:

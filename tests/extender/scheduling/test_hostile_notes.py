@@ -19,8 +19,7 @@ from tests.fakes.key_store import bearer_of, notes_of_a_former_process
 
 pytestmark = pytest.mark.looptime
 
-NESTED = '{"x":' + "[" * 200_000
-"""A parser that follows it needs more stack than there is."""
+NESTED = '{"x":' + "[" * 200_000  # a parser that follows it needs more stack than there is
 WALL_S = 1_700_000_000.0
 RESTARTS: dict[str, Any] = {"repair": {"policy": "restart"}}
 

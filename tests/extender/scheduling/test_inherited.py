@@ -11,8 +11,7 @@ from tests.fakes.cluster_api import FakeClusterApi
 
 pytestmark = pytest.mark.looptime
 
-SOON_S = 2.5
-"""A second, and one more until somebody looks."""
+SOON_S = 2.5  # a second, and one more until somebody looks
 
 
 def woken(world: World) -> Counter[str]:

@@ -39,8 +39,7 @@ FAULTS = (
     ApiError(422, "is invalid"),
 )
 START_S = 1_700_000_000.0
-LIVELY_S = 2000.0
-"""The longest a gang may be kept waiting by back-offs and half-bound neighbours after the last fault."""
+LIVELY_S = 2000.0  # the longest a gang may be kept waiting by back-offs and half-bound neighbours after the last fault
 
 
 PAUSES_S = st.sampled_from([0.0, 0.01, 0.06, 0.2, 0.2, 1.0, 3.0, 12.0, 40.0])
@@ -51,14 +50,11 @@ class Demand:
     """A gang as its owner wants it."""
 
     size: int
-    spare: int
-    """Members more than it needs."""
+    spare: int  # members more than it needs
     cpu: str
     urgent: bool
-    late: int
-    """How many of its pods come late to the extender."""
-    gated: bool = False
-    """Its pods wait at our gate."""
+    late: int  # how many of its pods come late to the extender
+    gated: bool = False  # its pods wait at our gate
 
 
 DEMANDS = st.builds(
@@ -98,8 +94,7 @@ class WatchedApi(FakeClusterApi):
     def __init__(self, *objects: dict[str, Any]) -> None:
         super().__init__(*objects)
         self.on_post: Callable[[str], None] = lambda gang: None
-        self.spoiled: set[str] = set()
-        """Gangs of which a POST failed"""
+        self.spoiled: set[str] = set()  # gangs of which a POST failed
 
     async def bind(self, binding: Binding) -> None:
         gang = binding.name.partition("-")[0]
@@ -126,8 +121,7 @@ class ServiceMachine(RuleBasedStateMachine):
         self.stack = AsyncExitStack()
         self.scheduler = KubeScheduler()
         self.scheduling = True
-        self.spoiled: set[str] = set()
-        """Gangs that people or faults have broken: they may be bound in part"""
+        self.spoiled: set[str] = set()  # gangs that people or faults have broken: they may be bound in part
         self.gated: dict[str, bool] = {}
         self.strangers = 0
         self.violated: list[str] = []

@@ -32,18 +32,13 @@ from tests.fakes.clock import LoopClock
 from tests.fakes.cluster_api import FakeClusterApi
 from tests.fuzz.consistency import assert_consistent
 
-HOLD_S = 25.0
-"""The default hold limit."""
-COMMIT_S = 15.0
-"""The default commit timeout."""
-ADMIT_S = 60.0
-"""The default time after which an admitted gang that does not come to bind lapses."""
-PARTIAL_S = 120.0
-"""The default time after which a gang that never started is evicted."""
+HOLD_S = 25.0  # the default hold limit
+COMMIT_S = 15.0  # the default commit timeout
+ADMIT_S = 60.0  # the default time after which an admitted gang that does not come to bind lapses
+PARTIAL_S = 120.0  # the default time after which a gang that never started is evicted
 NO_BUDGET = ApiError(429, "Cannot evict pod as it would violate the pod's disruption budget.")
 
-GATED: dict[str, Any] = {"schedulingGates": [{"name": GATE}]}
-"""Fields of a pod that waits at our gate"""
+GATED: dict[str, Any] = {"schedulingGates": [{"name": GATE}]}  # fields of a pod that waits at our gate
 
 Object = dict[str, Any]
 

@@ -127,8 +127,7 @@ async def test_a_refused_bind_is_counted_by_its_reason() -> None:
     assert service.counted("refusals_total", verb="bind", reason=Reason.QUORUM_TIMEOUT) == 1
 
 
-BOTH: dict[str, Any] = {}
-"""The default of an app, which is the careful one: what says that it is curl is a person"""
+BOTH: dict[str, Any] = {}  # the default of an app, which is the careful one: what says that it is curl is a person
 PLAYED, PEOPLE = {"callers": Callers.SCHEDULER}, {"callers": Callers.PEOPLE}
 CALLS: dict[str, tuple[bool, dict[str, Any], str, str]] = {  # case: (debugging, options of the app, query, User-Agent)
     "kube-scheduler": (False, BOTH, "", KUBE_SCHEDULER),

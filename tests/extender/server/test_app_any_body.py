@@ -20,7 +20,7 @@ from tests.example_counts import MANY, THOROUGH
 from tests.fakes.verbs import FakeVerbs, FakeViews, everything
 
 NODES = [{"metadata": {"name": f"n{i}", "labels": {"zone": "a"}}, "spec": {}} for i in range(3)]
-VALID: Mapping[str, Any] = {
+VALID: Mapping[str, Any] = {  # a request for all three verbs at once: each ignores the keys of the others
     "Pod": {"metadata": {"name": "p", "namespace": "team-a", "uid": "u1"}, "spec": {"containers": [{"name": "c"}]}},
     "Nodes": None,
     "NodeNames": ["n1", "n2", "é"],
@@ -29,11 +29,9 @@ VALID: Mapping[str, Any] = {
     "PodUID": "u1",
     "Node": "n1",
 }
-"""A request for all three verbs at once: each ignores the keys of the others."""
 SEEDS = [json.dumps({**VALID, **parts}).encode() for parts in ({}, {"NodeNames": None, "Nodes": {"items": NODES}})]
 
-HUGE = "a number"
-"""Stands for a number that Python itself would not write: `to_bytes` puts 100,000 digits in its place."""
+HUGE = "a number"  # stands for a number that Python itself would not write: `to_bytes` puts 100,000 digits in its place
 
 
 def to_bytes(value: object) -> bytes:

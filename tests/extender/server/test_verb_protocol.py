@@ -26,8 +26,7 @@ from tests.fakes.verbs import ARGS, BINDING, FakeVerbs
 
 ASK, BIND = json.dumps(ARGS).encode(), json.dumps(BINDING).encode()
 MAX_BODY_BYTES = 1_000
-_TURNS = 10
-"""Turns of the event loop in which the slowest answer is made."""
+_TURNS = 10  # turns of the event loop in which the slowest answer is made
 
 
 def call(path: str, body: bytes, *headers: str, length: int | None = None, version: str = "1.1") -> bytes:

@@ -14,8 +14,7 @@ from tests.fakes.cluster_api import FakeClusterApi
 pytestmark = pytest.mark.looptime
 
 SHIPPED = {"second and default scheduler": (25.0, 15.0, 60.0), "managed resource": (8.0, 5.0, 20.0)}
-SIZE = 40
-"""More than have a turn at a time"""
+SIZE = 40  # more than have a turn at a time
 
 
 class Hanging(FakeClusterApi):

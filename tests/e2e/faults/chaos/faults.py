@@ -16,8 +16,7 @@ from testbed.processes.stages import HOLD
 from tests.e2e.faults.chaos.witness import Witness
 
 _SHORT_S = (3.0, 12.0)
-_LOST_AT_MOST = 3
-"""Nodes away at one time, so that room is left"""
+_LOST_AT_MOST = 3  # nodes away at one time, so that room is left
 
 
 @dataclass(slots=True)
@@ -26,14 +25,11 @@ class Faults:
     api: Api
     witness: Witness
     replicas: Replicas
-    nodes: Mapping[str, Object]
-    """name → as it was created"""
+    nodes: Mapping[str, Object]  # name → as it was created
     chance: random.Random
     done: Counter[str] = field(default_factory=Counter)
-    _down: set[str] = field(default_factory=set)
-    """Parts that do not run"""
-    _away: set[str] = field(default_factory=set)
-    """Nodes that something is wrong with"""
+    _down: set[str] = field(default_factory=set)  # parts that do not run
+    _away: set[str] = field(default_factory=set)  # nodes that something is wrong with
     _under_way: set[asyncio.Task[None]] = field(default_factory=set)
     _since_s: float | None = None
     _leader: tuple[str, ...] = ()

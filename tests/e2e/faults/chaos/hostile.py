@@ -23,8 +23,7 @@ from tests.e2e.faults.chaos.witness import Witness
 from tests.e2e.objects import gang, indexed_job, placed, shuns_gangs, with_claim
 
 KEPT = 400
-BYSTANDER = "bystander"
-"""A Job of the default scheduler in the honest namespace, whose name the forged notes use"""
+BYSTANDER = "bystander"  # a Job of the default scheduler in the honest namespace, whose name the forged notes use
 _HUGE = 900_000
 _HALF_SENT_S = 8.0
 
@@ -34,19 +33,15 @@ class Mallory:
     api: Api
     witness: Witness
     namespace: str
-    victims: str
-    """The honest namespace"""
+    victims: str  # the honest namespace
     nodes: Sequence[str]
     verbs_port: int
     chance: random.Random
     done: Counter[str] = field(default_factory=Counter)
-    refused: Counter[str] = field(default_factory=Counter)
-    """What the API server itself did not accept"""
+    refused: Counter[str] = field(default_factory=Counter)  # what the API server itself did not accept
     _number: int = 0
-    _first: list[str] = field(default_factory=list)
-    """Attacks that still have to be made once, in an order of chance"""
-    _kept: deque[tuple[str, str]] = field(default_factory=deque)
-    """(kind, name) of what is there, oldest first"""
+    _first: list[str] = field(default_factory=list)  # attacks that still have to be made once, in an order of chance
+    _kept: deque[tuple[str, str]] = field(default_factory=deque)  # (kind, name) of what is there, oldest first
 
     async def act(self) -> None:
         """One attack: each of them once before any of them comes again."""

@@ -22,8 +22,7 @@ NIGHTLY = "nightly"
 NIGHTLY_SIZE = 3
 WAITING_AT_MOST = 40
 _LOOK_S = 0.5
-_KEPT_JOBS = 2
-"""Finished Jobs of the nightly run whose pods stay, as a CronJob keeps them"""
+_KEPT_JOBS = 2  # finished Jobs of the nightly run whose pods stay, as a CronJob keeps them
 _LIFE_S = (2.0, 15.0)
 
 
@@ -35,16 +34,12 @@ class Tenants:
     witness: Witness
     namespace: str
     chance: random.Random
-    made: Counter[str] = field(default_factory=Counter)
-    """kind → how many"""
+    made: Counter[str] = field(default_factory=Counter)  # kind → how many
     finished: int = 0
-    hurried: bool = False
-    """Whatever is whole ends at once"""
+    hurried: bool = False  # whatever is whole ends at once
     _number: int = 0
-    _life_s: dict[Run, float] = field(default_factory=dict)
-    """run → when it ends"""
-    _plain_s: dict[str, float] = field(default_factory=dict)
-    """bound plain pod → when it ends"""
+    _life_s: dict[Run, float] = field(default_factory=dict)  # run → when it ends
+    _plain_s: dict[str, float] = field(default_factory=dict)  # bound plain pod → when it ends
 
     async def act(self) -> None:
         if self.waiting() < WAITING_AT_MOST:

@@ -21,12 +21,9 @@ from testbed.cluster import INSTALLED_IN
 from testbed.objects import GROUP_NAME_LABEL, MIN_AVAILABLE_LABEL
 from tests.e2e.objects import OURS
 
-PARTIAL_TIMEOUT_S = 10.0
-"""What netgang is set to: a gang in part that never started is evicted after it."""
-PARTIAL_LIMIT_S = PARTIAL_TIMEOUT_S + 25.0
-"""And kube-scheduler's longest backoff twice, and a slow machine."""
-QUIET_S = 30.0
-"""After a take-over netgang removes nothing for so long."""
+PARTIAL_TIMEOUT_S = 10.0  # what netgang is set to: a gang in part that never started is evicted after it
+PARTIAL_LIMIT_S = PARTIAL_TIMEOUT_S + 25.0  # and kube-scheduler's longest backoff twice, and a slow machine
+QUIET_S = 30.0  # after a take-over netgang removes nothing for so long
 _TICK_S = 0.5
 
 
@@ -69,14 +66,11 @@ class Witness:
     """Everything that was seen; `problems` names what must not have been."""
 
     api: Api
-    zone_of: Mapping[str, str]
-    """node → its zone; names are never used again for another zone"""
+    zone_of: Mapping[str, str]  # node → its zone; names are never used again for another zone
     calm_since: Callable[[], float | None]
     """Since when (monotonic seconds) every part runs under one leader; `None`: one is down"""
-    pods: dict[str, Seen] = field(default_factory=dict)
-    """uid → pod, those that are gone included"""
-    whole: set[Run] = field(default_factory=set)
-    """Runs that had their minimum at some time"""
+    pods: dict[str, Seen] = field(default_factory=dict)  # uid → pod, those that are gone included
+    whole: set[Run] = field(default_factory=set)  # runs that had their minimum at some time
     lost_nodes: set[str] = field(default_factory=set)
     """Nodes that were deleted or do not answer now: what is there is not where it seems to be"""
     problems: list[str] = field(default_factory=list)
@@ -84,8 +78,7 @@ class Witness:
     _by_run: dict[Run, set[str]] = field(default_factory=dict)
     _partial_s: dict[Run, tuple[float, float]] = field(default_factory=dict)
     """gang in part → seconds in all, calm seconds"""
-    _said: set[Run] = field(default_factory=set)
-    """Runs whose standing in part is among the problems"""
+    _said: set[Run] = field(default_factory=set)  # runs whose standing in part is among the problems
 
     async def follow(self) -> None:
         while True:

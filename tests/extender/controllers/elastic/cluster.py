@@ -25,13 +25,10 @@ from tests.extender.scheduling.world import World, node_json, pod_json, unfinish
 from tests.fakes.cluster_api import FakeClusterApi
 
 JOBS = OWNERS["batch", "Job"]
-ENDS_S = 2.0
-"""How long a pod takes to end."""
+ENDS_S = 2.0  # how long a pod takes to end
 ELASTIC: dict[str, Any] = {"enabled": True, "cool_down_s": 0.0, "decrement": None, "increment": None}
-CPUS = 4
-"""Of a node; each pod asks for one."""
-LEAK_S = 5.0
-"""Longest time for which room may be kept for who needs none any more."""
+CPUS = 4  # of a node; each pod asks for one
+LEAK_S = 5.0  # longest time for which room may be kept for who needs none any more
 _TICK_S = 0.2
 _TICKS_A_TRY = 5
 
@@ -60,14 +57,11 @@ class Site:
     """The world, and what acts in it."""
 
     world: World
-    asleep: set[str] = field(default_factory=set)
-    """Jobs whose pods kube-scheduler does not try"""
-    stuck: set[str] = field(default_factory=set)
-    """Pods that do not end"""
+    asleep: set[str] = field(default_factory=set)  # Jobs whose pods kube-scheduler does not try
+    stuck: set[str] = field(default_factory=set)  # pods that do not end
     _idle_s: dict[str, float] = field(default_factory=dict)
     """gang that needs no room any more, and for which room is kept → since when"""
-    _ends_s: dict[str, float] = field(default_factory=dict)
-    """uid of a deleted pod → when it is gone"""
+    _ends_s: dict[str, float] = field(default_factory=dict)  # uid of a deleted pod → when it is gone
 
     # -- words for tests ----------------------------------------------------------------------------------------------
 

@@ -48,8 +48,7 @@ class Sink:
 
     def __init__(self, status: int = 200) -> None:
         self.status = status
-        self.got: list[tuple[str, str | None, dict[str, Any]]] = []
-        """(path, authorization, document) of each request"""
+        self.got: list[tuple[str, str | None, dict[str, Any]]] = []  # (path, authorization, document) of each request
         outer = self
 
         class Handler(BaseHTTPRequestHandler):

@@ -37,8 +37,7 @@ SHRINK = Change(LOW, "u1", 6, 3, Requester.QUEUE, "room", HEAVY, 100.0, Stage.RE
 FREED = replace(SHRINK, stage=Stage.FREED, gone_s=105.0)
 FEWER = replace(SHRINK, beneficiary=None)
 GROW = Change(LOW, "u1", 2, 3, Requester.QUEUE, "room", None, 100.0, Stage.GROWING)
-NOTE = Intent(6, 3, 100.0, Requester.QUEUE, "room", HEAVY, 6, 6, (100.0,))
-"""What `SHRINK` writes on the job"""
+NOTE = Intent(6, 3, 100.0, Requester.QUEUE, "room", HEAVY, 6, 6, (100.0,))  # what `SHRINK` writes on the job
 LIMITS = Limits(removal_s=60.0, reserve_s=20.0, growth_s=30.0)
 
 

@@ -16,16 +16,12 @@ pytestmark = pytest.mark.looptime
 class Case:
     """Two jobs, the second of which has to wait."""
 
-    low: tuple[int, int]
-    """Workers and minimum of the one that runs"""
+    low: tuple[int, int]  # workers and minimum of the one that runs
     heavy: tuple[int, int]
-    why_not: No
-    """Why nobody shrinks"""
-    low_says: str = ""
-    """Part of what the first says of itself"""
+    why_not: No  # why nobody shrinks
+    low_says: str = ""  # part of what the first says of itself
     elastic: dict[str, Any] = field(default_factory=dict)
-    most: str | None = None
-    """Maximum of the first, where it is not its size"""
+    most: str | None = None  # maximum of the first, where it is not its size
 
 
 CASES = {

@@ -40,8 +40,7 @@ class Kubelets:
 
     def __init__(self, here: Site, directory: Path, reports_url: str) -> None:
         self._here = here
-        self._of: dict[int, Process] = {}
-        """index → its process"""
+        self._of: dict[int, Process] = {}  # index → its process
         self._environment = {
             **{name: value for name, value in os.environ.items() if not name.startswith("NETGANG_")},
             "NETGANG_REPORT_URL": f"{reports_url}/v1/jobs/default/train/metrics",

@@ -18,14 +18,11 @@ from tests.extender.scheduling.world import World, key, node_json, pod_json, run
 pytestmark = pytest.mark.looptime
 
 GATED = [{"name": GATE}]
-REPIN_S = 300.0
-"""The default of `repin_timeout_s`."""
+REPIN_S = 300.0  # the default of `repin_timeout_s`
 IGNORES = {"rules": [{"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget"}]}]}
 """`spec.podFailurePolicy` of a Job whose evicted pods cost it nothing."""
-SOON_S = GONE_GRACE_S + 3.0
-"""From the loss of all nodes to the removal, at most."""
-AGAIN_S = 70.0
-"""After a refusal it is tried again within this time."""
+SOON_S = GONE_GRACE_S + 3.0  # from the loss of all nodes to the removal, at most
+AGAIN_S = 70.0  # after a refusal it is tried again within this time
 
 
 def nodes(*names: str, **fields: Any) -> list[dict[str, Any]]:

@@ -30,8 +30,7 @@ from tests.fakes.key_store import notes_of_a_former_process
 
 pytestmark = pytest.mark.looptime
 
-WALL_S = 1_700_000_000.0
-"""The wall clock at the start of a test."""
+WALL_S = 1_700_000_000.0  # the wall clock at the start of a test
 
 
 async def test_a_member_that_names_another_gang_meanwhile_drags_none_along() -> None:
@@ -86,8 +85,7 @@ async def test_one_of_two_gangs_that_refuses_is_asked_again() -> None:
         assert world.counted("preemptions_total", outcome="started") == 1.0
 
 
-GIVES: dict[str, list[str]] = {"default/high": ["default/low"]}
-"""Room is kept, and low is seen to make it."""
+GIVES: dict[str, list[str]] = {"default/high": ["default/low"]}  # room is kept, and low is seen to make it
 NOTED: dict[str, tuple[dict[str, list[str]], dict[str, Any]]] = {
     # case: (the claims that are made, what is different from a note that counts)
     "it counts": (GIVES, {}),

@@ -19,8 +19,7 @@ pytestmark = pytest.mark.looptime
 OFF: dict[str, Any] = {"queue": {"starve_limit_s": 1e12}}
 """Pods of these tests are as old as Unix time, and would all be STARVING."""
 ON: dict[str, Any] = {**OFF, "preemption": "gangs"}
-MAKES_ROOM_S = 12.0
-"""From the arrival of the gang that waits to its start, at most."""
+MAKES_ROOM_S = 12.0  # from the arrival of the gang that waits to its start, at most
 
 
 def nodes(count: int) -> list[dict[str, Any]]:

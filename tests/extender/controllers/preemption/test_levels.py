@@ -32,8 +32,7 @@ pytestmark = pytest.mark.looptime
 
 LEVELS: dict[str, Any] = {**OFF, "preemption": "levels"}
 SUSPENDABLE: dict[str, Any] = {"annotations": {"netgang.io/suspendable": "true"}}
-AGE_S = 600.0
-"""Of a gang on two thirds of the CPUs: 0.11 cluster-hours, one level."""
+AGE_S = 600.0  # of a gang on two thirds of the CPUs: 0.11 cluster-hours, one level.
 
 
 async def says_since_when(world: World) -> None:

@@ -14,8 +14,7 @@ from tests.extender.scheduling.world import NO_BUDGET, PARTIAL_S, World, node_js
 pytestmark = pytest.mark.looptime
 
 N1, N2 = node_json("n1"), node_json("n2")
-QUIET_S = 30.0
-"""Nothing is removed so soon after start or re-sync."""
+QUIET_S = 30.0  # nothing is removed so soon after start or re-sync
 
 
 async def half_bound(world: World, *, minimum: int = 2) -> tuple[str, str]:

@@ -16,10 +16,8 @@ from tests.extender.scheduling.world import World, key, node_json, running, unfi
 pytestmark = pytest.mark.looptime
 
 NODES = [node_json(f"n{i}", cpu="1500m") for i in range(6)]
-SETTLE_S = 10.0
-"""See `RestartLimits.settle_s`."""
-RESTART_S = SETTLE_S + 8.0
-"""From a loss to the gang's second start, at most."""
+SETTLE_S = 10.0  # see `RestartLimits.settle_s`.
+RESTART_S = SETTLE_S + 8.0  # from a loss to the gang's second start, at most
 
 
 @asynccontextmanager

@@ -15,8 +15,7 @@ from extender.ports import ClusterApi
 from simulator.apiserver.store import ApiStore
 from tests.fakes.clock import LoopClock
 
-UNREADABLE, UNWANTED = "unreadable", "unwanted"
-"""Label `as` of pods that the reduction cannot read, or does not want"""
+UNREADABLE, UNWANTED = "unreadable", "unwanted"  # label `as` of pods that the reduction cannot read, or does not want
 
 
 @dataclass(frozen=True, slots=True)

@@ -180,8 +180,7 @@ async def test_pages_that_are_too_long_are_asked_for_in_parts() -> None:
         assert state_of(api.store) == sink.state
 
 
-LEVELS = 9_000
-"""The API server takes 10,000."""
+LEVELS = 9_000  # the API server takes 10,000
 DEEP = b'{"metadata":{"managedFields":%s,"name":"deep","namespace":"a","resourceVersion":"3"},"spec":%s}' % (
     b"[" * LEVELS + b"]" * LEVELS,
     b'{"x":' * LEVELS + b"1" + b"}" * LEVELS,

@@ -30,8 +30,7 @@ FAULTS: tuple[Exception, ...] = (
     ApiError(504, "Too large resource version", retry_after_s=1.0),
     GoneError(410, "too old"),
 )
-Step: TypeAlias = tuple[str, Any, float]
-"""What happens, its argument, and how much time passes then"""
+Step: TypeAlias = tuple[str, Any, float]  # what happens, its argument, and how much time passes then
 
 
 def steps() -> st.SearchStrategy[list[Step]]:

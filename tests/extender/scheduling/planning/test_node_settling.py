@@ -11,8 +11,7 @@ from tests.extender.scheduling.world import World, key, node_json, running
 
 pytestmark = pytest.mark.looptime
 
-SETTLE_S = 120.0
-"""The default."""
+SETTLE_S = 120.0  # the default
 
 
 def made(world: World) -> str:

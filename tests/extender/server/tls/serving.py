@@ -33,8 +33,7 @@ class Served:
     """A running service and where its ports are."""
 
     service: Service
-    urls: dict[str, str]
-    """setting of the port → base URL"""
+    urls: dict[str, str]  # setting of the port → base URL
 
     @property
     def port(self) -> int:
