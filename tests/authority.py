@@ -69,7 +69,6 @@ class Authority(Pair):
         return pair
 
     def server(self, name: str = "netgang", *, days: int = 30, file: str | None = None) -> Pair:
-        """A certificate for a server on the loopback."""
         return self.issue(name, days=days, san=LOOPBACK_NAMES, usage="serverAuth", file=file)
 
 

@@ -135,7 +135,6 @@ def check(found: Iterable[Finding], allowed: dict[str, int]) -> list[str]:
 
 
 def files(root: Path = ROOT) -> list[str]:
-    """The files that people read, as git knows them."""
     listed = subprocess.run(
         ["git", "ls-files", "-co", "--exclude-standard", *PARTS],
         cwd=root,

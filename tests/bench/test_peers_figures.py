@@ -19,7 +19,6 @@ LEFT = replace(FAST, waits_s=(0.0,))
 
 
 def seen(**bound_s: float) -> dict[str, float]:
-    """Bindings by the short names g0, g1 for the members of gang g."""
     return {f"{name[0]}-worker-{name[1:]}": at_s for name, at_s in bound_s.items()}
 
 
@@ -108,7 +107,6 @@ async def test_meters_read_this_very_process() -> None:
 
 
 def verdicts(**ways: list[Half]) -> list[dict[str, Any]]:
-    """What is judged of the load of gangs when these ways were measured."""
     rows = {("gangs", name.replace("_", "-")): found for name, found in ways.items()}
     return judged(rows, {key: summary(found) for key, found in rows.items()}, quick=False)
 

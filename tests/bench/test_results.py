@@ -31,16 +31,12 @@ def a_record(date: str, *ways: str, goals: tuple[dict[str, Any], ...] = (), load
     return Record(date, "abc", MACHINE, {"python": "3"}, (Section("peers", "the command", (*lines, *goals)),))
 
 
-def committed() -> list[Record]:
-    return [record.read(path) for path in sorted(RECORDS.glob("*.json"))]
-
-
 def words() -> str:
     return "".join(path.read_text() for path in sorted(WORDS.iterdir()))
 
 
 def test_the_pages_are_made_from_the_committed_records() -> None:
-    made = pages(committed())
+    made = pages([record.read(path) for path in sorted(RECORDS.glob("*.json"))])
     assert made.keys() == {"results.md", "results-peers.md"}
     assert made == {name: (DOCS / name).read_text() for name in made}
 

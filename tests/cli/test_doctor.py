@@ -131,7 +131,6 @@ def test_an_api_server_that_is_gone(tmp_path: Path) -> None:
 
 @pytest.fixture
 def full() -> Iterator[OperatorServer]:
-    """A gate policy and two pods at the gate, of two schedulers."""
     api = FakeOperatorApi()
     for plural in ("mutatingadmissionpolicies", "mutatingadmissionpolicybindings"):
         api.add(f"/apis/admissionregistration.k8s.io/v1/{plural}/netgang-gate")

@@ -14,7 +14,6 @@ from tests.extender.scheduling.world import node_json, pod_json
 
 @pytest.fixture
 def cluster(tmp_path: Path) -> Path:
-    """A file with one node and two gangs, of which one fits."""
     return written(
         tmp_path, node_json("n1"), pod_json("a-0", gang="a"), pod_json("b-0", gang="b", cpu="9"), {"kind": "Service"}
     )

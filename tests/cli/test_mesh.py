@@ -20,7 +20,6 @@ def written(path: Path, document: object) -> Path:
 
 
 def named(name: str, address: str, **metadata: object) -> dict[str, object]:
-    """A node of the API server."""
     return {
         "kind": "Node",
         "metadata": {"name": name, **metadata},

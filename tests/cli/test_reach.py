@@ -36,7 +36,6 @@ def netgang() -> Iterator[RawServer]:
 
 @pytest.fixture
 def site(netgang: RawServer) -> Iterator[ApiProxy]:
-    """An API server before it."""
     with ApiProxy({PORT: netgang.port}) as server:
         yield server
 

@@ -18,7 +18,6 @@ LEASES = "/apis/coordination.k8s.io/v1/namespaces/netgang-system/leases"
 
 
 def gated(api: FakeOperatorApi, name: str, *gates: str, scheduler: str = "netgang") -> str:
-    """A pending pod with gates; its path."""
     path = f"/api/v1/namespaces/team/pods/{name}"
     spec = {"schedulerName": scheduler, "containers": [], "schedulingGates": [{"name": one} for one in gates]}
     api.add(path, spec=spec, status={"phase": "Pending"})
@@ -44,7 +43,6 @@ def removal(api: FakeOperatorApi, *, dry_run: bool = False, then: Callable[[], o
 
 @pytest.fixture
 def api() -> FakeOperatorApi:
-    """An empty API server."""
     return FakeOperatorApi()
 
 

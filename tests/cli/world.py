@@ -39,7 +39,6 @@ def shown(*arguments: object, **how: Any) -> list[str]:
 
 
 def as_json(*arguments: object, **how: Any) -> Any:
-    """What is printed for machines when all is well."""
     result = run(*arguments, "--json", **how)
     assert result.exit_code == 0, result.output
     return json.loads(result.stdout)

@@ -37,7 +37,6 @@ class World:
     store: ApiStore
 
     def pod(self, name: str = "p", **fields: Any) -> PodUid:
-        """Create or replace a pod; its uid."""
         return PodUid(self.store.put(PODS, {"metadata": {"name": name}, **fields})["metadata"]["uid"])
 
     def node_of(self, name: str = "p") -> str | None:
@@ -290,7 +289,6 @@ async def test_an_admission_that_took_effect_is_not_an_error_again(world: World)
 
 
 def narrowed_to(pod: dict[str, Any]) -> list[str]:
-    """The nodes of the first term of the pod's required affinity."""
     required = pod["spec"]["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
     names: list[str] = required["nodeSelectorTerms"][0]["matchFields"][0]["values"]
     return names

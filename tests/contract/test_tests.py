@@ -40,7 +40,6 @@ def own_names(tree: ast.AST) -> set[str]:
 
 
 def foreign(tree: ast.AST) -> Iterator[str]:
-    """Private names of others that a file imports or asks for."""
     own = own_names(tree)
     for one in ast.walk(tree):
         match one:

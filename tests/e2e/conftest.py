@@ -34,14 +34,12 @@ REPLAYED = pytest.StashKey[Replayed]()
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
-    """Say how many decisions of the tests' netgangs were run again."""
     tally = config.stash.get(REPLAYED, None)
     if tally is not None:
         terminalreporter.line(str(tally))
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    """An xdist worker hands its tally to the process that writes the summary."""
     if hasattr(session.config, "workeroutput") and REPLAYED in session.config.stash:
         session.config.workeroutput["replayed"] = asdict(session.config.stash[REPLAYED])
 
@@ -61,7 +59,6 @@ def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginMa
 def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """While everything still runs: keep the evidence of a failed test."""
     report = yield
     if report.when == "call" and report.failed and item.path.is_relative_to(E2E):
         funcargs: Mapping[str, object] = getattr(item, "funcargs", {})
@@ -80,7 +77,6 @@ def cluster(request: pytest.FixtureRequest) -> Iterator[Cluster]:
 
 @pytest.fixture(scope="session")
 def controlled_cluster(request: pytest.FixtureRequest) -> Iterator[Cluster]:
-    """A second cluster with kube-controller-manager: Jobs, DaemonSets, disruption budgets, garbage collection."""
     yield from _running(request.config, lambda **more: Cluster(controllers=CONTROLLERS, **more))
 
 

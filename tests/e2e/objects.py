@@ -49,7 +49,6 @@ def with_claim(pods: list[Object]) -> list[Object]:
 
 
 def restricted(one: Object) -> Object:
-    """The pod as netgang's own namespace accepts it."""
     closed = {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}
     containers = [{**container, "securityContext": closed} for container in one["spec"]["containers"]]
     user = {"runAsNonRoot": True, "runAsUser": 65532, "seccompProfile": {"type": "RuntimeDefault"}}
@@ -73,7 +72,6 @@ def gang_of(name: str) -> str:
 
 
 def gates(one: Object) -> list[str]:
-    """Names of the gates at which the pod waits."""
     return [gate["name"] for gate in one["spec"].get("schedulingGates", [])]
 
 
@@ -86,7 +84,6 @@ def not_scheduled(one: Object) -> str | None:
 
 
 def required_terms(one: Object) -> list[Object]:
-    """The terms of a pod's required node affinity."""
     affinity = one["spec"].get("affinity", {}).get("nodeAffinity", {})
     required = affinity.get("requiredDuringSchedulingIgnoredDuringExecution", {})
     return list(required.get("nodeSelectorTerms", []))

@@ -17,7 +17,6 @@ from tests.e2e.stage import Stage
 
 
 async def fresh_namespace(api: Api, purpose: str) -> str:
-    """Create a namespace that no other test has."""
     stem = re.sub(r"[^a-z0-9]+", "-", purpose.lower()).strip("-")[:40]
     name = f"{stem}-{uuid4().hex[:6]}"
     await api.create(namespace(name))

@@ -78,7 +78,6 @@ class Stage:
         return gang(name, size, self.namespace, **fields)
 
     async def create_gang(self, name: str, size: int, **fields: Any) -> list[Object]:
-        """Create the pods of a gang of ours."""
         return await self.api.create_all(self.gang(name, size, **fields))
 
     async def create_held_gang(self, netgang: Netgang, name: str, size: int, **fields: Any) -> dict[str, Any]:
@@ -106,11 +105,9 @@ class Stage:
         return await self.api.patch("Pod", name, change, namespace=self.namespace, subresource=subresource)
 
     async def annotate_pod(self, name: str, **annotations: str | None) -> Object:
-        """Set annotations of a pod, or take them away."""
         return await self.patch_pod(name, metadata={"annotations": annotations})
 
     async def pods(self, begin: str = "") -> list[Object]:
-        """The namespace's pods whose names begin so, by name."""
         found = await self.api.list_all("Pod", namespace=self.namespace)
         return sorted((one for one in found if name_of(one).startswith(begin)), key=name_of)
 
@@ -158,7 +155,6 @@ class Stage:
         return dict(found)
 
     async def end(self, *names: str) -> None:
-        """Delete pods and wait until they are gone."""
         for name in names:
             await self.api.delete("Pod", name, namespace=self.namespace, grace_s=0)
         await self.until_pods(lambda found: not {*map(name_of, found)} & {*names}, f"{len(names)} pods gone")
@@ -176,7 +172,6 @@ class Stage:
         return await self.api.until(partial(self.events, reason), accept, what=f"Events {reason}", limit_s=limit_s)
 
     async def explain(self, netgang: Netgang, gang: str) -> dict[str, Any]:
-        """The explanation of a gang of the namespace."""
         return await document(netgang, f"/v1/explain/{self.namespace}/{gang}")
 
     async def until_document(

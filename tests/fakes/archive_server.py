@@ -115,7 +115,6 @@ class Certificates:
 
 
 def make_certificates(place: Path) -> Certificates:
-    """Two self-signed certificates for 127.0.0.1, made by openssl."""
     pairs = []
     for name in ("good", "bad"):
         certificate, key = place / f"{name}.pem", place / f"{name}.key"

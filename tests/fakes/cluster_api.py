@@ -78,7 +78,6 @@ class FakeClusterApi(StoreApi):
 
     @property
     def bindings(self) -> list[Binding]:
-        """Bindings in the order in which they took effect."""
         return self.store.bindings
 
     @property
@@ -97,7 +96,6 @@ class FakeClusterApi(StoreApi):
         self._faults[verb].extend([_Fault(error, applied)] * times)
 
     def heal(self) -> None:
-        """Forget all faults that were planned and not met."""
         self._faults.clear()
 
     @property

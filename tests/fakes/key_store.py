@@ -11,7 +11,6 @@ KEY: Final = Key("20231101000000", b"k" * 32)  # two weeks old when the clock of
 
 
 def notes_of_a_former_process() -> Notes:
-    """Signs with the key that a new store has."""
     return Notes(KeyRing([KEY], now_s=KEY.made_s))
 
 

@@ -142,7 +142,6 @@ def grid_document(
 
 
 def at_time(document: dict[str, Any], checked_at_s: float) -> dict[str, Any]:
-    """The same with all checks of one time."""
     for check in (one for row in document["grid"] for cell in row for one in cell or () if one):
         check["prevCheckTime"] = int(checked_at_s)
     return document | {"lastUpdateTime": int(checked_at_s)}

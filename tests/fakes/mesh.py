@@ -94,7 +94,6 @@ def _rank(number: int) -> int:
 
 
 def entries(mesh: Mesh, *, age_s: float | None = 0.0) -> Iterator[Mapping[str, Any]]:
-    """The mesh in the entries of a mesh file."""
     for (source, target), link in mesh.links.items():
         yield {
             "source": source,

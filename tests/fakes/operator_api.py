@@ -43,7 +43,6 @@ class FakeOperatorApi(OperatorApi):
         return found
 
     def change(self, path: str, **spec: Any) -> None:
-        """Change an object's spec, and so its version."""
         self._versions += 1
         self.objects[path]["spec"] |= spec
         self.objects[path]["metadata"]["resourceVersion"] = str(self._versions)

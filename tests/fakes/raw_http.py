@@ -95,7 +95,6 @@ class RawServer:
 
         class Handler(socketserver.BaseRequestHandler):
             def handle(self) -> None:
-                """Read one request, act, and end the connection."""
                 with suppress(OSError):  # the client has gone, as clients with a timeout do
                     outer._talk(self.request)
 

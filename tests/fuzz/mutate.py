@@ -90,7 +90,6 @@ def _change(rng: random.Random, value: dict[str, Any], recorded: list[dict[str, 
 
 
 def _annotate(rng: random.Random, value: dict[str, Any]) -> None:
-    """A text under a name that is read."""
     metadata = value.get("metadata")
     if not isinstance(metadata, dict):
         return

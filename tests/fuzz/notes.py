@@ -40,7 +40,6 @@ class Reader:
 
 
 def _object(text: str, *names: str, signed: bool = False, name: str = "x") -> bytes:
-    """An object with the text in these annotations."""
     value = text + _SIGNED if signed else text
     annotations = {f"netgang.io/{one}": value for one in names}
     metadata = {"name": name, "namespace": "team", "uid": "u", "annotations": annotations}

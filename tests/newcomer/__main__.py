@@ -10,7 +10,6 @@ from tests.newcomer.walk import DOCUMENTS, Newcomer, NotAsPrinted, PortTaken
 
 
 def main() -> int:
-    """Walk through all documents, and say what is typed."""
     began_s = time.monotonic()
 
     def say(typed: str) -> None:

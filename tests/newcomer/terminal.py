@@ -135,7 +135,6 @@ class Staying:
 
 
 def wait_s(seconds: float) -> None:
-    """Do nothing for a while, as somebody who reads."""
     select.select([], [], [], seconds)
 
 
@@ -154,7 +153,6 @@ def _group_lives(group: int) -> bool:
 
 
 def _signal_group(group: int, number: int) -> bool:
-    """False if nobody is left in the group."""
     try:
         os.killpg(group, number)
     except ProcessLookupError:

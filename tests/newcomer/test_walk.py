@@ -31,14 +31,12 @@ with http.server.ThreadingHTTPServer(("127.0.0.1", int(sys.argv[1])), Page) as s
 
 
 def document(tmp_path: Path, text: str) -> Walk:
-    """A page with this text, beside which the commands are typed."""
     path = tmp_path / "page.md"
     path.write_text(text)
     return Walk(path)
 
 
 def walk(tmp_path: Path, text: str) -> tuple[str, ...]:
-    """Do what the text says, in a folder of its own."""
     with Newcomer(root=tmp_path) as newcomer:
         return newcomer.walk(document(tmp_path, text))
 

@@ -14,12 +14,9 @@ def test_gates_are_those_of_the_deployment() -> None:
     assert installed_gates() == {}
 
 
-def _installing() -> list[Path]:
-    return [path for path in (ROOT / "manifests").rglob("*.yaml") if "uninstall" not in path.parts]
-
-
 def test_service_accounts_are_those_of_the_manifests() -> None:
-    documents = [one for path in _installing() for one in yaml.safe_load_all(path.read_text()) if one]
+    installing = [path for path in (ROOT / "manifests").rglob("*.yaml") if "uninstall" not in path.parts]
+    documents = [one for path in installing for one in yaml.safe_load_all(path.read_text()) if one]
     accounts = {
         (one["metadata"]["namespace"], one["metadata"]["name"])
         for one in documents

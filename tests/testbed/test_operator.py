@@ -7,7 +7,6 @@ from testbed.processes.stages import DELETE_AFTER, with_handle
 
 
 def stage(name: str) -> dict[str, Any]:
-    """A stage as kwok ships it, as far as the handle looks."""
     return {"metadata": {"name": name}, "spec": {"selector": {"matchExpressions": []}, "next": {}}}
 
 

@@ -27,7 +27,6 @@ def _read(path: str) -> tuple[dict[str, Any], ...]:
 
 
 def policies() -> Policies:
-    """Both policies and their bindings, as manifests/components has them."""
     found: dict[str, dict[str, Any]] = {"MutatingAdmissionPolicy": {}, "MutatingAdmissionPolicyBinding": {}}
     for component in ("gate-policy", "scheduler-name-policy"):
         for one in deepcopy(_read(f"manifests/components/{component}/policy.yaml")):
@@ -74,8 +73,6 @@ def system() -> Facts:
 
 
 def with_scheduler(change: Change) -> Callable[[Facts], Facts]:
-    """The system with its kube-scheduler's configuration changed in place."""
-
     def changed(facts: Facts) -> Facts:
         config = configuration()
         change(config)

@@ -71,7 +71,6 @@ def facts(**fields: Any) -> Seed:
 
 
 def runs(*pods: Replica, **fields: Any) -> Seed:
-    """Netgang's own pods with some fields changed, or others in their place."""
     given = {"replicas": pods, **fields} if pods else fields
     return lambda seen: replace(seen, running=replace(seen.running, **given))  # type: ignore[type-var]
 
@@ -93,8 +92,6 @@ def both(one: Seed, other: Seed) -> Seed:
 
 
 def https(**fields: Any) -> Seed:
-    """A system with certificates on both sides, whose entries have these `tlsConfig` fields."""
-
     def change(found: dict[str, Any]) -> None:
         for one in found["extenders"]:
             one |= {"urlPrefix": one["urlPrefix"].replace("http:", "https:"), "enableHTTPS": True, "tlsConfig": fields}
@@ -106,7 +103,6 @@ LATE = {"scheduling.x-k8s.io/pod-group": "late"}
 
 
 def budget(least: int | str | None, most: int | None, namespace: str = "default", **fields: int) -> Budget:
-    """A PodDisruptionBudget that allows nothing now, or as the fields say."""
     return Budget(namespace, "b", least, most, **{"allowed": 0, "expected": 2, **fields})
 
 

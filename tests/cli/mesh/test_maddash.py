@@ -63,7 +63,6 @@ def shown(config: dict[str, Any]) -> Iterator[tuple[str, bytes]]:
 
 
 def found_in(config: dict[str, Any]) -> list[dict[str, Any]]:
-    """What `netgang network show` reads of a MaDDash with this configuration."""
     grids = dict(shown(config))
     answers = {f"/maddash{grid_path(name)}": ok(body) for name, body in grids.items()}
     listed = served({"grids": [{"name": name} for name in grids]})

@@ -39,7 +39,6 @@ NOT_RUN = {  # command, or how it begins → why no test runs it as it is printe
 
 
 def left_out() -> dict[str, str]:
-    """What is said not to be run, here and by the pages' tables."""
     return NOT_RUN | {key: why for walk in PAGES if walk.page is not None for key, why in walk.page.left.items()}
 
 

@@ -76,7 +76,6 @@ def settings_of(promise: Promise) -> Settings:
 
 
 def nodes(count: int) -> list[dict[str, Any]]:
-    """Large nodes of zone D with room for one pod each."""
     allocatable = {"cpu": "64", "memory": "256Gi", "pods": "1", "nvidia.com/gpu": "8"}
     return [
         {

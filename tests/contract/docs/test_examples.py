@@ -3,7 +3,6 @@
 import json
 import runpy
 from pathlib import Path
-from typing import Any
 
 import pytest
 import yaml
@@ -32,10 +31,6 @@ def _nodes() -> list[Node]:
 
 def _pods() -> list[Pod]:
     return [pod_from_json(raw) for raw in _items("Pod")]
-
-
-def _documents(name: str) -> list[dict[str, Any]]:
-    return list(yaml.safe_load_all((EXAMPLES / name).read_text()))
 
 
 def test_generated_files_are_up_to_date() -> None:
@@ -105,7 +100,8 @@ def test_the_bind_request_is_for_a_pod_of_the_snapshot() -> None:
 
 
 def test_case1_in_a_real_cluster_is_case1_of_the_demonstration() -> None:
-    real = [pod_from_json(json.dumps(one).encode()) for one in _documents("case1.yaml") if one["kind"] == "Pod"]
+    documents = yaml.safe_load_all((EXAMPLES / "case1.yaml").read_text())
+    real = [pod_from_json(json.dumps(one).encode()) for one in documents if one["kind"] == "Pod"]
     shown = [pod for pod in _pods() if pod.name.startswith("case1-")]
     assert [(p.name, p.member_class, p.group, p.options) for p in real] == [
         (p.name, p.member_class, p.group, p.options) for p in shown

@@ -32,7 +32,6 @@ OURS = [command for command in COMMANDS if command.startswith("netgang ")]
 
 
 def run(command: str, *more: str) -> Result:
-    """Run one command of ours in this process, in the project's directory's words."""
     words = [str(ROOT / word) if word.startswith("examples/") else word for word in shlex.split(command)[1:]]
     return CliRunner().invoke(app, [*words, *more], env={"COLUMNS": "200", "NO_COLOR": "1"})
 

@@ -51,7 +51,6 @@ def page(request: pytest.FixtureRequest) -> Path:
 
 
 def blocks(page: Path, language: str) -> list[str]:
-    """The blocks of a page, also those inside lists, without their indentation."""
     found = re.findall(rf"^( *)```{language}\n(.*?)^ *```", page.read_text(), re.MULTILINE | re.DOTALL)
     return [re.sub(rf"^{indent}", "", text, flags=re.MULTILINE) for indent, text in found]
 
@@ -66,7 +65,6 @@ def commands(page: Path, program: str) -> list[list[str]]:
 
 
 def words_of(command: str) -> list[str]:
-    """The words of a command, up to where its output goes elsewhere."""
     words = shlex.split(command.replace("\\\n", " "))
     ends = [at for at, word in enumerate(words) if word in ("|", ">", "&", "&&")]
     return words[: min(ends, default=len(words))]
@@ -94,7 +92,6 @@ def in_schema(values: Mapping[str, Any], schema: Mapping[str, Any], path: str = 
 
 
 def check_values(values: Mapping[str, Any]) -> None:
-    """Values of the chart: names that it has, and settings that netgang takes."""
     in_schema(values, SCHEMA)
     if "settings" in values:
         Settings(**values["settings"])
@@ -125,14 +122,11 @@ def check_manifest(one: Mapping[str, Any]) -> None:
     assert (gang.problem, gang.problem_detail, gang.own) == (None, "", True)
     assert gang.min_member <= len(gang.members)
     assert gang_options(dict(gang.options), Policy()).problems == ()
-    whole = {(two["kind"], two["metadata"]["name"]): two for two in _examples()}
+    paths = (ROOT / "examples/kinds").glob("*.yaml")
+    examples = (two for path in paths for two in yaml.safe_load_all(path.read_text()))
+    whole = {(two["kind"], two["metadata"]["name"]): two for two in examples}
     example = whole.get((one["kind"], one["metadata"]["name"]))
     assert example is None or contains(example, one), one["metadata"]["name"]
-
-
-def _examples() -> Iterator[dict[str, Any]]:
-    for path in (ROOT / "examples/kinds").glob("*.yaml"):
-        yield from yaml.safe_load_all(path.read_text())
 
 
 def contains(whole: object, part: object) -> bool:

@@ -26,7 +26,6 @@ _LOOSE = {  # definition → what YAML may also say, which the settings read as 
 
 
 def _section(**fields: Any) -> dict[str, Any]:
-    """A mapping of these fields and no others."""
     return {"type": "object", "additionalProperties": False, "properties": fields}
 
 

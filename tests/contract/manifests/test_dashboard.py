@@ -19,7 +19,6 @@ SCRAPED = {"namespace", "pod"}  # labels that Prometheus Operator adds from the 
 
 
 def queries() -> list[str]:
-    """Every query of panels, annotations and variables, with Grafana's own variables filled in."""
     found = [target["expr"] for panel in PANELS.values() for target in panel["targets"]]
     found += [one["expr"] for one in DASHBOARD["annotations"]["list"]]
     fill = {"$namespace": "netgang-system", "$__rate_interval": "1m", "$__range": "6h"}

@@ -21,7 +21,6 @@ Lint = Callable[[str], list[str]]
 
 @pytest.fixture
 def lint(tmp_path: Path) -> Lint:
-    """What the linter says of a text, a line for each finding."""
     linter = Path(sys.executable).with_name("hadolint")
     assert linter.exists(), "make setup installs it"
     config = tmp_path / "hadolint.yaml"

@@ -44,7 +44,6 @@ COMPONENTS = {  # overlay → components that belong beside it
 
 @cache
 def _rendered(overlay: str, directory: Path) -> tuple[Object, ...]:
-    """What `kubectl apply -k` would send for an overlay with its components."""
     return rendered(with_components(directory, f"overlays/{overlay}", COMPONENTS[overlay]))
 
 

@@ -67,14 +67,12 @@ def cli_page() -> str:
 
 
 def _options(command: Any) -> Iterator[Row]:
-    """(spelling, default, help) of each argument and option."""
     for one in command.params:
         if not getattr(one, "hidden", False) and one.name != "help":
             yield code(_spelt(one)), _default(one), " ".join((one.help or "").split())
 
 
 def _spelt(one: Any) -> str:
-    """As it is written on the command line."""
     if one.param_type_name == "argument":
         return str(one.metavar or one.name.upper())
     kind = one.type_descriptor.annotation

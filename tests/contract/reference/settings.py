@@ -100,7 +100,6 @@ def _rows(model: Any, prefix: str = "") -> Iterator[Row]:
 
 
 def _shown(value: object) -> str:
-    """A default as it would be written in YAML."""
     match value:
         case None | True | False:
             return {None: "null", True: "true", False: "false"}[value]

@@ -144,7 +144,6 @@ def test_metrics_are_those_of_a_running_service() -> None:
 
 
 def _counted() -> Iterator[tuple[str, str]]:
-    """(method of Telemetry, word) wherever the code counts something by a constant word."""
     for path in CODE:
         for method, given in re.findall(r"telemetry\.(\w+)\(([^()]*)\)", path.read_text()):
             if method != "internal_error":

@@ -50,7 +50,6 @@ def members(cls: type[Enum]) -> Iterable[tuple[str, str]]:
 
 
 def first_paragraph(text: str | None) -> str:
-    """The first paragraph of a docstring, as one line."""
     return " ".join((text or "").split("\n\n")[0].split())
 
 

@@ -55,7 +55,6 @@ def namespaces(run_id: str) -> list[str]:
 
 
 def measured(three: Bed, kernel: Kernel, impairment: Impairment, value: float) -> Measured:
-    """What the probes find when the first of three nodes is impaired."""
     with shaped(three, kernel, Setting(impairment, value, SICK)):
         return probe(three, longest_delay_ms=value if impairment is Impairment.DELAY else 0.0, effort=QUICK)
 

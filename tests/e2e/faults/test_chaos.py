@@ -127,7 +127,6 @@ async def _service(cluster: Cluster) -> AsyncIterator[tuple[Replicas, int]]:
 
 
 async def _storm(chance: random.Random, tenants: Tenants, faults: Faults, mallory: Mallory) -> None:
-    """Everybody acts at moments of their own until the time is over."""
     ends_s = monotonic() + 60.0 * MINUTES
 
     async def again_and_again(every_s: float, act: Callable[[], object]) -> None:
@@ -182,6 +181,5 @@ def _another(chance: random.Random) -> random.Random:
 
 
 def _bystander() -> Object:
-    """A Job of the default scheduler that forged notes point at."""
     template = {"spec": {**pod("unused", cpu="100m")["spec"], "restartPolicy": "Never"}}
     return kind("batch/v1", "Job", BYSTANDER, HONEST, spec={"completions": 1, "template": template})

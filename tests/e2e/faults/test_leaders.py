@@ -73,7 +73,6 @@ class Stream:
             await asyncio.sleep(0.1)
 
     async def _show_events_of(self, gang: str) -> None:
-        """What netgang and kube-scheduler said of it, and when."""
         events = await self.stage.api.list_all("Event", namespace=self.stage.namespace)
         shown = sorted(
             f"{one.get('eventTime') or one['lastTimestamp']} {name} {one['reason']}: {one['message']}"
@@ -209,8 +208,6 @@ def table(figures: dict[str, list[float]]) -> str:
 
 
 async def until_held(stage: Stage, service: Netgang, count: int) -> None:
-    """Wait until the leader, once there is one, holds so many binds."""
-
     async def held() -> int:
         try:
             return int((await document(service, "/v1/plan"))["held_binds"])
@@ -221,7 +218,6 @@ async def until_held(stage: Stage, service: Netgang, count: int) -> None:
 
 
 async def refused(netgang: Netgang, verb: str) -> str:
-    """What a replica says to a call of kube-scheduler's."""
     bodies = {
         "filter": {"Pod": pod("p"), "Nodes": None, "NodeNames": ["node1"]},
         "bind": {"PodName": "p", "PodNamespace": "default", "PodUID": "u", "Node": "node1"},

@@ -121,6 +121,5 @@ def _tf_job(name: str, namespace: str) -> Object:
 
 
 def job_of(name: str, site: Stage, repair: str, *, size: int = 8, ends_after: str = "1s") -> Object:
-    """An Indexed Job of two-CPU pods that says how its gang is repaired."""
     annotations = {"netgang.io/repair": repair}
     return indexed_job(name, site.namespace, size, cpu="2", ends_after=ends_after, annotations=annotations)

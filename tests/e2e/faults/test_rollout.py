@@ -32,7 +32,6 @@ class Site:
     kubelet: Kubelet
 
     async def leader(self) -> str:
-        """Name of the pod that the Service selects, once it is one."""
         return await self.group.until_selected(lambda names: len(names) == 1, limit_s=60.0)
 
     async def rolled_out(self, deployment: str) -> None:

@@ -39,7 +39,6 @@ async def nodes_come_and_go(load: Load) -> None:
 
 
 async def daemon_sets_come(load: Load) -> None:
-    """One from the start on, another for the second half only."""
     await load.stage.api.create(daemon_set("agent", load.stage.namespace, "200m"))
     await asyncio.sleep(max(load.until_s - monotonic(), 0.0) / 2)
     await load.stage.api.create(daemon_set("late-agent", load.stage.namespace, "200m"))

@@ -21,7 +21,6 @@ async def create(stage: Stage, *shapes: tuple[int, str]) -> None:
 
 
 async def full(stage: Stage, settings: dict[str, Any] | None = None) -> Netgang:
-    """A cluster of one node, which a gang of twelve fills."""
     netgang = await stage.netgang(settings, on={"a": 1}, cpu="12")
     await stage.create_gang("full", 12, gated=True, cpu="900m")
     await stage.until_bound("full", 12)

@@ -63,7 +63,6 @@ class Watched:
 
 @asynccontextmanager
 async def watched(site: Stage, kind: str, name: str) -> AsyncIterator[Watched]:
-    """Look at a job ten times a second while the block runs."""
     seen = Watched()
 
     async def look() -> None:
@@ -261,12 +260,10 @@ async def test_a_job_deleted_in_the_middle_leaves_nothing_kept(site: Stage) -> N
 
 
 def job(name: str, namespace: str, workers: int, *, least: int, ends_after: str = "1s") -> Object:
-    """An Indexed Job of one-CPU workers, ungated, whose gang needs `least`."""
     return indexed_job(name, namespace, workers, least=least, gated=False, ends_after=ends_after)
 
 
 def _short(one: Object) -> str:
-    """The pod's name, of a Job's pod without the random part."""
     name: str = one["metadata"]["name"]
     of_job = "batch.kubernetes.io/job-name" in one["metadata"].get("labels", {})
     return name.rpartition("-")[0] if of_job else name

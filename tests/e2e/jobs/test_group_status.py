@@ -40,7 +40,6 @@ class Writes:
                 self._changed.set()
 
     async def until(self, phase: str, accept: Callable[[Object], bool] = lambda _: True) -> Object:
-        """Wait until the newest status has this phase and is accepted."""
         async with asyncio.timeout(30.0):
             while not self.statuses or self.phases[-1] != phase or not accept(self.statuses[-1]):
                 self._changed.clear()

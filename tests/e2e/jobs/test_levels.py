@@ -57,7 +57,6 @@ def job_of(name: str, site: Stage, *, suspendable: bool = False) -> Object:
 
 
 async def _age(site: Stage, begin: str) -> None:
-    """Members whose name begins so have had their nodes for years."""
     for one in await site.pods(begin):
         conditions = [
             {**found, "lastTransitionTime": LONG_AGO} if found["type"] == "PodScheduled" else found

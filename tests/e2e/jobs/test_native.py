@@ -47,7 +47,6 @@ async def native(native_cluster: Cluster) -> AsyncIterator[Stage]:
 
 
 async def both(stage: Stage) -> Netgang:
-    """Netgang, and its kube-scheduler as installed plus the gates."""
     running = await start_netgang(stage.cluster)
     await stage.cluster.start_scheduler(
         SECOND_SCHEDULER,
@@ -75,7 +74,6 @@ async def create_group(stage: Stage, name: str, count: int, *, topology: str = "
 
 
 async def create_members(stage: Stage, name: str, count: int, *, first: int = 0, **fields: Any) -> list[Object]:
-    """Pods of a native group: no label and no annotation of ours."""
     pods = [stage.pod(f"{name}-{number}", scheduler=OURS, **fields) for number in range(first, first + count)]
     for one in pods:
         one["spec"]["schedulingGroup"] = {"podGroupName": name}

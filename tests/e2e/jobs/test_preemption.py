@@ -136,7 +136,6 @@ def _resumed(job: Object) -> bool:
 
 
 async def _let_pass(site: Stage, job: str, size: int) -> None:
-    """Wait until all pods of a gang exist, and then for a while."""
     await site.until_pods(lambda found: len(found) == size, f"pods of {job}", begin=f"{job}-")
     await asyncio.sleep(STILL_S)
     assert await site.running(job) == {}
@@ -161,5 +160,4 @@ def _budget(site: Stage, job: str) -> Object:
 
 
 def job_of(name: str, site: Stage, size: int, *, priority: str = "", ends_after: str = "1s") -> Object:
-    """An Indexed Job of two-CPU pods, which take a second to end."""
     return indexed_job(name, site.namespace, size, cpu="2", priority_class=priority, ends_after=ends_after)

@@ -55,7 +55,6 @@ class Site:
     began_s: float = field(default_factory=monotonic)
 
     async def beside(self, command: str) -> None:
-        """What has happened by the time that this command is typed."""
         say(f"{monotonic() - self.began_s:5.1f} s  {command}")
         if command == GANG_JOB and not self.begun:
             await self._begin()
@@ -146,7 +145,6 @@ async def test_the_pages_do_what_they_say(site: Site, programs: dict[str, Path],
 
 
 def _kubeconfig(cluster: Cluster, directory: Path) -> Path:
-    """The administrator's, whose context has the name that docs/how-to/cli.md gives it."""
     document = yaml.safe_load(cluster.kubeconfig().read_text())
     document["contexts"][0]["name"] = document["current-context"] = "site"
     file = directory / "kubeconfig"

@@ -21,7 +21,6 @@ UV = Path(sys.executable).with_name("uv")
 
 
 def copy(rest: str, target: Path) -> None:
-    """COPY SOURCE... TARGET from the checkout, without what is not of the sources."""
     *sources, place = shlex.split(rest)
     for source in sources:
         one = ROOT / source

@@ -46,7 +46,6 @@ def own_cluster() -> Iterator[Cluster]:
 
 @pytest.fixture
 async def admin(own_cluster: Cluster) -> AsyncIterator[Api]:
-    """The administrator's client, with PodGroups installed and a namespace for gangs."""
     await own_cluster.install("podgroup-crd")
     async with own_cluster.api() as client:
         await client.create(namespace(TEAM))
@@ -122,7 +121,6 @@ SEEDED = {  # what is put wrong → words of its fix; each comes out as one find
 
 
 async def _break(admin: Api) -> None:
-    """Put wrong what can be put wrong in an installed system."""
     config = yaml.safe_load(await mounted(admin, "netgang-scheduler-config", "scheduler.yaml"))
     first, second = config["extenders"]
     del first["prioritizeVerb"], first["nodeCacheCapable"]
@@ -156,7 +154,6 @@ def _gang(name: str, *, cpu: str, scheduler: str = "netgang", first: int = 0) ->
 
 
 async def _by_hand(cluster: Cluster, admin: Api) -> Netgang:
-    """The commands of both Deployments, with what is mounted into them."""
     name = "netgang-0"
     await admin.create(replica(name))
     running = await run_installed(cluster, admin, {"POD_NAME": name, "POD_NAMESPACE": INSTALLED_IN})

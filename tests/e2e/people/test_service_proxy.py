@@ -60,7 +60,6 @@ def own_network() -> Iterator[None]:
 
 @pytest.fixture
 def proxied_cluster() -> Iterator[Cluster]:
-    """A cluster in that network, whose endpoints are found as everywhere."""
     with own_network(), Cluster(controllers=["endpoints-controller"]) as cluster:
         yield cluster
 

@@ -219,14 +219,12 @@ def admits(stored: Object, listing: Listing) -> Object:
 
 
 def resizes(stored: Object, kind: str) -> Object:
-    """Netgang's own patch that leaves a job two workers, with its note."""
     seen = read(KINDS[kind], raw(stored))
     metadata = {"resourceVersion": seen.resource_version, "annotations": {LAST_CHANGE: "{}"}}
     return {"metadata": metadata, **KINDS[kind].resized(stored, seen, 2)}
 
 
 def suspends(*inside: str, suspend: bool) -> Object:
-    """Suspend an owner with notes, or resume it and take the notes off."""
     spec: Any = suspend
     for part in reversed(inside):
         spec = {part: spec}
@@ -236,7 +234,6 @@ def suspends(*inside: str, suspend: bool) -> Object:
 
 
 def written(ground: Ground) -> Mapping[str, Ask]:
-    """Every write of docs/reference/rights.md on what exists already, and each kind of creation."""
     stored, namespace = ground.stored, ground.namespace
     core, home = f"/api/v1/namespaces/{namespace}", f"/apis/coordination.k8s.io/v1/namespaces/{INSTALLED_IN}/leases"
     lease = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": "netgang-leader"}}

@@ -72,7 +72,6 @@ async def test_a_new_leader_believes_no_note_but_its_own(victim: tuple[Stage, Re
 
 
 async def _forge(site: Stage, hostile: str) -> None:
-    """What a tenant can write: on pods that wait, and on suspended Jobs."""
     pods = await site.api.create_all(
         [
             _waits("nested-pod", hostile, size=9),

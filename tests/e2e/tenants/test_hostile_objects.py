@@ -27,7 +27,6 @@ def group(namespace: str, name: str, least: dict[str, Any]) -> Object:
 
 
 async def starts(stage: Stage, name: str) -> None:
-    """A gang that takes all the room is bound soon, and gone again."""
     await stage.create_gang(name, SIZE)
     bound = await stage.until_bound(name, SIZE, limit_s=20.0)
     await stage.end(*bound)

@@ -10,7 +10,6 @@ from tests.extender.scheduling.world import World
 
 @asynccontextmanager
 async def asking(world: World) -> AsyncIterator[httpx.AsyncClient]:
-    """Asks in-process by HTTP, at the port for people."""
     transport = httpx.ASGITransport(world.service.debug_app)
     async with httpx.AsyncClient(transport=transport, base_url="http://netgang") as client:
         yield client

@@ -90,7 +90,6 @@ def said(found: Any) -> Any:
 
 
 def asked(state: Snapshot, aside: Aside, cache: PlannerCache) -> PlannerCache:
-    """One question; the cache that answered."""
     base, made = Situation(state, POLICY, 0.0), plan(state, POLICY, now_s=0.0, cache=cache)
 
     def question(lent: PlannerCache) -> PlannerCache:

@@ -30,7 +30,6 @@ def member(world: World, name: str, of: str) -> None:
 
 
 def notes(world: World) -> list[str]:
-    """What /v1/explain says of objects of gang `bad` that cannot be read."""
     document = world.service.views.explain("default", "bad")
     assert isinstance(document, Explained)
     return [one.text for one in document.notes if one.about == "unreadable"]

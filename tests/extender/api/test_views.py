@@ -30,7 +30,6 @@ N1, N2 = node_json("n1"), node_json("n2")
 
 
 def explained(world: World, gang: str = "g") -> Explained:
-    """What /v1/explain says of a gang, or of a gang by its pod."""
     document = world.service.views.explain("default", gang)
     assert isinstance(document, Explained)
     return document

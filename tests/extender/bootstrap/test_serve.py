@@ -51,7 +51,6 @@ async def started(*options: str, ports: int = 1) -> AsyncIterator[tuple[Process,
 
 
 def client_of(setting: str, log: str) -> httpx.AsyncClient:
-    """A client of a setting's port, where the log says that it is."""
     [url] = re.findall(rf" {setting}: (https?://127\.0\.0\.1:\d+)$", log, re.MULTILINE)
     return httpx.AsyncClient(base_url=str(url))
 
@@ -63,7 +62,6 @@ async def ended(process: Process) -> tuple[int, str]:
 
 
 async def ends_well(process: Process, number: signal.Signals = signal.SIGTERM) -> None:
-    """The signal is soon followed by the end, with nothing to complain about."""
     process.send_signal(number)
     async with asyncio.timeout(LIVENESS_S):
         code, rest = await ended(process)

@@ -43,7 +43,6 @@ def used_cpu(cache: ClusterCache, where: str = "n1") -> int:
 
 
 def versions_reported(cache: ClusterCache) -> list[int]:
-    """The version at each report of a change from now on."""
     found: list[int] = []
     cache.on_change = lambda: found.append(cache.version)
     return found

@@ -83,7 +83,6 @@ def pods(draw: st.DrawFn) -> Pod:
 
 
 def _class(plain: Pod, *, ports: bool, managed: bool) -> MemberClass:
-    """The pod's class with a host port, or with the managed resource."""
     limits, requests = plain.member_class.constraints, plain.member_class.requests
     if ports:
         limits = replace(limits, host_ports=(HostPort("TCP", "0.0.0.0", 80),))
@@ -149,7 +148,6 @@ class Model:
 
 
 def fingerprint(snapshot: Snapshot) -> Fingerprint:
-    """Everything in a snapshot, copied; resourceVersions aside."""
     return (
         snapshot.version,
         snapshot.table.version,
@@ -246,7 +244,6 @@ class CacheMachine(RuleBasedStateMachine):
 
     @rule(key=st.sampled_from(GANGS), where=node_names)
     def committed(self, key: GangKey, where: NodeName) -> None:
-        """The service commits to all members that it sees, or to none."""
         gang = self.cache.gang(key)
         self.cache.set_commitment(key, {m.uid: where for m in gang.members} if gang is not None else {})
 
@@ -260,12 +257,10 @@ class CacheMachine(RuleBasedStateMachine):
 
     @rule()
     def snapshot_taken(self) -> None:
-        """A decision is made from a snapshot, which is kept for the record."""
         self.taken.append((self.cache.snapshot(), fingerprint(self.cache.snapshot())))
 
     @invariant()
     def equals_the_model(self) -> None:
-        """Room, ports, gangs, nodes and places are those of the model."""
         assert_consistent(self.cache)
         snapshot = self.cache.snapshot()
         assert {one.name: one for one in snapshot.table.nodes} == self.model.nodes

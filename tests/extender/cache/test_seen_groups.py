@@ -15,7 +15,6 @@ SEEN = SeenPodGroup(PodGroup(KEY, 2), uid="u1", resource_version="1")
 
 
 def cached() -> tuple[ClusterCache, SeenGroups]:
-    """A cache with a pod of PodGroup `g`, and the sink before it."""
     cache = ClusterCache()
     cache.pods.upsert(replace(pod("p"), group=GroupRef(KEY, GangSource.POD_GROUP)))
     return cache, SeenGroups(cache.pod_groups)

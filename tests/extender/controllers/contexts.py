@@ -23,7 +23,6 @@ def context_over(
     plan: Callable[[], Plan | None] = lambda: None,
     acting: Callable[[], bool] = lambda: True,
 ) -> ControllerContext:
-    """The context of a process that follows nothing."""
     telemetry = Telemetry()
     events = Events(api, clock, telemetry, instance="netgang-0")
     return ControllerContext(

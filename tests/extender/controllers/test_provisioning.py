@@ -40,12 +40,10 @@ async def asking(*objects: Object, served: bool = True, **more: Any) -> AsyncIte
 
 
 def there(world: World) -> list[Object]:
-    """The requests on the API server, by name."""
     return [json.loads(body) for _, body in sorted(world.api.store.bodies(PROVISIONING_REQUESTS).items())]
 
 
 def the_one(world: World) -> Object:
-    """The only request on the API server."""
     (found,) = there(world)
     return found
 

@@ -133,7 +133,6 @@ POD: dict[str, Any] = {
 
 
 def template(spec: dict[str, Any] | None = None, *, zones: tuple[str, ...] = ()) -> dict[str, Any]:
-    """The template made of POD, with these fields of the spec."""
     raw = json.dumps(POD | {"spec": POD["spec"] | (spec or {})}).encode()
     found = template_json(raw, name="t", owner=OWNER, zones=[ZoneName(z) for z in zones], zone_label="zone")
     made: dict[str, Any] = found["template"]

@@ -16,7 +16,6 @@ GOLDEN = Path(__file__).parents[2] / "fixtures" / "requests" / "kubernetes-1.36.
 
 
 def requests(spec: dict[str, Any], status: dict[str, Any] | None = None) -> dict[str, int]:
-    """Requests of a pod with this spec, without the pod itself."""
     raw = json.dumps({"metadata": {"name": "p"}, "spec": spec, "status": status or {}}).encode()
     amounts = {str(name): value for name, value in pod_from_json(raw).requests}
     assert amounts.pop(PODS) == 1

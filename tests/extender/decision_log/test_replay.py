@@ -62,7 +62,6 @@ def again(log: bytes, **how: Policy) -> list[Again]:
 
 
 def verdicts(found: Sequence[Again]) -> tuple[int, int, list[int]]:
-    """Runs, steps, and the numbers of entries that came out differently."""
     runs = [one for one in found if isinstance(one, RunAgain)]
     steps = [one for one in found if isinstance(one, StepAgain)]
     different = [one.number for one in runs if not one.same] + [one.number for one in steps if not one.same]

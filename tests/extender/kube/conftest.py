@@ -43,7 +43,6 @@ async def serving(handle: Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 @pytest.fixture
 async def loopback() -> AsyncIterator[LoopbackApi]:
-    """An empty API server on a loopback port that remembers its last requests."""
     async with serve(ApiStore(), remember=1000) as api:
         yield api
 

@@ -53,7 +53,6 @@ class Talk:
             await asyncio.sleep(0)
 
     async def hung_up(self) -> None:
-        """Wait until the client has closed the connection."""
         with suppress(ConnectionError):
             while await self.reader.read(65536):
                 pass

@@ -49,7 +49,6 @@ def plugin(tmp_path: Path, body: str) -> dict[str, Any]:
 
 
 def answer(status: str) -> str:
-    """Program of a plugin that answers with this status and counts its runs."""
     return f"""
 import json, pathlib
 runs = pathlib.Path(__file__).with_suffix(".runs")

@@ -20,7 +20,6 @@ Made = tuple[KeyStore, Server]
 
 @pytest.fixture
 async def made() -> AsyncIterator[Made]:
-    """A store, and its server with the empty Secret of the manifests."""
     server = Server()
     there = {"kind": "Secret", "metadata": {"name": NAME, "resourceVersion": "7", "labels": {"a": "b"}}}
     server.objects[PATH] = {**there, "type": "Opaque"}

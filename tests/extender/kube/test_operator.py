@@ -16,7 +16,6 @@ PODS = "/api/v1/namespaces/team/pods"
 
 @pytest.fixture
 def server() -> Iterator[OperatorServer]:
-    """An API server that lists two at a time."""
     with OperatorServer(FakeOperatorApi(), page=2) as running:
         yield running
 

@@ -254,7 +254,6 @@ class World:
                 self.terms.append(one.election.identity)
 
     def awake(self, one: Candidate, what: Callable[[], None]) -> None:
-        """Do it now, or when the process is let go on."""
         if one.dead:
             return
         if one.frozen_until_s > self.now_s:
@@ -316,7 +315,6 @@ class World:
         return not self.calm and self.chance.random() < 0.15
 
     def delay_s(self) -> float:
-        """How long a message takes: milliseconds, or now and then seconds."""
         if self.calm:
             return 0.005
         return self.chance.choice((0.001, 0.01, 0.2, 0.7, 2.0, 5.0)) * self.chance.random()

@@ -23,7 +23,6 @@ WRITTEN_S = 1_900_000_000.0
 
 
 def write(path: Path, text: str, *, written_at_s: float = WRITTEN_S) -> None:
-    """Replace the file at once, as `rename` does, with a chosen mtime."""
     fresh = path.with_suffix(".new")
     fresh.write_text(text)
     os.utime(fresh, (written_at_s, written_at_s))
@@ -42,7 +41,6 @@ def entry(delay_ms: float) -> str:
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
-    """A mesh file with a delay of 1 ms."""
     write(tmp_path / "mesh.json", entry(1))
     return tmp_path / "mesh.json"
 
@@ -116,7 +114,6 @@ class Site(World):
 
 @asynccontextmanager
 async def read(tmp_path: Path) -> AsyncIterator[Site]:
-    """A site with a good file of 1 ms that has been read."""
     site = Site(tmp_path / "mesh.json")
     site.write(GOOD.format(1))
     async with running(site):
@@ -125,7 +122,6 @@ async def read(tmp_path: Path) -> AsyncIterator[Site]:
 
 
 def directory(site: Site) -> None:
-    """Something else has its name: what cannot be opened for reading, the caller."""
     site.path.unlink()
     site.path.mkdir()
 

@@ -31,7 +31,6 @@ def matrix(*found: Measurement, now_s: float = 0.0) -> NetworkMatrix:
 
 
 def delay(source: str, target: str, at_s: float = 0.0) -> Measurement:
-    """A delay of 1 ms."""
     return Measurement(EndpointId(source), EndpointId(target), Metric.DELAY, 1.0, at_s)
 
 

@@ -66,7 +66,6 @@ class World:
         return self.published[-1]
 
     def versions(self) -> list[int]:
-        """Versions in the order in which they were published."""
         return [matrix.version for matrix in self.published]
 
     def status(self) -> NetworkStatus:
@@ -86,7 +85,6 @@ class World:
         return None if found != found else float(found)
 
     def counts(self) -> tuple[int, int, int]:
-        """Pairs with a delay that is fresh, fading, expired."""
         pairs = self.status().pairs[Metric.DELAY]
         return pairs.fresh, pairs.fading, pairs.expired
 

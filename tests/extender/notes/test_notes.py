@@ -23,7 +23,6 @@ class Desk:
         self.notes.on_ignored = lambda *what: self.ignored.append(what)
 
     def flaw(self, text: str, *, kind: NoteKind = NoteKind.ADMITTED, bearer: Bearer = POD) -> Flaw | None:
-        """Read a note; what was wrong."""
         self.ignored.clear()
         read = self.notes.read(kind, bearer, text)
         assert (read is None) == bool(self.ignored)

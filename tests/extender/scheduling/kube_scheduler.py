@@ -19,7 +19,6 @@ LONGEST_BACKOFF_S = 10.0
 
 
 def millicores(pod: dict[str, Any]) -> int:
-    """What a pod of these tests asks for."""
     return sum(
         parse_quantity(one["resources"]["requests"]["cpu"], millis=True)
         for one in pod["spec"].get("containers", [])

@@ -25,7 +25,6 @@ RESTARTS: dict[str, Any] = {"repair": {"policy": "restart"}}
 
 
 def waits(name: str, *, preempts: str, priority: int = 10, size: int = 1, uid: str | None = None) -> dict[str, Any]:
-    """A pod that waits for room, with a note of its user's making."""
     note = {"netgang.io/preempts": preempts}
     return pod_json(f"{name}-0", gang=name, size=size, priority=priority, annotations=note, uid=uid)
 
@@ -102,7 +101,6 @@ OWNERS = 100
 
 
 def never_ends(api: FakeClusterApi, number: int) -> None:
-    """A gang in the forger's namespace, one of whose pods runs without end."""
     pod = pod_json(f"g{number}-0", gang=f"g{number}", cpu="1m", nodeName="n0")
     api.add({**pod, "metadata": {**pod["metadata"], "namespace": "hostile"}})
 
@@ -203,7 +201,8 @@ async def test_a_nested_last_change_stops_no_elastic_job(text: str) -> None:
 
 
 async def test_what_is_ignored_is_told_where_people_look() -> None:
-    async with running(node_json("n1", cpu="1"), waits("evil", preempts=NESTED), cpu_pod(), **ON) as world:
+    busy = pod_json("busy", scheduler="other", nodeName="n1")
+    async with running(node_json("n1", cpu="1"), waits("evil", preempts=NESTED), busy, **ON) as world:
         await world.settle(5.0)
         for number in range(20):
             world.pod("evil-0", gang="evil", uid="u-evil", annotations={"netgang.io/admitted": f"u-evil/n{number}"})
@@ -215,11 +214,6 @@ async def test_what_is_ignored_is_told_where_people_look() -> None:
         document = world.service.views.explain("default", "evil")
         assert isinstance(document, Explained)
         assert "netgang.io/admitted is ignored, because it has no signature" in str(document)
-
-
-def cpu_pod() -> dict[str, Any]:
-    """Takes the node, so that gangs wait."""
-    return pod_json("busy", scheduler="other", nodeName="n1")
 
 
 async def _jobs(world: World) -> list[str]:

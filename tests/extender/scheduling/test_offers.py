@@ -141,13 +141,11 @@ def test_first_refusals_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def woken(parking: Parking, *, now_s: float = 0.0, **node_of: str) -> list[PodUid]:
-    """Pods that a plan wakes which gives these pods these nodes."""
     made = Plan(1, node_of={PodUid(uid): NodeName(name) for uid, name in node_of.items()})
     return parking.woken_by(made, now_s=now_s)
 
 
 def parked(*uids: PodUid, **how: Any) -> Parking:
-    """These pods were refused at the beginning, before anything was planned for them."""
     parking = Parking()
     for uid in uids:
         parking.refused(uid, None, now_s=0.0, **how)
@@ -316,7 +314,6 @@ class Behind:
         self.cache.on_change = self.catch_up.changed
 
     def later(self, part: float, change: Callable[..., object], *what: object) -> None:
-        """The watch brings something after a part of the longest wait."""
         asyncio.get_running_loop().call_later(LONGEST_S * part, change, *what)
 
     async def took_s(self, wait: Awaitable[None] | None) -> float:

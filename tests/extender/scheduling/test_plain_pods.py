@@ -22,7 +22,6 @@ OURS = "default-scheduler"
 
 @asynccontextmanager
 async def beside(*nodes: Any, **settings: Any) -> AsyncIterator[World]:
-    """A cluster in which every pod is ours, as in the default-scheduler configuration."""
     async with running(*nodes, scheduler_names=[OURS], **settings) as world:
         yield world
 

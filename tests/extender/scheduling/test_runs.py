@@ -41,7 +41,6 @@ def job(name: str, size: int, **fields: Any) -> list[Object]:
 
 
 def create(world: World, pods: Iterable[Object]) -> list[str]:
-    """Create them; their names."""
     return [str(world.api.add(pod)["metadata"]["name"]) for pod in pods]
 
 

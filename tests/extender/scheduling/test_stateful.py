@@ -69,8 +69,6 @@ DEMANDS = st.builds(
 
 
 def step(**arguments: st.SearchStrategy[Any]) -> Callable[[Callable[..., None]], Any]:
-    """A rule after which some time passes, in which everybody works."""
-
     def made(what: Callable[..., None]) -> Any:
         def acted(self: "ServiceMachine", pause_s: float, **values: Any) -> None:
             what(self, **values)
@@ -160,7 +158,6 @@ class ServiceMachine(RuleBasedStateMachine):
         self.create(name, demand)
 
     def create(self, name: str, demand: Demand) -> None:
-        """Its pods; some come late to the extender."""
         self.spoiled.discard(name)
         self.api.spoiled.discard(name)
         names = self.world.gang(

@@ -25,7 +25,6 @@ ALL = ["n1", "n2"]
 
 
 def unknown(name: str = "late", **fields: Any) -> Object:
-    """A pod that kube-scheduler has seen and our watch has not brought yet."""
     return pod_json(name, uid=f"uid-{name}", **fields)
 
 

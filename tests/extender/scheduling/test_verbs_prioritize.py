@@ -68,15 +68,10 @@ async def test_unknown_nodes_score_nothing() -> None:
 # -- curl without a cluster -------------------------------------------------------------------------------------------
 
 
-def whole_nodes(*nodes: dict[str, Any]) -> dict[str, Any]:
-    return {
-        "nodes": [one["metadata"]["name"] for one in nodes],
-        "nodes_json": [msgspec.json.encode(one) for one in nodes],
-    }
-
-
 def asked(world: World, pod: dict[str, Any], *nodes: dict[str, Any]) -> dict[str, int]:
-    args = args_of(pod, **whole_nodes(*nodes))
+    args = args_of(
+        pod, nodes=[one["metadata"]["name"] for one in nodes], nodes_json=list(map(msgspec.json.encode, nodes))
+    )
     return dict(zip(args.node_names, world.service.verbs.prioritize(args), strict=True))
 
 

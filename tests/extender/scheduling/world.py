@@ -110,7 +110,6 @@ class Call:
         return self.task.result()
 
     def hang_up(self) -> None:
-        """kube-scheduler goes away."""
         if not self.gone.done():
             self.gone.set_result(None)
 
@@ -246,7 +245,6 @@ class World:
         return call.answer
 
     def bind_offered(self, *pods: str) -> list[Call]:
-        """Ask /filter and then /bind for each pod."""
         return [self.bind(pod, self.offered(pod)) for pod in pods]
 
     # -- time and what is seen ----------------------------------------------------------------------------------------
@@ -273,7 +271,6 @@ class World:
         return calls
 
     async def until(self, moment_s: float) -> None:
-        """Sleep until a moment of the virtual clock."""
         await asyncio.sleep(moment_s - self.clock.monotonic_s())
 
     @property
@@ -306,7 +303,6 @@ class World:
         return [one["note"] for one in self.api.events if one["reason"] == reason]
 
     def explained(self, name: str) -> Explained:
-        """What /v1/explain says of a gang or pod."""
         document = self.service.views.explain("default", name)
         assert isinstance(document, Explained)
         return document
@@ -367,7 +363,6 @@ def args_of(
 
 
 def answers(calls: Sequence[Call]) -> list[Reason | None]:
-    """The answers of calls that are all answered."""
     return [call.answer for call in calls]
 
 

@@ -75,7 +75,6 @@ class Server(PortServer):
         self.listening.set()
 
     async def main_loop(self) -> None:
-        """Wait for the end instead of looking for it."""
         await self.on_tick(0)
         await self.ending.wait()
 
@@ -110,7 +109,6 @@ class Served:
     clients: list[Connection] = field(default_factory=list)
 
     async def connect(self, address: str = "127.0.0.1") -> Connection:
-        """A new connection from an address of the loopback."""
         port = self.server.servers[0].sockets[0].getsockname()[1]
         streams = await asyncio.open_connection(
             "127.0.0.1", port, limit=1 << 20, ssl=self.secured, local_addr=(address, 0)
@@ -119,7 +117,6 @@ class Served:
         return self.clients[-1]
 
     def counted(self, verb: str, outcome: str) -> float:
-        """How many calls of a verb ended so."""
         labels = {"verb": verb, "outcome": outcome}
         return self.telemetry.registry.get_sample_value("netgang_requests_total", labels) or 0.0
 

@@ -68,7 +68,6 @@ def fail(*_: object) -> Any:
 
 
 def nothing_passes(verb: str, reply: Any) -> bool:
-    """Whether `reply` lets no node pass, prefers none, or binds nothing."""
     if verb == "prioritize":
         return {each["Score"] for each in reply} <= {0}
     if verb == "bind":

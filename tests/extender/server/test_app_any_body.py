@@ -155,7 +155,6 @@ def name_of(item: Any) -> Any:
 
 
 def check(direct: Direct, body: bytes) -> None:
-    """Send `body` to each verb and compare with what is documented."""
     names = named_in(body)
 
     reply = direct.post("filter", body)

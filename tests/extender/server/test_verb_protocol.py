@@ -37,7 +37,6 @@ def call(path: str, body: bytes, *headers: str, length: int | None = None, versi
 
 
 def chunked(path: str, body: bytes) -> bytes:
-    """The bytes of a POST whose body has no declared length."""
     head = f"POST {path} HTTP/1.1\r\nHost: netgang\r\nTransfer-Encoding: chunked\r\n\r\n"
     return head.encode() + b"%x\r\n%b\r\n0\r\n\r\n" % (len(body), body)
 
@@ -103,7 +102,6 @@ async def both(*pieces: bytes, verbs: Callable[[], FakeVerbs] = FakeVerbs) -> tu
 
 
 def assert_alike(ours: Side, theirs: Side) -> None:
-    """The same bytes, the same counts, the same fate of the connection."""
     assert ours.transport.written == theirs.transport.written
     assert ours.outcomes() == theirs.outcomes()
     assert ours.transport.is_closing() == theirs.transport.is_closing()

@@ -66,7 +66,6 @@ class Tenants:
         return sum(one.alive and not one.node for one in self.witness.pods.values() if one.namespace == self.namespace)
 
     def unfinished(self) -> list[Run]:
-        """Runs with pods enough that were never whole."""
         return [
             run
             for run, members in self.witness.runs(self.namespace).items()

@@ -67,7 +67,6 @@ class Site:
 
     @property
     def api(self) -> FakeClusterApi:
-        """The API server."""
         return self.world.api
 
     def create(self, name: str, workers: int, *, least: int, annotations: dict[str, str] | None = None) -> None:
@@ -104,7 +103,6 @@ class Site:
         await self.until("heavy runs", lambda: len(self.on_nodes("heavy")) == 5, limit_s=limit_s)
 
     async def nothing_is_kept(self, *, limit_s: float = 5.0) -> None:
-        """Wait until no room is kept for any gang."""
         await self.until("nothing is kept any more", lambda: not self.claims, limit_s=limit_s)
 
     @property

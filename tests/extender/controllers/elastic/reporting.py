@@ -75,7 +75,6 @@ class Sink:
         self._thread.join()
 
     def points(self) -> list[dict[str, Any]]:
-        """All points, in the order in which they came."""
         return [point for _, _, document in self.got for point in document["points"]]
 
     def steps(self) -> list[list[int]]:

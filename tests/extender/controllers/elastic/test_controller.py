@@ -34,7 +34,6 @@ async def full(**how: Any) -> AsyncIterator[Site]:
 
 
 async def gives_way(here: Site, *, limit_s: float = 60.0) -> None:
-    """A heavier gang comes, and low is patched to make room for it."""
     here.create("heavy", 5, least=5)
     await here.until("low is patched", lambda: here.workers("low") == 3, limit_s=limit_s)
 

@@ -103,7 +103,6 @@ async def document(here: Site) -> dict[str, Any]:
 
 
 async def until_known(here: Site) -> None:
-    """Wait until the controller knows the job: reports of others are refused."""
     async with asyncio.timeout(LIVENESS_S):
         while "state" not in await document(here):
             await here.world.settle(0.05)

@@ -14,7 +14,6 @@ TOLD_S = PATIENCE_S + 3.0
 
 
 def told(world: World, kind: str = "PodGroup") -> list[tuple[str, str]]:
-    """(reason, name) of all Events on objects of this kind, in order."""
     return [(one["reason"], one["regarding"]["name"]) for one in world.api.events if one["regarding"]["kind"] == kind]
 
 

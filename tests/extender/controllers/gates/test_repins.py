@@ -67,7 +67,6 @@ def owner_of(world: World, name: str) -> dict[str, Any]:
 
 
 def add(world: World, *names: str, **fields: Any) -> None:
-    """Create nodes with room for one member each, or change them."""
     for one in nodes(*names, **fields):
         world.api.add(one)
 

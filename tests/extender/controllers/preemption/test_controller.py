@@ -27,7 +27,6 @@ def nodes(count: int) -> list[dict[str, Any]]:
 
 
 def acting(world: World, *operators: Operator) -> AbstractAsyncContextManager[None]:
-    """Job controllers and kube-scheduler at work."""
     return playing(schedule(world), *(one.keep() for one in operators))
 
 

@@ -36,7 +36,6 @@ AGE_S = 600.0  # of a gang on two thirds of the CPUs: 0.11 cluster-hours, one le
 
 
 async def says_since_when(world: World) -> None:
-    """The API server's part: a pod that is bound says when that was."""
     while True:
         await asyncio.sleep(0.5)
         for name in world.bound():
@@ -51,7 +50,6 @@ async def says_since_when(world: World) -> None:
 async def long_one(
     settings: dict[str, Any] = LEVELS, age_s: float = AGE_S, **runs: Any
 ) -> AsyncIterator[tuple[World, AsyncExitStack, Operator]]:
-    """A cluster that a gang of two has filled for so long."""
     async with full(("long", 2), settings=settings, **runs) as (world, stack, jobs):
         await stack.enter_async_context(playing(says_since_when(world)))
         await world.settle(age_s)

@@ -21,7 +21,6 @@ CLAIM = Claim(GangKey("default/g"), {ONE.uid: NodeName("n1"), OTHER.uid: NodeNam
 
 
 def read(one: Pod, text: str) -> Pod:
-    """The pod as the watch would bring it with this annotation."""
     meta = {"name": one.name, "namespace": one.namespace, "uid": one.uid, "annotations": {NOTE: text}}
     raw = msgspec.json.encode({"metadata": meta, "spec": {"containers": []}})
     return replace(one, options=pod_from_json(raw, notes=NOTES).options)

@@ -28,7 +28,6 @@ QUOTA = ApiError(403, 'events "x" is forbidden: exceeded quota: objects, request
 
 
 def told(api: FakeClusterApi, reason: str) -> set[str]:
-    """Kind/name of the objects that have an Event with this reason."""
     return {f"{one['regarding']['kind']}/{one['regarding']['name']}" for one in api.events if one["reason"] == reason}
 
 
@@ -86,16 +85,12 @@ async def test_a_scale_in_is_announced_before() -> None:
         release = here.api.hold("patch_object")
         here.create("heavy", 5, least=5)
         await here.until("low is about to be patched", lambda: here.api.calls["patch_object"] == 1)
-        going = {f"Pod/{one['metadata']['name']}" for one in here.pods("low") if index_of(one) >= 3}
+        going = {f"Pod/{one['metadata']['name']}" for one in here.pods("low")[3:]}
         assert len(going) == 3
         assert told(here.api, "JobShrunk") == {"Job/low", *going}
         assert all("From 6 to 3 workers: room for default/heavy" in note for note in here.told("JobShrunk"))
         release.set()
         await here.heavy_runs()
-
-
-def index_of(pod: dict[str, Any]) -> int:
-    return int(pod["metadata"]["labels"]["batch.kubernetes.io/job-completion-index"])
 
 
 # -- Events that cannot be written -------------------------------------------------------------------------------------
@@ -142,7 +137,6 @@ class Gate:
         self.job = Subject("batch/v1", "Job", "default", "job", self.owner["uid"])
 
     def read(self, name: str, *, scheduler: str = "netgang", **spec: Any) -> Fresh:
-        """A member of gang g of the Job, as it would be listed."""
         made = pod_json(name, gang="g", size=2, scheduler=scheduler, nodeName=NodeName("n1"), **spec)
         made["metadata"]["ownerReferences"] = [{**self.owner, "controller": True}]
         raw = msgspec.json.encode(self.api.add(made))

@@ -16,7 +16,6 @@ def noted(world: World, *names: str) -> list[str]:
 
 
 async def start(world: World, size: int) -> tuple[str, ...]:
-    """A gang that is whole; its pods."""
     names = await world.planned_gang("g", size)
     await world.bind_and_settle(*names)
     return names

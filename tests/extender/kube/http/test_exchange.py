@@ -67,7 +67,6 @@ def secure(url: str, known: Certificates, *, own: Pair | None = None, name: str 
 
 @pytest.fixture(params=["TCP", "TLS"])
 def link(request: pytest.FixtureRequest) -> Link:
-    """What a server needs, and a transport to it, over either."""
     if request.param == "TCP":
         return Link(None, transport)
     known: Certificates = request.getfixturevalue("known")

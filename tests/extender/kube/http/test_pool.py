@@ -29,7 +29,6 @@ async def pool_of(
 
 
 async def ask(pool: Pool, path: str = "/x") -> str:
-    """One exchange; the answer's body."""
     answer = await pool.exchange(f"GET {path} HTTP/1.1\r\nHost: x\r\n\r\n".encode(), limit_bytes=1000)
     return answer.body.decode()
 

@@ -65,7 +65,6 @@ class RecordingSink:
         return frozenset(self.items.values())
 
     def replace_in_steps(self, items: Sequence[Item]) -> Iterator[None]:
-        """Hold exactly these, after a step for each."""
         for _ in items:
             self.steps += 1
             yield

@@ -56,7 +56,6 @@ class History:
         self.states: list[State] = [frozenset()]
 
     async def take(self, step: Step) -> None:
-        """One step; changes of pods are noted."""
         kind, value, pause_s = step
         actions: dict[str, Callable[[], object]] = {
             "put": lambda: self._put(*value),

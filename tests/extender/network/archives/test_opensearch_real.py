@@ -97,7 +97,6 @@ def archive(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 
 def over(archive: str, **settings: Any) -> OpenSearchSource:
-    """A source over it, with settings that need not be possible ones."""
     usual = Settings(kind="opensearch", url=archive)
     return OpenSearchSource(HttpClient(HttpServer(f"{archive}/")), usual.model_copy(update=settings))
 

@@ -75,7 +75,6 @@ def grids(*names: str) -> httpx.Response:
 
 
 def server(**bodies: httpx.Response) -> Script:
-    """A server that lists these grids and has them."""
     return Script({"grids": grids(*bodies), **{f"grids/{name}": body for name, body in bodies.items()}})
 
 
@@ -86,7 +85,6 @@ def cell(row: str, column: str, message: Any = LOSS, **fields: Any) -> dict[str,
 
 
 def grid(*cells: Any) -> httpx.Response:
-    """A grid with one row, one check a cell."""
     return rows([[one] for one in cells])
 
 

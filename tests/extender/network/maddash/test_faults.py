@@ -29,7 +29,6 @@ GRIDS = {
 
 
 def grid(name: str, *, number: float, checked_at_s: float) -> bytes:
-    """A grid between a and b with one number in both directions."""
     check, text = GRIDS[name]
     said = (0, text.format(number))
     made = grid_document(name, {"a": "a", "b": "b"}, [check], lambda row, column, _: None if row == column else said)

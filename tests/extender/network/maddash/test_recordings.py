@@ -64,7 +64,6 @@ async def test_bodies_arrive_byte_for_byte(request_: dict[str, Any]) -> None:
 
 
 def both(forward: str, reverse: str) -> dict[tuple[str, str], float]:
-    """The values of a disjoint grid: rows to columns, and columns to rows."""
     there = recorded.values(forward, factor=1e9)
     back = recorded.values(reverse, factor=1e9)
     return there | {(column, row): value for (row, column), value in back.items()}
@@ -126,7 +125,6 @@ def said(grid: Grid, change: Callable[[str], str]) -> Grid:
 
 
 def addressed(grid: Grid, change: Callable[[list[str]], list[str]]) -> Grid:
-    """Every cell's row, column and check under other names or in another encoding."""
     for check in checks(grid):
         start, *parts = check["uri"].rsplit("/", 3)
         check["uri"] = "/".join([start, *change(parts)])
@@ -175,7 +173,6 @@ def beside_others(grid: Grid) -> Grid:
 
 
 def without_labels(grid: Grid) -> Grid:
-    """Labels that are all alike and properties that are none, with unknown keys."""
     grid |= {"columnNames": ["node"] * len(grid["columnNames"]), "columnProps": None, "checkNames": [], "extra": {}}
     grid["rows"] = [{"name": "node", "uri": row["uri"], "props": None, "new": [1]} for row in grid["rows"]]
     return grid

@@ -24,7 +24,6 @@ def nodes() -> list[dict[str, Any]]:
 
 
 def says(world: World, message: str, *pods: str) -> None:
-    """kube-scheduler tried these pods, and writes why it did not place them."""
     for name in pods:
         pod = world.api.pod(name)
         condition = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": message}

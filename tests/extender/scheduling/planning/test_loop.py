@@ -33,7 +33,6 @@ class SlowClock(LoopClock):
         self._ahead_s = 0.0
 
     def monotonic_s(self) -> float:
-        """The loop's time, plus the time that runs and looks took."""
         self._ahead_s += self._look_s
         return super().monotonic_s() + self._ahead_s
 

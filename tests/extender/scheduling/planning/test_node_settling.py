@@ -14,11 +14,6 @@ pytestmark = pytest.mark.looptime
 SETTLE_S = 120.0  # the default
 
 
-def made(world: World) -> str:
-    """Now, as the API server writes it."""
-    return datetime.fromtimestamp(world.clock.now_s(), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-
-
 async def joined(world: World) -> None:
     """A DaemonSet that has been there for long, and then a node with room for one member and for its pod."""
     container = {"name": "c", "resources": {"requests": {"cpu": "1"}}}
@@ -28,12 +23,13 @@ async def joined(world: World) -> None:
     )
     await world.settle(2.0)
     node = node_json("n2", cpu="2")
-    node["metadata"]["creationTimestamp"] = made(world)
+    node["metadata"]["creationTimestamp"] = datetime.fromtimestamp(world.clock.now_s(), UTC).strftime(
+        "%Y-%m-%dT%H:%M:%SZ"
+    )
     world.api.add(node)
 
 
 def notes(world: World, gang: str = "g") -> str:
-    """What explain says of DaemonSets that stand in the gang's way."""
     document = world.service.views.explain("default", gang)
     assert isinstance(document, Explained)
     return "; ".join(note.text for note in document.notes if note.about == "daemon set")

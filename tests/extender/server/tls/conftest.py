@@ -27,7 +27,6 @@ class Certificates:
 
 @pytest.fixture(scope="session")
 def certificates(tmp_path_factory: pytest.TempPathFactory) -> Certificates:
-    """Made with a dozen runs of openssl: about a tenth of a second."""
     directory: Path = tmp_path_factory.mktemp("certificates")
     ours, theirs = Authority.made(directory, "ours"), Authority.made(directory, "theirs")
     client = ours.issue("system:kube-scheduler", san="DNS:scheduler.example.org")

@@ -79,7 +79,6 @@ def client(served: Served, context: ssl.SSLContext, *, port: str = "port") -> ht
 
 
 async def held_bind(served: Served, scheduler: httpx.AsyncClient) -> "asyncio.Task[dict[str, Any]]":
-    """A bind of one of six members, held."""
     answer = (await scheduler.post("/filter", content=FILTER)).json()
     body = json.loads((REQUESTS / "bind-case1.json").read_text()) | {"Node": answer["NodeNames"][0]}
 

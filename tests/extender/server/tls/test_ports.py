@@ -33,7 +33,6 @@ async def test_the_right_certificate_gets_to_the_verbs(version: ssl.TLSVersion, 
 
 
 async def _refused(ports: Served, context: ssl.SSLContext) -> str:
-    """What the refused client hears of it. Nothing reached the service."""
     with pytest.raises((httpx.TransportError, ssl.SSLError)) as caught:  # httpx passes an alert of TLS 1.3 on as it is
         async with client(ports, context) as stranger:
             await stranger.post("/filter", content=FILTER)

@@ -34,7 +34,6 @@ def pair(certificates: Certificates, tmp_path: Path) -> Pair:
 def _session(
     ports: Served, context: ssl.SSLContext, *, session: ssl.SSLSession | None = None
 ) -> tuple[ssl.SSLSession | None, bool | None]:
-    """The session of a new connection, and whether it is `session` resumed. Blocks."""
     plain = socket.create_connection(("127.0.0.1", ports.port))
     with context.wrap_socket(plain, server_hostname="localhost", session=session) as connection:
         found = connection.session, connection.session_reused
@@ -43,7 +42,6 @@ def _session(
 
 
 async def _serial(ports: Served, context: ssl.SSLContext) -> str:
-    """Serial number of the certificate that a new connection is shown."""
     _, writer = await asyncio.open_connection("127.0.0.1", ports.port, ssl=context, server_hostname="localhost")
     writer.close()
     return str(writer.get_extra_info("peercert")["serialNumber"])

@@ -59,13 +59,11 @@ class Port:
     async def send(
         self, document: Any, path: str = RESNET, *, headers: Mapping[str, str] = TEAM, method: str = "POST"
     ) -> httpx.Response:
-        """Report `document`; bytes are sent as they are."""
         body = document if isinstance(document, bytes) else json.dumps(document).encode()
         async with httpx.AsyncClient(transport=httpx.ASGITransport(self.door), base_url="http://netgang") as client:
             return await client.request(method, path, content=body, headers=headers)
 
     async def statuses(self, *steps: int, **more: Any) -> list[int]:
-        """What is answered to reports of these steps, one after the other."""
         return [(await self.send(point(step), **more)).status_code for step in steps]
 
     def kept(self, name: str = "resnet", **key: str) -> list[int]:
@@ -272,7 +270,6 @@ GONE = {"type": "http.disconnect"}
 
 
 async def _raw(port: Port, messages: Sequence[Mapping[str, Any]]) -> int:
-    """Status for a body that comes as `messages`, and then not any more."""
     left, sent = list(messages), []
 
     async def receive() -> Any:
