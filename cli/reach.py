@@ -33,7 +33,6 @@ _KIND: Final = Parameter.KEYWORD_ONLY
 
 
 def _option(kind: Any, text: str, default: str, *names: str, metavar: str | None = None) -> Any:
-    """An option's annotation, as typer reads it."""
     found = typer.Option(*names, help=text, show_default=default, metavar=metavar, rich_help_panel=_PANEL)
     return Annotated[kind, found]
 
@@ -139,7 +138,6 @@ def _spread(
     added: Sequence[Parameter],
     make: Callable[[typer.Context, dict[str, Any]], object],
 ) -> Callable[..., None]:
-    """The command with the parameters `added` in place of the one that is made of them."""
     own = inspect.signature(command).parameters
     shown = [Parameter("ctx", _KIND, annotation=typer.Context)]
     shown += [one.replace(kind=_KIND) for one in own.values() if one.name not in (name, "ctx")]

@@ -43,12 +43,10 @@ class Removed:
     """What was done, or with a dry run would be."""
 
     policies: list[str] = field(default_factory=list)
-    """kind/name of the policies and bindings that were deleted"""
     released: dict[str, str] = field(default_factory=dict)
     """namespace/name of a pod → the scheduler it names"""
     leases: list[str] = field(default_factory=list)
     left: dict[str, str] = field(default_factory=dict)
-    """what could not be taken away → why"""
 
 
 class Removal:

@@ -112,7 +112,6 @@ class Place:
         return self._of_file(partial(what_if_file, self.files.cluster, self.files.network, changes=body.changes))
 
     def _of_file(self, ask: Callable[..., _T]) -> "Answer[_T]":
-        """The answer of a file, as a running netgang would give it."""
         import msgspec
 
         from cli.offline.plan import moment_s

@@ -102,7 +102,6 @@ def _read(path: Path) -> bytes:
 
 
 def _asked(kubeconfig: Path) -> list[bytes]:
-    """All nodes of the API server, as raw JSON; read once."""
     from extender.kube.credentials import load
     from extender.kube.operator import OperatorApi
     from extender.runtime.clock import SystemClock

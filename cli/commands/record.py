@@ -82,20 +82,16 @@ def replay(
 
 @dataclass(slots=True)
 class _Found:
-    """What a replay came to."""
-
     runs: int = 0
     steps: int = 0
     missing: int = 0
     """Entries that were not written when it was recorded"""
     different: list[int] = field(default_factory=list)
-    """Numbers of entries that did not come out as recorded"""
     would_differ: int = 0
     """Planner runs that other settings would have decided differently"""
     examples: list[dict[str, object]] = field(default_factory=list)
 
     def add(self, again: "Again") -> None:
-        """Count one."""
         from extender.decision_log.replay import Gap, RunAgain
 
         if isinstance(again, Gap):

@@ -96,7 +96,6 @@ async def ask_running(
 
 
 def _soft_ttl_s(settings: Settings) -> float:
-    """The shortest time after which some value fades."""
     soft = settings.network.soft_ttl()
     return min(soft.of(metric.value) or float("inf") for metric in METRICS)
 

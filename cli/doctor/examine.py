@@ -36,7 +36,6 @@ def examine(seen: Facts) -> tuple[Finding, ...]:
 
 
 def _configured(seen: Facts) -> Iterable[Finding]:
-    """kube-scheduler's configuration, policies and rights against the settings."""
     settings = seen.settings
     if seen.scheduler is not None:
         yield from check_scheduler(seen.scheduler, settings, service=seen.service)
@@ -52,7 +51,6 @@ def _configured(seen: Facts) -> Iterable[Finding]:
 
 
 def _objects(seen: Facts) -> Iterable[Finding]:
-    """What nodes, pods and measurements say."""
     settings = seen.settings
     if seen.running is not None:
         yield from running.check_running(seen.running, settings)

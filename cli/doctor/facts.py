@@ -42,7 +42,6 @@ class Replica:
     image: str
     ready: bool
     role: str = ""
-    """Its label netgang.io/role"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +83,6 @@ class SourceSeen:
     name: str
     error: str | None
     age_s: float | None
-    """Since its last good answer; `None`: never"""
     soft_ttl_s: float
 
 
@@ -103,7 +101,6 @@ class Answered:
 
     url: str
     problem: str | None
-    """Why it gave no answer; `None`: it did"""
     ready: bool = False
     reasons: tuple[str, ...] = ()
     internal_errors: int = 0
@@ -120,18 +117,14 @@ class Facts:
     settings_seen: bool = True
     """Whether these are netgang's settings; else the defaults, by which nothing can be judged"""
     own_version: str = ""
-    """Of the doctor"""
     account: str = ""
-    """Whose rights were asked for"""
     kubernetes: str | None = None
-    """Version of the API server, such as 1.36.3"""
     skew_s: float | None = None
     """By how much our clock is ahead of the API server's"""
     denied: tuple[Right, ...] | None = None
     scheduler: Json | None = None
     scheduler_from: str = ""
     scheduler_version: str | None = None
-    """Of the second kube-scheduler's image"""
     service: ServiceAddress | None = None
     policies: Policies | None = None
     confined: frozenset[str] | None = None
@@ -139,7 +132,6 @@ class Facts:
     running: Running | None = None
     nodes: tuple[Node, ...] | None = None
     pods: tuple[Pod, ...] | None = None
-    """Members of gangs, and pods at our gate"""
     foreign_pods: int = 0
     """Bound pods of other schedulers, without those of DaemonSets and of the system's namespaces"""
     pod_groups: frozenset[str] | None = None
@@ -151,4 +143,3 @@ class Facts:
     endpoints: Endpoints | None = None
     answered: Answered | None = None
     unseen: tuple[str, ...] = ()
-    """What could not be looked at, and why"""

@@ -187,7 +187,6 @@ class Look:
         return confining(policies, bindings, account=account)
 
     async def _by_name(self, version: str, kind: str) -> list[dict[str, Json]]:
-        """Policies and bindings of a kind: name → object."""
         paths = (f"{_POLICIES}/{version}/{kind}{ending}" for ending in ("policies", "policybindings"))
         return [{one["metadata"]["name"]: one for one in await self.api.listed(path)} for path in paths]
 
@@ -196,7 +195,6 @@ class Look:
         return tuple([node_from_json(item, zone_label=label) async for item in self.api.items("/api/v1/nodes")])
 
     async def _pods(self, settings: Settings) -> tuple[tuple[Pod, ...], int]:
-        """Members of gangs and gated pods, and how many bound pods are other schedulers'."""
         kept: list[Pod] = []
         foreign = 0
         system = ("kube-system", self.where.namespace)
@@ -210,7 +208,6 @@ class Look:
         return tuple(kept), foreign
 
     async def _groups(self, seen: Facts) -> Facts:
-        """PodGroups and budgets, for the gangs that were seen."""
         served = await self.api.get(_POD_GROUPS) or {}
         known = any(one["name"] == "podgroups" for one in served.get("resources", ()))
         keys = (

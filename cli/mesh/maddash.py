@@ -30,9 +30,7 @@ class Check:
     """By this and by the message netgang knows the metric."""
     grid: str
     plugin: str
-    """Program and thresholds."""
     labels: tuple[str, str, str]
-    """What OK, warning and critical mean."""
 
 
 _LOSS: Final = ("-w 0.001 -c 0.1", ("Loss is <= 0.001%", "Loss is > 0.001%", "Loss is > 0.1%"))

@@ -30,7 +30,6 @@ class Kind(StrEnum):
     """What is measured by one test."""
 
     LATENCY = "latency"
-    """Packet loss and delay."""
     THROUGHPUT = "throughput"
 
 
@@ -47,7 +46,6 @@ class End:
     key: str
     """Its name in pSConfig: the node's, or the address where that is not enough to distinguish ends."""
     label: str
-    """For people."""
     address: str
 
 
@@ -79,7 +77,6 @@ class Group(NamedTuple):
     kind: Kind
     name: str
     where: str
-    """For people."""
     ends: tuple[End, ...]
     excluded: Mapping[End, tuple[End, ...]]
     """end → the ends that it does not measure: gateways of one zone do so in their zone's group."""
@@ -198,7 +195,6 @@ def _ends(addresses: Mapping[Kind, Mapping[NodeName, str]]) -> dict[str, End]:
 
 
 def _zones(nodes: Iterable[SiteNode], address_of: Mapping[NodeName, str]) -> dict[ZoneName, set[str]]:
-    """Zone → its addresses."""
     zones: dict[ZoneName, set[str]] = {}
     zone_of: dict[str, ZoneName] = {}
     for node in nodes:

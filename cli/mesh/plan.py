@@ -13,7 +13,6 @@ from cli.mesh.mesh import Kind, Site
 from extender.errors import ConfigError
 
 SAMPLE_S: Final = 60
-"""How long a latency test sends packets."""
 _SETUP_S: Final = 10
 """Between two throughput tests of one host: pScheduler's set-up and clean-up."""
 _CHECKS_PER_S: Final = 12
@@ -39,11 +38,9 @@ class MeshPlan:
     """Name of the template, of the dashboard, and in front of every grid."""
     latency: LatencyTest = LatencyTest.LATENCYBG
     latency_interval_s: int = 60
-    """A result this often."""
     throughput_interval_s: int = 14_400
     throughput_duration_s: int = 20
     bucket_width_ms: float = 1.0
-    """Resolution of one-way delay."""
 
     def __post_init__(self) -> None:
         if not self.name.strip() or any(char in self.name for char in "/%+") or not self.name.isprintable():

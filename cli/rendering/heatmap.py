@@ -33,7 +33,6 @@ _STYLE: Final = {
     Grade.UNKNOWN: "dark_orange",
     Grade.UNCHECKED: "bright_black",
 }
-"""grade → colour of its cells"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,11 +45,9 @@ class _View:
     bounds: Bounds
 
     def grade(self, pair: tuple[str, str]) -> Grade:
-        """Colour of a pair."""
         return self.bounds.grade(self.values[pair]) if pair in self.values else Grade.UNCHECKED
 
     def legend(self) -> tuple[tuple[Grade, str], ...]:
-        """What the colours mean."""
         good, poor = _number(self.bounds.good), _number(self.bounds.poor)
         if self.bounds.highest_is_best:
             limits = (f"{good} {self.unit} and more", "less", f"below {poor} {self.unit}")
@@ -87,8 +84,6 @@ def views(links: Sequence[Link]) -> tuple[_View, ...]:
 
 
 class _Drawing:
-    """The ends of a mesh on one console."""
-
     def __init__(self, console: Console, ends: Sequence[str], labels: Mapping[str, str]) -> None:
         self._console = console
         self._ends = ends
@@ -105,7 +100,6 @@ class _Drawing:
         self._columns = max(room // self._cells, 1)
 
     def show(self, view: _View) -> None:
-        """Print one metric."""
         console = self._console
         console.print(Text(f"{view.title} ({view.unit}), from row to column", style="bold"))
         if not any(value is not None for value in view.values.values()):

@@ -32,7 +32,6 @@ def print_plan(console: Console, found: PlanOfFiles) -> None:
 
 
 def _turn(one: AdmittedGang | WaitingGang, colour: str) -> tuple[str, str, str, str, str]:
-    """Rank, name, state and weight of a gang; gangs that netgang does not rank have no weight."""
     name = f"[{colour}]{escape(one.gang)}[/{colour}]"
     if not one.weight:
         return str(one.rank), name, "–", "–", "–"
@@ -77,14 +76,12 @@ def print_scaling(console: Console, document: Mapping[str, Any]) -> None:
 
 
 def _about(given: Mapping[str, Any]) -> Iterable[str]:
-    """The gang that room is looked for, and the result."""
     if given["for"] is not None:
         reason = given["reason"] or "it starts when they are gone"
         yield f"for {given['for']}: {reason}" + (f" ({given['detail']})" if given["detail"] else "")
 
 
 def _change(change: Mapping[str, Any]) -> tuple[str, str]:
-    """The change, and the pods that leave or the nodes with room for more."""
     leaving = change["after"] < change["before"]
     pods = [f"{pod} ({node})" for pod, node in zip(change["pods"], change["nodes"], strict=True)] if leaving else []
     return f"{change['before']} → {change['after']}", ", ".join(pods or change["nodes"])

@@ -39,7 +39,6 @@ class Relay:
         self._path = path
         self._carriers: set[asyncio.Task[None]] = set()
         self.failure: NetgangError | None = None
-        """Why the last connection could not be carried"""
 
     @classmethod
     @asynccontextmanager
@@ -108,7 +107,6 @@ class Relay:
         return far
 
     async def _down(self, far: aiohttp.ClientWebSocketResponse, writer: asyncio.StreamWriter) -> None:
-        """What comes from the pod, until either side ends."""
         begun: set[bytes] = set()
         wrong = bytearray()
         async for message in far:

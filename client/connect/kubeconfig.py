@@ -48,7 +48,6 @@ def chosen(kubeconfig: Path | None, context: str | None, *, environment: Mapping
 
 
 def _contexts(file: Path) -> tuple[str, dict[str, str]]:
-    """The current context, and context → its namespace."""
     document = _document(file)
     listed = document.get("contexts")
     return str(document.get("current-context") or ""), {

@@ -145,8 +145,6 @@ class TokenAuth:
 
 
 class _RefusedError(Exception):
-    """The API server is not asked about this caller now."""
-
     def __init__(self, response: Response) -> None:
         self.response = response
 
@@ -159,7 +157,6 @@ class _Memory:
     most: int
     now_s: Callable[[], float]
     kept: OrderedDict[object, tuple[float, object]] = field(default_factory=OrderedDict)
-    """key → (until when, answer)"""
 
     def get(self, key: object) -> object | None:
         until_s, value = self.kept.get(key, (0.0, None))
@@ -186,7 +183,6 @@ class Questions:
     def __init__(self, now_s: Callable[[], float], *, peers_max: int = _PEERS_MAX) -> None:
         self._now_s = now_s
         self._all_at_s = _Memory(IN_HAND * REFILL_S, peers_max, now_s)
-        """address → when it has all in hand again"""
 
     def take(self, peer: str) -> bool:
         """Take one, if the peer has one."""

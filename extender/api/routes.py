@@ -41,7 +41,6 @@ kube-scheduler calls `POST /filter`, `POST /prioritize` and `POST /bind` with th
 The documents below are for people."""
 _METRICS_S = 1.0
 MOST_BYTES: Final = 256 * 1024
-"""Of a body of /v1/what-if"""
 _BODY_TIMEOUT_S: Final = 5.0
 _COME_AGAIN: Final = {"retry-after": "2"}
 _Name: TypeAlias = Annotated[str, Path(min_length=1, max_length=253, pattern=r"^[a-z0-9]([a-z0-9.-]*[a-z0-9])?$")]
@@ -102,7 +101,6 @@ class _Exposition:
         self._written_s = -float("inf")
 
     def newest(self) -> bytes:
-        """The text, at most `_METRICS_S` old."""
         now_s = asyncio.get_running_loop().time()
         if now_s - self._written_s >= _METRICS_S:
             self._text, self._written_s = self._telemetry.exposition(), now_s

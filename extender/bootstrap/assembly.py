@@ -34,7 +34,6 @@ from extender.server.dispatch import Callers
 from scoring.plan import Plan
 
 _FOLLOW = "follow "
-"""Begins the name of each task that keeps a kind in step."""
 _FIRST_LOOK_S = 10.0
 """Longest wait for the first network data, and for the ages of jobs, before the first plan is made without."""
 
@@ -191,7 +190,6 @@ class Terms:
         return Duties(take_up=self._take_up, lay_down=self._lay_down, heard=heard, over=self._over)
 
     def _take_up(self) -> None:
-        """A term begins as the process does after a restart."""
         one, care = self.starting, self.caring
         for book in (
             one.wakes, one.parking, one.plain, one.offers, care.repins,

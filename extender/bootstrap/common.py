@@ -81,7 +81,6 @@ class Common:
     notes: Notes
     """What is written on tenants' objects for our successor"""
     reflectors: Mapping[str, Reflector[Any]] = field(default_factory=dict)
-    """name → what keeps the cache"""
     unreadable: UnreadableObjects = field(default_factory=UnreadableObjects)
     stands: InitVar[Candidacy | None] = None
     feeds: Feeds | None = None

@@ -34,7 +34,6 @@ class Feeds:
     jobs: Jobs = field(default_factory=Jobs)
     autoscalers: Autoscalers = field(default_factory=Autoscalers)
     reflectors: Mapping[str, Reflector[Any]] = field(default_factory=dict)
-    """name of the task → reflector"""
 
     async def synced(self) -> None:
         """Wait until everything has been read once. Kinds that are not installed count as read.

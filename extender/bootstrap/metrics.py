@@ -25,7 +25,6 @@ class Reporting:
     sync: Callable[[], Mapping[str, Mapping[str, Any]]]
     network: Callable[[], NetworkStatus | None]
     _seen: dict[tuple[str, str], float] = field(default_factory=dict, init=False)
-    """(what, whose) → value at the last look"""
 
     async def run(self) -> None:
         """Look every few seconds until cancelled."""

@@ -241,7 +241,6 @@ class _End:
     _answering: asyncio.Task[None] | None = None
 
     def begin(self) -> None:
-        """Let the end begin, once."""
         for server in self._servers:
             server.should_exit = True
         if self._answering is None:
@@ -249,7 +248,6 @@ class _End:
             self._answering = loop.create_task(self._service.shut_down(), name="answer held calls")
 
     async def over(self) -> None:
-        """Wait until what is held is answered and, where there is one, the lease is given back."""
         if self._answering is not None:
             await self._answering
 

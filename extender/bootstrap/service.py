@@ -36,21 +36,16 @@ class Service:
     telemetry: Telemetry
     app: ASGIApp
     debug_app: ASGIApp
-    """`app` for people, on a port of its own: no call to it changes anything."""
     health_app: ASGIApp
     """`app` for probes and metrics alone."""
     tls: Rotation | None
-    """Certificates of the ports; None: plain HTTP."""
     tasks: Mapping[str, Callable[[], Any]]
     """name → coroutine function that runs until cancelled"""
     leadership: Leadership | None = None
-    """Our part in the election; None: there is none, and we act."""
     reports_app: ASGIApp | None = None
     """For training jobs alone: what they report. None: they cannot."""
     restarts: Restarts | None = None
-    """Gangs that are being restarted."""
     page: Feed | None = None
-    """News for open pages."""
 
     async def run(self) -> None:
         """Run everything behind the HTTP face until cancelled; the first task that fails ends all of them."""

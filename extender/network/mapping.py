@@ -40,7 +40,6 @@ class MappingConfig:
     key: str = DEFAULT_KEY
     """Annotation and label that name a node's endpoint; `KEY-loss`, `KEY-delay`, `KEY-throughput` for one metric."""
     automatic: bool = True
-    """Match names and addresses."""
     rules: Sequence[Rule] = ()
     """Endpoints made from node names; for each metric the first that matches counts."""
 
@@ -51,10 +50,8 @@ class Ambiguous(NamedTuple):
     metric: Metric
     node: NodeName
     candidates: tuple[EndpointId, ...]
-    """The first `_CANDIDATES` of them, sorted."""
     reason: str
     more_candidates: int = 0
-    """How many there are besides."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,11 +124,8 @@ def stated(
 
 
 class _KnownNode(NamedTuple):
-    """A node with what is compared."""
-
     node: Node
     names: tuple[str, ...]
-    """Canonical name and addresses."""
     annotations: Mapping[str, str]
     labels: Mapping[str, str]
 
@@ -142,8 +136,6 @@ class _KnownNode(NamedTuple):
 
 
 class _Index:
-    """Names → endpoints that have them."""
-
     def __init__(self, endpoints: Sequence[EndpointInfo]) -> None:
         by_name: defaultdict[str, set[EndpointId]] = defaultdict(set)
         by_host: defaultdict[tuple[str, bool], set[EndpointId]] = defaultdict(set)
@@ -158,7 +150,6 @@ class _Index:
         """(host name, whether it had a domain) → endpoints"""
 
     def named(self, name: str) -> frozenset[EndpointId]:
-        """Endpoints that `name` can mean: the very id, else any name."""
         return self.ids.get(EndpointId(name)) or self.by_name.get(canonical(name), frozenset())
 
 
@@ -168,8 +159,6 @@ def _first(candidates: frozenset[EndpointId]) -> tuple[EndpointId, ...]:
 
 
 class _Search:
-    """The mapping of one metric, as it is found."""
-
     def __init__(self, metric: Metric, index: _Index, config: MappingConfig) -> None:
         self.metric = metric
         self.found: dict[NodeName, EndpointId] = {}
@@ -179,13 +168,11 @@ class _Search:
         self._config = config
 
     def run(self, nodes: Sequence[_KnownNode]) -> None:
-        """Settle what is stated, then what has the same name, then what has the same host name."""
         rest = [node for node in nodes if not self._stated(node)]
         if self._config.automatic:
             self._samehost_of([node for node in rest if not self._same_name(node)])
 
     def unmapped(self, nodes: Sequence[_KnownNode]) -> tuple[NodeName, ...]:
-        """Nodes that have no endpoint, and none that is in doubt."""
         known = self.found.keys() | self.doubtful.keys()
         return tuple([one.node.name for one in nodes if one.node.name not in known])
 

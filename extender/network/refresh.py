@@ -65,7 +65,6 @@ class _State:
     polled: Polled
     status: SourceStatus
     table: MeasurementTable | None = None
-    """What it measured last; `None`: it gave nothing yet."""
     endpoints: tuple[EndpointInfo, ...] = ()
     asked: bool = False
 

@@ -34,7 +34,6 @@ class SourceStatus:
     last_success_s: float | None = None
     """Unix seconds of the last good answer; `None`: never."""
     error: str | None = None
-    """Why the last attempt failed; `None`: it did not."""
     failures: int = 0
     """Failed attempts since the last success."""
     measurements: int = 0

@@ -15,7 +15,6 @@ import msgspec
 from extender.runtime.telemetry import Telemetry
 
 DECISIONS: Final = "netgang.decisions"
-"""Name of the logger that carries one line per decision."""
 
 _decisions = logging.getLogger(DECISIONS)
 _PLANNED: Final = frozenset({"admit", "plan"})

@@ -201,7 +201,6 @@ class Telemetry:
 
 
 def _replace(gauge: Gauge, count_by_state: Mapping[str, int]) -> None:
-    """Set how many there are in each state; states that are not named any more disappear."""
     gauge.clear()
     for state, count in count_by_state.items():
         gauge.labels(state).set(count)

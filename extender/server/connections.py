@@ -31,16 +31,13 @@ class State(IntEnum):
     HEAD = 0
     """It has said nothing yet, or half a head."""
     BODY = 1
-    """Half a body."""
     UNREAD = 2
     """An answer that the client does not read, or a close that it does not let happen."""
     IDLE = 3
     ASKED = 4
-    """A document is asked for."""
     KEPT = 5
     """Idle, and its last request was a verb's."""
     CALL = 6
-    """A verb is called."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +66,6 @@ class Connection:
         self.peer = peer
         self.state = State.HEAD
         self.bytes = 0
-        """Kept for it now"""
         self._end = end
 
     def ended_by(self, end: Callable[[], None]) -> None:
@@ -85,8 +81,6 @@ class Connection:
 
 
 class _Peer:
-    """One address and its connections."""
-
     __slots__ = ("address", "bytes", "queues")
 
     def __init__(self, address: str) -> None:
@@ -97,11 +91,9 @@ class _Peer:
 
     @property
     def expendable(self) -> int:
-        """Connections in no verb's call."""
         return sum(map(len, self.queues)) - len(self.queues[State.CALL])
 
     def oldest(self, states: range) -> Connection | None:
-        """What has been in the first of these states for longest."""
         for state in states:
             if self.queues[state]:
                 return next(iter(self.queues[state]))

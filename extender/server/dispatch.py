@@ -67,17 +67,14 @@ class Reply(NamedTuple):
 
     body: bytes
     outcome: str
-    """A constant word for metrics."""
     reason: str = ""
     last: bool = False
     """The rest of the body was not waited for, so the connection cannot be used again."""
 
 
 GONE: Final = Reply(b"", "gone")
-"""The caller hung up: nothing is sent."""
 
 Answer: TypeAlias = Reply | Coroutine[Any, Any, Reply]
-"""A reply, or what gets one in time."""
 
 
 class Verb(NamedTuple):
@@ -126,7 +123,6 @@ class Dispatch:
             "/prioritize": Verb("prioritize", self._prioritize, _equal_scores),
             "/bind": Verb("bind", self._bind, lambda _, error: wire.encode_bind(error)),
         }
-        """path → verb"""
         self.serving = serving
         self.supervisor = supervisor
         self._verbs = verbs
@@ -227,7 +223,6 @@ class Dispatch:
 
 
 def _equal_scores(body: bytes, _error: str) -> bytes:
-    """Prioritize has no field for an error."""
     return wire.encode_equal_scores(wire.readable_names(body) if body else [])
 
 

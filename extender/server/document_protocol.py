@@ -145,7 +145,6 @@ class DocumentProtocol(HttpToolsProtocol):
     # -- what the port reports -----------------------------------------------------------------------------------------
 
     def _settle(self) -> None:
-        """Say what the connection is at, and how much is kept for it."""
         kept_bytes = self._body_bytes + len(self.pipeline) * _REQUEST_BYTES
         answers = self.cycle is not None and not self.cycle.response_complete
         if self.transport.is_closing() or self.flow.write_paused:

@@ -27,9 +27,7 @@ class Head(NamedTuple):
 
     path: str
     marked: bool
-    """The address says `?debug`."""
     curl: bool
-    """The caller says that it is curl."""
     body_bytes: int
 
 

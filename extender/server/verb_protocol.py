@@ -48,17 +48,14 @@ class VerbProtocol(asyncio.Protocol):
     # Defaults of the class: a connection for one call, as most held ones have, pays for what it uses.
     _transport: asyncio.Transport
     _counted: Connection
-    """As the port counts it."""
     _gone: asyncio.Future[None]
     """Done when the caller hangs up while it is being answered."""
     _dispatch: Dispatch
-    """Of a connection that has verbs."""
     _head: Head
     _began_s = 0.0
     _verb: Verb | None = None
     """The verb that is being called; `None`: the connection is idle."""
     _body = bytearray()
-    """What there is of a body that comes in pieces."""
     _task: asyncio.Task[None] | None = None
     """What answers the call, if that takes time."""
     _ahead = b""
@@ -202,7 +199,6 @@ class VerbProtocol(asyncio.Protocol):
         self._reply(verb, reply)
 
     def _reply(self, verb: Verb, reply: Reply) -> None:
-        """Send and count; then the connection is idle, closed, or uvicorn's."""
         self._verb = None
         heard = reply is not GONE and not self._transport.is_closing()
         if heard:
@@ -212,7 +208,6 @@ class VerbProtocol(asyncio.Protocol):
             self._hand_over(self._ahead)
 
     def _write(self, status: bytes, content_type: bytes, body: bytes, *, last: bool) -> None:
-        """Write a response as uvicorn does, and have the connection closed or idle."""
         common = [b"%b: %b\r\n" % header for header in self._server.default_headers]
         about = b"content-type: %b\r\ncontent-length: %d\r\n" % (content_type, len(body))
         end = b"connection: close\r\n\r\n" if last else b"\r\n"

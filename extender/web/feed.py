@@ -30,7 +30,6 @@ class FullError(Exception):
 @dataclass(slots=True, eq=False)
 class _Viewer:
     waiting: dict[str, bytes] = field(default_factory=dict)
-    """section → what it has not been sent yet"""
     news: asyncio.Event = field(default_factory=asyncio.Event)
 
 

@@ -18,9 +18,7 @@ class Grade(StrEnum):
     FAIR = "o"
     POOR = "#"
     UNKNOWN = "?"
-    """It is measured, and there is no value."""
     UNCHECKED = "."
-    """It is not measured."""
 
 
 @dataclass(frozen=True, slots=True)

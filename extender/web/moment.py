@@ -119,7 +119,6 @@ def _zones(snapshot: Snapshot, views: Views) -> Document:
 
 
 def _gates(views: Views, snapshot: Snapshot) -> Document:
-    """Gangs between waiting and running: being admitted, held at bind, or being bound."""
     binds, admissions = views.binds, views.admissions
     keys = sorted(admissions.open | binds.gangs_under_way())
     rows = []

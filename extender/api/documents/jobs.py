@@ -40,8 +40,6 @@ _JOBS_A_STEP: Final = 4
 
 @dataclass(frozen=True, slots=True)
 class _Moment:
-    """One look: everything in a document is of this snapshot."""
-
     now_s: float
     snapshot: Snapshot
     run: Run
@@ -165,7 +163,6 @@ def _network(gang: Gang | None, moment: _Moment) -> float | None:
 
 
 def _metrics(view: JobView, demand: WorkerDemand | None) -> schema.MetricsDemand | None:
-    """What the job's own metrics ask for; `None`: it is not elastic."""
     if view.job is None:
         return None
     policy = view.job.wants.value

@@ -57,9 +57,7 @@ class Views:
     clock: Clock
     _: KW_ONLY
     jobs: JobsView | None
-    """Elastic jobs; `None`: switched off"""
     recorder: Recorder | None
-    """The decision log; `None`: nothing is kept"""
     sync: Callable[[], Mapping[str, Any]]
     """kind → how its reflector does; an entry has `synced`, `contact_age_s` and `last_error`"""
     network_status: Callable[[], NetworkStatus | None]
@@ -68,20 +66,14 @@ class Views:
     repair: Callable[[GangKey], str]
     """What is wrong with a gang that lost members; empty: nothing"""
     preemption_blocked: Callable[[GangKey], str | None]
-    """Why a gang that would make room for this one stays"""
     recent: RecentDecisions
     acting: Callable[[], bool]
-    """Whether this replica leads"""
     what_ifs: WhatIfs
-    """Finds out what would get a gang admitted"""
     circumstances: Callable[[Gang], Awaitable[tuple[Note, ...]]]
-    """Reads quotas, deadlines and budgets of a gang"""
     nodes_asked: Callable[[GangKey], Note | None]
     """What an autoscaler was asked for a gang; `None`: nothing"""
     unreadable_objects: UnreadableWords
-    """What to say of objects that cannot be read"""
     ignored_notes: Callable[[Gang], tuple[Note, ...]]
-    """Notes on the gang's pods and owners that are not ours"""
     notes_problem: Callable[[], str]
     """Why notes do not outlive this process; empty: they do"""
 
@@ -119,7 +111,6 @@ class Views:
         return msgspec.structs.replace(document, would_help=unblocking_document(found))
 
     def _gang(self, namespace: str, name: str) -> Gang | None:
-        """The gang of that name, else that of the pod of that name."""
         gangs = self.cache.snapshot().gangs
         pod = self.cache.pod_by_name(namespace, name)
         found = gangs.get(gang_key(namespace, name))

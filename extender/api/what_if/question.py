@@ -13,7 +13,6 @@ from scoring.model.policy import Policy
 from scoring.what_if.changes import Change, MisfitError, WhatIf
 
 DECIDING: Final = ("score", "queue", "selection", "zone_policy", "spill_wait_s", "zone_distance_ms")
-"""Settings that a plan depends on, by name."""
 
 
 def read_changes(body: bytes | str) -> tuple[Change, ...]:

@@ -50,7 +50,6 @@ class WhatIfs:
     clock: Clock
     _: KW_ONLY
     policy_with: Callable[[Mapping[str, Any]], Policy] = no_settings
-    """As `Situation` has it."""
     most_waiting: int = MOST_WAITING
     _turn: asyncio.Lock = field(default_factory=asyncio.Lock, init=False)
     _waiting: int = field(default=0, init=False)
@@ -105,7 +104,6 @@ class WhatIfs:
         return await loop.run_in_executor(self._worker, self._aside.ask, latest, work)
 
     def _plain(self, key: str) -> Pod | None:
-        """A pod of no gang of ours, where its room is counted; `None`: there is none, or it is a member."""
         namespace, _, name = key.partition("/")
         pod = self.cache.pod_by_name(namespace, name)
         if pod is None or self.cache.gang_of(pod.uid) is not None:

@@ -65,8 +65,6 @@ _VALUES: Final = msgspec.json.Decoder(list[_Value])
 
 
 class _Series(NamedTuple):
-    """Where the values of one pair are."""
-
     source: EndpointId
     target: EndpointId
     path: str
@@ -117,7 +115,6 @@ class EsmondSource:
         return await off_loop(len(found.measurements), partial(found.answer, *problems))
 
     async def _tests(self, kind: str, window_s: float) -> list[_Test]:
-        """The tests that had values lately, all pages."""
         tests: list[_Test] = []
         for _ in range(_MAX_PAGES):
             params = {"format": "json", "event-type": kind, "time-range": f"{window_s:.0f}", "offset": str(len(tests))}

@@ -150,7 +150,6 @@ def _explained(reason: str) -> str:
 
 
 def _measured_at_s(link: _Link, where: str, written_at_s: float) -> float:
-    """Check what the types cannot say, and give the time of measurement."""
     if link.source == link.target:
         raise ConfigError(f"{where}: target: is the source; accepted: {_ACCEPTED['target']}")
     if link.measured_at is None:

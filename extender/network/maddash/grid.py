@@ -80,7 +80,6 @@ class _Check(msgspec.Struct, rename="camel"):
 
 
 _Item: TypeAlias = _Check | str | None
-"""A check, what is wrong with it, or nothing."""
 _DOCUMENT: Final = msgspec.json.Decoder(_Document)
 _CELLS: Final = msgspec.json.Decoder(list[list[_Check | None] | None])
 _RAW_CELLS: Final = msgspec.json.Decoder(list[msgspec.Raw])
@@ -154,8 +153,6 @@ def _checks(raw_row: msgspec.Raw) -> Iterator[tuple[int, _Item]]:
 
 
 class _Seen:
-    """What the rows gave so far."""
-
     def __init__(self) -> None:
         self.values: dict[CheckKey, CellValue] = {}
         self.empty: dict[CheckKey, Rejection] = {}
@@ -166,19 +163,16 @@ class _Seen:
         self._reverse: dict[str, bool] = {}  # name of a check → whether it is a reverse one
 
     def refuse(self, reason: Rejection) -> None:
-        """Count a check that gives nothing."""
         self.cells += 1
         self.rejected[reason] += 1
 
     def decode(self, part: str) -> str:
-        """Decode a part of a uri."""
         name = self._decoded.get(part)
         if name is None:
             name = self._decoded[part] = unquote_plus(part)
         return name
 
     def key(self, check: str, row: EndpointId, column: EndpointId) -> CheckKey:
-        """The check of this name between a row and a column."""
         reverse = self._reverse.get(check)
         if reverse is None:
             reverse = self._reverse[check] = is_reverse(check)

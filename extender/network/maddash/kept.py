@@ -37,7 +37,6 @@ class KeptGrid:
     digest: bytes = b""
     etag: str = ""
     parsed: int = 0
-    """How often a new body was accepted."""
     read_at_s: float = 0.0
     listed_at_s: float = 0.0
     failed: bool = False
@@ -45,7 +44,6 @@ class KeptGrid:
     future: int = 0
     """Times further ahead than the tolerance, after the correction."""
     note: str | None = None
-    """What there is to say about the reading."""
     _partial: tuple[int, int, float] = (-1, 0, 0.0)
     """Checks of a grid that looks partial, in how many polls, since when"""
     _rests: tuple[float, float] = (0.0, 0.0)

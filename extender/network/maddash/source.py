@@ -56,7 +56,6 @@ class MaddashSource:
         """
         self.name = name
         self.chosen = NOTHING
-        """What the last fetch made of the readings."""
         self._wanted = wanted or Wanted()
         self._round_s = round_s
         self._on_read = on_read
@@ -186,7 +185,6 @@ class MaddashSource:
     # Reading them
 
     async def _read_all(self, due: Sequence[str], now_s: float) -> list[str]:
-        """Read grids; sentences on those whose last good data had to stay."""
         results: dict[str, str | None] = {}
         left = iter(due)
 
@@ -207,7 +205,6 @@ class MaddashSource:
         return [problem for _, problem in sorted(results.items()) if problem is not None]
 
     async def _read(self, name: str, now_s: float) -> str | None:
-        """Read one grid; a sentence when its last good data had to stay."""
         grid = self._grids[name]
         loop = asyncio.get_running_loop()
         grid.failed, grid.tried_at_s = True, now_s  # until the opposite is proved

@@ -39,7 +39,6 @@ class Chosen:
 
     measurements: MeasurementTable
     grids: tuple[str, ...]
-    """Names of the grids that values are from."""
     grid_of_row: tuple[int, ...]
     """Row of `measurements` → index in `grids`."""
     problems: tuple[str, ...]

@@ -58,7 +58,6 @@ def search_body(
 
 
 def _figures(kind: str, settings: OpenSearchSource) -> dict[str, Any]:
-    """What is asked of each pair, by the names of `_Bucket`."""
     figures: dict[str, Any] = {
         "at": {"max": {"field": "pscheduler.start_time"}},
         "last": {

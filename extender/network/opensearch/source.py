@@ -114,7 +114,6 @@ class OpenSearchSource:
         return await self._answers.ask(questions, now_s=now_s)
 
     async def _ask(self, kind: str, now_s: float) -> Answer:
-        """All pages of one question. Errors: NetworkSourceError; then nothing of it counts."""
         path = f"/{self._settings.index_prefix}{kind}*/_search?ignore_unavailable=true&allow_no_indices=true"
         found = Found(now_s)
         problems = []

@@ -99,7 +99,6 @@ PRESETS: Final[dict[Preset, PrometheusQueries]] = {
         )
     ),
 }
-"""preset → its queries"""
 BY_ADDRESS: Final = frozenset(PRESETS) - {Preset.CILIUM}
 """Presets that name an end once by name and once by address, or by the address of a pod in the host's network."""
 

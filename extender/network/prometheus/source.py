@@ -111,7 +111,6 @@ class PrometheusSource:
         return found
 
     async def _ask(self, metric: Metric, query: PrometheusQuery, now_s: float, problems: Sequence[str]) -> Answer:
-        """One metric's values. Errors: NetworkSourceError."""
         vector = await self._vector(query.query, query.window_s)
         clock = None if query.time_query is None else await self._vector(query.time_query, query.window_s)
         said = (*problems, *(f"Prometheus warns: {text[:160]}" for text in vector.warnings[:3]))
@@ -170,7 +169,6 @@ class PrometheusSource:
 
 
 def _value(text: str, metric: Metric, query: PrometheusQuery) -> float | str:
-    """In our unit; or the reason for which it is none."""
     value = _number(text) * FACTORS[query.unit] / (2.0 if query.round_trip else 1.0)
     if not math.isfinite(value):
         return NOT_FINITE

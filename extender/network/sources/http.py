@@ -71,12 +71,9 @@ class HttpServer:
     url: str
     """Base address, without query and fragment; a user name only where `user_in_url`."""
     ca_file: Path | None = None
-    """PEM file of an authority to trust besides those of the system."""
     insecure: bool = False
-    """Accept any certificate."""
     username: str = ""
     password: Secret | None = None
-    """With `username`: HTTP Basic."""
     token: Secret | None = None
     """Bearer token; goes before a password."""
     timeout_s: float = 30.0
@@ -85,7 +82,6 @@ class HttpServer:
     body_limit_bytes: int = 16 * 2**20
     """After decompression."""
     in_flight: int = 4
-    """Most requests at a time."""
     user_in_url: bool = False
 
     @property

@@ -106,7 +106,6 @@ class _Connection(ssl.SSLObject):
     _failure: ssl.SSLError | None = None
 
     def guard(self, outgoing: ssl.MemoryBIO, ended: HandshakeEnded, allowed: frozenset[str]) -> None:
-        """Set where bytes for the client go, what is called at the end, and which names may connect."""
         self._outgoing = outgoing
         self._ended = ended
         self._allowed = allowed

@@ -18,7 +18,6 @@ from extender.server.tls.context import GuardedContext, HandshakeEnded, words_of
 from extender.settings.ports import TlsSettings
 
 Marks: TypeAlias = tuple[tuple[int, ...], ...]
-"""What distinguishes one version of the files from another."""
 
 SERVER: Final = "server"
 CLIENT_CA: Final = "client_ca"

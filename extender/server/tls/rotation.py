@@ -104,7 +104,6 @@ class _Handshakes:
     left_out: int = 0
 
     def ended(self, outcome: Outcome, more: str) -> None:
-        """Count one handshake; called on the event loop."""
         self.telemetry.tls_handshake(outcome)
         if outcome is Outcome.ACCEPTED:
             return
