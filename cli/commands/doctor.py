@@ -94,19 +94,18 @@ async def _look(kubeconfig: Path | None, where: "Where", *, server: str | None, 
 def _from_files(where: "Where") -> "Facts":
     from cli.doctor import Facts
     from cli.doctor.facts import ServiceAddress
-    from cli.doctor.installed import Read, scheduler_of, settings_of, text_of
+    from cli.doctor.installed import scheduler_of, settings_of, text_of
     from extender.settings.settings import Settings
 
-    read, origin = Read(Settings()), "defaults"
+    seen = Facts(Settings())
     if where.config is not None:
-        read, origin = settings_of(text_of(where.config), {}), f"file {where.config}"
-    seen = Facts(settings=read.settings, settings_from=origin, settings_problems=read.problems)
+        seen = settings_of(text_of(where.config), {}, origin=f"file {where.config}")
     if where.scheduler_config is None:
         return seen
     name = f"file {where.scheduler_config}"
     found = scheduler_of(text_of(where.scheduler_config), where=name)
-    second = "default-scheduler" not in read.settings.scheduler_names
-    service = ServiceAddress("netgang", where.namespace, read.settings.port) if second else None
+    second = "default-scheduler" not in seen.settings.scheduler_names
+    service = ServiceAddress("netgang", where.namespace, seen.settings.port) if second else None
     return replace(seen, scheduler=found, scheduler_from=name, service=service)
 
 

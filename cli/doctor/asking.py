@@ -3,7 +3,6 @@
 import asyncio
 import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
 from cli.doctor.facts import Answered, Endpoints, Right, SourceSeen
@@ -82,15 +81,10 @@ async def ask_running(
         return Answered(url, str(error)), None, None
     caught = int(sum(float(value) for value in _ERRORS.findall(metrics.text)))
     answered = Answered(url, None, ready=document.ready, reasons=document.reasons, internal_errors=caught)
-    network = document.detail.network or NetworkSources(sources=())
+    network, now_s, soft_s = document.detail.network or NetworkSources(()), clock.now_s(), _soft_ttl_s(settings)
+    ages_s = (None if one.last_success_s is None else max(now_s - one.last_success_s, 0.0) for one in network.sources)
     sources = tuple(
-        SourceSeen(
-            one.name,
-            one.error,
-            None if one.last_success_s is None else max(clock.now_s() - one.last_success_s, 0.0),
-            _soft_ttl_s(settings),
-        )
-        for one in network.sources
+        SourceSeen(one.name, one.error, age_s, soft_s) for one, age_s in zip(network.sources, ages_s, strict=True)
     )
     return answered, sources, Endpoints(network.mapping.nodes) if network.mapping else None
 
@@ -105,46 +99,26 @@ _ACCOUNT: Final = "system:serviceaccount"
 Create: TypeAlias = Callable[[str, Mapping[str, Any]], Awaitable[dict[str, Any]]]
 
 
-@dataclass(frozen=True, slots=True)
-class Asked:
-    """Whose rights: a user or service account, and the namespace of its own Lease."""
-
-    account: str
-    namespace: str
-
-    @property
-    def groups(self) -> list[str]:
-        """Groups that the account is in without saying so.
-
-        >>> Asked("system:serviceaccount:a:b", "a").groups
-        ['system:serviceaccounts', 'system:serviceaccounts:a', 'system:authenticated']
-        >>> Asked("netgang", "a").groups
-        ['system:authenticated']
-        """
-        if not self.account.startswith(f"{_ACCOUNT}:"):
-            return ["system:authenticated"]
-        return [f"{_ACCOUNT}s", f"{_ACCOUNT}s:{self.account.split(':')[2]}", "system:authenticated"]
-
-
-async def denied(create: Create, settings: Settings, asked: Asked) -> tuple[Right, ...]:
-    """The rights that netgang needs and has not. Errors: ApiError (403: we may not ask), ApiUnavailableError.
+async def denied(create: Create, settings: Settings, account: str, namespace: str) -> tuple[Right, ...]:
+    """The rights that `account`, with its Lease in `namespace`, needs and has not.
 
     `create` posts an object, and gives it as the API server answers. For our own account it is a
-    SelfSubjectAccessReview, which every account may make.
+    SelfSubjectAccessReview, which every account may make. Errors: ApiError (403: we may not ask), ApiUnavailableError.
     """
     myself = await create(
         "/apis/authentication.k8s.io/v1/selfsubjectreviews",
         {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"},
     )
-    own = myself["status"]["userInfo"].get("username") == asked.account
+    own = myself["status"]["userInfo"].get("username") == account
+    subject = {} if own else {"user": account, "groups": _groups_of(account)}
     rights = sorted(set().union(*needed(settings).values()))
     at_home = dict.fromkeys(calls.rules(calls.LEADING), settings.lease.name)
     at_home |= dict.fromkeys(calls.rules(calls.NOTES), NOTE_KEYS)
 
     async def may(right: Right) -> bool:
-        attributes = _attributes(right, at_home.get(right), namespace=asked.namespace)
+        attributes = _attributes(right, at_home.get(right), namespace=namespace)
         kind = "SelfSubjectAccessReview" if own else "SubjectAccessReview"
-        spec = {"resourceAttributes": attributes, **({} if own else {"user": asked.account, "groups": asked.groups})}
+        spec = {"resourceAttributes": attributes, **subject}
         body = {"apiVersion": "authorization.k8s.io/v1", "kind": kind, "spec": spec}
         answer = await create(f"{_GROUP}/{kind.lower()}s", body)
         return bool(answer["status"]["allowed"])
@@ -153,14 +127,22 @@ async def denied(create: Create, settings: Settings, asked: Asked) -> tuple[Righ
     return tuple(right for right, allowed in zip(rights, answers, strict=True) if not allowed)
 
 
+def _groups_of(account: str) -> list[str]:
+    """Groups that the account is in without saying so.
+
+    >>> _groups_of("system:serviceaccount:a:b"), _groups_of("netgang")
+    (['system:serviceaccounts', 'system:serviceaccounts:a', 'system:authenticated'], ['system:authenticated'])
+    """
+    if not account.startswith(f"{_ACCOUNT}:"):
+        return ["system:authenticated"]
+    return [f"{_ACCOUNT}s", f"{_ACCOUNT}s:{account.split(':')[2]}", "system:authenticated"]
+
+
 def _attributes(right: Right, own: str | None, *, namespace: str) -> dict[str, str]:
     """The right as a question. `own`: it is about this object of netgang's own namespace, but for making one."""
     verb, group, resource = right
     plural, _, subresource = resource.partition("/")
-    name = own if own is not None and verb != "create" else ""
-    found = {"verb": verb, "group": group, "resource": plural, "subresource": subresource}
-    return {
-        key: value
-        for key, value in {**found, "namespace": namespace if own is not None else "", "name": name}.items()
-        if value or key == "group"
-    }
+    found = {"verb": verb, "group": group, "resource": plural}
+    found |= {"subresource": subresource} if subresource else {}
+    found |= {"namespace": namespace} if own is not None else {}
+    return found | ({"name": own} if own is not None and verb != "create" else {})

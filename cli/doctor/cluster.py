@@ -1,67 +1,68 @@
 """Check nodes, pods and measurements: zones, gangs and their marks, gates, budgets, endpoints, sources."""
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Final
 
-from cli.doctor.facts import NEVER, Budget, Endpoints, SourceSeen
-from cli.doctor.findings import Finding, error, note, some, warning
-from extender.settings.settings import Settings
+from cli.doctor.facts import NEVER, Budget, Facts, Finding, error, note, some, warning
 from scoring.ids import NO_ZONE
-from scoring.model import GangSource, Node, Pod
+from scoring.model import GangSource
 
 _ONLY: Final = "netgang.io/only"
 
 
-def check_zones(nodes: Sequence[Node], settings: Settings) -> Iterator[Finding]:
+def check_zones(seen: Facts) -> Iterator[Finding]:
     """The label that says in which zone a node is; control-plane machines that take no pods do not count."""
+    label, nodes = seen.settings.zone_label, seen.nodes or ()
     workers = [node for node in nodes if not any(taint.key.endswith("/control-plane") for taint in node.taints)]
     without = [node.name for node in workers if node.zone == NO_ZONE]
-    fix = f"kubectl label node NODE {settings.zone_label}=ZONE, or name your own label in the setting zone_label"
+    fix = f"kubectl label node NODE {label}=ZONE, or name your own label in the setting zone_label"
     if workers and len(without) == len(workers):
-        what = f"no node has the label {settings.zone_label}: the whole cluster counts as one zone"
-        yield warning("zone-labels", what, fix)
+        yield warning("zone-labels", f"no node has the label {label}: the whole cluster counts as one zone", fix)
     elif without:
-        what = f"{len(without)} of {len(workers)} nodes have no label {settings.zone_label}: {some(without)}"
+        what = f"{len(without)} of {len(workers)} nodes have no label {label}: {some(without)}"
         yield warning("zone-labels", f"{what}; together they count as one more zone", fix)
 
 
-def check_foreign_pods(count: int, nodes: Sequence[Node]) -> Iterator[Finding]:
+def check_foreign_pods(seen: Facts) -> Iterator[Finding]:
     """Pods that netgang is not asked about, on nodes where it reserves room for gangs (docs/safety.md S13)."""
-    if count and not any(taint.key == _ONLY for node in nodes for taint in node.taints):
+    taints = {taint.key for node in seen.nodes or () for taint in node.taints}
+    if seen.foreign_pods and seen.nodes is not None and _ONLY not in taints:
+        count = seen.foreign_pods
         what = f"{count} pods of other schedulers run here: room that is held for a gang is not kept from them"
         fix = f"where that matters, taint nodes {_ONLY}=true:NoSchedule, which gang pods tolerate and others do not"
         yield note("room-shared", what, fix)
 
 
-def check_sources(sources: Sequence[SourceSeen]) -> Iterator[Finding]:
+def check_sources(seen: Facts) -> Iterator[Finding]:
     """Whether each source answers, and how old its last answer is."""
-    if not sources:
+    if seen.sources == ():
         what = "no source of measurements is configured: every link is unknown, only zones and room decide"
         yield note("source-none", what, "add MaDDash or another source to network.sources (docs/reference/network.md)")
-    for one in sources:
+    for one in seen.sources or ():
         if one.error is not None:
             what = f"source {one.name} does not answer: {one.error}"
             fix = "check its url in network.sources, and that netgang's pods reach it (docs/reference/network.md)"
             yield error("source-unreachable", what, fix)
         elif one.age_s is not None and one.age_s > one.soft_ttl_s:
-            what = (
-                f"source {one.name} gave its last values {one.age_s:.0f} s ago: they fade after {one.soft_ttl_s:.0f} s"
-            )
+            ages = f"{one.age_s:.0f} s ago: they fade after {one.soft_ttl_s:.0f} s"
+            what = f"source {one.name} gave its last values {ages}"
             yield warning("source-old", what, "check that tests still run there, or raise network.soft_ttl_s")
 
 
-def check_endpoints(seen: Endpoints) -> Iterator[Finding]:
+def check_endpoints(seen: Facts) -> Iterator[Finding]:
     """Nodes that no measurement speaks for, and nodes that could be several endpoints.
 
     A metric that no node is measured by is not measured here, and left out; unless that is all of them.
     """
+    if seen.endpoints is None:
+        return
     fix = "map them by network.mapping, network.rules or annotation netgang.io/endpoint (docs/reference/network.md)"
-    used = {metric: counts for metric, counts in seen.counts.items() if counts.get("mapped", 0)}
-    for metric, counts in sorted((used or seen.counts).items()):
+    used = {metric: counts for metric, counts in seen.endpoints.counts.items() if counts.get("mapped", 0)}
+    for metric, counts in sorted((used or seen.endpoints.counts).items()):
         total = sum(counts.values())
         if (unmapped := counts.get("unmapped", 0)) and total:
-            names = f": {some(seen.unmapped)}" if seen.unmapped else ""
+            names = f": {some(seen.endpoints.unmapped)}" if seen.endpoints.unmapped else ""
             what = f"{unmapped} of {total} nodes have no endpoint for {metric}{names}"
             yield warning("nodes-unmapped", what, fix)
         if ambiguous := counts.get("ambiguous", 0):
@@ -69,9 +70,9 @@ def check_endpoints(seen: Endpoints) -> Iterator[Finding]:
             yield warning("nodes-ambiguous", what, fix)
 
 
-def check_gangs(pods: Sequence[Pod], settings: Settings) -> Iterator[Finding]:
+def check_gangs(seen: Facts) -> Iterator[Finding]:
     """Members of gangs and pods at our gate. Cost: O(pods)."""
-    live = [pod for pod in pods if not pod.terminal and not pod.deleting]
+    live = [pod for pod in seen.pods or () if not pod.terminal and not pod.deleting]
     names: defaultdict[str, set[str]] = defaultdict(set)  # gang → schedulers that its members name
     invalid: dict[str, str] = {}  # gang → what is wrong with its marks
     for pod in live:
@@ -79,7 +80,7 @@ def check_gangs(pods: Sequence[Pod], settings: Settings) -> Iterator[Finding]:
             names[pod.group.key].add(pod.scheduler_name)
             if pod.group.problem:
                 invalid.setdefault(pod.group.key or pod.key, pod.group.problem)
-    ours = set(settings.scheduler_names)
+    ours = set(seen.settings.scheduler_names)
     if mixed := [f"{gang} ({some(found)})" for gang, found in names.items() if len(found) > 1 and found & ours]:
         what = f"members of one gang name different schedulers: {some(mixed)}"
         yield error("gang-mixed", what, f"set one spec.schedulerName in all templates of the job: {some(ours)}")
@@ -99,44 +100,33 @@ def check_gangs(pods: Sequence[Pod], settings: Settings) -> Iterator[Finding]:
             yield warning("gang-preempts", what, fix)
 
 
-def check_pod_groups(pods: Sequence[Pod], *, served: bool, known: frozenset[str] | None) -> Iterator[Finding]:
+def check_pod_groups(seen: Facts) -> Iterator[Finding]:
     """The definition of PodGroup, and the objects that pods name. Cost: O(pods)."""
-    named = {
-        str(pod.group.key)
-        for pod in pods
-        if pod.group is not None
-        and pod.group.source is GangSource.POD_GROUP
-        and not pod.terminal
-        and not pod.group.problem
-    }
-    if not named:
-        return
-    if not served:
+    groups = (pod.group for pod in seen.pods or () if pod.group is not None and not pod.terminal)
+    named = {str(one.key) for one in groups if one.source is GangSource.POD_GROUP and not one.problem}
+    if named and seen.pod_groups_served is False:
         what = f"pods name PodGroups ({some(named)}), and the cluster has no PodGroup of scheduling.x-k8s.io/v1alpha1"
         fix = "install the CustomResourceDefinition podgroups.scheduling.x-k8s.io, or mark the pods with the two labels"
         yield error("podgroup-crd-missing", what, fix)
-    elif known is not None and (absent := named - known):
+    elif seen.pod_groups_served and seen.pod_groups is not None and (absent := named - seen.pod_groups):
         what = f"pods name PodGroups that do not exist: {some(absent)}; they wait until these do"
         yield warning("podgroup-missing", what, "create the PodGroup with its minMember, in the pods' namespace")
 
 
-def check_budgets(budgets: Sequence[Budget], pods: Sequence[Pod]) -> Iterator[Finding]:
+def check_budgets(seen: Facts) -> Iterator[Finding]:
     """Budgets in namespaces with gangs, under which no member can ever be evicted. Cost: O(budgets + pods)."""
-    places = {pod.namespace for pod in pods if pod.group is not None and not pod.terminal}
-    blocking = [
-        f"{one.namespace}/{one.name}"
-        for one in budgets
-        if one.namespace in places and one.expected > 0 and one.allowed == 0 and _never(one)
-    ]
-    if blocking:
-        what = (
-            f"budgets allow no eviction at all: {some(blocking)}; a gang that never became complete is not taken away"
-        )
+    places = {pod.namespace for pod in seen.pods or () if pod.group is not None and not pod.terminal}
+    budgets = [one for one in seen.budgets or () if one.namespace in places]
+    if blocking := [f"{one.namespace}/{one.name}" for one in budgets if _blocks(one)]:
+        what = f"budgets allow no eviction at all: {some(blocking)}"
+        what += "; a gang that never became complete is not taken away"
         fix = "give the PodDisruptionBudget a maxUnavailable of at least 1, or take it from training jobs"
         yield warning("budget-blocks-repair", what, fix)
 
 
-def _never(budget: Budget) -> bool:
+def _blocks(budget: Budget) -> bool:
+    if not budget.expected or budget.allowed:
+        return False
     if budget.max_unavailable is not None:
         return budget.max_unavailable in NEVER
     return budget.min_available in ("100%", budget.expected)

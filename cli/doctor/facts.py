@@ -1,10 +1,13 @@
-"""What was seen of an installation: plain values, from which the checks conclude. `None`: it was not looked at."""
+"""What was seen of an installation (`None`: it was not looked at), and what checks say about it."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from functools import partial
 from typing import Any, Final, TypeAlias
 
 from extender.settings.settings import Settings
+from scoring.explain import words
 from scoring.model import Node, Pod
 
 Json: TypeAlias = Mapping[str, Any]
@@ -30,8 +33,8 @@ class Policies:
 
     served: bool = True
     """Whether the API server knows MutatingAdmissionPolicies at all"""
-    policies: Mapping[str, Json] | None = None
-    bindings: Mapping[str, Json] | None = None
+    policies: Mapping[str, Json] = field(default_factory=dict)
+    bindings: Mapping[str, Json] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,3 +146,39 @@ class Facts:
     endpoints: Endpoints | None = None
     answered: Answered | None = None
     unseen: tuple[str, ...] = ()
+
+
+class Severity(StrEnum):
+    """How bad a finding is; in this order they are shown."""
+
+    ERROR = "error"
+    """Gangs do not start, or start broken, or the control plane suffers."""
+    WARNING = "warning"
+    """It works, worse than it could, or will not for long."""
+    NOTE = "note"
+    """A choice that one should know of; nothing is wrong."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing that is wrong. `id` is constant, `what` says where and what, `fix` what to change."""
+
+    id: str
+    what: str
+    fix: str
+    severity: Severity
+
+
+error = partial(Finding, severity=Severity.ERROR)
+warning = partial(Finding, severity=Severity.WARNING)
+note = partial(Finding, severity=Severity.NOTE)
+
+
+def some(names: Iterable[str]) -> str:
+    """The first five names, in order, and how many more there are."""
+    return words.some(sorted(names), 5)
+
+
+def spec_of(one: Json | None) -> Json:
+    """The object's spec; empty where there is none."""
+    return (one or {}).get("spec") or {}

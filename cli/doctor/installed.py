@@ -4,42 +4,35 @@ Rule: only the fields that a check reads; files may take the place of objects.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 import yaml
 from pydantic import ValidationError
 
-from cli.doctor.facts import Budget, Json, Replica
+from cli.doctor.facts import Budget, Facts, Json, Replica, spec_of
 from extender.errors import ConfigError
 from extender.kube.leases import ROLE_LABEL
 from extender.settings.layers import from_environment, merge, mistakes
 from extender.settings.settings import Settings
 
 
-@dataclass(frozen=True, slots=True)
-class Read:
-    """Settings as the installed netgang has them; with problems the defaults, which are then checked."""
+def settings_of(text: str, environment: Mapping[str, str], *, origin: str) -> Facts:
+    """Settings of a file's text, under the NETGANG_… variables of a container; with problems the defaults.
 
-    settings: Settings
-    problems: tuple[str, ...] = ()
-
-
-def settings_of(text: str, environment: Mapping[str, str]) -> Read:
-    """Settings of a file's text, under the NETGANG_… variables of a container.
-
-    >>> settings_of("port: 9000", {"NETGANG_ELASTIC__ENABLED": "true", "HOME": "/"}).settings.elastic.enabled
+    >>> settings_of("port: 9000", {"NETGANG_ELASTIC__ENABLED": "true"}, origin="").settings.elastic.enabled
     True
-    >>> settings_of("hold_limit_s: much", {}).problems
+    >>> settings_of("hold_limit_s: much", {}, origin="").settings_problems
     ("hold_limit_s = 'much': must be a valid number, unable to parse string as a number",)
     """
+    problems: tuple[str, ...]
     try:
         found = yaml.safe_load(text) or {}
-        return Read(Settings(**merge(found, from_environment(environment))))
+        return Facts(Settings(**merge(found, from_environment(environment))), origin)
     except ValidationError as error:
-        return Read(Settings(), tuple(mistakes(Settings, error)))
+        problems = tuple(mistakes(Settings, error))
     except (yaml.YAMLError, RecursionError, TypeError, AttributeError):
-        return Read(Settings(), ("it is no YAML of names and values",))
+        problems = ("it is no YAML of names and values",)
+    return Facts(Settings(), origin, problems)
 
 
 def scheduler_of(text: str, *, where: str) -> Json:
@@ -63,9 +56,8 @@ def text_of(file: Path) -> str:
 
 def container_of(workload: Json) -> Json:
     """The first container of a Deployment, or of a pod."""
-    spec = workload.get("spec") or {}
-    pod = (spec.get("template") or {}).get("spec") or spec
-    containers: Sequence[Json] = pod.get("containers") or [{}]
+    spec = spec_of(workload)
+    containers: Sequence[Json] = (spec_of(spec.get("template")) or spec).get("containers") or [{}]
     return containers[0]
 
 
@@ -77,8 +69,7 @@ def environment_of(workload: Json) -> dict[str, str]:
 
 def mounted(workload: Json) -> Iterator[str]:
     """Names of the ConfigMaps that its pods mount."""
-    spec = (((workload.get("spec") or {}).get("template") or {}).get("spec")) or {}
-    for volume in spec.get("volumes") or ():
+    for volume in spec_of(spec_of(workload).get("template")).get("volumes") or ():
         if name := (volume.get("configMap") or {}).get("name"):
             yield str(name)
 

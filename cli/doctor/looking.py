@@ -7,13 +7,14 @@ Rule: what the operator may not read is said and left out; an API server that do
 import asyncio
 from collections.abc import Awaitable
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Final, TypeVar
 
 from cli.doctor import installed
-from cli.doctor.asking import Asked, denied
-from cli.doctor.facts import Facts, Json, LeaseSeen, Policies, Running, ServiceAddress
-from cli.doctor.installed import Read, settings_of, text_of
+from cli.doctor.asking import denied
+from cli.doctor.facts import Facts, Json, LeaseSeen, Policies, Running, ServiceAddress, spec_of
+from cli.doctor.installed import settings_of, text_of
 from cli.doctor.policies import confining
 from extender.convert import node_from_json, pod_from_json, pod_group_from_json
 from extender.errors import ApiError
@@ -27,7 +28,6 @@ _T = TypeVar("_T")
 NAME: Final = "netgang"
 SCHEDULER: Final = "netgang-scheduler"
 _POLICIES: Final = "/apis/admissionregistration.k8s.io"
-_UNSEEN: Final = "nowhere"
 _VERSIONS: Final = ("v1", "v1beta1")
 _POD_GROUPS: Final = "/apis/scheduling.x-k8s.io/v1alpha1"
 
@@ -55,43 +55,31 @@ class Look:
     async def facts(self) -> Facts:
         """Everything of the cluster. Takes as long as a leader may take to renew its Lease, or a little more."""
         version = await self.api.get("/version") or {}
-        deployment = await self._tried(
-            "its Deployment", self._installed("deployments", NAME, group="/apis/apps/v1"), None
-        )
-        read, origin = await self._settings(deployment)
-        beside, scheduler, origin_of_scheduler = await self._scheduler()
-        asked = Asked(
-            self.where.account or f"system:serviceaccount:{self.where.namespace}:{NAME}", self.where.namespace
-        )
-        lost, running, policies, confined, nodes, pods = await asyncio.gather(
-            self._tried("rights", denied(self.api.create, read.settings, asked), None),
-            self._tried("its pods", self._running(deployment, read.settings), None),
+        looking = self._installed("deployments", NAME, group="/apis/apps/v1")
+        deployment = await self._tried("its Deployment", looking, None)
+        seen = await self._scheduler(await self._settings(deployment))
+        account = self.where.account or f"system:serviceaccount:{self.where.namespace}:{NAME}"
+        lost, running, policies, confined, nodes, (pods, foreign_pods) = await asyncio.gather(
+            self._tried("rights", denied(self.api.create, seen.settings, account, self.where.namespace), None),
+            self._tried("its pods", self._running(deployment, seen.settings), None),
             self._tried("admission policies", self._policies(), None),
-            self._tried("the policies of its account", self._confined(asked.account), None),
-            self._tried("nodes", self._nodes(read.settings), None),
-            self._tried("pods", self._pods(read.settings), (None, 0)),
+            self._tried("the policies of its account", self._confined(account), None),
+            self._tried("nodes", self._nodes(seen.settings), None),
+            self._tried("pods", self._pods(seen.settings), (None, 0)),
         )
-        seen = Facts(
-            settings=read.settings,
-            settings_from=origin,
-            settings_problems=read.problems,
-            settings_seen=origin != _UNSEEN,
-            account=asked.account,
+        seen = replace(
+            seen,
+            account=account,
             kubernetes=str(version.get("gitVersion", "")).removeprefix("v"),
             skew_s=await self.api.skew_s(self.clock),
             denied=lost,
-            scheduler=scheduler,
-            scheduler_from=origin_of_scheduler,
-            scheduler_version=installed.version_of(str(installed.container_of(beside).get("image", "")))
-            if beside is not None
-            else None,
             service=await self._tried("its Service", self._service(), None),
             policies=policies,
             confined=confined,
             running=running,
             nodes=nodes,
-            pods=pods[0],
-            foreign_pods=pods[1],
+            pods=pods,
+            foreign_pods=foreign_pods,
         )
         return replace(await self._groups(seen), unseen=tuple(self.unseen))
 
@@ -114,33 +102,32 @@ class Look:
                 return str(data[key]), f"ConfigMap {self.where.namespace}/{name}"
         return None
 
-    async def _settings(self, deployment: Json | None) -> tuple[Read, str]:
+    async def _settings(self, deployment: Json | None) -> Facts:
         if self.where.config is not None:
-            return settings_of(text_of(self.where.config), {}), f"file {self.where.config}"
-        if deployment is None:
-            self.unseen.append(f"settings: no Deployment {self.where.namespace}/{NAME} can be read")
-            return Read(Settings()), _UNSEEN
-        found = await self._tried("settings", self._mounted(deployment, "netgang.yaml"), None)
-        if found is None:
-            self.unseen.append(f"settings: no ConfigMap of Deployment {self.where.namespace}/{NAME} can be read")
-            return Read(Settings()), _UNSEEN
-        return settings_of(found[0], installed.environment_of(deployment)), found[1]
+            return settings_of(text_of(self.where.config), {}, origin=f"file {self.where.config}")
+        missing, found = f"Deployment {self.where.namespace}/{NAME}", None
+        if deployment is not None:
+            missing = f"ConfigMap of {missing}"
+            found = await self._tried("settings", self._mounted(deployment, "netgang.yaml"), None)
+        if deployment is None or found is None:
+            self.unseen.append(f"settings: no {missing} can be read")
+            return Facts(Settings(), "nowhere", settings_seen=False)
+        return settings_of(found[0], installed.environment_of(deployment), origin=found[1])
 
-    async def _scheduler(self) -> tuple[Json | None, Json | None, str]:
-        """Deployment of the second kube-scheduler, its configuration, and where that is from."""
+    async def _scheduler(self, seen: Facts) -> Facts:
+        """With the configuration of kube-scheduler, and the version of the second one."""
         looking = self._installed("deployments", SCHEDULER, group="/apis/apps/v1")
         beside = await self._tried("its kube-scheduler", looking, None)
-        if self.where.scheduler_config is not None:
-            where = f"file {self.where.scheduler_config}"
-            return beside, installed.scheduler_of(text_of(self.where.scheduler_config), where=where), where
-        if beside is None:
-            return None, None, ""
-        found = await self._tried("kube-scheduler's configuration", self._mounted(beside, "scheduler.yaml"), None)
-        return (
-            (beside, None, "")
-            if found is None
-            else (beside, installed.scheduler_of(found[0], where=found[1]), found[1])
-        )
+        version = installed.version_of(str(installed.container_of(beside or {}).get("image", "")))
+        found, given = None, self.where.scheduler_config
+        if given is not None:
+            found = text_of(given), f"file {given}"
+        elif beside is not None:
+            found = await self._tried("kube-scheduler's configuration", self._mounted(beside, "scheduler.yaml"), None)
+        if found is None:
+            return replace(seen, scheduler_version=version)
+        config = installed.scheduler_of(found[0], where=found[1])
+        return replace(seen, scheduler=config, scheduler_from=found[1], scheduler_version=version)
 
     async def _service(self) -> ServiceAddress | None:
         found = await self._installed("services", NAME)
@@ -154,25 +141,21 @@ class Look:
         base = f"/api/v1/namespaces/{self.where.namespace}/pods"
         pods = await self.api.listed(base, {"labelSelector": f"app.kubernetes.io/name={NAME}"})
         lease = await self._lease(settings)
-        budget = await self._installed("poddisruptionbudgets", NAME, group="/apis/policy/v1")
+        found = await self._installed("poddisruptionbudgets", NAME, group="/apis/policy/v1")
+        budget = installed.budget_of(found) if found is not None else None
         wanted = int(deployment["spec"].get("replicas", 1)) if deployment is not None else 0
-        return Running(
-            wanted,
-            tuple(map(installed.replica_of, pods)),
-            lease,
-            installed.budget_of(budget) if budget is not None else None,
-        )
+        return Running(wanted, tuple(map(installed.replica_of, pods)), lease, budget)
 
     async def _lease(self, settings: Settings) -> LeaseSeen | None:
         """Looked at twice: a Lease's times are another clock's."""
-        first = await self._installed("leases", settings.lease.name, group="/apis/coordination.k8s.io/v1")
+        look = partial(self._installed, "leases", settings.lease.name, group="/apis/coordination.k8s.io/v1")
+        first = await look()
         if first is None:
             return None
         await asyncio.sleep(LeaseTimes.of(settings.lease.duration_s).renew_deadline_s)
-        again = await self._installed("leases", settings.lease.name, group="/apis/coordination.k8s.io/v1") or {}
-        holder = str((again.get("spec") or {}).get("holderIdentity") or "")
-        renewed = [(one.get("spec") or {}).get("renewTime") for one in (first, again)]
-        return LeaseSeen(holder, renewed=renewed[0] != renewed[1])
+        again = spec_of(await look())
+        renewed = again.get("renewTime") != spec_of(first).get("renewTime")
+        return LeaseSeen(str(again.get("holderIdentity") or ""), renewed=renewed)
 
     async def _policies(self) -> Policies:
         for version in _VERSIONS:
@@ -210,13 +193,9 @@ class Look:
     async def _groups(self, seen: Facts) -> Facts:
         served = await self.api.get(_POD_GROUPS) or {}
         known = any(one["name"] == "podgroups" for one in served.get("resources", ()))
-        keys = (
-            [pod_group_from_json(item).key async for item in self.api.items(f"{_POD_GROUPS}/podgroups")]
-            if known
-            else []
-        )
+        items = self.api.items(f"{_POD_GROUPS}/podgroups")
+        keys = [str(pod_group_from_json(item).key) async for item in items] if known else []
         listed = await self._tried("budgets", self.api.listed("/apis/policy/v1/poddisruptionbudgets"), [])
-        budgets = tuple(
-            installed.budget_of(one) for one in listed if one["metadata"]["namespace"] != self.where.namespace
-        )
-        return replace(seen, pod_groups=frozenset(map(str, keys)), pod_groups_served=known, budgets=budgets)
+        others = (one for one in listed if one["metadata"]["namespace"] != self.where.namespace)
+        budgets = tuple(map(installed.budget_of, others))
+        return replace(seen, pod_groups=frozenset(keys), pod_groups_served=known, budgets=budgets)

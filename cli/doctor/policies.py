@@ -8,8 +8,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from cli.doctor.facts import Json, Policies
-from cli.doctor.findings import Finding, error, note, some, warning
+from cli.doctor.facts import Facts, Finding, Json, error, note, some, spec_of, warning
 from extender.convert.pod import gang_labels as groups
 from extender.settings.settings import Settings
 from scoring.model import GATE
@@ -23,16 +22,18 @@ CONFINING: Final = ("netgang-jobs", "netgang-pods")
 _QUOTED: Final = re.compile(r"'([^']*)'")
 
 
-def check_policies(seen: Policies, settings: Settings) -> Iterator[Finding]:
+def check_policies(seen: Facts) -> Iterator[Finding]:
     """Everything of both policies."""
-    policies, bindings = seen.policies or {}, seen.bindings or {}
-    if not seen.served:
+    found, settings = seen.policies, seen.settings
+    if found is None:
+        return
+    if not found.served:
         what = "the API server has no MutatingAdmissionPolicies: gangs cannot wait at a gate, and wait in the scheduler"
         fix = "Kubernetes 1.36, or 1.34 with the beta API on (docs/how-to/gates.md); or write the gate in templates"
         yield note("gates-unavailable", what, fix)
         return
-    yield from _gate(policies.get(GATE_POLICY), bindings.get(GATE_POLICY), settings)
-    yield from _name(policies.get(NAME_POLICY), bindings.get(NAME_POLICY), settings)
+    yield from _gate(found.policies.get(GATE_POLICY), found.bindings.get(GATE_POLICY), settings)
+    yield from _name(found.policies.get(NAME_POLICY), found.bindings.get(NAME_POLICY), settings)
 
 
 def _gate(policy: Json | None, binding: Json | None, settings: Settings) -> Iterator[Finding]:
@@ -45,7 +46,7 @@ def _gate(policy: Json | None, binding: Json | None, settings: Settings) -> Iter
         yield error("gate-policy-missing", f"the binding {GATE_POLICY} has no policy: nothing is gated", apply)
         return
     yield from _bound(binding, GATE_POLICY, "gate-binding-missing", fix=apply)
-    spec = policy.get("spec") or {}
+    spec = spec_of(policy)
     if spec.get("failurePolicy") != "Ignore":
         said = spec.get("failurePolicy", "Fail")
         what = f"failurePolicy of {GATE_POLICY} is {said}: if it cannot be evaluated, no pod is created"
@@ -56,9 +57,8 @@ def _gate(policy: Json | None, binding: Json | None, settings: Settings) -> Iter
 
 def _meant(spec: Json, settings: Settings, *, fix: str) -> Iterator[Finding]:
     ours = [one for one in spec.get("variables") or () if one.get("name") == "ours"]
-    said = set(_QUOTED.findall(str(ours[0].get("expression")))) if ours else set()
-    said -= {"0"}
-    wanted = {*settings.scheduler_names, *([settings.managed_resource] if settings.managed_resource else [])}
+    said = set(_QUOTED.findall(str(ours[0].get("expression")) if ours else "")) - {"0"}
+    wanted = {*settings.scheduler_names, *filter(None, [settings.managed_resource])}
     if said != wanted:
         what = f"{GATE_POLICY} gates pods of {some(said) or 'no scheduler'}, the settings mean {some(wanted)}"
         yield error("gate-policy-scheduler", what, f"name the same schedulers in the policy's variable `ours`; {fix}")
@@ -80,7 +80,7 @@ def _name(policy: Json | None, binding: Json | None, settings: Settings) -> Iter
     if policy is None:
         return
     yield from _bound(binding, NAME_POLICY, "name-binding-missing", fix=_APPLY.format("scheduler-name-policy"))
-    spec = policy.get("spec") or {}
+    spec = spec_of(policy)
     given = set(_QUOTED.findall(str(spec.get("mutations"))))
     given |= set(re.findall(r"schedulerName: '([^']*)'", str(spec.get("mutations"))))
     if not given & set(settings.scheduler_names):
@@ -89,7 +89,7 @@ def _name(policy: Json | None, binding: Json | None, settings: Settings) -> Iter
 
 
 def _bound(binding: Json | None, policy: str, id_: str, *, fix: str) -> Iterator[Finding]:
-    if binding is None or (binding.get("spec") or {}).get("policyName") != policy:
+    if spec_of(binding).get("policyName") != policy:
         yield error(id_, f"the policy {policy} has no binding of its name: it does nothing", fix)
 
 
@@ -101,30 +101,20 @@ def _component(settings: Settings) -> str:
 
 def confining(policies: Mapping[str, Json], bindings: Mapping[str, Json], *, account: str) -> frozenset[str]:
     """Which of the policies refuse what `account` may not; both by name, as they are in the cluster."""
-    return frozenset(
-        name
-        for name in CONFINING
-        if name in policies and name in bindings and _is_for(policies[name], account) and _refuses(bindings[name], name)
-    )
+
+    def confines(name: str) -> bool:
+        conditions, binding = spec_of(policies.get(name)).get("matchConditions") or (), spec_of(bindings.get(name))
+        refuses = binding.get("policyName") == name and "Deny" in (binding.get("validationActions") or ())
+        return refuses and any(f"'{account}'" in str(one.get("expression")) for one in conditions)
+
+    return frozenset(filter(confines, CONFINING))
 
 
-def check_confinement(seen: frozenset[str], *, account: str) -> Iterator[Finding]:
+def check_confinement(seen: Facts) -> Iterator[Finding]:
     """One finding for all that is missing."""
-    absent = [name for name in CONFINING if name not in seen]
+    absent = [] if seen.confined is None else [name for name in CONFINING if name not in seen.confined]
     if absent:
-        what = (
-            f"{account} is not confined by {' and '.join(absent)}: its token could change any pod, and any job that "
-            "netgang may resize or restart"
-        )
+        what = f"{seen.account} is not confined by {' and '.join(absent)}: its token could change any pod, and any job"
+        what += " that netgang may resize or restart"
         fix = "apply manifests/base/confinement.yaml, this account in its matchConditions (docs/reference/rights.md)"
         yield warning("unconfined", what, fix)
-
-
-def _is_for(policy: Json, account: str) -> bool:
-    conditions = (policy.get("spec") or {}).get("matchConditions") or ()
-    return any(f"'{account}'" in str(one.get("expression")) for one in conditions)
-
-
-def _refuses(binding: Json, name: str) -> bool:
-    spec = binding.get("spec") or {}
-    return spec.get("policyName") == name and "Deny" in (spec.get("validationActions") or ())

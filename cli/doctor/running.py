@@ -2,11 +2,10 @@
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import Final
 
-from cli.doctor.facts import NEVER, Answered, Right, Running
-from cli.doctor.findings import Finding, error, some, warning
+from cli.doctor.facts import NEVER, Facts, Finding, Right, Running, error, some, warning
 from extender.kube import calls
 from extender.leadership.role import LEADER
 from extender.settings.features import AutoscalingMode
@@ -56,61 +55,65 @@ def needed(settings: Settings) -> dict[str, frozenset[Right]]:
     return parts
 
 
-def check_rights(denied: Iterable[Right], settings: Settings, *, account: str) -> Iterator[Finding]:
+def check_rights(seen: Facts) -> Iterator[Finding]:
     """What netgang would be refused; one finding for each part of manifests/ that grants it."""
-    missing = set(denied)
-    for part, rights in needed(settings).items():
-        if lost := sorted(rights & missing):
+    for part, rights in needed(seen.settings).items():
+        if lost := sorted(rights.intersection(seen.denied or ())):
             said = some(f"{verb} {resource}{'.' + group if group else ''}" for verb, group, resource in lost)
             place = part.partition(" ")[0]
             file = f"manifests/base/{file_of(part)}"
             how = f"kubectl apply -k manifests/{place}" if place != "base" else f"apply {file} again"
-            yield error("rights-missing", f"{account} may not: {said}", f"{how}; with the chart, helm upgrade")
+            yield error("rights-missing", f"{seen.account} may not: {said}", f"{how}; with the chart, helm upgrade")
 
 
-def check_running(seen: Running, settings: Settings) -> Iterator[Finding]:
+def check_running(seen: Facts) -> Iterator[Finding]:
     """Replicas, their leader and their budget."""
-    elects = settings.leader_election is LeaderElection.ON
-    if not elects and max(seen.wanted, len(seen.replicas)) > 1:
+    found = seen.running
+    if found is None:
+        return
+    elects = seen.settings.leader_election is LeaderElection.ON
+    if not elects and max(found.wanted, len(found.replicas)) > 1:
         what = "several replicas without leader election: each counts the same gang for itself"
         yield error("leader-election-off", what, 'set leader_election: "on", or replicas: 1')
-    if (seen.wanted or seen.replicas) and not any(one.ready for one in seen.replicas):
+    if (found.wanted or found.replicas) and not any(one.ready for one in found.replicas):
         what = "no pod of netgang's is ready: gangs do not start, and gated pods stay where they are"
-        yield error(
-            "not-running", what, "kubectl -n NAMESPACE describe deployment netgang; kubectl logs deploy/netgang"
-        )
+        fix = "kubectl -n NAMESPACE describe deployment netgang; kubectl logs deploy/netgang"
+        yield error("not-running", what, fix)
     if elects:
-        yield from _leader(seen, settings)
-    yield from _budget(seen)
+        yield from _leader(found, seen.settings.lease.name)
+    yield from _budget(found)
 
 
-def acts(seen: Running, settings: Settings) -> bool:
-    """Whether some netgang is ready, and leads where one has to."""
-    if settings.leader_election is LeaderElection.ON:
-        led = seen.lease is not None and seen.lease.holder != "" and seen.lease.renewed
-    else:
-        led = True
-    return led and any(one.ready for one in seen.replicas)
+def check_gated(seen: Facts) -> Iterator[Finding]:
+    """Pods at the gate while no netgang is ready, or leads where one has to."""
+    gated = [pod.key for pod in seen.pods or () if pod.gated and not pod.deleting]
+    if not gated or seen.running is None:
+        return
+    lease = seen.running.lease
+    leads = lease is not None and lease.holder != "" and lease.renewed
+    led = leads or seen.settings.leader_election is LeaderElection.OFF
+    if not (led and any(one.ready for one in seen.running.replicas)):
+        what = f"{len(gated)} pods wait at netgang's gate, and no netgang acts: {some(gated)}"
+        fix = "bring netgang back; or netgang uninstall, which releases them (docs/start/install.md)"
+        yield error("gates-stranded", what, fix)
 
 
-def _leader(seen: Running, settings: Settings) -> Iterator[Finding]:
-    look = f"look at the logs of netgang's pods and at the Lease {settings.lease.name}"
+def _leader(seen: Running, name: str) -> Iterator[Finding]:
+    look = f"look at the logs of netgang's pods and at the Lease {name}"
     if seen.lease is None:
-        yield error("leader-missing", f"there is no Lease {settings.lease.name}: no replica has ever led", look)
+        yield error("leader-missing", f"there is no Lease {name}: no replica has ever led", look)
         return
     if not seen.lease.holder:
-        yield error("leader-missing", f"no replica holds the Lease {settings.lease.name}", look)
+        yield error("leader-missing", f"no replica holds the Lease {name}", look)
     elif not seen.lease.renewed:
-        what = f"{seen.lease.holder} holds the Lease {settings.lease.name} and does not renew it: no replica acts"
+        what = f"{seen.lease.holder} holds the Lease {name} and does not renew it: no replica acts"
         yield error("leader-missing", what, look)
     labelled = [one.name for one in seen.replicas if one.role == LEADER]
     if seen.replicas and len(labelled) != 1:
-        what = f"{len(labelled)} pods have the label netgang.io/role=leader: kube-scheduler reaches " + (
-            "none" if not labelled else "one that does not lead"
-        )
-        yield error(
-            "leader-label", what, f"it is set by the leader, which needs POD_NAME and the right to patch pods; {look}"
-        )
+        reached = "one that does not lead" if labelled else "none"
+        what = f"{len(labelled)} pods have the label netgang.io/role=leader: kube-scheduler reaches {reached}"
+        fix = f"it is set by the leader, which needs POD_NAME and the right to patch pods; {look}"
+        yield error("leader-label", what, fix)
 
 
 def _budget(seen: Running) -> Iterator[Finding]:
@@ -123,8 +126,11 @@ def _budget(seen: Running) -> Iterator[Finding]:
         yield warning("budget-blocks-drain", "netgang's PodDisruptionBudget lets no node be drained", fix)
 
 
-def check_versions(seen: Running | None, *, kubernetes: str, scheduler: str | None, own: str) -> Iterator[Finding]:
+def check_versions(seen: Facts) -> Iterator[Finding]:
     """Kubernetes against what is supported, kube-scheduler against the API server, netgang against this program."""
+    if seen.kubernetes is None:
+        return
+    kubernetes, scheduler, own = seen.kubernetes, seen.scheduler_version, seen.own_version
     server = minor(kubernetes)
     if server is not None and server < _OLDEST:
         what = f"Kubernetes {kubernetes} is older than 1.34, the oldest that netgang is tested with"
@@ -135,7 +141,7 @@ def check_versions(seen: Running | None, *, kubernetes: str, scheduler: str | No
         fix = f"set its image to v{server[0]}.{server[1]}: it must not be newer, and filters as its own version does"
         yield (error if theirs > server else warning)("scheduler-version", what, fix)
     images: defaultdict[str, list[str]] = defaultdict(list)  # version of netgang → its pods
-    for one in seen.replicas if seen is not None else ():
+    for one in seen.running.replicas if seen.running is not None else ():
         if found := _VERSION.search(one.image):
             images[found[1]].append(one.name)
     if len(images) > 1:
@@ -146,23 +152,23 @@ def check_versions(seen: Running | None, *, kubernetes: str, scheduler: str | No
         yield warning("version-skew", what, "use the doctor of the same version")
 
 
-def check_clock(skew_s: float) -> Iterator[Finding]:
+def check_clock(seen: Facts) -> Iterator[Finding]:
     """Our clock against the API server's."""
-    if abs(skew_s) > _SKEW_S:
-        side = "ahead of" if skew_s > 0 else "behind"
-        what = f"this machine's clock is {abs(skew_s):.0f} s {side} the API server's: so far are ages wrong"
+    if abs(seen.skew_s or 0.0) > _SKEW_S:
+        side = "ahead of" if (seen.skew_s or 0.0) > 0 else "behind"
+        what = f"this machine's clock is {abs(seen.skew_s or 0.0):.0f} s {side} the API server's: so far are ages wrong"
         yield warning("clock-skew", what, "synchronise the clocks (chrony, NTP) of control plane and nodes")
 
 
-def check_answered(seen: Answered) -> Iterator[Finding]:
+def check_answered(seen: Facts) -> Iterator[Finding]:
     """What a running netgang said when asked by its address."""
-    if seen.problem is not None:
+    found = seen.answered
+    if found is not None and found.problem is not None:
         fix = "kubectl -n netgang-system port-forward deploy/netgang 8889, then --server http://127.0.0.1:8889"
-        yield error("service-unreachable", seen.problem, fix)
-        return
-    if not seen.ready:
-        what = f"{seen.url} is not ready: {'; '.join(seen.reasons) or 'it does not say why'}"
+        yield error("service-unreachable", found.problem, fix)
+    elif found is not None and not found.ready:
+        what = f"{found.url} is not ready: {'; '.join(found.reasons) or 'it does not say why'}"
         yield error("service-not-ready", what, "wait, or look at its log: it must read the whole cluster first")
-    if seen.internal_errors:
-        what = f"{seen.url} caught {seen.internal_errors} bugs of its own"
+    if found is not None and found.internal_errors:
+        what = f"{found.url} caught {found.internal_errors} bugs of its own"
         yield warning("internal-errors", what, "report them with the log of the time")

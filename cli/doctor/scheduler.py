@@ -9,8 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 from urllib.parse import urlsplit
 
-from cli.doctor.facts import Json, ServiceAddress
-from cli.doctor.findings import Finding, error, warning
+from cli.doctor.facts import Facts, Finding, Json, ServiceAddress, error, note, warning
 from extender.settings.call_bound import longest_bind_s
 from extender.settings.settings import Settings
 
@@ -36,8 +35,14 @@ def duration_s(text: object) -> float | None:
     return sum(float(number) * _UNIT_S[unit] for number, unit in _PART.findall(text))
 
 
-def check_scheduler(config: Json, settings: Settings, *, service: ServiceAddress | None) -> Iterator[Finding]:
-    """Everything of one configuration; `service`: how it should find netgang, `None` for the loopback."""
+def check_scheduler(seen: Facts) -> Iterator[Finding]:
+    """Everything of one configuration; without a Service it should find netgang at the loopback."""
+    config, settings, service = seen.scheduler, seen.settings, seen.service
+    if config is None:
+        if seen.kubernetes is not None:
+            what = "kube-scheduler's configuration was not seen, and not checked"
+            yield note("scheduler-not-seen", what, "name its file: --scheduler-config FILE")
+        return
     if config.get("kind") != KIND:
         yield error("scheduler-config", f"the file holds a {config.get('kind')}, no {KIND}", "name the right file")
         return
@@ -69,9 +74,7 @@ def _profiles(config: Json, settings: Settings) -> Iterator[Finding]:
         yield error("profile-name", what, fix)
     elif not settings.managed_resource and (foreign := sorted(set(names) - set(settings.scheduler_names))):
         said = ", ".join(foreign)
-        what = (
-            f"profile {said} shares the extenders, and scheduler_names does not list it: netgang never binds its pods"
-        )
+        what = f"profile {said} shares the extenders, and scheduler_names lacks it: netgang never binds its pods"
         fix = f"add {said} to netgang's setting scheduler_names, or give the profile a kube-scheduler of its own"
         yield error("profile-not-ours", what, fix)
     for name, profile in zip(names, profiles, strict=True):
@@ -96,12 +99,8 @@ def _profiles(config: Json, settings: Settings) -> Iterator[Finding]:
 
 def _preemption_off(profile: Json) -> bool:
     plugins = profile.get("plugins") or {}
-    disabled = [
-        one.get("name")
-        for point in ("postFilter", "multiPoint")
-        for one in (plugins.get(point) or {}).get("disabled") or ()
-    ]
-    return "DefaultPreemption" in disabled or "*" in disabled
+    lists = [(plugins.get(point) or {}).get("disabled") or () for point in ("postFilter", "multiPoint")]
+    return any(one.get("name") in ("DefaultPreemption", "*") for disabled in lists for one in disabled)
 
 
 def _verbs(ours: Sequence[Json]) -> Iterator[Finding]:
@@ -161,9 +160,7 @@ def _managed(ours: Sequence[Json], settings: Settings) -> Iterator[Finding]:
     wanted = {settings.managed_resource} - {None}
     if names != wanted:
         said = f"managedResources is {', '.join(sorted(names)) or 'empty'}"
-        what = (
-            f"{said}, netgang's setting managed_resource {settings.managed_resource or 'empty'}: pods are lost between"
-        )
+        what = f"{said}, netgang's managed_resource {settings.managed_resource or 'empty'}: pods are lost between"
         yield error("managed-resource", what, "name the same resource in managedResources and managed_resource")
     if any(not one.get("ignoredByScheduler") for one in listed):
         what = "a managed resource without ignoredByScheduler: no node offers it, so no such pod ever fits"
@@ -180,11 +177,8 @@ def _certificates(one: Json, settings: Settings) -> Iterator[Finding]:
         yield error("extender-scheme", what, fix)
     elif wanted == "https" and not (tls.get("caFile") or tls.get("caData")):
         what = "tlsConfig has no caFile: kube-scheduler then checks no certificate at all"
-        yield error(
-            "extender-authority",
-            what,
-            "name the authority of netgang's certificate in tlsConfig.caFile (docs/how-to/tls.md)",
-        )
+        fix = "name the authority of netgang's certificate in tlsConfig.caFile (docs/how-to/tls.md)"
+        yield error("extender-authority", what, fix)
     elif settings.tls.client_ca_file is not None and not (tls.get("certFile") or tls.get("certData")):
         what = "tlsConfig has no certFile, and netgang demands a certificate of kube-scheduler"
         yield error("extender-certificate", what, "set tlsConfig.certFile and keyFile (docs/how-to/tls.md)")

@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 
 from cli.doctor import examine
-from cli.doctor.facts import Facts
-from cli.doctor.findings import Severity
+from cli.doctor.facts import Facts, Severity
 from cli.doctor.installed import settings_of
 from extender.errors import ConfigError
 from extender.kube import calls
@@ -179,6 +178,6 @@ async def test_the_lease_is_looked_at_twice() -> None:
 
 
 def test_settings_under_variables() -> None:
-    names = settings_of("", {"NETGANG_SCHEDULER_NAMES": '["a", "b"]'}).settings.scheduler_names
+    names = settings_of("", {"NETGANG_SCHEDULER_NAMES": '["a", "b"]'}, origin="").settings.scheduler_names
     assert names == ("a", "b")
-    assert settings_of("health_port: 1", {"NETGANG_HEALTH_PORT": "null"}).settings.health_port is None
+    assert settings_of("health_port: 1", {"NETGANG_HEALTH_PORT": "null"}, origin="").settings.health_port is None

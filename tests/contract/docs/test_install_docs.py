@@ -5,7 +5,9 @@ from pathlib import Path
 
 import yaml
 
+from cli.doctor.facts import Facts
 from cli.doctor.running import check_versions
+from extender.settings.settings import Settings
 from testbed.programs.catalogue import E2E, KUBERNETES, PROGRAMS, SCHEDULERS
 from tests.contract.manifests.chart_schema import document
 
@@ -51,7 +53,7 @@ def test_the_oldest_version_is_the_doctors() -> None:
     before = f"1.{int(oldest.partition('.')[2]) - 1}.0"
 
     def found(version: str) -> list[str]:
-        return [one.id for one in check_versions(None, kubernetes=version, scheduler=None, own="")]
+        return [one.id for one in check_versions(Facts(Settings(), kubernetes=version))]
 
     assert (found(f"v{oldest}.0"), found(f"v{before}")) == ([], ["kubernetes-old"])
 

@@ -209,8 +209,8 @@ def test_the_doctor_finds_nothing_in_what_the_chart_installs(values: Mapping[str
         (one["kind"], one["metadata"]["name"]): one for one in helm.render(values, namespace="ng", version=KUBERNETES)
     }
     text = found["ConfigMap", "netgang"]["data"]["netgang.yaml"]
-    read = settings_of(text, environment_of(found["Deployment", "netgang"]))
-    assert read.problems == ()
+    read = settings_of(text, environment_of(found["Deployment", "netgang"]), origin="")
+    assert read.settings_problems == ()
     policies = {name: one for (kind, name), one in found.items() if kind == "MutatingAdmissionPolicy"}
     bindings = {name: one for (kind, name), one in found.items() if kind == "MutatingAdmissionPolicyBinding"}
     seen = Facts(settings=read.settings, policies=Policies(policies=policies, bindings=bindings))
