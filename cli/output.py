@@ -1,12 +1,24 @@
-"""What commands print for machines."""
+"""What commands print: JSON for machines, and sentences on standard error with an exit code, never a traceback."""
 
 import json
 import sys
-from typing import Annotated, Any
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Annotated, Any, NoReturn
 
 import typer
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from extender.errors import ConfigError, NetgangError
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+
+
+def option(text: str, without: str, *names: str, **more: Any) -> Any:
+    """An option with its help text, and in words what counts without it."""
+    return typer.Option(*names, help=text, show_default=without, **more)
 
 
 def print_json(document: Any) -> None:
@@ -18,3 +30,48 @@ def print_json(document: Any) -> None:
 def print_body(body: bytes) -> None:
     """A document that came as JSON, indented."""
     print_json(json.loads(body))
+
+
+@contextmanager
+def clear_errors(errors: Console | None = None, *, refused: int = 1) -> Iterator[None]:
+    """Show what went wrong as a sentence: exit code 2 for wrong use and files, `refused` for what others answered."""
+    errors = errors if errors is not None else Console(stderr=True)
+    try:
+        yield
+    except (ConfigError, OSError) as error:
+        fail(errors, str(error), code=2)
+    except NetgangError as error:
+        fail(errors, str(error), code=refused)
+    except KeyboardInterrupt:
+        raise typer.Exit(130) from None
+
+
+def fail(errors: Console, text: str, *, code: int) -> NoReturn:
+    """Say why, and end with `code`."""
+    say(errors, "error: ", "red", text)
+    raise typer.Exit(code)
+
+
+def say(errors: Console, kind: str, style: str, text: str) -> None:
+    """One sentence after a coloured word."""
+    errors.print(Text.assemble((kind, style), plain(text, errors.encoding)), soft_wrap=True)
+
+
+def safe(console: Console, text: str) -> Text:
+    """What a server said, without control characters; the lines stay."""
+    return Text("\n".join(plain(line, console.encoding) for line in text.split("\n")))
+
+
+def add_row(table: Table, console: Console, *cells: str) -> None:
+    """A row of what a server said."""
+    table.add_row(*(safe(console, cell) for cell in cells))
+
+
+def plain(text: str, encoding: str) -> str:
+    r"""Make a text from a server safe to print: no control characters, nothing that the terminal cannot encode.
+
+    >>> plain("s5 Zürich\x1b[2J\n", "utf-8"), plain("Zürich", "ascii")
+    ('s5 Zürich�[2J�', 'Z?rich')
+    """
+    shown = "".join(letter if letter.isprintable() else "�" for letter in text)
+    return shown.encode(encoding, "replace").decode(encoding, "replace")

@@ -13,12 +13,12 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from functools import partial, wraps
 from inspect import Parameter
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final, TypeVar, get_type_hints
 
 import typer
 from rich.console import Console
 
+from cli.output import option
 from client.connect.said import Said
 from extender.errors import ConfigError
 
@@ -28,39 +28,21 @@ if TYPE_CHECKING:
 _T = TypeVar("_T")
 KUBECTL: Final = "kubectl netgang"
 """The program's name when kubectl runs it"""
-_PANEL: Final = "Where netgang is"
 _KIND: Final = Parameter.KEYWORD_ONLY
 
 
-def _option(kind: Any, text: str, default: str, *names: str, metavar: str | None = None) -> Any:
-    found = typer.Option(*names, help=text, show_default=default, metavar=metavar, rich_help_panel=_PANEL)
-    return Annotated[kind, found]
-
-
-_TEXT: Final = str | None
-_FILE: Final = Path | None
-_OPTIONS: Final[dict[str, Any]] = {
-    "url": _option(
-        _TEXT, "Address of a running netgang; else NETGANG_URL.", "http://127.0.0.1:8888", "--url", "--server"
-    ),
-    "token_file": _option(
-        _FILE, "File with a token for netgang, where it asks for one; else NETGANG_TOKEN.", "none", "--token-file"
-    ),
-    "ca_file": _option(_FILE, "Certificates to trust besides the system's.", "none", "--ca-file"),
-    "kubeconfig": _option(_FILE, "Connect through the API server with this kubeconfig.", "as kubectl", "--kubeconfig"),
-    "context": _option(_TEXT, "Ask through the API server of this context.", "the current", "--context"),
-    "service": _option(
-        _TEXT,
-        "Ask through the API server: where netgang is installed.",
-        "netgang-system/netgang:8889",
-        "--service",
-        metavar="NAMESPACE/[https:]NAME[:PORT]",
-    ),
-    "through": _option(
-        _TEXT, "Ask through the API server this way.", "port-forward", "--through", metavar="port-forward|service-proxy"
-    ),
+_where: Final = partial(option, rich_help_panel="Where netgang is")
+_FORM: Final = "NAMESPACE/[https:]NAME[:PORT]"
+_USUAL: Final = "netgang-system/netgang:8889"
+_OPTIONS: Final[dict[str, Any]] = {  # field of `Said` → its help, what counts without it, and its names
+    "url": _where("Address of a running netgang; else NETGANG_URL.", "http://127.0.0.1:8888", "--url", "--server"),
+    "token_file": _where("File with a token for netgang, where it asks for one; else NETGANG_TOKEN.", "none"),
+    "ca_file": _where("Certificates to trust besides the system's.", "none"),
+    "kubeconfig": _where("Connect through the API server with this kubeconfig.", "as kubectl"),
+    "context": _where("Ask through the API server of this context.", "the current"),
+    "service": _where("Ask through the API server: where netgang is installed.", _USUAL, metavar=_FORM),
+    "through": _where("Ask through the API server this way.", "port-forward", metavar="port-forward|service-proxy"),
 }
-"""Field of `Said` → its option"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,25 +93,16 @@ def reaching(command: Callable[..., None]) -> Callable[..., None]:
     def reach(ctx: typer.Context, given: dict[str, Any]) -> Reach:
         return Reach(Said(**given), by_kubectl=ctx.find_root().info_name == KUBECTL)
 
-    added = [Parameter(name, _KIND, default=None, annotation=annotation) for name, annotation in _OPTIONS.items()]
+    kinds = {name: Annotated[kind, _OPTIONS[name]] for name, kind in get_type_hints(Said).items() if name in _OPTIONS}
+    added = [Parameter(name, _KIND, default=None, annotation=kind) for name, kind in kinds.items()]
     return _spread(command, "reach", added, reach)
 
 
-def having(**records: type) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """A decorator: a command's parameters that are records of options are shown as these, behind the command's own."""
-
-    def decorate(command: Callable[..., None]) -> Callable[..., None]:
-        for name, record in records.items():
-            kinds, usual = get_type_hints(record, include_extras=True), record()
-            added = [Parameter(one, _KIND, default=getattr(usual, one), annotation=kind) for one, kind in kinds.items()]
-            command = _spread(command, name, added, partial(_made, record))
-        return command
-
-    return decorate
-
-
-def _made(record: type, _: typer.Context, given: dict[str, Any]) -> object:
-    return record(**given)
+def having(name: str, record: type) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """A decorator: a command's parameter that is a record of options is shown as these, behind the command's own."""
+    kinds, usual = get_type_hints(record, include_extras=True), record()
+    added = [Parameter(one, _KIND, default=getattr(usual, one), annotation=kind) for one, kind in kinds.items()]
+    return lambda command: _spread(command, name, added, lambda _, given: record(**given))
 
 
 def _spread(

@@ -10,8 +10,7 @@ from rich.console import Console
 from rich.text import Text
 
 from cli.commands.uninstall import Kubeconfig, Namespace
-from cli.errors import clear_errors
-from cli.output import AsJson, print_json
+from cli.output import AsJson, clear_errors, option, print_json
 from cli.reach import busy, run
 from extender.errors import ConfigError
 
@@ -26,17 +25,11 @@ def doctor(
     kubeconfig: Kubeconfig = None,
     namespace: Namespace = "netgang-system",
     scheduler_config: Annotated[
-        Path | None, typer.Option(help="kube-scheduler's configuration file.", show_default="that of netgang-scheduler")
+        Path | None, option("kube-scheduler's configuration file.", "that of netgang-scheduler")
     ] = None,
-    config: Annotated[
-        Path | None, typer.Option(help="netgang's settings file.", show_default="the installed ConfigMap")
-    ] = None,
-    account: Annotated[
-        str, typer.Option(help="User or service account whose rights count.", show_default="netgang's own")
-    ] = "",
-    server: Annotated[
-        str | None, typer.Option(help="Address of a running netgang to ask as well.", show_default="none")
-    ] = None,
+    config: Annotated[Path | None, option("netgang's settings file.", "the installed ConfigMap")] = None,
+    account: Annotated[str, option("User or service account whose rights count.", "netgang's own")] = "",
+    server: Annotated[str | None, option("Address of a running netgang to ask as well.", "none")] = None,
     cluster: Annotated[
         bool, typer.Option("--cluster/--no-cluster", help="Look at the cluster; else at files and --server alone.")
     ] = True,

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 import typer
 from rich.console import Console
 
-from cli.errors import clear_errors
-from cli.output import print_body
+from cli.output import clear_errors, option, print_body
 from cli.reach import Reach, having, reaching
 from extender.errors import ConfigError
 
@@ -34,16 +33,11 @@ class Files:
 
     cluster: Annotated[
         Path | None,
-        typer.Option(
-            help="Instead of a running netgang: what `kubectl get nodes,pods,podgroups -A -o json` prints.",
-            show_default="none",
-        ),
+        option("Instead of a running netgang: what `kubectl get nodes,pods,podgroups -A -o json` prints.", "none"),
     ] = None
-    network: Annotated[Path | None, typer.Option(help="The mesh for --cluster.", show_default="none")] = None
-    config: Annotated[Path | None, typer.Option(help="Settings file for --cluster.", show_default="none")] = None
-    now: Annotated[
-        str | None, typer.Option(help="Moment for --cluster, such as 2026-01-31T12:00:00Z.", show_default="now")
-    ] = None
+    network: Annotated[Path | None, option("The mesh for --cluster.", "none")] = None
+    config: Annotated[Path | None, option("Settings file for --cluster.", "none")] = None
+    now: Annotated[str | None, option("Moment for --cluster, such as 2026-01-31T12:00:00Z.", "now")] = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,14 +117,12 @@ class Place:
 
 
 @reaching
-@having(files=Files)
+@having("files", Files)
 def explain(
     reach: Reach,
     files: Files,
     name: Annotated[str, typer.Argument(metavar="[NAMESPACE/]NAME", help="A gang, or one of its pods.")],
-    namespace: Annotated[
-        str | None, typer.Option("--namespace", "-n", help="Namespace of NAME.", show_default="none")
-    ] = None,
+    namespace: Annotated[str | None, option("Namespace of NAME.", "none", "--namespace", "-n")] = None,
     as_json: AsJson = False,
 ) -> None:
     """Say why a gang is where it is: members, what each zone has for it, its rank, and what would get it admitted.
@@ -153,8 +145,8 @@ def explain(
 
 
 @reaching
-@having(files=Files)
-@having(options=Changes)
+@having("files", Files)
+@having("options", Changes)
 def what_if(
     reach: Reach,
     files: Files,

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from cli.errors import clear_errors
+from cli.output import clear_errors, option
 from cli.reach import Reach, reaching
 
 
@@ -20,12 +20,8 @@ def jobs(
             metavar="[NAMESPACE/]NAME", help="One job, with the history of its changes.", show_default="all"
         ),
     ] = None,
-    namespace: Annotated[
-        str | None, typer.Option("--namespace", "-n", help="Only jobs of this namespace.", show_default="all")
-    ] = None,
-    kind: Annotated[
-        str | None, typer.Option(help="Kind of the job, where several have one name.", show_default="any")
-    ] = None,
+    namespace: Annotated[str | None, option("Only jobs of this namespace.", "all", "--namespace", "-n")] = None,
+    kind: Annotated[str | None, option("Kind of the job, where several have one name.", "any")] = None,
     limit: Annotated[int, typer.Option(min=1, max=1000, help="Most jobs that are shown.")] = 200,
     as_json: Annotated[bool, typer.Option("--json", help="Print the document of /v1/jobs as it is.")] = False,
 ) -> None:
@@ -36,15 +32,14 @@ def jobs(
     from cli.rendering.jobs import print_job, print_jobs
     from client import documents
 
-    console = Console()
     with clear_errors():
         if job is not None:
             name = reach.named(job, namespace)
             one, body = reach.ask(lambda door: documents.job(door, name, kind=kind))
-            show = partial(print_job, console, one)
+            show = partial(print_job, Console(), one)
         else:
             found, body = reach.ask(lambda door: documents.jobs(door, namespace=namespace, limit=limit))
-            show = partial(print_jobs, console, found)
+            show = partial(print_jobs, Console(), found)
     if as_json:
         sys.stdout.write(body.decode() + "\n")
     else:

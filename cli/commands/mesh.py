@@ -7,12 +7,11 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from cli.commands.nodes import NONE, MeshOptions
-from cli.errors import clear_errors, say
+from cli.commands.nodes import MeshOptions
 from cli.mesh.maddash import PLUGINS, maddash_document, maddash_yaml
 from cli.mesh.plan import archive_base, check_notes, round_notes
 from cli.mesh.psconfig import psconfig_template
-from cli.output import print_json
+from cli.output import clear_errors, option, print_json, say
 from cli.reach import having
 from extender.errors import ConfigError
 
@@ -28,7 +27,7 @@ def _group() -> None:
     epilog="Example: kubectl get nodes -o json | netgang mesh psconfig --cluster - "
     "--selector netgang.io/testpoint=true --archive https://archive.example.org > mesh.json"
 )
-@having(options=MeshOptions)
+@having("options", MeshOptions)
 def psconfig(
     options: MeshOptions,
     throughput_duration_s: Annotated[int, typer.Option(min=1, help="How long each lasts.")] = 20,
@@ -41,8 +40,7 @@ def psconfig(
         ),
     ] = 1.0,
     archive: Annotated[
-        str | None,
-        typer.Option(help="perfSONAR archive to send results to, such as https://archive.example.org.", **NONE),
+        str | None, option("perfSONAR archive to send results to, such as https://archive.example.org.", "none")
     ] = None,
     insecure: Annotated[bool, typer.Option("--insecure", help="Accept any certificate of the archive.")] = False,
 ) -> None:
@@ -66,7 +64,7 @@ def psconfig(
     epilog="Example: netgang mesh maddash --kubeconfig ~/.kube/config --selector netgang.io/testpoint=true "
     "--archive https://archive.example.org > maddash.yaml"
 )
-@having(options=MeshOptions)
+@having("options", MeshOptions)
 def maddash(
     options: MeshOptions,
     archive: Annotated[
@@ -86,13 +84,12 @@ def maddash(
     Exit code: 0 printed; 1 the API server did not answer; 2 wrong use.
     """
     with clear_errors():
-        plan = options.plan()
+        plan, every_s = options.plan(), check_interval_s
         if not plugins or any(char.isspace() for char in plugins):
             raise ConfigError(f"plugins {plugins!r}: MaDDash splits commands at blanks")
-        site = options.site()
-        base, interval_s = archive_base(archive), check_interval_s
-        document = maddash_document(site, plan, archive=base, check_interval_s=interval_s, plugins=plugins.rstrip("/"))
-    _notes((*site.notes, *check_notes(site, interval_s=check_interval_s)))
+        site, base = options.site(), archive_base(archive)
+        document = maddash_document(site, plan, archive=base, check_interval_s=every_s, plugins=plugins.rstrip("/"))
+    _notes((*site.notes, *check_notes(site, interval_s=every_s)))
     sys.stdout.write(maddash_yaml(document))
 
 

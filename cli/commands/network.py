@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from cli.errors import clear_errors, fail, say
+from cli.output import clear_errors, fail, option, say
 from cli.reach import Reach, progress, reaching, run
 from extender.errors import ConfigError
 
@@ -29,11 +29,9 @@ def show(
     reach: Reach,
     maddash: Annotated[
         str | None,
-        typer.Option(help="Address of a MaDDash server; needs no cluster and no settings.", show_default="none"),
+        option("Address of a MaDDash server; needs no cluster and no settings.", "none"),
     ] = None,
-    zone: Annotated[
-        str | None, typer.Option(help="Only nodes of this zone (running netgang).", show_default="all")
-    ] = None,
+    zone: Annotated[str | None, option("Only nodes of this zone (running netgang).", "all")] = None,
     limit: Annotated[
         int | None, typer.Option(min=1, max=100, help="Most nodes (running netgang).", show_default="40")
     ] = None,

@@ -6,17 +6,17 @@ Rule: a list is read once, in pages, and nothing is watched.
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import Annotated, Any
 
 from typer import Option
 
 from cli.mesh.mesh import Site, site_of
 from cli.mesh.nodes import Selector, SiteNode, nodes_of_list, nodes_of_objects
 from cli.mesh.plan import LatencyTest, MeshPlan
+from cli.output import option
 from cli.reach import run
 from extender.errors import ConfigError
 
-NONE: Final[dict[str, Any]] = {"show_default": "none"}
 _LARGEST_BYTES = 1 << 30
 
 
@@ -26,19 +26,17 @@ class MeshOptions:
 
     cluster: Annotated[
         Path | None,
-        Option("--cluster", "--snapshot", help="What `kubectl get nodes -o json` prints; - is standard input.", **NONE),
+        option("What `kubectl get nodes -o json` prints; - is standard input.", "none", "--cluster", "--snapshot"),
     ] = None
-    kubeconfig: Annotated[
-        Path | None, Option(help="Ask the API server for its nodes, with these credentials.", **NONE)
-    ] = None
-    config: Annotated[Path | None, Option(help="netgang's settings: what they say of zones and endpoints.", **NONE)] = (
+    kubeconfig: Annotated[Path | None, option("Ask the API server for its nodes, with these credentials.", "none")] = (
         None
     )
+    config: Annotated[Path | None, option("netgang's settings: what they say of zones and endpoints.", "none")] = None
     selector: Annotated[str, Option(help="Only nodes with these labels: key=value or key, by commas.")] = ""
     gateways: Annotated[int, Option(min=0, help="Nodes of each zone that measure those of all other zones.")] = 1
-    gateway_selector: Annotated[
-        str | None, Option(help="Labels of the nodes to take for that first.", show_default="first by name")
-    ] = None
+    gateway_selector: Annotated[str | None, option("Labels of the nodes to take for that first.", "first by name")] = (
+        None
+    )
     name: Annotated[str, Option(help="Name of the template, of the dashboard, and in front of each grid.")] = "netgang"
     latency_test: Annotated[
         LatencyTest,

@@ -7,32 +7,29 @@ from typing import Annotated, Literal
 import typer
 from rich.console import Console
 
-from cli.errors import clear_errors
-from cli.output import AsJson, print_body, print_json
+from cli.output import AsJson, clear_errors, option, print_body, print_json
 from cli.reach import busy
 from extender.errors import ConfigError
 
-ConfigFile = Annotated[Path | None, typer.Option("--config", help="Settings file, YAML or JSON.", show_default="none")]
+ConfigFile = Annotated[Path | None, option("Settings file, YAML or JSON.", "none", "--config")]
 
 
 def plan(
     file: Annotated[Path, typer.Argument(help="What `kubectl get nodes,pods,podgroups -A -o json` prints.")],
     network: Annotated[
         Path | None,
-        typer.Option(
-            help="Mesh: list of {source, target, loss_ratio, delay_ms, throughput_bps, age_s}.", show_default="none"
-        ),
+        option("Mesh: list of {source, target, loss_ratio, delay_ms, throughput_bps, age_s}.", "none"),
     ] = None,
     now: Annotated[
         str | None,
-        typer.Option(help="Moment to plan for, such as 2026-01-31T12:00:00Z or Unix seconds.", show_default="now"),
+        option("Moment to plan for, such as 2026-01-31T12:00:00Z or Unix seconds.", "now"),
     ] = None,
     scaling: Annotated[
         Literal["ours", "literal"] | None,
-        typer.Option(
-            help="Also which jobs would shrink and which would grow: as netgang does it, or as published, node by "
+        option(
+            "Also which jobs would shrink and which would grow: as netgang does it, or as published, node by "
             "node. The file must have the jobs, too: kubectl get nodes,pods,podgroups,jobs,tfjobs,hpa …",
-            show_default="no",
+            "no",
         ),
     ] = None,
     config: ConfigFile = None,
@@ -62,9 +59,9 @@ def check_config(
     config: Annotated[Path | None, typer.Argument(help="Settings file; the environment counts as well.")] = None,
     cluster: Annotated[
         Path | None,
-        typer.Option(help="A saved cluster: show which of its nodes would be measured where.", show_default="none"),
+        option("A saved cluster: show which of its nodes would be measured where.", "none"),
     ] = None,
-    network: Annotated[Path | None, typer.Option(help="The mesh for --cluster.", show_default="none")] = None,
+    network: Annotated[Path | None, option("The mesh for --cluster.", "none")] = None,
     as_json: AsJson = False,
 ) -> None:
     """Check settings; print them as they would be used.

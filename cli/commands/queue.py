@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias
 import typer
 from rich.console import Console
 
-from cli.errors import clear_errors
-from cli.output import print_json
+from cli.output import clear_errors, option, print_json
 from cli.reach import Reach, busy, reaching, run
 
 if TYPE_CHECKING:
@@ -36,14 +35,10 @@ class State(StrEnum):
 @reaching
 def queue(
     reach: Reach,
-    namespace: Annotated[
-        str | None, typer.Option("--namespace", "-n", help="Only gangs of this namespace.", show_default="all")
-    ] = None,
+    namespace: Annotated[str | None, option("Only gangs of this namespace.", "all", "--namespace", "-n")] = None,
     state: Annotated[
         list[State] | None,
-        typer.Option(
-            "--state", "-s", case_sensitive=False, help="Only gangs in this state; may be repeated.", show_default="all"
-        ),
+        option("Only gangs in this state; may be repeated.", "all", "--state", "-s", case_sensitive=False),
     ] = None,
     limit: Annotated[int, typer.Option(min=1, help="Most gangs in the table.")] = 100,
     watch: Annotated[bool, typer.Option("--watch", "-w", help="Look again every two seconds, until Ctrl-C.")] = False,

@@ -9,8 +9,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from cli.errors import clear_errors
-from cli.output import print_json
+from cli.output import clear_errors, option, print_json
 from cli.reach import Reach, progress, reaching, run
 from extender.errors import ConfigError
 
@@ -50,7 +49,7 @@ def replay(
     log: Annotated[Path, typer.Argument(help="A decision log, as `netgang record` writes it.")],
     instead: Annotated[
         Path | None,
-        typer.Option("--with", help="Settings to compare with: what would have been decided.", show_default="none"),
+        option("Settings to compare with: what would have been decided.", "none", "--with"),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from cli.commands.plan import ConfigFile
-from cli.errors import clear_errors
+from cli.output import clear_errors, option
 from extender.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -22,17 +22,11 @@ EXAMPLES = Path(__file__).parents[2] / "examples"
 
 def serve(
     config: ConfigFile = None,
-    kubeconfig: Annotated[
-        Path | None, typer.Option(help="Credentials of the cluster.", show_default="as kubectl")
-    ] = None,
-    snapshot: Annotated[
-        Path | None, typer.Option(help="Serve a saved cluster from memory instead of a live one.", show_default="none")
-    ] = None,
-    host: Annotated[str | None, typer.Option(help="Address to listen on.", show_default="127.0.0.1")] = None,
-    port: Annotated[int | None, typer.Option(help="Port to listen on.", show_default="8888")] = None,
-    debug_port: Annotated[
-        int | None, typer.Option(help="Second port, for people: calls to it change nothing.", show_default="none")
-    ] = None,
+    kubeconfig: Annotated[Path | None, option("Credentials of the cluster.", "as kubectl")] = None,
+    snapshot: Annotated[Path | None, option("Serve a saved cluster from memory instead of a live one.", "none")] = None,
+    host: Annotated[str | None, option("Address to listen on.", "127.0.0.1")] = None,
+    port: Annotated[int | None, option("Port to listen on.", "8888")] = None,
+    debug_port: Annotated[int | None, option("Second port, for people: calls to it change nothing.", "none")] = None,
 ) -> None:
     """Answer kube-scheduler: /filter, /prioritize, /bind. Every setting also by file and environment (NETGANG_…).
 

@@ -10,8 +10,7 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
-from cli.errors import clear_errors
-from cli.output import print_json
+from cli.output import clear_errors, option, print_json
 from cli.reach import progress
 
 if TYPE_CHECKING:
@@ -33,26 +32,22 @@ def simulate(
         ),
     ] = None,
     list_them: Annotated[bool, typer.Option("--list", help="Say which scenarios are built in.")] = False,
-    policy: Annotated[
-        list[str] | None, typer.Option("--policy", help="Only this policy; may be repeated.", show_default="the file's")
-    ] = None,
-    seed: Annotated[int | None, typer.Option(help="Draw another workload.", show_default="the file's")] = None,
+    policy: Annotated[list[str] | None, option("Only this policy; may be repeated.", "the file's", "--policy")] = None,
+    seed: Annotated[int | None, option("Draw another workload.", "the file's")] = None,
     sweep: Annotated[bool, typer.Option("--sweep", help="Vary the file's assumptions one by one.")] = False,
     engine: Annotated[
         EngineName, typer.Option(help="Whole jobs, or every pod through the service and a model of kube-scheduler.")
     ] = EngineName.JOBS,
     nodes: Annotated[int, typer.Option(min=1, help="CSV: number of nodes.")] = 16,
     gpus: Annotated[int, typer.Option(min=1, help="CSV: GPUs of a node.")] = 4,
-    scaling: Annotated[
-        str | None, typer.Option(help="CSV: file of measured step times.", show_default="jobs keep their size")
-    ] = None,
+    scaling: Annotated[str | None, option("CSV: file of measured step times.", "jobs keep their size")] = None,
     min_ratio: Annotated[float, typer.Option(help="CSV, with --scaling: least workers, of those asked for.")] = 0.5,
     max_ratio: Annotated[float, typer.Option(help="CSV, with --scaling: most workers.")] = 2.0,
     suspendable: Annotated[
         float, typer.Option(min=0.0, max=1.0, help="CSV: share of the jobs that may be suspended.")
     ] = 0.5,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON; the same seed prints the same bytes.")] = False,
-    plot: Annotated[Path | None, typer.Option(help="Folder for plots, PNG and SVG.", show_default="none")] = None,
+    plot: Annotated[Path | None, option("Folder for plots, PNG and SVG.", "none")] = None,
 ) -> None:
     """Simulate training jobs under several policies in virtual time: no cluster is needed.
 

@@ -9,15 +9,14 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.console import Console
 
-from cli.errors import clear_errors
-from cli.output import AsJson, print_json
+from cli.output import AsJson, clear_errors, option, print_json
 from cli.reach import progress, run
 from extender.errors import ConfigError
 
 if TYPE_CHECKING:
     from cli.removal import Removed
 
-Kubeconfig = Annotated[Path | None, typer.Option(help="Credentials of the cluster.", show_default="as kubectl")]
+Kubeconfig = Annotated[Path | None, option("Credentials of the cluster.", "as kubectl")]
 Namespace = Annotated[str, typer.Option("--namespace", "-n", help="Where netgang is installed.")]
 
 

@@ -7,7 +7,7 @@ from typing import Final
 from rich.console import Console
 from rich.table import Table
 
-from cli.errors import add_row, safe
+from cli.output import add_row, safe
 from extender.api.schemas.explain import Explained, ExplainedPod, Turn, WouldHelp, Zone
 from extender.api.schemas.what_if import Fate, Supposed, Turned
 from scoring.explain.words import counted, duration_text, some

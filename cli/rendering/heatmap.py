@@ -15,7 +15,7 @@ from rich.cells import cell_len, set_cell_size
 from rich.console import Console
 from rich.text import Text
 
-from cli.errors import plain
+from cli.output import plain
 from extender.network.survey import Link, Survey
 from extender.web.grades import Bounds, Grade, bounds_of
 from scoring.network.matrix import Metric

@@ -7,7 +7,7 @@ from typing import Final
 from rich.console import Console
 from rich.table import Table
 
-from cli.errors import add_row, safe
+from cli.output import add_row, safe
 from cli.rendering.heatmap import duration
 from extender.api.schemas.jobs import Job, JobInFull, Jobs, WorkerChange
 

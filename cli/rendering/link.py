@@ -3,7 +3,7 @@
 from rich.console import Console
 from rich.table import Column, Table
 
-from cli.errors import add_row, safe
+from cli.output import add_row, safe
 from cli.rendering.heatmap import duration
 from extender.api.schemas.link import Link, Measured
 

@@ -7,7 +7,7 @@ from rich.console import Console, Group, RenderableType
 from rich.table import Column, Table
 from rich.text import Text
 
-from cli.errors import safe
+from cli.output import safe
 from extender.api.schemas.queue import Queue, QueuedGang
 from scoring.explain.words import duration_text
 
