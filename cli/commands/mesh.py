@@ -15,12 +15,10 @@ from cli.output import clear_errors, option, print_json, say
 from cli.reach import having
 from extender.errors import ConfigError
 
-app = typer.Typer(no_args_is_help=True, help="Write configurations that measure the cluster's links with perfSONAR.")
-
-
-@app.callback()
-def _group() -> None:
-    """Write configurations that measure the cluster's links with perfSONAR: all of a zone, gateways between zones."""
+app = typer.Typer(
+    no_args_is_help=True,
+    help="Write configurations that measure the cluster's links with perfSONAR: all of a zone, gateways between zones.",
+)
 
 
 @app.command(

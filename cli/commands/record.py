@@ -14,8 +14,7 @@ from cli.reach import Reach, progress, reaching, run
 from extender.errors import ConfigError
 
 if TYPE_CHECKING:
-    from extender.decision_log.replay import Again, Difference
-    from scoring.model.policy import Policy
+    from extender.decision_log.replay import Again
 
 _SHOWN = 20
 
@@ -59,10 +58,11 @@ def replay(
     """
     from extender.decision_log.entries import BadLogError, read
     from extender.decision_log.replay import replay as run_again
+    from extender.settings.settings import Settings
 
     found = _Found()
     with clear_errors():
-        policy = _policy(instead)
+        policy = None if instead is None else Settings.load(instead, {}).policy()
         content = log.read_bytes()
         try:
             with progress("replay") as on_entry:
@@ -103,20 +103,9 @@ class _Found:
             return
         self.runs += 1
         self.would_differ += bool(again.differences)
-        self._keep(again.number, again.at_s, again.differences)
-
-    def _keep(self, number: int, at_s: float, differences: "tuple[Difference, ...]") -> None:
-        for one in differences:
+        for one in again.differences:
             if len(self.examples) < _SHOWN and all(kept["gang"] != one.gang for kept in self.examples):
-                self.examples.append({"entry": number, "at_s": at_s, **asdict(one)})
-
-
-def _policy(settings: Path | None) -> "Policy | None":
-    if settings is None:
-        return None
-    from extender.settings.settings import Settings
-
-    return Settings.load(settings, {}).policy()
+                self.examples.append({"entry": again.number, "at_s": again.at_s, **asdict(one)})
 
 
 def _print(found: _Found, *, compared: bool) -> None:

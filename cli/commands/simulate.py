@@ -1,10 +1,9 @@
 """`netgang simulate`: run a scenario and compare the policies. Nothing heavy is imported before it is needed."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
@@ -61,13 +60,9 @@ def simulate(
             from simulator.plots import need_matplotlib
 
             need_matplotlib()
-        recorded = {
-            "scaling": scaling,
-            "min_ratio": min_ratio,
-            "max_ratio": max_ratio,
-            "suspendable": suspendable,
-        }
-        report = _run(scenario, policy, seed, engine, sweeping=sweep, csv=Csv(nodes, gpus, recorded))
+        ratios = {"min_ratio": min_ratio, "max_ratio": max_ratio, "suspendable": suspendable}
+        csv = {"nodes": nodes, "gpus": gpus, "workload": {"scaling": scaling, **ratios}}
+        report = _run(scenario, policy, seed, engine, sweeping=sweep, csv=csv)
         if plot is not None:
             from simulator.plots import draw
 
@@ -81,18 +76,16 @@ def simulate(
         show(report, Console())
 
 
-@dataclass(frozen=True, slots=True)
-class Csv:
-    """What a CSV file of jobs does not say."""
-
-    nodes: int
-    gpus: int
-    workload: Mapping[str, object]
-
-
 def _run(
-    name: str, policies: list[str] | None, seed: int | None, engine: EngineName, *, sweeping: bool, csv: Csv
+    name: str,
+    policies: list[str] | None,
+    seed: int | None,
+    engine: EngineName,
+    *,
+    sweeping: bool,
+    csv: Mapping[str, Any],
 ) -> "Report":
+    """`csv`: what a CSV file of jobs does not say, as `load_csv` takes it."""
     from simulator.compare import compare, sweep
     from simulator.elastic import run_elastic
     from simulator.scenarios import ScenarioError, load, load_csv
@@ -104,10 +97,7 @@ def _run(
         with progress("") as told:
             return run_elastic(seed=1 if seed is None else seed, told=told)
     changes |= {"seed": seed} if seed is not None else {}
-    if name.endswith(".csv"):
-        file = load_csv(name, nodes=csv.nodes, gpus=csv.gpus, workload=csv.workload, changes=changes)
-    else:
-        file = load(name, changes=changes)
+    file = load_csv(name, **csv, changes=changes) if name.endswith(".csv") else load(name, changes=changes)
     if sweeping and engine is EngineName.PODS:
         raise ScenarioError("--sweep varies assumptions of --engine jobs: leave --engine pods away")
     if sweeping and not file.sweep:

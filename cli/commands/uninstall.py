@@ -80,18 +80,14 @@ async def _remove(
 
 def _print(console: Console, done: "Removed", *, would: bool) -> None:
     deleted = "would delete" if would else "deleted"
-    for name in (*done.policies, *(f"leases/{name}" for name in done.leases)):
-        console.print(f"{deleted} {name}", highlight=False, markup=False, soft_wrap=True)
+    lines = [f"{deleted} {name}" for name in (*done.policies, *(f"leases/{name}" for name in done.leases))]
     if done.released:
         pods = "1 pod that waits" if len(done.released) == 1 else f"{len(done.released)} pods that wait"
-        console.print(f"{'would let go' if would else 'let go'} {pods} at the gate", highlight=False)
-        for scheduler, count in sorted(Counter(done.released.values()).items()):
-            if scheduler != "default-scheduler":
-                said = (
-                    f"{count} of them name schedulerName {scheduler}: once its kube-scheduler is gone they wait for it"
-                )
-                console.print(said, highlight=False, markup=False, soft_wrap=True)
-    for what, why in sorted(done.left.items()):
-        console.print(f"left: {what}: {why}", highlight=False, markup=False, soft_wrap=True)
-    if not (done.policies or done.leases or done.released or done.left):
-        console.print("nothing of it is there")
+        lines.append(f"{'would let go' if would else 'let go'} {pods} at the gate")
+    for scheduler, count in sorted(Counter(done.released.values()).items()):
+        if scheduler != "default-scheduler":
+            named = f"{count} of them name schedulerName {scheduler}"
+            lines.append(f"{named}: once its kube-scheduler is gone they wait for it")
+    lines += [f"left: {what}: {why}" for what, why in sorted(done.left.items())]
+    for line in lines or ["nothing of it is there"]:
+        console.print(line, highlight=False, markup=False, soft_wrap=True)

@@ -8,8 +8,8 @@ from rich.console import Console
 from rich.table import Table
 
 from cli.output import add_row, safe
-from extender.api.schemas.explain import Explained, ExplainedPod, Turn, WouldHelp, Zone
-from extender.api.schemas.what_if import Fate, Supposed, Turned
+from extender.api.schemas.explain import Explained, ExplainedPod, Turn, Zone
+from extender.api.schemas.what_if import Fate, Supposed
 from scoring.explain.words import counted, duration_text, some
 
 _MEMBERS: Final = 20
@@ -27,7 +27,10 @@ def print_explanation(console: Console, found: Explained | ExplainedPod) -> None
     _say(console, f"{found.gang}: {found.state}{where}", style=_COLOURS.get(found.state, ""))
     if found.reason:
         _say(console, f"{found.reason}{f' ({found.detail})' if found.detail else ''}")
-    _say(console, _counts(found.counts))
+    shown = ("on_nodes", "held", "planned", "waiting", "ended", "missing")
+    parts = [f"{found.counts[name]} {name.replace('_', ' ')}" for name in shown if found.counts.get(name)]
+    exist, needed = found.counts.get("exist", 0), found.counts.get("needed", 0)
+    _say(console, f"members: {exist} exist, {needed} needed; {', '.join(parts)}")
     for line in _turn(found.turn):
         _say(console, line)
     if found.admission_lapses_in_s is not None:
@@ -57,7 +60,10 @@ def print_supposed(console: Console, found: Supposed) -> None:
     }
     for title, turned in lists.items():
         if turned:
-            console.print(_difference(console, title, turned))
+            table = Table("gang", "now", "then", title=title, title_justify="left")
+            for one in turned:
+                add_row(table, console, one.gang, _fate(one.before), _fate(one.after))
+            console.print(table)
     if not any(lists.values()):
         _say(console, "nothing would be different for any gang")
     admitted, waiting = found.gangs.get("admitted", 0), found.gangs.get("waiting", 0)
@@ -79,19 +85,9 @@ def _help(console: Console, found: Explained) -> None:
         return
     _say(console, "What would admit it, as the planner tried it:")
     for number, one in enumerate(would.suggestions, start=1):
-        _say(console, f"  {number}. {one.text}{_beside(would, number - 1)}", style="green" if number == 1 else "")
-
-
-def _beside(would: WouldHelp, number: int) -> str:
-    one = would.suggestions[number]
-    also = f"; {some(one.also_admitted)} too" if one.also_admitted else ""
-    return also + (f"; {some(one.refused_instead)} would wait instead" if one.refused_instead else "")
-
-
-def _counts(counts: dict[str, int]) -> str:
-    shown = ("on_nodes", "held", "planned", "waiting", "ended", "missing")
-    parts = [f"{counts[name]} {name.replace('_', ' ')}" for name in shown if counts.get(name)]
-    return f"members: {counts.get('exist', 0)} exist, {counts.get('needed', 0)} needed; {', '.join(parts)}"
+        also = f"; {some(one.also_admitted)} too" if one.also_admitted else ""
+        also += f"; {some(one.refused_instead)} would wait instead" if one.refused_instead else ""
+        _say(console, f"  {number}. {one.text}{also}", style="green" if number == 1 else "")
 
 
 def _turn(turn: Turn) -> list[str]:
@@ -149,13 +145,6 @@ def _short(zone: Zone) -> str:
         closed = ", ".join(f"{count} × {why}" for why, count in sorted(zone.closed.items()))
         lines.append(f"nodes for {zone.homeless} members" + (f" ({closed})" if closed else ""))
     return "\n".join(lines) or "–"
-
-
-def _difference(console: Console, title: str, turned: Sequence[Turned]) -> Table:
-    table = Table("gang", "now", "then", title=title, title_justify="left")
-    for one in turned:
-        add_row(table, console, one.gang, _fate(one.before), _fate(one.after))
-    return table
 
 
 def _fate(one: Fate) -> str:

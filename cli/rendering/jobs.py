@@ -76,9 +76,8 @@ def _changes(console: Console, changes: Sequence[WorkerChange]) -> None:
     if not changes:
         console.print("its worker count has not been changed")
         return
-    table = Table(
-        "decided", "workers", "by", "why", "stage", "took", "lost pod·s", title="changes", title_justify="left"
-    )
+    heads = ("decided", "workers", "by", "why", "stage", "took", "lost pod·s")
+    table = Table(*heads, title="changes", title_justify="left")
     for one in changes:
         add_row(
             table,

@@ -1,6 +1,6 @@
 """`netgang plan`, its elastic jobs with --scaling, and `netgang check-config --cluster` as tables."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from rich.console import Console
@@ -49,10 +49,8 @@ def print_endpoints(console: Console, document: Mapping[str, Any]) -> None:
     console.print(table)
     for problem in document["problems"]:
         console.print(escape(problem), soft_wrap=True, highlight=False)
-    if document["unused"]:
-        console.print(
-            f"no node is measured at: {escape(', '.join(document['unused']))}", soft_wrap=True, highlight=False
-        )
+    if unused := escape(", ".join(document["unused"])):
+        console.print(f"no node is measured at: {unused}", soft_wrap=True, highlight=False)
 
 
 def print_scaling(console: Console, document: Mapping[str, Any]) -> None:
@@ -71,14 +69,10 @@ def print_scaling(console: Console, document: Mapping[str, Any]) -> None:
     for one in document["left_alone"]:
         table.add_row(escape(f"{one['job']}\n{one['kind']}"), "–", escape(f"left alone: {one['reason']}"), "")
     console.print(table if table.row_count else f"{title}: none")
-    for line in (*_about(given), *document["problems"]):
+    lines = [] if given["for"] is None else [f"for {given['for']}: {given['reason'] or 'it starts when they are gone'}"]
+    lines = [f"{line} ({given['detail']})" if given["detail"] else line for line in lines]
+    for line in (*lines, *document["problems"]):
         console.print(escape(line), soft_wrap=True, highlight=False)
-
-
-def _about(given: Mapping[str, Any]) -> Iterable[str]:
-    if given["for"] is not None:
-        reason = given["reason"] or "it starts when they are gone"
-        yield f"for {given['for']}: {reason}" + (f" ({given['detail']})" if given["detail"] else "")
 
 
 def _change(change: Mapping[str, Any]) -> tuple[str, str]:

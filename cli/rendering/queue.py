@@ -28,7 +28,7 @@ def queue_table(console: Console, found: Queue, wanted: Sequence[QueuedGang], *,
                 f"{one.weight.omega_prime:.4g}" + (" (given)" if one.weight.given else ""),
                 _members(one),
                 "–" if one.waited_s is None else duration_text(one.waited_s),
-                _starves(one),
+                "–" if one.starves_in_s is None else duration_text(one.starves_in_s) if one.starves_in_s else "now",
                 _holds(one, before.get(one.gang)),
             )
             row = [safe(console, cell) for cell in cells]
@@ -39,28 +39,21 @@ def queue_table(console: Console, found: Queue, wanted: Sequence[QueuedGang], *,
         parts.append(Text(f"{limit} of {len(wanted)} gangs; see --namespace, --state and --limit"))
     counts = ", ".join(f"{count} {name}" for name, count in sorted(found.counts.items()) if count)
     parts.append(safe(console, f"{counts or 'no gangs'}; order: {found.order}"))
-    parts += [
-        safe(
-            console,
-            f"namespace {one.namespace}: {max(one.cpu, one.memory):.0%} of the cluster, of at most {one.cap:.0%}",
-        )
-        for one in found.shares
-    ]
+    for share in found.shares:
+        said = f"namespace {share.namespace}: {max(share.cpu, share.memory):.0%} of the cluster"
+        parts.append(safe(console, f"{said}, of at most {share.cap:.0%}"))
     return Group(*parts)
 
 
 def _behind(gangs: Sequence[QueuedGang]) -> dict[str, str]:
     """Gang that waits without a place → the gangs before it that wait too: the nearest, and how many more."""
-    waiting = sorted((one for one in gangs if _waits(one)), key=lambda one: one.rank or 0)
+    waits = (one for one in gangs if one.queue == "WQ" and not one.admitted and one.rank is not None)
+    waiting = sorted(waits, key=lambda one: one.rank or 0)
     said: dict[str, str] = {}
     for number, one in enumerate(waiting[1:], start=1):
         more = f" and {number - 1} more" if number > 1 else ""
         said[one.gang] = f"{waiting[number - 1].gang}{more}"
     return said
-
-
-def _waits(one: QueuedGang) -> bool:
-    return one.queue == "WQ" and not one.admitted and one.rank is not None
 
 
 def _members(one: QueuedGang) -> str:
@@ -70,12 +63,6 @@ def _members(one: QueuedGang) -> str:
     parts = [f"{many.running} of {many.min_available} run", f"{many.pending} wait" if many.pending else ""]
     parts.append(f"{ended} ended" if ended else "")
     return "\n".join(filter(None, parts))
-
-
-def _starves(one: QueuedGang) -> str:
-    if one.starves_in_s is None:
-        return "–"
-    return duration_text(one.starves_in_s) if one.starves_in_s else "now"
 
 
 def _holds(one: QueuedGang, before: str | None) -> str:
