@@ -4,7 +4,7 @@ Errors of each: ConfigError for an address that is none and for wrong use (a nam
 wrong), NetworkSourceError when the answer is no document of netgang.
 """
 
-from dataclasses import replace
+from itertools import permutations
 from typing import Final
 
 import msgspec
@@ -80,14 +80,11 @@ async def survey_running(door: Door, *, zone: str | None, limit: int) -> Survey:
 
 def _links(pairs: Pairs) -> tuple[Link, ...]:
     links = []
-    for i, source in enumerate(pairs.nodes):
-        for j, target in enumerate(pairs.nodes):
-            if i == j:
-                continue
-            ages = (pairs.loss_age_s[i][j], pairs.delay_age_s[i][j], pairs.throughput_age_s[i][j])
-            known = [age for age in ages if age is not None]
-            link = Link(source, target, pairs.loss_ratio[i][j], pairs.delay_ms[i][j], pairs.throughput_bps[i][j])
-            links.append(replace(link, age_s=max(known)) if known else link)
+    for (i, source), (j, target) in permutations(enumerate(pairs.nodes), 2):
+        ages = (pairs.loss_age_s[i][j], pairs.delay_age_s[i][j], pairs.throughput_age_s[i][j])
+        age_s = max((age for age in ages if age is not None), default=None)
+        values = (pairs.loss_ratio[i][j], pairs.delay_ms[i][j], pairs.throughput_bps[i][j])
+        links.append(Link(source, target, *values, age_s))
     return tuple(links)
 
 

@@ -30,39 +30,24 @@ class Check:
     """By this and by the message netgang knows the metric."""
     grid: str
     plugin: str
-    labels: tuple[str, str, str]
+    limits: tuple[str, str, str]
+    """What OK, warning and critical mean."""
 
 
-_LOSS: Final = ("-w 0.001 -c 0.1", ("Loss is <= 0.001%", "Loss is > 0.001%", "Loss is > 0.1%"))
+_LOSS: Final = ("<= 0.001%", "> 0.001%", "> 0.1%")
+_DELAY: Final = ("<= 20ms", "> 20ms", "> 40ms")
+_TRIP: Final = ("<= 40ms", "> 40ms", "> 80ms")
+_RATE: Final = (">= 100Mbps", "< 100Mbps", "< 10Mbps")
 _ONE_WAY: Final = (
-    Check("loss", Kind.LATENCY, "Packet Loss", "Loss", f"check_loss.pl {_LOSS[0]}", _LOSS[1]),
-    Check(
-        "delay",
-        Kind.LATENCY,
-        "One-way Delay",
-        "Delay",
-        "check_owdelay.pl -q median -w 20 -c 40",
-        ("Delay is <= 20ms", "Delay is > 20ms", "Delay is > 40ms"),
-    ),
+    Check("loss", Kind.LATENCY, "Packet Loss", "Loss", "check_loss.pl -w 0.001 -c 0.1", _LOSS),
+    Check("delay", Kind.LATENCY, "One-way Delay", "Delay", "check_owdelay.pl -q median -w 20 -c 40", _DELAY),
 )
 _ROUND_TRIP: Final = (
-    Check("loss", Kind.LATENCY, "Loss", "Loss", f"check_ping_loss.pl {_LOSS[0]}", _LOSS[1]),
-    Check(
-        "rtt",
-        Kind.LATENCY,
-        "RTT",
-        "Round Trip",
-        "check_rtt.pl -w 40 -c 80",
-        ("Round trip is <= 40ms", "Round trip is > 40ms", "Round trip is > 80ms"),
-    ),
+    Check("loss", Kind.LATENCY, "Loss", "Loss", "check_ping_loss.pl -w 0.001 -c 0.1", _LOSS),
+    Check("rtt", Kind.LATENCY, "RTT", "Round Trip", "check_rtt.pl -w 40 -c 80", _TRIP),
 )
 _THROUGHPUT: Final = Check(
-    "throughput",
-    Kind.THROUGHPUT,
-    "Throughput",
-    "Throughput",
-    "check_throughput.pl -w .1: -c .01:",
-    ("Throughput is >= 100Mbps", "Throughput is < 100Mbps", "Throughput is < 10Mbps"),
+    "throughput", Kind.THROUGHPUT, "Throughput", "Throughput", "check_throughput.pl -w .1: -c .01:", _RATE
 )
 
 
@@ -123,7 +108,7 @@ def _check(check: Check, plan: MeshPlan, archive: str, interval_s: int, plugins:
 
 
 def _grid(plan: MeshPlan, group: Group, check: Check) -> dict[str, Value]:
-    good, warning, critical = check.labels
+    good, warning, critical = (f"{check.grid.capitalize()} is {limit}" for limit in check.limits)
     excluded = {end.address: [other.address for other in others] for end, others in group.excluded.items()}
     return {
         "name": f"{plan.name} - {group.where} - {check.grid}",

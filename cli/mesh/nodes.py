@@ -100,12 +100,9 @@ class Selector:
 
     def takes(self, node: SiteNode) -> bool:
         """Whether the node has all of them; an empty selector takes every node."""
-        return all(self._has(node, part.strip()) for part in self._parts())
+        pairs = (part.strip().partition("=") for part in self._parts())
+        found = ((node.labels.get(key), equals, value.removeprefix("=")) for key, equals, value in pairs)
+        return all(there is not None and (not equals or there == value) for there, equals, value in found)
 
     def _parts(self) -> list[str]:
         return self.text.split(",") if self.text else []
-
-    @staticmethod
-    def _has(node: SiteNode, part: str) -> bool:
-        key, equals, value = part.partition("=")
-        return key in node.labels and (not equals or node.labels[key] == value.removeprefix("="))

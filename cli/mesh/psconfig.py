@@ -15,7 +15,6 @@ from extender.errors import ConfigError
 _ARCHIVE: Final = "archive"
 _PACKETS_PER_S: Final = 10
 _TOOLS: Final = {LatencyTest.LATENCYBG: "powstream", LatencyTest.LATENCY: "owping", LatencyTest.RTT: "ping"}
-_ENDS: Final = {"source": "{% address[0] %}", "dest": "{% address[1] %}"}
 
 
 def psconfig_template(
@@ -35,7 +34,10 @@ def psconfig_template(
         "_meta": {"display-name": plan.name},
         "addresses": {end.key: {"address": end.address, "_meta": {"display-name": end.label}} for end in site.ends},
         "groups": groups,
-        "tests": {Kind.LATENCY.value: _latency_test(plan), Kind.THROUGHPUT.value: _throughput_test(plan)},
+        "tests": {
+            Kind.LATENCY.value: _latency_test(plan),
+            Kind.THROUGHPUT.value: _test("throughput", duration=f"PT{plan.throughput_duration_s}S"),
+        },
         "schedules": _schedules(plan),
         "tasks": tasks,
     }
@@ -74,22 +76,15 @@ def _task(group: Group, plan: MeshPlan, *, archive: str | None) -> dict[str, Any
 
 
 def _latency_test(plan: MeshPlan) -> dict[str, Any]:
-    spec: dict[str, Any] = dict(_ENDS)
-    match plan.latency:
-        case LatencyTest.RTT:
-            spec |= {"count": SAMPLE_S, "interval": "PT1S"}
-        case LatencyTest.LATENCY:
-            spec |= {"packet-count": SAMPLE_S * _PACKETS_PER_S, "packet-interval": 1 / _PACKETS_PER_S}
-        case LatencyTest.LATENCYBG:
-            packets = plan.latency_interval_s * _PACKETS_PER_S
-            spec |= {"packet-count": packets, "packet-interval": 1 / _PACKETS_PER_S}
-    if plan.latency is not LatencyTest.RTT:
-        spec["bucket-width"] = round(plan.bucket_width_ms / 1000, 9)
-    return {"type": plan.latency.value, "spec": spec}
+    if plan.latency is LatencyTest.RTT:
+        return _test(plan.latency.value, count=SAMPLE_S, interval="PT1S")
+    seconds = SAMPLE_S if plan.latency is LatencyTest.LATENCY else plan.latency_interval_s
+    packets = {"packet-count": seconds * _PACKETS_PER_S, "packet-interval": 1 / _PACKETS_PER_S}
+    return _test(plan.latency.value, **packets, **{"bucket-width": round(plan.bucket_width_ms / 1000, 9)})
 
 
-def _throughput_test(plan: MeshPlan) -> dict[str, Any]:
-    return {"type": "throughput", "spec": {**_ENDS, "duration": f"PT{plan.throughput_duration_s}S"}}
+def _test(kind: str, **more: object) -> dict[str, Any]:
+    return {"type": kind, "spec": {"source": "{% address[0] %}", "dest": "{% address[1] %}", **more}}
 
 
 def _schedules(plan: MeshPlan) -> Mapping[str, Any]:

@@ -133,13 +133,8 @@ def _ours(
     found = adjust(snapshot, made, jobs, {}, policy, options, now_s=now_s)
     given, grown = found.scale_in, found.scale_out
     document = {
-        "scale_in": {
-            "for": given.beneficiary,
-            "changes": [_change(change) for change in given.changes],
-            "reason": _words(given.reason),
-            "detail": given.detail,
-        },
-        "scale_out": {"changes": [_change(change) for change in grown.changes], "reason": _words(grown.reason)},
+        "scale_in": _document(given.changes, given.reason) | {"for": given.beneficiary, "detail": given.detail},
+        "scale_out": _document(grown.changes, grown.reason),
     }
     return document, {one.job: one for one in (*grown.refusals, *given.refusals)}
 
@@ -151,7 +146,8 @@ def _literal(
     by_key = {job.key: job for job in jobs}
     key = next(iter(waiting_for_room(made)), None)
     removed: dict[JobKey, list[tuple[PodUid, NodeName]]] = {}
-    reason, detail = (No.NOBODY_WAITS.value, "") if key is None else ("", "")
+    reason: No | str | None = No.NOBODY_WAITS if key is None else None
+    detail = ""
     if key is not None and _tried(snapshot, made, jobs, policy, options, now_s=now_s):
         ahead = in_turn(made, before=made.waiting[key].rank)
         found = literal.scale_in(snapshot, jobs, key, policy, decrement=options.decrement, ahead=ahead)
@@ -162,23 +158,17 @@ def _literal(
         else:
             reason, detail = _ONE_NODE, f"{len(found.plan)} workers could go"
     elif key is not None:
-        reason = No.NOT_HEAVIEST.value
+        reason = No.NOT_HEAVIEST
     added: dict[JobKey, list[NodeName]] = {}
     if not removed:
         growth = literal.scale_out(snapshot, jobs, policy, increment=options.increment, ahead=in_turn(made))
         for job, node in growth:
             added.setdefault(job, []).append(node)
+    fewer = [_changed(by_key[job], -len(gone), *zip(*gone, strict=True)) for job, gone in removed.items()]
+    more = [_changed(by_key[job], len(nodes), (), nodes) for job, nodes in added.items()]
     document = {
-        "scale_in": {
-            "for": key,
-            "changes": [_less(by_key[job], gone) for job, gone in removed.items()],
-            "reason": reason,
-            "detail": detail,
-        },
-        "scale_out": {
-            "changes": [_more(by_key[job], nodes) for job, nodes in added.items()],
-            "reason": No.ROOM_IS_WANTED.value if removed else "",
-        },
+        "scale_in": _document(fewer, reason) | {"for": key, "detail": detail},
+        "scale_out": _document(more, No.ROOM_IS_WANTED if removed else None),
     }
     unsafe = {job.key: Refusal(job.key, No.UNSAFE, job.refusal) for job in jobs if job.refusal is not None}
     return document, unsafe
@@ -194,13 +184,12 @@ def _tried(
     return found.reason is not No.NOT_HEAVIEST
 
 
-def _less(job: ElasticJob, gone: Sequence[tuple[PodUid, NodeName]]) -> Document:
-    uids, nodes = tuple(uid for uid, _ in gone), tuple(node for _, node in gone)
-    return _change(Change(job.key, job.uid, job.workers, job.workers - len(gone), uids, nodes))
+def _changed(job: ElasticJob, by: int, leaving: Sequence[PodUid], nodes: Sequence[NodeName]) -> Change:
+    return Change(job.key, job.uid, job.workers, job.workers + by, tuple(leaving), tuple(nodes))
 
 
-def _more(job: ElasticJob, nodes: Sequence[NodeName]) -> Document:
-    return _change(Change(job.key, job.uid, job.workers, job.workers + len(nodes), nodes=tuple(nodes)))
+def _document(changes: Sequence[Change], reason: No | str | None) -> Document:
+    return {"changes": [_change(change) for change in changes], "reason": "" if reason is None else str(reason)}
 
 
 def _change(change: Change) -> Document:
@@ -213,7 +202,3 @@ def _change(change: Change) -> Document:
         "pods": list(change.leaving),
         "nodes": list(change.nodes),
     }
-
-
-def _words(reason: No | None) -> str:
-    return "" if reason is None else reason.value

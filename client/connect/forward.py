@@ -136,25 +136,17 @@ async def _acting_pod(server: ApiServer, target: Target) -> str:
     path = f"/api/v1/namespaces/{target.namespace}/pods"
     async with OperatorApi.opened(server) as api:
         found = await api.listed(path, {"labelSelector": f"app.kubernetes.io/name={target.name}"})
-    alive = [one for one in found if _status(one).get("phase") == "Running" and not _meta(one).get("deletionTimestamp")]
+    alive = {}
+    for pod in found:
+        meta, status = pod["metadata"], pod.get("status") or {}
+        if status.get("phase") == "Running" and not meta.get("deletionTimestamp"):
+            leads = (meta.get("labels") or {}).get("netgang.io/role") == "leader"
+            conditions = status.get("conditions") or ()
+            ready = any(one.get("type") == "Ready" and one.get("status") == "True" for one in conditions)
+            alive[not leads, not ready, str(meta["name"])] = str(meta["name"])
     if not alive:
         raise NetworkSourceError(
             f"no pod in namespace {target.namespace} has label app.kubernetes.io/name={target.name} and runs; "
             "--service NAMESPACE/NAME says where netgang is"
         )
-    return str(_meta(min(alive, key=_preference))["name"])
-
-
-def _preference(pod: dict[str, Any]) -> tuple[bool, bool, str]:
-    leads = (_meta(pod).get("labels") or {}).get("netgang.io/role") == "leader"
-    conditions = _status(pod).get("conditions") or ()
-    ready = any(one.get("type") == "Ready" and one.get("status") == "True" for one in conditions)
-    return not leads, not ready, str(_meta(pod).get("name"))
-
-
-def _meta(pod: dict[str, Any]) -> dict[str, Any]:
-    return pod.get("metadata") or {}
-
-
-def _status(pod: dict[str, Any]) -> dict[str, Any]:
-    return pod.get("status") or {}
+    return alive[min(alive)]

@@ -8,7 +8,6 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from extender.errors import ConfigError
 from extender.kube.credentials import _document
@@ -49,13 +48,10 @@ def chosen(kubeconfig: Path | None, context: str | None, *, environment: Mapping
 
 def _contexts(file: Path) -> tuple[str, dict[str, str]]:
     document = _document(file)
-    listed = document.get("contexts")
-    return str(document.get("current-context") or ""), {
-        str(one["name"]): _namespace(one.get("context"))
-        for one in (listed if isinstance(listed, list) else ())
-        if isinstance(one, dict) and one.get("name")
-    }
-
-
-def _namespace(context: Any) -> str:
-    return str(context.get("namespace") or "") if isinstance(context, dict) else ""
+    listed, namespaces = document.get("contexts"), {}
+    for one in listed if isinstance(listed, list) else ():
+        if isinstance(one, dict) and one.get("name"):
+            context = one.get("context")
+            namespace = context.get("namespace") if isinstance(context, dict) else None
+            namespaces[str(one["name"])] = str(namespace or "")
+    return str(document.get("current-context") or ""), namespaces

@@ -14,7 +14,7 @@ import msgspec
 
 from client.connect.forward import Relay
 from client.connect.said import Target
-from extender.errors import NetgangError, NetworkSourceError
+from extender.errors import NetworkSourceError
 from extender.kube.credentials import ApiServer
 from extender.kube.http.faults import refusal
 from extender.network.batches import UNREADABLE
@@ -73,8 +73,8 @@ class Proxied(httpx.AsyncBaseTransport):
         extensions = {**request.extensions, **more}
         sent = httpx.Request(request.method, url, headers=headers, stream=request.stream, extensions=extensions)
         response = await self._inner.handle_async_request(sent)
-        if response.status_code >= HTTPStatus.BAD_REQUEST and (said := await _refused(response)) is not None:
-            raise said
+        if response.status_code >= HTTPStatus.BAD_REQUEST and _read(body := await response.aread()).kind == "Status":
+            raise refusal(response.status_code, body)  # netgang's own problems have another form
         return response
 
     async def aclose(self) -> None:
@@ -109,12 +109,6 @@ class Bearing(httpx.AsyncBaseTransport):
 class _Said(msgspec.Struct):
     kind: str = ""
     detail: str = ""
-
-
-async def _refused(response: httpx.Response) -> NetgangError | None:
-    """The API server's refusal; None: the answer is netgang's, whose problems have another form."""
-    body = await response.aread()
-    return refusal(response.status_code, body) if _read(body).kind == "Status" else None
 
 
 def _read(body: bytes) -> _Said:
