@@ -19,6 +19,7 @@ from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
+from functools import partial
 from http import HTTPStatus
 from typing import Final, TypeVar, cast
 
@@ -27,7 +28,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from extender.api.problems import problem_response
 from extender.errors import ApiError, ApiUnavailableError
-from extender.ports import Clock, Identity, Reviews
+from extender.ports import Clock, Reviews
 
 IN_HAND: Final = 10.0
 """Questions of an address that has not asked for long"""
@@ -95,10 +96,12 @@ class TokenAuth:
         if not token:
             return _unauthorized("show a token: Authorization: Bearer TOKEN (kubectl create token NAME)")
         try:
-            caller = await self._identity(token, peer)
+            key = hashlib.sha256(token.encode()).digest()
+            caller = await self._answer(key, lambda: self._reviews.identity(token), peer)
             if caller is None:
                 return _unauthorized("the API server does not know this token, or it has expired")
-            if await self._may(caller, verb, path, peer):
+            may = partial(self._reviews.may, caller, verb, path)
+            if await self._answer((caller, verb, path), may, peer):
                 return None
         except _RefusedError as error:
             return error.response
@@ -107,13 +110,6 @@ class TokenAuth:
             return _unavailable("the API server cannot be asked now for your rights; the log says more")
         detail = f"{caller.username} may not {verb} {path}: it needs a ClusterRole with this verb and nonResourceURL"
         return _refused(HTTPStatus.FORBIDDEN, f"{detail}, such as netgang-viewer")
-
-    async def _identity(self, token: str, peer: str) -> Identity | None:
-        key = hashlib.sha256(token.encode()).digest()
-        return await self._answer(key, lambda: self._reviews.identity(token), peer)
-
-    async def _may(self, caller: Identity, verb: str, path: str, peer: str) -> bool:
-        return bool(await self._answer((caller, verb, path), lambda: self._reviews.may(caller, verb, path), peer))
 
     async def _answer(self, key: object, ask: Callable[[], Awaitable[_Value | None]], peer: str) -> _Value | None:
         """What is remembered of `key`, or is asked now; _RefusedError: not now. A no costs `peer` a question."""

@@ -7,10 +7,10 @@ import ast
 import inspect
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, Final, TypeVar
+from typing import Annotated, Any, Final, TypeAlias, TypeVar
 
 import msgspec
-from fastapi import FastAPI
+from fastapi import FastAPI, Path, Query
 
 from extender.api.problems import PROBLEM_TYPE
 from extender.api.schemas.explain import Explained
@@ -27,6 +27,10 @@ from scoring.what_if.changes import Supposition, WhatIf
 _Kind = TypeVar("_Kind", bound=msgspec.Struct)
 Responses = dict[int | str, dict[str, Any]]
 """status → what OpenAPI says of it, as FastAPI takes it"""
+Name: TypeAlias = Annotated[str, Path(min_length=1, max_length=253, pattern=r"^[a-z0-9]([a-z0-9.-]*[a-z0-9])?$")]
+Kind: TypeAlias = Annotated[
+    str | None, Query(max_length=100, description="Kind, such as TFJob, where several jobs have one name")
+]
 
 _DOCUMENTS: Final = (
     *(Accepted, Explained, JobInFull, Jobs, Link, Network, PlanInForce, Problem, Queue, Readiness, Supposed, WhatIf),

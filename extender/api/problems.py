@@ -88,28 +88,20 @@ class Only:
 
 def answer_with_problems(app: FastAPI) -> None:
     """Make `app` answer every error with a problem document."""
-    app.add_exception_handler(HTTPException, _http_error)
-    app.add_exception_handler(RequestValidationError, _invalid_parameters)
-    app.add_exception_handler(BadRequestError, _bad_request)
-    app.add_exception_handler(Exception, _internal_error)
+    for kind in (HTTPException, RequestValidationError, BadRequestError, Exception):
+        app.add_exception_handler(kind, _answer)
 
 
-async def _http_error(_request: Request, error: Exception) -> Response:
-    assert isinstance(error, HTTPException)
-    status = HTTPStatus(error.status_code)
-    detail = "" if error.detail == status.phrase else str(error.detail)
-    return problem_response(status, detail, headers=error.headers)
-
-
-async def _invalid_parameters(_request: Request, error: Exception) -> Response:
-    assert isinstance(error, RequestValidationError)
-    wrong = "; ".join(f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in error.errors())
-    return problem_response(HTTPStatus.BAD_REQUEST, wrong)
-
-
-async def _bad_request(_request: Request, error: Exception) -> Response:
-    return problem_response(HTTPStatus.BAD_REQUEST, str(error))
-
-
-async def _internal_error(_request: Request, _error: Exception) -> Response:
-    return problem_response(HTTPStatus.SERVICE_UNAVAILABLE, "internal error; the log says more")
+async def _answer(_request: Request, error: Exception) -> Response:
+    match error:
+        case HTTPException():
+            status = HTTPStatus(error.status_code)
+            detail = "" if error.detail == status.phrase else str(error.detail)
+            return problem_response(status, detail, headers=error.headers)
+        case RequestValidationError():
+            wrong = "; ".join(f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in error.errors())
+            return problem_response(HTTPStatus.BAD_REQUEST, wrong)
+        case BadRequestError():
+            return problem_response(HTTPStatus.BAD_REQUEST, str(error))
+        case _:
+            return problem_response(HTTPStatus.SERVICE_UNAVAILABLE, "internal error; the log says more")

@@ -14,15 +14,15 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from http import HTTPStatus
 from math import ceil
-from pathlib import Path as FilePath
-from typing import Annotated, Final
+from pathlib import Path
+from typing import Final
 
-from fastapi import FastAPI, Path, Query, Request
+from fastapi import FastAPI, Request
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from extender.api.auth import AuthLimits, TokenAuth
-from extender.api.openapi import Responses, answers, problem, with_schemas
+from extender.api.openapi import Kind, Name, Responses, answers, problem, with_schemas
 from extender.api.problems import LAST, answer_with_problems, document_response, problem_response, read_body
 from extender.api.schemas.jobs import Accepted
 from extender.controllers.elastic.reports.reports import Outcome, Reports
@@ -40,8 +40,6 @@ _WAY_OUT: Final = (
     "a service account reports for jobs of its own namespace alone, and people for none: let a pod of the job's "
     "namespace report with its own token, or show the secret of netgang's setting reports.secret_file"
 )
-_NAME: Final = Path(min_length=1, max_length=253, pattern=r"^[a-z0-9]([a-z0-9.-]*[a-z0-9])?$")
-_KIND: Final = Query(max_length=100, description="Kind of the job, where several kinds have one of this name")
 _STATUS: Final[Mapping[Outcome, HTTPStatus]] = {
     Outcome.ACCEPTED: HTTPStatus.OK,
     Outcome.UNKNOWN_JOB: HTTPStatus.NOT_FOUND,
@@ -74,7 +72,7 @@ class Reporters:
 
     reviews: Reviews | None
     """Knows service accounts; `None`: their tokens are not accepted."""
-    secret_file: FilePath | None
+    secret_file: Path | None
     audiences: tuple[str, ...] = ()
     """What a token must be for; empty: for the API server."""
 
@@ -83,9 +81,9 @@ class Reporters:
         secret = self._secret()
         if secret and hmac.compare_digest(token.encode(), secret):
             return _WITH_SECRET
-        return (
-            None if self.reviews is None else await self.reviews.identity(token, audiences=audiences or self.audiences)
-        )
+        if self.reviews is None:
+            return None
+        return await self.reviews.identity(token, audiences=audiences or self.audiences)
 
     async def may(self, caller: Identity, verb: str, path: str) -> bool:
         """Whether `caller` is the shared secret's owner, or a service account of the namespace in `path`."""
@@ -147,12 +145,7 @@ def create_reports_app(
         summary="Report step, loss, speed or workers of a running job",
         responses=answers(Accepted),
     )
-    async def report(
-        request: Request,
-        namespace: Annotated[str, _NAME],
-        name: Annotated[str, _NAME],
-        kind: Annotated[str | None, _KIND] = None,
-    ) -> Response:
+    async def report(request: Request, namespace: Name, name: Name, kind: Kind = None) -> Response:
         advice = "; report more often, with fewer points each"
         body = await read_body(request, MAX_BODY_BYTES, body_timeout_s, advice=advice)
         if isinstance(body, Response):

@@ -11,14 +11,14 @@ from collections.abc import Callable, Sequence
 from http import HTTPStatus
 from typing import Annotated, Final, TypeAlias
 
-from fastapi import APIRouter, FastAPI, Path, Query, Request
+from fastapi import APIRouter, FastAPI, Query, Request
 from starlette.responses import Response
 
 from extender.api.documents.jobs import MOST_JOBS, USUAL_JOBS, JobsView
 from extender.api.documents.network import MOST_NODES, USUAL_NODES
 from extender.api.documents.plan import supposed_document
 from extender.api.documents.views import Views
-from extender.api.openapi import Responses, answers, problem, takes, with_schemas
+from extender.api.openapi import Kind, Name, Responses, answers, problem, takes, with_schemas
 from extender.api.problems import answer_with_problems, document_response, problem_response, read_body
 from extender.api.schemas.explain import Explained
 from extender.api.schemas.jobs import JobInFull, Jobs
@@ -43,14 +43,11 @@ _METRICS_S = 1.0
 MOST_BYTES: Final = 256 * 1024
 _BODY_TIMEOUT_S: Final = 5.0
 _COME_AGAIN: Final = {"retry-after": "2"}
-_Name: TypeAlias = Annotated[str, Path(min_length=1, max_length=253, pattern=r"^[a-z0-9]([a-z0-9.-]*[a-z0-9])?$")]
 _Zone: TypeAlias = Annotated[str | None, Query(max_length=253, description="Only nodes of this zone")]
 _Limit: TypeAlias = Annotated[int, Query(ge=1, le=MOST_NODES, description="Most nodes between which values are given")]
 _Namespace: TypeAlias = Annotated[str | None, Query(max_length=253, description="Only jobs of this namespace")]
 _Jobs: TypeAlias = Annotated[int, Query(ge=1, le=MOST_JOBS, description="Most jobs that are shown")]
-_Kind: TypeAlias = Annotated[
-    str | None, Query(max_length=100, description="Kind, such as TFJob, where several jobs have one name")
-]
+_NO_JOBS: Final = "elastic jobs are switched off: setting elastic.enabled"
 _PROBLEMS = {400: "The address is not one of ours", 404: "Nothing of that name is known"}
 _WHAT_IF_PROBLEMS = {
     400: "A field is wrong, or a change does not fit the cluster; the detail names it",
@@ -74,37 +71,27 @@ def create_documents_app(
 
 def _probes(telemetry: Telemetry, readiness: Callable[[], Readiness]) -> APIRouter:
     router = APIRouter(tags=["probes"])
-    exposition = _Exposition(telemetry)
+    text, written_s, ready = b"", -float("inf"), answers(Readiness)
+    ready[HTTPStatus.SERVICE_UNAVAILABLE.value] = ready[200] | {"description": "Not ready"}
 
     @router.get("/healthz", summary="Alive: the event loop turns")
     async def healthz() -> Response:
         return Response("ok\n", media_type="text/plain")
 
-    @router.get("/readyz", summary="Ready to be asked by kube-scheduler", responses=_ready())
+    @router.get("/readyz", summary="Ready to be asked by kube-scheduler", responses=ready)
     async def readyz() -> Response:
         found = readiness()
         return document_response(found, HTTPStatus.OK if found.ready else HTTPStatus.SERVICE_UNAVAILABLE)
 
     @router.get("/metrics", summary="Metrics in Prometheus' text format")
     async def metrics() -> Response:
-        return Response(exposition.newest(), headers={"content-type": METRICS_CONTENT_TYPE})
+        nonlocal text, written_s
+        now_s = asyncio.get_running_loop().time()
+        if now_s - written_s >= _METRICS_S:  # at most so often, however many ask (docs/safety.md S28)
+            text, written_s = telemetry.exposition(), now_s
+        return Response(text, headers={"content-type": METRICS_CONTENT_TYPE})
 
     return router
-
-
-class _Exposition:
-    """The metrics as text, written at most once a second, however many ask (docs/safety.md S28)."""
-
-    def __init__(self, telemetry: Telemetry) -> None:
-        self._telemetry = telemetry
-        self._text = b""
-        self._written_s = -float("inf")
-
-    def newest(self) -> bytes:
-        now_s = asyncio.get_running_loop().time()
-        if now_s - self._written_s >= _METRICS_S:
-            self._text, self._written_s = self._telemetry.exposition(), now_s
-        return self._text
 
 
 def _documents(views: Views) -> APIRouter:
@@ -119,7 +106,7 @@ def _documents(views: Views) -> APIRouter:
         summary="Why a gang or pod is where it is, and what would get it admitted",
         responses=answers(Explained, _PROBLEMS),
     )
-    async def explain(namespace: _Name, name: _Name) -> Response:
+    async def explain(namespace: Name, name: Name) -> Response:
         document = await views.explain_in_turns(namespace, name)
         if document is None:
             why = views.unreadable(namespace, name) or f"no gang or pod {namespace}/{name} is known"
@@ -131,7 +118,7 @@ def _documents(views: Views) -> APIRouter:
         return document_response(views.network(zone=zone, limit=limit))
 
     @router.get("/network/{source}/{target}", summary="The link between two nodes", responses=answers(Link, _PROBLEMS))
-    async def link(source: _Name, target: _Name) -> Response:
+    async def link(source: Name, target: Name) -> Response:
         document = views.link(source, target)
         if document is None:
             return problem_response(HTTPStatus.NOT_FOUND, f"{source} or {target} is no node that is known")
@@ -171,8 +158,6 @@ def _documents(views: Views) -> APIRouter:
 
     return router
 
-    return router
-
 
 def _jobs(jobs: JobsView | None) -> APIRouter:
     """/v1/jobs and /v1/jobs/{namespace}/{name}; without `jobs` (elastic jobs are switched off) they say so."""
@@ -185,7 +170,7 @@ def _jobs(jobs: JobsView | None) -> APIRouter:
     )
     async def all_jobs(namespace: _Namespace = None, limit: _Jobs = USUAL_JOBS) -> Response:
         if jobs is None:
-            return _no_jobs()
+            return problem_response(HTTPStatus.NOT_FOUND, _NO_JOBS)
         return document_response(await in_slices(jobs.steps(namespace=namespace, limit=limit)))
 
     @router.get(
@@ -193,9 +178,9 @@ def _jobs(jobs: JobsView | None) -> APIRouter:
         summary="One job, with the history of its changes",
         responses=answers(JobInFull, _JOB_PROBLEMS),
     )
-    async def one_job(namespace: _Name, name: _Name, kind: _Kind = None) -> Response:
+    async def one_job(namespace: Name, name: Name, kind: Kind = None) -> Response:
         if jobs is None:
-            return _no_jobs()
+            return problem_response(HTTPStatus.NOT_FOUND, _NO_JOBS)
         found = await in_slices(jobs.job(namespace, name, kind=kind))
         if not found:
             said = f"no job {namespace}/{name} of a kind that netgang resizes is known"
@@ -207,12 +192,3 @@ def _jobs(jobs: JobsView | None) -> APIRouter:
         return document_response(found[0])
 
     return router
-
-
-def _no_jobs() -> Response:
-    return problem_response(HTTPStatus.NOT_FOUND, "elastic jobs are switched off: setting elastic.enabled")
-
-
-def _ready() -> Responses:
-    ready = answers(Readiness)
-    return ready | {HTTPStatus.SERVICE_UNAVAILABLE.value: ready[200] | {"description": "Not ready"}}

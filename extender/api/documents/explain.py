@@ -1,15 +1,17 @@
 """Why a gang is where it is: the same for /v1/explain, the page and `netgang explain`."""
 
+from collections import Counter
+
 import msgspec
 
 from extender.api.documents.link import links_document
 from extender.api.documents.queue import weight_document
 from extender.api.schemas import explain as schema
 from scoring.explain.gang import Explanation
-from scoring.explain.turn import Reservation, Turn
-from scoring.explain.unblock import Suggestion, Unblocking
+from scoring.explain.turn import Turn
+from scoring.explain.unblock import Unblocking
 from scoring.explain.words import quantity
-from scoring.explain.zones import Shortage, ZoneVerdict
+from scoring.explain.zones import ZoneVerdict
 from scoring.ids import GangKey
 from scoring.model import Pod
 from scoring.model.snapshot import Snapshot
@@ -55,7 +57,13 @@ def preemption_document(snapshot: Snapshot, gang: GangKey, *, blocked: str | Non
 
 def unblocking_document(found: Unblocking) -> schema.WouldHelp:
     """What would admit the gang."""
-    return schema.WouldHelp.copied(found, suggestions=tuple(_suggestion(one) for one in found.suggestions))
+    suggestions = tuple(
+        schema.Suggestion.copied(
+            one, changes=msgspec.to_builtins(one.changes), also_admitted=one.also, refused_instead=one.instead
+        )
+        for one in found.suggestions
+    )
+    return schema.WouldHelp.copied(found, suggestions=suggestions)
 
 
 def pod_document(
@@ -80,26 +88,16 @@ def pod_document(
     return schema.PodPlace(name=pod.key, uid=pod.uid, own=own, node=pod.node, planned=planned, prioritize=ranked)
 
 
-def _suggestion(one: Suggestion) -> schema.Suggestion:
-    return schema.Suggestion(
-        text=one.text, changes=msgspec.to_builtins(one.changes), also_admitted=one.also, refused_instead=one.instead
-    )
-
-
 def _counts(explanation: Explanation) -> dict[str, int]:
-    states = [member.state for member in explanation.members]
-
-    def count(*names: str) -> int:
-        return sum(state in names for state in states)
-
+    count = Counter(member.state for member in explanation.members)
     return {
-        "exist": len(states),
+        "exist": count.total(),
         "needed": explanation.min_member,
-        "on_nodes": count("running", "bound"),
-        "held": count("held"),
-        "planned": count("planned"),
-        "waiting": count("pending", "gated"),
-        "ended": count("succeeded", "failed"),
+        "on_nodes": count["running"] + count["bound"],
+        "held": count["held"],
+        "planned": count["planned"],
+        "waiting": count["pending"] + count["gated"],
+        "ended": count["succeeded"] + count["failed"],
         "missing": explanation.missing.count,
     }
 
@@ -114,25 +112,20 @@ def _turn(turn: Turn) -> schema.Turn:
         starves_at_s=turn.starves_at_s,
         backs_off_until_s=turn.backs_off_until_s,
         ahead=msgspec.convert(turn.ahead, schema.Ahead, from_attributes=True),
-        reservation=_reservation(turn.reservation),
+        reservation=None
+        if (kept := turn.reservation) is None
+        else schema.Reservation.copied(kept, zone=",".join(kept.zones) if kept.zones else None, nodes=dict(kept.nodes)),
     )
-
-
-def _reservation(kept: Reservation | None) -> schema.Reservation | None:
-    if kept is None:
-        return None
-    return schema.Reservation.copied(kept, zone=",".join(kept.zones) if kept.zones else None, nodes=dict(kept.nodes))
 
 
 def _zone(zone: ZoneVerdict) -> schema.Zone:
-    return schema.Zone.copied(
-        zone,
-        short=tuple(_short(one) for one in zone.short),
-        closed=dict(zone.closed),
-        score=None if zone.score is None else round(zone.score, 3),
+    short = tuple(
+        schema.Short(
+            resource=one.resource,
+            amount=quantity(one.resource, one.amount),
+            nodes={str(node): quantity(one.resource, amount) for node, amount in one.nodes},
+        )
+        for one in zone.short
     )
-
-
-def _short(one: Shortage) -> schema.Short:
-    nodes: dict[str, str] = {node: quantity(one.resource, amount) for node, amount in one.nodes}
-    return schema.Short(resource=one.resource, amount=quantity(one.resource, one.amount), nodes=nodes)
+    score = None if zone.score is None else round(zone.score, 3)
+    return schema.Zone.copied(zone, short=short, closed=dict(zone.closed), score=score)

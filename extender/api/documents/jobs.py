@@ -112,7 +112,9 @@ class JobsView:
             placement=_placement(gang, moment),
             network=_network(gang, moment),
             metrics=_metrics(view, demand),
-            reported=_reported(self.book.last(key, view.uid), moment.now_s),
+            reported=None
+            if (last := self.book.last(key, view.uid)) is None
+            else schema.LastReport.copied(_point(last), age_s=round(max(moment.now_s - last.time_s, 0.0), 3)),
             last_change=_change(changes[-1]) if changes else None,
         )
 
@@ -121,15 +123,8 @@ class JobsView:
         planner, points = self.planner, self.book.of(view.key, view.uid)
         links = None
         if gang is not None:
-            found = explain(
-                moment.snapshot,
-                planner.current,
-                gang,
-                planner.policy,
-                now_s=moment.now_s,
-                cache=planner.cache,
-                closest=0,
-            )
+            told = (moment.snapshot, planner.current, gang, planner.policy)
+            found = explain(*told, now_s=moment.now_s, cache=planner.cache, closest=0)
             links = None if found.links is None else links_document(found.links)
         return schema.JobInFull.copied(
             self._short(view, moment),
@@ -169,12 +164,6 @@ def _metrics(view: JobView, demand: WorkerDemand | None) -> schema.MetricsDemand
     if demand is None:
         return schema.MetricsDemand(policy=policy)
     return schema.MetricsDemand(policy=policy, workers=demand.workers, reason=str(demand.reason), detail=demand.detail)
-
-
-def _reported(last: Point | None, now_s: float) -> schema.LastReport | None:
-    if last is None:
-        return None
-    return schema.LastReport.copied(_point(last), age_s=round(max(now_s - last.time_s, 0.0), 3))
 
 
 def _point(one: Point) -> schema.Point:

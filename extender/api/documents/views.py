@@ -124,15 +124,9 @@ class Views:
             return None if pod is None else ExplainedPod(pod=self._pod(pod))
         planner = self.planner
         snapshot = self.cache.snapshot()
-        explanation = yield from explain_in_steps(
-            snapshot,
-            planner.current,
-            gang,
-            planner.policy,
-            now_s=planner.now_s,
-            cache=planner.cache,
-            around=self._around(gang.key, (*notes, *self.ignored_notes(gang))),
-        )
+        told = (snapshot, planner.current, gang, planner.policy)
+        around = self._around(gang.key, (*notes, *self.ignored_notes(gang)))
+        explanation = yield from explain_in_steps(*told, now_s=planner.now_s, cache=planner.cache, around=around)
         blocked = self.preemption_blocked(gang.key)
         return msgspec.structs.replace(
             explain_document(explanation, preemption_document(snapshot, gang.key, blocked=blocked)),
@@ -190,7 +184,12 @@ class Views:
             cache=CacheSizes(**self.cache.sizes()),
             notes=f"no gang is suspended and no job resized: {problem}" if problem else UNSET,
             leadership=msgspec.convert(self.leadership(), Leadership) if self.leadership is not None else UNSET,
-            network=_sources(network) if network is not None else UNSET,
+            network=UNSET
+            if network is None
+            else NetworkSources(
+                sources=sources_document(network),
+                mapping=mapping_document(network.mapping, most=_NAMED_IN_READINESS) if network.mapping else UNSET,
+            ),
         )
         return Readiness(ready=not reasons, reasons=tuple(reasons), detail=detail)
 
@@ -200,11 +199,3 @@ class Views:
         preference = prefer(snapshot, planner.current, pod, gang, planner.policy, cache=planner.cache)
         planned = planner.current.node_of.get(pod.uid)
         return pod_document(pod, snapshot, preference, own=self.cache.is_own(pod), planned=planned)
-
-
-def _sources(network: NetworkStatus) -> NetworkSources:
-    mapping = network.mapping
-    return NetworkSources(
-        sources=sources_document(network),
-        mapping=UNSET if mapping is None else mapping_document(mapping, most=_NAMED_IN_READINESS),
-    )
