@@ -4,12 +4,12 @@ Rule: what evicts pods of a running gang or costs money is off by default.
 """
 
 from enum import StrEnum
-from typing import Annotated, TypeAlias
+from typing import Annotated
 
 from pydantic import Field
 
 from extender.settings.types import NotNegative, OnOrOff, Section
-from scoring.model.policy import Preempting, Repair, RestartLimits
+from scoring.model.policy import Repair
 from scoring.provisioning.requests import AskingLimits
 
 
@@ -22,13 +22,6 @@ class RepairSettings(Section):
     manifests/components/restart); `none`: successors wait their turn."""
     restarts_per_hour: int = Field(default=3, ge=1, le=60)
     """`restart`: most restarts of one gang in an hour."""
-
-    def limits(self) -> RestartLimits:
-        """What limits restarts."""
-        return RestartLimits(most_per_hour=self.restarts_per_hour)
-
-
-PreemptionSetting: TypeAlias = Annotated[Preempting, OnOrOff]
 
 
 class AutoscalingMode(StrEnum):
@@ -71,9 +64,6 @@ class StatusMode(StrEnum):
     AUTO = "auto"
     ON = "on"
     OFF = "off"
-
-
-StatusSetting: TypeAlias = Annotated[StatusMode, OnOrOff]
 
 
 class RecordSettings(Section):

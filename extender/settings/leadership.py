@@ -12,8 +12,6 @@ from pydantic import Field
 from extender.settings.types import Section
 
 _NAME = r"^[a-z0-9](?:[-a-z0-9.]{0,251}[a-z0-9])?$"
-_NOWHERE = "netgang-system"
-"""Namespace of the Lease outside a cluster, as in manifests/."""
 
 
 class LeaderElection(StrEnum):
@@ -57,9 +55,9 @@ class OwnPod:
 
 
 def lease_namespace(settings: LeaseSettings, pod: OwnPod | None) -> str:
-    """Where the Lease is.
+    """Where the Lease is; outside a cluster as in manifests/.
 
     >>> lease_namespace(LeaseSettings(), OwnPod("team", "p")), lease_namespace(LeaseSettings(), None)
     ('team', 'netgang-system')
     """
-    return settings.namespace or (pod.namespace if pod is not None else _NOWHERE)
+    return settings.namespace or (pod.namespace if pod is not None else "netgang-system")

@@ -14,7 +14,7 @@ from extender.settings.sources import EsmondSource, OpenSearchSource, Prometheus
 from extender.settings.types import ByMetric, NotNegative, Number, Positive, Section
 from scoring.ids import NodeName, ZoneName
 from scoring.model.policy import Direction, Ratios, Ttl, Variant
-from scoring.network.matrix import METRICS, Metric
+from scoring.network.matrix import METRICS
 
 
 class FileSource(Section):
@@ -152,14 +152,6 @@ class NetworkSettings(Section):
     def hard_ttl(self) -> Ttl:
         """As the scores take it."""
         return Ttl(**{metric.value: getattr(self.hard_ttl_s, metric.value) for metric in METRICS})
-
-    def endpoint_table(self) -> dict[NodeName, dict[Metric, str]]:
-        """`mapping` in plain values: node → metric → endpoint."""
-        return {node: ends.named() for node, ends in self.mapping.items()}
-
-    def zone_table(self) -> dict[ZoneName, dict[Metric, str]]:
-        """`zone_mapping` in plain values: zone → metric → endpoint."""
-        return {zone: ends.named() for zone, ends in self.zone_mapping.items()}
 
 
 def _ratios(value: object) -> Ratios:

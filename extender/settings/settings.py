@@ -14,7 +14,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any, Self, TypeAlias
 
-from pydantic import BeforeValidator, Field, ValidationError, field_validator, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, ValidationError, field_validator, model_validator
 
 from extender.errors import ConfigError
 from extender.runtime.log_lines import LogFormat
@@ -23,11 +23,9 @@ from extender.settings.elastic import ElasticSettings
 from extender.settings.features import (
     AutoscalingMode,
     AutoscalingSettings,
-    PreemptionSetting,
     RecordSettings,
     RepairSettings,
     StatusMode,
-    StatusSetting,
 )
 from extender.settings.layers import Layer, merge, mistakes, read_environment, read_file, unfold
 from extender.settings.leadership import LeaderElection, LeaseSettings
@@ -36,12 +34,30 @@ from extender.settings.ports import PortSettings, ReportSettings, wrong_ports, w
 from extender.settings.queue import QueueSettings
 from extender.settings.types import NotNegative, OnOrOff, Positive, names
 from scoring.ids import Namespace, ZoneName
-from scoring.model.policy import AdmitTo, Policy, Preempting, ScorePolicy, Selection, ServicePolicy, ZonePolicy
+from scoring.model.policy import (
+    AdmitTo,
+    Policy,
+    Preempting,
+    RestartLimits,
+    ScorePolicy,
+    Selection,
+    ServicePolicy,
+    ZonePolicy,
+)
 
 _NAME = r"[A-Za-z0-9](?:[-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?"
 _LABEL_KEY = re.compile(rf"(?:[a-z0-9](?:[-a-z0-9.]{{0,251}}[a-z0-9])?/)?{_NAME}")
 _EXTENDED_RESOURCE = re.compile(rf"[a-z0-9](?:[-a-z0-9.]{{0,251}}[a-z0-9])?/{_NAME}")
 _SCHEDULER_NAME = re.compile(r"[a-z0-9](?:[-a-z0-9.]{0,251}[a-z0-9])?")
+
+
+_AS_IT_IS = frozenset(
+    {
+        *("selection", "zone_policy", "spill_wait_s", "admit_to", "spares", "zone_label", "hold_limit_s"),
+        *("partial_timeout_s", "exclusion_ttl_s", "preemption"),
+    }
+)
+"""Settings that are fields of `Policy`."""
 
 
 class LogLevel(StrEnum):
@@ -59,9 +75,7 @@ def _label_key(text: str) -> str:
     return text
 
 
-LabelKey: TypeAlias = Annotated[
-    str, Field(max_length=317), BeforeValidator(lambda v: _label_key(v) if isinstance(v, str) else v)
-]
+LabelKey: TypeAlias = Annotated[str, Field(max_length=317), AfterValidator(_label_key)]
 
 
 class Settings(PortSettings):
@@ -114,7 +128,7 @@ class Settings(PortSettings):
     that kube-scheduler's other filters refuse are given 10 s, if there is room elsewhere."""
     writes_per_s: Positive = 1000.0
     """Most patches a second (gates removed, parked pods woken); Bindings are not counted."""
-    pod_group_status: StatusSetting = StatusMode.AUTO
+    pod_group_status: Annotated[StatusMode, OnOrOff] = StatusMode.AUTO
     """Whether the status of our gangs' PodGroups (scheduling.x-k8s.io) is written: `on`, `off`, or `auto`: unless
     another controller does (docs/explanation/queue.md)."""
     leader_election: Annotated[LeaderElection, OnOrOff] = LeaderElection.OFF
@@ -140,7 +154,7 @@ class Settings(PortSettings):
     """What went into each decision, for `netgang replay` (docs/how-to/replay.md)."""
     queue: QueueSettings = QueueSettings()
     """The order of the queue, and how much a namespace may have."""
-    preemption: PreemptionSetting = Preempting.OFF
+    preemption: Annotated[Preempting, OnOrOff] = Preempting.OFF
     """`gangs`: evict the fewest whole gangs for a waiting one of higher priority. `levels`: besides, suspend gangs of
     the same priority that have had more of the cluster, where they may be (docs/explanation/preemption.md)."""
     suspendable_namespaces: Annotated[tuple[str, ...], BeforeValidator(names)] = ()
@@ -222,26 +236,17 @@ class Settings(PortSettings):
 
     def policy(self) -> Policy:
         """The part that decides, as the planner takes it."""
+        soft_s, hard_s = self.network.soft_ttl(), self.network.hard_ttl()
+        same = {name: value for name, value in self if name in _AS_IT_IS}
         return Policy(
-            score=ScorePolicy(
-                **dict(self.score), soft_ttl_s=self.network.soft_ttl(), hard_ttl_s=self.network.hard_ttl()
-            ),
-            selection=self.selection,
-            zone_policy=self.zone_policy,
-            spill_wait_s=self.spill_wait_s,
+            **same,
+            score=ScorePolicy(**dict(self.score), soft_ttl_s=soft_s, hard_ttl_s=hard_s),
             zone_distance_ms=_both_ways(self.zone_distance_ms),
-            admit_to=self.admit_to,
-            spares=self.spares,
-            zone_label=self.zone_label,
-            hold_limit_s=self.hold_limit_s,
-            partial_timeout_s=self.partial_timeout_s,
-            exclusion_ttl_s=self.exclusion_ttl_s,
             queue=self.queue.policy(),
-            preemption=self.preemption,
             service=ServicePolicy(suspendable_namespaces=frozenset(map(Namespace, self.suspendable_namespaces))),
             asks_for_nodes=self.autoscaling.mode is not AutoscalingMode.OFF,
             repair=self.repair.policy,
-            restarts=self.repair.limits(),
+            restarts=RestartLimits(most_per_hour=self.repair.restarts_per_hour),
         )
 
 

@@ -68,19 +68,15 @@ class HttpSource(Server):
 
     @model_validator(mode="after")
     def _one_secret(self) -> Self:
-        passwords = [self.password_file, self.password_env]
-        if sum(secret is not None for secret in (*passwords, self.token_file, self.token_env)) > 1:
+        passwords = sum(secret is not None for secret in (self.password_file, self.password_env))
+        secrets = passwords + sum(secret is not None for secret in (self.token_file, self.token_env))
+        if secrets > 1:
             raise ValueError("only one of password_file, password_env, token_file and token_env may be given")
-        if (self.username is not None) != any(secret is not None for secret in passwords):
+        if (self.username is not None) != bool(passwords):
             raise ValueError("username and a password (password_file or password_env) belong together")
-        if self.has_credentials and self.url.startswith("http://") and not self.insecure:
+        if secrets and self.url.startswith("http://") and not self.insecure:
             raise ValueError("credentials over http:// can be read by others: use https://, or set insecure: true")
         return self
-
-    @property
-    def has_credentials(self) -> bool:
-        """Whether a password or token goes with each request."""
-        return any(s is not None for s in (self.password_file, self.password_env, self.token_file, self.token_env))
 
 
 class DelayStatistic(StrEnum):

@@ -3,8 +3,6 @@
 Rule: nothing is sent and no secret is read when a source is made.
 """
 
-from pathlib import Path
-
 from extender.network.esmond.source import EsmondSource
 from extender.network.mapping import MappingConfig
 from extender.network.names import Rule
@@ -19,8 +17,8 @@ def mapping_config(settings: Settings) -> MappingConfig:
     """What the settings say about nodes and endpoints."""
     network = settings.network
     return MappingConfig(
-        table=network.endpoint_table(),
-        zones=network.zone_table(),
+        table={node: ends.named() for node, ends in network.mapping.items()},
+        zones={zone: ends.named() for zone, ends in network.zone_mapping.items()},
         key=settings.endpoint_annotation,
         automatic=network.match_names,
         rules=tuple(Rule(one.pattern, one.endpoint, one.metrics) for one in network.rules),
@@ -42,16 +40,13 @@ def http_source(
 
 
 def _server(one: configured.HttpSource) -> HttpServer:
+    password, token = Secret(one.password_file, one.password_env), Secret(one.token_file, one.token_env)
     return HttpServer(
         one.url,
         ca_file=one.ca_file,
         insecure=one.insecure,
         username=one.username or "",
-        password=_secret(one.password_file, one.password_env),
-        token=_secret(one.token_file, one.token_env),
+        password=password if password != Secret() else None,
+        token=token if token != Secret() else None,
         timeout_s=one.timeout_s,
     )
-
-
-def _secret(file: Path | None, variable: str | None) -> Secret | None:
-    return None if file is None and variable is None else Secret(file, variable)

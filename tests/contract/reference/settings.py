@@ -5,9 +5,9 @@ from typing import Any, TypeAlias
 
 from pydantic import BaseModel
 
+from extender.settings.layers import FIXED
 from extender.settings.mapping import EndpointRule, NodeEndpoints
 from extender.settings.network import FileSource, MaddashSource
-from extender.settings.removed import FIXED
 from extender.settings.settings import Settings
 from extender.settings.sources import (
     EsmondSource,

@@ -21,11 +21,10 @@ from extender.network.refresh import RefreshOptions
 from extender.scheduling.planning.loop import INTERVAL_S
 from extender.server.tls.rotation import RELOAD_S
 from extender.settings.features import AutoscalingMode
-from extender.settings.layers import ENV_PREFIX, names_at
+from extender.settings.layers import ENV_PREFIX, FIXED, names_at
 from extender.settings.leadership import LeaderElection
 from extender.settings.network import FileSource, HardTtl, MaddashSource, SoftTtl, Source
 from extender.settings.queue import QueueSettings
-from extender.settings.removed import FIXED
 from extender.settings.settings import Settings
 from scoring.model.policy import Policy, Preempting, Ratios, RestartLimits, Ttl
 from scoring.network.matrix import Metric
@@ -220,7 +219,7 @@ def test_a_setting_that_is_a_constant_now_says_so(name: str, value: str, text: s
     with pytest.raises(ConfigError) as caught:
         Settings.load(file)
     assert str(caught.value) == f"{name} (from file {file}): {said}"
-    assert settings_of(text, {}).problems == (f"{name}: {said}",)
+    assert settings_of(text, {}, origin="").settings_problems == (f"{name}: {said}",)
 
 
 def test_a_variable_that_is_a_constant_now_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -407,8 +406,8 @@ def test_the_mapping_is_by_metric() -> None:
     ends = {"one": "site-a", "two": {"throughput": "site-b-bw"}}
     network = Settings.load(overrides={"network": {"mapping": ends, "zone_mapping": ends}}).network
     want = {"one": dict.fromkeys(Metric, "site-a"), "two": {Metric.THROUGHPUT: "site-b-bw"}}
-    assert network.endpoint_table() == want
-    assert network.zone_table() == want
+    assert {node: ends.named() for node, ends in network.mapping.items()} == want
+    assert {zone: ends.named() for zone, ends in network.zone_mapping.items()} == want
 
 
 def test_grids_are_named_by_metric() -> None:
