@@ -13,11 +13,11 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 from typing import Any
 
+from extender.bootstrap.answers import Service
 from extender.bootstrap.assembly import assemble
 from extender.bootstrap.common import Candidacy, Common, candidacy
 from extender.bootstrap.elastic import Follow, feeds_of, named_kinds
 from extender.bootstrap.network import closing, sources_of
-from extender.bootstrap.service import Service
 from extender.cache import ClusterCache
 from extender.cache.seen_groups import SeenGroups
 from extender.cache.unreadable import UnreadableObjects

@@ -1,7 +1,8 @@
-"""Put together what answers: kube-scheduler's three verbs, documents, the page, and what jobs report."""
+"""The running service as its owner sees it, and what answers: three verbs, documents, the page, and reports."""
 
+import asyncio
 from collections.abc import Callable, Mapping
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from functools import partial
 from typing import Any
 
@@ -16,15 +17,20 @@ from extender.api.what_if.runner import WhatIfs
 from extender.bootstrap.common import Common
 from extender.bootstrap.controllers import Caring, Reported
 from extender.bootstrap.metrics import Reporting
-from extender.bootstrap.service import Service
 from extender.bootstrap.starts import Starting
+from extender.cache import ClusterCache
 from extender.controllers.owners.obstacles import Circumstances
+from extender.controllers.restart.controller import Restarts
 from extender.decision_log.recorder import Recorder, Run, Step
+from extender.leadership.lease_loop import Leadership
 from extender.network.refresh import NetworkRefresh
 from extender.network.status import NetworkStatus
 from extender.ports import Clock, Reviews
+from extender.runtime.telemetry import Telemetry
+from extender.scheduling.admission.gates import Admissions
 from extender.scheduling.bind.held_binds import Binds
 from extender.scheduling.node_exclusions import Learning
+from extender.scheduling.planning.loop import Planner
 from extender.scheduling.verbs import Verbs
 from extender.scheduling.watch_catchup import CatchUp
 from extender.server.app import App, create_app
@@ -36,6 +42,48 @@ from extender.web.feed import Feed
 from extender.web.moment import sections_in_steps, version
 from extender.web.routes import ADDRESSES, page_router
 from scoring.model.reasons import Reason
+
+
+@dataclass(frozen=True, slots=True)
+class Service:
+    """The parts of one running netgang."""
+
+    cache: ClusterCache
+    planner: Planner
+    binds: Binds
+    admissions: Admissions
+    verbs: Verbs
+    views: Views
+    telemetry: Telemetry
+    app: ASGIApp
+    debug_app: ASGIApp
+    health_app: ASGIApp
+    """`app` for probes and metrics alone."""
+    tls: Rotation | None
+    tasks: Mapping[str, Callable[[], Any]]
+    """name → coroutine function that runs until cancelled"""
+    leadership: Leadership | None = None
+    reports_app: ASGIApp | None = None
+    """For training jobs alone: what they report. None: they cannot."""
+    restarts: Restarts | None = None
+    page: Feed | None = None
+
+    async def run(self) -> None:
+        """Run everything behind the HTTP face until cancelled; the first task that fails ends all of them."""
+        async with asyncio.TaskGroup() as group:
+            for name, run in self.tasks.items():
+                group.create_task(run(), name=name)
+
+    async def shut_down(self) -> None:
+        """Answer every held call, so that connections can drain; then let another replica lead."""
+        if self.page is not None:
+            self.page.close()
+        if self.leadership is not None:
+            self.leadership.retire()
+        self.binds.stand_down()
+        await self.binds.posts.over()
+        if self.leadership is not None:
+            await self.leadership.resign()
 
 
 def verbs_of(common: Common, starting: Starting, catch_up: CatchUp) -> Verbs:

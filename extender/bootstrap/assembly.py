@@ -13,11 +13,10 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-from extender.bootstrap.answers import service_of
+from extender.bootstrap.answers import Service, service_of
 from extender.bootstrap.common import Common
 from extender.bootstrap.controllers import Caring
 from extender.bootstrap.network import refresh_of
-from extender.bootstrap.service import Service
 from extender.bootstrap.starts import Starting
 from extender.cache import ClusterCache
 from extender.cache.seen_groups import SeenGroups

@@ -42,10 +42,8 @@ _log = logging.getLogger("netgang.collecting")
 def keep_one_heap() -> bool:
     """Set it in the C library; before the first thread begins. False: it is not glibc, and nothing was changed."""
     mallopt = _of_glibc("mallopt")
-    if mallopt is None:
-        return False
     wanted = {_ARENA_MAX: 1, _MMAP_THRESHOLD: _MIB // 4, _TRIM_THRESHOLD: 3 * _MIB, _TOP_PAD: _MIB}
-    taken = [mallopt(name, value) == 1 for name, value in wanted.items()]
+    taken = [mallopt is not None and mallopt(name, value) == 1 for name, value in wanted.items()]
     return all(taken)
 
 

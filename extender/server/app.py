@@ -70,7 +70,11 @@ class App:
         """Answer one request, as ASGI wants it."""
         verb = self.dispatch.by_path.get(scope["path"])
         if verb is None:
-            await self._serve_document(scope, receive, send)
+            try:
+                await self._documents(scope, receive, send)
+            except Exception:  # noqa: BLE001  (the supervisor of documents)
+                # the problem document is sent already: Starlette answers first, then raises for the server's log
+                self.dispatch.supervisor.caught("document")
         elif scope["method"] == "POST":
             await self._serve_verb(verb, scope, receive, send)
         else:
@@ -112,26 +116,18 @@ class App:
             return GONE
         return bytes(body)
 
-    async def _serve_document(self, scope: Scope, receive: Receive, send: Send) -> None:
-        try:
-            await self._documents(scope, receive, send)
-        except Exception:  # noqa: BLE001  (the supervisor of documents)
-            # the problem document is sent already: Starlette answers first, then raises for the server's log
-            self.dispatch.supervisor.caught("document")
-
 
 async def _heard(answer: Coroutine[Any, Any, Reply], receive: Receive, gone: asyncio.Future[None]) -> Reply:
-    watch = asyncio.create_task(_set_when_gone(receive, gone))
+    async def set_when_gone() -> None:
+        while (await receive())["type"] != "http.disconnect":
+            pass
+        gone.set_result(None)
+
+    watch = asyncio.create_task(set_when_gone())
     try:
         return await answer
     finally:
         watch.cancel()
-
-
-async def _set_when_gone(receive: Receive, gone: asyncio.Future[None]) -> None:
-    while (await receive())["type"] != "http.disconnect":
-        pass
-    gone.set_result(None)
 
 
 async def _send(send: Send, status: HTTPStatus, content_type: bytes, body: bytes, *more: tuple[bytes, bytes]) -> None:

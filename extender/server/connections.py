@@ -59,23 +59,20 @@ class PortLimits:
 class Connection:
     """One connection as the port counts it; made by `Connections.opened`."""
 
-    __slots__ = ("_end", "bytes", "peer", "state", "transport")
+    __slots__ = ("bytes", "on_end", "peer", "state", "transport")
 
     def __init__(self, transport: asyncio.Transport, peer: "_Peer", end: Callable[[], None]) -> None:
         self.transport = transport
         self.peer = peer
         self.state = State.HEAD
         self.bytes = 0
-        self._end = end
-
-    def ended_by(self, end: Callable[[], None]) -> None:
-        """Another protocol has the connection now."""
-        self._end = end
+        self.on_end = end
+        """Of the protocol that has the connection"""
 
     def end(self) -> None:
         """End it for want of room or time."""
         if not self.transport.is_closing():
-            self._end()
+            self.on_end()
         else:
             self.transport.abort()  # closed before, and the client does not take what is left to send
 
@@ -131,7 +128,8 @@ class Connections:
 
     def opened(self, transport: asyncio.Transport, end: Callable[[], None]) -> Connection:
         """Count a new connection, which `end` ends. Ends another one when there are too many."""
-        address = _address(transport)
+        name = transport.get_extra_info("peername")
+        address = str(name[0]) if isinstance(name, tuple) else ""
         peer = self._peers.get(address)
         greedy = self._too_many(peer)
         if greedy is not None:
@@ -226,8 +224,3 @@ class Connections:
             return
         self.move(one, State.UNREAD, now_s=now_s)
         one.end()
-
-
-def _address(transport: asyncio.Transport) -> str:
-    name = transport.get_extra_info("peername")
-    return str(name[0]) if isinstance(name, tuple) else ""

@@ -120,7 +120,11 @@ class Dispatch:
     def __init__(self, verbs: Verbs, telemetry: Telemetry, supervisor: Supervisor, serving: Serving) -> None:
         self.by_path: Mapping[str, Verb] = {
             "/filter": Verb("filter", self._filter, lambda _, error: wire.encode_filter_error(error)),
-            "/prioritize": Verb("prioritize", self._prioritize, _equal_scores),
+            "/prioritize": Verb(
+                "prioritize",
+                self._prioritize,
+                lambda body, _: wire.encode_equal_scores(wire.readable_names(body) if body else []),
+            ),
             "/bind": Verb("bind", self._bind, lambda _, error: wire.encode_bind(error)),
         }
         self.serving = serving
@@ -173,8 +177,6 @@ class Dispatch:
         self.supervisor.caught(verb.name)
         return Reply(verb.failure(body, wire.INTERNAL_ERROR), "internal")
 
-    # -- ExtenderArgs → ExtenderFilterResult --------------------------------------------------------------------------
-
     def _filter(self, body: bytes, _gone: asyncio.Future[None], debug: bool) -> Answer:
         args = wire.decode_filter(body, debug=debug)
         if not args.node_names:
@@ -187,6 +189,7 @@ class Dispatch:
         return self._decide(args)
 
     def _decide(self, args: FilterArgs) -> Reply:
+        """ExtenderArgs → ExtenderFilterResult."""
         answer = self._verbs.filter(args)
         reply = wire.encode_filter(args, answer)
         match answer:
@@ -199,15 +202,11 @@ class Dispatch:
             case _:
                 assert_never(answer)
 
-    # -- ExtenderArgs → HostPriorityList ------------------------------------------------------------------------------
-
     def _prioritize(self, body: bytes, _gone: asyncio.Future[None], debug: bool) -> Answer:
         args = wire.decode_filter(body, debug=debug)
         if not args.node_names:
             return Reply(wire.encode_scores(args, ()), "empty")
         return Reply(wire.encode_scores(args, self._verbs.prioritize(args)), "scored")
-
-    # -- ExtenderBindingArgs → ExtenderBindingResult, perhaps after a long wait ---------------------------------------
 
     def _bind(self, body: bytes, gone: asyncio.Future[None], debug: bool) -> Answer:
         args = wire.decode_bind(body)
@@ -220,10 +219,6 @@ class Dispatch:
         if refusal is None:
             return Reply(wire.encode_bind(None), "bound")
         return Reply(wire.encode_bind(refusal), "refused", _reason_label(refusal))
-
-
-def _equal_scores(body: bytes, _error: str) -> bytes:
-    return wire.encode_equal_scores(wire.readable_names(body) if body else [])
 
 
 def _malformed(verb: Verb, body: bytes, error: str, *, last: bool = False) -> Reply:

@@ -153,7 +153,8 @@ class VerbProtocol(asyncio.Protocol):
         elif missing_bytes > 0:
             self._body = bytearray(data[end:])
             self._move(State.BODY)
-            self._late_timer = self._loop.call_later(dispatch.serving.body_timeout_s, self._late)
+            late = dispatch.too_late(verb)
+            self._late_timer = self._loop.call_later(dispatch.serving.body_timeout_s, self._reply, verb, late)
         else:
             self._ahead = data[end + head.body_bytes :]
             self._answer(verb, data[end : end + head.body_bytes])
@@ -170,10 +171,6 @@ class VerbProtocol(asyncio.Protocol):
         body, self._body = bytes(self._body), bytearray()
         assert self._verb is not None
         self._answer(self._verb, body)
-
-    def _late(self) -> None:
-        assert self._verb is not None
-        self._reply(self._verb, self._dispatch.too_late(self._verb))
 
     def _answer(self, verb: Verb, body: bytes) -> None:
         answer = self._dispatch.answer(verb, body, self._gone, marked=self._head.marked, curl=self._head.curl)
@@ -233,7 +230,7 @@ class VerbProtocol(asyncio.Protocol):
         theirs = DocumentProtocol(
             *self._made_with, self._loop, port=self._port, counted=self._counted, verbs=self._verbs
         )
-        self._counted.ended_by(theirs.end)
+        self._counted.on_end = theirs.end
         self._move(State.HEAD)
         theirs.connection_made(self._transport)
         self._transport.set_protocol(theirs)

@@ -12,9 +12,7 @@ import msgspec
 import numpy as np
 
 from extender.api.documents.views import Views
-from extender.api.schemas.jobs import Job
 from extender.api.schemas.queue import Queue, QueuedGang
-from extender.runtime.recent_decisions import Made
 from scoring.model import Pod
 from scoring.model.resources import CPU, MEMORY, PODS
 from scoring.model.snapshot import Snapshot
@@ -46,7 +44,8 @@ def sections_in_steps(views: Views) -> Steps[Sections]:
         yield
     if views.jobs is not None:
         jobs = yield from views.jobs.steps(limit=MOST_JOBS)
-        made["jobs"] = msgspec.json.encode({"rows": [_job(one) for one in jobs.jobs], "of": jobs.of})
+        shown = ("job", "kind", "state", "workers", "network", "refusal", "wish", "last_change")
+        made["jobs"] = msgspec.json.encode({"rows": [_shown(one, *shown) for one in jobs.jobs], "of": jobs.of})
     queue = yield from views.queue()
     made["queue"] = msgspec.json.encode(_queue(queue))
     return made
@@ -57,15 +56,13 @@ def _small(views: Views, snapshot: Snapshot) -> Iterator[tuple[str, Document]]:
     yield "zones", _zones(snapshot, views)
     yield "gates", _gates(views, snapshot)
     yield "network", _network(views)
-    yield "decisions", {"rows": [_decision(made) for made in views.recent.changes()]}
+    shown = ("what", "gang", "pod", "node", "reason")
+    made = [{"at_s": one.at_s, **_shown(one.decision, *shown)} for one in views.recent.changes()]
+    yield "decisions", {"rows": made}
 
 
 def _shown(source: object, *names: str) -> Document:
     return {name: getattr(source, name) for name in names}
-
-
-def _decision(made: Made) -> Document:
-    return {"at_s": made.at_s, **_shown(made.decision, "what", "gang", "pod", "node", "reason")}
 
 
 def _status(views: Views, snapshot: Snapshot) -> Document:
@@ -157,10 +154,6 @@ def _network(views: Views) -> Document:
     kept = ("name", "last_success_s", "error", "measurements")
     sources = status.sources if status is not None else ()
     return {"sources": [{**_shown(one, *kept), "problems": len(one.problems)} for one in sources]}
-
-
-def _job(one: Job) -> Document:
-    return _shown(one, "job", "kind", "state", "workers", "network", "refusal", "wish", "last_change")
 
 
 def _queue(queue: Queue) -> Document:

@@ -44,6 +44,11 @@ _BY_CODE: Final[Mapping[int, Outcome]] = {  # X509_V_ERR_… of OpenSSL → what
     26: Outcome.WRONG_PURPOSE,
 }
 
+_BY_REASON: Final[Mapping[str, Outcome]] = {
+    "PEER_DID_NOT_RETURN_A_CERTIFICATE": Outcome.NO_CERTIFICATE,
+    "HTTP_REQUEST": Outcome.NO_TLS,
+    "WRONG_VERSION_NUMBER": Outcome.NO_TLS,
+}
 HandshakeEnded: TypeAlias = Callable[[Outcome, str], None]
 """Hears of each handshake's end: the outcome, and more about it for people."""
 
@@ -96,19 +101,18 @@ class GuardedContext(ssl.SSLContext):
         """The TLS of one connection, which knows where its alerts go."""
         connection = super().wrap_bio(incoming, outgoing, *arguments, **more)
         assert isinstance(connection, _Connection)
-        connection.guard(outgoing, self._ended, self._allowed)
+        connection.outgoing, connection.ended, connection.allowed = outgoing, self._ended, self._allowed
         return connection
 
 
 class _Connection(ssl.SSLObject):
     """One connection's TLS. A failure is final: whatever comes afterwards, the handshake never succeeds."""
 
+    outgoing: ssl.MemoryBIO
+    """Where bytes for the client go."""
+    ended: HandshakeEnded
+    allowed: frozenset[str]
     _failure: ssl.SSLError | None = None
-
-    def guard(self, outgoing: ssl.MemoryBIO, ended: HandshakeEnded, allowed: frozenset[str]) -> None:
-        self._outgoing = outgoing
-        self._ended = ended
-        self._allowed = allowed
 
     def do_handshake(self) -> None:
         """Go on with the handshake. Errors: as SSLObject's; a failure with an alert is raised at the next call.
@@ -119,22 +123,19 @@ class _Connection(ssl.SSLObject):
             raise self._failure
         try:
             super().do_handshake()
-            self._check_names()
+            found = names_of(self.getpeercert() or {}) if self.allowed else self.allowed
+            if self.allowed and not found & self.allowed:
+                named = ", ".join(sorted(found)) or "no client"
+                raise WrongNameError(f"the client's certificate names {named}, which tls.client_names does not allow")
         except (ssl.SSLWantReadError, ssl.SSLWantWriteError):
             raise
         except ssl.SSLError as error:
             self._failure = error
-            self._ended(*_meaning(error))
-            if self._outgoing.pending:
+            self.ended(*_meaning(error))
+            if self.outgoing.pending:
                 raise ssl.SSLWantReadError from error
             raise
-        self._ended(Outcome.ACCEPTED, "")
-
-    def _check_names(self) -> None:
-        found = names_of(self.getpeercert() or {}) if self._allowed else self._allowed
-        if self._allowed and not found & self._allowed:
-            named = ", ".join(sorted(found)) or "no client"
-            raise WrongNameError(f"the client's certificate names {named}, which tls.client_names does not allow")
+        self.ended(Outcome.ACCEPTED, "")
 
 
 def _meaning(error: ssl.SSLError) -> tuple[Outcome, str]:
@@ -143,15 +144,8 @@ def _meaning(error: ssl.SSLError) -> tuple[Outcome, str]:
         return Outcome.WRONG_NAME, str(error)
     if isinstance(error, ssl.SSLCertVerificationError):
         return _BY_CODE.get(error.verify_code, Outcome.OTHER), error.verify_message
-    return _by_reason(error.reason or ""), words_of(error)
-
-
-def _by_reason(reason: str) -> Outcome:
-    if reason == "PEER_DID_NOT_RETURN_A_CERTIFICATE":
-        return Outcome.NO_CERTIFICATE
-    if reason in ("HTTP_REQUEST", "WRONG_VERSION_NUMBER"):
-        return Outcome.NO_TLS
-    return Outcome.REFUSED_BY_CLIENT if "_ALERT_" in reason else Outcome.OTHER
+    alert = Outcome.REFUSED_BY_CLIENT if "_ALERT_" in (error.reason or "") else Outcome.OTHER
+    return _BY_REASON.get(error.reason or "", alert), words_of(error)
 
 
 def words_of(error: ssl.SSLError) -> str:

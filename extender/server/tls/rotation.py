@@ -53,45 +53,31 @@ class Rotation:
     async def look(self) -> None:
         """Look at the files once, and use them if they are new and good."""
         try:
-            loaded = await asyncio.to_thread(self._load_if_new)
+            if await asyncio.to_thread(marks_of, self._settings) != self._loaded.marks:
+                self._loaded = await asyncio.to_thread(self._load)
+                self.for_verbs.use(self._loaded.for_verbs)
+                self.for_people.use(self._loaded.for_people)
+                self._telemetry.tls_reloaded("loaded")
+                self._show_expiry()
+                _log.info("new certificates are in force; open connections keep the old ones")
         except ConfigError as error:
-            self._refuse(str(error))
+            if str(error) != self._refused:
+                self._refused = str(error)
+                self._telemetry.tls_reloaded("refused")
+                _log.error("the certificates of before stay in force, the new ones cannot be used: %s", error)
             return
         self._refused = ""
-        if loaded is not None:
-            self._use(loaded)
-        self._report_expiry()
+        if not self._expiry_reported and self._loaded.ends_s[SERVER] <= self._clock.now_s():
+            self._expiry_reported = True
+            _log.error("the certificate in tls.cert_file has expired: kube-scheduler will refuse new connections")
 
     def _load(self) -> Loaded:
         return load(self._settings, self._handshakes.ended, now_s=self._clock.now_s)
 
-    def _load_if_new(self) -> Loaded | None:
-        return None if marks_of(self._settings) == self._loaded.marks else self._load()
-
-    def _use(self, loaded: Loaded) -> None:
-        self._loaded = loaded
-        self.for_verbs.use(loaded.for_verbs)
-        self.for_people.use(loaded.for_people)
-        self._telemetry.tls_reloaded("loaded")
-        self._expiry_reported = False
-        self._show_expiry()
-        _log.info("new certificates are in force; open connections keep the old ones")
-
-    def _refuse(self, why: str) -> None:
-        if why == self._refused:
-            return
-        self._refused = why
-        self._telemetry.tls_reloaded("refused")
-        _log.error("the certificates of before stay in force, the new ones cannot be used: %s", why)
-
     def _show_expiry(self) -> None:
+        self._expiry_reported = False
         for certificate, ends_s in self._loaded.ends_s.items():
             self._telemetry.tls_expiry.labels(certificate).set(ends_s)
-
-    def _report_expiry(self) -> None:
-        if not self._expiry_reported and self._loaded.ends_s[SERVER] <= self._clock.now_s():
-            self._expiry_reported = True
-            _log.error("the certificate in tls.cert_file has expired: kube-scheduler will refuse new connections")
 
 
 @dataclass(slots=True)
