@@ -19,17 +19,14 @@ class GangBook:
     def __init__(self, pods: Pods, *, managed_resource: ResourceName | None) -> None:
         self._pods = pods
         self._managed_resource = managed_resource
-        self.owners = Owners()
-        """What was read of jobs; after a change see `changed_owners`."""
+        self.owners = Owners()  # What was read of jobs; after a change see `changed_owners`
         kinds = (GangSource.POD_GROUP, GangSource.NATIVE, GangSource.ANNOTATION)
         self.pod_groups: Mapping[GangSource, dict[GangKey, PodGroup]] = {kind: {} for kind in kinds}
         self._gangs: dict[GangKey, Gang] = {}
         self._partial: set[GangKey] = set()
         self._view: Mapping[GangKey, Gang] | None = None
-        self._stale: set[GangKey] = set()
-        """Gangs that are to be built again"""
-        self._regrouped: set[GangKey] = set()
-        """Those of them for which more changed than their members"""
+        self._stale: set[GangKey] = set()  # Gangs that are to be built again
+        self._regrouped: set[GangKey] = set()  # Those of them for which more changed than their members
 
     def get(self, key: GangKey) -> Gang | None:
         """The gang as it is now, `None` when no own pod names it."""
@@ -127,12 +124,10 @@ class Owners:
     """
 
     def __init__(self) -> None:
-        self._created_s: dict[str, float] = {}
-        """owner → creation, Unix seconds"""
+        self._created_s: dict[str, float] = {}  # owner → creation, Unix seconds
         self.wanted: Mapping[str, int] = {}
         """owner → how many pods it wants; only of those that are not one of a series"""
-        self._minimums: dict[GangKey, tuple[str, int]] = {}
-        """gang → its owner, and the minimum that follows from it"""
+        self._minimums: dict[GangKey, tuple[str, int]] = {}  # gang → its owner, and the minimum that follows from it
 
     def note(self, created_s: Mapping[str, float], wanted: Mapping[str, int]) -> None:
         """Take over what was read."""

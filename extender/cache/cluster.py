@@ -40,8 +40,7 @@ class ClusterCache:
     ) -> None:
         self.on_change = on_change
         self.on_expected_change: Callable[[], None] | None = None
-        self._expected = False
-        """The change that is being made, and about to be reported, was foreseen."""
+        self._expected = False  # The change that is being made, and about to be reported, was foreseen
         self._nodes = Nodes()
         self._pods = Pods(scheduler_names=scheduler_names, managed_resource=managed_resource)
         self._gangs = GangBook(self._pods, managed_resource=managed_resource)
@@ -51,8 +50,7 @@ class ClusterCache:
             self._usage, self._nodes.by_name, promised=self._decisions.promises, settle_s=node_settle_s
         )
         self._network = NetworkMatrix()
-        self.version = 1
-        """That the next snapshot will have"""
+        self.version = 1  # That the next snapshot will have
         self._batches = 0
         self._pending_change = False
         self._snapshot: Snapshot | None = None
@@ -65,12 +63,9 @@ class ClusterCache:
         self.daemon_sets: Sink[DaemonSet] = Sink(
             daemons.put, daemons.drop, lambda one: one.key, lambda: daemons.names, *hooks
         )
-        self.pod_groups = self._pod_group_sink(GangSource.POD_GROUP)
-        """Of scheduling.x-k8s.io"""
-        self.native_pod_groups = self._pod_group_sink(GangSource.NATIVE)
-        """kube-scheduler's own, of scheduling.k8s.io"""
-        self.volcano_pod_groups = self._pod_group_sink(GangSource.ANNOTATION)
-        """Of scheduling.volcano.sh"""
+        self.pod_groups = self._pod_group_sink(GangSource.POD_GROUP)  # Of scheduling.x-k8s.io
+        self.native_pod_groups = self._pod_group_sink(GangSource.NATIVE)  # kube-scheduler's own, of scheduling.k8s.io
+        self.volcano_pod_groups = self._pod_group_sink(GangSource.ANNOTATION)  # Of scheduling.volcano.sh
         self.device_classes: Sink[DeviceClass] = Sink(
             lambda one: nodes.put_device_class(one.name, one),
             lambda name: nodes.put_device_class(name, None),

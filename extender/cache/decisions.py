@@ -13,8 +13,7 @@ from scoring.model import MemberClass
 from scoring.model.snapshot import Claim, Commitment
 
 V = TypeVar("V")
-_MOST_ATTAINED = 10_000
-"""Gangs of which is remembered what they had before they were suspended."""
+_MOST_ATTAINED = 10_000  # Gangs of which is remembered what they had before they were suspended
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,16 +43,12 @@ class Decisions:
     """Mutable; each method returns whether anything changed. The mappings are replaced, never written again."""
 
     def __init__(self) -> None:
-        self.commitments: Mapping[GangKey, Commitment] = {}
-        """Those with members left only"""
+        self.commitments: Mapping[GangKey, Commitment] = {}  # Those with members left only
         self.exclusions: Mapping[MemberClass, frozenset[NodeName]] = {}
         """member class without its node affinity → nodes that refused it"""
-        self.back_offs: Mapping[GangKey, float] = {}
-        """gang → Unix seconds before which it may not reserve again"""
-        self.claims: Mapping[GangKey, Claim] = {}
-        """gang → the room that others leave for it"""
-        self.attained: Mapping[GangKey, Attained] = {}
-        """gang → what it had before it was suspended"""
+        self.back_offs: Mapping[GangKey, float] = {}  # gang → Unix seconds before which it may not reserve again
+        self.claims: Mapping[GangKey, Claim] = {}  # gang → the room that others leave for it
+        self.attained: Mapping[GangKey, Attained] = {}  # gang → what it had before it was suspended
         self._committed: dict[PodUid, GangKey] = {}
         self._refusals: dict[MemberClass, dict[NodeName, _Refusal]] = {}
 

@@ -21,14 +21,12 @@ class Nodes:
 
     def __init__(self) -> None:
         self.by_name: dict[NodeName, Node] = {}
-        self._offers: Counter[ResourceName] = Counter()
-        """resource → how many nodes have it"""
+        self._offers: Counter[ResourceName] = Counter()  # resource → how many nodes have it
         self._table = _frozen(NodeTable.of((), version=0))
         self._changed: set[NodeName] = set()
         self._reshaped = False
         self.device_classes: dict[str, DeviceClass] = {}
-        self._uncounted = self._table.uncounted
-        """What they provide"""
+        self._uncounted = self._table.uncounted  # What they provide
 
     def put(self, node: Node) -> bool:
         """Take over a node's record; whether it differs from the one known."""

@@ -53,13 +53,10 @@ class Pods:
         self._scheduler_names = scheduler_names
         self._managed = managed_resource
         self._by_uid: dict[PodUid, Pod] = {}
-        self.names: dict[str, PodUid] = {}
-        """namespace/name → uid"""
-        self.groups: dict[GangKey, Group] = {}
-        """gang → the pods that name it"""
+        self.names: dict[str, PodUid] = {}  # namespace/name → uid
+        self.groups: dict[GangKey, Group] = {}  # gang → the pods that name it
         self._jobs: dict[JobKey, set[PodUid]] = {}
-        self.assumed: dict[PodUid, NodeName] = {}
-        """pods that are bound by our word alone → their node"""
+        self.assumed: dict[PodUid, NodeName] = {}  # pods that are bound by our word alone → their node
         self._own: set[PodUid] = set()
 
     def __len__(self) -> int:

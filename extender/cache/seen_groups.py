@@ -19,8 +19,7 @@ class SeenGroups:
     def __init__(self, decides: Sink[PodGroup]) -> None:
         self._decides = decides
         self.by_key: dict[GangKey, SeenPodGroup] = {}
-        self._others: dict[GangKey, str] = {}
-        """PodGroup whose status another client writes → which"""
+        self._others: dict[GangKey, str] = {}  # PodGroup whose status another client writes → which
 
     @property
     def other_writer(self) -> str | None:

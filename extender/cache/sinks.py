@@ -15,18 +15,14 @@ T = TypeVar("T")
 class Sink(Generic[T]):
     """Takes over records of one kind; `key` is `namespace/name`, for nodes the name."""
 
-    _put: Callable[[T], bool]
-    """Take over a record; whether it can decide anything new."""
-    _drop: Callable[[str], bool]
-    """Forget a record; whether that can decide anything new."""
+    _put: Callable[[T], bool]  # Take over a record; whether it can decide anything new
+    _drop: Callable[[str], bool]  # Forget a record; whether that can decide anything new
     _key: Callable[[T], str]
     _known: Callable[[], Iterable[str]]
-    _changed: Callable[[], None]
-    """Something that can decide changed"""
+    _changed: Callable[[], None]  # Something that can decide changed
     _batch: Callable[[], AbstractContextManager[None]]
     """Hold back snapshots, and gather all changes made inside into one"""
-    _settle: Callable[[], None]
-    """Do now, in the middle of a long change, what the next snapshot would have to do"""
+    _settle: Callable[[], None]  # Do now, in the middle of a long change, what the next snapshot would have to do
 
     def upsert(self, item: T) -> None:
         """Take over one record as watched. Cost: O(1) apart from the gang it touches."""

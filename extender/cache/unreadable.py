@@ -7,12 +7,10 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from typing import Final
 
-MOST: Final = 1000
-"""Objects of a kind that are remembered; their number may be larger."""
+MOST: Final = 1000  # Objects of a kind that are remembered; their number may be larger
 _WHY_CHARS: Final = 300
 _UID_CHARS: Final = 253
-LONGEST_KEY: Final = 63 + 1 + 253
-"""Longest namespace and name; what is longer the API server has not written."""
+LONGEST_KEY: Final = 63 + 1 + 253  # Longest namespace and name; what is longer the API server has not written
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,10 +31,8 @@ class UnreadableKind:
     def __init__(self, api_version: str, kind: str) -> None:
         self._api_version = api_version
         self._kind = kind
-        self.now: dict[str, Unreadable] = {}
-        """`namespace/name`, for kinds outside namespaces the name → what is known"""
-        self.readings = 0
-        """How often an object of the kind could not be read, since the start"""
+        self.now: dict[str, Unreadable] = {}  # `namespace/name`, for kinds outside namespaces the name → what is known
+        self.readings = 0  # How often an object of the kind could not be read, since the start
 
     def failed(self, key: str, error: Exception, *, uid: str = "") -> None:
         """An object could not be read; without a key it is not known which."""

@@ -30,10 +30,8 @@ class ControllerContext:
     quiet: Quiet
     disruptions: Disruptions
     post_event: PostEvent
-    plan: Callable[[], Plan | None]
-    """The current plan; `None`: the cluster is not read yet"""
-    acting: Callable[[], bool]
-    """Whether this replica leads"""
+    plan: Callable[[], Plan | None]  # The current plan; `None`: the cluster is not read yet
+    acting: Callable[[], bool]  # Whether this replica leads
 
     def decided(self, decision: Decision) -> None:
         """A line in the log of decisions, as of now."""

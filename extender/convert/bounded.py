@@ -12,12 +12,9 @@ import msgspec
 
 T = TypeVar("T")
 
-LEVELS: Final = 100
-"""Of a page of objects, or of a watch event; a pod inside has about 15."""
-NOTE_CHARS: Final = 4096
-"""Longest annotation that is read as JSON."""
-NOTE_LEVELS: Final = 8
-"""Deepest nesting in one; ours have two levels."""
+LEVELS: Final = 100  # Of a page of objects, or of a watch event; a pod inside has about 15
+NOTE_CHARS: Final = 4096  # Longest annotation that is read as JSON
+NOTE_LEVELS: Final = 8  # Deepest nesting in one; ours have two levels
 _MARK: Final = re.compile(rb'[^"\[\]{}]*+(?:"(?:[^"\\]|\\.)*+"[^"\[\]{}]*+)*+([\[\]{}])', re.DOTALL)
 
 

@@ -35,11 +35,9 @@ class ClusterFile:
     nodes: list[Node] = field(default_factory=list)
     pods: list[Pod] = field(default_factory=list)
     pod_groups: list[PodGroup] = field(default_factory=list)
-    pods_json: dict[str, bytes] = field(default_factory=dict)
-    """namespace/name → the pod's JSON"""
+    pods_json: dict[str, bytes] = field(default_factory=dict)  # namespace/name → the pod's JSON
     daemon_sets: list[DaemonSet] = field(default_factory=list)
-    others: list[Other] = field(default_factory=list)
-    """Objects of the further kinds that were asked for."""
+    others: list[Other] = field(default_factory=list)  # Objects of the further kinds that were asked for
 
 
 class _Head(msgspec.Struct):

@@ -62,13 +62,11 @@ class _PodGroup(Json):
 
 
 _TEXT_CHARS = 253
-_MOST_MEMBERS = 2**31 - 1
-"""What the definition's int32 holds, whichever definition is installed"""
+_MOST_MEMBERS = 2**31 - 1  # What the definition's int32 holds, whichever definition is installed
 _LONGEST_S = 2.0**31
 _pod_group = msgspec.json.Decoder(_PodGroup)
 
-STATUS_WRITER = "netgang"
-"""Our name in `metadata.managedFields`, as field manager of statuses."""
+STATUS_WRITER = "netgang"  # Our name in `metadata.managedFields`, as field manager of statuses
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,10 +77,8 @@ class SeenPodGroup:
     uid: str = ""
     resource_version: str = ""
     status: GroupStatus = NO_STATUS
-    ours: bool = False
-    """We wrote (part of) its status."""
-    other_writer: str = ""
-    """Which other client did; empty: none."""
+    ours: bool = False  # We wrote (part of) its status
+    other_writer: str = ""  # Which other client did; empty: none
 
 
 def seen_pod_group_from_json(raw: bytes | msgspec.Raw) -> SeenPodGroup:

@@ -23,8 +23,7 @@ from scoring.provisioning.requests import Create, Outcome, Request
 
 API_VERSION: Final = "autoscaling.x-k8s.io/v1"
 KIND: Final = "ProvisioningRequest"
-MANAGED_BY: Final = ("app.kubernetes.io/managed-by", "netgang")
-"""Label of all that we make"""
+MANAGED_BY: Final = ("app.kubernetes.io/managed-by", "netgang")  # Label of all that we make
 CONSUMES: Final = "autoscaling.x-k8s.io/consume-provisioning-request"
 CONSUMES_CLASS: Final = "autoscaling.x-k8s.io/provisioning-class-name"
 """Annotations of pods for which an autoscaler is to add no nodes beside those of the request"""

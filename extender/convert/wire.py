@@ -23,8 +23,7 @@ from extender.errors import BadRequestError
 from scoring.ids import Namespace, NodeName, PodName, PodUid
 from scoring.model.reasons import Reason
 
-MAX_SCORE: Final = 10
-"""MaxExtenderPriority of extender/v1; the lowest score is 0."""
+MAX_SCORE: Final = 10  # MaxExtenderPriority of extender/v1; the lowest score is 0
 
 INTERNAL_ERROR: Final = "netgang: internal error, its log says more"
 """The constant `Error` of a verb that failed inside."""
@@ -45,13 +44,11 @@ class FilterArgs(msgspec.Struct, frozen=True):
     """What /filter and /prioritize are asked: one pod, and the nodes left for it, in kube-scheduler's order."""
 
     pod: PodRef
-    pod_json: bytes
-    """The Pod as it came: well-formed JSON in valid UTF-8, otherwise unchecked."""
+    pod_json: bytes  # The Pod as it came: well-formed JSON in valid UTF-8, otherwise unchecked
     node_names: list[NodeName]
     nodes_json: list[bytes] | None = None
     """The Node objects belonging to `node_names`, if the request had them instead of names; else None."""
-    names_json: bytes = b""
-    """`node_names` as the JSON array that came; empty: not known, the encoder makes its own."""
+    names_json: bytes = b""  # `node_names` as the JSON array that came; empty: not known, the encoder makes its own
     debug: bool = False
     """The call does not come from kube-scheduler: it only looks, and nothing may change by it (docs/safety.md S2)."""
 

@@ -34,8 +34,7 @@ class Change:
 
     version: int
     table_version: int
-    nodes: tuple[Node, ...]
-    """New or different."""
+    nodes: tuple[Node, ...]  # New or different
     nodes_gone: tuple[NodeName, ...]
     used: Rows
     gangs: tuple[Gang, ...]
@@ -49,8 +48,7 @@ class Change:
     uncounted: frozenset[ResourceName] | None = None
 
 
-NOTHING = Snapshot(0, NodeTable.of((), version=0), np.zeros((0, 0), np.int64))
-"""The snapshot before the first."""
+NOTHING = Snapshot(0, NodeTable.of((), version=0), np.zeros((0, 0), np.int64))  # The snapshot before the first
 
 
 def between(before: Snapshot, after: Snapshot) -> Change:

@@ -22,8 +22,7 @@ from scoring.permit.protocol import Event, Instruction
 from scoring.permit.state import PermitState
 from scoring.plan import Plan
 
-FORMAT: Final = 1
-"""Grows whenever an older netgang could not read a log any more."""
+FORMAT: Final = 1  # Grows whenever an older netgang could not read a log any more
 MOST_ENTRY_BYTES: Final = 256 * 1024 * 1024
 _KINDS: Final[dict[str, type[Any]]] = {kind.__name__: kind for kind in (*get_args(Event), *get_args(Instruction))}
 """name → event or instruction of the permit machine"""

@@ -59,18 +59,14 @@ class Recorder:
     policy: Policy
     _: KW_ONLY
     most_bytes: int
-    lost: Callable[[int], None]
-    """Called with the number of entries that were left out"""
-    chapter_bytes: int = 8 * 1024 * 1024
-    """Of a chapter before it is compressed, about a tenth after"""
+    lost: Callable[[int], None]  # Called with the number of entries that were left out
+    chapter_bytes: int = 8 * 1024 * 1024  # Of a chapter before it is compressed, about a tenth after
     waiting_most: int = 4096
     _waiting: deque[_Happened] = field(default_factory=deque, init=False)
     _left_out: int = field(default=0, init=False)
     _one_at_a_time: asyncio.Lock = field(default_factory=asyncio.Lock, init=False)
-    _chapters: deque[bytes] = field(default_factory=deque, init=False)
-    """Compressed, oldest first"""
-    _open: bytearray = field(default_factory=bytearray, init=False)
-    """Entries of the chapter that is being written"""
+    _chapters: deque[bytes] = field(default_factory=deque, init=False)  # Compressed, oldest first
+    _open: bytearray = field(default_factory=bytearray, init=False)  # Entries of the chapter that is being written
     _plan: Plan | None = field(default=None, init=False)
     """The last one written in this chapter; `None`: there is no chapter yet"""
     _snapshot: Snapshot = field(default=NOTHING, init=False)

@@ -46,12 +46,10 @@ class RunAgain:
 
     number: int
     at_s: float
-    same: bool
-    """The recorded rules came to the recorded plan, bit for bit."""
+    same: bool  # The recorded rules came to the recorded plan, bit for bit
     admitted: int
     waiting: int
-    differences: tuple[Difference, ...] = ()
-    """With other rules: what would have been decided instead; at most 100."""
+    differences: tuple[Difference, ...] = ()  # With other rules: what would have been decided instead; at most 100
 
 
 @dataclass(frozen=True, slots=True)

@@ -45,8 +45,7 @@ class _Pod(Headed):
     spec: _Spec = msgspec.field(default_factory=_Spec)
 
 
-POD = msgspec.json.Decoder(_Pod)
-"""What of a pod shows how a Binding or patch ended"""
+POD = msgspec.json.Decoder(_Pod)  # What of a pod shows how a Binding or patch ended
 
 
 def _body(binding: Binding) -> bytes:

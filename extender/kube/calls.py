@@ -141,8 +141,7 @@ NOTE_KEYS_UPDATE = Call("update", SECRETS)
 TOKEN_REVIEW = Call("create", Resource("authentication.k8s.io", "v1", "tokenreviews", namespaced=False))
 ACCESS_REVIEW = Call("create", Resource("authorization.k8s.io", "v1", "subjectaccessreviews", namespaced=False))
 
-READ = (PODS, NODES, POD_GROUPS, DAEMON_SETS, DEVICE_CLASSES)
-"""Collections that may be listed and watched."""
+READ = (PODS, NODES, POD_GROUPS, DAEMON_SETS, DEVICE_CLASSES)  # Collections that may be listed and watched
 
 RESTARTS: tuple[Call, ...] = (
     *(Call(verb, resource) for resource in SUSPENDED.values() for verb in ("list", "patch")),

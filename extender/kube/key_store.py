@@ -19,8 +19,7 @@ from extender.kube.http.faults import mapped
 from extender.kube.http.transport import Transport
 from extender.ports import StoredKeys
 
-NAME: Final = "netgang-notes"
-"""Of the Secret, as manifests/base/notes.yaml has it."""
+NAME: Final = "netgang-notes"  # Of the Secret, as manifests/base/notes.yaml has it
 _TIMEOUT_S: Final = 5.0
 
 

@@ -19,17 +19,13 @@ from typing import TypeAlias
 
 from extender.leadership.lease import Lease, LeaseSpec, micro_time
 
-DRIFT_RATIO = 0.05
-"""How much slower than another's a clock may go; real ones differ by less than a thousandth of that."""
-JITTER_RATIO = 0.2
-"""After failures pauses are up to this much longer, so that candidates do not come together."""
+DRIFT_RATIO = 0.05  # How much slower than another's a clock may go; real ones differ by less than a thousandth of that
+JITTER_RATIO = 0.2  # After failures pauses are up to this much longer, so that candidates do not come together
 LOOKS = 2.5
 """Looks of a candidate while the holder renews once: the wait for the next look adds to the time without a leader."""
 
-_LEAST_WRITE_S = 0.5
-"""Shortest time that a request sent at the last moment has."""
-_UNANSWERED_MAX = 16
-"""A write that is forgotten does not count, which errs towards not leading."""
+_LEAST_WRITE_S = 0.5  # Shortest time that a request sent at the last moment has
+_UNANSWERED_MAX = 16  # A write that is forgotten does not count, which errs towards not leading
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,12 +94,9 @@ class Election:
         self._rng = rng
         self._lease: Lease | None = None
         self._outdated = True
-        self._free_at_s = -float("inf")
-        """From when on we may take it, by what we saw"""
-        self._renewed_s: float | None = None
-        """When the write was sent by which we hold it; `None`: we do not"""
-        self._unanswered: list[tuple[Write, float]] = []
-        """Writes whose outcome is not known, and when each was sent"""
+        self._free_at_s = -float("inf")  # From when on we may take it, by what we saw
+        self._renewed_s: float | None = None  # When the write was sent by which we hold it; `None`: we do not
+        self._unanswered: list[tuple[Write, float]] = []  # Writes whose outcome is not known, and when each was sent
         self._refused_before = False
         self._last_us = 0
 

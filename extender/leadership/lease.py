@@ -15,10 +15,8 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 class LeaseSpec:
     """What a Lease says; times as text, because no other clock is trusted."""
 
-    holder: str
-    """Identity of the leader; "": there is none to wait for"""
-    duration_s: int
-    """How long others wait after they saw the last change"""
+    holder: str  # Identity of the leader; "": there is none to wait for
+    duration_s: int  # How long others wait after they saw the last change
     acquired: str
     renewed: str
     transitions: int
@@ -29,10 +27,8 @@ class Lease:
     """A Lease as it is stored."""
 
     spec: LeaseSpec
-    version: str
-    """Its resourceVersion: a write that names another one is refused"""
-    raw: bytes = b""
-    """The whole object, so that what others wrote on it stays"""
+    version: str  # Its resourceVersion: a write that names another one is refused
+    raw: bytes = b""  # The whole object, so that what others wrote on it stays
 
 
 class LeaseApi(Protocol):

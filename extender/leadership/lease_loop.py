@@ -29,13 +29,10 @@ _FAREWELL_S: Final = 1.0
 class Duties:
     """What the service does at the turns of its role; nothing here waits or raises."""
 
-    take_up: Callable[[], None]
-    """We lead: `leading` says so already"""
-    lay_down: Callable[[], None]
-    """We do not lead any more: nothing that is sent from here on would go out"""
+    take_up: Callable[[], None]  # We lead: `leading` says so already
+    lay_down: Callable[[], None]  # We do not lead any more: nothing that is sent from here on would go out
     heard: Callable[[], None]
-    over: Callable[[], Awaitable[None]]
-    """Wait until all that was sent has come to its end"""
+    over: Callable[[], Awaitable[None]]  # Wait until all that was sent has come to its end
     turn_away: Callable[[], None] = lambda: None
     """Connections of callers are better closed: the Service would lead new ones to the leader"""
 
@@ -48,8 +45,7 @@ class Leadership:
     def __init__(
         self, election: Election, api: LeaseApi, clock: Clock, telemetry: Telemetry, *, label: RoleLabel
     ) -> None:
-        self.ready = asyncio.Event()
-        """Set once we could lead: before, we do not stand for it"""
+        self.ready = asyncio.Event()  # Set once we could lead: before, we do not stand for it
         self.terms = 0
         self._election = election
         self._api = api
@@ -58,10 +54,8 @@ class Leadership:
         self._label = label
         self._acting = False
         self._retired = False
-        self._closed = False
-        """Nothing may be sent any more, whatever the lease says"""
-        self._resigned = False
-        """The lease is given back, and no more asked about"""
+        self._closed = False  # Nothing may be sent any more, whatever the lease says
+        self._resigned = False  # The lease is given back, and no more asked about
         self._asking = asyncio.Lock()
         self._deadline: asyncio.TimerHandle | None = None
         self._began_s: float | None = None

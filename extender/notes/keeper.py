@@ -31,8 +31,7 @@ class KeyKeeper:
         self._store = store
         self._clock = clock
         self._random_bytes = random_bytes
-        self._own = Key.new(0.0, random_bytes)
-        """Never stored: for as long as nothing is read"""
+        self._own = Key.new(0.0, random_bytes)  # Never stored: for as long as nothing is read
         self._known: tuple[Key, ...] = ()
         self._complaint = ""
         problem = f"Secret {store.place} has not been read yet"

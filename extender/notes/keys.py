@@ -12,14 +12,11 @@ from datetime import UTC, datetime
 from typing import Final
 
 KEPT: Final = 4
-MOST_READ: Final = 8
-"""Keys that are read from it: an operator may have put some in."""
+MOST_READ: Final = 8  # Keys that are read from it: an operator may have put some in
 ROTATED_S: Final = 30 * 86_400.0
-SETTLES_S: Final = 180.0
-"""From a key's time until it signs: replicas read the Secret once a minute."""
+SETTLES_S: Final = 180.0  # From a key's time until it signs: replicas read the Secret once a minute
 KEY_BYTES: Final = 32
-LEAST_BYTES: Final = 16
-"""A shorter one, by an operator, is not used."""
+LEAST_BYTES: Final = 16  # A shorter one, by an operator, is not used
 _NAME: Final = re.compile(r"\d{14}")
 _FORMAT: Final = "%Y%m%d%H%M%S"
 
@@ -30,8 +27,7 @@ RandomBytes = Callable[[int], bytes]
 class Key:
     """A secret and its name."""
 
-    name: str
-    """When it was made, UTC: `YYYYMMDDhhmmss`."""
+    name: str  # When it was made, UTC: `YYYYMMDDhhmmss`
     secret: bytes
 
     @property

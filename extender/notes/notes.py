@@ -15,8 +15,7 @@ from typing import Final, Protocol
 
 from extender.notes.keys import Key, KeyRing, RandomBytes
 
-MOST_CHARS: Final = 4096
-"""Longest annotation that is read as a note, signature included; a longer one is never written."""
+MOST_CHARS: Final = 4096  # Longest annotation that is read as a note, signature included; a longer one is never written
 _SCHEME: Final = "hmac1"
 _MAC_CHARS: Final = 43
 
@@ -24,20 +23,13 @@ _MAC_CHARS: Final = 43
 class NoteKind(StrEnum):
     """What a note is for; the value is the annotation that holds it."""
 
-    ADMITTED = "netgang.io/admitted"
-    """On a pod: the node that was planned when its gate was removed."""
-    STARTED = "netgang.io/started"
-    """On some pods of a gang: it was whole with them."""
-    PREEMPTS = "netgang.io/preempts"
-    """On pods of a waiting gang: room that is kept for it while others leave."""
-    RESUME = "netgang.io/resume"
-    """On an owner of pods: netgang has suspended it, and will resume it."""
-    RESTARTS = "netgang.io/restarts"
-    """On an owner of pods: when its gang was restarted."""
-    ATTAINED = "netgang.io/attained"
-    """On an owner of pods: what its gang had of the cluster before it was suspended."""
-    LAST_CHANGE = "netgang.io/last-change"
-    """On a job: the last change of its worker count."""
+    ADMITTED = "netgang.io/admitted"  # On a pod: the node that was planned when its gate was removed
+    STARTED = "netgang.io/started"  # On some pods of a gang: it was whole with them
+    PREEMPTS = "netgang.io/preempts"  # On pods of a waiting gang: room that is kept for it while others leave
+    RESUME = "netgang.io/resume"  # On an owner of pods: netgang has suspended it, and will resume it
+    RESTARTS = "netgang.io/restarts"  # On an owner of pods: when its gang was restarted
+    ATTAINED = "netgang.io/attained"  # On an owner of pods: what its gang had of the cluster before it was suspended
+    LAST_CHANGE = "netgang.io/last-change"  # On a job: the last change of its worker count
 
 
 class Flaw(StrEnum):
@@ -138,8 +130,7 @@ class _NoNotes:
         return None
 
 
-NO_NOTES: Final[NoteReader] = _NoNotes()
-"""Reads none: for callers to which notes do not matter."""
+NO_NOTES: Final[NoteReader] = _NoNotes()  # Reads none: for callers to which notes do not matter
 
 
 def _mac(key: Key, kind: NoteKind, bearer: Bearer, content: str) -> str:

@@ -16,8 +16,7 @@ from scoring.ids import NodeName
 from scoring.model import MemberClass, Pod
 
 APART_S = 1.0
-TOGETHER_S = 300.0
-"""Two refusals further apart are two moments of lag, not one fact."""
+TOGETHER_S = 300.0  # Two refusals further apart are two moments of lag, not one fact
 _REMEMBERED_MAX = 10_000
 
 

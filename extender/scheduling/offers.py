@@ -24,8 +24,7 @@ ASKED_MAX_BYTES: Final = 64 * 2**20
 
 
 class _Offer(msgspec.Struct, frozen=True):
-    node: NodeName | None
-    """A member's node; `None`: the pod has no gang, and `asked` says which nodes it may have."""
+    node: NodeName | None  # A member's node; `None`: the pod has no gang, and `asked` says which nodes it may have
     asked: bytes
     until_s: float
 

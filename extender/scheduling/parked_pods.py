@@ -27,8 +27,7 @@ a new leader a moment after it began, and a pod that asks before waits out an er
 """
 QUIET_S = 0.5
 """Without another pod that was there before us for so long, those that have not come are not in the queue any more."""
-INHERITED_LATEST_S = 5.0
-"""After the start inherited pods are woken at the latest then."""
+INHERITED_LATEST_S = 5.0  # After the start inherited pods are woken at the latest then
 RETRY_S = 1.1
 """After a refusal because the planned node was not asked: two so far apart are believed (docs/safety.md S7)."""
 LONGEST_S = 60.0
@@ -45,18 +44,15 @@ class Parking:
     """Parked pods, and planned pods that have not come yet. Bounded by the pods that exist: see `keep_only`."""
 
     def __init__(self) -> None:
-        self._parked: dict[PodUid, NodeName | None] = {}
-        """refused pod → the node that was planned for it then"""
+        self._parked: dict[PodUid, NodeName | None] = {}  # refused pod → the node that was planned for it then
         self._of_the_moment: set[PodUid] = set()
         """parked pods whose reason does not hold any more once they are planned"""
-        self._awaited: dict[PodUid, _Awaited] = {}
-        """planned pod that was not offered its node yet → when to wake it"""
+        self._awaited: dict[PodUid, _Awaited] = {}  # planned pod that was not offered its node yet → when to wake it
         self._inherited: set[PodUid] = set()
         """pods that were there before us, and have neither come nor been woken since"""
         self._began_s = -float("inf")
         self._came_s = -float("inf")
-        self._absent: set[PodUid] = set()
-        """pods in here that did not exist, or needed no node, at the last look"""
+        self._absent: set[PodUid] = set()  # pods in here that did not exist, or needed no node, at the last look
 
     def inherit(self, uids: Iterable[PodUid], *, now_s: float) -> None:
         """We start to act: these pods may have been refused by a former leader."""

@@ -22,8 +22,7 @@ from scoring.verbs.plain_pods import SYSTEM_PRIORITY, Promised, ReservedRoom, ke
 NOTHING: frozenset[NodeName] = frozenset()
 _PARKED_MAX = 10_000
 """Refused pods that are remembered; the oldest leave first, and kube-scheduler tries them after minutes."""
-_UNSEEN_S = 30.0
-"""A refused pod that the watch has not shown after this long was deleted."""
+_UNSEEN_S = 30.0  # A refused pod that the watch has not shown after this long was deleted
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,15 +14,13 @@ from dataclasses import dataclass
 from scoring.ids import PodUid
 from scoring.model.reasons import Reason
 
-AFTER = 3
-"""Ordinary refusals for one reason within `WINDOW_S`; one that follows later than `BURST_S` is an error."""
+AFTER = 3  # Ordinary refusals for one reason within `WINDOW_S`; one that follows later than `BURST_S` is an error
 BURST_S = 5.0
 """Within this time all refusals stay ordinary: ten pods that end together are twenty events in a second or two, and a
 gang that is refused at the first must be free to start at the last.
 """
 WINDOW_S = 10.0
-PER_POD_S = 0.1
-"""The window is at least this long for each pod that is being refused: 30 s for 300 of them."""
+PER_POD_S = 0.1  # The window is at least this long for each pod that is being refused: 30 s for 300 of them
 QUIET_S = 30.0
 _REMEMBERED_MAX = 50_000
 

@@ -59,10 +59,8 @@ class Verbs:
     clock: Clock
     log: DecisionLog
     _: KW_ONLY
-    synced: Callable[[], bool]
-    """Whether filter and bind may be answered; a standby's are not"""
-    otherwise: Callable[[], Reason] = lambda: Reason.NOT_SYNCED
-    """Why not"""
+    synced: Callable[[], bool]  # Whether filter and bind may be answered; a standby's are not
+    otherwise: Callable[[], Reason] = lambda: Reason.NOT_SYNCED  # Why not
     zone_label: str = ZONE_LABEL
     _guard: StormGuard = field(default_factory=StormGuard, init=False)
     _native: NativeZones = field(default_factory=NativeZones, init=False)
@@ -285,8 +283,7 @@ class Verbs:
         return self.cache.pod_by_name(args.pod.namespace or "default", args.pod.name)
 
 
-_Scores = tuple[Mapping[NodeName, int], list[int]]
-"""Node → row, and the score of each row."""
+_Scores = tuple[Mapping[NodeName, int], list[int]]  # Node → row, and the score of each row
 
 
 def _by_row(snapshot: Snapshot, preference: Preference) -> _Scores:

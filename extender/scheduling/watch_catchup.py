@@ -21,13 +21,10 @@ from scoring.model import Pod
 from scoring.model.snapshot import Snapshot
 
 LONGEST_S = 0.02
-AT_BIND_S = 0.5
-"""For a pod that is at /bind and that the watch has not brought."""
+AT_BIND_S = 0.5  # For a pod that is at /bind and that the watch has not brought
 _AT_BIND_LOOK_S = 0.02
-_AT_BIND_MAX = 64
-"""Pods waited for at /bind at a time; one more is refused, and kube-scheduler tries it again."""
-_SHARE = 4.0
-"""After a wait, no other one for this many times its length."""
+_AT_BIND_MAX = 64  # Pods waited for at /bind at a time; one more is refused, and kube-scheduler tries it again
+_SHARE = 4.0  # After a wait, no other one for this many times its length
 _REMEMBERED_MAX = 20_000
 
 
@@ -39,8 +36,7 @@ class CatchUp:
         self._clock = clock
         self._change = asyncio.Event()
         self._not_before_s = -float("inf")
-        self._waited: set[PodUid] = set()
-        """Pods that have been waited for at the version `_waited_at` of the cache"""
+        self._waited: set[PodUid] = set()  # Pods that have been waited for at the version `_waited_at` of the cache
         self._waited_at = -1
         self._at_bind = 0
 

@@ -41,8 +41,7 @@ class Note:
 class Decision:
     """One decision of the past."""
 
-    at_s: float
-    """Unix seconds"""
+    at_s: float  # Unix seconds
     what: str
     reason: str = ""
     detail: str = ""
@@ -52,12 +51,9 @@ class Decision:
 class Around:
     """What the service knows besides the snapshot; empty: it was not asked."""
 
-    held: Collection[PodUid] = ()
-    """Members whose bind is held now, until the minimum has come."""
-    decisions: tuple[Decision, ...] = ()
-    """The last ones, newest first."""
-    notes: tuple[Note, ...] = ()
-    """Quotas, deadlines and budgets that were read, and those that could not be."""
+    held: Collection[PodUid] = ()  # Members whose bind is held now, until the minimum has come
+    decisions: tuple[Decision, ...] = ()  # The last ones, newest first
+    notes: tuple[Note, ...] = ()  # Quotas, deadlines and budgets that were read, and those that could not be
     refusals: Mapping[PodUid, str] = field(default_factory=dict)
     """Waiting member → why kube-scheduler did not place it, in its own words; not those that we refused."""
     nodes_asked: Note | None = None

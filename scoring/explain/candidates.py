@@ -21,12 +21,9 @@ from scoring.scaling.shrink.trial import Ledger
 from scoring.what_if.changes import Change, JobEnds, JobShrinks
 from scoring.what_if.jobs import workers_of
 
-MOST_LOOKED_AT: Final = 400
-"""Gangs whose end is counted through, those with the fewest pods first."""
-MOST_ALONE: Final = 16
-"""Jobs that suffice alone, after which no larger ones are looked at."""
-MOST_SHRUNK: Final = 64
-"""Workers of one job that are counted away one by one."""
+MOST_LOOKED_AT: Final = 400  # Gangs whose end is counted through, those with the fewest pods first
+MOST_ALONE: Final = 16  # Jobs that suffice alone, after which no larger ones are looked at
+MOST_SHRUNK: Final = 64  # Workers of one job that are counted away one by one
 _GANGS_A_STEP: Final = 16
 
 
@@ -35,8 +32,7 @@ class Candidate:
     """A change that would make room, and how many members would still have none."""
 
     missing: int
-    pods: int
-    """Pods that would go"""
+    pods: int  # Pods that would go
     change: Change
 
 

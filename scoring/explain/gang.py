@@ -27,19 +27,16 @@ class MemberState:
     pod: str
     uid: PodUid
     role: str
-    state: str
-    """running, bound, held, planned, pending, gated, deleting, succeeded or failed."""
+    state: str  # running, bound, held, planned, pending, gated, deleting, succeeded or failed
     node: NodeName | None
-    why: str = ""
-    """Why it has no node; empty: it has one, or waits as its gang does."""
+    why: str = ""  # Why it has no node; empty: it has one, or waits as its gang does
 
 
 @dataclass(frozen=True, slots=True)
 class Missing:
     """Members that do not exist."""
 
-    count: int
-    """Without them the minimum cannot be reached; 0: enough exist."""
+    count: int  # Without them the minimum cannot be reached; 0: enough exist
     why: str
 
 
@@ -54,16 +51,12 @@ class Explanation:
     admission: Admission | None
     waiting: Waiting | None
     zones: tuple[ZoneVerdict, ...]
-    links: GangLinks | None
-    """`None`: its members have no nodes, neither bound nor planned."""
-    problems: tuple[str, ...]
-    """Annotations that were not understood, or decide nothing."""
+    links: GangLinks | None  # `None`: its members have no nodes, neither bound nor planned
+    problems: tuple[str, ...]  # Annotations that were not understood, or decide nothing
     missing: Missing
     turn: Turn
-    decisions: tuple[Decision, ...]
-    """The last ones, newest first."""
-    notes: tuple[Note, ...]
-    """What else stands in its way, and what is not known."""
+    decisions: tuple[Decision, ...]  # The last ones, newest first
+    notes: tuple[Note, ...]  # What else stands in its way, and what is not known
 
 
 def explain_in_steps(

@@ -19,8 +19,7 @@ from scoring.network.matrix import METRICS, Floats, Known, Metric, NetworkMatrix
 from scoring.plan import Plan, Run
 from scoring.score.pairs import PairScores, pair_scores
 
-MOST_NODES: Final = 64
-"""Of a gang on more nodes the first ones by name are looked at: 2,016 links are about 10 ms."""
+MOST_NODES: Final = 64  # Of a gang on more nodes the first ones by name are looked at: 2,016 links are about 10 ms
 WORST_LINKS: Final = 10
 BASES: Final = ("both directions", "one direction", "zones", "nothing", "same endpoint")
 """What the value of a link that counts may rest on."""
@@ -33,8 +32,7 @@ class PartVerdict:
     there: Known | None
     back: Known | None
     counts: float | None
-    basis: str
-    """One of `BASES`."""
+    basis: str  # One of `BASES`
     no_better_than: float | None = None
     """What both directions say, where one of them is too old to count: the link has no more points than for this."""
 
@@ -45,10 +43,8 @@ class LinkVerdict:
 
     source: NodeName
     target: NodeName
-    pairs: int
-    """Pairs of members that exchange data over it."""
-    points: float
-    """As among the nodes of the zone, if the gang is in one zone, else as among the gang's own nodes."""
+    pairs: int  # Pairs of members that exchange data over it
+    points: float  # As among the nodes of the zone, if the gang is in one zone, else as among the gang's own nodes
     stale: bool
     parts: Mapping[Metric, PartVerdict]
 
@@ -58,12 +54,9 @@ class MetricVerdict:
     """One metric over all links between the gang's nodes."""
 
     worst: float | None
-    oldest_s: float | None
-    """Age of the oldest value that counts; so of `origins`."""
-    origins: Mapping[str, int]
-    """Source → how many directions have their value from it; only values within the hard TTL."""
-    bases: Mapping[str, int]
-    """One of `BASES` → how many links' value rests on that."""
+    oldest_s: float | None  # Age of the oldest value that counts; so of `origins`
+    origins: Mapping[str, int]  # Source → how many directions have their value from it; only values within the hard TTL
+    bases: Mapping[str, int]  # One of `BASES` → how many links' value rests on that
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,13 +64,11 @@ class GangLinks:
     """The links between the nodes of a gang's members over which they exchange data."""
 
     nodes: int
-    of_nodes: int
-    """More than `nodes`: the others were not looked at."""
+    of_nodes: int  # More than `nodes`: the others were not looked at
     links: int
     reference_bps: float | None
     metrics: Mapping[Metric, MetricVerdict]
-    worst: tuple[LinkVerdict, ...]
-    """At most `WORST_LINKS` of them, worst first."""
+    worst: tuple[LinkVerdict, ...]  # At most `WORST_LINKS` of them, worst first
 
 
 def part_of(

@@ -42,11 +42,9 @@ _NEVER_STARVE = frozenset(
 class Members:
     """How many pods of a gang there are, by what they do."""
 
-    least: int
-    """min-available"""
+    least: int  # min-available
     pending: int
-    running: int
-    """On a node and not ended."""
+    running: int  # On a node and not ended
     succeeded: int
     failed: int
 
@@ -56,32 +54,23 @@ class Entry:
     """One gang in the queue."""
 
     gang: GangKey
-    queue: str
-    """WQ, RQ or FQ."""
+    queue: str  # WQ, RQ or FQ
     state: JobState
-    rank: int | None
-    """Place among the gangs that still want nodes, 1 first; `None`: it wants none."""
+    rank: int | None  # Place among the gangs that still want nodes, 1 first; `None`: it wants none
     priority: int
     weight: Weight
     created_s: float
     times: Transitions
-    waited_s: float | None
-    """How long it has waited; `None`: it does not wait, or cannot start as it is."""
-    starves_in_s: float | None
-    """How long until it is STARVING; 0 when it is, `None` when it never will be as it is."""
+    waited_s: float | None  # How long it has waited; `None`: it does not wait, or cannot start as it is
+    starves_in_s: float | None  # How long until it is STARVING; 0 when it is, `None` when it never will be as it is
     members: Members
-    admitted: bool
-    """The plan has places for it."""
-    zones: tuple[ZoneName, ...]
-    """Of its places, or held for it."""
-    held_nodes: tuple[NodeName, ...]
-    """Kept free for it."""
+    admitted: bool  # The plan has places for it
+    zones: tuple[ZoneName, ...]  # Of its places, or held for it
+    held_nodes: tuple[NodeName, ...]  # Kept free for it
     reason: Reason | None
     detail: str
-    makes_room: tuple[GangKey, ...] = ()
-    """Gangs that leave, or have left, for it."""
-    leaves_for: GangKey | None = None
-    """It leaves, or has left, for that gang, which has not started yet."""
+    makes_room: tuple[GangKey, ...] = ()  # Gangs that leave, or have left, for it
+    leaves_for: GangKey | None = None  # It leaves, or has left, for that gang, which has not started yet
 
 
 @dataclass(frozen=True, slots=True)

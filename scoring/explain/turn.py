@@ -12,22 +12,18 @@ from scoring.plan import Plan, Run
 from scoring.plan.demand import GangDemand
 from scoring.plan.queue_order import QueueOrder
 
-MOST_NAMED: Final = 10
-"""Gangs ahead that are named; the others are counted."""
+MOST_NAMED: Final = 10  # Gangs ahead that are named; the others are counted
 
 
 @dataclass(frozen=True, slots=True)
 class Ahead:
     """Gangs that are planned before this one."""
 
-    waiting: tuple[GangKey, ...]
-    """Those that wait, too, first come first, at most `MOST_NAMED`."""
+    waiting: tuple[GangKey, ...]  # Those that wait, too, first come first, at most `MOST_NAMED`
     waiting_count: int
-    admitted: tuple[GangKey, ...]
-    """Those that were given room in zones that this one may use, at most `MOST_NAMED`."""
+    admitted: tuple[GangKey, ...]  # Those that were given room in zones that this one may use, at most `MOST_NAMED`
     admitted_count: int
-    starting: tuple[GangKey, ...]
-    """Those whose start is under way: their room is committed."""
+    starting: tuple[GangKey, ...]  # Those whose start is under way: their room is committed
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,26 +34,20 @@ class Reservation:
     """Why: "committed" (its start is under way), "planned" (may be planned again), "held" (for a STARVING gang) or
     "claimed" (other gangs leave for it)."""
     zones: tuple[ZoneName, ...]
-    nodes: Mapping[str, NodeName]
-    """pod → node; empty for a starving gang, whose reservation is of whole nodes."""
+    nodes: Mapping[str, NodeName]  # pod → node; empty for a starving gang, whose reservation is of whole nodes
     held_nodes: tuple[NodeName, ...] = ()
-    until_s: float | None = None
-    """When it ends by itself (Unix seconds); `None`: the snapshot does not say."""
-    givers: tuple[GangKey, ...] = ()
-    """The gangs that leave for it."""
+    until_s: float | None = None  # When it ends by itself (Unix seconds); `None`: the snapshot does not say
+    givers: tuple[GangKey, ...] = ()  # The gangs that leave for it
 
 
 @dataclass(frozen=True, slots=True)
 class Turn:
     """One gang's place in the queue."""
 
-    entry: Entry
-    """As /v1/queue has it; its rank is that of the plan."""
-    of: int
-    """Gangs that have something to decide."""
+    entry: Entry  # As /v1/queue has it; its rank is that of the plan
+    of: int  # Gangs that have something to decide
     ahead: Ahead
-    starves_at_s: float | None
-    """When its clock reaches STARVELIMIT; `None`: it never will as it is."""
+    starves_at_s: float | None  # When its clock reaches STARVELIMIT; `None`: it never will as it is
     backs_off_until_s: float | None
     reservation: Reservation | None
 

@@ -25,8 +25,7 @@ from scoring.what_if.changes import AddCapacity, AddNodes, Change, MisfitError
 from scoring.what_if.draft import Situation
 from scoring.what_if.suppose import Supposed, apply, supposed_in_steps
 
-MOST_TRIALS: Final = 12
-"""Trial plans for one question."""
+MOST_TRIALS: Final = 12  # Trial plans for one question
 MOST_SUGGESTIONS: Final = 4
 _MOST_STEPS: Final = 6  # Obstacles that are taken away one after the other
 
@@ -37,10 +36,8 @@ class Suggestion:
 
     changes: tuple[Change, ...]
     text: str
-    also: tuple[GangKey, ...]
-    """Others that would be admitted with it."""
-    instead: tuple[GangKey, ...]
-    """Others that are admitted now, and would wait."""
+    also: tuple[GangKey, ...]  # Others that would be admitted with it
+    instead: tuple[GangKey, ...]  # Others that are admitted now, and would wait
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,12 +48,9 @@ class Unblocking:
     impossible: bool
     """It would not fit into the empty cluster, or none of its zones exists, and no autoscaler is asked for nodes:
     waiting alone never helps."""
-    trials: int
-    """Trial plans that were made."""
-    text: str
-    """In one sentence; empty: the gang does not wait."""
-    not_beside: int = 0
-    """Gangs that wait before it, if the search ended because there are too many; 0: it did not."""
+    trials: int  # Trial plans that were made
+    text: str  # In one sentence; empty: the gang does not wait
+    not_beside: int = 0  # Gangs that wait before it, if the search ended because there are too many; 0: it did not
 
 
 def unblock_in_steps(

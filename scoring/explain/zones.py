@@ -32,22 +32,17 @@ class Shortage:
     """How much more of one resource is needed."""
 
     resource: ResourceName
-    amount: int
-    """In the resource's own unit: millicores for cpu."""
-    nodes: tuple[tuple[NodeName, int], ...]
-    """On which nodes, by name; together `amount`."""
+    amount: int  # In the resource's own unit: millicores for cpu
+    nodes: tuple[tuple[NodeName, int], ...]  # On which nodes, by name; together `amount`
 
 
 @dataclass(frozen=True, slots=True)
 class Lack:
     """What is missing for a demand on some nodes."""
 
-    fits: int
-    """Members that have room."""
-    shortages: tuple[Shortage, ...]
-    """What the others need on nodes that they may go to, by resource."""
-    homeless: tuple[tuple[MemberClass, int], ...]
-    """Members that may go to none of the nodes."""
+    fits: int  # Members that have room
+    shortages: tuple[Shortage, ...]  # What the others need on nodes that they may go to, by resource
+    homeless: tuple[tuple[MemberClass, int], ...]  # Members that may go to none of the nodes
 
     @property
     def none(self) -> bool:
@@ -62,16 +57,12 @@ class ZoneVerdict:
     zone: ZoneName
     allowed: bool
     nodes: int
-    room: int
-    """How many of the `wanted` members fit, each kind for itself, in what is neither used nor committed."""
+    room: int  # How many of the `wanted` members fit, each kind for itself, in what is neither used nor committed
     room_when_empty: int
     wanted: int
-    reference_bps: float | None
-    """Best measured throughput of the zone."""
-    short: tuple[Shortage, ...] = ()
-    """What is missing there for all of the `wanted`, on nodes that they may go to."""
-    homeless: int = 0
-    """Members that may go to none of the zone's nodes, however much room there is."""
+    reference_bps: float | None  # Best measured throughput of the zone
+    short: tuple[Shortage, ...] = ()  # What is missing there for all of the `wanted`, on nodes that they may go to
+    homeless: int = 0  # Members that may go to none of the zone's nodes, however much room there is
     closed: Mapping[str, int] = field(default_factory=dict)
     """why → on how many of the zone's first nodes members may not be"""
     score: float | None = None

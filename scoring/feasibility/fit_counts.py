@@ -31,14 +31,11 @@ _TOGETHER = 64  # Classes that are counted in one step
 class Nodes:
     """The nodes that counts are about."""
 
-    layout: int
-    """Stands for their names and zones"""
+    layout: int  # Stands for their names and zones
     names: tuple[NodeName, ...]
-    zone_of: Ints
-    """(nodes,): number of each node's zone"""
+    zone_of: Ints  # (nodes,): number of each node's zone
     zones: tuple[ZoneName, ...]
-    axis: tuple[object, ...]
-    """The resources that room has columns for"""
+    axis: tuple[object, ...]  # The resources that room has columns for
 
 
 class FitCounts:

@@ -34,22 +34,15 @@ class Quorum(msgspec.Struct, frozen=True):
     """
 
     min_member: int
-    required: frozenset[PodUid] | None
-    """The minimum set where roles are known; `None`: any `min_member` members."""
-    live: frozenset[PodUid]
-    """Members that count or may come to count; always contains `required` and `placed`."""
-    placed: frozenset[PodUid]
-    """Members on a node and alive, or Succeeded."""
-    finished: frozenset[PodUid]
-    """The Succeeded ones of `placed`: they take no room and are never evicted."""
-    started: bool
-    """The gang was whole once, by our own evidence: none of it is evicted (docs/safety.md S8, S23)."""
+    required: frozenset[PodUid] | None  # The minimum set where roles are known; `None`: any `min_member` members
+    live: frozenset[PodUid]  # Members that count or may come to count; always contains `required` and `placed`
+    placed: frozenset[PodUid]  # Members on a node and alive, or Succeeded
+    finished: frozenset[PodUid]  # The Succeeded ones of `placed`: they take no room and are never evicted
+    started: bool  # The gang was whole once, by our own evidence: none of it is evicted (docs/safety.md S8, S23)
     bound_to: Mapping[PodUid, NodeName] = msgspec.field(default_factory=dict)
     """member → its node, dead members included"""
-    lost_nodes: frozenset[NodeName] = frozenset()
-    """Nodes whose members stopped counting (docs/safety.md S12)."""
-    problem: Reason | None = None
-    """Why the gang can never start as it is written (docs/safety.md S24)."""
+    lost_nodes: frozenset[NodeName] = frozenset()  # Nodes whose members stopped counting (docs/safety.md S12)
+    problem: Reason | None = None  # Why the gang can never start as it is written (docs/safety.md S24)
 
     @property
     def incomplete(self) -> bool:

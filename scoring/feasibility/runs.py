@@ -50,10 +50,8 @@ class _Part:
     jobs: set[JobKey | None] = field(default_factory=set)
     lives: bool = False
     has_nodes: bool = False
-    born_s: float = float("inf")
-    """When its first pod was created."""
-    bound_s: float = float("inf")
-    """When its first pod got a node; where no pod says, when that pod was created."""
+    born_s: float = float("inf")  # When its first pod was created
+    bound_s: float = float("inf")  # When its first pod got a node; where no pod says, when that pod was created
 
     def add(self, pod: Pod) -> None:
         """Take in a pod."""

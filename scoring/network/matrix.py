@@ -29,18 +29,15 @@ class Known:
 
     value: float
     age_s: float
-    origin: str
-    """Name of the source; "" where measurements came without one."""
+    origin: str  # Name of the source; "" where measurements came without one
 
 
 @dataclass(frozen=True, slots=True)
 class Measured:
     """What was measured of one metric between `n` from-nodes and `m` to-nodes, without any estimate; shapes (n, m)."""
 
-    ages_s: Floats
-    """NaN: nothing was measured."""
-    origins: Ints
-    """Index in the matrix's `origins`, −1 where nothing was measured."""
+    ages_s: Floats  # NaN: nothing was measured
+    origins: Ints  # Index in the matrix's `origins`, −1 where nothing was measured
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,8 +76,7 @@ class _Pairs(NamedTuple):
     keys: Ints
     values: Floats
     measured_at_s: Floats
-    origin: NDArray[np.uint8]
-    """Index in the matrix's `origins`."""
+    origin: NDArray[np.uint8]  # Index in the matrix's `origins`
 
     def ages_s(self, now_s: float) -> Floats:
         """How long ago each was measured; never negative: a clock ahead of ours makes none younger."""
@@ -95,13 +91,11 @@ class NetworkMatrix:
     """All known measurements at one moment. Build with `of`; `version` grows whenever the content changes."""
 
     version: int = 0
-    evaluated_at_s: float = 0.0
-    """The moment from which ages are counted: ages move only when a new matrix is published."""
+    evaluated_at_s: float = 0.0  # The moment from which ages are counted: ages move only when a new matrix is published
     endpoints: tuple[EndpointId, ...] = ()
     endpoint_of: Mapping[Metric, Mapping[NodeName, EndpointId]] = field(default_factory=dict)
     """metric → node → endpoint it is measured at."""
-    origins: tuple[str, ...] = ()
-    """Names of the sources that gave the values, sorted."""
+    origins: tuple[str, ...] = ()  # Names of the sources that gave the values, sorted
     _index: Mapping[EndpointId, int] = field(default_factory=dict, repr=False)
     _pairs: Mapping[Metric, _Pairs] = field(default_factory=dict, repr=False)
     _medians: Medians | None = field(default=None, repr=False)

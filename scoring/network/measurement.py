@@ -54,10 +54,8 @@ class Measurement:
 class MeasurementTable:
     """Many measurements as columns: 25 bytes each, where a `Measurement` has 150. Build with `of`; iterates as such."""
 
-    ends: tuple[EndpointId, ...] = ()
-    """Endpoints, by the number under which the rows name them."""
-    metric: NDArray[np.uint8] = field(default_factory=lambda: np.empty(0, np.uint8))
-    """Index in `METRICS`."""
+    ends: tuple[EndpointId, ...] = ()  # Endpoints, by the number under which the rows name them
+    metric: NDArray[np.uint8] = field(default_factory=lambda: np.empty(0, np.uint8))  # Index in `METRICS`
     source: NDArray[np.int32] = field(default_factory=lambda: np.empty(0, np.int32))
     target: NDArray[np.int32] = field(default_factory=lambda: np.empty(0, np.int32))
     value: Floats = field(default_factory=lambda: np.empty(0))

@@ -12,8 +12,7 @@ import msgspec
 from scoring.ids import NodeName, PodUid
 from scoring.model.reasons import Reason
 
-RequestId = NewType("RequestId", int)
-"""One held HTTP call of kube-scheduler; never used twice."""
+RequestId = NewType("RequestId", int)  # One held HTTP call of kube-scheduler; never used twice
 
 
 class BindRequested(msgspec.Struct, frozen=True):

@@ -37,14 +37,11 @@ class PermitState(msgspec.Struct, frozen=True):
 
     partial_timeout_s: float
     """How long a gang that was never whole may stay partial before its bound members are evicted."""
-    held: Mapping[PodUid, Held] = msgspec.field(default_factory=dict)
-    """member → its waiting call"""
-    posting: Mapping[PodUid, Posting] = msgspec.field(default_factory=dict)
-    """member → its Binding under way"""
+    held: Mapping[PodUid, Held] = msgspec.field(default_factory=dict)  # member → its waiting call
+    posting: Mapping[PodUid, Posting] = msgspec.field(default_factory=dict)  # member → its Binding under way
     bound: Mapping[PodUid, NodeName] = msgspec.field(default_factory=dict)
     """live member → its node, from the moment of confirmation: the cache may learn of it later"""
-    evicting: frozenset[PodUid] = frozenset()
-    """Members that `Evict` named and that are still there: they count no more."""
+    evicting: frozenset[PodUid] = frozenset()  # Members that `Evict` named and that are still there: they count no more
     partial_until_s: float | None = None
     """Set while the gang is partial and was never whole: the moment of its eviction."""
     started: bool = False

@@ -34,8 +34,7 @@ from scoring.queue.states import waiting_since_s
 
 _PASSES: Final = frozenset({Reason.NOT_PLANNED, Reason.BACKING_OFF, Reason.SPILL_WAIT})
 """Reasons that pass by themselves: a request that is there stays"""
-MOST_KINDS: Final = 32
-"""Kinds of pods in one request; the API takes no more."""
+MOST_KINDS: Final = 32  # Kinds of pods in one request; the API takes no more
 WANTS_NODES: Final = frozenset(
     {Reason.NO_ROOM, Reason.BEHIND, Reason.FILTERED, Reason.IMPOSSIBLE, Reason.NO_ALLOWED_ZONE}
 )

@@ -14,15 +14,12 @@ from scoring.model import Pod
 class Outcome(StrEnum):
     """What an autoscaler has said to a request."""
 
-    ASKED = "asked"
-    """Nothing yet."""
+    ASKED = "asked"  # Nothing yet
     ACCEPTED = "accepted"
     PROVISIONED = "provisioned"
-    NOT_FOUND = "not found"
-    """There is no such room now; most autoscalers go on looking."""
+    NOT_FOUND = "not found"  # There is no such room now; most autoscalers go on looking
     FAILED = "failed"
-    EXPIRED = "expired"
-    """It was provided, and is not kept for the gang any more."""
+    EXPIRED = "expired"  # It was provided, and is not kept for the gang any more
     REVOKED = "revoked"
 
 
@@ -36,30 +33,22 @@ class Request:
 
     name: str
     gang: GangKey
-    fingerprint: str
-    """Of what was asked for, see `Create`"""
+    fingerprint: str  # Of what was asked for, see `Create`
     attempt: int = 1
-    sets: int = 1
-    """Kinds of pods in it"""
-    zones: tuple[ZoneName, ...] = ()
-    """Where all of them were to go; empty: anywhere"""
+    sets: int = 1  # Kinds of pods in it
+    zones: tuple[ZoneName, ...] = ()  # Where all of them were to go; empty: anywhere
     outcome: Outcome = Outcome.ASKED
-    since_s: float = 0.0
-    """Since when the outcome is so, Unix seconds"""
-    message: str = ""
-    """The autoscaler's own words"""
+    since_s: float = 0.0  # Since when the outcome is so, Unix seconds
+    message: str = ""  # The autoscaler's own words
 
 
 @dataclass(frozen=True, slots=True)
 class AskingLimits:
     """How often, and how many."""
 
-    most: int = 10
-    """Requests at a time, over all gangs"""
-    after_s: float = 30.0
-    """How long a gang waits before it asks"""
-    backoff_s: float = 60.0
-    """From a refusal to the second attempt; it doubles with each one"""
+    most: int = 10  # Requests at a time, over all gangs
+    after_s: float = 30.0  # How long a gang waits before it asks
+    backoff_s: float = 60.0  # From a refusal to the second attempt; it doubles with each one
     longest_s: float = 1800.0
 
     def backoff_of(self, attempt: int) -> float:
@@ -77,8 +66,7 @@ class Create:
 
     gang: GangKey
     sets: tuple[tuple[Pod, ...], ...]
-    fingerprint: str
-    """The same for the same kinds of pods in the same numbers"""
+    fingerprint: str  # The same for the same kinds of pods in the same numbers
     attempt: int
     zones: tuple[ZoneName, ...]
     """Where all of them are to go: one zone, or several for a gang that may be spread; empty: anywhere"""
@@ -89,8 +77,7 @@ class Delete:
     """Take a request back."""
 
     request: Request
-    why: str
-    """For the log"""
+    why: str  # For the log
 
 
 Step: TypeAlias = Create | Delete

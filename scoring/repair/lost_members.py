@@ -44,8 +44,7 @@ class Member:
     uid: PodUid
     name: PodName
     node: NodeName | None
-    finished: bool = False
-    """It succeeded: it counts permanently, also when its pod is collected."""
+    finished: bool = False  # It succeeded: it counts permanently, also when its pod is collected
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,10 +54,8 @@ class Loss:
     name: PodName
     node: NodeName | None
     cause: Cause
-    stays: bool
-    """Its pod is still there, and in its successor's way."""
-    successor: Pod | None
-    """The pod that takes its index; `None`: none yet."""
+    stays: bool  # Its pod is still there, and in its successor's way
+    successor: Pod | None  # The pod that takes its index; `None`: none yet
 
     @property
     def cause_text(self) -> str:

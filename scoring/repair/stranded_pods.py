@@ -41,10 +41,8 @@ from scoring.plan.steps import Steps, at_once
 class Loss(StrEnum):
     """The state of the nodes that a pod was admitted to."""
 
-    GONE = "gone"
-    """None of them exists."""
-    FULL = "full"
-    """Some exist; none of them can take the pod now: room, readiness, cordon, taints."""
+    GONE = "gone"  # None of them exists
+    FULL = "full"  # Some exist; none of them can take the pod now: room, readiness, cordon, taints
     REFUSED = "refused"
     """Filters of kube-scheduler that we do not model refuse those with room, and there is room elsewhere."""
 

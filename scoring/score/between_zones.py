@@ -21,8 +21,7 @@ from scoring.score.links import measured, representatives
 from scoring.score.pairs import pair_scores
 
 _GRID = 2.0**34
-_NO_SET, _SEVERAL = -1, -2
-"""In place of the one set that an endpoint serves"""
+_NO_SET, _SEVERAL = -1, -2  # In place of the one set that an endpoint serves
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,14 +22,10 @@ from numpy.typing import NDArray
 from scoring.model.policy import Direction, ScorePolicy, Ttl, Variant
 from scoring.network.matrix import Block, Floats, Ints
 
-TIE_STEP = 1e-5
-"""Points per unit of ln(1 + how far a raw value is beyond the clip)."""
-TIE_LIMIT = 33.0
-"""That logarithm is cut here (e³³ times the clip): three terms together stay below 0.001 points."""
-SAME_NODE_BONUS = 1e-3
-"""Added to the rank of pairs on one node, so that nothing measured ranks above them."""
-UNKNOWN_TIE = -TIE_STEP * TIE_LIMIT
-"""An unknown value ranks below known ones with the same points."""
+TIE_STEP = 1e-5  # Points per unit of ln(1 + how far a raw value is beyond the clip)
+TIE_LIMIT = 33.0  # That logarithm is cut here (e³³ times the clip): three terms together stay below 0.001 points
+SAME_NODE_BONUS = 1e-3  # Added to the rank of pairs on one node, so that nothing measured ranks above them
+UNKNOWN_TIE = -TIE_STEP * TIE_LIMIT  # An unknown value ranks below known ones with the same points
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,22 +35,18 @@ class PairScores:
     loss_points: Floats
     delay_points: Floats
     bandwidth_points: Floats
-    points: Floats
-    """Their sum f: 0..100; `literal` has no upper end."""
-    rank: Floats
-    """What selections compare: never off from `points` by more than 0.001."""
+    points: Floats  # Their sum f: 0..100; `literal` has no upper end
+    rank: Floats  # What selections compare: never off from `points` by more than 0.001
     loss_ratio: Floats
     """The two directions as one value; NaN where none is within the hard TTL. Also the next two, in ms and bit/s."""
     delay_ms: Floats
     throughput_bps: Floats
     stale: NDArray[np.bool_]
     """Some value was older than the soft TTL: faded, or no longer counted for more than a limit."""
-    same: NDArray[np.bool_]
-    """Same node or same measurement endpoint: perfect by definition, known or not."""
+    same: NDArray[np.bool_]  # Same node or same measurement endpoint: perfect by definition, known or not
     limits: tuple[Floats, Floats, Floats]
     """Loss, delay and throughput with all directions ever measured, however old: points are never above theirs."""
-    reference_bps: float | None
-    """Rate that earned the full bandwidth term; `None`: no rate was ever measured."""
+    reference_bps: float | None  # Rate that earned the full bandwidth term; `None`: no rate was ever measured
 
 
 def loss_points(loss_ratio: Floats, *, weight: float = 10.0, limit: float = 20.0) -> Floats:
@@ -188,13 +180,10 @@ def _fastest_bps(forward: Block, back: Block, last: Floats, policy: ScorePolicy)
 class _Value(NamedTuple):
     """One metric of all pairs, both directions made one."""
 
-    value: Floats
-    """Of the directions within the hard TTL; NaN: there is none."""
-    last: Floats
-    """Of all directions that were ever measured: what `value` would be if they were fresh."""
+    value: Floats  # Of the directions within the hard TTL; NaN: there is none
+    last: Floats  # Of all directions that were ever measured: what `value` would be if they were fresh
     known: NDArray[np.bool_]
-    fade: Floats
-    """0 (fresh) to 1 (as good as unknown); without meaning where nothing was ever measured."""
+    fade: Floats  # 0 (fresh) to 1 (as good as unknown); without meaning where nothing was ever measured
     stale: NDArray[np.bool_]
 
 

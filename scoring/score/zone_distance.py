@@ -18,10 +18,8 @@ from scoring.model.policy import GangOptions, Policy
 from scoring.model.snapshot import NodeTable
 from scoring.network.matrix import Metric, NetworkMatrix
 
-UNKNOWN_DISTANCE_MS = math.inf
-"""A zone of unknown distance comes after all zones that are known."""
-MOST_SETS = 2000
-"""Sets of equally many zones that are compared: all of twelve zones, all pairs of sixty."""
+UNKNOWN_DISTANCE_MS = math.inf  # A zone of unknown distance comes after all zones that are known
+MOST_SETS = 2000  # Sets of equally many zones that are compared: all of twelve zones, all pairs of sixty
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,8 +28,7 @@ class ZoneRank:
 
     zone: ZoneName
     distance_ms: float
-    preference: int
-    """Place in the gang's own list of zones."""
+    preference: int  # Place in the gang's own list of zones
 
 
 def rank_zones(

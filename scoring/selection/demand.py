@@ -34,10 +34,8 @@ class Demand:
     """All members to place together. `placed` (classes, n) is the gain from members that already have a node."""
 
     classes: tuple[ClassDemand, ...]
-    all_reduce: bool
-    """True: the job has no ps and every pair of members counts."""
-    placed: Floats | None = None
-    """Built by `placed_gain`; `None`: no member has a node yet."""
+    all_reduce: bool  # True: the job has no ps and every pair of members counts
+    placed: Floats | None = None  # Built by `placed_gain`; `None`: no member has a node yet
 
     @property
     def size(self) -> int:
@@ -50,8 +48,7 @@ class Selected:
     """An answer: for each class of the demand the node row of each member, ascending; and its value."""
 
     rows: tuple[tuple[int, ...], ...]
-    value: float
-    """Sum of rank over the pairs that count, including those with members that already have a node."""
+    value: float  # Sum of rank over the pairs that count, including those with members that already have a node
 
 
 def pairs_count(one: Role, other: Role, *, all_reduce: bool) -> bool:

@@ -14,8 +14,7 @@ from scoring.network.matrix import Floats, Ints
 from scoring.selection.demand import Demand, rooms, values_of
 from scoring.selection.greedy import batch_rooms
 
-MOST_PLACEMENTS = 4000
-"""Placements that are tried at most: about a millisecond."""
+MOST_PLACEMENTS = 4000  # Placements that are tried at most: about a millisecond
 MOST_TABLES = 64
 """Several classes: placements of all but the last class, for each of which those of the last are listed."""
 

@@ -16,8 +16,7 @@ from scoring.network.matrix import Floats, Ints
 from scoring.selection.demand import Demand, links
 from scoring.selection.greedy import batch_rooms
 
-LEAST_GAIN = 1e-7
-"""Points; below this a move is rounding, not improvement."""
+LEAST_GAIN = 1e-7  # Points; below this a move is rounding, not improvement
 NEIGHBOURS = 96
 """Nodes looked at as source and as target of a move: all in usual zones, a bound on the time in large ones."""
 

@@ -14,10 +14,8 @@ from scoring.selection.greedy import choose_starts, different, grow
 from scoring.selection.improve import improve, improve_one
 from scoring.selection.quick import fit
 
-GROW_BUDGET = 1_000_000
-"""Start × node × round steps of the search for one class."""
-MIXED_STARTS = 3
-"""First nodes that are tried for several classes."""
+GROW_BUDGET = 1_000_000  # Start × node × round steps of the search for one class
+MIXED_STARTS = 3  # First nodes that are tried for several classes
 KEPT = 2
 MOST_MOVES = 24
 

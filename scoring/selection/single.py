@@ -18,10 +18,8 @@ from scoring.selection.greedy import choose_starts, different, fill_by_gain, gro
 from scoring.selection.improve import improvable, improve_one
 from scoring.selection.paper import paper_one
 
-GROW_BUDGET = 1_500_000
-"""Start × node × round steps of one greedy search: about 3 ms."""
-KEPT = 2
-"""Different greedy results that are improved."""
+GROW_BUDGET = 1_500_000  # Start × node × round steps of one greedy search: about 3 ms
+KEPT = 2  # Different greedy results that are improved
 MOST_MOVES = 32
 
 
@@ -31,10 +29,8 @@ class Single:
 
     room: Ints
     count: int
-    paired: bool
-    """Whether pairs of these members count; else only the gain from members that are placed already does."""
-    placed: Floats | None = None
-    """(n,), on the grid; see `Demand.placed`."""
+    paired: bool  # Whether pairs of these members count; else only the gain from members that are placed already does
+    placed: Floats | None = None  # (n,), on the grid; see `Demand.placed`
 
     @classmethod
     def of(cls, demand: Demand, free: Ints) -> "Single":

@@ -15,10 +15,8 @@ from scoring.selection.demand import Demand, links, rooms, values_of
 from scoring.selection.exact import placements, placements_of
 from scoring.selection.greedy import batch_rooms, choose_starts, different, fill_by_gain, order_by_request
 
-KEPT = 6
-"""Different placements whose ps are placed again around their workers."""
-ROUNDS = 4
-"""Times that this is done at most; it rarely changes anything after two."""
+KEPT = 6  # Different placements whose ps are placed again around their workers
+ROUNDS = 4  # Times that this is done at most; it rarely changes anything after two
 
 
 def star(demand: Demand, free: Ints, rank: Floats, *, budget: int) -> tuple[Ints, bool]:

@@ -18,8 +18,7 @@ from scoring.selection.quick import fit
 from scoring.selection.single import GROW_BUDGET, KEPT, MOST_MOVES, is_uniform
 from scoring.selection.star import star
 
-STAR_BUDGET = 20_000
-"""Centre × node steps of a search around ps."""
+STAR_BUDGET = 20_000  # Centre × node steps of a search around ps
 
 
 def subset(demand: Demand, free: Ints, rank: Floats, *, exact_size: int) -> Ints | None:

@@ -21,10 +21,8 @@ from scoring.plan import Admission, Plan, PlannerCache, begin_run, take_admissio
 class Alternative:
     """What there is instead of the planned node."""
 
-    node: NodeName | None
-    """The best node that was asked about; `None`: none of the gang's zones will do."""
-    absent: tuple[NodeName, ...]
-    """Nodes of the gang's zones that have room in our view and were not asked about."""
+    node: NodeName | None  # The best node that was asked about; `None`: none of the gang's zones will do
+    absent: tuple[NodeName, ...]  # Nodes of the gang's zones that have room in our view and were not asked about
 
 
 class Alternatives:

@@ -19,8 +19,7 @@ from scoring.model.snapshot import Snapshot
 from scoring.network.matrix import Ints
 from scoring.plan import Admission, Plan, PlannerCache, Run, begin_run, take_admissions, take_commitments
 
-MOST_LISTED = 128
-"""Above this many nodes a list costs the API server and etcd more than it saves kube-scheduler."""
+MOST_LISTED = 128  # Above this many nodes a list costs the API server and etcd more than it saves kube-scheduler
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,8 +30,7 @@ class Listing:
     """
 
     zones: tuple[ZoneName, ...]
-    nodes: tuple[NodeName, ...] = ()
-    """Planned nodes by name, then spares, best first."""
+    nodes: tuple[NodeName, ...] = ()  # Planned nodes by name, then spares, best first
     hostnames: tuple[str, ...] = ()
     """The nodes' values of label kubernetes.io/hostname, where the pod's own affinity terms must be made narrower."""
     why_zone: str = ""

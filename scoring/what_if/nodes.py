@@ -11,8 +11,7 @@ from scoring.network.measurement import Measurement
 from scoring.what_if.changes import AddCapacity, AddNodes, MisfitError, RemoveNodes, SetLink, amount_of, resources_of
 from scoring.what_if.draft import Draft
 
-LARGEST: Final = 2**53
-"""Of one resource on one node: sums over all nodes must stay exact."""
+LARGEST: Final = 2**53  # Of one resource on one node: sums over all nodes must stay exact
 _USUAL_PODS: Final = 110  # kubelet's default for how many pods a node takes
 _HOSTNAME: Final = "kubernetes.io/hostname"
 _ORIGIN: Final = "what-if"  # Source that supposed values of links are said to be from

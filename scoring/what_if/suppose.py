@@ -20,8 +20,7 @@ from scoring.what_if.draft import Draft, Situation
 from scoring.what_if.jobs import add_pods, end_job, mend, remove_pods, resize_job, set_option
 from scoring.what_if.nodes import add_capacity, add_nodes, remove_nodes, set_link
 
-MOST_ADVANCE_S: Final = 366 * 86_400.0
-"""Farther ahead nothing is known of what happens."""
+MOST_ADVANCE_S: Final = 366 * 86_400.0  # Farther ahead nothing is known of what happens
 
 
 class Standing(StrEnum):
@@ -29,8 +28,7 @@ class Standing(StrEnum):
 
     ADMITTED = "admitted"
     WAITING = "waiting"
-    SETTLED = "settled"
-    """It wants no nodes: all of it runs, or has ended."""
+    SETTLED = "settled"  # It wants no nodes: all of it runs, or has ended
     ABSENT = "absent"
 
 
@@ -41,8 +39,7 @@ class Fate:
     standing: Standing
     rank: int | None = None
     zones: tuple[ZoneName, ...] = ()
-    members: Mapping[str, NodeName] | None = None
-    """pod → planned node, of an admitted gang"""
+    members: Mapping[str, NodeName] | None = None  # pod → planned node, of an admitted gang
     reason: Reason | None = None
     detail: str = ""
 
@@ -60,14 +57,10 @@ class Turned:
 class Difference:
     """All gangs for which something differs, each in one of the lists, by name."""
 
-    admitted: tuple[Turned, ...] = ()
-    """Would be admitted, and were not."""
-    refused: tuple[Turned, ...] = ()
-    """Were admitted, and would wait."""
-    moved: tuple[Turned, ...] = ()
-    """Admitted both times, at other nodes, or with other members."""
-    other: tuple[Turned, ...] = ()
-    """Wait for another reason, came, went, or have settled."""
+    admitted: tuple[Turned, ...] = ()  # Would be admitted, and were not
+    refused: tuple[Turned, ...] = ()  # Were admitted, and would wait
+    moved: tuple[Turned, ...] = ()  # Admitted both times, at other nodes, or with other members
+    other: tuple[Turned, ...] = ()  # Wait for another reason, came, went, or have settled
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,20 +10,16 @@ from typing import Final, TypeAlias
 
 from scoring.ids import NodeName
 
-Key: TypeAlias = tuple[str, NodeName]
-"""Namespace and node"""
-_COMES_BACK: Final = 0.1
-"""Seconds of budget for each second in which nothing is kept"""
+Key: TypeAlias = tuple[str, NodeName]  # Namespace and node
+_COMES_BACK: Final = 0.1  # Seconds of budget for each second in which nothing is kept
 _LOOKED_AT_A_ROUND: Final = 2_000
 
 
 @dataclass(slots=True)
 class _Budget:
     used_s: float
-    at_s: float
-    """When that was so"""
-    open: int = 0
-    """DaemonSets that keep some room now"""
+    at_s: float  # When that was so
+    open: int = 0  # DaemonSets that keep some room now
 
     def renew(self, now_s: float) -> None:
         """Bring it up to date."""

@@ -30,22 +30,17 @@ MOST_SETS: Final = 64
 PAIRS_A_ROUND: Final = 5_000
 ENDS_A_ROUND: Final = 2_000
 _PAIRS_A_STEP: Final = 500
-_FEW: Final = 500
-"""Young nodes that are looked at in one go, and ends that may be out of date"""
+_FEW: Final = 500  # Young nodes that are looked at in one go, and ends that may be out of date
 
 
 @dataclass(frozen=True, slots=True)
 class KeptRoom:
     """What is kept free for one DaemonSet, for people."""
 
-    daemon_set: str
-    """namespace/name"""
-    nodes: tuple[NodeName, ...]
-    """On which its request is kept free, sorted."""
-    until_s: float
-    """When that ends on the last of them, Unix seconds; 0: it is kept on none."""
-    overdue: int
-    """Nodes on which its pod was missing for longer than that: nothing is kept there any more."""
+    daemon_set: str  # namespace/name
+    nodes: tuple[NodeName, ...]  # On which its request is kept free, sorted
+    until_s: float  # When that ends on the last of them, Unix seconds; 0: it is kept on none
+    overdue: int  # Nodes on which its pod was missing for longer than that: nothing is kept there any more
 
 
 class Daemons:
@@ -56,24 +51,17 @@ class Daemons:
     ) -> None:
         self._usage = usage
         self._nodes = nodes
-        self._promised = promised
-        """Whether a place on the node is committed"""
+        self._promised = promised  # Whether a place on the node is committed
         self._settle_s = settle_s
-        self._now_s = float("inf")
-        """Of the last `expire`: before it nothing is young"""
-        self._sets: dict[str, DaemonSet] = {}
-        """uid → DaemonSet"""
-        self.names: dict[str, str] = {}
-        """namespace/name → uid"""
+        self._now_s = float("inf")  # Of the last `expire`: before it nothing is young
+        self._sets: dict[str, DaemonSet] = {}  # uid → DaemonSet
+        self.names: dict[str, str] = {}  # namespace/name → uid
         self._pods: Counter[tuple[str, NodeName]] = Counter()
         """uid and node → its pods there that are bound and have not ended: a rollout may have two for a while"""
-        self._kept: dict[str, dict[NodeName, float]] = {}
-        """uid → node → until when its request is kept free there"""
-        self._overdue: dict[str, set[NodeName]] = {}
-        """uid → nodes on which its pod did not come in time"""
+        self._kept: dict[str, dict[NodeName, float]] = {}  # uid → node → until when its request is kept free there
+        self._overdue: dict[str, set[NodeName]] = {}  # uid → nodes on which its pod did not come in time
         self._budgets = DaemonBudgets(settle_s=settle_s)
-        self._young: dict[NodeName, float] = {}
-        """node → until when it is young, the oldest nodes first, about"""
+        self._young: dict[NodeName, float] = {}  # node → until when it is young, the oldest nodes first, about
         self._ends: list[tuple[float, str, NodeName]] = []
         """A heap: when what is kept ends, of which DaemonSet and where; some of it has ended before"""
         self._new: dict[str, float] = {}

@@ -21,8 +21,7 @@ MOST_KEPT: Final = 4096
 AGAIN_S: Final = 3600.0
 LINES_AN_HOUR: Final = 20
 _MOST_EXPLAINED: Final = 5
-_A_STEP: Final = 100
-"""Events at one look; they are paced anyway."""
+_A_STEP: Final = 100  # Events at one look; they are paced anyway
 _PREFIX: Final = "netgang.io/"
 
 _FOLLOWS: Final[Mapping[NoteKind, str]] = {

@@ -19,8 +19,7 @@ from scoring.model.policy import Policy, gang_options
 from scoring.model.reasons import Reason
 
 PATIENCE_S = 5.0
-_MOST_KINDS = 8
-"""Schedulers of one gang of which a pod gets the Event."""
+_MOST_KINDS = 8  # Schedulers of one gang of which a pod gets the Event
 
 _Event: TypeAlias = tuple[Happening, str]
 
@@ -28,11 +27,9 @@ _Event: TypeAlias = tuple[Happening, str]
 @dataclass(slots=True)
 class _Fault:
     gang: Gang
-    event: _Event | None
-    """What is wrong; `None`: nothing"""
+    event: _Event | None  # What is wrong; `None`: nothing
     since_s: float
-    open: bool = True
-    """It has no Event yet."""
+    open: bool = True  # It has no Event yet
 
 
 class Complaints:

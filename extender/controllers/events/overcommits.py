@@ -15,10 +15,8 @@ from scoring.explain.words import quantity, some
 from scoring.feasibility.overcommit import Overcommit, overcommits, suspects
 from scoring.ids import NodeName
 
-SCAN_S = 0.25
-"""Least time between two looks at all pods: claims of pods that are not bound make nodes suspect, too."""
-EVENTS_AT_ONCE = 10
-"""Nodes that get an Event after one look; all are counted."""
+SCAN_S = 0.25  # Least time between two looks at all pods: claims of pods that are not bound make nodes suspect, too
+EVENTS_AT_ONCE = 10  # Nodes that get an Event after one look; all are counted
 
 
 class Overcommits:
@@ -26,8 +24,7 @@ class Overcommits:
 
     def __init__(self, context: ControllerContext) -> None:
         self._context = context
-        self._now: frozenset[NodeName] = frozenset()
-        """Nodes found over-committed at the last scan"""
+        self._now: frozenset[NodeName] = frozenset()  # Nodes found over-committed at the last scan
         self._scanned: tuple[object, ...] = ()
         """The suspects, and all that is counted on them, as they were at the last scan"""
         self._not_before_s = 0.0

@@ -29,13 +29,11 @@ from scoring.ids import GangKey
 from scoring.model import Gang
 from scoring.queue.podgroup_status import POD_GROUPED, GroupStatus, wanted_status
 
-PATIENCE_S = 3.0
-"""`auto`: how long a new PodGroup waits for another controller to write first."""
+PATIENCE_S = 3.0  # `auto`: how long a new PodGroup waits for another controller to write first
 MOST_QUEUED = 10_000
 _PER_S = 20.0
 _GROUPS_A_STEP = 64
-_BELIEVE_S = 5.0
-"""The watch shows a write within this time, or it is taken for lost."""
+_BELIEVE_S = 5.0  # The watch shows a write within this time, or it is taken for lost
 _RETRY_FIRST_S = 1.0
 _RETRY_LONGEST_S = 600.0
 
@@ -47,18 +45,13 @@ class _Group:
     """What is known of one PodGroup between two looks."""
 
     since_s: float
-    at_rest: tuple[Gang | None, SeenPodGroup, bool] | None = None
-    """What was compared last, and found equal"""
+    at_rest: tuple[Gang | None, SeenPodGroup, bool] | None = None  # What was compared last, and found equal
     sent: GroupStatus | None = None
-    echo: str = ""
-    """Version that our last write made; until the watch shows it nothing is compared"""
+    echo: str = ""  # Version that our last write made; until the watch shows it nothing is compared
     echo_until_s: float = 0.0
-    failures: int = 0
-    """In a row"""
-    overwritten: int = 0
-    """How often another client replaced what was `sent`"""
-    contested: bool = False
-    """It was replaced, and the wait for that is running or over"""
+    failures: int = 0  # In a row
+    overwritten: int = 0  # How often another client replaced what was `sent`
+    contested: bool = False  # It was replaced, and the wait for that is running or over
     not_before_s: float = 0.0
 
 
@@ -73,8 +66,7 @@ class GroupStatuses:
     _queue: asyncio.Queue[GangKey] = field(default_factory=lambda: asyncio.Queue(MOST_QUEUED), init=False)
     _queued: set[GangKey] = field(default_factory=set, init=False)
     """PodGroups that wait for their patch, or whose patch is under way"""
-    _kept: frozenset[str] = field(default=STATUS_FIELDS, init=False)
-    """Fields that the definition keeps"""
+    _kept: frozenset[str] = field(default=STATUS_FIELDS, init=False)  # Fields that the definition keeps
     _silenced_by: str | None = field(default=None, init=False)
 
     def look(self) -> Iterator[None]:

@@ -12,8 +12,7 @@ from extender.controllers.events.recorder import Happening, PostEvent, Subject
 from scoring.explain.around import Note, Topic
 from scoring.ids import GangKey
 
-_NAMED: Final = 5
-"""Objects of a gang's namespace that its explanation names"""
+_NAMED: Final = 5  # Objects of a gang's namespace that its explanation names
 
 
 class UnreadableWords:
@@ -22,8 +21,7 @@ class UnreadableWords:
     def __init__(self, objects: UnreadableObjects, post_event: PostEvent) -> None:
         self._objects = objects
         self._post_event = post_event
-        self._posted: set[tuple[str, str, str, str]] = set()
-        """Those with an Event, of those that cannot be read now"""
+        self._posted: set[tuple[str, str, str, str]] = set()  # Those with an Event, of those that cannot be read now
 
     def look(self) -> None:
         """Once a second: write one Event. Cost: O(objects that cannot be read), which is bounded."""

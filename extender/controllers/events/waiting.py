@@ -31,10 +31,8 @@ _SILENT = frozenset(
 @dataclass(slots=True)
 class _Wait:
     reason: Reason
-    since_s: float
-    """When it began to wait for this reason"""
-    began_s: float
-    """When it began to wait"""
+    since_s: float  # When it began to wait for this reason
+    began_s: float  # When it began to wait
     posted_s: float | None = None
 
 

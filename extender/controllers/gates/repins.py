@@ -42,15 +42,11 @@ from scoring.repair.stranded_pods import Loss, is_pinned
 GONE_GRACE_S = 5.0
 """A node that is replaced by one of the same name, or a watch that brings two changes apart, is not a loss."""
 _KEPT_S = 30.0
-_AGAIN_S = 5.0
-"""After an attempt that something unexpected ended."""
-_REFUSED_S = 10.0
-"""What kube-scheduler refuses for this long it does not refuse for a moment's lag."""
-_REFUSED_AGAIN_S = 60.0
-"""After an owner's budget said no: it costs a read of pods and owner each time."""
+_AGAIN_S = 5.0  # After an attempt that something unexpected ended
+_REFUSED_S = 10.0  # What kube-scheduler refuses for this long it does not refuse for a moment's lag
+_REFUSED_AGAIN_S = 60.0  # After an owner's budget said no: it costs a read of pods and owner each time
 
-_MOST_TRIES = 2
-"""Attempts in a row to suspend an owner, before its pods are removed one by one if it can afford that."""
+_MOST_TRIES = 2  # Attempts in a row to suspend an owner, before its pods are removed one by one if it can afford that
 _BY_SUSPENDING = frozenset({Refusal.BACKOFF_LIMIT, Refusal.INDEX_LIMIT, Refusal.FAILURE_POLICY})
 """Why an owner cannot afford removals, though to be suspended would cost it nothing."""
 
@@ -62,8 +58,7 @@ class _Wait:
     """How long a pod has been stranded, on the monotonic clock."""
 
     since_s: float
-    gone_since_s: float | None
-    """Since when all its nodes are gone; `None`: some exist, or it has a place just now"""
+    gone_since_s: float | None  # Since when all its nodes are gone; `None`: some exist, or it has a place just now
     seen_s: float
 
 

@@ -26,31 +26,24 @@ from extender.runtime.telemetry import Telemetry
 from scoring.ids import PodUid
 from scoring.model import Pod
 
-_AT_ONCE = 16
-"""Patches under way at the same time."""
-_TURN = 32
-"""Patches for one gang before the next has its turn."""
+_AT_ONCE = 16  # Patches under way at the same time
+_TURN = 32  # Patches for one gang before the next has its turn
 _PLAIN = ""
 """Plain pods take turns as if they were one gang: thousands may be woken at once, and a gang must not wait for all."""
-_BURST_S = 0.05
-"""After a pause, as many patches as the limit allows in this time go at once."""
-_TICK_S = 1e-4
-"""Closer to its moment a patch is not waited for: clocks are not that exact."""
+_BURST_S = 0.05  # After a pause, as many patches as the limit allows in this time go at once
+_TICK_S = 1e-4  # Closer to its moment a patch is not waited for: clocks are not that exact
 _RETRY = Backoff(0.2, 30.0)
 _UNPROCESSABLE = 422
-_BELIEVE_S = 5.0
-"""A pod whose gate was removed counts as ungated for this long, although the watch may not show it yet."""
+_BELIEVE_S = 5.0  # A pod whose gate was removed counts as ungated for this long, although the watch may not show it yet
 
 
 @dataclass(frozen=True, slots=True)
 class Gates:
     """What the queue asks its callers, and reports to them."""
 
-    patch_for: Callable[[Pod], bytes | None]
-    """The patch that removes the pod's gate; `None`: not now"""
+    patch_for: Callable[[Pod], bytes | None]  # The patch that removes the pod's gate; `None`: not now
     sent: Callable[[Pod], None]
-    refused: Callable[[Pod, str], None]
-    """The API server will never accept this pod's patch"""
+    refused: Callable[[Pod, str], None]  # The API server will never accept this pod's patch
 
 
 @dataclass(eq=False, repr=False)
@@ -68,8 +61,7 @@ class Wakes:
     acting: Callable[[], bool] = lambda: True
     _turns: OrderedDict[str, deque[PodUid]] = field(default_factory=OrderedDict, init=False)
     """gang (or all plain pods together) → its pods that wait for their patch"""
-    _left: int = field(default=_TURN, init=False)
-    """Patches that the first gang may still send in its turn"""
+    _left: int = field(default=_TURN, init=False)  # Patches that the first gang may still send in its turn
     _queued: set[PodUid] = field(default_factory=set, init=False)
     """Pods that wait for their patch, or whose patch is under way"""
     _failures: dict[PodUid, int] = field(default_factory=dict, init=False)

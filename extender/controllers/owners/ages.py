@@ -26,14 +26,10 @@ from scoring.plan.steps import Steps
 _log = logging.getLogger(__name__)
 
 _EVERY_S = 1.0
-_AT_ONCE = 100
-"""Owners read in one round: the first seconds of a full cluster are not a storm."""
-_TOGETHER = 8
-"""Reads under way at the same time."""
-_AGAIN_S = 300.0
-"""After an owner could not be read."""
-_GANGS_A_STEP = 64
-"""Gangs whose pods are looked through between two moments for others (docs/safety.md S15)."""
+_AT_ONCE = 100  # Owners read in one round: the first seconds of a full cluster are not a storm
+_TOGETHER = 8  # Reads under way at the same time
+_AGAIN_S = 300.0  # After an owner could not be read
+_GANGS_A_STEP = 64  # Gangs whose pods are looked through between two moments for others (docs/safety.md S15)
 
 
 class OwnerAges:
@@ -43,8 +39,7 @@ class OwnerAges:
         self._cache = cache
         self._api = api
         self._clock = clock
-        self._not_before_s: dict[str, float] = {}
-        """owner's uid → when it may be asked for again"""
+        self._not_before_s: dict[str, float] = {}  # owner's uid → when it may be asked for again
         self._seen: dict[GangKey, tuple[Gang, dict[str, Controller], bool]] = {}
         """gang → as it was at the last look, its owners that can be read by uid, whether members wait"""
 

@@ -27,8 +27,7 @@ Json: TypeAlias = Mapping[str, Any]
 
 _INDEX = "batch.kubernetes.io/job-completion-index"
 _INDEX_FAILURES = "batch.kubernetes.io/job-index-failure-count"
-_BACKOFF_LIMIT = 6
-"""The API server's default of spec.backoffLimit; without limit where backoffLimitPerIndex is set."""
+_BACKOFF_LIMIT = 6  # The API server's default of spec.backoffLimit; without limit where backoffLimitPerIndex is set
 _JOB_CONTROLLER = "kubernetes.io/job-controller"
 _OPERATORS = ("kubeflow.org/training-operator", "kubeflow.org/mpi-operator")
 

@@ -16,8 +16,7 @@ from scoring.ids import GangKey
 from scoring.model import Phase
 from scoring.model.reasons import Reason
 
-PATIENCE_S = 5.0
-"""A gang that is just being created waits for pods, too."""
+PATIENCE_S = 5.0  # A gang that is just being created waits for pods, too
 AGAIN_S = 30.0
 
 

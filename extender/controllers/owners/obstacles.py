@@ -33,8 +33,7 @@ TIMEOUT_S: Final = 2.0
 _BELIEVED_S: Final = 10.0
 _KEPT: Final = 200
 _OWNERS: Final = 4
-_PAGE: Final = 100
-"""Quotas or budgets of a namespace that are looked at."""
+_PAGE: Final = 100  # Quotas or budgets of a namespace that are looked at
 _PREFIX: Final = "requests."
 
 

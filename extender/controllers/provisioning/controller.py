@@ -30,10 +30,8 @@ from scoring.plan import PlannerCache
 from scoring.provisioning.decide import WANTS_NODES, Hindrance, hindrance_of, steps_of
 from scoring.provisioning.requests import AskingLimits, Create, Delete, Request
 
-EVERY_S: Final = 5.0
-"""From the end of a round to the next: so often at most there is a new request."""
-UNSERVED_S: Final = 300.0
-"""The same while the API server does not let us read any"""
+EVERY_S: Final = 5.0  # From the end of a round to the next: so often at most there is a new request
+UNSERVED_S: Final = 300.0  # The same while the API server does not let us read any
 _COLLECTION: Final = "/apis/autoscaling.x-k8s.io/v1/provisioningrequests"
 _OURS: Final = urlencode({"labelSelector": "=".join(MANAGED_BY)})
 
@@ -57,13 +55,10 @@ class Provisioning:
         self._limits = limits
         self._planner_cache = planner_cache
         self._writes = ProvisioningWrites(context, class_name=class_name, zone_label=policy.zone_label)
-        self._known: dict[GangKey, Request] | None = None
-        """gang → its request; `None`: not read since we began to act"""
-        self._problem: str | None = None
-        """Why nothing can be asked; `None`: it can"""
+        self._known: dict[GangKey, Request] | None = None  # gang → its request; `None`: not read since we began to act
+        self._problem: str | None = None  # Why nothing can be asked; `None`: it can
         self._pause_s = EVERY_S
-        self._failed: dict[GangKey, tuple[float, str]] = {}
-        """gang → until when it is left alone, and why"""
+        self._failed: dict[GangKey, tuple[float, str]] = {}  # gang → until when it is left alone, and why
 
     async def run(self) -> None:
         """A round every few seconds until cancelled."""

@@ -15,8 +15,7 @@ from extender.ports import ClusterApi
 from scoring.ids import GangKey, PodUid
 from scoring.model import Controller, Gang, GangSource, Pod
 
-_PAGE = 500
-"""Objects of one page of a list"""
+_PAGE = 500  # Objects of one page of a list
 _LABEL = {
     # where a gang's name comes from → the label that its members have; of others all pods of the namespace are read
     GangSource.POD_GROUP: "scheduling.x-k8s.io/pod-group",

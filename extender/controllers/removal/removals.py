@@ -28,8 +28,7 @@ from scoring.explain.words import some
 from scoring.model import Controller, Pod
 
 QUIET_S = 30.0
-MOST_ANNOUNCED = 32
-"""Pods that have an Event of their own when their owner is changed; the owner's says how many go."""
+MOST_ANNOUNCED = 32  # Pods that have an Event of their own when their owner is changed; the owner's says how many go
 
 Announce: TypeAlias = Callable[[Sequence[Subject], Happening, str, str], Awaitable[None]]
 """Post an Event about each of these objects and wait for it; see `Events.announce`."""
@@ -40,8 +39,7 @@ class Quiet:
 
     def __init__(self, clock: Clock, *, relists: Callable[[], int] = lambda: 0, for_s: float = QUIET_S) -> None:
         self._clock = clock
-        self._relists = relists
-        """How often anything was listed again so far"""
+        self._relists = relists  # How often anything was listed again so far
         self._for_s = for_s
         self._seen = relists()
         self._until_s = clock.monotonic_s() + for_s
@@ -80,8 +78,7 @@ class Disruptions:
     ) -> None:
         self._api = api
         self._announce = announce
-        self._is_own = is_own
-        """Whether a pod is ours by its record as it was read"""
+        self._is_own = is_own  # Whether a pod is ours by its record as it was read
         self._post_event = post_event
 
     def foreign_among(self, pods: Iterable[Fresh]) -> Pod | None:

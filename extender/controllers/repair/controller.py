@@ -21,12 +21,9 @@ from scoring.model import Gang, Pod
 from scoring.model.policy import Policy, Repair, gang_options
 from scoring.repair.lost_members import Crew, due_s, observe, repaired, words_of
 
-PATIENCE_S = 5.0
-"""A loss gets an Event when it has stood so long."""
-_GANGS_A_STEP = 32
-"""Gangs that are looked at between two moments for others."""
-AGAIN_S = 5.0
-"""After the first refusal that need not last; twice as long after each further one, up to `MOST_S`."""
+PATIENCE_S = 5.0  # A loss gets an Event when it has stood so long
+_GANGS_A_STEP = 32  # Gangs that are looked at between two moments for others
+AGAIN_S = 5.0  # After the first refusal that need not last; twice as long after each further one, up to `MOST_S`
 MOST_S = 120.0
 
 
@@ -38,18 +35,12 @@ class _Watched:
     lost: frozenset[NodeName]
     crew: Crew
     posted: str = ""
-    asked: int = 0
-    """How often it was handed to `restarts` since it broke"""
-    ask_again_s: float = 0.0
-    """When it may be handed to `restarts` again"""
-    given_up: bool = False
-    """It cannot be restarted, and is given successors instead."""
-    refused: str = ""
-    """Why it was not restarted when that was asked last."""
-    owner_over: bool | None = None
-    """Its owner wants no more pods; `None`: it has yet to be asked before the next Event."""
-    over: bool = False
-    """It was restarted: the members that run next are others."""
+    asked: int = 0  # How often it was handed to `restarts` since it broke
+    ask_again_s: float = 0.0  # When it may be handed to `restarts` again
+    given_up: bool = False  # It cannot be restarted, and is given successors instead
+    refused: str = ""  # Why it was not restarted when that was asked last
+    owner_over: bool | None = None  # Its owner wants no more pods; `None`: it has yet to be asked before the next Event
+    over: bool = False  # It was restarted: the members that run next are others
 
 
 @dataclass(eq=False, repr=False)
@@ -61,14 +52,12 @@ class Repairs:
     restarts: Restarts
     _: KW_ONLY
     lost_of: Callable[[Sequence[Pod]], frozenset[NodeName]]
-    silent: Callable[[], frozenset[NodeName]]
-    """Nodes that exist and have not answered for too long"""
+    silent: Callable[[], frozenset[NodeName]]  # Nodes that exist and have not answered for too long
     wants_no_more: Callable[[GangKey], Awaitable[bool]]
     """Whether a gang's owner is deleted, suspended, finished or failed"""
     _quorums: Quorums = field(default_factory=Quorums, init=False)
     _watched: dict[GangKey, _Watched] = field(default_factory=dict, init=False)
-    _looked_at: dict[GangKey, Gang] = field(default_factory=dict, init=False)
-    """All gangs as they were at the last look"""
+    _looked_at: dict[GangKey, Gang] = field(default_factory=dict, init=False)  # All gangs as they were at the last look
     _nodes: tuple[int, frozenset[NodeName]] = field(default=(0, frozenset()), init=False)
     """Which nodes there were then, and which of them were silent"""
 

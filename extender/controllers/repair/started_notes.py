@@ -18,12 +18,9 @@ from extender.notes import Bearer, NoteKind
 from scoring.ids import GangKey, PodUid
 from scoring.model import Gang, GangSource, Pod, counts
 
-NOTED = 3
-"""Members that carry the note while they live; all of a smaller gang."""
-_A_LOOK = 64
-"""Patches in a second at most: a storm of starts writes its notes when it is over."""
-_TOGETHER = 4
-"""Patches under way at the same time."""
+NOTED = 3  # Members that carry the note while they live; all of a smaller gang
+_A_LOOK = 64  # Patches in a second at most: a storm of starts writes its notes when it is over
+_TOGETHER = 4  # Patches under way at the same time
 _GANGS_A_STEP = 64
 
 _log = logging.getLogger(__name__)
@@ -37,8 +34,7 @@ class Starts:
         self._settled: dict[GangKey, Gang] = {}
         """gang → as it was when enough of its members were found to carry the note"""
         self._due: deque[PodUid] = deque()
-        self._written: set[PodUid] = set()
-        """Members whose note is written and may not be watched yet"""
+        self._written: set[PodUid] = set()  # Members whose note is written and may not be watched yet
         self._writing = context.background("starts")
 
     def look(self) -> Iterator[None]:

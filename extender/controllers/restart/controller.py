@@ -54,8 +54,7 @@ _NOTES_AGAIN_S = 5.0
 _log = logging.getLogger(__name__)
 
 
-Ended = Callable[[GangKey, Obstacle | None], None]
-"""What came in the way; `None`: it is done"""
+Ended = Callable[[GangKey, Obstacle | None], None]  # What came in the way; `None`: it is done
 
 
 @dataclass(slots=True)

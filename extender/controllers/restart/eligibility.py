@@ -29,8 +29,7 @@ from scoring.model import Controller, Gang, Phase, Pod
 
 LostOf = Callable[[Sequence[Pod]], frozenset[NodeName]]
 """Nodes of these pods that are gone or have not answered for too long"""
-_PATIENT_OWNERS = frozenset({"CronJob"})
-"""Owners of Jobs that do not undo what is done to a Job."""
+_PATIENT_OWNERS = frozenset({"CronJob"})  # Owners of Jobs that do not undo what is done to a Job
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,8 +56,7 @@ class Case:
     gang: Gang
     members: tuple[Fresh, ...]
     owners: tuple[Owner, ...]
-    job: tuple[Fresh, ...]
-    """The members, and what else goes when the owners are suspended."""
+    job: tuple[Fresh, ...]  # The members, and what else goes when the owners are suspended
 
     @property
     def namespace(self) -> str:

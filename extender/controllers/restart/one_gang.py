@@ -36,15 +36,11 @@ from scoring.ids import GangKey, NodeName
 from scoring.model import Controller, Gang, Pod
 from scoring.queue.service_levels import hours_of
 
-POLL_S = 2.0
-"""How often a suspended owner is looked at, at first."""
-SLOWEST_S = 30.0
-"""How often one is whose pods take long to end: nothing but its user can be in a hurry then."""
+POLL_S = 2.0  # How often a suspended owner is looked at, at first
+SLOWEST_S = 30.0  # How often one is whose pods take long to end: nothing but its user can be in a hurry then
 _SLOWER = 1.25
-READS_PER_S = 10.0
-"""How many are looked at, all owners together: each waits its share, however many there are."""
-SLOW_S = 300.0
-"""After this time an Event says which owner or pod has not stopped."""
+READS_PER_S = 10.0  # How many are looked at, all owners together: each waits its share, however many there are
+SLOW_S = 300.0  # After this time an Event says which owner or pod has not stopped
 _RESUMED: Final = Cause(Happening.RESUMED, "All its pods have ended: resumed, so that it creates new ones.")
 
 

@@ -20,16 +20,13 @@ from scoring.ids import GangKey, gang_key
 from scoring.model import Controller
 
 _LABEL, _VALUE, _RAN = "netgang.io/restart", "suspended", "ran-before"
-MARK = f"{_LABEL}={_VALUE}"
-"""Label, with its value, of owners that we have suspended."""
+MARK = f"{_LABEL}={_VALUE}"  # Label, with its value, of owners that we have suspended
 RAN_BEFORE = f"{_LABEL}={_RAN}"
 """Label, with its value, of owners that we have resumed and that say what their gang had before."""
 NOTE = NoteKind.RESUME.value
 """Annotation: what is to be resumed, and why; see `Note`. Remove it, and the owner stays suspended."""
-HISTORY = NoteKind.RESTARTS.value
-"""Annotation: when the gang was restarted to repair it, Unix seconds, the latest last."""
-REMEMBERED_S = 3600.0
-"""Older moments leave the history."""
+HISTORY = NoteKind.RESTARTS.value  # Annotation: when the gang was restarted to repair it, Unix seconds, the latest last
+REMEMBERED_S = 3600.0  # Older moments leave the history
 _QUEUE = "kueue.x-k8s.io/queue-name"
 _WHERE: Mapping[str, tuple[str, ...]] = {"batch": ("spec", "suspend"), "kubeflow.org": ("spec", "runPolicy", "suspend")}
 """API group → where its kinds have the switch"""
@@ -39,8 +36,7 @@ _WHERE: Mapping[str, tuple[str, ...]] = {"batch": ("spec", "suspend"), "kubeflow
 class Note:
     """What we write on an owner when we suspend it."""
 
-    gang: str
-    """Its name: it is in the owner's namespace."""
+    gang: str  # Its name: it is in the owner's namespace
     why: str
     at_s: float
 
@@ -49,16 +45,13 @@ class Note:
 class AttainedNote:
     """What we write on an owner when we suspend it, and leave there: what its gang has had by then."""
 
-    gang: str
-    """Its name: it is in the owner's namespace."""
-    hours: float
-    """Cluster-hours (`scoring.queue.service_levels`)."""
+    gang: str  # Its name: it is in the owner's namespace
+    hours: float  # Cluster-hours (`scoring.queue.service_levels`)
 
 
 _NOTE = msgspec.json.Decoder(Note)
 _ATTAINED = msgspec.json.Decoder(AttainedNote)
-_MOST_MOMENTS = 200
-"""Restarts that a history names: a text of 4096 characters holds them."""
+_MOST_MOMENTS = 200  # Restarts that a history names: a text of 4096 characters holds them
 _WHY_CHARS = 500
 
 

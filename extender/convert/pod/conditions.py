@@ -14,8 +14,7 @@ import msgspec
 
 from extender.convert.decode import Json, decode
 
-OUR_WORDS: Final = "netgang:"
-"""Every reason for which we refuse begins so."""
+OUR_WORDS: Final = "netgang:"  # Every reason for which we refuse begins so
 MOST_CHARACTERS: Final = 300
 _COUNTED: Final = "nodes are available: "
 _PREEMPTION: Final = " preemption: "
@@ -35,10 +34,8 @@ class Condition(Json):
 class Refusal(NamedTuple):
     """Why kube-scheduler did not place a pod."""
 
-    text: str
-    """Its own words; empty: it did not try, or we refused the pod."""
-    obstacle: str
-    """The part that holds whatever the node; empty: other nodes might do."""
+    text: str  # Its own words; empty: it did not try, or we refused the pod
+    obstacle: str  # The part that holds whatever the node; empty: other nodes might do
 
 
 SAYS_NOTHING: Final = Refusal("", "")

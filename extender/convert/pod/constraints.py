@@ -21,11 +21,9 @@ class ConstraintParts(NamedTuple):
     node_selector: bytes = b""
     affinity: bytes = b""
     tolerations: bytes = b""
-    ports: tuple[bytes, ...] = ()
-    """`ports` of each container and sidecar that has any"""
+    ports: tuple[bytes, ...] = ()  # `ports` of each container and sidecar that has any
     host_network: bool = False
-    claims: tuple[str, ...] = ()
-    """`namespace/name` of the volume claims it mounts"""
+    claims: tuple[str, ...] = ()  # `namespace/name` of the volume claims it mounts
 
 
 class _Requirement(Json):

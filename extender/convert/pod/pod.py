@@ -28,8 +28,7 @@ PREEMPTS_OPTION = NoteKind.PREEMPTS.removeprefix(OWN_PREFIX)
 _WRITTEN_BY_US = frozenset(
     one.removeprefix(OWN_PREFIX) for one in (NUDGE_ANNOTATION, NoteKind.ADMITTED, NoteKind.STARTED, NoteKind.PREEMPTS)
 )
-_PHASES = {phase.value: phase for phase in Phase}
-"""`status.phase` → phase"""
+_PHASES = {phase.value: phase for phase in Phase}  # `status.phase` → phase
 _KEY_BYTES = 64 * 1024
 _PLACING_BYTES = 256 * 1024
 """Longest of the fields that say where a pod may go: each look at a node costs as much as they say."""

@@ -15,24 +15,18 @@ from extender.convert.decode import Json, Quantities, decode
 from scoring.ids import ResourceName
 from scoring.model.resources import CPU, MOST_RESOURCES, NAME_CHARS, PODS, Resources, parse_quantity
 
-Thousandths: TypeAlias = dict[str, int]
-"""resource → amount in thousandths of its unit"""
-Ask: TypeAlias = "Callable[[ContainerResources, str], Thousandths]"
-"""(container, its field's name) → what it asks"""
-_LARGEST = 2**52
-"""A pod asks for no more than this of anything, so that the members of a gang add up within int64."""
+Thousandths: TypeAlias = dict[str, int]  # resource → amount in thousandths of its unit
+Ask: TypeAlias = "Callable[[ContainerResources, str], Thousandths]"  # (container, its field's name) → what it asks
+_LARGEST = 2**52  # A pod asks for no more than this of anything, so that the members of a gang add up within int64
 
 
 class ContainerResources(NamedTuple):
     """Raw JSON of what one container asks: `resources`, and what its status says is in force while it is resized."""
 
     spec: bytes = b""
-    in_force: bytes = b""
-    """`status.containerStatuses[].resources`; empty when the kubelet says nothing"""
-    allocated: bytes = b""
-    """`status.containerStatuses[].allocatedResources`"""
-    sidecar: bool = False
-    """An init container with restartPolicy Always."""
+    in_force: bytes = b""  # `status.containerStatuses[].resources`; empty when the kubelet says nothing
+    allocated: bytes = b""  # `status.containerStatuses[].allocatedResources`
+    sidecar: bool = False  # An init container with restartPolicy Always
 
 
 class PodResources(NamedTuple):
@@ -41,8 +35,7 @@ class PodResources(NamedTuple):
     containers: tuple[ContainerResources, ...] = ()
     init_containers: tuple[ContainerResources, ...] = ()
     overhead: bytes = b""
-    spec: bytes = b""
-    """`spec.resources`: pod-level requests replace the containers' for cpu, memory and huge pages"""
+    spec: bytes = b""  # `spec.resources`: pod-level requests replace the containers' for cpu, memory and huge pages
     in_force: bytes = b""
     allocated: bytes = b""
     resize_infeasible: bool = False

@@ -43,8 +43,7 @@ _SPAN = 100_000
 
 
 _MOST_OPTIONS = 64
-NAME_CHARS = 253
-"""Longest name of anything that the API server names"""
+NAME_CHARS = 253  # Longest name of anything that the API server names
 
 
 class Membership(msgspec.Struct, frozen=True):

@@ -18,13 +18,11 @@ from typing import Final, TypeAlias, cast
 import msgspec
 from httptools import HttpParserError, HttpParserUpgrade, HttpResponseParser
 
-READ_BYTES: Final = 64 * 1024
-"""Of a buffer to read into: four TLS records"""
+READ_BYTES: Final = 64 * 1024  # Of a buffer to read into: four TLS records
 _HEAD_BYTES = 64 * 1024
 """So many bytes, and those of one read, may come without one of a body: head, interim answers, chunk marks, trailers"""
 _ERROR_BODY_BYTES = 64 * 1024
-_NOT_A_MOMENT = struct.pack("ii", 1, 0)
-"""SO_LINGER: closing drops what is not sent, and says so with a reset"""
+_NOT_A_MOMENT = struct.pack("ii", 1, 0)  # SO_LINGER: closing drops what is not sent, and says so with a reset
 _LENGTH, _CODING, _RETRY_AFTER = b"content-length", b"transfer-encoding", b"retry-after"
 _HEADERS = frozenset((_LENGTH, _CODING, _RETRY_AFTER))
 
@@ -49,8 +47,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def __init__(self, lost: Callable[["Connection"], None], buffer: memoryview) -> None:
         """`buffer`: where bytes arrive; connections of one event loop may share it, see `get_buffer`."""
-        self.idle_since_s = 0.0
-        """For the owner: when it was last used, on the loop's clock"""
+        self.idle_since_s = 0.0  # For the owner: when it was last used, on the loop's clock
         self.gone = asyncio.get_running_loop().create_future()
         self._lost = lost
         self._buffer = buffer

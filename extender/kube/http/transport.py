@@ -36,8 +36,7 @@ class TransportLimits:
     connect_s: float = 5.0
 
 
-FEW = TransportLimits(concurrency=4)
-"""For what must not wait behind Bindings: Leases, keys, reviews."""
+FEW = TransportLimits(concurrency=4)  # For what must not wait behind Bindings: Leases, keys, reviews
 
 
 class Transport:

@@ -10,8 +10,7 @@ from typing import Final
 
 SLICE_OBJECTS: Final = 50
 _SLICE_BYTES: Final = 256 * 1024  # about 1 ms of decoding; a slice ends at whichever comes first
-_APART_S: Final = 0.5
-"""Those that are woken ask again within this time."""
+_APART_S: Final = 0.5  # Those that are woken ask again within this time
 _PAGE_BYTES: Final = 8 * 1024 * 1024  # about 10 ms to find where each object on it begins and ends
 
 

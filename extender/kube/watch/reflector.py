@@ -61,8 +61,7 @@ class ReflectorOptions:
     """Bounds of a watch's length, chosen by chance, so that not all reconnect together."""
     suspect_after: int = 5
     """After so many failures in a row the version itself is suspect: list again (not when the server is overloaded)."""
-    settled_s: float = 5.0
-    """A watch that lasted this long, or delivered something, ends a row of failures."""
+    settled_s: float = 5.0  # A watch that lasted this long, or delivered something, ends a row of failures
     absent_s: float = 30.0
     backoff: Backoff = field(default_factory=lambda: Backoff(first_s=0.5, limit_s=30.0))
 
@@ -78,12 +77,9 @@ class ReflectorStatus:
     """Seconds since the API server last sent us something: a list, an event, a bookmark; `None`: never"""
     relists: int
     watches: int
-    events: int
-    """Bookmarks included"""
-    unreadable: int
-    """How often an object could not be read"""
-    unreadable_now: int
-    """Objects that cannot be read now, of those that are remembered"""
+    events: int  # Bookmarks included
+    unreadable: int  # How often an object could not be read
+    unreadable_now: int  # Objects that cannot be read now, of those that are remembered
     errors: int
     last_error: str
 
@@ -108,8 +104,7 @@ class Reflector(Generic[T]):
         comeback: Comeback | None = None,
         unreadable: UnreadableKind | None = None,
     ) -> None:
-        self.synced = asyncio.Event()
-        """Set once the sink first held the whole collection; never cleared"""
+        self.synced = asyncio.Event()  # Set once the sink first held the whole collection; never cleared
         self._api = api
         self._path = path
         self._reduce = reduce

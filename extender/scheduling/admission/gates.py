@@ -28,25 +28,19 @@ from scoring.plan import Plan
 from scoring.verbs.alternatives import Alternatives
 from scoring.verbs.ungate import Lister, Listing
 
-RESEND_S = 5.0
-"""A patch whose effect the watch does not show after this long is sent again."""
-BELIEVE_S = 1.0
-"""kube-scheduler's word that an admitted pod fits none of its nodes counts when it stands for this long."""
+RESEND_S = 5.0  # A patch whose effect the watch does not show after this long is sent again
+BELIEVE_S = 1.0  # kube-scheduler's word that an admitted pod fits none of its nodes counts when it stands for this long
 
-BY_ZONE_S = 3600.0
-"""After its pods had to be removed once, a gang is not bound to nodes by name for this long."""
+BY_ZONE_S = 3600.0  # After its pods had to be removed once, a gang is not bound to nodes by name for this long
 
 
 @dataclass(slots=True)
 class _Open:
     """A gang that is being admitted."""
 
-    until_s: float
-    """When it lapses; later with each gate that is removed"""
-    lists: dict[MemberClass, tuple[Listing, msgspec.Raw]]
-    """class → where its members may go, and the same as JSON"""
-    listed_for: frozenset[PodUid] = frozenset()
-    """The members whose places `lists` is made of"""
+    until_s: float  # When it lapses; later with each gate that is removed
+    lists: dict[MemberClass, tuple[Listing, msgspec.Raw]]  # class → where its members may go, and the same as JSON
+    listed_for: frozenset[PodUid] = frozenset()  # The members whose places `lists` is made of
 
 
 @dataclass(eq=False, repr=False)

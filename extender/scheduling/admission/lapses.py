@@ -34,10 +34,8 @@ class _Lapse(msgspec.Struct, frozen=True):
 
     times: int
     pods: frozenset[PodUid]
-    refused: frozenset[PodUid] = frozenset()
-    """Those of them that kube-scheduler had refused"""
-    silent: bool = False
-    """Nothing was heard of them in all the time"""
+    refused: frozenset[PodUid] = frozenset()  # Those of them that kube-scheduler had refused
+    silent: bool = False  # Nothing was heard of them in all the time
 
 
 @dataclass(eq=False, repr=False)
@@ -49,8 +47,7 @@ class Lapses:
     log: DecisionLog
     _: KW_ONLY
     post_event: PostEvent
-    timeout_s: float
-    """How long a gang without a gate may be planned before a member comes to bind"""
+    timeout_s: float  # How long a gang without a gate may be planned before a member comes to bind
     _last: dict[GangKey, _Lapse] = field(default_factory=dict, init=False)
     _expected_s: dict[GangKey, float] = field(default_factory=dict, init=False)
     """gang without a gate that the plan admits → since when"""

@@ -44,8 +44,7 @@ class _Call(msgspec.Struct, frozen=True):
     pod: str
     node: NodeName
     answer: asyncio.Future[Reason | None]
-    due_s: float
-    """By then it is answered, or its Binding has started."""
+    due_s: float  # By then it is answered, or its Binding has started
 
 
 @dataclass(eq=False, repr=False)

@@ -14,29 +14,22 @@ from dataclasses import dataclass, field
 
 from extender.ports import Clock
 
-MOST = 24
-"""The client has 32 connections; patches that let pods go use up to 16."""
+MOST = 24  # The client has 32 connections; patches that let pods go use up to 16
 _FIRST = 8
-_FEWEST = 4
-"""However slow it is: calls may take long for other reasons than ours."""
-_SLOW_S = 2.5
-"""The client waits three seconds for an answer."""
+_FEWEST = 4  # However slow it is: calls may take long for other reasons than ours
+_SLOW_S = 2.5  # The client waits three seconds for an answer
 _FAIR_S = 1.5
 _QUICK_S = 0.25
-_FORGET_S = 10.0
-"""After so long without a slow answer the number may grow quickly again."""
+_FORGET_S = 10.0  # After so long without a slow answer the number may grow quickly again
 
 
 @dataclass(slots=True, eq=False)
 class Batch:
     """Bindings that were asked for in one step. Times are the clock's monotonic seconds."""
 
-    begin_by_s: float
-    """If none has had its turn by then, none gets one."""
-    end_by_s: float
-    """From then on none gets a turn at all."""
-    urgent: bool = False
-    """Members of it are bound already."""
+    begin_by_s: float  # If none has had its turn by then, none gets one
+    end_by_s: float  # From then on none gets a turn at all
+    urgent: bool = False  # Members of it are bound already
     begun: bool = False
     over: bool = False
     queued: bool = False

@@ -27,8 +27,7 @@ from scoring.model.reasons import Reason
 from scoring.permit.protocol import BindFailed, MemberBound
 
 _log = logging.getLogger(__name__)
-_STALE_S = 1.0
-"""Places that were looked at longer ago are looked at again."""
+_STALE_S = 1.0  # Places that were looked at longer ago are looked at again
 
 Outcome: TypeAlias = MemberBound | BindFailed
 
@@ -41,8 +40,7 @@ class Group:
     places: Mapping[PodUid, NodeName]
     asked_s: float
     batch: Batch
-    gang: Gang | None
-    """As it was when it was found that they may go on."""
+    gang: Gang | None  # As it was when it was found that they may go on
     looked_at: bool = False
     begun: bool = False
 
@@ -60,8 +58,7 @@ class Posts:
     _: KW_ONLY
     hold_s: float
     commit_s: float
-    report: Callable[[GangKey, Outcome], None]
-    """Called once for each Binding, whatever happens"""
+    report: Callable[[GangKey, Outcome], None]  # Called once for each Binding, whatever happens
     may_go_on: Callable[[Group], bool]
     _limiter: InFlightLimiter = field(init=False)
     _tasks: set[asyncio.Task[None]] = field(default_factory=set, init=False)

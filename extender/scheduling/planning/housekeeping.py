@@ -24,8 +24,7 @@ from scoring.plan.steps import Steps
 from scoring.queue.states import periods_starved
 
 _EVERY_S = 1.0
-_GANGS_A_STEP = 256
-"""Gangs whose pods are looked through between two moments for others."""
+_GANGS_A_STEP = 256  # Gangs whose pods are looked through between two moments for others
 _CLOCKS_A_STEP = 128
 
 
@@ -44,8 +43,7 @@ class Housekeeping:
     _: KW_ONLY
     also: Sequence[Callable[[], Iterator[None] | None]] = ()
     """What else is to be called once a second; what takes long does it in steps"""
-    acting: Callable[[], bool] = lambda: True
-    """Whether this replica acts; the others only follow"""
+    acting: Callable[[], bool] = lambda: True  # Whether this replica acts; the others only follow
     _starved: dict[GangKey, tuple[Gang, int]] = field(default_factory=dict, init=False)
     """waiting gang → as it was, and how many periods it had starved, at the last look"""
 

@@ -29,18 +29,13 @@ from scoring.plan.steps import Steps
 _TIMED = frozenset({Reason.SPILL_WAIT, Reason.BACKING_OFF})
 """Reasons that time alone can end: such gangs are looked at again without any event."""
 _TIMED_LOOK_S = 1.0
-_INLINE_NODES = 200
-"""Up to this many nodes are scored by the plan that needs them, within milliseconds."""
-_SLICE_S = 0.005
-"""On the spot a run goes on for this long and the step it is in, while a caller waits for the answer."""
+_INLINE_NODES = 200  # Up to this many nodes are scored by the plan that needs them, within milliseconds
+_SLICE_S = 0.005  # On the spot a run goes on for this long and the step it is in, while a caller waits for the answer
 _TURN_S = 0.003
 """Else it lets others run after this long and the step it is in: together less than 20 ms (docs/safety.md S15)."""
-INTERVAL_S = 0.05
-"""Changes closer together than this become one run: a Job's pods arrive tens of milliseconds apart."""
-_EXPECTED_S = 0.3
-"""A plan that came true is renewed after this long at the latest."""
-_STRETCH = 5.0
-"""Pause after a run, in lengths of that run."""
+INTERVAL_S = 0.05  # Changes closer together than this become one run: a Job's pods arrive tens of milliseconds apart
+_EXPECTED_S = 0.3  # A plan that came true is renewed after this long at the latest
+_STRETCH = 5.0  # Pause after a run, in lengths of that run
 _LONGEST_PAUSE_S = 2.0
 """And never longer: a busy machine makes runs long, and what piles up in a pause makes the next one longer."""
 
@@ -75,16 +70,14 @@ class Planner:
         self.snapshot: Snapshot | None = None
         self.recorded: Callable[[float, Snapshot, Plan, Plan], None] = lambda *_: None
         """Called with moment, snapshot and previous plan of each run, and the plan it made; must not await or raise."""
-        self.report = PlanReport(telemetry, log, clock)
-        """Reports each new plan; its `run` is to be running"""
+        self.report = PlanReport(telemetry, log, clock)  # Reports each new plan; its `run` is to be running
         self.changed_s = -float("inf")
         self._cluster = cache
         self._clock = clock
         self._interval_s = interval_s
         self._dirty = asyncio.Event()
         self._begun: _Begun | None = None
-        self._expected: asyncio.TimerHandle | None = None
-        """Will start a run for changes that were foreseen"""
+        self._expected: asyncio.TimerHandle | None = None  # Will start a run for changes that were foreseen
         self._listeners: list[Callable[[Plan], None]] = []
         self._not_before_s = -float("inf")
         self._spot_not_before_s = -float("inf")

@@ -26,10 +26,8 @@ _KEPT = 1024
 class _Try:
     zone: ZoneName | None
     last_s: float
-    failed: set[ZoneName] = field(default_factory=set)
-    """Zones of earlier tries, and of this one when it is lost"""
-    lost_s: float = float("inf")
-    """When a member found no node there first"""
+    failed: set[ZoneName] = field(default_factory=set)  # Zones of earlier tries, and of this one when it is lost
+    lost_s: float = float("inf")  # When a member found no node there first
 
     def over(self, now_s: float) -> bool:
         """Whether a pod that comes now starts another one."""

@@ -11,8 +11,7 @@ from extender.cache.daemons.room import KeptRoom
 from scoring.explain.around import Note, Topic
 from scoring.explain.words import counted, duration_text, some
 
-_MOST: Final = 3
-"""DaemonSets of either kind that are named"""
+_MOST: Final = 3  # DaemonSets of either kind that are named
 
 
 def kept_notes(kept: Sequence[KeptRoom], *, now_s: float) -> tuple[Note, ...]:

@@ -16,8 +16,7 @@ from extender.runtime.telemetry import Telemetry
 from scoring.plan import Plan
 
 _LINES_A_STEP = 8
-_PLANS = 8
-"""Plans that may wait for their report; the oldest is reported at once when there is one more."""
+_PLANS = 8  # Plans that may wait for their report; the oldest is reported at once when there is one more
 
 
 class PlanReport:
