@@ -83,10 +83,7 @@ class ClusterCache:
     # -- what the service adds ----------------------------------------------------------------------------------------
 
     def assume(self, uid: PodUid, node: NodeName) -> None:
-        """Count a pod as bound: the API server confirmed its Binding, and the watch will show it soon.
-
-        Nothing happens when the pod is unknown (deleted already), finished, or shown as bound.
-        """
+        """Count an unbound pod as bound: the API server confirmed its Binding, and the watch will show it soon."""
         change = self._pods.assume(uid, node)
         if change is not None and self._apply(change):
             self.changed()
@@ -149,10 +146,7 @@ class ClusterCache:
         return mistaken
 
     def back_off(self, gang: GangKey, until_s: float | None) -> None:
-        """Let the gang reserve nothing before `until_s` (Unix seconds), or with `None` end that (docs/safety.md S5).
-
-        Forgotten when its last pod goes.
-        """
+        """Let the gang reserve nothing before `until_s` (Unix seconds); `None` ends that (docs/safety.md S5)."""
         self._note(self._decisions.back_off(gang, until_s))
 
     def set_claim(self, claim: Claim) -> None:
@@ -168,10 +162,7 @@ class ClusterCache:
         self._note(self._decisions.attain(attained))
 
     def expire(self, now_s: float) -> None:
-        """Forget exclusions, back-offs and room of DaemonSets whose time has come.
-
-        Call it first when a cluster is read, and then every second or so.
-        """
+        """Forget what has expired by `now_s` (Unix seconds); to be called first, and then every second or so."""
         self._note(any([self._decisions.expire(now_s), self._daemons.expire(now_s)]))
 
     def look_for_daemon_sets(self) -> Iterator[None]:
@@ -183,10 +174,7 @@ class ClusterCache:
     # -- reading ------------------------------------------------------------------------------------------------------
 
     def snapshot(self) -> Snapshot:
-        """The state of now, in a relist that of before; the same object until something that can decide changes.
-
-        Cost after a pod event: copying `used` and the gangs' dictionary; after a node event building the node table.
-        """
+        """The state of now, in a relist that of before; the same object until something that can decide changes."""
         known = self._snapshot
         if known is not None and (known.version == self.version or self._batches):
             return known

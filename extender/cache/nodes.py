@@ -62,10 +62,7 @@ class Nodes:
         return changed
 
     def settled(self) -> NodeTable:
-        """The last table, renewed when an eighth of the nodes changed since: for long changes in steps.
-
-        Cost: O(n) when it is renewed, which for n nodes that come one after another adds up to O(n log n).
-        """
+        """The last table, renewed when an eighth of the nodes changed: for long changes. Cost: O(n log n) in all."""
         return self.table() if len(self._changed) * _SETTLED >= len(self.by_name) else self._table
 
     def table(self) -> NodeTable:

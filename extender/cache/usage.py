@@ -56,11 +56,7 @@ class Usage:
             self._ports_changed.add(node)
 
     def matrix(self, table: NodeTable) -> Ints:
-        """(nodes, resources) over the rows and columns of `table`; read-only, the same object if nothing changed.
-
-        Cost: a copy of the matrix per change of a pod; after a change of the table's rows O(nodes) besides, and
-        O(nodes × resources) when its columns changed.
-        """
+        """(nodes, resources) over `table`; read-only, the same object if nothing changed. Cost: a copy a change."""
         known = self._table
         if known is None or known.axis != table.axis or not known.names:
             self._matrix = _freeze(self._fill(np.zeros_like(table.allocatable), table, self._totals))

@@ -27,11 +27,7 @@ def decoded(decoder: msgspec.json.Decoder[T], body: bytes) -> T:
 
 
 def shallow(body: bytes, *, levels: int = LEVELS) -> bytes:
-    """The JSON with null for each list and object below `levels` of nesting. Cost: linear, a pass in Python.
-
-    >>> shallow(b'{"a": [1, [2, [3]]], "b": "]]["}', levels=2)
-    b'{"a": [1, null], "b": "]]["}'
-    """
+    """The JSON with null for each list and object below `levels` of nesting. Cost: linear, a pass in Python."""
     kept: list[bytes] = []
     depth = begin = 0
     for found in _MARK.finditer(body):
@@ -49,15 +45,7 @@ def shallow(body: bytes, *, levels: int = LEVELS) -> bytes:
 
 
 def note_from_json(decoder: msgspec.json.Decoder[T], text: object, *, what: str, most_chars: int = NOTE_CHARS) -> T:
-    """Read the JSON in an annotation. ValueError, with `what` it was meant to be: it is no text, or not such a one.
-
-    >>> note_from_json(msgspec.json.Decoder(list[int]), "[1, 2]", what="note")
-    [1, 2]
-    >>> note_from_json(msgspec.json.Decoder(), "[" * 4000, what="note")
-    Traceback (most recent call last):
-    ...
-    ValueError: note: nested more than 8 levels deep
-    """
+    """Read the JSON in an annotation. ValueError, with `what` it was meant to be: it is no text, or not such a one."""
     if not isinstance(text, str):
         raise ValueError(f"{what}: not a text")
     if len(text) > most_chars:

@@ -54,10 +54,7 @@ _HEAD = msgspec.json.Decoder(_Head)
 
 
 def read_cluster(path: Path, *, zone_label: str, keep: Collection[str] = ()) -> ClusterFile:
-    """Read `path`; objects of the kinds in `keep` are kept as they are.
-
-    Errors: ConfigError names the file, the object and the field.
-    """
+    """Read `path`; kinds in `keep` are kept as they are. ConfigError names the file, the object and the field."""
     try:
         if path.stat().st_size > _LARGEST_BYTES:
             raise ConfigError(f"{path}: larger than 1 GiB")

@@ -78,10 +78,7 @@ _device_class = msgspec.json.Decoder(_DeviceClass)
 
 
 def node_from_json(raw: bytes | msgspec.Raw, *, zone_label: str = ZONE_LABEL) -> Node:
-    """Read a v1.Node; its zone is the value of label `zone_label`, empty without it.
-
-    Without allocatable the capacity counts (API server default). ValueError names the field that is wrong.
-    """
+    """Read a v1.Node; without allocatable the capacity counts. ValueError names the field that is wrong."""
     read = decode(_node, raw, what="Node")
     meta, spec, status = read.metadata, read.spec or _Spec(), read.status or _Status()
     labels = meta.labels or {}

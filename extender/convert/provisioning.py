@@ -117,11 +117,7 @@ def request_name(step: Create, owner_uid: str) -> str:
 
 
 def template_names(request: str, sets: int) -> tuple[str, ...]:
-    """The names of a request's templates.
-
-    >>> template_names("netgang-g-1", 2)
-    ('netgang-g-1-0', 'netgang-g-1-1')
-    """
+    """The names of a request's templates."""
     return tuple(f"{request}-{number}" for number in range(sets))
 
 

@@ -63,10 +63,7 @@ class BindArgs(msgspec.Struct, frozen=True):
 
 
 class Passed(msgspec.Struct, frozen=True):
-    """These nodes may be used (all of them from the request); `others` says why not the rest.
-
-    No names at all is the same as `Refused(others)`. The request's own list object, handed back, is the cheapest.
-    """
+    """The nodes that may be used; `others` says why not the rest. The request's own list object is the cheapest."""
 
     names: Sequence[NodeName]
     others: Reason = Reason.OTHER_NODE_PLANNED
@@ -165,10 +162,7 @@ def decode_bind(body: bytes) -> BindArgs:
 
 
 def encode_filter(args: FilterArgs, answer: FilterAnswer) -> bytes:
-    """Write the ExtenderFilterResult of `answer`. O(names).
-
-    Errors: ValueError if a node passes that was not asked: kube-scheduler would drop the whole call for it.
-    """
+    """Write an ExtenderFilterResult. O(names). ValueError: a node not asked for passes (it would drop the call)."""
     match answer:
         case Failed(error):
             return encode_filter_error(error)
@@ -213,20 +207,12 @@ def encode_scores(args: FilterArgs, scores: Sequence[int]) -> bytes:
 
 
 def encode_equal_scores(names: Sequence[NodeName]) -> bytes:
-    """Write 0 for every name: the answer that prefers nothing, for a request that cannot be judged.
-
-    >>> encode_equal_scores([NodeName("n1")])
-    b'[{"Host":"n1","Score":0}]'
-    """
+    """Write 0 for every name: the answer that prefers nothing, for a request that cannot be judged."""
     return _json([{"Host": name, "Score": 0} for name in names])
 
 
 def encode_bind(refusal: Reason | str | None) -> bytes:
-    """Write an ExtenderBindingResult; None is success, and may only be said of a Binding that exists.
-
-    >>> encode_bind(None)
-    b'{"Error":""}'
-    """
+    """Write an ExtenderBindingResult; None is success, and may only be said of a Binding that exists."""
     return b'{"Error":' + _json(refusal or "") + b"}"
 
 

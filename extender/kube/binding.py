@@ -98,11 +98,7 @@ class Binder:
                     raise _final(binding, error) from error
 
     async def _is_there(self, binding: Binding, *, ends_s: float) -> bool:
-        """True: the pod is on that node; False: it is on none. Reads until the deadline.
-
-        Errors: ConflictError when it is elsewhere or another pod has its name; NotFoundError when it is gone;
-        ApiUnavailableError when it cannot be read in time.
-        """
+        """Whether the pod is on that node and no other. Errors: ConflictError, NotFoundError, ApiUnavailableError."""
         failures = 0
         while True:
             try:

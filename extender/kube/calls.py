@@ -26,19 +26,11 @@ class Resource:
 
     @property
     def root(self) -> str:
-        """URL path of the group and version.
-
-        >>> NODES.root, POD_GROUPS.root
-        ('/api/v1', '/apis/scheduling.x-k8s.io/v1alpha1')
-        """
+        """URL path of the group and version."""
         return f"/apis/{self.group}/{self.version}" if self.group else f"/api/{self.version}"
 
     def collection(self, namespace: str = "") -> str:
-        """URL path of the collection, in one namespace or over all.
-
-        >>> PODS.collection(), PODS.collection("team-a")
-        ('/api/v1/pods', '/api/v1/namespaces/team-a/pods')
-        """
+        """URL path of the collection, in one namespace or over all."""
         inside = f"/namespaces/{quote(namespace, safe='')}" if namespace else ""
         return f"{self.root}{inside}/{self.plural}"
 
@@ -114,11 +106,7 @@ class Call:
 
     @property
     def rule(self) -> tuple[str, str, str]:
-        """What RBAC calls it: (verb, API group, resource[/subresource]).
-
-        >>> POD_BIND.rule
-        ('create', '', 'pods/binding')
-        """
+        """What RBAC calls it: (verb, API group, resource[/subresource])."""
         tail = f"/{self.subresource}" if self.subresource else ""
         return self.verb, self.resource.group, f"{self.resource.plural}{tail}"
 
@@ -194,22 +182,12 @@ LISTED = (
 
 
 def rules(calls: Iterable[Call] = CALLS) -> frozenset[tuple[str, str, str]]:
-    """The calls as RBAC would have to allow them.
-
-    >>> ("watch", "", "nodes") in rules(), ("delete", "", "pods") in rules()
-    (True, False)
-    """
+    """The calls as RBAC would have to allow them."""
     return frozenset(call.rule for call in calls)
 
 
 def served_as(api_version: str, kind: str, *, among: Mapping[tuple[str, str], Resource] = OWNERS) -> Resource:
-    """The kind in the version that is named, as a pod names its owner: rights are by group.
-
-    Errors: ValueError if `among` has no such kind, or what is given is no version.
-
-    >>> served_as("kubeflow.org/v2beta1", "MPIJob").path("team-a", "horovod")
-    '/apis/kubeflow.org/v2beta1/namespaces/team-a/mpijobs/horovod'
-    """
+    """The kind in the version that is named: rights are by group. ValueError: `among` has none, or it is no version."""
     group, _, version = api_version.rpartition("/")
     resource = among.get((group, kind))
     if resource is None or not _VERSION.fullmatch(version):
@@ -220,13 +198,7 @@ def served_as(api_version: str, kind: str, *, among: Mapping[tuple[str, str], Re
 
 
 def resource_of(path: str, more: Iterable[Resource] = ()) -> Resource:
-    """Which collection of `LISTED`, or of `more`, a list or watch path means; its query is not looked at.
-
-    Errors: ValueError if none; that is a mistake in our code, not in the cluster.
-
-    >>> resource_of("/api/v1/namespaces/team-a/pods?labelSelector=a%3Db").plural
-    'pods'
-    """
+    """Which collection of `LISTED`, or of `more`, a list or watch path means. ValueError: none, a mistake of ours."""
     bare = path.partition("?")[0]
     namespace = bare.rpartition("/namespaces/")[2].partition("/")[0]
     for resource in (*LISTED, *more):

@@ -124,10 +124,7 @@ class KubeClient:
         return Page(items, found.metadata.resource_version, found.metadata.continue_token)
 
     async def watch(self, path: str, *, resource_version: str, timeout_s: int) -> AsyncGenerator[WatchEvent, None]:
-        """Changes after `resource_version`, with bookmarks; ends when the API server ends it. Close it to end it early.
-
-        Errors at the start: as `send`; in the stream: an event of type ERROR, or ApiUnavailableError.
-        """
+        """Changes after `resource_version`, with bookmarks. Errors: first as `send`, then ApiUnavailableError."""
         query = {
             "watch": "true",
             "resourceVersion": resource_version,
@@ -207,10 +204,7 @@ class KubeClient:
         )
 
     async def evict(self, namespace: str, name: str, uid: PodUid, *, resource_version: str = "") -> None:
-        """Evict the very pod `uid`. ApiError 429: a PodDisruptionBudget forbids it now; ConflictError: replaced.
-
-        With `resource_version` a pod that changed since is a ConflictError too, and the API server does not try again.
-        """
+        """Evict the very pod `uid`. ApiError 429: a disruption budget forbids it; ConflictError: replaced, changed."""
         unchanged = {"resourceVersion": resource_version} if resource_version else {}
         body = msgspec.json.encode(
             {
@@ -224,10 +218,7 @@ class KubeClient:
         await self._transport.send("POST", path, body=body, timeout_s=self._limits.evict_s)
 
     async def patch_group_status(self, namespace: str, name: str, patch: bytes) -> bytes:
-        """Merge patch of a PodGroup's status; the PodGroup as it is now. ConflictError: it changed since it was read.
-
-        The field manager is named, so that our writes can be distinguished from those of other controllers.
-        """
+        """Merge patch of a PodGroup's status; the PodGroup as it is now. ConflictError: it changed meanwhile."""
         path = f"{POD_GROUP_STATUS.path(namespace, name)}?{urlencode({'fieldManager': STATUS_WRITER})}"
         return await self._transport.send(
             "PATCH", path, body=patch, content_type=_MERGE_PATCH, timeout_s=self._limits.request_s

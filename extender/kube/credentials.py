@@ -94,10 +94,7 @@ def load(
     environment: Mapping[str, str] = os.environ,
     service_account: Path = _SERVICE_ACCOUNT,
 ) -> ApiServer:
-    """Credentials of `kubeconfig`; without it those of the pod we run in, else $KUBECONFIG or ~/.kube/config.
-
-    Reads files and may run an exec plugin, so it blocks: call it before the loop runs. Errors: ConfigError.
-    """
+    """Credentials of `kubeconfig`, else of our pod, else $KUBECONFIG or ~/.kube/config. Blocks. Errors: ConfigError."""
     if kubeconfig is not None:
         return _from_kubeconfig(kubeconfig, context=context, clock=clock)
     if environment.get("KUBERNETES_SERVICE_HOST"):

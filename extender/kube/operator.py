@@ -89,10 +89,7 @@ class OperatorApi:
         return False
 
     async def skew_s(self, clock: Clock) -> float:
-        """By how much our clock is ahead of the API server's, at least; 0 if they may agree.
-
-        The server says whole seconds, and its answer takes time: only what both cannot explain counts.
-        """
+        """By how much our clock is ahead of the API server's, at least; 0 if they may agree."""
         session, authorization = self._transport.session, await self._transport.server.authorization.header()
         before_s = clock.now_s()
         with mapped("GET /version"):
@@ -112,15 +109,7 @@ class OperatorApi:
 
 
 def apart_s(before_s: float, after_s: float, *, server_s: float) -> float:
-    """How far a clock that read `before_s` and `after_s` is from one that said the whole second `server_s` between.
-
-    Positive: ours is ahead. What the second's fraction and the answer's way explain does not count.
-
-    >>> apart_s(100.0, 100.4, server_s=100.0), apart_s(105.0, 105.2, server_s=100.0)
-    (0.0, 4.0)
-    >>> apart_s(90.0, 90.5, server_s=100.0)
-    -9.5
-    """
+    """How far, at least, a clock is ahead that read `before_s` and `after_s` around the whole second `server_s`."""
     if before_s > server_s + 1.0:
         return before_s - (server_s + 1.0)
     return min(after_s - server_s, 0.0)

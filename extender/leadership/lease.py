@@ -38,11 +38,7 @@ class LeaseApi(Protocol):
         """The Lease as storage has it; `None`: there is none. Errors: ApiError, ApiUnavailableError."""
 
     async def write(self, spec: LeaseSpec, over: Lease | None) -> Lease:
-        """Replace `over`, or create the Lease where there was none; returns it as stored.
-
-        Errors: ConflictError: it changed meanwhile, or exists by now; NotFoundError: it was deleted; ApiError;
-        ApiUnavailableError: whether it was written is not known.
-        """
+        """Replace `over`, or create the Lease; as stored. Errors: ConflictError, NotFoundError, and as `read`."""
 
     async def label(self, pod: str, role: str | None) -> None:
         """Set or remove the role's label on a pod of our namespace. Errors: NotFoundError and as `read`."""

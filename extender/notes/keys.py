@@ -74,12 +74,7 @@ class KeyRing:
     __slots__ = ("by_name", "signer")
 
     def __init__(self, keys: Iterable[Key], *, now_s: float) -> None:
-        """`keys`: at least one. The newest that has settled signs; before any has, the oldest.
-
-        >>> ring = KeyRing([Key("20260101000000", b"a"), Key("20260201000000", b"b")], now_s=1_800_000_000.0)
-        >>> ring.signer.name, KeyRing(ring.keys, now_s=0.0).signer.name
-        ('20260201000000', '20260101000000')
-        """
+        """`keys`: at least one. The newest that has settled signs; before any has, the oldest."""
         self.by_name = {key.name: key for key in sorted(keys, key=lambda one: one.name)}
         settled = [key for key in self.by_name.values() if key.made_s + SETTLES_S <= now_s]
         self.signer = settled[-1] if settled else next(iter(self.by_name.values()))

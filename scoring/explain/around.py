@@ -66,10 +66,7 @@ NOTHING_KNOWN = Around()
 def notes_of(
     gang: Gang, waiting: Waiting | None, lost: Collection[str], *, nodes_asked: Note | None = None
 ) -> tuple[Note, ...]:
-    """What the snapshot itself shows: other runs, foreign gates, lost nodes, that no autoscaler sees the pods.
-
-    `nodes_asked` (docs/safety.md S17) is what is said instead where one is asked.
-    """
+    """What the snapshot shows: runs, gates, lost nodes; and `nodes_asked` (docs/safety.md S17), if nodes are asked."""
     notes: list[Note] = []
     if gang.later:
         notes.append(Note(Topic.RUN, two_runs(gang)))

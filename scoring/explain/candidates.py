@@ -60,10 +60,7 @@ class Room:
 
 
 def room_in_steps(run: Run, plan: Plan, ask: GangDemand) -> Steps[Room]:
-    """The room for `ask` beside all that is ahead of it; `run`: a fresh one, whose room is taken here.
-
-    Cost: O(members of gangs ahead), in steps.
-    """
+    """The room for `ask` beside all ahead of it, taken in a fresh `run`. Cost: O(members ahead), in steps."""
     mine = plan.waiting[ask.gang.key].rank
     take_commitments(run, besides=ask.gang.key)
     ahead = [one for one in plan.admitted.values() if one.rank < mine]
@@ -74,10 +71,7 @@ def room_in_steps(run: Run, plan: Plan, ask: GangDemand) -> Steps[Room]:
 
 
 def candidates_in_steps(room: Room, gangs: Iterable[Gang]) -> Steps[list[Candidate]]:
-    """Jobs whose shrinking or end would make room, those that suffice alone first, then by how many pods go.
-
-    Cost: O(pods of the gangs), in steps.
-    """
+    """Jobs whose shrinking or end would make room, those that suffice alone first. Cost: O(pods), in steps."""
     ledger = Ledger(room.run, room.ask, room.wanted, room.held)
     lacking = ledger.tally().least_lacking()
     running = [

@@ -70,11 +70,7 @@ def explain_in_steps(
     around: Around = NOTHING_KNOWN,
     closest: int | None = None,
 ) -> Steps[Explanation]:
-    """Explain `gang` at `now_s` (Unix seconds), in steps of a zone.
-
-    Cost: as planning this one gang, and O(nodes + gangs).
-    `closest`: of how many zones it is said what is short there, those with most room; `None`: of all.
-    """
+    """Explain `gang` at `now_s`, in steps; `closest`: for how many zones shortages are named. Cost: as planning it."""
     run = begin_run(snapshot, policy, cache or PlannerCache())
     take_commitments(run, besides=gang.key)
     ask = run.view.demand(gang)

@@ -24,11 +24,7 @@ _MOST_NODES: Final = 1000
 
 
 def more_room(room: Room, plan: Plan, *, rounds: int) -> Steps[list[Change]]:
-    """The changes; empty: no node that could be added would do.
-
-    `rounds`: how often more room was supposed already. From the first on it is enough for all that are ahead, and more
-    each time: they do not fill nodes to the last.
-    """
+    """The changes; empty: no node would do. From the first of `rounds` on enough for all ahead, more each time."""
     classes = tuple((member_class, len(pods)) for member_class, pods in room.wanted)
     if not classes or not room.groups:
         return []

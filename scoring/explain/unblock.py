@@ -56,10 +56,7 @@ class Unblocking:
 def unblock_in_steps(
     base: Situation, plan: Plan, gang: Gang, *, cache: PlannerCache | None = None
 ) -> Steps[Unblocking]:
-    """What would let `gang` in, in steps of a gang or a few.
-
-    `plan` was made from `base`; what is supposed meanwhile has its place in `cache`.
-    """
+    """What would let `gang` in, in steps. `plan` was made from `base`; what is supposed is kept in `cache`."""
     cache = cache if cache is not None else PlannerCache()
     waiting = plan.waiting.get(gang.key)
     if waiting is None:
@@ -94,11 +91,7 @@ unblock = at_once(unblock_in_steps)
 
 
 class Trials:
-    """Trial plans for one gang, a bounded number, on a cache that is not the service's.
-
-    Room that is counted out for one gang may go to another that is ahead, so only what the planner has taken is
-    offered. A trial is what /v1/what-if does, so sending the changes gives the same plan.
-    """
+    """A bounded number of trial plans for one gang, on a cache of their own, as /v1/what-if makes them."""
 
     def __init__(self, base: Situation, plan: Plan, gang: GangKey, *, cache: PlannerCache, most: int) -> None:
         self.base = base
@@ -153,10 +146,7 @@ def _suggestion(trials: Trials, changes: Sequence[Change], supposed: Supposed) -
 
 
 def _way_in(trials: Trials, ahead: int) -> Steps[tuple[list[Suggestion], int]]:
-    """Take one obstacle after the other away, until the gang is admitted; empty: there is one that nothing takes away.
-
-    And `ahead`, if that is why no more room was looked for.
-    """
+    """Take obstacles away until the gang is admitted; empty: one stays. And `ahead`, if the search ended for that."""
     changes: list[Change] = []
     situation, plan, rounds = trials.base, trials.plan, 0
     for _ in range(_MOST_STEPS):

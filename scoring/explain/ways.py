@@ -53,10 +53,7 @@ WANT_ROOM: Final = ROOM | {Reason.IMPOSSIBLE}  # Reasons that more room can take
 def by_time(
     base: Situation, plan: Plan, ask: GangDemand, reason: Reason, cache: PlannerCache
 ) -> Iterator[list[Change]]:
-    """The moment at which it becomes STARVING, and goes before others; not where many others will be before it then.
-
-    Not without room either: the first gang finds no more of it than there is.
-    """
+    """The moment at which it becomes STARVING and goes first; not without room, nor where many are before it then."""
     if reason is not Reason.BEHIND:
         return
     starving_s = transitions_of(ask.gang, base.policy.queue).starving_s
@@ -111,10 +108,9 @@ def by_itself(run: Run, ask: GangDemand) -> Iterator[list[Change]]:
 def next_step(
     now: Situation, plan: Plan, key: GangKey, *, cache: PlannerCache, before: Sequence[Change], rounds: int
 ) -> Steps[list[Change]]:
-    """What would take away what the plan says is in the gang's way; empty: nothing that we know.
+    """What would take away what is in the gang's way; empty: nothing known. `before`: what is supposed already.
 
-    `before`: what is supposed already, so that the same is not said again; `rounds`: how often that was more room,
-    which went to others or did not suffice. Cost: O(nodes + gangs).
+    `rounds`: how often that was more room, which went to others or did not suffice. Cost: O(nodes + gangs).
     """
     reason = plan.waiting[key].reason
     run = begin_run(now.snapshot, now.policy, cache)

@@ -159,10 +159,7 @@ def why_closed(node: Node, constraints: Constraints) -> str:
 
 
 def lack_of(run: Run, classes: Sequence[tuple[MemberClass, int]], rows: Ints) -> Lack:
-    """What `rows` of the node table lack for members of these classes, in the run's room as it is now.
-
-    Cost: O(nodes · resources) for each class and each time round that members find all nodes full.
-    """
+    """What `rows` lack for these members in the run's room. Cost: O(nodes · resources) per class and time round."""
     asked = {name for member_class, _ in classes for name, _ in member_class.requests}
     axis = (*run.table.axis, *sorted(asked.difference(run.table.axis)))  # what no node has comes last
     free = np.zeros((len(rows), len(axis)), np.int64)

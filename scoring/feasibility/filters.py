@@ -26,10 +26,7 @@ _ANY_IP = "0.0.0.0"  # noqa: S104 - the API's word for "every address", nothing 
 
 
 def allowed_nodes(table: NodeTable, constraints: Constraints) -> NDArray[np.bool_]:
-    """Mask (nodes,) of the nodes that `constraints` allow, apart from room and host ports.
-
-    Cost: O(nodes); a pod that names its nodes costs as many looks as it names.
-    """
+    """Mask (nodes,) of what `constraints` allow, apart from room and host ports. Cost: O(nodes), or of those named."""
     named = named_only(constraints)
     if named is not None:
         mask = np.zeros(len(table.nodes), np.bool_)
@@ -72,10 +69,7 @@ def node_allows(node: Node, constraints: Constraints) -> bool:
 
 
 def named_only(constraints: Constraints) -> set[NodeName] | None:
-    """The only nodes that the constraints can allow; `None`: any.
-
-    As a gate's admission, or a DaemonSet, writes them.
-    """
+    """The only nodes that the constraints, as an admission or a DaemonSet writes them, can allow; `None`: any."""
     if constraints.affinity is None:
         return None
     names: set[NodeName] = set()
@@ -113,13 +107,7 @@ def widened(terms: Sequence[NodeSelectorTerm], *, zone_label: str) -> tuple[Node
 
 
 def ports_conflict(wanted: Iterable[HostPort], taken: Iterable[HostPort]) -> bool:
-    """Whether a wanted host port is taken: same protocol and port, and equal addresses or one of them all addresses.
-
-    >>> ports_conflict([HostPort("TCP", "0.0.0.0", 80)], [HostPort("TCP", "10.0.0.1", 80)])
-    True
-    >>> ports_conflict([HostPort("UDP", "0.0.0.0", 80)], [HostPort("TCP", "0.0.0.0", 80)])
-    False
-    """
+    """Whether a wanted host port is taken: same protocol and port, and equal addresses or one of them all addresses."""
     held = list(taken)
     return any(
         one.protocol == other.protocol
@@ -152,10 +140,7 @@ def _tolerates(toleration: Toleration, taint: Taint) -> bool:
 
 
 def _term_matches(term: NodeSelectorTerm, labels: Mapping[str, str], name: str) -> bool:
-    """Match a term; one without any requirement matches no node (k8s.io/component-helpers nodeaffinity).
-
-    The only field is metadata.name, and it is compared with exactly one name.
-    """
+    """As k8s.io/component-helpers nodeaffinity: no requirements match no node; a field is one node's name."""
     if not term.expressions and not term.fields:
         return False
     return all(_matches(r, labels.get(r.key)) for r in term.expressions) and all(

@@ -71,10 +71,7 @@ class FitCounts:
         self._sums: Ints = np.zeros((rows, len(nodes.zones)), np.int64)
 
     def show(self, shown: object, nodes: Nodes, free: Ints, mask: Callable[[MemberClass], Mask]) -> None:
-        """Count for this room and these filters from now on. Cost: O(nodes), and O(classes) for each changed node.
-
-        `shown` stands for all of it: nothing is compared when it is what was shown last.
-        """
+        """Count for this room, named `shown`, from now on. Cost: O(nodes), and O(classes) for each changed node."""
         if shown is self._shown:
             return
         if nodes.axis != self._nodes.axis or nodes.zones != self._nodes.zones or len(nodes.names) > len(self._free):
@@ -98,10 +95,7 @@ class FitCounts:
             self._count(rows, columns)
 
     def add(self, classes: Sequence[tuple[MemberClass, Ints, Mask]]) -> None:
-        """Give classes rows: class, request, and what its constraints let through.
-
-        Without a row stays a class for which there is no place, even after those were forgotten that no run asks about.
-        """
+        """Give classes (class, request, nodes allowed) rows, as far as there is place."""
         if len(self.row_of) + len(classes) > len(self._used):
             self._forget_unused()
         for member_class, request, mask in classes[: len(self._used) - len(self.row_of)]:

@@ -34,27 +34,14 @@ class Overcommit:
 
 
 def suspects(snapshot: Snapshot) -> frozenset[NodeName]:
-    """Nodes that may be over-committed: more is counted on them than they have, by whatever claims it.
-
-    Cost: O(nodes × resources) in numpy, some 0.1 ms at 5,000 nodes.
-
-    >>> from tests.builders import node, pod, snapshot
-    >>> sorted(suspects(snapshot([node("n1", cpu="2"), node("n2", cpu="2")], pods=[pod("p", cpu="3", node="n1")])))
-    ['n1']
-    """
+    """Nodes on which more is counted than they have, by whatever claims it. Cost: O(nodes × resources) in numpy."""
     table = snapshot.table
     over = (snapshot.used > table.allocatable) & (table.allocatable > 0)
     return frozenset(table.names[row] for row in np.flatnonzero(over.any(axis=1)).tolist())
 
 
 def overcommits(nodes: Collection[Node], pods: Iterable[Pod]) -> tuple[Overcommit, ...]:
-    """Which of `nodes` are over-committed by those of `pods` that are bound to them, by name. Cost: O(pods).
-
-    >>> from tests.builders import node, pod
-    >>> pods = [pod("a", cpu="1", node="n1"), pod("b", cpu="1500m", node="n1"), pod("c", cpu="9")]
-    >>> [(one.node, one.excess) for one in overcommits([node("n1", cpu="2"), node("n2", cpu="2")], pods)]
-    [('n1', (Excess(resource='cpu', requested=2500, allocatable=2000),))]
-    """
+    """Which of `nodes` are over-committed by those of `pods` that are bound to them, by name. Cost: O(pods)."""
     on: dict[NodeName, list[Pod]] = {node.name: [] for node in nodes}
     for pod in pods:
         if pod.node in on and not pod.terminal:

@@ -27,11 +27,7 @@ _GONE_AT_MOST = 64  # Gangs that are remembered although they are gone
 
 
 class Quorum(msgspec.Struct, frozen=True):
-    """What it takes to start one gang, and what is there, at one version of the cluster.
-
-    The gang must be as the API server shows or has confirmed it: a node that is only assumed would make members count
-    that may never run.
-    """
+    """What it takes to start one gang, and what is there. Nodes must be confirmed: an assumed one may never run."""
 
     min_member: int
     required: frozenset[PodUid] | None  # The minimum set where roles are known; `None`: any `min_member` members
@@ -119,10 +115,7 @@ def quorum_of(gang: Gang, *, lost_nodes: frozenset[NodeName] = frozenset()) -> Q
 
 
 class Quorums:
-    """The quorum of each gang, stated once per record of the gang: most questions come between two of its changes.
-
-    A caller that asks about gangs that come and go calls `keep_only` now and then.
-    """
+    """The quorum of each gang, stated once per record of it; `keep_only` now and then where gangs come and go."""
 
     def __init__(self) -> None:
         self._known: dict[GangKey, tuple[Gang, frozenset[NodeName], Quorum]] = {}
@@ -179,14 +172,7 @@ def placement_order(gang: Gang, *, lost_nodes: frozenset[NodeName] = frozenset()
 
 
 def minimum_members(gang: Gang, *, lost_nodes: frozenset[NodeName] = frozenset()) -> tuple[Pod, ...]:
-    """The members to place first, in `placement_order`, those with a node included. Cost: O(n log n).
-
-    `min_member` of them; more if the gang has more ps and chiefs than that, fewer if it is incomplete.
-
-    >>> from tests.builders import gang
-    >>> [p.name for p in minimum_members(gang("g", 3, min_member=2))]
-    ['g-0', 'g-1']
-    """
+    """The `min_member` to place first (more: all ps and chiefs; fewer: incomplete), in order. Cost: O(n log n)."""
     ordered = placement_order(gang, lost_nodes=lost_nodes)
     leaders = sum([p.member_class.role in _LEADERS for p in ordered])
     return ordered[: max(gang.min_member, leaders)]

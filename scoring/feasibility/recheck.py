@@ -16,10 +16,7 @@ from scoring.model.snapshot import Snapshot
 
 
 def members_without_room(snapshot: Snapshot, gang: Gang, assignment: Mapping[PodUid, NodeName]) -> frozenset[PodUid]:
-    """Members of `assignment` whose node is gone, does not suit them, or has no room for all that are to go there.
-
-    The gang's own commitment does not count. Cost: O(assignment + other commitments).
-    """
+    """Members whose node is gone, unsuitable, or too full for all. Cost: O(assignment + other commitments)."""
     members = {pod.uid: pod for pod in gang.members}
     here: dict[NodeName, list[Pod]] = {}
     lost: set[PodUid] = set()
@@ -68,10 +65,7 @@ def _fits(snapshot: Snapshot, row: int, pods: Iterable[Pod], others: Iterable[Po
 
 
 def in_another_zone(snapshot: Snapshot, gang: Gang, assignment: Mapping[PodUid, NodeName], node: NodeName) -> bool:
-    """Whether the node is in none of the zones of the gang's placed members and of `assignment`.
-
-    A node, or a zone, that is not known is in no other zone. Cost: O(members).
-    """
+    """Whether the node is known to be in no zone of the placed members and of `assignment`. Cost: O(members)."""
     table = snapshot.table
     others = {*assignment.values(), *(pod.node for pod in gang.placed if pod.node is not None)}
     zones = {table.nodes[table.index[name]].zone for name in others if name in table.index}

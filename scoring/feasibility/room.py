@@ -87,10 +87,7 @@ class Room:
         return np.array(self._changed[seen:], np.int64) if shifts == self._shifts else None
 
     def counts(self, request: Ints) -> Ints:
-        """`fit_counts` of the room as it is now; the caller must not write to it.
-
-        Cost: O(nodes) the first time, O(changed rows) afterwards.
-        """
+        """`fit_counts` of the room now; not to be written. Cost: O(nodes) first, O(changed rows) afterwards."""
         key = request.tobytes()
         known = self._counts.get(key)
         if known is None:

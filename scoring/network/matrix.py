@@ -109,10 +109,7 @@ class NetworkMatrix:
         now_s: float,
         version: int = 1,
     ) -> "NetworkMatrix":
-        """Index measurements of one source; of several for one pair and metric the newest counts, in doubt the worst.
-
-        Cost: O(m log m) for m measurements.
-        """
+        """Index measurements of one source; the newest of a pair counts, else the worst. Cost: O(m log m)."""
         table = MeasurementTable.of(measurements)
         return cls.merged({"": table}, endpoint_of=endpoint_of, now_s=now_s, version=version)
 
@@ -173,10 +170,7 @@ class NetworkMatrix:
         return (*(int((ages_s <= edge_s).sum()) for edge_s in edges_s), len(ages_s))
 
     def count_unknown(self, metric: Metric, group_of: Mapping[NodeName, str]) -> int:
-        """Directed pairs of different endpoints without a value, among those of each group's nodes (such as a zone's).
-
-        An endpoint of nodes of several groups counts for the last of these. Cost: O(nodes + pairs).
-        """
+        """Directed pairs without a value among the nodes of each group, such as a zone. Cost: O(nodes + pairs)."""
         number = {group: i for i, group in enumerate(sorted(set(group_of.values())))}
         group = np.full(len(self.endpoints), -1, np.int64)
         for node, end in sorted(self.endpoint_of.get(metric, {}).items()):
@@ -265,20 +259,14 @@ class NetworkMatrix:
         return Block(loss, delay, rate, loss_age, delay_age, rate_age, same, measured_bps)
 
     def with_nodes(self, nodes: Iterable[NodeName]) -> "NetworkMatrix":
-        """The same data with more nodes, each measured at the endpoint of its own name if there is one.
-
-        The version becomes negative, so that nothing computed for it is mistaken for the original's.
-        """
+        """The same data, under a negative version, with more nodes measured at the endpoints of their own names."""
         known = [node for node in nodes if EndpointId(node) in self._index]
         of = {m: {**dict.fromkeys(known), **self.endpoint_of.get(m, {})} for m in METRICS}
         mapped = {m: {n: e if e is not None else EndpointId(n) for n, e in ends.items()} for m, ends in of.items()}
         return replace(self, endpoint_of=mapped, version=-1 - abs(self.version))
 
     def with_measurements(self, measurements: Sequence[Measurement], *, origin: str) -> "NetworkMatrix":
-        """The same data with other values of some pairs of its endpoints, whatever was measured of these before.
-
-        The version becomes negative, as that of `with_nodes`; medians between zones stay. Cost: O(pairs).
-        """
+        """The same data, under a negative version, with other values of some pairs; medians stay. Cost: O(pairs)."""
         origins = self.origins if origin in self.origins else (*self.origins, origin)
         pairs = dict(self._pairs)
         for metric in METRICS:
@@ -328,10 +316,7 @@ class NetworkMatrix:
         back: tuple[Floats, Floats],
         ends: tuple[Sequence[NodeName], Sequence[NodeName]],
     ) -> None:
-        """Write the zones' medians where neither direction has a value that counts; one direction completes itself.
-
-        What the link itself was worth last stays the most that it can be worth.
-        """
+        """Write medians where no direction counts, never above the link's last value; one direction makes both."""
         assert self._medians is not None
         medians = self._medians
         hard_s = medians.hard_ttl_s[metric]

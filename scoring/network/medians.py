@@ -44,10 +44,7 @@ def medians_of(
     size: int,
     now_s: float,
 ) -> Medians:
-    """Medians of all zone pairs. `columns`: keys (from · `size` + to), values and times of a metric's known pairs.
-
-    Cost: O(m log m) for m known pairs, and O(zones²) memory.
-    """
+    """Medians of all zone pairs. `columns`: keys from · `size` + to, values, times. Cost: O(m log m + zones²)."""
     number = {zone: i for i, zone in enumerate(sorted(set(zones.of.values())))}
     zone_of = {node: number[zone] for node, zone in zones.of.items()}
     ttl_s = {metric: zones.hard_ttl_s.get(metric) for metric in METRICS}

@@ -146,10 +146,7 @@ def _client_gone(state: PermitState, request: protocol.RequestId, out: list[prot
 
 
 def _bury(state: PermitState, quorum: Quorum, out: list[protocol.Instruction]) -> PermitState:
-    """Step 3: held members that died leave with their own reason; the dead are no longer remembered as bound.
-
-    A Binding under way to a dying pod is left alone: its outcome will come.
-    """
+    """Step 3: held members that died leave with their own reason; a Binding under way is left to its outcome."""
     for uid in sorted(state.held.keys() - quorum.live):
         state = _leave(state, uid, Reason.POD_DELETED, out)
     bound = {u: n for u, n in state.bound.items() if u in quorum.live and n not in quorum.lost_nodes}
@@ -159,10 +156,7 @@ def _bury(state: PermitState, quorum: Quorum, out: list[protocol.Instruction]) -
 
 
 def _obstacle(state: PermitState, event: protocol.Event, quorum: Quorum) -> Reason | None:
-    """Step 4: why the held members cannot start as they are; `None`: nothing speaks against it.
-
-    An invalid gang starts no more, also where enough of it is at bind (docs/safety.md S24).
-    """
+    """Step 4: why the held members cannot start; an invalid gang never does (docs/safety.md S24). `None`: nothing."""
     if quorum.problem is not None:
         return quorum.problem
     if any(held.node in quorum.lost_nodes for held in state.held.values()):

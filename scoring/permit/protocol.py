@@ -92,10 +92,7 @@ class DeadlinePassed(msgspec.Struct, frozen=True):
 
 
 class EvictionRefused(msgspec.Struct, frozen=True):
-    """These members of an `Evict` were not evicted: a disruption budget, or the gang's fresh state, forbids it.
-
-    Why it exists: an evicted member stops counting at once, so the machine must hear when it stays after all.
-    """
+    """These members stay after all: an evicted member stops counting at once, so the machine must hear of it."""
 
     uids: tuple[PodUid, ...]
     now_s: float
@@ -159,10 +156,7 @@ class Nudge(msgspec.Struct, frozen=True):
 
 
 class Evict(msgspec.Struct, frozen=True):
-    """The gang was never whole and stayed partial too long: evict its bound members, on fresh state.
-
-    Report `EvictionRefused` for those that stay (docs/safety.md S10, S11).
-    """
+    """The gang stayed partial: evict its bound members on fresh state (docs/safety.md S10, S11); see above."""
 
     uids: tuple[PodUid, ...]
 

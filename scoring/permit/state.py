@@ -60,10 +60,7 @@ class PermitState(msgspec.Struct, frozen=True):
 
 
 def next_deadline_s(state: PermitState) -> float | None:
-    """When `DeadlinePassed` is due, in monotonic seconds; `None`: nothing waits for time. Cost: O(held).
-
-    It may lie in the past: then it is due at once. A gang with Bindings under way is not evicted before their outcome.
-    """
+    """When `DeadlinePassed` is due, monotonic, perhaps in the past; `None`: nothing waits for time. Cost: O(held)."""
     due = [h.deadline_s for h in state.held.values()]
     if state.partial_until_s is not None and not state.posting:
         due.append(state.partial_until_s)

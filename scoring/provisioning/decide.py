@@ -128,10 +128,7 @@ def _why_gone(run: Run, plan: Plan, request: Request) -> str | None:
 
 
 def node_demand(run: Run, plan: Plan, key: GangKey) -> NodeDemand | Hindrance | None:
-    """What the gang would ask for; a Hindrance: no request could say it; `None`: nodes are not what it waits for.
-
-    Pods whose gate was opened once are bound to nodes that exist, so new ones would not help them.
-    """
+    """What the gang would ask for, if nodes are what it waits for; Hindrance: no request could say it, or help it."""
     waiting, gang = plan.waiting.get(key), run.snapshot.gangs.get(key)
     if waiting is None or gang is None or waiting.reason not in WANTS_NODES or not gang.own:
         return None
@@ -146,14 +143,7 @@ def node_demand(run: Run, plan: Plan, key: GangKey) -> NodeDemand | Hindrance | 
 
 
 def hindrance_of(snapshot: Snapshot, plan: Plan, policy: Policy, key: GangKey) -> Hindrance | None:
-    """Why a gang that waits for room does not ask; `None`: it does, in its turn. Cost: as a look at the zones' room.
-
-    >>> from tests.builders import gang, node, snapshot
-    >>> from scoring.plan import plan
-    >>> cluster = snapshot([node("n1", zone="", cpu="1")], [gang("g", 2)])
-    >>> hindrance_of(cluster, plan(cluster, Policy(), now_s=0.0), Policy(), GangKey("default/g")).name
-    'NO_ZONES'
-    """
+    """Why a gang that waits for room does not ask; `None`: it does, in its turn. Cost: as a look at the zones' room."""
     run = begin_run(snapshot, policy, PlannerCache())
     demand = node_demand(run, plan, key)
     if isinstance(demand, NodeDemand):
@@ -162,13 +152,7 @@ def hindrance_of(snapshot: Snapshot, plan: Plan, policy: Policy, key: GangKey) -
 
 
 def fingerprint_of(sets: Sequence[Sequence[Pod]]) -> str:
-    """Short text that is the same for the same kinds of pods in the same numbers.
-
-    >>> from tests.builders import pod
-    >>> few, many = [pod("a"), pod("b")], [pod("c"), pod("d"), pod("e")]
-    >>> fingerprint_of([few]) == fingerprint_of([many[:2]]), fingerprint_of([few]) == fingerprint_of([many])
-    (True, False)
-    """
+    """Short text that is the same for the same kinds of pods in the same numbers."""
     kinds = [(*_kind(pods[0]), len(pods)) for pods in sets]
     return sha256(repr(sorted(kinds, key=repr)).encode()).hexdigest()[:10]
 

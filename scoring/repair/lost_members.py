@@ -83,16 +83,6 @@ def observe(
     """The crew after a look at the gang; `None`: it was never whole, or is another gang by now. Cost: O(members).
 
     `quorum` is the gang's, without those on lost nodes; `known`: the nodes that the cluster has.
-
-    >>> from tests.builders import bound, gang, pod
-    >>> from scoring.feasibility.quorum import quorum_of
-    >>> a, b = bound(pod("a", index=0, role=Role.WORKER), "n1"), bound(pod("b", index=1, role=Role.WORKER), "n2")
-    >>> whole = gang("g", members=[a, b])
-    >>> crew = observe(None, whole, quorum_of(whole), known=("n1", "n2"), now_s=0.0)
-    >>> left = gang("g", members=[a], min_member=2)
-    >>> crew = observe(crew, left, quorum_of(left), known=("n1",), now_s=5.0)
-    >>> crew.broken_since_s, [loss.cause.name for loss in crew.losses]
-    (5.0, ['NODE_GONE'])
     """
     whole = quorum.whole
     if before is None:
@@ -113,10 +103,7 @@ def observe(
 
 
 def repaired(crew: Crew, quorum: Quorum, gang: Gang) -> Crew | None:
-    """The crew of a gang that is whole again with its successors; `None`: it is not.
-
-    For those whose repair this is: the gang runs, and what was is no matter any more.
-    """
+    """The crew of a gang that is whole again with its successors, as its repair is over; `None`: it is not."""
     return Crew(_seated(gang, quorum)) if crew.broken and quorum.whole else None
 
 
@@ -131,10 +118,6 @@ def not_before_s(history: tuple[float, ...], limits: RestartLimits) -> float:
     """Unix seconds before which a gang that was restarted at these moments is not restarted again.
 
     The k-th restart in an hour waits `backoff_s` × 2^(k−1) after the one before, and there are `most_per_hour` of them.
-
-    >>> limits = RestartLimits(most_per_hour=3, backoff_s=60.0)
-    >>> [not_before_s(moments, limits) for moments in ((), (100.0,), (100.0, 200.0), (100.0, 200.0, 400.0))]
-    [0.0, 160.0, 320.0, 3700.0]
     """
     if not history:
         return 0.0

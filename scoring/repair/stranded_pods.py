@@ -55,26 +55,10 @@ _WANT_ROOM = frozenset({Reason.NO_ROOM, Reason.BEHIND, Reason.FILTERED, Reason.D
 def stranded_in_steps(
     snapshot: Snapshot, plan: Plan, policy: Policy, *, now_s: float, cache: PlannerCache | None = None
 ) -> Steps[dict[GangKey, dict[PodUid, Loss]]]:
-    """Stranded members of own gangs, by gang; gangs without any are left out.
-
-    In steps: some gangs, or one class of members, or one gang that is placed (docs/safety.md S15).
+    """Stranded members of own gangs, by gang, in steps (docs/safety.md S15); gangs without any are left out.
 
     `plan` is the plan of this snapshot, `now_s` Unix time. Cost: O(pending members of own gangs); for gangs with
     unplanned admitted members also O(nodes) for each of their classes, and one placement for each that waits whole.
-
-    >>> from scoring.model import NodeSelectorTerm, Requirement
-    >>> from scoring.plan import plan
-    >>> from tests.builders import gang, node, pod, snapshot
-    >>> only = (NodeSelectorTerm(fields=(Requirement("metadata.name", "In", ("n1",)),)),)
-    >>> waiting = gang("g", members=[pod("p", gang="g", affinity=only, admitted_to="n1")])
-    >>> full = pod("other", cpu="8", node="n1")
-    >>> for cluster in (snapshot([node("n1")], [waiting]), snapshot([node("n1")], [waiting], pods=[full]),
-    ...                 snapshot([node("n2")], [waiting])):
-    ...     found = stranded(cluster, plan(cluster, Policy(), now_s=0.0), Policy(), now_s=0.0)
-    ...     print([str(loss) for losses in found.values() for loss in losses.values()])
-    []
-    ['full']
-    ['gone']
     """
     look = _Look(snapshot, plan, policy, cache or PlannerCache())
     found: dict[GangKey, dict[PodUid, Loss]] = {}
@@ -107,10 +91,7 @@ stranded = at_once(stranded_in_steps)
 
 
 def is_pinned(pod: Pod) -> bool:
-    """Whether the pod was let through our gate to certain nodes, and waits for one.
-
-    One without required affinity got no list: another in its place would be no better off.
-    """
+    """Whether the pod was let through our gate to certain nodes (not without affinity), and waits for one."""
     return (
         pod.admitted_to is not None
         and pod.node is None
@@ -171,10 +152,7 @@ class _Look:
         return {pod.uid: loss for pod in unplaced if pod.uid in needed}
 
     def has_room_elsewhere(self, gang: Gang) -> bool:
-        """Whether some zone seems to have room for all that the gang waits with, if no nodes had been named for it.
-
-        Each class of members for itself: an estimate, which the plan of the pods' successors makes good or not.
-        """
+        """Whether some zone has room for all that waits, had no nodes been named: an estimate, class by class."""
         run = self._counted()
         ask = run.view.demand(gang)
         classes = Counter(_as_written(pod, self.policy) for pod in gang.pending)

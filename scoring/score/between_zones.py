@@ -37,10 +37,7 @@ class Crossings:
 
 
 def crossings(network: NetworkMatrix, index: Mapping[NodeName, int], group: Ints) -> Crossings:
-    """What leads from one set of nodes to another; `index`: node → row, `group`: row → number of its set.
-
-    Cost: O(p log p) for p measured pairs between sets, O(pairs + measured nodes) besides.
-    """
+    """What leads from set to set; `index`: node → row, `group`: row → set. Cost: O(p log p) for p such pairs."""
     found: dict[tuple[int, int], dict[Metric, frozenset[int]]] = defaultdict(dict)
     for metric in METRICS:
         for pair, ends in _crossing(network, index, group, metric).items():
@@ -85,9 +82,6 @@ def mean_between(
     """Mean points between two sets of nodes. `across`: endpoints that lead from one to the other; `None`: any may.
 
     Cost: O(m² log pairs) for m measured nodes, or those at endpoints `across`.
-
-    >>> mean_between(NetworkMatrix(), [NodeName("a"), NodeName("b")], [NodeName("c")], ScorePolicy())
-    45.0
     """
     rows, row_of = representatives(_own(network, names, ends, across))
     columns, column_of = representatives(_own(network, ends, names, across))

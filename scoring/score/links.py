@@ -194,14 +194,7 @@ def toward(
     *,
     own: NDArray[np.bool_] | None = None,
 ) -> LinkPoints:
-    """Scores between each of `names` and each of `ends`. Cost: O(measured · ends · log pairs), and a copy.
-
-    `own`: which of `names` are `measured` or among `ends`, for callers that know it.
-
-    >>> nodes = [NodeName(f"n{i}") for i in range(4)]
-    >>> toward(NetworkMatrix(), nodes, nodes[1:2], ScorePolicy()).points.round(1).tolist()
-    [[45.0], [100.0], [45.0], [45.0]]
-    """
+    """Scores of `names` × `ends`; `own`: names measured or among `ends`. Cost: O(measured · ends · log pairs)."""
     if own is None:
         near = frozenset(ends)
         own = measured(network, names) | np.fromiter((name in near for name in names), np.bool_, len(names))

@@ -34,12 +34,7 @@ class ZoneRank:
 def rank_zones(
     zones: Sequence[ZoneName], *, options: GangOptions, distances: Mapping[ZoneName, float] | None
 ) -> tuple[ZoneRank, ...]:
-    """Order zones by distance, then by the gang's own list; `distances` is `None` without `near`.
-
-    >>> options = GangOptions(zones=(ZoneName("B"), ZoneName("A")))
-    >>> [r.zone for r in rank_zones([ZoneName("A"), ZoneName("B")], options=options, distances=None)]
-    ['B', 'A']
-    """
+    """Order zones by distance, then by the gang's own list; `distances` is `None` without `near`."""
     listed = {zone: i for i, zone in enumerate(options.zones or ())}
     ranks = [
         ZoneRank(zone, 0.0 if distances is None else distances.get(zone, UNKNOWN_DISTANCE_MS), listed.get(zone, 0))
@@ -49,10 +44,7 @@ def rank_zones(
 
 
 def zone_distances(near: str, table: NodeTable, network: NetworkMatrix, policy: Policy) -> dict[ZoneName, float]:
-    """Distance in ms of every zone from `near`. Cost: O(endpoints of near's zone × endpoints measured).
-
-    An endpoint that some node is measured at stands for its zone only for the value 0; otherwise its own links count.
-    """
+    """Distance in ms of every zone from `near`. Cost: O(endpoints of near's zone × endpoints measured)."""
     ends_of = _endpoints_by_zone(table, network)
     at_zone = ZoneName(near) in table.zones
     mine = ends_of.get(ZoneName(near), ()) if at_zone else (EndpointId(near),)

@@ -184,10 +184,7 @@ def order_by_request(demand: Demand, free: Ints) -> list[int]:
 
 
 def choose_starts(rank: Floats, room: Ints, *, budget: int) -> Ints:
-    """Start nodes, ascending: all, or as many as `budget` steps of n allow: the best connected, and always the first.
-
-    The first row is kept because from there the greedy choice is `paper`'s own.
-    """
+    """Start nodes, ascending: as many as `budget` steps of n allow; the best connected, and `paper`'s own first."""
     n = len(room)
     most = max(2, budget // max(1, n))
     if n <= most:

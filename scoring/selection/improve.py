@@ -24,10 +24,7 @@ NEIGHBOURS = 96
 def improve_one(
     counts: Ints, room: Ints, rank: Floats, *, placed: Floats | None, most: int, keep_nodes: bool = False
 ) -> tuple[Ints, float]:
-    """Improve one class whose pairs all count: at most `most` moves. Returns the counts and the value added.
-
-    Shapes (n,), rank (n, n). Cost: O(n²) once, then O(n) for each move.
-    """
+    """One class (n,), at most `most` moves: counts and value added. Cost: O(n²) once, then O(n) for each move."""
     counts, own = counts.copy(), rank.diagonal()
     used = counts.nonzero()[0]
     gain = counts[used].astype(np.float64) @ rank.take(used, axis=0)
@@ -70,10 +67,7 @@ def improve_one(
 
 
 def improvable(plans: Ints, room: Ints, rank: Floats, *, placed: Floats | None) -> list[bool]:
-    """For each of the placements (k, n), whether `improve_one` would change it: all are looked at together.
-
-    Greedy placements mostly cannot be improved, and then this is all there is to do. Cost: O(k·n²).
-    """
+    """For each of the placements (k, n), whether `improve_one` would change it, which is rare. Cost: O(k·n²)."""
     if plans.shape[1] > NEIGHBOURS:
         return [True] * len(plans)
     counts, own = plans.astype(np.float64), rank.diagonal()

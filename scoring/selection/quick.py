@@ -69,10 +69,7 @@ def _around_ps(demand: Demand, free: Ints, rank: Floats) -> Ints | None:
 
 
 def fit(demand: Demand, free: Ints) -> Ints | None:
-    """Members per class and node (classes, n); `None`: first fit in two orders and the careful fit all failed.
-
-    Cost: O(classes·n·r); the careful fit, when it is needed, O(members·classes·n·r).
-    """
+    """Members per class and node (classes, n) by first or careful fit; `None`. Cost: O(members·classes·n·r)."""
     own, largest_first = list(range(len(demand.classes))), list(order_by_request(demand, free))
     for order in (largest_first, own):
         found = _first_fit(demand, free, order)

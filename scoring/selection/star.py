@@ -20,10 +20,7 @@ ROUNDS = 4  # Times that this is done at most; it rarely changes anything after 
 
 
 def star(demand: Demand, free: Ints, rank: Floats, *, budget: int) -> tuple[Ints, bool]:
-    """Whole placements, (k, classes, n), best first; and whether the first is the optimum.
-
-    `budget` is in centres × nodes. Cost: O(budget·log n).
-    """
+    """Whole placements, (k, classes, n), best first; and whether the first is the optimum. Cost: O(budget·log n)."""
     order = order_by_request(demand, free)
     centre = [c for c in order if demand.classes[c].role is Role.PS]
     rim = [c for c in order if demand.classes[c].role is not Role.PS]

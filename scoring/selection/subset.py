@@ -22,10 +22,7 @@ STAR_BUDGET = 20_000  # Centre × node steps of a search around ps
 
 
 def subset(demand: Demand, free: Ints, rank: Floats, *, exact_size: int) -> Ints | None:
-    """Members per class and node (classes, n); `None`: no place found, nor by `fit`. Ties by row order.
-
-    `rank` is on the grid. What is asked for is several classes; for one there is `subset_single`.
-    """
+    """Several classes: members per class and node (classes, n); `None`: no place, nor by `fit`. Ties by row order."""
     open_rows = np.flatnonzero(np.any([rooms(one, free) for one in demand.classes], axis=0))
     if not len(open_rows):
         return None

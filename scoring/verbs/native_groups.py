@@ -29,16 +29,7 @@ class FirstZone:
 def first_zone(
     gang: Gang, snapshot: Snapshot, policy: Policy, *, failed: Collection[ZoneName], cache: PlannerCache, now_s: float
 ) -> FirstZone:
-    """The zone for the group's next try; `failed`: zones of earlier ones. Cost: as planning one gang.
-
-    >>> from tests.builders import gang, node, pod, snapshot
-    >>> busy = pod("x", cpu="4", node="a1")
-    >>> cluster = snapshot([node("a1", zone="a"), node("b1", zone="b")], [gang("g", 2, cpu="4")], pods=[busy])
-    >>> [one] = cluster.gangs.values()
-    >>> tries = [first_zone(one, cluster, Policy(), failed=f, cache=PlannerCache(), now_s=0.0) for f in ((), "b", "ab")]
-    >>> [(found.zone, sorted(found.failed)) for found in tries]
-    [('b', []), ('a', ['b']), ('b', [])]
-    """
+    """The zone for the group's next try; `failed`: zones of earlier ones. Cost: as planning one gang."""
     run = begin_run(snapshot, policy, cache)
     take_commitments(run, besides=gang.key)
     ask = run.view.demand(gang)

@@ -37,10 +37,7 @@ class Listing:
 
 
 class Lister:
-    """Makes lists by one plan: spares are chosen beside everything that plan gives away.
-
-    Cost: O(members of admitted gangs) once, then O(classes · nodes of the zones) for each gang.
-    """
+    """Makes lists by one plan. Cost: O(admitted members) once, then O(classes · nodes of the zones) for each gang."""
 
     def __init__(self, snapshot: Snapshot, plan: Plan, policy: Policy, *, cache: PlannerCache | None = None) -> None:
         self._run = begin_run(snapshot, policy, cache or PlannerCache())

@@ -131,10 +131,7 @@ def job_members(gangs: Iterable[Gang], job: str) -> tuple[Pod, ...]:
 
 
 def workers_of(members: Sequence[Pod]) -> list[Pod]:
-    """Those that are counted up and down, by ascending index: workers, or every member where no role is known.
-
-    Members that ended or are going count no more.
-    """
+    """Those counted up and down, by ascending index: live workers, or every live member where no role is known."""
     live = [pod for pod in members if not pod.terminal and not pod.deleting]
     known = [pod for pod in live if pod.role is Role.WORKER]
     if not known and any(pod.role is not Role.OTHER for pod in live):

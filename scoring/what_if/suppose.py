@@ -127,10 +127,7 @@ def _apply(draft: Draft, change: Change) -> None:
 
 
 def what_if(base: Situation, plan: Plan, changes: Sequence[Change], *, cache: PlannerCache | None = None) -> Supposed:
-    """What the changes would make of `plan`, which was made from `base`. Cost: as planning everything once.
-
-    Errors: MisfitError as `apply`.
-    """
+    """What the changes would make of `plan` of `base`. Cost: as planning everything once. Errors: as `apply`."""
     cache = cache if cache is not None else PlannerCache()
     return finish(supposed_in_steps(base, plan, apply(base, changes, version=cache.supposition()), cache=cache))
 

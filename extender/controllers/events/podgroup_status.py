@@ -70,11 +70,7 @@ class GroupStatuses:
     _silenced_by: str | None = field(default=None, init=False)
 
     def look(self) -> Iterator[None]:
-        """Once a second: queue what is not as it should be. Cost: O(PodGroups), and O(members) for what changed.
-
-        With a moment for others after every few (docs/safety.md S15); PodGroups that come meanwhile are for the next
-        look.
-        """
+        """Once a second, in steps: queue what differs. Cost: O(PodGroups), and O(members) for what changed."""
         plan = self.context.plan()
         if self.mode is StatusMode.OFF or plan is None or not self.context.acting() or self._silent():
             return

@@ -211,10 +211,9 @@ class Events:
             self._telemetry.event_dropped()
 
     async def announce(self, about: Sequence[Subject], what: Happening, note: str, topic: str) -> None:
-        """Post an Event about each of these objects now, and return when the API server has them all.
+        """Post an Event about each object that did not get it lately, and return when the API server has them all.
 
-        What an object got less than `REPEAT_S` ago is known already. What the API server refuses for good is
-        counted and passed over. Errors: NotAnnouncedError without an answer within `ANNOUNCE_S`.
+        What it refuses for good is counted and passed over. Errors: NotAnnouncedError: no answer within `ANNOUNCE_S`.
         """
         news = [one for one in about if not self._was_posted(one, what, topic)]
         try:

@@ -45,10 +45,7 @@ class Waits:
     _waits: dict[GangKey, _Wait] = field(default_factory=dict, init=False)
 
     def look(self) -> Steps[None]:
-        """Once a second: write what has stood long enough, with moments for others in between.
-
-        Cost: O(gangs), and the planning of a few.
-        """
+        """Once a second, in steps: write what has stood long enough. Cost: O(gangs), and the planning of a few."""
         plan = self.context.plan()
         if plan is None or not self.context.acting():
             return

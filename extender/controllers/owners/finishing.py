@@ -60,15 +60,7 @@ class Finishing:
 
 
 def has_succeeded(owner: bytes) -> bool:
-    """Whether any of its pods has ended well: it finishes, and must not begin again (docs/safety.md S8).
-
-    The pods themselves may be gone: those on a deleted node are collected, also when they have succeeded.
-
-    >>> has_succeeded(b'{"status": {"succeeded": 1}}'), has_succeeded(b'{"status": {"active": 1}}')
-    (True, False)
-    >>> has_succeeded(b'{"status": {"replicaStatuses": {"Worker": {"succeeded": 2}}}}')
-    True
-    """
+    """Whether any of its pods, gone ones too, has ended well: it finishes, and must not restart (docs/safety.md S8)."""
     status = decoded(owner).get("status") or {}
     uncounted = (status.get("uncountedTerminatedPods") or {}).get("succeeded")
     roles = (status.get("replicaStatuses") or {}).values()
@@ -76,13 +68,7 @@ def has_succeeded(owner: bytes) -> bool:
 
 
 def desired_pods(owner: bytes) -> int | None:
-    """How many pods the owner wants, those that have succeeded included; `None`: it does not say.
-
-    >>> desired_pods(b'{"spec": {"parallelism": 4, "completions": 2}}')
-    2
-    >>> desired_pods(b'{"spec": {"tfReplicaSpecs": {"ps": {"replicas": 2}, "Worker": {}}}}')
-    3
-    """
+    """How many pods the owner wants, those that have succeeded included; `None`: it does not say."""
     spec = decoded(owner).get("spec") or {}
     roles = next((value for name, value in spec.items() if name.endswith("ReplicaSpecs")), None)
     if roles is not None:
@@ -92,13 +78,7 @@ def desired_pods(owner: bytes) -> int | None:
 
 
 def runs_left(job: bytes) -> int | None:
-    """How many completions an Indexed Job is short of; `None`: none has succeeded, or it does not say.
-
-    >>> runs_left(b'{"spec": {"completions": 4, "completionMode": "Indexed"}, "status": {"succeeded": 1}}')
-    3
-    >>> runs_left(b'{"spec": {"completions": 4, "completionMode": "Indexed"}}') is None
-    True
-    """
+    """How many completions an Indexed Job is short of; `None`: none has succeeded, or it does not say."""
     found = decoded(job)
     spec, status = found.get("spec") or {}, found.get("status") or {}
     uncounted = (status.get("uncountedTerminatedPods") or {}).get("succeeded") or ()

@@ -12,15 +12,7 @@ from extender.controllers.owners.failure_budget import Json, decoded
 
 
 def forbidding(budgets: Sequence[bytes], pods: Sequence[bytes]) -> str | None:
-    """The first budget, by name, that does not allow all of `pods` to be disrupted now; `None`: none objects.
-
-    Pods that have no node, have ended or are being deleted disrupt nothing. ValueError: not API objects.
-
-    >>> pod = b'{"metadata": {"labels": {"a": "b"}}, "spec": {"nodeName": "n"}, "status": {"phase": "Running"}}'
-    >>> one = b'{"metadata": {"name": "one"}, "spec": {"selector": {}}, "status": {"disruptionsAllowed": 1}}'
-    >>> forbidding([one], [pod]), forbidding([one], [pod, pod])
-    (None, 'one')
-    """
+    """The first budget that forbids the loss of all of `pods` now; `None`: none does. ValueError: not API objects."""
     labels = [(pod.get("metadata") or {}).get("labels") or {} for pod in map(decoded, pods) if _counts(pod)]
     for budget in sorted(map(decoded, budgets), key=lambda one: str(one["metadata"]["name"])):
         selector = (budget.get("spec") or {}).get("selector")

@@ -63,11 +63,7 @@ async def read_owner(api: ClusterApi, namespace: str, owner: Controller) -> byte
 
 
 async def read_members(api: ClusterApi, key: GangKey, source: GangSource | None) -> tuple[Fresh, ...]:
-    """All pods that name the gang, by name. Errors: ApiError and its kind; ValueError: a pod is not readable.
-
-    Cost: one list of the gang's pods; of the namespace where it is named by an annotation, or in a way that is not
-    known.
-    """
+    """All pods that name the gang, by name, from one list. Errors: ApiError and its kind; ValueError: not readable."""
     namespace, _, name = key.partition("/")
     label = _LABEL.get(source) if source is not None else None
     found = await _read(api, namespace, f"{label}={name}" if label is not None else "")

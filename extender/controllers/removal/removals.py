@@ -103,10 +103,7 @@ class Disruptions:
             raise
 
     async def change_owner(self, owner: Subject, patch: bytes, cause: Cause, *, going: Sequence[Fresh]) -> None:
-        """Announce and send a merge patch that makes the owner remove these pods: suspended, or with fewer workers.
-
-        Errors: as `evict`. The patch names the version that was read.
-        """
+        """Announce and send a patch (of the version read) by which the owner removes pods. Errors: see `evict`."""
         self._refuse_foreign(going)
         living = [one for one in going if not one.pod.terminal]
         await self._announce_to_owner(owner, cause, living)
@@ -119,10 +116,7 @@ class Disruptions:
             raise
 
     async def restore_owner(self, owner: Subject, patch: bytes, cause: Cause | None = None) -> None:
-        """Send a merge patch that removes no pod: resumed, with more workers, or a note of ours taken off.
-
-        Errors: as `evict`; with a `cause` it is announced on the owner.
-        """
+        """Send a merge patch that removes no pod; with a `cause` it is announced on the owner. Errors: as `evict`."""
         if cause is not None:
             await self._announce([owner], cause.what, cause.note, str(hash(patch)))
         await self._patch(owner, patch)

@@ -65,10 +65,7 @@ class Repairs:
         self._asking = self.context.background("repair")
 
     def look(self) -> Iterator[None]:
-        """Once a second: see what is lost, which gangs get an Event, which are restarted.
-
-        With moments for others (docs/safety.md S15). Cost: O(gangs + members that changed, all when nodes did).
-        """
+        """Once a second, in steps: see what is lost. Cost: O(gangs + members that changed, all when nodes did)."""
         now_s = self.context.clock.monotonic_s()
         self._quorums.keep_only(self.context.cache.gang)
         snapshot, under_way = self.context.cache.snapshot(), self.restarts.under_way

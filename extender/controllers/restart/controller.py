@@ -102,10 +102,7 @@ class Restarts:
         return found.why if isinstance(found, Obstacle) else None
 
     def look(self, now_s: float) -> None:
-        """Once a second: after a start, and now and then, look for owners that wait to be resumed by us.
-
-        There is no quiet time for that: nothing is removed, and what is asked is asked of the API server.
-        """
+        """Once a second: now and then, look for owners that we are to resume; no quiet time: that removes nothing."""
         if not self._search.busy and (self._search_at_s is None or now_s >= self._search_at_s):
             self._search_at_s = now_s + _LOOK_FOR_NOTES_S
             self._search.start(self._resume_noted(), "look for suspended owners")

@@ -75,10 +75,7 @@ class Case:
         return tuple(sorted({at_s for moments in noted for at_s in moments}))
 
     def desired_suffices(self) -> bool:
-        """Whether as many members run as the owners want, though they are fewer than the minimum.
-
-        docs/safety.md S8.
-        """
+        """Whether as many run as the owners want, though they are fewer than the minimum (docs/safety.md S8)."""
         wanted = [desired_pods(owner.raw) for owner in self.owners]
         counts = [count for count in wanted if count is not None]
         if len(counts) < len(wanted):
@@ -115,10 +112,7 @@ class Judge:
             return Obstacle(f"not all that matters could be read: {words(error)}")
 
     async def together(self, keys: Iterable[GangKey]) -> str | None:
-        """Why gangs that may each leave by themselves could not leave at once; `None`: nothing speaks against it.
-
-        A disruption budget may allow each of two gangs to leave, and forbid both: then one would leave for nothing.
-        """
+        """Why gangs that may each leave could not all leave at once, by disruption budgets; `None`: nothing."""
         by_namespace: dict[str, list[Gang]] = {}
         for key in keys:
             if (gang := self._context.cache.gang(key)) is not None:
@@ -139,12 +133,7 @@ class Judge:
         return None
 
     async def wants_no_more(self, key: GangKey) -> bool:
-        """Whether an owner of the gang is deleted, suspended, finished or failed: lost members do not matter then.
-
-        docs/safety.md S8.
-
-        What cannot be read is taken for one that goes on.
-        """
+        """Whether an owner is deleted, suspended, finished or failed (docs/safety.md S8); not if it cannot be read."""
         gang = self._context.cache.gang(key)
         namespace = key.partition("/")[0]
         owners = {pod.owner for pod in gang.members if pod.owner is not None} if gang is not None else set()

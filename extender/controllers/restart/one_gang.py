@@ -71,11 +71,7 @@ class Recreation:
         return refused
 
     async def finish(self, key: GangKey, namespace: str, ref: Controller) -> None:
-        """Resume an owner that carries our note, once its controller has stopped and the gang's pods are gone.
-
-        Waits as long as it takes; ends when the owner is gone, over, resumed, or its note was taken away. Safe to
-        repeat.
-        """
+        """Resume an owner that carries our note once its gang's pods are gone, however long it takes; repeatable."""
         began_s = self._context.clock.monotonic_s()
         self._waits += 1
         try:

@@ -56,12 +56,7 @@ _WHY_CHARS = 500
 
 
 def can_suspend(ref: Controller) -> bool:
-    """Whether this kind has suspend and resume.
-
-    >>> job, sets = Controller("batch/v1", "Job", "j", "1"), Controller("apps/v1", "StatefulSet", "s", "2")
-    >>> can_suspend(job), can_suspend(sets)
-    (True, False)
-    """
+    """Whether this kind has suspend and resume."""
     return ref.group_kind == ("batch", "Job") or ref.group_kind[0] == "kubeflow.org"
 
 
@@ -140,13 +135,7 @@ def gang_of(owner: bytes, note: Note | AttainedNote) -> GangKey:
 
 
 def restarts_of(owner: bytes, ref: Controller, *, now_s: float, notes: NoteReader) -> tuple[float, ...]:
-    """When the owner's gang was restarted in the last `REMEMBERED_S`, Unix seconds, ascending.
-
-    >>> from extender.notes import UncheckedNotes
-    >>> owner = b'{"metadata": {"annotations": {"netgang.io/restarts": "10,x,5000 hmac1.20260101000000.x"}}}'
-    >>> restarts_of(owner, Controller("batch/v1", "Job", "j", "u"), now_s=5001.0, notes=UncheckedNotes())
-    (5000.0,)
-    """
+    """When the owner's gang was restarted in the last `REMEMBERED_S`, Unix seconds, ascending."""
     text = _content(owner, ref, NoteKind.RESTARTS, notes) or ""
     moments = [float(part) for part in text.split(",") if part.isascii() and part.isdigit() and len(part) < 13]
     return tuple(sorted(at_s for at_s in moments if now_s - at_s < REMEMBERED_S))

@@ -108,12 +108,7 @@ def constraints(parts: ConstraintParts) -> Constraints:
 
 
 def pinned_node(limits: Constraints) -> str | None:
-    """The one node that required affinity by matchFields metadata.name leaves, as DaemonSet pods have it.
-
-    >>> pin = NodeSelectorTerm(fields=(Requirement("metadata.name", "In", ("n1",)),))
-    >>> pinned_node(Constraints(affinity=(pin,))), pinned_node(Constraints())
-    ('n1', None)
-    """
+    """The one node that required affinity by matchFields metadata.name leaves, as DaemonSet pods have it."""
     if not limits.affinity:
         return None
     nodes = {_named_node(term) for term in limits.affinity}

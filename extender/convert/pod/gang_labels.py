@@ -25,14 +25,7 @@ _PROBLEM_CHARS = 1000
 def group_of(
     namespace: str, labels: Mapping[str, str], annotations: Mapping[str, str], native_group: str | None = None
 ) -> GroupRef | None:
-    """Recognise the pod's gang; `None`: it belongs to none. `native_group` is `spec.schedulingGroup.podGroupName`.
-
-    >>> ref = group_of("team", {NAME_LABEL: "resnet", MIN_AVAILABLE_LABEL: "4"}, {})
-    >>> ref.key, ref.min_available, ref.problem
-    ('team/resnet', 4, None)
-    >>> group_of("team", {NAME_LABEL: "resnet"}, {}).problem
-    'label pod-group.scheduling.sigs.k8s.io/min-available is missing: set it to how many pods must start together'
-    """
+    """Recognise the pod's gang; `None`: it belongs to none. `native_group` is `spec.schedulingGroup.podGroupName`."""
     if native_group:
         return _ref(namespace, native_group, GangSource.NATIVE)
     if (name := labels.get(POD_GROUP_LABEL)) is not None:

@@ -175,10 +175,7 @@ def _controller(owners: list[Owner]) -> Controller | None:
 
 
 def template_class(namespace: str, raw: bytes | msgspec.Raw) -> tuple[MemberClass, bool]:
-    """The class of pods with the spec `raw`, as a template has it, and whether they use the node's network.
-
-    ValueError names the field that is wrong.
-    """
+    """The class of a template's pods, and whether they use the node's network. ValueError names the wrong field."""
     spec = decode(_spec, raw, what="spec.template.spec") if raw else _Spec()
     resources = _resources(spec, _Status())
     return _class_of(Role.OTHER, resources, _constraints(namespace, spec), ""), bool(spec.host_network)

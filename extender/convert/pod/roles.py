@@ -65,10 +65,6 @@ def membership(
     """Recognise job, role and index. Own annotations `netgang.io/role` and `/index` override what labels say.
 
     A controller of unknown kind makes its pods workers of a job only when they form a gang: a Deployment is no job.
-
-    >>> kubeflow = {"job-name": "resnet", "replica-type": "ps", "replica-index": "0"}
-    >>> membership("team", {f"training.kubeflow.org/{k}": v for k, v in kubeflow.items()}, {})
-    Membership(role=<Role.PS: 'ps'>, job='team/resnet', index=0)
     """
     found = _by_labels(namespace, labels, annotations)
     if found.job is None and in_gang:
@@ -82,10 +78,7 @@ def membership(
 
 
 def run_of(labels: Mapping[str, str], owners: Sequence[Owner]) -> RunRef | None:
-    """The object whose pods are the pod's run; `None`: it does not say, or its controller has no runs.
-
-    A pod that its Job left behind (cascade=orphan) still names that Job in its labels.
-    """
+    """The object whose pods are the pod's run, also if orphaned by it; `None`: not said, or its controller has none."""
     owner = next((one for one in owners if one.controller), None)
     if owner is None:
         uid = labels.get(_BATCH + "controller-uid") or labels.get("controller-uid")

@@ -54,11 +54,7 @@ def refusal(status: int, body: bytes, *, retry_after: str = "") -> ApiError:
 
 
 def refusal_in_stream(body: bytes) -> ApiError:
-    """The error that the Status inside a watch's ERROR event means; without a readable code it counts as 500.
-
-    >>> refusal_in_stream(b'{"kind":"Status","code":410,"reason":"Expired","message":"too old resource version"}')
-    GoneError('API server answered 410: too old resource version')
-    """
+    """The error that the Status inside a watch's ERROR event means; without a readable code it counts as 500."""
     read = _decode(body)
     return refusal(read.code if read is not None and read.code >= 400 else 500, body)
 

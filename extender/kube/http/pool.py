@@ -70,10 +70,7 @@ class Pool:
         return len(self._open)
 
     async def exchange(self, request: bytes, *, limit_bytes: int) -> Answer:
-        """Send a whole request over some connection and wait for its answer; see `Connection.exchange`.
-
-        Errors: OSError (TimeoutError and ssl.SSLError are kinds of it) when there is no whole answer.
-        """
+        """As `Connection.exchange`, over some connection. Errors: OSError when there is no whole answer."""
         connection = await self._take()
         try:
             return await connection.exchange(request, limit_bytes=limit_bytes)

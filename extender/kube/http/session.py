@@ -55,10 +55,7 @@ class Session:
     async def exchange(
         self, method: str, path: str, *, body: bytes | None, content_type: str, authorization: str, limit_bytes: int
     ) -> Answer:
-        """One exchange, however long it takes, at most `concurrency` at a time; the answer whatever its status.
-
-        Errors: OSError and those of aiohttp, also for a successful answer that is longer than `limit_bytes`.
-        """
+        """One exchange, at most `concurrency` at a time; the answer whatever its status. Errors: OSError, aiohttp's."""
         async with self._slots:
             response = await self.request(
                 method, path, authorization=authorization, body=body, content_type=content_type

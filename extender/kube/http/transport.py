@@ -100,10 +100,7 @@ class Transport:
         return None
 
     async def lines(self, path: str, *, open_s: float) -> AsyncGenerator[bytes, None]:
-        """GET an answer that has no end, line by line without the line ends; close the generator to hang up.
-
-        `open_s` limits the time until the answer begins; a silent stream is the reader's to notice.
-        """
+        """GET an endless answer, line by line; close the generator to hang up. `open_s`: until the answer begins."""
         with mapped(f"GET {path}"):
             async with asyncio.timeout(open_s):
                 response = await self._stream(path)
@@ -127,11 +124,7 @@ class Transport:
 
 
 async def split_lines(chunks: AsyncIterator[bytes], *, limit_bytes: int) -> AsyncGenerator[bytes, None]:
-    """Lines of a stream that arrives in arbitrary chunks; empty lines and an unfinished last line are left out.
-
-    Errors: ApiUnavailableError once a line is longer than `limit_bytes`. Cost: linear in the bytes, however a line
-    is cut into chunks.
-    """
+    """Whole, not empty lines of a stream. Errors: ApiUnavailableError: longer than `limit_bytes`. Cost: O(bytes)."""
     begun: list[bytes] = []  # pieces of the line that has no end yet
     size = 0
     async for chunk in chunks:

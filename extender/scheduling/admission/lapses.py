@@ -63,10 +63,7 @@ class Lapses:
         return None if since_s is None else max(since_s + self.timeout_s - self.clock.monotonic_s(), 0.0)
 
     def expire(self, plan: Plan, at_bind: frozenset[PodUid], *, elsewhere: frozenset[GangKey]) -> None:
-        """End admissions without a gate whose time is over. Cost: O(members that the plan admits).
-
-        `at_bind`: members whose call is held; `elsewhere`: gangs whose gates are being removed.
-        """
+        """End overdue admissions without a gate, but of `at_bind` (calls held) and `elsewhere` (being ungated)."""
         now_s = self.clock.monotonic_s()
         before, self._expected_s = self._expected_s, {}
         for key, admission in plan.admitted.items():

@@ -258,11 +258,7 @@ class Binds:
         return gang_options(dict(gang.options), self.planner.policy).zone_policy is ZonePolicy.REQUIRED
 
     def _unusable(self, gang: Gang, pod: Pod | None, node: NodeName | None) -> frozenset[PodUid]:
-        """Members at bind whose node does not do any more: the check before every commit.
-
-        Of a new member that does not complete the gang only its own node is looked at: otherwise a gang of n costs n²
-        looks.
-        """
+        """Members at bind whose node does not do any more; of one that completes no gang only its own is checked."""
         state = self._state(gang.key)
         at_bind = {uid: held.node for uid, held in state.held.items()}
         if pod is not None and node is not None:
