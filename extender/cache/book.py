@@ -125,8 +125,7 @@ class Owners:
 
     def __init__(self) -> None:
         self._created_s: dict[str, float] = {}  # owner → creation, Unix seconds
-        self.wanted: Mapping[str, int] = {}
-        """owner → how many pods it wants; only of those that are not one of a series"""
+        self.wanted: Mapping[str, int] = {}  # owner → pods it wants; only of those that are not one of a series
         self._minimums: dict[GangKey, tuple[str, int]] = {}  # gang → its owner, and the minimum that follows from it
 
     def note(self, created_s: Mapping[str, float], wanted: Mapping[str, int]) -> None:

@@ -21,8 +21,7 @@ class _Refusal:
     """A node refused a class."""
 
     until_s: float
-    by: GangKey | None
-    """The gang whose member was refused last; `None`: we turned away from the node, whatever kube-scheduler says"""
+    by: GangKey | None  # Whose member was refused last; `None`: we turned away from the node ourselves
 
 
 def _with(known: Mapping[GangKey, V], gang: GangKey, value: V | None) -> dict[GangKey, V]:
@@ -44,8 +43,7 @@ class Decisions:
 
     def __init__(self) -> None:
         self.commitments: Mapping[GangKey, Commitment] = {}  # Those with members left only
-        self.exclusions: Mapping[MemberClass, frozenset[NodeName]] = {}
-        """member class without its node affinity → nodes that refused it"""
+        self.exclusions: Mapping[MemberClass, frozenset[NodeName]] = {}  # class without its node affinity → nodes
         self.back_offs: Mapping[GangKey, float] = {}  # gang → Unix seconds before which it may not reserve again
         self.claims: Mapping[GangKey, Claim] = {}  # gang → the room that others leave for it
         self.attained: Mapping[GangKey, Attained] = {}  # gang → what it had before it was suspended

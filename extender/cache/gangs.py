@@ -17,11 +17,10 @@ from scoring.model.reasons import Reason
 PodGroups = Mapping[GangSource, Mapping[GangKey, PodGroup]]
 """kind → gang → its PodGroup; POD_GROUP is coscheduling's kind, NATIVE kube-scheduler's own, ANNOTATION Volcano's"""
 
-_DECLARED = attrgetter(
+_DECLARED = attrgetter(  # What `build_gang` reads of a pod
     *("group", "options", "priority", "scheduler_name", "deleting", "terminal", "index", "name", "created_s"),
     *("owner", "run", "member_class.role"),
 )
-"""What `build_gang` reads of a pod"""
 _ROLE_ORDER: Mapping[Role, int] = {Role.PS: 0, Role.CHIEF: 1, Role.WORKER: 2, Role.OTHER: 3}
 """role → place among the members"""
 

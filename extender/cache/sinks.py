@@ -20,8 +20,7 @@ class Sink(Generic[T]):
     _key: Callable[[T], str]
     _known: Callable[[], Iterable[str]]
     _changed: Callable[[], None]  # Something that can decide changed
-    _batch: Callable[[], AbstractContextManager[None]]
-    """Hold back snapshots, and gather all changes made inside into one"""
+    _batch: Callable[[], AbstractContextManager[None]]  # Hold back snapshots, and gather all changes inside into one
     _settle: Callable[[], None]  # Do now, in the middle of a long change, what the next snapshot would have to do
 
     def upsert(self, item: T) -> None:

@@ -13,8 +13,7 @@ from scoring.model import HostPort, MemberClass
 from scoring.model.snapshot import NodeTable
 from scoring.network.matrix import Ints
 
-_LARGEST = 2**62
-"""Requests can add up to more than int64 holds only where a request is nonsense; the node is full either way."""
+_LARGEST = 2**62  # More than int64 holds only where a request is nonsense; the node is full either way
 
 
 class Usage:

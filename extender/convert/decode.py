@@ -10,8 +10,7 @@ from typing import TypeAlias, TypeVar
 import msgspec
 
 T = TypeVar("T")
-Quantities: TypeAlias = dict[str, str | int | float]
-"""resource → quantity; the API server writes text, files also hold numbers"""
+Quantities: TypeAlias = dict[str, str | int | float]  # resource → quantity; files also hold numbers
 NO_RAW = msgspec.Raw()
 
 

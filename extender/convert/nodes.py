@@ -16,11 +16,9 @@ from scoring.model import DeviceClass, Node, Taint
 from scoring.model.resources import Resources
 
 ZONE_LABEL = "topology.kubernetes.io/zone"
-ENDPOINT_ANNOTATIONS = "netgang.io/endpoint"
-"""Prefix of the annotations that name measurement endpoints, such as netgang.io/endpoint-loss."""
-IMPLICIT_PREFIX = "deviceclass.resource.kubernetes.io/"
-"""Before a DeviceClass's name: the resource by which each of them can be asked for."""
-LEAVING_TAINTS = frozenset(
+ENDPOINT_ANNOTATIONS = "netgang.io/endpoint"  # Prefix of annotations such as netgang.io/endpoint-loss
+IMPLICIT_PREFIX = "deviceclass.resource.kubernetes.io/"  # Before a class's name: the resource to ask for it by
+LEAVING_TAINTS = frozenset(  # Taints that say a node is about to go (docs/safety.md S12)
     {
         "node.kubernetes.io/out-of-service",
         "ToBeDeletedByClusterAutoscaler",
@@ -28,7 +26,6 @@ LEAVING_TAINTS = frozenset(
         "karpenter.sh/disruption",  # its name before Karpenter 1.0
     }
 )
-"""Taints that say a node is about to go (docs/safety.md S12)."""
 
 
 class _Taint(Json):

@@ -17,8 +17,7 @@ class Pool:
     """Values of which equal ones are to be one object. Bounded by the values that are in use elsewhere."""
 
     def __init__(self) -> None:
-        self._known: dict[ref[Any], ref[Any]] = {}
-        """a value → the same, held loosely: as long as both live, two references are equal when their values are"""
+        self._known: dict[ref[Any], ref[Any]] = {}  # a value → the same, held loosely: equal while both live
 
     def __len__(self) -> int:
         return len(self._known)
@@ -43,8 +42,7 @@ class Pool:
         return value if same is None else same
 
 
-shared = Pool().one
-"""The first living value equal to this one, among the parts of all objects that were read: records, not tuples."""
+shared = Pool().one  # The first living value equal to this one, among the parts of all objects: records, not tuples
 
 
 def shared_tuple(value: tuple[str | tuple[str, str], ...]) -> tuple[Any, ...]:

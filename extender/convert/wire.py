@@ -25,11 +25,9 @@ from scoring.model.reasons import Reason
 
 MAX_SCORE: Final = 10  # MaxExtenderPriority of extender/v1; the lowest score is 0
 
-INTERNAL_ERROR: Final = "netgang: internal error, its log says more"
-"""The constant `Error` of a verb that failed inside."""
+INTERNAL_ERROR: Final = "netgang: internal error, its log says more"  # The `Error` of a verb that failed inside
 
-REASONS_SHOWN_MAX: Final = 64
-"""Up to so many nodes in a request, a reply that passes some of them also says why not the others (for people)."""
+REASONS_SHOWN_MAX: Final = 64  # Up to so many nodes a reply also says why not the others (for people)
 
 
 class PodRef(msgspec.Struct, frozen=True):
@@ -46,11 +44,9 @@ class FilterArgs(msgspec.Struct, frozen=True):
     pod: PodRef
     pod_json: bytes  # The Pod as it came: well-formed JSON in valid UTF-8, otherwise unchecked
     node_names: list[NodeName]
-    nodes_json: list[bytes] | None = None
-    """The Node objects belonging to `node_names`, if the request had them instead of names; else None."""
+    nodes_json: list[bytes] | None = None  # The Node objects, if the request had them instead of names
     names_json: bytes = b""  # `node_names` as the JSON array that came; empty: not known, the encoder makes its own
-    debug: bool = False
-    """The call does not come from kube-scheduler: it only looks, and nothing may change by it (docs/safety.md S2)."""
+    debug: bool = False  # Not from kube-scheduler: only a look, which changes nothing (docs/safety.md S2)
 
 
 class BindArgs(msgspec.Struct, frozen=True):

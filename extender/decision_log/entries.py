@@ -60,8 +60,7 @@ class Stepped(msgspec.Struct, frozen=True, tag=True):
     """One step of a gang's permit machine."""
 
     gang: str
-    state: PermitState | None
-    """What the machine remembered before; `None`: what the gang's last step in this chapter left."""
+    state: PermitState | None  # Before; `None`: what the gang's last step in this chapter left
     event: Tagged
     quorum: Quorum
     instructions: tuple[Tagged, ...]

@@ -67,11 +67,9 @@ class Recorder:
     _one_at_a_time: asyncio.Lock = field(default_factory=asyncio.Lock, init=False)
     _chapters: deque[bytes] = field(default_factory=deque, init=False)  # Compressed, oldest first
     _open: bytearray = field(default_factory=bytearray, init=False)  # Entries of the chapter that is being written
-    _plan: Plan | None = field(default=None, init=False)
-    """The last one written in this chapter; `None`: there is no chapter yet"""
+    _plan: Plan | None = field(default=None, init=False)  # The last one of this chapter; `None`: there is no chapter
     _snapshot: Snapshot = field(default=NOTHING, init=False)
-    _states: dict[GangKey, PermitState] = field(default_factory=dict, init=False)
-    """Gang → what its last step in this chapter left"""
+    _states: dict[GangKey, PermitState] = field(default_factory=dict, init=False)  # Gang → what its last step left
 
     def heard(self, happened: _Happened) -> None:
         """Take note of a decision; O(1)."""

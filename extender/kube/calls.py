@@ -131,27 +131,23 @@ ACCESS_REVIEW = Call("create", Resource("authorization.k8s.io", "v1", "subjectac
 
 READ = (PODS, NODES, POD_GROUPS, DAEMON_SETS, DEVICE_CLASSES)  # Collections that may be listed and watched
 
-RESTARTS: tuple[Call, ...] = (
+RESTARTS: tuple[Call, ...] = (  # For gangs that are restarted as a whole: rights in manifests/components/restart
     *(Call(verb, resource) for resource in SUSPENDED.values() for verb in ("list", "patch")),
     Call("list", BUDGETS),
 )
-"""Made only for gangs that are restarted as a whole: their rights are in manifests/components/restart."""
 
-EXPLAIN: tuple[Call, ...] = (Call("list", QUOTAS), Call("list", BUDGETS))
-"""Made only when a user asks why a gang waits: their rights are in manifests/components/explain."""
+EXPLAIN: tuple[Call, ...] = (Call("list", QUOTAS), Call("list", BUDGETS))  # Rights in manifests/components/explain
 
-ELASTIC: tuple[Call, ...] = (
+ELASTIC: tuple[Call, ...] = (  # With `elastic.enabled`, beside CALLS: rights in manifests/components/elastic
     *(Call(verb, resource) for resource in RESIZED.values() for verb in ("list", "watch", "patch")),
     Call("get", JOB_SETS),
     *(Call(verb, resource) for resource in (AUTOSCALERS, TRAIN_JOBS) for verb in ("list", "watch")),
 )
-"""Made only with `elastic.enabled`, beside those of CALLS: their rights are in manifests/components/elastic."""
 
-PROVISIONING: tuple[Call, ...] = (
+PROVISIONING: tuple[Call, ...] = (  # With mode provisioning-request: rights in manifests/components/provisioning
     Call("list", PROVISIONING_REQUESTS),
     *(Call(verb, resource) for resource in MADE.values() for verb in ("create", "delete")),
 )
-"""Made only with `autoscaling.mode: provisioning-request`: their rights are in manifests/components/provisioning."""
 
 CALLS: tuple[Call, ...] = (
     *(Call(verb, resource) for resource in READ for verb in ("list", "watch")),
@@ -164,21 +160,18 @@ CALLS: tuple[Call, ...] = (
     *(Call("get", resource) for resource in OWNERS.values()),
 )
 
-REVIEWS: tuple[Call, ...] = (TOKEN_REVIEW, ACCESS_REVIEW)
-"""Made only with `debug_auth: token`: their rights are in manifests/components/debug-auth."""
+REVIEWS: tuple[Call, ...] = (TOKEN_REVIEW, ACCESS_REVIEW)  # Rights in manifests/components/debug-auth
 
-LEADING: tuple[Call, ...] = (LEASE_GET, LEASE_CREATE, LEASE_UPDATE)
-"""Made only with `leader_election: on`, in the Lease's own namespace: their rights are in a Role there."""
+LEADING: tuple[Call, ...] = (LEASE_GET, LEASE_CREATE, LEASE_UPDATE)  # Rights in a Role of the Lease's namespace
 
 NOTES: tuple[Call, ...] = (NOTE_KEYS_GET, NOTE_KEYS_UPDATE)
 """Made for one Secret of netgang's own namespace, with the keys for notes: their rights are in a Role there."""
 
 
-LISTED = (
+LISTED = (  # Collections that may be listed, some of them with the rights of a component only
     *(*READ, BUDGETS, QUOTAS, JOB_SETS, AUTOSCALERS, TRAIN_JOBS, PROVISIONING_REQUESTS),
     *(resource for _, resource in SUSPENDED_AT),
 )
-"""Collections that may be listed, some of them with the rights of a component only"""
 
 
 def rules(calls: Iterable[Call] = CALLS) -> frozenset[tuple[str, str, str]]:

@@ -49,11 +49,9 @@ class ClientLimits:
     """Time and size limits of the calls. `list_s` and `list_bytes` are for one page."""
 
     request_s: float = 10.0
-    evict_s: float = 30.0
-    """API servers try a conflicting eviction again for 10 s before they answer 409 (seen at 1.36.3)."""
+    evict_s: float = 30.0  # API servers try a conflicting eviction for 10 s before they answer 409 (seen at 1.36.3)
     list_s: float = 60.0
-    list_bytes: int = 64 * _MIB
-    """A page of 500 objects is mostly a few MiB; tenants can write 1.5 MiB into each, and then pages are smaller."""
+    list_bytes: int = 64 * _MIB  # Mostly a few MiB; tenants can write 1.5 MiB into an object: smaller pages then
     transport: TransportLimits = field(default_factory=TransportLimits)
     bind: BindLimits = field(default_factory=BindLimits)
 

@@ -21,8 +21,7 @@ from extender.leadership.lease import Lease, LeaseSpec, micro_time
 
 DRIFT_RATIO = 0.05  # How much slower than another's a clock may go; real ones differ by less than a thousandth of that
 JITTER_RATIO = 0.2  # After failures pauses are up to this much longer, so that candidates do not come together
-LOOKS = 2.5
-"""Looks of a candidate while the holder renews once: the wait for the next look adds to the time without a leader."""
+LOOKS = 2.5  # Of a candidate while the holder renews once: the next look adds to the time without a leader
 
 _LEAST_WRITE_S = 0.5  # Shortest time that a request sent at the last moment has
 _UNANSWERED_MAX = 16  # A write that is forgotten does not count, which errs towards not leading

@@ -21,8 +21,7 @@ from extender.runtime.telemetry import Telemetry
 
 _log = logging.getLogger("netgang.leadership")
 
-_FAREWELL_S: Final = 1.0
-"""Longest wait for the label and for the release each, at an orderly end: the standby gets along without both."""
+_FAREWELL_S: Final = 1.0  # Longest wait for label and release each, at an orderly end; a standby can do without
 
 
 @dataclass(slots=True)
@@ -33,8 +32,7 @@ class Duties:
     lay_down: Callable[[], None]  # We do not lead any more: nothing that is sent from here on would go out
     heard: Callable[[], None]
     over: Callable[[], Awaitable[None]]  # Wait until all that was sent has come to its end
-    turn_away: Callable[[], None] = lambda: None
-    """Connections of callers are better closed: the Service would lead new ones to the leader"""
+    turn_away: Callable[[], None] = lambda: None  # Close callers' connections: the Service leads new ones on
 
 
 class Leadership:

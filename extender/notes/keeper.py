@@ -36,11 +36,9 @@ class KeyKeeper:
         self._complaint = ""
         problem = f"Secret {store.place} has not been read yet"
         self.notes = Notes(KeyRing([self._own], now_s=clock.now_s()), problem=problem)
-        self.answered = asyncio.Event()
-        """Set once the API server said what is in the Secret, or that it may not be read"""
+        self.answered = asyncio.Event()  # Set once the API server said what is in the Secret, or refused it
         self.acting: Callable[[], bool] = lambda: True
-        self.on_change: Callable[[int], None] = lambda _: None
-        """Called with the number of keys in the Secret after each look that had an answer"""
+        self.on_change: Callable[[int], None] = lambda _: None  # With the number of keys, after each answer
 
     async def run(self) -> None:
         """Look at the Secret until cancelled."""

@@ -65,8 +65,7 @@ class Notes:
 
     def __init__(self, ring: KeyRing, *, problem: str = "") -> None:
         self.ring = ring
-        self.problem = problem
-        """Why a successor will not have the key; empty: it will. Else nothing is started that only a note could end."""
+        self.problem = problem  # Why a successor will not have the key: nothing is started then that only a note ends
         self.on_ignored: Callable[[NoteKind, Bearer, Flaw], None] = lambda *_: None
         """Called for each note that is ignored, each time that it is read; must only take note."""
 

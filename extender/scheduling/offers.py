@@ -17,10 +17,8 @@ import msgspec
 
 from scoring.ids import NodeName, PodUid
 
-TTL_S: Final = 600.0
-"""kube-scheduler may wait so long for volumes between /filter and /bind (VolumeBinding's bindTimeoutSeconds)."""
-ASKED_MAX_BYTES: Final = 64 * 2**20
-"""Names kept altogether: 600 pods at 5,000 nodes each. Nearly every pod comes to /bind some milliseconds later."""
+TTL_S: Final = 600.0  # So long kube-scheduler may wait for volumes before /bind (VolumeBinding's bindTimeoutSeconds)
+ASKED_MAX_BYTES: Final = 64 * 2**20  # 600 pods at 5,000 nodes; nearly every pod comes to /bind within milliseconds
 
 
 class _Offer(msgspec.Struct, frozen=True):

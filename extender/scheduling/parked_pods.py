@@ -19,17 +19,14 @@ from dataclasses import dataclass
 from scoring.ids import NodeName, PodUid
 from scoring.plan import Plan
 
-FIRST_LOOK_S = 10.0
-"""A pod that we never refused is usually still in kube-scheduler's queue: it is not disturbed before this."""
+FIRST_LOOK_S = 10.0  # A pod that we never refused is usually still in kube-scheduler's queue: not disturbed before
 INHERITED_S = 1.0
 """A planned pod that another process may have refused is woken so long after we began. Not at once: callers are led to
 a new leader a moment after it began, and a pod that asks before waits out an error.
 """
-QUIET_S = 0.5
-"""Without another pod that was there before us for so long, those that have not come are not in the queue any more."""
+QUIET_S = 0.5  # Without another inherited pod for so long, those that have not come are not in the queue any more
 INHERITED_LATEST_S = 5.0  # After the start inherited pods are woken at the latest then
-RETRY_S = 1.1
-"""After a refusal because the planned node was not asked: two so far apart are believed (docs/safety.md S7)."""
+RETRY_S = 1.1  # The planned node was not asked: two refusals so far apart are believed (docs/safety.md S7)
 LONGEST_S = 60.0
 
 
@@ -45,11 +42,9 @@ class Parking:
 
     def __init__(self) -> None:
         self._parked: dict[PodUid, NodeName | None] = {}  # refused pod → the node that was planned for it then
-        self._of_the_moment: set[PodUid] = set()
-        """parked pods whose reason does not hold any more once they are planned"""
+        self._of_the_moment: set[PodUid] = set()  # parked pods whose reason does not hold once they are planned
         self._awaited: dict[PodUid, _Awaited] = {}  # planned pod that was not offered its node yet → when to wake it
-        self._inherited: set[PodUid] = set()
-        """pods that were there before us, and have neither come nor been woken since"""
+        self._inherited: set[PodUid] = set()  # pods from before us that have neither come nor been woken since
         self._began_s = -float("inf")
         self._came_s = -float("inf")
         self._absent: set[PodUid] = set()  # pods in here that did not exist, or needed no node, at the last look

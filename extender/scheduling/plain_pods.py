@@ -20,8 +20,7 @@ from scoring.plan import Plan
 from scoring.verbs.plain_pods import SYSTEM_PRIORITY, Promised, ReservedRoom, kept_from_plain
 
 NOTHING: frozenset[NodeName] = frozenset()
-_PARKED_MAX = 10_000
-"""Refused pods that are remembered; the oldest leave first, and kube-scheduler tries them after minutes."""
+_PARKED_MAX = 10_000  # The oldest leave first, and kube-scheduler tries them after minutes
 _UNSEEN_S = 30.0  # A refused pod that the watch has not shown after this long was deleted
 
 
@@ -83,8 +82,7 @@ class PlainPods:
     def woken_by(self, plan: Plan) -> list[PodUid]:
         """Parked pods for which room is free now that was reserved at their refusal; each once."""
         wake: list[PodUid] = []
-        opens: dict[object, bool] = {}
-        """(what was closed, kind of pod) → whether there is room now; most parked pods share both"""
+        opens: dict[object, bool] = {}  # (closed, kind of pod) → is room now; most parked pods share both
         for uid, parked in list(self._parked.items()):
             pod = self.cache.pod(uid)
             gone = pod is None and self.clock.monotonic_s() - parked.since_s > _UNSEEN_S

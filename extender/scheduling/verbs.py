@@ -65,9 +65,7 @@ class Verbs:
     _guard: StormGuard = field(default_factory=StormGuard, init=False)
     _native: NativeZones = field(default_factory=NativeZones, init=False)
     _beside: tuple[int, Plan, Alternatives] | None = field(default=None, init=False)
-    """Snapshot version, plan, and the alternatives beside them"""
-    _scores: "dict[object, _Scores]" = field(default_factory=dict, init=False)
-    """(snapshot version, plan version, pod) → score of each node; the last few"""
+    _scores: "dict[object, _Scores]" = field(default_factory=dict, init=False)  # (versions, pod) → node → score
 
     def caught_up(self, args: FilterArgs) -> Awaitable[None] | None:
         """Gives the watch a moment before a refusal, when kube-scheduler knows more than the cache; if set."""

@@ -56,8 +56,7 @@ class Around:
     notes: tuple[Note, ...] = ()  # Quotas, deadlines and budgets that were read, and those that could not be
     refusals: Mapping[PodUid, str] = field(default_factory=dict)
     """Waiting member → why kube-scheduler did not place it, in its own words; not those that we refused."""
-    nodes_asked: Note | None = None
-    """What an autoscaler was asked for the gang, and what it said; `None`: none is asked."""
+    nodes_asked: Note | None = None  # What an autoscaler was asked, and said; `None`: none is asked
 
 
 NOTHING_KNOWN = Around()

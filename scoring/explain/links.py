@@ -33,8 +33,7 @@ class PartVerdict:
     back: Known | None
     counts: float | None
     basis: str  # One of `BASES`
-    no_better_than: float | None = None
-    """What both directions say, where one of them is too old to count: the link has no more points than for this."""
+    no_better_than: float | None = None  # What both say, one of them too old to count: the most points it can have
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,13 +29,12 @@ from scoring.queue.weights import Weight
 _ORDER = {JobState.STARVING: 0, JobState.WAITING: 0, JobState.RUNNING: 1, JobState.COMPLETED: 2}
 """state → place of its queue in the list"""
 _GANGS_A_STEP = 16
-_NEVER_STARVE = frozenset(
+_NEVER_STARVE = frozenset(  # They could not start even if they were first (docs/safety.md S14)
     {
         *(Reason.INCOMPLETE, Reason.IMPOSSIBLE, Reason.NO_ALLOWED_ZONE, Reason.OVER_SHARE, Reason.BACKING_OFF),
         *(Reason.INVALID_GROUP, Reason.MIXED_SCHEDULERS, Reason.MIXED_PRIORITIES),
     }
 )
-"""Reasons for which a gang could not start even if it were first (docs/safety.md S14)."""
 
 
 @dataclass(frozen=True, slots=True)

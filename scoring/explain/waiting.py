@@ -13,8 +13,7 @@ from scoring.model.reasons import Reason
 from scoring.model.snapshot import Snapshot
 from scoring.plan import Plan
 
-NEVER = frozenset({Reason.IMPOSSIBLE, Reason.NO_ALLOWED_ZONE})
-"""Reasons that neither time nor the end of other jobs can take away."""
+NEVER = frozenset({Reason.IMPOSSIBLE, Reason.NO_ALLOWED_ZONE})  # Neither time nor the end of jobs helps
 _NAMED = 2
 
 

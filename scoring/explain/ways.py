@@ -45,8 +45,7 @@ _CONTRADICTS: Final = frozenset({Reason.INVALID_GROUP, Reason.MIXED_SCHEDULERS, 
 _PART: Final = 1000  # Shares are suggested in thousandths of the cluster, rounded up
 MOST_AHEAD: Final = 48  # Waiting gangs ahead for which room is supposed, too, when they would take what one gang needs
 _MOST_TOGETHER: Final = 8  # Jobs whose end is supposed together
-ROOM: Final = frozenset({Reason.NO_ROOM, Reason.BEHIND, Reason.RESERVED, Reason.SURPLUS})
-"""Reasons that others can take away by giving up room."""
+ROOM: Final = frozenset({Reason.NO_ROOM, Reason.BEHIND, Reason.RESERVED, Reason.SURPLUS})  # Others can give it up
 WANT_ROOM: Final = ROOM | {Reason.IMPOSSIBLE}  # Reasons that more room can take away
 
 

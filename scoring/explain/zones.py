@@ -63,12 +63,9 @@ class ZoneVerdict:
     reference_bps: float | None  # Best measured throughput of the zone
     short: tuple[Shortage, ...] = ()  # What is missing there for all of the `wanted`, on nodes that they may go to
     homeless: int = 0  # Members that may go to none of the zone's nodes, however much room there is
-    closed: Mapping[str, int] = field(default_factory=dict)
-    """why → on how many of the zone's first nodes members may not be"""
-    score: float | None = None
-    """Estimate of the mean points (0..100) that members' links would have there; `None`: no room, or no link."""
-    distance_ms: float | None = None
-    """One-way delay from where its users are (`netgang.io/near`); `None`: not asked for, or not known."""
+    closed: Mapping[str, int] = field(default_factory=dict)  # why → on how many of its first nodes
+    score: float | None = None  # Estimate of its links' mean points (0..100); `None`: no room, or no link
+    distance_ms: float | None = None  # One-way, from `netgang.io/near`; `None`: not asked for, or not known
 
 
 def zones_in_steps(run: Run, ask: GangDemand, *, closest: int | None = None) -> Steps[tuple[ZoneVerdict, ...]]:
@@ -165,8 +162,7 @@ def lack_of(run: Run, classes: Sequence[tuple[MemberClass, int]], rows: Ints) ->
     free = np.zeros((len(rows), len(axis)), np.int64)
     free[:, : len(run.table.axis)] = run.capacity.room.free[rows]
     more = np.zeros_like(free)
-    ports = np.zeros(len(rows), np.bool_)
-    """Nodes on which a member with host ports was placed: the next one needs another"""
+    ports = np.zeros(len(rows), np.bool_)  # A member with host ports is there: the next one needs another node
     fits = 0
     homeless: list[tuple[MemberClass, int]] = []
     for member_class, count in classes:

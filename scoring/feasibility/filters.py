@@ -18,8 +18,7 @@ from scoring.model import Constraints, HostPort, Node, NodeSelectorTerm, Require
 from scoring.model.snapshot import NodeTable
 
 HOSTNAME_LABEL = "kubernetes.io/hostname"
-_UNSCHEDULABLE = Taint("node.kubernetes.io/unschedulable", "", "NoSchedule")
-"""`spec.unschedulable` acts as this taint (kube-scheduler, NodeUnschedulable)."""
+_UNSCHEDULABLE = Taint("node.kubernetes.io/unschedulable", "", "NoSchedule")  # As which `spec.unschedulable` acts
 _KEEPS_OUT = ("NoSchedule", "NoExecute")  # Effects of taints that keep a pod out; the third only asks it to stay away
 _INTEGER = re.compile(r"[+-]?[0-9]{1,19}")
 _ANY_IP = "0.0.0.0"  # noqa: S104 - the API's word for "every address", nothing is bound here

@@ -19,8 +19,7 @@ from scoring.model import Constraints, MemberClass
 from scoring.network.matrix import Ints
 
 Mask: TypeAlias = NDArray[np.bool_]
-MOST_CELLS = 6_000_000
-"""Classes times nodes that are kept: 4 bytes each. Classes beyond are counted by the run that asks."""
+MOST_CELLS = 6_000_000  # Classes times nodes that are kept: 4 bytes each; others are counted by each run
 MOST_CLASSES = 8_192
 _FEW = 64  # Where more nodes changed, classes are counted again when they are asked for
 _FORGOTTEN_AFTER = 64  # A class that so many runs did not ask about leaves when there is no place for others
@@ -59,8 +58,7 @@ class FitCounts:
         self._at: Ints = np.zeros(0, np.int64)  # (nodes,): the column of each
         self._zone_of: Ints = np.zeros(columns, np.int64)
         self._free: Ints = np.zeros((columns, axis), np.int64)  # (columns, resources) that the counts are of
-        self._filters: dict[Constraints, tuple[int, MemberClass]] = {}
-        """constraints → the number of their filter, and a class that has them"""
+        self._filters: dict[Constraints, tuple[int, MemberClass]] = {}  # → its filter's number, a class with it
         self._masks: list[Mask] = []  # number of a filter → (columns,): nodes that it lets through
         self.row_of: dict[MemberClass, int] = {}
         self._used: Ints = np.zeros(rows, np.int64)  # (rows,): when the class was asked about last

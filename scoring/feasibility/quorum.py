@@ -35,8 +35,7 @@ class Quorum(msgspec.Struct, frozen=True):
     placed: frozenset[PodUid]  # Members on a node and alive, or Succeeded
     finished: frozenset[PodUid]  # The Succeeded ones of `placed`: they take no room and are never evicted
     started: bool  # The gang was whole once, by our own evidence: none of it is evicted (docs/safety.md S8, S23)
-    bound_to: Mapping[PodUid, NodeName] = msgspec.field(default_factory=dict)
-    """member → its node, dead members included"""
+    bound_to: Mapping[PodUid, NodeName] = msgspec.field(default_factory=dict)  # member, also dead → its node
     lost_nodes: frozenset[NodeName] = frozenset()  # Nodes whose members stopped counting (docs/safety.md S12)
     problem: Reason | None = None  # Why the gang can never start as it is written (docs/safety.md S24)
 
@@ -82,8 +81,7 @@ class Quorum(msgspec.Struct, frozen=True):
         )
 
 
-NO_MEMBERS = Quorum(1, None, frozenset(), frozenset(), frozenset(), started=False)
-"""The quorum of a gang whose last pod is gone: never reached."""
+NO_MEMBERS = Quorum(1, None, frozenset(), frozenset(), frozenset(), started=False)  # Of a gang without pods
 
 
 def quorum_of(gang: Gang, *, lost_nodes: frozenset[NodeName] = frozenset()) -> Quorum:

@@ -14,8 +14,7 @@ from numpy.typing import NDArray
 from scoring.network.matrix import Ints
 
 Counts: TypeAlias = NDArray[np.int32]  # Members that fit nodes, where many are kept: half as large as `Ints`
-MOST_ON_A_NODE: Final = 2**31 - 1
-"""Members per node that are counted; what nothing limits, a request of nothing at all, has as many."""
+MOST_ON_A_NODE: Final = 2**31 - 1  # What nothing limits, a request of nothing at all, fits so many times
 
 
 def fit_counts(free: Ints, request: Ints) -> Ints:

@@ -66,8 +66,7 @@ class Block:
     delay_age_s: Floats
     throughput_age_s: Floats
     same: NDArray[np.bool_]
-    measured_bps: Floats | None = None
-    """Throughput as it was measured last, however long ago, without estimates; `None`: `throughput_bps` is that."""
+    measured_bps: Floats | None = None  # Measured last, however long ago; `None`: `throughput_bps` is that
 
 
 class _Pairs(NamedTuple):
@@ -93,8 +92,7 @@ class NetworkMatrix:
     version: int = 0
     evaluated_at_s: float = 0.0  # The moment from which ages are counted: ages move only when a new matrix is published
     endpoints: tuple[EndpointId, ...] = ()
-    endpoint_of: Mapping[Metric, Mapping[NodeName, EndpointId]] = field(default_factory=dict)
-    """metric → node → endpoint it is measured at."""
+    endpoint_of: Mapping[Metric, Mapping[NodeName, EndpointId]] = field(default_factory=dict)  # by metric, node
     origins: tuple[str, ...] = ()  # Names of the sources that gave the values, sorted
     _index: Mapping[EndpointId, int] = field(default_factory=dict, repr=False)
     _pairs: Mapping[Metric, _Pairs] = field(default_factory=dict, repr=False)

@@ -35,17 +35,14 @@ class PermitState(msgspec.Struct, frozen=True):
     ValueError unless `partial_timeout_s` is finite and positive.
     """
 
-    partial_timeout_s: float
-    """How long a gang that was never whole may stay partial before its bound members are evicted."""
+    partial_timeout_s: float  # How long a gang never whole may stay partial before its members are evicted
     held: Mapping[PodUid, Held] = msgspec.field(default_factory=dict)  # member → its waiting call
     posting: Mapping[PodUid, Posting] = msgspec.field(default_factory=dict)  # member → its Binding under way
     bound: Mapping[PodUid, NodeName] = msgspec.field(default_factory=dict)
     """live member → its node, from the moment of confirmation: the cache may learn of it later"""
     evicting: frozenset[PodUid] = frozenset()  # Members that `Evict` named and that are still there: they count no more
-    partial_until_s: float | None = None
-    """Set while the gang is partial and was never whole: the moment of its eviction."""
-    started: bool = False
-    """The gang reached quorum with bound members, and some of it is still there (docs/safety.md S8)."""
+    partial_until_s: float | None = None  # While partial and never whole: the moment of its eviction
+    started: bool = False  # It was whole with bound members, and some are still there (docs/safety.md S8)
     leading: bool = True
 
     def __post_init__(self) -> None:

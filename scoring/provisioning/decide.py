@@ -35,10 +35,9 @@ from scoring.queue.states import waiting_since_s
 _PASSES: Final = frozenset({Reason.NOT_PLANNED, Reason.BACKING_OFF, Reason.SPILL_WAIT})
 """Reasons that pass by themselves: a request that is there stays"""
 MOST_KINDS: Final = 32  # Kinds of pods in one request; the API takes no more
-WANTS_NODES: Final = frozenset(
+WANTS_NODES: Final = frozenset(  # Reasons that more nodes would take away
     {Reason.NO_ROOM, Reason.BEHIND, Reason.FILTERED, Reason.IMPOSSIBLE, Reason.NO_ALLOWED_ZONE}
 )
-"""Reasons that more nodes would take away"""
 
 
 class Hindrance(StrEnum):

@@ -68,8 +68,7 @@ class Create:
     sets: tuple[tuple[Pod, ...], ...]
     fingerprint: str  # The same for the same kinds of pods in the same numbers
     attempt: int
-    zones: tuple[ZoneName, ...]
-    """Where all of them are to go: one zone, or several for a gang that may be spread; empty: anywhere"""
+    zones: tuple[ZoneName, ...]  # One zone, or several for a gang that may be spread; empty: anywhere
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,8 +24,7 @@ from scoring.ids import NodeName, PodName, PodUid
 from scoring.model import Gang, Phase, Pod, Role
 from scoring.model.policy import RestartLimits
 
-Seat: TypeAlias = tuple[Role, int] | PodUid
-"""What stays when a member is replaced: its role and index; where there is no index each pod is a seat of its own."""
+Seat: TypeAlias = tuple[Role, int] | PodUid  # Role and index; without an index each pod is its own
 
 
 class Cause(StrEnum):

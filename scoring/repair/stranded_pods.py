@@ -43,8 +43,7 @@ class Loss(StrEnum):
 
     GONE = "gone"  # None of them exists
     FULL = "full"  # Some exist; none of them can take the pod now: room, readiness, cordon, taints
-    REFUSED = "refused"
-    """Filters of kube-scheduler that we do not model refuse those with room, and there is room elsewhere."""
+    REFUSED = "refused"  # Unmodelled filters refuse those with room, and there is room elsewhere
 
 
 _GANGS_A_STEP = 64  # Gangs that are found to have no stranded pod between two steps

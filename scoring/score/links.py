@@ -37,8 +37,7 @@ class Links:
     """The same among `n` nodes, held once for all that look alike."""
 
     kind: Ints  # (n,): each node's row in the tables of kinds
-    alike: int
-    """The kind of the nodes that look alike; the next row is another one of them. −1: every node is its own kind."""
+    alike: int  # The kind of the nodes that look alike, the next row another of them; −1: each is its own kind
     kind_points: Floats  # (kinds, kinds)
     kind_rank: Floats  # (kinds, kinds)
     reference_bps: float | None

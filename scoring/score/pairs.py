@@ -37,15 +37,12 @@ class PairScores:
     bandwidth_points: Floats
     points: Floats  # Their sum f: 0..100; `literal` has no upper end
     rank: Floats  # What selections compare: never off from `points` by more than 0.001
-    loss_ratio: Floats
-    """The two directions as one value; NaN where none is within the hard TTL. Also the next two, in ms and bit/s."""
+    loss_ratio: Floats  # Both directions as one; NaN: none within the hard TTL. So the next two (ms, bit/s)
     delay_ms: Floats
     throughput_bps: Floats
-    stale: NDArray[np.bool_]
-    """Some value was older than the soft TTL: faded, or no longer counted for more than a limit."""
+    stale: NDArray[np.bool_]  # Some value was older than the soft TTL: faded, or only a limit
     same: NDArray[np.bool_]  # Same node or same measurement endpoint: perfect by definition, known or not
-    limits: tuple[Floats, Floats, Floats]
-    """Loss, delay and throughput with all directions ever measured, however old: points are never above theirs."""
+    limits: tuple[Floats, Floats, Floats]  # Loss, delay, throughput ever measured: points never exceed theirs
     reference_bps: float | None  # Rate that earned the full bandwidth term; `None`: no rate was ever measured
 
 

@@ -15,8 +15,7 @@ from scoring.selection.demand import Demand, rooms, values_of
 from scoring.selection.greedy import batch_rooms
 
 MOST_PLACEMENTS = 4000  # Placements that are tried at most: about a millisecond
-MOST_TABLES = 64
-"""Several classes: placements of all but the last class, for each of which those of the last are listed."""
+MOST_TABLES = 64  # Placements of all but the last class, for each of which the last one's are listed
 
 
 @lru_cache(maxsize=4096)

@@ -17,8 +17,7 @@ from scoring.selection.demand import Demand, links
 from scoring.selection.greedy import batch_rooms
 
 LEAST_GAIN = 1e-7  # Points; below this a move is rounding, not improvement
-NEIGHBOURS = 96
-"""Nodes looked at as source and as target of a move: all in usual zones, a bound on the time in large ones."""
+NEIGHBOURS = 96  # Nodes looked at as source and target of a move: all in usual zones, a bound in large ones
 
 
 def improve_one(
@@ -121,8 +120,7 @@ def improve(demand: Demand, counts: Ints, free: Ints, rank: Floats, *, most: int
     return counts
 
 
-_Move = tuple[float, tuple[tuple[int, int, int], ...]]
-"""Value added, and the (class, node, members more or fewer) that change."""
+_Move = tuple[float, tuple[tuple[int, int, int], ...]]  # Value added; (class, node, members more or fewer)
 _NO_MOVE: _Move = (0.0, ())
 
 

@@ -29,8 +29,7 @@ from scoring.selection.demand import pairs_count
 
 PACKING_POINTS = 10.0
 RESERVATION_POINTS = 30.0
-_PAIRS_MAX = 200_000
-"""Above so many pairs only nodes in the siblings' zones are compared; the others would lose by zone anyway."""
+_PAIRS_MAX = 200_000  # Above it only the siblings' zones are compared; others would lose by zone anyway
 
 
 @dataclass(frozen=True, slots=True)

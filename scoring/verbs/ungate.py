@@ -31,8 +31,7 @@ class Listing:
 
     zones: tuple[ZoneName, ...]
     nodes: tuple[NodeName, ...] = ()  # Planned nodes by name, then spares, best first
-    hostnames: tuple[str, ...] = ()
-    """The nodes' values of label kubernetes.io/hostname, where the pod's own affinity terms must be made narrower."""
+    hostnames: tuple[str, ...] = ()  # Their kubernetes.io/hostname, where the pod's own terms are narrowed
     why_zone: str = ""
 
 

@@ -34,8 +34,7 @@ class DaemonBudgets:
     def __init__(self, *, settle_s: float) -> None:
         self._settle_s = settle_s
         self._known: dict[Key, _Budget] = {}
-        self._closed: dict[Key, None] = {}
-        """Those of which nothing is kept now, to be forgotten once they are whole again"""
+        self._closed: dict[Key, None] = {}  # Nothing is kept of them now: forgotten once they are whole again
 
     def left_s(self, key: Key, now_s: float) -> float:
         """How long something may be kept from now on."""

@@ -56,16 +56,13 @@ class Daemons:
         self._now_s = float("inf")  # Of the last `expire`: before it nothing is young
         self._sets: dict[str, DaemonSet] = {}  # uid → DaemonSet
         self.names: dict[str, str] = {}  # namespace/name → uid
-        self._pods: Counter[tuple[str, NodeName]] = Counter()
-        """uid and node → its pods there that are bound and have not ended: a rollout may have two for a while"""
+        self._pods: Counter[tuple[str, NodeName]] = Counter()  # uid and node → pods bound there that have not ended
         self._kept: dict[str, dict[NodeName, float]] = {}  # uid → node → until when its request is kept free there
         self._overdue: dict[str, set[NodeName]] = {}  # uid → nodes on which its pod did not come in time
         self._budgets = DaemonBudgets(settle_s=settle_s)
         self._young: dict[NodeName, float] = {}  # node → until when it is young, the oldest nodes first, about
-        self._ends: list[tuple[float, str, NodeName]] = []
-        """A heap: when what is kept ends, of which DaemonSet and where; some of it has ended before"""
-        self._new: dict[str, float] = {}
-        """uid of a DaemonSet that came or was changed → when, until all nodes were looked at for it"""
+        self._ends: list[tuple[float, str, NodeName]] = []  # A heap: (end, DaemonSet, node), some of them outdated
+        self._new: dict[str, float] = {}  # uid of a new or changed one → when, until all nodes were looked at
 
     def kept(self) -> list[KeptRoom]:
         """What is kept and for how long, and what is not any more. Cost: O(pairs)."""

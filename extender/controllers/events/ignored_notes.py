@@ -55,8 +55,7 @@ class IgnoredNotes:
 
     def __init__(self, context: ControllerContext) -> None:
         self._context = context
-        self._book: OrderedDict[tuple[str, NoteKind], _Ignored] = OrderedDict()
-        """(uid, kind) → what is wrong with it; the one read last at the end"""
+        self._book: OrderedDict[tuple[str, NoteKind], _Ignored] = OrderedDict()  # (uid, kind) → what is wrong with it
         self._due: OrderedDict[tuple[str, NoteKind], None] = OrderedDict()
         self._logged_s: deque[float] = deque(maxlen=LINES_AN_HOUR)
 

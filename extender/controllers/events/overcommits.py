@@ -25,8 +25,7 @@ class Overcommits:
     def __init__(self, context: ControllerContext) -> None:
         self._context = context
         self._now: frozenset[NodeName] = frozenset()  # Nodes found over-committed at the last scan
-        self._scanned: tuple[object, ...] = ()
-        """The suspects, and all that is counted on them, as they were at the last scan"""
+        self._scanned: tuple[object, ...] = ()  # The suspects, and all that is counted on them, at the last scan
         self._not_before_s = 0.0
 
     def look(self) -> None:

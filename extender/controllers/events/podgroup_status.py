@@ -64,8 +64,7 @@ class GroupStatuses:
     per_s: float = _PER_S
     _groups: dict[GangKey, _Group] = field(default_factory=dict, init=False)
     _queue: asyncio.Queue[GangKey] = field(default_factory=lambda: asyncio.Queue(MOST_QUEUED), init=False)
-    _queued: set[GangKey] = field(default_factory=set, init=False)
-    """PodGroups that wait for their patch, or whose patch is under way"""
+    _queued: set[GangKey] = field(default_factory=set, init=False)  # Their patch waits, or is under way
     _kept: frozenset[str] = field(default=STATUS_FIELDS, init=False)  # Fields that the definition keeps
     _silenced_by: str | None = field(default=None, init=False)
 

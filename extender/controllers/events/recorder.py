@@ -26,15 +26,11 @@ REPEAT_S = 600.0
 MOST_QUEUED = 1000
 _PER_S = 10.0
 _MOST_REMEMBERED = 10_000
-ANNOUNCE_S = 2.0
-"""Longest time that an act waits for its Events; not confirmed by then, it is put off."""
-_AT_ONCE = 8
-"""Events of one announcement that are under way at the same time."""
+ANNOUNCE_S = 2.0  # Longest time that an act waits for its Events; not confirmed by then, it is put off
+_AT_ONCE = 8  # Events of one announcement that are under way at the same time
 _TOO_MANY = 429
-_SERVER_ERROR = 500
-"""From here on the API server has not decided: it is asked again."""
-_NOTE_BYTES = 1024
-"""The API server's limit (events.k8s.io/v1)."""
+_SERVER_ERROR = 500  # From here on the API server has not decided: it is asked again
+_NOTE_BYTES = 1024  # The API server's limit (events.k8s.io/v1)
 
 
 _log = logging.getLogger(__name__)
@@ -143,8 +139,7 @@ class Subject:
 
     api_version: str
     kind: str
-    namespace: str
-    """Empty for what is in none, such as nodes"""
+    namespace: str  # Empty for what is in none, such as nodes
     name: str
     uid: str
 
@@ -181,8 +176,7 @@ class _Event:
     about: Subject
     what: Happening
     note: str
-    at_s: float
-    """Unix seconds"""
+    at_s: float  # Unix seconds
 
 
 class Events:
@@ -197,8 +191,7 @@ class Events:
         self._instance = instance
         self._pause_s = 1.0 / per_s
         self._queue: asyncio.Queue[_Event] = asyncio.Queue(MOST_QUEUED)
-        self._posted_s: OrderedDict[tuple[str, Happening, str], float] = OrderedDict()
-        """(uid, what, topic) → when it was posted last, the oldest first"""
+        self._posted_s: OrderedDict[tuple[str, Happening, str], float] = OrderedDict()  # (uid, what, topic) → last
 
     def post(self, about: Subject, what: Happening, note: str, topic: str = "") -> None:
         """Post an Event soon, unless the object got `what` with this topic less than `REPEAT_S` ago; a `PostEvent`."""

@@ -22,10 +22,9 @@ from scoring.plan.steps import Steps
 PATIENCE_S = 5.0
 AGAIN_S = 1800.0
 _MOST_A_LOOK = 2
-_SILENT = frozenset(
+_SILENT = frozenset(  # Reasons of gangs that run, or that get an Event as complaints
     {Reason.SURPLUS, Reason.NOT_PLANNED, Reason.INVALID_GROUP, Reason.MIXED_SCHEDULERS, Reason.MIXED_PRIORITIES}
 )
-"""Reasons of gangs that run, or that get an Event as complaints"""
 
 
 @dataclass(slots=True)

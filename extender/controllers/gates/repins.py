@@ -39,8 +39,7 @@ from scoring.ids import GangKey, PodUid
 from scoring.model import Controller, Phase
 from scoring.repair.stranded_pods import Loss, is_pinned
 
-GONE_GRACE_S = 5.0
-"""A node that is replaced by one of the same name, or a watch that brings two changes apart, is not a loss."""
+GONE_GRACE_S = 5.0  # A node replaced by one of the same name, or a watch that brings two changes apart, is no loss
 _KEPT_S = 30.0
 _AGAIN_S = 5.0  # After an attempt that something unexpected ended
 _REFUSED_S = 10.0  # What kube-scheduler refuses for this long it does not refuse for a moment's lag
@@ -80,14 +79,11 @@ class Repins:
     restarts: Restarts
     _: KW_ONLY
     stranded: Stranded
-    removed: Callable[[GangKey], None]
-    """Called with each gang whose pods are removed: nodes are not to be named for it again"""
+    removed: Callable[[GangKey], None]  # Called with each gang whose pods are removed: name no nodes for it again
     timeout_s: float
-    _tries: dict[GangKey, tuple[int, str]] = field(default_factory=dict, init=False)
-    """gang → attempts to suspend its owners that failed, and why the last one did"""
+    _tries: dict[GangKey, tuple[int, str]] = field(default_factory=dict, init=False)  # gang → failed suspensions, why
     _waits: dict[PodUid, _Wait] = field(default_factory=dict, init=False)
-    _not_before_s: dict[GangKey, float] = field(default_factory=dict, init=False)
-    """gang → when to try again after an attempt"""
+    _not_before_s: dict[GangKey, float] = field(default_factory=dict, init=False)  # gang → when to try again
 
     def __post_init__(self) -> None:
         self._attempt = self.context.background("repin")

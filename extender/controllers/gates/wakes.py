@@ -28,8 +28,7 @@ from scoring.model import Pod
 
 _AT_ONCE = 16  # Patches under way at the same time
 _TURN = 32  # Patches for one gang before the next has its turn
-_PLAIN = ""
-"""Plain pods take turns as if they were one gang: thousands may be woken at once, and a gang must not wait for all."""
+_PLAIN = ""  # Plain pods take turns as one gang: thousands may be woken at once, and a gang must not wait for all
 _BURST_S = 0.05  # After a pause, as many patches as the limit allows in this time go at once
 _TICK_S = 1e-4  # Closer to its moment a patch is not waited for: clocks are not that exact
 _RETRY = Backoff(0.2, 30.0)
@@ -59,17 +58,12 @@ class Wakes:
     per_s: float = 1000.0
     rng: random.Random = field(default_factory=lambda: random.Random(0))  # noqa: S311 - jitter, nothing secret
     acting: Callable[[], bool] = lambda: True
-    _turns: OrderedDict[str, deque[PodUid]] = field(default_factory=OrderedDict, init=False)
-    """gang (or all plain pods together) → its pods that wait for their patch"""
+    _turns: OrderedDict[str, deque[PodUid]] = field(default_factory=OrderedDict, init=False)  # gang → pods that wait
     _left: int = field(default=_TURN, init=False)  # Patches that the first gang may still send in its turn
-    _queued: set[PodUid] = field(default_factory=set, init=False)
-    """Pods that wait for their patch, or whose patch is under way"""
-    _failures: dict[PodUid, int] = field(default_factory=dict, init=False)
-    """pod → failures in a row; forgotten when it succeeds or needs nothing"""
-    _retries: dict[PodUid, asyncio.TimerHandle] = field(default_factory=dict, init=False)
-    """pod → its next try; queueing it for another reason takes its place"""
-    _ungated: OrderedDict[PodUid, float] = field(default_factory=OrderedDict, init=False)
-    """pod → when its gate was removed, oldest first; forgotten after `_BELIEVE_S`"""
+    _queued: set[PodUid] = field(default_factory=set, init=False)  # Pods whose patch waits or is under way
+    _failures: dict[PodUid, int] = field(default_factory=dict, init=False)  # pod → in a row, until it succeeds
+    _retries: dict[PodUid, asyncio.TimerHandle] = field(default_factory=dict, init=False)  # pod → its next try
+    _ungated: OrderedDict[PodUid, float] = field(default_factory=OrderedDict, init=False)  # pod → when, oldest first
     _ready: asyncio.Event = field(default_factory=asyncio.Event, init=False)
     _next_s: float = field(default=-math.inf, init=False)
 

@@ -55,8 +55,7 @@ class Refusal(StrEnum):
     ENDED = "its owner is finished or failed"
 
 
-OVER = frozenset({Refusal.DELETED, Refusal.SUSPENDED, Refusal.ENDED})
-"""The owner wants no pods now and sees to those there are: netgang does nothing (docs/safety.md S8)."""
+OVER = frozenset({Refusal.DELETED, Refusal.SUSPENDED, Refusal.ENDED})  # netgang does nothing (docs/safety.md S8)
 
 
 @dataclass(frozen=True, slots=True)

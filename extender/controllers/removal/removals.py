@@ -30,8 +30,7 @@ from scoring.model import Controller, Pod
 QUIET_S = 30.0
 MOST_ANNOUNCED = 32  # Pods that have an Event of their own when their owner is changed; the owner's says how many go
 
-Announce: TypeAlias = Callable[[Sequence[Subject], Happening, str, str], Awaitable[None]]
-"""Post an Event about each of these objects and wait for it; see `Events.announce`."""
+Announce: TypeAlias = Callable[[Sequence[Subject], Happening, str, str], Awaitable[None]]  # See `Events.announce`
 
 
 class Quiet:

@@ -53,13 +53,11 @@ class Repairs:
     _: KW_ONLY
     lost_of: Callable[[Sequence[Pod]], frozenset[NodeName]]
     silent: Callable[[], frozenset[NodeName]]  # Nodes that exist and have not answered for too long
-    wants_no_more: Callable[[GangKey], Awaitable[bool]]
-    """Whether a gang's owner is deleted, suspended, finished or failed"""
+    wants_no_more: Callable[[GangKey], Awaitable[bool]]  # Its owner is deleted, suspended, finished or failed
     _quorums: Quorums = field(default_factory=Quorums, init=False)
     _watched: dict[GangKey, _Watched] = field(default_factory=dict, init=False)
     _looked_at: dict[GangKey, Gang] = field(default_factory=dict, init=False)  # All gangs as they were at the last look
-    _nodes: tuple[int, frozenset[NodeName]] = field(default=(0, frozenset()), init=False)
-    """Which nodes there were then, and which of them were silent"""
+    _nodes: tuple[int, frozenset[NodeName]] = field(default=(0, frozenset()), init=False)  # version, silent ones
 
     def __post_init__(self) -> None:
         self._asking = self.context.background("repair")

@@ -31,8 +31,7 @@ class Starts:
 
     def __init__(self, context: ControllerContext) -> None:
         self._context = context
-        self._settled: dict[GangKey, Gang] = {}
-        """gang → as it was when enough of its members were found to carry the note"""
+        self._settled: dict[GangKey, Gang] = {}  # gang → as it was when enough of its members carried the note
         self._due: deque[PodUid] = deque()
         self._written: set[PodUid] = set()  # Members whose note is written and may not be watched yet
         self._writing = context.background("starts")

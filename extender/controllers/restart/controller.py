@@ -47,8 +47,7 @@ from scoring.model import Controller
 from scoring.model.policy import RestartLimits
 from scoring.repair.lost_members import not_before_s
 
-_LOOK_FOR_NOTES_S = 300.0
-"""Notes are looked for at the start, and now and then, in case that a request's answer was lost."""
+_LOOK_FOR_NOTES_S = 300.0  # Notes are looked for at the start, and now and then, in case an answer was lost
 _NOTES_AGAIN_S = 5.0
 
 _log = logging.getLogger(__name__)
@@ -75,8 +74,7 @@ class Restarts:
         self.judge = Judge(context, lost_of=lost_of)
         self._recreation = Recreation(context, lost_of=lost_of, levels=levels)
         self._limits = limits
-        self._history: dict[GangKey, tuple[float, ...]] = {}
-        """gang → when it was repaired here, Unix seconds; suspended owners carry it themselves"""
+        self._history: dict[GangKey, tuple[float, ...]] = {}  # gang → when repaired here; owners carry it themselves
         self._cases: dict[GangKey, _Case] = {}
         self._search = context.background("restart")
         self._search_at_s: float | None = None

@@ -27,8 +27,7 @@ from extender.notes import Notes
 from scoring.ids import GangKey, NodeName
 from scoring.model import Controller, Gang, Phase, Pod
 
-LostOf = Callable[[Sequence[Pod]], frozenset[NodeName]]
-"""Nodes of these pods that are gone or have not answered for too long"""
+LostOf = Callable[[Sequence[Pod]], frozenset[NodeName]]  # Nodes of these pods that are gone or silent for too long
 _PATIENT_OWNERS = frozenset({"CronJob"})  # Owners of Jobs that do not undo what is done to a Job
 
 

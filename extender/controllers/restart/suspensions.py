@@ -21,10 +21,8 @@ from scoring.model import Controller
 
 _LABEL, _VALUE, _RAN = "netgang.io/restart", "suspended", "ran-before"
 MARK = f"{_LABEL}={_VALUE}"  # Label, with its value, of owners that we have suspended
-RAN_BEFORE = f"{_LABEL}={_RAN}"
-"""Label, with its value, of owners that we have resumed and that say what their gang had before."""
-NOTE = NoteKind.RESUME.value
-"""Annotation: what is to be resumed, and why; see `Note`. Remove it, and the owner stays suspended."""
+RAN_BEFORE = f"{_LABEL}={_RAN}"  # Label of owners that we have resumed and that say what their gang had
+NOTE = NoteKind.RESUME.value  # Annotation: what to resume, and why (`Note`). Without it the owner stays suspended
 HISTORY = NoteKind.RESTARTS.value  # Annotation: when the gang was restarted to repair it, Unix seconds, the latest last
 REMEMBERED_S = 3600.0  # Older moments leave the history
 _QUEUE = "kueue.x-k8s.io/queue-name"

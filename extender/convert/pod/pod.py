@@ -21,8 +21,7 @@ from extender.notes import NO_NOTES, Bearer, NoteKind, NoteReader
 from scoring.ids import Namespace, NodeName, PodName, PodUid
 from scoring.model import GATE, Controller, MemberClass, Phase, Pod, Role
 
-NUDGE_ANNOTATION = OWN_PREFIX + "nudge"
-"""Written by the controller to wake a parked pod; never an option, so that a nudge changes no decision."""
+NUDGE_ANNOTATION = OWN_PREFIX + "nudge"  # Wakes a parked pod; never an option, so a nudge changes no decision
 PREEMPTS_OPTION = NoteKind.PREEMPTS.removeprefix(OWN_PREFIX)
 """The option that has a note's content, for `extender.controllers.preemption.notes`: only if the note is ours."""
 _WRITTEN_BY_US = frozenset(
@@ -30,8 +29,7 @@ _WRITTEN_BY_US = frozenset(
 )
 _PHASES = {phase.value: phase for phase in Phase}  # `status.phase` → phase
 _KEY_BYTES = 64 * 1024
-_PLACING_BYTES = 256 * 1024
-"""Longest of the fields that say where a pod may go: each look at a node costs as much as they say."""
+_PLACING_BYTES = 256 * 1024  # Of the fields that say where a pod may go: each look at a node costs as much
 _NOTHING: dict[str, str] = {}
 
 

@@ -38,8 +38,7 @@ class PodResources(NamedTuple):
     spec: bytes = b""  # `spec.resources`: pod-level requests replace the containers' for cpu, memory and huge pages
     in_force: bytes = b""
     allocated: bytes = b""
-    resize_infeasible: bool = False
-    """The kubelet refused a resize for good: what is in force counts, not what the spec asks."""
+    resize_infeasible: bool = False  # For good: what is in force counts, not what the spec asks
 
 
 class _Requirements(Json):

@@ -26,8 +26,7 @@ _TRAINING = "training.kubeflow.org/"
 _JOBSET = "jobset.sigs.k8s.io/"
 _LWS = "leaderworkerset.sigs.k8s.io/"
 _BATCH = "batch.kubernetes.io/"
-_NO_RUNS = frozenset({"apps/v1", "v1/ReplicationController"})
-"""API versions, or kinds, of controllers that replace their pods without end"""
+_NO_RUNS = frozenset({"apps/v1", "v1/ReplicationController"})  # API versions, or kinds, that replace pods without end
 _VOLCANO = "volcano.sh/"
 
 _ROLES: Mapping[str, Role] = {
@@ -38,8 +37,7 @@ _ROLES: Mapping[str, Role] = {
     "evaluator": Role.OTHER, "dataset-initializer": Role.OTHER, "model-initializer": Role.OTHER,
     "initializer": Role.OTHER,
 }  # fmt: skip
-_SPAN = 100_000
-"""Members that an index leaves room for in one replicated Job or group, where the framework does not say how many."""
+_SPAN = 100_000  # Members that an index leaves room for in one Job or group of which the size is not known
 
 
 _MOST_OPTIONS = 64

@@ -19,8 +19,7 @@ import msgspec
 from httptools import HttpParserError, HttpParserUpgrade, HttpResponseParser
 
 READ_BYTES: Final = 64 * 1024  # Of a buffer to read into: four TLS records
-_HEAD_BYTES = 64 * 1024
-"""So many bytes, and those of one read, may come without one of a body: head, interim answers, chunk marks, trailers"""
+_HEAD_BYTES = 64 * 1024  # May come without any of a body: head, interim answers, chunk marks, trailers
 _ERROR_BODY_BYTES = 64 * 1024
 _NOT_A_MOMENT = struct.pack("ii", 1, 0)  # SO_LINGER: closing drops what is not sent, and says so with a reset
 _LENGTH, _CODING, _RETRY_AFTER = b"content-length", b"transfer-encoding", b"retry-after"

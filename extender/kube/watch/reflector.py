@@ -55,12 +55,9 @@ class ReflectorOptions:
     """Sizes and times of one reflector."""
 
     page: int = 500
-    idle_s: float = 120.0
-    """API servers send a bookmark about once a minute; silence for longer means that the server is gone."""
-    watch_s: tuple[int, int] = (240, 290)
-    """Bounds of a watch's length, chosen by chance, so that not all reconnect together."""
-    suspect_after: int = 5
-    """After so many failures in a row the version itself is suspect: list again (not when the server is overloaded)."""
+    idle_s: float = 120.0  # API servers send a bookmark about once a minute; silence for longer: the server is gone
+    watch_s: tuple[int, int] = (240, 290)  # Bounds of its length, by chance, so that not all reconnect together
+    suspect_after: int = 5  # After so many failures in a row list again: the version itself is suspect
     settled_s: float = 5.0  # A watch that lasted this long, or delivered something, ends a row of failures
     absent_s: float = 30.0
     backoff: Backoff = field(default_factory=lambda: Backoff(first_s=0.5, limit_s=30.0))
@@ -73,8 +70,7 @@ class ReflectorStatus:
     path: str
     synced: bool
     absent: bool
-    contact_age_s: float | None
-    """Seconds since the API server last sent us something: a list, an event, a bookmark; `None`: never"""
+    contact_age_s: float | None  # Since the API server last sent anything, bookmarks too; `None`: never
     relists: int
     watches: int
     events: int  # Bookmarks included

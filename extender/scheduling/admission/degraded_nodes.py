@@ -33,8 +33,7 @@ from scoring.network.matrix import Metric, NetworkMatrix
 from scoring.plan import Plan
 
 MOST_TIMES: Final = 3
-_MOST_LOOKS: Final = 200
-"""Nodes with bad links that are looked at for one that is usable all the same: about 40 ms in a large zone."""
+_MOST_LOOKS: Final = 200  # Nodes with bad links that are looked at for a usable one: about 40 ms in a large zone
 
 
 @dataclass(eq=False, repr=False)
@@ -53,8 +52,7 @@ class Degrading:
     """gang → node it is committed to → whether it was unusable at the first look"""
     _times: dict[GangKey, int] = field(default_factory=dict, init=False)
     _matrix: NetworkMatrix | None = field(default=None, init=False)
-    _lossy: frozenset[EndpointId] = field(default_factory=frozenset, init=False)
-    """Endpoints with any such link: the nodes of all others are not looked at"""
+    _lossy: frozenset[EndpointId] = field(default_factory=frozenset, init=False)  # Endpoints with any such link
     _known: dict[NodeName, bool] = field(default_factory=dict, init=False)
 
     def look(self, _: Plan) -> None:

@@ -58,14 +58,10 @@ class Admissions:
     timeout_s: float
     exclusion_ttl_s: float
     _open: dict[GangKey, _Open] = field(default_factory=dict, init=False)
-    _by_zone: dict[GangKey, float] = field(default_factory=dict, init=False)
-    """gang whose pods were removed because the nodes named for them would not do → until when none are named"""
-    _sent: dict[PodUid, float] = field(default_factory=dict, init=False)
-    """pod whose gate was removed → when; until the watch shows it"""
-    _stuck: dict[PodUid, float] = field(default_factory=dict, init=False)
-    """admitted pod that kube-scheduler calls unschedulable → since when"""
-    _doubted: set[GangKey] = field(default_factory=set, init=False)
-    """Gangs that lost places so: not admitted again, they may be planned there again while that still stands"""
+    _by_zone: dict[GangKey, float] = field(default_factory=dict, init=False)  # gang → until when none are named
+    _sent: dict[PodUid, float] = field(default_factory=dict, init=False)  # ungated pod → since; until watched
+    _stuck: dict[PodUid, float] = field(default_factory=dict, init=False)  # unschedulable admitted pod → since
+    _doubted: set[GangKey] = field(default_factory=set, init=False)  # Gangs that lost places so: not admitted now
     _refusals: dict[GangKey, tuple[Gang, str]] = field(default_factory=dict, init=False)
     """gang → as it was when the API server refused its patch for good, and what it said"""
     _gated: dict[GangKey, tuple[Gang, tuple[PodUid, ...]]] = field(default_factory=dict, init=False)

@@ -49,8 +49,7 @@ class Lapses:
     post_event: PostEvent
     timeout_s: float  # How long a gang without a gate may be planned before a member comes to bind
     _last: dict[GangKey, _Lapse] = field(default_factory=dict, init=False)
-    _expected_s: dict[GangKey, float] = field(default_factory=dict, init=False)
-    """gang without a gate that the plan admits → since when"""
+    _expected_s: dict[GangKey, float] = field(default_factory=dict, init=False)  # ungated gang → planned since
 
     @property
     def gangs(self) -> frozenset[GangKey]:

@@ -66,8 +66,7 @@ class Binds:
     held_max: int
     nudge: Callable[[Sequence[PodUid]], None]
     evict: Callable[[GangKey, Sequence[PodUid]], None]
-    recorded: Recorded = lambda *_: None
-    """Called with each step of a machine and what went into it; must not await and not raise."""
+    recorded: Recorded = lambda *_: None  # Called with each step and what went into it; must not await or raise
     posts: Posts = field(init=False)
     _states: dict[GangKey, PermitState] = field(default_factory=dict, init=False)
     _quorums: Quorums = field(default_factory=Quorums, init=False)
@@ -79,8 +78,7 @@ class Binds:
     _numbers: Iterator[int] = field(default_factory=partial(count, 1), init=False)
     _timers: dict[GangKey, tuple[float, asyncio.TimerHandle]] = field(default_factory=dict, init=False)
     """gang → when its machine next needs the time, and the timer for it"""
-    _alone: int = field(default=0, init=False)
-    """Calls of pods without a gang, whose Bindings wait for the in-flight limiter or are under way"""
+    _alone: int = field(default=0, init=False)  # Calls of pods without a gang that wait or are under way
     _ended: bool = field(default=False, init=False)
 
     def __post_init__(self) -> None:

@@ -49,8 +49,7 @@ class InFlightLimiter:
         self._clock = clock
         self._most = most
         self._room = float(min(_FIRST, most))
-        self._quickly_below = float(most)
-        """Up to this many the number grows by one with each quick answer, else by one with as many as are under way"""
+        self._quickly_below = float(most)  # Below it quick answers add one each, above one a round
         self.under_way = 0
         self._slow_at_s = -float("inf")
         self._queues: tuple[deque[Batch], deque[Batch]] = deque(), deque()  # urgent ones, others

@@ -41,8 +41,7 @@ class Housekeeping:
     health: NodeHealth
     clock: Clock
     _: KW_ONLY
-    also: Sequence[Callable[[], Iterator[None] | None]] = ()
-    """What else is to be called once a second; what takes long does it in steps"""
+    also: Sequence[Callable[[], Iterator[None] | None]] = ()  # What else is due once a second, in steps if long
     acting: Callable[[], bool] = lambda: True  # Whether this replica acts; the others only follow
     _starved: dict[GangKey, tuple[Gang, int]] = field(default_factory=dict, init=False)
     """waiting gang → as it was, and how many periods it had starved, at the last look"""

@@ -26,18 +26,15 @@ from scoring.plan import Plan, PlannerCache, plan_in_steps
 from scoring.plan.pair_scores import warmed
 from scoring.plan.steps import Steps
 
-_TIMED = frozenset({Reason.SPILL_WAIT, Reason.BACKING_OFF})
-"""Reasons that time alone can end: such gangs are looked at again without any event."""
+_TIMED = frozenset({Reason.SPILL_WAIT, Reason.BACKING_OFF})  # Such gangs are looked at again without an event
 _TIMED_LOOK_S = 1.0
 _INLINE_NODES = 200  # Up to this many nodes are scored by the plan that needs them, within milliseconds
 _SLICE_S = 0.005  # On the spot a run goes on for this long and the step it is in, while a caller waits for the answer
-_TURN_S = 0.003
-"""Else it lets others run after this long and the step it is in: together less than 20 ms (docs/safety.md S15)."""
+_TURN_S = 0.003  # Else it lets others run after this long and its step: together below 20 ms (docs/safety.md S15)
 INTERVAL_S = 0.05  # Changes closer together than this become one run: a Job's pods arrive tens of milliseconds apart
 _EXPECTED_S = 0.3  # A plan that came true is renewed after this long at the latest
 _STRETCH = 5.0  # Pause after a run, in lengths of that run
-_LONGEST_PAUSE_S = 2.0
-"""And never longer: a busy machine makes runs long, and what piles up in a pause makes the next one longer."""
+_LONGEST_PAUSE_S = 2.0  # What piles up in a pause makes the next run longer, also on a busy machine
 
 
 @dataclass(slots=True)

@@ -17,8 +17,7 @@ from scoring.model.snapshot import Snapshot
 from scoring.plan import PlannerCache
 from scoring.verbs.native_groups import first_zone
 
-TRY_S = 0.5
-"""Members asked about with less than this between them belong to one try; it also ends so long after it was lost."""
+TRY_S = 0.5  # Members asked about within it belong to one try; a try also ends so long after it was lost
 _KEPT = 1024
 
 

@@ -24,8 +24,7 @@ class Preempting:
     planner: Planner
     clock: Clock
     _known: tuple[Plan, tuple[frozenset[GangKey], ...], Preemption | None] | None = field(default=None, init=False)
-    _until_s: float = field(default=0.0, init=False)
-    """Service levels rise while the plan stays: an answer about them is good until then."""
+    _until_s: float = field(default=0.0, init=False)  # So long an answer about service levels is good
     _book: Candidates = field(default_factory=Candidates, init=False)
 
     async def __call__(
