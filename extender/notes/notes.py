@@ -39,7 +39,6 @@ class Flaw(StrEnum):
     UNSIGNED = "has no signature"
     UNKNOWN_KEY = "is signed with a key that is not in netgang's Secret"
     FORGED = "was not written by netgang for this object, or was changed since"
-    UNREADABLE = "cannot be read"
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,10 +90,6 @@ class Notes:
             self.on_ignored(kind, bearer, found)
             return None
         return found
-
-    def ignore(self, kind: NoteKind, bearer: Bearer, flaw: Flaw = Flaw.UNREADABLE) -> None:
-        """A note that was ours by its signature turned out to say nothing."""
-        self.on_ignored(kind, bearer, flaw)
 
     def _checked(self, kind: NoteKind, bearer: Bearer, text: str) -> "str | Flaw":
         if len(text) > MOST_CHARS:

@@ -8,7 +8,7 @@ direction is kept (row = from, column = to) and becomes one value only in `scori
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +21,9 @@ __all__ = [
     "METRICS", "Block", "Floats", "Ints", "Known", "Measured", "Measurement", "MeasurementTable", "Metric",
     "NetworkMatrix", "PairCounts", "Zones",
 ]  # fmt: skip
+
+
+Endpoints: TypeAlias = Mapping[Metric, Mapping[NodeName, EndpointId]]  # metric → node → where it is measured
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +86,7 @@ class _Pairs(NamedTuple):
 
 
 _NO_PAIRS = _Pairs(np.empty(0, np.int64), np.empty(0), np.empty(0), np.empty(0, np.uint8))
+_Values: TypeAlias = tuple[Floats, Floats]  # and ages
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +96,7 @@ class NetworkMatrix:
     version: int = 0
     evaluated_at_s: float = 0.0  # The moment from which ages are counted: ages move only when a new matrix is published
     endpoints: tuple[EndpointId, ...] = ()
-    endpoint_of: Mapping[Metric, Mapping[NodeName, EndpointId]] = field(default_factory=dict)  # by metric, node
+    endpoint_of: Endpoints = field(default_factory=dict)
     origins: tuple[str, ...] = ()  # Names of the sources that gave the values, sorted
     _index: Mapping[EndpointId, int] = field(default_factory=dict, repr=False)
     _pairs: Mapping[Metric, _Pairs] = field(default_factory=dict, repr=False)
@@ -100,12 +104,7 @@ class NetworkMatrix:
 
     @classmethod
     def of(
-        cls,
-        measurements: Iterable[Measurement],
-        *,
-        endpoint_of: Mapping[Metric, Mapping[NodeName, EndpointId]],
-        now_s: float,
-        version: int = 1,
+        cls, measurements: Iterable[Measurement], *, endpoint_of: Endpoints, now_s: float, version: int = 1
     ) -> "NetworkMatrix":
         """Index measurements of one source; the newest of a pair counts, else the worst. Cost: O(m log m)."""
         table = MeasurementTable.of(measurements)
@@ -116,7 +115,7 @@ class NetworkMatrix:
         cls,
         tables: Mapping[str, MeasurementTable],
         *,
-        endpoint_of: Mapping[Metric, Mapping[NodeName, EndpointId]],
+        endpoint_of: Endpoints,
         now_s: float,
         version: int = 1,
         zones: Zones | None = None,
@@ -238,17 +237,18 @@ class NetworkMatrix:
         rows_at = np.array([number.get(name, -1) for name in sources], np.int64)
         cols_at = np.array([number[name] for name in targets], np.int64)
         same = rows_at[:, None] == cols_at[None, :]
-        columns: dict[Metric, tuple[Floats, Floats]] = {}
+        columns: dict[Metric, _Values] = {}
         measured_bps: Floats | None = None
         shared, apart = np.zeros_like(same), np.zeros_like(same)
         for metric in METRICS:
             rows = self.endpoint_indexes(sources, metric)
             cols = self.endpoint_indexes(targets, metric)
             columns[metric] = self._lookup(metric, rows, cols)
-            if self._medians is not None:
+            if (medians := self._medians) is not None:
                 if metric is Metric.THROUGHPUT:
                     measured_bps = columns[metric][0].copy()
-                self._fill(metric, columns[metric], self._lookup(metric, cols, rows), (sources, targets))
+                zones = medians.rows(sources), medians.rows(targets)
+                self._fill(metric, medians, columns[metric], self._lookup(metric, cols, rows), *zones)
             both = (rows[:, None] >= 0) & (cols[None, :] >= 0)
             shared |= both & (rows[:, None] == cols[None, :])
             apart |= both & (rows[:, None] != cols[None, :])
@@ -287,7 +287,7 @@ class NetworkMatrix:
         rows, cols = (np.array([self._index.get(e, -1) for e in ends], np.int64) for ends in (sources, targets))
         return self._lookup(Metric.DELAY, rows, cols)[0]
 
-    def _lookup(self, metric: Metric, rows: Ints, cols: Ints) -> tuple[Floats, Floats]:
+    def _lookup(self, metric: Metric, rows: Ints, cols: Ints) -> _Values:
         pairs = self._of(metric)
         values, ages = (np.full((len(rows), len(cols)), np.nan) for _ in range(2))
         hit, at = self._find(pairs, rows, cols)
@@ -307,18 +307,9 @@ class NetworkMatrix:
         hit = (pairs.keys[at] == keys) & (rows[:, None] >= 0) & (cols[None, :] >= 0)
         return hit, at[hit]
 
-    def _fill(
-        self,
-        metric: Metric,
-        there: tuple[Floats, Floats],
-        back: tuple[Floats, Floats],
-        ends: tuple[Sequence[NodeName], Sequence[NodeName]],
-    ) -> None:
+    def _fill(self, metric: Metric, medians: Medians, there: _Values, back: _Values, rows: Ints, cols: Ints) -> None:
         """Write medians where no direction counts, never above the link's last value; one direction makes both."""
-        assert self._medians is not None
-        medians = self._medians
         hard_s = medians.hard_ttl_s[metric]
-        rows, cols = (medians.rows(nodes) for nodes in ends)
         (values, ages), (back_values, back_ages) = there, back
         unknown = ~(ages < hard_s) & ~(back_ages < hard_s).T & (rows[:, None] >= 0) & (cols[None, :] >= 0)
         typical = medians.values[metric][rows[:, None], cols[None, :]]

@@ -10,6 +10,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations, product
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +21,8 @@ from scoring.network.matrix import METRICS, Ints, Metric, NetworkMatrix
 from scoring.score.links import measured, representatives
 from scoring.score.pairs import pair_scores
 
+Ends: TypeAlias = Mapping[Metric, frozenset[int]]  # metric → indexes of endpoints
+Names: TypeAlias = Sequence[NodeName]
 _GRID = 2.0**34
 _NO_SET, _SEVERAL = -1, -2  # In place of the one set that an endpoint serves
 
@@ -28,8 +31,7 @@ _NO_SET, _SEVERAL = -1, -2  # In place of the one set that an endpoint serves
 class Crossings:
     """Which endpoints lead from one set of nodes to another, by measured pairs or because nodes of both share them."""
 
-    ends: Mapping[tuple[int, int], Mapping[Metric, frozenset[int]]]
-    """(number of a set, number of a later one) → metric → indexes of endpoints; pairs without any are left out"""
+    ends: Mapping[tuple[int, int], Ends]  # (number of a set, number of a later one) → endpoints, where there are any
 
     def __contains__(self, pair: tuple[int, int]) -> bool:
         """Whether anything is known between these two sets, the lower number first."""
@@ -72,12 +74,7 @@ def _crossing(
 
 
 def mean_between(
-    network: NetworkMatrix,
-    names: Sequence[NodeName],
-    ends: Sequence[NodeName],
-    score: ScorePolicy,
-    *,
-    across: Mapping[Metric, frozenset[int]] | None = None,
+    network: NetworkMatrix, names: Names, ends: Names, score: ScorePolicy, *, across: Ends | None = None
 ) -> float:
     """Mean points between two sets of nodes. `across`: endpoints that lead from one to the other; `None`: any may.
 
@@ -87,17 +84,11 @@ def mean_between(
     columns, column_of = representatives(_own(network, ends, names, across))
     some, others = [names[i] for i in rows], [ends[i] for i in columns]
     found = pair_scores(network.block(some, others), network.block(others, some), score)
-    weights = (np.bincount(places, minlength=size) for places, size in ((row_of, len(rows)), (column_of, len(columns))))
-    left, right = weights
+    left, right = np.bincount(row_of, minlength=len(rows)), np.bincount(column_of, minlength=len(columns))
     return round(float(left @ found.points @ right / (len(names) * len(ends))) * _GRID) / _GRID
 
 
-def _own(
-    network: NetworkMatrix,
-    names: Sequence[NodeName],
-    ends: Sequence[NodeName],
-    across: Mapping[Metric, frozenset[int]] | None,
-) -> NDArray[np.bool_]:
+def _own(network: NetworkMatrix, names: Names, ends: Names, across: Ends | None) -> NDArray[np.bool_]:
     """Which of `names` may be connected with `ends` otherwise than any node that is measured nowhere."""
     near = frozenset(ends)
     own = np.fromiter((name in near for name in names), np.bool_, len(names))

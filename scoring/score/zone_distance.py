@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from math import comb
+from typing import TypeAlias
 
 import numpy as np
 
@@ -18,6 +19,9 @@ from scoring.model.policy import GangOptions, Policy
 from scoring.model.snapshot import NodeTable
 from scoring.network.matrix import Metric, NetworkMatrix
 
+Rooms: TypeAlias = Mapping[ZoneName, Sequence[int]]  # zone → members of each class that it holds
+Between: TypeAlias = Callable[[ZoneName, ZoneName], float]
+Zones: TypeAlias = Sequence[ZoneName]
 UNKNOWN_DISTANCE_MS = math.inf  # A zone of unknown distance comes after all zones that are known
 MOST_SETS = 2000  # Sets of equally many zones that are compared: all of twelve zones, all pairs of sixty
 
@@ -80,18 +84,13 @@ def _median_delay(network: NetworkMatrix, mine: Sequence[EndpointId], theirs: Se
 
 
 def fewest_zones(
-    rooms: Mapping[ZoneName, Sequence[int]],
-    counts: Sequence[int],
-    *,
-    between: Callable[[ZoneName, ZoneName], float],
-    home: Sequence[ZoneName] = (),
+    rooms: Rooms, counts: Sequence[int], *, between: Between, home: Zones = ()
 ) -> Iterator[tuple[ZoneName, ...]]:
     """Sets of zones that together hold all members: the fewest zones first, then the best mean score `between` them.
 
-    `rooms`: members of each class that a zone holds; `counts`: members wanted of each class; `home`: zones that the
-    gang is in already, part of every set. Classes may compete for the same nodes, so the caller may need the next set.
-    Where one number of zones has more than `MOST_SETS` sets, it ends with one set that is grown zone by zone. Cost:
-    O(sets · zones²). Source: PAPERS N1, our spill rule.
+    `counts`: members wanted of each class; `home`: zones that the gang is in already, part of every set. Classes may
+    compete for the same nodes, so the caller may need the next set. Where one number of zones has more than `MOST_SETS`
+    sets, it ends with one set that is grown zone by zone. Cost: O(sets · zones²). Source: PAPERS N1, our spill rule.
 
     >>> rooms = {ZoneName("A"): [2], ZoneName("B"): [2], ZoneName("C"): [2]}
     >>> next(fewest_zones(rooms, [4], between=lambda a, b: 9.0 if {a, b} == {"A", "C"} else 1.0))
@@ -114,18 +113,11 @@ def fewest_zones(
         yield from sorted(holding, key=lambda some: (-_mean(between(a, b) for a, b in combinations(some, 2)), some))
 
 
-def _hold(rooms: Mapping[ZoneName, Sequence[int]], zones: Sequence[ZoneName], counts: Sequence[int]) -> bool:
+def _hold(rooms: Rooms, zones: Zones, counts: Sequence[int]) -> bool:
     return all(sum(rooms[zone][c] for zone in zones) >= count for c, count in enumerate(counts))
 
 
-def _may_hold(
-    rooms: Mapping[ZoneName, Sequence[int]],
-    fixed: Sequence[ZoneName],
-    others: Sequence[ZoneName],
-    counts: Sequence[int],
-    *,
-    extra: int,
-) -> bool:
+def _may_hold(rooms: Rooms, fixed: Zones, others: Zones, counts: Sequence[int], *, extra: int) -> bool:
     """Whether `extra` more zones can be enough: those with most room for each class by itself."""
     return all(
         sum(rooms[zone][c] for zone in fixed) + sum(sorted((rooms[zone][c] for zone in others), reverse=True)[:extra])
@@ -134,13 +126,7 @@ def _may_hold(
     )
 
 
-def _grown(
-    rooms: Mapping[ZoneName, Sequence[int]],
-    counts: Sequence[int],
-    fixed: tuple[ZoneName, ...],
-    others: Sequence[ZoneName],
-    between: Callable[[ZoneName, ZoneName], float],
-) -> tuple[ZoneName, ...]:
+def _grown(rooms: Rooms, counts: Sequence[int], fixed: Zones, others: Zones, between: Between) -> tuple[ZoneName, ...]:
     """Add the zone that holds most of what is still missing, of equals the best connected one, until all is held."""
     chosen, rest = list(fixed), list(others)
     while not _hold(rooms, chosen, counts):

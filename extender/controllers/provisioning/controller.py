@@ -13,7 +13,7 @@ Rules:
 import asyncio
 import logging
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import KW_ONLY, dataclass, replace
 from typing import Final
 from urllib.parse import urlencode
 
@@ -38,23 +38,19 @@ _OURS: Final = urlencode({"labelSelector": "=".join(MANAGED_BY)})
 _log = logging.getLogger(__name__)
 
 
+@dataclass(eq=False, repr=False)
 class Provisioning:
     """Our requests as they were read last. Bounded by those that there are, and by the gangs that exist."""
 
-    def __init__(
-        self,
-        context: ControllerContext,
-        policy: Policy,
-        limits: AskingLimits,
-        *,
-        class_name: str,
-        planner_cache: Callable[[], PlannerCache | None] = lambda: None,
-    ) -> None:
-        self._context = context
-        self._policy = policy
-        self._limits = limits
-        self._planner_cache = planner_cache
-        self._writes = ProvisioningWrites(context, class_name=class_name, zone_label=policy.zone_label)
+    context: ControllerContext
+    policy: Policy
+    limits: AskingLimits
+    _: KW_ONLY
+    class_name: str
+    planner_cache: Callable[[], PlannerCache | None] = lambda: None
+
+    def __post_init__(self) -> None:
+        self._writes = ProvisioningWrites(self.context, class_name=self.class_name, zone_label=self.policy.zone_label)
         self._known: dict[GangKey, Request] | None = None  # gang → its request; `None`: not read since we began to act
         self._problem: str | None = None  # Why nothing can be asked; `None`: it can
         self._pause_s = EVERY_S
@@ -64,7 +60,7 @@ class Provisioning:
         """A round every few seconds until cancelled."""
         while True:
             await asyncio.sleep(self._pause_s)
-            if self._context.acting():
+            if self.context.acting():
                 await self.round()
             else:
                 self.forget()
@@ -76,23 +72,23 @@ class Provisioning:
 
     async def round(self) -> None:
         """Read what there is, decide, and do it. Cost: one list, and O(waiting gangs)."""
-        plan = self._context.plan()
+        plan = self.context.plan()
         if plan is None or (self._known == {} and not any(map(self._wants, plan.waiting))):
             return
-        requests, plan = await self._read(), self._context.plan()
+        requests, plan = await self._read(), self.context.plan()
         if requests is None or plan is None:
             return
-        now_s = self._context.clock.monotonic_s()
+        now_s = self.context.clock.monotonic_s()
         self._failed = {key: one for key, one in self._failed.items() if one[0] > now_s}
-        snapshot = self._context.cache.snapshot()
+        snapshot = self.context.cache.snapshot()
         steps = steps_of(
             snapshot,
             plan,
-            self._policy,
+            self.policy,
             requests,
-            limits=self._limits,
-            now_s=self._context.clock.now_s(),
-            cache=self._planner_cache(),
+            limits=self.limits,
+            now_s=self.context.clock.now_s(),
+            cache=self.planner_cache(),
             besides=frozenset(self._failed),
         )
         for step in steps:
@@ -103,27 +99,27 @@ class Provisioning:
 
     def note(self, key: GangKey) -> Note | None:
         """What is to be said of nodes for this gang; `None`: nothing, it does not wait for room."""
-        plan = self._context.plan()
+        plan = self.context.plan()
         request = (self._known or {}).get(key)
         if request is None and (plan is None or not self._wants(key)):
             return None
         if request is not None:
-            return Note(Topic.AUTOSCALER, said_of(request, self._limits, now_s=self._context.clock.now_s()))
+            return Note(Topic.AUTOSCALER, said_of(request, self.limits, now_s=self.context.clock.now_s()))
         why: str | Hindrance | None = self._problem or self._failed.get(key, (0.0, ""))[1]
         if not why and plan is not None:
-            why = hindrance_of(self._context.cache.snapshot(), plan, self._policy, key)
-        return Note(Topic.AUTOSCALER, said_without(why or None, self._limits))
+            why = hindrance_of(self.context.cache.snapshot(), plan, self.policy, key)
+        return Note(Topic.AUTOSCALER, said_without(why or None, self.limits))
 
     # -- inside -------------------------------------------------------------------------------------------------------
 
     def _wants(self, key: GangKey) -> bool:
-        plan = self._context.plan()
+        plan = self.context.plan()
         return plan is not None and key in plan.waiting and plan.waiting[key].reason in WANTS_NODES
 
     async def _read(self) -> list[Request] | None:
         """All requests of ours; `None`: they cannot be read, and why is noted."""
         try:
-            items = await read_all(self._context.api, f"{_COLLECTION}?{_OURS}")
+            items = await read_all(self.context.api, f"{_COLLECTION}?{_OURS}")
         except (ApiError, ApiUnavailableError) as error:
             self._pause_s = UNSERVED_S if isinstance(error, ApiError) and error.status in (403, 404) else EVERY_S
             self._complain(_why_unread(error))
@@ -155,19 +151,19 @@ class Provisioning:
                         del self._known[key]
                     _log.info("ProvisioningRequest %s of %s is taken back: %s", request.name, key, why)
         except (ApiError, ApiUnavailableError, ValueError) as error:
-            self._failed[key] = (self._context.clock.monotonic_s() + self._limits.backoff_s, str(error))
+            self._failed[key] = (self.context.clock.monotonic_s() + self.limits.backoff_s, str(error))
             _log.warning("asking for nodes for %s failed: %s", key, error)
             return False
         return True
 
     async def _create(self, step: Create) -> None:
-        gang = self._context.cache.gang(step.gang)
+        gang = self.context.cache.gang(step.gang)
         if gang is None:
             return
         name = await self._writes.create(step, gang)
         if self._known is not None:
             asked = Request(name, step.gang, step.fingerprint, step.attempt, len(step.sets), step.zones)
-            self._known[step.gang] = replace(asked, since_s=self._context.clock.now_s())
+            self._known[step.gang] = replace(asked, since_s=self.context.clock.now_s())
         await self._writes.mark(step, name)
 
 

@@ -17,7 +17,7 @@ No other module calls `evict` or `patch_object` (tests/contract/test_disruptions
 """
 
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from typing import TypeAlias
 
 from extender.controllers.events.recorder import Happening, PostEvent, Subject, pod_subject
@@ -69,20 +69,19 @@ class Cause:
         return str(hash((self.note, frozenset(pods))))
 
 
+@dataclass(frozen=True, slots=True)
 class Disruptions:
     """Evicts pods and changes owners, announced. Holds nothing between calls."""
 
-    def __init__(
-        self, api: ClusterApi, announce: Announce, *, is_own: Callable[[Pod], bool], post_event: PostEvent
-    ) -> None:
-        self._api = api
-        self._announce = announce
-        self._is_own = is_own  # Whether a pod is ours by its record as it was read
-        self._post_event = post_event
+    api: ClusterApi
+    announce: Announce
+    _: KW_ONLY
+    is_own: Callable[[Pod], bool]  # Whether a pod is ours by its record as it was read
+    post_event: PostEvent
 
     def foreign_among(self, pods: Iterable[Fresh]) -> Pod | None:
         """The first pod that is not ours and has not ended: the caller then decides otherwise."""
-        return next((one.pod for one in pods if not one.pod.terminal and not self._is_own(one.pod)), None)
+        return next((one.pod for one in pods if not one.pod.terminal and not self.is_own(one.pod)), None)
 
     async def evict(self, one: Fresh, cause: Cause, *, among: Sequence[Fresh]) -> None:
         """Announce and evict the pod as it was read. `among`: all that go for this cause, for the owner's Event.
@@ -91,12 +90,12 @@ class Disruptions:
         """
         pod = one.pod
         self._refuse_foreign([one])
-        await self._announce([pod_subject(pod)], cause.what, cause.note, cause.topic())
+        await self.announce([pod_subject(pod)], cause.what, cause.note, cause.topic())
         if pod.owner is not None:
             owner = owner_subject(pod.namespace, pod.owner)
             await self._announce_to_owner(owner, cause, [other for other in among if other.pod.owner == pod.owner])
         try:
-            await self._api.evict(pod.namespace, pod.name, pod.uid, resource_version=pod.resource_version)
+            await self.api.evict(pod.namespace, pod.name, pod.uid, resource_version=pod.resource_version)
         except ApiError as error:
             self._post_refusal(pod_subject(pod), cause, error)
             raise
@@ -107,7 +106,7 @@ class Disruptions:
         living = [one for one in going if not one.pod.terminal]
         await self._announce_to_owner(owner, cause, living)
         first = [pod_subject(one.pod) for one in living[:MOST_ANNOUNCED]]
-        await self._announce(first, cause.what, cause.note, cause.topic())
+        await self.announce(first, cause.what, cause.note, cause.topic())
         try:
             await self._patch(owner, patch)
         except ApiError as error:
@@ -117,7 +116,7 @@ class Disruptions:
     async def restore_owner(self, owner: Subject, patch: bytes, cause: Cause | None = None) -> None:
         """Send a merge patch that removes no pod; with a `cause` it is announced on the owner. Errors: as `evict`."""
         if cause is not None:
-            await self._announce([owner], cause.what, cause.note, str(hash(patch)))
+            await self.announce([owner], cause.what, cause.note, str(hash(patch)))
         await self._patch(owner, patch)
 
     def _refuse_foreign(self, pods: Sequence[Fresh]) -> None:
@@ -128,15 +127,15 @@ class Disruptions:
         """One Event for the same pods, however often it is tried to remove them."""
         names = some(sorted(one.pod.name for one in pods))
         which = f" Pods: {names}." if names else ""
-        await self._announce([owner], cause.what, f"{cause.note}{which}", cause.topic(one.pod.uid for one in pods))
+        await self.announce([owner], cause.what, f"{cause.note}{which}", cause.topic(one.pod.uid for one in pods))
 
     def _post_refusal(self, about: Subject, cause: Cause, error: ApiError) -> None:
         if not isinstance(error, NotFoundError):  # it is gone, so there is nothing to report of it
             note = f"Not done now, although {cause.what} has announced it: {error.message}"
-            self._post_event(about, Happening.DISRUPTION_REFUSED, note, cause.topic())
+            self.post_event(about, Happening.DISRUPTION_REFUSED, note, cause.topic())
 
     async def _patch(self, owner: Subject, patch: bytes) -> None:
-        await self._api.patch_object(owner.api_version, owner.kind, owner.namespace, owner.name, patch)
+        await self.api.patch_object(owner.api_version, owner.kind, owner.namespace, owner.name, patch)
 
 
 def owner_subject(namespace: str, owner: Controller) -> Subject:

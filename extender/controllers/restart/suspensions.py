@@ -8,8 +8,9 @@ note is never resumed. No effects: raw JSON in, patches and verdicts out.
 """
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias, TypeVar
 
 import msgspec
 
@@ -19,6 +20,8 @@ from extender.notes import Bearer, NoteKind, NoteReader, Notes
 from scoring.ids import GangKey, gang_key
 from scoring.model import Controller
 
+T = TypeVar("T")
+_Texts: TypeAlias = Mapping[str, str | None]
 _LABEL, _VALUE, _RAN = "netgang.io/restart", "suspended", "ran-before"
 MARK = f"{_LABEL}={_VALUE}"  # Label, with its value, of owners that we have suspended
 RAN_BEFORE = f"{_LABEL}={_RAN}"  # Label of owners that we have resumed and that say what their gang had
@@ -103,24 +106,12 @@ def forget_patch(owner: bytes) -> bytes:
 
 def note_of(owner: bytes, ref: Controller, notes: NoteReader) -> Note | None:
     """Our note on this very owner; `None`: there is none, or none of ours. ValueError: `owner` is no API object."""
-    content = _content(owner, ref, NoteKind.RESUME, notes)
-    if content is None:
-        return None
-    try:
-        return note_from_json(_NOTE, content, what=NOTE)
-    except ValueError:
-        return None  # ours by its signature, and of another release's making
+    return _noted(_NOTE, _content(owner, ref, NoteKind.RESUME, notes))
 
 
 def attained_of(owner: bytes, ref: Controller, notes: NoteReader) -> AttainedNote | None:
     """What the gang of this very owner has had; `None`: not noted. ValueError: `owner` is no API object."""
-    content = _content(owner, ref, NoteKind.ATTAINED, notes)
-    if content is None:
-        return None
-    try:
-        return note_from_json(_ATTAINED, content, what=NoteKind.ATTAINED.value)
-    except ValueError:
-        return None  # ours by its signature, and of another release's making
+    return _noted(_ATTAINED, _content(owner, ref, NoteKind.ATTAINED, notes))
 
 
 def gang_of(owner: bytes, note: Note | AttainedNote) -> GangKey:
@@ -181,6 +172,12 @@ def _left(owner: bytes) -> str | None:
     return _RAN if NoteKind.ATTAINED.value in annotations else None
 
 
+def _noted(decoder: msgspec.json.Decoder[T], content: str | None) -> T | None:
+    with suppress(ValueError):  # ours by its signature, and of another release's making
+        return None if content is None else note_from_json(decoder, content, what="note")
+    return None
+
+
 def _content(owner: bytes, ref: Controller, kind: NoteKind, notes: NoteReader) -> str | None:
     text = (_metadata(owner).get("annotations") or {}).get(kind.value)
     return notes.read(kind, _bearer(owner, ref), text) if isinstance(text, str) else None
@@ -192,14 +189,7 @@ def _bearer(owner: bytes, ref: Controller) -> Bearer:
     return Bearer(ref.api_version, ref.kind, namespace_of(owner), ref.name, uid)
 
 
-def _patch(
-    owner: bytes,
-    ref: Controller | None,
-    *,
-    suspend: bool,
-    labels: Mapping[str, str | None],
-    annotations: Mapping[str, str | None],
-) -> bytes:
+def _patch(owner: bytes, ref: Controller | None, *, suspend: bool, labels: _Texts, annotations: _Texts) -> bytes:
     version = str(_metadata(owner).get("resourceVersion", ""))
     patch: dict[str, Any] = {
         "metadata": {"resourceVersion": version, "labels": dict(labels), "annotations": dict(annotations)}

@@ -14,7 +14,7 @@ import ssl
 from collections import deque
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, TypeAlias
 
 from extender.kube.http.connection import READ_BYTES, Answer, Connection
@@ -37,23 +37,18 @@ class Endpoint:
     tls_name: str | None
 
 
+@dataclass(eq=False, repr=False)
 class Pool:
     """Connections to one server, bound to one event loop; `close` it."""
 
-    def __init__(
-        self,
-        endpoint: Endpoint,
-        *,
-        concurrency: int,
-        connect_s: float,
-        idle_s: float = _IDLE_CONNECTION_S,
-        patience_s: float = _PATIENCE_S,
-    ) -> None:
-        self._endpoint = endpoint
-        self._idle_s = idle_s
-        self._patience_s = patience_s
-        self._concurrency = concurrency
-        self._connect_s = connect_s
+    endpoint: Endpoint
+    _: KW_ONLY
+    concurrency: int
+    connect_s: float
+    idle_s: float = _IDLE_CONNECTION_S
+    patience_s: float = _PATIENCE_S
+
+    def __post_init__(self) -> None:
         self._loop = asyncio.get_running_loop()
         self._open: set[Connection] = set()
         self._buffer = memoryview(bytearray(READ_BYTES))  # of all: a burst's connections cost nothing for a minute
@@ -126,7 +121,7 @@ class Pool:
         connection.idle_since_s = self._loop.time()
         self._idle.append(connection)
         if self._sweep is None:
-            self._sweep = self._loop.call_later(self._idle_s, self._close_idle)
+            self._sweep = self._loop.call_later(self.idle_s, self._close_idle)
 
     def _pass_on(self, given: _Given) -> bool:
         """Give it to the longest waiter; false if none waits."""
@@ -142,7 +137,7 @@ class Pool:
         worth = max(_FEW, (len(self._waiting) + len(self._open)) // _FEW)
         self._open_some(worth - len(self._open) - len(self._opening))
         if self._waiting and self._growth is None:
-            self._growth = self._loop.call_later(self._patience_s, self._open_more)
+            self._growth = self._loop.call_later(self.patience_s, self._open_more)
 
     def _open_more(self) -> None:
         """Calls wait still, or again: have as many more opened as there are."""
@@ -152,7 +147,7 @@ class Pool:
 
     def _open_some(self, count: int) -> None:
         busy = len(self._opening)
-        for _ in range(min(count, len(self._waiting) - busy, self._concurrency - len(self._open) - busy)):
+        for _ in range(min(count, len(self._waiting) - busy, self.concurrency - len(self._open) - busy)):
             task = self._loop.create_task(self._opened())
             self._opening.add(task)
             task.add_done_callback(self._ready)
@@ -168,15 +163,15 @@ class Pool:
         elif (connection := task.result()).usable:
             self._give(connection)
         else:  # as load balancers do that have nothing behind them
-            at = self._endpoint
+            at = self.endpoint
             self._pass_on(ConnectionResetError(f"{at.host}:{at.port} closed a new connection"))
         self._open_first()
 
     async def _opened(self) -> Connection:
         """A new connection, to the first of the host's addresses that takes it; they share the time for connecting."""
-        at = self._endpoint
+        at = self.endpoint
         try:
-            async with asyncio.timeout(self._connect_s):
+            async with asyncio.timeout(self.connect_s):
                 found = await self._loop.getaddrinfo(at.host, at.port, type=socket.SOCK_STREAM)
             connected = await self._connected([(family, address) for family, _, _, _, address in found])
             _, connection = await self._loop.create_connection(
@@ -187,7 +182,7 @@ class Pool:
                 ssl_handshake_timeout=_HANDSHAKE_S if at.tls is not None else None,
             )
         except TimeoutError as error:
-            raise TimeoutError(f"cannot connect to {at.host}:{at.port} in {self._connect_s:g} s") from error
+            raise TimeoutError(f"cannot connect to {at.host}:{at.port} in {self.connect_s:g} s") from error
         except (OSError, UnicodeError) as error:  # the latter: no name of a host
             raise ConnectionError(f"cannot connect to {at.host}:{at.port}: {error}") from error
         if not connection.gone.done():
@@ -201,7 +196,7 @@ class Pool:
             try:
                 one.setblocking(False)
                 one.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-                async with asyncio.timeout(self._connect_s / len(addresses)):
+                async with asyncio.timeout(self.connect_s / len(addresses)):
                     await self._loop.sock_connect(one, address)
                 return one
             except BaseException as error:
@@ -221,8 +216,8 @@ class Pool:
         """Close what was idle too long; come back when the next one will have been."""
         self._sweep = None
         now_s = self._loop.time()
-        while self._idle and self._idle[0].idle_since_s <= now_s - self._idle_s:
+        while self._idle and self._idle[0].idle_since_s <= now_s - self.idle_s:
             self._idle.pop(0).abort()
         if self._idle:
-            due_s = self._idle[0].idle_since_s + self._idle_s
+            due_s = self._idle[0].idle_since_s + self.idle_s
             self._sweep = self._loop.call_at(due_s, self._close_idle)

@@ -14,7 +14,7 @@ import asyncio
 import logging
 import random
 from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from typing import Generic, NoReturn, Protocol, TypeVar
 
 from extender.cache.unreadable import LONGEST_KEY, UnreadableKind, words
@@ -80,6 +80,7 @@ class ReflectorStatus:
     last_error: str
 
 
+@dataclass(eq=False, repr=False)
 class Reflector(Generic[T]):
     """One kind: `run` keeps `sink` equal to the collection at `path`, as `reduce` sees it.
 
@@ -87,36 +88,26 @@ class Reflector(Generic[T]):
     cannot be read: noted in `unreadable`, and logged once by name. What becomes unwanted or unreadable leaves the sink.
     """
 
-    def __init__(
-        self,
-        api: ClusterApi,
-        *,
-        path: str,
-        reduce: Callable[[bytes], T | None],
-        sink: Sink[T],
-        clock: Clock,
-        rng: random.Random,
-        options: ReflectorOptions | None = None,
-        comeback: Comeback | None = None,
-        unreadable: UnreadableKind | None = None,
-    ) -> None:
+    api: ClusterApi
+    _: KW_ONLY
+    path: str
+    reduce: Callable[[bytes], T | None]
+    sink: Sink[T]
+    clock: Clock
+    rng: random.Random
+    options: ReflectorOptions = ReflectorOptions()
+    comeback: Comeback = field(default_factory=Comeback)
+    unreadable: UnreadableKind = field(default_factory=lambda: UnreadableKind("", ""))
+
+    def __post_init__(self) -> None:
         self.synced = asyncio.Event()  # Set once the sink first held the whole collection; never cleared
-        self._api = api
-        self._path = path
-        self._reduce = reduce
-        self._sink = sink
-        self._clock = clock
-        self._rng = rng
-        self._options = options if options is not None else ReflectorOptions()
-        self._comeback = comeback if comeback is not None else Comeback()
         self._version = ""  # last seen; "" before the first list
         self._relist = True
         self._may_be_cached = True  # whether the next list may come from the API server's cache
         self._failures = 0  # in a row
         self._away = False  # whether the last of them found no API server at all
         self._slice = Slice()
-        self._page = PageSize(self._options.page)
-        self._book = unreadable if unreadable is not None else UnreadableKind("", "")
+        self._page = PageSize(self.options.page)
         self._absent = False
         self._contact_s: float | None = None
         self._relists = self._watches = self._events = self._errors = 0
@@ -126,15 +117,15 @@ class Reflector(Generic[T]):
     def status(self) -> ReflectorStatus:
         """How this kind is doing now."""
         return ReflectorStatus(
-            path=self._path,
+            path=self.path,
             synced=self.synced.is_set(),
             absent=self._absent,
-            contact_age_s=None if self._contact_s is None else self._clock.monotonic_s() - self._contact_s,
+            contact_age_s=None if self._contact_s is None else self.clock.monotonic_s() - self._contact_s,
             relists=self._relists,
             watches=self._watches,
             events=self._events,
-            unreadable=self._book.readings,
-            unreadable_now=len(self._book.now),
+            unreadable=self.unreadable.readings,
+            unreadable_now=len(self.unreadable.now),
             errors=self._errors,
             last_error=self._last_error,
         )
@@ -151,14 +142,14 @@ class Reflector(Generic[T]):
                 await self._wait(error, at_once=self._failures == 0)
             except NotFoundError as error:
                 self._relist = True
-                if self._path.startswith("/apis/"):
+                if self.path.startswith("/apis/"):
                     await self._wait_until_it_may_exist()
                 else:
                     await self._wait(error)
             except (ApiError, ApiUnavailableError) as error:
                 await self._wait(error)
             except Exception as error:  # noqa: BLE001 - supervisor: a defect must not end the following of a kind
-                _log.exception("%s: following failed; starting again", self._path)
+                _log.exception("%s: following failed; starting again", self.path)
                 self._relist = True
                 await self._wait(error)
 
@@ -173,8 +164,8 @@ class Reflector(Generic[T]):
         self._may_be_cached = True
         while True:
             try:
-                page = await self._api.list_page(
-                    self._path, limit=self._page.objects, continue_token=token, not_older_than=not_older_than
+                page = await self.api.list_page(
+                    self.path, limit=self._page.objects, continue_token=token, not_older_than=not_older_than
                 )
             except TooLongError:
                 if self._page.too_long():
@@ -186,7 +177,7 @@ class Reflector(Generic[T]):
             self._page.came(sum(map(len, page.items)))
             for raw in page.items:
                 try:
-                    item = self._reduce(raw)
+                    item = self.reduce(raw)
                 except Exception as error:  # noqa: BLE001 - a tenant's object: docs/safety.md S21
                     unreadable.add(self._cannot_read(head_of(raw), error))
                     item = None
@@ -200,9 +191,9 @@ class Reflector(Generic[T]):
         try:
             await self._replace(items)
         except Exception as error:  # noqa: BLE001 - one of them cannot be taken over: docs/safety.md S21
-            _log.warning("%s: a list cannot be taken over as a whole: %s", self._path, words(error))
+            _log.warning("%s: a list cannot be taken over as a whole: %s", self.path, words(error))
             await self._replace(await self._takeable(items, unreadable))
-        self._book.keep_only(unreadable)
+        self.unreadable.keep_only(unreadable)
         self._version = page.resource_version
         self._relist = self._absent = False
         self._relists += 1
@@ -210,46 +201,46 @@ class Reflector(Generic[T]):
         self.synced.set()
 
     async def _replace(self, items: Sequence[T]) -> None:
-        for _ in self._sink.replace_in_steps(items):
+        for _ in self.sink.replace_in_steps(items):
             await next_slice()
 
     async def _watch(self) -> None:
         """Follow changes from the last version until the watch ends; raises what it ended with, if not cleanly."""
         self._watches += 1
-        begun_s = self._clock.monotonic_s()
+        begun_s = self.clock.monotonic_s()
         heard = False
         loop = asyncio.get_running_loop()
-        stream = self._api.watch(
-            self._path, resource_version=self._version, timeout_s=self._rng.randint(*self._options.watch_s)
+        stream = self.api.watch(
+            self.path, resource_version=self._version, timeout_s=self.rng.randint(*self.options.watch_s)
         )
         try:
-            async with asyncio.timeout(self._options.idle_s) as watchdog:
+            async with asyncio.timeout(self.options.idle_s) as watchdog:
                 async for event in stream:
                     self._apply(event)
                     heard = True
                     self._failures = 0
-                    watchdog.reschedule(loop.time() + self._options.idle_s)
+                    watchdog.reschedule(loop.time() + self.options.idle_s)
                     if self._slice.ends(event.object):
                         await next_slice()
         except TimeoutError as error:
             # Silent from its beginning: the version may be one that the server has not reached (its storage was
             # restored from a backup), and would stay silent without end.
             self._relist = not heard
-            raise ApiUnavailableError(f"{self._path}: the watch was silent for {self._options.idle_s:g} s") from error
+            raise ApiUnavailableError(f"{self.path}: the watch was silent for {self.options.idle_s:g} s") from error
         finally:
             if isinstance(stream, AsyncGenerator):
                 await stream.aclose()
-        if heard or self._clock.monotonic_s() - begun_s >= self._options.settled_s:
+        if heard or self.clock.monotonic_s() - begun_s >= self.options.settled_s:
             self._failures = 0
             return
-        raise ApiUnavailableError(f"{self._path}: the watch ended at once")
+        raise ApiUnavailableError(f"{self.path}: the watch ended at once")
 
     def _apply(self, event: WatchEvent) -> None:
         """Carry one event over to the sink. ApiError: it is of type ERROR."""
         if event.type == "ERROR":
             raise refusal_in_stream(event.object)
         if event.type not in ("ADDED", "MODIFIED", "DELETED", "BOOKMARK"):
-            raise ApiUnavailableError(f"{self._path}: watch event of unknown type {event.type[:40]!r}")
+            raise ApiUnavailableError(f"{self.path}: watch event of unknown type {event.type[:40]!r}")
         self._events += 1
         self._heard()
         head = head_of(event.object)
@@ -265,9 +256,9 @@ class Reflector(Generic[T]):
     def _follow(self, head: Head, raw: bytes) -> None:
         """The object is so now."""
         try:
-            item = self._reduce(raw)
+            item = self.reduce(raw)
             if item is not None:
-                self._sink.upsert(item)
+                self.sink.upsert(item)
         except Exception as error:  # noqa: BLE001 - a tenant's object: docs/safety.md S21
             self._forget(head)
             self._cannot_read(head, error)
@@ -275,17 +266,17 @@ class Reflector(Generic[T]):
         if item is None:
             self._forget(head)
         else:
-            self._book.passed(head.key)
+            self.unreadable.passed(head.key)
 
     async def _takeable(self, items: Sequence[T], unreadable: set[str]) -> list[T]:
         """Those that the sink takes over alone; the others are noted among the unreadable."""
         found: list[T] = []
         for number, item in enumerate(items, start=1):
             try:
-                self._sink.upsert(item)
+                self.sink.upsert(item)
                 found.append(item)
             except Exception as error:  # noqa: BLE001 - a tenant's object: docs/safety.md S21
-                namespace, _, name = self._sink.key(item).rpartition("/")
+                namespace, _, name = self.sink.key(item).rpartition("/")
                 head = Head(name=name, namespace=namespace)
                 self._forget(head)
                 unreadable.add(self._cannot_read(head, error))
@@ -294,34 +285,34 @@ class Reflector(Generic[T]):
         return found
 
     def _forget(self, head: Head) -> None:
-        self._book.passed(head.key)
+        self.unreadable.passed(head.key)
         try:
-            self._sink.delete(head.key)
+            self.sink.delete(head.key)
         except Exception as error:  # noqa: BLE001 - what a tenant's object left behind: docs/safety.md S21
             self._cannot_read(head, error)
 
     def _cannot_read(self, head: Head | None, error: Exception) -> str:
         """Note it, and log it once by name; the object's key."""
         key = head.key if head is not None else ""
-        self._book.failed(key, error, uid=head.uid if head is not None else "")
+        self.unreadable.failed(key, error, uid=head.uid if head is not None else "")
         name = key[:LONGEST_KEY] or "an object without readable metadata"
         if name not in self._logged and len(self._logged) < _NAMES_LOGGED:
             self._logged.add(name)
             ours = None if isinstance(error, ValueError) else error  # then a reader of ours has a fault, too
-            _log.warning("%s: %s cannot be read and is left out: %s", self._path, name, words(error), exc_info=ours)
+            _log.warning("%s: %s cannot be read and is left out: %s", self.path, name, words(error), exc_info=ours)
         return key
 
     async def _wait_until_it_may_exist(self) -> None:
         """The kind is not installed: nothing of it exists, and that is known."""
         if not self._absent:
-            _log.info("%s: not installed; asking again every %g s", self._path, self._options.absent_s)
+            _log.info("%s: not installed; asking again every %g s", self.path, self.options.absent_s)
         await self._replace(())
         self._absent = True
         self._version = ""  # versions of a kind that was removed mean nothing to its successor
         self._failures = 0
         self._heard()
         self.synced.set()
-        await asyncio.sleep(self._options.absent_s * self._rng.uniform(0.9, 1.1))
+        await asyncio.sleep(self.options.absent_s * self.rng.uniform(0.9, 1.1))
 
     async def _wait(self, error: Exception, *, at_once: bool = False) -> None:
         """Count an error and wait before the next try, unless it may follow at once."""
@@ -332,20 +323,20 @@ class Reflector(Generic[T]):
         self._failures += 1
         self._errors += 1
         self._last_error = str(error)
-        if self._failures >= self._options.suspect_after and not _is_overload(error):
+        if self._failures >= self.options.suspect_after and not _is_overload(error):
             self._relist = True
-        _log.debug("%s: %s (failure %d in a row)", self._path, error, self._failures)
+        _log.debug("%s: %s (failure %d in a row)", self.path, error, self._failures)
         if not at_once:
             asked_s = error.retry_after_s if isinstance(error, ApiError) else None
-            delay_s = self._options.backoff.delay_s(self._failures, rng=self._rng, retry_after_s=asked_s)
+            delay_s = self.options.backoff.delay_s(self._failures, rng=self.rng, retry_after_s=asked_s)
             if away:
-                await self._comeback.wait(delay_s, rng=self._rng)
+                await self.comeback.wait(delay_s, rng=self.rng)
             else:  # it answers, only not this: that others hear from it says nothing
                 await asyncio.sleep(delay_s)
 
     def _heard(self) -> None:
-        self._contact_s = self._clock.monotonic_s()
-        self._comeback.heard()
+        self._contact_s = self.clock.monotonic_s()
+        self.comeback.heard()
 
 
 def _is_overload(error: Exception) -> bool:
