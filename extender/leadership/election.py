@@ -167,8 +167,6 @@ class Election:
         self._outdated = True
         self.due_s = max(now_s, sent_s + self._pause_s())
 
-    # -- inside -------------------------------------------------------------------------------------------------------
-
     @property
     def _is_mine(self) -> bool:
         return self._lease is not None and self._lease.spec.holder == self.identity

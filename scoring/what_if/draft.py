@@ -117,8 +117,6 @@ class Draft:
         )
         return replace(self.base, snapshot=snapshot, policy=self.policy, now_s=self.now_s, others=self.others)
 
-    # -- inside -------------------------------------------------------------------------------------------------------
-
     def _touched(self) -> dict[NodeName, Node]:
         if self._nodes is None:
             self._nodes = dict(self.nodes)

@@ -177,8 +177,6 @@ class Daemons:
                 left -= len(some)
                 yield one is not None and sum(self._begin(one, node, since_s) for node in some) > 0
 
-    # -- inside -------------------------------------------------------------------------------------------------------
-
     def _begin(self, one: DaemonSet, node: Node, since_s: float) -> bool:
         """Keep the request free from now on, if a pod is missing there, and not for too long already."""
         end_s = max(since_s, node.created_s) + self._settle_s

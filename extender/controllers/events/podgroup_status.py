@@ -93,8 +93,6 @@ class GroupStatuses:
             if written:
                 await asyncio.sleep(1.0 / self.per_s)
 
-    # -- inside -------------------------------------------------------------------------------------------------------
-
     def _look_at(self, key: GangKey, admitted: bool, now_s: float) -> None:
         gang, seen = self._gang(key), self.context.groups.get(key)
         if seen is None or not _ours(gang, seen):

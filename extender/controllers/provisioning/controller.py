@@ -110,8 +110,6 @@ class Provisioning:
             why = hindrance_of(self.context.cache.snapshot(), plan, self.policy, key)
         return Note(Topic.AUTOSCALER, said_without(why or None, self.limits))
 
-    # -- inside -------------------------------------------------------------------------------------------------------
-
     def _wants(self, key: GangKey) -> bool:
         plan = self.context.plan()
         return plan is not None and key in plan.waiting and plan.waiting[key].reason in WANTS_NODES

@@ -209,8 +209,6 @@ class Admissions:
             if _pods(self.cache.gang(key)) != _pods(gang):
                 del self._refusals[key]
 
-    # -- inside -------------------------------------------------------------------------------------------------------
-
     def _begin(self, gang: Gang) -> bool:
         """Commit the gang to its places in the current plan; `False`: it has none, or they do not stand any more."""
         admission = self.planner.current.admitted.get(gang.key)
