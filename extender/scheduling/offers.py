@@ -75,14 +75,13 @@ class Offers:
         self.taken(uid)
         self._offers[uid] = offer
         self._asked_bytes += len(offer.asked)
-        while self._offers and self._too_much(now_s=now_s):
+        while self._offers and (
+            len(self._offers) > self.limit
+            or self._asked_bytes > self.asked_max_bytes
+            or next(iter(self._offers.values())).until_s <= now_s
+        ):
             _, oldest = self._offers.popitem(last=False)
             self._asked_bytes -= len(oldest.asked)
-
-    def _too_much(self, *, now_s: float) -> bool:
-        if len(self._offers) > self.limit or self._asked_bytes > self.asked_max_bytes:
-            return True
-        return next(iter(self._offers.values())).until_s <= now_s
 
 
 def _names(asked: bytes, node: NodeName) -> bool:

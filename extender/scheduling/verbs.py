@@ -162,7 +162,11 @@ class Verbs:
             return answer
         if len(asked) == len(args.node_names):
             asked = args.node_names  # the request's own list is the cheapest answer
-        near = self._in_zone(native, asked, look=args.debug) if native is not None else asked
+        near: Sequence[NodeName] = asked
+        if native is not None:
+            now_s = None if args.debug else self.clock.monotonic_s()
+            planner, snapshot = self.planner, self.cache.snapshot()
+            near = self._native.allowed(native, asked, snapshot, planner.policy, planner.cache, now_s=now_s)
         if asked and not near:
             return Refused(Reason.OTHER_ZONE)
         if not args.debug:
@@ -175,12 +179,6 @@ class Verbs:
         if near is args.node_names:
             return Passed(near)
         return Passed(near, others=Reason.RESERVED if near is asked else Reason.OTHER_ZONE)
-
-    def _in_zone(self, gang: Gang, asked: Sequence[NodeName], *, look: bool) -> Sequence[NodeName]:
-        """Those of a native group's zone; `look`: the call changes nothing."""
-        planner, snapshot = self.planner, self.cache.snapshot()
-        now_s = None if look else self.clock.monotonic_s()
-        return self._native.allowed(gang, asked, snapshot, planner.policy, planner.cache, now_s=now_s)
 
     def _filter_member(self, args: FilterArgs, pod: Pod, gang: Gang) -> FilterAnswer:
         asked = args.node_names

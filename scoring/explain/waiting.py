@@ -26,7 +26,9 @@ def why_it_waits(explanation: Explanation, gang: Gang, plan: Plan, snapshot: Sna
         case Reason.INCOMPLETE:
             return f"The gang waits for pods: {waiting.detail}."
         case Reason.NO_ROOM:
-            return f"{_missing(explanation, gang)}{_queue(plan, gang.key)}{_room_is_made(snapshot, gang.key)}"
+            count = explanation.turn.ahead.waiting_count
+            queue = f" {counted(count, 'gang')} {'waits' if count == 1 else 'wait'} ahead of it." if count else ""
+            return f"{_missing(explanation, gang)}{queue}{_room_is_made(snapshot, gang.key)}"
         case Reason.BEHIND:
             ahead = _ahead(explanation, gang.key, plan, snapshot)
             made = _room_is_made(snapshot, gang.key)
@@ -77,17 +79,9 @@ def _needed(explanation: Explanation, gang: Gang) -> str:
 
 
 def _never(explanation: Explanation, gang: Gang) -> str:
-    zones = _allowed(explanation)
-    wanted = zones[0].wanted if zones else len(gang.pending)
-    best = max(zones, key=lambda zone: (zone.room_when_empty, zone.zone), default=None)
+    best = max(_allowed(explanation), key=lambda zone: (zone.room_when_empty, zone.zone), default=None)
     where = "" if best is None else f"; even empty, {zone_text(best.zone)} takes at most {best.room_when_empty} of them"
-    return f"The gang cannot start: it needs room for {counted(wanted, 'pod')} at once in one zone{_each(gang)}{where}."
-
-
-def _queue(plan: Plan, key: GangKey) -> str:
-    rank = plan.waiting[key].rank
-    ahead = sum(other.rank < rank for other in plan.waiting.values())
-    return f" {counted(ahead, 'gang')} {'waits' if ahead == 1 else 'wait'} ahead of it." if ahead else ""
+    return f"The gang cannot start: it {_needed(explanation, gang).removeprefix('The gang ')}{where}."
 
 
 def _room_is_made(snapshot: Snapshot, key: GangKey) -> str:

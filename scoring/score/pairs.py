@@ -11,16 +11,14 @@ Not promised: when the reference rate is the block's own best, a faster best lin
 others (they are relative to it); with a configured reference no better link lowers any pair.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from operator import attrgetter
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from scoring.model.policy import Direction, ScorePolicy, Ttl, Variant
-from scoring.network.matrix import Block, Floats, Ints
+from scoring.model.policy import Direction, ScorePolicy, Variant
+from scoring.network.matrix import Block, Floats, Ints, Metric
 
 TIE_STEP = 1e-5  # Points per unit of ln(1 + how far a raw value is beyond the clip)
 TIE_LIMIT = 33.0  # That logarithm is cut here (e³³ times the clip): three terms together stay below 0.001 points
@@ -128,14 +126,10 @@ def pair_scores(
     reference = reference_bps if reference_bps is not None else policy.reference_bps
     _check(policy, reference)
     same = forward.same | back.same.T
-    loss = _combine((forward.loss_ratio, forward.loss_age_s), (back.loss_ratio, back.loss_age_s), policy, _LOSS)
-    delay = _combine((forward.delay_ms, forward.delay_age_s), (back.delay_ms, back.delay_age_s), policy, _DELAY)
-    rate = _combine(
-        (forward.throughput_bps, forward.throughput_age_s),
-        (back.throughput_bps, back.throughput_age_s),
-        policy,
-        _THROUGHPUT,
-    )
+    loss = _combine((forward.loss_ratio, forward.loss_age_s), (back.loss_ratio, back.loss_age_s), policy, Metric.LOSS)
+    delay = _combine((forward.delay_ms, forward.delay_age_s), (back.delay_ms, back.delay_age_s), policy, Metric.DELAY)
+    there, again = (forward.throughput_bps, forward.throughput_age_s), (back.throughput_bps, back.throughput_age_s)
+    rate = _combine(there, again, policy, Metric.THROUGHPUT)
     if reference is None:
         reference = _fastest_bps(forward, back, rate.last, policy)
     if policy.variant is Variant.LITERAL:
@@ -169,7 +163,7 @@ def _fastest_bps(forward: Block, back: Block, last: Floats, policy: ScorePolicy)
     As measured: an estimate changes when the pairs that it is made of grow old. Only where none was, the estimates.
     """
     if forward.measured_bps is not None and back.measured_bps is not None:
-        measured = _worst_or_mean(forward.measured_bps, back.measured_bps.T, policy, _THROUGHPUT)
+        measured = _worst_or_mean(forward.measured_bps, back.measured_bps.T, policy, Metric.THROUGHPUT)
         last = last if np.isnan(measured).all() else measured
     return None if np.isnan(last).all() else float(np.nanmax(last))
 
@@ -189,20 +183,8 @@ class _Term(NamedTuple):
     rank: Floats
 
 
-class _Kind(NamedTuple):
-    """What is different between metrics: where the policy has their ages, and whether a larger value is worse."""
-
-    ttl: Callable[[Ttl], float | None]
-    larger_is_worse: bool
-
-
-_LOSS = _Kind(attrgetter("loss"), larger_is_worse=True)
-_DELAY = _Kind(attrgetter("delay"), larger_is_worse=True)
-_THROUGHPUT = _Kind(attrgetter("throughput"), larger_is_worse=False)
-
-
 def _combine(
-    forward: tuple[Floats, Floats], backward: tuple[Floats, Floats], policy: ScorePolicy, kind: _Kind
+    forward: tuple[Floats, Floats], backward: tuple[Floats, Floats], policy: ScorePolicy, metric: Metric
 ) -> _Value:
     """Worst (or mean) of two directions, each as values and ages.
 
@@ -210,15 +192,15 @@ def _combine(
     it stays in `last`. Were the older age to count, points would rise when that direction is past the hard TTL.
     """
     (there, there_age_s), (back, back_age_s) = forward, (backward[0].T, backward[1].T)
-    hard_ttl_s, soft_ttl_s = kind.ttl(policy.hard_ttl_s), kind.ttl(policy.soft_ttl_s)
+    hard_ttl_s, soft_ttl_s = policy.hard_ttl_s.of(metric), policy.soft_ttl_s.of(metric)
     hard_s = np.inf if hard_ttl_s is None else hard_ttl_s
     soft_s = np.inf if soft_ttl_s is None else soft_ttl_s
     alive, back_alive = there_age_s < hard_s, back_age_s < hard_s
     known = alive | back_alive
     stale = (there_age_s >= min(soft_s, hard_s)) | (back_age_s >= min(soft_s, hard_s))
-    last = value = _worst_or_mean(there, back, policy, kind)
+    last = value = _worst_or_mean(there, back, policy, metric)
     if stale.any():  # else nothing can be past the hard TTL
-        value = _worst_or_mean(np.where(alive, there, np.nan), np.where(back_alive, back, np.nan), policy, kind)
+        value = _worst_or_mean(np.where(alive, there, np.nan), np.where(back_alive, back, np.nan), policy, metric)
     age_s = np.fmin(there_age_s, back_age_s)
     if not (np.isfinite(soft_s) and soft_s < hard_s):
         fade = (age_s >= hard_s).astype(np.float64)
@@ -229,11 +211,11 @@ def _combine(
     return _Value(value, last, known, fade, stale)
 
 
-def _worst_or_mean(there: Floats, back: Floats, policy: ScorePolicy, kind: _Kind) -> Floats:
+def _worst_or_mean(there: Floats, back: Floats, policy: ScorePolicy, metric: Metric) -> Floats:
     """Both directions as one; where one is NaN, the other."""
     if policy.direction is Direction.MEAN:
         return np.where(np.isnan(there), back, np.where(np.isnan(back), there, (there + back) / 2.0))
-    return np.fmax(there, back) if kind.larger_is_worse else np.fmin(there, back)
+    return np.fmin(there, back) if metric is Metric.THROUGHPUT else np.fmax(there, back)
 
 
 def _relative_terms(

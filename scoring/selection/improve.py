@@ -32,7 +32,8 @@ def improve_one(
     added, several = 0.0, int(room.max()) > 1
     for _ in range(most):
         spare = room - counts
-        source, target = _most(counts.nonzero()[0], own - gain), _targets(spare, gain)
+        source = _most(counts.nonzero()[0], own - gain)
+        target = None if len(spare) <= NEIGHBOURS else _most((spare > 0).nonzero()[0], gain)
         if target is None:
             rank_to, gain_to, own_to, space = rank.take(source, axis=0), gain, own, spare
         else:
@@ -129,11 +130,6 @@ def _most(rows: Ints, key: Floats) -> Ints:
     if len(rows) <= NEIGHBOURS:
         return rows
     return np.sort(rows[np.argsort(-key[rows], kind="stable")[:NEIGHBOURS]])
-
-
-def _targets(spare: Ints, gain: Floats) -> Ints | None:
-    """Nodes looked at as targets of a move, of those with spare room; `None`: all nodes, with room or without."""
-    return None if len(spare) <= NEIGHBOURS else _most((spare > 0).nonzero()[0], gain)
 
 
 def _block(gain: Floats, own: Floats, across: Floats, source: Ints, target: Ints, size: Ints) -> Floats:

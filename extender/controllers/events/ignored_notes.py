@@ -86,7 +86,9 @@ class IgnoredNotes:
                 one.words,
                 one.kind,
             )
-            self._log_line(one, one.posted_s)
+            if len(self._logged_s) < LINES_AN_HOUR or one.posted_s - self._logged_s[0] >= AGAIN_S:
+                self._logged_s.append(one.posted_s)
+                _log.warning("%s %s/%s: %s", about.kind, about.namespace, about.name, one.words)
 
     def of(self, gang: Gang) -> tuple[Note, ...]:
         """What is ignored on the gang's pods and on their owners. Cost: O(members)."""
@@ -98,9 +100,3 @@ class IgnoredNotes:
         return tuple(Note(Topic.NOTE, f"{one.bearer.kind} {one.bearer.name}: {one.words}") for one in found)[
             :_MOST_EXPLAINED
         ]
-
-    def _log_line(self, one: _Ignored, now_s: float) -> None:
-        if len(self._logged_s) == LINES_AN_HOUR and now_s - self._logged_s[0] < AGAIN_S:
-            return
-        self._logged_s.append(now_s)
-        _log.warning("%s %s/%s: %s", one.bearer.kind, one.bearer.namespace, one.bearer.name, one.words)

@@ -55,7 +55,8 @@ class Overcommits:
             self._context.telemetry.overcommitted_nodes.set(len(self._now))
             self._context.telemetry.overcommits.inc(len(new))
         for one in new[:EVENTS_AT_ONCE] if self._context.acting() else ():
-            self._context.post_event(_node_subject(one.node), Happening.NODE_OVERCOMMITTED, self._words(one), "")
+            node = Subject("v1", "Node", "", one.node, one.node)  # as kubelets write Events: its name for a uid
+            self._context.post_event(node, Happening.NODE_OVERCOMMITTED, self._words(one), "")
 
     def _words(self, one: Overcommit) -> str:
         much = ", ".join(
@@ -69,8 +70,3 @@ class Overcommits:
             "Two schedulers have bound to it at the same moment, or it has become smaller. Its kubelet may reject a "
             "pod; a member that is lost so is replaced. Taint netgang.io/only keeps other schedulers' pods off a node."
         )
-
-
-def _node_subject(name: NodeName) -> Subject:
-    """A node, as kubelets write Events about it: in no namespace, with its name for a uid."""
-    return Subject("v1", "Node", "", name, name)

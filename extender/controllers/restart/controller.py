@@ -40,7 +40,6 @@ from extender.controllers.restart.suspensions import (
     ref_of,
 )
 from extender.errors import ApiError, ApiUnavailableError
-from extender.ports import Labelled
 from extender.runtime.decision_lines import Decision
 from scoring.ids import GangKey
 from scoring.model import Controller
@@ -180,30 +179,20 @@ class Restarts:
         unreadable = 0
         for one in (*found, *ran_before):
             try:
-                mine = self._noted(one)
-                recalled |= self._attained(one)
+                ref = ref_of(one.api_version, one.kind, one.object)
+                note = note_of(one.object, ref, self._context.notes)
+                attained = attained_of(one.object, ref, self._context.notes) if self._levels else None
+                if attained is not None:
+                    recalled[gang_of(one.object, attained)] = Attained(ref.uid, attained.hours)
+                if note is not None and (gang := gang_of(one.object, note)) not in self._cases:
+                    noted.setdefault(gang, []).append((namespace_of(one.object), ref))
             except Exception:  # noqa: BLE001 - a tenant's object: all others wait to be resumed (docs/safety.md S21)
                 unreadable += 1
-                continue
-            if mine is not None and mine[0] not in self._cases:
-                noted.setdefault(mine[0], []).append(mine[1:])
         self._context.cache.set_attained(recalled)
         if unreadable:
             _log.warning("%d owners with label %s cannot be read, and are left as they are", unreadable, MARK)
         for gang, owners in sorted(noted.items()):
             self._take_up(gang, asyncio.create_task(self._finish(gang, owners), name=f"resume {gang}"), ())
-
-    def _noted(self, one: Labelled) -> tuple[GangKey, str, Controller] | None:
-        """The gang that is to come back, and its owner; `None`: it has no note of ours. ValueError: not readable."""
-        ref = ref_of(one.api_version, one.kind, one.object)
-        note = note_of(one.object, ref, self._context.notes)
-        return None if note is None else (gang_of(one.object, note), namespace_of(one.object), ref)
-
-    def _attained(self, one: Labelled) -> dict[GangKey, Attained]:
-        """What the owner's gang had before it was suspended, if that is noted. ValueError: it is not readable."""
-        ref = ref_of(one.api_version, one.kind, one.object)
-        note = attained_of(one.object, ref, self._context.notes) if self._levels else None
-        return {} if note is None else {gang_of(one.object, note): Attained(ref.uid, note.hours)}
 
     async def _finish(self, gang: GangKey, owners: Iterable[tuple[str, Controller]]) -> None:
         for namespace, ref in owners:

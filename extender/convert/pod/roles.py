@@ -115,11 +115,10 @@ def own_options(annotations: Mapping[str, str], *, written_by_us: frozenset[str]
     if _index(annotations.get(INDEX_ANNOTATION)) is not None:
         found.pop("index", None)
     kept = sorted((name, value) for name, value in found.items() if name not in written_by_us)
-    return tuple((name[:NAME_CHARS], _bounded(name, value)) for name, value in kept[:_MOST_OPTIONS])
-
-
-def _bounded(name: str, value: str) -> str:
-    return value[: option_chars(name) + 1] if name in KNOWN_OPTIONS else ""
+    return tuple(
+        (name[:NAME_CHARS], value[: option_chars(name) + 1] if name in KNOWN_OPTIONS else "")
+        for name, value in kept[:_MOST_OPTIONS]
+    )
 
 
 def _by_labels(namespace: str, labels: Mapping[str, str], annotations: Mapping[str, str]) -> Membership:

@@ -323,7 +323,8 @@ class Reflector(Generic[T]):
         self._failures += 1
         self._errors += 1
         self._last_error = str(error)
-        if self._failures >= self.options.suspect_after and not _is_overload(error):
+        overloaded = isinstance(error, ApiError) and error.status == 429
+        if self._failures >= self.options.suspect_after and not overloaded:
             self._relist = True
         _log.debug("%s: %s (failure %d in a row)", self.path, error, self._failures)
         if not at_once:
@@ -337,7 +338,3 @@ class Reflector(Generic[T]):
     def _heard(self) -> None:
         self._contact_s = self.clock.monotonic_s()
         self.comeback.heard()
-
-
-def _is_overload(error: Exception) -> bool:
-    return isinstance(error, ApiError) and error.status == 429

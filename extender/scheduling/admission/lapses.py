@@ -22,7 +22,7 @@ from extender.controllers.events.recorder import Happening, PostEvent, pod_subje
 from extender.ports import Clock
 from extender.runtime.decision_lines import Decision, DecisionLog
 from scoring.ids import GangKey, PodUid
-from scoring.model import Gang, Pod
+from scoring.model import Gang
 from scoring.plan import Plan
 
 FIRST_S: Final = 10.0
@@ -122,12 +122,9 @@ class Lapses:
         """End back-offs of gangs whose pods or conditions changed. Cost: O(members of lapsed gangs)."""
         for key, lapse in list(self._last.items()):
             gang = self.cache.gang(key)
-            if gang is None or _pods(gang) != lapse.pods or not all(map(self._is_refused, lapse.refused)):
+            refused = [pod for uid in lapse.refused if (pod := self.cache.pod(uid)) is not None and pod.refusal]
+            if gang is None or _pods(gang) != lapse.pods or len(refused) < len(lapse.refused):
                 self._end(key)
-
-    def _is_refused(self, uid: PodUid) -> bool:
-        pod: Pod | None = self.cache.pod(uid)
-        return pod is not None and bool(pod.refusal)
 
     def _times(self, key: GangKey) -> int:
         lapse = self._last.get(key)
