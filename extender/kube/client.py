@@ -16,21 +16,8 @@ import msgspec
 from extender.convert.bounded import decoded
 from extender.convert.podgroups import STATUS_WRITER
 from extender.errors import ApiError, ConflictError, NotFoundError
+from extender.kube import calls
 from extender.kube.binding import POD, Binder, BindLimits
-from extender.kube.calls import (
-    EVENT_CREATE,
-    MADE,
-    OWNERS,
-    POD_EVICT,
-    POD_GET,
-    POD_GROUP_STATUS,
-    POD_PATCH,
-    RESIZED,
-    SUSPENDED_AT,
-    Resource,
-    resource_of,
-    served_as,
-)
 from extender.kube.credentials import ApiServer
 from extender.kube.http.faults import mapped
 from extender.kube.http.transport import Transport, TransportLimits
@@ -86,10 +73,10 @@ class KubeClient:
         rng: random.Random,
         limits: ClientLimits = ClientLimits(),
         agent: str = "netgang",
-        more_kinds: Mapping[tuple[str, str], Resource] | None = None,
+        more_kinds: Mapping[tuple[str, str], calls.Resource] | None = None,
     ) -> None:
         """`more_kinds`: jobs of further kinds that may be followed and resized, as `calls.RESIZED`."""
-        self._resized = {**RESIZED, **(more_kinds or {})}
+        self._resized = {**calls.RESIZED, **(more_kinds or {})}
         self._limits = limits
         self._transport = Transport(server, limits=limits.transport, agent=agent)
         self.bind = Binder(self._transport, clock=clock, rng=rng, limits=limits.bind).bind
@@ -156,7 +143,7 @@ class KubeClient:
     async def _patch_pod(
         self, namespace: str, name: str, uid: PodUid, body: bytes, *, content_type: str, opens_gate: bool = False
     ) -> None:
-        path = POD_PATCH.path(namespace, name)
+        path = calls.POD_PATCH.path(namespace, name)
         try:
             await self._transport.send(
                 "PATCH", path, body=body, content_type=content_type, timeout_s=self._limits.request_s
@@ -173,17 +160,17 @@ class KubeClient:
 
     async def get_pod(self, namespace: str, name: str) -> bytes:
         """One pod as raw JSON, read from storage."""
-        return await self._transport.send("GET", POD_GET.path(namespace, name), timeout_s=self._limits.request_s)
+        return await self._transport.send("GET", calls.POD_GET.path(namespace, name), timeout_s=self._limits.request_s)
 
     async def get_object(self, api_version: str, kind: str, namespace: str, name: str) -> bytes:
         """One owner of pods as raw JSON, read from storage. ValueError: `calls` has no such kind."""
-        path = served_as(api_version, kind, among={**OWNERS, **self._resized}).path(namespace, name)
+        path = calls.served_as(api_version, kind, among={**calls.OWNERS, **self._resized}).path(namespace, name)
         return await self._transport.send("GET", path, timeout_s=self._limits.request_s)
 
     async def labelled_owners(self, label: str) -> Sequence[Labelled]:
         """All owners of kinds that can be suspended, that have this label; kinds that are not installed have none."""
         found: list[Labelled] = []
-        for kind, resource in SUSPENDED_AT:
+        for kind, resource in calls.SUSPENDED_AT:
             path = f"{resource.collection()}?{urlencode({'labelSelector': label})}"
             token = ""
             with suppress(NotFoundError):
@@ -196,7 +183,7 @@ class KubeClient:
 
     async def patch_object(self, api_version: str, kind: str, namespace: str, name: str, patch: bytes) -> bytes:
         """Merge patch of an owner of pods; as it is now. ConflictError: not the version that the patch names."""
-        path = served_as(api_version, kind, among=self._resized).path(namespace, name)
+        path = calls.served_as(api_version, kind, among=self._resized).path(namespace, name)
         return await self._transport.send(
             "PATCH", path, body=patch, content_type=_MERGE_PATCH, timeout_s=self._limits.request_s
         )
@@ -212,12 +199,12 @@ class KubeClient:
                 "deleteOptions": {"preconditions": {"uid": uid, **unchanged}},
             }
         )
-        path = POD_EVICT.path(namespace, name)
+        path = calls.POD_EVICT.path(namespace, name)
         await self._transport.send("POST", path, body=body, timeout_s=self._limits.evict_s)
 
     async def patch_group_status(self, namespace: str, name: str, patch: bytes) -> bytes:
         """Merge patch of a PodGroup's status; the PodGroup as it is now. ConflictError: it changed meanwhile."""
-        path = f"{POD_GROUP_STATUS.path(namespace, name)}?{urlencode({'fieldManager': STATUS_WRITER})}"
+        path = f"{calls.POD_GROUP_STATUS.path(namespace, name)}?{urlencode({'fieldManager': STATUS_WRITER})}"
         return await self._transport.send(
             "PATCH", path, body=patch, content_type=_MERGE_PATCH, timeout_s=self._limits.request_s
         )
@@ -225,21 +212,21 @@ class KubeClient:
     async def create_event(self, namespace: str, event: Mapping[str, Any]) -> None:
         """POST an events.k8s.io/v1 Event; `apiVersion` and `kind` are filled in."""
         body = msgspec.json.encode({"apiVersion": "events.k8s.io/v1", "kind": "Event", **event})
-        path = EVENT_CREATE.resource.collection(namespace)
+        path = calls.EVENT_CREATE.resource.collection(namespace)
         await self._transport.send("POST", path, body=body, timeout_s=self._limits.request_s)
 
     async def create_object(self, api_version: str, kind: str, namespace: str, content: Mapping[str, Any]) -> None:
         """POST an object that netgang makes for a gang. ConflictError: there is one of its name."""
-        path = served_as(api_version, kind, among=MADE).collection(namespace)
+        path = calls.served_as(api_version, kind, among=calls.MADE).collection(namespace)
         body = msgspec.json.encode(content)
         await self._transport.send("POST", path, body=body, timeout_s=self._limits.request_s)
 
     async def delete_object(self, api_version: str, kind: str, namespace: str, name: str) -> None:
         """DELETE an object that netgang made."""
-        path = served_as(api_version, kind, among=MADE).path(namespace, name)
+        path = calls.served_as(api_version, kind, among=calls.MADE).path(namespace, name)
         await self._transport.send("DELETE", path, timeout_s=self._limits.request_s)
 
 
-def _with_query(path: str, query: Mapping[str, str], resized: Mapping[tuple[str, str], Resource]) -> str:
-    resource_of(path, resized.values())
+def _with_query(path: str, query: Mapping[str, str], resized: Mapping[tuple[str, str], calls.Resource]) -> str:
+    calls.resource_of(path, resized.values())
     return f"{path}{'&' if '?' in path else '?'}{urlencode(query)}"

@@ -26,19 +26,7 @@ from scoring.plan.namespace_quota import cap_of, namespace_of
 from scoring.plan.queue_order import QueueOrder
 from scoring.plan.steps import Steps
 from scoring.queue.states import transitions_of, waiting_since_s
-from scoring.what_if.changes import (
-    AddNodes,
-    AddPods,
-    Change,
-    ClockAdvances,
-    ForgetRefusals,
-    JobEnds,
-    JobShrinks,
-    MendGroup,
-    OpenGates,
-    SetOption,
-    SetShare,
-)
+from scoring.what_if import changes as c
 from scoring.what_if.draft import Situation
 
 _CONTRADICTS: Final = frozenset({Reason.INVALID_GROUP, Reason.MIXED_SCHEDULERS, Reason.MIXED_PRIORITIES})
@@ -51,7 +39,7 @@ WANT_ROOM: Final = ROOM | {Reason.IMPOSSIBLE}  # Reasons that more room can take
 
 def by_time(
     base: Situation, plan: Plan, ask: GangDemand, reason: Reason, cache: PlannerCache
-) -> Iterator[list[Change]]:
+) -> Iterator[list[c.Change]]:
     """The moment at which it becomes STARVING and goes first; not without room, nor where many are before it then."""
     if reason is not Reason.BEHIND:
         return
@@ -64,34 +52,34 @@ def by_time(
         return
     turns = QueueOrder(begin_run(base.snapshot, base.policy, cache), now_s=starving_s)
     if turns.starving(ask):
-        yield [ClockAdvances(starving_s)]
+        yield [c.ClockAdvances(starving_s)]
 
 
 def by_others(
     base: Situation, plan: Plan, ask: GangDemand, reason: Reason, cache: PlannerCache
-) -> Steps[list[list[Change]]]:
+) -> Steps[list[list[c.Change]]]:
     """Jobs that give up room: one that shrinks, one or two that end, or the fewest together."""
     if reason not in ROOM | {Reason.OVER_SHARE}:
         return []
     room = yield from room_in_steps(begin_run(base.snapshot, base.policy, cache), plan, ask)
     found = yield from candidates_in_steps(room, base.snapshot.gangs.values())
     alone = [one for one in found if one.missing == 0]
-    shrinks = [one for one in alone if isinstance(one.change, JobShrinks)][:1]
-    ends = [one for one in alone if isinstance(one.change, JobEnds)][:2]
-    proposed: list[list[Change]] = [[one.change] for one in (*shrinks, *ends)]
+    shrinks = [one for one in alone if isinstance(one.change, c.JobShrinks)][:1]
+    ends = [one for one in alone if isinstance(one.change, c.JobEnds)][:2]
+    proposed: list[list[c.Change]] = [[one.change] for one in (*shrinks, *ends)]
     if reason is Reason.BEHIND:
         mine = plan.waiting[ask.gang.key].rank
         ahead = sorted(((one.rank, one.gang) for one in plan.admitted.values() if one.rank < mine), reverse=True)
-        proposed.extend([JobEnds(gang)] for _, gang in ahead[:2])
+        proposed.extend([c.JobEnds(gang)] for _, gang in ahead[:2])
     if not proposed:
-        together: list[Change] = [
-            one.change for one in found if isinstance(one.change, JobEnds)
+        together: list[c.Change] = [
+            one.change for one in found if isinstance(one.change, c.JobEnds)
         ]  # those that help most first
         proposed.extend([together[:_MOST_TOGETHER]] if len(together) > 1 else [])
     return proposed
 
 
-def by_itself(run: Run, ask: GangDemand) -> Iterator[list[Change]]:
+def by_itself(run: Run, ask: GangDemand) -> Iterator[list[c.Change]]:
     """A gang that is too large for any zone can ask for less, or for several zones."""
     demand = run.view.member_set(ask.need, ask)
     allowed = run.view.candidate_zones(ask)
@@ -99,14 +87,14 @@ def by_itself(run: Run, ask: GangDemand) -> Iterator[list[Change]]:
         return
     most = int(np.max(run.capacity.zone_members(demand, When.EMPTY)[run.view.columns(allowed)], initial=0))
     if 0 < most < demand.size:
-        yield [JobShrinks(ask.gang.key, demand.size - most)]
+        yield [c.JobShrinks(ask.gang.key, demand.size - most)]
     if ask.options.zone_policy is ZonePolicy.REQUIRED and len(allowed) > 1:
-        yield [SetOption(ask.gang.key, "zone-policy", ZonePolicy.PREFERRED.value)]
+        yield [c.SetOption(ask.gang.key, "zone-policy", ZonePolicy.PREFERRED.value)]
 
 
 def next_step(
-    now: Situation, plan: Plan, key: GangKey, *, cache: PlannerCache, before: Sequence[Change], rounds: int
-) -> Steps[list[Change]]:
+    now: Situation, plan: Plan, key: GangKey, *, cache: PlannerCache, before: Sequence[c.Change], rounds: int
+) -> Steps[list[c.Change]]:
     """What would take away what is in the gang's way; empty: nothing known. `before`: what is supposed already.
 
     `rounds`: how often that was more room, which went to others or did not suffice. Cost: O(nodes + gangs).
@@ -115,20 +103,20 @@ def next_step(
     run = begin_run(now.snapshot, now.policy, cache)
     ask = run.view.demand(now.snapshot.gangs[key])
     if reason in _CONTRADICTS:
-        return [MendGroup(key)]
+        return [c.MendGroup(key)]
     match reason:
         case Reason.INCOMPLETE:
             return _more_members(ask)
         case Reason.BACKING_OFF:
-            return [ClockAdvances(now.snapshot.backing_off_until_s[key])]
+            return [c.ClockAdvances(now.snapshot.backing_off_until_s[key])]
         case Reason.SPILL_WAIT:
             since_s = max(waiting_since_s(ask.gang) or 0.0, ask.gang.created_s)
-            return [ClockAdvances(max(since_s + now.policy.spill_wait_s, now.now_s))]
+            return [c.ClockAdvances(max(since_s + now.policy.spill_wait_s, now.now_s))]
         case Reason.OVER_SHARE:
             return (yield from _larger_share(run, plan, ask, before, rounds=rounds))
         case Reason.NOT_TRIED:
             ahead = sorted((one.rank, one.gang) for one in plan.waiting.values() if one.rank < plan.waiting[key].rank)
-            return [JobEnds(ahead[0][1])] if ahead else []
+            return [c.JobEnds(ahead[0][1])] if ahead else []
         case _ if reason is Reason.NO_ALLOWED_ZONE or not run.view.candidate_zones(ask):
             return _another_zone(run, ask)
         case _:
@@ -136,34 +124,34 @@ def next_step(
             return (yield from more_room(room, plan, rounds=rounds))
 
 
-def _more_members(ask: GangDemand) -> list[Change]:
+def _more_members(ask: GangDemand) -> list[c.Change]:
     """The pods that are missing, and what keeps those from coming that are there."""
     gang = ask.gang
-    mended: list[Change] = [OpenGates(gang.key)] if any(pod.foreign_gates for pod in ask.unable) else []
-    mended += [ForgetRefusals(gang.key)] if any(pod.obstacle for pod in ask.unable) else []
+    mended: list[c.Change] = [c.OpenGates(gang.key)] if any(pod.foreign_gates for pod in ask.unable) else []
+    mended += [c.ForgetRefusals(gang.key)] if any(pod.obstacle for pod in ask.unable) else []
     missing = gang.min_member - ask.alive - len(ask.unable)
     if missing <= 0:
         return mended
     name = gang.key.partition("/")[2]
-    return [AddPods(namespace_of(gang), name, missing, gang=name), *mended]
+    return [c.AddPods(namespace_of(gang), name, missing, gang=name), *mended]
 
 
 def _larger_share(
-    run: Run, plan: Plan, ask: GangDemand, before: Sequence[Change], *, rounds: int
-) -> Steps[list[Change]]:
+    run: Run, plan: Plan, ask: GangDemand, before: Sequence[c.Change], *, rounds: int
+) -> Steps[list[c.Change]]:
     """The share that suffices for the namespace's gangs with this one."""
     namespace = namespace_of(ask.gang)
     if cap_of(namespace, run.policy.queue) == 1.0:  # it and those ahead of it would have more than there is
         room = yield from room_in_steps(run, plan, ask)
         return (yield from more_room(room, plan, rounds=rounds))
-    if any(isinstance(one, SetShare) for one in before):
-        return [SetShare(namespace, 1.0)]
+    if any(isinstance(one, c.SetShare) for one in before):
+        return [c.SetShare(namespace, 1.0)]
     yield
     asked = _requested(run.snapshot, plan, ask)
     table = run.table
     totals = {name: int(table.allocatable[:, i].sum()) for i, name in enumerate(table.axis)}
     needed = max((Fraction(amount, totals[name]) for name, amount in asked if totals.get(name)), default=Fraction(1))
-    return [SetShare(namespace, min(ceil(needed * _PART) / _PART, 1.0))]
+    return [c.SetShare(namespace, min(ceil(needed * _PART) / _PART, 1.0))]
 
 
 def _requested(snapshot: Snapshot, plan: Plan, ask: GangDemand) -> Resources:
@@ -181,19 +169,13 @@ def _requested(snapshot: Snapshot, plan: Plan, ask: GangDemand) -> Resources:
     return sum((pod.requests for _, pods in ask.need or ask.more[:1] for pod in pods), total)
 
 
-def _another_zone(run: Run, ask: GangDemand) -> list[Change]:
+def _another_zone(run: Run, ask: GangDemand) -> list[c.Change]:
     """Any zone that the cluster has, instead of the ones that are named."""
     if not run.zones:
-        zone = ask.options.zones[0] if ask.options.zones else None
-        return (
-            []
-            if zone is None
-            else [
-                AddNodes(zone, 1, quantities(sum((pod.requests for _, pods in ask.need for pod in pods), Resources())))
-            ]
-        )
+        total = sum((pod.requests for _, pods in ask.need for pod in pods), Resources())
+        return [c.AddNodes(ask.options.zones[0], 1, quantities(total))] if ask.options.zones else []
     if ask.options.zones is not None:
-        return [SetOption(ask.gang.key, "zones", None)]
+        return [c.SetOption(ask.gang.key, "zones", None)]
     if ask.options.zone_policy is not ZonePolicy.PREFERRED:
-        return [SetOption(ask.gang.key, "zone-policy", ZonePolicy.PREFERRED.value)]
+        return [c.SetOption(ask.gang.key, "zone-policy", ZonePolicy.PREFERRED.value)]
     return []

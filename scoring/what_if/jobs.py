@@ -8,29 +8,17 @@ from scoring.ids import GangKey, PodName, PodUid, gang_key
 from scoring.model import GATE, Constraints, Gang, GangSource, GroupRef, MemberClass, Phase, Pod, Role
 from scoring.model.policy import KNOWN_OPTIONS
 from scoring.model.resources import NO_RESOURCES, PODS, Resources
-from scoring.what_if.changes import (
-    AddPods,
-    ForgetRefusals,
-    JobEnds,
-    JobGrows,
-    JobShrinks,
-    MendGroup,
-    MisfitError,
-    OpenGates,
-    RemovePods,
-    SetOption,
-    resources_of,
-)
+from scoring.what_if import changes as c
 from scoring.what_if.draft import Draft
 
 
-def add_pods(draft: Draft, change: AddPods) -> None:
+def add_pods(draft: Draft, change: c.AddPods) -> None:
     """Add members of a gang, or plain pods."""
     if change.node is not None and change.node not in draft.nodes:
-        raise MisfitError(f"node: there is no node {change.node}")
+        raise c.MisfitError(f"node: there is no node {change.node}")
     if change.gang is None and change.node is None:
-        raise MisfitError("node: netgang does not plan plain pods: say on which node they run")
-    requests = resources_of("requests", change.requests)
+        raise c.MisfitError("node: netgang does not plan plain pods: say on which node they run")
+    requests = c.resources_of("requests", change.requests)
     if change.gang is None:
         made = _fresh(draft, change, requests, None, None)
         draft.others |= {pod.key: pod for pod in made}
@@ -40,7 +28,7 @@ def add_pods(draft: Draft, change: AddPods) -> None:
     gang = draft.gangs.get(key)
     like = _template(gang.members) if gang is not None else None
     if like is None and not requests.items:
-        raise MisfitError(f"requests: there is no gang {key} whose members these are like: say what they ask for")
+        raise c.MisfitError(f"requests: there is no gang {key} whose members these are like: say what they ask for")
     ref = like.group if like is not None else GroupRef(key, GangSource.LABELS, change.min_available or change.count)
     made = _fresh(draft, change, requests, like, ref)
     draft.arrive(made)
@@ -51,17 +39,17 @@ def add_pods(draft: Draft, change: AddPods) -> None:
     draft.put_gang(Gang(key, GangSource.LABELS, least, made, change.priority, draft.now_s))
 
 
-def remove_pods(draft: Draft, change: RemovePods) -> None:
+def remove_pods(draft: Draft, change: c.RemovePods) -> None:
     """Take single pods away."""
     members = {pod.key: pod for gang in draft.gangs.values() for pod in gang.members}
     for key in change.pods:
         pod = members.get(key) or draft.others.get(key)
         if pod is None:
-            raise MisfitError(f"pods: no pod {key} is known")
+            raise c.MisfitError(f"pods: no pod {key} is known")
         draft.leave([pod])
 
 
-def end_job(draft: Draft, change: JobEnds) -> None:
+def end_job(draft: Draft, change: c.JobEnds) -> None:
     """Take all pods of a job away."""
     gone = job_members(draft.gangs.values(), change.job)
     if not gone:
@@ -69,16 +57,16 @@ def end_job(draft: Draft, change: JobEnds) -> None:
     draft.leave(gone)
 
 
-def resize_job(draft: Draft, change: JobShrinks | JobGrows) -> None:
+def resize_job(draft: Draft, change: c.JobShrinks | c.JobGrows) -> None:
     """Let workers of the highest index leave, or add some like the last one."""
     workers = workers_of(job_members(draft.gangs.values(), change.job))
     if not workers:
         raise _no_job(draft, change.job)
-    if isinstance(change, JobGrows):
+    if isinstance(change, c.JobGrows):
         _grow(draft, change, workers)
         return
     if change.by >= len(workers):
-        raise MisfitError(f"by: {change.job} has {len(workers)} workers, and one must stay")
+        raise c.MisfitError(f"by: {change.job} has {len(workers)} workers, and one must stay")
     gone = workers[-change.by :]
     keys = sorted({pod.group.key for pod in gone if pod.group is not None})
     draft.leave(gone)
@@ -89,33 +77,33 @@ def resize_job(draft: Draft, change: JobShrinks | JobGrows) -> None:
             draft.put_gang(replace(gang, min_member=max(min(gang.min_member, live), 1)))
 
 
-def set_option(draft: Draft, change: SetOption) -> None:
+def set_option(draft: Draft, change: c.SetOption) -> None:
     """Write or remove an annotation."""
     gang = draft.gangs.get(change.gang)
     if gang is None:
         raise _no_gang(change.gang)
     if change.option not in KNOWN_OPTIONS:
-        raise MisfitError(f"name: netgang.io/{change.option}: there is no such annotation")
+        raise c.MisfitError(f"name: netgang.io/{change.option}: there is no such annotation")
     options = {name: value for name, value in gang.options if name != change.option}
     if change.value is not None:
         options[change.option] = change.value
     draft.put_gang(replace(gang, options=tuple(sorted(options.items()))))
 
 
-def mend(draft: Draft, change: OpenGates | MendGroup | ForgetRefusals) -> None:
+def mend(draft: Draft, change: c.OpenGates | c.MendGroup | c.ForgetRefusals) -> None:
     """Take one obstacle of a gang away."""
     gang = draft.gangs.get(change.gang)
     if gang is None:
         raise _no_gang(change.gang)
     match change:
-        case OpenGates():
+        case c.OpenGates():
             members = tuple(
                 replace(pod, gates=tuple(gate for gate in pod.gates if gate == GATE)) for pod in gang.members
             )
             draft.put_gang(replace(gang, members=members))
-        case MendGroup():
+        case c.MendGroup():
             draft.put_gang(replace(gang, problem=None, problem_detail="", own=True))
-        case ForgetRefusals():
+        case c.ForgetRefusals():
             for pod in gang.members:
                 draft.exclusions.pop(pod.member_class.anywhere, None)
             draft.put_gang(replace(gang, members=tuple(replace(pod, obstacle="") for pod in gang.members)))
@@ -139,17 +127,17 @@ def workers_of(members: Sequence[Pod]) -> list[Pod]:
     return sorted(known or live, key=lambda pod: (pod.index is not None, pod.index or 0, pod.name))
 
 
-def _grow(draft: Draft, change: JobGrows, workers: Sequence[Pod]) -> None:
+def _grow(draft: Draft, change: c.JobGrows, workers: Sequence[Pod]) -> None:
     last = workers[-1]
     name = str(last.name).rpartition("-")[0] or str(last.name)
     key = last.group.key if last.group is not None else GangKey(change.job)
-    more = AddPods(last.namespace, name, change.by)
+    more = c.AddPods(last.namespace, name, change.by)
     gang = draft.gangs[key]
     draft.put_gang(replace(gang, members=(*gang.members, *_fresh(draft, more, NO_RESOURCES, last, last.group))))
 
 
 def _fresh(
-    draft: Draft, change: AddPods, asked: Resources, like: Pod | None, group: GroupRef | None
+    draft: Draft, change: c.AddPods, asked: Resources, like: Pod | None, group: GroupRef | None
 ) -> tuple[Pod, ...]:
     """New pods: as `like` before it got a node, else as the change says."""
     taken = {pod.name for gang in draft.gangs.values() for pod in gang.members if pod.namespace == change.namespace}
@@ -185,7 +173,7 @@ def _fresh(
     )
 
 
-def _plain(change: AddPods, requests: Resources, group: GroupRef | None) -> Pod:
+def _plain(change: c.AddPods, requests: Resources, group: GroupRef | None) -> Pod:
     scheduler = "netgang" if group is not None else "default-scheduler"
     kind = MemberClass(Role.OTHER, requests, Constraints())
     name = PodName(change.name)
@@ -200,11 +188,11 @@ def _template(members: Sequence[Pod]) -> Pod | None:
     return free[-1] if free else None
 
 
-def _no_job(draft: Draft, job: str) -> MisfitError:
+def _no_job(draft: Draft, job: str) -> c.MisfitError:
     some = ", ".join(sorted(draft.gangs)[:3])
     there = f"; there are {some}" if some else ""
-    return MisfitError(f"job: no gang and no job {job} with workers is known{there}")
+    return c.MisfitError(f"job: no gang and no job {job} with workers is known{there}")
 
 
-def _no_gang(gang: GangKey) -> MisfitError:
-    return MisfitError(f"gang: no gang {gang} is known")
+def _no_gang(gang: GangKey) -> c.MisfitError:
+    return c.MisfitError(f"gang: no gang {gang} is known")

@@ -9,16 +9,7 @@ import logging
 from typing import Any
 
 from extender.controllers.context import ControllerContext
-from extender.convert.provisioning import (
-    API_VERSION,
-    CONSUMES,
-    CONSUMES_CLASS,
-    KIND,
-    request_json,
-    request_name,
-    template_json,
-    template_names,
-)
+from extender.convert import provisioning
 from extender.errors import ApiError, ConflictError, NotFoundError
 from scoring.explain.words import zone_text
 from scoring.model import Controller, Gang
@@ -39,15 +30,17 @@ class ProvisioningWrites:
     async def create(self, step: Create, gang: Gang) -> str:
         """Make the request and its templates; its name. One that is refused leaves no templates."""
         namespace, owner = step.gang.partition("/")[0], self._owner(gang)
-        name = request_name(step, owner.uid)
-        templates = template_names(name, len(step.sets))
+        name = provisioning.request_name(step, owner.uid)
+        templates = provisioning.template_names(name, len(step.sets))
         for template, pods in zip(templates, step.sets, strict=True):
             raw = await self._api.get_pod(namespace, pods[0].name)
-            content = template_json(raw, name=template, owner=owner, zones=step.zones, zone_label=self._zone_label)
+            content = provisioning.template_json(
+                raw, name=template, owner=owner, zones=step.zones, zone_label=self._zone_label
+            )
             await self._made("v1", "PodTemplate", namespace, content)
-        content = request_json(step, name=name, class_name=self._class_name, owner=owner)
+        content = provisioning.request_json(step, name=name, class_name=self._class_name, owner=owner)
         try:
-            await self._made(API_VERSION, KIND, namespace, content)
+            await self._made(provisioning.API_VERSION, provisioning.KIND, namespace, content)
         except ApiError:
             await self._remove_templates(namespace, templates)
             raise
@@ -58,7 +51,7 @@ class ProvisioningWrites:
 
     async def mark(self, step: Create, name: str) -> None:
         """Mark for autoscalers that pods which they see (those without a gate) are asked for already."""
-        notes = {CONSUMES: name, CONSUMES_CLASS: self._class_name}
+        notes = {provisioning.CONSUMES: name, provisioning.CONSUMES_CLASS: self._class_name}
         for pod in (pod for pods in step.sets for pod in pods if not pod.gated):
             try:
                 await self._api.annotate_pod(pod.namespace, pod.name, pod.uid, notes)
@@ -69,10 +62,10 @@ class ProvisioningWrites:
         """Take a request back, and its templates."""
         namespace = request.gang.partition("/")[0]
         try:
-            await self._api.delete_object(API_VERSION, KIND, namespace, request.name)
+            await self._api.delete_object(provisioning.API_VERSION, provisioning.KIND, namespace, request.name)
         except NotFoundError:
             _log.info("ProvisioningRequest %s was gone already", request.name)
-        await self._remove_templates(namespace, template_names(request.name, request.sets))
+        await self._remove_templates(namespace, provisioning.template_names(request.name, request.sets))
 
     async def _made(self, api_version: str, kind: str, namespace: str, content: dict[str, Any]) -> None:
         """Create it; what has that name was made by us for just this."""

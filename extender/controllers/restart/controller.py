@@ -27,18 +27,9 @@ from dataclasses import dataclass, field
 from extender.cache.decisions import Attained
 from extender.controllers.context import ControllerContext
 from extender.controllers.events.recorder import Happening, pod_subject
+from extender.controllers.restart import suspensions
 from extender.controllers.restart.eligibility import Case, Judge, LostOf, Obstacle
 from extender.controllers.restart.one_gang import Recreation
-from extender.controllers.restart.suspensions import (
-    MARK,
-    RAN_BEFORE,
-    REMEMBERED_S,
-    attained_of,
-    gang_of,
-    namespace_of,
-    note_of,
-    ref_of,
-)
 from extender.errors import ApiError, ApiUnavailableError
 from extender.runtime.decision_lines import Decision
 from scoring.ids import GangKey
@@ -152,9 +143,8 @@ class Restarts:
     def _unless_too_often(self, case: Case) -> Case | Obstacle:
         """The case, unless the gang was restarted too often, or its owner wants no more pods than there are."""
         now_s = self._context.clock.now_s()
-        recent = {
-            key: tuple(at_s for at_s in past if now_s - at_s < REMEMBERED_S) for key, past in self._history.items()
-        }
+        since_s = now_s - suspensions.REMEMBERED_S
+        recent = {key: tuple(at_s for at_s in past if at_s > since_s) for key, past in self._history.items()}
         self._history = {key: past for key, past in recent.items() if past}
         history = case.history(now_s=now_s, notes=self._context.notes) or self._history.get(case.gang.key, ())
         if not_before_s(history, self._limits) > now_s:
@@ -167,8 +157,8 @@ class Restarts:
     async def _resume_noted(self) -> None:
         """Take up what another process, or a lost answer, left suspended."""
         try:
-            found = await self._context.api.labelled_owners(MARK)
-            ran_before = await self._context.api.labelled_owners(RAN_BEFORE) if self._levels else ()
+            found = await self._context.api.labelled_owners(suspensions.MARK)
+            ran_before = await self._context.api.labelled_owners(suspensions.RAN_BEFORE) if self._levels else ()
         except (ApiError, ApiUnavailableError) as error:
             # A netgang that may not list them has never suspended any either: both are rights of the same component.
             if not (isinstance(error, ApiError) and error.status == 403):
@@ -179,18 +169,20 @@ class Restarts:
         unreadable = 0
         for one in (*found, *ran_before):
             try:
-                ref = ref_of(one.api_version, one.kind, one.object)
-                note = note_of(one.object, ref, self._context.notes)
-                attained = attained_of(one.object, ref, self._context.notes) if self._levels else None
+                ref = suspensions.ref_of(one.api_version, one.kind, one.object)
+                note = suspensions.note_of(one.object, ref, self._context.notes)
+                attained = suspensions.attained_of(one.object, ref, self._context.notes) if self._levels else None
                 if attained is not None:
-                    recalled[gang_of(one.object, attained)] = Attained(ref.uid, attained.hours)
-                if note is not None and (gang := gang_of(one.object, note)) not in self._cases:
-                    noted.setdefault(gang, []).append((namespace_of(one.object), ref))
+                    recalled[suspensions.gang_of(one.object, attained)] = Attained(ref.uid, attained.hours)
+                if note is not None and (gang := suspensions.gang_of(one.object, note)) not in self._cases:
+                    noted.setdefault(gang, []).append((suspensions.namespace_of(one.object), ref))
             except Exception:  # noqa: BLE001 - a tenant's object: all others wait to be resumed (docs/safety.md S21)
                 unreadable += 1
         self._context.cache.set_attained(recalled)
         if unreadable:
-            _log.warning("%d owners with label %s cannot be read, and are left as they are", unreadable, MARK)
+            _log.warning(
+                "%d owners with label %s cannot be read, and are left as they are", unreadable, suspensions.MARK
+            )
         for gang, owners in sorted(noted.items()):
             self._take_up(gang, asyncio.create_task(self._finish(gang, owners), name=f"resume {gang}"), ())
 

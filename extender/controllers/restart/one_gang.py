@@ -15,21 +15,8 @@ from extender.controllers.context import ControllerContext
 from extender.controllers.events.recorder import Happening
 from extender.controllers.removal.fresh_gang import read_members, read_owner
 from extender.controllers.removal.removals import Cause, owner_subject
+from extender.controllers.restart import suspensions
 from extender.controllers.restart.eligibility import Case, LostOf, Owner, words
-from extender.controllers.restart.suspensions import (
-    Note,
-    can_suspend,
-    forget_patch,
-    has_stopped,
-    is_over,
-    is_suspended,
-    names_return,
-    namespace_of,
-    note_of,
-    resume_patch,
-    suspend_patch,
-    waits_for_the_end,
-)
 from extender.errors import ApiError, ApiUnavailableError, ConflictError, NotFoundError
 from extender.runtime.decision_lines import Decision
 from scoring.ids import GangKey, NodeName
@@ -56,7 +43,7 @@ class Recreation:
 
     async def carry_out(self, case: Case, *, why: str, repair: bool) -> str | None:
         """Restart it; `None`: done, else why not. Ends when the owners are resumed, however long its pods take."""
-        if not all(can_suspend(owner.ref) for owner in case.owners):
+        if not all(suspensions.can_suspend(owner.ref) for owner in case.owners):
             return await self._evict_all(case, why)
         begun: list[Controller] = []
         refused = None
@@ -88,13 +75,12 @@ class Recreation:
             raw = await self._read_noted(namespace, ref)
             if raw is None:
                 return True
-            if not is_suspended(raw, ref) or is_over(raw):
-                await self._context.disruptions.restore_owner(owner_subject(namespace, ref), forget_patch(raw))
+            owner, restore = owner_subject(namespace, ref), self._context.disruptions.restore_owner
+            if not suspensions.is_suspended(raw, ref) or suspensions.is_over(raw):
+                await restore(owner, suspensions.forget_patch(raw))
                 return True
-            if has_stopped(raw) and await self._is_empty(key, ref, raw, began_s):
-                await self._context.disruptions.restore_owner(
-                    owner_subject(namespace, ref), resume_patch(raw, ref), _RESUMED
-                )
+            if suspensions.has_stopped(raw) and await self._is_empty(key, ref, raw, began_s):
+                await restore(owner, suspensions.resume_patch(raw, ref), _RESUMED)
                 self._context.decided(Decision("resume", f"{ref.kind} {ref.name}", key))
                 self._context.telemetry.restarted("resumed")
                 return True
@@ -121,7 +107,7 @@ class Recreation:
             raw = await read_owner(self._context.api, namespace, ref)
         except NotFoundError:
             return None
-        return raw if raw is not None and note_of(raw, ref, self._context.notes) is not None else None
+        return raw if raw is not None and suspensions.note_of(raw, ref, self._context.notes) is not None else None
 
     async def _is_empty(self, key: GangKey, ref: Controller, owner: bytes, began_s: float) -> bool:
         """Whether no member is left that its owner would have to see the end of. Errors: ApiError and its kind."""
@@ -129,14 +115,14 @@ class Recreation:
         if gang is not None and self._in_the_way(
             gang.members, ref, owner
         ):  # the cache is cheap to ask, and mostly right
-            self._post_slow(gang, namespace_of(owner), ref, began_s)
+            self._post_slow(gang, suspensions.namespace_of(owner), ref, began_s)
             return False
         members = await read_members(self._context.api, key, gang.source if gang is not None else None)
         return not self._in_the_way([one.pod for one in members], ref, owner)
 
     def _in_the_way(self, members: Sequence[Pod], ref: Controller, owner: bytes) -> list[Pod]:
         """Members that have not ended; a Job does not mind those that are being deleted on a dead node."""
-        patient = names_return(ref) or waits_for_the_end(owner)
+        patient = suspensions.names_return(ref) or suspensions.waits_for_the_end(owner)
         lost = self._lost_of(members) if not patient else frozenset[NodeName]()
         return [pod for pod in members if not pod.terminal and not (pod.deleting and pod.node in lost)]
 
@@ -156,11 +142,11 @@ class Recreation:
         self, case: Case, owner: Owner, *, why: str, repair: bool, attained_h: float | None
     ) -> str | None:
         """Suspend one owner; `None`: done. An answer that was lost is made good by a look at the note."""
-        note = Note(case.gang.key.partition("/")[2], why, self._context.clock.now_s())
+        note = suspensions.Note(case.gang.key.partition("/")[2], why, self._context.clock.now_s())
         text = f"The gang is restarted as a whole: {why}. Suspended now, and resumed when its pods are gone."
         cause = Cause(Happening.RESTARTED, text)
         try:
-            patch = suspend_patch(
+            patch = suspensions.suspend_patch(
                 owner.raw, owner.ref, note, repair=repair, notes=self._context.notes, attained_h=attained_h
             )
             await self._context.disruptions.change_owner(
