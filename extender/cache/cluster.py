@@ -131,10 +131,7 @@ class ClusterCache:
         return {uid: node for uid, node in assignment.items() if self._decisions.gang_of(uid) in (None, gang)}
 
     def exclude(self, member_class: MemberClass, node: NodeName, until_s: float, *, by: GangKey | None = None) -> None:
-        """Remember until `until_s` (Unix seconds) that `node` refused the class; forgotten when the node changes.
-
-        `by`: the gang whose member kube-scheduler did not offer the node for, and which alone can show that it does.
-        """
+        """`node` refused the class, until `until_s` (Unix) or it changes; `by`: whose member, which can revoke it."""
         self._note(self._decisions.exclude(member_class, node, until_s, by=by))
 
     def passed(self, pod: Pod, nodes: Collection[NodeName]) -> bool:

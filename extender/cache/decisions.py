@@ -90,10 +90,7 @@ class Decisions:
         return known is None
 
     def passed(self, member_class: MemberClass, nodes: Iterable[NodeName], *, by: GangKey) -> bool:
-        """Forget that those of `nodes` refused members of the gang `by`: kube-scheduler's filters pass them now.
-
-        What another gang's member learned stays: its labels may make the difference.
-        """
+        """Forget that `nodes` refused members of the gang `by`; what others' learned stays: labels may differ."""
         known = self._refusals.get(member_class.anywhere)
         if not known:
             return False

@@ -43,10 +43,7 @@ class Sink(Generic[T]):
             pass
 
     def replace_in_steps(self, items: Sequence[T], *, size: int = 500) -> Iterator[None]:
-        """Do the work of `replace`, pausing after each `size` records: the caller lets its event loop run between.
-
-        Until the iterator ends, `snapshot` answers with the state from before. Abandoning it keeps what was done.
-        """
+        """As `replace`, pausing after each `size` records; until it ends, `snapshot` answers as before."""
         with self._batch():
             changed = False
             keep: set[str] = set()

@@ -46,10 +46,7 @@ shared = Pool().one  # The first living value equal to this one, among the parts
 
 
 def shared_tuple(value: tuple[str | tuple[str, str], ...]) -> tuple[Any, ...]:
-    """The same for tuples of texts or pairs, which cannot be held loosely: one of the last thousand equal ones.
-
-    A long one, by number or by characters, is not kept for others: tenants write what is in them (docs/safety.md S21).
-    """
+    """The same for tuples: one of the last thousand; long ones, by tenants, are not kept (docs/safety.md S21)."""
     chars = sum(len(part) if isinstance(part, str) else len(part[0]) + len(part[1]) for part in value)
     return _one_tuple(value) if len(value) <= _SHORT and chars <= _SHORT_CHARS else value
 

@@ -180,11 +180,7 @@ def encode_filter_error(text: str) -> bytes:
 
 
 def encode_scores(args: FilterArgs, scores: Sequence[int]) -> bytes:
-    """Write the HostPriorityList: the i-th score belongs to the i-th name of the request. O(names).
-
-    Errors: ValueError if there are more or fewer scores than names, or one is not a whole number from 0 to 10
-    (kube-scheduler neither checks nor clamps them).
-    """
+    """Write the HostPriorityList, in the request's order. O(names). ValueError: not a score 0 to 10 for each name."""
     names = args.node_names
     if len(scores) != len(names):
         raise ValueError(f"{len(scores)} scores for {len(names)} nodes")
@@ -274,10 +270,7 @@ def _node_list(items: Sequence[bytes]) -> bytes:
 
 
 def _literals(args: FilterArgs) -> Sequence[str]:
-    """The names as they stand between the quotes of a JSON string.
-
-    JSON allows neither quotes nor control characters unescaped, so an array without a backslash has none to escape.
-    """
+    """The names as they stand between quotes in JSON: where no backslash came, none has anything to escape."""
     if args.names_json and b"\\" not in args.names_json:
         return args.node_names
     return [_json(name)[1:-1].decode() for name in args.node_names]

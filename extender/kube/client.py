@@ -88,11 +88,7 @@ class KubeClient:
         await self._transport.__aexit__()
 
     async def list_page(self, path: str, *, limit: int, continue_token: str = "", not_older_than: str = "") -> Page:
-        """One page of a collection; without `not_older_than` it is read from storage (consistent).
-
-        `not_older_than` lets the API server answer from its cache if that is at least as new; it counts for the
-        first page only, the rest belong to the same version. Errors: see `send`; GoneError: begin again.
-        """
+        """One page, from storage or a cache `not_older_than`. Errors: as `Transport.send`; GoneError: begin again."""
         query = {"limit": str(limit)}
         if continue_token:
             query["continue"] = continue_token
@@ -124,11 +120,7 @@ class KubeClient:
                 yield WatchEvent(event.type, bytes(event.object))
 
     async def annotate_pod(self, namespace: str, name: str, uid: PodUid, annotations: Mapping[str, str]) -> None:
-        """Set annotations of the very pod `uid`, in one merge patch. ConflictError: another pod has its name now.
-
-        API servers answer a wrong uid with 422 (seen at 1.36.3), which has other causes too: the pod itself shows
-        which.
-        """
+        """Set annotations of the very pod `uid`, in one merge patch. ConflictError: another pod has its name now."""
         body = msgspec.json.encode({"metadata": {"uid": uid, "annotations": dict(annotations)}})
         await self._patch_pod(namespace, name, uid, body, content_type=_MERGE_PATCH)
 

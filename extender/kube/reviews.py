@@ -45,10 +45,7 @@ class KubeReviews:
         self._transport = transport
 
     async def identity(self, token: str, *, audiences: Sequence[str] = ()) -> Identity | None:
-        """Whose token it is; None: no account's, or for none of `audiences`. Errors: ApiError, ApiUnavailableError.
-
-        An authenticator that knows no audiences answers yes and names none: that yes is for the API server alone.
-        """
+        """Whose token it is; None: no account's, or not surely for one of `audiences`. Errors: as `Transport.send`."""
         spec = {"token": token, **({"audiences": list(audiences)} if audiences else {})}
         body = await self._create(TOKEN_REVIEW, "TokenReview", spec)
         with mapped("TokenReview"):

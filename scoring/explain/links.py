@@ -79,11 +79,7 @@ def part_of(
     limit: float,
     hard_s: float,
 ) -> PartVerdict:
-    """What was measured of one metric in both directions of a pair of nodes.
-
-    `counts`: the value that scores use, NaN for none; `limit`: the one of their `limits`; `hard_s`: the age from which
-    a value is that limit only.
-    """
+    """One metric both ways; `counts`: the value in scores, `limit`: theirs, from age `hard_s` only that counts."""
     source, target = pair
     there, back = network.known(source, target, metric), network.known(target, source, metric)
     alive = [one is not None and one.age_s < hard_s for one in (there, back)]

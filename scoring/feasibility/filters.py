@@ -122,11 +122,7 @@ def _tolerated(taint: Taint, tolerations: Iterable[Toleration]) -> bool:
 
 
 def _tolerates(toleration: Toleration, taint: Taint) -> bool:
-    """Follow k8s.io/api core/v1 ToleratesTaint: an empty effect means all, an empty key with Exists means all.
-
-    Gt and Lt (KEP-5471) tolerate taints whose value is above, below the toleration's; where the cluster does not know
-    them no pod can have them.
-    """
+    """As k8s.io/api ToleratesTaint: an empty effect, or empty key with Exists, means all; Gt, Lt: KEP-5471."""
     if toleration.effect and toleration.effect != taint.effect:
         return False
     if toleration.key and toleration.key != taint.key:

@@ -38,10 +38,7 @@ class Nodes:
 
 
 class FitCounts:
-    """Counts of classes by rows and of nodes by columns, and their sums by rows and zones. Not for several threads.
-
-    A node keeps its column for as long as it is there: counts need not move when another one comes or goes.
-    """
+    """Counts of classes by rows, nodes by columns that they keep, and sums by zones. Not for several threads."""
 
     def __init__(self) -> None:
         self._reset(Nodes(-1, (), np.zeros(0, np.int64), (), ()))

@@ -101,10 +101,7 @@ def _grow_single(rank: Floats, count: int, *, starts: Ints, placed: Floats | Non
 
 
 def grow_mixed(demand: Demand, free: Ints, rank: Floats, *, starts: Ints) -> Ints:
-    """Grow several classes whose pairs all count, one after the other: largest requests first, and most members first.
-
-    Returns counts (starts, classes, n); starts that do not end whole are left out. Cost: as `grow`, times classes.
-    """
+    """Several classes whose pairs count, one after the other, largest first: whole counts (starts, classes, n)."""
     by_request = order_by_request(demand, free)
     by_count = sorted(by_request, key=lambda c: -demand.classes[c].count)
     orders = [by_request] if by_count == by_request else [by_request, by_count]
@@ -127,10 +124,7 @@ def _grow_in_order(demand: Demand, free: Ints, rank: Floats, order: list[int], *
 
 
 def _fill(rank: Floats, room: Ints, gain: Floats, left: Ints, *, starts: Ints | None) -> Ints:
-    """Place `left` members per start: counts (starts, n), fewer where there is no more room.
-
-    The gain per member of filling a node with m members is its gain plus (m − 1)/2 times its own (perfect) rank.
-    """
+    """Place `left` per start: counts (starts, n); m members gain a node's gain plus (m − 1)/2 of its own rank, each."""
     each, half = np.arange(len(room)), np.diag(rank) / 2.0
     room, gain, left = room.copy(), gain.copy(), left.copy()
     counts = np.zeros_like(room)

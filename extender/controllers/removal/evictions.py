@@ -59,11 +59,7 @@ class Evictions:
                 self._refused(gang, tuple(stayed))
 
     async def _as_the_cache_says(self, key: GangKey, uids: Sequence[PodUid]) -> Mapping[PodUid, Fresh] | None:
-        """Those of `uids` that are there, read from the API server now; `None`: none is to be removed.
-
-        kubelets write into the status of pods that run, so a version may be outdated a moment later; then the eviction
-        is refused, and the gang looked at again.
-        """
+        """Those of `uids` that are there now, if the gang is as the cache says; `None`: none is to be removed."""
         gang = self._context.cache.gang(key)
         if gang is None or not gang.actionable:
             return None

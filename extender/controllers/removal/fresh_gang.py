@@ -71,11 +71,7 @@ async def read_members(api: ClusterApi, key: GangKey, source: GangSource | None)
 
 
 async def read_job(api: ClusterApi, members: Sequence[Fresh]) -> tuple[Fresh, ...]:
-    """The members and all pods that are of the same job, or have the same controller, by name. Errors: as above.
-
-    What an owner that is changed takes with it. Cost: one list of the job's pods, by the label that names the job; of
-    the namespace where there is no such label.
-    """
+    """The members and all else that their owner takes with it, by name, from one list. Errors: as `read_members`."""
     if not members:
         return ()
     jobs = {one.pod.job for one in members if one.pod.job is not None}

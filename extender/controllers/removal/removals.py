@@ -84,10 +84,7 @@ class Disruptions:
         return next((one.pod for one in pods if not one.pod.terminal and not self.is_own(one.pod)), None)
 
     async def evict(self, one: Fresh, cause: Cause, *, among: Sequence[Fresh]) -> None:
-        """Announce and evict the pod as it was read. `among`: all that go for this cause, for the owner's Event.
-
-        Errors: ApiError, ApiUnavailableError (NotAnnouncedError: nothing was done), NotOursError.
-        """
+        """Announce (`among`: all that go) and evict. Errors: ApiError's and NotAnnouncedError's kinds, NotOursError."""
         pod = one.pod
         self._refuse_foreign([one])
         await self.announce([pod_subject(pod)], cause.what, cause.note, cause.topic())

@@ -44,10 +44,7 @@ def narrowed_terms(before: tuple[NodeSelectorTerm, ...] | None, listing: Listing
 
 
 def admission_patch(pod: Pod, node: NodeName, terms: Sequence[Json] | msgspec.Raw, *, notes: Notes) -> bytes:
-    """The strategic merge patch that admits `pod`, planned for `node`; `terms` as JSON values or encoded.
-
-    The note lets the admission survive our restart (docs/safety.md S4).
-    """
+    """The strategic merge patch that admits `pod`, with a note that survives our restart (docs/safety.md S4)."""
     spec: Json = {"schedulingGates": [{"$patch": "delete", "name": GATE}]}
     if terms:
         required = {"nodeSelectorTerms": terms}

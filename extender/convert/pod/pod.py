@@ -199,10 +199,7 @@ def _class_of(role: Role, resources: PodResources, limits: ConstraintParts, line
 
 @lru_cache(maxsize=64)
 def _member_class(role: Role, resources: PodResources, limits: ConstraintParts, lineage: str) -> MemberClass:
-    """Pods of one template give the same bytes, so this runs once per template; equal results are one object.
-
-    Few are kept, because pods of one job are listed, and change, together: one that comes alone costs a reading more.
-    """
+    """Runs once per template, as its pods give the same bytes; few are kept, as pods of one job come together."""
     return shared(MemberClass(role, shared(pod_requests(resources)), shared(constraints(limits)), lineage))
 
 

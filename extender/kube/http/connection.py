@@ -62,10 +62,9 @@ class Connection(asyncio.BufferedProtocol):
         return self._transport is not None and self._waiter is None and not self._transport.is_closing()
 
     async def exchange(self, request: bytes, *, limit_bytes: int) -> Answer:
-        """Send a whole request and wait for its whole answer, as long as that takes.
+        """Send a whole request, wait for its whole answer. OSError: there is none, or a success above `limit_bytes`.
 
-        Errors: OSError when there is no whole answer, or a successful one has a body above `limit_bytes`; that of a
-        failure is cut at 64 KiB instead. A cancelled wait closes the connection.
+        That of a failure is cut at 64 KiB instead. A cancelled wait closes the connection.
         """
         transport = self._transport
         if transport is None or self._waiter is not None:

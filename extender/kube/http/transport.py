@@ -70,11 +70,7 @@ class Transport:
         content_type: str = "application/json",
         limit_bytes: int | None = None,
     ) -> bytes:
-        """One exchange; the answer's body when the API server agreed.
-
-        Errors: ApiError by status; ApiUnavailableError when there is no usable answer within `timeout_s` or it is
-        longer than `limit_bytes` (default: the limit of one object).
-        """
+        """One exchange; the body on success. Errors: ApiError by status; ApiUnavailableError: too late, too long."""
         exchange = partial(
             (self._direct or self.session).exchange,
             method,

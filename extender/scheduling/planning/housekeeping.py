@@ -89,11 +89,7 @@ class Housekeeping:
             yield from look() or ()
 
     def _look_at_clocks(self) -> Iterator[None]:
-        """Plan again when a gang became STARVING, or its reservation ran out, while nothing else happened.
-
-        A plain pod changes nothing, and would take its room without a plan (docs/safety.md S13). O(members of waiting
-        gangs).
-        """
+        """Plan again when only time made a gang STARVING, or ended its reservation (docs/safety.md S13)."""
         now_s, policy, gangs = self.clock.now_s(), self.planner.policy.queue, self.cache.snapshot().gangs
         before, self._starved = self._starved, {}
         passed = False

@@ -49,11 +49,7 @@ class NativeZones:
         *,
         now_s: float | None,
     ) -> Sequence[NodeName]:
-        """The nodes of `asked` that a member may use; none: not in this try.
-
-        Members follow those that are bound into their zone. `now_s` is monotonic; `None`: no try is to begin. Cost:
-        O(asked); for the first member of a try as planning a gang.
-        """
+        """The nodes of `asked` that a member may use in this try, near bound siblings; no `now_s`: begin no try."""
         if gang_options(dict(gang.options), policy).zone_policy is not ZonePolicy.REQUIRED:
             return asked
         table = snapshot.table
