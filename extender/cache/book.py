@@ -119,8 +119,7 @@ class Owners:
     """What was read of the owners of gangs' pods, by uid (docs/safety.md S8, S14, S23).
 
     A job that is resumed has new pods and often no PodGroup, and keeps its place; only the Jobs show whether two of
-    them are one gang or two runs of it; and pods that succeeded on a deleted node are collected. Bounded by `keep_only`
-    and by the gangs that exist.
+    them are one gang or two runs of it; and pods that succeeded on a deleted node are collected. Bounded by the gangs.
     """
 
     def __init__(self) -> None:

@@ -1,7 +1,6 @@
 """What the service has decided and learned: commitments, exclusions, back-offs (docs/safety.md S4, S5, S7).
 
-Rule: a commitment holds only members that still need a node; what expires does so only when the service says what time
-it is.
+Rule: a commitment holds only members that still need a node; what expires does so when the service says the time.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence

@@ -1,8 +1,7 @@
 """The pods, as the planner sees them, with the ways to find them.
 
 Rule: a Binding that the API server confirmed counts as bound before the watch shows it (*assumed*), until the watch
-shows a node, or that the pod finished or went. The managed resource, which marks our pods, is taken out of their
-requests: no node offers it.
+shows a node, or that it finished or went. The managed resource, which marks our pods, is taken out of requests.
 """
 
 from collections.abc import Iterator

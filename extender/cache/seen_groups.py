@@ -1,7 +1,6 @@
 """PodGroups as the API server shows them: what is written on them for people, beside what decides.
 
-Rule: this sink hands on to the cache only what decides. A status that we write comes back by the watch: if it decided
-anything, the next plan would be its echo.
+Rule: this sink hands on only what decides. A status that we write comes back by the watch: no plan may be its echo.
 """
 
 from collections.abc import Iterator, Sequence

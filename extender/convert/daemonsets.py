@@ -1,7 +1,6 @@
 """DaemonSets: raw JSON → `scoring.model.DaemonSet`.
 
-The template is read as a pod, with the tolerations that the DaemonSet controller adds
-(AddOrUpdateDaemonPodTolerations).
+The template is read as a pod, with the tolerations of the controller (AddOrUpdateDaemonPodTolerations).
 """
 
 from dataclasses import replace

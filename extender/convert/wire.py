@@ -8,8 +8,7 @@ Rules (facts about kube-scheduler 1.33 to 1.37):
   keys compared as Go does, ignoring case (the Kubernetes objects inside keep their exact keys, as in the API server).
 - `NodeNames` decides when both forms are given. Both null: malformed, an answer could only be "none" by accident.
   An empty list is a legal question with an empty answer. A name mentioned twice is answered twice.
-- A repeated key: the last one counts, as in Go. Anything after the JSON value, invalid UTF-8, or nesting deeper than
-  the parser's stack is malformed.
+- A repeated key: the last one counts, as in Go. Malformed: anything behind the JSON, invalid UTF-8, deep nesting.
 - A reply is never `{}` (kube-scheduler reads it as "no node, no reason"); when nothing passes, each node has its reason
   under `FailedAndUnresolvableNodes`, so that no preemption is tried; scores are JSON integers (5.0 drops all scores).
 """

@@ -127,8 +127,7 @@ class KubeClient:
     async def admit_pod(self, namespace: str, name: str, uid: PodUid, patch: bytes) -> None:
         """Send a strategic merge patch of the very pod `uid`; as `annotate_pod`. ApiError 422: it is not acceptable.
 
-        When an earlier patch took effect though its answer was lost, the affinity cannot be changed any more: 422, but
-        the gate is gone, which is what counts.
+        When an earlier patch took effect though its answer was lost, it is 422 again, but the gate is gone.
         """
         await self._patch_pod(namespace, name, uid, patch, content_type=_STRATEGIC_MERGE_PATCH, opens_gate=True)
 

@@ -2,8 +2,7 @@
 
 Rule: the `kubernetes` package reads kubeconfigs and in-cluster files, and nothing else is used of it; tokens rotate
 (hourly, in clouds every 15 minutes) and are renewed here: files are read again every minute, exec plugins run again
-before their token expires or when it is refused. What cannot be used is a ConfigError that names the file and the
-field.
+before their token expires or when it is refused. What cannot be used is a ConfigError that names file and field.
 """
 
 import asyncio

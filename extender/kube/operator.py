@@ -1,7 +1,6 @@
 """What tools for operators ask of the API server, with an operator's rights: any object, by its address.
 
-Rule: JSON in and out as plain values. What does not exist is `None`; every other failure is an error of
-`extender.errors`.
+Rule: JSON in and out as plain values. What does not exist is `None`; all else is an error of `extender.errors`.
 """
 
 from collections.abc import AsyncIterator, Mapping

@@ -32,8 +32,7 @@ class LeaseTimes:
     """Durations of the election.
 
     A leader that cannot renew stands down after `renew_deadline_s`, and what it sent at the last moment has at least
-    half a second (until `write_s`) to be over before another may lead. Two renewals fit into the deadline, so that one
-    lost answer does not end the term.
+    half a second (until `write_s`) to be over before another may lead. Two renewals fit in: one may be lost.
     """
 
     duration_s: int = 3

@@ -1,8 +1,7 @@
 """Let nothing be sent that could arrive as a former leader's (docs/safety.md S11).
 
 One guard around the port holds for every write, also for those that are yet to be added: what is not known to read only
-is a write. Rule: a write begins only while the lease is ours, gets no more time than the lease has left, and is given
-up when that is over. Reading is free.
+is a write. Rule: a write begins only while the lease is ours, and is given up when that is over. Reading is free.
 """
 
 import asyncio

@@ -2,8 +2,7 @@
 
 A standby follows the cluster as the leader does, so that it has nothing to read when it takes over. Rules: `leading` is
 a look at our own clock, so it is false as soon as it is late; a term begins with empty records, as after a restart;
-losing the lease ends all at once and without waiting; giving it back on purpose waits for what is under way, and comes
-last.
+losing the lease ends all at once and without waiting; giving it back waits for what is under way, and comes last.
 """
 
 import asyncio

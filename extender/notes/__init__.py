@@ -2,8 +2,7 @@
 
 The API server's objects are the only memory that netgang has, and users may write the same annotations. Rule
 (docs/safety.md S22): a note is believed only with a signature by a key of ours over what kind of note it is, the object
-that carries it and its content; all others are ignored, counted and reported. A note never names anything in another
-namespace.
+that carries it and its content; all others are ignored, counted, reported. None names anything in another namespace.
 """
 
 from extender.notes.keys import Key, KeyRing

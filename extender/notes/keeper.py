@@ -3,8 +3,7 @@
 The Secret is in the manifests, empty: a right to create Secrets cannot be limited to a name, and would let its owner
 have tokens of other accounts. Rules: what is in the Secret counts; a process signs with a key of its own until it has
 read one there, and says that its notes do not last; keys that this process knows are put back when the Secret was
-emptied or made again; only the replica that acts rotates. Of two writes at once the second has a conflict, and reads
-what the first wrote.
+emptied or made again; only the replica that acts rotates. Of two writes the second has a conflict and reads the first.
 """
 
 import asyncio

@@ -1,8 +1,7 @@
 """The keys by which notes are signed and checked: their names, which one signs, when another is due. Pure.
 
 A name is a time, because all replicas must know how old a key is, and must have read it before the first note is signed
-with it. Rules: all keys check, the newest that has settled signs; netgang makes another each `ROTATED_S` and drops
-those beyond the newest `KEPT`.
+with it. Rules: all keys check, the newest that has settled signs; another each `ROTATED_S`, the newest `KEPT` stay.
 """
 
 import re

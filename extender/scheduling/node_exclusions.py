@@ -5,8 +5,7 @@ from a request says that one of them refused it. Rules: only calls of kube-sched
 without nominatedNodeName (such calls carry a single node), only where kube-scheduler looks at all nodes; two refusals
 at least a second and at most a few minutes apart are believed, because one may be lag between its view and ours. What
 one pod learns holds for its like, whatever nodes an admission has named, and so for its successor (docs/safety.md S27);
-the cache forgets it after `exclusion_ttl_s`, when the node changes, or when kube-scheduler asks about the node for the
-gang again.
+the cache forgets it after `exclusion_ttl_s`, when the node changes, or when kube-scheduler asks about it again.
 """
 
 from collections import OrderedDict

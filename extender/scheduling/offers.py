@@ -5,8 +5,7 @@ pod without a gang has those that kube-scheduler asked about, of a native group 
 kube-scheduler about our own pods write offers. After a restart the table is empty, and kube-scheduler asks again.
 
 Names stay JSON: a call of 5,000 nodes has 100 kB of names, and reading them again would cost more than the rest of the
-answer. They are kept as they came and searched once, at /bind. Bounded in number, bytes and time; an offer that was
-pushed out costs its pod one more attempt.
+answer. They are kept as they came, searched once, at /bind, and bounded; one pushed out costs its pod an attempt.
 """
 
 from collections import OrderedDict

@@ -6,8 +6,7 @@ Rules:
 
 - A pod is woken at once when the plan gives it another node than at its refusal (none, usually); a planned pod that
   does not come all the same is woken again after a pause that doubles.
-- A pod refused with a reason of the moment (not planned yet) is woken once when the real one is known, so that people
-  read that one.
+- A pod refused with a reason of the moment (not planned yet) is woken once when the real one is known, for people.
 - Pods that were there before us may be parked under a process that is gone: planned ones that have not come are woken
   once, soon after we began, but not while others of them still come: kube-scheduler is working off its queue then, and
   a thousand patches would cost the API server as much as the Bindings.

@@ -5,8 +5,7 @@ beside 5 new ones a second made 1,379 filter calls a second (measured on 1.36.3)
 retried by its timer alone. Rules: the first refusals are ordinary ones, so in quiet a pod starts when there is room;
 the text of the error is the same constant reason; another reason, or `QUIET_S` without a change in the cluster, ends
 the guard for the pod. The more pods are refused, the longer is the time within which a few refusals of one are too
-many, so that ordinary ones stay below `AFTER` / `PER_POD_S` = 30 a second, however slowly a busy machine lets each of
-them come.
+many, so that ordinary ones stay below `AFTER` / `PER_POD_S` = 30 a second, however slowly each of them comes.
 """
 
 from dataclasses import dataclass

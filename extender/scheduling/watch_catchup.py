@@ -4,8 +4,7 @@ Why: kube-scheduler asks at the very event that makes room, and its question oft
 "no" then costs the pod its backoff, seconds, although a millisecond later the answer is yes. The question shows that
 the cache is behind: it names a node that we do not know, or one that is full in our view only, or a pod that we have
 not seen. Rule: look again after each change of the cache, for at most `LONGEST_S`, once per pod and version of the
-cache, and never more than a fifth of the time altogether, because kube-scheduler waits. At /bind it goes on with other
-pods, so that wait may be longer.
+cache, and never more than a fifth of the time altogether. At /bind kube-scheduler goes on, so it may be longer.
 """
 
 import asyncio

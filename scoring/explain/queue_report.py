@@ -1,8 +1,7 @@
 """Report of every gang what it is, its weight, how long it has waited, and the gangs ahead of it.
 
 A pure function of snapshot, plan, policy and moment, so that /v1/queue, `netgang plan` and tests say the same. Rule:
-states, clocks and the order come from API objects and the moment alone; from the plan come only the reasons, the
-places and the reservations.
+states, clocks and order come from API objects and the moment alone; reasons, places, reservations from the plan.
 """
 
 from collections import Counter

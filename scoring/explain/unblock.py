@@ -6,8 +6,7 @@ would help. Rule: nothing is offered whose trial plan does not admit the gang; t
 bounded, and each goes in steps, so a question delays no other. The first one is true twice: with the places that gangs
 have in the plan of now, and when every gang is placed again, as new measurements make the service do. Cost: as planning
 everything, once for each trial. More room is looked for beside at most `MOST_AHEAD` gangs that would take it first: a
-trial that starts hundreds of them costs seconds, and says little about the end of a long queue. Where the search
-ends for that reason, it is said.
+trial that starts hundreds of them costs seconds, and says little of a long queue's end. That end is then said.
 """
 
 from collections.abc import Sequence

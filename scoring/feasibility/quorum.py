@@ -7,8 +7,7 @@ scale-in the framework removes the highest index first, so a gang started on wor
   ascending index, then others, until min-available; without roles any min-available members will do.
 - Counting (docs/safety.md S8): Succeeded members count permanently. Failed ones, ones being deleted and ones on a lost
   node (docs/safety.md S12) do not, and neither can they be waited for: their successors are other pods.
-- Incomplete: fewer pods that count, or may come to count, than min-available. A ps that does not exist as a pod is not
-  known here and cannot be asked for.
+- Incomplete: fewer pods that count, or may come to count, than min-available. A ps without a pod is not known here.
 """
 
 from collections.abc import Callable, Mapping, Set

@@ -75,8 +75,7 @@ def runs_of(
 ) -> Runs:
     """Part the pods under one gang's name. Cost: O(n), and O(parts²) where several controllers are involved.
 
-    `least` gives the gang's minimum; `wanted`: controller's uid → how many pods it wants, where that is known and it is
-    not one of a series (a CronJob's).
+    `least` gives the gang's minimum; `wanted`: controller's uid → how many pods it wants, unless one of a CronJob's.
 
     >>> from dataclasses import replace
     >>> from tests.builders import pod

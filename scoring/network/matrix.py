@@ -125,8 +125,7 @@ class NetworkMatrix:
         Per metric and pair the newest value counts, whichever source it is from; of equally new ones the worst, and
         of equal ones that of the source whose name comes first: neither the order of sources nor that of rows decides.
         With `zones`, a link measured in neither direction (or not within the hard TTL) has the median of the pairs
-        measured between the two zones, but nothing better than its own last value. Cost: O(m log m) for m measurements
-        in all; 25 bytes per pair and metric.
+        measured between the two zones, but nothing better than its own last value. Cost: O(m log m) for m in all.
         """
         names = {end for table in tables.values() for end in table.ends}
         names.update(e for nodes in endpoint_of.values() for e in nodes.values())

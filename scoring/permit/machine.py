@@ -97,8 +97,7 @@ def _requested(
 ) -> PermitState:
     """A request is answered at once, attached to the Binding under way, or held.
 
-    A second request for a member means that kube-scheduler restarted: the first one's client is gone, so it gets an
-    error and the new one takes its place.
+    A second request for a member means that kube-scheduler restarted: the first gets an error, as its client is gone.
     """
     uid, node = event.uid, event.node
     where = state.bound.get(uid) or quorum.bound_to.get(uid)

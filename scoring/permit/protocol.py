@@ -1,8 +1,7 @@
 """What the permit machine hears and says: closed sets of events and instructions.
 
 Rule: an event carries what happened and when (`now_s`, monotonic seconds); what is true of the gang at that moment
-comes beside it as a `Quorum`, made from a cache that has already seen the event. So no event can be missed for good:
-the next one brings the truth with it.
+comes beside it as a `Quorum`, made from a cache that has seen the event: one that is missed, the next makes good.
 """
 
 from typing import NewType, TypeAlias
@@ -128,8 +127,7 @@ class Hold(msgspec.Struct, frozen=True):
 class PostBinding(msgspec.Struct, frozen=True):
     """Post the Binding, with the pod's uid; report exactly one `MemberBound` or `BindFailed` for it.
 
-    Before the call the service checks its lease deadline (docs/safety.md S11) and reports a non-terminal failure if it
-    ran out.
+    Its lease deadline is checked before (docs/safety.md S11); if it ran out, that is a non-terminal failure.
     """
 
     uid: PodUid

@@ -10,8 +10,7 @@ So while a gang is whole its *crew* is noted: which member has which index. Rule
 - After a restart of ours the crew of a gang that had started, by our own evidence, is read from what dead members,
   and successors below the highest index, have left.
 - `replace` and `none` remove no pod, so for them a broken gang is only something to explain.
-- `restart`: after `settle_s`, in which a node may come back and the watch may deliver the rest; never while
-  members finish.
+- `restart`: after `settle_s`, in which a node, or the watch, may come back; never while members finish.
 """
 
 from collections.abc import Container, Mapping
@@ -166,8 +165,7 @@ def _traces(gang: Gang, quorum: Quorum) -> dict[Seat, Member]:
 
     - Remains: a dead member that had a node before a live member was created is of an earlier start.
     - A successor that waits: created after a live member got its node, when all of the minimum were there; by its
-      index it is below a running member, for scale-out comes above them all. Its forerunner gets its name, which most
-      owners use again.
+      index it is below a running member, as scale-out comes above them all. Its forerunner gets its name.
 
     Empty where no member is known to be lost.
     """

@@ -12,8 +12,7 @@ A member is stranded
    leave it, though each member alone would (FULL).
 
 Where nodes have room and only learned refusals close them, another pod in its place is no better off unless it could go
-to other nodes: such a member is stranded (REFUSED) only if its gang would find room without the terms that were added
-when it was admitted (docs/safety.md S27).
+to other nodes: it is stranded (REFUSED) only if its gang would find room without its admission (docs/safety.md S27).
 """
 
 from collections import Counter

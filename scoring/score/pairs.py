@@ -4,8 +4,7 @@ Why two numbers per pair: `points` is the published f, for people; it saturates 
 its term). `rank` is what selections compare: the points, and where a term is clipped a term of less than a thousandth
 of a point in which the raw value decides, so that a worse link always ranks lower. Rule: an unknown value is neutral
 with a penalty, never perfect and never the best; age can take points away but never add any. So a value past the hard
-TTL makes its link unknown, and still says how good the link is at best: what it earned fresh is the most that the link
-can have.
+TTL makes its link unknown, and still says how good it is at best: what it earned fresh is the most it can have.
 
 Not promised: when the reference rate is the block's own best, a faster best link lowers the *bandwidth* points of the
 others (they are relative to it); with a configured reference no better link lowers any pair.

@@ -1,8 +1,7 @@
 """Make a placement better by moving members, until no single move helps.
 
 Why after a greedy choice: what looked best when few members were placed need not be when all are. Rule: each step takes
-the one move that adds most (ties: first class, first row), so the result depends on nothing but its input; every step
-raises the value, so it ends.
+the one move that adds most (ties: first class, first row), so only the input decides; each raises the value: it ends.
 
 Moves: one member, or as many of a class as the target holds; all members of a node; two members of different classes
 trade places. Looked at are the `NEIGHBOURS` nodes that give least and those that promise most. With `keep_nodes` no

@@ -4,8 +4,7 @@ Our reading, where the paper is silent: the list is the candidate nodes in order
 node that can hold a member, it starts excluded and counts as chosen. In each round the score of every node that is not
 excluded against the node chosen *last* is added to its running total; the highest total is chosen and excluded, ties by
 list order. Roles play no part. Members that are placed already need no reference: their gain
-starts the totals. Nodes with room for several: one member per node while nodes last, then it starts over with
-the room that is left.
+starts the totals. Nodes with room for several: one member per node while nodes last, then it starts over.
 """
 
 import numpy as np

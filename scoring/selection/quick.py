@@ -2,8 +2,7 @@
 
 Why: the searches aim at good placements and may come to no end where only an awkward one exists; and a round of
 planning compares every zone for every gang, while a search is only worth its time in the zone that wins. Rules: a gang
-that first fit can place is never refused; the estimate is the value of one real placement, so it never promises more
-than the zone can give.
+that first fit can place is never refused; the estimate is the value of a real placement, never more than that.
 """
 
 import numpy as np

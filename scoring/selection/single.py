@@ -2,8 +2,7 @@
 
 Why apart from several classes: all that matters of a node then is how many members it can hold, so a caller that keeps
 those numbers (`scoring.feasibility.room`) need not count them again, and each step is one operation on one row of
-numbers. Rule: ranks come on the grid (`on_grid`), so that sums are exact and it does not matter in which order they are
-added up.
+numbers. Rule: ranks come on the grid (`on_grid`), so that sums are exact in whichever order they are added up.
 """
 
 from dataclasses import dataclass

@@ -4,16 +4,13 @@ Why (docs/safety.md S13): kube-scheduler knows nothing of a place that is promis
 that comes a moment earlier takes it, and a whole gang waits on. Where plain pods are asked about too, they are refused
 that room. Rules:
 
-- Of a node on which members of a committed gang are to start, or of one for whose sake others leave, a plain pod may
-  have what is left beside all of them.
+- Of a node where a committed gang starts, or for whose sake others leave, a plain pod may have what those leave.
 - Of a node reserved for a STARVING gang it may have nothing that the gang asks for, because what is free there is
   being saved up; of the pod count, what the whole gang leaves.
 - What is saved up is kept from plain pods while the reservation lasts, and open to them for as long afterwards, and
-  so on: a gang for which room never adds up, because services run there for good, must not keep these services from
-  coming back permanently.
+  so on: a gang for which room never adds up must not keep services that run there for good from coming back.
 - Only resources that such a gang asks for count. Whether the rest fits is kube-scheduler's own matter.
-- A pod that has a node's room already (a DaemonSet's, a nominated one: docs/safety.md S12) and system pods are not
-refused.
+- Pods that have a node's room already (DaemonSets', nominated: docs/safety.md S12) and system pods are not refused.
 """
 
 from collections.abc import Iterable, Mapping

@@ -2,8 +2,7 @@
 
 The one schema of a change: /v1/what-if reads these records, `netgang what-if` and `/v1/explain` write them, and
 `scoring.what_if.suppose` applies them, so that a suggestion can be sent back as it is and the planner asked if it is
-true. Rules: a change says one thing; amounts are Kubernetes quantities; every list, text and count has bounds, which
-are checked where a change is read.
+true. Rules: a change says one thing; amounts are Kubernetes quantities; all has bounds, checked where it is read.
 """
 
 from collections.abc import Mapping

@@ -2,8 +2,7 @@
 
 Why on a pod: that is what people describe when a job does not start; a PodGroup, if there is one, gets it too. Where
 members name different schedulers, one pod of each gets it, running ones too, because each may have another owner.
-Rule: a fault gets one Event, and only after it has stood for a while, because pods and their PodGroup arrive one after
-the other.
+Rule: a fault gets one Event, after it has stood for a while: pods and their PodGroup arrive one after the other.
 """
 
 from collections.abc import Callable, Sequence

@@ -3,8 +3,7 @@
 Why: no scheduler can see the Binding that another one sends in the same second, so this cannot be kept from happening
 where netgang's scheduler and another share nodes; what can be done is to see it, and to say how it is avoided. Rules:
 only nodes on which a pod of ours is bound; looked at after each plan, because a kubelet rejects one of the pods within
-a second or two; one Event on a node in ten minutes, and few at once. Nothing is moved: a pod that the kubelet rejects
-is a lost member, which repair replaces.
+a second or two; one Event on a node in ten minutes, few at once. A pod that the kubelet rejects, repair replaces.
 """
 
 from collections.abc import Sequence

@@ -2,8 +2,7 @@
 
 Why level-triggered: what a status should say follows from pods and plan (`scoring.queue.podgroup_status`), so each
 look compares that with what the API server shows, and nothing has to be remembered over a restart. Looking once a
-second gathers a gang's changes into one write; our own write changes nothing that is compared, so it starts no further
-write.
+second gathers a gang's changes into one write; our own changes nothing that is compared, so it starts no further.
 
 Rules:
 - Own gangs only (docs/safety.md S1), and PodGroups on which we wrote before.

@@ -7,16 +7,13 @@ waits without end. Another in its place has the gate again and is admitted elsew
 
 - When: all listed nodes are gone for `GONE_GRACE_S`, or the pod finds no place on them for the repin timeout
   (`scoring.repair.stranded_pods`); sooner where filters that we do not model refuse them and there is room elsewhere. A
-  place that lasted less than `_KEPT_S` does not restart the clock. Never in the quiet time after start or new lists
-  (docs/safety.md S11).
+  place that lasted less than `_KEPT_S` does not restart the clock. Never in the quiet time (docs/safety.md S11).
 - Only pods whose controller recreates them within its failure budget (`owners`); bare pods and all others get an Event.
-  Where one of a gang that never started must stay, all stay: removing the others would cost their owner failures for a
-  gang that still cannot start.
+  Where one of a gang that never started must stay, all stay: it cannot start, whatever failures the others cost.
 - How: a gang that never started is suspended and resumed where its owner would count removed pods as failed: that costs
   it nothing (`restarts`). Else pods and owners are read afresh; whatever looks different ends the attempt. One gang at
   a time, one pod after the other, by the Eviction API with uid and resourceVersion. What it costs the owner is taken
-  from its failure budget where nodes went or filled up; where we had named nodes that refuse the pod it must cost
-  nothing (docs/safety.md S27).
+  from its failure budget; where we had named nodes that refuse the pod it must cost nothing (docs/safety.md S27).
 - Afterwards no nodes are named for the gang any more, only its zone.
 """
 

@@ -1,8 +1,7 @@
 """A gang as the API server has it now: read before anything is removed (docs/safety.md S11).
 
 Rule: a consistent list, not the cache; a member is compared by what a decision to remove it rests on. A kubelet writes
-into the status of pods that run, so the version alone says too little, and the version that was read goes into each
-request all the same.
+into the status of pods that run, so the version alone says too little; it goes into each request all the same.
 """
 
 from collections.abc import Sequence

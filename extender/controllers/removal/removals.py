@@ -9,8 +9,7 @@ of another scheduler must stay whatever was decided. Rules (docs/safety.md S1, S
    changed has one, and so have the first `MOST_ANNOUNCED` of the pods that go with it. What the API server refuses for
    good (no right, a quota, a namespace that ends) is counted, and the act goes on: a quota on Events makes no pod
    immune. Without an answer within `ANNOUNCE_S` seconds it is put off: `NotAnnouncedError`, and nothing was done.
-3. Nothing is removed for `QUIET_S` after the start, a take-over and every new list: a cache that has just been filled
-   may show less than there is (`Quiet`).
+3. Nothing is removed for `QUIET_S` after start, take-over and new lists: a fresh cache may show too little (`Quiet`).
 4. What was announced and is then refused (a disruption budget, an edit in the same moment) gets an Event as well.
 
 No other module calls `evict` or `patch_object` (tests/contract/test_disruptions.py).

@@ -4,8 +4,7 @@ docs/safety.md S8.
 
 The planner itself places successors first and beside the others; this controller does what it cannot: see that a
 member without a successor is lost, say what is waited for, and hand the gang to `restarts`. Rules: a gang that cannot
-be restarted is given successors like any other; a refusal that will last is not asked for again before the gang has
-been whole, any other one after a while.
+be restarted is given successors like any other; a refusal that lasts is not asked for again until it was whole.
 """
 
 from collections.abc import Awaitable, Callable, Iterator, Sequence

@@ -2,8 +2,7 @@
 
 A strategic merge patch names the gate instead of its place in the list: right whatever other gates came or went, and
 sending it twice is sending it once. Rules of the API server for gated pods: terms of required node affinity may be
-added where there were none; where there are, each must stay and may only get more requirements. A wrong `metadata.uid`
-is refused.
+added where there were none; where there are, each must stay and may only get more. A wrong uid is refused.
 """
 
 from collections.abc import Sequence

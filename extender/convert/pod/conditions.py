@@ -2,8 +2,7 @@
 
 An in-tree filter may refuse every node before /filter is asked, and then this message is the only trace. After "nodes
 are available:" (FitError, 1.36) come numbers of nodes and what each kind lacks, or, when a PreFilter plugin refused the
-pod itself (a claim is missing or not bound), that plugin's words alone: no other node helps then. The text is bounded,
-and only shown.
+pod itself (a claim is missing or not bound), that plugin's words alone: no other node helps then. Bounded, and shown.
 """
 
 from datetime import datetime

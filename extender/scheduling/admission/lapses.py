@@ -1,15 +1,13 @@
 """Which admissions come to nothing, and how long such a gang waits before it may reserve room again.
 
-Why: a gang that reserves room until the hold limit and does not start keeps it from others; trying again at once would
-do so without end. Rules:
+Why: a gang that reserves room until the hold limit without a start keeps it from others, again and again. Rules:
 
 - The back-off is 10 s × 2ᵏ, at most ten minutes (docs/safety.md S5). Success ends the count, and so does what may make
   the next try end otherwise: other pods; a member that kube-scheduler refused and does not any more; and, where no
   member had been heard of at all, any question about one of them, because kube-scheduler was away.
 - Gates that are removed and members at bind have clocks of their own. A gang without a gate that is offered its nodes
   in /filter has none, and where kube-scheduler's own filters refuse it no question comes: planned for
-  `admit_timeout_s` without any call, it lapses too (docs/safety.md S25). A gang that runs in part does not: what it
-  misses comes before everything else.
+  `admit_timeout_s` without any call, it lapses too (docs/safety.md S25). One that runs in part does not: it is first.
 """
 
 from dataclasses import KW_ONLY, dataclass, field

@@ -1,7 +1,6 @@
 """What is due once a second: drop what expired, nudge pods that are overdue, tidy records, look at clocks.
 
-Also the plan's listener: it ungates and nudges pods of admitted gangs, and compares gangs with something under way with
-the cache.
+Also the plan's listener: it ungates and nudges pods of admitted gangs, and compares gangs under way with the cache.
 """
 
 import asyncio

@@ -1,7 +1,6 @@
 """Which nodes are lost: deleted, or not ready for longer than `node_lost_s` (docs/safety.md S12).
 
-Time counts from when this process saw it, so a restart errs towards patience: a node that misses one heartbeat must not
-cost a gang its members.
+Time counts from when this process saw it, so a restart errs towards patience: one missed heartbeat costs no member.
 """
 
 from collections.abc import Iterable
