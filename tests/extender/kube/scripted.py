@@ -57,7 +57,7 @@ class Talk:
             while await self.reader.read(65536):
                 pass
 
-    def reset(self) -> None:
+    async def reset(self) -> None:
         """End with a reset instead of an end of the stream."""
         plain = self.writer.get_extra_info("socket")
         plain.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
@@ -108,6 +108,20 @@ async def scripted(
             task.cancel()
         await asyncio.gather(*busy, return_exceptions=True)
         await server.wait_closed()
+
+
+def answering(*parts: bytes, then: Script | None = None, later: Script | None = None) -> Script:
+    """Answer the first request with these parts and do `then`; connections after the first do `later`."""
+
+    async def script(talk: Talk) -> None:
+        if later is not None and talk.number > 1:
+            await later(talk)
+        await talk.request()
+        await talk.say(*parts)
+        if then is not None:
+            await then(talk)
+
+    return script
 
 
 async def always_ok(talk: Talk) -> None:

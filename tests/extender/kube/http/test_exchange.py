@@ -13,7 +13,7 @@ from extender.errors import ApiError, ApiUnavailableError
 from extender.kube.http.transport import Transport, TransportLimits
 from tests.authority import Authority, Pair
 from tests.extender.kube.conftest import server_of
-from tests.extender.kube.scripted import OK, Talk, always_ok, echo, long_body, long_echo, ok, scripted
+from tests.extender.kube.scripted import OK, Talk, always_ok, answering, echo, long_body, long_echo, ok, scripted
 from tests.extender.kube.scripted import event_loop_policy as event_loop_policy
 
 
@@ -104,13 +104,7 @@ ANSWERS: dict[str, tuple[bytes, bool, Sequence[bytes]]] = {
 @pytest.mark.parametrize(("want", "again", "parts"), ANSWERS.values(), ids=ANSWERS)
 async def test_whole_answers(want: bytes, again: bool, parts: Sequence[bytes]) -> None:
     """A whole answer counts however it is framed and cut; the connection is used again if it may be."""
-
-    async def script(talk: Talk) -> None:
-        await talk.request()
-        await talk.say(*parts)
-        await always_ok(talk)
-
-    async with scripted(script) as server, transport(server.url) as one:
+    async with scripted(answering(*parts, then=always_ok)) as server, transport(server.url) as one:
         assert want == await one.send("GET", "/x", timeout_s=10.0)
         assert await one.send("GET", "/y", timeout_s=10.0) == (b"ok" if again else want)
         assert server.connections == (1 if again else 2)
@@ -120,12 +114,8 @@ FAILED = b"HTTP/1.1 409 Conflict\r\n" + ok(b'{"message":"busy"}').removeprefix(H
 
 
 async def test_a_failure_is_an_answer() -> None:
-    async def script(talk: Talk) -> None:
-        await talk.request()
-        await talk.say(FAILED)
-        await always_ok(talk)
-
-    async with scripted(script, host="::1") as server, transport(server.url) as one:
+    failing = answering(FAILED, then=always_ok)
+    async with scripted(failing, host="::1") as server, transport(server.url) as one:
         with pytest.raises(ApiError, match="409: busy"):
             await one.send("GET", "/x", timeout_s=10.0)
         assert await one.send("GET", "/y", timeout_s=10.0) == b"ok"
@@ -134,11 +124,8 @@ async def test_a_failure_is_an_answer() -> None:
 
 
 async def test_an_answer_that_ends_with_the_connection(link: Link) -> None:
-    async def script(talk: Talk) -> None:
-        await talk.request()
-        await talk.say(HEAD + b"\r\nhel", b"lo")
-
-    async with scripted(script, tls=link.served) as server, link.opened(server.url) as one:
+    ending = answering(HEAD + b"\r\nhel", b"lo")
+    async with scripted(ending, tls=link.served) as server, link.opened(server.url) as one:
         assert await one.send("GET", "/x", timeout_s=10.0) == b"hello"
         assert await one.send("GET", "/x", timeout_s=10.0) == b"hello"
         assert server.connections == 2
@@ -184,13 +171,7 @@ BROKEN: dict[str, tuple[str, Sequence[bytes]]] = {  # case: (words of the error,
 
 @pytest.mark.parametrize(("want", "parts"), BROKEN.values(), ids=BROKEN)
 async def test_what_is_no_answer(want: str, parts: Sequence[bytes]) -> None:
-    async def script(talk: Talk) -> None:
-        if talk.number > 1:
-            await always_ok(talk)
-        await talk.request()
-        await talk.say(*parts)
-
-    async with scripted(script) as server, transport(server.url) as one:
+    async with scripted(answering(*parts, later=always_ok)) as server, transport(server.url) as one:
         with pytest.raises(ApiUnavailableError, match=want):
             await one.send("POST", "/x", body=b"{}", timeout_s=10.0, limit_bytes=100_000)
         assert await one.send("GET", "/y", timeout_s=10.0) == b"ok"
@@ -201,15 +182,8 @@ async def test_what_is_no_answer(want: str, parts: Sequence[bytes]) -> None:
 @pytest.mark.parametrize("parts", [[], [HEAD], [HEAD + b"Content-Length: 5\r\n\r\nhel"], [HEAD + b"\r\nhel"]])
 async def test_a_reset(parts: Sequence[bytes], link: Link) -> None:
     """A reset is never the end of an answer, nor is over TLS an end that is not orderly: it may have been cut."""
-
-    async def script(talk: Talk) -> None:
-        if talk.number > 1:
-            await always_ok(talk)
-        await talk.request()
-        await talk.say(*parts)
-        talk.reset()
-
-    async with scripted(script, tls=link.served) as server, link.opened(server.url) as one:
+    cutting = answering(*parts, then=Talk.reset, later=always_ok)
+    async with scripted(cutting, tls=link.served) as server, link.opened(server.url) as one:
         with pytest.raises(ApiUnavailableError, match="closed the connection"):
             await one.send("POST", "/x", body=b"{}", timeout_s=10.0)
         assert await one.send("GET", "/y", timeout_s=10.0) == b"ok"
@@ -232,15 +206,12 @@ async def test_a_failure_is_read_up_to_a_limit() -> None:
 async def test_a_slow_server_is_not_waited_for() -> None:
     closed = asyncio.Event()
 
-    async def script(talk: Talk) -> None:
-        if talk.number > 1:
-            await always_ok(talk)
-        await talk.request()
-        await talk.say(HEAD + b"Content-Length: 9\r\n\r\nslow")
+    async def note_the_end(talk: Talk) -> None:
         await talk.hung_up()
         closed.set()
 
-    async with scripted(script) as server, transport(server.url) as one:
+    slow = answering(HEAD + b"Content-Length: 9\r\n\r\nslow", then=note_the_end, later=always_ok)
+    async with scripted(slow) as server, transport(server.url) as one:
         with pytest.raises(ApiUnavailableError, match="GET /x: no answer in time"):
             await one.send("GET", "/x", timeout_s=0.05)
         await closed.wait()
@@ -387,9 +358,6 @@ async def test_no_tls_there(known: Certificates) -> None:
 
 
 async def test_a_handshake_that_does_not_end(known: Certificates) -> None:
-    async def script(talk: Talk) -> None:
-        await talk.hung_up()
-
-    async with scripted(script) as server, secure(server.url.replace("http:", "https:"), known) as one:
+    async with scripted(Talk.hung_up) as server, secure(server.url.replace("http:", "https:"), known) as one:
         with pytest.raises(ApiUnavailableError, match="no answer in time"):
             await one.send("GET", "/x", timeout_s=0.05)

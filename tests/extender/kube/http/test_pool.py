@@ -3,14 +3,14 @@
 import asyncio
 import random
 import socket
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator
 from contextlib import ExitStack, asynccontextmanager
 from urllib.parse import urlsplit
 
 import pytest
 
 from extender.kube.http.pool import Endpoint, Pool
-from tests.extender.kube.scripted import OK, Scripted, Talk, always_ok, echo, ok, scripted, until
+from tests.extender.kube.scripted import OK, Script, Scripted, Talk, always_ok, answering, echo, ok, scripted, until
 from tests.extender.kube.scripted import event_loop_policy as event_loop_policy
 
 
@@ -177,11 +177,7 @@ async def test_whatever_is_cancelled_answers_are_never_mixed_up() -> None:
 
 
 async def test_a_server_that_closes_an_idle_connection() -> None:
-    async def script(talk: Talk) -> None:
-        await talk.request()
-        await talk.say(OK)
-
-    async with scripted(script) as server, pool_of(server) as pool:
+    async with scripted(answering(OK)) as server, pool_of(server) as pool:
         for number in range(1, 4):
             assert await ask(pool) == "ok"
             await until(lambda: pool.connections == 0)
@@ -191,15 +187,13 @@ async def test_a_server_that_closes_an_idle_connection() -> None:
 async def test_bytes_that_no_request_asked_for() -> None:
     """An idle connection on which something arrives is closed: it is unknown to what that would be the answer."""
 
-    async def script(talk: Talk) -> None:
-        await talk.request()
-        await talk.say(OK)
+    async def one_more(talk: Talk) -> None:
         await until(lambda: served)
         await talk.say(OK)
         await talk.hung_up()
 
     served = False
-    async with scripted(script) as server, pool_of(server) as pool:
+    async with scripted(answering(OK, then=one_more)) as server, pool_of(server) as pool:
         assert await ask(pool) == "ok"
         served = True
         await until(lambda: pool.connections == 0)
@@ -225,13 +219,13 @@ async def test_connections_that_are_not_used_are_closed() -> None:
         assert await ask(pool) == "5"
 
 
-@pytest.mark.parametrize("ends", [Talk.reset, lambda talk: None], ids=["reset", "end"])
-async def test_a_server_that_takes_connections_and_closes_them(ends: Callable[[Talk], None]) -> None:
+async def end(_: Talk) -> None:
+    pass
+
+
+@pytest.mark.parametrize("script", [Talk.reset, end])
+async def test_a_server_that_takes_connections_and_closes_them(script: Script) -> None:
     """As load balancers do when no server is behind them: an error for each caller, not an endless try."""
-
-    async def script(talk: Talk) -> None:
-        ends(talk)
-
     async with scripted(script) as server, pool_of(server) as pool:
         outcomes = await asyncio.gather(*(ask(pool) for _ in range(20)), return_exceptions=True)
         assert all(isinstance(one, OSError) for one in outcomes)
@@ -263,11 +257,7 @@ async def test_a_connection_that_is_not_taken() -> None:
 
 
 async def test_closing_ends_all_waits() -> None:
-    async def script(talk: Talk) -> None:
-        await talk.request()
-        await talk.hung_up()
-
-    async with scripted(script) as server, pool_of(server, concurrency=1) as pool:
+    async with scripted(answering(then=Talk.hung_up)) as server, pool_of(server, concurrency=1) as pool:
         tasks = [asyncio.create_task(ask(pool)) for _ in range(3)]
         await server.arrival.wait()
         await pool.close()

@@ -17,7 +17,7 @@ from extender.kube.client import ClientLimits, KubeClient
 from extender.kube.watch.reflector import Reflector, ReflectorOptions
 from extender.ports import Page, WatchEvent
 from tests.extender.kube.conftest import client_of
-from tests.extender.kube.scripted import Talk, scripted
+from tests.extender.kube.scripted import Talk, answering, scripted
 from tests.extender.kube.watch.collection import Item, RecordingSink, reduce, reflector_of, running, state_of
 from tests.extender.kube.watch.test_reflector import pod, settle
 from tests.fakes.cluster_api import FakeClusterApi
@@ -189,13 +189,11 @@ DEEP = b'{"metadata":{"managedFields":%s,"name":"deep","namespace":"a","resource
 
 async def test_a_deep_object_spoils_no_watch() -> None:
     line = b'{"type":"MODIFIED","object":' + DEEP + b"}\n"
-
-    async def script(talk: Talk) -> None:
-        await talk.request()
-        await talk.say(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n", b"%x\r\n%s\r\n" % (len(line), line))
-        await talk.hung_up()
-
-    async with scripted(script) as server, client_of(server.url, limits=ClientLimits()) as api:
+    head, chunk = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n", b"%x\r\n%s\r\n" % (len(line), line)
+    async with (
+        scripted(answering(head, chunk, then=Talk.hung_up)) as server,
+        client_of(server.url, limits=ClientLimits()) as api,
+    ):
         events = api.watch(POD_GROUPS.collection(), resource_version="2", timeout_s=30)
         async with aclosing(events), asyncio.timeout(30.0):
             event = await anext(events)
