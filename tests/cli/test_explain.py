@@ -23,9 +23,6 @@ SAVED = ("--cluster", CLUSTER, "--network", MESH, *AT)
 JOB = "demo/tf-smoke-gpu"
 
 
-# -- from files -------------------------------------------------------------------------------------------------------
-
-
 def test_why_the_demo_job_waits() -> None:
     lines = shown("explain", JOB, *SAVED)
     assert lines[0] == f"{JOB}: waiting"
@@ -161,9 +158,6 @@ def test_every_reader_has_an_option() -> None:
     help_text = run("what-if", "--help").stdout
     assert all(option in help_text for option in READERS)
     assert "netgang what-if --suggestion team-a/resnet" in help_text
-
-
-# -- from a running service -------------------------------------------------------------------------------------------
 
 
 def test_a_running_service_is_asked() -> None:

@@ -19,9 +19,6 @@ def cluster(tmp_path: Path) -> Path:
     )
 
 
-# -- plan -------------------------------------------------------------------------------------------------------------
-
-
 def test_plan_of_the_example_is_the_papers() -> None:
     document = as_json("plan", CLUSTER, "--network", MESH, "--now", "2026-11-02T10:05:00Z")
     [admitted], [waiting] = document["admitted"], document["waiting"]
@@ -136,9 +133,6 @@ def test_the_settings_count_for_plan(cluster: Path, tmp_path: Path) -> None:
     assert run("plan", cluster, env={"NETGANG_SCHEDULER_NAMES": "other"}).stdout == "admitted: none\nwaiting: none\n"
 
 
-# -- settings ---------------------------------------------------------------------------------------------------------
-
-
 def test_check_config_prints_what_would_be_used(tmp_path: Path) -> None:
     settings = tmp_path / "settings.yaml"
     settings.write_text("hold_limit_s: 12\nscheduler_names: [one]")
@@ -166,9 +160,6 @@ def test_check_config_refuses_bad_settings(tmp_path: Path) -> None:
     assert f"score.ratios = 62 (from file {settings}): must be" in refused("check-config", settings)
 
 
-# -- help and demo ----------------------------------------------------------------------------------------------------
-
-
 def test_the_demo_is_the_example() -> None:
     settings = demo_settings(4321)
     assert settings.snapshot == CLUSTER
@@ -184,9 +175,6 @@ def test_the_demo_outside_a_checkout_says_so(monkeypatch: pytest.MonkeyPatch, tm
     """Its example files are not in the installed package."""
     monkeypatch.setattr("cli.commands.serve.EXAMPLES", tmp_path)
     assert "run `netgang demo` from a checkout" in refused("demo", "--port", "1")
-
-
-# -- check-config of a cluster ----------------------------------------------------------------------------------------
 
 
 @pytest.fixture

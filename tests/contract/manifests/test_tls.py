@@ -76,9 +76,6 @@ def _secret(objects: Sequence[Object], deployment: str) -> tuple[str, str]:
     return name, mount["mountPath"]
 
 
-# -- manifests --------------------------------------------------------------------------------------------------------
-
-
 def test_netgang_demands_certificates(
     objects: tuple[Object, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -183,9 +180,6 @@ def test_a_viewer_may_read_every_address(second: tuple[Object, ...]) -> None:
     assert missing == []
     bound = {one["roleRef"]["name"] for one in of_kind(second, "ClusterRoleBinding").values()}
     assert "netgang-viewer" not in bound
-
-
-# -- docs/how-to/tls.md -----------------------------------------------------------------------------------------------
 
 
 def _commands(word: str) -> str:

@@ -114,9 +114,6 @@ async def test_a_port_that_is_taken_is_said_and_ends_all(setting: str, others: t
     assert ("Traceback" in said, code) == (False, 3)
 
 
-# -- two ports --------------------------------------------------------------------------------------------------------
-
-
 @asynccontextmanager
 async def two_ports() -> AsyncIterator[tuple[Process, httpx.AsyncClient, httpx.AsyncClient]]:
     """The process, a client of the verbs' port and one of the port for people; the process ends with the block."""
@@ -159,8 +156,6 @@ async def test_a_stuck_caller_at_one_port_does_not_keep_the_process(stuck: str) 
         for writer in writers:
             writer.close()
 
-
-# -- connections without a request -------------------------------------------------------------------------------------
 
 HALVES = {  # what is sent, and then nothing
     "nothing": b"",
@@ -207,9 +202,6 @@ print(*resource.getrlimit(resource.RLIMIT_NOFILE))
     done = subprocess.run([sys.executable, "-c", lines], cwd=ROOT, capture_output=True, text=True, check=True)
     soft, hard = map(int, done.stdout.split())
     assert soft == 65536 if hard < 0 else soft == min(65536, hard)
-
-
-# -- parts that fail --------------------------------------------------------------------------------------------------
 
 
 @asynccontextmanager

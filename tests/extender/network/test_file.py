@@ -96,8 +96,6 @@ async def test_a_config_map_is_exchanged_by_a_symlink(tmp_path: Path) -> None:
     assert delays(await source.fetch(now_s=NOW_S)) == [2.0]
 
 
-# -- a source of the refresh: its last data stay, fade, and come back by themselves ------------------------------------
-
 GOOD = '[{{"source": "a", "target": "b", "delay_ms": {}, "loss_ratio": 0.01}}]'
 
 
@@ -203,9 +201,6 @@ async def test_a_slow_file_system_holds_nothing_up(tmp_path: Path) -> None:
             slow.write_text(GOOD.format(7).replace('"a"', '"c"'))
             pipe.write("[]")
         await world.until(lambda: status().error is None and status().measurements == 2)
-
-
-# -- work that may block ----------------------------------------------------------------------------------------------
 
 
 class Refused(Exception):

@@ -24,8 +24,6 @@ from extender.runtime.memory import (
 )
 from tests.liveness import LIVENESS_S
 
-# -- the heap ---------------------------------------------------------------------------------------------------------
-
 BEGIN = """
 import json, os, resource, sys, threading, time
 import numpy as np
@@ -140,9 +138,6 @@ def test_another_c_library_is_left_as_it_is(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(sys, "platform", "darwin")
     assert not keep_one_heap()
     assert not give_back()
-
-
-# -- garbage ----------------------------------------------------------------------------------------------------------
 
 
 class _Knot:

@@ -211,9 +211,6 @@ async def test_a_hold_that_runs_out_lets_plain_pods_in() -> None:
         world.delete(*gang)
 
 
-# -- in random order -------------------------------------------------------------------------------------------------
-
-
 def broken(world: World, promises: dict[str, str]) -> list[str]:
     """Waiting members that are not promised the node any more that they once were; `promises` is kept up to date."""
     now = {uid: node for places in world.committed.values() for uid, node in places.items()}

@@ -65,9 +65,6 @@ async def test_unknown_nodes_score_nothing() -> None:
         assert list(world.service.verbs.prioritize(args)) == [0, 10, 0]
 
 
-# -- curl without a cluster -------------------------------------------------------------------------------------------
-
-
 def asked(world: World, pod: dict[str, Any], *nodes: dict[str, Any]) -> dict[str, int]:
     args = args_of(
         pod, nodes=[one["metadata"]["name"] for one in nodes], nodes_json=list(map(msgspec.json.encode, nodes))

@@ -39,8 +39,6 @@ async def all_of(client: Connection) -> bytes:
         return b""
 
 
-# -- time -------------------------------------------------------------------------------------------------------------
-
 LATE = b"malformed request: the body did not arrive within 0.05 s"
 SLOW = {  # case: (what is sent, what comes of an answer)
     "nothing": (b"", b""),
@@ -120,8 +118,6 @@ async def test_a_connection_of_kube_scheduler_stays_longer_than_others() -> None
         assert door.ended == {"idle": 1}
 
 
-# -- number -----------------------------------------------------------------------------------------------------------
-
 FEW = PortLimits(connections=8, per_peer=5, head_s=50.0, idle_s=50.0)
 
 
@@ -160,9 +156,6 @@ async def test_held_calls_take_no_place() -> None:
         assert (await clients[10].reply())[1] == {"Error": ""}
 
 
-# -- bytes ------------------------------------------------------------------------------------------------------------
-
-
 HALVES = {  # a call of which the last byte does not come
     "declared": HEAD + b"Content-Length: 200001\r\n\r\n" + b" " * 200_000,
     "in chunks, which the app keeps": HEAD + CHUNKED + 3 * (b"10000\r\n" + b" " * 0x10000 + b"\r\n"),
@@ -187,8 +180,6 @@ async def test_bodies_in_flight_are_bounded_in_bytes(half: bytes) -> None:
         await assert_answered(await door.connect())
 
 
-# -- floods inside a request ------------------------------------------------------------------------------------------
-
 FLOODS = {
     "a head without an end": HEAD + b"X-Long: " + b"x" * 1_000_000,
     "headers without number": HEAD + b"a:b\r\n" * 5_000 + b"\r\n",
@@ -207,9 +198,6 @@ async def test_a_flood_is_stopped_where_it_begins(flood: bytes) -> None:
         await door.until(lambda: not len(door.connections))
         scheduler = await door.connect()
         await assert_answered(scheduler)
-
-
-# -- documents --------------------------------------------------------------------------------------------------------
 
 
 class Renders(Collector):

@@ -195,12 +195,6 @@ def test_every_kind_of_value_can_come_from_the_environment(
     assert want == attrgetter(name)(Settings.load())
 
 
-def test_a_misspelt_environment_name_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("NETGANG_HOLD_LIMIT", "5")
-    with pytest.raises(ConfigError, match=r"^NETGANG_HOLD_LIMIT: no such setting; did you mean hold_limit_s\?$"):
-        Settings.load()
-
-
 MESH = "{kind: file, path: mesh.yaml, interval_s: 1}"
 REMOVED = {  # case: (setting, value that it is fixed at, text of the file)
     "a number": ("stale_s", "300", "stale_s: 600"),
@@ -220,12 +214,6 @@ def test_a_setting_that_is_a_constant_now_says_so(name: str, value: str, text: s
         Settings.load(file)
     assert str(caught.value) == f"{name} (from file {file}): {said}"
     assert settings_of(text, {}, origin="").settings_problems == (f"{name}: {said}",)
-
-
-def test_a_variable_that_is_a_constant_now_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("NETGANG_STALE_S", "600")
-    with pytest.raises(ConfigError, match=r"^NETGANG_STALE_S: no longer a setting, fixed at 300: remove it$"):
-        Settings.load()
 
 
 def test_no_setting_is_called_removed() -> None:
@@ -263,22 +251,23 @@ def test_the_value_that_is_told_is_the_one_in_the_code(name: str, value: float) 
     assert float(FIXED[name]) == value
 
 
-def test_a_list_that_is_no_json_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("NETGANG_NETWORK__SOURCES", "mesh.yaml")
-    with pytest.raises(ConfigError, match=r"^network\.sources = 'mesh\.yaml' \(from the environment\): must be"):
-        Settings.load()
+BY_THE_KUBELET = "enableServiceLinks: false"  # how to stop that beside a Service named netgang it sets NETGANG_PORT, …
+VARIABLES = {  # case: (variable, text, message)
+    "misspelt": ("HOLD_LIMIT", "5", r"^NETGANG_HOLD_LIMIT: no such setting; did you mean hold_limit_s\?$"),
+    "a constant now": ("STALE_S", "600", r"^NETGANG_STALE_S: no longer a setting, fixed at 300: remove it$"),
+    "a list that is no JSON": (
+        "NETWORK__SOURCES", "mesh.yaml", r"^network\.sources = 'mesh\.yaml' \(from the environment\): must be"
+    ),
+    "a Service's address": ("PORT", "tcp://10.0.0.1:8888", BY_THE_KUBELET),
+    "a Service's host": ("SERVICE_HOST", "10.0.0.1", BY_THE_KUBELET),
+    "a Service's port": ("PORT_8888_TCP_PORT", "1", BY_THE_KUBELET),
+}  # fmt: skip
 
 
-OF_KUBERNETES = {"PORT": "tcp://10.0.0.1:8888", "SERVICE_HOST": "10.0.0.1", "PORT_8888_TCP_PORT": "1"}
-
-
-@pytest.mark.parametrize(("name", "text"), OF_KUBERNETES.items(), ids=OF_KUBERNETES)
-def test_names_that_kubernetes_sets_for_a_service_are_told_apart(
-    name: str, text: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Beside a Service named netgang the kubelet sets NETGANG_PORT and others; the message says how to stop that."""
+@pytest.mark.parametrize(("name", "text", "message"), VARIABLES.values(), ids=VARIABLES)
+def test_a_variable_is_refused(name: str, text: str, message: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(f"NETGANG_{name}", text)
-    with pytest.raises(ConfigError, match="enableServiceLinks: false"):
+    with pytest.raises(ConfigError, match=message):
         Settings.load()
 
 

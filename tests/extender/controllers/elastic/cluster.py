@@ -63,8 +63,6 @@ class Site:
     """gang that needs no room any more, and for which room is kept → since when"""
     _ends_s: dict[str, float] = field(default_factory=dict)  # uid of a deleted pod → when it is gone
 
-    # -- words for tests ----------------------------------------------------------------------------------------------
-
     @property
     def api(self) -> FakeClusterApi:
         return self.world.api
@@ -129,8 +127,6 @@ class Site:
         """Create a Job, and wait until all its workers are on nodes."""
         self.create(name, workers, least=least, annotations=annotations)
         await self.until(f"{name} runs", lambda: len(self.on_nodes(name)) == workers)
-
-    # -- what acts ----------------------------------------------------------------------------------------------------
 
     async def act(self) -> None:
         """Job controller and kubelets five times a second, kube-scheduler once."""

@@ -123,9 +123,6 @@ def test_what_a_change_cost() -> None:
     assert (SHRINK.lost_pod_s, GROW.lost_pod_s) == (None, None)
 
 
-# -- views ------------------------------------------------------------------------------------------------------------
-
-
 def members(*, workers: int = 3, **fields: object) -> list[Pod]:
     ps = pod("low-ps-0", role=Role.PS, index=0, gang="low", job="low", node="n1")
     made = [
@@ -210,9 +207,6 @@ def test_the_gang_of_a_job() -> None:
     assert gang_key_of([*members(), pod("y", gang="other")]) is None
     assert gang_key_of([*members(), pod("y")]) is None
     assert gang_key_of([]) is None
-
-
-# -- records and retries ----------------------------------------------------------------------------------------------
 
 
 def test_records_are_bounded_and_keep_the_newest() -> None:

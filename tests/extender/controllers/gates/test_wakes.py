@@ -148,9 +148,6 @@ async def test_other_pods_are_left_alone(fields: dict[str, object]) -> None:
         assert desk.api.calls["patch"] == 0
 
 
-# -- in the whole service ---------------------------------------------------------------------------------------------
-
-
 async def test_the_members_of_a_newly_planned_gang_are_woken_once_each() -> None:
     async with running(N1, N2) as world:
         first, second = (pod_json(f"g-{number}", gang="g", size=3) for number in range(2))
@@ -193,9 +190,6 @@ async def test_a_sibling_that_was_not_offered_its_node_is_woken_soon() -> None:
         assert {uid for uid, _ in world.api.patches} == {second}
         assert first != second
         call.hang_up()
-
-
-# -- gates while the API server or the watch is behind ----------------------------------------------------------------
 
 
 async def test_plans_made_during_an_outage_add_no_retries() -> None:

@@ -41,9 +41,6 @@ async def owned_half(world: World) -> str:
     return bound
 
 
-# -- each of the acts, stopped in the moment in which it would happen --------------------------------------------------
-
-
 async def test_an_eviction_is_announced_before() -> None:
     async with running(N1, N2) as world:
         bound = await owned_half(world)
@@ -93,9 +90,6 @@ async def test_a_scale_in_is_announced_before() -> None:
         await here.heavy_runs()
 
 
-# -- Events that cannot be written -------------------------------------------------------------------------------------
-
-
 async def test_what_is_announced_and_refused_is_told() -> None:
     async with running(N1, N2) as world:
         bound = await owned_half(world)
@@ -114,9 +108,6 @@ async def test_a_suspension_that_is_refused_is_told() -> None:
         await world.settle(RESTART_S + 10.0)
         assert told(world.api, "DisruptionRefused") == {"Job/job"}
         assert world.api.calls["patch_object"] == 3
-
-
-# -- the gate itself ---------------------------------------------------------------------------------------------------
 
 
 class Gate:

@@ -150,8 +150,6 @@ async def test_plain_binds_under_way_are_bounded() -> None:
         assert {call.answer for call in calls if not call.waits} == {Reason.TOO_MANY_HELD}
 
 
-# -- people: nothing follows from their questions --------------------------------------------------------------------
-
 KUBE_SCHEDULER = "Go-http-client/1.1"
 PEOPLE: Mapping[str, tuple[str, str, str]] = {  # case: (port, User-Agent, query)
     "curl": ("port", "curl/8.5.0", ""),

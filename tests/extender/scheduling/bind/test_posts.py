@@ -10,8 +10,6 @@ from tests.extender.scheduling.world import COMMIT_S, HOLD_S, answers, key, runn
 pytestmark = pytest.mark.looptime
 
 
-# -- the API server ---------------------------------------------------------------------------------------------------
-
 FAILURES = {  # case: (what the API server does, whether it took effect all the same, answer)
     "conflict": (ConflictError(409, "is already assigned"), False, Reason.COMMIT_FAILED),
     "not found": (NotFoundError(404, "pods not found"), False, Reason.COMMIT_FAILED),

@@ -109,8 +109,6 @@ async def test_a_person_who_asks_begins_no_try() -> None:
         assert len(answer.names) == 6
 
 
-# -- what is left to kube-scheduler ----------------------------------------------------------------------------------
-
 NATIVE: dict[str, Any] = {"schedulingGroup": {"podGroupName": "native"}}
 N1 = node_json("n1")
 

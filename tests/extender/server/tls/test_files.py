@@ -51,9 +51,6 @@ def test_the_first_authority_to_end_is_shown(certificates: Certificates, tmp_pat
     assert loaded.for_verbs.cert_store_stats()["x509_ca"] == 3
 
 
-# -- what cannot be used ----------------------------------------------------------------------------------------------
-
-
 def _text(path: Path, text: str) -> Path:
     path.write_text(text)
     return path
@@ -146,9 +143,6 @@ def test_no_secret_is_in_a_refusal(certificates: Certificates) -> None:
     settings = certificates.settings().model_copy(update={"key_file": certificates.client.key})
     lines = certificates.client.key.read_text().splitlines()[1:-1]
     assert not [line for line in lines if line in _refusal(settings)]
-
-
-# -- versions of the files --------------------------------------------------------------------------------------------
 
 
 def test_a_pair_that_changes_while_it_is_read_is_read_again(certificates: Certificates, tmp_path: Path) -> None:

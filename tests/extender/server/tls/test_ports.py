@@ -29,9 +29,6 @@ async def test_the_right_certificate_gets_to_the_verbs(version: ssl.TLSVersion, 
         assert ports.outcomes() == {"accepted": 1.0}
 
 
-# -- which clients are refused ----------------------------------------------------------------------------------------
-
-
 async def _refused(ports: Served, context: ssl.SSLContext) -> str:
     with pytest.raises((httpx.TransportError, ssl.SSLError)) as caught:  # httpx passes an alert of TLS 1.3 on as it is
         async with client(ports, context) as stranger:
@@ -115,8 +112,6 @@ async def test_repeated_refusals_are_one_line(certificates: Certificates, caplog
     assert len(said(caplog)) == 1
 
 
-# -- what each port has -----------------------------------------------------------------------------------------------
-
 PATHS = ("/healthz", "/readyz", "/metrics", "/v1/plan", "/docs", "/openapi.json")
 
 
@@ -156,9 +151,6 @@ async def test_beyond_the_loopback_the_port_for_people_has_tls(certificates: Cer
         context = client_context(certificates, None)
         async with httpx.AsyncClient(base_url=address, verify=context, trust_env=False) as people:
             assert (await people.get("/v1/plan")).status_code == 200
-
-
-# -- connections ------------------------------------------------------------------------------------------------------
 
 
 async def test_a_hang_up_reaches_the_held_bind(certificates: Certificates) -> None:

@@ -127,9 +127,6 @@ def test_a_term_that_ends_between_two_looks_is_forgotten_all_the_same() -> None:
     assert told.demands.of(job.key) is None
 
 
-# -- counting ---------------------------------------------------------------------------------------------------------
-
-
 class Meter:
     """Records, and what is counted of them."""
 
