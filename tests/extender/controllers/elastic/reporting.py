@@ -46,8 +46,8 @@ def points(steps: Iterable[int]) -> list[Point]:
 class Sink:
     """A server that keeps what is reported and answers with `status`."""
 
-    def __init__(self, status: int = 200) -> None:
-        self.status = status
+    def __init__(self) -> None:
+        self.status = 200
         self.got: list[tuple[str, str | None, dict[str, Any]]] = []  # (path, authorization, document) of each request
         outer = self
 

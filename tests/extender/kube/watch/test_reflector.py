@@ -1,15 +1,18 @@
 """The cache equals the API server's objects, whatever happens to lists and watches; time is virtual."""
 
 import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
 
 from extender.errors import ApiError, ApiUnavailableError, GoneError
 from extender.kube.calls import NODES, POD_GROUPS, PODS
-from extender.kube.watch.reflector import ReflectorOptions
+from extender.kube.watch.reflector import Reflector, ReflectorOptions
 from simulator.apiserver.store import ApiStore
 from tests.extender.kube.watch.collection import (
+    Item,
     RecordingSink,
     reflector_of,
     running,
@@ -29,6 +32,14 @@ async def settle(seconds: float = 1.0) -> None:
     await asyncio.sleep(seconds)
 
 
+@asynccontextmanager
+async def following() -> AsyncIterator[tuple[FakeClusterApi, RecordingSink, Reflector[Item]]]:
+    api, sink = FakeClusterApi(pod("p0")), RecordingSink()
+    reflector = reflector_of(api, sink)
+    async with running(reflector):
+        yield api, sink, reflector
+
+
 async def test_first_the_whole_list_then_every_change() -> None:
     api, sink = FakeClusterApi(*(pod(f"p{n}") for n in range(7))), RecordingSink()
     reflector = reflector_of(api, sink, options=ReflectorOptions(page=3))
@@ -44,8 +55,7 @@ async def test_first_the_whole_list_then_every_change() -> None:
 
 
 async def test_a_watch_that_ends_is_resumed_without_a_list() -> None:
-    api, sink = FakeClusterApi(pod("p0")), RecordingSink()
-    async with running(reflector_of(api, sink)):
+    async with following() as (api, sink, _):
         await settle(10.0)
         api.break_watches()
         api.add(pod("p1"))
@@ -55,16 +65,14 @@ async def test_a_watch_that_ends_is_resumed_without_a_list() -> None:
 
 
 async def test_a_watch_is_ended_by_the_server_before_five_minutes() -> None:
-    api, sink = FakeClusterApi(pod("p0")), RecordingSink()
-    async with running(reflector_of(api, sink)):
+    async with following() as (api, _sink, _):
         await settle(1800.0)
         assert api.calls["list"] == 1
         assert 1800 // 290 <= api.calls["watch"] <= 1800 // 240 + 1
 
 
 async def test_bookmarks_keep_the_version_young() -> None:
-    api, sink = FakeClusterApi(pod("p0")), RecordingSink()
-    async with running(reflector_of(api, sink)):
+    async with following() as (api, _sink, _):
         await settle()
         api.store.put(NODES, {"metadata": {"name": "n1"}})
         api.store.put(NODES, {"metadata": {"name": "n2"}})
@@ -118,9 +126,7 @@ async def test_a_server_restored_from_a_backup_is_followed() -> None:
 
 
 async def test_a_silent_watch_is_given_up_and_resumed() -> None:
-    api, sink = FakeClusterApi(pod("p0"), bookmark_s=60.0), RecordingSink()
-    reflector = reflector_of(api, sink)
-    async with running(reflector):
+    async with following() as (api, sink, reflector):
         await settle(61.0)
         api.store.silence()
         await settle(118.0)
@@ -135,9 +141,7 @@ async def test_a_silent_watch_is_given_up_and_resumed() -> None:
 
 
 async def test_failures_are_waited_out_longer_and_longer() -> None:
-    api, sink = FakeClusterApi(pod("p0")), RecordingSink()
-    reflector = reflector_of(api, sink)
-    async with running(reflector):
+    async with following() as (api, sink, reflector):
         await settle(10.0)
         api.fail_next("watch", ApiUnavailableError("connection refused"), times=1000)
         api.fail_next("list", ApiUnavailableError("connection refused"), times=1000)
@@ -155,9 +159,7 @@ async def test_failures_are_waited_out_longer_and_longer() -> None:
 
 async def test_a_watch_that_ends_at_once_is_not_a_storm() -> None:
     """A server that closes every watch in silence is asked ever less often (a client once made 6,700 calls/s)."""
-    api, sink = FakeClusterApi(pod("p0")), RecordingSink()
-    reflector = reflector_of(api, sink)
-    async with running(reflector):
+    async with following() as (api, _sink, _reflector):
         await settle()
         for _ in range(600):
             api.break_watches()
@@ -197,9 +199,7 @@ async def test_a_kind_that_appears_and_disappears() -> None:
 
 async def test_a_core_kind_is_never_absent() -> None:
     """404 for pods is a broken proxy: the cache keeps what it has, and an unsynced one stays unsynced."""
-    api, sink = FakeClusterApi(pod("p0")), RecordingSink()
-    reflector = reflector_of(api, sink)
-    async with running(reflector):
+    async with following() as (api, sink, reflector):
         await settle()
         api.store.uninstall(PODS)
         await settle(100.0)
@@ -211,9 +211,7 @@ async def test_a_core_kind_is_never_absent() -> None:
 
 
 async def test_a_defect_does_not_end_the_following(caplog: pytest.LogCaptureFixture) -> None:
-    api, sink = FakeClusterApi(pod("p0")), RecordingSink()
-    reflector = reflector_of(api, sink)
-    async with running(reflector):
+    async with following() as (api, sink, _reflector):
         await settle()
         api.fail_next("watch", KeyError("a defect"))
         api.break_watches()
@@ -257,8 +255,7 @@ async def test_status_shows_how_it_is() -> None:
 
 
 async def test_cancelling_closes_the_watch() -> None:
-    api, sink = FakeClusterApi(pod("p0")), RecordingSink()
-    async with running(reflector_of(api, sink)):
+    async with following() as (api, _sink, _):
         await settle()
         assert api.open_watches == 1
     assert api.open_watches == 0

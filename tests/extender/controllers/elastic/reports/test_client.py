@@ -23,10 +23,8 @@ CLIENT = ROOT / "netgang/__init__.py"
 
 
 @pytest.fixture
-def client(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
-    """A process's own copy of the client, with a token; its thread ends with the test."""
-    (tmp_path / "token").write_text("sesame\n")
-    monkeypatch.setenv("NETGANG_TOKEN_FILE", str(tmp_path / "token"))
+def client(sink: Sink, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    """A process's own copy of the client; its thread ends with the test."""
     for name in ("http_proxy", "HTTP_PROXY", "https_proxy", "HTTPS_PROXY"):
         monkeypatch.setenv(name, "http://127.0.0.1:9")  # nobody is there: a proxy must not be asked
     spec = importlib.util.spec_from_file_location("netgang_of_this_test", CLIENT)
@@ -45,11 +43,9 @@ def senders() -> list[threading.Thread]:
     return [thread for thread in threading.enumerate() if thread.name == "netgang-report"]
 
 
-def test_a_report_is_sent(client: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    with Sink() as sink:
-        monkeypatch.setenv("NETGANG_REPORT_URL", sink.url)
-        client.report(step=7, loss=0.5, samples_per_second=100, accuracy=None, workers=3)
-        client.flush()
+def test_a_report_is_sent(client: Any, sink: Sink) -> None:
+    client.report(step=7, loss=0.5, samples_per_second=100, accuracy=None, workers=3)
+    client.flush()
     [(path, authorization, document)] = sink.got
     assert (path, authorization, document["restarted"]) == (PATH, "Bearer sesame", True)
     [point] = document["points"]
@@ -57,7 +53,7 @@ def test_a_report_is_sent(client: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     assert point == {"step": 7, "loss": 0.5, "samples_per_second": 100.0, "workers": 3.0}
 
 
-def test_many_reports_are_few_requests(client: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_many_reports_are_few_requests(client: Any, sink: Sink, monkeypatch: pytest.MonkeyPatch) -> None:
     class Patient(threading.Event):
         """Waits for `flush` instead of for a second, so that the machine's speed decides nothing."""
 
@@ -65,45 +61,40 @@ def test_many_reports_are_few_requests(client: Any, monkeypatch: pytest.MonkeyPa
             return super().wait(None if timeout is None else LIVENESS_S)
 
     monkeypatch.setattr(client, "_hurry", Patient())
-    with Sink() as sink:
-        monkeypatch.setenv("NETGANG_REPORT_URL", sink.url)
-        for step in range(100):
-            client.report(step=step, loss=1.0)
-        client.flush()
-        client.report(step=100, loss=1.0)
-        client.flush()
+    for step in range(100):
+        client.report(step=step, loss=1.0)
+    client.flush()
+    client.report(step=100, loss=1.0)
+    client.flush()
     assert [step for steps in sink.steps() for step in steps] == list(range(101))
     assert 2 <= len(sink.got) <= 4
     assert [document["restarted"] for _, _, document in sink.got] == [True] + [False] * (len(sink.got) - 1)
 
 
-def test_several_threads_may_report(client: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    with Sink() as sink:
-        monkeypatch.setenv("NETGANG_REPORT_URL", sink.url)
+def test_several_threads_may_report(client: Any, sink: Sink) -> None:
 
-        def train(first: int) -> None:
-            for step in range(first, first + 50):
-                client.report(step=step, loss=1.0)
-                assert len(senders()) <= 1
+    def train(first: int) -> None:
+        for step in range(first, first + 50):
+            client.report(step=step, loss=1.0)
+            assert len(senders()) <= 1
 
-        threads = [threading.Thread(target=train, args=(first,)) for first in (0, 50, 100, 150)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-        client.flush()
+    threads = [threading.Thread(target=train, args=(first,)) for first in (0, 50, 100, 150)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    client.flush()
     assert sorted(step for steps in sink.steps() for step in steps) == list(range(200))
 
 
-def test_a_report_that_was_refused_was_not_the_first(client: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    with Sink(503) as sink:
-        monkeypatch.setenv("NETGANG_REPORT_URL", sink.url)
-        client.report(step=1, loss=1.0)
-        client.flush()
-        sink.status = 200
-        client.report(step=2, loss=1.0)
-        client.flush()
-        client.flush()
+def test_a_report_that_was_refused_was_not_the_first(client: Any, sink: Sink) -> None:
+    sink.status = 503
+    client.report(step=1, loss=1.0)
+    client.flush()
+    sink.status = 200
+    client.report(step=2, loss=1.0)
+    client.flush()
+    client.flush()
     assert [document["restarted"] for _, _, document in sink.got] == [True, True]
     assert sink.steps() == [[1], [2]]
 
@@ -127,16 +118,14 @@ ODD = {
 
 
 @pytest.mark.parametrize("values", ODD.values(), ids=ODD)
-def test_odd_values_stop_nothing(client: Any, monkeypatch: pytest.MonkeyPatch, values: dict[str, Any]) -> None:
-    with Sink() as sink:
-        monkeypatch.setenv("NETGANG_REPORT_URL", sink.url)
-        client.report(**values)
-        client.report(step=2, loss=1.0)
-        client.flush()
+def test_odd_values_stop_nothing(client: Any, sink: Sink, values: dict[str, Any]) -> None:
+    client.report(**values)
+    client.report(step=2, loss=1.0)
+    client.flush()
     assert [step for steps in sink.steps() for step in steps][-1] == 2
 
 
-def test_without_an_address_nothing_happens(client: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_an_address_nothing_happens(client: Any, sink: Sink, monkeypatch: pytest.MonkeyPatch) -> None:
     for address in (None, ""):
         monkeypatch.delenv("NETGANG_REPORT_URL", raising=False)
         if address is not None:
@@ -144,10 +133,9 @@ def test_without_an_address_nothing_happens(client: Any, monkeypatch: pytest.Mon
         client.report(step=1, loss=1.0)
         assert senders() == []
         client.flush()
-    with Sink() as sink:
-        monkeypatch.setenv("NETGANG_REPORT_URL", sink.url)
-        client.report(step=2, loss=1.0)
-        client.flush()
+    monkeypatch.setenv("NETGANG_REPORT_URL", sink.url)
+    client.report(step=2, loss=1.0)
+    client.flush()
     assert sink.steps() == [[2]]
 
 
@@ -167,7 +155,7 @@ FAULTS: dict[str, Answer | str] = {
 
 @pytest.mark.parametrize("fault", FAULTS.values(), ids=FAULTS)
 def test_no_fault_reaches_training(
-    client: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, fault: Answer | str
+    client: Any, sink: Sink, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, fault: Answer | str
 ) -> None:
     callers: set[str] = set()
     connect = socket.socket.connect
@@ -186,17 +174,13 @@ def test_no_fault_reaches_training(
             assert callers <= {"netgang-report"}
             client.flush(0.05)
         assert all(request.startswith(f"POST {PATH} ") for request in server.requests)
-    with Sink() as sink:
-        monkeypatch.setenv("NETGANG_REPORT_URL", sink.url)
-        client.flush()
+    monkeypatch.setenv("NETGANG_REPORT_URL", sink.url)
+    client.flush()
     assert sum(map(len, sink.steps())) <= 256
 
 
-def test_a_token_that_is_not_there_stops_nothing(
-    client: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    with Sink() as sink, caplog.at_level(logging.WARNING):
-        monkeypatch.setenv("NETGANG_REPORT_URL", sink.url)
+def test_a_token_that_is_not_there_stops_nothing(client: Any, sink: Sink, caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.WARNING):
         file = Path(client.os.environ["NETGANG_TOKEN_FILE"])
         file.unlink()
         client.report(step=1, loss=1.0)

@@ -6,7 +6,6 @@ reports. What is not: that a certain version of a framework makes these calls.
 """
 
 import runpy
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,15 +16,6 @@ from scoring.model.policy import KNOWN_OPTIONS
 from tests.extender.controllers.elastic.reporting import Sink
 
 EXAMPLES = Path(__file__).parents[5] / "examples"
-
-
-@pytest.fixture
-def sink(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Sink]:
-    (tmp_path / "token").write_text("sesame")
-    with Sink() as made:
-        monkeypatch.setenv("NETGANG_REPORT_URL", made.url)
-        monkeypatch.setenv("NETGANG_TOKEN_FILE", str(tmp_path / "token"))
-        yield made
 
 
 class Tensor:
