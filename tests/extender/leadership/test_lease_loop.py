@@ -38,25 +38,24 @@ class Replica:
         return self.world.service.leadership.leading()
 
 
-class Replicas:
-    """Processes that share a cluster and a Lease; `a` is started first."""
+class Replicas(AsyncExitStack):
+    """Processes that share a cluster and a Lease; `a` is started first, and the last one ends first."""
 
-    def __init__(self, stack: AsyncExitStack) -> None:
+    def __init__(self) -> None:
+        super().__init__()
         self.api = FakeClusterApi()
         self.stored = StoredLease(labels={"a": None, "b": None, "c": None})
-        self._stack = stack
 
     async def start(self, name: str, **settings: Any) -> Replica:
         leases = FakeLeases(self.stored)
         stands = Candidacy(Election(f"{name}_1", LeaseTimes(), rng=random.Random(name)), leases, name)
-        world = await self._stack.enter_async_context(unfinished(N1, N2, api=self.api, stands=stands, **settings))
+        world = await self.enter_async_context(unfinished(N1, N2, api=self.api, stands=stands, **settings))
         return Replica(world, leases)
 
 
 @asynccontextmanager
 async def two() -> AsyncIterator[tuple[Replicas, Replica, Replica]]:
-    async with AsyncExitStack() as stack:
-        group = Replicas(stack)
+    async with Replicas() as group:
         a, b = await group.start("a"), await group.start("b")
         assert (a.leads, b.leads) == (True, False)
         yield group, a, b
@@ -134,8 +133,7 @@ async def test_without_an_election_one_acts_from_the_start() -> None:
 
 async def test_what_is_wrong_with_the_lease_is_said_once(caplog: pytest.LogCaptureFixture) -> None:
     """A right that is missing would otherwise look like a standby without end."""
-    async with AsyncExitStack() as stack:
-        group = Replicas(stack)
+    async with Replicas() as group:
         group.stored.forbidden = True
         a = await group.start("a")
         await a.world.settle(20.0)
@@ -228,8 +226,7 @@ async def test_gates_open_at_once_after_a_take_over() -> None:
 
 async def test_nothing_is_removed_soon_after_a_take_over() -> None:
     """A gang in part for too long is evicted by the new leader, but not within its first 30 s (docs/safety.md S11)."""
-    async with AsyncExitStack() as stack:
-        group = Replicas(stack)
+    async with Replicas() as group:
         a, b = [await group.start(name, partial_timeout_s=5.0) for name in ("a", "b")]
         await b.world.settle(40.0)  # the time since its start does not count
         cut_off(a)
@@ -322,8 +319,7 @@ async def test_an_end_without_the_api_server_is_no_longer_than_it_must_be() -> N
 
 async def test_a_label_of_a_former_process_is_removed() -> None:
     """The container of a killed leader starts again in the same pod: it is a standby."""
-    async with AsyncExitStack() as stack:
-        group = Replicas(stack)
+    async with Replicas() as group:
         a = await group.start("a")
         group.stored.labels["c"] = "leader"
         await group.start("c")
@@ -333,8 +329,7 @@ async def test_a_label_of_a_former_process_is_removed() -> None:
 
 async def test_who_stands_down_takes_its_label_away() -> None:
     """Somebody else is in the Lease, one that labels no pod: the old leader sees it at its next renewal."""
-    async with AsyncExitStack() as stack:
-        group = Replicas(stack)
+    async with Replicas() as group:
         a = await group.start("a")
         assert group.stored.leaders() == ["a"]
         group.stored.lease = Lease(LeaseSpec("somebody", 4, "then", "then", 5), "another version")

@@ -32,11 +32,12 @@ class Shown:
 
 
 @asynccontextmanager
-async def running(shown: Shown) -> AsyncIterator[Feed]:
+async def running() -> AsyncIterator[tuple[Feed, Shown]]:
+    shown = Shown()
     feed = Feed(shown.steps, lambda: shown.version)
     task = asyncio.create_task(feed.run())
     try:
-        yield feed
+        yield feed, shown
     finally:
         task.cancel()
 
@@ -47,8 +48,7 @@ async def next_of(events: AsyncIterator[bytes], count: int) -> list[bytes]:
 
 
 async def test_all_sections_first_then_what_changed() -> None:
-    shown = Shown()
-    async with running(shown) as feed:
+    async with running() as (feed, shown):
         events = await feed.watch()
         first = await next_of(events, 3)
         assert first == [b"retry: 2000\n\n", b"event: queue\ndata: 1\n\n", b"event: zones\ndata: 1\n\n"]
@@ -59,8 +59,7 @@ async def test_all_sections_first_then_what_changed() -> None:
 
 
 async def test_without_viewers_nothing_is_worked_out() -> None:
-    shown = Shown()
-    async with running(shown) as feed:
+    async with running() as (feed, shown):
         await asyncio.sleep(60)
         assert shown.looks == 0
         events = await feed.watch()
@@ -75,8 +74,7 @@ async def test_without_viewers_nothing_is_worked_out() -> None:
 
 
 async def test_a_slow_viewer_misses_states_and_not_the_last() -> None:
-    shown = Shown()
-    async with running(shown) as feed:
+    async with running() as (feed, shown):
         events = await feed.watch()
         await next_of(events, 3)
         for number in range(5):
@@ -87,8 +85,7 @@ async def test_a_slow_viewer_misses_states_and_not_the_last() -> None:
 
 
 async def test_many_viewers_cost_one_look_and_one_too_many_is_refused() -> None:
-    shown = Shown()
-    async with running(shown) as feed:
+    async with running() as (feed, shown):
         viewers = [await feed.watch() for _ in range(MOST_VIEWERS)]
         with pytest.raises(FullError):
             await feed.watch()
@@ -99,7 +96,7 @@ async def test_many_viewers_cost_one_look_and_one_too_many_is_refused() -> None:
 
 
 async def test_the_end_lets_all_go() -> None:
-    async with running(Shown()) as feed:
+    async with running() as (feed, _):
         events = await feed.watch()
         await next_of(events, 3)
         feed.close()

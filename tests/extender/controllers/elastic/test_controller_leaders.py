@@ -1,7 +1,7 @@
 """Only the leader resizes jobs, and the next leader goes on where it stopped (docs/safety.md S11, S16)."""
 
 from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import asynccontextmanager
 
 import pytest
 
@@ -16,8 +16,7 @@ pytestmark = pytest.mark.looptime
 @asynccontextmanager
 async def two() -> AsyncIterator[tuple[Site, Replica, Replica]]:
     """Two replicas over one cluster; the first leads, and a job of six workers runs, of which two suffice."""
-    async with AsyncExitStack() as stack:
-        group = Replicas(stack)
+    async with Replicas() as group:
         group.api.store.install(JOBS)
         a, b = await group.start("a", elastic=ELASTIC), await group.start("b", elastic=ELASTIC)
         here = Site(a.world)

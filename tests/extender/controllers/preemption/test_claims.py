@@ -119,8 +119,7 @@ async def test_what_a_new_process_makes_of_a_note(want: dict[str, list[str]], ot
 
 
 async def test_another_leader_keeps_the_room() -> None:
-    async with AsyncExitStack() as stack:
-        group = Replicas(stack)
+    async with Replicas() as group:
         a, b = await group.start("a", **ON), await group.start("b", **ON)
         two = job(a.world, "two", 2, cpu="3")
         async with acting(a.world, two), AsyncExitStack() as mine:

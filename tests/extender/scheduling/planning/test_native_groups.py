@@ -1,5 +1,7 @@
 """Pods of Kubernetes' own groups: scored, one zone for all members of a try, and otherwise left to kube-scheduler."""
 
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
@@ -22,6 +24,14 @@ def group(world: World, size: int = 3, **fields: Any) -> list[str]:
     return names
 
 
+@asynccontextmanager
+async def grouped(**fields: Any) -> AsyncIterator[tuple[World, list[str]]]:
+    async with running(*NODES) as world:
+        names = group(world, **fields)
+        await world.settle()
+        yield world, names
+
+
 def zones(world: World, pod: str, nodes: list[str] | None = None) -> set[str]:
     """Zones of the nodes that the pod may use; empty: refused."""
     answer = world.filter(pod, nodes=nodes)
@@ -33,9 +43,7 @@ def zones(world: World, pod: str, nodes: list[str] | None = None) -> set[str]:
 
 
 async def test_all_members_of_a_try_are_in_one_zone() -> None:
-    async with running(*NODES) as world:
-        names = group(world)
-        await world.settle()
+    async with grouped() as (world, names):
         found = [zones(world, name) for name in names]
         assert len(found[0]) == 1
         assert found[0] == found[1] == found[2]
@@ -50,9 +58,7 @@ async def test_the_zone_has_room_for_all() -> None:
 
 
 async def test_a_zone_that_fills_up_in_the_middle_is_not_mixed_with_another() -> None:
-    async with running(*NODES) as world:
-        names = group(world)
-        await world.settle()
+    async with grouped() as (world, names):
         [first] = zones(world, names[0])
         [other] = {"a", "b"} - {first}
         zones(world, names[1])
@@ -63,9 +69,7 @@ async def test_a_zone_that_fills_up_in_the_middle_is_not_mixed_with_another() ->
 
 async def test_a_lost_try_ends_though_kube_scheduler_leaves_no_break() -> None:
     """It may try a group of its own again at once, without end: the other zone's turn comes within a second."""
-    async with running(*NODES) as world:
-        names = group(world)
-        await world.settle()
+    async with grouped() as (world, names):
         [first] = zones(world, names[0])
         [other] = {"a", "b"} - {first}
         left = [f"{other}{i}" for i in range(3)]  # kube-scheduler knows that the first zone is full
@@ -78,9 +82,7 @@ async def test_a_lost_try_ends_though_kube_scheduler_leaves_no_break() -> None:
 
 
 async def test_when_no_zone_did_all_are_tried_again() -> None:
-    async with running(*NODES) as world:
-        names = group(world)
-        await world.settle()
+    async with grouped() as (world, names):
         seen = []
         for _ in range(4):
             [zone] = zones(world, names[0])
@@ -93,17 +95,13 @@ async def test_when_no_zone_did_all_are_tried_again() -> None:
 
 
 async def test_without_a_zone_policy_there_is_none() -> None:
-    async with running(*NODES) as world:
-        names = group(world, annotations={"netgang.io/zone-policy": "preferred"})
-        await world.settle()
+    async with grouped(annotations={"netgang.io/zone-policy": "preferred"}) as (world, names):
         assert zones(world, names[0]) == {"a", "b"}
 
 
 async def test_a_person_who_asks_begins_no_try() -> None:
     """docs/safety.md S2: a debugging call changes nothing, and sees all nodes."""
-    async with running(*NODES) as world:
-        names = group(world)
-        await world.settle()
+    async with grouped() as (world, names):
         answer = world.filter(names[0], debug=True)
         assert isinstance(answer, Passed)
         assert len(answer.names) == 6
