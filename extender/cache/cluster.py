@@ -253,18 +253,14 @@ class ClusterCache:
 
     def _put_node(self, node: Node) -> bool:
         before = self._nodes.by_name.get(node.name)
-        if not self._nodes.put(node):
-            return False
-        self._daemons.node_changed(before, node)
-        self._decisions.forget_node(node.name)
-        return True
+        return self._nodes.put(node) and self._node_changed(node.name, before, node)
 
     def _drop_node(self, key: str) -> bool:
-        name = NodeName(key)
-        before = self._nodes.by_name.get(name)
-        if not self._nodes.drop(name):
-            return False
-        self._daemons.node_changed(before, None)
+        before = self._nodes.by_name.get(NodeName(key))
+        return self._nodes.drop(NodeName(key)) and self._node_changed(NodeName(key), before, None)
+
+    def _node_changed(self, name: NodeName, before: Node | None, after: Node | None) -> bool:
+        self._daemons.node_changed(before, after)
         self._decisions.forget_node(name)
         return True
 

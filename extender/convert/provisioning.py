@@ -9,13 +9,13 @@ Rules:
 
 import re
 from collections.abc import Mapping, Sequence
-from datetime import datetime
 from hashlib import sha256
 from typing import Any, Final
 
 import msgspec
 
 from extender.convert.decode import Json, Metadata, decode, seconds
+from extender.convert.pod.conditions import Condition
 from scoring.ids import GangKey, ZoneName, gang_key
 from scoring.model import Controller
 from scoring.model.policy import LIST_CHARS
@@ -44,15 +44,8 @@ class _Spec(Json):
     pod_sets: list[msgspec.Raw] | None = None
 
 
-class _Condition(Json):
-    type: str = ""
-    status: str = ""
-    message: str = ""
-    last_transition_time: datetime | None = None
-
-
 class _Status(Json):
-    conditions: list[_Condition] | None = None
+    conditions: list[Condition] | None = None
 
 
 class _Request(Json):
@@ -96,11 +89,11 @@ def request_from_json(raw: bytes | msgspec.Raw) -> Request | None:
     )
 
 
-def _outcome(conditions: Sequence[_Condition]) -> tuple[Outcome, float, str]:
+def _outcome(conditions: Sequence[Condition]) -> tuple[Outcome, float, str]:
     there = {(one.type, one.status): one for one in conditions}
     for kind, status, outcome in _SAID:
         if found := there.get((kind, status)):
-            return outcome, seconds(found.last_transition_time), found.message[:_MESSAGE_CHARS]
+            return outcome, seconds(found.last_transition_time), (found.message or "")[:_MESSAGE_CHARS]
     return Outcome.ASKED, 0.0, ""
 
 
@@ -188,11 +181,7 @@ def _container(given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _in_zones(affinity: Mapping[str, Any], line: Mapping[str, Any]) -> dict[str, Any]:
-    """The affinity with one more requirement in each of its required terms.
-
-    >>> _in_zones({}, {"key": "z"})["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
-    {'nodeSelectorTerms': [{'matchExpressions': [{'key': 'z'}]}]}
-    """
+    """The affinity with one more requirement in each of its required terms."""
     required = "requiredDuringSchedulingIgnoredDuringExecution"
     nodes = affinity.get("nodeAffinity") or {}
     terms = (nodes.get(required) or {}).get("nodeSelectorTerms")

@@ -23,17 +23,7 @@ class Pool:
         return len(self._known)
 
     def one(self, value: T) -> T:
-        """The first living value equal to this one. Cost: a hash and a comparison. The value can be held loosely.
-
-        >>> from scoring.model import Controller
-        >>> pool = Pool()
-        >>> first = pool.one(Controller("batch/v1", "Job", "j", "u"))
-        >>> pool.one(Controller("batch/v1", "Job", "j", "u")) is first, len(pool)
-        (True, 1)
-        >>> del first
-        >>> len(pool)
-        0
-        """
+        """The first living value equal to this one. Cost: a hash and a comparison. The value can be held loosely."""
         known = self._known.get(ref(value))
         if known is None:
             mine = ref(value, self._known.__delitem__)

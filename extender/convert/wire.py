@@ -126,7 +126,7 @@ _SCORE_TAILS: Final = {score: f'","Score":{score}}}{_NEXT_HOST}' for score in ra
 def decode_filter(body: bytes, *, debug: bool = False) -> FilterArgs:
     """Read ExtenderArgs. O(body). BadRequestError says what is wrong with it; `debug` is only passed on."""
     pod_raw, nodes_raw, names_raw = _read_args(body)
-    if _is_null(pod_raw):
+    if pod_raw == b"null":
         raise BadRequestError("Pod is missing or null")
     meta = _decoded(_OBJECT, pod_raw, "Pod").metadata
     if not meta.name:
@@ -170,11 +170,7 @@ def encode_filter(args: FilterArgs, answer: FilterAnswer) -> bytes:
 
 
 def encode_filter_error(text: str) -> bytes:
-    """Write an ExtenderFilterResult that only says `Error`: no node passes, the pod is tried again by timer.
-
-    >>> encode_filter_error("netgang: x")
-    b'{"Nodes":null,"NodeNames":null,"FailedNodes":null,"FailedAndUnresolvableNodes":null,"Error":"netgang: x"}'
-    """
+    """Write an ExtenderFilterResult that only says `Error`: no node passes, the pod is tried again by timer."""
     return _result(b"null", b"null", b"null", _json(text))
 
 
@@ -215,9 +211,9 @@ def _read_args(body: bytes) -> tuple[bytes, bytes, bytes]:
 
 def _read_nodes(nodes_raw: bytes, names_raw: bytes) -> tuple[list[NodeName], bytes, list[bytes] | None]:
     """Names, the names as a JSON array, and the Node objects if the request has these instead of names."""
-    if not _is_null(names_raw):
+    if names_raw != b"null":
         return _decoded(_NAMES, names_raw, "the nodes"), names_raw, None
-    if _is_null(nodes_raw):
+    if nodes_raw == b"null":
         raise BadRequestError("NodeNames and Nodes are both missing or null")
     items = [bytes(item) for item in _decoded(_NODE_LIST, nodes_raw, "the nodes").items or ()]
     names = [NodeName(_decoded(_OBJECT, item, "the nodes").metadata.name) for item in items]
@@ -281,10 +277,6 @@ def _json(value: object) -> bytes:
 
 def _raw(value: msgspec.Raw | msgspec.UnsetType) -> bytes:
     return b"null" if isinstance(value, msgspec.UnsetType) else bytes(value)
-
-
-def _is_null(raw: bytes) -> bool:
-    return raw == b"null"
 
 
 def _given(value: str | msgspec.UnsetType, key: str) -> str:

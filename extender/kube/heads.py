@@ -46,9 +46,5 @@ def head_of(raw: bytes) -> Head | None:
 
 
 def object_key(namespace: str, name: str) -> str:
-    """What a sink calls an object of its kind: `namespace/name`, for kinds outside namespaces the name.
-
-    >>> object_key("team-a", "w-0"), object_key("", "n1")
-    ('team-a/w-0', 'n1')
-    """
+    """What a sink calls an object of its kind: `namespace/name`, for kinds outside namespaces the name."""
     return f"{namespace}/{name}" if namespace else name

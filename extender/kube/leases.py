@@ -6,7 +6,7 @@ the version that was read and everything that others wrote on it.
 """
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote, urlencode
 
@@ -31,26 +31,8 @@ class LeasePlace:
     pods_namespace: str = ""
 
 
-_JSON_NAMES = {
-    "holder": "holderIdentity",
-    "duration_s": "leaseDurationSeconds",
-    "acquired": "acquireTime",
-    "renewed": "renewTime",
-    "transitions": "leaseTransitions",
-}
-"""field of LeaseSpec → its name in a Lease's spec"""
-
-
-class _Spec(msgspec.Struct, rename=_JSON_NAMES):
-    holder: str | None = None
-    duration_s: int | None = None
-    acquired: str | None = None
-    renewed: str | None = None
-    transitions: int | None = None
-
-
 class _Lease(Headed):
-    spec: _Spec = msgspec.field(default_factory=_Spec)
+    spec: LeaseSpec = LeaseSpec()
 
 
 class _List(msgspec.Struct):
@@ -88,7 +70,7 @@ class KubeLeases:
         else:
             method, path = "PUT", LEASE_UPDATE.path(place.namespace, place.name)
             found = msgspec.json.decode(over.raw)
-        found["spec"] = found.get("spec", {}) | {_JSON_NAMES[name]: value for name, value in asdict(spec).items()}
+        found["spec"] = found.get("spec", {}) | msgspec.to_builtins(spec)
         body = msgspec.json.encode(found)
         return _lease(path, await self._transport.send(method, path, body=body, timeout_s=self._call_s))
 
@@ -112,6 +94,4 @@ class KubeLeases:
 def _lease(path: str, body: bytes) -> Lease:
     with mapped(path):
         found = _LEASE.decode(body)
-    one = found.spec
-    spec = LeaseSpec(one.holder or "", one.duration_s or 0, one.acquired or "", one.renewed or "", one.transitions or 0)
-    return Lease(spec, found.metadata.resource_version, bytes(body))
+    return Lease(found.spec, found.metadata.resource_version, bytes(body))

@@ -14,8 +14,10 @@ version that they replace, so of two only one succeeds. Rules:
 """
 
 import random
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TypeAlias
+
+from msgspec.structs import replace
 
 from extender.leadership.lease import Lease, LeaseSpec, micro_time
 
@@ -41,11 +43,7 @@ class LeaseTimes:
 
     @classmethod
     def of(cls, duration_s: int) -> "LeaseTimes":
-        """The times of a Lease of this duration; of a short one the last requests keep half a second.
-
-        >>> LeaseTimes.of(3) == LeaseTimes(), LeaseTimes.of(15), LeaseTimes.of(2).renew_deadline_s
-        (True, LeaseTimes(duration_s=15, renew_deadline_s=11.5, retry_period_s=2.5), 1.4)
-        """
+        """The times of a Lease of this duration; of a short one the last requests keep half a second."""
         last_s = duration_s * (1.0 - DRIFT_RATIO) - _LEAST_WRITE_S
         return cls(duration_s, min(duration_s * 23.0 / 30.0, last_s), duration_s / 6.0)
 

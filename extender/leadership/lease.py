@@ -8,18 +8,19 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Protocol
 
+from msgspec import Struct, field
+
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-@dataclass(frozen=True, slots=True)
-class LeaseSpec:
+class LeaseSpec(Struct, frozen=True):
     """What a Lease says; times as text, because no other clock is trusted."""
 
-    holder: str  # Identity of the leader; "": there is none to wait for
-    duration_s: int  # How long others wait after they saw the last change
-    acquired: str
-    renewed: str
-    transitions: int
+    holder: str = field(name="holderIdentity", default="")  # The leader; "": there is none to wait for
+    duration_s: int = field(name="leaseDurationSeconds", default=0)  # How long others wait after the last change
+    acquired: str = field(name="acquireTime", default="")
+    renewed: str = field(name="renewTime", default="")
+    transitions: int = field(name="leaseTransitions", default=0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,9 +49,5 @@ class LeaseApi(Protocol):
 
 
 def micro_time(since_epoch_us: int) -> str:
-    """What the API calls MicroTime: RFC 3339 with exactly six digits, so that what was written is read again.
-
-    >>> micro_time(1_700_000_000_000_250)
-    '2023-11-14T22:13:20.000250Z'
-    """
+    """What the API calls MicroTime: RFC 3339 with exactly six digits, so that what was written is read again."""
     return (_EPOCH + timedelta(microseconds=since_epoch_us)).strftime("%Y-%m-%dT%H:%M:%S.%fZ")

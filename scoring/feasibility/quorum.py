@@ -84,16 +84,7 @@ NO_MEMBERS = Quorum(1, None, frozenset(), frozenset(), frozenset(), started=Fals
 
 
 def quorum_of(gang: Gang, *, lost_nodes: frozenset[NodeName] = frozenset()) -> Quorum:
-    """State the gang's quorum. Cost: O(n log n); equal for the same gang, so it may be kept per snapshot version.
-
-    >>> from tests.builders import gang, pod
-    >>> from scoring.model import Role
-    >>> ps, *workers = pod("ps", role=Role.PS), *(pod(f"w{i}", role=Role.WORKER, index=i) for i in (2, 0, 1))
-    >>> sorted(quorum_of(gang("g", members=[*workers, ps], min_member=2)).required)
-    ['uid-default-ps', 'uid-default-w0']
-    >>> quorum_of(gang("g", 3, min_member=2)).required is None
-    True
-    """
+    """State the gang's quorum. Cost: O(n log n); equal for the same gang, so it may be kept per snapshot version."""
     live = _live(gang, lost_nodes)
     roles_known = _roles_known(gang)
     minimum = minimum_members(gang, lost_nodes=lost_nodes) if roles_known else ()

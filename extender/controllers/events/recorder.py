@@ -162,11 +162,7 @@ def pod_subject(pod: Pod) -> Subject:
 
 
 def group_subject(key: GangKey, uid: str) -> Subject:
-    """The coscheduling PodGroup of a gang.
-
-    >>> group_subject(GangKey("team-a/resnet"), "u1").name
-    'resnet'
-    """
+    """The coscheduling PodGroup of a gang."""
     namespace, _, name = key.partition("/")
     return Subject("scheduling.x-k8s.io/v1alpha1", "PodGroup", namespace, name, uid)
 
@@ -287,9 +283,5 @@ def clipped(note: str) -> str:
 
 
 def _micro_time(at_s: float) -> str:
-    """RFC 3339 with microseconds, which is what the API wants of eventTime.
-
-    >>> _micro_time(0.25)
-    '1970-01-01T00:00:00.250000Z'
-    """
+    """RFC 3339 with microseconds, which is what the API wants of eventTime."""
     return datetime.fromtimestamp(at_s, UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")

@@ -140,13 +140,7 @@ def deadline_notes(owner: Controller, content: Mapping[str, Any], *, now_s: floa
 
 
 def quota_notes(content: Mapping[str, Any], like: Resources) -> list[Note]:
-    """What of a ResourceQuota does not suffice for one more pod that requests `like`.
-
-    >>> status = {"hard": {"requests.cpu": "4"}, "used": {"requests.cpu": "3500m"}}
-    >>> found = quota_notes({"metadata": {"name": "q"}, "status": status}, Resources.parse({"cpu": 1}))
-    >>> [note.text for note in found]
-    ['ResourceQuota q leaves 500m of requests.cpu, and a member asks for 1']
-    """
+    """What of a ResourceQuota does not suffice for one more pod that requests `like`."""
     status = content.get("status") or {}
     hard, used = status.get("hard") or {}, status.get("used") or {}
     name = (content.get("metadata") or {}).get("name", "")

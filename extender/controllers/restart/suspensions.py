@@ -115,11 +115,7 @@ def attained_of(owner: bytes, ref: Controller, notes: NoteReader) -> AttainedNot
 
 
 def gang_of(owner: bytes, note: Note | AttainedNote) -> GangKey:
-    """The gang that is to come back: of the owner's own namespace, whatever the note says.
-
-    >>> gang_of(b'{"metadata": {"namespace": "team-a"}}', Note("g", "", 0.0))
-    'team-a/g'
-    """
+    """The gang that is to come back: of the owner's own namespace, whatever the note says."""
     return gang_key(namespace_of(owner), note.gang)
 
 

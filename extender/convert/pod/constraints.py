@@ -173,11 +173,7 @@ def claim_names(namespace: str, volumes: bytes) -> tuple[str, ...]:
 
 
 def unmodelled_constraints(affinity: bytes, volumes: bytes, resource_claims: bytes, spreads: bytes) -> tuple[str, ...]:
-    """Fields of these parts of a spec by which kube-scheduler may refuse a node that we allow (docs/safety.md S6).
-
-    >>> unmodelled_constraints(b"", b'[{"persistentVolumeClaim": {"claimName": "c"}}]', b"", b"")
-    ('persistentVolumeClaim',)
-    """
+    """Fields of these parts of a spec by which kube-scheduler may refuse a node that we allow (docs/safety.md S6)."""
     around = decode(_affinity, affinity, what="spec.affinity") if b'"podA' in affinity else _Affinity()
     mounted = any(mark in volumes for mark in (b'"persistentVolumeClaim"', b'"ephemeral"'))  # most pods have neither
     listed = decode(_volumes, volumes, what="spec.volumes") if mounted else []

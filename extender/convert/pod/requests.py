@@ -51,14 +51,7 @@ _quantities = msgspec.json.Decoder(Quantities)
 
 
 def pod_requests(parts: PodResources) -> Resources:
-    """Add up a pod's request, `pods: 1` included. ValueError names the field of a bad quantity.
-
-    >>> one = ContainerResources(b'{"requests": {"cpu": "500m"}, "limits": {"cpu": "2", "memory": "1Ki"}}')
-    >>> sidecar = ContainerResources(b'{"requests": {"cpu": "100m"}}', sidecar=True)
-    >>> init = ContainerResources(b'{"requests": {"cpu": "1"}}')
-    >>> pod_requests(PodResources((one,), (sidecar, init))).items
-    (('cpu', 1100), ('memory', 1024), ('pods', 1))
-    """
+    """Add up a pod's request, `pods: 1` included. ValueError names the field of a bad quantity."""
     total = _aggregate(parts, partial(_now, infeasible=parts.resize_infeasible))
     total.update(_pod_level(parts))
     _add(total, _quantities_in(parts.overhead, what="spec.overhead"))
@@ -97,7 +90,7 @@ def _pod_level(parts: PodResources) -> Thousandths:
     """What `spec.resources` asks for the whole pod, after the API server's defaults for a partly written one."""
     asked, limits = _written(parts.spec, "spec.resources")
     if asked or limits:
-        for name, limit in _aggregate(parts, _limits).items():
+        for name, limit in _aggregate(parts, lambda one, at: _written(one.spec, f"spec.{at}.resources")[1]).items():
             if _huge(name) and name not in asked:
                 limits.setdefault(name, limit)
     if limits:
@@ -118,10 +111,6 @@ def _requests(container: ContainerResources, field: str) -> Thousandths:
     """Requests as written; a limit without a request counts as the request."""
     asked, limits = _written(container.spec, f"spec.{field}.resources")
     return limits | asked
-
-
-def _limits(container: ContainerResources, field: str) -> Thousandths:
-    return _written(container.spec, f"spec.{field}.resources")[1]
 
 
 def _written(raw: bytes, what: str) -> tuple[Thousandths, Thousandths]:

@@ -3,13 +3,14 @@
 import heapq
 import random
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from itertools import count
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from extender.leadership.election import DRIFT_RATIO, Call, Election, LeaseTimes, Read, Write
 from extender.leadership.lease import Lease, LeaseSpec
