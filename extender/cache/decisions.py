@@ -17,8 +17,6 @@ _MOST_ATTAINED = 10_000  # Gangs of which is remembered what they had before the
 
 @dataclass(frozen=True, slots=True)
 class _Refusal:
-    """A node refused a class."""
-
     until_s: float
     by: GangKey | None  # Whose member was refused last; `None`: we turned away from the node ourselves
 

@@ -92,7 +92,6 @@ def renewed(known: Gang, members: Mapping[PodUid, Pod]) -> Gang | None:
 
 
 def _newer(some: tuple[Pod, ...], members: Mapping[PodUid, Pod]) -> tuple[Pod, ...] | None:
-    """Their newer records in the same order; `None`: one is gone, or declares something else."""
     found: list[Pod] = []
     for before in some:
         after = members.get(before.uid)
@@ -133,7 +132,6 @@ def _went_on(gang: Gang, before: Gang | None) -> bool:
 
 
 def _order(pod: Pod) -> tuple[int, bool, int, str]:
-    """Role, then index (none last), then name."""
     return _ROLE_ORDER[pod.member_class.role], pod.index is None, pod.index or 0, pod.name
 
 

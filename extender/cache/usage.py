@@ -85,7 +85,6 @@ class Usage:
         return self._ports_by_node
 
     def _renew(self, matrix: Ints, table: NodeTable, nodes: set[NodeName]) -> Ints:
-        """Write the rows of `nodes` again."""
         matrix[[table.index[node] for node in nodes if node in table.index]] = 0
         return self._fill(matrix, table, nodes)
 

@@ -181,7 +181,6 @@ def _container(given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _in_zones(affinity: Mapping[str, Any], line: Mapping[str, Any]) -> dict[str, Any]:
-    """The affinity with one more requirement in each of its required terms."""
     required = "requiredDuringSchedulingIgnoredDuringExecution"
     nodes = affinity.get("nodeAffinity") or {}
     terms = (nodes.get(required) or {}).get("nodeSelectorTerms")

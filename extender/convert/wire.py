@@ -204,7 +204,6 @@ def encode_bind(refusal: Reason | str | None) -> bytes:
 
 
 def _read_args(body: bytes) -> tuple[bytes, bytes, bytes]:
-    """Pod, Nodes and NodeNames as raw JSON, `null` where absent."""
     args = _with_every_key(_ARGS, body, "ExtenderArgs")
     return _raw(args.Pod), _raw(args.Nodes), _raw(args.NodeNames)
 

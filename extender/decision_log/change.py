@@ -109,7 +109,6 @@ def applied(before: Snapshot, change: Change) -> Snapshot:
 def _differing(
     before: Mapping[_Key, _Value], after: Mapping[_Key, _Value]
 ) -> tuple[tuple[_Value, ...], tuple[_Key, ...]]:
-    """Values that are new or different, and keys that are gone."""
     new = tuple(value for key, value in after.items() if (old := before.get(key)) is not value and old != value)
     return new, tuple(key for key in before if key not in after)
 

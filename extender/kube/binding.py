@@ -130,7 +130,6 @@ class Binder:
         return True
 
     def _share(self, ends_s: float) -> float:
-        """Time limit of the next exchange: its own, or what is left until the deadline."""
         return max(0.0, min(self._limits.attempt_s, ends_s - self._clock.monotonic_s()))
 
 

@@ -23,7 +23,6 @@ class EmbeddedCluster:
         self._pods_json = pods_json
 
     async def _nothing(self, *_: Any, **__: Any) -> Any:
-        """There is nothing but the pods."""
         raise NotFoundError(404, "a saved cluster serves nothing but its pods")
 
     list_page = get_object = patch_object = patch_group_status = create_object = delete_object = _nothing

@@ -169,7 +169,6 @@ class Election:
         return self._lease is not None and self._lease.spec.holder == self.identity
 
     def _note(self, found: Lease | None, now_s: float) -> None:
-        """Compare what was read with what was known."""
         led, before, self._lease = self.leading(now_s), self._lease, found
         for write, sent_s in self._unanswered:
             if found is not None and found.spec == write.spec:

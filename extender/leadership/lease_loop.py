@@ -105,7 +105,6 @@ class Leadership:
             labelling.cancel()
 
     async def _ask(self) -> None:
-        """One question to the API server."""
         election, sent_s = self._election, self._clock.monotonic_s()
         call = election.next(now_s=sent_s, wall_us=int(self._clock.now_s() * 1e6))
         try:
@@ -133,7 +132,6 @@ class Leadership:
             self._election.was_written(stored, sent_s=sent_s)
 
     def _settle(self, tasks: asyncio.TaskGroup) -> None:
-        """Bring our role in line with what the election says now."""
         now_s = self._clock.monotonic_s()
         leading = self._election.leading(now_s)
         if not leading:
@@ -171,7 +169,6 @@ class Leadership:
         _log.info("leading: the lease is taken as %s, transition %d", self._election.identity, transitions)
 
     def _lay_down(self) -> None:
-        """End the term."""
         self._acting = False
         self._label.want(leader=False)
         self.duties.lay_down()
@@ -183,7 +180,6 @@ class Leadership:
         _log.warning("not leading any more: the lease is %s", why)
 
     def _turn_away(self, now_s: float) -> None:
-        """Close connections of callers."""
         self._turned_away_s = now_s
         self.duties.turn_away()
 

@@ -98,7 +98,6 @@ class KeyKeeper:
         self.answered.set()
 
     def _complain(self, why: str) -> None:
-        """Say what is wrong, once."""
         if why != self._complaint and self.notes.problem:
             _log.warning("notes do not outlive this process, so no gang is suspended and no job resized: %s", why)
         elif why != self._complaint:

@@ -110,7 +110,6 @@ class PlainPods:
         return bool(held) and pod.priority < SYSTEM_PRIORITY and self.cache.is_own(pod)
 
     def _room(self, plan: Plan | None = None) -> ReservedRoom:
-        """What is held now."""
         plan = plan or self.planner.current
         snapshot = self.cache.snapshot()
         if self._reserved is None or self._reserved[0] != snapshot.version or self._reserved[1] is not plan:

@@ -214,7 +214,6 @@ class Verbs:
         return self._refuse(args, pod, _why(plan, pod.uid, gang), planned=node)
 
     def _alternatives(self) -> Alternatives:
-        """Alternatives beside the plan and what is committed now."""
         snapshot, plan = self.cache.snapshot(), self.planner.current
         if self._beside is None or self._beside[0] != snapshot.version or self._beside[1] is not plan:
             made = Alternatives(snapshot, plan, self.planner.policy, cache=self.planner.cache)
@@ -287,7 +286,6 @@ def _by_row(snapshot: Snapshot, preference: Preference) -> _Scores:
 
 
 def _why(plan: Plan, uid: PodUid, gang: Gang) -> Reason:
-    """The constant reason for which a member has no node now."""
     waiting = plan.waiting.get(gang.key)
     if waiting is not None:
         return waiting.reason

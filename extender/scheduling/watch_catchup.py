@@ -73,7 +73,6 @@ class CatchUp:
         return self._wait(caught_up, uid, began_s)
 
     async def _wait(self, caught_up: Callable[[], bool], uid: PodUid, began_s: float) -> None:
-        """Look after each change, until `caught_up` or long enough."""
         try:
             with suppress(TimeoutError):  # then the answer is made from what is known
                 async with asyncio.timeout(LONGEST_S):

@@ -148,8 +148,6 @@ def gang_links(run: Run, plan: Plan, gang: Gang, score: ScorePolicy) -> GangLink
 
 @dataclass(frozen=True, slots=True)
 class _Look:
-    """The links between some nodes, with their scores."""
-
     network: NetworkMatrix
     names: tuple[NodeName, ...]
     found: PairScores

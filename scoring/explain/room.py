@@ -54,7 +54,6 @@ def _cost(
 
 
 def _capacity(run: Run, shortages: Iterable[Shortage]) -> list[Change]:
-    """More of each resource, zone by zone."""
     changes: list[Change] = []
     for short in shortages:
         by_zone: dict[ZoneName, list[tuple[NodeName, int]]] = {}
@@ -112,7 +111,6 @@ def _nodes_for(room: Room, zone: ZoneName, classes: Iterable[tuple[MemberClass, 
 
 
 def _fit(allocatable: Resources, request: Resources) -> int:
-    """How many such requests an empty node takes."""
     return min((allocatable.get(name) // amount for name, amount in request if amount > 0), default=_MOST_NODES)
 
 
@@ -155,7 +153,6 @@ def labels_for(constraints: Constraints) -> tuple[tuple[str, str], ...] | None:
 
 
 def _satisfy(labels: dict[str, str], one: Requirement) -> None:
-    """Write the label that one line asks for, if a label can."""
     match one.operator:
         case "In" if one.values:
             labels.setdefault(one.key, one.values[0])

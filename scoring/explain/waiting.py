@@ -85,7 +85,6 @@ def _never(explanation: Explanation, gang: Gang) -> str:
 
 
 def _room_is_made(snapshot: Snapshot, key: GangKey) -> str:
-    """The gangs that leave for it."""
     claim = snapshot.claims.get(key)
     if claim is None or not claim.givers:
         return ""

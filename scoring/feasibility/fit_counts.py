@@ -150,7 +150,6 @@ class FitCounts:
         return sums
 
     def _by_column(self, mask: Mask) -> Mask:
-        """(columns,) of what is said of nodes."""
         made = np.zeros(len(self._free), np.bool_)
         made[self._at] = mask
         return made
@@ -187,7 +186,6 @@ class FitCounts:
         self._masks = [self._masks[old] for old in used.tolist()]
 
     def _count(self, rows: Ints, columns: Ints) -> None:
-        """Count some classes on some nodes again."""
         at = np.ix_(rows, columns)
         counts = self._fits(rows, columns, self._free[columns])
         self._sums[rows] += self._by_zone(counts - self._counts[at], self._zone_of[columns])

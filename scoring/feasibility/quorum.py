@@ -167,7 +167,6 @@ def minimum_members(gang: Gang, *, lost_nodes: frozenset[NodeName] = frozenset()
 
 
 def _live(gang: Gang, lost_nodes: frozenset[NodeName]) -> tuple[Pod, ...]:
-    """Members that count (docs/safety.md S8) or may come to count."""
     return tuple(
         [
             p
@@ -179,5 +178,4 @@ def _live(gang: Gang, lost_nodes: frozenset[NodeName]) -> tuple[Pod, ...]:
 
 
 def _roles_known(gang: Gang) -> bool:
-    """Whether at least one member's role is known."""
     return any(p.member_class.role is not Role.OTHER for p in gang.members)

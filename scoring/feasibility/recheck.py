@@ -40,7 +40,6 @@ def members_without_room(snapshot: Snapshot, gang: Gang, assignment: Mapping[Pod
 
 
 def _fits(snapshot: Snapshot, row: int, pods: Iterable[Pod], others: Iterable[Pod]) -> bool:
-    """Whether there is room on a node for `pods` beside what `others` will take."""
     axis = snapshot.table.axis
     taken: dict[ResourceName, int] = {}
     for pod in others:

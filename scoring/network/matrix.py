@@ -73,8 +73,6 @@ class Block:
 
 
 class _Pairs(NamedTuple):
-    """Known pairs of one metric: keys = from·size + to, ascending."""
-
     keys: Ints
     values: Floats
     measured_at_s: Floats

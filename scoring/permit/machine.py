@@ -68,7 +68,6 @@ def _after(state: PermitState, event: protocol.Event, quorum: Quorum) -> Quorum:
 
 
 def _apply(state: PermitState, event: protocol.Event, quorum: Quorum, out: list[protocol.Instruction]) -> PermitState:
-    """Step 2: what the event itself says."""
     match event:
         case protocol.BindRequested():
             return _requested(state, event, quorum, out)
@@ -208,7 +207,6 @@ def _on_nodes(state: PermitState, quorum: Quorum) -> Set[PodUid]:
 
 
 def _not_at_bind(state: PermitState, quorum: Quorum) -> tuple[PodUid, ...]:
-    """Live members that kube-scheduler has yet to bring, by uid."""
     here = quorum.placed | state.bound.keys() | state.held.keys() | state.posting.keys()
     return tuple(sorted(quorum.live - here))
 
@@ -235,7 +233,6 @@ def _leave(state: PermitState, uid: PodUid, reason: Reason, out: list[protocol.I
 
 
 def _without(state: PermitState, uids: Set[PodUid]) -> PermitState:
-    """The state without these members among held and posting."""
     return replace(
         state,
         held={u: h for u, h in state.held.items() if u not in uids},

@@ -152,7 +152,6 @@ def _seat(pod: Pod) -> Seat:
 
 
 def _seated(gang: Gang, quorum: Quorum) -> dict[Seat, Member]:
-    """Every member that counts now."""
     return {
         _seat(pod): Member(pod.uid, pod.name, pod.node, finished=pod.uid in quorum.finished)
         for pod in gang.members

@@ -102,8 +102,6 @@ def is_pinned(pod: Pod) -> bool:
 
 @dataclass(slots=True)
 class _Look:
-    """One look at one snapshot; the room is counted when it is asked for first."""
-
     snapshot: Snapshot
     plan: Plan
     policy: Policy

@@ -211,7 +211,6 @@ def _combine(
 
 
 def _worst_or_mean(there: Floats, back: Floats, policy: ScorePolicy, metric: Metric) -> Floats:
-    """Both directions as one; where one is NaN, the other."""
     if policy.direction is Direction.MEAN:
         return np.where(np.isnan(there), back, np.where(np.isnan(back), there, (there + back) / 2.0))
     return np.fmin(there, back) if metric is Metric.THROUGHPUT else np.fmax(there, back)

@@ -157,7 +157,6 @@ def _all_equal(values: Floats) -> bool:
 
 
 def _value(wanted: Single, counts: Ints, rank: Floats) -> float:
-    """Value of a placement, as `value_of` has it."""
     used = counts.nonzero()[0]
     x = counts[used].astype(np.float64)
     value = 0.0

@@ -57,7 +57,6 @@ def _search(demand: Demand, free: Ints, rank: Floats, exact_size: int) -> Ints |
 
 
 def _around_all(demand: Demand, free: Ints, rank: Floats, exact_size: int) -> list[Ints | None]:
-    """Several classes of which all pairs count."""
     small = exact_mixed(demand, free, rank) if len(free) <= exact_size else None
     if small is not None:
         return [small]

@@ -54,7 +54,6 @@ class Alternatives:
         return Alternative(NodeName(names[best]), absent)
 
     def _points(self, gang: Gang, pod: Pod, admission: Admission) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
-        """Network points of each node of the zones towards where the siblings are and will be."""
         run = self._run
         links = run.scores.links(admission.zones, run.view.score(run.view.demand(gang)))
         where = [m.node or admission.members.get(m.uid) for m in gang.members if m.uid != pod.uid]

@@ -148,7 +148,6 @@ class Draft:
 
 
 def _laid_out(before: Snapshot, table: NodeTable) -> Ints:
-    """What is used, over the rows and columns of another table."""
     used = np.zeros_like(table.allocatable)
     rows = [(row, before.table.index[name]) for row, name in enumerate(table.names) if name in before.table.index]
     columns = [(i, before.table.axis.index(name)) for i, name in enumerate(table.axis) if name in before.table.axis]

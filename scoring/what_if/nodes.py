@@ -88,7 +88,6 @@ def set_link(draft: Draft, change: SetLink) -> None:
 
 
 def _free_names(draft: Draft, zone: ZoneName) -> Iterator[NodeName]:
-    """Names that no node has or had."""
     taken = {*draft.nodes, *draft.base.snapshot.table.names}
     number = 0
     while True:

@@ -41,8 +41,6 @@ _log = logging.getLogger(__name__)
 
 @dataclass(slots=True)
 class _Group:
-    """What is known of one PodGroup between two looks."""
-
     since_s: float
     at_rest: tuple[Gang | None, SeenPodGroup, bool] | None = None  # What was compared last, and found equal
     sent: GroupStatus | None = None

@@ -215,7 +215,6 @@ class Events:
             raise NotAnnouncedError(f"put off, because its Event {what} was not confirmed: {error}") from error
 
     def _was_posted(self, about: Subject, what: Happening, topic: str) -> bool:
-        """Whether the object got the same a short time ago."""
         now_s = self._clock.monotonic_s()
         while self._posted_s and (
             len(self._posted_s) > _MOST_REMEMBERED or now_s - next(iter(self._posted_s.values())) >= REPEAT_S

@@ -203,7 +203,6 @@ class Repins:
         return True
 
     def _suspended(self, key: GangKey, obstacle: Obstacle | None) -> None:
-        """The gang's owners are suspended and resumed, or they cannot be."""
         if obstacle is None:
             self.removed(key)
             self.context.decided(Decision("repin", gang=key))

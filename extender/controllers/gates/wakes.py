@@ -129,7 +129,6 @@ class Wakes:
                 self._queued.discard(uid)
 
     def _next(self) -> PodUid:
-        """The next pod; after `_TURN` of one gang, another gang's."""
         key, pods = next(iter(self._turns.items()))
         uid = pods.popleft()
         self._left -= 1

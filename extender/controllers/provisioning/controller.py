@@ -137,7 +137,6 @@ class Provisioning:
         self._problem = problem
 
     async def _done(self, step: Create | Delete) -> bool:
-        """Do it, if nothing speaks against it; whether it was done."""
         key = step.gang if isinstance(step, Create) else step.request.gang
         try:
             match step:

@@ -43,7 +43,6 @@ class Evictions:
         self._evicting.start(self._evict(gang, tuple(uids)), f"evict {gang}")
 
     async def _evict(self, gang: GangKey, uids: tuple[PodUid, ...]) -> None:
-        """Evict one after the other; those that stay, for whatever reason, are reported as refused."""
         stayed = dict.fromkeys(uids)
         try:
             found = await self._as_the_cache_says(gang, uids) if self._context.quiet.over else None

@@ -192,7 +192,6 @@ class Restarts:
         self._end(gang, None)
 
     def _end(self, gang: GangKey, obstacle: Obstacle | None) -> None:
-        """The gang's case is over: say so to all that wait for it."""
         case = self._cases.pop(gang, None)
         for ended in case.ended if case is not None else ():
             ended(gang, obstacle)

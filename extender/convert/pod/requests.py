@@ -114,7 +114,6 @@ def _requests(container: ContainerResources, field: str) -> Thousandths:
 
 
 def _written(raw: bytes, what: str) -> tuple[Thousandths, Thousandths]:
-    """Requests and limits."""
     if not raw:
         return {}, {}
     found = decode(_requirements, raw, what=what)
@@ -123,7 +122,6 @@ def _written(raw: bytes, what: str) -> tuple[Thousandths, Thousandths]:
 
 
 def _now(container: ContainerResources, field: str, *, infeasible: bool) -> Thousandths:
-    """Requests with regard to a resize that is under way."""
     asked = _requests(container, field)
     if not container.in_force:
         return asked

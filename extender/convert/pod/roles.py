@@ -181,7 +181,6 @@ def _index(text: str | None) -> int | None:
 
 
 def _job(namespace: str, name: str) -> JobKey | None:
-    """The key of the job; `None`: no job has so long a name."""
     return _job_key(namespace, name) if len(name) <= NAME_CHARS else None
 
 

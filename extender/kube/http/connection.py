@@ -184,7 +184,6 @@ class Connection(asyncio.BufferedProtocol):
         self._size = 0
 
     def _answered(self, *, stays_open: bool) -> None:
-        """The caller gets its answer."""
         waiter, self._waiter = self._waiter, None
         if not stays_open:
             self._drop()

@@ -113,7 +113,6 @@ class Pool:
         raise given
 
     def _give(self, connection: Connection) -> None:
-        """A connection is free: for the longest waiter, or for later."""
         if not connection.usable or self._pass_on(connection):
             return
         if self._closed:
@@ -124,7 +123,6 @@ class Pool:
             self._sweep = self._loop.call_later(self.idle_s, self._close_idle)
 
     def _pass_on(self, given: _Given) -> bool:
-        """Give it to the longest waiter; false if none waits."""
         while self._waiting:
             waiter = self._waiting.popleft()
             if not waiter.done():

@@ -79,7 +79,6 @@ async def refused(response: aiohttp.ClientResponse) -> Answer:
 
 
 async def _read(response: aiohttp.ClientResponse, *, limit_bytes: int) -> bytes:
-    """The whole body, or OSError as soon as it is known to be longer than the limit."""
     body = bytearray()
     if (response.content_length or 0) <= limit_bytes:
         async for chunk in response.content.iter_any():

@@ -154,7 +154,6 @@ class Reflector(Generic[T]):
                 await self._wait(error)
 
     async def _list(self) -> None:
-        """Read the whole collection page by page, then replace the sink's content in one step."""
         items: list[T] = []
         unreadable: set[str] = set()
         token = ""
@@ -254,7 +253,6 @@ class Reflector(Generic[T]):
         self._version = head.resource_version or self._version
 
     def _follow(self, head: Head, raw: bytes) -> None:
-        """The object is so now."""
         try:
             item = self.reduce(raw)
             if item is not None:

@@ -36,8 +36,6 @@ BY_ZONE_S = 3600.0  # After its pods had to be removed once, a gang is not bound
 
 @dataclass(slots=True)
 class _Open:
-    """A gang that is being admitted."""
-
     until_s: float  # When it lapses; later with each gate that is removed
     lists: dict[MemberClass, tuple[Listing, msgspec.Raw]]  # class → where its members may go, and the same as JSON
     listed_for: frozenset[PodUid] = frozenset()  # The members whose places `lists` is made of
@@ -256,7 +254,6 @@ class Admissions:
         return None if known is None else known[1]
 
     def _lists(self) -> Lister:
-        """The lister of the current plan."""
         plan, snapshot = self.planner.current, self.planner.snapshot or self.cache.snapshot()
         if self._lister is None or self._lister[0] is not plan:
             self._lister = (plan, Lister(snapshot, plan, self.planner.policy, cache=self.planner.cache))

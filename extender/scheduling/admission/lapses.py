@@ -28,8 +28,6 @@ LONGEST_S: Final = 600.0
 
 
 class _Lapse(msgspec.Struct, frozen=True):
-    """The last one of a gang."""
-
     times: int
     pods: frozenset[PodUid]
     refused: frozenset[PodUid] = frozenset()  # Those of them that kube-scheduler had refused

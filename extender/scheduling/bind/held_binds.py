@@ -39,8 +39,6 @@ Recorded: TypeAlias = Callable[[GangKey, PermitState, permit.Event, Quorum, tupl
 
 
 class _Call(msgspec.Struct, frozen=True):
-    """A bind call that waits."""
-
     pod: str
     node: NodeName
     answer: asyncio.Future[Reason | None]
@@ -252,7 +250,6 @@ class Binds:
         return None
 
     def _stays_in_a_zone(self, gang: Gang) -> bool:
-        """Whether all of the gang must be in one zone."""
         return gang_options(dict(gang.options), self.planner.policy).zone_policy is ZonePolicy.REQUIRED
 
     def _unusable(self, gang: Gang, pod: Pod | None, node: NodeName | None) -> frozenset[PodUid]:
@@ -297,7 +294,6 @@ class Binds:
         return [*news, permit.GangChanged(now_s, unusable)]
 
     def _state(self, key: GangKey) -> PermitState:
-        """What the gang's machine remembers; of one without a record, nothing."""
         return self._states.get(key) or self._unknown
 
     def _quorum(self, key: GangKey) -> Quorum:
@@ -305,7 +301,6 @@ class Binds:
         return NO_MEMBERS if gang is None else self._quorums.of(gang, lost_nodes=self.health.lost_under(gang.members))
 
     def _feed(self, key: GangKey, event: permit.Event) -> None:
-        """One step of the gang's machine."""
         before, quorum = self._state(key), self._quorum(key)
         state, instructions = handle(before, event, quorum)
         self.recorded(key, before, event, quorum, instructions)
@@ -389,5 +384,4 @@ class Binds:
 
 
 def _active(state: PermitState) -> bool:
-    """Whether calls wait, Bindings are under way, or a clock runs."""
     return bool(state.held or state.posting or state.evicting or state.partial_until_s is not None)

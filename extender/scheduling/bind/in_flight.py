@@ -147,7 +147,6 @@ class InFlightLimiter:
         self.under_way += 1
 
     def _next(self) -> None:
-        """Send those that are next, as long as there is room."""
         while self.under_way < self.room and (found := self._longest_waiting()) is not None:
             group, waiter = found
             self._begin(group)

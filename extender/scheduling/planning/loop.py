@@ -39,8 +39,6 @@ _LONGEST_PAUSE_S = 2.0  # What piles up in a pause makes the next run longer, al
 
 @dataclass(slots=True)
 class _Begun:
-    """A run that is under way."""
-
     snapshot: Snapshot
     now_s: float
     previous: Plan
@@ -189,7 +187,6 @@ class Planner:
         return snapshot
 
     def _adopt(self, made: Plan, snapshot: Snapshot, *, took_s: float) -> None:
-        """Make a plan the current one, and call the listeners."""
         before, self.current, self.snapshot = self.current, made, snapshot
         now_s = self.clock.monotonic_s()
         self._spot_not_before_s = now_s + _STRETCH * took_s

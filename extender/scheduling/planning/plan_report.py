@@ -56,7 +56,6 @@ class PlanReport:
             self.finish()
 
     def _write_lines(self) -> None:
-        """The next few of the oldest plan."""
         news = self._left[0]
         for _ in range(_LINES_A_STEP):
             if (decision := next(news, None)) is None:
