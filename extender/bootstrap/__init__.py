@@ -19,7 +19,7 @@ from extender.bootstrap.common import Candidacy, Common, candidacy
 from extender.bootstrap.elastic import Follow, feeds_of, named_kinds
 from extender.bootstrap.network import closing, sources_of
 from extender.cache import ClusterCache
-from extender.cache.seen_groups import SeenGroups
+from extender.cache.sinks import SeenGroups
 from extender.cache.unreadable import UnreadableObjects
 from extender.convert import (
     daemon_set_from_json,

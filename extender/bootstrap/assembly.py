@@ -19,7 +19,7 @@ from extender.bootstrap.controllers import Caring
 from extender.bootstrap.network import refresh_of
 from extender.bootstrap.starts import Starting
 from extender.cache import ClusterCache
-from extender.cache.seen_groups import SeenGroups
+from extender.cache.sinks import SeenGroups
 from extender.controllers.owners.ages import OwnerAges
 from extender.leadership.lease_loop import Duties
 from extender.network.refresh import NetworkRefresh, Polled

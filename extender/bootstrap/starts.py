@@ -3,7 +3,7 @@
 import socket
 
 from extender.bootstrap.common import Common
-from extender.cache.seen_groups import SeenGroups
+from extender.cache.sinks import SeenGroups
 from extender.controllers.context import ControllerContext
 from extender.controllers.events.recorder import Events
 from extender.controllers.gates.wakes import Gates, Wakes

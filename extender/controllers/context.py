@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from extender.cache import ClusterCache
-from extender.cache.seen_groups import SeenGroups
+from extender.cache.sinks import SeenGroups
 from extender.controllers.events.recorder import Happening, PostEvent, group_subject, pod_subject
 from extender.controllers.removal.removals import Disruptions, Quiet
 from extender.notes import Notes

@@ -13,7 +13,7 @@ from urllib.parse import urlencode
 
 import msgspec
 
-from extender.convert.bounded import decoded
+from extender.convert.decode import decoded
 from extender.convert.podgroups import STATUS_WRITER
 from extender.errors import ApiError, ConflictError, NotFoundError
 from extender.kube import calls

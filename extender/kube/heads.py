@@ -5,7 +5,7 @@ So it is known of every unreadable object which one it is: what was kept of it i
 
 import msgspec
 
-from extender.convert.bounded import decoded
+from extender.convert.decode import decoded
 
 
 class Head(msgspec.Struct, gc=False):

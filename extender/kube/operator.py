@@ -11,7 +11,7 @@ from urllib.parse import urlencode
 
 import msgspec
 
-from extender.convert.bounded import decoded
+from extender.convert.decode import decoded
 from extender.errors import ApiUnavailableError, NotFoundError
 from extender.kube.credentials import ApiServer
 from extender.kube.http.faults import mapped

@@ -154,7 +154,6 @@ class _Look:
     score: ScorePolicy
 
     def parts(self, i: int, j: int) -> dict[Metric, PartVerdict]:
-        """Both directions of one link, metric by metric."""
         values = counted(self.found)
         parts = {
             metric: part_of(

@@ -150,7 +150,6 @@ def placement_order(gang: Gang, *, lost_nodes: frozenset[NodeName] = frozenset()
     roles_known = _roles_known(gang)
 
     def need(pod: Pod) -> tuple[int, bool, float, float, str]:
-        """Sort key: most needed first."""
         role = pod.member_class.role
         counts = pod.phase is Phase.SUCCEEDED or (not roles_known and pod.node is not None)
         index = pod.index if role is not Role.OTHER else None

@@ -54,7 +54,6 @@ class _Part:
     bound_s: float = float("inf")  # When its first pod got a node; where no pod says, when that pod was created
 
     def add(self, pod: Pod) -> None:
-        """Take in a pod."""
         self.pods.append(pod)
         self.roles.add(pod.role)
         self.jobs.add(pod.job)
@@ -66,7 +65,6 @@ class _Part:
 
     @property
     def going(self) -> bool:
-        """Whether all of its pods are being deleted."""
         return all(pod.deleting for pod in self.pods)
 
 

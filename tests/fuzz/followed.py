@@ -11,7 +11,7 @@ from typing import Any, Self, cast
 
 from extender.bootstrap import empty_cache, reflectors_of
 from extender.bootstrap.elastic import feeds_of
-from extender.cache.seen_groups import SeenGroups
+from extender.cache.sinks import SeenGroups
 from extender.cache.unreadable import UnreadableObjects
 from extender.kube.watch.reflector import Reflector
 from extender.notes import UncheckedNotes

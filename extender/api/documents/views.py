@@ -22,6 +22,7 @@ from extender.api.schemas.readiness import CacheSizes, Leadership, NetworkSource
 from extender.api.what_if.runner import BusyError, WhatIfs
 from extender.cache import ClusterCache
 from extender.controllers.events.unreadable_objects import UnreadableWords
+from extender.controllers.owners.obstacles import kept_notes
 from extender.decision_log.recorder import Recorder
 from extender.network.status import NetworkStatus
 from extender.ports import Clock
@@ -30,7 +31,6 @@ from extender.runtime.slices import in_slices
 from extender.scheduling.admission.gates import Admissions
 from extender.scheduling.bind.held_binds import Binds
 from extender.scheduling.planning.loop import Planner
-from extender.scheduling.planning.node_settling import kept_notes
 from scoring.explain.around import Around, Note, wants_nodes
 from scoring.explain.gang import explain_in_steps
 from scoring.ids import GangKey, NodeName, gang_key

@@ -22,7 +22,6 @@ class _Budget:
     open: int = 0  # DaemonSets that keep some room now
 
     def renew(self, now_s: float) -> None:
-        """Bring it up to date."""
         passed_s = max(now_s - self.at_s, 0.0)
         self.used_s = max(self.used_s + (passed_s if self.open else -_COMES_BACK * passed_s), 0.0)
         self.at_s = now_s

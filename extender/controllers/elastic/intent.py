@@ -13,7 +13,7 @@ import msgspec
 from msgspec.structs import replace
 
 from extender.controllers.elastic.records import Requester
-from extender.convert.bounded import note_from_json
+from extender.convert.decode import note_from_json
 from extender.notes import Bearer, NoteKind, NoteReader, Notes
 from scoring.ids import GangKey
 

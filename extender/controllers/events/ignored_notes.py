@@ -46,7 +46,6 @@ class _Ignored:
 
     @property
     def words(self) -> str:
-        """A sentence for people."""
         return f"Annotation {self.kind} is ignored, because it {self.flaw}: {_FOLLOWS[self.kind]}"
 
 

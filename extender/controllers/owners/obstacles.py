@@ -1,6 +1,4 @@
-"""What stands in a gang's way outside the planner's view: deadlines that run, quotas that are full, budgets.
-
-docs/safety.md S19.
+"""What stands in a gang's way outside the planner's view: deadlines, quotas, budgets, room for DaemonSets.
 
 Why read when asked, and not watched: they decide nothing here, and matter when a user asks about one gang. Rules:
 only for /v1/explain, a few reads for each gang, a time limit for all together, and no second read within seconds; what
@@ -15,6 +13,7 @@ from typing import Any, Final
 from urllib.parse import quote
 
 from extender.cache import ClusterCache
+from extender.cache.daemons.room import KeptRoom
 from extender.cache.unreadable import words
 from extender.controllers.owners.failure_budget import KINDS, decoded
 from extender.controllers.removal.disruption_budgets import forbidding
@@ -23,7 +22,7 @@ from extender.convert.decode import seconds
 from extender.errors import ApiError, ApiUnavailableError
 from extender.ports import Clock, ClusterApi
 from scoring.explain.around import Note, Topic
-from scoring.explain.words import duration_text, quantity
+from scoring.explain.words import counted, duration_text, quantity, some
 from scoring.feasibility.quorum import quorum_of
 from scoring.ids import GangKey
 from scoring.model import Controller, Gang
@@ -35,6 +34,7 @@ _KEPT: Final = 200
 _OWNERS: Final = 4
 _PAGE: Final = 100  # Quotas or budgets of a namespace that are looked at
 _PREFIX: Final = "requests."
+_MOST_KEPT: Final = 3  # DaemonSets of either kind that are named
 
 
 class Circumstances:
@@ -155,3 +155,28 @@ def quota_notes(content: Mapping[str, Any], like: Resources) -> list[Note]:
             )
             found.append(Note(Topic.QUOTA, f"ResourceQuota {name} {text}"))
     return found
+
+
+def kept_notes(kept: Sequence[KeptRoom], *, now_s: float) -> tuple[Note, ...]:
+    """The sentences, at `now_s` (Unix seconds).
+
+    >>> from scoring.ids import NodeName
+    >>> young = KeptRoom("kube-system/cni", (NodeName("n1"), NodeName("n2")), 90.0, 0)
+    >>> for note in kept_notes([young, KeptRoom("a/b", (), 0.0, 1)], now_s=60.0):
+    ...     print(note.text)
+    n1, n2 keep room free for the pod of DaemonSet kube-system/cni, for another 30 s at most
+    DaemonSet a/b has had no pod on 1 node for longer than node_settle_s: no room is kept free for it there
+    """
+    keep = sorted((one for one in kept if one.nodes), key=lambda one: -len(one.nodes))[:_MOST_KEPT]
+    over = sorted((one for one in kept if one.overdue), key=lambda one: -one.overdue)[:_MOST_KEPT]
+    texts = [
+        f"{some(one.nodes)} {'keeps' if len(one.nodes) == 1 else 'keep'} room free for the pod of DaemonSet "
+        f"{one.daemon_set}, for another {duration_text(one.until_s - now_s)} at most"
+        for one in keep
+    ]
+    texts += [
+        f"DaemonSet {one.daemon_set} has had no pod on {counted(one.overdue, 'node')} for longer than node_settle_s: "
+        "no room is kept free for it there"
+        for one in over
+    ]
+    return tuple(Note(Topic.DAEMON_SET, text) for text in texts)

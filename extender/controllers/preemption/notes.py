@@ -13,7 +13,7 @@ from typing import Final
 
 import msgspec
 
-from extender.convert.bounded import note_from_json
+from extender.convert.decode import note_from_json
 from extender.convert.pod.pod import PREEMPTS_OPTION
 from extender.notes import Bearer, NoteKind, Notes
 from scoring.ids import NodeName, PodUid

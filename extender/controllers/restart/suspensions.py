@@ -15,7 +15,7 @@ from typing import Any, TypeAlias, TypeVar
 import msgspec
 
 from extender.controllers.owners.failure_budget import Json, decoded, true_condition
-from extender.convert.bounded import note_from_json
+from extender.convert.decode import note_from_json
 from extender.notes import Bearer, NoteKind, NoteReader, Notes
 from scoring.ids import GangKey, gang_key
 from scoring.model import Controller

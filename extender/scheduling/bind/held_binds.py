@@ -146,7 +146,6 @@ class Binds:
         self._feed(gang.key, permit.BindRequested(pod.uid, node, request, now_s, due_s, unusable))
 
         def dropped(_: object = None) -> None:
-            """The caller is gone and hears no answer."""
             if self._calls.pop(request, None) is not None:
                 answer.set_result(Reason.POD_CHANGED)
                 self._feed(gang.key, permit.ClientGone(request, self.clock.monotonic_s()))

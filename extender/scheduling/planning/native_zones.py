@@ -29,7 +29,6 @@ class _Try:
     lost_s: float = float("inf")  # When a member found no node there first
 
     def over(self, now_s: float) -> bool:
-        """Whether a pod that comes now starts another one."""
         return now_s - self.last_s >= TRY_S or now_s - self.lost_s >= TRY_S
 
 

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from extender.cache import ClusterCache
-from extender.cache.seen_groups import SeenGroups
+from extender.cache.sinks import SeenGroups
 from extender.convert.podgroups import SeenPodGroup
 from scoring.ids import gang_key
 from scoring.model import GangSource, GroupRef, PodGroup

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from extender.cache import ClusterCache
-from extender.cache.seen_groups import SeenGroups
+from extender.cache.sinks import SeenGroups
 from extender.controllers.context import ControllerContext
 from extender.controllers.events.recorder import Events
 from extender.controllers.removal.removals import Disruptions, Quiet

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from extender.convert import node_from_json, pod_from_json, pod_group_from_json
-from extender.convert.bounded import NOTE_CHARS, NOTE_LEVELS, note_from_json, shallow
+from extender.convert.decode import NOTE_CHARS, NOTE_LEVELS, note_from_json, shallow
 from extender.convert.provisioning import request_from_json
 
 _ANY: msgspec.json.Decoder[object] = msgspec.json.Decoder()
