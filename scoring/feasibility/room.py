@@ -18,15 +18,7 @@ MOST_ON_A_NODE: Final = 2**31 - 1  # What nothing limits, a request of nothing a
 
 
 def fit_counts(free: Ints, request: Ints) -> Ints:
-    """How many times `request` (r,) fits into each row of `free` (n, r); shape (n,), at most `MOST_ON_A_NODE`.
-
-    Negative room counts as none.
-
-    >>> fit_counts(np.array([[5, 4], [1, 9]]), np.array([2, 0])).tolist()
-    [2, 0]
-    >>> fit_counts(np.array([[2**40]]), np.array([1])).tolist() == [MOST_ON_A_NODE]
-    True
-    """
+    """How many times `request` (r,) fits into each row of `free` (n, r); (n,), from 0 to `MOST_ON_A_NODE`."""
     asked = request > 0
     if not asked.any():
         return np.full(len(free), MOST_ON_A_NODE, np.int64)

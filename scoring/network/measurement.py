@@ -63,12 +63,7 @@ class MeasurementTable:
 
     @classmethod
     def of(cls, measurements: "Iterable[Measurement]") -> "MeasurementTable":
-        """Write down measurements in the order given; they may come from a generator. Cost: O(n).
-
-        >>> found = [Measurement(EndpointId("a"), EndpointId("b"), Metric.DELAY, 0.3, 60.0)]
-        >>> list(MeasurementTable.of(found)) == found
-        True
-        """
+        """Write down measurements in the order given; they may come from a generator. Cost: O(n)."""
         if isinstance(measurements, MeasurementTable):
             return measurements
         number: dict[EndpointId, int] = {}

@@ -105,12 +105,7 @@ class Links:
 
 
 def among(network: NetworkMatrix, names: Sequence[NodeName], score: ScorePolicy) -> Links:
-    """Scores of all pairs of `names`, which are different ones. Cost: O(measured² log pairs + n).
-
-    >>> nodes = [NodeName(f"n{i}") for i in range(4)]
-    >>> among(NetworkMatrix(), nodes, ScorePolicy()).points.round(1).tolist()[0]
-    [100.0, 45.0, 45.0, 45.0]
-    """
+    """Scores of all pairs of `names`, which are different ones. Cost: O(measured² log pairs + n)."""
     own = measured(network, names)
     unmeasured = np.flatnonzero(~own)
     few = np.concatenate([np.flatnonzero(own), unmeasured[:2]])  # one and its distance to another one of its kind
@@ -216,11 +211,7 @@ def measured(network: NetworkMatrix, names: Sequence[NodeName]) -> NDArray[np.bo
 
 
 def representatives(own: NDArray[np.bool_]) -> tuple[Ints, Ints]:
-    """Indexes that stand for all, those that are `own` and one of the others; and for each index its stand-in.
-
-    >>> [part.tolist() for part in representatives(np.array([False, True, False]))]
-    [[1, 0], [1, 0, 1]]
-    """
+    """Indexes that stand for all, those that are `own` and one of the others; and for each index its stand-in."""
     others = np.flatnonzero(~own)
     few = np.concatenate([np.flatnonzero(own), others[:1]])
     place = np.full(len(own), len(few) - 1)

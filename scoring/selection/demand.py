@@ -69,25 +69,16 @@ def links(demand: Demand) -> Floats:
 
 
 def placed_gain(roles: Sequence[Role], *, all_reduce: bool, placed: Sequence[Role], rank: Floats) -> Floats:
-    """`Demand.placed`: for each class and candidate node the sum of rank to placed members that count as its pairs.
+    """`Demand.placed`: per class and candidate node the rank to placed members that count as its pairs, summed.
 
     `rank` is (n, len(placed)): candidate node × node of each placed member (the same node is perfect).
-
-    >>> rank = np.array([[90.0, 5.0]])
-    >>> placed_gain([Role.WORKER], all_reduce=False, placed=[Role.PS, Role.WORKER], rank=rank).tolist()
-    [[90.0]]
     """
     weight = [[float(pairs_count(role, other, all_reduce=all_reduce)) for other in placed] for role in roles]
     return np.array(weight).reshape(len(roles), len(placed)) @ rank.T
 
 
 def rooms(one: ClassDemand, free: Ints) -> Ints:
-    """How many members of the class each node can hold on its own, at most `count`. Shape (n,); cost O(n·r).
-
-    >>> two = ClassDemand(Role.WORKER, np.array([2, 0]), np.array([True, True, False]), count=9)
-    >>> rooms(two, np.array([[5, 0], [-1, 3], [8, 0]])).tolist()
-    [2, 0, 0]
-    """
+    """How many members of the class each node can hold on its own, at most `count`. Shape (n,); cost O(n·r)."""
     room = np.where(one.allowed, one.count, 0)
     for r, need in enumerate(one.request.tolist()):
         if need > 0:

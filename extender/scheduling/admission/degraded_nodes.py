@@ -157,11 +157,7 @@ class Degrading:
 def unusable(
     network: NetworkMatrix, node: NodeName, others: list[NodeName], *, loss_ratio: float, hard_ttl_s: float
 ) -> bool:
-    """Whether more than half of the known links between `node` and `others` lose `loss_ratio` or more.
-
-    >>> unusable(NetworkMatrix(), NodeName("a"), [NodeName("b")], loss_ratio=0.5, hard_ttl_s=10.0)
-    False
-    """
+    """Whether more than half of the known links between `node` and `others` lose `loss_ratio` or more."""
     there, back = network.block([node], others), network.block(others, [node])
     fresh = (
         np.where(there.loss_age_s < hard_ttl_s, there.loss_ratio, np.nan),
