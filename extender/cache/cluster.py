@@ -17,8 +17,19 @@ from extender.cache.sinks import Sink
 from extender.cache.usage import Usage
 from extender.convert import pinned_node
 from scoring.ids import GangKey, Namespace, NodeName, PodName, PodUid, ResourceName
-from scoring.model import DaemonSet, DeviceClass, Gang, GangSource, MemberClass, Node, Pod, PodGroup
-from scoring.model.snapshot import Claim, Commitment, Snapshot
+from scoring.model import (
+    Claim,
+    Commitment,
+    DaemonSet,
+    DeviceClass,
+    Gang,
+    GangSource,
+    MemberClass,
+    Node,
+    Pod,
+    PodGroup,
+    Snapshot,
+)
 from scoring.network.matrix import NetworkMatrix
 
 

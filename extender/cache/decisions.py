@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from scoring.ids import GangKey, NodeName, PodUid
-from scoring.model import MemberClass
-from scoring.model.snapshot import Claim, Commitment
+from scoring.model import Claim, Commitment, MemberClass
 
 V = TypeVar("V")
 _MOST_ATTAINED = 10_000  # Gangs of which is remembered what they had before they were suspended

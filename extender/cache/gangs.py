@@ -11,8 +11,7 @@ from operator import attrgetter
 from scoring.feasibility.quorum import quorum_of
 from scoring.feasibility.runs import Runs
 from scoring.ids import GangKey, PodUid
-from scoring.model import Gang, GangSource, GroupRef, Pod, PodGroup, Role, counts
-from scoring.model.reasons import Reason
+from scoring.model import Gang, GangSource, GroupRef, Pod, PodGroup, Reason, Role, counts
 
 PodGroups = Mapping[GangSource, Mapping[GangKey, PodGroup]]
 """kind → gang → its PodGroup; POD_GROUP is coscheduling's kind, NATIVE kube-scheduler's own, ANNOTATION Volcano's"""

@@ -10,8 +10,7 @@ from dataclasses import replace
 import numpy as np
 
 from scoring.ids import NodeName, ResourceName, ZoneName
-from scoring.model import DeviceClass, Node
-from scoring.model.snapshot import NodeTable
+from scoring.model import DeviceClass, Node, NodeTable
 
 _SETTLED = 8
 

@@ -13,8 +13,7 @@ import msgspec
 
 from extender.convert.sharing import shared
 from scoring.ids import GangKey, JobKey, NodeName, PodUid, ResourceName
-from scoring.model import GangSource, MemberClass, Pod
-from scoring.model.resources import Resources
+from scoring.model import GangSource, MemberClass, Pod, Resources
 
 _SAYS_NOTHING = ("resource_version", "refusal", "started")
 DECIDING = attrgetter(*(name for name in Pod.__dataclass_fields__ if name not in _SAYS_NOTHING))

@@ -9,8 +9,7 @@ from collections.abc import Iterable, Mapping
 import numpy as np
 
 from scoring.ids import NodeName, PodUid, ResourceName
-from scoring.model import HostPort, MemberClass
-from scoring.model.snapshot import NodeTable
+from scoring.model import HostPort, MemberClass, NodeTable
 from scoring.network.matrix import Ints
 
 _LARGEST = 2**62  # More than int64 holds only where a request is nonsense; the node is full either way

@@ -12,8 +12,7 @@ import msgspec
 from extender.convert.decode import Json, Metadata, Quantities, decode, seconds
 from extender.convert.sharing import shared
 from scoring.ids import NodeName, ResourceName, ZoneName
-from scoring.model import DeviceClass, Node, Taint
-from scoring.model.resources import Resources
+from scoring.model import DeviceClass, Node, Resources, Taint
 
 ZONE_LABEL = "topology.kubernetes.io/zone"
 ENDPOINT_ANNOTATIONS = "netgang.io/endpoint"  # Prefix of annotations such as netgang.io/endpoint-loss

@@ -14,8 +14,8 @@ import msgspec
 
 from extender.convert.decode import Json, Metadata, Quantities, decode, seconds
 from scoring.ids import gang_key
-from scoring.model import PodGroup
-from scoring.model.resources import MOST_RESOURCES, NO_RESOURCES, Resources
+from scoring.model import PodGroup, Resources
+from scoring.model.resources import MOST_RESOURCES, NO_RESOURCES
 from scoring.queue.podgroup_status import NO_STATUS, GroupStatus
 
 

@@ -20,7 +20,7 @@ import msgspec
 
 from extender.errors import BadRequestError
 from scoring.ids import Namespace, NodeName, PodName, PodUid
-from scoring.model.reasons import Reason
+from scoring.model import Reason
 
 MAX_SCORE: Final = 10  # MaxExtenderPriority of extender/v1; the lowest score is 0
 

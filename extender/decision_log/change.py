@@ -12,8 +12,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from scoring.ids import GangKey, NodeName, ResourceName
-from scoring.model import Gang, HostPort, MemberClass, Node
-from scoring.model.snapshot import Claim, Commitment, NodeTable, Snapshot
+from scoring.model import Claim, Commitment, Gang, HostPort, MemberClass, Node, NodeTable, Snapshot
 from scoring.network.matrix import Ints, NetworkMatrix
 
 _Key = TypeVar("_Key")

@@ -17,7 +17,7 @@ import numpy as np
 
 from extender.decision_log.change import Change
 from scoring.feasibility.quorum import Quorum
-from scoring.model.policy import Policy
+from scoring.model import Policy
 from scoring.permit.protocol import Event, Instruction
 from scoring.permit.state import PermitState
 from scoring.plan import Plan

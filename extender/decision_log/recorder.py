@@ -17,8 +17,7 @@ from extender.decision_log.change import NOTHING, between
 from extender.decision_log.entries import FORMAT, Began, Lost, Ran, Stepped, digest_of, encoded, tagged
 from scoring.feasibility.quorum import Quorum
 from scoring.ids import GangKey
-from scoring.model.policy import Policy
-from scoring.model.snapshot import Snapshot
+from scoring.model import Policy, Snapshot
 from scoring.permit.machine import handle
 from scoring.permit.protocol import Event, Instruction
 from scoring.permit.state import PermitState

@@ -24,8 +24,7 @@ from extender.decision_log.entries import (
     value_of,
 )
 from scoring.ids import GangKey
-from scoring.model.policy import Policy
-from scoring.model.snapshot import Snapshot
+from scoring.model import Policy, Snapshot
 from scoring.permit.machine import handle
 from scoring.permit.state import PermitState
 from scoring.plan import Plan, PlannerCache, plan

@@ -11,7 +11,7 @@ many, so that ordinary ones stay below `AFTER` / `PER_POD_S` = 30 a second, howe
 from dataclasses import dataclass
 
 from scoring.ids import PodUid
-from scoring.model.reasons import Reason
+from scoring.model import Reason
 
 AFTER = 3  # Ordinary refusals for one reason within `WINDOW_S`; one that follows later than `BURST_S` is an error
 BURST_S = 5.0

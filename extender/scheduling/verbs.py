@@ -29,9 +29,7 @@ from extender.scheduling.planning.native_zones import NativeZones
 from extender.scheduling.storm_guard import StormGuard
 from extender.scheduling.watch_catchup import CatchUp
 from scoring.ids import NodeName, PodUid
-from scoring.model import Gang, GangSource, Pod
-from scoring.model.reasons import Reason
-from scoring.model.snapshot import NodeTable, Snapshot
+from scoring.model import Gang, GangSource, NodeTable, Pod, Reason, Snapshot
 from scoring.plan import Plan
 from scoring.score.pairs import extender_scores
 from scoring.verbs.alternatives import Alternatives

@@ -16,8 +16,7 @@ import numpy as np
 from extender.cache import ClusterCache
 from extender.ports import Clock
 from scoring.ids import NodeName, PodUid
-from scoring.model import Pod
-from scoring.model.snapshot import Snapshot
+from scoring.model import Pod, Snapshot
 
 LONGEST_S = 0.02
 AT_BIND_S = 0.5  # For a pod that is at /bind and that the watch has not brought

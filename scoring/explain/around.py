@@ -9,8 +9,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from scoring.ids import PodUid
-from scoring.model import GATE, Gang, Pod
-from scoring.model.reasons import Reason
+from scoring.model import GATE, Gang, Pod, Reason
 from scoring.plan.result import Waiting
 
 

@@ -11,9 +11,7 @@ from scoring.explain.links import GangLinks, gang_links
 from scoring.explain.turn import Turn, turn_of
 from scoring.explain.zones import ZoneVerdict, zones_in_steps
 from scoring.ids import GangKey, NodeName, PodUid
-from scoring.model import Gang
-from scoring.model.policy import Policy
-from scoring.model.snapshot import Snapshot
+from scoring.model import Gang, Policy, Snapshot
 from scoring.plan import Admission, Plan, PlannerCache, Run, Waiting, begin_run, take_commitments
 from scoring.plan.demand import GangDemand
 from scoring.plan.steps import Steps, at_once

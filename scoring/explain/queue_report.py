@@ -11,11 +11,9 @@ from operator import itemgetter
 
 from scoring.feasibility.quorum import quorum_of
 from scoring.ids import GangKey, Namespace, NodeName, ZoneName
-from scoring.model import Gang, GangSource, Phase
-from scoring.model.policy import Order, Policy
-from scoring.model.reasons import Reason
+from scoring.model import Gang, GangSource, Phase, Policy, Reason, Snapshot
+from scoring.model.policy import Order
 from scoring.model.resources import CPU, MEMORY
-from scoring.model.snapshot import Snapshot
 from scoring.plan import Plan, PlannerCache, Run, begin_run, take_commitments
 from scoring.plan.demand import GangDemand
 from scoring.plan.namespace_quota import cap_of, namespace_of

@@ -13,8 +13,8 @@ from scoring.explain.words import quantities, quantity
 from scoring.explain.zones import Lack, Shortage, lack_of
 from scoring.feasibility.filters import node_allows
 from scoring.ids import NodeName, ZoneName
-from scoring.model import Constraints, MemberClass, Node, Requirement
-from scoring.model.resources import PODS, Resources
+from scoring.model import Constraints, MemberClass, Node, Requirement, Resources
+from scoring.model.resources import PODS
 from scoring.plan import Admission, Plan, Run, Waiting
 from scoring.plan.steps import Steps
 from scoring.what_if.changes import AddCapacity, AddNodes, Change

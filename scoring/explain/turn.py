@@ -6,8 +6,8 @@ from typing import Final
 
 from scoring.explain.queue_report import Entry, entry_of
 from scoring.ids import GangKey, NodeName, PodUid, ZoneName
+from scoring.model import Snapshot
 from scoring.model.policy import QueuePolicy
-from scoring.model.snapshot import Snapshot
 from scoring.plan import Plan, Run
 from scoring.plan.demand import GangDemand
 from scoring.plan.queue_order import QueueOrder

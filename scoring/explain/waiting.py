@@ -8,9 +8,7 @@ from scoring.explain.gang import Explanation
 from scoring.explain.words import counted, quantity, request_text, some, zone_text
 from scoring.explain.zones import ZoneVerdict
 from scoring.ids import GangKey
-from scoring.model import Gang
-from scoring.model.reasons import Reason
-from scoring.model.snapshot import Snapshot
+from scoring.model import Gang, Reason, Snapshot
 from scoring.plan import Plan
 
 NEVER = frozenset({Reason.IMPOSSIBLE, Reason.NO_ALLOWED_ZONE})  # Neither time nor the end of jobs helps

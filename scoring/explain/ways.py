@@ -15,10 +15,8 @@ from scoring.explain.candidates import candidates_in_steps, room_in_steps
 from scoring.explain.room import more_room
 from scoring.explain.words import quantities
 from scoring.ids import GangKey
+from scoring.model import Reason, Resources, Snapshot
 from scoring.model.policy import ZonePolicy
-from scoring.model.reasons import Reason
-from scoring.model.resources import Resources
-from scoring.model.snapshot import Snapshot
 from scoring.plan import Plan, PlannerCache, Run, begin_run
 from scoring.plan.capacity import When
 from scoring.plan.demand import GangDemand

@@ -3,7 +3,8 @@
 from collections.abc import Iterable, Mapping, Sequence
 
 from scoring.ids import ResourceName, ZoneName
-from scoring.model.resources import CPU, MEMORY, PODS, Resources
+from scoring.model import Resources
+from scoring.model.resources import CPU, MEMORY, PODS
 from scoring.what_if import changes as c
 from scoring.what_if.changes import Change
 

@@ -13,8 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scoring.ids import NodeName
-from scoring.model import Constraints, HostPort, Node, NodeSelectorTerm, Requirement, Taint, Toleration
-from scoring.model.snapshot import NodeTable
+from scoring.model import Constraints, HostPort, Node, NodeSelectorTerm, NodeTable, Requirement, Taint, Toleration
 
 HOSTNAME_LABEL = "kubernetes.io/hostname"
 _UNSCHEDULABLE = Taint("node.kubernetes.io/unschedulable", "", "NoSchedule")  # As which `spec.unschedulable` acts

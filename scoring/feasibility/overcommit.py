@@ -11,8 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from scoring.ids import NodeName, ResourceName
-from scoring.model import Node, Pod
-from scoring.model.snapshot import Snapshot
+from scoring.model import Node, Pod, Snapshot
 
 
 @dataclass(frozen=True, slots=True)

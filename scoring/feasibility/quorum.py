@@ -16,8 +16,7 @@ import msgspec
 from msgspec.structs import replace
 
 from scoring.ids import GangKey, NodeName, PodUid
-from scoring.model import Gang, Phase, Pod, Role
-from scoring.model.reasons import Reason
+from scoring.model import Gang, Phase, Pod, Reason, Role
 
 _LEADERS = (Role.PS, Role.CHIEF)
 _RANK = {Role.PS: 0, Role.CHIEF: 0, Role.WORKER: 1, Role.OTHER: 2}  # role → place in the order of placement

@@ -11,8 +11,7 @@ from collections.abc import Iterable, Mapping
 
 from scoring.feasibility.filters import node_allows, ports_conflict
 from scoring.ids import GangKey, NodeName, PodUid, ResourceName
-from scoring.model import Gang, HostPort, Pod
-from scoring.model.snapshot import Snapshot
+from scoring.model import Gang, HostPort, Pod, Snapshot
 
 
 def members_without_room(snapshot: Snapshot, gang: Gang, assignment: Mapping[PodUid, NodeName]) -> frozenset[PodUid]:

@@ -9,9 +9,13 @@ from scoring.model.constraints import Constraints, HostPort, NodeSelectorTerm, R
 from scoring.model.gang import Gang, PodGroup
 from scoring.model.node import DaemonSet, DeviceClass, Node
 from scoring.model.pod import GATE, Controller, GangSource, GroupRef, MemberClass, Phase, Pod, Role, RunRef, counts
+from scoring.model.policy import Policy
+from scoring.model.reasons import Reason
+from scoring.model.resources import Resources
+from scoring.model.snapshot import Claim, Commitment, NodeTable, Snapshot
 
 __all__ = [
-    "GATE", "Constraints", "Controller", "DaemonSet", "DeviceClass", "Gang", "GangSource", "GroupRef", "HostPort",
-    "MemberClass", "Node", "NodeSelectorTerm", "Phase", "Pod", "PodGroup", "Requirement", "Role", "RunRef", "Taint",
-    "Toleration", "counts",
+    "GATE", "Claim", "Commitment", "Constraints", "Controller", "DaemonSet", "DeviceClass", "Gang", "GangSource",
+    "GroupRef", "HostPort", "MemberClass", "Node", "NodeSelectorTerm", "NodeTable", "Phase", "Pod", "PodGroup",
+    "Policy", "Reason", "Requirement", "Resources", "Role", "RunRef", "Snapshot", "Taint", "Toleration", "counts",
 ]  # fmt: skip

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from scoring.feasibility.quorum import Quorum
 from scoring.ids import NodeName, PodUid
-from scoring.model.reasons import Reason
+from scoring.model import Reason
 from scoring.permit import protocol
 from scoring.permit.state import Held, PermitState, Posting
 

@@ -9,7 +9,7 @@ from typing import NewType, TypeAlias
 import msgspec
 
 from scoring.ids import NodeName, PodUid
-from scoring.model.reasons import Reason
+from scoring.model import Reason
 
 RequestId = NewType("RequestId", int)  # One held HTTP call of kube-scheduler; never used twice
 

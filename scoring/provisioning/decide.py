@@ -22,11 +22,8 @@ from itertools import groupby
 from typing import Final
 
 from scoring.ids import NO_ZONE, GangKey, ZoneName
-from scoring.model import Constraints, Pod
-from scoring.model.policy import Policy, ZonePolicy
-from scoring.model.reasons import Reason
-from scoring.model.resources import Resources
-from scoring.model.snapshot import Snapshot
+from scoring.model import Constraints, Pod, Policy, Reason, Resources, Snapshot
+from scoring.model.policy import ZonePolicy
 from scoring.plan import Plan, PlannerCache, Run, begin_run, take_commitments
 from scoring.plan.demand import GangDemand
 from scoring.provisioning.requests import OVER, AskingLimits, Create, Delete, Request, Step

@@ -24,10 +24,7 @@ import numpy as np
 
 from scoring.feasibility.filters import named_only, node_allows, widened
 from scoring.ids import GangKey, PodUid
-from scoring.model import Constraints, Gang, MemberClass, Pod
-from scoring.model.policy import Policy
-from scoring.model.reasons import Reason
-from scoring.model.snapshot import NodeTable, Snapshot
+from scoring.model import Constraints, Gang, MemberClass, NodeTable, Pod, Policy, Reason, Snapshot
 from scoring.plan import Plan, PlannerCache, Run, begin_run, take_commitments
 from scoring.plan.cache import remember
 from scoring.plan.capacity import When

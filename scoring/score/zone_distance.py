@@ -15,8 +15,8 @@ from typing import TypeAlias
 import numpy as np
 
 from scoring.ids import EndpointId, ZoneName
-from scoring.model.policy import GangOptions, Policy
-from scoring.model.snapshot import NodeTable
+from scoring.model import NodeTable, Policy
+from scoring.model.policy import GangOptions
 from scoring.network.matrix import Metric, NetworkMatrix
 
 Rooms: TypeAlias = Mapping[ZoneName, Sequence[int]]  # zone → members of each class that it holds

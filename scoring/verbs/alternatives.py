@@ -11,9 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from scoring.ids import NodeName
-from scoring.model import Gang, Pod
-from scoring.model.policy import Policy
-from scoring.model.snapshot import Snapshot
+from scoring.model import Gang, Pod, Policy, Snapshot
 from scoring.plan import Admission, Plan, PlannerCache, begin_run, take_admissions, take_commitments
 
 

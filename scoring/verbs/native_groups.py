@@ -10,9 +10,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 
 from scoring.ids import ZoneName
-from scoring.model import Gang
-from scoring.model.policy import Policy
-from scoring.model.snapshot import Snapshot
+from scoring.model import Gang, Policy, Snapshot
 from scoring.plan import PlannerCache, begin_run, take_commitments
 from scoring.plan.placement import place_minimum
 from scoring.plan.result import Placed

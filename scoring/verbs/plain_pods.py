@@ -20,10 +20,9 @@ import numpy as np
 
 from scoring.feasibility.filters import node_allows, ports_conflict
 from scoring.ids import GangKey, NodeName
-from scoring.model import Gang, HostPort, MemberClass, Pod
+from scoring.model import Claim, Commitment, Gang, HostPort, MemberClass, NodeTable, Pod, Snapshot
 from scoring.model.policy import QueuePolicy
 from scoring.model.resources import PODS
-from scoring.model.snapshot import Claim, Commitment, NodeTable, Snapshot
 from scoring.network.matrix import Ints
 from scoring.plan.result import Reservation
 from scoring.queue.states import periods_starved

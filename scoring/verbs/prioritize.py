@@ -17,9 +17,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from scoring.ids import NodeName
-from scoring.model import Gang, Pod, Role
-from scoring.model.policy import Policy, ScorePolicy, gang_options
-from scoring.model.snapshot import Snapshot
+from scoring.model import Gang, Pod, Policy, Role, Snapshot
+from scoring.model.policy import ScorePolicy, gang_options
 from scoring.network.matrix import Floats, Ints
 from scoring.plan import Plan, PlannerCache, Run, begin_run
 from scoring.plan.cache import remember

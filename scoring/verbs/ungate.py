@@ -13,9 +13,8 @@ import numpy as np
 
 from scoring.feasibility.filters import HOSTNAME_LABEL
 from scoring.ids import NodeName, ZoneName
-from scoring.model import Gang, MemberClass, Pod
-from scoring.model.policy import AdmitTo, Policy
-from scoring.model.snapshot import Snapshot
+from scoring.model import Gang, MemberClass, Pod, Policy, Snapshot
+from scoring.model.policy import AdmitTo
 from scoring.network.matrix import Ints
 from scoring.plan import Admission, Plan, PlannerCache, Run, begin_run, take_admissions, take_commitments
 

@@ -12,7 +12,8 @@ import msgspec
 from msgspec import Meta
 
 from scoring.ids import GangKey, Namespace, NodeName, ResourceName, ZoneName
-from scoring.model.resources import Resources, amount
+from scoring.model import Resources
+from scoring.model.resources import amount
 from scoring.network.measurement import Metric
 
 MOST_CHANGES = 100

@@ -11,9 +11,7 @@ from typing import Any
 import numpy as np
 
 from scoring.ids import GangKey, NodeName
-from scoring.model import Gang, HostPort, Node, Pod
-from scoring.model.policy import Policy
-from scoring.model.snapshot import Commitment, NodeTable, Snapshot
+from scoring.model import Commitment, Gang, HostPort, Node, NodeTable, Pod, Policy, Snapshot
 from scoring.network.matrix import Ints, NetworkMatrix
 from scoring.what_if.changes import MisfitError
 

@@ -5,9 +5,9 @@ from dataclasses import replace
 from itertools import count, islice
 
 from scoring.ids import GangKey, PodName, PodUid, gang_key
-from scoring.model import GATE, Constraints, Gang, GangSource, GroupRef, MemberClass, Phase, Pod, Role
+from scoring.model import GATE, Constraints, Gang, GangSource, GroupRef, MemberClass, Phase, Pod, Resources, Role
 from scoring.model.policy import KNOWN_OPTIONS
-from scoring.model.resources import NO_RESOURCES, PODS, Resources
+from scoring.model.resources import NO_RESOURCES, PODS
 from scoring.what_if import changes as c
 from scoring.what_if.draft import Draft
 

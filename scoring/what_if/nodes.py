@@ -5,8 +5,8 @@ from dataclasses import replace
 from typing import Final
 
 from scoring.ids import EndpointId, NodeName, ZoneName
-from scoring.model import Node
-from scoring.model.resources import PODS, Resources
+from scoring.model import Node, Resources
+from scoring.model.resources import PODS
 from scoring.network.measurement import Measurement
 from scoring.what_if.changes import AddCapacity, AddNodes, MisfitError, RemoveNodes, SetLink, amount_of, resources_of
 from scoring.what_if.draft import Draft

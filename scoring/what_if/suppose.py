@@ -10,8 +10,7 @@ from enum import StrEnum
 from typing import Final, assert_never
 
 from scoring.ids import GangKey, NodeName, ZoneName
-from scoring.model import Gang
-from scoring.model.reasons import Reason
+from scoring.model import Gang, Reason
 from scoring.plan import Plan, PlannerCache, plan_in_steps
 from scoring.plan.steps import Steps, finish
 from scoring.what_if import changes as c

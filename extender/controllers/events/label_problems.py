@@ -13,9 +13,8 @@ from extender.controllers.context import ControllerContext
 from extender.controllers.events.recorder import Happening
 from scoring.explain.around import two_runs
 from scoring.ids import GangKey
-from scoring.model import Gang, Pod
-from scoring.model.policy import Policy, gang_options
-from scoring.model.reasons import Reason
+from scoring.model import Gang, Pod, Policy, Reason
+from scoring.model.policy import gang_options
 
 PATIENCE_S = 5.0
 _MOST_KINDS = 8  # Schedulers of one gang of which a pod gets the Event

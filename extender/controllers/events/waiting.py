@@ -15,8 +15,7 @@ from scoring.explain.gang import Explanation
 from scoring.explain.waiting import NEVER, why_it_waits
 from scoring.explain.words import duration_text
 from scoring.ids import GangKey
-from scoring.model import Gang
-from scoring.model.reasons import Reason
+from scoring.model import Gang, Reason
 from scoring.plan.steps import Steps
 
 PATIENCE_S = 5.0

@@ -13,8 +13,7 @@ from extender.controllers.owners.failure_budget import decoded
 from extender.controllers.removal.fresh_gang import read_owner
 from extender.errors import ApiError, ApiUnavailableError
 from scoring.ids import GangKey
-from scoring.model import Phase
-from scoring.model.reasons import Reason
+from scoring.model import Phase, Reason
 
 PATIENCE_S = 5.0  # A gang that is just being created waits for pods, too
 AGAIN_S = 30.0

@@ -25,8 +25,8 @@ from scoring.explain.around import Note, Topic
 from scoring.explain.words import counted, duration_text, quantity, some
 from scoring.feasibility.quorum import quorum_of
 from scoring.ids import GangKey
-from scoring.model import Controller, Gang
-from scoring.model.resources import Resources, amount
+from scoring.model import Controller, Gang, Resources
+from scoring.model.resources import amount
 
 TIMEOUT_S: Final = 2.0
 _BELIEVED_S: Final = 10.0

@@ -25,7 +25,7 @@ from extender.errors import ApiError, ApiUnavailableError, NotFoundError
 from scoring.explain.around import Note, Topic
 from scoring.explain.words import duration_text, zone_text
 from scoring.ids import GangKey
-from scoring.model.policy import Policy
+from scoring.model import Policy
 from scoring.plan import PlannerCache
 from scoring.provisioning.decide import WANTS_NODES, Hindrance, hindrance_of, steps_of
 from scoring.provisioning.requests import OVER, AskingLimits, Create, Delete, Outcome, Request

@@ -16,8 +16,8 @@ from extender.controllers.restart.controller import Restarts
 from extender.controllers.restart.eligibility import Obstacle
 from scoring.feasibility.quorum import Quorums
 from scoring.ids import GangKey, NodeName
-from scoring.model import Gang, Pod
-from scoring.model.policy import Policy, Repair, gang_options
+from scoring.model import Gang, Pod, Policy
+from scoring.model.policy import Repair, gang_options
 from scoring.repair.lost_members import Crew, due_s, observe, repaired, words_of
 
 PATIENCE_S = 5.0  # A loss gets an Event when it has stood so long

@@ -13,7 +13,8 @@ import msgspec
 
 from extender.convert.decode import Json, Quantities, decode
 from scoring.ids import ResourceName
-from scoring.model.resources import CPU, MOST_RESOURCES, NAME_CHARS, PODS, Resources, parse_quantity
+from scoring.model import Resources
+from scoring.model.resources import CPU, MOST_RESOURCES, NAME_CHARS, PODS, parse_quantity
 
 Thousandths: TypeAlias = dict[str, int]  # resource → amount in thousandths of its unit
 Ask: TypeAlias = "Callable[[ContainerResources, str], Thousandths]"  # (container, its field's name) → what it asks

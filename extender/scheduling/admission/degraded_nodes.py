@@ -26,9 +26,8 @@ from extender.scheduling.bind.held_binds import Binds
 from scoring.feasibility.filters import allowed_nodes
 from scoring.feasibility.room import fit_counts
 from scoring.ids import EndpointId, GangKey, NodeName, ZoneName
-from scoring.model import Gang, Pod
-from scoring.model.policy import Policy, gang_options
-from scoring.model.snapshot import Commitment, Snapshot
+from scoring.model import Commitment, Gang, Pod, Policy, Snapshot
+from scoring.model.policy import gang_options
 from scoring.network.matrix import Metric, NetworkMatrix
 from scoring.plan import Plan
 

@@ -22,8 +22,7 @@ from extender.scheduling.planning.loop import Planner
 from scoring.feasibility.quorum import quorum_of
 from scoring.feasibility.recheck import members_without_room
 from scoring.ids import GangKey, NodeName, PodUid
-from scoring.model import Gang, MemberClass, Pod
-from scoring.model.reasons import Reason
+from scoring.model import Gang, MemberClass, Pod, Reason
 from scoring.plan import Plan
 from scoring.verbs.alternatives import Alternatives
 from scoring.verbs.ungate import Lister, Listing

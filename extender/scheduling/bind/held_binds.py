@@ -26,9 +26,8 @@ from extender.scheduling.planning.lost_nodes import NodeHealth
 from scoring.feasibility.quorum import NO_MEMBERS, Quorum, Quorums
 from scoring.feasibility.recheck import in_another_zone, members_without_room
 from scoring.ids import GangKey, NodeName, PodUid
-from scoring.model import Gang, Pod
+from scoring.model import Gang, Pod, Reason
 from scoring.model.policy import ZonePolicy, gang_options
-from scoring.model.reasons import Reason
 from scoring.permit import protocol as permit
 from scoring.permit.machine import handle
 from scoring.permit.state import Held, PermitState, Posting, next_deadline_s

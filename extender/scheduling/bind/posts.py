@@ -22,8 +22,7 @@ from extender.scheduling.bind.in_flight import Batch, InFlightLimiter
 from extender.scheduling.planning.lost_nodes import NodeHealth
 from scoring.feasibility.recheck import members_without_room
 from scoring.ids import GangKey, NodeName, PodUid
-from scoring.model import Gang
-from scoring.model.reasons import Reason
+from scoring.model import Gang, Reason
 from scoring.permit.protocol import BindFailed, MemberBound
 
 _log = logging.getLogger(__name__)

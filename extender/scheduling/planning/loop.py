@@ -17,10 +17,7 @@ from extender.runtime.decision_lines import DecisionLog
 from extender.runtime.slices import next_slice
 from extender.runtime.telemetry import Telemetry
 from extender.scheduling.planning.plan_report import PlanReport
-from scoring.model import Gang
-from scoring.model.policy import Policy
-from scoring.model.reasons import Reason
-from scoring.model.snapshot import Snapshot
+from scoring.model import Gang, Policy, Reason, Snapshot
 from scoring.network.matrix import NetworkMatrix
 from scoring.plan import Plan, PlannerCache, plan_in_steps
 from scoring.plan.pair_scores import warmed

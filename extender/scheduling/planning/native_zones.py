@@ -11,9 +11,8 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 
 from scoring.ids import GangKey, NodeName, ZoneName
-from scoring.model import Gang
-from scoring.model.policy import Policy, ZonePolicy, gang_options
-from scoring.model.snapshot import Snapshot
+from scoring.model import Gang, Policy, Snapshot
+from scoring.model.policy import ZonePolicy, gang_options
 from scoring.plan import PlannerCache
 from scoring.verbs.native_groups import first_zone
 
