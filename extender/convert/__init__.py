@@ -11,16 +11,7 @@ from extender.convert.pod.pod import NUDGE_ANNOTATION, pod_from_json
 from extender.convert.podgroups import pod_group_from_json, seen_pod_group_from_json
 
 __all__ = [
-    "ENDPOINT_ANNOTATIONS",
-    "NUDGE_ANNOTATION",
-    "ZONE_LABEL",
-    "admission_patch",
-    "daemon_set_from_json",
-    "device_class_from_json",
-    "narrowed_terms",
-    "node_from_json",
-    "pinned_node",
-    "pod_from_json",
-    "pod_group_from_json",
-    "seen_pod_group_from_json",
-]
+    "ENDPOINT_ANNOTATIONS", "NUDGE_ANNOTATION", "ZONE_LABEL", "admission_patch", "daemon_set_from_json",
+    "device_class_from_json", "narrowed_terms", "node_from_json", "pinned_node", "pod_from_json",
+    "pod_group_from_json", "seen_pod_group_from_json",
+]  # fmt: skip

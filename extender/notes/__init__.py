@@ -9,14 +9,5 @@ from extender.notes.keys import Key, KeyRing
 from extender.notes.notes import MOST_CHARS, NO_NOTES, Bearer, Flaw, NoteKind, NoteReader, Notes, UncheckedNotes
 
 __all__ = [
-    "MOST_CHARS",
-    "NO_NOTES",
-    "Bearer",
-    "Flaw",
-    "Key",
-    "KeyRing",
-    "NoteKind",
-    "NoteReader",
-    "Notes",
-    "UncheckedNotes",
-]
+    "MOST_CHARS", "NO_NOTES", "Bearer", "Flaw", "Key", "KeyRing", "NoteKind", "NoteReader", "Notes", "UncheckedNotes",
+]  # fmt: skip

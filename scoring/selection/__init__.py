@@ -16,18 +16,9 @@ from scoring.selection.single import Single, quick_single, select_single
 from scoring.selection.subset import subset
 
 __all__ = [
-    "ClassDemand",
-    "Demand",
-    "Selected",
-    "Single",
-    "on_grid",
-    "placed_gain",
-    "quick_single",
-    "quick_value",
-    "select",
-    "select_on_grid",
-    "select_single",
-]
+    "ClassDemand", "Demand", "Selected", "Single", "on_grid", "placed_gain", "quick_single", "quick_value", "select",
+    "select_on_grid", "select_single",
+]  # fmt: skip
 
 
 def select(method: Selection, demand: Demand, free: Ints, rank: Floats, *, exact_size: int) -> Selected | None:
