@@ -41,6 +41,4 @@ def shared_tuple(value: tuple[str | tuple[str, str], ...]) -> tuple[Any, ...]:
     return _one_tuple(value) if len(value) <= _SHORT and chars <= _SHORT_CHARS else value
 
 
-@lru_cache(maxsize=_FEW)
-def _one_tuple(value: tuple[Any, ...]) -> tuple[Any, ...]:
-    return value
+_one_tuple = lru_cache(maxsize=_FEW)(tuple[Any, ...])  # of a tuple it makes the tuple itself

@@ -253,7 +253,7 @@ class Events:
         return {
             # A dash, because what is before it must be a name in itself; cut, because all of it must be one.
             "metadata": {"generateName": f"{about.name[:200]}-", "namespace": about.events_namespace},
-            "eventTime": _micro_time(event.at_s),
+            "eventTime": datetime.fromtimestamp(event.at_s, UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ"),  # microseconds
             "regarding": {
                 "apiVersion": about.api_version,
                 "kind": about.kind,
@@ -279,8 +279,3 @@ def clipped(note: str) -> str:
     if len(note.encode()) <= _NOTE_BYTES:
         return note
     return note.encode()[: _NOTE_BYTES - len("…".encode())].decode(errors="ignore") + "…"
-
-
-def _micro_time(at_s: float) -> str:
-    """RFC 3339 with microseconds, which is what the API wants of eventTime."""
-    return datetime.fromtimestamp(at_s, UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")

@@ -209,7 +209,7 @@ class Binds:
     def stand_down(self) -> None:
         """Answer every held call, and all that still come, with NOT_LEADER; Bindings under way keep their calls."""
         self._ended = True
-        self.posts.hold_back()
+        self.posts.limiter.close()
         for key in sorted(self._states):
             self._feed(key, permit.LeadershipLost(self.clock.monotonic_s()))
 
@@ -220,7 +220,7 @@ class Binds:
         self._timers.clear()
         self._states.clear()
         self._looked.clear()
-        self.posts.resume()
+        self.posts.limiter.open()
         self._ended = False
 
     # -- events in ----------------------------------------------------------------------------------------------------

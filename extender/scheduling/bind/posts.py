@@ -59,23 +59,23 @@ class Posts:
     commit_s: float
     report: Callable[[GangKey, Outcome], None]  # Called once for each Binding, whatever happens
     may_go_on: Callable[[Group], bool]
-    _limiter: InFlightLimiter = field(init=False)
+    limiter: InFlightLimiter = field(init=False)
     _tasks: set[asyncio.Task[None]] = field(default_factory=set, init=False)
 
     def __post_init__(self) -> None:
-        self._limiter = InFlightLimiter(self.clock)
+        self.limiter = InFlightLimiter(self.clock)
 
     async def alone(self, binding: Binding) -> Reason | None:
         """Post the Binding of a pod without a gang. `None`: the API server confirmed it."""
         begin_by_s = self.clock.monotonic_s() + self.hold_s
-        if not await self._limiter.take(Batch(begin_by_s, begin_by_s)):
+        if not await self.limiter.take(Batch(begin_by_s, begin_by_s)):
             return Reason.COMMIT_FAILED
         began_s = self.clock.monotonic_s()
         error: Exception | None = TimeoutError()
         try:
             error = await self._tried(binding)
         finally:
-            self._limiter.give_back(began_s=began_s, answered=error is None or was_answered(error))
+            self.limiter.give_back(began_s=began_s, answered=error is None or was_answered(error))
         return None if error is None else self._post_failed(binding, error)
 
     def begin(self, key: GangKey, places: Mapping[PodUid, NodeName], *, due_s: float, partly_bound: bool) -> None:
@@ -87,14 +87,6 @@ class Posts:
             task = asyncio.create_task(self._post(uid, group), name=f"bind {key}")
             self._tasks.add(task)
             task.add_done_callback(self._ended)
-
-    def hold_back(self) -> None:
-        """Nothing more begins; what waits for its turn fails, what is under way goes on."""
-        self._limiter.close()
-
-    def resume(self) -> None:
-        """Let Bindings begin again."""
-        self._limiter.open()
 
     async def over(self) -> None:
         """Wait for the Bindings under way."""
@@ -109,7 +101,7 @@ class Posts:
             self.report(group.key, outcome or self._failed(uid, "broken off"))
 
     async def _posted(self, uid: PodUid, group: Group) -> Outcome:
-        if not await self._limiter.take(group.batch):
+        if not await self.limiter.take(group.batch):
             return self._failed(uid, "it got no turn")
         began_s, answered = self.clock.monotonic_s(), True
         try:
@@ -127,7 +119,7 @@ class Posts:
             self._post_failed(binding, error)
             return self._failed(uid, str(error), terminal=isinstance(error, ApiError) and error.status in (404, 422))
         finally:
-            self._limiter.give_back(began_s=began_s, answered=answered)
+            self.limiter.give_back(began_s=began_s, answered=answered)
 
     async def _tried(self, binding: Binding) -> Exception | None:
         """One Binding within the commit timeout. `None`: the API server confirmed it."""
@@ -148,7 +140,7 @@ class Posts:
         if gang is not group.gang:
             group.gang = gang
             if not self.may_go_on(group):
-                self._limiter.refuse(group.batch)
+                self.limiter.refuse(group.batch)
                 return False
         if group.looked_at or now_s - group.asked_s <= _STALE_S:
             return True
@@ -159,7 +151,7 @@ class Posts:
             and not members_without_room(self.cache.snapshot(), gang, places)
         ):
             return True
-        self._limiter.refuse(group.batch)
+        self.limiter.refuse(group.batch)
         return False
 
     def _failed(self, uid: PodUid, error: str, *, terminal: bool = False) -> BindFailed:
