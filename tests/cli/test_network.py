@@ -17,6 +17,7 @@ from extender.network.file.mesh import read_mesh
 from extender.network.survey import Link, Survey
 from scoring.ids import NodeName
 from scoring.model.policy import ScorePolicy
+from scoring.network.matrix import NetworkMatrix
 from tests.builders import mesh, node, snapshot
 from tests.cli.world import as_json, refused, run, served, shown
 from tests.extender.network import recorded
@@ -259,22 +260,22 @@ def test_scores_for_people() -> None:
     assert any("90 s old" in line for line in lines)
 
 
-def test_for_people_when_values_are_too_old() -> None:
-    names = ["n1", "n2"]
-    state = snapshot([node(name) for name in names], network=mesh(names, loss_ratio=0.01, now_s=1e6))
+def shown_link(network: NetworkMatrix | None = None) -> list[str]:
+    state = snapshot([node("n1"), node("n2")], network=network)
     made = msgspec.json.encode(link_document(state, NodeName("n1"), NodeName("n2"), ScorePolicy()))
     with RawServer({PATH: ok(made)}) as server:
-        lines = shown(*ASKED, server.url)
+        return shown(*ASKED, server.url)
+
+
+def test_for_people_when_values_are_too_old() -> None:
+    lines = shown_link(mesh(["n1", "n2"], loss_ratio=0.01, now_s=1e6))
     assert "│ loss │ 1 % │ 1 % │ – │ nothing │ 9.00 │" in lines
     assert "│ │ 278 h old │ 278 h old │ as 1 % at best │ │ │" in lines
     assert "some value is old: its points fade; too old, it only says what the link is worth at best" in lines
 
 
 def test_for_people_when_nothing_is_known() -> None:
-    state = snapshot([node("n1"), node("n2")])
-    made = msgspec.json.encode(link_document(state, NodeName("n1"), NodeName("n2"), ScorePolicy()))
-    with RawServer({PATH: ok(made)}) as server:
-        lines = shown(*ASKED, server.url)
+    lines = shown_link()
     assert "│ loss │ – │ – │ – │ nothing │ 9.00 │" in lines
     assert "loss is measured at no endpoint → no endpoint" in lines
 

@@ -46,16 +46,17 @@ def api() -> FakeOperatorApi:
     return FakeOperatorApi()
 
 
-async def take_away(one: Removal) -> None:
+async def taken_away(api: FakeOperatorApi, **how: Any) -> Removal:
+    one = removal(api, **how)
     await one.policies()
     await one.gates()
+    return one
 
 
 async def test_policies_go_and_pods_are_let_go(api: FakeOperatorApi) -> None:
     policies(api, "v1")
     mine, both, theirs = gated(api, "a", GATE), gated(api, "b", GATE, "x/y"), gated(api, "c", "x/y")
-    one = removal(api)
-    await take_away(one)
+    one = await taken_away(api)
     assert [path for path in api.objects if ADMISSION in path] == []
     assert [
         [gate["name"] for gate in api.objects[path]["spec"]["schedulingGates"]] for path in (mine, both, theirs)
@@ -82,16 +83,14 @@ async def test_pods_that_are_gated_while_it_runs(api: FakeOperatorApi) -> None:
     """An API server may gate for some seconds by a policy that is deleted: those pods are released as well."""
     policies(api, "v1")
     late = ["late-1", "late-2"]
-    one = removal(api, then=lambda: [gated(api, late.pop(0), GATE) for _ in late[:1]])
-    await take_away(one)
+    one = await taken_away(api, then=lambda: [gated(api, late.pop(0), GATE) for _ in late[:1]])
     assert set(one.done.released) == {"team/late-1", "team/late-2"}
 
 
 async def test_gates_in_templates_do_not_keep_it_for_ever(api: FakeOperatorApi) -> None:
     numbers = iter(range(10_000))
-    one = removal(api, then=lambda: gated(api, f"p-{next(numbers)}", GATE))
     gated(api, "first", GATE)
-    await take_away(one)
+    one = await taken_away(api, then=lambda: gated(api, f"p-{next(numbers)}", GATE))
     assert len(one.done.released) > 50
     assert ["is it in a template?" in why for why in one.done.left.values()] == [True]
 
@@ -109,8 +108,7 @@ async def test_a_pod_that_was_replaced_is_the_next_round_s() -> None:
     """Its name now belongs to another pod, which has a gate of its own."""
     api = Replacing()
     path = gated(api, "a", GATE)
-    one = removal(api)
-    await take_away(one)
+    one = await taken_away(api)
     assert api.objects[path]["spec"]["schedulingGates"] == []
     assert one.done.left == {}
 
@@ -128,8 +126,7 @@ async def test_what_may_not_be_patched_is_left_and_said() -> None:
     api = Refusing()
     gated(api, "a", GATE)
     gated(api, "b", GATE)
-    one = removal(api)
-    await take_away(one)
+    one = await taken_away(api)
     assert one.done.left == {"team/a": "spec.schedulingGates: a webhook says no"}
     assert list(one.done.released) == ["team/b"]
 
@@ -145,8 +142,7 @@ async def test_a_dry_run_changes_nothing(api: FakeOperatorApi) -> None:
     gated(api, "a", GATE)
     api.add(f"{LEASES}/netgang-leader", spec={})
     before = set(api.objects)
-    one = removal(api, dry_run=True)
-    await take_away(one)
+    one = await taken_away(api, dry_run=True)
     await one.leases("netgang-system")
     assert (len(one.done.policies), set(one.done.released), one.done.leases) == (2, {"team/a"}, ["netgang-leader"])
     assert set(api.objects) == before
@@ -154,8 +150,7 @@ async def test_a_dry_run_changes_nothing(api: FakeOperatorApi) -> None:
 
 
 async def test_doing_it_again_does_no_harm(api: FakeOperatorApi) -> None:
-    one = removal(api)
-    await take_away(one)
+    one = await taken_away(api)
     await one.leases("netgang-system")
     assert (one.done.policies, one.done.released, one.done.leases, one.done.left) == ([], {}, [], {})
 

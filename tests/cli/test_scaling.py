@@ -10,8 +10,7 @@ from tests.extender.scheduling.world import Object, node_json, pod_json
 
 ALL = {"NETGANG_ELASTIC__DECREMENT": "4", "NETGANG_ELASTIC__INCREMENT": "4"}
 NODES = (node_json("n1", cpu="4"), node_json("n2", cpu="2"), node_json("n3", cpu="2"))
-PLACES = {"ps-0": "n1", "worker-0": "n1", "worker-1": "n1", "worker-2": "n1", "worker-3": "n2", "worker-4": "n2",
-          "worker-5": "n3"}  # fmt: skip
+WORKERS_ON = ("n1", "n1", "n1", "n2", "n2", "n3")
 
 
 def tf_job(**more: Any) -> Object:
@@ -38,13 +37,8 @@ def job_pod(role: str, index: int, node: str) -> Object:
 
 def full(*more: Object, job: Object | None = None) -> list[Object]:
     """Three nodes on which the job runs; one CPU of the third is free."""
-    pods = [job_pod(*_role_of(name), node) for name, node in PLACES.items()]
+    pods = [job_pod("ps", 0, "n1"), *(job_pod("worker", index, node) for index, node in enumerate(WORKERS_ON))]
     return [*NODES, job or tf_job(), *pods, *more]
-
-
-def _role_of(name: str) -> tuple[str, int]:
-    role, _, index = name.partition("-")
-    return role, int(index)
 
 
 def gang(size: int) -> list[Object]:

@@ -1,4 +1,4 @@
-"""Child processes, ports, credentials, kwok's stages: the pieces a cluster is put together from."""
+"""Child processes, ports, credentials, kwok's stages, operators' jobs: what a cluster is put together from."""
 
 import asyncio
 import base64
@@ -12,10 +12,11 @@ import pytest
 import yaml
 
 from testbed.errors import ControlPlaneError, NotReady, PartDied
+from testbed.parts.operator import condition, pytorch_job, tf_job
 from testbed.processes.credentials import User, kubeconfig, service_account, signing_key, token_file
 from testbed.processes.network import LOOPBACK, free_ports
 from testbed.processes.process import Child
-from testbed.processes.stages import HOLD, REJECT, with_handle, write_stages
+from testbed.processes.stages import DELETE_AFTER, HOLD, REJECT, with_handle, write_stages
 from tests.liveness import LIVENESS_S
 
 WAITS = "import signal; print('up', flush=True); signal.pause()"
@@ -200,3 +201,34 @@ def test_signals_reach_the_group_only(tmp_path: Path) -> None:
     os.killpg(child.pid, signal.SIGKILL)
     with asyncio.Runner(loop_factory=asyncio.new_event_loop) as runner:
         runner.run(child.stop())
+
+
+def test_a_pod_says_how_long_it_takes_to_end() -> None:
+    delay = with_handle(stage("pod-delete"))["spec"]["delay"]
+    assert delay["durationMilliseconds"] == 0
+    assert delay["durationFrom"] == {"expressionFrom": f'.metadata.annotations["{DELETE_AFTER}"]'}
+    assert "delay" not in with_handle(stage("pod-ready"))["spec"]
+
+
+def test_a_tf_job_leaves_the_scheduler_to_the_operator() -> None:
+    job = tf_job("low", workers=4, ends_after="3s")
+    assert job["spec"]["runPolicy"]["schedulingPolicy"] == {"minAvailable": 5}
+    assert {role: one["replicas"] for role, one in job["spec"]["tfReplicaSpecs"].items()} == {"PS": 1, "Worker": 4}
+    template = job["spec"]["tfReplicaSpecs"]["Worker"]["template"]
+    assert "schedulerName" not in template["spec"]
+    assert template["spec"]["containers"][0]["name"] == "tensorflow"
+    assert template["metadata"]["annotations"] == {DELETE_AFTER: "3s"}
+
+
+def test_a_pytorch_job_is_elastic() -> None:
+    job = pytorch_job("low", workers=4, min_workers=2)
+    policy = job["spec"]["elasticPolicy"]
+    assert (policy["minReplicas"], policy["maxReplicas"]) == (2, 4)
+    assert job["spec"]["runPolicy"]["schedulingPolicy"] == {"minAvailable": 2}
+
+
+def test_conditions() -> None:
+    """Only those that are True count."""
+    job = {"status": {"conditions": [{"type": "Running", "status": "False"}, {"type": "Failed", "status": "True"}]}}
+    assert [condition(job, kind) for kind in ("Running", "Failed", "Created")] == [False, True, False]
+    assert not condition({}, "Running")
