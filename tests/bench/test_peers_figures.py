@@ -65,10 +65,7 @@ def test_ratios_are_of_the_same_round() -> None:
 
 
 def test_ratios_are_to_the_nearest_of_a_round() -> None:
-    """A machine that becomes four times as slow within a round: what was measured just before or after counts.
-
-    There is no ratio to a rate that does not exist.
-    """
+    """A machine that becomes four times as slow within a round: what was measured just before or after counts."""
     ours = [replace(FAST, span_s=2.0, place=1), replace(FAST, span_s=8.0, place=6)]
     theirs = [replace(FAST, span_s=1.0, place=0), replace(FAST, span_s=4.0, place=5), replace(FAST, place=9)]
     assert ratios(ours, theirs) == ratios(ours, theirs[::-1]) == (0.5, 0.5, 0.5)

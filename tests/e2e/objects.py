@@ -115,10 +115,7 @@ def indexed_job(
     ends_after: str | None = None,
     annotations: Mapping[str, str] | None = None,
 ) -> Object:
-    """An Indexed Job whose pods are a gang (of the Job's name) of all of them, or that needs `least`.
-
-    `ends_after`: how long its pods take to end after their deletion; without it they end at once.
-    """
+    """An Indexed Job that is a gang of all, or needs `least`; without `ends_after` deleted pods end at once."""
     spec = pod("unused", scheduler=OURS, gates=[GATE] if gated else [], cpu=cpu, priority_class=priority_class)["spec"]
     noted = dict(annotations or {})
     if ends_after is not None:

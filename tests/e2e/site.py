@@ -35,10 +35,7 @@ async def controlled_site(
     schedules: bool = True,
     kinds: Sequence[str] = ("Job",),
 ) -> AsyncGenerator[Stage, None]:
-    """A stage on these nodes with the rights of a component; netgang (none without `settings`) and its scheduler run.
-
-    Afterwards its jobs and the namespace are deleted.
-    """
+    """A stage on these nodes with a component's rights, netgang (none without `settings`) and its scheduler."""
     made = Stage(cluster, api, await fresh_namespace(api, purpose))
     await api.apply(ROOT / f"manifests/components/{component}/rbac.yaml")
     await made.add_nodes(*nodes)

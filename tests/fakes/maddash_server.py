@@ -113,10 +113,7 @@ def grid_document(
     columns: Mapping[str, str] | None = None,
     echoed: str = "",
 ) -> dict[str, Any]:
-    """A grid as the server writes it: ids only in the uris, form-encoded, and labels in place of names.
-
-    `rows` and `columns` (else as the rows): id → label; `cell`: (row, column, check) → status and message, or no check.
-    """
+    """A grid as the server writes it. `cell`: (row, column, check) → status and message, or no check."""
     base = f"/maddash/grids/{echoed or quote_plus(name)}"
     beside = columns or rows
 

@@ -15,10 +15,7 @@ _MADE_BY_KUBECTL = re.compile(r"\b(?:cluster|nodes)\.json\b")
 
 @dataclass(frozen=True, slots=True)
 class Effect:
-    """What must come of a command: a `question` for the shell (empty: the command itself), and its `answer`.
-
-    The answer is compared as `shown.is_shown` does; what is not so yet is asked again for a while.
-    """
+    """What must come of a command: a `question` for the shell (empty: the command itself), and its `answer`."""
 
     answer: str
     question: str = ""

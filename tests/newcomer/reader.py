@@ -99,10 +99,7 @@ class _Desk:
             self._look(effect, said, f"{where}: `{own}`")
 
     def end_begun(self, page: str) -> None:
-        """End what goes on: it is in the background, where a shell lets nobody hear Ctrl-C.
-
-        Errors: NotAsPrinted, if one has ended by itself.
-        """
+        """End what goes on, which hears no Ctrl-C in the background. Errors: NotAsPrinted, if one ended by itself."""
         for process, command in self._begun.items():
             if self._shell.type(f"kill {process} && {{ wait {process}; true; }}", limit_s=_TYPED_LIMIT_S).code:
                 raise NotAsPrinted(f"{page}: `{command}` has ended by itself")

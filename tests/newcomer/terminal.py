@@ -64,10 +64,7 @@ class Shell:
             got += more
 
     def begin(self, command: str, *, log: Path, limit_s: float) -> str:
-        """Type a command that goes on in the background, and wait until it has printed something, which is returned.
-
-        Errors: Unanswered, if it prints nothing within `limit_s`.
-        """
+        """Type a command that goes on in the background; what it prints first. Errors: Unanswered if nothing."""
         self.type(f"{{ {command}\n}} >{shlex.quote(str(log))} 2>&1", limit_s=limit_s)
         deadline_s = time.monotonic() + limit_s
         while not (printed := log.read_text(errors="replace")):

@@ -29,10 +29,7 @@ _ROLES = {  # kind → its field with roles
 
 
 def made(documents: Iterable[Object]) -> list[Object]:
-    """Everything that netgang would see of these manifests: pods, and PodGroups of scheduling.x-k8s.io.
-
-    KeyError: of this kind it is not known what its controller makes.
-    """
+    """All that netgang would see of these manifests. KeyError: it is not known what this kind's controller makes."""
     applied = list(documents)
     runtimes = {one["metadata"]["name"]: one for one in applied if one["kind"] == "ClusterTrainingRuntime"}
     found: list[Object] = []

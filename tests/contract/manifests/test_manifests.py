@@ -83,10 +83,7 @@ def test_everything_is_in_its_own_namespace(objects: tuple[Object, ...]) -> None
 
 
 def test_one_netgang_acts_at_a_time(overlay: str, objects: tuple[Object, ...], tmp_path: Path) -> None:
-    """Two processes would count the same gang twice, also during an update: several only with leader election.
-
-    That is where there is a Service; a kube-scheduler that asks 127.0.0.1 could not change over.
-    """
+    """Two would count the same gang twice: several only with leader election, and where there is a Service."""
     spec = of_kind(objects, "Deployment")["netgang"]["spec"]
     on = mounted_settings(objects, tmp_path).leader_election is LeaderElection.ON
     assert on == (overlay == "second-scheduler") == bool(of_kind(objects, "Service"))
@@ -143,11 +140,7 @@ def test_containers_have_no_privileges(objects: tuple[Object, ...]) -> None:
 
 
 def test_containers_say_what_they_need(objects: tuple[Object, ...]) -> None:
-    """Requests for all, a memory limit for netgang, no CPU limit: throttling would stop the scheduler behind it.
-
-    Images have versions, so that a rollout is the same tomorrow. NETGANG_PORT=tcp://…, which Kubernetes would set,
-    would be refused as a setting.
-    """
+    """Requests for all, a memory limit for netgang, no CPU limit: throttling would stop the scheduler behind it."""
     for name, deployment in of_kind(objects, "Deployment").items():
         pod = pod_spec(deployment)
         (container,) = pod["containers"]

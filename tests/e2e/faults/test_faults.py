@@ -43,10 +43,7 @@ async def test_a_refused_pod_is_quiet_and_quick(stage: Stage) -> None:
 
 
 async def test_room_is_taken_while_a_gang_is_held(stage: Stage) -> None:
-    """Pods of others take reserved room: the held calls fail, the gang is planned again, and no node is over-committed.
-
-    The last member comes once that is known: in the very moment, netgang could hear of it before the thief.
-    """
+    """Pods of others take reserved room: held calls fail, the gang is planned again, and no node is over-committed."""
     netgang = await stage.netgang(on={"a": 6})
     taken = places(await stage.create_held_gang(netgang, "g", 4))[0]
     await stage.create_pod("thief", on=taken)
@@ -89,10 +86,7 @@ async def test_pods_of_other_schedulers_are_left_alone(stage: Stage) -> None:
 
 
 async def test_people_with_curl_open_no_back_door(stage: Stage) -> None:
-    """docs/safety.md S2: calls of people change and bind nothing; kube-scheduler's calls bind what was offered.
-
-    People are a debugging call, the debug port, and a plain curl. Pods of other schedulers are never bound.
-    """
+    """docs/safety.md S2: a debugging call, the debug port and a plain curl change and bind nothing."""
     await stage.add_nodes(*zone_nodes({"a": 2}, cpu="1500m"))
     netgang = await stage.start_netgang()  # and no kube-scheduler: no other asks
     await stage.create_gang("g", 2)
@@ -197,10 +191,7 @@ NEEDED = {"all of the room": 4, "only the room where no member is at bind": 2}
 
 @pytest.mark.parametrize("size", NEEDED.values(), ids=NEEDED)
 async def test_admission_is_a_commitment(stage: Stage, size: int) -> None:
-    """From the first member at bind a gang keeps all its places, though one of higher priority asks for them.
-
-    docs/safety.md S4. To kube-scheduler the places of members that are not at bind look free: it asks and is refused.
-    """
+    """From the first member at bind a gang keeps all its places, also those that look free (docs/safety.md S4)."""
     await stage.api.apply(PRIORITIES)
     netgang = await stage.netgang(on={"a": 4})
     lows, highs = _low_before_high(stage, size)

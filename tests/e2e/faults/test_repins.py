@@ -23,10 +23,7 @@ async def lose_all_nodes(site: Stage) -> dict[str, set[str]]:
 
 
 async def test_a_job_that_lost_all_its_nodes_starts_elsewhere(site: Stage) -> None:
-    """The Job is suspended and resumed, so its new pods have their gate, go to another zone, and no failure is counted.
-
-    Nodes are not named for them a second time.
-    """
+    """The Job is suspended and resumed: its new pods have their gate, go to another zone, and no failure is counted."""
     await site.api.create(indexed_job("train", site.namespace, 2))
     first = await lose_all_nodes(site)
     await site.add_nodes(*zone_nodes({"b": 2}, cpu="1500m", prefix="late"))

@@ -19,11 +19,7 @@ site = site_on(zone_nodes({"a": 4}, cpu="3", prefix="n"), {"preemption": "levels
 
 @pytest.mark.timeout(240)
 async def test_a_long_gang_leaves_comes_back_and_keeps_its_level(site: Stage) -> None:
-    """Both have the same priority. The long one is suspended whole, and resumed when the short one has ended.
-
-    netgang is killed in between: a process that knew nothing of what the long one has had would let the short one,
-    which is then as old, leave for it.
-    """
+    """The long one is suspended whole and resumed after the short one; a netgang killed meanwhile knows its level."""
     await site.api.create(job_of("long", site, suspendable=True))
     before = await site.until_running("long", 4)
     await _age(site, "long-")

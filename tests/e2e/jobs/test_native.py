@@ -59,10 +59,7 @@ async def both(stage: Stage) -> Netgang:
 
 
 async def create_group(stage: Stage, name: str, count: int, *, topology: str = "") -> None:
-    """A Workload with one template, and its PodGroup, as the Job controller would make them.
-
-    One after the other: the API server refuses a PodGroup whose Workload it does not know yet.
-    """
+    """As the Job controller would make them: the API server refuses a PodGroup whose Workload it does not know yet."""
     policy = {"gang": {"minCount": count}}
     how: dict[str, Any] = {"schedulingPolicy": policy}
     if topology:

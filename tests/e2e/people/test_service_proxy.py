@@ -39,10 +39,7 @@ THROUGH = ("--through", "service-proxy")
 
 @contextmanager
 def own_network() -> Iterator[None]:
-    """This thread, and what it starts, has a network of its own: a loopback that has ADDRESS too, and nothing else.
-
-    The default route makes the API server find the address that it must have beside the loopback's.
-    """
+    """A network of this thread's own, with ADDRESS on its loopback; the API server finds it by the default route."""
     if os.geteuid() != 0:
         pytest.skip("a network of the test's own needs root: the proxy to the Service is NOT tested")
     kernel = ctypes.CDLL(None, use_errno=True)
@@ -65,10 +62,7 @@ def proxied_cluster() -> Iterator[Cluster]:
 
 
 async def test_people_ask_through_the_service(proxied_cluster: Cluster, tmp_path: Path) -> None:
-    """With the smaller right and an opened port what is asked and told goes through, over TLS too; without it nothing.
-
-    Netgang is as it is installed, but with its port for people in the Service and open to the API server.
-    """
+    """With the smaller right and an opened port questions go through, over TLS too; without it nothing."""
     cluster = proxied_cluster
     await install_rights(cluster)
     async with cluster.api() as api:

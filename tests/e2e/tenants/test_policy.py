@@ -118,10 +118,7 @@ async def test_a_gate_that_was_removed_stays_removed(api: Api, namespace: str, i
 async def test_the_name_policy_brings_gate_and_scheduler_in_any_order(
     api: Api, namespace: str, install: Install
 ) -> None:
-    """In an opted-in namespace gang pods of the default scheduler get ours and the gate, whichever policy runs first.
-
-    The API server orders policies at random: of eight with a gate each, some run before the one that sets the name.
-    """
+    """The API server orders policies at random: of eight with a gate each, some run before the name's."""
     other = f"{namespace}-out"
     await api.create(namespace_object(other))
     await api.patch("Namespace", namespace, {"metadata": {"labels": {"netgang.io/schedule": "true"}}})

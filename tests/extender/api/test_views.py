@@ -63,10 +63,7 @@ async def test_explain_follows_a_gang_through_its_life() -> None:
 
 
 async def test_explain_knows_pods_and_gangs() -> None:
-    """A member's name gives its gang, too; a plain pod's only the pod; an unknown name nothing.
-
-    A mistyped annotation is reported, never silent.
-    """
+    """A member's name gives its gang, too; an unknown name nothing; a mistyped annotation is reported, never silent."""
     async with running(N1) as world:
         world.set_network(mesh(["n1"]))
         [name] = world.gang("g", 1, annotations={"netgang.io/selection": "best"})
@@ -112,10 +109,7 @@ async def reading(world: World, source: FakeNetworkSource) -> AsyncIterator[View
 
 
 async def test_the_network_shows_its_coverage_and_its_sources() -> None:
-    """How many nodes have an endpoint, how many pairs a value, and how each source does.
-
-    Nodes without an endpoint are counted, with the first names of each list, and leave the service ready.
-    """
+    """Nodes without an endpoint are counted, with the first names of each list, and leave the service ready."""
     source = FakeNetworkSource()
     source.set(Measurement(EndpointId("n1"), EndpointId("x"), Metric.LOSS, 0.0, 0.0))
     async with running(N1, N2) as world:

@@ -62,10 +62,7 @@ async def explained(client: httpx.AsyncClient, name: str) -> Object:
 
 
 async def test_what_is_said_of_a_gang_and_its_first_suggestion_is_true() -> None:
-    """Counts, zones with what is short, its turn, and what happened to it.
-
-    A suggestion, sent to /v1/what-if as it is, admits the gang, and changes nothing.
-    """
+    """A suggestion, sent to /v1/what-if as it is, admits the gang, and changes nothing."""
     async with running(N1, N2) as world, asking(world) as client:
         world.occupy("n1")
         world.gang("g", 3)

@@ -126,10 +126,7 @@ async def two_ports() -> AsyncIterator[tuple[Process, httpx.AsyncClient, httpx.A
 
 
 async def test_both_ports_show_one_service_and_end_together() -> None:
-    """A bind held at one is seen at the other, where a bind is not held but refused; one signal ends both.
-
-    A node that was offered at the port for people opens no /bind (docs/safety.md S2).
-    """
+    """One signal ends both; a node that was offered at the port for people opens no /bind (docs/safety.md S2)."""
     async with two_ports() as (process, verbs, people):
         for path in ("/healthz", "/readyz", "/v1/network", "/metrics", "/docs"):
             assert [(await one.get(path)).status_code for one in (verbs, people)] == [200, 200], path

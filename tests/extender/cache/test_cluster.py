@@ -74,10 +74,7 @@ COUNTED: dict[str, tuple[int, Pod]] = {
 
 @pytest.mark.parametrize(("want", "one"), COUNTED.values(), ids=COUNTED)
 def test_what_counts(want: int, one: Pod) -> None:
-    """Room is taken by unfinished pods on the node and by those that are about to come, each once.
-
-    docs/safety.md S12.
-    """
+    """Unfinished pods on the node and those that are about to come take room, each once (docs/safety.md S12)."""
     assert used_cpu(cluster(one)) == want
 
 
@@ -243,10 +240,7 @@ def test_what_nodes_refused_is_kept_without_the_terms_of_an_admission() -> None:
 
 
 def test_only_who_was_refused_can_show_that_a_node_passes() -> None:
-    """Another gang's labels may make the difference, and what we turned away from ourselves does not count.
-
-    docs/safety.md S7.
-    """
+    """Another gang's labels may make the difference, and our own refusals do not count (docs/safety.md S7)."""
     member, other = pod("p", gang="g"), pod("q", gang="h")
     cache = cluster()
     cache.exclude(member.member_class, N1, 100.0, by=gang_key("default", "g"))

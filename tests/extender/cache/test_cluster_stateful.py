@@ -50,10 +50,7 @@ def nodes(draw: st.DrawFn) -> Node:
 
 @st.composite
 def pods(draw: st.DrawFn) -> Pod:
-    """A pod in any state: bound, nominated, pinned, finished, going; plain or a member, ours or not, with ports or not.
-
-    Two uids share each name, as when a pod is deleted and created again.
-    """
+    """A pod in any state; two uids share each name, as when a pod is deleted and created again."""
     name = draw(st.sampled_from(NAMES))
     pinned = draw(maybe_node)
     term = NodeSelectorTerm(fields=(Requirement("metadata.name", "In", (str(pinned),)),))

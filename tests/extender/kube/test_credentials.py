@@ -89,10 +89,7 @@ async def test_which_kubeconfig_and_context(kubeconfig: KubeconfigWriter) -> Non
 
 
 async def test_a_token_file_is_read_again(kubeconfig: KubeconfigWriter, tmp_path: Path) -> None:
-    """A rotated file is noticed within a minute; while it is missing the old token stays, and it is tried again.
-
-    The file wins over a token beside it.
-    """
+    """A rotated file is noticed within a minute, and wins over a token beside it; missing, the old token stays."""
     clock, file = FakeClock(), tmp_path / "token"
     file.write_text("old\n")
     server = load(kubeconfig({"tokenFile": "token", "token": "fixed"}), clock=clock)

@@ -95,10 +95,7 @@ def measured(program: str, how: str) -> float:
 
 @only_glibc
 def test_what_comes_and_goes_stays_and_what_is_free_goes_back() -> None:
-    """After large arrays of four threads less is left than without; MANY leaves what may stay, a little for threads.
-
-    Six arrays of 188 KiB are 282 pages: touched once, and not in each of 200 rounds.
-    """
+    """Six arrays of 188 KiB are 282 pages: touched once, and not in each of 200 rounds."""
     assert measured(LARGE + GROWN, "tight") < measured(LARGE + GROWN, "loose")
     assert measured(ROUNDS, "tight") < 2_000
     assert measured(MANY + GROWN, "tight") < 8.0

@@ -55,10 +55,7 @@ async def test_a_nested_preempts_note_stops_nobody() -> None:
 
 
 async def test_a_preempts_note_makes_nobody_leave() -> None:
-    """A note that names the gang of another makes a new process neither suspend it nor keep its room for the forger.
-
-    The forger needs more than there is, so by what is true nobody has to leave for it.
-    """
+    """The forger needs more than there is, so by what is true nobody has to leave for it."""
     api = FakeClusterApi(*nodes(3))
     async with unfinished(api=api, **ON) as world:
         victim = Operator(world, name="victim", gang="victim", size=2, annotations={})

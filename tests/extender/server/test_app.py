@@ -267,10 +267,7 @@ async def test_an_impossible_answer_is_a_bug(verb: str, verbs: FakeVerbs) -> Non
 async def raw_call(
     service: Service, verb: str, chunks: Any, *, headers: Sequence[tuple[bytes, bytes]] = ()
 ) -> list[Any]:
-    """POST chunk by chunk and return the messages sent; after the chunks the client hangs up.
-
-    A list of chunks is a whole body; from an iterator more could always come.
-    """
+    """POST chunk by chunk, then hang up; the messages sent. A list is a whole body, an iterator may go on."""
     last = len(chunks) if isinstance(chunks, list) else None
     pieces, sent = enumerate(chunks, start=1), list[Any]()
 

@@ -123,10 +123,7 @@ async def test_a_bind_held_longer_than_the_drain_is_not_answered_as_decided(serv
 
 
 async def test_a_standby_turns_callers_away(serve: Serve) -> None:
-    """Idle connections end, others with their answer; one that came since the last call stays: it has not asked yet.
-
-    So that kube-scheduler's next connections lead to the leader (docs/safety.md S16).
-    """
+    """So that kube-scheduler's next connections lead to the leader (docs/safety.md S16)."""
     holding = Holding()
     async with serve(holding.verbs()) as served:
         connections = served.server.server_state.connections

@@ -328,10 +328,7 @@ async def test_an_idle_connection_s_time_begins_anew_with_each_answer() -> None:
 
 
 async def test_uvicorn_makes_protocols_as_ours_is_made() -> None:
-    """Ours, and the one we hand over to, take these four: `Server.startup` passes them by name.
-
-    If this breaks: no connection can be served (ours), or none but plain calls of the verbs (theirs).
-    """
+    """`Server.startup` passes these four by name: without them no connection can be served, or none but plain calls."""
     names = ["config", "server_state", "app_state", "_loop"]
     for protocol in (VerbProtocol, HttpToolsProtocol):
         assert list(inspect.signature(protocol).parameters) == names

@@ -24,10 +24,7 @@ def test_the_times_of_every_duration_fit_together(duration_s: int) -> None:
 
 
 def test_the_defaults_leave_time_for_calls_within_the_five_seconds() -> None:
-    """At worst 3.2 s pass before the other one writes; three answers of half a second each still fit in.
-
-    Two calls that time out after a second each do not end a leader's term.
-    """
+    """At worst 3.2 s pass before the other one writes; three answers of half a second, or two time-outs, fit in."""
     times = LeaseTimes()
     assert LeaseTimes.of(LeaseSettings().duration_s) == times
     assert times.duration_s + times.look_period_s == pytest.approx(3.2)

@@ -44,10 +44,7 @@ def test_the_page_needs_nothing_from_elsewhere() -> None:
 
 
 async def test_the_sections_of_a_moment() -> None:
-    """What runs, is held at bind, or waits, and why; what is free in each zone; what was decided last.
-
-    Nothing in it moves with the clock alone, so that nothing is sent again.
-    """
+    """Nothing in it moves with the clock alone, so that nothing is sent again."""
     async with running(*NODES, queue={"starve_limit_s": 1e12}) as world, asking(world) as client:
         names = await world.planned_gang("runs", 2, cpu="4")
         await world.bind_and_settle(*names)

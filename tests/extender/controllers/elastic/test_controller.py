@@ -50,10 +50,7 @@ async def test_a_job_gives_way_and_grows_back() -> None:
 
 
 async def test_no_third_gang_slips_in() -> None:
-    """A lighter gang that comes while pods end one by one gets none of the room, though it would fit at once.
-
-    docs/safety.md S13.
-    """
+    """A lighter gang that comes while pods end one by one gets none of the room (docs/safety.md S13)."""
     async with full() as here:
         held = here.names("low")[-3:]
         here.stuck.update(held)

@@ -47,10 +47,7 @@ async def told(here: Site, path: str) -> Any:
 
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
 async def test_nothing_is_patched_and_the_reason_is_visible(case: Case) -> None:
-    """The count stays, no room is kept, and both the waiting gang's and the job's reason can be read.
-
-    Besides, the waiting job has one Event with both.
-    """
+    """Both the waiting gang's and the job's reason can be read, and one Event on the waiting job has both."""
     async with site(elastic=case.elastic) as here:
         bounds = {} if case.most is None else {"netgang.io/max-workers": case.most}
         await here.runs("low", case.low[0], least=case.low[1], annotations=bounds)

@@ -241,12 +241,7 @@ async def refused_job(world: World, **spec: Any) -> AsyncIterator[Operator]:
 
 
 async def test_what_is_refused_is_suspended_and_costs_nothing() -> None:
-    """Its Job may not fail once: it is suspended and resumed, its pods go elsewhere, and only the zone is named.
-
-    docs/safety.md S27.
-
-    Also while an eviction would be within its budget: netgang had named the nodes.
-    """
+    """Suspended also while an eviction would be within its budget: netgang had named the nodes (docs/safety.md S27)."""
     for limit in (0, 6):
         async with (
             running(*nodes("n1", "n2", "n3", "n4"), spares=0) as world,
@@ -282,10 +277,7 @@ async def test_what_is_refused_waits_where_it_would_be_no_better_elsewhere() -> 
 
 
 async def test_what_is_refused_is_kept_where_it_cannot_be_had_for_nothing() -> None:
-    """Without the right to suspend, pods that their Job would count stay, and an Event says what would help.
-
-    docs/safety.md S27.
-    """
+    """Pods that their Job would count stay, and an Event says what would help (docs/safety.md S27)."""
     async with running(*nodes("n1", "n2", "n3", "n4"), spares=0) as world:
         forbid_suspending(world)
         async with refused_job(world, backoffLimit=6) as operator:
@@ -326,10 +318,7 @@ async def test_a_job_that_lost_all_its_nodes_is_suspended_where_that_is_allowed(
 
 
 async def test_members_of_a_started_gang() -> None:
-    """The one that runs is left alone; the successor of the other, pinned to nodes that are gone, is removed.
-
-    docs/safety.md S8.
-    """
+    """The one that runs stays; the other's successor, pinned to nodes that are gone, goes (docs/safety.md S8)."""
     async with admitted(spares=0) as world:
         await world.bind_and_settle("p", "q")
         place = world.node_of("q")

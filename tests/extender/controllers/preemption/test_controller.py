@@ -166,10 +166,7 @@ async def test_gangs_that_share_a_budget_do_not_leave_one_by_one() -> None:
 
 
 async def test_the_room_is_kept_while_members_end() -> None:
-    """One of two pods is gone, the other takes its time: a small gang behind does not get the first one's place.
-
-    Nobody else leaves for the same gang meanwhile, and everybody can read what goes on.
-    """
+    """One of two pods is gone: a small gang behind does not get its place, and no other leaves for the same gang."""
     async with full(("two", 2), ("three", 3)) as (world, stack, jobs):
         jobs["two"].ends = False
         await arrives(world, stack, 2)
@@ -189,10 +186,7 @@ async def test_the_room_is_kept_while_members_end() -> None:
 
 
 async def test_a_restart_in_the_middle_forgets_nothing() -> None:
-    """The next process reads the note: the freed place is kept from its first plan on, and the gang gets it.
-
-    Who leaves for it is seen from the Job that was suspended. The other gang that could have made room never leaves.
-    """
+    """The next process reads the note, keeps the freed place from its first plan on, and lets no other gang leave."""
     api = FakeClusterApi(*nodes(5))
     async with unfinished(api=api, **ON) as world:
         jobs = [job(world, "two", 2), job(world, "three", 3)]

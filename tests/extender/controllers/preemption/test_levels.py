@@ -57,11 +57,7 @@ async def long_one(
 
 
 async def test_a_long_gang_leaves_for_a_new_one_and_comes_back() -> None:
-    """It has filled the cluster for ten minutes; the new gang has the same priority.
-
-    What the long one has had is noted on its owner. Suspended once, it does not take the place of the short one in its
-    turn; when that has ended it gets its places back.
-    """
+    """What it has had is noted on its owner, so that it does not take the place back before the short one has ended."""
     async with long_one(**SUSPENDABLE) as (world, stack, long):
         short = await arrives(world, stack, 2, name="short", priority=0)
         await world.settle(MAKES_ROOM_S)

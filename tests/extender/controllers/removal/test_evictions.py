@@ -58,10 +58,7 @@ async def test_a_gang_that_is_completed_in_time_is_spared() -> None:
 
 
 async def test_a_started_gang_that_loses_a_member_is_not_broken() -> None:
-    """It was whole once: its successor waits as long as it takes, and nobody who runs is evicted.
-
-    docs/safety.md S8.
-    """
+    """It was whole once: its successor waits as long as it takes, and nothing is evicted (docs/safety.md S8)."""
     async with running(N1, N2) as world:
         first, second = await world.planned_gang("g", 2, cpu="3")
         await world.bind_and_settle(first, second)
@@ -76,10 +73,7 @@ async def test_a_started_gang_that_loses_a_member_is_not_broken() -> None:
 
 
 async def test_nothing_is_evicted_soon_after_the_start() -> None:
-    """A partial gang found at start waits for the quiet time and for one whole `partial_timeout_s` after it.
-
-    docs/safety.md S11.
-    """
+    """A gang in part at start waits for the quiet time and one `partial_timeout_s` after it (docs/safety.md S11)."""
     async with running(N1, N2) as first:
         await half_bound(first)
         api = first.api
@@ -137,10 +131,7 @@ STRANGE = {  # case: what the API server has and the cache does not: fields of t
 
 @pytest.mark.parametrize("fields", STRANGE.values(), ids=STRANGE)
 async def test_a_gang_that_looks_different_by_now_is_spared(fields: dict[str, object]) -> None:
-    """The cache is behind (its watch is silent): the fresh read says so, and nothing is removed.
-
-    docs/safety.md S11.
-    """
+    """The cache is behind, its watch is silent: the fresh read says so (docs/safety.md S11)."""
     async with half(partial_timeout_s=40.0) as (world, bound, _):
         world.api.store.silence()
         world.change(bound, **fields)

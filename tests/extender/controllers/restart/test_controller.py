@@ -86,10 +86,7 @@ async def test_other_gangs_keep_their_members(annotations: dict[str, str]) -> No
 
 
 async def test_a_finishing_gang_is_never_touched() -> None:
-    """Members succeed one by one, one of them is collected, another is lost: nobody starts from the beginning.
-
-    docs/safety.md S8.
-    """
+    """Members succeed one by one, one is collected, another lost: none starts again (docs/safety.md S8)."""
     async with running(*NODES) as world, started(world, size=4) as operator:
         for name in ("job-0", "job-1"):
             world.change(name, phase="Succeeded")

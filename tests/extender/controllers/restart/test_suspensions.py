@@ -101,10 +101,7 @@ STRANGE = {  # case: the annotation's text
 
 @pytest.mark.parametrize("text", STRANGE.values(), ids=STRANGE)
 def test_notes_that_do_not_count(text: str | None) -> None:
-    """A copy of the manifest, what somebody typed, or a text that no parser can take, resumes nothing.
-
-    docs/safety.md S21, S22.
-    """
+    """A copy of the manifest, or a text that no parser can take, resumes nothing (docs/safety.md S21, S22)."""
     annotations = {} if text is None else {NOTE: text}
     assert note_of(owner(metadata={"annotations": annotations}), JOB, NOTES) is None
 

@@ -97,10 +97,7 @@ def appear_in_order(shown: list[State], real: list[State]) -> bool:
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(history=steps(), page=st.integers(1, 4), seed=st.integers(0, 1000))
 async def test_the_sink_equals_the_server_in_the_end(history: list[Step], page: int, seed: int) -> None:
-    """Once the server can be reached and heard, the sink holds exactly the readable, wanted objects.
-
-    Every state it showed before was one that the server had, in the server's order: no half lists, no going back.
-    """
+    """Every state that the sink showed was one that the server had, in its order: no half lists, no going back."""
     world, sink = History(), RecordingSink()
     reflector = reflector_of(world.api, sink, seed=seed, options=ReflectorOptions(page=page))
     async with running(reflector):

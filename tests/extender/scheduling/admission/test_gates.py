@@ -133,10 +133,7 @@ REFUSED = {"conditions": [{"type": "PodScheduled", "status": "False", "reason": 
 
 
 async def test_what_did_not_fit_does_not_come_back() -> None:
-    """Kube-scheduler says Unschedulable without asking us: no listed node will do, and the gang keeps none.
-
-    The pod's successor goes elsewhere in the zone, which alone is named for it (docs/safety.md S6, S27).
-    """
+    """Unschedulable without asking us: no listed node will do, another of the zone may (docs/safety.md S6, S27)."""
     async with running(*nodes(3), spares=1, exclusion_ttl_s=60.0) as world:
         [name] = await world.planned_gang("g", 1, **GATED)
         closed = listed(world.api.pod(name))

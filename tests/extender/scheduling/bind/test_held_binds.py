@@ -167,10 +167,7 @@ async def test_an_older_offer_counts_while_its_room_is_there() -> None:
 
 @pytest.mark.parametrize("late_first", [True, False], ids=["late offer first", "newer offer first"])
 async def test_a_gang_that_the_plan_moved_between_two_offers_starts_in_one_zone(late_first: bool) -> None:
-    """One member was offered a node of the zone of before: it is refused, and the gang starts where it is planned now.
-
-    The room in both zones is still free, so nothing else is in the way of a gang over two zones.
-    """
+    """The room in both zones is still free, so nothing but the refusal is in the way of a gang over two zones."""
     a, b = node_json("a1", zone="a"), node_json("b1", zone="b")
     async with running(a, b) as world:
         names = await world.planned_gang("g", 2)

@@ -28,10 +28,7 @@ BACKOFFS_S = (1.0, 2.0, 4.0, 8.0, 10.0)
 
 
 class SlowApi(FakeClusterApi):
-    """Serves so many requests of Bindings a second, one by one, over as many connections as the client has.
-
-    A request that the client gave up is served all the same, as real ones do.
-    """
+    """Serves so many Bindings a second, one by one; what the client gave up is served all the same, as real ones do."""
 
     def __init__(self, per_s: float) -> None:
         super().__init__()

@@ -243,10 +243,7 @@ async def test_a_run_in_steps_gives_way_to_a_newer_plan() -> None:
 
 
 async def test_a_question_waits_for_one_slice_at_most() -> None:
-    """A longer run goes on by itself; until then the plan there is answers, and what comes meanwhile is in the next.
-
-    docs/safety.md S15.
-    """
+    """A longer run goes on by itself: until then the plan there is answers (docs/safety.md S15)."""
     desk = Desk(clock=busy())
     late = desk.singles(10)[-1]
     before = desk.planner.current

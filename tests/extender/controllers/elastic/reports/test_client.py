@@ -210,10 +210,7 @@ def test_a_server_must_show_a_certificate_that_is_trusted(
 
 @pytest.mark.parametrize("scheme", ["http", "https"])
 def test_the_end_of_a_process_is_not_held_up(tmp_path: Path, scheme: str) -> None:
-    """A program whose netgang hangs ends soon after it has trained, without flush, without a word, and with status 0.
-
-    Ten times, since a thread that was in OpenSSL when the process ended crashed one end in six.
-    """
+    """Ten times, since a thread that was in OpenSSL when the process ended crashed one end in six."""
     (tmp_path / "token").write_text("sesame")
     program = "import netgang\nfor step in range(50):\n    netgang.report(step=step, loss=1.0)\nprint('trained')"
     with RawServer({PATH: hang}) as server:
