@@ -157,7 +157,6 @@ def test_ctrl_c_and_a_kill_leave_nothing(kernel: Kernel, tmp_path: Path) -> None
     for number, left in ((signal.SIGINT, 0), (signal.SIGKILL, 3)):
         command = [sys.executable, "-c", code, str(tmp_path)]
         with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as process:
-            assert process.stdout is not None
             run_id = process.stdout.readline().strip()
             process.send_signal(number)
         assert len(namespaces(run_id)) == left

@@ -56,7 +56,6 @@ def client_of(setting: str, log: str) -> httpx.AsyncClient:
 
 
 async def ended(process: Process) -> tuple[int, str]:
-    assert process.stderr is not None
     rest = (await process.stderr.read()).decode()
     return await process.wait(), rest
 

@@ -313,7 +313,6 @@ def test_managed_resource_marks_own_pods() -> None:
     assert cache.planned_as(asking("new")).requests.get(resource) == 0
     cache.pods.upsert(pod("r", gang="g", min_available=2))
     mixed = cache.gang(GangKey("default/g"))
-    assert mixed is not None
     assert "do not request netgang.io/gang: r" in mixed.problem_detail
 
 
@@ -339,7 +338,6 @@ def test_lookups() -> None:
     assert [one.name for one in cache.job_pods(JobKey("default/j"))] == ["plain", "w"]
     assert cache.job_pods(JobKey("default/none")) == ()
     gang = cache.gang_of(worker.uid)
-    assert gang is not None
     assert gang is cache.gang(gang.key) is cache.snapshot().gangs[gang.key]
     assert cache.gang_of(PodUid("uid-default-plain")) is None
     assert (cache.node(N1), {one.name for one in cache.all_pods()}) == (node("n1"), {"w", "plain"})

@@ -126,7 +126,6 @@ def test_writing_the_note_changes_no_decision() -> None:
     cache.pods.upsert(replace(bound(member("a0"), "n1"), started=True, resource_version="2"))
     assert cache.snapshot().version == version
     noted = cache.pod(PodUid("uid-default-a0"))
-    assert noted is not None
     assert noted.started
 
 

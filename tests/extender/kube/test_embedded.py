@@ -34,7 +34,6 @@ async def test_a_bound_pod_runs(cache: ClusterCache, api: EmbeddedCluster) -> No
     await api.bind(binding())
     await api.bind(binding())
     found = cache.pod(UID)
-    assert found is not None
     assert (found.node, found.phase) == ("n1", Phase.RUNNING)
     with pytest.raises(ConflictError, match="is on node n1"):
         await api.bind(binding("n2"))

@@ -70,8 +70,6 @@ class Kubelets:
     async def train(self, workers: int) -> float:
         """`STEPS` steps with these workers, reported; the loss then."""
         first = self._of[0]
-        assert first.stdin is not None
-        assert first.stdout is not None
         first.stdin.write(f"{STEPS} {workers}\n".encode())
         answer = json.loads(await first.stdout.readline())
         return float(answer["loss"])

@@ -43,7 +43,6 @@ def members(world: World, gang: str, owner: Any, *, created_s: float = NOW_S, si
 
 def age_of(world: World, gang: str) -> float:
     found = world.service.cache.gang(GangKey(f"default/{gang}"))
-    assert found is not None
     return found.created_s
 
 

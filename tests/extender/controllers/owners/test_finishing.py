@@ -36,7 +36,6 @@ async def test_a_lost_member_of_a_finishing_job_is_replaced() -> None:
         await world.settle(PATIENCE_S + 3.0)
         assert "job-3" in world.bound()
         gang = world.service.cache.gang(key("g"))
-        assert gang is not None
         assert gang.min_member == 2
 
 

@@ -116,7 +116,6 @@ async def test_a_refused_eviction_is_tried_again_later(error: Exception) -> None
         assert (world.api.calls["evict"], world.api.evictions) == (1, [])
         assert world.counted("internal_errors_total", place="evict") == float(isinstance(error, RuntimeError))
         state = world.state("g")
-        assert state is not None
         assert state.evicting == frozenset()
         await world.until(began_s + 2 * PARTIAL_S + 4.0)
         assert world.api.evictions == [uid]
@@ -195,5 +194,4 @@ async def test_an_eviction_that_ends_with_the_process_begins_nothing() -> None:
         task.cancel()
         await world.settle()
         state = world.state("g")
-        assert state is not None
         assert state.evicting

@@ -125,7 +125,6 @@ async def test_all_metrics_of_a_real_archive(source: OpenSearchSource) -> None:
     }  # fmt: skip
     assert values(batch, Metric.DELAY) == {"a-b": (20.0, 60.0), "b-a": (7.5, 30.0), "b-c": (0.0, 30.0)}
     assert values(batch, Metric.THROUGHPUT) == {"a-b": (9.0e9, 600.0), "b-a": (8.5e9, 600.0)}
-    assert batch is not None
     assert batch.rejected == {"negative_delay": 1}
     assert {one.id: one.aliases for one in batch.endpoints}["ps-c.example.org"] == ("2001:db8::3",)
 
@@ -150,7 +149,6 @@ async def test_pages(archive: str, source: OpenSearchSource, monkeypatch: pytest
 async def test_nothing_of_the_kind_is_no_error(archive: str, settings: dict[str, Any]) -> None:
     source = over(archive, **settings)
     batch = await source.fetch(now_s=NOW_S)
-    assert batch is not None
     assert len(batch.measurements) == 0
     await source.aclose()
 

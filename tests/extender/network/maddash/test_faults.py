@@ -89,7 +89,6 @@ async def test_one_bad_document(answer: Answer, said: str, listed: bool) -> None
     words = said.replace("list of grids", "grid document") if not listed else said
     begun = "" if listed else "grid 'Loss' failed, its last good values stay: "
     assert [p for p in batch.problems if p.startswith(begun) and words.removeprefix("maddash/grids: ") in p]
-    assert healed is not None
     assert {(m.metric, m.value) for m in healed.measurements} == new | {(Metric.LOSS, 0.02)}
     assert healed.problems == ()
 
@@ -129,7 +128,6 @@ async def test_a_dead_host_that_stays_green_gets_old() -> None:
             server.answers["/maddash/grids/Delay"] = ok(json.dumps(alive).encode())
             await site.until(lambda: site.counts() == (1, 0, 1))
             known = site.known("b", "a")
-            assert known is not None
             assert known.age_s == HARD_S + 1.0
         await site.maddash.aclose()
 

@@ -28,8 +28,6 @@ def client(sink: Sink, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     for name in ("http_proxy", "HTTP_PROXY", "https_proxy", "HTTPS_PROXY"):
         monkeypatch.setenv(name, "http://127.0.0.1:9")  # nobody is there: a proxy must not be asked
     spec = importlib.util.spec_from_file_location("netgang_of_this_test", CLIENT)
-    assert spec is not None
-    assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     yield module
