@@ -125,8 +125,7 @@ def drawn(page: Page) -> int:
 def call(url: str, verb: str, body: bytes, *, limit_s: float = 30.0) -> bytes:
     request = urllib.request.Request(url + verb, body, {"user-agent": "curl/8"})
     with urllib.request.urlopen(request, timeout=limit_s) as answer:
-        found: bytes = answer.read()
-        return found
+        return answer.read()
 
 
 CONTRASTS = (Path(__file__).parent / "contrasts.js").read_text()

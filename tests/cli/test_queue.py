@@ -29,9 +29,7 @@ def document() -> dict[str, Any]:
     ]
     state = snapshot([node("n1", cpu="8")], listed)
     made = plan(state, Policy(), now_s=100.0, previous=Plan(version=-1))
-    found = json.loads(msgspec.json.encode(finish(queue_document(report(state, made, Policy(), now_s=100.0)))))
-    assert isinstance(found, dict)
-    return found
+    return json.loads(msgspec.json.encode(finish(queue_document(report(state, made, Policy(), now_s=100.0)))))
 
 
 def lines(content: Any, *arguments: object) -> list[str]:

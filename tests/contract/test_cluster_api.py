@@ -290,8 +290,7 @@ async def test_an_admission_that_took_effect_is_not_an_error_again(world: World)
 
 def narrowed_to(pod: dict[str, Any]) -> list[str]:
     required = pod["spec"]["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
-    names: list[str] = required["nodeSelectorTerms"][0]["matchFields"][0]["values"]
-    return names
+    return required["nodeSelectorTerms"][0]["matchFields"][0]["values"]
 
 
 async def test_evict_removes_the_pod(world: World) -> None:

@@ -58,8 +58,7 @@ def restricted(one: Object) -> Object:
 async def as_stored(api: Api, one: Object) -> Object:
     """The pod as the API server would store it, by a dry-run."""
     path = f"/api/v1/namespaces/{one['metadata']['namespace']}/pods"
-    found: Object = await api.request("POST", path, body=one, params={"dryRun": "All"})
-    return found
+    return await api.request("POST", path, body=one, params={"dryRun": "All"})
 
 
 def name_of(one: Object) -> str:

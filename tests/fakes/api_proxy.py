@@ -87,8 +87,7 @@ class ApiProxy:
         kind = f"{parts[5]}/{parts[7]}" if len(parts) > 7 else parts[5]
         if kind in self.denied:
             return status(HTTPStatus.FORBIDDEN, f'User "ann" cannot get resource "{kind}"')
-        answer: web.StreamResponse = await handler(request)
-        return answer
+        return await handler(request)
 
     async def _listed(self, request: web.Request) -> web.StreamResponse:
         assert request.query["labelSelector"].startswith("app.kubernetes.io/name=")

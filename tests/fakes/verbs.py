@@ -74,8 +74,7 @@ class FakeVerbs:
 
     async def bind(self, args: BindArgs, gone: asyncio.Future[None]) -> Reason | str | None:
         self.bound.append(args)
-        answer: Reason | str | None = await self.on_bind(args, gone)
-        return answer
+        return await self.on_bind(args, gone)
 
 
 class FakeViews(Views):

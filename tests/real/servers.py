@@ -102,5 +102,4 @@ def _answers(client: httpx.Client, url: str) -> bool:
 def _free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
+        return probe.getsockname()[1]

@@ -35,8 +35,7 @@ def ids(facts: Facts) -> list[str]:
 
 
 def container(api: FakeOperatorApi, deployment: str) -> dict[str, Any]:
-    found: dict[str, Any] = api.objects[deployment]["spec"]["template"]["spec"]["containers"][0]
-    return found
+    return api.objects[deployment]["spec"]["template"]["spec"]["containers"][0]
 
 
 async def test_what_is_installed_is_as_it_should_be() -> None:

@@ -33,9 +33,7 @@ MESSAGES = {
 
 
 def written(site: Site, plan: MeshPlan | None = None) -> dict[str, Any]:
-    found = yaml.safe_load(maddash_yaml(maddash_document(site, plan or MeshPlan(), archive=ARCHIVE)))
-    assert isinstance(found, dict)
-    return found
+    return yaml.safe_load(maddash_yaml(maddash_document(site, plan or MeshPlan(), archive=ARCHIVE)))
 
 
 def _checked(excluded: Any, message: Any, row: str, column: str, check: str) -> tuple[int, str] | None:

@@ -73,8 +73,7 @@ def of_kind(objects: Sequence[Object], kind: str) -> dict[str, Object]:
 
 
 def pod_spec(deployment: Object) -> Mapping[str, Any]:
-    spec: Mapping[str, Any] = deployment["spec"]["template"]["spec"]
-    return spec
+    return deployment["spec"]["template"]["spec"]
 
 
 def container_of(objects: Sequence[Object], deployment: str = "netgang") -> Mapping[str, Any]:

@@ -28,8 +28,7 @@ ROLES: dict[str, Any] = {
 
 
 def kustomization(name: str) -> dict[str, Any]:
-    found: dict[str, Any] = yaml.safe_load((COMPONENTS / name / "kustomization.yaml").read_text())
-    return found
+    return yaml.safe_load((COMPONENTS / name / "kustomization.yaml").read_text())
 
 
 @pytest.mark.parametrize("name", RIGHTS)

@@ -25,8 +25,7 @@ def objects() -> dict[tuple[str, str], Object]:
 
 @pytest.fixture(scope="module")
 def pod() -> Object:
-    found: Object = yaml.safe_load((HERE / "static-pod.yaml").read_text())
-    return found
+    return yaml.safe_load((HERE / "static-pod.yaml").read_text())
 
 
 @pytest.fixture(params=CONFIGURATIONS)

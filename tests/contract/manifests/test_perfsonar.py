@@ -23,14 +23,12 @@ def _objects() -> dict[str, Object]:
 
 
 def _pod() -> Mapping[str, Any]:
-    spec: Mapping[str, Any] = _objects()["DaemonSet"]["spec"]["template"]["spec"]
-    return spec
+    return _objects()["DaemonSet"]["spec"]["template"]["spec"]
 
 
 def _container() -> Mapping[str, Any]:
     (container,) = _pod()["containers"]
-    found: Mapping[str, Any] = container
-    return found
+    return container
 
 
 def test_three_objects_in_a_namespace_of_their_own() -> None:

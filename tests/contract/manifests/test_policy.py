@@ -52,8 +52,7 @@ def _written(component: str) -> list[Object]:
 
 @pytest.fixture(params=POLICIES)
 def spec(request: pytest.FixtureRequest) -> Object:
-    found: Object = only(_written(request.param), "MutatingAdmissionPolicy")["spec"]
-    return found
+    return only(_written(request.param), "MutatingAdmissionPolicy")["spec"]
 
 
 def _conditions(spec: Object) -> dict[str, str]:

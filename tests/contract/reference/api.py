@@ -107,8 +107,7 @@ def _answers() -> str:
 
 
 def _schemas() -> Mapping[str, Any]:
-    found: Mapping[str, Any] = served().openapi["components"]["schemas"]
-    return found
+    return served().openapi["components"]["schemas"]
 
 
 def _below(start: Any) -> set[str]:

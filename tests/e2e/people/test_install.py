@@ -177,8 +177,7 @@ async def _doctor(cluster: Cluster) -> list[dict[str, str]]:
     assert done.returncode in (0, 1), err.decode()
     document: dict[str, Any] = json.loads(out)
     assert document["ok"] is (done.returncode == 0)
-    found: list[dict[str, str]] = document["findings"]
-    return found
+    return document["findings"]
 
 
 async def _left(admin: Api, objects: list[Object]) -> list[str]:

@@ -133,5 +133,4 @@ async def _start_with_tls(cluster: Cluster, api: Api, directory: Path) -> Netgan
 
 
 def _read(name: str) -> dict[str, Any]:
-    found: dict[str, Any] = yaml.safe_load((BASE / f"{name}.yaml").read_text())
-    return found
+    return yaml.safe_load((BASE / f"{name}.yaml").read_text())

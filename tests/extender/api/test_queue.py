@@ -20,10 +20,6 @@ def queue_of(world: World) -> Queue:
     return finish(world.service.views.queue())
 
 
-def told(world: World, reason: str) -> list[str]:
-    return [one["note"] for one in world.api.events if one["reason"] == reason]
-
-
 async def test_the_queue_of_a_running_service() -> None:
     async with running(*NODES, queue=PATIENT) as world, asking(world) as client:
         names = world.gang("runs", 3, cpu="4")
@@ -76,7 +72,7 @@ async def test_a_weight_counts_from_where_it_may_be_set(allowed: bool) -> None:
         world.gang("heavier", 2, cpu="9")
         await world.settle(PATIENCE_S + 2.0)
         first, second = queue_of(world).gangs
-        notes = told(world, "OptionIgnored")
+        notes = world.told("OptionIgnored")
     assert first.gang == ("default/proud" if allowed else "default/heavier")
     assert (first.weight.given, second.weight.given) == (allowed, False)
     assert (first.weight.exact == "1000000") is allowed
@@ -90,6 +86,6 @@ async def test_mixed_priorities_are_refused_and_told() -> None:
         world.pod("b", gang="g", size=2, priority=2)
         await world.settle(PATIENCE_S + 2.0)
         entry = queue_of(world).gangs[0]
-        [note] = told(world, "GangInvalid")
+        [note] = world.told("GangInvalid")
     assert (entry.state, entry.code) == ("WAITING", "MIXED_PRIORITIES")
     assert "spec.priority differs: 1 (a), 2 (b)" in note

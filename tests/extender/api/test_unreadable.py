@@ -5,10 +5,8 @@ from typing import Any
 
 import pytest
 
-from extender.api.schemas.explain import Explained
 from extender.controllers.events.recorder import MOST_QUEUED
 from extender.convert.pod.gang_labels import POD_GROUP_LABEL
-from tests.extender.api.test_queue import told
 from tests.extender.scheduling.world import Object, World, node_json, pod_json, running, unfinished
 from tests.fakes.cluster_api import FakeClusterApi
 
@@ -30,8 +28,7 @@ def member(world: World, name: str, of: str) -> None:
 
 
 def notes(world: World) -> list[str]:
-    document = world.service.views.explain("default", "bad")
-    assert isinstance(document, Explained)
+    document = world.explained("bad")
     return [one.text for one in document.notes if one.about == "unreadable"]
 
 
@@ -53,7 +50,7 @@ async def test_people_are_told_which_and_why() -> None:
         member(world, "b", "bad")
         await world.settle(30.0)
         views = world.service.views
-        [note] = told(world, "Unreadable")
+        [note] = world.told("Unreadable")
         [event] = [one for one in world.api.events if one["reason"] == "Unreadable"]
         assert note.startswith(
             "netgang cannot read it and leaves it out: PodGroup default/bad: spec.minResources: cpu: "
@@ -75,10 +72,10 @@ async def test_a_thousand_bad_objects_keep_no_event_waiting() -> None:
     many = [group(f"bad-{number}", cpu=DIGITS[:100]) for number in range(MOST_QUEUED)]
     async with running(*NODES, *many) as world:
         await world.settle(20.0)
-        assert 10 <= len(told(world, "Unreadable")) <= 25
+        assert 10 <= len(world.told("Unreadable")) <= 25
         world.gang("odd", 1, annotations={"netgang.io/selection": "best"})
         await world.settle(10.0)
-        assert len(told(world, "OptionIgnored")) == 1
+        assert len(world.told("OptionIgnored")) == 1
 
 
 class Deaf(FakeClusterApi):

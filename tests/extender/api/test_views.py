@@ -10,7 +10,7 @@ import pytest
 from msgspec import UNSET
 
 from extender.api.documents.views import Views
-from extender.api.schemas.explain import Explained, ExplainedPod
+from extender.api.schemas.explain import ExplainedPod
 from extender.api.schemas.link import Measured
 from extender.api.schemas.network import KnownPairs
 from extender.bootstrap import following
@@ -29,15 +29,9 @@ pytestmark = pytest.mark.looptime
 N1, N2 = node_json("n1"), node_json("n2")
 
 
-def explained(world: World, gang: str = "g") -> Explained:
-    document = world.service.views.explain("default", gang)
-    assert isinstance(document, Explained)
-    return document
-
-
 def members(world: World) -> dict[str, str]:
     """Member → its state."""
-    return {one.pod: one.state for one in explained(world).members}
+    return {one.pod: one.state for one in world.explained("g").members}
 
 
 async def test_explain_follows_a_gang_through_its_life() -> None:
@@ -45,7 +39,7 @@ async def test_explain_follows_a_gang_through_its_life() -> None:
         world.occupy("n1")
         first, second = world.gang("g", 2)
         await world.settle()
-        document = explained(world)
+        document = world.explained("g")
         assert (document.state, document.code) == ("waiting", "NO_ROOM")
         assert document.zones[0].room == 0
         world.delete("stranger")
@@ -69,7 +63,7 @@ async def test_explain_knows_pods_and_gangs() -> None:
         [name] = world.gang("g", 1, annotations={"netgang.io/selection": "best"})
         world.pod("plain")
         await world.settle()
-        by_pod, plain = explained(world, name), world.service.views.explain("default", "plain")
+        by_pod, plain = world.explained(name), world.service.views.explain("default", "plain")
         assert isinstance(plain, ExplainedPod)
         assert by_pod.pod
         assert (by_pod.gang, by_pod.pod.planned) == ("default/g", "n1")
@@ -181,8 +175,8 @@ async def test_explain_names_the_sources_of_a_gangs_links() -> None:
         world.gang("g", 3)
         world.gang("h", 9)
         await world.settle()
-        links = explained(world).links
-        assert explained(world, "h").links is None
+        links = world.explained("g").links
+        assert world.explained("h").links is None
     assert (links.nodes, links.of_nodes, links.links, links.left_out) == (3, 3, 3, 0)
     delay = links.metrics["delay"]
     assert (delay.unit, delay.worst, delay.oldest_s) == ("ms", 5.0, 60.0)

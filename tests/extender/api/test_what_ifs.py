@@ -57,8 +57,7 @@ Object = dict[str, Any]
 async def explained(client: httpx.AsyncClient, name: str) -> Object:
     reply = await client.get(f"/v1/explain/default/{name}")
     assert reply.status_code == 200
-    found: Object = reply.json()
-    return found
+    return reply.json()
 
 
 async def test_what_is_said_of_a_gang_and_its_first_suggestion_is_true() -> None:

@@ -134,8 +134,7 @@ POD: dict[str, Any] = {
 def template(spec: dict[str, Any] | None = None, *, zones: tuple[str, ...] = ()) -> dict[str, Any]:
     raw = json.dumps(POD | {"spec": POD["spec"] | (spec or {})}).encode()
     found = template_json(raw, name="t", owner=OWNER, zones=[ZoneName(z) for z in zones], zone_label="zone")
-    made: dict[str, Any] = found["template"]
-    return made
+    return found["template"]
 
 
 def test_a_template_has_what_a_scheduler_looks_at_and_nothing_else() -> None:

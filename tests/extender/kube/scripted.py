@@ -17,8 +17,7 @@ import uvloop
 @pytest.fixture(params=[asyncio.DefaultEventLoopPolicy, uvloop.EventLoopPolicy], ids=["asyncio", "uvloop"])
 def event_loop_policy(request: pytest.FixtureRequest) -> asyncio.AbstractEventLoopPolicy:
     """For modules whose tests run on both loops: the service's is uvloop, whose TCP and TLS are another program."""
-    policy: asyncio.AbstractEventLoopPolicy = request.param()
-    return policy
+    return request.param()
 
 
 def ok(body: bytes) -> bytes:

@@ -6,7 +6,6 @@ from typing import Any
 import httpx
 import pytest
 
-from extender.api.schemas.explain import Explained
 from extender.controllers.removal.removals import QUIET_S
 from extender.controllers.restart.one_gang import SLOWEST_S
 from extender.notes import NoteKind
@@ -206,8 +205,7 @@ async def test_what_is_ignored_is_told_where_people_look() -> None:
         told = events(world, "NoteIgnored")
         assert list(told) == ["evil-0"]
         assert len([one for one in world.api.events if one["reason"] == "NoteIgnored"]) == 2
-        document = world.service.views.explain("default", "evil")
-        assert isinstance(document, Explained)
+        document = world.explained("evil")
         assert "netgang.io/admitted is ignored, because it has no signature" in str(document)
 
 

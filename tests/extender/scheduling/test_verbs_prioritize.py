@@ -6,9 +6,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from extender.api.schemas.explain import Explained
 from extender.errors import BadRequestError
-from scoring.network.matrix import NetworkMatrix
 from tests.builders import mesh
 from tests.extender.scheduling.world import World, args_of, node_json, pod_json, running
 
@@ -17,10 +15,6 @@ pytestmark = pytest.mark.looptime
 NODES = [node_json(name) for name in ("n1", "n2", "n3")]
 BAD_N3 = mesh(["n1", "n2", "n3"], bad={"n3": {"delay_ms": 60.0, "throughput_bps": 1e6}})
 BAD_N1 = mesh(["n1", "n2", "n3"], bad={"n1": {"delay_ms": 60.0, "throughput_bps": 1e6}})
-
-
-def versioned(matrix: NetworkMatrix, version: int) -> NetworkMatrix:
-    return replace(matrix, version=version)
 
 
 async def test_without_siblings_a_node_is_scored_by_its_own_zone() -> None:
@@ -35,11 +29,11 @@ async def test_without_siblings_a_node_is_scored_by_its_own_zone() -> None:
 async def test_scores_follow_the_network() -> None:
     async with running(*NODES) as world:
         world.gang("g", 2, cpu="9")
-        world.set_network(versioned(BAD_N3, 1))
+        world.set_network(replace(BAD_N3, version=1))
         await world.settle()
         before = world.scores("g-0")
         assert world.scores("g-0") == before
-        world.set_network(versioned(BAD_N1, 2))
+        world.set_network(replace(BAD_N1, version=2))
         after = world.scores("g-0")
         assert before["n3"] < before["n1"]
         assert after["n1"] < after["n3"]
@@ -51,8 +45,7 @@ async def test_nodes_of_the_same_gang_score_higher() -> None:
         world.set_network(mesh(["n1", "n2", "n3"], delay_ms=30.0))
         world.pod("g-0", gang="g", size=1, nodeName="n2")
         await world.planned_pod("g-1", gang="g", size=1, cpu="9")
-        parts = world.service.views.explain("default", "g-1")
-        assert isinstance(parts, Explained)
+        parts = world.explained("g-1")
         assert parts.pod
         packing = {one.node: one.packing for one in parts.pod.prioritize.nodes}
         assert packing == {"n1": 0.0, "n2": 10.0, "n3": 0.0}

@@ -111,9 +111,6 @@ class Site:
             for key, one in self.world.service.cache.snapshot().claims.items()
         }
 
-    def told(self, reason: str) -> list[str]:
-        return [one["note"] for one in self.api.events if one["reason"] == reason]
-
     async def until_quiet_is_over(self) -> None:
         await self.world.settle(QUIET_S + 1.0)
 

@@ -81,7 +81,7 @@ async def test_a_webhook_that_refuses_is_asked_less_and_less() -> None:
         tried = here.api.calls["patch_object"]
         assert 4 <= tried <= 9
         assert (here.workers("low"), here.claims) == (6, {})
-        assert any("failed calling webhook" in note for note in here.told("JobNotResized"))
+        assert any("failed calling webhook" in note for note in here.world.told("JobNotResized"))
         here.api.heal()
         await here.heavy_runs(limit_s=100.0)
         assert here.workers("low") == 3
@@ -127,7 +127,7 @@ async def test_a_dry_run_changes_nothing() -> None:
         here.create("heavy", 5, least=5)
         await here.world.settle(20.0)
         assert (here.workers("low"), here.claims, here.api.calls["patch_object"]) == (6, {}, 0)
-        assert here.told("JobShrunk") == ["Dry run: from 6 to 3 workers: room for default/heavy"]
+        assert here.world.told("JobShrunk") == ["Dry run: from 6 to 3 workers: room for default/heavy"]
 
 
 async def two_lows(here: Site) -> None:
@@ -190,7 +190,7 @@ async def test_a_job_with_an_autoscaler_is_the_autoscalers() -> None:
         here.create("heavy", 5, least=5)
         await here.world.settle(10.0)
         assert here.workers("low") == 6
-        assert any("HorizontalPodAutoscaler" in note for note in here.told("JobNotResized"))
+        assert any("HorizontalPodAutoscaler" in note for note in here.world.told("JobNotResized"))
         here.api.store.remove(AUTOSCALERS, "default", "mine")
         await here.heavy_runs()
 

@@ -58,6 +58,8 @@ async def test_nothing_is_patched_and_the_reason_is_visible(case: Case) -> None:
         first = (await told(here, "/v1/jobs"))["first_waiting"]
         assert (first["gang"], first["reason"]) == ("default/heavy", case.why_not)
         assert case.low_says in (await told(here, "/v1/jobs/default/low"))["wish"]
-        [note] = [one for one in here.told("GangWaiting") if one.startswith("No running job gives up workers for it")]
+        [note] = [
+            one for one in here.world.told("GangWaiting") if one.startswith("No running job gives up workers for it")
+        ]
         assert case.why_not in note
         assert f"1 job: {case.low_says}" in note or not case.low_says

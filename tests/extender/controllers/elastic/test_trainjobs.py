@@ -100,7 +100,7 @@ async def test_what_the_status_tells_is_shown() -> None:
         assert [one["step"] for one in document["points"]["last"]] == [100, 120]
         assert document["refusal"] == Unsafe.FIXED_TRAINER
         assert document["kind"] == "TrainJob.trainer.kubeflow.org"
-        assert here.told("JobNotResized") == [f"It is not resized, because {Unsafe.FIXED_TRAINER}"]
+        assert here.world.told("JobNotResized") == [f"It is not resized, because {Unsafe.FIXED_TRAINER}"]
         assert api.calls["patch_object"] == 0
 
 

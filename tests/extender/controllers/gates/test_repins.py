@@ -62,8 +62,7 @@ async def admitted(*names: str, **settings: Any) -> AsyncIterator[World]:
 
 
 def owner_of(world: World, name: str) -> dict[str, Any]:
-    found: dict[str, Any] = world.api.pod(name)["metadata"]["ownerReferences"][0]
-    return found
+    return world.api.pod(name)["metadata"]["ownerReferences"][0]
 
 
 def add(world: World, *names: str, **fields: Any) -> None:

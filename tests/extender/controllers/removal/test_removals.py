@@ -85,7 +85,7 @@ async def test_a_scale_in_is_announced_before() -> None:
         going = {f"Pod/{one['metadata']['name']}" for one in here.pods("low")[3:]}
         assert len(going) == 3
         assert told(here.api, "JobShrunk") == {"Job/low", *going}
-        assert all("From 6 to 3 workers: room for default/heavy" in note for note in here.told("JobShrunk"))
+        assert all("From 6 to 3 workers: room for default/heavy" in note for note in here.world.told("JobShrunk"))
         release.set()
         await here.heavy_runs()
 

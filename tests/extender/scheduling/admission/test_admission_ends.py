@@ -4,7 +4,6 @@ from typing import Any
 
 import pytest
 
-from extender.api.schemas.explain import Explained
 from extender.scheduling.admission.lapses import FIRST_S
 from scoring.model.reasons import Reason
 from tests.extender.scheduling.world import ADMIT_S, GATED, HOLD_S, World, answers, key, node_json, running
@@ -79,8 +78,7 @@ async def test_members_at_bind_are_let_go_when_another_cannot_come() -> None:
         assert not call.waits
         assert call.answer is not None
         assert (world.waits_for("g"), world.committed) == (Reason.INCOMPLETE, {})
-        document = world.service.views.explain("default", "g")
-        assert isinstance(document, Explained)
+        document = world.explained("g")
         why = {one.pod: one.why for one in document.members}
         assert why[lacks] == 'kube-scheduler places it on no node: persistentvolumeclaim "data" not found'
 

@@ -4,7 +4,6 @@ from typing import Any
 
 import pytest
 
-from extender.api.schemas.explain import Explained
 from extender.convert.wire import Passed
 from extender.errors import ApiError, ApiUnavailableError
 from scoring.model import GATE
@@ -21,8 +20,7 @@ def nodes(count: int, **fields: Any) -> list[dict[str, Any]]:
 
 def required_terms(pod: dict[str, Any]) -> list[dict[str, Any]]:
     required = pod["spec"]["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
-    terms: list[dict[str, Any]] = required["nodeSelectorTerms"]
-    return terms
+    return required["nodeSelectorTerms"]
 
 
 def listed(pod: dict[str, Any]) -> set[str]:
@@ -109,8 +107,7 @@ async def test_what_the_api_server_refuses_for_good_is_said_and_gives_room_back(
         await world.planned_gang("g", 1, **GATED)
         assert world.committed == {}
         assert world.waits_for("g") is Reason.BACKING_OFF
-        document = world.service.views.explain("default", "g")
-        assert isinstance(document, Explained)
+        document = world.explained("g")
         assert "Invalid value" in (document.admission_refused or "")
         world.delete("g-0")
         await world.settle(2.0)

@@ -5,7 +5,6 @@ from typing import Any
 
 import pytest
 
-from extender.api.schemas.explain import Explained
 from scoring.model.reasons import Reason
 from tests.extender.scheduling.world import World, key, node_json, running
 
@@ -30,8 +29,7 @@ async def joined(world: World) -> None:
 
 
 def notes(world: World, gang: str = "g") -> str:
-    document = world.service.views.explain("default", gang)
-    assert isinstance(document, Explained)
+    document = world.explained(gang)
     return "; ".join(note.text for note in document.notes if note.about == "daemon set")
 
 
