@@ -18,8 +18,7 @@ import numpy as np
 from extender.decision_log.change import Change
 from scoring.feasibility.quorum import Quorum
 from scoring.model import Policy
-from scoring.permit.protocol import Event, Instruction
-from scoring.permit.state import PermitState
+from scoring.permit.protocol import Event, Instruction, PermitState
 from scoring.plan import Plan
 
 FORMAT: Final = 1  # Grows whenever an older netgang could not read a log any more

@@ -19,8 +19,7 @@ from scoring.feasibility.quorum import Quorum
 from scoring.ids import GangKey
 from scoring.model import Policy, Snapshot
 from scoring.permit.machine import handle
-from scoring.permit.protocol import Event, Instruction
-from scoring.permit.state import PermitState
+from scoring.permit.protocol import Event, Instruction, PermitState
 from scoring.plan import Plan
 
 _PAUSE_S: Final = 0.25

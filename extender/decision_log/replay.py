@@ -26,7 +26,7 @@ from extender.decision_log.entries import (
 from scoring.ids import GangKey
 from scoring.model import Policy, Snapshot
 from scoring.permit.machine import handle
-from scoring.permit.state import PermitState
+from scoring.permit.protocol import PermitState
 from scoring.plan import Plan, PlannerCache, plan
 
 

@@ -15,6 +15,6 @@ never whole and stays partial for `partial_timeout_s` is evicted, so that it doe
 Rules: every request gets exactly one answer (or its client is gone); every member that leaves held or posting unbound
 is released to the planner; the same events with the same quorums give the same instructions.
 
-- `protocol`: events in, instructions out     - `state`: what is remembered, and its invariants
-- `machine`: `handle`, one step               - `scoring.feasibility.quorum`: which members must be there
+- `protocol`: events in, instructions out, and what is remembered     - `machine`: `handle`, one step
+- `scoring.feasibility.quorum`: which members must be there
 """

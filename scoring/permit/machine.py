@@ -14,7 +14,7 @@ from scoring.feasibility.quorum import Quorum
 from scoring.ids import NodeName, PodUid
 from scoring.model import Reason
 from scoring.permit import protocol
-from scoring.permit.state import Held, PermitState, Posting
+from scoring.permit.protocol import Held, PermitState, Posting
 
 
 def handle(

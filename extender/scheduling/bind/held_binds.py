@@ -30,7 +30,7 @@ from scoring.model import Gang, Pod, Reason
 from scoring.model.policy import ZonePolicy, gang_options
 from scoring.permit import protocol as permit
 from scoring.permit.machine import handle
-from scoring.permit.state import Held, PermitState, Posting, next_deadline_s
+from scoring.permit.protocol import Held, PermitState, Posting, next_deadline_s
 from scoring.plan import Plan
 
 Recorded: TypeAlias = Callable[[GangKey, PermitState, permit.Event, Quorum, tuple[permit.Instruction, ...]], None]

@@ -20,7 +20,7 @@ from extender.errors import ApiError, ApiUnavailableError, ConflictError
 from extender.kube.calls import NODES, PODS
 from extender.ports import Binding
 from scoring.feasibility.quorum import quorum_of
-from scoring.permit.state import validate_state
+from scoring.permit.protocol import validate_state
 from scoring.plan import plan
 from tests.example_counts import FEW
 from tests.extender.scheduling.kube_scheduler import KubeScheduler, listed_nodes, millicores, objects

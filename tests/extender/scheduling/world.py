@@ -26,7 +26,7 @@ from scoring.ids import GangKey, Namespace, NodeName, PodName, PodUid, gang_key
 from scoring.model import GATE, Pod
 from scoring.model.reasons import Reason
 from scoring.network.matrix import NetworkMatrix
-from scoring.permit.state import PermitState
+from scoring.permit.protocol import PermitState
 from scoring.plan import Plan
 from tests.fakes.clock import LoopClock
 from tests.fakes.cluster_api import FakeClusterApi

@@ -13,7 +13,7 @@ from scoring.ids import NodeName, PodUid
 from scoring.model import Gang, Role
 from scoring.model.reasons import Reason
 from scoring.permit import protocol
-from scoring.permit.state import PermitState, next_deadline_s
+from scoring.permit.protocol import PermitState, next_deadline_s
 
 PARTIAL_TIMEOUT_S = 50.0
 

@@ -16,11 +16,12 @@ from scoring.permit.protocol import (
     Instruction,
     MemberBound,
     Nudge,
+    PermitState,
     PostBinding,
     Release,
     RequestId,
+    validate_state,
 )
-from scoring.permit.state import PermitState, validate_state
 
 Step: TypeAlias = Quorum | tuple[Event, list[Instruction]]
 """The gang's new quorum, or an event with the instructions that must follow."""

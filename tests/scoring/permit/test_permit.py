@@ -12,13 +12,17 @@ from scoring.permit.protocol import (
     Evict,
     EvictionRefused,
     GangChanged,
+    Held,
     Instruction,
     LeadershipLost,
     NodeLost,
+    PermitState,
     PodDeleted,
+    Posting,
     RequestId,
+    next_deadline_s,
+    validate_state,
 )
-from scoring.permit.state import Held, PermitState, Posting, next_deadline_s, validate_state
 from tests.scoring.permit.scripts import (
     COMMITTED,
     HELD_PAIR,
