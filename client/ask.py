@@ -13,9 +13,9 @@ import httpx
 import msgspec
 
 from client.connect.door import Door
-from extender.api.schemas.record import Problem
 from extender.errors import ConfigError, NetworkSourceError
 from extender.network import batches
+from extender.schemas.record import Problem
 
 _T = TypeVar("_T")
 _TIMEOUT_S: Final = 30.0

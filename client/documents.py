@@ -11,14 +11,14 @@ import msgspec
 
 from client.ask import Answer, address, ask, decoded, path_of
 from client.connect.door import Door
-from extender.api.schemas import link as schema
-from extender.api.schemas.explain import Explained, ExplainedPod
-from extender.api.schemas.jobs import JobInFull, Jobs
-from extender.api.schemas.network import Network, Pairs
-from extender.api.schemas.queue import Queue
-from extender.api.schemas.what_if import Supposed
 from extender.errors import ConfigError
 from extender.network.survey import Link, Survey
+from extender.schemas import link as schema
+from extender.schemas.explain import Explained, ExplainedPod
+from extender.schemas.jobs import JobInFull, Jobs
+from extender.schemas.network import Network, Pairs
+from extender.schemas.queue import Queue
+from extender.schemas.what_if import Supposed
 from scoring.what_if.changes import WhatIf
 
 _WHAT_IF_S: Final = 120.0

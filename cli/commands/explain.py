@@ -18,8 +18,8 @@ from extender.errors import ConfigError
 
 if TYPE_CHECKING:
     from client.ask import Answer
-    from extender.api.schemas.explain import Explained, ExplainedPod
-    from extender.api.schemas.what_if import Supposed
+    from extender.schemas.explain import Explained, ExplainedPod
+    from extender.schemas.what_if import Supposed
     from scoring.what_if.changes import WhatIf
 
 _T = TypeVar("_T")
@@ -187,7 +187,7 @@ def what_if(
 
 def _suggested(place: Place, name: str) -> list[dict[str, Any]]:
     """The changes that explain offers first. Errors: ConfigError when it offers none."""
-    from extender.api.schemas.explain import Explained
+    from extender.schemas.explain import Explained
 
     document = place.explanation(name).document
     if not isinstance(document, Explained):

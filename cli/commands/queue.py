@@ -16,7 +16,7 @@ from cli.reach import Reach, busy, reaching, run
 
 if TYPE_CHECKING:
     from client.connect.door import Door
-    from extender.api.schemas.queue import Queue, QueuedGang
+    from extender.schemas.queue import Queue, QueuedGang
 
     _Wanted: TypeAlias = Callable[[QueuedGang], bool]
 

@@ -10,7 +10,6 @@ from cli.doctor.running import needed
 from client.ask import decoded, fetch
 from client.connect.door import door
 from client.connect.said import Said
-from extender.api.schemas.readiness import NetworkSources, Readiness
 from extender.bootstrap.network import closing, sources_of
 from extender.errors import NetworkSourceError
 from extender.kube import calls
@@ -20,6 +19,7 @@ from extender.network.mapping import map_nodes, measured_ends
 from extender.network.sources.configured import mapping_config
 from extender.network.status import node_counts
 from extender.ports import Batch, Clock
+from extender.schemas.readiness import NetworkSources, Readiness
 from extender.settings.network import FileSource
 from extender.settings.settings import Settings
 from scoring.model import Node

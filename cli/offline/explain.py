@@ -12,11 +12,11 @@ import msgspec
 from cli.offline.plan import filled_cache
 from extender.api.documents.explain import explain_document, preemption_document, unblocking_document
 from extender.api.documents.plan import supposed_document
-from extender.api.schemas.explain import Explained
-from extender.api.schemas.what_if import Supposed
 from extender.api.what_if.question import policy_with, read_changes
 from extender.cache import ClusterCache
 from extender.errors import ConfigError
+from extender.schemas.explain import Explained
+from extender.schemas.what_if import Supposed
 from extender.settings.settings import Settings
 from scoring.explain.gang import explain
 from scoring.explain.unblock import unblock

@@ -14,7 +14,6 @@ import msgspec
 from cli.offline.scaling import Method, kinds_to_keep, scaling_document
 from extender.api.documents.plan import plan_document
 from extender.api.documents.queue import weight_document
-from extender.api.schemas import plan as schema
 from extender.bootstrap import empty_cache, fill
 from extender.cache import ClusterCache
 from extender.convert.clusterfile import ClusterFile, read_cluster
@@ -25,6 +24,7 @@ from extender.network.merge import Given, build
 from extender.network.sources.configured import mapping_config
 from extender.network.status import node_counts
 from extender.runtime.clock import SystemClock
+from extender.schemas import plan as schema
 from extender.settings.settings import Settings
 from scoring.explain.queue_report import QueueReport, report
 from scoring.network.matrix import METRICS, MeasurementTable

@@ -8,8 +8,8 @@ from rich.console import Console
 from rich.table import Table
 
 from cli.output import add_row, safe
-from extender.api.schemas.explain import Explained, ExplainedPod, Turn, Zone
-from extender.api.schemas.what_if import Fate, Supposed
+from extender.schemas.explain import Explained, ExplainedPod, Turn, Zone
+from extender.schemas.what_if import Fate, Supposed
 from scoring.explain.words import counted, duration_text, some
 
 _MEMBERS: Final = 20

@@ -9,7 +9,7 @@ from rich.table import Table
 
 from cli.output import add_row, safe
 from cli.rendering.heatmap import duration
-from extender.api.schemas.jobs import Job, JobInFull, Jobs, WorkerChange
+from extender.schemas.jobs import Job, JobInFull, Jobs, WorkerChange
 
 _COLOURS: Final = {"RUNNING": "green", "WAITING": "yellow", "STARVING": "hot_pink"}
 

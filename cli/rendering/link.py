@@ -5,7 +5,7 @@ from rich.table import Column, Table
 
 from cli.output import add_row, safe
 from cli.rendering.heatmap import duration
-from extender.api.schemas.link import Link, Measured
+from extender.schemas.link import Link, Measured
 
 
 def print_link(console: Console, link: Link) -> None:

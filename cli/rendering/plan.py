@@ -7,7 +7,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from extender.api.schemas.plan import AdmittedGang, PlanOfFiles, WaitingGang
+from extender.schemas.plan import AdmittedGang, PlanOfFiles, WaitingGang
 
 _METHODS = {"ours": "as netgang does it", "literal": "as published, node by node"}
 

@@ -8,7 +8,7 @@ from rich.table import Column, Table
 from rich.text import Text
 
 from cli.output import safe
-from extender.api.schemas.queue import Queue, QueuedGang
+from extender.schemas.queue import Queue, QueuedGang
 from scoring.explain.words import duration_text
 
 _COLOURS: Final = {"WAITING": "yellow", "STARVING": "hot_pink", "RUNNING": "green", "COMPLETED": "bright_black"}

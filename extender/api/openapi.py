@@ -13,15 +13,15 @@ import msgspec
 from fastapi import FastAPI, Path, Query
 
 from extender.api.problems import PROBLEM_TYPE
-from extender.api.schemas.explain import Explained
-from extender.api.schemas.jobs import Accepted, JobInFull, Jobs
-from extender.api.schemas.link import Link
-from extender.api.schemas.network import Network
-from extender.api.schemas.plan import PlanInForce
-from extender.api.schemas.queue import Queue
-from extender.api.schemas.readiness import Readiness
-from extender.api.schemas.record import Problem, Record
-from extender.api.schemas.what_if import Supposed
+from extender.schemas.explain import Explained
+from extender.schemas.jobs import Accepted, JobInFull, Jobs
+from extender.schemas.link import Link
+from extender.schemas.network import Network
+from extender.schemas.plan import PlanInForce
+from extender.schemas.queue import Queue
+from extender.schemas.readiness import Readiness
+from extender.schemas.record import Problem, Record
+from extender.schemas.what_if import Supposed
 from scoring.what_if.changes import Supposition, WhatIf
 
 _Kind = TypeVar("_Kind", bound=msgspec.Struct)

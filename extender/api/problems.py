@@ -19,8 +19,8 @@ from starlette.requests import ClientDisconnect
 from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from extender.api.schemas.record import Problem, Record
 from extender.errors import BadRequestError
+from extender.schemas.record import Problem, Record
 
 PROBLEM_TYPE: Final = "application/problem+json"
 PROBES: Final = frozenset({"/healthz", "/readyz", "/metrics"})

@@ -24,9 +24,9 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from extender.api.auth import AuthLimits, TokenAuth
 from extender.api.openapi import Kind, Name, Responses, answers, problem, with_schemas
 from extender.api.problems import LAST, answer_with_problems, document_response, problem_response, read_body
-from extender.api.schemas.jobs import Accepted
 from extender.controllers.elastic.reports.reports import Outcome, Reports
 from extender.ports import Clock, Identity, Reviews
+from extender.schemas.jobs import Accepted
 
 SHORTEST_SECRET: Final = 16
 _ACCOUNT: Final = "system:serviceaccount:"

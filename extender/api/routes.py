@@ -20,18 +20,18 @@ from extender.api.documents.plan import supposed_document
 from extender.api.documents.views import Views
 from extender.api.openapi import Kind, Name, Responses, answers, problem, takes, with_schemas
 from extender.api.problems import answer_with_problems, document_response, problem_response, read_body
-from extender.api.schemas.explain import Explained
-from extender.api.schemas.jobs import JobInFull, Jobs
-from extender.api.schemas.link import Link
-from extender.api.schemas.network import Network
-from extender.api.schemas.plan import PlanInForce
-from extender.api.schemas.queue import Queue
-from extender.api.schemas.readiness import Readiness
-from extender.api.schemas.what_if import Supposed
 from extender.api.what_if.question import read_changes
 from extender.api.what_if.runner import BusyError
 from extender.runtime.slices import in_slices
 from extender.runtime.telemetry import METRICS_CONTENT_TYPE, Telemetry
+from extender.schemas.explain import Explained
+from extender.schemas.jobs import JobInFull, Jobs
+from extender.schemas.link import Link
+from extender.schemas.network import Network
+from extender.schemas.plan import PlanInForce
+from extender.schemas.queue import Queue
+from extender.schemas.readiness import Readiness
+from extender.schemas.what_if import Supposed
 from scoring.what_if.changes import MisfitError, WhatIf
 
 _VERBS = """An extender for kube-scheduler: it starts distributed training jobs whole, in one zone, on the best network.

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -33,6 +33,7 @@ from extender.scheduling.node_exclusions import Learning
 from extender.scheduling.planning.loop import Planner
 from extender.scheduling.verbs import Verbs
 from extender.scheduling.watch_catchup import CatchUp
+from extender.schemas.readiness import Watch
 from extender.server.app import App, create_app
 from extender.server.dispatch import Callers
 from extender.server.tls.rotation import Rotation
@@ -129,12 +130,12 @@ def service_of(
     """The service, which runs `tasks` and those of what answers; nothing is served yet."""
     settings, cache, clock, planner = common.settings, common.cache, common.clock, common.planner
 
-    def sync() -> dict[str, dict[str, Any]]:
-        return {name: asdict(reflector.status()) for name, reflector in common.reflectors.items()}
+    def sync() -> dict[str, Watch]:
+        return {name: reflector.status() for name, reflector in common.reflectors.items()}
 
-    def followed() -> dict[str, dict[str, Any]]:
+    def followed() -> dict[str, Watch]:
         feeds = common.feeds.reflectors if common.feeds is not None else {}
-        return sync() | {name: asdict(reflector.status()) for name, reflector in feeds.items()}
+        return sync() | {name: reflector.status() for name, reflector in feeds.items()}
 
     def network() -> NetworkStatus | None:
         return refresh.status() if refresh is not None else None

@@ -7,10 +7,10 @@ grow: each look adds what came since the last one.
 import asyncio
 from collections.abc import Callable, Mapping
 from dataclasses import KW_ONLY, dataclass, field
-from typing import Any
 
 from extender.network.status import AGE_EDGES_S, NetworkStatus, node_counts
 from extender.runtime.telemetry import Telemetry
+from extender.schemas.readiness import Watch
 
 _EVERY_S = 5.0
 _AGES = (*(f"{edge_s:g}" for edge_s in AGE_EDGES_S), "+Inf")
@@ -22,7 +22,7 @@ class Reporting:
 
     telemetry: Telemetry
     _: KW_ONLY
-    sync: Callable[[], Mapping[str, Mapping[str, Any]]]
+    sync: Callable[[], Mapping[str, Watch]]
     network: Callable[[], NetworkStatus | None]
     _seen: dict[tuple[str, str], float] = field(default_factory=dict, init=False)
 
@@ -36,14 +36,14 @@ class Reporting:
         """One look."""
         telemetry = self.telemetry
         for kind, status in self.sync().items():
-            if more := self._more("relists", kind, status["relists"]):
+            if more := self._more("relists", kind, status.relists):
                 telemetry.relists.labels(kind).inc(more)
-            if more := self._more("errors", kind, status["errors"]):
+            if more := self._more("errors", kind, status.errors):
                 telemetry.watch_errors.labels(kind).inc(more)
-            telemetry.unreadable_readings.labels(kind).inc(self._more("unreadable", kind, status["unreadable"]))
-            telemetry.unreadable_objects.labels(kind).set(status["unreadable_now"])
-            if (age_s := status["contact_age_s"]) is not None:
-                telemetry.contact_age.labels(kind).set(age_s)
+            telemetry.unreadable_readings.labels(kind).inc(self._more("unreadable", kind, status.unreadable))
+            telemetry.unreadable_objects.labels(kind).set(status.unreadable_now)
+            if status.contact_age_s is not None:
+                telemetry.contact_age.labels(kind).set(status.contact_age_s)
         network = self.network()
         if network is None:
             return

@@ -16,6 +16,7 @@ from extender.cache.pods import PodChange, Pods, same_but_version
 from extender.cache.sinks import Sink
 from extender.cache.usage import Usage
 from extender.convert import pinned_node
+from extender.schemas.readiness import CacheSizes
 from scoring.ids import GangKey, Namespace, NodeName, PodName, PodUid, ResourceName
 from scoring.model import (
     Claim,
@@ -244,21 +245,21 @@ class ClusterCache:
         """Whether the pod counts as bound by our word alone, not yet by the watch."""
         return uid in self._pods.assumed
 
-    def sizes(self) -> dict[str, int]:
-        """How much is held, by the fields of /readyz's `cache`. Cost: O(groups)."""
+    def sizes(self) -> CacheSizes:
+        """How much is held. Cost: O(groups)."""
         decisions = self._decisions
-        return {
-            "version": self.version,
-            "nodes": len(self._nodes.by_name),
-            "pods": len(self._pods),
-            "pod_groups": sum(map(len, self._gangs.pod_groups.values())),
-            "gangs": sum(1 for group in self._pods.groups.values() if group.own),  # valid or not
-            "assumed": len(self._pods.assumed),
-            "commitments": len(decisions.commitments),
-            "excluded_pairs": sum(map(len, decisions.exclusions.values())),
-            "backing_off": len(decisions.back_offs),
-            "kept_for_daemon_sets": sum(1 for _ in self._daemons.claims()),
-        }
+        return CacheSizes(
+            version=self.version,
+            nodes=len(self._nodes.by_name),
+            pods=len(self._pods),
+            pod_groups=sum(map(len, self._gangs.pod_groups.values())),
+            gangs=sum(1 for group in self._pods.groups.values() if group.own),  # valid or not
+            assumed=len(self._pods.assumed),
+            commitments=len(decisions.commitments),
+            excluded_pairs=sum(map(len, decisions.exclusions.values())),
+            backing_off=len(decisions.back_offs),
+            kept_for_daemon_sets=sum(1 for _ in self._daemons.claims()),
+        )
 
     # -- changes ------------------------------------------------------------------------------------------------------
 

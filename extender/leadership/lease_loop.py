@@ -9,7 +9,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 from extender.errors import ApiError, ApiUnavailableError, ConflictError, NotFoundError
 from extender.leadership.election import Call, Election, Read
@@ -17,6 +17,7 @@ from extender.leadership.lease import LeaseApi
 from extender.leadership.role import RoleLabel
 from extender.ports import Clock
 from extender.runtime.telemetry import Telemetry
+from extender.schemas.readiness import Leadership as Standing
 
 _log = logging.getLogger("netgang.leadership")
 
@@ -74,19 +75,19 @@ class Leadership:
             return 0.0
         return self._election.write_until_s - now_s
 
-    def status(self) -> dict[str, Any]:
-        """For /readyz: the leader, as far as we know."""
+    def status(self) -> Standing:
+        """The leader, as far as we know."""
         lease = self._election.lease
         leading = self.leading()
-        return {
-            "leading": leading,
-            "identity": self._election.identity,
-            "holder": lease.holder if lease is not None else None,
-            "transitions": lease.transitions if lease is not None else None,
-            "terms": self.terms,
-            "led_for_s": self._clock.monotonic_s() - self._began_s if leading and self._began_s is not None else None,
-            "last_error": self._last_error,
-        }
+        return Standing(
+            leading=leading,
+            identity=self._election.identity,
+            holder=lease.holder if lease is not None else None,
+            transitions=lease.transitions if lease is not None else None,
+            terms=self.terms,
+            led_for_s=self._clock.monotonic_s() - self._began_s if leading and self._began_s is not None else None,
+            last_error=self._last_error,
+        )
 
     # -- the election -------------------------------------------------------------------------------------------------
 

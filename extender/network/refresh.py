@@ -15,12 +15,15 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Final
 
+from msgspec import structs
+
 from extender.errors import NetworkSourceError
 from extender.network.batches import off_loop
 from extender.network.mapping import MappingConfig
 from extender.network.merge import Built, Given, build
-from extender.network.status import Coverage, NetworkStatus, SourceStatus, coverage_of
+from extender.network.status import NetworkStatus, coverage_of
 from extender.ports import Clock, EndpointInfo, NetworkSource
+from extender.schemas.network import Coverage, Source
 from scoring.model import Node
 from scoring.model.policy import ScorePolicy, Ttl
 from scoring.network.matrix import METRICS, MeasurementTable, Metric, NetworkMatrix
@@ -63,7 +66,7 @@ class RefreshOptions:
 @dataclass(slots=True)
 class _State:
     polled: Polled
-    status: SourceStatus
+    status: Source
     table: MeasurementTable | None = None
     endpoints: tuple[EndpointInfo, ...] = ()
     asked: bool = False
@@ -89,7 +92,7 @@ class NetworkRefresh:
         """
         if len({polled.source.name for polled in sources}) < len(sources):
             raise ValueError("sources must have different names: values are shown with the name of theirs")
-        self._states = [_State(polled, SourceStatus(polled.source.name)) for polled in sources]
+        self._states = [_State(polled, Source(name=polled.source.name)) for polled in sources]
         self._options = options or RefreshOptions()
         self._clock = clock
         self._nodes = nodes
@@ -164,18 +167,18 @@ class NetworkRefresh:
             text = str(error) or f"no answer within {options.fetch_timeout_s:g} s"
             if text != state.status.error:
                 _log.warning("network source failed", extra={"source": source.name, "error": text})
-            state.status = replace(state.status, error=text, failures=state.status.failures + 1)
+            state.status = structs.replace(state.status, error=text, failures=state.status.failures + 1)
             return
         finally:
-            state.status = replace(state.status, fetch_s=self._clock.monotonic_s() - began_s)
+            state.status = structs.replace(state.status, fetch_s=self._clock.monotonic_s() - began_s)
         if state.status.error is not None:
             _log.info("network source works again", extra={"source": source.name})
-        state.status = replace(state.status, error=None, failures=0, last_success_s=now_s)
+        state.status = structs.replace(state.status, error=None, failures=0, last_success_s=now_s)
         if batch is not None:
             if table != state.table:  # one copy of what did not change
                 state.table = table
             state.endpoints = tuple(batch.endpoints)
-            state.status = replace(
+            state.status = structs.replace(
                 state.status,
                 last_success_s=batch.fetched_at_s,
                 measurements=len(table),

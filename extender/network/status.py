@@ -5,10 +5,11 @@ so they are counted once per publication and shown as of then.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Final
 
 from extender.network.mapping import NodeMapping
+from extender.schemas.network import Coverage, Source
 from scoring.model import Node
 from scoring.network.matrix import METRICS, Metric, NetworkMatrix, PairCounts
 
@@ -17,40 +18,12 @@ AGE_EDGES_S: Final = (60.0, 300.0, 900.0, 3600.0, 5400.0, 10_800.0, 21_600.0, 93
 
 
 @dataclass(frozen=True, slots=True)
-class Coverage:
-    """One metric at the last publication."""
-
-    ages: tuple[int, ...]
-    """Directed pairs with a value of at most each age of `AGE_EDGES_S`, and of any."""
-    unknown: int
-    """Directed pairs of different endpoints of one zone's nodes that have no value."""
-
-
-@dataclass(frozen=True, slots=True)
-class SourceStatus:
-    """How one source does."""
-
-    name: str
-    last_success_s: float | None = None
-    """Unix seconds of the last good answer; `None`: never."""
-    error: str | None = None
-    failures: int = 0
-    """Failed attempts since the last success."""
-    measurements: int = 0
-    endpoints: int = 0
-    problems: tuple[str, ...] = ()
-    rejected: Mapping[str, int] = field(default_factory=dict)
-    fetch_s: float | None = None
-    """How long the last attempt took; `None`: there was none."""
-
-
-@dataclass(frozen=True, slots=True)
 class NetworkStatus:
     """What /readyz and /v1/network show."""
 
     version: int
     published_at_s: float | None
-    sources: tuple[SourceStatus, ...]
+    sources: tuple[Source, ...]
     known_pairs: Mapping[Metric, int]
     """metric → directed pairs of endpoints with a value, of any age"""
     pairs: Mapping[Metric, PairCounts]
@@ -72,7 +45,7 @@ def coverage_of(matrix: NetworkMatrix, nodes: Sequence[Node]) -> dict[Metric, Co
     """Count a published matrix. Cost: O(pairs · edges)."""
     zones = {node.name: node.zone for node in nodes}
     return {
-        metric: Coverage(matrix.count_by_age(metric, AGE_EDGES_S), matrix.count_unknown(metric, zones))
+        metric: Coverage(ages=matrix.count_by_age(metric, AGE_EDGES_S), unknown=matrix.count_unknown(metric, zones))
         for metric in METRICS
     }
 

@@ -21,8 +21,8 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from extender.api.documents.views import Views
 from extender.api.problems import PROBLEM_TYPE, problem_body
 from extender.api.routes import create_documents_app
-from extender.api.schemas.readiness import Readiness
 from extender.runtime.telemetry import Telemetry
+from extender.schemas.readiness import Readiness
 from extender.server.dispatch import CURL, GONE, Callers, Dispatch, Reply, Serving, Supervisor, Verb, Verbs
 
 DEFAULT_MAX_BODY_BYTES: Final = 32 * 1024 * 1024

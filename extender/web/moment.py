@@ -12,7 +12,7 @@ import msgspec
 import numpy as np
 
 from extender.api.documents.views import Views
-from extender.api.schemas.queue import Queue, QueuedGang
+from extender.schemas.queue import Queue, QueuedGang
 from scoring.model import Pod
 from scoring.model.resources import CPU, MEMORY, PODS
 from scoring.model.snapshot import Snapshot

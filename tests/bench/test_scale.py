@@ -26,7 +26,7 @@ def filled() -> ClusterCache:
 def test_the_cluster_is_as_big_as_asked() -> None:
     cache = filled()
     sizes = cache.sizes()
-    assert (sizes["nodes"], sizes["pods"]) == (400, 1000)
+    assert (sizes.nodes, sizes.pods) == (400, 1000)
     waiting = [gang for gang in cache.snapshot().gangs.values() if gang.pending]
     assert len(waiting) == 12
     assert {8} == {len(gang.members) for gang in waiting}

@@ -11,8 +11,8 @@ import pytest
 from cli.commands.changes import READERS, from_options
 from cli.offline.explain import explain_file
 from extender.api.problems import problem_body
-from extender.api.schemas.explain import ExplainedPod, PodPlace, PodScores
 from extender.errors import ConfigError
+from extender.schemas.explain import ExplainedPod, PodPlace, PodScores
 from extender.settings.settings import Settings
 from tests.cli.world import CLUSTER, MESH, as_json, refused, run, served, shown, written
 from tests.extender.scheduling.world import node_json, pod_json

@@ -10,13 +10,13 @@ from starlette.types import ASGIApp
 from extender.api.documents.link import link_document
 from extender.api.documents.network import network_document
 from extender.api.documents.views import Views
-from extender.api.schemas.explain import ExplainedPod, PodPlace, PodScores
-from extender.api.schemas.link import Link
-from extender.api.schemas.network import Network
-from extender.api.schemas.plan import PlanInForce
-from extender.api.schemas.readiness import CacheSizes, Parts, Readiness
 from extender.convert.wire import BindArgs, FilterAnswer, FilterArgs, Passed
 from extender.runtime.telemetry import Telemetry
+from extender.schemas.explain import ExplainedPod, PodPlace, PodScores
+from extender.schemas.link import Link
+from extender.schemas.network import Network
+from extender.schemas.plan import PlanInForce
+from extender.schemas.readiness import CacheSizes, Parts, Readiness
 from extender.server.app import create_app
 from scoring.ids import NodeName
 from scoring.model.policy import ScorePolicy

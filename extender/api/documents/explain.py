@@ -6,7 +6,7 @@ import msgspec
 
 from extender.api.documents.link import links_document
 from extender.api.documents.queue import weight_document
-from extender.api.schemas import explain as schema
+from extender.schemas import explain as schema
 from scoring.explain.gang import Explanation
 from scoring.explain.turn import Turn
 from scoring.explain.unblock import Unblocking

@@ -11,7 +11,6 @@ from typing import Any, Final
 
 from extender.api.documents.link import links_document
 from extender.api.documents.queue import weight_document
-from extender.api.schemas import jobs as schema
 from extender.cache import ClusterCache
 from extender.controllers.elastic.records import Change, JobView, Records
 from extender.controllers.elastic.reports.demands import MetricDemands
@@ -19,6 +18,7 @@ from extender.controllers.elastic.reports.reports import find_jobs
 from extender.controllers.elastic.reports.series import SeriesBook
 from extender.ports import Clock
 from extender.scheduling.planning.loop import Planner
+from extender.schemas import jobs as schema
 from scoring.explain.gang import explain
 from scoring.explain.queue_report import Entry, report_in_steps
 from scoring.ids import GangKey

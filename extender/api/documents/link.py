@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from itertools import islice
 
 from extender.api.documents.network import MOST_NODES
-from extender.api.schemas import link as schema
+from extender.schemas import link as schema
 from scoring.explain.links import GangLinks, PartVerdict, counted, hard_ttl_of, part_of
 from scoring.ids import NodeName
 from scoring.model.policy import ScorePolicy

@@ -12,9 +12,9 @@ import msgspec
 import numpy as np
 from msgspec import UNSET
 
-from extender.api.schemas import network as schema
 from extender.network.mapping import NodeMapping
 from extender.network.status import NetworkStatus, node_counts
+from extender.schemas import network as schema
 from scoring.ids import ZoneName
 from scoring.model.snapshot import Snapshot
 from scoring.network.matrix import METRICS, Floats
@@ -71,20 +71,10 @@ def mapping_document(mapping: NodeMapping, *, most: int = _NAMED) -> schema.Mapp
     )
 
 
-def sources_document(status: NetworkStatus) -> tuple[schema.Source, ...]:
-    """How each source does."""
-    return msgspec.convert(status.sources, tuple[schema.Source, ...], from_attributes=True)
-
-
 def _status(status: NetworkStatus) -> schema.NetworkStatus:
-    return schema.NetworkStatus.copied(
-        status,
-        sources=sources_document(status),
-        known_pairs={metric.value: count for metric, count in status.known_pairs.items()},
-        pairs=msgspec.convert(status.pairs, dict[str, schema.PairsByAge], from_attributes=True),
-        coverage=msgspec.convert(status.coverage, dict[str, schema.Coverage], from_attributes=True),
-        mapping=None if status.mapping is None else mapping_document(status.mapping),
-    )
+    pairs = msgspec.convert(status.pairs, dict[str, schema.PairsByAge], from_attributes=True)
+    mapping = None if status.mapping is None else mapping_document(status.mapping)
+    return schema.NetworkStatus.copied(status, pairs=pairs, mapping=mapping)
 
 
 def _pairs(snapshot: Snapshot, *, zone: str | None, limit: int) -> schema.Pairs:

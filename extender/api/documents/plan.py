@@ -2,8 +2,8 @@
 
 from collections.abc import Iterable, Sequence
 
-from extender.api.schemas import plan as schema
-from extender.api.schemas import what_if
+from extender.schemas import plan as schema
+from extender.schemas import what_if
 from scoring.explain.words import changes_text
 from scoring.model.snapshot import Snapshot
 from scoring.plan import Admission, Plan

@@ -1,9 +1,9 @@
 """The document behind /v1/queue: of one moment."""
 
-from extender.api.schemas import queue as schema
 from extender.cache import ClusterCache
 from extender.ports import Clock
 from extender.scheduling.planning.loop import Planner
+from extender.schemas import queue as schema
 from scoring.explain.queue_report import Entry, QueueReport, report_in_steps
 from scoring.plan.steps import Steps
 from scoring.queue.weights import Weight

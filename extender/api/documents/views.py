@@ -1,8 +1,8 @@
 """The documents behind /v1 and /readyz: read-only looks at the service."""
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from dataclasses import KW_ONLY, dataclass
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 from msgspec import UNSET
@@ -10,15 +10,9 @@ from msgspec import UNSET
 from extender.api.documents.explain import explain_document, pod_document, preemption_document, unblocking_document
 from extender.api.documents.jobs import JobsView
 from extender.api.documents.link import link_document
-from extender.api.documents.network import USUAL_NODES, mapping_document, network_document, sources_document
+from extender.api.documents.network import USUAL_NODES, mapping_document, network_document
 from extender.api.documents.plan import plan_document
 from extender.api.documents.queue import queue_in_steps
-from extender.api.schemas.explain import Explained, ExplainedPod, PodPlace
-from extender.api.schemas.link import Link
-from extender.api.schemas.network import Network
-from extender.api.schemas.plan import PlanInForce
-from extender.api.schemas.queue import Queue
-from extender.api.schemas.readiness import CacheSizes, Leadership, NetworkSources, Parts, Readiness, Watch
 from extender.api.what_if.runner import BusyError, WhatIfs
 from extender.cache import ClusterCache
 from extender.controllers.events.unreadable_objects import UnreadableWords
@@ -31,6 +25,12 @@ from extender.runtime.slices import in_slices
 from extender.scheduling.admission.gates import Admissions
 from extender.scheduling.bind.held_binds import Binds
 from extender.scheduling.planning.loop import Planner
+from extender.schemas.explain import Explained, ExplainedPod, PodPlace
+from extender.schemas.link import Link
+from extender.schemas.network import Network
+from extender.schemas.plan import PlanInForce
+from extender.schemas.queue import Queue
+from extender.schemas.readiness import Leadership, NetworkSources, Parts, Readiness, Watch
 from scoring.explain.around import Around, Note, wants_nodes
 from scoring.explain.gang import explain_in_steps
 from scoring.ids import GangKey, NodeName, gang_key
@@ -58,10 +58,10 @@ class Views:
     _: KW_ONLY
     jobs: JobsView | None
     recorder: Recorder | None
-    sync: Callable[[], Mapping[str, Any]]
-    """kind → how its reflector does; an entry has `synced`, `contact_age_s` and `last_error`"""
+    sync: Callable[[], dict[str, Watch]]
+    """kind → how its reflector does"""
     network_status: Callable[[], NetworkStatus | None]
-    leadership: Callable[[], Mapping[str, Any]] | None
+    leadership: Callable[[], Leadership] | None
     """How the election stands; `None`: there is none"""
     repair: Callable[[GangKey], str]
     """What is wrong with a gang that lost members; empty: nothing"""
@@ -166,7 +166,7 @@ class Views:
         All that decides is needed: nodes, pods and PodGroups; a kind that is not installed is known to be absent, and
         that is asked for again and again, too.
         """
-        sync = msgspec.convert(self.sync(), dict[str, Watch])
+        sync = self.sync()
         reasons = [f"{kind} are not read yet" for kind, watch in sync.items() if not watch.synced]
         reasons.extend(
             f"{kind} are out of step: nothing heard for {age_s:.0f} s ({watch.last_error or 'no error'})"
@@ -181,13 +181,13 @@ class Views:
         problem = self.notes_problem()
         detail = Parts(
             sync=sync,
-            cache=CacheSizes(**self.cache.sizes()),
+            cache=self.cache.sizes(),
             notes=f"no gang is suspended and no job resized: {problem}" if problem else UNSET,
-            leadership=msgspec.convert(self.leadership(), Leadership) if self.leadership is not None else UNSET,
+            leadership=self.leadership() if self.leadership is not None else UNSET,
             network=UNSET
             if network is None
             else NetworkSources(
-                sources=sources_document(network),
+                sources=network.sources,
                 mapping=mapping_document(network.mapping, most=_NAMED_IN_READINESS) if network.mapping else UNSET,
             ),
         )

@@ -25,6 +25,7 @@ from extender.kube.watch.pace import SLICE_OBJECTS, Comeback, PageSize, Slice
 from extender.ports import Clock, ClusterApi, WatchEvent
 from extender.runtime.backoff import Backoff
 from extender.runtime.slices import next_slice
+from extender.schemas.readiness import Watch
 
 _log = logging.getLogger(__name__)
 
@@ -63,23 +64,6 @@ class ReflectorOptions:
     backoff: Backoff = field(default_factory=lambda: Backoff(first_s=0.5, limit_s=30.0))
 
 
-@dataclass(frozen=True, slots=True)
-class ReflectorStatus:
-    """For readiness, metrics and people; counts are since the start."""
-
-    path: str
-    synced: bool
-    absent: bool
-    contact_age_s: float | None  # Since the API server last sent anything, bookmarks too; `None`: never
-    relists: int
-    watches: int
-    events: int  # Bookmarks included
-    unreadable: int  # How often an object could not be read
-    unreadable_now: int  # Objects that cannot be read now, of those that are remembered
-    errors: int
-    last_error: str
-
-
 @dataclass(eq=False, repr=False)
 class Reflector(Generic[T]):
     """One kind: `run` keeps `sink` equal to the collection at `path`, as `reduce` sees it.
@@ -114,9 +98,9 @@ class Reflector(Generic[T]):
         self._last_error = ""
         self._logged: set[str] = set()
 
-    def status(self) -> ReflectorStatus:
+    def status(self) -> Watch:
         """How this kind is doing now."""
-        return ReflectorStatus(
+        return Watch(
             path=self.path,
             synced=self.synced.is_set(),
             absent=self._absent,

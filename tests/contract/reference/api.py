@@ -47,7 +47,7 @@ One point, a list of {report_body.MOST_POINTS} at most, `{{"points": […], "res
 _ANSWERS = """
 ## Answers
 
-Each has one schema (`extender/api/schemas`), which the service, the command line and this page share. Documents of
+Each has one schema (`extender/schemas`), which the service, the command line and this page share. Documents of
 [the page](../how-to/page.md) change with it.
 
 """

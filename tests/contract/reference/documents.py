@@ -6,12 +6,12 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from typing import Any, Final, NamedTuple
 
-from extender.api.schemas.explain import Explained
-from extender.api.schemas.link import Link
-from extender.api.schemas.network import Network
-from extender.api.schemas.plan import PlanInForce
-from extender.api.schemas.queue import Queue
-from extender.api.schemas.readiness import Readiness
+from extender.schemas.explain import Explained
+from extender.schemas.link import Link
+from extender.schemas.network import Network
+from extender.schemas.plan import PlanInForce
+from extender.schemas.queue import Queue
+from extender.schemas.readiness import Readiness
 from tests.contract.docs.demonstration import demonstration
 
 DOCUMENTS: Final = {  # address → the schema of its answer

@@ -3,7 +3,7 @@
 import pytest
 
 from extender.api.documents.link import link_document
-from extender.api.schemas.link import Measured
+from extender.schemas.link import Measured
 from scoring.ids import EndpointId, NodeName, ZoneName
 from scoring.model.policy import ScorePolicy, Ttl
 from scoring.network.matrix import METRICS, Measurement, MeasurementTable, Metric, NetworkMatrix, Zones

@@ -4,8 +4,8 @@ import msgspec
 import pytest
 
 from extender.api.documents.queue import queue_in_steps
-from extender.api.schemas.queue import Queue
 from extender.controllers.events.label_problems import PATIENCE_S
+from extender.schemas.queue import Queue
 from scoring.plan.steps import finish
 from tests.extender.api.asking import asking
 from tests.extender.scheduling.world import World, node_json, running

@@ -10,11 +10,11 @@ import pytest
 from msgspec import UNSET
 
 from extender.api.documents.views import Views
-from extender.api.schemas.explain import ExplainedPod
-from extender.api.schemas.link import Measured
-from extender.api.schemas.network import KnownPairs
 from extender.bootstrap import following
 from extender.network.refresh import NetworkRefresh, Polled
+from extender.schemas.explain import ExplainedPod
+from extender.schemas.link import Measured
+from extender.schemas.network import KnownPairs
 from extender.settings.settings import Settings
 from scoring.ids import EndpointId, NodeName
 from scoring.network.matrix import METRICS, Measurement, MeasurementTable, Metric, NetworkMatrix

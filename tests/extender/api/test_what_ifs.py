@@ -15,11 +15,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from extender.api.routes import MOST_BYTES
-from extender.api.schemas.explain import Explained
 from extender.api.what_if import runner
 from extender.api.what_if.question import policy_with, read_changes
 from extender.api.what_if.runner import KEPT_S, MOST_WAITING, BusyError, WhatIfs
 from extender.bootstrap import following
+from extender.schemas.explain import Explained
 from extender.settings.settings import Settings
 from scoring.explain.unblock import unblock
 from scoring.ids import GangKey, Namespace

@@ -4,19 +4,22 @@ import asyncio
 from dataclasses import replace
 from typing import Any
 
+import msgspec
 import pytest
 
 from extender.bootstrap.metrics import Reporting
 from extender.network.mapping import MappingConfig, map_nodes
-from extender.network.status import AGE_EDGES_S, Coverage, NetworkStatus, SourceStatus
+from extender.network.status import AGE_EDGES_S, NetworkStatus
 from extender.ports import EndpointInfo
 from extender.runtime.telemetry import Telemetry
+from extender.schemas.network import Coverage, Source
+from extender.schemas.readiness import Watch
 from scoring.ids import EndpointId
 from scoring.network.matrix import Metric, PairCounts
 from tests import builders
 from tests.extender.scheduling.world import node_json, running
 
-NEWS = {"relists": 0, "errors": 0, "unreadable": 0, "unreadable_now": 0, "contact_age_s": None}
+NEWS = Watch(**{**dict.fromkeys(Watch.__struct_fields__, 0), "contact_age_s": None})
 """What a reflector says that has just started"""
 
 
@@ -25,7 +28,7 @@ class Desk:
 
     def __init__(self) -> None:
         self.telemetry = Telemetry()
-        self.sync: dict[str, dict[str, Any]] = {"pods": dict(NEWS)}
+        self.sync = {"pods": NEWS}
         self.network: NetworkStatus | None = None
         self.reporting = Reporting(self.telemetry, sync=lambda: self.sync, network=lambda: self.network)
 
@@ -33,13 +36,7 @@ class Desk:
         return self.telemetry.registry.get_sample_value(f"netgang_{name}", labels) or 0.0
 
 
-def source(**fields: Any) -> SourceStatus:
-    """A source's status; what is not named is of no matter."""
-    values: dict[str, Any] = dict.fromkeys(SourceStatus.__dataclass_fields__)
-    return SourceStatus(**(values | {"name": "file", "failures": 0} | fields))
-
-
-def network(*sources: SourceStatus) -> NetworkStatus:
+def network(*sources: Source) -> NetworkStatus:
     values: dict[str, Any] = dict.fromkeys(NetworkStatus.__dataclass_fields__)
     known = {"sources": sources, "pairs": {Metric.DELAY: PairCounts(2, 0, 0)}, "coverage": {}}
     return NetworkStatus(**(values | known))
@@ -47,9 +44,9 @@ def network(*sources: SourceStatus) -> NetworkStatus:
 
 def test_what_came_since_the_last_look_is_added() -> None:
     desk = Desk()
-    desk.sync["pods"] = NEWS | {"relists": 1}
+    desk.sync["pods"] = msgspec.structs.replace(NEWS, relists=1)
     desk.reporting.look()
-    desk.sync["pods"] = NEWS | {"relists": 3, "errors": 2}
+    desk.sync["pods"] = msgspec.structs.replace(NEWS, relists=3, errors=2)
     desk.reporting.look()
     desk.reporting.look()
     assert desk.counted("relists_total", kind="pods") == 3.0
@@ -58,8 +55,8 @@ def test_what_came_since_the_last_look_is_added() -> None:
 
 def test_fetches_of_network_data_are_counted_by_outcome() -> None:
     desk = Desk()
-    for one in (source(last_success_s=10.0), source(last_success_s=10.0, failures=1), source(last_success_s=99.0)):
-        desk.network = network(one)
+    for success_s, failures in ((10.0, 0), (10.0, 1), (99.0, 0)):
+        desk.network = network(Source(name="file", last_success_s=success_s, failures=failures))
         desk.reporting.look()
     assert desk.counted("network_fetches_total", source="file", outcome="success") == 2.0
     assert desk.counted("network_fetches_total", source="file", outcome="error") == 1.0
@@ -71,7 +68,7 @@ def test_ages_unknown_pairs_and_nodes_are_what_they_are_now() -> None:
     ages = (*range(len(AGE_EDGES_S)), 20)
     nodes = [builders.node(name) for name in ("a", "b", "c")]
     mapping = map_nodes(nodes, [EndpointInfo(EndpointId(end), ("c",)) for end in ("a", "x", "y")], MappingConfig())
-    desk.network = replace(network(), coverage={Metric.DELAY: Coverage(ages, 7)}, mapping=mapping)
+    desk.network = replace(network(), coverage={Metric.DELAY: Coverage(ages=ages, unknown=7)}, mapping=mapping)
     desk.reporting.look()
     desk.reporting.look()
     assert desk.counted("network_pairs", metric="delay", state="unknown") == 7.0

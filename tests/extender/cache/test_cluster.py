@@ -342,7 +342,7 @@ def test_lookups() -> None:
     assert cache.gang_of(PodUid("uid-default-plain")) is None
     assert (cache.node(N1), {one.name for one in cache.all_pods()}) == (node("n1"), {"w", "plain"})
     sizes = cache.sizes()
-    assert [sizes[kind] for kind in ("nodes", "pods", "pod_groups", "gangs")] == [2, 2, 1, 1]
+    assert [sizes.nodes, sizes.pods, sizes.pod_groups, sizes.gangs] == [2, 2, 1, 1]
 
 
 def test_what_the_plan_foresaw_is_reported_apart() -> None:

@@ -275,7 +275,7 @@ class CacheMachine(RuleBasedStateMachine):
             assert kept.node == self.model.node_of(one)
             assert self.cache.is_assumed(one.uid) == (one.uid in self.model.assumed)
             assert self.cache.is_own(kept) == self.model.own(one)
-        assert self.cache.sizes()["pods"] == len(self.model.pods)
+        assert self.cache.sizes().pods == len(self.model.pods)
 
     @invariant()
     def versions_are_true(self) -> None:

@@ -12,8 +12,8 @@ import pytest
 
 from extender.network.file.source import MeshFileSource, beside
 from extender.network.refresh import Polled
-from extender.network.status import SourceStatus
 from extender.ports import Batch
+from extender.schemas.network import Source
 from scoring.network.matrix import Known
 from tests.extender.network.world import QUICK, START_S, MovedClock, World, running
 from tests.liveness import LIVENESS_S
@@ -187,7 +187,7 @@ async def test_a_slow_file_system_holds_nothing_up(tmp_path: Path) -> None:
     sources = (MeshFileSource(fast, name="fast"), MeshFileSource(slow, name="slow", timeout_s=0.05))
     world = World(*(Polled(one, 0.02) for one in sources), clock=MovedClock(), options=QUICK)
 
-    def status() -> SourceStatus:
+    def status() -> Source:
         return world.status().sources[1]
 
     async with running(world):

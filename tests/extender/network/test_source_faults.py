@@ -23,8 +23,8 @@ from extender.network.opensearch.source import OpenSearchSource
 from extender.network.prometheus.source import PrometheusSource
 from extender.network.refresh import Polled
 from extender.network.sources.http import HttpClient, HttpServer
-from extender.network.status import SourceStatus
 from extender.ports import Batch, NetworkSource
+from extender.schemas.network import Source
 from extender.settings import sources as settings
 from scoring.ids import NodeName
 from scoring.model.policy import ScorePolicy
@@ -268,7 +268,7 @@ def _held() -> Held:
     return Held(sum(one.size for one in ours.traces), len(gc.get_objects()))
 
 
-def _told(status: SourceStatus) -> str:
+def _told(status: Source) -> str:
     """Error and problems: a MaDDash whose grids fail has answered before, so it has only problems."""
     return "; ".join((status.error or "", *status.problems))
 

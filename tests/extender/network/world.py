@@ -8,9 +8,10 @@ from dataclasses import dataclass
 
 from extender.bootstrap.metrics import Reporting
 from extender.network.refresh import NetworkRefresh, Polled, RefreshOptions
-from extender.network.status import NetworkStatus, SourceStatus
+from extender.network.status import NetworkStatus
 from extender.ports import Batch, Clock, NetworkSource
 from extender.runtime.telemetry import Telemetry
+from extender.schemas.network import Source
 from scoring.ids import NodeName
 from scoring.model import Node
 from scoring.network.matrix import Known, Metric, NetworkMatrix
@@ -72,7 +73,7 @@ class World:
         return self.refresh.status()
 
     @property
-    def source(self) -> SourceStatus:
+    def source(self) -> Source:
         [status] = self.status().sources
         return status
 

@@ -13,7 +13,6 @@ from typing import Any
 
 import msgspec
 
-from extender.api.schemas.explain import Explained
 from extender.bootstrap import Service, following
 from extender.bootstrap.common import Candidacy
 from extender.controllers.restart.controller import Restarts
@@ -21,6 +20,7 @@ from extender.convert import pod_from_json
 from extender.convert.wire import BindArgs, FilterAnswer, FilterArgs, Passed, PodRef, Refused
 from extender.errors import ApiError
 from extender.kube.calls import NODES, PODS
+from extender.schemas.explain import Explained
 from extender.settings.settings import Settings
 from scoring.ids import GangKey, Namespace, NodeName, PodName, PodUid, gang_key
 from scoring.model import GATE, Pod

@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from extender.api.schemas.plan import PlanInForce
+from extender.schemas.plan import PlanInForce
 from tests.extender.server.test_app import Service
 from tests.fakes.verbs import ARGS, FakeViews
 

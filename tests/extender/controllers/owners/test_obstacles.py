@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from extender.api.schemas.explain import Explained
 from extender.controllers.owners.obstacles import TIMEOUT_S, Circumstances
 from extender.errors import ApiError, ApiUnavailableError
+from extender.schemas.explain import Explained
 from scoring.explain.around import Topic
 from scoring.ids import GangKey
 from tests.extender.scheduling.world import World, node_json, pod_json, running

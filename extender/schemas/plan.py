@@ -4,8 +4,8 @@ from typing import Any
 
 from msgspec import UNSET, UnsetType
 
-from extender.api.schemas.queue import Weight
-from extender.api.schemas.record import Record
+from extender.schemas.queue import Weight
+from extender.schemas.record import Record
 
 
 class AdmittedGang(Record):

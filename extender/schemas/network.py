@@ -1,8 +1,9 @@
 """GET /v1/network: the network as the planner sees it."""
 
+import msgspec
 from msgspec import UNSET, UnsetType
 
-from extender.api.schemas.record import Record
+from extender.schemas.record import Record
 
 
 class KnownPairs(Record):
@@ -34,18 +35,18 @@ class Source(Record):
     """How a source of measurements does."""
 
     name: str
-    last_success_s: float | None
+    last_success_s: float | None = None
     """Unix seconds of the last good answer."""
-    error: str | None
+    error: str | None = None
     """Why the last attempt failed; null: it did not."""
-    failures: int
+    failures: int = 0
     """Failed attempts since the last success."""
-    measurements: int
-    endpoints: int
-    problems: tuple[str, ...]
-    rejected: dict[str, int]
+    measurements: int = 0
+    endpoints: int = 0
+    problems: tuple[str, ...] = ()
+    rejected: dict[str, int] = msgspec.field(default_factory=dict)
     """why → values that were not taken."""
-    fetch_s: float | None
+    fetch_s: float | None = None
     """How long the last attempt took."""
 
 
@@ -65,7 +66,7 @@ class Coverage(Record):
     ages: tuple[int, ...]
     """Directed pairs with a value of at most each of some ages, and of any."""
     unknown: int
-    """Directed pairs of one zone's nodes without a value."""
+    """Directed pairs of different endpoints of one zone's nodes that have no value."""
 
 
 class AmbiguousNode(Record):

@@ -2,7 +2,7 @@
 
 import msgspec
 
-from extender.api.schemas.record import Record
+from extender.schemas.record import Record
 
 
 class Measured(Record):

@@ -2,8 +2,8 @@
 
 from msgspec import UNSET, UnsetType
 
-from extender.api.schemas.network import Mapping, Source
-from extender.api.schemas.record import Record
+from extender.schemas.network import Mapping, Source
+from extender.schemas.record import Record
 
 
 class Watch(Record):
@@ -14,7 +14,7 @@ class Watch(Record):
     absent: bool
     """The kind is not installed."""
     contact_age_s: float | None
-    """Seconds since the API server last said something."""
+    """Seconds since the API server last said something: a list, an event, a bookmark."""
     relists: int
     watches: int
     events: int

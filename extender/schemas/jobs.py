@@ -3,9 +3,9 @@
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from extender.api.schemas.link import GangLinks
-from extender.api.schemas.queue import Weight
-from extender.api.schemas.record import Record
+from extender.schemas.link import GangLinks
+from extender.schemas.queue import Weight
+from extender.schemas.record import Record
 
 
 class Workers(Record):
