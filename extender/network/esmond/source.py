@@ -9,7 +9,7 @@ import asyncio
 import statistics
 from collections.abc import Mapping
 from functools import partial
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, TypeAlias
 from urllib.parse import urlsplit
 
 import msgspec
@@ -29,7 +29,6 @@ _TYPES: Final = {  # event type → metric
     "throughput": Metric.THROUGHPUT,
 }
 _MAX_PAGES: Final = 100
-_DEFAULT_WIDTH_S: Final = 0.001
 FAILED: Final = "failed"
 
 
@@ -64,11 +63,8 @@ _TESTS: Final = msgspec.json.Decoder(list[_Test])
 _VALUES: Final = msgspec.json.Decoder(list[_Value])
 
 
-class _Series(NamedTuple):
-    source: EndpointId
-    target: EndpointId
-    path: str
-    width_s: float
+_Series: TypeAlias = tuple[EndpointId, EndpointId, str, float]
+"""source, target, path of the values, and the unit of a latency test's figures in seconds"""
 
 
 class EsmondSource:
@@ -135,20 +131,20 @@ class EsmondSource:
         target = found.end(test.input_destination, test.destination)
         if source is None or target is None:
             return None
-        return _Series(source, target, path.removeprefix(self._root_path), _width_s(test.width_s))
+        return source, target, path.removeprefix(self._root_path), _width_s(test.width_s)
 
     async def _read(self, series: _Series, metric: Metric, window_s: float, found: Found) -> None:
-        params = {"format": "json", "time-range": f"{window_s:.0f}"}
-        body = await self.client.ask("GET", series.path, params=params)
+        source, target, path, width_s = series
+        body = await self.client.ask("GET", path, params={"format": "json", "time-range": f"{window_s:.0f}"})
         listed = decoded(_VALUES, body, f"{self.client.url}: the answer is no list of values")
         values = [(one.ts, number) for one in listed if (number := _number(one.val)) is not None]
         if not values:
             found.rejected[NO_VALUE] += 1
             return
         average = statistics.median if metric is Metric.THROUGHPUT else statistics.fmean
-        unit = series.width_s * 1000.0 if metric is Metric.DELAY else 1.0
+        unit = width_s * 1000.0 if metric is Metric.DELAY else 1.0
         value = average([number for _, number in values]) * unit
-        found.add(series.source, series.target, metric, value, max(ts for ts, _ in values))
+        found.add(source, target, metric, value, max(ts for ts, _ in values))
 
 
 def _uri(event: _EventType) -> str | None:
@@ -166,7 +162,7 @@ def _width_s(width: float | str | None) -> float:
     (0.0001, 0.001, 0.001)
     """
     number = _number(width)
-    return number if number is not None and number > 0.0 else _DEFAULT_WIDTH_S
+    return number if number is not None and number > 0.0 else 0.001
 
 
 def _number(value: object) -> float | None:

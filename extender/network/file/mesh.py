@@ -13,6 +13,7 @@ Values may be null or absent (not measured). `age_s` counts back from the moment
 what `netgang network show --json` prints is a mesh file.
 """
 
+from collections import Counter
 from collections.abc import Callable, Iterator
 from datetime import datetime
 from functools import partial
@@ -86,15 +87,15 @@ def parse_mesh(body: bytes, name: str, *, written_at_s: float, now_s: float) -> 
     measurements: list[Measurement] = []
     ends: dict[str, None] = {}
     entry_of: dict[tuple[str, str, Metric], int] = {}  # what was given → by which entry
-    rejected: dict[str, int] = {}
+    rejected = Counter[str]()
     for index, link in enumerate(_links(body, name)):
         measured_at_s = _measured_at_s(link, f"{name}: entry {index}", written_at_s)
         if measured_at_s > now_s:
-            rejected[FUTURE_TIME] = rejected.get(FUTURE_TIME, 0) + 1
+            rejected[FUTURE_TIME] += 1
         ends.update({link.source: None, link.target: None})
         given = [(metric, value) for metric, field in _FIELDS if (value := getattr(link, field)) is not None]
         if not given:
-            rejected[NO_VALUE] = rejected.get(NO_VALUE, 0) + 1
+            rejected[NO_VALUE] += 1
         for metric, value in given:
             first = entry_of.setdefault((link.source, link.target, metric), index)
             if first != index:
@@ -106,7 +107,7 @@ def parse_mesh(body: bytes, name: str, *, written_at_s: float, now_s: float) -> 
         endpoints=tuple(EndpointInfo(EndpointId(end)) for end in sorted(ends)),
         fetched_at_s=now_s,
         problems=("some times lie in the future: they are taken as now",) if FUTURE_TIME in rejected else (),
-        rejected=rejected,
+        rejected=dict(rejected),
     )
 
 
@@ -119,7 +120,10 @@ def _links(body: bytes, name: str) -> Iterator[_Link]:
             entries: list[Any] = list(_RAW_LIST.decode(body))
             decode = _LINK.decode
         else:
-            entries, decode = _yaml_list(body, name), partial(msgspec.convert, type=_Link)
+            found = yaml.load(body, Loader=_Loader)  # noqa: S506 - CSafeLoader or SafeLoader
+            if not isinstance(found, list):
+                raise ConfigError(f"{name}: accepted is a list of entries, this is a {type(found).__name__}")
+            entries, decode = found, partial(msgspec.convert, type=_Link)
     except (*UNREADABLE, yaml.YAMLError, ValueError) as error:
         raise ConfigError(f"{name}: neither JSON nor YAML: {' '.join(str(error).split())}") from error
     for index, entry in enumerate(entries):
@@ -127,13 +131,6 @@ def _links(body: bytes, name: str) -> Iterator[_Link]:
             yield decode(entry)
         except UNREADABLE as error:
             raise ConfigError(f"{name}: entry {index}: {_explained(str(error))}") from error
-
-
-def _yaml_list(body: bytes, name: str) -> list[Any]:
-    found = yaml.load(body, Loader=_Loader)  # noqa: S506 - CSafeLoader or SafeLoader
-    if not isinstance(found, list):
-        raise ConfigError(f"{name}: accepted is a list of entries, this is a {type(found).__name__}")
-    return found
 
 
 def _explained(reason: str) -> str:

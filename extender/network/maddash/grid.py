@@ -10,7 +10,8 @@ hundred cells are parsed at a time, so that a grid of any size never holds the e
 import re
 from collections import Counter
 from collections.abc import Generator, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any, Final, TypeAlias
 from urllib.parse import unquote_plus
 
@@ -152,31 +153,21 @@ def _checks(raw_row: msgspec.Raw) -> Iterator[tuple[int, _Item]]:
                 yield number, str(error)
 
 
+_decode = lru_cache(maxsize=1 << 14)(unquote_plus)
+"""Part of a uri → name; one string, however many cells have it."""
+
+
+@dataclass(slots=True)
 class _Seen:
-    def __init__(self) -> None:
-        self.values: dict[CheckKey, CellValue] = {}
-        self.empty: dict[CheckKey, Rejection] = {}
-        self.rejected: Counter[Rejection] = Counter()
-        self.shows: dict[str, set[Kind]] = {}
-        self.cells = 0
-        self._decoded: dict[str, str] = {}  # part of a uri → name; one string per name, however many cells have it
-        self._reverse: dict[str, bool] = {}  # name of a check → whether it is a reverse one
+    values: dict[CheckKey, CellValue] = field(default_factory=dict)
+    empty: dict[CheckKey, Rejection] = field(default_factory=dict)
+    rejected: Counter[Rejection] = field(default_factory=Counter)
+    shows: dict[str, set[Kind]] = field(default_factory=dict)
+    cells: int = 0
 
     def refuse(self, reason: Rejection) -> None:
         self.cells += 1
         self.rejected[reason] += 1
-
-    def decode(self, part: str) -> str:
-        name = self._decoded.get(part)
-        if name is None:
-            name = self._decoded[part] = unquote_plus(part)
-        return name
-
-    def key(self, check: str, row: EndpointId, column: EndpointId) -> CheckKey:
-        reverse = self._reverse.get(check)
-        if reverse is None:
-            reverse = self._reverse[check] = is_reverse(check)
-        return CheckKey(check, column, row) if reverse else CheckKey(check, row, column)
 
 
 def _read_check(check: _Check, number: int, seen: _Seen, columns: dict[int, EndpointId]) -> None:
@@ -184,12 +175,12 @@ def _read_check(check: _Check, number: int, seen: _Seen, columns: dict[int, Endp
     if len(parts) < 4 or not all(parts[1:]):
         seen.refuse(Rejection.BAD_CELL)
         return
-    row, column = EndpointId(seen.decode(parts[1])), EndpointId(seen.decode(parts[2]))
+    row, column, name = EndpointId(_decode(parts[1])), EndpointId(_decode(parts[2])), _decode(parts[3])
     columns.setdefault(number, column)
     if row == column:
         seen.refuse(Rejection.SELF_PAIR)
         return
-    key = seen.key(seen.decode(parts[3]), row, column)
+    key = CheckKey(name, column, row) if is_reverse(name) else CheckKey(name, row, column)
     reading = read_message(check.message, status=check.status)
     if isinstance(reading, Reading):
         checked_at_s = check.prev_check_time or 0.0
@@ -203,6 +194,7 @@ def _read_check(check: _Check, number: int, seen: _Seen, columns: dict[int, Endp
     seen.empty[key] = reading
 
 
+@lru_cache(maxsize=1024)
 def is_reverse(check: str) -> bool:
     """Whether a check measures from the column to the row.
 

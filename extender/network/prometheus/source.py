@@ -9,7 +9,7 @@ counts; an answer with warnings is used and the warnings are shown.
 import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
@@ -65,11 +65,11 @@ _LIST: Final = msgspec.json.Decoder(list[msgspec.Raw])
 _SERIES: Final = msgspec.json.Decoder(_Series)
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class _Vector:
     raw: Sequence[msgspec.Raw]
     where: str
-    warnings: Sequence[str] = field(default_factory=list)
+    warnings: Sequence[str]
 
     def series(self) -> Iterator[_Series]:
         """Decode one by one, so that a thread that does it lets the event loop run. Errors: NetworkSourceError."""
