@@ -89,7 +89,7 @@ class Place:
 
     def explanation(self, name: str) -> "Answer[Explained | ExplainedPod]":
         """The document of a gang or pod. Errors: ConfigError, NetworkSourceError."""
-        from cli.offline.explain import explain_file
+        from cli.offline.plan import explain_file
         from client import documents
 
         if self.files.cluster is None:
@@ -98,7 +98,7 @@ class Place:
 
     def supposed(self, body: "WhatIf") -> "Answer[Supposed]":
         """What the changes would make of the plan. Errors: ConfigError, NetworkSourceError."""
-        from cli.offline.explain import what_if_file
+        from cli.offline.plan import what_if_file
         from client import documents
 
         if self.files.cluster is None:

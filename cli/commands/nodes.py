@@ -65,7 +65,7 @@ class MeshOptions:
 
         Errors: ConfigError; ApiError or ApiUnavailableError from the API server.
         """
-        from extender.network.sources.configured import mapping_config
+        from extender.network.mapping import mapping_config
         from extender.settings.settings import Settings
 
         settings = Settings.load(self.config)

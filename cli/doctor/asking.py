@@ -15,8 +15,7 @@ from extender.errors import NetworkSourceError
 from extender.kube import calls
 from extender.kube.key_store import NAME as NOTE_KEYS
 from extender.network.batches import merged
-from extender.network.mapping import map_nodes, measured_ends
-from extender.network.sources.configured import mapping_config
+from extender.network.mapping import map_nodes, mapping_config, measured_ends
 from extender.network.status import node_counts
 from extender.ports import Batch, Clock
 from extender.schemas.readiness import NetworkSources, Readiness

@@ -1,24 +1,31 @@
 """The configured sources of measurements, and what keeps their data current.
 
-Rule: a source that keeps connections is closed with the service.
+Rule: making a source sends nothing and reads no secret; one that keeps connections is closed with the service.
 """
 
 from collections import Counter
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
-from typing import Any
 
 from extender.bootstrap.common import Common
+from extender.network.esmond.source import EsmondSource
 from extender.network.file.source import MeshFileSource
 from extender.network.maddash.client import MaddashServer
 from extender.network.maddash.source import MaddashSource
 from extender.network.maddash.wanted import Wanted
+from extender.network.mapping import mapping_config
+from extender.network.opensearch.source import OpenSearchSource
+from extender.network.prometheus.source import PrometheusSource
 from extender.network.refresh import NetworkRefresh, Polled, RefreshOptions
-from extender.network.sources.configured import http_source, mapping_config
+from extender.network.sources.http import HttpClient, HttpServer, Secret
 from extender.ports import NetworkSource
-from extender.settings.network import FileSource
+from extender.settings.network import FileSource, Source
 from extender.settings.network import MaddashSource as MaddashSettings
 from extender.settings.settings import Settings
+from extender.settings.sources import EsmondSource as EsmondSettings
+from extender.settings.sources import HttpSource
+from extender.settings.sources import OpenSearchSource as OpenSearchSettings
+from extender.settings.sources import PrometheusSource as PrometheusSettings
 
 _FILE_INTERVAL_S = 5.0
 """Between two looks whether a mesh file has changed: a `stat` costs nothing."""
@@ -49,7 +56,7 @@ def sources_of(settings: Settings) -> list[Polled]:
         seen[one.kind] += 1
         name = one.kind if seen[one.kind] == 1 else f"{one.kind}-{seen[one.kind]}"
         interval_s = _FILE_INTERVAL_S if isinstance(one, FileSource) else one.interval_s
-        found.append(Polled(_source(one, name), interval_s))
+        found.append(Polled(source_of(one, name), interval_s))
     return found
 
 
@@ -63,13 +70,33 @@ async def closing(polled: Polled) -> AsyncIterator[Polled]:
             await polled.source.aclose()
 
 
-def _source(one: Any, name: str) -> NetworkSource:
-    if isinstance(one, FileSource):
-        return MeshFileSource(one.path, name=name)
-    if not isinstance(one, MaddashSettings):
-        return http_source(one, name=name)
-    return MaddashSource(
-        MaddashServer(one.url, ca_file=one.ca_file, insecure=one.insecure, timeout_s=one.timeout_s),
-        Wanted(grids=one.grids.named(), checks=one.checks.named(), dashboards=one.dashboards.named()),
-        name=name,
+def source_of(one: Source, name: str) -> NetworkSource:
+    """The adapter that a setting describes. Errors: ConfigError for an address or CA file that cannot be used."""
+    match one:
+        case FileSource():
+            return MeshFileSource(one.path, name=name)
+        case MaddashSettings():
+            server = MaddashServer(one.url, ca_file=one.ca_file, insecure=one.insecure, timeout_s=one.timeout_s)
+            wanted = Wanted(grids=one.grids.named(), checks=one.checks.named(), dashboards=one.dashboards.named())
+            return MaddashSource(server, wanted, name=name)
+        case OpenSearchSettings():
+            return OpenSearchSource(_client(one), one, name=name)
+        case PrometheusSettings():
+            return PrometheusSource(_client(one), one, name=name)
+        case EsmondSettings():
+            return EsmondSource(_client(one), one, name=name)
+
+
+def _client(one: HttpSource) -> HttpClient:
+    password, token = Secret(one.password_file, one.password_env), Secret(one.token_file, one.token_env)
+    return HttpClient(
+        HttpServer(
+            one.url,
+            ca_file=one.ca_file,
+            insecure=one.insecure,
+            username=one.username or "",
+            password=password if password != Secret() else None,
+            token=token if token != Secret() else None,
+            timeout_s=one.timeout_s,
+        )
     )

@@ -12,13 +12,16 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Final, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 from extender.network.names import NAME_LIMIT, Rule, canonical, host_of, ruled
 from extender.ports import EndpointInfo
 from scoring.ids import EndpointId, NodeName, ZoneName
 from scoring.model import Node
 from scoring.network.matrix import METRICS, MeasurementTable, Metric
+
+if TYPE_CHECKING:
+    from extender.settings.settings import Settings  # pydantic costs commands without settings 0.2 s
 
 DEFAULT_KEY: Final = "netgang.io/endpoint"
 
@@ -42,6 +45,18 @@ class MappingConfig:
     automatic: bool = True
     rules: Sequence[Rule] = ()
     """Endpoints made from node names; for each metric the first that matches counts."""
+
+
+def mapping_config(settings: "Settings") -> MappingConfig:
+    """What the settings say about nodes and endpoints."""
+    network = settings.network
+    return MappingConfig(
+        table={node: ends.named() for node, ends in network.mapping.items()},
+        zones={zone: ends.named() for zone, ends in network.zone_mapping.items()},
+        key=settings.endpoint_annotation,
+        automatic=network.match_names,
+        rules=tuple(Rule(one.pattern, one.endpoint, one.metrics) for one in network.rules),
+    )
 
 
 class Ambiguous(NamedTuple):

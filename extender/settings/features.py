@@ -1,16 +1,23 @@
-"""Settings of optional features: repair, preemption, autoscaling, PodGroup status and the decision log.
+"""Settings of optional features: repair, preemption, autoscaling, PodGroup status, the decision log, elastic jobs.
 
-Rule: what evicts pods of a running gang or costs money is off by default.
+Rule: what evicts pods of a running gang or costs money is off by default, and so are elastic jobs: a user that declared
+a minimum for another autoscaler's sake must not find the job shrunk after an upgrade.
 """
 
+import re
 from enum import StrEnum
-from typing import Annotated
+from typing import Annotated, TypeAlias
 
-from pydantic import Field
+from pydantic import BeforeValidator, Field, field_validator
 
-from extender.settings.types import NotNegative, OnOrOff, Section
+from extender.settings.types import NotNegative, OnOrOff, Positive, Section, names
 from scoring.model.policy import Repair
 from scoring.provisioning.requests import AskingLimits
+from scoring.scaling.job import Wants
+from scoring.scaling.options import Condition, MetricOptions, Options
+
+_KIND = re.compile(r"[a-z0-9.-]+/v[0-9]+((alpha|beta)[0-9]+)?/[a-z0-9]+/[A-Z][A-Za-z0-9]*")
+Count: TypeAlias = Annotated[int, Field(ge=1)]
 
 
 class RepairSettings(Section):
@@ -73,3 +80,61 @@ class RecordSettings(Section):
     """Keep it. It costs a thread about as much CPU as planning does."""
     most_mib: int = Field(default=16, ge=1, le=1024)
     """Compressed size of what is kept, in MiB; the oldest goes first. 16 MiB are hours of a busy cluster."""
+
+
+class ElasticMetricsSettings(Section):
+    """How metrics that jobs report become a wanted worker count."""
+
+    default: Annotated[Wants, OnOrOff] = Wants.CURVE
+    """For jobs without annotation `netgang.io/scaling`: `iterations`, `loss`, `curve`, or `off`: the queue alone."""
+    every_steps: Count = 500
+    """Training steps between two looks at a job's metrics; each change of the count costs about 40 s of training."""
+    workers_step: Count = 3
+    """Workers added or removed at once."""
+    min_interval_s: NotNegative = 300.0
+    """Least time between two changes of the count that a job's metrics ask for."""
+    settle_steps: Annotated[int, Field(ge=0)] = 20
+    """Steps after a change whose reports do not count."""
+    reversal_steps: Annotated[int, Field(ge=0)] = 1000
+    """Least steps between two changes of direction."""
+
+
+class ElasticSettings(Section):
+    """Jobs with a minimum and a maximum of workers (docs/explanation/elastic.md)."""
+
+    enabled: bool = False
+    """Change worker counts of jobs that declare a minimum and a maximum."""
+    dry_run: bool = False
+    """Decide and report, but change nothing."""
+    cool_down_s: NotNegative = 60.0
+    """Least time between two changes of one job."""
+    decrement: Count | None = 2
+    """Most workers that one job gives up at once (l_dw); `null`: down to its minimum."""
+    increment: Count | None = 2
+    """Most workers that one job gets at once (l_iw), beside those it gave up or asks for; `null`: up to its maximum."""
+    changes_per_hour: Count | None = 12
+    """Most changes of one job within an hour; `null`: no limit."""
+    condition: Condition = Condition.LIGHTER
+    """`lighter`: jobs shrink for the first waiting gang if they are lighter; `heaviest`: as published, only if that
+    gang also weighs at least as much as every job that runs; `any`: all jobs shrink, whatever they weigh, for the
+    first in the queue's order that can then start."""
+    removal_timeout_s: Positive = 600.0
+    """How long removed pods may take to go before their room is no longer kept for the gang they make way for: more
+    than the jobs' `terminationGracePeriodSeconds`."""
+    scale_kinds: Annotated[tuple[str, ...], BeforeValidator(names)] = ()
+    """Further kinds, as `GROUP/VERSION/PLURAL/KIND`, whose jobs may be resized by `spec.replicas`, such as
+    apps/v1/statefulsets/StatefulSet. They need rights of their own (docs/reference/elastic-jobs.md)."""
+    metrics: ElasticMetricsSettings = ElasticMetricsSettings()
+    """How reported metrics become a wanted worker count."""
+
+    @field_validator("scale_kinds")
+    @classmethod
+    def _kinds(cls, found: tuple[str, ...]) -> tuple[str, ...]:
+        if not all(_KIND.fullmatch(name) for name in found):
+            raise ValueError("must be GROUP/VERSION/PLURAL/KIND, such as apps/v1/statefulsets/StatefulSet")
+        return found
+
+    def options(self) -> Options:
+        """The same as the decisions take it."""
+        others = {"removal_timeout_s", "scale_kinds", "metrics"}
+        return Options(**self.model_dump(exclude=others), metrics=MetricOptions(**dict(self.metrics)))

@@ -19,10 +19,10 @@ from pydantic import AfterValidator, BeforeValidator, Field, ValidationError, fi
 from extender.errors import ConfigError
 from extender.runtime.log_lines import LogFormat
 from extender.settings.call_bound import MARGIN_S, longest_bind_s, slowest_binding_s
-from extender.settings.elastic import ElasticSettings
 from extender.settings.features import (
     AutoscalingMode,
     AutoscalingSettings,
+    ElasticSettings,
     RecordSettings,
     RepairSettings,
     StatusMode,

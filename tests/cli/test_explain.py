@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from cli.commands.changes import READERS, from_options
-from cli.offline.explain import explain_file
+from cli.offline.plan import explain_file
 from extender.api.problems import problem_body
 from extender.errors import ConfigError
 from extender.schemas.explain import ExplainedPod, PodPlace, PodScores

@@ -14,8 +14,7 @@ from cli.doctor.installed import scheduler_of
 from cli.doctor.running import NOTES, file_of, needed
 from extender.errors import ConfigError
 from extender.runtime.clock import SystemClock
-from extender.settings.elastic import ElasticSettings
-from extender.settings.features import AutoscalingMode, AutoscalingSettings, RepairSettings
+from extender.settings.features import AutoscalingMode, AutoscalingSettings, ElasticSettings, RepairSettings
 from extender.settings.ports import DebugAuth, ReportSettings
 from extender.settings.settings import Settings
 from scoring.model.policy import Repair

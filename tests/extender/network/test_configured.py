@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 
 from extender.bootstrap import live
+from extender.bootstrap.network import source_of
 from extender.network.esmond.source import EsmondSource
 from extender.network.opensearch.source import OpenSearchSource
 from extender.network.prometheus.source import PrometheusSource
-from extender.network.sources.configured import http_source
 from extender.network.sources.http import HttpServer, Secret
 from extender.settings.settings import Settings
 
@@ -35,7 +35,7 @@ async def test_a_server_is_asked_as_it_is_configured(kind: str) -> None:
         HttpServer(url, insecure=True, token=Secret(variable="T")),
     )
     for settings, server in zip((named, bearing), wanted, strict=True):
-        one = http_source(settings.network.sources[0], name="x")  # type: ignore[arg-type]
+        one: Any = source_of(settings.network.sources[0], name="x")
         assert (type(one), one.name, one.client.server) == (adapter, "x", server)
         await one.aclose()
 

@@ -5,7 +5,7 @@ from dataclasses import fields
 import pytest
 
 from extender.errors import ConfigError
-from extender.settings.elastic import ElasticMetricsSettings, ElasticSettings
+from extender.settings.features import ElasticMetricsSettings, ElasticSettings
 from extender.settings.settings import Settings
 from scoring.scaling.job import Wants
 from scoring.scaling.options import MetricOptions, Options
