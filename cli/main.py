@@ -16,9 +16,8 @@ import typer
 from cli.commands import mesh, network
 from cli.commands.doctor import doctor
 from cli.commands.explain import explain, what_if
-from cli.commands.jobs import jobs
 from cli.commands.plan import check_config, plan
-from cli.commands.queue import queue
+from cli.commands.queue import jobs, queue
 from cli.commands.record import record, replay
 from cli.commands.serve import demo, serve
 from cli.commands.simulate import simulate

@@ -17,7 +17,7 @@ from cli.reach import Reach, having, reaching
 from extender.errors import ConfigError
 
 if TYPE_CHECKING:
-    from client.ask import Answer
+    from client.documents import Answer
     from extender.schemas.explain import Explained, ExplainedPod
     from extender.schemas.what_if import Supposed
     from scoring.what_if.changes import WhatIf
@@ -109,7 +109,7 @@ class Place:
         import msgspec
 
         from cli.offline.plan import moment_s
-        from client.ask import Answer
+        from client.documents import Answer
         from extender.settings.settings import Settings
 
         document = ask(settings=Settings.load(self.files.config), now_s=moment_s(self.files.now))

@@ -1,4 +1,4 @@
-"""`netgang queue`: the order, how long each gang has waited, and behind which gangs."""
+"""`netgang queue` and `netgang jobs`: which gangs wait, for how long and behind which; and how jobs may be resized."""
 
 import asyncio
 import json
@@ -6,6 +6,7 @@ import sys
 from collections.abc import Callable
 from contextlib import nullcontext
 from enum import StrEnum
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias
 
 import typer
@@ -71,6 +72,41 @@ def queue(
 
     console = Console()
     console.print(queue_table(console, found, [*filter(wanted, found.gangs)], limit=limit))
+
+
+@reaching
+def jobs(
+    reach: Reach,
+    job: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="[NAMESPACE/]NAME", help="One job, with the history of its changes.", show_default="all"
+        ),
+    ] = None,
+    namespace: Annotated[str | None, option("Only jobs of this namespace.", "all", "--namespace", "-n")] = None,
+    kind: Annotated[str | None, option("Kind of the job, where several have one name.", "any")] = None,
+    limit: Annotated[int, typer.Option(min=1, max=1000, help="Most jobs that are shown.")] = 200,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the document of /v1/jobs as it is.")] = False,
+) -> None:
+    """Show jobs that may be resized: state, weight, workers (least, now, most), nodes, network, report and demand.
+
+    Exit code: 0 shown; 1 no answer; 2 wrong use, such as a job that is not known.
+    """
+    from cli.rendering.queue import print_job, print_jobs
+    from client import documents
+
+    with clear_errors():
+        if job is not None:
+            name = reach.named(job, namespace)
+            one, body = reach.ask(lambda door: documents.job(door, name, kind=kind))
+            show = partial(print_job, Console(), one)
+        else:
+            found, body = reach.ask(lambda door: documents.jobs(door, namespace=namespace, limit=limit))
+            show = partial(print_jobs, Console(), found)
+    if as_json:
+        sys.stdout.write(body.decode() + "\n")
+    else:
+        show()
 
 
 async def _look(door: "Door", wanted: "_Wanted") -> "tuple[Queue, dict[str, Any]]":

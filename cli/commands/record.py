@@ -29,7 +29,7 @@ def record(
 
     Exit code: 0 written; 1 no answer, or nothing is kept there; 2 wrong use.
     """
-    from client.ask import fetch_record
+    from client.documents import fetch_record
 
     with clear_errors():
         door = reach.door()

@@ -7,9 +7,9 @@ from typing import Any, Final, TypeAlias
 
 from cli.doctor.facts import Answered, Endpoints, Right, SourceSeen
 from cli.doctor.running import needed
-from client.ask import decoded, fetch
 from client.connect.door import door
 from client.connect.said import Said
+from client.documents import decoded, fetch
 from extender.bootstrap.network import closing, sources_of
 from extender.errors import NetworkSourceError
 from extender.kube import calls

@@ -68,98 +68,92 @@ def _loaded(settings: TlsSettings, ended: HandshakeEnded, marks: Marks, *, now_s
     cert_file, key_file, ca_file = settings.cert_file, settings.key_file, settings.client_ca_file
     if cert_file is None or key_file is None:
         raise ValueError("tls.cert_file and tls.key_file are not set")
-    certificates = _certificates("tls.cert_file", cert_file, holds="the server's certificate, then its chain")
-    own = certificates[0][1]
-    _hold_now("tls.cert_file", cert_file, own, now_s=now_s)
-    _check_key(key_file)
+    shown = _Pem("tls.cert_file", cert_file, "the server's certificate, then its chain")
+    own = shown.certificates()[0][1]
+    shown.hold_now(own, now_s=now_s)
+    _check_key(_Pem("tls.key_file", key_file, "a private key"))
     ends_s = {SERVER: own.ends_s}
     verbs = GuardedContext.guarding(ended, allowed=frozenset(settings.client_names))
     people = GuardedContext.guarding(ended)
     for context in (verbs, people):
         _load_pair(context, cert_file, key_file)
     if ca_file is not None:
-        ends_s[CLIENT_CA] = _load_authorities(verbs, ca_file, now_s=now_s)
+        holds = "the certificates of the authorities that sign those of clients"
+        ends_s[CLIENT_CA] = _load_authorities(verbs, _Pem("tls.client_ca_file", ca_file, holds), now_s=now_s)
     return Loaded(verbs, people, ends_s, marks)
 
 
-def _certificates(field: str, path: Path, *, holds: str) -> list[tuple[bytes, Validity]]:
-    text = _read(field, path, holds=holds)
-    try:
-        found = [(der, validity(der)) for der in in_pem(text)]
-    except ValueError as error:
-        raise ConfigError(f"{field} = {path}: {error}; accepted: a PEM file with {holds}") from error
-    if not found:
-        raise ConfigError(f"{field} = {path}: holds no certificate; accepted: a PEM file with {holds}")
-    return found
+@dataclass(frozen=True, slots=True)
+class _Pem:
+    """A file that a setting names, and what it has to hold."""
 
+    field: str
+    path: Path
+    holds: str
 
-def _read(field: str, path: Path, *, holds: str) -> str:
-    try:
-        return path.read_text(encoding="latin-1")  # comments may be in any encoding
-    except OSError as error:
-        why = error.strerror or error
-        raise ConfigError(f"{field} = {path}: cannot be read: {why}; accepted: a PEM file with {holds}") from error
+    def wrong(self, what: str, fix: str = "") -> ConfigError:
+        return ConfigError(f"{self.field} = {self.path}: {what}; {fix or f'accepted: a PEM file with {self.holds}'}")
 
+    def text(self) -> str:
+        try:
+            return self.path.read_text(encoding="latin-1")  # comments may be in any encoding
+        except OSError as error:
+            raise self.wrong(f"cannot be read: {error.strerror or error}") from error
 
-def _hold_now(field: str, path: Path, dates: Validity, *, now_s: float) -> None:
-    if dates.ends_s <= now_s:
-        raise ConfigError(f"{field} = {path}: expired on {_day(dates.ends_s)}; renew it")
-    if now_s < dates.begins_s:
-        raise ConfigError(
-            f"{field} = {path}: not valid before {_day(dates.begins_s)}; wait, or correct this machine's clock"
-        )
+    def certificates(self) -> list[tuple[bytes, Validity]]:
+        try:
+            found = [(der, validity(der)) for der in in_pem(self.text())]
+        except ValueError as error:
+            raise self.wrong(str(error)) from error
+        if not found:
+            raise self.wrong("holds no certificate")
+        return found
+
+    def hold_now(self, dates: Validity, *, now_s: float) -> None:
+        if dates.ends_s <= now_s:
+            raise self.wrong(f"expired on {_day(dates.ends_s)}", "renew it")
+        if now_s < dates.begins_s:
+            raise self.wrong(f"not valid before {_day(dates.begins_s)}", "wait, or correct this machine's clock")
 
 
 def _day(moment_s: float) -> str:
     return datetime.fromtimestamp(moment_s, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
 
 
-def _check_key(path: Path) -> None:
-    text = _read("tls.key_file", path, holds="a private key")
+def _check_key(file: _Pem) -> None:
+    text = file.text()
     if "PRIVATE KEY-----" not in text:
-        raise ConfigError(f"tls.key_file = {path}: holds no private key; accepted: a PEM file with the key")
+        raise file.wrong("holds no private key")
     if "ENCRYPTED" in text:
-        raise ConfigError(
-            f"tls.key_file = {path}: is encrypted, and netgang has no password for it; decrypt it: "
-            "openssl pkey -in FILE -out NEW-FILE"
-        )
+        fix = "decrypt it: openssl pkey -in FILE -out NEW-FILE"
+        raise file.wrong("is encrypted, and netgang has no password for it", fix)
 
 
 def _load_pair(context: GuardedContext, cert_file: Path, key_file: Path) -> None:
+    pair = f"tls.cert_file = {cert_file}, tls.key_file = {key_file}"
     try:
         context.load_cert_chain(cert_file, key_file, password="")  # never ask at a terminal
     except ssl.SSLError as error:
         if error.reason in _UNFIT:
-            raise ConfigError(
-                f"tls.key_file = {key_file}: is not the key of the certificate in tls.cert_file = {cert_file}; give "
-                "the key that this certificate was requested with"
-            ) from error
-        raise ConfigError(
-            f"tls.cert_file = {cert_file}, tls.key_file = {key_file}: OpenSSL cannot use them: {words_of(error)}; "
-            "accepted: PEM, RSA of 2048 bits or more, or an elliptic curve such as P-256"
-        ) from error
+            what = f"tls.key_file = {key_file}: is not the key of the certificate in tls.cert_file = {cert_file}"
+            raise ConfigError(f"{what}; give the key that this certificate was requested with") from error
+        fix = "accepted: PEM, RSA of 2048 bits or more, or an elliptic curve such as P-256"
+        raise ConfigError(f"{pair}: OpenSSL cannot use them: {words_of(error)}; {fix}") from error
     except OSError as error:  # swapped while it is read
-        raise ConfigError(
-            f"tls.cert_file = {cert_file}, tls.key_file = {key_file}: cannot be read: {error.strerror or error}"
-        ) from error
+        raise ConfigError(f"{pair}: cannot be read: {error.strerror or error}") from error
 
 
-def _load_authorities(context: GuardedContext, path: Path, *, now_s: float) -> float:
+def _load_authorities(context: GuardedContext, file: _Pem, *, now_s: float) -> float:
     """Demand certificates of these authorities; returns when the first of them ends that has not ended yet."""
-    field, holds = "tls.client_ca_file", "the certificates of the authorities that sign those of clients"
-    found = _certificates(field, path, holds=holds)
+    found = file.certificates()
     try:
         context.load_verify_locations(cadata=b"".join(der for der, _ in found))
     except ssl.SSLError as error:
-        raise ConfigError(
-            f"{field} = {path}: OpenSSL cannot use it: {error}; accepted: a PEM file with {holds}"
-        ) from error
+        raise file.wrong(f"OpenSSL cannot use it: {error}") from error
     if context.cert_store_stats()["x509_ca"] == 0:
-        raise ConfigError(
-            f"{field} = {path}: holds certificates, but of no authority (CA:TRUE); accepted: a PEM file with {holds}"
-        )
+        raise file.wrong("holds certificates, but of no authority (CA:TRUE)")
     context.verify_mode = ssl.CERT_REQUIRED
     good = [dates for _, dates in found if dates.begins_s <= now_s < dates.ends_s]
     if not good:
-        _hold_now(field, path, max((dates for _, dates in found), key=lambda dates: dates.ends_s), now_s=now_s)
+        file.hold_now(max((dates for _, dates in found), key=lambda dates: dates.ends_s), now_s=now_s)
     return min(dates.ends_s for dates in good)
