@@ -123,7 +123,7 @@ def _day(moment_s: float) -> str:
 def _check_key(file: _Pem) -> None:
     text = file.text()
     if "PRIVATE KEY-----" not in text:
-        raise file.wrong("holds no private key")
+        raise file.wrong("holds no private key", "accepted: a PEM file with the key")
     if "ENCRYPTED" in text:
         fix = "decrypt it: openssl pkey -in FILE -out NEW-FILE"
         raise file.wrong("is encrypted, and netgang has no password for it", fix)
