@@ -8,12 +8,12 @@ NETGANG_TOKEN); as `kubectl netgang` the way is through the API server unless an
 import asyncio
 import inspect
 import os
-from collections.abc import Callable, Coroutine, Iterator, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from functools import partial, wraps
 from inspect import Parameter
-from typing import TYPE_CHECKING, Annotated, Any, Final, TypeVar, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias, TypeVar, get_type_hints
 
 import typer
 from rich.console import Console
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from client.connect.door import Door
 
 _T = TypeVar("_T")
+_Command: TypeAlias = Callable[..., None]
 KUBECTL: Final = "kubectl netgang"
 """The program's name when kubectl runs it"""
 _KIND: Final = Parameter.KEYWORD_ONLY
@@ -87,7 +88,7 @@ class Reach:
         return f"{namespace}/{name}"
 
 
-def reaching(command: Callable[..., None]) -> Callable[..., None]:
+def reaching(command: _Command) -> _Command:
     """The command with the options of `Reach` behind its own."""
 
     def reach(ctx: typer.Context, given: dict[str, Any]) -> Reach:
@@ -98,15 +99,32 @@ def reaching(command: Callable[..., None]) -> Callable[..., None]:
     return _spread(command, "reach", added, reach)
 
 
-def having(name: str, record: type) -> Callable[[Callable[..., None]], Callable[..., None]]:
+def having(name: str, record: type) -> Callable[[_Command], _Command]:
     """A decorator: a command's parameter that is a record of options is shown as these, behind the command's own."""
     kinds, usual = get_type_hints(record, include_extras=True), record()
     added = [Parameter(one, _KIND, default=getattr(usual, one), annotation=kind) for one, kind in kinds.items()]
     return lambda command: _spread(command, name, added, lambda _, given: record(**given))
 
 
+def having_texts(name: str, options: Mapping[str, tuple[str, str]]) -> Callable[[_Command], _Command]:
+    """The same for a parameter that is a mapping: option → its texts, of which there may be several.
+
+    `options`: option → its form and what it means.
+    """
+    shown = {option: typer.Option(option, metavar=form, help=text) for option, (form, text) in options.items()}
+    added = [
+        Parameter(option.strip("-").replace("-", "_"), _KIND, default=None, annotation=Annotated[list[str] | None, how])
+        for option, how in shown.items()
+    ]
+
+    def made(_: typer.Context, given: dict[str, list[str] | None]) -> dict[str, list[str]]:
+        return {option: texts or [] for option, texts in zip(options, given.values(), strict=True)}
+
+    return lambda command: _spread(command, name, added, made)
+
+
 def _spread(
-    command: Callable[..., None],
+    command: _Command,
     name: str,
     added: Sequence[Parameter],
     make: Callable[[typer.Context, dict[str, Any]], object],

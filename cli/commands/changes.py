@@ -5,6 +5,7 @@ Rule: an option says one change in a few characters; whatever needs more is writ
 """
 
 import json
+import re
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
@@ -22,7 +23,23 @@ _SECONDS: Final[Mapping[str, float]] = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 8
 
 
 def from_options(given: Mapping[str, Iterable[str]]) -> list[c.Change]:
-    """Changes in the order of the options in `READERS`. Errors: ConfigError names the option."""
+    """Changes in the order of the options in `READERS`. Errors: ConfigError names the option.
+
+    >>> def one(option, text):
+    ...     return from_options({option: [text]})[0]
+    >>> one("--add-capacity", "D:nvidia.com/gpu=2")
+    AddCapacity(zone='D', resource='nvidia.com/gpu', amount='2', nodes={})
+    >>> one("--add-nodes", "D:2:like=node28")
+    AddNodes(zone='D', count=2, allocatable={}, like='node28', labels={})
+    >>> one("--add-pods", "team/new:4:cpu=2").requests, one("--link", "node28:node29:delay=90").value
+    ({'cpu': '2'}, 90.0)
+    >>> one("--annotate", "team/a:weight=9"), one("--annotate", "team/a:zones").value
+    (SetOption(gang='team/a', name='weight', value='9'), None)
+    >>> one("--set", "queue.order=fifo").settings, one("--set", "spill_wait_s=60").settings
+    ({'queue': {'order': 'fifo'}}, {'spill_wait_s': 60})
+    >>> one("--advance", "10m").by_s, one("--advance", "90").by_s
+    (600.0, 90.0)
+    """
     found: list[c.Change] = []
     for option, read in READERS.items():
         for text in given.get(option, ()):
@@ -56,116 +73,40 @@ def checked(changes: Sequence[object]) -> c.WhatIf:
         raise ConfigError(str(error)) from error
 
 
-def capacity(text: str) -> c.Change:
-    """`ZONE:RESOURCE=AMOUNT`, or `ZONE/NODE:RESOURCE=AMOUNT` for one node.
+def _form(form: str, usage: str, make: Callable[..., c.Change]) -> Callable[[str], c.Change]:
+    """Reads texts of this form, whose groups `make` takes."""
 
-    >>> capacity("D:nvidia.com/gpu=2")
-    AddCapacity(zone='D', resource='nvidia.com/gpu', amount='2', nodes={})
-    """
-    place, _, rest = text.partition(":")
-    resource, _, amount = rest.partition("=")
-    if not (place and resource and amount):
-        raise ValueError("write ZONE:RESOURCE=AMOUNT, such as D:nvidia.com/gpu=2")
-    zone, _, node = place.partition("/")
+    def read(text: str) -> c.Change:
+        found = re.fullmatch(form, text, re.DOTALL)
+        if found is None:
+            raise ValueError(f"write {usage}")
+        return make(*found.groups())
+
+    return read
+
+
+def _capacity(zone: str, node: str | None, resource: str, amount: str) -> c.Change:
     return c.AddCapacity(ZoneName(zone), ResourceName(resource), amount, {NodeName(node): amount} if node else {})
 
 
-def nodes(text: str) -> c.Change:
-    """`ZONE:COUNT:like=NODE`, or `ZONE:COUNT:RESOURCE=AMOUNT,…`.
-
-    >>> nodes("D:2:like=node28")
-    AddNodes(zone='D', count=2, allocatable={}, like='node28', labels={})
-    """
-    zone, _, rest = text.partition(":")
-    count, _, what = rest.partition(":")
-    if not what:
-        raise ValueError("write ZONE:COUNT:like=NODE or ZONE:COUNT:cpu=8,memory=32Gi")
+def _nodes(zone: str, count: str, what: str) -> c.Change:
     parts = _pairs(what)
     like = parts.pop("like", None)
     return c.AddNodes(ZoneName(zone), _number(count), parts, NodeName(like) if like is not None else None)
 
 
-def pods(text: str) -> c.Change:
-    """`NAMESPACE/GANG:COUNT`, or `NAMESPACE/GANG:COUNT:RESOURCE=AMOUNT,…` for a gang that does not exist yet.
-
-    >>> pods("team/new:4:cpu=2").requests
-    {'cpu': '2'}
-    """
-    key, _, rest = text.partition(":")
-    count, _, what = rest.partition(":")
-    namespace, slash, name = key.partition("/")
-    if not (namespace and slash and name):
-        raise ValueError("write NAMESPACE/GANG:COUNT:cpu=2")
-    requests = _pairs(what) if what else {}
-    return c.AddPods(Namespace(namespace), name, _number(count), gang=name, requests=requests)
+def _pods(namespace: str, name: str, count: str, what: str | None) -> c.Change:
+    return c.AddPods(Namespace(namespace), name, _number(count), gang=name, requests=_pairs(what) if what else {})
 
 
-def link(text: str) -> c.Change:
-    """`FROM:TO:METRIC=VALUE` with metric loss, delay or throughput.
-
-    >>> link("node28:node29:delay=90").value
-    90.0
-    """
-    source, _, rest = text.partition(":")
-    target, _, what = rest.partition(":")
-    metric, _, value = what.partition("=")
-    if not (source and target and metric and value):
-        raise ValueError("write FROM:TO:delay=MS, FROM:TO:loss=RATIO or FROM:TO:throughput=BITS_PER_S")
-    return c.SetLink(source, target, Metric(metric), float(value))
-
-
-def annotation(text: str) -> c.Change:
-    """`NAMESPACE/GANG:NAME=VALUE`; without `=VALUE` it is taken away.
-
-    >>> annotation("team/a:weight=9"), annotation("team/a:zones").value
-    (SetOption(gang='team/a', name='weight', value='9'), None)
-    """
-    gang, _, rest = text.partition(":")
-    name, equals, value = rest.partition("=")
-    if not (gang and name):
-        raise ValueError("write NAMESPACE/GANG:NAME=VALUE")
-    return c.SetOption(GangKey(gang), name, value if equals else None)
-
-
-def setting(text: str) -> c.Change:
-    """`NAME=VALUE` as in a settings file, sections with dots; the value is JSON, or a word.
-
-    >>> setting("queue.order=fifo").settings, setting("spill_wait_s=60").settings
-    ({'queue': {'order': 'fifo'}}, {'spill_wait_s': 60})
-    """
-    name, equals, value = text.partition("=")
-    if not (name and equals):
-        raise ValueError("write NAME=VALUE, such as queue.order=fifo")
+def _setting(name: str, value: str) -> c.Change:
     try:
         content = json.loads(value)
     except ValueError:
-        content = value
+        content = value  # a word
     for part in reversed(name.split(".")):
         content = {part: content}
     return c.SetSettings(content)
-
-
-def advance(text: str) -> c.Change:
-    """A time such as 90s, 10m, 2h or 1d.
-
-    >>> advance("10m").by_s, advance("90").by_s
-    (600.0, 90.0)
-    """
-    number, unit = (text[:-1], text[-1]) if text[-1:] in _SECONDS else (text, "s")
-    try:
-        return c.ClockAdvances(by_s=float(number) * _SECONDS[unit])
-    except ValueError:
-        raise ValueError("write a time such as 90s, 10m, 2h or 1d") from None
-
-
-def _resize(kind: Callable[[str, int], c.Change]) -> Callable[[str], c.Change]:
-    def read(text: str) -> c.Change:
-        job, _, by = text.rpartition(":")
-        if not job:
-            raise ValueError("write NAMESPACE/JOB:NUMBER")
-        return kind(job, _number(by))
-
-    return read
 
 
 def _pairs(text: str) -> dict[str, str]:
@@ -182,18 +123,33 @@ def _number(text: str) -> int:
         raise ValueError(f"{text!r} is no whole number") from None
 
 
+_RESIZE: Final = ("(.+):(.*)", "NAMESPACE/JOB:NUMBER")
 READERS: Final[Mapping[str, Callable[[str], c.Change]]] = {
     # option → what reads its text
-    "--set": setting,
-    "--annotate": annotation,
-    "--link": link,
+    "--set": _form("([^=]+)=(.*)", "NAME=VALUE, such as queue.order=fifo", _setting),
+    "--annotate": _form(
+        "([^:]+):([^=]+)(?:=(.*))?",
+        "NAMESPACE/GANG:NAME=VALUE",
+        lambda gang, name, value: c.SetOption(GangKey(gang), name, value),
+    ),
+    "--link": _form(
+        "([^:]+):([^:]+):([^=]+)=(.+)",
+        "FROM:TO:delay=MS, FROM:TO:loss=RATIO or FROM:TO:throughput=BITS_PER_S",
+        lambda source, target, metric, value: c.SetLink(source, target, Metric(metric), float(value)),
+    ),
     "--remove-node": lambda text: c.RemoveNodes((NodeName(text),)),
-    "--add-nodes": nodes,
-    "--add-capacity": capacity,
+    "--add-nodes": _form("([^:]*):([^:]*):(.+)", "ZONE:COUNT:like=NODE or ZONE:COUNT:cpu=8,memory=32Gi", _nodes),
+    "--add-capacity": _form(
+        "(?!:)([^/:]*)(?:/([^:]*))?:([^=]+)=(.+)", "ZONE:RESOURCE=AMOUNT, such as D:nvidia.com/gpu=2", _capacity
+    ),
     "--end-job": c.JobEnds,
-    "--shrink-job": _resize(c.JobShrinks),
-    "--grow-job": _resize(c.JobGrows),
+    "--shrink-job": _form(*_RESIZE, lambda job, by: c.JobShrinks(job, _number(by))),
+    "--grow-job": _form(*_RESIZE, lambda job, by: c.JobGrows(job, _number(by))),
     "--remove-pod": lambda text: c.RemovePods((text,)),
-    "--add-pods": pods,
-    "--advance": advance,
+    "--add-pods": _form("([^/:]+)/([^:]+):([^:]*)(?::(.*))?", "NAMESPACE/GANG:COUNT:cpu=2", _pods),
+    "--advance": _form(
+        r"([-+.e\d]+)([smhd]?)",
+        "a time such as 90s, 10m, 2h or 1d",
+        lambda number, unit: c.ClockAdvances(by_s=float(number) * _SECONDS[unit or "s"]),
+    ),
 }

@@ -4,16 +4,16 @@ The same documents come from a running netgang and from a saved cluster (--clust
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Final, TypeVar
 
 import typer
 from rich.console import Console
 
 from cli.output import clear_errors, option, print_body
-from cli.reach import Reach, having, reaching
+from cli.reach import Reach, having, having_texts, reaching
 from extender.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
 _T = TypeVar("_T")
 AsJson = Annotated[bool, typer.Option("--json", help="Print the document as it is.")]
-Texts = list[str] | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,36 +39,20 @@ class Files:
     now: Annotated[str | None, option("Moment for --cluster, such as 2026-01-31T12:00:00Z.", "now")] = None
 
 
-@dataclass(frozen=True, slots=True)
-class Changes:
-    """What would be different; each may be given several times."""
-
-    set_: Annotated[
-        Texts, typer.Option("--set", metavar="NAME=VALUE", help="A setting that decides, such as queue.order=fifo.")
-    ] = None
-    annotate: Annotated[
-        Texts, typer.Option(metavar="NAMESPACE/GANG:NAME=VALUE", help="Annotation netgang.io/NAME of a gang.")
-    ] = None
-    link: Annotated[
-        Texts, typer.Option(metavar="FROM:TO:METRIC=VALUE", help="A link: loss (ratio), delay (ms), throughput.")
-    ] = None
-    remove_node: Annotated[Texts, typer.Option(metavar="NODE", help="A node that is gone.")] = None
-    add_nodes: Annotated[
-        Texts, typer.Option(metavar="ZONE:COUNT:like=NODE", help="More nodes; or ZONE:COUNT:cpu=8,memory=32Gi.")
-    ] = None
-    add_capacity: Annotated[Texts, typer.Option(metavar="ZONE[/NODE]:RESOURCE=AMOUNT", help="More room.")] = None
-    end_job: Annotated[Texts, typer.Option(metavar="NAMESPACE/JOB", help="A gang or job that ends.")] = None
-    shrink_job: Annotated[Texts, typer.Option(metavar="NAMESPACE/JOB:BY", help="A job with fewer workers.")] = None
-    grow_job: Annotated[Texts, typer.Option(metavar="NAMESPACE/JOB:BY", help="A job with more workers.")] = None
-    remove_pod: Annotated[Texts, typer.Option(metavar="NAMESPACE/POD", help="A pod that is gone.")] = None
-    add_pods: Annotated[
-        Texts, typer.Option(metavar="NAMESPACE/GANG:COUNT[:cpu=2]", help="More pods of a gang, or a new gang.")
-    ] = None
-    advance: Annotated[Texts, typer.Option(metavar="TIME", help="Time passes: 90s, 10m, 2h, 1d.")] = None
-
-    def by_option(self) -> dict[str, list[str]]:
-        """Option → its texts."""
-        return {f"--{one.name.strip('_').replace('_', '-')}": getattr(self, one.name) or [] for one in fields(self)}
+_CHANGES: Final = {  # what would be different: option → its form and what it means
+    "--set": ("NAME=VALUE", "A setting that decides, such as queue.order=fifo."),
+    "--annotate": ("NAMESPACE/GANG:NAME=VALUE", "Annotation netgang.io/NAME of a gang."),
+    "--link": ("FROM:TO:METRIC=VALUE", "A link: loss (ratio), delay (ms), throughput."),
+    "--remove-node": ("NODE", "A node that is gone."),
+    "--add-nodes": ("ZONE:COUNT:like=NODE", "More nodes; or ZONE:COUNT:cpu=8,memory=32Gi."),
+    "--add-capacity": ("ZONE[/NODE]:RESOURCE=AMOUNT", "More room."),
+    "--end-job": ("NAMESPACE/JOB", "A gang or job that ends."),
+    "--shrink-job": ("NAMESPACE/JOB:BY", "A job with fewer workers."),
+    "--grow-job": ("NAMESPACE/JOB:BY", "A job with more workers."),
+    "--remove-pod": ("NAMESPACE/POD", "A pod that is gone."),
+    "--add-pods": ("NAMESPACE/GANG:COUNT[:cpu=2]", "More pods of a gang, or a new gang."),
+    "--advance": ("TIME", "Time passes: 90s, 10m, 2h, 1d."),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,11 +129,11 @@ def explain(
 
 @reaching
 @having("files", Files)
-@having("options", Changes)
+@having_texts("options", _CHANGES)
 def what_if(
     reach: Reach,
     files: Files,
-    options: Changes,
+    options: dict[str, list[str]],
     changes: Annotated[
         Path | None, typer.Option("--changes", help="File with changes as /v1/what-if takes them; -: standard input.")
     ] = None,
@@ -173,7 +156,7 @@ def what_if(
         place.check()
         listed: list[object] = [*(from_file(changes) if changes is not None else ())]
         listed.extend(_suggested(place, suggestion) if suggestion is not None else ())
-        listed.extend(from_options(options.by_option()))
+        listed.extend(from_options(options))
         if not listed:
             raise ConfigError("say what would be different: --add-nodes, --end-job, --changes FILE; see --help")
         document, body = place.supposed(checked(listed))
