@@ -8,7 +8,7 @@ one that is still renewed is left. Doing it again does no harm, and a dry run ch
 
 import asyncio
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, Final
 
 from extender.convert import pod_from_json
@@ -49,24 +49,17 @@ class Removed:
     left: dict[str, str] = field(default_factory=dict)
 
 
+@dataclass(eq=False, repr=False)
 class Removal:
     """One removal; `progress` is called with how many pods are released."""
 
-    def __init__(
-        self,
-        cluster: OperatorApi,
-        clock: Clock,
-        *,
-        dry_run: bool,
-        pause: Callable[[float], Any] = asyncio.sleep,
-        progress: Callable[[int], None] = lambda count: None,
-    ) -> None:
-        self._cluster = cluster
-        self._clock = clock
-        self._dry_run = dry_run
-        self._pause = pause
-        self._progress = progress
-        self.done = Removed()
+    cluster: OperatorApi
+    clock: Clock
+    _: KW_ONLY
+    dry_run: bool
+    pause: Callable[[float], Any] = asyncio.sleep
+    progress: Callable[[int], None] = lambda count: None
+    done: Removed = field(default_factory=Removed, init=False)
 
     async def policies(self) -> None:
         """Delete policies and bindings, the bindings first. Errors: ApiError, ApiUnavailableError."""
@@ -74,20 +67,20 @@ class Removal:
             for name in POLICIES:
                 for version in VERSIONS:
                     path = f"/apis/{GROUP}/{version}/{plural}/{name}"
-                    if await self._cluster.get(path) is None:
+                    if await self.cluster.get(path) is None:
                         continue
-                    if self._dry_run or await self._cluster.delete(path):
+                    if self.dry_run or await self.cluster.delete(path):
                         self.done.policies.append(f"{plural}/{name}")
                     break  # served in several versions, it is one object all the same
 
     async def gates(self) -> None:
         """Release every pod that waits at the gate, until none was found that came after the policies were gone."""
-        began_s = self._clock.monotonic_s()
+        began_s = self.clock.monotonic_s()
         settled_s = began_s + (_SETTLED_S if self.done.policies else 0.0)
         while True:
-            round_s = self._clock.monotonic_s()
+            round_s = self.clock.monotonic_s()
             waiting = await self._waiting()
-            if self._dry_run:
+            if self.dry_run:
                 self.done.released |= {pod.key: pod.scheduler_name for pod in waiting}
                 return
             await self._release(waiting)
@@ -97,7 +90,7 @@ class Removal:
                 for pod in waiting:
                     self.done.left.setdefault(pod.key, "new pods with the gate keep coming: is it in a template?")
                 return
-            await self._pause(_PAUSE_S)
+            await self.pause(_PAUSE_S)
 
     async def leases(self, namespace: str) -> None:
         """Delete the Leases that are not renewed any more; one that is renewed for 90 s is left."""
@@ -105,12 +98,9 @@ class Removal:
 
     async def _waiting(self) -> list[Pod]:
         """Pods at our gate that can still be released. Cost: O(pending pods)."""
-        found = []
-        async for item in self._cluster.items("/api/v1/pods", {"fieldSelector": "status.phase=Pending"}):
-            pod = pod_from_json(item)
-            if pod.gated and not pod.deleting and pod.key not in self.done.left:
-                found.append(pod)
-        return found
+        items = self.cluster.items("/api/v1/pods", {"fieldSelector": "status.phase=Pending"})
+        pods = [pod async for item in items if (pod := pod_from_json(item)).gated]
+        return [pod for pod in pods if not pod.deleting and pod.key not in self.done.left]
 
     async def _release(self, pods: Sequence[Pod]) -> None:
         try:
@@ -125,34 +115,34 @@ class Removal:
         path = f"/api/v1/namespaces/{pod.namespace}/pods/{pod.name}"
         gone = {"metadata": {"uid": pod.uid}, "spec": {"schedulingGates": [{"$patch": "delete", "name": GATE}]}}
         try:
-            await self._cluster.patch(path, gone)
+            await self.cluster.patch(path, gone)
         except (ConflictError, NotFoundError):
             return
         except ApiError as error:
             if error.status not in (403, 422):
                 raise
-            now = await self._cluster.get(path)
+            now = await self.cluster.get(path)
             if now is not None and now["metadata"].get("uid") == pod.uid:
                 self.done.left[pod.key] = error.message
             return
         self.done.released[pod.key] = pod.scheduler_name
-        self._progress(len(self.done.released))
+        self.progress(len(self.done.released))
 
     async def _lease(self, namespace: str, name: str) -> None:
         path = f"/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases/{name}"
-        began_s = self._clock.monotonic_s()
-        while (lease := await self._cluster.get(path)) is not None:
+        began_s = self.clock.monotonic_s()
+        while (lease := await self.cluster.get(path)) is not None:
             spec = lease.get("spec") or {}
             version = str(lease["metadata"]["resourceVersion"])
-            if self._dry_run:
+            if self.dry_run:
                 break
             if spec.get("holderIdentity"):  # another clock says nothing: does it change while we look?
-                await self._pause(float(spec.get("leaseDurationSeconds") or 0) + 1.0)
+                await self.pause(float(spec.get("leaseDurationSeconds") or 0) + 1.0)
             try:
-                await self._cluster.delete(path, resource_version=version)
+                await self.cluster.delete(path, resource_version=version)
                 break
             except ConflictError:
-                if self._clock.monotonic_s() - began_s > _LEASE_LIMIT_S:
+                if self.clock.monotonic_s() - began_s > _LEASE_LIMIT_S:
                     self.done.left[f"leases/{name}"] = f"{spec.get('holderIdentity')} renews it: does it still run?"
                     return
         if lease is not None:

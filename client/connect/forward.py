@@ -10,6 +10,7 @@ the way while it is open. Why it could not be gone is kept: its client sees only
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Final
@@ -30,15 +31,16 @@ _CHUNK_BYTES: Final = 32 * 1024
 _CONNECT_S: Final = 10.0
 
 
+@dataclass(eq=False, repr=False)
 class Relay:
     """Carries connections from a socket to a port of a pod. Use `opened`."""
 
-    def __init__(self, server: ApiServer, session: aiohttp.ClientSession, path: str) -> None:
-        self._server = server
-        self._session = session
-        self._path = path
-        self._carriers: set[asyncio.Task[None]] = set()
-        self.failure: NetgangError | None = None
+    server: ApiServer
+    session: aiohttp.ClientSession
+    path: str
+    failure: NetgangError | None = None
+    """Why the last connection could not be carried"""
+    _carriers: set[asyncio.Task[None]] = field(default_factory=set, init=False)
 
     @classmethod
     @asynccontextmanager
@@ -88,20 +90,20 @@ class Relay:
                 await writer.wait_closed()
 
     async def _connected(self) -> aiohttp.ClientWebSocketResponse:
-        url = URL(self._server.url + self._path, encoded=True)
-        header = await self._server.authorization.header()
+        url = URL(self.server.url + self.path, encoded=True)
+        header = await self.server.authorization.header()
         common: dict[str, Any] = {
             "headers": {"Authorization": header} if header else {},
-            "proxy": self._server.proxy,
-            "server_hostname": self._server.tls_name,
+            "proxy": self.server.proxy,
+            "server_hostname": self.server.tls_name,
         }
-        with mapped(f"GET {self._path}"):
+        with mapped(f"GET {self.path}"):
             try:
                 far: aiohttp.ClientWebSocketResponse
-                far = await self._session.ws_connect(url, protocols=(_PROTOCOL,), max_msg_size=0, **common)
+                far = await self.session.ws_connect(url, protocols=(_PROTOCOL,), max_msg_size=0, **common)
             except aiohttp.WSServerHandshakeError as error:
                 # An answer without upgrade has no body here; asked plainly, the API server says why.
-                async with self._session.get(url, allow_redirects=False, **common) as answer:
+                async with self.session.get(url, allow_redirects=False, **common) as answer:
                     said = refusal(answer.status, await answer.content.read(_CHUNK_BYTES))
                 raise said if answer.status == error.status else ApiError(error.status, error.message) from error
         return far

@@ -11,7 +11,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import KW_ONLY, InitVar, dataclass, field, replace
 from functools import partial
 from typing import Final
 
@@ -72,33 +72,26 @@ class _State:
     asked: bool = False
 
 
+@dataclass(eq=False, repr=False)
 class NetworkRefresh:
     """Polls, merges, publishes. `run` is one task; `status` may be read at any time."""
 
-    def __init__(
-        self,
-        sources: Sequence[Polled],
-        options: RefreshOptions | None = None,
-        *,
-        clock: Clock,
-        nodes: Callable[[], Sequence[Node]],
-        publish: Callable[[NetworkMatrix], None],
-        jitter: Callable[[], float],
-        prepare: Callable[[NetworkMatrix], Awaitable[None]] | None = None,
-    ) -> None:
-        """`nodes` gives the cluster's nodes of now, `jitter` a number from 0 to 1.
+    sources: InitVar[Sequence[Polled]]
+    options: RefreshOptions = field(default_factory=RefreshOptions)
+    _: KW_ONLY
+    clock: Clock
+    nodes: Callable[[], Sequence[Node]]
+    """The cluster's nodes of now."""
+    publish: Callable[[NetworkMatrix], None]
+    jitter: Callable[[], float]
+    """A number from 0 to 1."""
+    prepare: Callable[[NetworkMatrix], Awaitable[None]] | None = None
+    """Awaited before each `publish`: for work that the new matrix needs and that would block."""
 
-        `prepare` is awaited before each `publish`: for work that the new matrix needs and that would block.
-        """
+    def __post_init__(self, sources: Sequence[Polled]) -> None:
         if len({polled.source.name for polled in sources}) < len(sources):
             raise ValueError("sources must have different names: values are shown with the name of theirs")
         self._states = [_State(polled, Source(name=polled.source.name)) for polled in sources]
-        self._options = options or RefreshOptions()
-        self._clock = clock
-        self._nodes = nodes
-        self._publish = publish
-        self._prepare = prepare
-        self._jitter = jitter
         self._changed = asyncio.Event()
         self._built: Built | None = None
         self._coverage: Mapping[Metric, Coverage] = {}
@@ -123,7 +116,7 @@ class NetworkRefresh:
         """How the sources do, and which nodes have no endpoint."""
         built = self._built
         matrix = built.matrix if built is not None else NetworkMatrix()
-        options, now = self._options, replace(matrix, evaluated_at_s=self._clock.now_s())
+        options, now = self.options, replace(matrix, evaluated_at_s=self.clock.now_s())
         soft, hard = options.soft_ttl_s, options.hard_ttl_s
         return NetworkStatus(
             version=matrix.version,
@@ -145,7 +138,7 @@ class NetworkRefresh:
             except Exception as error:  # noqa: BLE001 - the supervisor: logs, makes unready, goes on
                 self._crashes[task] = f"{type(error).__name__}: {error}"
                 _log.exception("%s stopped by an unforeseen error", task)
-                await asyncio.sleep(self._options.retry_max_s)
+                await asyncio.sleep(self.options.retry_max_s)
 
     # Polling
 
@@ -156,8 +149,8 @@ class NetworkRefresh:
         await asyncio.sleep(self._pause_s(state))
 
     async def _ask(self, state: _State) -> None:
-        source, options = state.polled.source, self._options
-        now_s, began_s = self._clock.now_s(), self._clock.monotonic_s()
+        source, options = state.polled.source, self.options
+        now_s, began_s = self.clock.now_s(), self.clock.monotonic_s()
         try:
             async with asyncio.timeout(options.fetch_timeout_s):
                 batch = await source.fetch(now_s=now_s)
@@ -170,7 +163,7 @@ class NetworkRefresh:
             state.status = structs.replace(state.status, error=text, failures=state.status.failures + 1)
             return
         finally:
-            state.status = structs.replace(state.status, fetch_s=self._clock.monotonic_s() - began_s)
+            state.status = structs.replace(state.status, fetch_s=self.clock.monotonic_s() - began_s)
         if state.status.error is not None:
             _log.info("network source works again", extra={"source": source.name})
         state.status = structs.replace(state.status, error=None, failures=0, last_success_s=now_s)
@@ -188,17 +181,17 @@ class NetworkRefresh:
             )
 
     def _pause_s(self, state: _State) -> float:
-        options = self._options
+        options = self.options
         pause_s = state.polled.interval_s
         if failures := state.status.failures:
             doubled = options.retry_min_s * 2.0 ** min(failures - 1, _MAX_DOUBLINGS)
             pause_s = min(doubled, max(options.retry_max_s, state.polled.interval_s))
-        return pause_s * (1.0 + options.jitter_ratio * (2.0 * self._jitter() - 1.0))
+        return pause_s * (1.0 + options.jitter_ratio * (2.0 * self.jitter() - 1.0))
 
     # Publishing
 
     async def _rebuild_when_needed(self) -> None:
-        wait_s = max(self._next_publish_s - self._clock.monotonic_s(), 0.0) if self._built is not None else None
+        wait_s = max(self._next_publish_s - self.clock.monotonic_s(), 0.0) if self._built is not None else None
         with suppress(TimeoutError):  # nothing changed but ages
             async with asyncio.timeout(wait_s):
                 await self._changed.wait()
@@ -212,20 +205,20 @@ class NetworkRefresh:
         tables = {state.status.name: state.table for state in self._states if state.table is not None}
         if not tables:
             return
-        given = Given(tables, tuple(state.endpoints for state in self._states), tuple(self._nodes()))
+        given = Given(tables, tuple(state.endpoints for state in self._states), tuple(self.nodes()))
         last = self._built
         values = sum(map(len, tables.values()))
         size = values + len(given.nodes)
-        options = self._options
+        options = self.options
         zone_ttl = options.hard_ttl_s if options.zone_fallback else None
-        work = partial(build, given, last, options.mapping, zone_ttl_s=zone_ttl, now_s=self._clock.now_s())
+        work = partial(build, given, last, options.mapping, zone_ttl_s=zone_ttl, now_s=self.clock.now_s())
         built = await off_loop(size, work)
-        now_s, monotonic_s = self._clock.now_s(), self._clock.monotonic_s()
+        now_s, monotonic_s = self.clock.now_s(), self.clock.monotonic_s()
         if last is not None and built.matrix is last.matrix:
             self._built = built
             if monotonic_s < self._next_publish_s:
                 return
-            self._next_publish_s = monotonic_s + self._options.reevaluate_s
+            self._next_publish_s = monotonic_s + self.options.reevaluate_s
             if not values:
                 return
             aged = replace(built.matrix, version=built.matrix.version + 1, evaluated_at_s=now_s)
@@ -233,7 +226,7 @@ class NetworkRefresh:
         self._coverage = await off_loop(size, partial(coverage_of, built.matrix, given.nodes))
         self._built = built
         self._published_at_s = now_s
-        self._next_publish_s = monotonic_s + self._options.reevaluate_s
-        if self._prepare is not None:
-            await self._prepare(built.matrix)
-        self._publish(built.matrix)
+        self._next_publish_s = monotonic_s + self.options.reevaluate_s
+        if self.prepare is not None:
+            await self.prepare(built.matrix)
+        self.publish(built.matrix)

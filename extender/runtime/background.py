@@ -3,6 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Coroutine
+from dataclasses import dataclass, field
 from typing import Any
 
 from extender.runtime.telemetry import Telemetry
@@ -10,13 +11,13 @@ from extender.runtime.telemetry import Telemetry
 _log = logging.getLogger(__name__)
 
 
+@dataclass(eq=False, repr=False)
 class Background:
     """The works of one part that are under way; `place` is a constant word for the count of bugs."""
 
-    def __init__(self, telemetry: Telemetry, place: str) -> None:
-        self._telemetry = telemetry
-        self._place = place
-        self._tasks: set[asyncio.Task[None]] = set()
+    telemetry: Telemetry
+    place: str
+    _tasks: set[asyncio.Task[None]] = field(default_factory=set, init=False)
 
     @property
     def busy(self) -> bool:
@@ -39,4 +40,4 @@ class Background:
         self._tasks.discard(task)
         if not task.cancelled() and (error := task.exception()) is not None:
             _log.error("internal error: %s", task.get_name(), exc_info=error)
-            self._telemetry.internal_error(self._place)
+            self.telemetry.internal_error(self.place)

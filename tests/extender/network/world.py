@@ -52,8 +52,9 @@ class World:
         self.clock = clock
         self.published: list[NetworkMatrix] = []
         self.on_publish: Callable[[], None] = lambda: None
+        how = options or RefreshOptions()
         self.refresh = NetworkRefresh(
-            sources, options, clock=clock, nodes=lambda: self.nodes, publish=self._publish, jitter=lambda: jitter
+            sources, how, clock=clock, nodes=lambda: self.nodes, publish=self._publish, jitter=lambda: jitter
         )
         self._telemetry = Telemetry()
         self._reporting = Reporting(self._telemetry, sync=dict, network=self.refresh.status)
