@@ -15,8 +15,7 @@ from typing import Final
 from cli.main import app, single_threaded
 from cli.reach import KUBECTL
 
-_NO_FILES: Final = ":4"
-"""kubectl's word for: these are all, do not offer files"""
+_NO_FILES: Final = ":4"  # kubectl's word for: these are all, do not offer files
 _FILES: Final = ":0"
 
 

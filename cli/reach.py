@@ -27,8 +27,7 @@ if TYPE_CHECKING:
 
 _T = TypeVar("_T")
 _Command: TypeAlias = Callable[..., None]
-KUBECTL: Final = "kubectl netgang"
-"""The program's name when kubectl runs it"""
+KUBECTL: Final = "kubectl netgang"  # The program's name when kubectl runs it
 _KIND: Final = Parameter.KEYWORD_ONLY
 
 

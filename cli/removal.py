@@ -17,22 +17,19 @@ from extender.kube.operator import OperatorApi
 from extender.ports import Clock
 from scoring.model import GATE, Pod
 
-POLICIES: Final = ("netgang-gate", "netgang-scheduler-name")
-"""Names of the admission policies of manifests/components, and of their bindings."""
+POLICIES: Final = ("netgang-gate", "netgang-scheduler-name")  # In manifests/components, and their bindings
 LEASES: Final = ("netgang-leader", "netgang-scheduler")
 GROUP: Final = "admissionregistration.k8s.io"
 VERSIONS: Final = ("v1", "v1beta1")
 PLURALS: Final = ("mutatingadmissionpolicybindings", "mutatingadmissionpolicies")
-CALLS: Final = frozenset(
+CALLS: Final = frozenset(  # (verb, API group, resource): the rights that all of this needs, in manifests/uninstall
     {
         *((verb, "", "pods") for verb in ("list", "get", "patch")),
         *((verb, GROUP, plural) for plural in PLURALS for verb in ("get", "delete")),
         *((verb, "coordination.k8s.io", "leases") for verb in ("get", "delete")),
     }
 )
-"""(verb, API group, resource): the rights that all of this needs, in manifests/uninstall"""
-_SETTLED_S: Final = 6.0
-"""A policy that was deleted is out of force at every API server by then: they hear of it within a second or two."""
+_SETTLED_S: Final = 6.0  # A deleted policy is out of force at every API server by then: they hear of it within seconds
 _PAUSE_S: Final = 1.0
 _LIMIT_S: Final = 120.0
 _LEASE_LIMIT_S: Final = 90.0
@@ -43,8 +40,7 @@ class Removed:
     """What was done, or with a dry run would be."""
 
     policies: list[str] = field(default_factory=list)
-    released: dict[str, str] = field(default_factory=dict)
-    """namespace/name of a pod → the scheduler it names"""
+    released: dict[str, str] = field(default_factory=dict)  # namespace/name of a pod → the scheduler it names
     leases: list[str] = field(default_factory=list)
     left: dict[str, str] = field(default_factory=dict)
 

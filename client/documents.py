@@ -32,8 +32,7 @@ _TIMEOUT_S: Final = 30.0
 _RECORD_S: Final = 120.0
 _MOST_RECORD_BYTES: Final = 1 << 30
 _WRONG_USE: Final = frozenset({400, 404, 409, 413})
-_WHAT_IF_S: Final = 120.0
-"""Trial plans of a large cluster, behind those of others."""
+_WHAT_IF_S: Final = 120.0  # Trial plans of a large cluster, behind those of others
 
 
 class Answer(NamedTuple, Generic[_T]):

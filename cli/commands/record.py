@@ -83,11 +83,9 @@ def replay(
 class _Found:
     runs: int = 0
     steps: int = 0
-    missing: int = 0
-    """Entries that were not written when it was recorded"""
+    missing: int = 0  # Entries that were not written when it was recorded
     different: list[int] = field(default_factory=list)
-    would_differ: int = 0
-    """Planner runs that other settings would have decided differently"""
+    would_differ: int = 0  # Planner runs that other settings would have decided differently
     examples: list[dict[str, object]] = field(default_factory=list)
 
     def add(self, again: "Again") -> None:

@@ -11,10 +11,8 @@ from scoring.explain import words
 from scoring.model import Node, Pod
 
 Json: TypeAlias = Mapping[str, Any]
-Right: TypeAlias = tuple[str, str, str]
-"""(verb, API group, resource[/subresource]), as RBAC has it"""
-NEVER: Final = (0, "0", "0%")
-"""A maxUnavailable that lets no pod go"""
+Right: TypeAlias = tuple[str, str, str]  # (verb, API group, resource[/subresource]), as RBAC has it
+NEVER: Final = (0, "0", "0%")  # A maxUnavailable that lets no pod go
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,8 +29,7 @@ class ServiceAddress:
 class Policies:
     """Admission policies as they are in the cluster: name → object."""
 
-    served: bool = True
-    """Whether the API server knows MutatingAdmissionPolicies at all"""
+    served: bool = True  # Whether the API server knows MutatingAdmissionPolicies at all
     policies: Mapping[str, Json] = field(default_factory=dict)
     bindings: Mapping[str, Json] = field(default_factory=dict)
 
@@ -52,8 +49,7 @@ class LeaseSeen:
     """The Lease of the replicas, looked at twice, at least its duration apart."""
 
     holder: str
-    renewed: bool
-    """Whether it changed between the two looks"""
+    renewed: bool  # Whether it changed between the two looks
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,8 +68,7 @@ class Budget:
 class Running:
     """What the cluster says of netgang's own pods."""
 
-    wanted: int
-    """Replicas that its Deployment asks for; 0: there is none, it runs by other means"""
+    wanted: int  # Replicas that its Deployment asks for; 0: there is none, it runs by other means
     replicas: tuple[Replica, ...]
     lease: LeaseSeen | None
     budget: Budget | None
@@ -94,8 +89,7 @@ class Endpoints:
     """Which nodes are measured: metric → how many of each state."""
 
     counts: Mapping[str, Mapping[str, int]]
-    unmapped: tuple[str, ...] = ()
-    """Some of the nodes that no metric has an endpoint for"""
+    unmapped: tuple[str, ...] = ()  # Some of the nodes that no metric has an endpoint for
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,34 +108,27 @@ class Facts:
     """Everything that was seen."""
 
     settings: Settings
-    settings_from: str = "defaults"
-    """Where the settings were read, in words"""
+    settings_from: str = "defaults"  # Where the settings were read, in words
     settings_problems: tuple[str, ...] = ()
-    settings_seen: bool = True
-    """Whether these are netgang's settings; else the defaults, by which nothing can be judged"""
+    settings_seen: bool = True  # Whether these are netgang's settings; else the defaults, by which nothing is judged
     own_version: str = ""
     account: str = ""
     kubernetes: str | None = None
-    skew_s: float | None = None
-    """By how much our clock is ahead of the API server's"""
+    skew_s: float | None = None  # By how much our clock is ahead of the API server's
     denied: tuple[Right, ...] | None = None
     scheduler: Json | None = None
     scheduler_from: str = ""
     scheduler_version: str | None = None
     service: ServiceAddress | None = None
     policies: Policies | None = None
-    confined: frozenset[str] | None = None
-    """Names of the policies that confine the account"""
+    confined: frozenset[str] | None = None  # Names of the policies that confine the account
     running: Running | None = None
     nodes: tuple[Node, ...] | None = None
     pods: tuple[Pod, ...] | None = None
-    foreign_pods: int = 0
-    """Bound pods of other schedulers, without those of DaemonSets and of the system's namespaces"""
-    pod_groups: frozenset[str] | None = None
-    """namespace/name of PodGroups"""
+    foreign_pods: int = 0  # Bound pods of other schedulers, without those of DaemonSets and of the system's namespaces
+    pod_groups: frozenset[str] | None = None  # namespace/name of PodGroups
     pod_groups_served: bool | None = None
-    budgets: tuple[Budget, ...] | None = None
-    """All others than netgang's own"""
+    budgets: tuple[Budget, ...] | None = None  # All others than netgang's own
     sources: tuple[SourceSeen, ...] | None = None
     endpoints: Endpoints | None = None
     answered: Answered | None = None
@@ -151,12 +138,9 @@ class Facts:
 class Severity(StrEnum):
     """How bad a finding is; in this order they are shown."""
 
-    ERROR = "error"
-    """Gangs do not start, or start broken, or the control plane suffers."""
-    WARNING = "warning"
-    """It works, worse than it could, or will not for long."""
-    NOTE = "note"
-    """A choice that one should know of; nothing is wrong."""
+    ERROR = "error"  # Gangs do not start, or start broken, or the control plane suffers
+    WARNING = "warning"  # It works, worse than it could, or will not for long
+    NOTE = "note"  # A choice that one should know of; nothing is wrong
 
 
 @dataclass(frozen=True, slots=True)

@@ -37,8 +37,7 @@ class Where:
     """What to look at: the namespace netgang is installed in, and files that take the place of what is installed."""
 
     namespace: str = "netgang-system"
-    account: str = ""
-    """Whose rights count; "": the service account `netgang` of the namespace"""
+    account: str = ""  # Whose rights count; "": the service account `netgang` of the namespace
     config: Path | None = None
     scheduler_config: Path | None = None
 

@@ -17,8 +17,7 @@ GATE_POLICY: Final = "netgang-gate"
 NAME_POLICY: Final = "netgang-scheduler-name"
 _APPLY: Final = "kubectl apply -k manifests/components/{}"
 _MARKS: Final = (groups.POD_GROUP_LABEL, groups.NAME_LABEL, groups.MIN_AVAILABLE_LABEL, *groups.NAME_ANNOTATIONS)
-CONFINING: Final = ("netgang-jobs", "netgang-pods")
-"""Names of the policies in manifests/base/confinement.yaml, and of their bindings"""
+CONFINING: Final = ("netgang-jobs", "netgang-pods")  # Policies in manifests/base/confinement.yaml, and their bindings
 _QUOTED: Final = re.compile(r"'([^']*)'")
 
 

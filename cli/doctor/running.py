@@ -14,8 +14,7 @@ from extender.settings.ports import DebugAuth
 from extender.settings.settings import Settings
 from scoring.model.policy import Preempting, Repair
 
-NOTES: Final = "base (its Secret)"
-"""Part of manifests/ with the right to the keys for notes."""
+NOTES: Final = "base (its Secret)"  # Part of manifests/ with the right to the keys for notes
 _MINOR: Final = re.compile(r"^v?(\d+)\.(\d+)")
 _VERSION: Final = re.compile(r":v?(\d+\.\d+\.\d+\S*)$")
 _OLDEST: Final = (1, 34)

@@ -26,12 +26,10 @@ class Check:
 
     id: str
     kind: Kind
-    name: str
-    """By this and by the message netgang knows the metric."""
+    name: str  # By this and by the message netgang knows the metric
     grid: str
     plugin: str
-    limits: tuple[str, str, str]
-    """What OK, warning and critical mean."""
+    limits: tuple[str, str, str]  # What OK, warning and critical mean
 
 
 _LOSS: Final = ("<= 0.001%", "> 0.001%", "> 0.1%")

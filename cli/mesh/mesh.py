@@ -43,8 +43,7 @@ _METRICS: Final = {  # kind → the metrics that it measures, the one whose endp
 class End:
     """A place where tests run; in the order of their keys."""
 
-    key: str
-    """Its name in pSConfig: the node's, or the address where that is not enough to distinguish ends."""
+    key: str  # Its name in pSConfig: the node's, or the address where that is not enough to distinguish ends
     label: str
     address: str
 
@@ -53,10 +52,8 @@ class End:
 class KindMesh:
     """The ends of one kind of test. Zones and ends are in the order of their names."""
 
-    zones: Mapping[ZoneName, tuple[End, ...]]
-    """zone → its ends; all measure each other."""
-    gateways: Mapping[ZoneName, tuple[End, ...]]
-    """zone → those of its ends that measure the gateways of all other zones."""
+    zones: Mapping[ZoneName, tuple[End, ...]]  # zone → its ends; all measure each other
+    gateways: Mapping[ZoneName, tuple[End, ...]]  # zone → those of its ends that measure other zones' gateways
 
     def directions(self, zone: ZoneName, end: End) -> int:
         """In how many measured directions an end of `zone` takes part, as source or target."""

@@ -21,8 +21,7 @@ class SiteNode:
 
     name: NodeName
     zone: ZoneName
-    addresses: tuple[str, ...]
-    """Of type InternalIP, in the node's order."""
+    addresses: tuple[str, ...]  # Of type InternalIP, in the node's order
     labels: Mapping[str, str] = field(default_factory=dict)
     annotations: Mapping[str, str] = field(default_factory=dict)
 

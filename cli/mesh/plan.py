@@ -13,29 +13,23 @@ from cli.mesh.mesh import Kind, Site
 from extender.errors import ConfigError
 
 SAMPLE_S: Final = 60
-_SETUP_S: Final = 10
-"""Between two throughput tests of one host: pScheduler's set-up and clean-up."""
-_CHECKS_PER_S: Final = 12
-"""MaDDash starts at most 250 checks every 20 s."""
+_SETUP_S: Final = 10  # Between two throughput tests of one host: pScheduler's set-up and clean-up
+_CHECKS_PER_S: Final = 12  # MaDDash starts at most 250 checks every 20 s
 
 
 class LatencyTest(StrEnum):
     """How loss and delay are measured."""
 
-    LATENCYBG = "latencybg"
-    """One way, all the time (powstream); needs synchronised clocks."""
-    LATENCY = "latency"
-    """One way, a minute at a time (owping); needs synchronised clocks."""
-    RTT = "rtt"
-    """Round trip (ping); needs no clocks. netgang takes half of it."""
+    LATENCYBG = "latencybg"  # One way, all the time (powstream); needs synchronised clocks
+    LATENCY = "latency"  # One way, a minute at a time (owping); needs synchronised clocks
+    RTT = "rtt"  # Round trip (ping); needs no clocks. netgang takes half of it.
 
 
 @dataclass(frozen=True, slots=True)
 class MeshPlan:
     """The tests of a mesh; times in seconds."""
 
-    name: str = "netgang"
-    """Name of the template, of the dashboard, and in front of every grid."""
+    name: str = "netgang"  # Name of the template, of the dashboard, and in front of every grid
     latency: LatencyTest = LatencyTest.LATENCYBG
     latency_interval_s: int = 60
     throughput_interval_s: int = 14_400

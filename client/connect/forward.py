@@ -38,8 +38,7 @@ class Relay:
     server: ApiServer
     session: aiohttp.ClientSession
     path: str
-    failure: NetgangError | None = None
-    """Why the last connection could not be carried"""
+    failure: NetgangError | None = None  # Why the last connection could not be carried
     _carriers: set[asyncio.Task[None]] = field(default_factory=set, init=False)
 
     @classmethod

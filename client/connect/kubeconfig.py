@@ -19,8 +19,7 @@ class Chosen:
 
     file: Path | None
     context: str | None
-    namespace: str
-    """The context's own; "" if it names none"""
+    namespace: str  # The context's own; "" if it names none
 
 
 def chosen(kubeconfig: Path | None, context: str | None, *, environment: Mapping[str, str] = os.environ) -> Chosen:

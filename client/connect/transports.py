@@ -19,8 +19,7 @@ from extender.kube.credentials import ApiServer
 from extender.kube.http.faults import refusal
 from extender.network.batches import UNREADABLE
 
-_OURS_ALONE: Final = frozenset({"host", "authorization"})
-"""Headers that are not for the API server, or that it would take away"""
+_OURS_ALONE: Final = frozenset({"host", "authorization"})  # Not for the API server, or taken away by it
 
 
 class Forwarded(httpx.AsyncBaseTransport):

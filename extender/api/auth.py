@@ -30,17 +30,14 @@ from extender.api.problems import problem_response
 from extender.errors import ApiError, ApiUnavailableError
 from extender.ports import Clock, Reviews
 
-IN_HAND: Final = 10.0
-"""Questions of an address that has not asked for long"""
-REFILL_S: Final = 5.0
-"""Seconds for one more"""
+IN_HAND: Final = 10.0  # Questions of an address that has not asked for long
+REFILL_S: Final = 5.0  # Seconds for one more
 _PEERS_MAX: Final = 4096
 _COME_AGAIN_S: Final = "1"
 _TOO_MANY: Final = (
     "this address has shown too many tokens, or asked for too much, that the API server says no to; come again"
 )
-_YES_ONCE_S: Final = 3600.0
-"""As long as a pod's token, or one of `kubectl create token`, is good."""
+_YES_ONCE_S: Final = 3600.0  # As long as a pod's token, or one of `kubectl create token`, is good
 
 _log = logging.getLogger("netgang.auth")
 _Value = TypeVar("_Value")

@@ -25,8 +25,7 @@ from extender.schemas.what_if import Supposed
 from scoring.what_if.changes import Supposition, WhatIf
 
 _Kind = TypeVar("_Kind", bound=msgspec.Struct)
-Responses = dict[int | str, dict[str, Any]]
-"""status → what OpenAPI says of it, as FastAPI takes it"""
+Responses = dict[int | str, dict[str, Any]]  # status → what OpenAPI says of it, as FastAPI takes it
 Name: TypeAlias = Annotated[str, Path(min_length=1, max_length=253, pattern=r"^[a-z0-9]([a-z0-9.-]*[a-z0-9])?$")]
 Kind: TypeAlias = Annotated[
     str | None, Query(max_length=100, description="Kind, such as TFJob, where several jobs have one name")

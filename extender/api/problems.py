@@ -23,10 +23,8 @@ from extender.errors import BadRequestError
 from extender.schemas.record import Problem, Record
 
 PROBLEM_TYPE: Final = "application/problem+json"
-PROBES: Final = frozenset({"/healthz", "/readyz", "/metrics"})
-"""What probes and Prometheus ask for: it names no job, and asking changes nothing."""
-LAST: Final = {"connection": "close"}
-"""The rest of the body is not read, so what follows on its connection is not either."""
+PROBES: Final = frozenset({"/healthz", "/readyz", "/metrics"})  # They name no job, and asking changes nothing
+LAST: Final = {"connection": "close"}  # The rest of the body is not read, so what follows on its connection is neither
 
 
 def document_response(document: Record, status: HTTPStatus = HTTPStatus.OK) -> Response:

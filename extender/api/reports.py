@@ -31,11 +31,9 @@ from extender.schemas.jobs import Accepted
 SHORTEST_SECRET: Final = 16
 _ACCOUNT: Final = "system:serviceaccount:"
 _WITH_SECRET: Final = Identity("netgang:shared-secret")
-MAX_BODY_BYTES: Final = 64 * 2**10
-"""Several times what the 256 points take that one report may have."""
+MAX_BODY_BYTES: Final = 64 * 2**10  # Several times what the 256 points take that one report may have
 BODY_TIMEOUT_S: Final = 5.0
-_REMEMBERED: Final = 8192
-"""Answers that are remembered, two for each caller: more than there are jobs whose reports are kept."""
+_REMEMBERED: Final = 8192  # Answers, two for each caller: more than there are jobs whose reports are kept
 _WAY_OUT: Final = (
     "a service account reports for jobs of its own namespace alone, and people for none: let a pod of the job's "
     "namespace report with its own token, or show the secret of netgang's setting reports.secret_file"
@@ -70,11 +68,9 @@ _log = logging.getLogger("netgang.reports")
 class Reporters:
     """The right to report, as the Reviews port: `may` is about the namespace in the path, and sends no request."""
 
-    reviews: Reviews | None
-    """Knows service accounts; `None`: their tokens are not accepted."""
+    reviews: Reviews | None  # Knows service accounts; `None`: their tokens are not accepted
     secret_file: Path | None
-    audiences: tuple[str, ...] = ()
-    """What a token must be for; empty: for the API server."""
+    audiences: tuple[str, ...] = ()  # What a token must be for; empty: for the API server
 
     async def identity(self, token: str, *, audiences: Sequence[str] = ()) -> Identity | None:
         """Whose token it is; None: no account's, or not for us. Errors: ApiError, ApiUnavailableError."""

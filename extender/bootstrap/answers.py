@@ -58,14 +58,11 @@ class Service:
     telemetry: Telemetry
     app: ASGIApp
     debug_app: ASGIApp
-    health_app: ASGIApp
-    """`app` for probes and metrics alone."""
+    health_app: ASGIApp  # `app` for probes and metrics alone
     tls: Rotation | None
-    tasks: Mapping[str, Callable[[], Any]]
-    """name → coroutine function that runs until cancelled"""
+    tasks: Mapping[str, Callable[[], Any]]  # name → coroutine function that runs until cancelled
     leadership: Leadership | None = None
-    reports_app: ASGIApp | None = None
-    """For training jobs alone: what they report. None: they cannot."""
+    reports_app: ASGIApp | None = None  # For training jobs alone: what they report. None: they cannot.
     restarts: Restarts | None = None
     page: Feed | None = None
 

@@ -33,8 +33,7 @@ from extender.server.dispatch import Callers
 from scoring.plan import Plan
 
 _FOLLOW = "follow "
-_FIRST_LOOK_S = 10.0
-"""Longest wait for the first network data, and for the ages of jobs, before the first plan is made without."""
+_FIRST_LOOK_S = 10.0  # Longest wait for network data and ages of jobs before the first plan is made without
 
 
 def assemble(

@@ -73,13 +73,11 @@ class Common:
 
     settings: Settings
     cache: ClusterCache
-    api: ClusterApi
-    """Nothing is written through it by a process that lost the lease"""
+    api: ClusterApi  # Nothing is written through it by a process that lost the lease
     clock: Clock
     rng: random.Random
     _: KW_ONLY
-    notes: Notes
-    """What is written on tenants' objects for our successor"""
+    notes: Notes  # What is written on tenants' objects for our successor
     reflectors: Mapping[str, Reflector[Any]] = field(default_factory=dict)
     unreadable: UnreadableObjects = field(default_factory=UnreadableObjects)
     stands: InitVar[Candidacy | None] = None

@@ -35,8 +35,7 @@ from extender.settings.features import AutoscalingMode
 from scoring.explain.gang import explain_in_steps
 from scoring.model.policy import Preempting
 
-Look = Callable[[], Iterator[None] | None]
-"""What is to be called once a second; what takes long does it in steps"""
+Look = Callable[[], Iterator[None] | None]  # What is to be called once a second; what takes long does it in steps
 
 
 class Reported:

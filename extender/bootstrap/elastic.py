@@ -22,8 +22,7 @@ _SAID_AFTER_S = 20.0
 
 _log = logging.getLogger(__name__)
 
-Follow = Callable[..., Reflector[Any]]
-"""Make a reflector: `path`, `reduce` and `sink` are still to be given."""
+Follow = Callable[..., Reflector[Any]]  # Make a reflector: `path`, `reduce` and `sink` are still to be given
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,8 +27,7 @@ from extender.settings.sources import HttpSource
 from extender.settings.sources import OpenSearchSource as OpenSearchSettings
 from extender.settings.sources import PrometheusSource as PrometheusSettings
 
-_FILE_INTERVAL_S = 5.0
-"""Between two looks whether a mesh file has changed: a `stat` costs nothing."""
+_FILE_INTERVAL_S = 5.0  # Between two looks whether a mesh file has changed: a `stat` costs nothing
 
 
 def refresh_of(common: Common, sources: Sequence[Polled]) -> NetworkRefresh | None:

@@ -45,10 +45,8 @@ _REPORTING = PortLimits(connections=1024, per_peer=64, kept_bytes=64 * 2**20, pe
 _HANDSHAKE_S = 5.0
 _FILES = 65536
 _DRAIN_S = 10
-_DEBUG_DRAIN_S = 1
-"""Nothing is held for people: what they ask is answered from memory, and their connections must not delay the end."""
-_CANNOT_LISTEN = 3
-"""Exit code; the log says which address and why."""
+_DEBUG_DRAIN_S = 1  # Nothing is held for people, and their connections must not delay the end
+_CANNOT_LISTEN = 3  # Exit code; the log says which address and why
 
 _log = logging.getLogger("netgang.server")
 
@@ -201,8 +199,7 @@ class PortServer(uvicorn.Server):
     def __init__(self, setting: str, config: uvicorn.Config) -> None:
         super().__init__(config)
         self._setting = setting
-        self._there_before: set[Any] = set()
-        """Connections at the last `turn_away`"""
+        self._there_before: set[Any] = set()  # Connections at the last `turn_away`
 
     def turn_away(self) -> None:
         """Close idle connections, and the others with their answer: a standby's callers belong to the leader.

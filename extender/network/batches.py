@@ -16,13 +16,10 @@ NEGATIVE_DELAY: Final = "negative_delay"
 NO_VALUE: Final = "no_value"
 OUT_OF_RANGE: Final = "out_of_range"
 NEGATIVE_DELAYS_SAID: Final = "some one-way delays are negative (clocks differ): they are used as 0"
-TOLERANCE_S: Final = 60.0
-"""Clocks that differ by less are taken for equal: answers take time, and MaDDash counts in seconds."""
-UNREADABLE: Final = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
-"""What msgspec raises for a body that is not the document it is taken for."""
+TOLERANCE_S: Final = 60.0  # Closer clocks are taken for equal: answers take time, and MaDDash counts in seconds
+UNREADABLE: Final = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)  # Of msgspec, for another document
 _MAX_PROBLEMS: Final = 20
-_INLINE_ITEMS: Final = 5000
-"""Up to this many values are handled on the event loop (about 10 ms), more in a thread."""
+_INLINE_ITEMS: Final = 5000  # Up to this many values are handled on the event loop (about 10 ms), more in a thread
 _T = TypeVar("_T")
 
 

@@ -25,26 +25,21 @@ if TYPE_CHECKING:
 
 DEFAULT_KEY: Final = "netgang.io/endpoint"
 
-_CANDIDATES: Final = 10
-"""All endpoints of a mesh may be called `localhost`, and all nodes too: what is kept must not be their product."""
+_CANDIDATES: Final = 10  # All endpoints and nodes may be called `localhost`: their product is not kept
 
-PerMetric: TypeAlias = Mapping[Metric, str]
-"""metric → endpoint, by id or any name it goes by"""
+PerMetric: TypeAlias = Mapping[Metric, str]  # metric → endpoint, by id or any name it goes by
 
 
 @dataclass(frozen=True, slots=True)
 class MappingConfig:
     """What an operator says about nodes and endpoints. An endpoint is given by its id or by any of its aliases."""
 
-    table: Mapping[NodeName, PerMetric] = field(default_factory=dict)
-    """node → its endpoints; goes before everything else."""
+    table: Mapping[NodeName, PerMetric] = field(default_factory=dict)  # node → its endpoints; goes first
     zones: Mapping[ZoneName, PerMetric] = field(default_factory=dict)
     """zone → the endpoints of all its nodes for which nothing above is stated: for meshes of one endpoint per site."""
-    key: str = DEFAULT_KEY
-    """Annotation and label that name a node's endpoint; `KEY-loss`, `KEY-delay`, `KEY-throughput` for one metric."""
+    key: str = DEFAULT_KEY  # Annotation and label of a node's endpoint; `KEY-loss` and so on for one metric
     automatic: bool = True
-    rules: Sequence[Rule] = ()
-    """Endpoints made from node names; for each metric the first that matches counts."""
+    rules: Sequence[Rule] = ()  # Endpoints made from node names; for each metric the first that matches counts
 
 
 def mapping_config(settings: "Settings") -> MappingConfig:
@@ -74,13 +69,10 @@ class NodeMapping:
     """Where each node is measured."""
 
     endpoint_of: Mapping[Metric, Mapping[NodeName, EndpointId]]
-    unmapped: Mapping[Metric, tuple[NodeName, ...]]
-    """metric → nodes without an endpoint, sorted; ambiguous ones are not repeated here."""
+    unmapped: Mapping[Metric, tuple[NodeName, ...]]  # metric → nodes without an endpoint, sorted; not ambiguous ones
     ambiguous: tuple[Ambiguous, ...]
-    unknown: tuple[str, ...]
-    """One sentence per endpoint that table, annotation, label, rule or zone names, and no source knows."""
-    unused: tuple[EndpointId, ...]
-    """Endpoints at which no node is measured, sorted: gateways, or names that did not match."""
+    unknown: tuple[str, ...]  # A sentence for each endpoint that is named somewhere, and that no source knows
+    unused: tuple[EndpointId, ...]  # Endpoints of no node, sorted: gateways, or names that did not match
 
 
 def map_nodes(
@@ -159,10 +151,8 @@ class _Index:
             for name in {canonical(name) for name in (one.id, *one.aliases)}:
                 by_name[name].add(one.id)
                 by_host[host_of(name)].add(one.id)
-        self.by_name = {name: frozenset(ids) for name, ids in by_name.items()}
-        """canonical id or alias → endpoints; one set for thousands of nodes"""
-        self.by_host = {host: frozenset(ids) for host, ids in by_host.items()}
-        """(host name, whether it had a domain) → endpoints"""
+        self.by_name = {name: frozenset(ids) for name, ids in by_name.items()}  # shared by thousands of nodes
+        self.by_host = {host: frozenset(ids) for host, ids in by_host.items()}  # (host, had a domain) → endpoints
 
     def named(self, name: str) -> frozenset[EndpointId]:
         return self.ids.get(EndpointId(name)) or self.by_name.get(canonical(name), frozenset())

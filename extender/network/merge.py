@@ -21,8 +21,7 @@ from scoring.network.matrix import METRICS, MeasurementTable, NetworkMatrix, Zon
 class Given:
     """Everything a matrix is built from."""
 
-    tables: Mapping[str, MeasurementTable]
-    """source → what it gave last"""
+    tables: Mapping[str, MeasurementTable]  # source → what it gave last
     endpoints: tuple[tuple[EndpointInfo, ...], ...]
     nodes: tuple[Node, ...]
 

@@ -15,8 +15,7 @@ from typing import Final
 from scoring.ids import NodeName
 from scoring.network.matrix import METRICS, Metric
 
-NAME_LIMIT: Final = 253
-"""Kubernetes has no longer names of nodes; longer texts are not matched."""
+NAME_LIMIT: Final = 253  # Kubernetes has no longer names of nodes; longer texts are not matched
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,8 +28,7 @@ class Rule:
     True
     """
 
-    pattern: str
-    """As the settings accept it: matching a name ends soon (`extender.settings.mapping`)."""
+    pattern: str  # As the settings accept it: matching a name ends soon (`extender.settings.mapping`)
     endpoint: str
     metrics: Sequence[Metric] = METRICS
 

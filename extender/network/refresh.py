@@ -48,19 +48,13 @@ class RefreshOptions:
     reevaluate_s: float = 60.0
     """A matrix is published at least this often. Ages count only then, so that no plan changes by time alone."""
     fetch_timeout_s: float = 300.0
-    retry_min_s: float = 5.0
-    """Pause after the first failure of a source; it doubles with each further one …"""
-    retry_max_s: float = 300.0
-    """… up to this, or up to the source's interval if that is longer."""
-    jitter_ratio: float = 0.1
-    """Pauses vary by this share, so that replicas do not ask at the same moment."""
+    retry_min_s: float = 5.0  # Pause after the first failure of a source; it doubles with each further one …
+    retry_max_s: float = 300.0  # … up to this, or up to the source's interval if that is longer
+    jitter_ratio: float = 0.1  # Pauses vary by this share, so that replicas do not ask at the same moment
     mapping: MappingConfig = field(default_factory=MappingConfig)
-    soft_ttl_s: Ttl = ScorePolicy().soft_ttl_s
-    """As the scores have it: for counting the pairs that fade."""
-    hard_ttl_s: Ttl = ScorePolicy().hard_ttl_s
-    """As the scores have it: for counting, and for the fallback to zones."""
-    zone_fallback: bool = False
-    """Links without a measurement have the median of the pairs measured between the two nodes' zones."""
+    soft_ttl_s: Ttl = ScorePolicy().soft_ttl_s  # As the scores have it: for counting the pairs that fade
+    hard_ttl_s: Ttl = ScorePolicy().hard_ttl_s  # As the scores have it: for counting, and for the fallback to zones
+    zone_fallback: bool = False  # Links without a measurement have the median between their nodes' zones
 
 
 @dataclass(slots=True)
@@ -80,13 +74,10 @@ class NetworkRefresh:
     options: RefreshOptions = field(default_factory=RefreshOptions)
     _: KW_ONLY
     clock: Clock
-    nodes: Callable[[], Sequence[Node]]
-    """The cluster's nodes of now."""
+    nodes: Callable[[], Sequence[Node]]  # The cluster's nodes of now
     publish: Callable[[NetworkMatrix], None]
-    jitter: Callable[[], float]
-    """A number from 0 to 1."""
-    prepare: Callable[[NetworkMatrix], Awaitable[None]] | None = None
-    """Awaited before each `publish`: for work that the new matrix needs and that would block."""
+    jitter: Callable[[], float]  # A number from 0 to 1
+    prepare: Callable[[NetworkMatrix], Awaitable[None]] | None = None  # Awaited before each `publish`
 
     def __post_init__(self, sources: Sequence[Polled]) -> None:
         if len({polled.source.name for polled in sources}) < len(sources):

@@ -24,16 +24,11 @@ class NetworkStatus:
     version: int
     published_at_s: float | None
     sources: tuple[Source, ...]
-    known_pairs: Mapping[Metric, int]
-    """metric → directed pairs of endpoints with a value, of any age"""
-    pairs: Mapping[Metric, PairCounts]
-    """metric → the same by age, as of now"""
-    coverage: Mapping[Metric, Coverage]
-    """metric → ages and unknown pairs, as of the last publication; empty before it"""
-    mapping: NodeMapping | None
-    """Unmapped, ambiguous, unknown, unused; `None` before the first data."""
-    crash: str | None
-    """An unforeseen error, until the work that met it succeeds again."""
+    known_pairs: Mapping[Metric, int]  # metric → directed pairs of endpoints with a value, of any age
+    pairs: Mapping[Metric, PairCounts]  # metric → the same by age, as of now
+    coverage: Mapping[Metric, Coverage]  # metric → ages and unknown pairs, as of the last publication; empty before it
+    mapping: NodeMapping | None  # Unmapped, ambiguous, unknown, unused; `None` before the first data
+    crash: str | None  # An unforeseen error, until the work that met it succeeds again
 
     @property
     def ready(self) -> bool:

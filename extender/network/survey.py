@@ -30,10 +30,8 @@ class Link:
     loss_ratio: float | None = None
     delay_ms: float | None = None
     throughput_bps: float | None = None
-    age_s: float | None = None
-    """Seconds since the oldest of the values was checked."""
-    grid: str | None = None
-    """Grids that the values are from, in the order loss, delay, throughput; of a link without values: that check it."""
+    age_s: float | None = None  # Seconds since the oldest of the values was checked
+    grid: str | None = None  # Grids of the values: loss, delay, throughput; of a link without values: that check it
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,11 +39,9 @@ class Survey:
     """Links sorted by source and target, and what there is to say about them."""
 
     links: tuple[Link, ...]
-    labels: Mapping[str, str]
-    """end → the label it is known by, where that is another text"""
+    labels: Mapping[str, str]  # end → the label it is known by, where that is another text
     problems: tuple[str, ...]
-    note: str = ""
-    """What part of the whole is shown, where it is a part."""
+    note: str = ""  # What part of the whole is shown, where it is a part
 
 
 async def survey_maddash(

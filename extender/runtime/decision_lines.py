@@ -17,12 +17,9 @@ from extender.runtime.telemetry import Telemetry
 DECISIONS: Final = "netgang.decisions"
 
 _decisions = logging.getLogger(DECISIONS)
-_PLANNED: Final = frozenset({"admit", "plan"})
-"""Decisions of the planner, which runs in a standby too"""
-_STEPS: Final = frozenset({"filter", "ungate"})
-"""A yes to these is a step towards a bind, which says the same and is written: two more lines for each pod"""
-_FORGOTTEN_AFTER: Final = 5.0
-"""A refusal is forgotten after so many times `repeat_after_s`: longer than kube-scheduler leaves a pod alone."""
+_PLANNED: Final = frozenset({"admit", "plan"})  # Decisions of the planner, which runs in a standby too
+_STEPS: Final = frozenset({"filter", "ungate"})  # Steps towards a bind, which says the same and is written
+_FORGOTTEN_AFTER: Final = 5.0  # × `repeat_after_s`: longer than kube-scheduler leaves a pod alone
 
 
 class Decision(msgspec.Struct, frozen=True):
@@ -52,10 +49,8 @@ class DecisionLog:
     repeat_after_s: float = 60.0
     refusals_per_s_max: int = 100
     remembered_max: int = 10_000
-    acting: Callable[[], bool] = lambda: True
-    """Whether our plans are what happens; a standby's are not, and are not written"""
-    heard: Callable[[Decision], None] = lambda _: None
-    """Called with each decision that is written, whatever the log's level"""
+    acting: Callable[[], bool] = lambda: True  # A standby's plans are not what happens, and are not written
+    heard: Callable[[Decision], None] = lambda _: None  # Called with each written decision, whatever the level
     _seen: "OrderedDict[tuple[str, str, str], _Seen]" = field(default_factory=OrderedDict, init=False)
     """(what, pod or gang, reason) → when it was last written; the least recently written leaves first."""
     _second: int = field(default=0, init=False)

@@ -31,8 +31,7 @@ from typing import Final
 
 GIVE_EVERY_S: Final = 60.0
 LOOK_EVERY_S: Final = 10.0
-GROWTH_RATIO: Final = 1.5
-"""How many times what it was memory is when everything is looked at."""
+GROWTH_RATIO: Final = 1.5  # How many times what it was memory is when everything is looked at
 _TRIM_THRESHOLD, _TOP_PAD, _MMAP_THRESHOLD, _ARENA_MAX = -1, -2, -3, -8  # malloc.h
 _MIB: Final = 1 << 20
 _PAGES: Final = Path("/proc/self/statm")

@@ -19,17 +19,12 @@ from scoring.ids import GangKey
 
 MOST_GANGS: Final = 5000
 MOST_EACH: Final = 10
-MOST_REASONS: Final = 3
-"""Reasons to wait in a row: in a full cluster they alternate all the time, and must not drive out what happened"""
-MOST_GONE: Final = 128
-"""Gangs that are gone and kept: at the soak's rates those of the last minutes"""
+MOST_REASONS: Final = 3  # Reasons to wait in a row: they alternate all the time, and must not drive out what happened
+MOST_GONE: Final = 128  # Gangs that are gone and kept: at the soak's rates those of the last minutes
 MOST_CHANGES: Final = 60
-_OF_PODS: Final = frozenset({"filter", "prioritize"})
-"""Answers to kube-scheduler pod by pod, which the plan explains"""
-_REASON: Final = "plan"
-"""The planner's word about a gang that waits"""
-_ANSWERS: Final = frozenset({"filter", _REASON})
-"""Answers and reasons, which the queue shows for every gang; all else changes something"""
+_OF_PODS: Final = frozenset({"filter", "prioritize"})  # Answers to kube-scheduler pod by pod, which the plan explains
+_REASON: Final = "plan"  # The planner's word about a gang that waits
+_ANSWERS: Final = frozenset({"filter", _REASON})  # What the queue shows for every gang; all else changes something
 
 
 class Made(msgspec.Struct, frozen=True):
@@ -45,10 +40,8 @@ class RecentDecisions:
 
     clock: Clock
     _: KW_ONLY
-    exists: Callable[[GangKey], object] = lambda _: True
-    """Whether a gang does; None or False: it is gone"""
-    count: int = field(default=0, init=False)
-    """Changes so far: the list of changes is another one when this is another number."""
+    exists: Callable[[GangKey], object] = lambda _: True  # Whether a gang does; None or False: it is gone
+    count: int = field(default=0, init=False)  # Changes so far: with another number the list is another
     _of: OrderedDict[GangKey, tuple[Made, ...]] = field(default_factory=OrderedDict, init=False)
     """gang → its decisions, newest first; the gang with the newest one is the last"""
     _changes: deque[Made] = field(default_factory=lambda: deque(maxlen=MOST_CHANGES), init=False)

@@ -13,8 +13,7 @@ from weakref import WeakKeyDictionary
 
 from scoring.plan.steps import Steps
 
-SLICE_S: Final = 0.004
-"""After this long others have their turn; the longest step comes on top."""
+SLICE_S: Final = 0.004  # After this long others have their turn; the longest step comes on top
 _T = TypeVar("_T")
 
 

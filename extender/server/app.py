@@ -25,10 +25,8 @@ from extender.runtime.telemetry import Telemetry
 from extender.schemas.readiness import Readiness
 from extender.server.dispatch import CURL, GONE, Callers, Dispatch, Reply, Serving, Supervisor, Verb, Verbs
 
-DEFAULT_MAX_BODY_BYTES: Final = 32 * 1024 * 1024
-"""Room for 500 full Node objects of 13 kB four times over; names of 15,000 nodes take 1 MB."""
-DEFAULT_BODY_TIMEOUT_S: Final = 5.0
-"""kube-scheduler's own default httpTimeout: no caller waits longer for what follows."""
+DEFAULT_MAX_BODY_BYTES: Final = 32 * 1024 * 1024  # 500 full Nodes of 13 kB four times; 15,000 names take 1 MB
+DEFAULT_BODY_TIMEOUT_S: Final = 5.0  # kube-scheduler's own default httpTimeout: no caller waits longer for what follows
 
 
 def create_app(

@@ -28,15 +28,12 @@ from extender.server.document_line import DocumentLine
 class State(IntEnum):
     """What a connection is at. Beyond a bound those named first end first; `CALL` never does."""
 
-    HEAD = 0
-    """It has said nothing yet, or half a head."""
+    HEAD = 0  # It has said nothing yet, or half a head
     BODY = 1
-    UNREAD = 2
-    """An answer that the client does not read, or a close that it does not let happen."""
+    UNREAD = 2  # An answer that the client does not read, or a close that it does not let happen
     IDLE = 3
     ASKED = 4
-    KEPT = 5
-    """Idle, and its last request was a verb's."""
+    KEPT = 5  # Idle, and its last request was a verb's
     CALL = 6
 
 
@@ -49,8 +46,7 @@ class PortLimits:
     kept_bytes: int = 128 * 2**20
     peer_bytes: int = 64 * 2**20
     head_s: float = 5.0
-    body_s: float = 15.0
-    """A backstop: `dispatch` and the documents have shorter limits of their own, and words for them."""
+    body_s: float = 15.0  # A backstop: `dispatch` and the documents have shorter limits, and words for them
     unread_s: float = 60.0
     idle_s: float = 60.0
     kept_s: float = 120.0
@@ -66,8 +62,7 @@ class Connection:
         self.peer = peer
         self.state = State.HEAD
         self.bytes = 0
-        self.on_end = end
-        """Of the protocol that has the connection"""
+        self.on_end = end  # Of the protocol that has the connection
 
     def end(self) -> None:
         """End it for want of room or time."""
@@ -107,8 +102,7 @@ class Connections:
     def __init__(self, limits: PortLimits, *, counted: Callable[[str], None] = lambda _: None) -> None:
         self.limits = limits
         self.documents = DocumentLine()
-        self._counted = counted
-        """Hears why a connection was ended: a constant word"""
+        self._counted = counted  # Hears why a connection was ended: a constant word
         self._peers: dict[str, _Peer] = {}
         self._open = 0
         self._calls = 0

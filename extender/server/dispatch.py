@@ -24,13 +24,11 @@ from extender.errors import BadRequestError
 from extender.runtime.telemetry import Telemetry
 from scoring.model.reasons import Reason
 
-UNREADY_AFTER_ERROR_S: Final = 30.0
-"""How long /readyz says no after an internal error: long enough for a probe to see it."""
+UNREADY_AFTER_ERROR_S: Final = 30.0  # How long /readyz says no after an internal error: enough for a probe to see it
 
 DEBUG_BINDS_NOTHING: Final = "netgang: a debugging call binds nothing"
 
-CURL: Final = b"curl/"
-"""How curl's User-Agent begins. kube-scheduler sets none, so it sends its HTTP library's: `Go-http-client/1.1`."""
+CURL: Final = b"curl/"  # A User-Agent of curl's. kube-scheduler's is its HTTP library's: `Go-http-client/1.1`
 
 _log = logging.getLogger("netgang.http")
 
@@ -68,8 +66,7 @@ class Reply(NamedTuple):
     body: bytes
     outcome: str
     reason: str = ""
-    last: bool = False
-    """The rest of the body was not waited for, so the connection cannot be used again."""
+    last: bool = False  # The rest of the body was not waited for, so the connection cannot be used again
 
 
 GONE: Final = Reply(b"", "gone")

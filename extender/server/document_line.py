@@ -10,8 +10,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Final
 
-PAUSE_S: Final = 0.001
-"""Between two documents while others wait: they take less than half of the loop, and 600 a second are answered."""
+PAUSE_S: Final = 0.001  # Between documents while others wait: they take less than half of the loop
 
 
 class DocumentLine:

@@ -19,13 +19,10 @@ from extender.server.connections import Connection, Connections, State
 
 _HEAD_MAX_BYTES: Final = 65536
 _HEADERS_MAX: Final = 256
-_PIPELINE_MAX: Final = 512
-"""Requests behind one that is being answered; 64 kB of a verb's calls are fewer."""
-_REQUEST_BYTES: Final = 4096
-"""What a request that waits costs besides its body."""
+_PIPELINE_MAX: Final = 512  # Requests behind one that is being answered; 64 kB of a verb's calls are fewer
+_REQUEST_BYTES: Final = 4096  # What a request that waits costs besides its body
 _PIECES_FREE: Final = 1024
-_PIECE_LEAST_BYTES: Final = 64
-"""Beyond `_PIECES_FREE` a body's pieces have this size in the mean: each costs as much as a small request."""
+_PIECE_LEAST_BYTES: Final = 64  # Mean beyond `_PIECES_FREE`: each piece costs as much as a small request
 
 
 class DocumentProtocol(HttpToolsProtocol):
@@ -50,8 +47,7 @@ class DocumentProtocol(HttpToolsProtocol):
         self._headers = 0
         self._pieces = 0
         self._body_bytes = 0
-        self._reads = State.IDLE
-        """HEAD or BODY: of a request that is not whole; IDLE: of none"""
+        self._reads = State.IDLE  # HEAD or BODY: of a request that is not whole; IDLE: of none
 
     # -- what the transport says --------------------------------------------------------------------------------------
 

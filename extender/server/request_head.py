@@ -11,8 +11,7 @@ from typing import Final, NamedTuple
 
 from extender.server.dispatch import CURL
 
-HEAD_MAX_BYTES: Final = 4096
-"""Longer heads are not looked at. kube-scheduler's have 200 bytes; what is remembered of others stays small too."""
+HEAD_MAX_BYTES: Final = 4096  # Longer heads are not looked at, nor remembered; kube-scheduler's have 200 bytes
 _REMEMBERED: Final = 256
 
 _HEAD: Final = re.compile(

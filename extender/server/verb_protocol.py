@@ -35,8 +35,7 @@ from extender.server.dispatch import GONE, Dispatch, Reply, Verb
 from extender.server.document_protocol import DocumentProtocol
 from extender.server.request_head import HEAD_MAX_BYTES, Head, read_head
 
-_AHEAD_MAX_BYTES: Final = 65536
-"""Bytes kept of a client that goes on sending before it is answered; then it has to wait."""
+_AHEAD_MAX_BYTES: Final = 65536  # Kept of a client that goes on sending before it is answered; then it has to wait
 _STATUS_OK: Final = b"HTTP/1.1 200 OK\r\n"
 _STATUS_BROKEN_OFF: Final = b"HTTP/1.1 500 Internal Server Error\r\n"
 _BROKEN_OFF: Final = b"Internal Server Error"
@@ -48,22 +47,17 @@ class VerbProtocol(asyncio.Protocol):
     # Defaults of the class: a connection for one call, as most held ones have, pays for what it uses.
     _transport: asyncio.Transport
     _counted: Connection
-    _gone: asyncio.Future[None]
-    """Done when the caller hangs up while it is being answered."""
+    _gone: asyncio.Future[None]  # Done when the caller hangs up while it is being answered
     _dispatch: Dispatch
     _head: Head
     _began_s = 0.0
-    _verb: Verb | None = None
-    """The verb that is being called; `None`: the connection is idle."""
+    _verb: Verb | None = None  # The verb that is being called; `None`: the connection is idle
     _body = bytearray()
-    _task: asyncio.Task[None] | None = None
-    """What answers the call, if that takes time."""
-    _ahead = b""
-    """What came after the call that is being answered."""
+    _task: asyncio.Task[None] | None = None  # What answers the call, if that takes time
+    _ahead = b""  # What came after the call that is being answered
     _late_timer: asyncio.TimerHandle | None = None
     _write_paused = False
-    _ending = False
-    """The server shuts down: the call under way is the last one."""
+    _ending = False  # The server shuts down: the call under way is the last one
 
     def __init__(
         self,
@@ -77,8 +71,7 @@ class VerbProtocol(asyncio.Protocol):
         self._server = server_state
         self._connections = cast("set[object]", server_state.connections)  # typed as uvicorn's own protocols
         self._port = port_of(config)
-        self._verbs: Mapping[str, Verb] = {}
-        """path → verb; none where the app is not `App`"""
+        self._verbs: Mapping[str, Verb] = {}  # path → verb; none where the app is not `App`
         if isinstance(config.app, App):
             self._dispatch, self._verbs = config.app.dispatch, config.app.dispatch.by_path
 

@@ -19,8 +19,7 @@ MOST_VIEWERS: Final = 50
 _SOONEST_S: Final = 0.4
 _LATEST_S: Final = 5.0
 _SHARE: Final = 25.0
-_BEAT_S: Final = 15.0
-"""A comment is sent after so long without news: proxies close what is silent, and a viewer that is gone is found."""
+_BEAT_S: Final = 15.0  # A comment after so long without news: proxies close what is silent, and the gone are found
 
 
 class FullError(Exception):
@@ -38,8 +37,7 @@ class Feed:
     """The news for all open pages."""
 
     steps: Callable[[], Steps[Sections]]
-    version: Callable[[], object]
-    """Something else than the last time when there may be news."""
+    version: Callable[[], object]  # Something else than the last time when there may be news
     _viewers: set[_Viewer] = field(default_factory=set, init=False)
     _watched: asyncio.Event = field(default_factory=asyncio.Event, init=False)
     _latest: dict[str, bytes] = field(default_factory=dict, init=False)

@@ -18,8 +18,7 @@ from scoring.network.matrix import Floats, Ints, Metric
 
 Document = dict[str, Any]
 
-MOST_ENDS: Final = 130
-"""Rows of a heat-map: 16,900 cells are about 200 KiB, and still two pixels each on a small screen."""
+MOST_ENDS: Final = 130  # Rows of a heat-map: 16,900 cells are about 200 KiB, still two pixels each on a small screen
 _WORST: Final = 8
 
 

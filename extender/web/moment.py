@@ -25,8 +25,7 @@ MOST_GANGS: Final = 150
 MOST_GATES: Final = 40
 MOST_ZONES: Final = 100
 MOST_JOBS: Final = 100
-_RESOURCES: Final = 4
-"""cpu, memory, and the two extended resources that most nodes have"""
+_RESOURCES: Final = 4  # cpu, memory, and the two extended resources that most nodes have
 
 
 def version(views: Views) -> tuple[object, ...]:

@@ -34,8 +34,7 @@ from scoring.scaling.shrink.order import link_points
 MOST_JOBS: Final = 1000
 USUAL_JOBS: Final = 200
 _LAST_POINTS: Final = 20
-_JOBS_A_STEP: Final = 4
-"""Jobs shown between two moments to pause: the links of each are looked up."""
+_JOBS_A_STEP: Final = 4  # Jobs shown between two moments to pause: the links of each are looked up
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,10 +20,8 @@ from scoring.model.snapshot import Snapshot
 from scoring.network.matrix import METRICS, Floats
 
 USUAL_NODES: Final = 40
-MOST_NODES: Final = 100
-"""10,000 pairs: about 5 ms of work and 400 kB."""
-_NAMED: Final = 100
-"""Nodes, endpoints and doubts that are named of each list; the others are counted."""
+MOST_NODES: Final = 100  # 10,000 pairs: about 5 ms of work and 400 kB
+_NAMED: Final = 100  # Nodes, endpoints and doubts that are named of each list; the others are counted
 _VALUES: Final = ("loss_ratio", "delay_ms", "throughput_bps", "loss_age_s", "delay_age_s", "throughput_age_s")
 
 

@@ -58,24 +58,19 @@ class Views:
     _: KW_ONLY
     jobs: JobsView | None
     recorder: Recorder | None
-    sync: Callable[[], dict[str, Watch]]
-    """kind → how its reflector does"""
+    sync: Callable[[], dict[str, Watch]]  # kind → how its reflector does
     network_status: Callable[[], NetworkStatus | None]
-    leadership: Callable[[], Leadership] | None
-    """How the election stands; `None`: there is none"""
-    repair: Callable[[GangKey], str]
-    """What is wrong with a gang that lost members; empty: nothing"""
+    leadership: Callable[[], Leadership] | None  # How the election stands; `None`: there is none
+    repair: Callable[[GangKey], str]  # What is wrong with a gang that lost members; empty: nothing
     preemption_blocked: Callable[[GangKey], str | None]
     recent: RecentDecisions
     acting: Callable[[], bool]
     what_ifs: WhatIfs
     circumstances: Callable[[Gang], Awaitable[tuple[Note, ...]]]
-    nodes_asked: Callable[[GangKey], Note | None]
-    """What an autoscaler was asked for a gang; `None`: nothing"""
+    nodes_asked: Callable[[GangKey], Note | None]  # What an autoscaler was asked for a gang; `None`: nothing
     unreadable_objects: UnreadableWords
     ignored_notes: Callable[[Gang], tuple[Note, ...]]
-    notes_problem: Callable[[], str]
-    """Why notes do not outlive this process; empty: they do"""
+    notes_problem: Callable[[], str]  # Why notes do not outlive this process; empty: they do
 
     def plan(self) -> PlanInForce:
         """The current plan."""

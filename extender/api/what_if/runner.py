@@ -29,12 +29,10 @@ from scoring.what_if.suppose import Supposed, apply, supposed_in_steps
 
 _T = TypeVar("_T")
 MOST_WAITING: Final = 4
-KEPT_S: Final = 60.0
-"""So long after the last question what was found out is kept for the next one."""
+KEPT_S: Final = 60.0  # So long after the last question what was found out is kept for the next one
 
 
-_MOST_SUPPOSITIONS: Final = 4000
-"""Trials of one cache: tables that are bounded by a planner's needs would grow with what was supposed long ago."""
+_MOST_SUPPOSITIONS: Final = 4000  # Trials of one cache, whose tables would grow with what was supposed long ago
 
 
 class BusyError(Exception):
@@ -53,12 +51,10 @@ class WhatIfs:
     most_waiting: int = MOST_WAITING
     _turn: asyncio.Lock = field(default_factory=asyncio.Lock, init=False)
     _waiting: int = field(default=0, init=False)
-    _worker: ThreadPoolExecutor = field(
+    _worker: ThreadPoolExecutor = field(  # One: a question whose caller hung up is still answered, and the next waits
         default_factory=lambda: ThreadPoolExecutor(1, thread_name_prefix="what-if"), init=False
     )
-    """One: a question whose caller hung up is still answered, and the next waits."""
-    _aside: "Aside" = field(default_factory=lambda: Aside(), init=False)
-    """The worker's alone"""
+    _aside: "Aside" = field(default_factory=lambda: Aside(), init=False)  # The worker's alone
     _forgets: asyncio.TimerHandle | None = field(default=None, init=False)
 
     def now(self, changes: Iterable[Change] = ()) -> tuple[Situation, Plan]:

@@ -32,8 +32,7 @@ class MeshFileSource:
         """`timeout_s`: how long one fetch waits for a file system."""
         self._path = path
         self._timeout_s = timeout_s
-        self._look: asyncio.Future[Batch | None] | None = None
-        """A look that has started and whose result no caller has yet"""
+        self._look: asyncio.Future[Batch | None] | None = None  # One that has started, its result not taken yet
         self.name = name
         self._seen: _Identity | None = None
         self._refusal: str | None = None

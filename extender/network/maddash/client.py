@@ -18,8 +18,7 @@ import httpx
 from extender.errors import NetworkSourceError
 from extender.network.sources.http import HttpClient, HttpServer
 
-IN_FLIGHT: Final = 2
-"""Every grid is a join over the whole database of the server, which shares its connections with the checks."""
+IN_FLIGHT: Final = 2  # Every grid is a join over the server's whole database, whose connections the checks share
 MaddashServer: Final = partial(
     HttpServer, timeout_s=60.0, body_limit_bytes=64 * 2**20, in_flight=IN_FLIGHT, user_in_url=True
 )
@@ -43,8 +42,7 @@ class Document:
     body: bytearray
     digest: bytes
     etag: str = ""
-    ahead_s: float | None = None
-    """By how much the server's clock is ahead of ours, from its `Date` header; negative: behind; `None`: not said."""
+    ahead_s: float | None = None  # The server's clock, by its `Date` header; negative: behind ours; `None`: not said
 
 
 def grid_path(name: str) -> str:
@@ -71,8 +69,7 @@ class MaddashClient:
     def __init__(self, server: HttpServer, *, transport: httpx.AsyncBaseTransport | None = None) -> None:
         """Prepare; nothing is sent. Errors: ConfigError for a bad `url` or `ca_file`."""
         self.http = HttpClient(replace(server, url=_rest_url(server.url)), transport=transport)
-        self._decoded_once = False
-        """Whether grids were last found at the addresses for servers whose proxy decodes addresses itself"""
+        self._decoded_once = False  # Whether grids were last found at addresses for proxies that decode
 
     async def get_grid(self, name: str, *, now_s: float, etag: str = "") -> Document | None:
         """GET a grid, as `get`, at whichever of its two addresses it is. Errors: that of the first one asked."""

@@ -50,14 +50,11 @@ class GridReading:
 
     name: str
     values: Mapping[CheckKey, CellValue]
-    empty: Mapping[CheckKey, Rejection]
-    """Checks between two endpoints that have no value, and why."""
-    cells: int
-    """Checks in the grid, with and without value: fewer than before means that the server is reloading."""
+    empty: Mapping[CheckKey, Rejection]  # Checks between two endpoints that have no value, and why
+    cells: int  # Checks in the grid, with and without value: fewer than before means that the server is reloading
     endpoints: tuple[EndpointInfo, ...]
     rejected: Mapping[Rejection, int]
-    shows: Mapping[str, frozenset[Kind]]
-    """check name → what its messages are about; this distinguishes grids, names are every site's own."""
+    shows: Mapping[str, frozenset[Kind]]  # check → what its messages are about; names are every site's own
 
 
 class _Document(msgspec.Struct, rename="camel"):
@@ -88,8 +85,7 @@ _RAW_CHECKS: Final = msgspec.json.Decoder(list[msgspec.Raw] | None)
 _ONE_CHECK: Final = msgspec.json.Decoder(_Check | None)
 _ROW: Final = msgspec.json.Decoder(_Row)
 _BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
-_SLICE_CELLS: Final = 200
-"""About 2 ms of work."""
+_SLICE_CELLS: Final = 200  # About 2 ms of work
 _REVERSE: Final = re.compile(r"(?:.*[^a-z0-9])?reverse\W*|\W*reverse[^a-z0-9].*", re.IGNORECASE | re.DOTALL)
 
 
@@ -153,8 +149,7 @@ def _checks(raw_row: msgspec.Raw) -> Iterator[tuple[int, _Item]]:
                 yield number, str(error)
 
 
-_decode = lru_cache(maxsize=1 << 14)(unquote_plus)
-"""Part of a uri → name; one string, however many cells have it."""
+_decode = lru_cache(maxsize=1 << 14)(unquote_plus)  # Part of a uri → name; one string, however many cells have it
 
 
 @dataclass(slots=True)

@@ -17,14 +17,10 @@ from extender.network.batches import TOLERANCE_S
 from extender.network.maddash.grid import CellValue, CheckKey, GridReading
 from extender.network.maddash.messages import Rejection
 
-COMPLETE_RATIO: Final = 0.8
-"""A grid with fewer than this share of its last checks is taken for one in the middle of a reload."""
-SAME_POLLS: Final = 3
-"""… unless it has shown the same number of checks this many times in a row …"""
-SAME_FOR_S: Final = 30.0
-"""… and for so long, twice the longest reload that was measured: then it did shrink."""
-SLOW_S: Final = 5.0
-"""A grid that takes longer rests for `REST_RATIO` times as long before it is asked again."""
+COMPLETE_RATIO: Final = 0.8  # A grid with fewer than this share of its last checks is in the middle of a reload
+SAME_POLLS: Final = 3  # … unless it has shown the same number of checks this many times in a row …
+SAME_FOR_S: Final = 30.0  # … and for so long, twice the longest reload that was measured: then it did shrink
+SLOW_S: Final = 5.0  # A grid that takes longer rests for `REST_RATIO` times as long before it is asked again
 REST_RATIO: Final = 4.0
 _SLICE: Final = 500
 
@@ -41,13 +37,10 @@ class KeptGrid:
     listed_at_s: float = 0.0
     failed: bool = False
     tried_at_s: float = 0.0
-    future: int = 0
-    """Times further ahead than the tolerance, after the correction."""
+    future: int = 0  # Times further ahead than the tolerance, after the correction
     note: str | None = None
-    _partial: tuple[int, int, float] = (-1, 0, 0.0)
-    """Checks of a grid that looks partial, in how many polls, since when"""
-    _rests: tuple[float, float] = (0.0, 0.0)
-    """Not asked from … to …, in Unix seconds; a clock that was set back ends the rest."""
+    _partial: tuple[int, int, float] = (-1, 0, 0.0)  # Checks of a partial grid, in how many polls, since when
+    _rests: tuple[float, float] = (0.0, 0.0)  # Not asked from … to …, Unix seconds; a clock that was set back ends it
     _first_seen_s: dict[tuple[CheckKey, float], float] = field(default_factory=dict)
     """check and its time in the server's future → when we saw it first, in our time"""
 

@@ -12,8 +12,7 @@ from enum import StrEnum
 from functools import lru_cache
 from typing import Final
 
-MAX_MESSAGE_CHARS: Final = 256
-"""The longest numeric sentence of a plugin has about 60 characters; MaDDash stores up to 2000."""
+MAX_MESSAGE_CHARS: Final = 256  # A plugin's longest numeric sentence has about 60; MaDDash stores up to 2000
 
 
 class Kind(StrEnum):
@@ -28,34 +27,22 @@ class Kind(StrEnum):
 class Rejection(StrEnum):
     """Why a cell gives no value; counted under these words."""
 
-    UNKNOWN_STATUS = "unknown_status"
-    """Status 3: the check ran and found no data."""
-    NOT_RUN = "not_run"
-    """Status 4: whatever the message says is left over from before."""
-    MAINTENANCE = "maintenance"
-    """Status 5: message and time are frozen."""
-    CUSTOM_STATUS = "custom_status"
-    """Status 6 and above: a comparison, never a value."""
-    NEVER_CHECKED = "never_checked"
-    """The check's time is 0."""
+    UNKNOWN_STATUS = "unknown_status"  # Status 3: the check ran and found no data
+    NOT_RUN = "not_run"  # Status 4: whatever the message says is left over from before
+    MAINTENANCE = "maintenance"  # Status 5: message and time are frozen
+    CUSTOM_STATUS = "custom_status"  # Status 6 and above: a comparison, never a value
+    NEVER_CHECKED = "never_checked"  # The check's time is 0
     EMPTY = "empty"
     OVER_LONG = "over_long"
     NOT_NUMERIC = "not_numeric"
-    COMPARISON = "comparison"
-    """The difference between forward and reverse delay, in percent: neither a delay nor a loss."""
-    PACKETS_NOT_RATIO = "packets_not_ratio"
-    """Lost packets, with no word about how many were sent."""
-    NOT_AVERAGE = "not_average"
-    """A total over the window."""
-    OTHER_METRIC = "other_metric"
-    """A number, but neither loss nor delay nor throughput."""
+    COMPARISON = "comparison"  # Forward against reverse delay, in percent: neither a delay nor a loss
+    PACKETS_NOT_RATIO = "packets_not_ratio"  # Lost packets, with no word about how many were sent
+    NOT_AVERAGE = "not_average"  # A total over the window
+    OTHER_METRIC = "other_metric"  # A number, but neither loss nor delay nor throughput
     WRONG_UNIT = "wrong_unit"
-    OUT_OF_RANGE = "out_of_range"
-    """Loss outside 0..100 %, negative throughput or round trip, or not finite."""
-    BAD_CELL = "bad_cell"
-    """The cell's uri does not name row, column and check."""
-    SELF_PAIR = "self_pair"
-    """Row and column are the same endpoint: no link."""
+    OUT_OF_RANGE = "out_of_range"  # Loss outside 0..100 %, negative throughput or round trip, or not finite
+    BAD_CELL = "bad_cell"  # The cell's uri does not name row, column and check
+    SELF_PAIR = "self_pair"  # Row and column are the same endpoint: no link
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,8 +63,7 @@ _PATTERN: Final = re.compile(
 )
 """Plugins of 5.x print Gbps, ms and %; the other spellings are those of older and of sites' own plugins. What stands
 before the sentence (name and state of the check) and behind it (performance data) MaDDash itself takes away."""
-_BYTES: Final = re.compile(r"[TGMKtgmk]?B(?:ps|/s)")
-"""Bytes per second; GBPS, all in capitals, never stands for that."""
+_BYTES: Final = re.compile(r"[TGMKtgmk]?B(?:ps|/s)")  # Bytes per second; GBPS, all in capitals, never stands for that
 _COMPARISON: Final = re.compile(r"\bdifference between forward and reverse\b", re.IGNORECASE)
 _NOT_OURS: Final = re.compile(r"\b(?:variation|jitter|deviation|difference|error)\b", re.IGNORECASE)
 """How a value varies is not that value."""

@@ -28,10 +28,8 @@ from extender.ports import Batch
 from extender.runtime.slices import in_slices
 
 MAX_GRIDS: Final = 500
-REDISCOVER_S: Final = 600.0
-"""How often grids that showed nothing of use are looked at again."""
-FORGET_S: Final = 3600.0
-"""How long a grid that is no longer listed keeps its last good data."""
+REDISCOVER_S: Final = 600.0  # How often grids that showed nothing of use are looked at again
+FORGET_S: Final = 3600.0  # How long a grid that is no longer listed keeps its last good data
 
 _T = TypeVar("_T")
 
@@ -61,13 +59,11 @@ class MaddashSource:
         self._on_read = on_read
         self._client = MaddashClient(server, transport=transport)
         self.aclose = self._client.http.aclose
-        self._parsing = asyncio.Lock()
-        """One grid at a time: each turn of the event loop then waits for one slice of work only."""
+        self._parsing = asyncio.Lock()  # One grid at a time: each turn of the event loop waits for one slice only
         self._grids: dict[str, KeptGrid] = {}
         self._boards: dict[str, tuple[frozenset[str], float]] = {}  # dashboard → its grids, when it was listed last
         self._ahead_s: float | None = None
-        self._clock = (0.0, 0.0)
-        """Wall clock and the loop's time at the last fetch."""
+        self._clock = (0.0, 0.0)  # Wall clock and the loop's time at the last fetch
         self._good_at_s = 0.0
         self._answered = False
         self._said: tuple[object, ...] | None = None

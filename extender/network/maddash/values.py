@@ -20,8 +20,7 @@ from extender.network.maddash.wanted import Places
 from scoring.ids import EndpointId
 from scoring.network.matrix import METRICS, MeasurementTable, Metric
 
-TWIN_WINDOW_S: Final = 1800.0
-"""Values of one link at most this far apart in time count as equally new; the default interval of MaDDash's checks."""
+TWIN_WINDOW_S: Final = 1800.0  # Values of one link closer in time are equally new; the usual interval of checks
 ROUND_TRIP: Final = "round_trip"
 _SLICE: Final = 100
 _CODES: Final = {metric: code for code, metric in enumerate(METRICS)}
@@ -39,8 +38,7 @@ class Chosen:
 
     measurements: MeasurementTable
     grids: tuple[str, ...]
-    grid_of_row: tuple[int, ...]
-    """Row of `measurements` → index in `grids`."""
+    grid_of_row: tuple[int, ...]  # Row of `measurements` → index in `grids`
     problems: tuple[str, ...]
     rejected: Mapping[str, int]
 

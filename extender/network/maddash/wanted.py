@@ -28,11 +28,9 @@ _JSON: Final = msgspec.json.Decoder()
 class Places:
     """What counts, in names of one moment; ask with `(metric, grid, check) in places`."""
 
-    grids: Mapping[Metric, Set[str]]
-    """metric → its grids; a metric that is not here: every grid."""
+    grids: Mapping[Metric, Set[str]]  # metric → its grids; a metric that is not here: every grid
     checks: Mapping[Metric, tuple[str, ...]]
-    missing: tuple[str, ...] = ()
-    """Sentences: what was named and nothing is called so."""
+    missing: tuple[str, ...] = ()  # Sentences: what was named and nothing is called so
 
     def __contains__(self, place: tuple[Metric, str, str]) -> bool:
         metric, grid, check = place

@@ -9,10 +9,8 @@ from typing import Any, Final
 
 from extender.settings.sources import OpenSearchSource
 
-DEFAULT_WIDTH_S: Final = 0.001
-"""Unit of a latency test's figures where the test does not say its bucket width."""
-PAGE_PAIRS: Final = 1000
-"""Pairs in one answer: about a megabyte."""
+DEFAULT_WIDTH_S: Final = 0.001  # Unit of a latency test's figures where the test does not say its bucket width
+PAGE_PAIRS: Final = 1000  # Pairs in one answer: about a megabyte
 _ROUND_TRIP_FIELD: Final = {"min": "min", "median": "mean", "mean": "mean", "p_95": "max"}
 """figure of a latency test → the nearest one that a round-trip test has"""
 

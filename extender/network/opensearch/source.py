@@ -22,8 +22,7 @@ from extender.ports import Batch
 from extender.settings.sources import OpenSearchSource as OpenSearchSettings
 from scoring.network.measurement import Measurement, MeasurementTable, Metric
 
-MAX_PAGES: Final = 200
-"""Most pages of one question; with 1,000 pairs each 200,000 pairs."""
+MAX_PAGES: Final = 200  # Most pages of one question; with 1,000 pairs each 200,000 pairs
 NO_ENDS: Final = "no_ends"
 MIXED_WIDTHS: Final = "mixed_bucket_widths"
 

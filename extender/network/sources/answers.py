@@ -29,8 +29,7 @@ from extender.ports import Batch, EndpointInfo
 from scoring.ids import EndpointId
 from scoring.network.measurement import METRICS, Ints, Measurement, MeasurementTable, Metric
 
-FORGET_S: Final = 172_800.0
-"""How long a pair that no answer has any more keeps its last value: the longest hard TTL that is the default."""
+FORGET_S: Final = 172_800.0  # A pair that no answer has any more keeps its last value so long: the longest hard TTL
 _FUTURE_SAID: Final = "some times lie in the future (clocks differ): they are taken as now"
 
 
@@ -39,8 +38,7 @@ class Answer:
     """What one question gave."""
 
     table: MeasurementTable
-    aliases: Mapping[EndpointId, tuple[str, ...]] = field(default_factory=dict)
-    """endpoint → other names of it"""
+    aliases: Mapping[EndpointId, tuple[str, ...]] = field(default_factory=dict)  # endpoint → other names of it
     problems: tuple[str, ...] = ()
     rejected: Mapping[str, int] = field(default_factory=dict)
 

@@ -68,19 +68,15 @@ class Secret:
 class HttpServer:
     """Where a server is and how it is spoken to."""
 
-    url: str
-    """Base address, without query and fragment; a user name only where `user_in_url`."""
+    url: str  # Base address, without query and fragment; a user name only where `user_in_url`
     ca_file: Path | None = None
     insecure: bool = False
     username: str = ""
     password: Secret | None = None
-    token: Secret | None = None
-    """Bearer token; goes before a password."""
-    timeout_s: float = 30.0
-    """For one whole answer."""
+    token: Secret | None = None  # Bearer token; goes before a password
+    timeout_s: float = 30.0  # For one whole answer
     connect_timeout_s: float = 10.0
-    body_limit_bytes: int = 16 * 2**20
-    """After decompression."""
+    body_limit_bytes: int = 16 * 2**20  # After decompression
     in_flight: int = 4
     user_in_url: bool = False
 
@@ -97,8 +93,7 @@ class Reply:
     status: int
     headers: httpx.Headers
     body: bytearray
-    digest: bytes
-    """Of the body: an unchanged one is known by it."""
+    digest: bytes  # Of the body: an unchanged one is known by it
 
     def shown(self, secrets: Sequence[str] = ()) -> str:
         """What it says, for an error text, without these secrets."""

@@ -49,8 +49,7 @@ _BY_REASON: Final[Mapping[str, Outcome]] = {
     "HTTP_REQUEST": Outcome.NO_TLS,
     "WRONG_VERSION_NUMBER": Outcome.NO_TLS,
 }
-HandshakeEnded: TypeAlias = Callable[[Outcome, str], None]
-"""Hears of each handshake's end: the outcome, and more about it for people."""
+HandshakeEnded: TypeAlias = Callable[[Outcome, str], None]  # Hears the outcome, and more for people
 
 
 class WrongNameError(ssl.SSLCertVerificationError):
@@ -108,8 +107,7 @@ class GuardedContext(ssl.SSLContext):
 class _Connection(ssl.SSLObject):
     """One connection's TLS. A failure is final: whatever comes afterwards, the handshake never succeeds."""
 
-    outgoing: ssl.MemoryBIO
-    """Where bytes for the client go."""
+    outgoing: ssl.MemoryBIO  # Where bytes for the client go
     ended: HandshakeEnded
     allowed: frozenset[str]
     _failure: ssl.SSLError | None = None

@@ -31,8 +31,7 @@ class Loaded:
 
     for_verbs: GuardedContext
     for_people: GuardedContext
-    ends_s: Mapping[str, float]
-    """SERVER, CLIENT_CA → Unix seconds at which the certificate, or the first of the authorities, ends"""
+    ends_s: Mapping[str, float]  # SERVER, CLIENT_CA → when it, or the first of the authorities, ends (Unix seconds)
     marks: Marks
 
 

@@ -17,8 +17,7 @@ from extender.server.tls.context import LivingContext, Outcome
 from extender.server.tls.files import SERVER, Loaded, load, marks_of
 from extender.settings.ports import TlsSettings
 
-RELOAD_S = 5.0
-"""Certificates are renewed days before they end: a look must only be cheap."""
+RELOAD_S = 5.0  # Certificates are renewed days before they end: a look must only be cheap
 _SAID_AGAIN_S = 10.0
 
 _log = logging.getLogger("netgang.tls")
@@ -38,10 +37,8 @@ class Rotation:
         self._loaded = self._load()
         self._refused = ""
         self._expiry_reported = False
-        self.for_verbs = LivingContext.of(self._loaded.for_verbs)
-        """For the verbs' port: asks for a client certificate if the settings name authorities"""
-        self.for_people = LivingContext.of(self._loaded.for_people)
-        """For the port for people: the same certificate, and none is asked for"""
+        self.for_verbs = LivingContext.of(self._loaded.for_verbs)  # May ask clients for a certificate
+        self.for_people = LivingContext.of(self._loaded.for_people)  # Asks for none
         self._show_expiry()
 
     async def follow(self) -> None:
