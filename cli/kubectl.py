@@ -26,10 +26,7 @@ def main() -> None:
 
 
 def complete() -> None:
-    """Print what may come next as kubectl reads it: value, tab and help in a line; then what else may be offered.
-
-    typer's completion for fish has the same lines, so it is asked for that.
-    """
+    """Print what may come next as kubectl reads it: lines as for fish, for which typer is asked; then what else may."""
     words = sys.argv[1:] or [""]
     os.environ |= {
         "_NETGANG_COMPLETE": "complete_fish",

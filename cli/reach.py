@@ -69,10 +69,7 @@ class Reach:
         return door(said, prefers_cluster=self.by_kubectl)
 
     def named(self, name: str, namespace: str | None) -> str:
-        """NAMESPACE/NAME of what is asked about; `namespace` is -n, and kubectl's context has one too.
-
-        Errors: ConfigError when there is none, or two that differ.
-        """
+        """NAMESPACE/NAME; `namespace` is -n, and kubectl's context has one too. ConfigError: none, or two."""
         first, slash, _ = name.partition("/")
         if slash:
             if namespace is not None and namespace != first:
@@ -106,10 +103,7 @@ def having(name: str, record: type) -> Callable[[_Command], _Command]:
 
 
 def having_texts(name: str, options: Mapping[str, tuple[str, str]]) -> Callable[[_Command], _Command]:
-    """The same for a parameter that is a mapping: option → its texts, of which there may be several.
-
-    `options`: option → its form and what it means.
-    """
+    """The same for a mapping: option → its texts; `options`: option → its form and what it means."""
     shown = {option: typer.Option(option, metavar=form, help=text) for option, (form, text) in options.items()}
     added = [
         Parameter(option.strip("-").replace("-", "_"), _KIND, default=None, annotation=Annotated[list[str] | None, how])

@@ -127,10 +127,7 @@ async def ask(
     body: msgspec.Struct | None = None,
     timeout_s: float = _TIMEOUT_S,
 ) -> Answer[_T]:
-    """One document; with `body` it is posted.
-
-    Errors: ConfigError for an address that is none and for what netgang calls a wrong request, NetworkSourceError.
-    """
+    """One document; with `body` it is posted. ConfigError for a bad address or request, else NetworkSourceError."""
     where = address(door, path)
     response = await fetch(door, path, query=query, body=body, timeout_s=timeout_s)
     if response.status_code in _WRONG_USE and (said := problem_text(response.content)):
@@ -197,10 +194,7 @@ def problem_text(body: bytes) -> str:
 
 
 async def fetch_record(door: Door, *, progress: Callable[[int, int | None], None]) -> bytes:
-    """The decision log (/v1/record) as it came; `progress` has the bytes that are there, and due if that is known.
-
-    Errors: ConfigError for a bad address, NetworkSourceError when the answer is no log, or no log is kept there.
-    """
+    """The decision log as it came; `progress`: bytes that are there, and due. ConfigError for a bad address."""
     where = address(door, "/v1/record")
     parts = bytearray()
     with clear_errors(door, "/v1/record"):

@@ -24,10 +24,7 @@ _CHECKS_AGAINST_SETTINGS = (
 
 
 def examine(seen: Facts) -> tuple[Finding, ...]:
-    """All findings, the worst first, then by id; nothing for a system that is as it should be. Cost: O(pods + nodes).
-
-    With settings that are refused, or not known, nothing is checked against them.
-    """
+    """All findings, the worst first; with settings that are refused or not known, nothing is checked against them."""
     found = set(_settings(seen))
     found |= {note("not-seen", what, "run the doctor with an administrator's kubeconfig") for what in seen.unseen}
     judged = seen.settings_seen and not seen.settings_problems

@@ -31,10 +31,7 @@ _ERRORS: Final = re.compile(r"^netgang_internal_errors_total(?:\{[^}]*\})? (\S+)
 async def ask_sources(
     settings: Settings, nodes: Sequence[Node], clock: Clock
 ) -> tuple[tuple[SourceSeen, ...] | None, Endpoints | None]:
-    """Fetch once from every configured source, from here; files of the pod that are not here are left out.
-
-    `None`: there is nothing but such files.
-    """
+    """Fetch once from every source, from here, but for files of the pod that are not here; `None`: nothing is left."""
     there = [one for one in settings.network.sources if not isinstance(one, FileSource) or one.path.exists()]
     if settings.network.sources and not there:
         return None, None
@@ -99,11 +96,7 @@ Create: TypeAlias = Callable[[str, Mapping[str, Any]], Awaitable[dict[str, Any]]
 
 
 async def denied(create: Create, settings: Settings, account: str, namespace: str) -> tuple[Right, ...]:
-    """The rights that `account`, with its Lease in `namespace`, needs and has not.
-
-    `create` posts an object, and gives it as the API server answers. For our own account it is a
-    SelfSubjectAccessReview, which every account may make. Errors: ApiError (403: we may not ask), ApiUnavailableError.
-    """
+    """Rights that `account`, its Lease in `namespace`, needs and has not. Errors: ApiError (403: we may not ask)."""
     myself = await create(
         "/apis/authentication.k8s.io/v1/selfsubjectreviews",
         {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"},

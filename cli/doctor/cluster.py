@@ -51,10 +51,7 @@ def check_sources(seen: Facts) -> Iterator[Finding]:
 
 
 def check_endpoints(seen: Facts) -> Iterator[Finding]:
-    """Nodes that no measurement speaks for, and nodes that could be several endpoints.
-
-    A metric that no node is measured by is not measured here, and left out; unless that is all of them.
-    """
+    """Nodes that no measurement speaks for, or that could be several endpoints; of metrics that are measured here."""
     if seen.endpoints is None:
         return
     fix = "map them by network.mapping, network.rules or annotation netgang.io/endpoint (docs/reference/network.md)"

@@ -20,10 +20,7 @@ _TOOLS: Final = {LatencyTest.LATENCYBG: "powstream", LatencyTest.LATENCY: "owpin
 def psconfig_template(
     site: Site, plan: MeshPlan, *, archive: str | None = None, verify_tls: bool = True
 ) -> dict[str, Any]:
-    """The template as JSON values; results go to `archive` (scheme and host), or wherever each testpoint sends them.
-
-    Cost: O(ends). Errors: ConfigError where a zone's name cannot be one in pSConfig.
-    """
+    """The template; results go to `archive`, or where each testpoint sends them. ConfigError for a zone's name."""
     for group in site.groups():
         if not all(char.isascii() and (char.isalnum() or char in ":._-") for char in group.name):
             zone = group.name.partition("-zone-")[2]

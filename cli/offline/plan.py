@@ -47,10 +47,7 @@ _Gang = TypeVar("_Gang", schema.AdmittedGang, schema.WaitingGang)
 def plan_files(
     cluster: Path, mesh: Path | None, settings: Settings, *, now_s: float, scaling: Method | None = None
 ) -> schema.PlanOfFiles:
-    """The plan for a saved cluster and mesh at `now_s`; with `scaling` also the changes of its elastic jobs.
-
-    Errors: ConfigError names file, entry and field.
-    """
+    """The plan at `now_s`; with `scaling` also changes of elastic jobs. ConfigError names file, entry and field."""
     keep = kinds_to_keep(settings) if scaling is not None else ()
     saved, cache = filled_cache(cluster, mesh, settings, now_s=now_s, keep=keep)
     snapshot, policy = cache.snapshot(), settings.policy()
@@ -99,10 +96,7 @@ def _with_queue(made: schema.Plan, queue: QueueReport) -> schema.PlanOfFiles:
 
 
 def map_files(cluster: Path, mesh: Path, settings: Settings, *, now_s: float) -> dict[str, Any]:
-    """Which node of a saved cluster would be measured where, per metric. Errors: ConfigError, as `plan_files`.
-
-    An endpoint of `None` is none; `problems` are sentences: doubts, and names that no endpoint has.
-    """
+    """Node → metric → its endpoint, or `None`; doubts, and unknown names, are `problems`. Errors: ConfigError."""
     saved = read_cluster(cluster, zone_label=settings.zone_label)
     batch = read_mesh(mesh, now_s=now_s)
     measured = measured_ends([MeasurementTable.of(batch.measurements)])
@@ -124,10 +118,7 @@ def map_files(cluster: Path, mesh: Path, settings: Settings, *, now_s: float) ->
 
 
 def explain_file(cluster: Path, mesh: Path | None, settings: Settings, name: str, *, now_s: float) -> Explained:
-    """Why the gang or pod `name` (NAMESPACE/NAME) is where it is, and what would get it admitted.
-
-    Errors: ConfigError for a bad file, and for a name that is not there.
-    """
+    """Why the gang or pod NAMESPACE/NAME is where it is, and what would admit it. Errors: ConfigError."""
     _, cache = filled_cache(cluster, mesh, settings, now_s=now_s)
     gang = _gang(cache, name)
     snapshot, policy, known = cache.snapshot(), settings.policy(), PlannerCache()

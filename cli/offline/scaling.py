@@ -49,10 +49,7 @@ def kinds_to_keep(settings: Settings) -> frozenset[str]:
 def scaling_document(
     name: str, saved: ClusterFile, cache: ClusterCache, made: Plan, settings: Settings, *, method: Method, now_s: float
 ) -> Document:
-    """The jobs that would shrink, for which gang, and those that would grow; `made`: the plan of the cache's snapshot.
-
-    Cost: as one pass of `scoring.scaling.adjust`. Errors: ConfigError for a job that cannot be read.
-    """
+    """Jobs that would shrink, for which gang, and grow; `made`: the plan of the cache. ConfigError for a bad job."""
     listed, unknown = _seen(name, saved, kinds_with(settings.elastic.scale_kinds))
     jobs, refused = _jobs(name, saved, listed, cache, settings)
     snapshot, policy = cache.snapshot(), settings.policy()

@@ -33,10 +33,7 @@ class Door:
 
 
 def door(said: Said, *, prefers_cluster: bool = False) -> Door:
-    """The way that was meant; without any option the loopback, or the cluster if that is preferred.
-
-    Reads files and may run a kubeconfig's exec plugin: call it before the loop runs. Errors: ConfigError.
-    """
+    """The way that was meant. May run an exec plugin: call it before the loop runs. Errors: ConfigError."""
     if said.through is not None and said.through not in list(Through):
         raise ConfigError(f"--through {said.through!r}: accepted: {', '.join(Through)}")
     token = _token(said)

@@ -23,10 +23,7 @@ class Chosen:
 
 
 def chosen(kubeconfig: Path | None, context: str | None, *, environment: Mapping[str, str] = os.environ) -> Chosen:
-    """What `--kubeconfig` and `--context` mean; without the first $KUBECONFIG, ~/.kube/config or the pod. Blocks.
-
-    Errors: ConfigError for a file that is none, and for a context that no file has.
-    """
+    """What the options mean; without a file $KUBECONFIG, ~/.kube/config or the pod. Blocks. Errors: ConfigError."""
     listed = [Path(name) for name in environment.get("KUBECONFIG", "").split(os.pathsep) if name]
     files = [kubeconfig] if kubeconfig is not None else listed or [Path.home() / ".kube" / "config"]
     read = {file: _contexts(file) for file in files if kubeconfig is not None or file.is_file()}

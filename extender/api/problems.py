@@ -68,11 +68,7 @@ async def read_body(request: Request, most_bytes: int, timeout_s: float, *, advi
 
 @dataclass(frozen=True, slots=True)
 class Only:
-    """An ASGI app that passes on requests to these paths alone; `elsewhere` is a sentence for all others.
-
-    Why: a port that needs no client certificate must not lead to what does; and one that kube-scheduler alone may reach
-    need not show documents. What is not listed is answered here, and never reaches `app`.
-    """
+    """Passes on requests to these paths alone: what is behind certificates must not be reached by other ports."""
 
     app: ASGIApp
     paths: AbstractSet[str]

@@ -87,11 +87,7 @@ def following(
     keys: KeyStore | None = None,
     random_bytes: RandomBytes = secrets.token_bytes,
 ) -> Service:
-    """The service over any ClusterApi that can be listed and watched; nothing runs before `Service.run`.
-
-    With `stands` it acts only while it leads. Without `keys` the key for notes ends with the process, as the cluster
-    of a simulation does.
-    """
+    """The service over any ClusterApi; `stands`: acts only while it leads; no `keys`: notes' keys end with us."""
     keeper = KeyKeeper(keys, clock, random_bytes) if keys is not None else None
     notes = keeper.notes if keeper is not None else Notes.in_memory(random_bytes)
     cache = empty_cache(settings)
@@ -147,10 +143,7 @@ async def embedded(settings: Settings, *, clock: Clock | None = None) -> AsyncIt
 def in_memory(
     settings: Settings, saved: ClusterFile, *, clock: Clock | None = None, sources: Sequence[Polled] = ()
 ) -> Service:
-    """The service over a cluster that is nowhere but in memory; nothing runs before `Service.run`.
-
-    No kube-scheduler asks here, so people play it: curl's calls count as its calls would.
-    """
+    """The service over a cluster in memory. People play kube-scheduler: curl's calls count as its calls would."""
     cache, clock = empty_cache(settings), clock or SystemClock()
     fill(cache, saved, now_s=clock.now_s())
     api = EmbeddedCluster(cache, saved.pods_json)

@@ -211,10 +211,7 @@ def _recorder_of(common: Common, binds: Binds) -> Recorder | None:
 
 
 def _ports_of(settings: Settings, app: App, clock: Clock, reviews: Reviews | None) -> tuple[ASGIApp, ASGIApp, ASGIApp]:
-    """What is served at the verbs' port, at the one for people, and at the one for probes.
-
-    With client certificates required, nothing that shows the cluster is served beside the verbs.
-    """
+    """Served for the verbs, people and probes; with client certificates nothing else is beside the verbs."""
     people: ASGIApp = app.for_people()
     if settings.debug_auth is DebugAuth.TOKEN:
         if reviews is None:

@@ -46,11 +46,7 @@ def assemble(
     heard: Callable[[], None] = lambda: None,
     keys: KeyKeeper | None = None,
 ) -> Service:
-    """The service over what `common` follows, or over what the caller has put into the cache.
-
-    `heard` is called when the API server answers the election. `keys` keeps those for notes, where they are in the
-    cluster.
-    """
+    """The service; `heard`: the API server answered the election; `keys` keeps those for notes in the cluster."""
     cache, clock = common.cache, common.clock
     starting = Starting(common, groups)
     caring = Caring(common, starting)

@@ -47,10 +47,7 @@ class Candidacy:
 async def candidacy(
     settings: Settings, server: ApiServer, rng: random.Random, *, environment: Mapping[str, str], host: str
 ) -> AsyncIterator[Candidacy | None]:
-    """As the settings say; `None`: there is no election. `environment` may name the pod, `host` is for people.
-
-    The identity is new with each process, so a process is never taken for its predecessor.
-    """
+    """`None`: there is no election. The identity is new with each process: none is taken for its predecessor."""
     if settings.leader_election is LeaderElection.OFF:
         yield None
         return
@@ -66,10 +63,7 @@ async def candidacy(
 
 @dataclass(eq=False, repr=False)
 class Common:
-    """Handed to all modules that put parts together.
-
-    Without `reflectors` the caller keeps the cache; with `stands` the service acts only while it leads.
-    """
+    """What all parts share. Without `reflectors` the caller keeps the cache; `stands`: it acts only while it leads."""
 
     settings: Settings
     cache: ClusterCache

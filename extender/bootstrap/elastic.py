@@ -35,10 +35,7 @@ class Feeds:
     reflectors: Mapping[str, Reflector[Any]] = field(default_factory=dict)
 
     async def synced(self) -> None:
-        """Wait until everything has been read once. Kinds that are not installed count as read.
-
-        What cannot be read is said once: mostly a right is missing, and nothing is resized until it is there.
-        """
+        """Wait until everything was read once, or is absent. What cannot be read is said: mostly a right."""
         for name, reflector in self.reflectors.items():
             try:
                 async with asyncio.timeout(_SAID_AFTER_S):

@@ -52,10 +52,7 @@ _log = logging.getLogger("netgang.server")
 
 
 def run(settings: Settings) -> None:
-    """Serve until SIGTERM or Ctrl-C, then return. Errors: ConfigError before the first request could come.
-
-    A port that cannot be listened on is logged and ends the process with exit code 3.
-    """
+    """Serve until SIGTERM or Ctrl-C; exit code 3: a port cannot be listened on. Errors: ConfigError, at first."""
     favour_the_loop()
     allow_open_files()
     with asyncio.Runner(loop_factory=_Loop) as runner:
@@ -88,10 +85,7 @@ def favour_the_loop() -> None:
 
 
 def allow_open_files() -> None:
-    """Have as many open files as the system allows, up to `_FILES`: each connection is one, and 1,024 is usual.
-
-    Without that, held binds and other clients leave none for the connections on which Bindings are posted.
-    """
+    """Up to `_FILES`, as the system allows: held binds and others must leave some to post Bindings."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     most = _FILES if hard == resource.RLIM_INFINITY else min(_FILES, hard)
     if soft != resource.RLIM_INFINITY and soft < most:

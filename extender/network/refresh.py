@@ -131,8 +131,6 @@ class NetworkRefresh:
                 _log.exception("%s stopped by an unforeseen error", task)
                 await asyncio.sleep(self.options.retry_max_s)
 
-    # Polling
-
     async def _poll(self, state: _State) -> None:
         await self._ask(state)
         state.asked = True
@@ -178,8 +176,6 @@ class NetworkRefresh:
             doubled = options.retry_min_s * 2.0 ** min(failures - 1, _MAX_DOUBLINGS)
             pause_s = min(doubled, max(options.retry_max_s, state.polled.interval_s))
         return pause_s * (1.0 + options.jitter_ratio * (2.0 * self.jitter() - 1.0))
-
-    # Publishing
 
     async def _rebuild_when_needed(self) -> None:
         wait_s = max(self._next_publish_s - self.clock.monotonic_s(), 0.0) if self._built is not None else None

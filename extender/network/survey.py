@@ -47,10 +47,7 @@ class Survey:
 async def survey_maddash(
     server: HttpServer, *, now_s: float, on_read: Callable[[int, int], None] = lambda done, due: None
 ) -> Survey:
-    """Read all grids of a MaDDash server once; `on_read(done, due)` after each.
-
-    Errors: ConfigError for a bad address, NetworkSourceError when nothing answered.
-    """
+    """Read all grids once; `on_read(done, due)` after each. Errors: ConfigError, NetworkSourceError."""
     source = MaddashSource(server, round_s=_ROUND_S, on_read=on_read)
     try:
         batch = await source.fetch(now_s=now_s)

@@ -39,10 +39,7 @@ class Decision(msgspec.Struct, frozen=True):
 
 @dataclass(eq=False, repr=False)
 class DecisionLog:
-    """Writes a refusal when it is new for its pod or gang, and again after a while with how often it was left out.
-
-    What admits, binds, evicts or scales is always written; steps on the way to a bind at level DEBUG only.
-    """
+    """Writes a refusal when it is new, and again after a while with how often it was left out; all else always."""
 
     telemetry: Telemetry
     _: KW_ONLY

@@ -25,10 +25,7 @@ class LogFormat(StrEnum):
 
 
 def configure_logging(*, level: str = "INFO", log_format: LogFormat, stream: TextIO | None = None) -> None:
-    """Send all log lines of the process to `stream` (default: standard error) in one format.
-
-    Replaces the root logger's handlers. Errors: ValueError for a level that logging does not know.
-    """
+    """All log lines go to `stream` (or standard error) in one format. ValueError for an unknown level."""
     handler = logging.StreamHandler(stream or sys.stderr)
     handler.setFormatter(HumanFormatter() if log_format is LogFormat.TEXT else JsonFormatter())
     # Neither format shows them, and every line would pay for asking.

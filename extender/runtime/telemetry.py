@@ -22,10 +22,7 @@ _PLAN_BUCKETS_S: Final = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 
 
 
 class Count:
-    """A counter with labels: called with their values it counts one.
-
-    What is counted under is remembered: looking it up by labels costs as much again as counting.
-    """
+    """A counter with labels, remembered: looking it up by labels costs as much again as counting."""
 
     def __init__(self, counter: Counter) -> None:
         self._under = cache(counter.labels)

@@ -54,10 +54,7 @@ class Verbs(Protocol):
         """A score from 0 to 10 for each of `args.node_names`, in their order. Not asked for no nodes."""
 
     async def bind(self, args: BindArgs, gone: asyncio.Future[None]) -> Reason | str | None:
-        """Bind the pod, perhaps after a long wait; None once the Binding exists, else why not.
-
-        `gone` is done when the caller hangs up: no caller will read the answer, so a held call is dropped.
-        """
+        """Bind the pod; None once the Binding exists, else why not. `gone`: the caller hung up, drop it."""
 
 
 class Reply(NamedTuple):
@@ -134,10 +131,7 @@ class Dispatch:
         return Dispatch(self._verbs, self._telemetry, self.supervisor, replace(self.serving, callers=Callers.PEOPLE))
 
     def answer(self, verb: Verb, body: bytes, gone: asyncio.Future[None], *, marked: bool, curl: bool) -> Answer:
-        """The reply to a whole body, at once or in time; neither raises. `gone` is done when the caller hangs up.
-
-        `marked`: the address says `?debug`; `curl`: the caller says that it is curl.
-        """
+        """The reply, at once or in time; neither raises. `marked`: `?debug` in the address; `curl`: from curl."""
         callers = self.serving.callers
         debug = marked or callers is Callers.PEOPLE or (curl and callers is Callers.SCHEDULER_AND_CURL)
         try:

@@ -49,8 +49,6 @@ class DocumentProtocol(HttpToolsProtocol):
         self._body_bytes = 0
         self._reads = State.IDLE  # HEAD or BODY: of a request that is not whole; IDLE: of none
 
-    # -- what the transport says --------------------------------------------------------------------------------------
-
     def data_received(self, data: bytes) -> None:
         """More of a request, or several."""
         if self._reads is not State.BODY:
@@ -81,8 +79,6 @@ class DocumentProtocol(HttpToolsProtocol):
             self.transport.abort()
         else:
             self.transport.close()
-
-    # -- what the parser says -----------------------------------------------------------------------------------------
 
     def on_message_begin(self) -> None:
         """A request begins."""
@@ -137,8 +133,6 @@ class DocumentProtocol(HttpToolsProtocol):
             return False
         super()._start_asgi_task(cycle, app)  # type: ignore[arg-type]
         return True
-
-    # -- what the port reports -----------------------------------------------------------------------------------------
 
     def _settle(self) -> None:
         kept_bytes = self._body_bytes + len(self.pipeline) * _REQUEST_BYTES

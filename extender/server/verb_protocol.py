@@ -75,8 +75,6 @@ class VerbProtocol(asyncio.Protocol):
         if isinstance(config.app, App):
             self._dispatch, self._verbs = config.app.dispatch, config.app.dispatch.by_path
 
-    # -- what the transport and the server say ------------------------------------------------------------------------
-
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """A client connected."""
         self._transport = cast("asyncio.Transport", transport)
@@ -128,8 +126,6 @@ class VerbProtocol(asyncio.Protocol):
             self._transport.close()
         else:
             self._ending = True
-
-    # -- a call -------------------------------------------------------------------------------------------------------
 
     def _begin(self, data: bytes) -> None:
         end = data.find(b"\r\n\r\n", 0, HEAD_MAX_BYTES) + 4
@@ -211,8 +207,6 @@ class VerbProtocol(asyncio.Protocol):
             self._move(State.KEPT)
             if self._counted.bytes:
                 self._port.keep(self._counted, 0)
-
-    # -- the connection -----------------------------------------------------------------------------------------------
 
     def _hand_over(self, data: bytes) -> None:
         """Let uvicorn's protocol have the connection, as if it had been its own when `data` came."""

@@ -83,10 +83,7 @@ def read_file(file: Path) -> dict[str, Any]:
 
 
 def read_environment(settings: type[BaseModel], environment: Mapping[str, str]) -> dict[str, Any]:
-    """Values of NETGANG_… names; a name that is neither a setting nor known otherwise is refused.
-
-    Kubernetes itself sets NETGANG_PORT=tcp://… in pods beside a Service named netgang: that is said as such.
-    """
+    """Values of NETGANG_… names; others are refused, and Kubernetes' own for a Service of this name explained."""
     found: dict[str, str] = {}
     for variable, text in sorted(environment.items()):
         if not variable.upper().startswith(ENV_PREFIX) or variable.startswith(NOT_SETTINGS):

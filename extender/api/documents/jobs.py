@@ -57,10 +57,7 @@ class JobsView:
     demands: MetricDemands | None = None
 
     def steps(self, *, namespace: str | None = None, limit: int = USUAL_JOBS) -> Steps[schema.Jobs]:
-        """All jobs by name, the first `limit` of them in short. Cost: as the queue, and O(nodes) a job shown.
-
-        In steps (docs/safety.md S15); what it says is of the moment of the first one.
-        """
+        """All jobs by name, the first `limit` in short, of one moment, in steps. Cost: as the queue, O(nodes) a job."""
         moment = yield from self._moment()
         found = sorted(
             (view for view in self.records.views.values() if namespace in (None, view.key.namespace)),

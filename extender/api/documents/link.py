@@ -21,10 +21,7 @@ UNITS = {Metric.LOSS: "ratio", Metric.DELAY: "ms", Metric.THROUGHPUT: "bit/s"}
 
 
 def link_document(snapshot: Snapshot, source: NodeName, target: NodeName, policy: ScorePolicy) -> schema.Link | None:
-    """Both directions of a link between two nodes, by metric, with source, value, age and points; `None`: no such node.
-
-    Cost: O(nodes of the zone²), at most those of 10,000 pairs.
-    """
+    """Both directions by metric, with points; `None`: no such node. Cost: O(nodes²) of the zone, 10,000 at most."""
     if not {source, target} <= set(snapshot.table.names):
         return None
     network = snapshot.network

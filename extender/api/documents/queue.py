@@ -12,10 +12,7 @@ _GANGS_A_STEP = 32
 
 
 def queue_in_steps(cache: ClusterCache, planner: Planner, clock: Clock) -> Steps[schema.Queue]:
-    """All gangs with state, weight, clock and rank; those that wait first, in the order of their turns.
-
-    In steps (docs/safety.md S15); what it says is of the moment of the first one.
-    """
+    """All gangs, those that wait first, of one moment, in steps (docs/safety.md S15)."""
     snapshot = planner.snapshot or cache.snapshot()
     now_s = clock.now_s()
     queue = yield from report_in_steps(snapshot, planner.current, planner.policy, now_s=now_s, cache=planner.cache)

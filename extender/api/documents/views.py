@@ -156,11 +156,7 @@ class Views:
         return link_document(snapshot, NodeName(source), NodeName(target), self.planner.policy.score)
 
     def readiness(self) -> Readiness:
-        """Ready once every watched kind was read and a plan was made from it, and while they are followed.
-
-        All that decides is needed: nodes, pods and PodGroups; a kind that is not installed is known to be absent, and
-        that is asked for again and again, too.
-        """
+        """Ready once every kind that decides was read (or is absent) and planned from, and while it is followed."""
         sync = self.sync()
         reasons = [f"{kind} are not read yet" for kind, watch in sync.items() if not watch.synced]
         reasons.extend(

@@ -119,10 +119,7 @@ class Aside:
         self._cache: PlannerCache | None = None
 
     def ask(self, latest: PlannerCache, question: Callable[[PlannerCache], _T]) -> _T:
-        """What `question` finds with the cache, which has the scores of links in `latest` then.
-
-        `latest` is `borrowed`, and becomes the cache if there is none. One whose question raised is not used again.
-        """
+        """What `question` finds with the cache, given `latest`'s scores; a cache whose question raised is dropped."""
         cache, self._cache = self._cache, None
         if cache is None or cache.suppositions >= _MOST_SUPPOSITIONS:
             cache = latest

@@ -77,10 +77,7 @@ class KeptGrid:
         return polls + 1 < SAME_POLLS or now_s - since_s < SAME_FOR_S
 
     def take_in_slices(self, reading: GridReading, *, ahead_s: float, now_s: float) -> Generator[None, None, None]:
-        """Take a reading over; `ahead_s` is by how much the server's clock is ahead of ours, 0 if it is not known.
-
-        Cost: O(values), in slices of a few hundred.
-        """
+        """Take a reading over; `ahead_s`: the server's clock before ours, or 0. Cost: O(values), in slices."""
         moved_s = ahead_s if ahead_s > TOLERANCE_S else 0.0
         values: dict[CheckKey, CellValue] = {}
         seen: dict[tuple[CheckKey, float], float] = {}

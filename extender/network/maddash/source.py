@@ -80,10 +80,7 @@ class MaddashSource:
         return self._wanted.among(self._grids, {board: grids for board, (grids, _) in self._boards.items()})
 
     async def fetch(self, *, now_s: float) -> Batch | None:
-        """Read all grids of use; `None`: nothing is new.
-
-        Errors: NetworkSourceError when nothing answered well; what was read before stays with the caller.
-        """
+        """Read all grids of use; `None`: nothing is new. NetworkSourceError when nothing answered well."""
         self._forget_dates_if_clock_was_set(now_s)
         # 1. which grids
         problems = await self._list(now_s)
@@ -127,8 +124,6 @@ class MaddashSource:
         if abs((now_s - last_now_s) - (loop_s - last_loop_s)) > TOLERANCE_S:
             for grid in self._grids.values():
                 grid.forget_dates()
-
-    # Which grids
 
     async def _list(self, now_s: float) -> list[str]:
         """Learn the names of grids and dashboards, as far as the settings need them; sentences on what failed."""
@@ -177,8 +172,6 @@ class MaddashSource:
         if reading is None or name in places.named or now_s - grid.read_at_s >= REDISCOVER_S:
             return True
         return any((METRIC_OF[kind], name, check) in places for check, kinds in reading.shows.items() for kind in kinds)
-
-    # Reading them
 
     async def _read_all(self, due: Sequence[str], now_s: float) -> list[str]:
         results: dict[str, str | None] = {}

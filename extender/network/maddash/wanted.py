@@ -72,10 +72,7 @@ class Wanted:
         return any(metric not in self.grids for metric in self.dashboards)
 
     def among(self, listed: Collection[str], dashboards: Mapping[str, Set[str]]) -> Places:
-        """Say what the names mean among these grids, and the grids of these dashboards, which may not exist.
-
-        Cost: O(names · grids). A plain name counts even if it is not listed.
-        """
+        """What the names mean among these grids and dashboards; a plain name counts unlisted. O(names · grids)."""
         grids: dict[Metric, Set[str]] = {}
         missing: dict[str, None] = {}
         for metric in METRICS:

@@ -18,10 +18,7 @@ _ROUND_TRIP_FIELD: Final = {"min": "min", "median": "mean", "mean": "mean", "p_9
 def search_body(
     kind: str, settings: OpenSearchSource, *, after: Mapping[str, str | None] | None, timeout: str
 ) -> dict[str, Any]:
-    """The search for one page of `latency`, `rtt` or `throughput` tests, grouped by pair of ends.
-
-    Tests name their ends in `test.spec`; those started by hand may not name the source, which `meta` then does.
-    """
+    """One page of a kind of tests, by pair of ends, which `test.spec` names; else, for the source, `meta`."""
     window_s = settings.throughput_window_s if kind == "throughput" else settings.latency_window_s
     wanted: list[dict[str, Any]] = [
         {"range": {"pscheduler.start_time": {"gte": f"now-{round(window_s)}s"}}},

@@ -178,10 +178,7 @@ def _values(bucket: _Bucket, kind: str, found: Found) -> Iterator[tuple[Metric, 
 
 
 def _one_kind_of_delay(answers: Mapping[str, Answer]) -> MeasurementTable:
-    """One-way delays, or half round-trip times where there are none at all; ping's loss only for links without another.
-
-    Round-trip times hide asymmetry: beside one-way delays they would make their links look better or worse.
-    """
+    """Half round-trip times only where there is no one-way delay at all: beside it they would mislead."""
     latency = answers["latency"].table if "latency" in answers else MeasurementTable()
     one_way = bool(latency.measured_ends(Metric.DELAY))
     lossy = {(m.source, m.target) for m in latency if m.metric is Metric.LOSS}

@@ -136,10 +136,7 @@ def _with_last(answer: Answer, last: Answer, *, since_s: float) -> Answer:
 
 
 def carried(new: MeasurementTable, old: MeasurementTable, *, since_s: float) -> MeasurementTable:
-    """`new`, and the rows of `old` for pairs that it does not have, unless they are from before `since_s`.
-
-    Cost: O((n + o) log n) for their rows.
-    """
+    """`new`, and rows of `old` for other pairs, unless from before `since_s`. Cost: O((n + o) log n)."""
     ends = tuple(dict.fromkeys((*new.ends, *old.ends)))
     number = {end: i for i, end in enumerate(ends)}
     place = np.array([number[end] for end in old.ends], np.int32)

@@ -26,10 +26,7 @@ _HINTS: Final = {401: ": username, password or token are missing or wrong", 403:
 
 
 def verification(*, ca_file: Path | None, insecure: bool) -> ssl.SSLContext:
-    """Whose certificates a server may have: the system's and those of `ca_file`; only `insecure` switches that off.
-
-    Errors: ConfigError for a `ca_file` that cannot be read or holds no certificate.
-    """
+    """Whom to trust: the system and `ca_file`; `insecure`: any. Errors: ConfigError for a bad `ca_file`."""
     context = ssl.create_default_context()
     if insecure:
         context.check_hostname = False
@@ -134,10 +131,7 @@ class HttpClient:
         return str(self._base.copy_with(username="", password="")).rstrip("/")
 
     async def ask(self, method: str, path: str, **content: Any) -> bytearray:
-        """The body of a good answer, asked for with our credentials; `content` as httpx has it.
-
-        Errors: NetworkSourceError, naming address and cause.
-        """
+        """The body of a good answer, with our credentials. Errors: NetworkSourceError names address and cause."""
         headers, secrets = self._authorization()
         reply = await self.exchange(method, path, headers=headers, **content)
         if reply.status != httpx.codes.OK:
@@ -146,10 +140,7 @@ class HttpClient:
         return reply.body
 
     async def exchange(self, method: str, path: str, *, headers: Mapping[str, str], **content: Any) -> Reply:
-        """One request, to `path` as it is encoded, and its answer, whatever its status.
-
-        Errors: NetworkSourceError when none came, not in time, or a good one of more than the limit.
-        """
+        """One request and its answer of any status. NetworkSourceError: none in time, or beyond the limit."""
         server, where = self.server, self.where(path)
         try:
             async with self._slots, asyncio.timeout(server.timeout_s):

@@ -25,10 +25,7 @@ class Validity:
 
 
 def in_pem(text: str) -> list[bytes]:
-    """The certificates (DER) in a PEM text, in order; whatever stands around them is left out.
-
-    Errors: ValueError for a block that is no base64.
-    """
+    """The certificates (DER) in a PEM text, in order. Errors: ValueError for a block that is no base64."""
     return [ssl.PEM_cert_to_DER_cert(block) for block in _PEM.findall(text)]
 
 
