@@ -26,7 +26,7 @@ _HINTS: Final = {401: ": username, password or token are missing or wrong", 403:
 
 
 def verification(*, ca_file: Path | None, insecure: bool) -> ssl.SSLContext:
-    """Whom to trust: the system and `ca_file`; `insecure`: any. Errors: ConfigError for a bad `ca_file`."""
+    """Trust the system's authorities and `ca_file`; `insecure`: any. Errors: ConfigError for a bad `ca_file`."""
     context = ssl.create_default_context()
     if insecure:
         context.check_hostname = False
