@@ -99,8 +99,7 @@ AUTOSCALER = {
     "metadata": {"name": "mine", "namespace": "default"},
     "spec": {"scaleTargetRef": {"apiVersion": "kubeflow.org/v1", "kind": "TFJob", "name": "low"}},
 }
-LEFT_ALONE = {
-    # case: (further objects, the job, part of the reason)
+LEFT_ALONE = {  # case: (further objects, the job, part of the reason)
     "an autoscaler has it": ([AUTOSCALER], tf_job(), "HorizontalPodAutoscaler"),
     "static workers": ([], tf_job(enableDynamicWorker=False), "enableDynamicWorker"),
 }

@@ -234,8 +234,7 @@ def _ray_cluster(one: Object) -> list[Object]:
     return found
 
 
-_MAKERS: Mapping[str, Callable[[Object], list[Object]]] = {
-    # kind → what its controller makes of one
+_MAKERS: Mapping[str, Callable[[Object], list[Object]]] = {  # kind → what its controller makes of one
     "Pod": _itself,
     "PodGroup": _podgroup,
     "Job": _job,

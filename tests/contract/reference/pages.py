@@ -44,8 +44,7 @@ def index_page() -> str:
     return _INDEX
 
 
-PAGES: Mapping[str, Callable[[], str]] = {
-    # file below docs → its text
+PAGES: Mapping[str, Callable[[], str]] = {  # file below docs → its text
     "reference/settings.md": settings_page,
     "reference/settings-sources.md": sources_page,
     "reference/README.md": index_page,

@@ -90,8 +90,7 @@ async def watched(site: Stage, kind: str, name: str) -> AsyncIterator[Watched]:
             await looking
 
 
-WORKERS: dict[str, Callable[[Object], int]] = {
-    # kind → worker count of a job's spec
+WORKERS: dict[str, Callable[[Object], int]] = {  # kind → worker count of a job's spec
     "Job": lambda job: int(job["spec"]["parallelism"]),
     "TFJob": lambda job: int(job["spec"]["tfReplicaSpecs"]["Worker"]["replicas"]),
     "PyTorchJob": lambda job: int(job["spec"]["pytorchReplicaSpecs"]["Worker"]["replicas"]),

@@ -9,8 +9,7 @@ from testbed.parts.service import Netgang
 from tests.e2e.stage import Stage, document, metric
 
 DIGITS = "1" * 1_000_000
-HOSTILE: dict[str, dict[str, Any]] = {
-    # name of the PodGroup → its minResources
+HOSTILE: dict[str, dict[str, Any]] = {  # name of the PodGroup → its minResources
     "digits": {"cpu": DIGITS},
     "digits-of-a-unit": {"memory": DIGITS + "Ki"},
     "fraction": {"cpu": "0." + DIGITS},

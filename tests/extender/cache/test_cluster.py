@@ -52,8 +52,7 @@ def member(name: str, **fields: object) -> Pod:
     return pod(name, gang="g", min_available=2, **fields)  # type: ignore[arg-type]
 
 
-COUNTED: dict[str, tuple[int, Pod]] = {
-    # case: (millicores taken on n1, pod of 1 CPU)
+COUNTED: dict[str, tuple[int, Pod]] = {  # case: (millicores taken on n1, pod of 1 CPU)
     "bound": (1000, pod("p", node="n1")),
     "bound elsewhere": (0, pod("p", node="n2")),
     "bound and being deleted": (1000, pod("p", node="n1", deleting=True)),
@@ -89,8 +88,7 @@ def test_nonsense_requests_cannot_overflow() -> None:
 
 # -- version and snapshots ---------------------------------------------------------------------------------------------
 
-IDLE: dict[str, tuple[Pod, Pod]] = {
-    # case: (pod before, pod after)
+IDLE: dict[str, tuple[Pod, Pod]] = {  # case: (pod before, pod after)
     "resourceVersion of a member": (member("p", resource_version="1"), member("p", resource_version="2")),
     "label of a plain bound pod": (pod("p", node="n1"), pod("p", node="n1", job="j")),
     "the same event again": (member("p", node="n1"), member("p", node="n1")),
@@ -109,8 +107,7 @@ def test_what_cannot_decide_changes_no_version(before: Pod, after: Pod) -> None:
     assert (cache.snapshot() is snapshot, reported, cache.pod(after.uid)) == (True, [], after)
 
 
-CHANGES: dict[str, tuple[Pod | None, Pod | None]] = {
-    # case: (pod before, pod after)
+CHANGES: dict[str, tuple[Pod | None, Pod | None]] = {  # case: (pod before, pod after)
     "a member comes": (None, member("p")),
     "a member goes": (member("p"), None),
     "a member is gated no more": (member("p", gates=("x",)), member("p")),

@@ -65,8 +65,7 @@ class Desk:
 YOUNG = node("n1", created_s=NOW_S - 1.0)
 CNI, ON_GPUS = daemon_set(), daemon_set(node_selector={"gpu": "yes"})
 
-PHANTOMS = {
-    # what is pinned to n1 and takes nothing there
+PHANTOMS = {  # what is pinned to n1 and takes nothing there
     "of no scheduler": pod("p", affinity=PIN_N1, scheduler_name="none"),
     "of a DaemonSet that does not exist": daemon(daemon_set("x")),
     "of another namespace's DaemonSet": replace(daemon(daemon_set(), namespace="tenant"), daemon="tenant/uid-cni"),
@@ -133,8 +132,7 @@ def test_it_ends_with_the_settle_time() -> None:
 
 
 READY, LABELLED = node("n1"), node("n1", labels={"gpu": "yes"})
-BEGINS: dict[str, tuple[DaemonSet, Node, Callable[[ClusterCache], None], int, int]] = {
-    # case: (DaemonSet, node at first, what happens, millicores before and after)
+BEGINS = {  # case: (DaemonSet, node at first, what happens, millicores before and after)
     "its pod went": (CNI, READY, lambda cache: cache.pods.delete("kube-system/d"), 1000, 1000),
     "its pod failed": (
         CNI,

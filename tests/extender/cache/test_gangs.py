@@ -58,8 +58,7 @@ VOLCANO, OLD_GROUP = PodGroup(G, 4), PodGroup(G, 3, created_s=1.0, schedule_time
 DONE = labelled("b", created_s=5.0, scheduled_s=9.0, phase=Phase.SUCCEEDED)
 Declared = tuple[int, float, float | None, Reason | None]
 BY_ANNOTATION = grouped("a", GangSource.ANNOTATION, 3), grouped("a", GangSource.ANNOTATION)
-SIZES: dict[str, tuple[Declared, list[Pod], list[PodGroup], list[PodGroup]]] = {
-    # case: ((min_member, created_s, time-out, problem), pods, coscheduling's PodGroups, Volcano's)
+SIZES = {  # case: ((min_member, created_s, time-out, problem), pods, coscheduling's PodGroups, Volcano's)
     "labels, as old as the oldest, finished or not": (
         (2, 5.0, None, None),
         [labelled("a", created_s=9.0), DONE],
@@ -86,8 +85,7 @@ def test_size_and_age(want: Declared, pods: list[Pod], groups: list[PodGroup], v
 BAD = GroupRef(G, GangSource.LABELS, None, "label x is 'y'")
 MIXED = [labelled("a"), labelled("b", scheduler_name="default-scheduler")]
 BY_TWO = [grouped("a", GangSource.ANNOTATION, 3), grouped("b", GangSource.ANNOTATION)]
-PROBLEMS: dict[str, tuple[Reason, str, list[Pod], tuple[PodGroup, ...]]] = {
-    # what the detail must hold: (reason, the same, pods, PodGroups)
+PROBLEMS = {  # what the detail must hold: (reason, the same, pods, PodGroups)
     one[1]: one
     for one in [
         (Reason.INVALID_GROUP, "pod default/b: label x is 'y'", [labelled("a"), replace(labelled("b"), group=BAD)], ()),

@@ -116,8 +116,7 @@ async def test_off_by_default() -> None:
         assert said(world)[0].startswith("a cluster autoscaler adds no nodes for it")
 
 
-OWNERS: dict[str, tuple[str, Callable[[World], Object]]] = {
-    # case: (kind of the owner, how the gang's pods come to be)
+OWNERS = {  # case: (kind of the owner, how the gang's pods come to be)
     "its PodGroup": ("PodGroup", lambda world: by_group(world)),
     "its job": ("Job", lambda world: by_job(world)),
 }

@@ -18,8 +18,7 @@ from extender.convert.pod.gang_labels import (
 from scoring.model import GangSource
 
 LABELS = {NAME_LABEL: "g", MIN_AVAILABLE_LABEL: "4"}
-RIGHT: dict[str, tuple[tuple[str, GangSource, int | None], dict[str, str], dict[str, str], str | None]] = {
-    # case: ((key, source, min_available), labels, annotations, native group)
+RIGHT = {  # case: ((key, source, min_available), labels, annotations, native group)
     "native": (("ns/n", GangSource.NATIVE, None), LABELS, {}, "n"),
     "pod group": (("ns/g", GangSource.POD_GROUP, None), {POD_GROUP_LABEL: "g"}, {}, None),
     "labels": (("ns/g", GangSource.LABELS, 4), LABELS, {NAME_ANNOTATIONS[0]: "other"}, None),
@@ -44,8 +43,7 @@ def test_sources(
     assert group_of("ns", {"app": "x"}, {"note": "y"}) is None
 
 
-WRONG: dict[str, tuple[str, dict[str, str], dict[str, str]]] = {
-    # case: (what the problem must name, labels, annotations); bad numbers are below
+WRONG = {  # case: (what the problem must name, labels, annotations); bad numbers are below
     "no min": (MIN_AVAILABLE_LABEL, {NAME_LABEL: "g"}, {}),
     "no name": (NAME_LABEL, {MIN_AVAILABLE_LABEL: "4"}, {}),
     "empty name": (NAME_LABEL, {NAME_LABEL: "", MIN_AVAILABLE_LABEL: "4"}, {}),

@@ -39,8 +39,7 @@ def test_every_field() -> None:
     assert node.annotations == (("netgang.io/endpoint", "e"), ("netgang.io/endpoint-loss", "l"))
 
 
-READY: dict[str, tuple[bool, list[dict[str, str]] | None]] = {
-    # case: (ready, conditions)
+READY: dict[str, tuple[bool, list[dict[str, str]] | None]] = {  # case: (ready, conditions)
     "ready": (True, [{"type": "DiskPressure", "status": "False"}, {"type": "Ready", "status": "True"}]),
     "not ready": (False, [{"type": "Ready", "status": "False"}]),
     "unknown": (False, [{"type": "Ready", "status": "Unknown"}]),
@@ -55,8 +54,7 @@ def test_ready(ready: bool, conditions: list[dict[str, str]] | None) -> None:
     assert ready == read(conditions=conditions).ready
 
 
-LEAVING: dict[str, tuple[bool, dict[str, Any], list[str]]] = {
-    # case: (leaving, metadata, keys of taints)
+LEAVING: dict[str, tuple[bool, dict[str, Any], list[str]]] = {  # case: (leaving, metadata, keys of taints)
     "stays": (False, {}, ["node.kubernetes.io/not-ready"]),
     "out of service": (True, {}, ["node.kubernetes.io/out-of-service"]),
     "cluster autoscaler": (True, {}, ["other", "ToBeDeletedByClusterAutoscaler"]),

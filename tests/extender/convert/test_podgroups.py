@@ -24,8 +24,7 @@ def read(**changes: Any) -> SeenPodGroup:
     return seen_pod_group_from_json(json.dumps({**FULL, **changes}).encode())
 
 
-SPECS: dict[str, tuple[tuple[int, float | None], dict[str, Any] | None]] = {
-    # case: ((min_member, schedule_timeout_s), spec)
+SPECS = {  # case: ((min_member, schedule_timeout_s), spec)
     "coscheduling's": ((3, 90.0), {"minMember": 3, "scheduleTimeoutSeconds": 90}),
     "a native gang's minCount": ((5, None), {"schedulingPolicy": {"gang": {"minCount": 5}}}),
     "a native group without a gang": ((1, None), {"schedulingPolicy": {"basic": {}}}),
@@ -61,8 +60,7 @@ def test_no_status(status: Any) -> None:
     assert read(status=status).status == NO_STATUS
 
 
-WRITERS: dict[str, tuple[bool, str, tuple[str, ...]]] = {
-    # case: (whether we wrote, who else, all writers)
+WRITERS: dict[str, tuple[bool, str, tuple[str, ...]]] = {  # case: (whether we wrote, who else, all writers)
     "none": (False, "", ()),
     "we": (True, "", ("netgang",)),
     "another": (False, "controller", ("controller",)),

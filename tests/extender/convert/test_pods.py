@@ -65,8 +65,7 @@ def test_when_a_member_got_its_node() -> None:
     assert read(None, on_node, conditions=seen).scheduled_s is None
 
 
-BROKEN = {
-    # what the message must hold: raw bytes
+BROKEN = {  # what the message must hold: raw bytes
     "Pod: Input data was truncated": b'{"metadata": ',
     "Pod: ": b"",
     "missing required field `name` - at `$.metadata`": b'{"metadata": {}}',
@@ -113,8 +112,7 @@ def named(node: str, operator: str = "In", **more: Any) -> dict[str, Any]:
 
 
 LABELLED = [{"key": "gpu", "operator": "Exists"}]
-PINS: dict[str, tuple[str | None, list[dict[str, Any]]]] = {
-    # case: (node, terms)
+PINS: dict[str, tuple[str | None, list[dict[str, Any]]]] = {  # case: (node, terms)
     "one name": ("n1", [named("n1")]),
     "one name and a label": ("n1", [named("n1", matchExpressions=LABELLED)]),
     "two terms, one node": ("n1", [named("n1"), named("n1")]),
@@ -153,8 +151,7 @@ def test_options_are_our_annotations() -> None:
 IN_GANG = {"pod-group.scheduling.sigs.k8s.io/name": "g", "pod-group.scheduling.sigs.k8s.io/min-available": "2"}
 NEAR = {"requiredDuringSchedulingIgnoredDuringExecution": [{"topologyKey": "zone"}]}
 SOFT = {"whenUnsatisfiable": "ScheduleAnyway"}
-UNMODELLED: dict[str, tuple[tuple[str, ...], dict[str, Any]]] = {
-    # case: (names, spec)
+UNMODELLED: dict[str, tuple[tuple[str, ...], dict[str, Any]]] = {  # case: (names, spec)
     "nothing": ((), {"volumes": [{"name": "t", "projected": {}}], "topologySpreadConstraints": None}),
     "claim": (("persistentVolumeClaim",), {"volumes": [{"name": "d", "persistentVolumeClaim": {"claimName": "c"}}]}),
     "ephemeral": (("ephemeral",), {"volumes": [{"name": "d", "ephemeral": {"volumeClaimTemplate": {}}}]}),
@@ -177,8 +174,7 @@ CLAIM = '0/3 nodes are available: persistentvolumeclaim "x" not found.'
 VOLUME = "0/3 nodes are available: 3 node(s) had volume node affinity conflict."
 TWO = "0/3 nodes are available: node(s) didn't satisfy plugin(s) [NodeAffinity VolumeBinding] simultaneously."
 LONG = f"0/3 nodes are available: claim {'x' * 400}"
-REFUSALS = {
-    # case: (what is said, what holds whatever the node; message)
+REFUSALS = {  # case: (what is said, what holds whatever the node; message)
     "the claim is missing": (CLAIM, 'persistentvolumeclaim "x" not found', CLAIM),
     "and no pod to preempt": (CLAIM, 'persistentvolumeclaim "x" not found', f"{CLAIM} preemption: 0/3 nodes."),
     "each node has its fault": (VOLUME, "", VOLUME),

@@ -43,8 +43,7 @@ def test_kubernetes_counts_the_same() -> None:
 
 ONE_CPU, TINY = {"containers": [asks(cpu="1")]}, asks(cpu="0.1m")
 BOTH = asks(cpu="1", memory="7", **{"nvidia.com/gpu": "1"})
-SPECS: dict[str, tuple[dict[str, int], dict[str, Any]]] = {
-    # case, of those that the 160 pods do not name: (expected requests, pod spec)
+SPECS = {  # case, of those that the 160 pods do not name: (expected requests, pod spec)
     "no containers": ({}, {"containers": None}),
     "a limit without a request counts": ({"cpu": 100}, {"containers": [asks(limits={"cpu": "100m"})]}),
     "a sidecar adds to later init containers": (
@@ -88,8 +87,7 @@ def test_a_resize_counts_old_and_new() -> None:
     assert requests({"containers": [asks(cpu="8")]}, deferred) == {"cpu": 8000}
 
 
-WRONG: dict[str, dict[str, Any]] = {
-    # what the message must hold: pod spec
+WRONG: dict[str, dict[str, Any]] = {  # what the message must hold: pod spec
     "spec.containers[1].resources.requests: cpu: 'two'": {"containers": [asks(), asks(cpu="two")]},
     "spec.containers[0].resources.requests: memory: '-1' is negative": {"containers": [asks(memory="-1")]},
     "spec.containers[0].resources.limits: cpu: ''": {"containers": [asks(limits={"cpu": ""})]},

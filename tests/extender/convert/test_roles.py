@@ -37,8 +37,7 @@ def lws(**labels: str) -> dict[str, str]:
     return keys("leaderworkerset.sigs.k8s.io/", labels)
 
 
-FRAMEWORKS: dict[str, tuple[tuple[Role, int | None], dict[str, str], dict[str, str]]] = {
-    # case: ((role, index), labels, annotations); the job is ns/j in all of them
+FRAMEWORKS = {  # case: ((role, index), labels, annotations); the job is ns/j in all of them
     "TFJob ps": ((Role.PS, 0), kubeflow(replica_type="ps", replica_index="0"), {}),
     "TFJob chief": ((Role.CHIEF, 0), kubeflow(replica_type="chief", replica_index="0", job_role="master"), {}),
     "TFJob worker 0 without chief": (

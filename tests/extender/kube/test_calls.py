@@ -7,8 +7,7 @@ import pytest
 from extender.kube import calls
 from extender.kube.calls import CALLS, NODES, OWNERS, POD_GROUPS, PODS, resource_of, rules, served_as
 
-COLLECTIONS: dict[str, tuple[str, calls.Resource | None]] = {
-    # case: (path, what may be listed and watched there)
+COLLECTIONS: dict[str, tuple[str, calls.Resource | None]] = {  # case: (path, what may be listed and watched there)
     "all pods": ("/api/v1/pods", PODS),
     "pods of a namespace": ("/api/v1/namespaces/team-a/pods", PODS),
     "with a selector": ("/api/v1/namespaces/team-a/pods?labelSelector=a%3Db", PODS),

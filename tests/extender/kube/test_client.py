@@ -26,8 +26,7 @@ BINDING = {
     "metadata": {"name": "p", "namespace": "team-a", "uid": "u1"},
     "target": {"apiVersion": "v1", "kind": "Node", "name": "n1"},
 }
-CALLS: dict[str, tuple[Callable[[KubeClient], Awaitable[object]], tuple[str, str, str | None], Any]] = {
-    # case: (call of pod u1, (method, path, content type), body)
+CALLS = {  # case: (call of pod u1, (method, path, content type), body)
     "a Binding, as kube-scheduler posts it": (
         lambda client: client.bind(Binding("team-a", "p", U1, NodeName("n1"))),
         ("POST", f"{POD_P}/binding", JSON),

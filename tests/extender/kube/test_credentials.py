@@ -59,8 +59,7 @@ print(json.dumps({{"apiVersion": "client.authentication.k8s.io/v1", "kind": "Exe
 """
 
 
-HEADERS: dict[str, tuple[str, dict[str, str]]] = {
-    # case: (header, user)
+HEADERS: dict[str, tuple[str, dict[str, str]]] = {  # case: (header, user)
     "a token": ("Bearer abc", {"token": "abc"}),
     "basic authentication, as some small clusters have it": ("Basic dTpw", {"username": "u", "password": "p"}),
     "nothing": ("", {}),
@@ -159,8 +158,7 @@ async def test_in_a_pod(tmp_path: Path) -> None:
 
 EXEC = {"apiVersion": "client.authentication.k8s.io/v1"}
 DATA = "certificate-authority-data"
-BAD: dict[str, tuple[str, dict[str, Any]]] = {
-    # case: (what the message names, arguments for the kubeconfig)
+BAD: dict[str, tuple[str, dict[str, Any]]] = {  # case: (what the message names, arguments for the kubeconfig)
     "token file is missing": ("nowhere: cannot be read", {"user": {"tokenFile": "nowhere"}}),
     "no such context": ("contexts has no entry named x", {"current-context": "x"}),
     "no context": ("current-context is empty", {"current-context": ""}),

@@ -46,8 +46,7 @@ def facts(*, seen: Seen | None = SEEN, left: int = 0, bound: int = 3, waits: boo
     return Facts(seen, left, left, bound, waits=waits, runs=runs)
 
 
-STAGES = {
-    # case: (stage, change, facts, now_s)
+STAGES = {  # case: (stage, change, facts, now_s)
     "pods are going": (Stage.REMOVING, SHRINK, facts(left=2), 110.0),
     "pods are gone": (Stage.FREED, SHRINK, facts(), 110.0),
     "they never go": (Stage.GIVEN_BACK, SHRINK, facts(left=2), 161.0),
@@ -89,8 +88,7 @@ def seen_of(workers: int) -> Seen:
     return replace(SEEN, workers=workers)
 
 
-STEPS = {
-    # case: (time for the next step?, stage, change, facts)
+STEPS = {  # case: (time for the next step?, stage, change, facts)
     "the first worker is going": (False, Stage.REMOVING, STEP, Facts(seen_of(5), 3, 1, 5, waits=True, runs=False)),
     "the first is gone": (True, Stage.REMOVING, STEP, Facts(seen_of(5), 2, 0, 5, waits=True, runs=False)),
     "the watch is behind": (False, Stage.REMOVING, LATER, Facts(seen_of(5), 2, 0, 5, waits=True, runs=False)),
@@ -139,8 +137,7 @@ def around(
     return there, group or gang("low", members=there, min_member=3), Surroundings(**more)
 
 
-REFUSALS = {
-    # case: (refusal, job, surroundings)
+REFUSALS = {  # case: (refusal, job, surroundings)
     "fine": (None, SEEN, around()),
     "unsafe": (Unsafe.CHIEF, replace(SEEN, unsafe=Unsafe.CHIEF), around()),
     "autoscaled": (Unsafe.AUTOSCALED, SEEN, around(autoscaled=True)),

@@ -72,8 +72,7 @@ LABELLED = {"pod-group.scheduling.sigs.k8s.io/min-available": "3"}
 TF, TORCH, JOB, SET = "TFJob.kubeflow.org", "PyTorchJob.kubeflow.org", "Job.batch", "JobSet.jobset.x-k8s.io"
 MPI, PADDLE, XGB = "MPIJob.kubeflow.org", "PaddleJob.kubeflow.org", "XGBoostJob.kubeflow.org"
 
-COUNTS = {
-    # case: ((workers, others, least, most), job)
+COUNTS = {  # case: ((workers, others, least, most), job)
     "TFJob": ((6, 1, 2, None), job(TF, tf())),
     "TFJob, roles in other letters": (
         (4, 2, None, None),
@@ -128,8 +127,7 @@ def test_counts(want: tuple[int, int, int | None, int | None], raw: bytes) -> No
     assert want == (found.workers, found.others, found.bounds.least, found.bounds.most)
 
 
-SAFE = {
-    # case: (reason, job)
+SAFE = {  # case: (reason, job)
     "TFJob": (None, job(TF, tf())),
     "TFJob, not dynamic": (Unsafe.STATIC_WORKERS, job(TF, tf(enableDynamicWorker=False))),
     "TFJob with a chief": (Unsafe.CHIEF, job(TF, tf(specs={"Chief": {}, "Worker": {"restartPolicy": "OnFailure"}}))),
@@ -167,8 +165,7 @@ def held(*types: str) -> dict[str, Any]:
     return {"conditions": [{"type": one, "status": "True"} for one in types]}
 
 
-STATES = {
-    # case: (state, job)
+STATES = {  # case: (state, job)
     "TFJob runs": (State.ACTIVE, job(TF, tf(), status=held("Created", "Running"))),
     "TFJob restarts": (State.RESTARTING, job(TF, tf(), status=held("Restarting"))),
     "TFJob failed": (State.ENDED, job(TF, tf(), status=held("Failed"))),
@@ -187,8 +184,7 @@ def test_states(want: State, raw: bytes) -> None:
     assert want == seen(raw).state
 
 
-PATCHES = {
-    # case: (spec of the patch, job)
+PATCHES = {  # case: (spec of the patch, job)
     "TFJob": ({"tfReplicaSpecs": {"Worker": {"replicas": 3}}}, job(TF, tf())),
     "TFJob, key as stored": (
         {"tfReplicaSpecs": {"worker": {"replicas": 3}}},

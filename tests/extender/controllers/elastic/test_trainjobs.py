@@ -30,8 +30,7 @@ def status(step: int, loss: float, now_s: float) -> dict[str, Any]:
     return {"metrics": metrics, "lastUpdatedTime": datetime.fromtimestamp(now_s, UTC).isoformat()}
 
 
-READ = {
-    # case: (state, why it is left alone, workers, job)
+READ = {  # case: (state, why it is left alone, workers, job)
     "running": (State.ACTIVE, Unsafe.FIXED_TRAINER, 3, train_job()),
     "without a count": (State.ACTIVE, Unsafe.FIXED_TRAINER, 1, train_job({"trainer": None})),
     "suspended": (State.SUSPENDED, Unsafe.FIXED_TRAINER, 3, train_job({"suspend": True})),

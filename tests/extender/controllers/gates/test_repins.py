@@ -155,8 +155,7 @@ async def test_nodes_with_room_in_between(free_s: float, evicted: int) -> None:
         assert len(world.api.evictions) == evicted
 
 
-REFUSING: dict[str, tuple[dict[str, Any] | None, str]] = {
-    # case: (owner, or how it is made, what each pod's only Event says of it; empty: there is none)
+REFUSING = {  # case: (owner, or how it is made, what each pod's only Event says of it; empty: there is none)
     "bare": (None, "no controller would create it again"),
     "budget used up": ({"spec": {"backoffLimit": 1}}, "its Job's backoffLimit would be exceeded"),
     "kind not known": (

@@ -61,8 +61,7 @@ IGNORE: Json = {"action": "Ignore", "onPodConditions": [DISRUPTION]}
 ON_EXIT: Json = {"action": "FailJob", "onExitCodes": {"operator": "NotIn", "values": [0]}}
 UNSCHEDULED = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}
 
-JOBS: dict[str, tuple[bytes, list[bytes], int | Refusal]] = {
-    # case: (Job, pods to remove, what it costs or why not)
+JOBS: dict[str, tuple[bytes, list[bytes], int | Refusal]] = {  # case: (Job, pods to remove, what it costs or why not)
     "default limit of six": (job(backoffLimit=None), pods(6), 6),
     "one more than that": (job(backoffLimit=None), pods(7), Refusal.BACKOFF_LIMIT),
     "limit reached exactly": (job(backoffLimit=2), pods(2), 2),
@@ -139,8 +138,7 @@ def test_jobs(owner: bytes, removed: list[bytes], want: int | Refusal) -> None:
 
 
 KUBEFLOW, OPERATOR = "kubeflow.org/v1", "kubeflow.org/training-operator"
-OTHERS: dict[str, tuple[bytes, Refusal | None]] = {
-    # case: (owner, why not; None: freely)
+OTHERS: dict[str, tuple[bytes, Refusal | None]] = {  # case: (owner, why not; None: freely)
     **{kind: (other(KUBEFLOW, kind), None)
        for kind in ("TFJob", "PyTorchJob", "MPIJob", "XGBoostJob", "PaddleJob", "JAXJob")},
     "MPIJob of its own operator": (

@@ -86,8 +86,7 @@ async def test_one_of_two_gangs_that_refuses_is_asked_again() -> None:
 
 
 GIVES: dict[str, list[str]] = {"default/high": ["default/low"]}  # room is kept, and low is seen to make it
-NOTED: dict[str, tuple[dict[str, list[str]], dict[str, Any]]] = {
-    # case: (the claims that are made, what is different from a note that counts)
+NOTED = {  # case: (the claims that are made, what is different from a note that counts)
     "it counts": (GIVES, {}),
     "nobody is seen leaving": ({"default/high": []}, {"deleting": False}),
     "who leaves has a higher priority": ({"default/high": []}, {"priority": 20}),

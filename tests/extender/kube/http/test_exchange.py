@@ -79,8 +79,7 @@ CLOSING = HEAD + b"Connection: close\r\nContent-Length: 2\r\n\r\nok"
 STAYING = b"HTTP/1.0 200 OK\r\nConnection: keep-alive\r\nContent-Length: 2\r\n\r\nok"
 HINTS = b"HTTP/1.1 103 Early Hints\r\nLink: x\r\n\r\n"
 CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
-ANSWERS: dict[str, tuple[bytes, bool, Sequence[bytes]]] = {
-    # case: (body, connection is used again, parts that are sent)
+ANSWERS = {  # case: (body, connection is used again, parts that are sent)
     "a length": (b"ok", True, [OK]),
     "a length, byte by byte": (b"ok", True, [OK[i : i + 1] for i in range(len(OK))]),
     "no body": (b"", True, [HEAD + b"Content-Length: 0\r\n\r\n"]),

@@ -39,8 +39,7 @@ async def _refused(ports: Served, context: ssl.SSLContext) -> str:
     return f"{caught.value!r} {caught.value.__cause__!r}"
 
 
-FOREIGN: dict[str, tuple[Outcome, str, Callable[[Certificates], Pair | None]]] = {
-    # case: (outcome that is counted, alert that the client hears, what it shows)
+FOREIGN = {  # case: (outcome that is counted, alert that the client hears, what it shows)
     "none": (Outcome.NO_CERTIFICATE, "certificate required|handshake failure", lambda _: None),
     "another authority": (Outcome.UNKNOWN_AUTHORITY, "unknown ca", lambda all_: all_.theirs.issue("system:x")),
     "expired": (Outcome.EXPIRED, "certificate expired", lambda all_: all_.ours.issue("x", days=-1, file="expired")),
