@@ -11,8 +11,7 @@ from typing import Final
 
 from extender.runtime.slices import SLICE_S
 
-LIVENESS_S: Final = 60.0
-"""Far above what a machine ten times slower takes; below the time limit of a test (pyproject.toml)."""
+LIVENESS_S: Final = 60.0  # far above what a ten times slower machine takes, below a test's time limit
 
 
 @contextmanager

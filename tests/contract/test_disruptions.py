@@ -9,8 +9,7 @@ import extender
 ROOT = Path(extender.__file__).parent
 GATE = "controllers/removal/removals.py"
 ADAPTERS = {"kube/client.py", "kube/embedded.py", "leadership/fencing.py"}  # what implements or wraps the port
-OWN_OBJECTS = {"controllers/provisioning/writes.py"}
-"""Deletes ProvisioningRequests and PodTemplates, which netgang made itself"""
+OWN_OBJECTS = {"controllers/provisioning/writes.py"}  # deletes what netgang made itself: requests and templates
 
 
 def callers(method: str) -> set[str]:

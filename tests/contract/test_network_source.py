@@ -64,8 +64,7 @@ class MaddashWorld:
         self.server.faults.update(dict.fromkeys(("grids", "Loss", "Delay", "Throughput"), Fault.SERVER_ERROR))
 
 
-World: TypeAlias = FakeWorld | FileWorld | MaddashWorld
-"""A source, `show` that lets it find a mesh, and `break_down` that lets it fail until then"""
+World: TypeAlias = FakeWorld | FileWorld | MaddashWorld  # with `show` and `break_down` of what the source finds
 
 
 @pytest.fixture(params=["fake", "file", "maddash"])

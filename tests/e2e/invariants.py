@@ -23,8 +23,7 @@ from testbed.parts.service import Netgang
 from tests.e2e.objects import OURS
 from tests.e2e.stage import document
 
-COMMIT_S = 5.0
-"""Longest time for which a gang may be seen in part: posting takes milliseconds, a loaded machine takes longer."""
+COMMIT_S = 5.0  # longest time in part: posting takes milliseconds, a loaded machine takes longer
 GRACE_S = 5.0  # longest time for which /v1/plan may promise places to pods that need none any more
 _EVERY_S = 0.25
 _GAP_S = 1.5  # looks further apart than this: something did not answer, and clocks start again
@@ -54,10 +53,8 @@ class Checker:
     problems: list[str] = field(default_factory=list)
     looks: int = 0
     _seen_s: float = -1e9  # when everything answered last
-    _node_of: dict[str, tuple[str, float]] = field(default_factory=dict)
-    """pod's uid → node, and when it was first seen there"""
-    _started: dict[str, set[str]] = field(default_factory=dict)
-    """gang that was whole once → uids that it had then or later"""
+    _node_of: dict[str, tuple[str, float]] = field(default_factory=dict)  # pod's uid → node, and since when it is there
+    _started: dict[str, set[str]] = field(default_factory=dict)  # gang that was whole once → uids since then
     _since: dict[str, float] = field(default_factory=dict)  # what is true but must not stay → since when
 
     async def run(self) -> None:

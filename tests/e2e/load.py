@@ -43,8 +43,7 @@ class Load:
     runs_s: tuple[float, float] = (5.0, 20.0)
     gangs: dict[str, _Gang] = field(default_factory=dict)
     plain: dict[str, float] = field(default_factory=dict)  # plain pod → when it ends
-    plain_bound: set[str] = field(default_factory=set)
-    """Plain pods that were seen on a node; they may have been lost with it"""
+    plain_bound: set[str] = field(default_factory=set)  # plain pods that were seen on a node, lost with it or not
     counts: Counter[str] = field(default_factory=Counter)
 
     async def run(self) -> None:

@@ -21,8 +21,7 @@ from testbed.processes.stages import HOLD
 from testbed.programs.catalogue import KUBERNETES, Version
 from tests.e2e.objects import gang, gates, name_of, needs_anchor, not_scheduled, placed
 
-LIMIT_S = 120.0
-"""For jobs: half a minute of quiet after the start, and a minute until pods of deleted nodes are collected."""
+LIMIT_S = 120.0  # for jobs: half a minute of quiet after the start, a minute until lost pods are collected
 
 
 @dataclass(frozen=True, slots=True)

@@ -52,8 +52,7 @@ class FakeClusterApi(StoreApi):
         store = store if store is not None else ApiStore()
         super().__init__(store, around=self._disturbed, bookmark_s=bookmark_s)
         store.install(BUDGETS, DEVICE_CLASSES, QUOTAS)
-        self.latency_s: dict[str, float] = {}
-        """verb → time each call takes before it has an effect; verbs not named take none"""
+        self.latency_s: dict[str, float] = {}  # verb → time each call takes before it has an effect
         self._faults: defaultdict[str, deque[_Fault]] = defaultdict(deque)
         self._held: dict[str, asyncio.Event] = {}
         self.keys = FakeKeyStore(KEY)  # the Secret in netgang's namespace

@@ -14,8 +14,7 @@ class StoredLease:
     """The API server's side."""
 
     lease: Lease | None = None
-    labels: dict[str, str | None] = field(default_factory=dict)
-    """pod → its role; a pod that is not in here does not exist"""
+    labels: dict[str, str | None] = field(default_factory=dict)  # pod → its role, of pods that exist
     forbidden: bool = False  # nobody has the right to the Lease
     ghosts: list[str] = field(default_factory=list)  # pods that are still listed as leaders and exist no more
     version: int = 0

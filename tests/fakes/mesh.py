@@ -15,8 +15,7 @@ from typing import Any
 
 ZONES = "ABCD"
 INTER_ZONE_MS = {"AB": 5.0, "AC": 12.0, "AD": 20.0, "BC": 8.0, "BD": 15.0, "CD": 30.0}
-PAPER_RANKS = {28: 2, 29: 4, 30: 2, 31: 1, 32: 0, 33: 2, 34: 2, 35: 2, 36: 3}
-"""Zone D, node → how much noise its links have: the figure's order is 32 first, 31 second, 29 last of the clean."""
+PAPER_RANKS = {28: 2, 29: 4, 30: 2, 31: 1, 32: 0, 33: 2, 34: 2, 35: 2, 36: 3}  # node → noise: 32 is best, 29 worst
 
 
 @dataclass(frozen=True, slots=True)

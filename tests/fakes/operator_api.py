@@ -21,8 +21,7 @@ class FakeOperatorApi(OperatorApi):
 
     def __init__(self) -> None:
         self.objects: dict[str, Json] = {}  # path → object, at the version at which it is served
-        self.denied: set[tuple[str, str, str]] = set()
-        """(verb, API group, resource) that no account but administrators has"""
+        self.denied: set[tuple[str, str, str]] = set()  # (verb, API group, resource) of administrators alone
         self.forbidden: set[str] = set()  # beginnings of paths that we may not read, nor write
         self.refused: set[str] = set()  # paths that we may read, and not write
         self.username = "kubernetes-admin"

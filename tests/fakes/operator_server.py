@@ -18,8 +18,7 @@ from tests.fakes.operator_api import FakeOperatorApi
 
 
 class _Server(ThreadingHTTPServer):
-    request_queue_size = 128
-    """A client that finds the queue full connects seconds later, if at all: one opens 16 connections at once."""
+    request_queue_size = 128  # a client that finds the queue full connects seconds later: one opens 16 at once
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """A client that hung up is no error, and its traceback would stand among what a command prints."""

@@ -21,8 +21,7 @@ from typing import Self, TypeAlias
 CERTIFICATE = Path(__file__).parents[1] / "fixtures" / "tls" / "loopback.crt"
 _KEY = CERTIFICATE.with_suffix(".key")
 
-Act: TypeAlias = Callable[[socket.socket, threading.Event], None]
-"""What is done with a connection once its request is read; the event: the server stops."""
+Act: TypeAlias = Callable[[socket.socket, threading.Event], None]  # after the request; the event: the server stops
 Answer: TypeAlias = bytes | Act
 
 

@@ -13,8 +13,7 @@ class FakeReviews:
 
     owners: Mapping[str, str | Identity] = field(default_factory=dict)
     rights: frozenset[tuple[str, str, str]] = frozenset()
-    audiences: Mapping[str, str] = field(default_factory=dict)
-    """token → what it is for; who is not here: the API server"""
+    audiences: Mapping[str, str] = field(default_factory=dict)  # token → for whom; else the API server
     error: Exception | None = None  # raised instead of every answer
     asked: list[str] = field(default_factory=list)  # `who` or `may`, in order
     closed: asyncio.Event | None = None  # while it is not set, no answer comes

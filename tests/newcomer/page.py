@@ -26,13 +26,10 @@ class Page:
     """The tables of one page; a command in them is as printed, without its comment, or how it begins: `helm …`."""
 
     words: Mapping[str, str] = field(default_factory=dict)  # what is printed → what this reader has in its place
-    files: Mapping[str, str] = field(default_factory=dict)
-    """File → words by which the YAML block is told that the page says to write there"""
-    before: Mapping[str, str] = field(default_factory=dict)
-    """Command → what the reader has typed by then, of which the page speaks elsewhere or not at all"""
+    files: Mapping[str, str] = field(default_factory=dict)  # file → words of the YAML block that goes there
+    before: Mapping[str, str] = field(default_factory=dict)  # command → what the reader has typed by then
     effects: Mapping[str, Effect] = field(default_factory=dict)  # command → what must come of it
-    ends: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
-    """Command → its exit codes, each time that it is typed, where they say something else than that all is well"""
+    ends: Mapping[str, tuple[int, ...]] = field(default_factory=dict)  # command → its exit codes, each time it is typed
     left: Mapping[str, str] = field(default_factory=dict)  # command that is not typed → why
 
     def types(self, command: str) -> bool:

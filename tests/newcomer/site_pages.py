@@ -22,8 +22,7 @@ _MACHINE = (
     "is for a control-plane machine with kubeadm: tests/contract/manifests/test_control_plane.py checks the files"
 )
 _NO_GANG = "kubectl delete job resnet --ignore-not-found"
-_NO_TESTPOINTS = "kubectl delete --ignore-not-found -k manifests/perfsonar"
-"""No controller makes the pods of site.md's DaemonSet here, and netgang keeps their room free for two minutes."""
+_NO_TESTPOINTS = "kubectl delete --ignore-not-found -k manifests/perfsonar"  # no controller makes its pods here
 _TEAM = "kubectl create namespace team --dry-run=client -o yaml | kubectl apply -f -"
 _RESNET = "kubectl get pods -l pod-group.scheduling.sigs.k8s.io/name=resnet"
 _STARTED = Effect("Running Running Running Running", f"{_RESNET} -o jsonpath='{{.items[*].status.phase}}'")
@@ -278,5 +277,4 @@ WITHOUT_IT = (
     ),
 )
 
-PAGES = (INSTALLING, *HOW_TOS, *PAGES_OF_USE, TAKING_AWAY, *WITHOUT_IT)
-"""All of them, in the order in which they are typed."""
+PAGES = (INSTALLING, *HOW_TOS, *PAGES_OF_USE, TAKING_AWAY, *WITHOUT_IT)  # in the order of typing

@@ -36,11 +36,9 @@ DOCUMENTS = (  # what is walked through, in this order
     Walk(ROOT / "docs/start/tutorial.md"),
 )
 
-STAYING: Mapping[str, float] = {"make run": 300.0, "make cluster": 1800.0}
-"""Command that runs until Ctrl-C → seconds in which it must be ready: the first time it installs and builds."""
+STAYING: Mapping[str, float] = {"make run": 300.0, "make cluster": 1800.0}  # until Ctrl-C → ready within, in seconds
 
-LOOKS = re.compile(r"^(?:curl -s |kubectl (?:get|events|netgang) |(?:\.venv/bin/)?netgang )")
-"""Commands that change nothing."""
+LOOKS = re.compile(r"^(?:curl -s |kubectl (?:get|events|netgang) |(?:\.venv/bin/)?netgang )")  # change nothing
 
 _READING_S = 2.0  # somebody turns from one terminal to the other; the first measurements are read meanwhile
 _LOOK_LIMIT_S = 20.0

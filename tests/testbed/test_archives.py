@@ -25,8 +25,7 @@ class Machine:
     """A computer with some package managers, of which each fails as often as it is told to."""
 
     programs: Sequence[str] = ("mvn", "javac", "apt-get", "dpkg")
-    failing: dict[str, Sequence[str]] = field(default_factory=dict)
-    """Verb → what it says each time it fails, before it works."""
+    failing: dict[str, Sequence[str]] = field(default_factory=dict)  # verb → what it says each time it fails first
     ran: list[list[str]] = field(default_factory=list)
     empty: bool = False  # whether packages have nothing in them
 

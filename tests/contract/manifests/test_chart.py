@@ -38,8 +38,7 @@ def helm(tmp_path: Path) -> Helm:
 COMPONENTS = "manifests/components/**/kustomization.yaml"
 ON = {"enabled": True}
 OWN = ("elastic", "explain", "provisioning", "restart", "debug-auth", "flow-schema", "monitoring")
-VALUES = ("elastic", "explain", "provisioning", "restart", "debugAuth", "flowSchema", "monitoring")
-"""The same, as the chart's values name them"""
+VALUES = ("elastic", "explain", "provisioning", "restart", "debugAuth", "flowSchema", "monitoring")  # as in the chart
 ALIKE: dict[str, tuple[str, tuple[str, ...], Mapping[str, Any]]] = {  # case: (overlay, components, values)
     "second scheduler": ("second-scheduler", (), {}),
     "second scheduler with everything": (

@@ -22,7 +22,6 @@ LIMIT_S = 90.0
 SETTINGS = {"elastic": {"enabled": True, "cool_down_s": 2, "decrement": None, "increment": None}}
 JOBS = ("Job", "TFJob", "PyTorchJob")
 site = site_on(zone_nodes({"a": 2}, cpu="4", prefix="n"), SETTINGS, component="elastic", kinds=JOBS)
-"""Two nodes of four CPUs in zone a"""
 
 
 async def running(site: Stage, job: str) -> list[str]:

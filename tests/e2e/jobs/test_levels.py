@@ -14,7 +14,6 @@ from tests.e2e.stage import Stage
 LONG_AGO = "2020-01-01T00:00:00Z"
 
 site = site_on(zone_nodes({"a": 4}, cpu="3", prefix="n"), {"preemption": "levels"})
-"""Four nodes, on each of which one member fits"""
 
 
 @pytest.mark.timeout(240)

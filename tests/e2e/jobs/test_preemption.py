@@ -16,7 +16,6 @@ STILL_S = 8.0  # how long it is watched that nothing happens: several decisions
 
 
 site = site_on(zone_nodes({"a": 24}, cpu="3", prefix="n"), {"preemption": "gangs"}, kinds=("Job", "TFJob"))
-"""24 nodes in one zone, on each of which one member fits"""
 
 
 @pytest.fixture(autouse=True)

@@ -39,8 +39,7 @@ from tests.newcomer.site_pages import GANG_JOB, MADDASH, PAGES
 
 UNINSTALL = "netgang-uninstall"
 CLONED = ("charts", "examples", "manifests", "scheduler-config")
-MORE_SETTINGS = {"elastic": {"enabled": True}, "record": {"enabled": True}}
-"""What docs/explanation/elastic.md and docs/how-to/replay.md tell their readers to switch on."""
+MORE_SETTINGS = {"elastic": {"enabled": True}, "record": {"enabled": True}}  # of how-to/replay.md, elastic.md
 _BESIDE_LIMIT_S = 60.0
 
 

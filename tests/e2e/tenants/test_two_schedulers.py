@@ -21,8 +21,7 @@ from tests.e2e.site import site_on
 from tests.e2e.stage import Stage, metric, say
 
 RACE_S = float(os.environ.get("RACE_S", "15"))
-NODES, ROUND_S, KEPT = 12, 0.4, 3
-"""Nodes of four CPUs; a gang of four and four plain pods of two CPUs come each round, and stay for three rounds."""
+NODES, ROUND_S, KEPT = 12, 0.4, 3  # of 4 CPUs; gangs and plain pods that come each round stay for three
 
 
 site = site_on([], {})  # no nodes yet: what is created waits

@@ -19,8 +19,7 @@ from scoring.network.matrix import Metric, PairCounts
 from tests import builders
 from tests.extender.scheduling.world import node_json, running
 
-NEWS = Watch(**{**dict.fromkeys(Watch.__struct_fields__, 0), "contact_age_s": None})
-"""What a reflector says that has just started"""
+NEWS = Watch(**{**dict.fromkeys(Watch.__struct_fields__, 0), "contact_age_s": None})  # it has just started
 
 
 class Desk:

@@ -19,8 +19,7 @@ from tests.builders import node
 from tests.liveness import LIVENESS_S
 
 START_S = 1_800_000_000.0
-QUICK = RefreshOptions(reevaluate_s=0.02, retry_min_s=0.02, retry_max_s=0.05, jitter_ratio=0.0)
-"""For tests in which seconds really pass"""
+QUICK = RefreshOptions(reevaluate_s=0.02, retry_min_s=0.02, retry_max_s=0.05, jitter_ratio=0.0)  # real seconds
 
 
 @dataclass(slots=True)

@@ -42,12 +42,10 @@ class KubeScheduler:
         self.late: set[str] = set()  # pods that do not come to the extender now: their volumes are being made, say
         self.calls: dict[str, Call] = {}  # uid → its bind call under way
         self._parked: dict[str, str] = {}  # uid → the pod's resourceVersion when the extender refused it
-        self._hopeless: dict[str, object] = {}
-        """uid → what nodes and pods were like when no node passed our own filters"""
+        self._hopeless: dict[str, object] = {}  # uid → what nodes and pods were like when no node passed
         self._due_s: dict[str, float] = {}
         self._errors: Counter[str] = Counter()
-        self._assumed: dict[str, tuple[str, int]] = {}
-        """uid → node and millicores, from the bind call until it fails or the pod is seen there"""
+        self._assumed: dict[str, tuple[str, int]] = {}  # uid → node and millicores, from the bind call until it is seen
 
     def step(self, world: World) -> None:
         """Take answers, then try every pod which gang is next."""

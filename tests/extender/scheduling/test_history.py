@@ -16,8 +16,7 @@ from tests.extender.scheduling.world import GATED, World, node_json, unfinished
 pytestmark = pytest.mark.looptime
 
 CONTAINERS = (dict, list, set, deque, OrderedDict, bytearray)
-GENERATIONS, FIRST, EVERY = 120, 45, 25
-"""Gangs that come and go for one count, before its first look, and between two looks"""
+GENERATIONS, FIRST, EVERY = 120, 45, 25  # gangs for one count, before its first look, between two looks
 SPARE = 90  # what may be more with as many gangs: a book may have its least between two looks, and gangs have two pods
 BOUNDED = {  # what → why it is still filling
     "Events._posted_s": "what was told is not told again for ten minutes",

@@ -19,11 +19,9 @@ from scoring.ids import Namespace, NodeName, PodName, PodUid
 from scoring.model.reasons import Reason
 from tests.fakes.verbs import ARGS, BINDING, FakeVerbs, FakeViews
 
-BODIES: Mapping[str, Mapping[str, Any]] = {"filter": ARGS, "prioritize": ARGS, "bind": BINDING}
-"""verb → a well-formed request for it"""
+BODIES: Mapping[str, Mapping[str, Any]] = {"filter": ARGS, "prioritize": ARGS, "bind": BINDING}  # well-formed ones
 VERBS = tuple(BODIES)
-KUBE_SCHEDULER = "Go-http-client/1.1"
-"""What kube-scheduler's client says it is: its code sets no User-Agent, so Go's own is sent."""
+KUBE_SCHEDULER = "Go-http-client/1.1"  # kube-scheduler's client sets no User-Agent, so Go's own is sent
 CURL = "curl/8.5.0"
 
 

@@ -71,13 +71,11 @@ class Witness:
     """Since when (monotonic seconds) every part runs under one leader; `None`: one is down"""
     pods: dict[str, Seen] = field(default_factory=dict)  # uid → pod, those that are gone included
     whole: set[Run] = field(default_factory=set)  # runs that had their minimum at some time
-    lost_nodes: set[str] = field(default_factory=set)
-    """Nodes that were deleted or do not answer now: what is there is not where it seems to be"""
+    lost_nodes: set[str] = field(default_factory=set)  # nodes that were deleted or do not answer now
     problems: list[str] = field(default_factory=list)
     longest_partial_s: float = 0.0
     _by_run: dict[Run, set[str]] = field(default_factory=dict)
-    _partial_s: dict[Run, tuple[float, float]] = field(default_factory=dict)
-    """gang in part → seconds in all, calm seconds"""
+    _partial_s: dict[Run, tuple[float, float]] = field(default_factory=dict)  # gang in part → seconds in all, calm ones
     _said: set[Run] = field(default_factory=set)  # runs whose standing in part is among the problems
 
     async def follow(self) -> None:

@@ -59,8 +59,7 @@ class Site:
     world: World
     asleep: set[str] = field(default_factory=set)  # Jobs whose pods kube-scheduler does not try
     stuck: set[str] = field(default_factory=set)  # pods that do not end
-    _idle_s: dict[str, float] = field(default_factory=dict)
-    """gang that needs no room any more, and for which room is kept → since when"""
+    _idle_s: dict[str, float] = field(default_factory=dict)  # gang that needs no kept room any more → since when
     _ends_s: dict[str, float] = field(default_factory=dict)  # uid of a deleted pod → when it is gone
 
     @property

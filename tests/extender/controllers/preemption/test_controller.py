@@ -16,8 +16,7 @@ from tests.fakes.cluster_api import FakeClusterApi
 
 pytestmark = pytest.mark.looptime
 
-OFF: dict[str, Any] = {"queue": {"starve_limit_s": 1e12}}
-"""Pods of these tests are as old as Unix time, and would all be STARVING."""
+OFF: dict[str, Any] = {"queue": {"starve_limit_s": 1e12}}  # as old as Unix time, all pods would be STARVING
 ON: dict[str, Any] = {**OFF, "preemption": "gangs"}
 MAKES_ROOM_S = 12.0  # from the arrival of the gang that waits to its start, at most
 

@@ -15,8 +15,7 @@ from tests.extender.scheduling.world import PARTIAL_S, World, node_json, pod_jso
 pytestmark = pytest.mark.looptime
 
 NODES = [node_json(f"n{i}") for i in range(4)]
-LONG_S = QUIET_S + 2 * PARTIAL_S + 10.0
-"""By then a gang that was found in part at the start has been evicted, were it ours."""
+LONG_S = QUIET_S + 2 * PARTIAL_S + 10.0  # until a gang of ours found in part at the start is evicted
 
 
 def strangers(world: World, *, scheduler: str = "default-scheduler", count: int = 3) -> list[str]:

@@ -29,8 +29,7 @@ pytestmark = [
     pytest.mark.xdist_group("opensearch"),
 ]
 
-NOW_S = float(round(datetime.fromtimestamp(time.clock_gettime(time.CLOCK_REALTIME), UTC).timestamp()))
-"""Of this run: the archive bounds time by its own clock."""
+NOW_S = float(round(datetime.fromtimestamp(time.clock_gettime(time.CLOCK_REALTIME), UTC).timestamp()))  # of this run
 
 
 def document(kind: str, source: str, target: str, result: dict[str, Any], *, age_s: float, **spec: Any) -> str:
