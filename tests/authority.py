@@ -20,8 +20,6 @@ LOOPBACK_NAMES = "DNS:localhost,IP:127.0.0.1"
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """A certificate and its key, as PEM files."""
-
     cert: Path
     key: Path
 

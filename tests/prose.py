@@ -95,8 +95,6 @@ _EACH = [(re.compile(rf"(?:{_pattern([rule])})\Z", re.IGNORECASE), instead) for 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """A word that the glossary replaces."""
-
     path: str
     line: int
     words: str

@@ -19,8 +19,6 @@ ROOT = Path(__file__).parents[2]
 
 @dataclass
 class Watched:
-    """An open page and everything it complained of."""
-
     page: Page
     complaints: list[str] = field(default_factory=list)
 

@@ -31,8 +31,6 @@ ALL_PODS = PODS.collection()
 
 @dataclass(frozen=True, slots=True)
 class World:
-    """The port, and the objects behind it."""
-
     api: ClusterApi
     store: ApiStore
 

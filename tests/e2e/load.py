@@ -18,8 +18,6 @@ _TURN_S = 0.5
 
 @dataclass(slots=True)
 class _Gang:
-    """A gang of the load: its pods, and when it was first seen whole."""
-
     pods: list[Object]
     least: int
     runs_s: float
@@ -28,8 +26,6 @@ class _Gang:
 
 @dataclass(slots=True)
 class Load:
-    """Ends gangs that ran, makes lost members again as their controllers would, and counts."""
-
     stage: Stage
     rng: random.Random
     until_s: float

@@ -18,8 +18,6 @@ _PLUGINS = {"kubectl-netgang": "main", "kubectl_complete-netgang": "complete"}
 
 @dataclass(frozen=True, slots=True)
 class Person:
-    """A service account's token in a kubeconfig, and the programs on PATH."""
-
     cluster: Cluster
     namespace: str
     kubeconfig: Path

@@ -14,8 +14,6 @@ from testbed.parts.service import Netgang
 
 @dataclass(slots=True)
 class Replayed:
-    """What was run again in this session."""
-
     logs: int = 0
     silent: int = 0
     runs: int = 0

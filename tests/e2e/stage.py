@@ -26,8 +26,6 @@ LIMIT_S = 120.0  # for jobs: half a minute of quiet after the start, a minute un
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """A cluster with an empty namespace, and the ways to add what a scenario is about."""
-
     cluster: Cluster
     api: Api
     namespace: str

@@ -106,8 +106,6 @@ class Archive:
 
 @dataclass(frozen=True, slots=True)
 class Certificates:
-    """One that clients trust by `ca_file`, and one that they do not."""
-
     ca_file: Path
     good: tuple[Path, Path]
     bad: tuple[Path, Path]

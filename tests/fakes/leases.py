@@ -11,8 +11,6 @@ from extender.leadership.lease import Lease, LeaseSpec
 
 @dataclass(slots=True)
 class StoredLease:
-    """The API server's side."""
-
     lease: Lease | None = None
     labels: dict[str, str | None] = field(default_factory=dict)  # pod → its role, of pods that exist
     forbidden: bool = False  # nobody has the right to the Lease
@@ -29,8 +27,6 @@ class StoredLease:
 
 
 class FakeLeases:
-    """One candidate's connection to it."""
-
     def __init__(self, stored: StoredLease) -> None:
         self.stored = stored
         self.calls: list[str] = []  # what was called: read, write, label, labelled

@@ -20,8 +20,6 @@ CHECKS = {"Loss": "Packet Loss", "Delay": "One-way Delay", "Throughput": "Throug
 
 
 class Fault(Enum):
-    """What can be wrong with one address."""
-
     SERVER_ERROR = "500 with a plain text"
     EMPTY = "200 without a body; for the list of grids: no grids, as in a reload"
     SLOW = "no answer until the server stops"
@@ -31,8 +29,6 @@ class Fault(Enum):
 
 
 class MaddashServer(RawServer):
-    """Serves one mesh from its own thread between `with` and its end."""
-
     def __init__(self, mesh: Mesh, *, checked_at_s: Callable[[], float], prefix: str = "") -> None:
         """`checked_at_s` is the check time in every cell; `prefix` goes before each grid's name."""
         super().__init__({})

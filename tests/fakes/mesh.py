@@ -29,8 +29,6 @@ class Link:
 
 @dataclass(frozen=True, slots=True)
 class End:
-    """One end of links: its label and address in MaDDash, and its zone."""
-
     label: str
     address: str
     zone: str = ""
@@ -38,8 +36,6 @@ class End:
 
 @dataclass(slots=True)
 class Mesh:
-    """Ends by id, and links by (source, target)."""
-
     ends: dict[str, End] = field(default_factory=dict)
     links: dict[tuple[str, str], Link] = field(default_factory=dict)
 

@@ -11,8 +11,6 @@ from tests.fakes.mesh import Mesh
 
 
 class FakeNetworkSource:
-    """A NetworkSource whose next answer is set from outside."""
-
     def __init__(self, name: str = "fake") -> None:
         self._name = name
         self._next: tuple[Measurement, ...] | None = ()

@@ -6,8 +6,6 @@ from typing import Any
 
 
 class FakeTransport(asyncio.Transport):
-    """One connection of a protocol."""
-
     def __init__(self, protocol: asyncio.Protocol) -> None:
         super().__init__({"peername": ("127.0.0.1", 40000), "sockname": ("127.0.0.1", 8888)})
         self.protocol = protocol  # who has the connection now

@@ -50,8 +50,6 @@ async def at_once(args: BindArgs, gone: asyncio.Future[None]) -> Reason | str | 
 
 @dataclass
 class FakeVerbs:
-    """Answers by the three functions, and remembers what it was asked."""
-
     on_filter: Callable[[FilterArgs], FilterAnswer] = every_second
     on_prioritize: Callable[[FilterArgs], Sequence[int]] = by_position
     on_bind: Callable[[BindArgs, asyncio.Future[None]], Any] = at_once

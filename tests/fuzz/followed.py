@@ -41,8 +41,6 @@ class _Told:
 
 
 class Followed:
-    """All reflectors; an async context manager."""
-
     def __init__(self) -> None:
         settings = Settings.model_validate({"elastic": {"enabled": True}})
         self.cache = empty_cache(settings)

@@ -43,16 +43,12 @@ class Typed:
 
 @dataclass(frozen=True, slots=True)
 class Opened:
-    """A page to open in a browser."""
-
     line: int
     url: str
 
 
 @dataclass(frozen=True, slots=True)
 class Interrupted:
-    """Ctrl-C for the command that stays, and what it prints then."""
-
     line: int
     shown: tuple[str, ...]
 

@@ -65,8 +65,6 @@ def typed_of(walk: Walk) -> tuple[str, ...]:
 
 
 class _Desk:
-    """The terminals of one page."""
-
     def __init__(self, reader: Reader, page: Page, stack: ExitStack) -> None:
         self._root = reader.root
         self._page = page

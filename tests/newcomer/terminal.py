@@ -21,8 +21,6 @@ class Unanswered(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What a command printed on both channels, and its exit code."""
-
     text: str
     code: int
 

@@ -14,8 +14,6 @@ from testbed.programs.build import Silent
 
 @dataclass
 class Machine:
-    """A computer with some programs; installing works or it does not."""
-
     programs: set[str]
     works: bool = True
     ran: list[str] = field(default_factory=list)

@@ -28,8 +28,6 @@ esac
 
 @dataclass
 class Heard:
-    """A reporter that writes down what it is told."""
-
     lines: list[str] = field(default_factory=list)
 
     def started(self, label: str) -> None:

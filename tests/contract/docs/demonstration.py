@@ -26,8 +26,6 @@ AS_CURL = {"User-Agent": "curl/8.5.0"}  # as README's reader asks: there is no k
 
 @dataclass(frozen=True, slots=True)
 class Demonstration:
-    """The running service and a client for it."""
-
     service: Service
     client: httpx.AsyncClient
 

@@ -27,8 +27,6 @@ from scoring.scaling.job import Wants
 
 
 class Form(StrEnum):
-    """What a word is on the object."""
-
     ANNOTATION = "annotation"
     LABEL = "label"
     GATE = "scheduling gate"

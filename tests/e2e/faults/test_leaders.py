@@ -42,8 +42,6 @@ LONG_S = 30.0  # a gang that takes longer is told of with its events, so that th
 
 @dataclass(slots=True)
 class Stream:
-    """Gangs that come all the time, and go when they have run."""
-
     stage: Stage
     open: dict[str, float] = field(default_factory=dict)  # gang that is not whole yet → when it was created
     took_s: list[float] = field(default_factory=list)  # of each gang that became whole
@@ -259,8 +257,6 @@ async def test_a_leader_that_is_told_to_end_hands_over_at_once(stage: Stage) -> 
 
 @dataclass(slots=True)
 class Watched:
-    """What the two said of themselves, asked all the time."""
-
     looks: int = 0
     answers: set[tuple[bool, bool]] = field(default_factory=set)
     """Whether the first said that it leads, and whether the second did, at one look"""

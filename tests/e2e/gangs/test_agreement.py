@@ -22,8 +22,6 @@ URGENT = "agreement-urgent"
 
 @dataclass(frozen=True, slots=True)
 class RealStage:
-    """`simulator.agreement.stories.Stage` over a control plane, in a namespace of its own."""
-
     api: Api
     stage: Stage
     netgang: Netgang

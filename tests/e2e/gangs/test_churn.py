@@ -31,8 +31,6 @@ MOST_CPU = 0.6  # of one core, the whole process: what it takes is said; a loade
 
 @dataclass(slots=True)
 class Churn:
-    """Plain pods that come and go at their rate."""
-
     stage: Stage
     webs: list[str]  # nodes over which they are spread
     created: int = 0
@@ -78,8 +76,6 @@ def _cpu_s(netgang: Netgang) -> float:
 
 @dataclass(frozen=True, slots=True)
 class _Cost:
-    """What netgang has used up to a moment."""
-
     at_s: float
     cpu_s: float
     planning_s: float

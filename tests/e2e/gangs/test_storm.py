@@ -25,8 +25,6 @@ MAX_BACKOFF_S = 10.0  # podMaxBackoffSeconds of the shipped configurations
 
 @dataclass(slots=True)
 class Churn:
-    """Plain pods created and not bound yet, and how long the others took."""
-
     open: dict[str, float] = field(default_factory=dict)
     took_s: dict[str, list[float]] = field(default_factory=dict)  # phase in which they were created → seconds
     phase: str = "before"

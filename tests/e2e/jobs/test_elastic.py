@@ -46,8 +46,6 @@ async def until_running(site: Stage, job: str, count: int, *, limit_s: float = L
 
 @dataclass(slots=True)
 class Watched:
-    """What was seen of a job's pods and of the job while a scenario ran."""
-
     uids: dict[str, set[str]] = field(default_factory=dict)  # pod → all uids that it had
     counts: list[int] = field(default_factory=list)  # worker counts of its spec, each once in a row
     conditions: set[str] = field(default_factory=set)  # types of conditions that were True after it first ran

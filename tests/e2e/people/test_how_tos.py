@@ -45,8 +45,6 @@ _BESIDE_LIMIT_S = 60.0
 
 @dataclass(slots=True)
 class Site:
-    """The cluster, and what its machines do while somebody types."""
-
     cluster: Cluster
     api: Api
     stack: AsyncExitStack = field(default_factory=AsyncExitStack)

@@ -115,8 +115,6 @@ BOUND = kind(
 
 @dataclass(frozen=True, slots=True)
 class Ground:
-    """Objects of a tenant, as stored, and netgang's account."""
-
     namespace: str
     netgang: Api
     stored: Mapping[str, Object]

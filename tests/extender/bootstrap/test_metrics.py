@@ -23,8 +23,6 @@ NEWS = Watch(**{**dict.fromkeys(Watch.__struct_fields__, 0), "contact_age_s": No
 
 
 class Desk:
-    """A reporting whose sources say what the test says."""
-
     def __init__(self) -> None:
         self.telemetry = Telemetry()
         self.sync = {"pods": NEWS}

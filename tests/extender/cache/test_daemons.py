@@ -39,8 +39,6 @@ def daemon(of: DaemonSet, name: str = "d", **fields: Any) -> Pod:
 
 
 class Desk:
-    """A cache at a moment, with nodes that are old."""
-
     def __init__(self, *sets: DaemonSet, nodes: Iterable[Node] | None = None) -> None:
         self.cache = ClusterCache(node_settle_s=SETTLE_S)
         self.at(NOW_S)

@@ -67,8 +67,6 @@ class Server:
 
 
 class World(NamedTuple):
-    """The port and the server behind it."""
-
     api: KubeLeases
     server: Server
 

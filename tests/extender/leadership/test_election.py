@@ -195,8 +195,6 @@ CHANCES = st.integers(0, 2**32).map(random.Random)
 
 @dataclass
 class Candidate:
-    """A process with a clock of its own."""
-
     election: Election
     offset_s: float
     speed: float

@@ -27,8 +27,6 @@ TAKE_OVER_S = 4.0
 
 @dataclass(frozen=True, slots=True)
 class Replica:
-    """One process, and its connection to the Lease."""
-
     world: World
     leases: FakeLeases
 

@@ -15,8 +15,6 @@ KEYS = (Key("20260101000000", b"a" * 32), Key("20260201000000", b"b" * 32))
 
 
 class Desk:
-    """Notes of a process with these keys, and what it ignored."""
-
     def __init__(self, *some: Key) -> None:
         self.ignored: list[tuple[NoteKind, Bearer, Flaw]] = []
         self.notes = Notes(KeyRing(some or KEYS, now_s=2e9))

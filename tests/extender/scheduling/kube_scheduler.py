@@ -36,8 +36,6 @@ def listed_nodes(pod: dict[str, Any]) -> set[str] | None:
 
 
 class KubeScheduler:
-    """One run of kube-scheduler; a restart is a new one."""
-
     def __init__(self) -> None:
         self.late: set[str] = set()  # pods that do not come to the extender now: their volumes are being made, say
         self.calls: dict[str, Call] = {}  # uid → its bind call under way

@@ -47,8 +47,6 @@ PAUSES_S = st.sampled_from([0.0, 0.01, 0.06, 0.2, 0.2, 1.0, 3.0, 12.0, 40.0])
 
 @dataclass(frozen=True, slots=True)
 class Demand:
-    """A gang as its owner wants it."""
-
     size: int
     spare: int  # members more than it needs
     cpu: str

@@ -92,8 +92,6 @@ def pod_json(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Call:
-    """A bind call as kube-scheduler sees it."""
-
     pod: str
     node: str
     task: asyncio.Task[Reason | None]

@@ -26,8 +26,6 @@ CURL = "curl/8.5.0"
 
 
 class Service:
-    """The app with its fakes and its metrics."""
-
     def __init__(self, verbs: FakeVerbs | None = None, views: FakeViews | None = None, **options: Any) -> None:
         self.verbs = verbs or FakeVerbs()
         self.views = views or FakeViews()

@@ -90,8 +90,6 @@ bodies = st.one_of(st.binary(max_size=40), mutated(), wrong_types(), any_json.ma
 
 
 class Direct:
-    """Calls the app as a server does, on one event loop for the whole test."""
-
     def __init__(self) -> None:
         self.verbs = FakeVerbs(on_filter=everything, on_prioritize=lambda args: [MAX_SCORE] * len(args.node_names))
         self._telemetry = Telemetry()

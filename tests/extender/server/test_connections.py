@@ -21,8 +21,6 @@ class Client(FakeTransport):
 
 
 class Port:
-    """A port whose connections only note that they end."""
-
     def __init__(self, **limits: float) -> None:
         self.why: Counter[str] = Counter()
         self.connections = Connections(PortLimits(**limits), counted=lambda why: self.why.update([why]))  # type: ignore[arg-type]

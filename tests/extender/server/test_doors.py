@@ -201,8 +201,6 @@ async def test_a_flood_is_stopped_where_it_begins(flood: bytes) -> None:
 
 
 class Renders(Collector):
-    """Counts how often the metrics are written."""
-
     def __init__(self) -> None:
         self.count = 0
 

@@ -47,8 +47,6 @@ def get(path: str) -> bytes:
 
 @dataclass
 class Side:
-    """A connection to the app, by one of the two protocols."""
-
     transport: FakeTransport
     state: ServerState
     telemetry: Telemetry

@@ -15,8 +15,6 @@ pytestmark = pytest.mark.looptime
 
 @dataclass
 class Shown:
-    """What there is to see, and how often it was looked at."""
-
     sections: dict[str, bytes] = field(default_factory=lambda: {"queue": b"1", "zones": b"1"})
     version: int = 1
     looks: int = 0

@@ -28,8 +28,6 @@ _LIFE_S = (2.0, 15.0)
 
 @dataclass(slots=True)
 class Tenants:
-    """What they made, and the outcome of it."""
-
     api: Api
     witness: Witness
     namespace: str

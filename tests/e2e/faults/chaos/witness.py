@@ -38,8 +38,6 @@ class Run:
 
 @dataclass(slots=True)
 class Seen:
-    """A pod as it was seen last."""
-
     name: str
     namespace: str
     scheduler: str

@@ -54,8 +54,6 @@ def job_json(name: str, workers: int, *, least: int, annotations: dict[str, str]
 
 @dataclass(slots=True)
 class Site:
-    """The world, and what acts in it."""
-
     world: World
     asleep: set[str] = field(default_factory=set)  # Jobs whose pods kube-scheduler does not try
     stuck: set[str] = field(default_factory=set)  # pods that do not end

@@ -14,8 +14,6 @@ pytestmark = pytest.mark.looptime
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """Two jobs, the second of which has to wait."""
-
     low: tuple[int, int]  # workers and minimum of the one that runs
     heavy: tuple[int, int]
     why_not: No  # why nobody shrinks

@@ -30,8 +30,6 @@ NOTES = notes_of_a_former_process()
 
 
 class Desk:
-    """Wakes at work over a cache that follows nothing."""
-
     def __init__(self) -> None:
         self.api = FakeClusterApi()
         self.cache = ClusterCache()

@@ -111,8 +111,6 @@ async def test_a_suspension_that_is_refused_is_told() -> None:
 
 
 class Gate:
-    """Disruptions over a fake API server, and pods read from it."""
-
     def __init__(self) -> None:
         self.api = FakeClusterApi()
         self.telemetry = Telemetry()

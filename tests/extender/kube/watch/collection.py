@@ -20,8 +20,6 @@ UNREADABLE, UNWANTED = "unreadable", "unwanted"  # label `as` of pods that the r
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """What is kept of an object."""
-
     key: str
     version: str
 
@@ -53,8 +51,6 @@ def state_of(store: ApiStore, resource: Resource = PODS) -> State:
 
 
 class RecordingSink:
-    """Keeps items by key, and every state it was in."""
-
     def __init__(self) -> None:
         self.items: dict[str, Item] = {}
         self.states: list[State] = []

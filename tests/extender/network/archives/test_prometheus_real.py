@@ -44,8 +44,6 @@ OWN = {
 
 
 class Mesh:
-    """What the exporter says; a test may change it at any time."""
-
     def __init__(self) -> None:
         self.delay_us = {("a", "b"): 600.0, ("b", "a"): 800.0, ("a", "c"): 0.0}
         self.measured_at_s = 1_700_000_000.0

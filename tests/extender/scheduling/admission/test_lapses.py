@@ -14,8 +14,6 @@ G = gang_key("default", "g")
 
 
 class Desk:
-    """Lapses of one gang of one pod."""
-
     def __init__(self) -> None:
         self.cache = ClusterCache()
         self.clock = FakeClock()

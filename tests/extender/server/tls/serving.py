@@ -30,8 +30,6 @@ FILTER = (REQUESTS / "filter-case1.json").read_bytes()
 
 @dataclass(frozen=True, slots=True)
 class Served:
-    """A running service and where its ports are."""
-
     service: Service
     urls: dict[str, str]  # setting of the port → base URL
 

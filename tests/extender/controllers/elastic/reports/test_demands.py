@@ -37,8 +37,6 @@ def elastic(name: str = "resnet", *, workers: int = 2, uid: str = "uid-1", wants
 
 
 class Told:
-    """A book, and the demands that are read from it."""
-
     def __init__(self, options: MetricOptions = OPTIONS) -> None:
         self.clock, self.book = FakeClock(), SeriesBook()
         self.demands = MetricDemands(self.book, options, self.clock)
@@ -128,8 +126,6 @@ def test_a_term_that_ends_between_two_looks_is_forgotten_all_the_same() -> None:
 
 
 class Meter:
-    """Records, and what is counted of them."""
-
     def __init__(self) -> None:
         self.records, self.telemetry = Records(), Telemetry()
         self.records.views = views(

@@ -34,8 +34,6 @@ AUDIENCES = {"netgang-token": "netgang", "vault-token": "vault"}
 
 
 class Port:
-    """The port for reports over some jobs, as a pod sees it."""
-
     def __init__(
         self,
         *jobs: JobView,
