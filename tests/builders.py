@@ -189,5 +189,4 @@ def mesh(
 
 
 def bound(member: Pod, where: str) -> Pod:
-    """The same pod, bound to `where` and Running."""
     return replace(member, node=NodeName(where), phase=Phase.RUNNING)

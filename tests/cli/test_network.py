@@ -236,7 +236,6 @@ ASKED = ("scores", "--from", "n1", "--to", "n2", "--url")
 
 
 def document() -> dict[str, Any]:
-    """What a running netgang says of the link from n1 to n2, as JSON has it."""
     names = ["n1", "n2", "n3"]
     found = mesh(names, bad={"n2": {"loss_ratio": 0.002, "throughput_bps": 50e6}}, now_s=90.0)
     state = snapshot([node(name) for name in names], network=found)

@@ -36,7 +36,6 @@ def job_pod(role: str, index: int, node: str) -> Object:
 
 
 def full(*more: Object, job: Object | None = None) -> list[Object]:
-    """Three nodes on which the job runs; one CPU of the third is free."""
     pods = [job_pod("ps", 0, "n1"), *(job_pod("worker", index, node) for index, node in enumerate(WORKERS_ON))]
     return [*NODES, job or tf_job(), *pods, *more]
 

@@ -22,7 +22,6 @@ def modules() -> Iterator[tuple[str, ast.Module]]:
 
 
 def called(tree: ast.Module) -> set[str]:
-    """Names of the methods that are called on `api` or an attribute of that name."""
     found = set()
     for node in ast.walk(tree):
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):

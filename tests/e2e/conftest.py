@@ -120,7 +120,6 @@ async def stage(
 
 
 async def sweep(api: Api, *, kinds: Sequence[str] = ("Pod", "PodGroup", "Node")) -> None:
-    """Delete all pods, groups and nodes at once, and wait until they are gone."""
     for kind in kinds:
         found = {one["metadata"].get("namespace") for one in await api.list_all(kind)} if kind != "Node" else {None}
         for namespace in found:

@@ -120,7 +120,6 @@ class Checker:
                 self._report(f"{name} has not enough {resource} for {names}")
 
     def _partial(self, gangs: Mapping[str, list[Object]]) -> list[_Passing]:
-        """Gangs that were never whole and are in part now."""
         found: list[_Passing] = []
         for gone in self._started.keys() - gangs.keys():
             del self._started[gone]
@@ -136,7 +135,6 @@ class Checker:
         return found
 
     def _idle_promises(self, plan: Mapping[str, Any], gangs: Mapping[str, list[Object]]) -> list[_Passing]:
-        """Places that are kept for pods which are bound or gone."""
         found: list[_Passing] = []
         for key in sorted({*plan["committed"], *plan["being_admitted"]}):
             pending = sum(not one["spec"].get("nodeName") for one in gangs.get(key, ()))
@@ -150,7 +148,6 @@ class Checker:
         return found
 
     def _gangs(self, pods: Iterable[Object]) -> dict[str, list[Object]]:
-        """Gang of ours → its pods that were not deleted."""
         found: dict[str, list[Object]] = {}
         for one in pods:
             name = one["metadata"].get("labels", {}).get(GROUP_NAME_LABEL)

@@ -43,7 +43,6 @@ class Load:
     counts: Counter[str] = field(default_factory=Counter)
 
     async def run(self) -> None:
-        """Until the time is over, and then until every gang and plain pod has run."""
         began_s = monotonic()
         while monotonic() < self.until_s or self.gangs or self.plain:
             assert monotonic() < self.until_s + END_S, f"stuck: {sorted({*self.gangs, *self.plain})}"
@@ -53,7 +52,6 @@ class Load:
             await asyncio.sleep(_TURN_S)
 
     async def _more(self, age_s: float) -> None:
-        """New gangs and pods, at a pace that keeps the cluster nearly full."""
         if self.counts["gangs"] < age_s / self.gang_every_s:
             await self._new_gang()
         while self.counts["others"] < age_s / self.other_every_s:

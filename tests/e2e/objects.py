@@ -21,7 +21,6 @@ def gang(
 
 
 def placed(one: Object, node: str) -> Object:
-    """The pod as another client has put it on a node."""
     one["spec"]["nodeName"] = node
     return one
 
@@ -56,7 +55,6 @@ def restricted(one: Object) -> Object:
 
 
 async def as_stored(api: Api, one: Object) -> Object:
-    """The pod as the API server would store it, by a dry-run."""
     path = f"/api/v1/namespaces/{one['metadata']['namespace']}/pods"
     return await api.request("POST", path, body=one, params={"dryRun": "All"})
 
@@ -66,7 +64,6 @@ def name_of(one: Object) -> str:
 
 
 def gang_of(name: str) -> str:
-    """The gang of a pod that `gang` has named."""
     return name.rpartition("-worker")[0]
 
 
@@ -75,7 +72,6 @@ def gates(one: Object) -> list[str]:
 
 
 def not_scheduled(one: Object) -> str | None:
-    """The message of condition PodScheduled=False, if the pod has one."""
     for condition in one["status"].get("conditions", []):
         if condition["type"] == "PodScheduled" and condition["status"] == "False":
             return str(condition.get("message", ""))
@@ -89,14 +85,12 @@ def required_terms(one: Object) -> list[Object]:
 
 
 def listed_nodes(one: Object) -> set[str]:
-    """Nodes that an admitted pod's terms name, by field or by label."""
     terms = required_terms(one)
     lines = [line for term in terms for line in (*term.get("matchFields", []), *term.get("matchExpressions", []))]
     return {value for line in lines if line["key"] in ("metadata.name", HOST_LABEL) for value in line["values"]}
 
 
 def planned_node(one: Object) -> str:
-    """The node that the pod was planned for when it was admitted."""
     return str(one["metadata"]["annotations"][ADMITTED].partition(" ")[0])
 
 
@@ -140,7 +134,6 @@ def daemon_set(name: str, namespace: str, cpu: str) -> Object:
 
 
 def budget(name: str, namespace: str, labels: Mapping[str, str] | None = None) -> Object:
-    """A disruption budget that protects all pods, or those with these labels, from every eviction."""
     selector = {"matchLabels": dict(labels)} if labels else {}
     return kind("policy/v1", "PodDisruptionBudget", name, namespace, spec={"maxUnavailable": 0, "selector": selector})
 

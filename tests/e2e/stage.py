@@ -37,7 +37,6 @@ class Stage:
         return self.started[-1]
 
     async def add_nodes(self, *nodes: Object) -> None:
-        """Create nodes; they are Ready when it returns."""
         await self.cluster.add_nodes(nodes)
 
     async def netgang(
@@ -56,22 +55,18 @@ class Stage:
         return one
 
     async def start_second_scheduler(self, netgang: Netgang) -> Child:
-        """The installed kube-scheduler for `schedulerName: netgang`."""
         return await start_second_scheduler(self.cluster, netgang, version=self.version)
 
     async def start_scheduler(self, *configuration: Any, **how: Any) -> Child:
-        """As `Cluster.start_scheduler`, of the version that is tested."""
         return await self.cluster.start_scheduler(*configuration, **{"version": self.version, **how})
 
     async def default_scheduler(self, **settings: Any) -> Netgang:
-        """Netgang beside the cluster's own kube-scheduler: every pod is one of ours."""
         netgang = await self.start_netgang({"scheduler_names": ["default-scheduler"], **settings})
         config = SCHEDULER_CONFIG / "default-scheduler.yaml"
         await self.start_scheduler(config, extender=netgang.url, name="default")
         return netgang
 
     def gang(self, name: str, size: int, **fields: Any) -> list[Object]:
-        """Pods of a gang of ours, as `objects.gang`."""
         return gang(name, size, self.namespace, **fields)
 
     async def create_gang(self, name: str, size: int, **fields: Any) -> list[Object]:
@@ -85,7 +80,6 @@ class Stage:
         return await self.until_held(netgang, size - 1)
 
     async def create_anchor(self, node: str) -> None:
-        """Now members that wait for an anchor can be bound in the node's zone."""
         await self.create_pod("anchor", on=node, labels={"anchor": "yes"}, cpu="100m")
 
     def pod(self, name: str, *, on: str = "", **fields: Any) -> Object:
@@ -109,32 +103,25 @@ class Stage:
         return sorted((one for one in found if name_of(one).startswith(begin)), key=name_of)
 
     async def bound(self, begin: str = "") -> dict[str, str]:
-        """Pod → node of those bound whose name begins so."""
         found = await self.api.bound(self.namespace)
         return {name: node for name, node in found.items() if name.startswith(begin)}
 
     async def until_pods(
         self, accept: Callable[[list[Object]], bool], what: str, *, begin: str = "", limit_s: float = 30.0
     ) -> list[Object]:
-        """Wait until the pods are accepted; these."""
         return await self.api.until(partial(self.pods, begin), accept, what=what, limit_s=limit_s)
 
     async def until_bound(self, begin: str, count: int, *, limit_s: float = 30.0) -> dict[str, str]:
-        """Wait until `count` pods whose names begin so are bound; pod → node."""
         read, what = partial(self.bound, begin), f"{count} of {begin} bound"
         return await self.api.until(read, lambda found: len(found) >= count, what=what, limit_s=limit_s)
 
     async def until_admitted(self, begin: str, count: int, *, limit_s: float = 30.0) -> list[Object]:
-        """Wait until `count` pods of the gang have no scheduling gate; all pods of the gang."""
-
         def admitted(found: list[Object]) -> bool:
             return sum(not gates(one) for one in found) >= count
 
         return await self.until_pods(admitted, f"{count} of {begin} admitted", begin=begin, limit_s=limit_s)
 
     async def until_refused(self, count: int, *, reason: str = "", begin: str = "", limit_s: float = 30.0) -> None:
-        """Wait until kube-scheduler has written a refusal (with `reason`) into the status of `count` pods."""
-
         def refused(found: list[Object]) -> bool:
             said = [not_scheduled(one) for one in found]
             return sum(one is not None and reason in one for one in said) >= count
@@ -157,7 +144,6 @@ class Stage:
         await self.until_pods(lambda found: not {*map(name_of, found)} & {*names}, f"{len(names)} pods gone")
 
     async def events(self, reason: str, *, kind: str = "") -> dict[str, str]:
-        """Events with this reason, on objects of any kind or of this one: object → note."""
         found = await self.api.list_all("Event", namespace=self.namespace, fields=f"reason={reason}")
         about = [(one["involvedObject"], one["message"]) for one in found]
         return {one["name"]: note for one, note in about if kind in ("", one["kind"])}
@@ -165,7 +151,6 @@ class Stage:
     async def until_events(
         self, reason: str, accept: Callable[[dict[str, str]], bool] = bool, *, limit_s: float = 30.0
     ) -> dict[str, str]:
-        """Wait until there are Events with this reason that are accepted: object → note."""
         return await self.api.until(partial(self.events, reason), accept, what=f"Events {reason}", limit_s=limit_s)
 
     async def explain(self, netgang: Netgang, gang: str) -> dict[str, Any]:
@@ -174,15 +159,12 @@ class Stage:
     async def until_document(
         self, netgang: Netgang, path: str, accept: Callable[[dict[str, Any]], bool], what: str, *, limit_s: float = 30.0
     ) -> dict[str, Any]:
-        """Wait until a document of netgang's is accepted; it."""
         return await self.api.until(partial(document, netgang, path), accept, what=what, limit_s=limit_s)
 
     async def until_held(self, netgang: Netgang, count: int) -> dict[str, Any]:
-        """Wait until `count` binds are held; the plan."""
         return await self.until_document(netgang, "/v1/plan", lambda p: p["held_binds"] == count, f"{count} binds held")
 
     async def waiting(self, netgang: Netgang) -> dict[str, dict[str, Any]]:
-        """Gangs that wait, by name, in the order of the queue."""
         gangs = (await document(netgang, "/v1/queue"))["gangs"]
         return {one["gang"].partition("/")[2]: one for one in gangs if one["queue"] == "WQ"}
 
@@ -191,7 +173,6 @@ class Stage:
         return {one["metadata"]["labels"].get(ZONE_LABEL, "") for one in found if name_of(one) in nodes}
 
     async def running(self, job: str) -> dict[str, str]:
-        """Uid → node of a job's pods that run and are not deleted."""
         return {
             one["metadata"]["uid"]: one["spec"]["nodeName"]
             for one in await self.pods(f"{job}-")
@@ -199,8 +180,6 @@ class Stage:
         }
 
     async def until_running(self, job: str, count: int, *, without: frozenset[str] = frozenset()) -> dict[str, str]:
-        """Wait until `count` pods of the job run, none of which is among `without`."""
-
         def run(found: dict[str, str]) -> bool:
             return len(found) == count and without.isdisjoint(found)
 
@@ -209,12 +188,10 @@ class Stage:
     async def until_job(
         self, name: str, accept: Callable[[Object], Any], what: str, *, kind: str = "Job", limit_s: float = LIMIT_S
     ) -> Object:
-        """Wait until a job is accepted; it."""
         read = partial(self.api.get, kind, name, namespace=self.namespace)
         return await self.api.until(read, accept, what=what, limit_s=limit_s)
 
     async def end_job(self, name: str) -> None:
-        """Delete a Job, and wait until its pods are gone."""
         await self.api.delete("Job", name, namespace=self.namespace)
         await self.until_pods(lambda found: not found, f"{name} gone", begin=f"{name}-")
 

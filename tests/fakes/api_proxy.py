@@ -151,5 +151,4 @@ def pod(name: str, *, role: str = "standby", phase: str = "Running") -> dict[str
 
 
 def status(code: HTTPStatus, message: str) -> web.Response:
-    """A refusal as the API server writes it."""
     return web.json_response({"kind": "Status", "code": code.value, "message": message}, status=code.value)

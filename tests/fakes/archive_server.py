@@ -141,7 +141,6 @@ class Served:
         return f"https://127.0.0.1:{self.port}{path.get(self._archive.kind, '')}"
 
     def certificate(self, *, good: bool) -> None:
-        """Use the trusted certificate, or the other one, from the next connection on."""
         self._tls.load_cert_chain(*(self._certificates.good if good else self._certificates.bad))
 
     async def back(self) -> None:

@@ -14,7 +14,6 @@ class FakeClock:
         return self._wall_s
 
     def monotonic_s(self) -> float:
-        """Seconds advanced since the clock was made."""
         return self._monotonic_s
 
     def advance(self, seconds: float) -> None:

@@ -85,7 +85,6 @@ class FakeClusterApi(StoreApi):
 
     @property
     def patches(self) -> list[tuple[PodUid, dict[str, str]]]:
-        """Pods patched and the annotations each patch set, in order."""
         return self.store.patches
 
     # Faults.
@@ -102,7 +101,6 @@ class FakeClusterApi(StoreApi):
         return self.store.open_watches
 
     def break_watches(self, error: Exception | None = None) -> None:
-        """End all open watches, with `error` or cleanly."""
         self.store.hang_up(error)
 
     def hold(self, verb: str) -> asyncio.Event:

@@ -34,7 +34,6 @@ class FakeKeyStore:
         return "netgang-system/netgang-notes"
 
     def put(self, data: Mapping[str, bytes] | None) -> None:
-        """An operator changes it, or makes it; `None`: deletes it."""
         self.data = dict(data) if data is not None else None
         self._version += 1
 

@@ -42,7 +42,6 @@ class MaddashServer(RawServer):
         return f"{super().url}/maddash"
 
     def answer_to(self, path: str) -> Answer:
-        """The answer to a request, with the fault that the address has."""
         status, content_type, body, fault = self.answer(path)
         whole = ok(body, status=status, content_type=content_type)
         return whole[: len(whole) - len(body) + len(body) // 2] if fault is Fault.TRUNCATED else whole
@@ -141,7 +140,6 @@ def at_time(document: dict[str, Any], checked_at_s: float) -> dict[str, Any]:
 
 
 def _check(grid: str, link: Link, row: str, column: str) -> tuple[int, str]:
-    """Status and message, with MaDDash's usual limits for loss and made-up ones for the others."""
     value, text, limits = {
         "Loss": (link.loss_ratio, f" Average packet loss is {(link.loss_ratio or 0.0) * 100.0:.3f}% ", (1e-5, 1e-3)),
         "Delay": (link.delay_ms, f" Average minimum delay is {link.delay_ms or 0.0:.3f}ms ", (40.0, 60.0)),

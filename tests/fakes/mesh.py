@@ -101,7 +101,6 @@ def entries(mesh: Mesh, *, age_s: float | None = 0.0) -> Iterator[Mapping[str, A
 
 
 def mesh_file(mesh: Mesh, *, age_s: float | None = 0.0) -> str:
-    """The mesh as the text of a mesh file, one entry a line."""
     return "[\n" + ",\n".join(json.dumps(entry) for entry in entries(mesh, age_s=age_s)) + "\n]\n"
 
 

@@ -23,7 +23,6 @@ class FakeNetworkSource:
         return self._name
 
     def set(self, *measurements: Measurement, aliases: Mapping[str, tuple[str, ...]] | None = None) -> None:
-        """Answer with these from the next fetch on, and work again."""
         ends = {end for one in measurements for end in (one.source, one.target)}
         self._endpoints = tuple(EndpointInfo(end, (aliases or {}).get(end, ())) for end in sorted(ends))
         self._next, self._error = measurements, None
@@ -32,7 +31,6 @@ class FakeNetworkSource:
         self.set(*measurements(mesh, measured_at_s=measured_at_s))
 
     def fail(self, error: Exception | None = None) -> None:
-        """Fail from the next fetch on; by default as a source does whose server is away."""
         self._error = error or NetworkSourceError(f"{self._name}: connection refused")
 
     async def fetch(self, *, now_s: float) -> Batch | None:

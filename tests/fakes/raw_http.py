@@ -43,14 +43,12 @@ def hang(connection: socket.socket, stopping: threading.Event) -> None:
 
 
 def drip(connection: socket.socket, stopping: threading.Event) -> None:
-    """Send one byte of a long answer after the other, without end."""
     connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 1000000\r\n\r\n")
     while not stopping.wait(0.02):
         connection.sendall(b" ")
 
 
 def endless(connection: socket.socket, stopping: threading.Event) -> None:
-    """Send an answer without an end, as fast as it is taken."""
     connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n\r\n[")
     while not stopping.is_set():
         connection.sendall(b"[" * 65536)

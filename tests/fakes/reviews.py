@@ -19,7 +19,6 @@ class FakeReviews:
     closed: asyncio.Event | None = None  # while it is not set, no answer comes
 
     async def identity(self, token: str, *, audiences: Sequence[str] = ()) -> Identity | None:
-        """The owner of a token in the table that is for one of these."""
         await self._answer("identity")
         if self.audiences.get(token) not in (audiences or (None,)):
             return None

@@ -77,5 +77,4 @@ def installed() -> FakeOperatorApi:
 
 
 def look(api: FakeOperatorApi, **where: Any) -> Look:
-    """A look at it; its own clock is right."""
     return Look(api, FakeClock(), Where(**where))

@@ -82,8 +82,6 @@ def with_scheduler(change: Change) -> Callable[[Facts], Facts]:
 
 
 def with_policies(change: Callable[[Policies], object]) -> Callable[[Facts], Facts]:
-    """The system with its admission policies or their bindings changed in place."""
-
     def changed(facts: Facts) -> Facts:
         seen = policies()
         change(seen)
@@ -93,7 +91,6 @@ def with_policies(change: Callable[[Policies], object]) -> Callable[[Facts], Fac
 
 
 def with_policy(kind: str, name: str, change: Change) -> Callable[[Facts], Facts]:
-    """The system with the spec of a policy or binding changed in place."""
     return with_policies(lambda seen: change(getattr(seen, kind)[name]["spec"]))
 
 

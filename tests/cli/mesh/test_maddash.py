@@ -41,7 +41,6 @@ def _checked(excluded: Any, message: Any, row: str, column: str, check: str) -> 
 
 
 def shown(config: dict[str, Any]) -> Iterator[tuple[str, bytes]]:
-    """Grids as a MaDDash with this configuration answers them: (name, body)."""
     labels = {one["id"]: one["label"] for one in config["groupMembers"]}
     commands = {check["name"]: check["params"]["command"] for check in config["checks"].values()}
 

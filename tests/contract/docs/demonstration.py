@@ -37,7 +37,6 @@ class Demonstration:
         return answer.json()
 
     def nodes_of_case1(self) -> set[NodeName | None]:
-        """Where the gang's members are, as the cluster sees it."""
         gang = self.service.cache.gang(gang_key("demo", "case1"))
         assert gang is not None
         return {member.node for member in gang.members}

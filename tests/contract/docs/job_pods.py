@@ -86,7 +86,6 @@ def _podgroup(one: Object) -> list[Object]:
 
 
 def _job_pods(owner: Object, job: Object, name: str, labels: Mapping[str, str] | None = None) -> Iterator[Object]:
-    """Of a Job with this spec and name; `owner` and `labels` are what else the pods carry."""
     for index in map(str, range(job.get("parallelism", 1))):
         own = {"batch.kubernetes.io/job-name": name, "job-name": name}
         indexed = {_INDEX: index} if job.get("completionMode") == "Indexed" else {}

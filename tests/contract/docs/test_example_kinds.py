@@ -70,7 +70,6 @@ def documents(file: Path) -> list[dict[str, Any]]:
 
 
 def settings_of(promise: Promise) -> Settings:
-    """Those that the file is written for; else the ones that are installed by default."""
     return Settings.load(promise.settings or ROOT / "manifests/base/settings.yaml")
 
 
@@ -99,7 +98,6 @@ def gang_in(seen: Snapshot) -> Gang:
 
 
 def planned(file: Path, promise: Promise, room: int) -> Plan:
-    """The plan for the example alone in a cluster with room for so many pods."""
     settings = settings_of(promise)
     return plan(snapshot([*nodes(room), *made(documents(file))], settings), settings.policy(), now_s=0.0)
 

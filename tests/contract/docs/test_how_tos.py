@@ -75,7 +75,6 @@ def page_commands(page: Path) -> list[str]:
 
 
 def inline(page: Path) -> Iterator[list[str]]:
-    """The words of `netgang …` in the text itself, where it names no placeholder."""
     for code in re.findall(r"`(?:kubectl )?(netgang [^`]+)`", page.read_text()):
         if not re.search(r"[A-Z]{3,}|…", code):
             yield shlex.split(code)

@@ -52,7 +52,6 @@ TYPES: Mapping[str, tuple[type, type | None]] = {  # field → (its type, that o
 
 
 def problems(template: Mapping[str, Any]) -> list[str]:
-    """What the schema, or the references between objects, would not accept."""
     return list(_problems(template))
 
 

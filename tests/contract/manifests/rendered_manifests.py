@@ -38,7 +38,6 @@ def kubectl() -> Path:
 
 
 def kustomized(directory: Path) -> str:
-    """What `kubectl apply -k` would send, as text."""
     done = subprocess.run([kubectl(), "kustomize", directory], capture_output=True, text=True, timeout=LIVENESS_S)
     assert done.returncode == 0, done.stderr
     return done.stdout
@@ -68,7 +67,6 @@ def with_components(directory: Path, what: str, components: Sequence[str]) -> Pa
 
 
 def of_kind(objects: Sequence[Object], kind: str) -> dict[str, Object]:
-    """Objects of one kind: name → object."""
     return {one["metadata"]["name"]: one for one in objects if one["kind"] == kind}
 
 

@@ -303,7 +303,6 @@ def hooks_of(helm: Helm, values: Mapping[str, Any]) -> list[Object]:
 
 
 def jobs(objects: Sequence[Object]) -> dict[str, list[str]]:
-    """When → arguments of the hook's command."""
     return {
         one["metadata"]["annotations"][HOOK]: one["spec"]["template"]["spec"]["containers"][0]["args"]
         for one in objects
@@ -312,7 +311,6 @@ def jobs(objects: Sequence[Object]) -> dict[str, list[str]]:
 
 
 def overlaid(work: Path, what: str, components: Sequence[str]) -> dict[tuple[str, str, str], Object]:
-    """What `kubectl apply -k` would send for a part of manifests/ with these components, as `plain`."""
     text = kustomized(with_components(work, what, components))
     for one in yaml.safe_load_all(text):
         if one["kind"] == "ConfigMap" and (hashed := _HASHED.fullmatch(one["metadata"]["name"])):

@@ -16,7 +16,6 @@ LABEL = "netgang.io/testpoint"
 
 @cache
 def _objects() -> dict[str, Object]:
-    """What `kubectl apply -k` would send: kind → object."""
     found = rendered(PERFSONAR)
     assert len({one["kind"] for one in found}) == len(found)
     return {one["kind"]: one for one in found}

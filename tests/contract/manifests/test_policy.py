@@ -56,7 +56,6 @@ def spec(request: pytest.FixtureRequest) -> Object:
 
 
 def _conditions(spec: Object) -> dict[str, str]:
-    """Name → expression."""
     return {one["name"]: one["expression"] for one in spec["matchConditions"]}
 
 

@@ -27,7 +27,6 @@ def objects(tmp_path_factory: pytest.TempPathFactory) -> tuple[Object, ...]:
 
 @pytest.fixture
 def settings(objects: tuple[Object, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Settings:
-    """What netgang reads in its pod: the mounted file, and over it the environment."""
     return mounted_settings(objects, tmp_path, monkeypatch)
 
 

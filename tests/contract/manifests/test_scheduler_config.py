@@ -40,7 +40,6 @@ def name(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture
 def configuration(name: str) -> Mapping[str, Any]:
-    """The configuration as kube-scheduler reads it."""
     return load_configuration(ROOT / "scheduler-config" / f"{name}.yaml")
 
 

@@ -121,7 +121,6 @@ def _below(start: Any) -> set[str]:
 
 
 def _models(names: Iterable[str]) -> str:
-    """Each model with its fields; those of which nothing is said share a line."""
     return "\n".join(map(_model_part, names))
 
 

@@ -60,7 +60,6 @@ PAGES: Mapping[str, Callable[[], str]] = {  # file below docs → its text
 
 
 def write() -> None:
-    """Write all pages, and the schema of the chart's values."""
     for name, page in PAGES.items():
         (ROOT / "docs" / name).write_text(page())
     chart_schema.FILE.write_text(chart_schema.text())

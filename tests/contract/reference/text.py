@@ -70,7 +70,6 @@ def _row(cells: Sequence[str]) -> str:
 
 
 def code(text: str) -> str:
-    """In backquotes; nothing stays nothing."""
     return f"`{text}`" if text else ""
 
 

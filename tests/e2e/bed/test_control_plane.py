@@ -42,7 +42,6 @@ async def machines(stage: Stage, configuration: str) -> AsyncIterator[Replicas]:
 
 
 def asks(one: Object, configuration: str) -> Object:
-    """The pod as this configuration wants it: with the request that makes it ours."""
     if configuration == "managed-resource":
         for verb in ("requests", "limits"):
             one["spec"]["containers"][0]["resources"][verb][MANAGED] = "1"

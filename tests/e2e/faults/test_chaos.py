@@ -144,7 +144,6 @@ async def _storm(chance: random.Random, tenants: Tenants, faults: Faults, mallor
 
 
 async def _until_all_were_whole(tenants: Tenants, witness: Witness) -> float:
-    """Wait until every honest gang was whole at some time; seconds until the last one was."""
     began_s = monotonic()
     while left := tenants.unfinished():
         if monotonic() - began_s > 2 * AFTER_S:

@@ -49,7 +49,6 @@ class Stream:
     made: int = 0
 
     async def create(self) -> None:
-        """A gang twice a second or so; every other one waits at the gate."""
         while not self.ended:
             name = f"s{self.made}"
             self.made += 1
@@ -100,7 +99,6 @@ async def stream(stage: Stage) -> AsyncIterator[Stream]:
 
 
 async def binding_posts(stage: Stage) -> Counter[str]:
-    """Status → Bindings that the API server has answered with it so far."""
     text = str(await stage.api.request("GET", "/metrics"))
     found: Counter[str] = Counter()
     for labels, value in re.findall(r"^apiserver_request_total{([^}]*)} (\S+)$", text, re.MULTILINE):
@@ -333,6 +331,5 @@ async def test_a_split_leaves_one_that_binds(stage: Stage, how: str) -> None:
 
 
 async def outcomes(netgang: Netgang) -> dict[str, float]:
-    """Outcome → Bindings that this replica has posted."""
     names: tuple[Any, ...] = ("bound", "conflict", "error")
     return {name: await metric(netgang, "netgang_bindings_total", outcome=name) for name in names}

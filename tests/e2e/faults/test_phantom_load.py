@@ -12,7 +12,6 @@ SIZE = 4  # each gang needs every node
 
 
 def phantom(stage: Stage, node: str, owners: list[Object]) -> Object:
-    """A pod that asks for the whole node, is pinned to it, and whose scheduler does not exist."""
     made = stage.pod(f"phantom-{node}", scheduler="none", cpu="1500m")
     term = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": [node]}]}
     required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [term]}}

@@ -113,7 +113,6 @@ def _node_of_one(gang: dict[str, str], *, besides: set[str]) -> str:
 
 
 def _tf_job(name: str, namespace: str) -> Object:
-    """A TFJob of one ps and seven workers that are a gang, not elastic."""
     job = tf_job(name, workers=7, namespace=namespace, cpu="2", dynamic=False, gates=[GATE])
     for replicas in job["spec"]["tfReplicaSpecs"].values():
         replicas["template"]["metadata"]["annotations"] |= {"netgang.io/repair": "restart"}

@@ -10,7 +10,6 @@ site = site_on(zone_nodes({"a": 2}, cpu="1500m"), {}, schedules=False)
 
 
 def by_uid(pods: list[Object]) -> dict[str, set[str]]:
-    """Uid → nodes that are listed for the pod."""
     return {one["metadata"]["uid"]: listed_nodes(one) for one in pods}
 
 

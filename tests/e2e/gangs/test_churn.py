@@ -64,7 +64,6 @@ def _waiting(stage: Stage, name: str, **fields: Any) -> list[Object]:
 
 
 async def fill(stage: Stage, nodes: int) -> None:
-    """Pods of others on the nodes t0, t1 …, which take all the room."""
     for number in range(nodes):
         await stage.create_pod(f"x{number}", scheduler="another", on=f"t{number}")
 

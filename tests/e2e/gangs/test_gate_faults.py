@@ -156,7 +156,6 @@ async def test_in_the_middle_of_a_commit(stage: Stage, fault: Fault) -> None:
 
 
 async def _first_binding(stage: Stage) -> str:
-    """The first member that gets a node, as soon as the watch shows it."""
     async for _, one in stage.api.watch("Pod", namespace=stage.namespace):
         if one["spec"].get("nodeName"):
             return str(one["metadata"]["name"])

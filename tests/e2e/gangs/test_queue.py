@@ -39,7 +39,6 @@ async def until_waiting(
 
 
 async def starts_one_by_one(stage: Stage, names: list[str]) -> list[str]:
-    """End the running gang again and again: gangs in the order in which they were bound."""
     running = "full"
     order: list[str] = []
     for _ in names:

@@ -33,7 +33,6 @@ async def end_well(stage: Stage, names: Sequence[str]) -> None:
 
 
 async def occupy(stage: Stage, *nodes: str) -> list[str]:
-    """Fill these nodes with pods of others; the pods' names."""
     return [name_of(await stage.create_pod(f"on-{node}", on=node)) for node in nodes]
 
 

@@ -34,8 +34,6 @@ async def running(site: Stage, job: str) -> list[str]:
 
 
 async def until_running(site: Stage, job: str, count: int, *, limit_s: float = LIMIT_S) -> list[str]:
-    """Wait until exactly `count` pods of the job run and no other of its pods is there."""
-
     async def found() -> tuple[int, list[str]]:
         return len(await site.pods(job)), await running(site, job)
 
@@ -208,7 +206,6 @@ _ALL = (("TFJob", "low"), ("Job", "scaled"), ("Job", "small"))
 
 
 def _autoscaler(job: str, namespace: str) -> Object:
-    """A HorizontalPodAutoscaler that names a Job; nobody runs it."""
     target = {"apiVersion": "batch/v1", "kind": "Job", "name": job}
     return kind(
         "autoscaling/v2", "HorizontalPodAutoscaler", job, namespace, spec={"maxReplicas": 3, "scaleTargetRef": target}

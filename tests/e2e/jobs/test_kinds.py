@@ -65,8 +65,6 @@ def lacking(pods: list[Object], wanted: Mapping[str, Object]) -> list[str]:
 
 
 async def until_made(site: Stage, job: Object) -> None:
-    """Wait until the job's pods are there, with all that is expected of them."""
-
     async def seen() -> list[str]:
         return lacking(await site.pods(f"{name_of(job)}-"), expected(job))
 

@@ -37,7 +37,6 @@ def native_cluster() -> Iterator[Cluster]:
 
 @pytest.fixture
 async def native(native_cluster: Cluster) -> AsyncIterator[Stage]:
-    """A stage in it; afterwards nothing of the test is left."""
     before = set(native_cluster.parts)
     async with native_cluster.api() as api:
         yield Stage(native_cluster, api, await fresh_namespace(api, "native"))

@@ -154,7 +154,6 @@ async def _finish_one_by_one(site: Stage, job: str, *, waits: str) -> None:
 
 
 def _budget(site: Stage, job: str) -> Object:
-    """A disruption budget of the job's name that lets no pod of it go."""
     return budget(job, site.namespace, {"batch.kubernetes.io/job-name": job})
 
 

@@ -59,7 +59,6 @@ class Site:
             await self.end()
 
     async def _begin(self) -> None:
-        """The commands of both Deployments, with what is mounted into them, and netgang's pod."""
         self.begun = True
         await self.api.apply(ROOT / "manifests/components/elastic/rbac.yaml")
         own = {"POD_NAME": POD, "POD_NAMESPACE": INSTALLED_IN}

@@ -181,7 +181,6 @@ async def _doctor(cluster: Cluster) -> list[dict[str, str]]:
 
 
 async def _left(admin: Api, objects: list[Object]) -> list[str]:
-    """What is still there of what was installed, and of what was made while it ran."""
     left = []
     more = [("Lease", one) for one in ("netgang-leader", "netgang-scheduler")]
     more += [("ServiceAccount", UNINSTALL), ("Secret", "sh.helm.release.v1.netgang.v2")]

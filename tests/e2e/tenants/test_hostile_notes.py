@@ -108,7 +108,6 @@ def _waits(gang_name: str, hostile: str, *, size: int, priority: str = HIGH) -> 
 
 
 def _suspended(name: str, hostile: str, note: str) -> Object:
-    """A suspended Job with the label and a note as netgang would write them."""
     spec = pod("unused", scheduler="none")["spec"]
     metadata = {"labels": {"netgang.io/restart": "suspended"}, "annotations": {"netgang.io/resume": note}}
     template = {"spec": {**spec, "restartPolicy": "Never"}}

@@ -48,7 +48,6 @@ def component(name: str) -> list[Object]:
 
 
 def member(namespace: str, *, scheduler: str = "netgang", spec: Mapping[str, Any] | None = None, **how: Any) -> Object:
-    """A gang pod of netgang's; `spec` comes on top."""
     made = pod("p", namespace=namespace, scheduler=scheduler, **{"labels": LABELS, **how})
     return {**made, "spec": {**made["spec"], **(spec or {})}}
 
@@ -218,7 +217,6 @@ async def test_netgangs_requests_have_a_place_of_their_own(
 
 
 async def dispatched(api: Api) -> dict[str, float]:
-    """Flow schema → requests served so far."""
     text = await api.request("GET", "/metrics")
     pattern = r"^apiserver_flowcontrol_dispatched_requests_total\{flow_schema=\"([^\"]*)\",[^}]*\} (\S+)$"
     return {name: float(count) for name, count in re.findall(pattern, text, re.MULTILINE)}

@@ -11,7 +11,6 @@ LIMIT_S = 60.0  # half a minute of quiet after the start, and twice the time aft
 
 
 async def half_runs_until_evicted(stage: Stage, name: str) -> None:
-    """A gang of two of ours stays in part, one on a node and the other too large for any, until it is evicted."""
     made = await stage.api.create(kind("v1", "ConfigMap", name, stage.namespace))
     owner = {"apiVersion": "v1", "kind": "ConfigMap", "name": name, "uid": made["metadata"]["uid"], "controller": True}
     labels = gang_labels(name, 2)
@@ -23,7 +22,6 @@ async def half_runs_until_evicted(stage: Stage, name: str) -> None:
 
 
 async def noted(stage: Stage, reason: str) -> dict[str, str]:
-    """Kind/name → what was said of it with this reason."""
     kinds = ("Pod", "ConfigMap")
     return {f"{one}/{name}": note for one in kinds for name, note in (await stage.events(reason, kind=one)).items()}
 

@@ -17,7 +17,6 @@ DIGITS = "1" * 2**20
 
 
 def group(name: str, **least: Any) -> Object:
-    """A PodGroup of two; `least` is what all members need together."""
     return {"kind": "PodGroup", "metadata": {"name": name}, "spec": {"minMember": 2, "minResources": least}}
 
 

@@ -30,7 +30,6 @@ N1, N2 = node_json("n1"), node_json("n2")
 
 
 def members(world: World) -> dict[str, str]:
-    """Member → its state."""
     return {one.pod: one.state for one in world.explained("g").members}
 
 

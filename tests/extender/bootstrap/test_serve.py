@@ -202,7 +202,6 @@ print(*resource.getrlimit(resource.RLIMIT_NOFILE))
 
 @asynccontextmanager
 async def embedded(**tasks: Callable[[], Any]) -> AsyncIterator[Service]:
-    """The service over the example cluster, with other tasks in place of its own."""
     async with bootstrap.embedded(Settings(snapshot=CLUSTER)) as service:
         yield replace(service, tasks={**service.tasks, **tasks})
 

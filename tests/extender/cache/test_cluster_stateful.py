@@ -39,7 +39,6 @@ maybe_node = st.none() | node_names
 
 @st.composite
 def nodes(draw: st.DrawFn) -> Node:
-    """A node with or without GPUs, in one of two zones, tainted or not."""
     return node(
         draw(node_names),
         zone=draw(st.sampled_from("ab")),
@@ -139,7 +138,6 @@ class Model:
         }
 
     def members(self, key: GangKey) -> dict[PodUid, NodeName | None]:
-        """Members → their node, of a gang that has one of ours at least; else empty."""
         named = [one for one in self.pods.values() if one.group is not None and one.group.key == key]
         return {one.uid: self.node_of(one) for one in named} if any(map(self.own, named)) else {}
 

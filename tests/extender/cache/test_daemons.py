@@ -25,7 +25,6 @@ PIN_N1 = (NodeSelectorTerm(fields=(Requirement("metadata.name", "In", ("n1",)),)
 
 
 def daemon_set(name: str = "cni", *, cpu: str = "1", created_s: float = 0.0, **fields: Any) -> DaemonSet:
-    """A DaemonSet whose pods ask for `cpu`; it is old unless something else is said."""
     namespace = fields.pop("namespace", "kube-system")
     deleting = fields.pop("deleting", False)
     made = pod("template", cpu=cpu, **fields).member_class
@@ -33,7 +32,6 @@ def daemon_set(name: str = "cni", *, cpu: str = "1", created_s: float = 0.0, **f
 
 
 def daemon(of: DaemonSet, name: str = "d", **fields: Any) -> Pod:
-    """A pod of it, pending and pinned to n1 unless it is on a node."""
     fields = {"affinity": PIN_N1, "scheduler_name": "default-scheduler", "namespace": str(of.namespace)} | fields
     return replace(pod(name, **fields), daemon=of.identity)
 

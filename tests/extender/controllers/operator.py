@@ -62,7 +62,6 @@ class Operator:
         return bool(spec.get("suspend") or (spec.get("runPolicy") or {}).get("suspend"))
 
     def put(self, **fields: Any) -> None:
-        """Change its spec or status, as a user or its controller does."""
         self.world.api.store.put(self.resource, {**self.owner, **fields})
 
     def members(self) -> list[str]:

@@ -24,7 +24,6 @@ STEP = Create(
 
 
 def stored(conditions: list[dict[str, str]] | None = None, **metadata: Any) -> bytes:
-    """The request of STEP as the API server shows it."""
     made = request_json(STEP, name="netgang-train-1", class_name="c", owner=OWNER)
     made["metadata"] |= {"namespace": "team", "creationTimestamp": "1970-01-01T00:01:00Z", **metadata}
     return json.dumps(made | ({"status": {"conditions": conditions}} if conditions is not None else {})).encode()

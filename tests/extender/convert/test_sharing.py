@@ -11,7 +11,6 @@ NAMES = "netgang.io/gang"
 
 
 def member(name: str, *, node: str = "n1", cpu: str = "1") -> Pod:
-    """A pod of a gang that was admitted: its affinity names its gang's nodes."""
     terms = [{"matchFields": [{"key": "metadata.name", "operator": "In", "values": [node]}]}]
     affinity = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}}
     pod: dict[str, Any] = {

@@ -57,7 +57,6 @@ class Talk:
                 pass
 
     async def reset(self) -> None:
-        """End with a reset instead of an end of the stream."""
         plain = self.writer.get_extra_info("socket")
         plain.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         self.writer.transport.abort()
@@ -148,7 +147,6 @@ def long_body(path: str) -> bytes:
 
 
 async def until(reached: Callable[[], bool]) -> None:
-    """Let the loop run until something holds; TimeoutError after 10 s."""
     async with asyncio.timeout(10.0):
         while not reached():  # noqa: ASYNC110 - there is no event for it, and no time passes
             await asyncio.sleep(0)

@@ -22,8 +22,6 @@ KubeconfigWriter = Callable[..., Path]
 
 @pytest.fixture
 def kubeconfig(tmp_path: Path) -> KubeconfigWriter:
-    """Writes a kubeconfig with one context; fields of user and cluster are given."""
-
     def write(
         user: Mapping[str, Any] | None = None, cluster: Mapping[str, Any] | None = None, **fields: object
     ) -> Path:

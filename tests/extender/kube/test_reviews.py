@@ -23,7 +23,6 @@ ANN_JSON = {"username": "ann", "uid": "u1", "groups": ["devs", "system:authentic
 
 @asynccontextmanager
 async def asked(body: object, *, status: int = 201) -> AsyncIterator[tuple[KubeReviews, list[tuple[str, Any]]]]:
-    """The adapter of a server that gives one answer to everything, and what the server was asked."""
     seen: list[tuple[str, Any]] = []
 
     async def answer(request: web.Request) -> web.Response:

@@ -90,12 +90,10 @@ def pairs(table: str) -> Iterator[tuple[str, str, str]]:
 
 
 def values(table: str, *, factor: float) -> dict[tuple[str, str], float]:
-    """(source, destination) → value in our unit, for the cells that have one."""
     return {(row, column): float(text) * factor for row, column, text in pairs(table) if not text.isidentifier()}
 
 
 def reasons(table: str) -> dict[str, int]:
-    """Reason → number of cells without value for it."""
     words = [text for _, _, text in pairs(table) if text.isidentifier()]
     return {word: words.count(word) for word in words}
 

@@ -106,7 +106,6 @@ class Site(World):
         super().__init__(Polled(MeshFileSource(path), 0.02), clock=self.wall, options=QUICK)
 
     def write(self, text: str, *, written_at_s: float | None = None) -> None:
-        """Replace the file at once; its mtime is now, or chosen."""
         write(self.path, text, written_at_s=self.wall.at_s if written_at_s is None else written_at_s)
 
 

@@ -98,7 +98,6 @@ def certificates(tmp_path_factory: pytest.TempPathFactory) -> Certificates:
 
 @pytest.fixture
 def maddash() -> Iterator[MaddashServer]:
-    """What a MaDDash with one link answers; only its answers are used."""
     mesh = full_mesh("a", "b")
     mesh.change("a", "b", loss_ratio=0.01, delay_ms=5.0, throughput_bps=9e9)
     with MaddashServer(mesh, checked_at_s=lambda: 0.0) as server:

@@ -81,7 +81,6 @@ class World:
         return self.last.known(NodeName(one), NodeName(other), metric)
 
     def delay(self, one: str = "a", other: str = "b") -> float | None:
-        """The delay that counts from one node to another; `None`: not known."""
         [[found]] = self.last.block([NodeName(one)], [NodeName(other)]).delay_ms.tolist()
         return None if found != found else float(found)
 
@@ -90,12 +89,10 @@ class World:
         return pairs.fresh, pairs.fading, pairs.expired
 
     def metric(self, name: str, **labels: str) -> float:
-        """What /metrics says now; 0 if it has no such series."""
         self._reporting.look()
         return self._telemetry.registry.get_sample_value(f"netgang_network_{name}", labels) or 0.0
 
     async def until(self, true: Callable[[], bool]) -> None:
-        """Wait for something that polling brings about, after the first matrix."""
         async with asyncio.timeout(LIVENESS_S):
             while not (self.published and true()):  # noqa: ASYNC110 - it happens in other tasks and threads
                 await asyncio.sleep(0.005)

@@ -19,7 +19,6 @@ POD = Bearer("v1", "Pod", "a", "p", "u")
 
 
 def keeper(store: FakeKeyStore, letter: str = "x", *, acts: bool = True) -> KeyKeeper:
-    """A process's keeper; its keys are made of one letter."""
     made = KeyKeeper(store, LoopClock(), lambda count: letter.encode() * count)
     made.acting = lambda: acts
     return made

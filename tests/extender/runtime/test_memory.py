@@ -87,7 +87,6 @@ only_glibc = pytest.mark.skipif(
 
 
 def measured(program: str, how: str) -> float:
-    """What the program prints in a process of its own: tight, or left as it is."""
     command = [sys.executable, "-c", BEGIN + program, how]
     done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=LIVENESS_S)
     return float(json.loads(done.stdout))

@@ -104,7 +104,6 @@ class KubeScheduler:
             self._parked[uid] = version
 
     def _free(self, world: World, pods: dict[str, Any]) -> dict[str, int]:
-        """Ready node → millicores that nobody has, as kube-scheduler counts."""
         free = {
             node["metadata"]["name"]: parse_quantity(node["status"]["allocatable"]["cpu"], millis=True)
             for node in objects(world, NODES)
@@ -118,5 +117,4 @@ class KubeScheduler:
 
 
 def objects(world: World, resource: Any) -> list[dict[str, Any]]:
-    """All objects of one kind, as the API server has them now."""
     return [msgspec.json.decode(body) for body in world.api.store.bodies(resource).values()]

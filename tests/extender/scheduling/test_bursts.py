@@ -13,7 +13,6 @@ GANGS, SIZE = 40, 5
 
 
 async def let_in_by_tenths(world: World, count: int, *, limit_s: float) -> list[int]:
-    """How many pods had been admitted after each tenth of a second, until `count` have."""
     found = [len(world.api.admitted)]
     while found[-1] < count:
         assert len(found) < limit_s * 10.0, f"only {found[-1]} of {count} were let in"

@@ -29,7 +29,6 @@ def waits(name: str, *, preempts: str, priority: int = 10, size: int = 1, uid: s
 
 
 def suspended(name: str, note: object, *, uid: str) -> dict[str, Any]:
-    """A suspended Job with the label and a note as netgang would write them."""
     return {
         "kind": "Job",
         "apiVersion": "batch/v1",

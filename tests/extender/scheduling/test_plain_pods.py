@@ -35,7 +35,6 @@ async def promised(world: World, **fields: Any) -> tuple[str, ...]:
 
 
 def nodes(*names: str) -> list[Any]:
-    """Nodes of 4 CPUs; their zone is the first letter."""
     return [node_json(name, zone=name[0]) for name in names]
 
 

@@ -123,7 +123,6 @@ class ServiceMachine(RuleBasedStateMachine):
         self.violated: list[str] = []
 
     def run(self, what: Awaitable[T]) -> T:
-        """Let virtual time pass until `what` is done; kube-scheduler works meanwhile."""
         return self.loop.run_until_complete(what)
 
     @initialize(
@@ -151,7 +150,6 @@ class ServiceMachine(RuleBasedStateMachine):
 
     @step(name=st.sampled_from(GANGS), demand=DEMANDS)
     def create_gang(self, name: str, demand: Demand) -> None:
-        """A gang, in place of the one of this name if there is one."""
         self.delete(name)
         self.create(name, demand)
 
@@ -174,7 +172,6 @@ class ServiceMachine(RuleBasedStateMachine):
 
     @step(name=st.sampled_from(GANGS), number=st.integers(0, 3), recreate=st.booleans())
     def delete_pod(self, name: str, number: int, recreate: bool) -> None:
-        """One pod goes; its owner may replace it."""
         found = [pod for pod in self._pods_of(name) if name_of(pod) == f"{name}-{number}"]
         for pod in found:
             self.spoiled.add(name)
@@ -376,7 +373,6 @@ class ServiceMachine(RuleBasedStateMachine):
         return [pod for pod in objects(self.world, PODS) if gang_of(pod) == gang]
 
     def _free(self) -> dict[str, int]:
-        """Node → millicores that nobody uses, as the API server has it."""
         free = {name_of(one): 1000 * int(one["status"]["allocatable"]["cpu"]) for one in objects(self.world, NODES)}
         for pod in objects(self.world, PODS):
             if pod["spec"].get("nodeName") in free:

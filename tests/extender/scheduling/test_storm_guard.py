@@ -15,7 +15,6 @@ def refuse(guard: StormGuard, *moments_s: float, reason: Reason = Reason.NO_ROOM
 
 
 def guarded() -> StormGuard:
-    """A guard that holds the pod since 6.0 s."""
     guard = StormGuard()
     assert refuse(guard, 0.0, 2.0, 4.0, 6.0) == "---e"
     return guard

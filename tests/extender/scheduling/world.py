@@ -130,7 +130,6 @@ class World:
         self.api.add(pod_json(name, **fields))
 
     def gang(self, name: str, size: int, *, minimum: int | None = None, **fields: Any) -> tuple[str, ...]:
-        """Create the pods `NAME-0…` of a gang; their names."""
         names = tuple(f"{name}-{i}" for i in range(size))
         for one in names:
             self.pod(one, gang=name, size=size if minimum is None else minimum, **fields)
@@ -160,19 +159,16 @@ class World:
             self.api.remove(pod)
 
     def occupy(self, node: str, *, cpu: str = "4", name: str = "stranger") -> None:
-        """A pod of another scheduler takes room on a node."""
         self.pod(name, cpu=cpu, scheduler="default-scheduler", nodeName=node)
 
     def uid(self, pod: str) -> PodUid:
         return PodUid(self.api.pod(pod)["metadata"]["uid"])
 
     def node_of(self, pod: str) -> str | None:
-        """Where a pod is, as the API server says."""
         found = self.api.pod(pod)["spec"].get("nodeName")
         return None if found is None else str(found)
 
     def bound(self) -> dict[str, str]:
-        """Own pods on nodes, as the API server says."""
         found: dict[str, str] = {}
         for body in self.api.store.bodies(PODS).values():
             pod = msgspec.json.decode(body)
@@ -193,7 +189,6 @@ class World:
         debug: bool = False,
         nodes_json: list[bytes] | None = None,
     ) -> FilterArgs:
-        """ExtenderArgs for a pod of the cluster; all its nodes unless `nodes` says which."""
         return args_of(
             self.api.pod(pod), nodes=self.node_names() if nodes is None else nodes, debug=debug, nodes_json=nodes_json
         )
@@ -237,7 +232,6 @@ class World:
         return call
 
     async def bind_answer(self, pod: str, node: str, *, uid: str | None = None) -> Reason | None:
-        """Ask /bind for a pod that is answered at once; the answer."""
         call = self.bind(pod, node, uid=uid)
         await self.settle()
         return call.answer
@@ -252,13 +246,11 @@ class World:
         await asyncio.sleep(seconds)
 
     async def planned_gang(self, name: str, size: int, *, minimum: int | None = None, **fields: Any) -> tuple[str, ...]:
-        """Create a gang as `gang` does, and let it be planned."""
         names = self.gang(name, size, minimum=minimum, **fields)
         await self.settle()
         return names
 
     async def planned_pod(self, name: str, **fields: Any) -> None:
-        """Create or replace a pod, and let it be planned with."""
         self.pod(name, **fields)
         await self.settle()
 
@@ -281,7 +273,6 @@ class World:
 
     @property
     def committed(self) -> dict[str, dict[str, str]]:
-        """What is committed: gang → uid → node."""
         commitments = self.service.cache.snapshot().commitments
         return {key: {str(u): str(n) for u, n in one.assignment.items()} for key, one in commitments.items()}
 
@@ -354,7 +345,6 @@ async def unfinished(
 def args_of(
     pod: Object, *, nodes: Iterable[str], debug: bool = False, nodes_json: list[bytes] | None = None
 ) -> FilterArgs:
-    """ExtenderArgs for any pod, known to the cluster or not."""
     meta = pod["metadata"]
     ref = PodRef(PodUid(meta.get("uid", "")), Namespace(meta.get("namespace", "default")), PodName(meta["name"]))
     return FilterArgs(ref, msgspec.json.encode(pod), [NodeName(name) for name in nodes], nodes_json, debug=debug)
@@ -369,5 +359,4 @@ def key(gang: str) -> GangKey:
 
 
 def stranger_on(node: str, *, cpu: str = "4") -> Pod:
-    """A pod of another scheduler on a node, as the watch would bring it."""
     return pod_from_json(msgspec.json.encode(pod_json("stranger", cpu=cpu, scheduler="other", nodeName=node)))

@@ -47,12 +47,10 @@ class Connection:
         return head, json.loads(await self.reader.readexactly(size))
 
     async def post(self, verb: str, body: bytes, *more: str, declared_bytes: int | None = None) -> tuple[str, Any]:
-        """Headers and decoded body of the reply to one request."""
         self.send(verb, body, *more, declared_bytes=declared_bytes)
         return await self.reply()
 
     async def get(self, path: str) -> str:
-        """Headers (lower case) of the reply to a GET, whose body is read too."""
         self.writer.write(f"GET {path} HTTP/1.1\r\nHost: netgang\r\n\r\n".encode())
         head = (await self.reader.readuntil(b"\r\n\r\n")).decode().lower()
         await self.reader.readexactly(int(head.partition("content-length: ")[2].split("\r\n", 1)[0]))
@@ -86,7 +84,6 @@ class Server(PortServer):
 
 @asynccontextmanager
 async def listening(config: uvicorn.Config, *, setting: str = "port") -> AsyncIterator[Server]:
-    """A server that has started to listen; it ends with the block."""
     server = Server(setting, config)
     serving = asyncio.create_task(server.serve(), name=setting)
     await server.listening.wait()
@@ -121,7 +118,6 @@ class Served:
         return self.telemetry.registry.get_sample_value("netgang_requests_total", labels) or 0.0
 
     async def until(self, true: Callable[[], bool]) -> None:
-        """Wait for what the server does in its own time."""
         while not true():  # noqa: ASYNC110 - uvicorn reports nothing
             await asyncio.sleep(0.001)
 

@@ -35,7 +35,6 @@ class Faults:
     _leader: tuple[str, ...] = ()
 
     def act(self) -> None:
-        """Begin one fault; it ends by itself."""
         kinds: dict[str, tuple[int, Callable[[], Awaitable[None]] | None]] = {
             "node deleted": (2, self._with_node(self._delete)),
             "node silent": (2, self._with_node(self._silence)),
@@ -55,7 +54,6 @@ class Faults:
         task.add_done_callback(self._over)
 
     def calm_since(self) -> float | None:
-        """Since when all parts run and the same replica leads."""
         leader = self.replicas.selected
         if self._down or len(leader) != 1:
             self._since_s = None
@@ -65,7 +63,6 @@ class Faults:
         return self._since_s
 
     async def mend(self) -> None:
-        """Wait until every fault is undone; one that could not be is a problem."""
         while self._under_way:
             await asyncio.wait(self._under_way)
 
@@ -137,7 +134,6 @@ class Faults:
         await self.api.patch("Node", node, {"spec": {"unschedulable": True}})
 
     async def _restore(self, node: str) -> None:
-        """The node as it was: there, ready, not cordoned and without taints of these faults."""
         with suppress(ApiRefused):  # it is there
             await self.api.create(self.nodes[node])
         ready = self.nodes[node]["status"]["conditions"][0]

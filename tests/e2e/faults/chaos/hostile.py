@@ -90,7 +90,6 @@ class Mallory:
         await self._create(self._job({f"netgang.io/{one}": tower for one in ("resume", "last-change")}))
 
     async def forged_notes(self) -> None:
-        """Notes that look as ours and name the honest tenants' gangs."""
         others = [f"{run.namespace}/{run.gang}" for run in self.witness.runs(self.victims)]
         named = [*others[:8], f"{self.victims}/{BYSTANDER}"]
         [made, *_] = await self._create(*self._gang(f"m{self._number}", 2, gated=True))
@@ -119,7 +118,6 @@ class Mallory:
         await self.api.patch("Pod", members[-1]["metadata"]["name"], late, namespace=self.namespace)
 
     async def mixed_schedulers(self) -> None:
-        """A gang of which most members belong to the default scheduler."""
         name = f"m{self._number}"
         members = self._gang(name, 4, cpu="100m")
         for one in members[:-1]:
@@ -127,7 +125,6 @@ class Mallory:
         await self._create(*members)
 
     async def missing_claim(self) -> None:
-        """A gang without a gate whose claim does not exist."""
         await self._create(*with_claim(self._gang(f"m{self._number}", 2)))
 
     async def closed_by_anti_affinity(self) -> None:
@@ -156,7 +153,6 @@ class Mallory:
         await self._create(*members)
 
     async def member_deleted_while_held(self) -> None:
-        """A member goes as soon as the others may be at bind."""
         members = await self._create(*self._gang(f"m{self._number}", 5, cpu="100m"))
         await asyncio.sleep(self.chance.uniform(0.0, 0.1))
         await self.api.delete("Pod", members[-1]["metadata"]["name"], namespace=self.namespace, grace_s=0)

@@ -44,7 +44,6 @@ class Tenants:
             await self.create()
 
     async def create(self) -> None:
-        """A gang, or a pod of one of the schedulers."""
         kind = self.chance.choices(("gang", "gated gang", "plain", "plain of netgang"), weights=(3, 3, 3, 1))[0]
         self.made[kind] += 1
         self._number += 1

@@ -82,7 +82,6 @@ class Witness:
                 self.see(change, pod)
 
     async def tick(self) -> None:
-        """Count the seconds of gangs in part until cancelled."""
         last_s = monotonic()
         while True:
             await asyncio.sleep(_TICK_S)
@@ -108,7 +107,6 @@ class Witness:
             self._look_at(seen.run)
 
     def runs(self, namespace: str) -> dict[Run, list[Seen]]:
-        """Runs of the namespace → their pods that exist."""
         return {
             run: found
             for run in list(self._by_run)

@@ -34,7 +34,6 @@ _TICKS_A_TRY = 5
 
 
 def job_json(name: str, workers: int, *, least: int, annotations: dict[str, str] | None = None) -> dict[str, Any]:
-    """An Indexed Job of one-CPU workers whose gang needs `least`."""
     labels = {
         "pod-group.scheduling.sigs.k8s.io/name": name,
         "pod-group.scheduling.sigs.k8s.io/min-available": str(least),
@@ -75,11 +74,9 @@ class Site:
         self.api.store.merge_patch(JOBS, "default", name, {"spec": counts})
 
     def end(self, name: str) -> None:
-        """Delete a Job; its pods are deleted too."""
         self.api.remove(name, kind="Job")
 
     def on_nodes(self, job: str) -> list[int]:
-        """Indexes of a job's pods that have nodes and are not being deleted."""
         return sorted(
             int(pod["metadata"]["labels"]["batch.kubernetes.io/job-completion-index"])
             for pod in self.pods(job)
@@ -94,7 +91,6 @@ class Site:
         return [pod["metadata"]["name"] for pod in self.pods(job)]
 
     async def heavy_runs(self, *, limit_s: float = 60.0) -> None:
-        """Wait until the five workers of the heavier job have nodes."""
         await self.until("heavy runs", lambda: len(self.on_nodes("heavy")) == 5, limit_s=limit_s)
 
     async def nothing_is_kept(self, *, limit_s: float = 5.0) -> None:
@@ -102,7 +98,6 @@ class Site:
 
     @property
     def claims(self) -> dict[str, dict[str, str]]:
-        """Gang → the places that are kept for it."""
         return {
             key: {str(u): str(n) for u, n in one.assignment.items()}
             for key, one in self.world.service.cache.snapshot().claims.items()
@@ -118,7 +113,6 @@ class Site:
             await self.world.settle(_TICK_S)
 
     async def runs(self, name: str, workers: int, *, least: int, annotations: dict[str, str] | None = None) -> None:
-        """Create a Job, and wait until all its workers are on nodes."""
         self.create(name, workers, least=least, annotations=annotations)
         await self.until(f"{name} runs", lambda: len(self.on_nodes(name)) == workers)
 

@@ -68,7 +68,6 @@ class Kubelets:
             await gone.wait()
 
     async def train(self, workers: int) -> float:
-        """`STEPS` steps with these workers, reported; the loss then."""
         first = self._of[0]
         first.stdin.write(f"{STEPS} {workers}\n".encode())
         answer = json.loads(await first.stdout.readline())

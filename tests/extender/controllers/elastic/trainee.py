@@ -39,7 +39,6 @@ def gradient(weights: Floats, points: Floats, labels: NDArray[np.int64]) -> tupl
 
 
 def batch(step: int, index: int) -> NDArray[np.int64]:
-    """Which points worker `index` looks at in a step."""
     return np.random.default_rng((step, index)).integers(POINTS, size=BATCH)
 
 
@@ -59,7 +58,6 @@ def alone(schedule: list[tuple[int, int]]) -> list[float]:
 
 
 def follow(index: int, address: str) -> None:
-    """A worker that is not the first: gradients on request."""
     points, labels = data()
     with Client(address, authkey=KEY) as link:
         link.send(index)

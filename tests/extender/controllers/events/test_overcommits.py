@@ -10,7 +10,6 @@ pytestmark = pytest.mark.looptime
 
 
 def told(world: World) -> dict[str, str]:
-    """Node → what was said of it."""
     found = [one for one in world.api.events if one["reason"] == "NodeOvercommitted"]
     assert all(one["regarding"]["kind"] == "Node" for one in found)
     assert all(one["metadata"]["namespace"] == "default" for one in found)
@@ -23,7 +22,6 @@ def counts(world: World) -> tuple[float, float]:
 
 
 async def gang_runs(world: World) -> None:
-    """A gang of two of three CPUs each, one on each of two nodes of four."""
     first, second = await world.planned_gang("g", 2, cpu="3")
     await world.bind_and_settle(first, second)
     assert len(world.bound()) == 2

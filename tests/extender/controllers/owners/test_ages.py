@@ -25,7 +25,6 @@ GATED = [{"name": "netgang.io/gang"}, {"name": "example.com/later"}]
 
 
 def at(moment_s: float) -> str:
-    """A moment as the API server writes it."""
     return datetime.fromtimestamp(moment_s, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 

@@ -27,7 +27,6 @@ DISRUPTION = {"type": "DisruptionTarget"}
 
 
 def job(status: Json | None = None, **spec: Any) -> bytes:
-    """A batch/v1 Job as the API server stores it, with defaults filled in."""
     filled = {"completions": 4, "parallelism": 4, "backoffLimit": 6, **spec}
     return json.dumps({"apiVersion": "batch/v1", "kind": "Job", "spec": filled, "status": status or {}}).encode()
 

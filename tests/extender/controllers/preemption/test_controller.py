@@ -55,19 +55,16 @@ async def arrives(world: World, stack: AsyncExitStack, size: int, *, name: str =
 
 
 def running_gangs(world: World) -> dict[str, int]:
-    """Gang → how many of its pods have nodes."""
     names = [name.rpartition("-")[0] for name in world.bound()]
     return {name: names.count(name) for name in sorted(set(names))}
 
 
 def events(world: World, reason: str) -> dict[str, str]:
-    """Pod → what was told of it."""
     found = [one for one in world.api.events if one["reason"] == reason]
     return {one["regarding"]["name"]: one["note"] for one in found}
 
 
 def claims(world: World) -> dict[str, Sequence[str]]:
-    """Gang → who leaves for it."""
     return {str(one): list(claim.givers) for one, claim in world.service.cache.snapshot().claims.items()}
 
 

@@ -27,7 +27,6 @@ def read(one: Pod, text: str) -> Pod:
 
 
 def noted(one: Pod, *, at_s: float = 5.0, on: Pod | None = None) -> Pod:
-    """The pod with a note that was made for it, or for another one."""
     written = notes_for(gang("g", members=[on or one]), CLAIM, at_s=at_s, notes=NOTES)
     return read(one, written[0][1][NOTE])
 

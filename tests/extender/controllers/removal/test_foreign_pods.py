@@ -28,7 +28,6 @@ def strangers(world: World, *, scheduler: str = "default-scheduler", count: int 
 
 
 def invalid(world: World) -> dict[str, str]:
-    """Pod → what was said of its gang."""
     return {one["regarding"]["name"]: one["note"] for one in world.api.events if one["reason"] == "GangInvalid"}
 
 

@@ -32,7 +32,6 @@ async def started(world: World, **how: Any) -> AsyncIterator[Operator]:
 
 @asynccontextmanager
 async def suspended(**how: Any) -> AsyncIterator[tuple[World, Operator]]:
-    """A gang in the middle of a restart: its owner is suspended, and its pods have not ended."""
     async with running(*NODES) as world, started(world, **how) as operator:
         operator.ends = False
         world.delete("job-1")

@@ -36,7 +36,6 @@ TF_JOB = Controller("kubeflow.org/v1", "TFJob", "train", "u1")
 
 
 def owner(**fields: Any) -> bytes:
-    """An owner as the API server has it; `metadata` comes on top of name, uid and version."""
     metadata = {"name": "train", "uid": "u1", "resourceVersion": "7", **fields.pop("metadata", {})}
     return json.dumps({"metadata": metadata, **fields}).encode()
 

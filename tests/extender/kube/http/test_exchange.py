@@ -49,7 +49,6 @@ def known(tmp_path_factory: pytest.TempPathFactory) -> Certificates:
 
 
 def serves(pair: Pair, *, clients: Authority | None = None) -> ssl.SSLContext:
-    """A server that has this certificate, and asks clients for one of an authority."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(pair.cert, pair.key)
     if clients is not None:

@@ -20,7 +20,6 @@ def _kinds(base: type[BaseException]) -> Iterator[type[BaseException]]:
 
 
 def _instance(kind: type[BaseException]) -> BaseException:
-    """An exception of `kind`, whatever its constructor wants and its text is made of."""
     plain: Any = type(kind.__name__, (kind,), {"__str__": lambda self: "broken"})
     return plain.__new__(plain)
 

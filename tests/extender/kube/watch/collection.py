@@ -69,7 +69,6 @@ class RecordingSink:
         self.states.append(self.state)
 
     def upsert(self, item: Item) -> None:
-        """Hold this one in place of the one with its key."""
         self.items[item.key] = item
         self.states.append(self.state)
 
@@ -90,7 +89,6 @@ def reflector_of(
     seed: int = 1,
     **more: Any,
 ) -> Reflector[Item]:
-    """A reflector of pods unless `path` says otherwise."""
     rng = random.Random(seed)
     return Reflector(api, path=path, reduce=reduced, sink=sink, clock=LoopClock(), rng=rng, **more)
 

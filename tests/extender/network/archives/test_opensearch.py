@@ -19,7 +19,6 @@ from tests.extender.network.world import read
 
 
 def bucket(source: str | None, target: str | None, *, at_s: float | None = NOW_S - 60.0, **figures: Any) -> dict:
-    """One pair's figures as OpenSearch writes them; names may be missing."""
     key = {"source": source, "target": target, "source_host": None, "target_host": None}
     found = {name: {"value": value} for name, value in figures.items() if name != "throughput"}
     if "throughput" in figures:
@@ -56,7 +55,6 @@ def source(script: Script) -> OpenSearchSource:
 
 
 def values(batch: Batch) -> dict[str, float]:
-    """Metric and pair → value."""
     return {f"{m.metric} {m.source}{m.target}": round(m.value, 6) for m in batch.measurements}
 
 

@@ -108,7 +108,6 @@ async def source(archive: str) -> AsyncIterator[OpenSearchSource]:
 
 
 def values(batch: Batch | None, metric: Metric) -> dict[str, tuple[float, float]]:
-    """Pair such as `a-b` → value, age."""
     assert batch is not None
     return {
         f"{m.source[3]}-{m.target[3]}": (pytest.approx(m.value), NOW_S - m.measured_at_s)

@@ -98,7 +98,6 @@ def server(mesh: Mesh, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Htt
 
 @pytest.fixture
 async def connect(server: HttpServer) -> AsyncIterator[Connect]:
-    """Make a source; it is closed with the test."""
     async with AsyncExitStack() as stack:
 
         def make(**settings: Any) -> PrometheusSource:

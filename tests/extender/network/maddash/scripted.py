@@ -57,7 +57,6 @@ async def read(one: MaddashSource, now_s: float = NOW_S) -> Batch:
 
 
 def values(batch: Batch, metric: Metric = Metric.LOSS) -> dict[tuple[str, str], float]:
-    """(source, target) → value."""
     return {(m.source, m.target): m.value for m in batch.measurements if m.metric is metric}
 
 
@@ -66,7 +65,6 @@ def ok(name: str) -> httpx.Response:
 
 
 def failed(name: str) -> httpx.Response:
-    """500 with a recorded text, labelled as JSON, as the server does."""
     return httpx.Response(500, content=recorded.body(name), headers={"Content-Type": "application/json"})
 
 

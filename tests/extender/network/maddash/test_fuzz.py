@@ -57,7 +57,6 @@ def document(name: str, ends: list[str], checks: list[str], cells: Mapping[tuple
 
 
 def found_in(reading: GridReading) -> dict[tuple[str, str, str], float]:
-    """(check, source, target) → value."""
     return {(key.check, key.source, key.target): value.value for key, value in reading.values.items()}
 
 

@@ -241,7 +241,6 @@ def server() -> Iterator[MaddashServer]:
 
 
 def shape(value: Any) -> Any:
-    """The keys and types of a document; lists by the shapes of their members, in any order."""
     if isinstance(value, dict):
         return {key: shape(member) for key, member in sorted(value.items())}
     if isinstance(value, list):

@@ -24,7 +24,6 @@ NOTHING_LEFT = {"loss_ratio": 1.0}
 
 
 async def measured(world: World, version: int, bad: Iterable[str] = (), link: Mapping[str, float] = LOST) -> None:
-    """A full mesh of good links, but for those of some nodes, is published and planned with."""
     now_s = world.clock.now_s()
     found = mesh(NAMES, bad=dict.fromkeys(bad, link), now_s=now_s, measured_at_s=now_s)
     world.set_network(replace(found, version=version))

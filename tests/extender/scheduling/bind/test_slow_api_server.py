@@ -93,7 +93,6 @@ async def burst(world: World, *, gangs: int = GANGS) -> list[str]:
 
 
 def whole(bound: Iterable[str]) -> dict[str, int]:
-    """Gang → its members among these pods."""
     return Counter(name.rpartition("-")[0] for name in bound)
 
 

@@ -19,7 +19,6 @@ NONE: frozenset[GangKey] = frozenset()
 
 
 def planner_of(clock: Clock, *, singles: int) -> Planner:
-    """A planner over a cluster full of small gangs, and one of three that waits."""
     cache = ClusterCache()
     cache.nodes.replace([node(f"n{i}", cpu="4") for i in range(singles)])
     running = [pod(f"g{i}-0", gang=f"g{i}", min_available=1, cpu="4", node=f"n{i}") for i in range(singles)]

@@ -24,7 +24,6 @@ def waiting(reason: Reason, *numbers: int) -> dict[GangKey, Waiting]:
 
 
 def admitted(*numbers: int) -> dict[GangKey, Admission]:
-    """Gangs that may start, each on a node of its own."""
     keys = [gang_key("team", f"a-{number}") for number in numbers]
     places = [{PodUid(f"u-{number}"): NodeName(f"n-{number}")} for number in numbers]
     return {

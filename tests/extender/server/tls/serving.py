@@ -38,7 +38,6 @@ class Served:
         return httpx.URL(self.urls["port"]).port or 0
 
     def count(self, name: str, **labels: str) -> float:
-        """A metric's value; 0 if nothing was counted."""
         return self.service.telemetry.registry.get_sample_value(f"netgang_{name}", labels) or 0.0
 
     def outcomes(self) -> dict[str, float]:
@@ -49,7 +48,6 @@ class Served:
 
 @asynccontextmanager
 async def served(tls: TlsSettings, **more: Any) -> AsyncIterator[Served]:
-    """All ports, each a free one; they end with the block."""
     settings = Settings(snapshot=CLUSTER, port=0, health_port=0, debug_port=0, tls=tls, **more)
     async with AsyncExitStack() as stack:
         service = await stack.enter_async_context(running(bootstrap.embedded(settings)))
@@ -64,7 +62,6 @@ async def served(tls: TlsSettings, **more: Any) -> AsyncIterator[Served]:
 
 
 def client_context(certificates: Certificates, pair: Pair | None, *, authority: Path | None = None) -> ssl.SSLContext:
-    """A client that trusts our authority (or another one) and shows `pair`."""
     context = ssl.create_default_context(cafile=str(authority or certificates.ours.cert))
     if pair is not None:
         context.load_cert_chain(pair.cert, pair.key)
@@ -72,7 +69,6 @@ def client_context(certificates: Certificates, pair: Pair | None, *, authority: 
 
 
 def client(served: Served, context: ssl.SSLContext, *, port: str = "port") -> httpx.AsyncClient:
-    """A client of one of the ports that plays kube-scheduler."""
     return httpx.AsyncClient(base_url=served.urls[port], verify=context, trust_env=False)
 
 

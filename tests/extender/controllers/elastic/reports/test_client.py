@@ -24,7 +24,6 @@ CLIENT = ROOT / "netgang/__init__.py"
 
 @pytest.fixture
 def client(sink: Sink, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
-    """A process's own copy of the client; its thread ends with the test."""
     for name in ("http_proxy", "HTTP_PROXY", "https_proxy", "HTTPS_PROXY"):
         monkeypatch.setenv(name, "http://127.0.0.1:9")  # nobody is there: a proxy must not be asked
     spec = importlib.util.spec_from_file_location("netgang_of_this_test", CLIENT)
