@@ -88,12 +88,10 @@ def test_all_goes_on_after_what_could_not_be_measured(tmp_path: Path, monkeypatc
     monkeypatch.setattr(bench, "BENCHES", table)
     monkeypatch.setattr(bench, "_argv", lambda command: [sys.executable, str(script), command.split()[-1]])
     path = tmp_path / "bench.json"
-    broken = CliRunner().invoke(bench.app, ["all", "--json", str(path)])
-    assert broken.exit_code == 2
+    assert CliRunner().invoke(bench.app, ["all", "--json", str(path)]).exit_code == 2
     assert [one.bench for one in record.read(path).sections] == ["first"]
     ready.touch()
-    done = CliRunner().invoke(bench.app, ["all", "--json", str(path)])
-    assert done.exit_code == 0
+    assert CliRunner().invoke(bench.app, ["all", "--json", str(path)]).exit_code == 0
     assert [one.lines for one in record.read(path).sections] == [({"measured": "first"},), ({"measured": "second"},)]
     assert log.read_text().split() == ["first", "second", "second"]
     assert not (tmp_path / "bench.part.json").exists()

@@ -93,8 +93,7 @@ def test_yaml_in_documents_is_yaml(document: Path) -> None:
 
 def test_annotations_in_documents_exist(document: Path) -> None:
     known = {word.name for word in VOCABULARY}
-    named = set(re.findall(r"`(netgang\.io/[a-z-]+)[`:=]", document.read_text()))
-    assert named <= known
+    assert set(re.findall(r"`(netgang\.io/[a-z-]+)[`:=]", document.read_text())) <= known
 
 
 def test_metrics_in_documents_exist(document: Path) -> None:

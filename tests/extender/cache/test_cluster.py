@@ -81,8 +81,7 @@ def test_nonsense_requests_cannot_overflow() -> None:
     """Requests that add up beyond int64 fill their node instead of breaking the cache."""
     huge = str(2**61)
     cache = cluster(*(pod(f"p{i}", node="n1", memory=huge) for i in range(9)))
-    snapshot = cache.snapshot()
-    assert int(snapshot.used.max()) == 2**62
+    assert int(cache.snapshot().used.max()) == 2**62
     assert_consistent(cache)
 
 
@@ -309,8 +308,7 @@ def test_managed_resource_marks_own_pods() -> None:
     assert not any(cache.is_own(one) for one in (pod("x"), asking("q2", scheduler_name="other")))
     assert cache.planned_as(asking("new")).requests.get(resource) == 0
     cache.pods.upsert(pod("r", gang="g", min_available=2))
-    mixed = cache.gang(GangKey("default/g"))
-    assert "do not request netgang.io/gang: r" in mixed.problem_detail
+    assert "do not request netgang.io/gang: r" in cache.gang(GangKey("default/g")).problem_detail
 
 
 def test_scheduler_names() -> None:

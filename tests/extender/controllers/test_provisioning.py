@@ -174,8 +174,7 @@ async def test_what_failed_is_asked_for_in_the_next_zone_after_a_while() -> None
     async with asking(SMALL, node_json("n2", cpu="3", zone="b")) as world:
         world.gang("g", 4)
         await world.settle(ROUND_S)
-        first = the_one(world)["metadata"]
-        assert first["annotations"]["netgang.io/zones"] == "b"
+        assert the_one(world)["metadata"]["annotations"]["netgang.io/zones"] == "b"
         answer(world, "Failed", message="out of machines.")
         await world.settle(ROUND_S)
         assert said(world)[0].split("; ")[1:] == [

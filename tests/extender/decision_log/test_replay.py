@@ -140,8 +140,7 @@ async def test_a_changed_log_is_noticed() -> None:
         entries = list(read(await fetched(world)))
     at = next(i for i, one in enumerate(entries) if isinstance(one, Ran))
     entries[at] = Ran(entries[at].at_s, entries[at].change, "0" * 32)  # type: ignore[union-attr]
-    found = list(replay(entries))
-    assert verdicts(found)[2] == [at]
+    assert verdicts(list(replay(entries)))[2] == [at]
 
 
 async def test_chapters_are_bounded_and_each_stands_alone(monkeypatch: pytest.MonkeyPatch) -> None:

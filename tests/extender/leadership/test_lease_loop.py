@@ -204,8 +204,7 @@ async def test_promises_of_the_old_leader_are_kept() -> None:
         cut_off(a)
         await b.world.settle(TAKE_OVER_S)
         assert b.world.committed[key("g")] == promised
-        calls = await b.world.bind_and_settle(*names)
-        assert answers(calls) == [None, None]
+        assert answers(await b.world.bind_and_settle(*names)) == [None, None]
 
 
 async def test_gates_open_at_once_after_a_take_over() -> None:
@@ -249,8 +248,7 @@ async def test_who_lost_the_lease_may_lead_again() -> None:
         await b.world.settle(TAKE_OVER_S)
         assert (a.leads, b.leads) == (True, False)
         assert a.world.state("g") is None
-        calls = await a.world.bind_and_settle(*names)
-        assert answers(calls) == [None, None]
+        assert answers(await a.world.bind_and_settle(*names)) == [None, None]
         assert a.world.counted("leader_changes_total", to="leader") == 2.0
 
 

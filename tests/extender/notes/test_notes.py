@@ -22,8 +22,7 @@ class Desk:
 
     def flaw(self, text: str, *, kind: NoteKind = NoteKind.ADMITTED, bearer: Bearer = POD) -> Flaw | None:
         self.ignored.clear()
-        read = self.notes.read(kind, bearer, text)
-        assert (read is None) == bool(self.ignored)
+        assert (self.notes.read(kind, bearer, text) is None) == bool(self.ignored)
         return self.ignored[0][2] if self.ignored else None
 
 

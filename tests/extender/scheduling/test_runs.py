@@ -203,5 +203,4 @@ async def test_a_started_gang_is_known_as_such_after_a_restart() -> None:
         assert second.refusal(names[2]) is Reason.NO_ROOM
         await second.settle(QUIET_S + 2.0 * PARTIAL_S)
         assert api.evictions == []
-        gang = second.service.cache.gang(key("g"))
-        assert gang.started
+        assert second.service.cache.gang(key("g")).started

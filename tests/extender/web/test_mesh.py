@@ -57,8 +57,7 @@ def test_a_measured_link_without_a_value_says_so() -> None:
     ends = {one.name: one.name for one in NODES}
     measured = [Measurement(*pair, Metric.LOSS, 0.0, 0.0) for pair in permutations(["n0", "n1"], 2)]
     network = NetworkMatrix.of(measured, endpoint_of={Metric.LOSS: ends}, now_s=0.0)
-    made = shown(network, Metric.LOSS, "a")
-    assert made["grades"] == [" +?", "+ ?", "?? "]
+    assert shown(network, Metric.LOSS, "a")["grades"] == [" +?", "+ ?", "?? "]
 
 
 def test_a_zone_nobody_knows() -> None:

@@ -66,8 +66,7 @@ async def test_the_sections_of_a_moment() -> None:
     assert rows["default/waits"]["reason"]
     zones = {zone["zone"]: zone for zone in shown["zones"]["rows"]}
     assert (zones["a"]["nodes"], zones["b"]["nodes"]) == (2, 2)
-    free = sum(zone["resources"]["cpu"][0] for zone in zones.values())
-    assert free == 16000 - 2 * 4000
+    assert sum(zone["resources"]["cpu"][0] for zone in zones.values()) == 16000 - 2 * 4000
     assert {"admit", "bind"} <= {row["what"] for row in shown["decisions"]["rows"]}
 
 

@@ -115,8 +115,7 @@ async def test_a_refused_eviction_is_tried_again_later(error: Exception) -> None
         await world.until(began_s + PARTIAL_S + 2.0)
         assert (world.api.calls["evict"], world.api.evictions) == (1, [])
         assert world.counted("internal_errors_total", place="evict") == float(isinstance(error, RuntimeError))
-        state = world.state("g")
-        assert state.evicting == frozenset()
+        assert world.state("g").evicting == frozenset()
         await world.until(began_s + 2 * PARTIAL_S + 4.0)
         assert world.api.evictions == [uid]
 
@@ -193,5 +192,4 @@ async def test_an_eviction_that_ends_with_the_process_begins_nothing() -> None:
         [task] = [one for one in asyncio.all_tasks() if one.get_name().startswith("evict ")]
         task.cancel()
         await world.settle()
-        state = world.state("g")
-        assert state.evicting
+        assert world.state("g").evicting

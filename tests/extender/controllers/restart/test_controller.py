@@ -249,8 +249,7 @@ async def test_bare_pods_are_only_told_of() -> None:
             world.delete(names[1])
             await world.settle(RESTART_S)
             assert (len(world.bound()), world.api.evictions) == (2, [])
-            notes = world.told("GangNotRestarted")
-            assert "no controller would create it again" in notes[0]
+            assert "no controller would create it again" in world.told("GangNotRestarted")[0]
 
 
 async def test_a_training_job_waits_for_a_node_that_does_not_answer() -> None:

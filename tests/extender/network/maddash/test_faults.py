@@ -127,8 +127,7 @@ async def test_a_dead_host_that_stays_green_gets_old() -> None:
             alive["grid"][0][1][0]["prevCheckTime"] = int(site.wall.at_s)
             server.answers["/maddash/grids/Delay"] = ok(json.dumps(alive).encode())
             await site.until(lambda: site.counts() == (1, 0, 1))
-            known = site.known("b", "a")
-            assert known.age_s == HARD_S + 1.0
+            assert site.known("b", "a").age_s == HARD_S + 1.0
         await site.maddash.aclose()
 
 

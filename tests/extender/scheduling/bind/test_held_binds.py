@@ -396,5 +396,4 @@ async def test_a_pod_that_moves_to_another_gang_is_in_one_only() -> None:
         assert again.answer is Reason.ROOM_TAKEN
         await world.settle()
         assert held.answer is Reason.POD_DELETED
-        later = await world.bind_and_settle(first, other)
-        assert answers(later) == [None, None]
+        assert answers(await world.bind_and_settle(first, other)) == [None, None]

@@ -225,8 +225,7 @@ async def test_a_long_run_lets_others_have_a_turn() -> None:
     task.cancel()
     assert turns >= 5
     snapshot = desk.cache.snapshot()
-    at_once = plan(snapshot, desk.planner.policy, now_s=0.0)
-    assert desk.planner.current.node_of == at_once.node_of
+    assert desk.planner.current.node_of == plan(snapshot, desk.planner.policy, now_s=0.0).node_of
 
 
 async def test_a_run_in_steps_gives_way_to_a_newer_plan() -> None:
