@@ -2,8 +2,7 @@
 
 Rules of every command: results on standard output, everything else on standard error; exit code 0 when it was done or
 shown, 1 without an answer, 2 for wrong use; errors are sentences, never a traceback; what a server says is only text.
-`--json` prints for machines; tables are coloured only on a terminal. Commands import what they need when they run, so
-that `--help` is instant.
+`--json` prints for machines; only a terminal has colours. Commands import what they need when they run.
 """
 
 import os

@@ -1,7 +1,6 @@
 """How changes are written on the command line of `netgang what-if`: the records of `scoring.what_if.changes`.
 
-Rule: an option says one change in a few characters; whatever needs more is written in a file, as the body of
-/v1/what-if.
+Rule: an option says one change in a few characters; what needs more is written in a file, as /v1/what-if's body.
 """
 
 import json

@@ -2,8 +2,7 @@
 
 Why: a user that sets a minimum wants to know beforehand what it costs, and results can be compared with the paper only
 if its own algorithms can be run on the same cluster. Rules: jobs are read as the service reads them, and decided on by
-the same functions; one pass, as if elastic jobs were switched on; what jobs report is in no file, so no job asks for
-more by its metrics.
+the same functions; one pass, as if elastic jobs were switched on; no job asks by its metrics, which are in no file.
 """
 
 from collections import Counter

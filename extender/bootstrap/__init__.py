@@ -1,7 +1,6 @@
 """The composition root: the only place that names concrete adapters and puts the service together.
 
-`live` follows a cluster through its API server; `embedded` serves a saved one from memory. Both are the same service
-behind the same ports.
+`live` follows a cluster through its API server; `embedded` serves a saved one from memory, behind the same ports.
 """
 
 import os

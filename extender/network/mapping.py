@@ -4,8 +4,7 @@ Why: a mesh names its ends by host name, address or site, and often has one host
 throughput; nodes are named by the cluster. Rule, first match wins: (1) the table in the settings, (2) the node's
 annotation, then its label, (3) a rule that the node's name matches, (4) the endpoint of the node's zone, if one is
 configured, (5) automatic: the same name or address, else the same host name where one side has no domain. A match that
-two endpoints share is never decided by order: it is listed as ambiguous, and the node has no endpoint until the
-configuration says which.
+two endpoints share is never decided by order: it is listed as ambiguous until the configuration says which.
 """
 
 from collections import defaultdict

@@ -26,8 +26,7 @@ class Decision(msgspec.Struct, frozen=True):
     """One decision for the log. `reason` "" means yes; `parts` name → points show how a score came about."""
 
     what: str
-    """A constant word: filter, prioritize, bind, admit, lapse, degraded, nudge, evict, restart, suspend, resume,
-    scale-in, scale-out."""
+    """filter, prioritize, bind, admit, lapse, degraded, nudge, evict, restart, suspend, resume, scale-in or -out."""
     pod: str = ""
     gang: str = ""
     node: str = ""

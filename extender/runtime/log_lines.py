@@ -1,7 +1,6 @@
 """How log lines look: JSON for machines, a line for people on a terminal.
 
-Rule: a field that means the same as a metric's label has the same name and the same words; nothing here fails for a
-value that it cannot show.
+Rule: a field that means the same as a metric's label has the same name and words; nothing here fails for a value.
 """
 
 import logging

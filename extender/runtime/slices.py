@@ -2,8 +2,7 @@
 
 Why slices wait for each other: in one turn the loop goes on with all that is ready. Five works that each pause after
 4 ms are together a stall of 20, for calls of kube-scheduler and for the lease as well.
-Rule: one slice in a turn of the loop, first come, first served. Only the first slice of a work that an event wakes may
-come on top.
+Rule: one slice in a turn of the loop, first come, first served; the first one of a work that is woken comes on top.
 """
 
 import asyncio

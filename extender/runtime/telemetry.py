@@ -2,8 +2,7 @@
 
 Why one module: a metric label and a log field (`decision_lines`) that mean the same carry the same name and the same
 words (the reasons of `scoring.model.reasons`), and both have a bound: no pod, node or gang name is in a label.
-Rule: callers hand over facts; nothing here decides, reads a clock or does I/O. A metric's text says what it counts, and
-names the values of its labels.
+Rule: callers hand over facts; nothing here decides or reads a clock. A metric's text names the values of its labels.
 """
 
 from collections.abc import Mapping

@@ -8,8 +8,7 @@ Rules (docs/safety.md S28):
   `unread_s`, and is idle for `idle_s` at most; for `kept_s` if it has called a verb, because kube-scheduler keeps idle
   connections for 90 s and does not repeat a POST on one that was closed as it was written to.
 - What is bounded is connections that are in no verb's call, for each peer and in all, and bytes that are kept for them
-  (bodies not whole, answers not read). A call that is being answered is never ended for another one: the service bounds
-  those itself (`max_held_binds`).
+  (bodies not whole, answers not read). A call that is being answered is never ended: `max_held_binds` bounds those.
 - Beyond a bound the peer that has most loses what it has left lying for longest: a connection that never got to the
   point before one that is idle or waits for a document, before one that calls verbs. So a newcomer always has room.
 - Cost: two moves between ordered dicts a call; once a second a look at the oldest of each peer.

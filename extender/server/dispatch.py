@@ -108,10 +108,16 @@ class Supervisor:
         return asyncio.get_running_loop().time() < self.unready_until_s
 
 
+@dataclass(eq=False, repr=False)
 class Dispatch:
     """Answers every call of a verb exactly once, whatever happens."""
 
-    def __init__(self, verbs: Verbs, telemetry: Telemetry, supervisor: Supervisor, serving: Serving) -> None:
+    verbs: Verbs
+    telemetry: Telemetry
+    supervisor: Supervisor
+    serving: Serving
+
+    def __post_init__(self) -> None:
         self.by_path: Mapping[str, Verb] = {
             "/filter": Verb("filter", self._filter, lambda _, error: wire.encode_filter_error(error)),
             "/prioritize": Verb(
@@ -121,14 +127,10 @@ class Dispatch:
             ),
             "/bind": Verb("bind", self._bind, lambda _, error: wire.encode_bind(error)),
         }
-        self.serving = serving
-        self.supervisor = supervisor
-        self._verbs = verbs
-        self._telemetry = telemetry
 
     def for_people(self) -> "Dispatch":
         """The same service for another port: every call to it only looks."""
-        return Dispatch(self._verbs, self._telemetry, self.supervisor, replace(self.serving, callers=Callers.PEOPLE))
+        return replace(self, serving=replace(self.serving, callers=Callers.PEOPLE))
 
     def answer(self, verb: Verb, body: bytes, gone: asyncio.Future[None], *, marked: bool, curl: bool) -> Answer:
         """The reply, at once or in time; neither raises. `marked`: `?debug` in the address; `curl`: from curl."""
@@ -154,7 +156,7 @@ class Dispatch:
 
     def done(self, verb: Verb, reply: Reply, *, duration_s: float) -> None:
         """Count a call that was answered, or whose caller is gone."""
-        self._telemetry.request_done(verb.name, reply.outcome, duration_s=duration_s, reason=reply.reason)
+        self.telemetry.request_done(verb.name, reply.outcome, duration_s=duration_s, reason=reply.reason)
 
     async def _in_time(self, verb: Verb, body: bytes, answer: Coroutine[Any, Any, Reply]) -> Reply:
         try:
@@ -172,7 +174,7 @@ class Dispatch:
         args = wire.decode_filter(body, debug=debug)
         if not args.node_names:
             return Reply(wire.encode_filter(args, Passed(())), "empty")
-        wait = self._verbs.caught_up(args)
+        wait = self.verbs.caught_up(args)
         return self._decide(args) if wait is None else self._decide_after(wait, args)
 
     async def _decide_after(self, wait: Awaitable[None], args: FilterArgs) -> Reply:
@@ -181,7 +183,7 @@ class Dispatch:
 
     def _decide(self, args: FilterArgs) -> Reply:
         """ExtenderArgs → ExtenderFilterResult."""
-        answer = self._verbs.filter(args)
+        answer = self.verbs.filter(args)
         reply = wire.encode_filter(args, answer)
         match answer:
             case Passed(names, others):
@@ -197,14 +199,14 @@ class Dispatch:
         args = wire.decode_filter(body, debug=debug)
         if not args.node_names:
             return Reply(wire.encode_scores(args, ()), "empty")
-        return Reply(wire.encode_scores(args, self._verbs.prioritize(args)), "scored")
+        return Reply(wire.encode_scores(args, self.verbs.prioritize(args)), "scored")
 
     def _bind(self, body: bytes, gone: asyncio.Future[None], debug: bool) -> Answer:
         args = wire.decode_bind(body)
         return Reply(wire.encode_bind(DEBUG_BINDS_NOTHING), "debug") if debug else self._bind_in_time(args, gone)
 
     async def _bind_in_time(self, args: BindArgs, gone: asyncio.Future[None]) -> Reply:
-        refusal = await self._verbs.bind(args, gone)
+        refusal = await self.verbs.bind(args, gone)
         if gone.done():
             return GONE
         if refusal is None:

@@ -3,8 +3,7 @@
 Why one place: a setting that is read where it is used cannot be checked before the first pod waits for it. Rule: the
 command line wins over the environment (`NETGANG_…`, nested with `__`), that over the settings file (YAML or JSON),
 that over the default; an unknown name is refused; the refusal names the setting, where it was set, its value and what
-is accepted. `Settings(...)` itself never reads the environment: only `Settings.load` does. Relative paths are
-relative to the working directory.
+is accepted. Only `Settings.load` reads the environment. Relative paths are relative to the working directory.
 """
 
 import os

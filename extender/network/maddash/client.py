@@ -1,8 +1,7 @@
 """GET one document of a MaDDash server: its address, and what it says about its clock and its unknown grids.
 
 Rule: the status code is looked at before the body, because MaDDash labels plain error texts as JSON; passwords never
-appear in a text. MaDDash itself has no ETag and no compression, but a proxy before it may: a document that has an ETag
-is asked for with it.
+appear in a text. A proxy before MaDDash may have ETags and compression: a document that has an ETag is asked for by it.
 """
 
 import asyncio

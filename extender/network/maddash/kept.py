@@ -99,8 +99,7 @@ def _with_last(reading: GridReading, last: GridReading | None) -> tuple[GridRead
     """Give values of the last reading to checks that say nothing about their links, with their old times.
 
     These are checks that the server created again and has not run; and all checks, if all that had a value lost it at
-    once: then the archive behind MaDDash is away, and not every link. A check among others that has no value any more
-    has none.
+    once: then the archive behind MaDDash is away, and not every link. One check among others that lost its has none.
     """
     if last is None or not last.values:
         return reading, None

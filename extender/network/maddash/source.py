@@ -1,8 +1,7 @@
 """Read loss, delay and throughput from a MaDDash server: one GET per grid, last good data per grid (`kept`).
 
 Why: a grid holds all pairs at once, while a GET per pair would make the server build the whole grid each time. Rule: a
-grid that gives nothing good keeps what it gave before and is named in `Batch.problems`; only a round in which nothing
-at all answered well is an error.
+grid that gives nothing good keeps what it gave before, and is a problem of the batch; a round without any is an error.
 
 Which grids: those that the settings name; for metrics that name none, every grid whose messages show that metric.
 Grids that show nothing of use are looked at again every `REDISCOVER_S`. A grid that is slow to answer, or only times

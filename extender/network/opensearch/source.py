@@ -3,8 +3,7 @@
 Why aggregations: an archive holds a document per test run, a thousand times as many as there are pairs. Rule: one
 question each for latency tests (owping, powstream, twping), round-trip tests (ping) and throughput tests (iperf3,
 iperf, nuttcp); every question is bounded in time span, in pages and in bytes; an answer that the archive calls
-incomplete is no answer. Units: throughput in bit/s, loss a ratio, latency in the test's bucket width (ms if not said),
-round-trip times in seconds.
+incomplete is no answer. Units: bit/s, loss a ratio, latency in the test's bucket width (or ms), round trips in seconds.
 """
 
 from collections.abc import Iterator, Mapping

@@ -2,8 +2,7 @@
 
 Why: certificates are renewed while binds are held; a restart for it would fail every held gang.
 Rule: the files are looked at every `RELOAD_S` in a thread, never on the event loop. New ones count for new connections;
-those that are open, and what is held on them, stay. Files that cannot be used are logged once, counted, tried again at
-every look, and change nothing.
+those that are open, and what is held on them, stay. Files that cannot be used are logged once, counted, tried again.
 """
 
 import asyncio
