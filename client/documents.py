@@ -8,7 +8,7 @@ is a ConfigError with its sentence.
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from itertools import permutations
-from typing import Final, Generic, NamedTuple, TypeVar
+from typing import Any, Final, Generic, NamedTuple, TypeVar
 from urllib.parse import quote
 
 import httpx
@@ -73,8 +73,8 @@ async def link(door: Door, source: str, target: str) -> Answer[schema.Link]:
 async def explanation(door: Door, name: str) -> Answer[Explained | ExplainedPod]:
     """/v1/explain of the gang or pod NAMESPACE/NAME."""
     path = path_of("v1", "explain", *_split(name))
-    found = await ask(door, path, _OfGang)
-    kind: type[Explained] | type[ExplainedPod] = Explained if found.document.gang else ExplainedPod
+    found = await ask(door, path, dict[str, Any])
+    kind: type[Explained] | type[ExplainedPod] = Explained if "gang" in found.document else ExplainedPod
     return Answer(decoded(found.body, kind, where=address(door, path)), found.body)
 
 
@@ -105,12 +105,6 @@ def _links(pairs: Pairs) -> tuple[Link, ...]:
     return tuple(links)
 
 
-class _OfGang(msgspec.Struct):
-    """Whether a document explains a gang, or a pod of no gang."""
-
-    gang: str = ""
-
-
 def _split(name: str) -> tuple[str, str]:
     namespace, _, rest = name.partition("/")
     if not (namespace and rest):
@@ -118,18 +112,10 @@ def _split(name: str) -> tuple[str, str]:
     return namespace, rest
 
 
-async def ask(
-    door: Door,
-    path: str,
-    kind: type[_T],
-    *,
-    query: Mapping[str, str] | None = None,
-    body: msgspec.Struct | None = None,
-    timeout_s: float = _TIMEOUT_S,
-) -> Answer[_T]:
-    """One document; with `body` it is posted. ConfigError for a bad address or request, else NetworkSourceError."""
+async def ask(door: Door, path: str, kind: type[_T], **asked: Any) -> Answer[_T]:
+    """One document, `asked` for as by `fetch`. ConfigError for a bad address or request, else NetworkSourceError."""
     where = address(door, path)
-    response = await fetch(door, path, query=query, body=body, timeout_s=timeout_s)
+    response = await fetch(door, path, **asked)
     if response.status_code in _WRONG_USE and (said := problem_text(response.content)):
         raise ConfigError(said)
     if response.status_code != httpx.codes.OK:

@@ -55,7 +55,8 @@ def check_scheduler(seen: Facts) -> Iterator[Finding]:
     ours = [one for one in entries if _leads_to_us(one, settings, service)]
     if not ours:
         found = ", ".join(sorted({str(one.get("urlPrefix")) for one in entries}))
-        where = _address(settings, service)
+        where = f"{service.name}.{service.namespace}.svc:{service.port}" if service else f"127.0.0.1:{settings.port}"
+        where = f"{'https' if settings.tls.cert_file is not None else 'http'}://{where}"
         yield error("extender-url", f"urlPrefix {found} does not lead to netgang", f"set urlPrefix: {where}")
         ours = entries
     yield from _verbs(ours)
@@ -78,7 +79,10 @@ def _profiles(config: Json, settings: Settings) -> Iterator[Finding]:
         fix = f"add {said} to netgang's setting scheduler_names, or give the profile a kube-scheduler of its own"
         yield error("profile-not-ours", what, fix)
     for name, profile in zip(names, profiles, strict=True):
-        if name in settings.scheduler_names and name != DEFAULT and not _preemption_off(profile):
+        plugins = profile.get("plugins") or {}
+        lists = [(plugins.get(point) or {}).get("disabled") or () for point in ("postFilter", "multiPoint")]
+        off = any(one.get("name") in ("DefaultPreemption", "*") for disabled in lists for one in disabled)
+        if name in settings.scheduler_names and name != DEFAULT and not off:
             what = f"profile {name}: DefaultPreemption is on, and evicts members of lighter gangs one by one"
             fix = "set profiles[].plugins.postFilter.disabled: [{name: DefaultPreemption}]"
             yield error("preemption-on", what, fix)
@@ -95,12 +99,6 @@ def _profiles(config: Json, settings: Settings) -> Iterator[Finding]:
         what = "leaderElection.resourceName is the cluster's scheduler's: this one waits behind it permanently"
         fix = "set leaderElection.resourceName: netgang-scheduler and resourceNamespace: netgang-system"
         yield error("scheduler-lease", what, fix)
-
-
-def _preemption_off(profile: Json) -> bool:
-    plugins = profile.get("plugins") or {}
-    lists = [(plugins.get(point) or {}).get("disabled") or () for point in ("postFilter", "multiPoint")]
-    return any(one.get("name") in ("DefaultPreemption", "*") for disabled in lists for one in disabled)
 
 
 def _verbs(ours: Sequence[Json]) -> Iterator[Finding]:
@@ -196,10 +194,3 @@ def _leads_to_us(one: Json, settings: Settings, service: ServiceAddress | None) 
     inside = f"{service.name}.{service.namespace}"
     named = host in (inside, service.cluster_ip) or host == f"{inside}.svc" or host.startswith(f"{inside}.svc.")
     return named and port == service.port and parts.path in ("", "/")
-
-
-def _address(settings: Settings, service: ServiceAddress | None) -> str:
-    scheme = "https" if settings.tls.cert_file is not None else "http"
-    if service is None:
-        return f"{scheme}://127.0.0.1:{settings.port}"
-    return f"{scheme}://{service.name}.{service.namespace}.svc:{service.port}"

@@ -37,7 +37,13 @@ def print_explanation(console: Console, found: Explained | ExplainedPod) -> None
         _say(console, f"it is admitted, and has {duration_text(found.admission_lapses_in_s)} to come to bind")
     if found.admission_refused is not None:
         _say(console, f"the API server refused to admit it: {found.admission_refused}", style="red")
-    _members(console, found)
+    table = Table("pod", "role", "state", "node", "why")
+    for member in found.members[:_MEMBERS]:
+        add_row(table, console, member.pod, member.role, member.state, member.node or "–", member.why)
+    if found.members:
+        console.print(table)
+    if len(found.members) > _MEMBERS:
+        _say(console, f"{len(found.members) - _MEMBERS} more members; see --json")
     _zones(console, found.zones)
     for note in found.notes:
         _say(console, f"{note.about}: {note.text}")
@@ -108,16 +114,6 @@ def _turn(turn: Turn) -> list[str]:
         until = f" until {datetime.fromtimestamp(kept.until_s, UTC):%H:%M:%S}Z" if kept.until_s is not None else ""
         lines.append(f"{kept.kind} for it: {what}{f' in zone {kept.zone}' if kept.zone else ''}{until}")
     return lines
-
-
-def _members(console: Console, found: Explained) -> None:
-    table = Table("pod", "role", "state", "node", "why")
-    for one in found.members[:_MEMBERS]:
-        add_row(table, console, one.pod, one.role, one.state, one.node or "–", one.why)
-    if found.members:
-        console.print(table)
-    if len(found.members) > _MEMBERS:
-        _say(console, f"{len(found.members) - _MEMBERS} more members; see --json")
 
 
 def _zones(console: Console, zones: Sequence[Zone]) -> None:

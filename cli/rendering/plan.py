@@ -62,7 +62,11 @@ def print_scaling(console: Console, document: Mapping[str, Any]) -> None:
     for one in document["jobs"]:
         workers = one["workers"]
         change = changes.get((one["job"], one["kind"]))
-        becomes, where = (one["reason"], one["detail"]) if change is None else _change(change)
+        becomes, where = one["reason"], one["detail"]
+        if change is not None:
+            pairs = zip(change["pods"], change["nodes"], strict=True) if change["after"] < change["before"] else ()
+            becomes = f"{change['before']} → {change['after']}"
+            where = ", ".join([f"{pod} ({node})" for pod, node in pairs] or change["nodes"])
         name = f"{one['job']}\n{one['kind']}"
         counts = f"{workers['min']} ≤ {workers['now']} ≤ {workers['max']}"
         table.add_row(*(escape(cell) for cell in (name, counts, becomes, where)))
@@ -73,9 +77,3 @@ def print_scaling(console: Console, document: Mapping[str, Any]) -> None:
     lines = [f"{line} ({given['detail']})" if given["detail"] else line for line in lines]
     for line in (*lines, *document["problems"]):
         console.print(escape(line), soft_wrap=True, highlight=False)
-
-
-def _change(change: Mapping[str, Any]) -> tuple[str, str]:
-    leaving = change["after"] < change["before"]
-    pods = [f"{pod} ({node})" for pod, node in zip(change["pods"], change["nodes"], strict=True)] if leaving else []
-    return f"{change['before']} → {change['after']}", ", ".join(pods or change["nodes"])

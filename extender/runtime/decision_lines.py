@@ -70,19 +70,17 @@ class DecisionLog:
             repeated, seen.left_out = seen.left_out, 0
         self.heard(decision)
         level = logging.DEBUG if decision.what in _STEPS and not decision.reason else logging.INFO
-        if _decisions.isEnabledFor(level):
-            self._write(decision, level, repeated)
+        if _decisions.isEnabledFor(level):  # a line for each pod, made directly: logging would search for the caller
+            record = logging.LogRecord(DECISIONS, level, "", 0, decision.what, (), None)
+            record.fields = _fields(decision, repeated)
+            _decisions.handle(record)
         return True
-
-    def _write(self, decision: Decision, level: int, repeated: int) -> None:
-        """One line per pod that is bound: made directly: logging would search for the calling function."""
-        record = logging.LogRecord(DECISIONS, level, "", 0, decision.what, (), None)
-        record.fields = _fields(decision, repeated)
-        _decisions.handle(record)
 
     def _admit(self, decision: Decision, now_s: float) -> "_Seen | None":
         key = (decision.what, decision.pod or decision.gang, decision.reason)
-        self._forget_old(now_s)
+        forgotten_s = now_s - _FORGOTTEN_AFTER * self.repeat_after_s
+        while self._seen and next(iter(self._seen.values())).written_s <= forgotten_s:
+            self._seen.popitem(last=False)  # news, if it comes again: most refused gangs start, and are gone
         seen = self._seen.get(key)
         if seen is not None and now_s - seen.written_s < self.repeat_after_s:
             seen.left_out += 1
@@ -99,12 +97,6 @@ class DecisionLog:
         seen.written_s = now_s
         self._seen.move_to_end(key)
         return seen
-
-    def _forget_old(self, now_s: float) -> None:
-        """What has not been written for so long is news if it comes again: most refused gangs start, and are gone."""
-        forgotten_s = now_s - _FORGOTTEN_AFTER * self.repeat_after_s
-        while self._seen and next(iter(self._seen.values())).written_s <= forgotten_s:
-            self._seen.popitem(last=False)
 
 
 @dataclass(slots=True)

@@ -75,15 +75,12 @@ class RecentDecisions:
         self._of[gang] = (made, *before[: MOST_EACH - 1])
         self._of.move_to_end(gang)
         if len(self._of) >= self._prune_at:
-            self._forget_gone()
+            gone = [gang for gang in self._of if not self.exists(gang)]
+            for each in gone[: max(len(gone) - MOST_GONE // 2, 0)]:
+                del self._of[each]
+            self._prune_at = len(self._of) + MOST_GONE // 2
         if len(self._of) > MOST_GANGS:
             self._of.popitem(last=False)
-
-    def _forget_gone(self) -> None:
-        gone = [gang for gang in self._of if not self.exists(gang)]
-        for gang in gone[: max(len(gone) - MOST_GONE // 2, 0)]:
-            del self._of[gang]
-        self._prune_at = len(self._of) + MOST_GONE // 2
 
 
 def _explained(made: Made) -> Explained:

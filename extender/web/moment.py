@@ -12,7 +12,7 @@ import msgspec
 import numpy as np
 
 from extender.api.documents.views import Views
-from extender.schemas.queue import Queue, QueuedGang
+from extender.schemas.queue import Queue
 from scoring.model import Pod
 from scoring.model.resources import CPU, MEMORY, PODS
 from scoring.model.snapshot import Snapshot
@@ -157,16 +157,14 @@ def _network(views: Views) -> Document:
 
 def _queue(queue: Queue) -> Document:
     """The first of the queue, without what moves with the clock."""
-    rows = [_turn(one) for one in queue.gangs[:MOST_GANGS]]
-    return {"order": queue.order, "counts": queue.counts, "rows": rows, "of": len(queue.gangs)}
-
-
-def _turn(one: QueuedGang) -> Document:
     kept = ("gang", "state", "rank", "priority", "waiting_since_s", "running_since_s", "admitted", "zone", "reason")
-    members = one.members
-    return _shown(one, *kept) | {
-        "detail": one.detail[:300],
-        "weight": float(f"{one.weight.omega_prime:.4g}"),
-        "members": [members.min_available, members.pending, members.running, members.succeeded],
-        "starves": one.starves_in_s is not None and one.state == "WAITING",
-    }
+    rows = []
+    for one in queue.gangs[:MOST_GANGS]:
+        more = {
+            "detail": one.detail[:300],
+            "weight": float(f"{one.weight.omega_prime:.4g}"),
+            "members": list(_shown(one.members, "min_available", "pending", "running", "succeeded").values()),
+            "starves": one.starves_in_s is not None and one.state == "WAITING",
+        }
+        rows.append(_shown(one, *kept) | more)
+    return {"order": queue.order, "counts": queue.counts, "rows": rows, "of": len(queue.gangs)}

@@ -159,18 +159,14 @@ class MaddashSource:
 
     def _due(self, places: Places, now_s: float) -> list[str]:
         """Names of the grids to read now; those that failed come last, and of these the one tried longest ago first."""
-        due = [
-            (grid.failed, grid.tried_at_s if grid.failed else 0.0, name)
-            for name, grid in self._grids.items()
-            if places.reads(name) and not grid.is_resting(now_s) and self._is_of_use(name, grid, places, now_s)
-        ]
+        due = []
+        for name, grid in self._grids.items():
+            shows = grid.reading.shows.items() if grid.reading is not None else ()
+            of_use = any((METRIC_OF[kind], name, check) in places for check, kinds in shows for kind in kinds)
+            unknown = grid.reading is None or name in places.named or now_s - grid.read_at_s >= REDISCOVER_S
+            if places.reads(name) and not grid.is_resting(now_s) and (unknown or of_use):
+                due.append((grid.failed, grid.tried_at_s if grid.failed else 0.0, name))
         return [name for _, _, name in sorted(due)]
-
-    def _is_of_use(self, name: str, grid: KeptGrid, places: Places, now_s: float) -> bool:
-        reading = grid.reading
-        if reading is None or name in places.named or now_s - grid.read_at_s >= REDISCOVER_S:
-            return True
-        return any((METRIC_OF[kind], name, check) in places for check, kinds in reading.shows.items() for kind in kinds)
 
     async def _read_all(self, due: Sequence[str], now_s: float) -> list[str]:
         results: dict[str, str | None] = {}

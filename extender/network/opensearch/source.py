@@ -8,7 +8,7 @@ incomplete is no answer. Units: bit/s, loss a ratio, latency in the test's bucke
 
 from collections.abc import Iterator, Mapping
 from functools import partial
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
@@ -30,10 +30,6 @@ class _Number(msgspec.Struct):
     value: float | None = None
 
 
-class _Percentiles(msgspec.Struct):
-    values: dict[str, float | None] = {}
-
-
 class _Host(msgspec.Struct):
     ip: str | None = None
     hostname: str | None = None
@@ -44,12 +40,8 @@ class _Meta(msgspec.Struct):
     destination: _Host = msgspec.field(default_factory=_Host)
 
 
-class _Source(msgspec.Struct):
-    meta: _Meta = msgspec.field(default_factory=_Meta)
-
-
 class _Hit(msgspec.Struct):
-    found: _Source = msgspec.field(name="_source", default_factory=_Source)
+    found: dict[str, _Meta] = msgspec.field(name="_source", default_factory=dict)
 
 
 class _HitList(msgspec.Struct):
@@ -70,7 +62,7 @@ class _Bucket(msgspec.Struct):
     delay: _Number = msgspec.field(default_factory=_Number)
     narrowest: _Number = msgspec.field(default_factory=_Number)
     widest: _Number = msgspec.field(default_factory=_Number)
-    throughput: _Percentiles = msgspec.field(default_factory=_Percentiles)
+    throughput: dict[str, dict[str, float | None]] = {}
 
 
 class _Pairs(msgspec.Struct):
@@ -78,19 +70,10 @@ class _Pairs(msgspec.Struct):
     after_key: dict[str, str | None] | None = None
 
 
-class _Aggregations(msgspec.Struct):
-    pairs: _Pairs
-
-
-class _Shards(msgspec.Struct):
-    total: int = 0
-    failed: int = 0
-
-
 class _Page(msgspec.Struct):
     timed_out: bool
-    shards: _Shards = msgspec.field(name="_shards")
-    aggregations: _Aggregations | None = None
+    shards: dict[str, Any] = msgspec.field(name="_shards")
+    aggregations: dict[str, _Pairs] | None = None
 
 
 _PAGE: Final = msgspec.json.Decoder(_Page)
@@ -119,7 +102,7 @@ class OpenSearchSource:
         for _ in range(MAX_PAGES):
             body = search_body(kind, self._settings, after=after, timeout=self.client.server.server_timeout)
             page = self._page(await self.client.ask("POST", path, json=body), kind)
-            pairs = page.aggregations.pairs if page.aggregations is not None else _Pairs([])
+            pairs = page.aggregations["pairs"] if page.aggregations else _Pairs([])
             for bucket in pairs.buckets:
                 _add(found, bucket, kind)
             if pairs.after_key is None or not pairs.buckets or pairs.after_key == after:
@@ -137,14 +120,15 @@ class OpenSearchSource:
         page = decoded(_PAGE, body, f"{where} not a search result")
         if page.timed_out:
             raise NetworkSourceError(f"{where} incomplete: ran out of time")
-        if page.shards.failed:
-            raise NetworkSourceError(f"{where} incomplete: {page.shards.failed} of {page.shards.total} shards failed")
+        if failed := page.shards.get("failed"):
+            raise NetworkSourceError(f"{where} incomplete: {failed} of {page.shards.get('total')} shards failed")
         return page
 
 
 def _add(found: Found, bucket: _Bucket, kind: str) -> None:
     """Take over one pair's values in our units, or count why not. Ends have the names of the test, if it says any."""
-    meta = bucket.last.hits.hits[0].found.meta if bucket.last.hits.hits else _Meta()
+    hits = bucket.last.hits.hits
+    meta = hits[0].found.get("meta", _Meta()) if hits else _Meta()
     key, here, there = bucket.key, meta.source, meta.destination
     source = found.end(key.get("source"), key.get("source_host"), here.hostname, here.ip)
     target = found.end(key.get("target"), key.get("target_host"), there.hostname, there.ip)
@@ -158,7 +142,7 @@ def _add(found: Found, bucket: _Bucket, kind: str) -> None:
 
 
 def _values(bucket: _Bucket, kind: str, found: Found) -> Iterator[tuple[Metric, float]]:
-    for median in [*bucket.throughput.values.values()][:1]:
+    for median in [*bucket.throughput.get("values", {}).values()][:1]:
         if median is not None:
             yield Metric.THROUGHPUT, median
     if bucket.sent.value:
