@@ -1,12 +1,12 @@
 """/openapi.json from the schemas: FastAPI knows pydantic's models only, so the components are added to what it writes.
 
-Rule: a component is named as its record, and a field is described by the text below it.
+Rule: a component is named as its record, and a field is described by the text beside or below it.
 """
 
 import ast
 import inspect
-import sys
 from collections.abc import Callable, Iterator, Mapping
+from itertools import zip_longest
 from typing import Annotated, Any, Final, TypeAlias, TypeVar
 
 import msgspec
@@ -88,16 +88,17 @@ def _kinds(kind: type[_Kind]) -> Iterator[type[_Kind]]:
 
 
 def _texts(kind: type[msgspec.Struct]) -> Iterator[tuple[str, str]]:
-    """(field, text below it), also of the record that it extends."""
+    """(field, text beside or below it), also of the record that it extends."""
     for base in reversed(kind.__mro__[: kind.__mro__.index(msgspec.Struct)]):
-        [written] = (
-            one
-            for one in ast.parse(inspect.getsource(sys.modules[base.__module__])).body
-            if isinstance(one, ast.ClassDef) and one.name == base.__name__
-        )
-        for field, text in zip(written.body, written.body[1:], strict=False):
-            match field, text:
+        source = inspect.getsource(base)
+        lines, [written] = source.splitlines(), ast.parse(source).body
+        assert isinstance(written, ast.ClassDef)
+        for field, below in zip_longest(written.body, written.body[1:]):
+            match field, below:
                 case ast.AnnAssign(target=ast.Name(name)), ast.Expr(ast.Constant(str(said))):
                     yield name, inspect.cleandoc(said)
+                case ast.AnnAssign(target=ast.Name(name), end_lineno=int(end)), _:
+                    if said := lines[end - 1].partition("  # ")[2]:
+                        yield name, said
                 case _:
                     pass

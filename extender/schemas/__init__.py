@@ -1,6 +1,6 @@
 """One schema for each document under /v1.
 
-The server builds and encodes it, OpenAPI and the docs describe it, the client decodes it.
+The server builds and encodes it, the client decodes it; OpenAPI and the docs have the text beside or below each field.
 
 Rules:
 - A field's name and meaning stay. A new field has a default, so that a newer client reads an older server; a client

@@ -14,105 +14,72 @@ class Member(Record):
 
     pod: str
     uid: str
-    role: str
-    """ps, chief, worker or other."""
-    state: str
-    """running, bound, held, planned, pending, gated, deleting, succeeded or failed"""
-    node: str | None
-    """Where it is, or is planned."""
-    why: str
-    """Why it has no node; empty: it has one, or waits as its gang does."""
+    role: str  # ps, chief, worker or other.
+    state: str  # running, bound, held, planned, pending, gated, deleting, succeeded or failed
+    node: str | None  # Where it is, or is planned.
+    why: str  # Why it has no node; empty: it has one, or waits as its gang does.
 
 
 class Short(Record):
     """How much of a resource is missing in a zone; amounts are Kubernetes quantities."""
 
     resource: str
-    amount: str
-    """A Kubernetes quantity."""
-    nodes: dict[str, str]
-    """node → how much of it is missing there."""
+    amount: str  # A Kubernetes quantity.
+    nodes: dict[str, str]  # node → how much of it is missing there.
 
 
 class Zone(Record):
     """What a zone has for the gang, as if it were next."""
 
     zone: str
-    allowed: bool
-    """Whether the gang may go there."""
-    nodes: int
-    """Nodes of the zone."""
-    room: int
-    """How many of the wanted members fit into what is neither used nor committed."""
-    room_when_empty: int
-    """The same, if nothing ran there."""
-    wanted: int
-    """Members that must start at once."""
-    reference_bps: float | None
-    """Best measured throughput of the zone."""
-    short: tuple[Short, ...]
-    """What is missing for all wanted."""
-    homeless: int
-    """Members that may go to none of its nodes."""
-    closed: dict[str, int]
-    """why → on how many nodes members may not be."""
-    score: float | None
-    """Mean points (0 to 100) that its links would have there."""
-    distance_ms: float | None
-    """One-way delay from where its users are."""
+    allowed: bool  # Whether the gang may go there.
+    nodes: int  # Nodes of the zone.
+    room: int  # How many of the wanted members fit into what is neither used nor committed.
+    room_when_empty: int  # The same, if nothing ran there.
+    wanted: int  # Members that must start at once.
+    reference_bps: float | None  # Best measured throughput of the zone.
+    short: tuple[Short, ...]  # What is missing for all wanted.
+    homeless: int  # Members that may go to none of its nodes.
+    closed: dict[str, int]  # why → on how many nodes members may not be.
+    score: float | None  # Mean points (0 to 100) that its links would have there.
+    distance_ms: float | None  # One-way delay from where its users are.
 
 
 class Ahead(Record):
     """Gangs that are planned before it."""
 
-    waiting: tuple[str, ...]
-    """Gangs that wait before it, the first few."""
-    waiting_count: int
-    """How many there are."""
-    admitted: tuple[str, ...]
-    """Gangs that were given room in zones that it may use, the first few."""
+    waiting: tuple[str, ...]  # Gangs that wait before it, the first few.
+    waiting_count: int  # How many there are.
+    admitted: tuple[str, ...]  # Gangs that were given room in zones that it may use, the first few.
     admitted_count: int
-    starting: tuple[str, ...]
-    """Gangs whose start is under way."""
+    starting: tuple[str, ...]  # Gangs whose start is under way.
 
 
 class Reservation(Record):
     """What is kept for it: committed, planned, held or claimed."""
 
-    kind: str
-    """committed, planned, held or claimed."""
+    kind: str  # committed, planned, held or claimed.
     zone: str | None
-    nodes: dict[str, str]
-    """pod → node."""
-    held_nodes: tuple[str, ...]
-    """Nodes that are held for it while it starves."""
-    until_s: float | None
-    """Unix seconds."""
-    givers: tuple[str, ...]
-    """Gangs or jobs that make room."""
+    nodes: dict[str, str]  # pod → node.
+    held_nodes: tuple[str, ...]  # Nodes that are held for it while it starves.
+    until_s: float | None  # Unix seconds.
+    givers: tuple[str, ...]  # Gangs or jobs that make room.
 
 
 class Turn(Record):
     """Its place in the queue."""
 
-    state: str
-    """WAITING, STARVING, RUNNING or COMPLETED."""
-    queue: str
-    """WQ, RQ or FQ."""
-    rank: int | None
-    """Its place among those that wait, from 1."""
-    of: int
-    """How many wait."""
+    state: str  # WAITING, STARVING, RUNNING or COMPLETED.
+    queue: str  # WQ, RQ or FQ.
+    rank: int | None  # Its place among those that wait, from 1.
+    of: int  # How many wait.
     priority: int
     weight: Weight
-    waiting_since_s: float | None
-    """Unix seconds; null: it has too few pods."""
+    waiting_since_s: float | None  # Unix seconds; null: it has too few pods.
     waited_s: float | None
     starves_in_s: float | None
-    starves_at_s: float | None
-    """Unix seconds."""
-    backs_off_until_s: float | None
-    """Unix seconds."""
+    starves_at_s: float | None  # Unix seconds.
+    backs_off_until_s: float | None  # Unix seconds.
     ahead: Ahead
     reservation: Reservation | None
 
@@ -122,27 +89,22 @@ class Note(Record):
 
     about: str
     """Quota, active deadline, disruption budget, autoscaler, gate, lost node, daemon set, unreadable, ignored note."""
-    text: str
-    """A sentence."""
+    text: str  # A sentence.
 
 
 class Past(Record):
     """A decision about it."""
 
-    at_s: float
-    """Unix seconds."""
-    what: str
-    """filter, admit, lapse, bind, evict and so on."""
-    reason: str
-    """Why not; empty: yes."""
+    at_s: float  # Unix seconds.
+    what: str  # filter, admit, lapse, bind, evict and so on.
+    reason: str  # Why not; empty: yes.
     detail: str
 
 
 class Missing(Record):
     """Members that do not exist."""
 
-    count: int
-    """Without them the minimum cannot be reached; 0: enough exist."""
+    count: int  # Without them the minimum cannot be reached; 0: enough exist.
     why: str
 
 
@@ -150,42 +112,33 @@ class Suggestion(Record):
     """Changes with which the planner would admit it; they can be sent to /v1/what-if."""
 
     text: str
-    changes: tuple[dict[str, Any], ...]
-    """As /v1/what-if takes them."""
-    also_admitted: tuple[str, ...]
-    """Other gangs that would be admitted."""
-    refused_instead: tuple[str, ...]
-    """Gangs that would wait instead."""
+    changes: tuple[dict[str, Any], ...]  # As /v1/what-if takes them.
+    also_admitted: tuple[str, ...]  # Other gangs that would be admitted.
+    refused_instead: tuple[str, ...]  # Gangs that would wait instead.
 
 
 class WouldHelp(Record):
     """What would admit it."""
 
     text: str
-    impossible: bool
-    """Waiting alone cannot help."""
-    trials: int
-    """How many changes were tried."""
+    impossible: bool  # Waiting alone cannot help.
+    trials: int  # How many changes were tried.
     suggestions: tuple[Suggestion, ...]
 
 
 class Preemption(Record):
     """Which gangs leave for it, and what is in the way."""
 
-    makes_room: tuple[str, ...]
-    """Gangs and jobs that leave for it."""
-    leaves_for: str | None
-    """The gang for which it leaves."""
-    blocked: str | None
-    """Why a gang that would make room stays."""
+    makes_room: tuple[str, ...]  # Gangs and jobs that leave for it.
+    leaves_for: str | None  # The gang for which it leaves.
+    blocked: str | None  # Why a gang that would make room stays.
 
 
 class NodeScore(Record):
     """A node's score for a pod, and its parts."""
 
     node: str
-    score: int
-    """0 to 10, as /prioritize answers."""
+    score: int  # 0 to 10, as /prioritize answers.
     points: float
     network: float
     packing: float
@@ -196,8 +149,7 @@ class PodScores(Record):
     """Scores of a pod's nodes, best first, at most 100 of them."""
 
     nodes: tuple[NodeScore, ...]
-    of: int
-    """Nodes of the cluster."""
+    of: int  # Nodes of the cluster.
 
 
 class PodPlace(Record):
@@ -205,11 +157,9 @@ class PodPlace(Record):
 
     name: str
     uid: str
-    own: bool
-    """netgang schedules it."""
+    own: bool  # netgang schedules it.
     node: str | None
-    planned: str | None
-    """Its planned node."""
+    planned: str | None  # Its planned node.
     prioritize: PodScores
 
 
@@ -223,44 +173,28 @@ class Explained(Record):
     """Why a gang is where it is. Asked for a pod, `pod` has its scores; of a pod of no gang there is nothing else."""
 
     gang: str
-    state: str
-    """admitted, waiting or running."""
-    source: str
-    """By which mark its pods are a gang."""
+    state: str  # admitted, waiting or running.
+    source: str  # By which mark its pods are a gang.
     min_member: int
     rank: int | None
-    zone: str | None
-    """Its planned zones, with commas."""
-    score: float | None
-    """Mean points (0 to 100) of its planned links."""
-    code: str | None
-    """Name of the reason for which it waits."""
-    reason: str | None
-    """That reason, a constant sentence."""
-    detail: str
-    """The same with numbers."""
-    counts: dict[str, int]
-    """Members by what they do."""
+    zone: str | None  # Its planned zones, with commas.
+    score: float | None  # Mean points (0 to 100) of its planned links.
+    code: str | None  # Name of the reason for which it waits.
+    reason: str | None  # That reason, a constant sentence.
+    detail: str  # The same with numbers.
+    counts: dict[str, int]  # Members by what they do.
     members: tuple[Member, ...]
     missing: Missing
     turn: Turn
     zones: tuple[Zone, ...]
-    links: GangLinks | None
-    """What its places are worth, and by whose measurements."""
+    links: GangLinks | None  # What its places are worth, and by whose measurements.
     notes: tuple[Note, ...]
-    decisions: tuple[Past, ...]
-    """Newest first."""
-    problems: tuple[str, ...]
-    """Annotations that were not understood."""
+    decisions: tuple[Past, ...]  # Newest first.
+    problems: tuple[str, ...]  # Annotations that were not understood.
     preemption: Preemption
-    being_admitted: bool = False
-    """Its gates are being opened."""
-    admission_refused: str | None = None
-    """What the API server said to that."""
+    being_admitted: bool = False  # Its gates are being opened.
+    admission_refused: str | None = None  # What the API server said to that.
     admission_lapses_in_s: float | None = None
-    repair: str = ""
-    """What a gang that lost members waits for."""
-    would_help: WouldHelp | None = None
-    """null: too many asked at this moment, or it does not wait."""
-    pod: PodPlace | UnsetType = UNSET
-    """Left out unless a pod was asked for."""
+    repair: str = ""  # What a gang that lost members waits for.
+    would_help: WouldHelp | None = None  # null: too many asked at this moment, or it does not wait.
+    pod: PodPlace | UnsetType = UNSET  # Left out unless a pod was asked for.

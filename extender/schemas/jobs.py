@@ -14,24 +14,21 @@ class Workers(Record):
     now: int
     min: int
     max: int
-    min_from: str | None
-    """What says the minimum."""
+    min_from: str | None  # What says the minimum.
 
 
 class Placement(Record):
     """Where a job's pods are."""
 
     zones: tuple[str, ...]
-    nodes: dict[str, int]
-    """node → pods."""
+    nodes: dict[str, int]  # node → pods.
 
 
 class MetricsDemand(Record):
     """What a job's own metrics ask for."""
 
     policy: str
-    workers: int | UnsetType | None = UNSET
-    """Left out, as `reason` and `detail`: there is no report yet."""
+    workers: int | UnsetType | None = UNSET  # Left out, as `reason` and `detail`: there is no report yet.
     reason: str | UnsetType = UNSET
     detail: str | UnsetType = UNSET
 
@@ -40,8 +37,7 @@ class Point(Record):
     """A report."""
 
     step: int
-    time: float
-    """Unix seconds."""
+    time: float  # Unix seconds.
     loss: float | None
     samples_per_second: float | None
     accuracy: float | None
@@ -59,42 +55,31 @@ class WorkerChange(Record):
 
     before: int
     after: int
-    who: str
-    """What decided it."""
+    who: str  # What decided it.
     why: str
-    beneficiary: str | None = msgspec.field(name="for")
-    """The gang that it is for."""
+    beneficiary: str | None = msgspec.field(name="for")  # The gang that it is for.
     stage: str
-    decided_s: float
-    """Unix seconds, as all times of a change."""
+    decided_s: float  # Unix seconds, as all times of a change.
     gone_s: float | None
     ended_s: float | None
-    took_s: float | None
-    """How long it took."""
-    lost_pod_s: float | None
-    """Pod-seconds that were idle because of it."""
+    took_s: float | None  # How long it took.
+    lost_pod_s: float | None  # Pod-seconds that were idle because of it.
 
 
 class Job(Record):
     """An elastic job in short."""
 
-    job: str
-    """NAMESPACE/NAME."""
+    job: str  # NAMESPACE/NAME.
     kind: str
-    state: str
-    """WAITING, STARVING, RUNNING or COMPLETED."""
+    state: str  # WAITING, STARVING, RUNNING or COMPLETED.
     gang: str | None
     weight: Weight | None
     workers: Workers
     placement: Placement
-    network: float | None
-    """Mean points of the links between its nodes."""
-    refusal: str | None
-    """Why it is not resized."""
-    wish: str
-    """What the last scaling decision says of it."""
-    metrics: MetricsDemand | None
-    """null: it is not elastic."""
+    network: float | None  # Mean points of the links between its nodes.
+    refusal: str | None  # Why it is not resized.
+    wish: str  # What the last scaling decision says of it.
+    metrics: MetricsDemand | None  # null: it is not elastic.
     reported: LastReport | None
     last_change: WorkerChange | None
 
@@ -110,8 +95,7 @@ class JobInFull(Job, kw_only=True):
     """One job, with its pods, links, reports and the history of its changes."""
 
     uid: str
-    pods: dict[str, str | None]
-    """pod → node."""
+    pods: dict[str, str | None]  # pod → node.
     links: GangLinks | None
     changes: tuple[WorkerChange, ...]
     points: Points
@@ -128,20 +112,15 @@ class FirstWaiting(Record):
 class Jobs(Record):
     """All jobs of kinds that netgang resizes, by name."""
 
-    at_s: float
-    """Unix seconds."""
-    counts: dict[str, int]
-    """state → jobs."""
+    at_s: float  # Unix seconds.
+    counts: dict[str, int]  # state → jobs.
     first_waiting: FirstWaiting
     jobs: tuple[Job, ...]
-    of: int
-    """More than are shown: see `limit`."""
+    of: int  # More than are shown: see `limit`.
 
 
 class Accepted(Record):
     """The outcome of a report."""
 
-    accepted: int
-    """Points that were taken."""
-    step: int | None
-    """The last step."""
+    accepted: int  # Points that were taken.
+    step: int | None  # The last step.

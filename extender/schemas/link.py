@@ -10,8 +10,7 @@ class Measured(Record):
 
     value: float
     age_s: float
-    origin: str
-    """Its source."""
+    origin: str  # Its source.
 
 
 class LinkPart(Record):
@@ -19,8 +18,7 @@ class LinkPart(Record):
 
     there: Measured | None
     back: Measured | None
-    counts: float | None
-    """The value that the score uses."""
+    counts: float | None  # The value that the score uses.
     basis: str = msgspec.field(name="from")
     """What `counts` rests on: both directions, one of them, the median between the nodes' zones, or nothing."""
     no_better_than: float | None = None
@@ -30,10 +28,8 @@ class LinkPart(Record):
 class LinkMetric(LinkPart, kw_only=True):
     """One metric of a link that was asked for."""
 
-    unit: str
-    """ratio, ms or bit/s."""
-    endpoints: tuple[str | None, ...]
-    """Where the two nodes are measured."""
+    unit: str  # ratio, ms or bit/s.
+    endpoints: tuple[str | None, ...]  # Where the two nodes are measured.
     points: float
 
 
@@ -42,20 +38,13 @@ class Link(Record):
 
     source: str
     target: str
-    version: int
-    """Of the network's values."""
-    same_endpoint: bool
-    """The nodes are one, or share their endpoint: the link is perfect by definition."""
-    stale: bool
-    """Some value is old: its points fade."""
-    points: float
-    """0 to 100."""
-    reference_bps: float | None
-    """The throughput that has full points."""
-    compared_with: int
-    """Nodes among which it is compared."""
-    metrics: dict[str, LinkMetric]
-    """loss, delay, throughput."""
+    version: int  # Of the network's values.
+    same_endpoint: bool  # The nodes are one, or share their endpoint: the link is perfect by definition.
+    stale: bool  # Some value is old: its points fade.
+    points: float  # 0 to 100.
+    reference_bps: float | None  # The throughput that has full points.
+    compared_with: int  # Nodes among which it is compared.
+    metrics: dict[str, LinkMetric]  # loss, delay, throughput.
 
 
 class GangMetric(Record):
@@ -64,10 +53,8 @@ class GangMetric(Record):
     unit: str
     worst: float | None
     oldest_s: float | None
-    sources: dict[str, int]
-    """source → values from it."""
-    basis: dict[str, int] = msgspec.field(name="from")
-    """What values rest on → how many."""
+    sources: dict[str, int]  # source → values from it.
+    basis: dict[str, int] = msgspec.field(name="from")  # What values rest on → how many.
 
 
 class GangLink(Record):
@@ -75,8 +62,7 @@ class GangLink(Record):
 
     source: str
     target: str
-    pairs: int
-    """Pairs of members that use it."""
+    pairs: int  # Pairs of members that use it.
     points: float
     stale: bool
     metrics: dict[str, LinkPart]
@@ -85,12 +71,10 @@ class GangLink(Record):
 class GangLinks(Record):
     """The links between a gang's nodes: by metric where the values are from, and the worst one by one."""
 
-    nodes: int
-    """Nodes of its members that are compared."""
+    nodes: int  # Nodes of its members that are compared.
     of_nodes: int
     links: int
     reference_bps: float | None
     metrics: dict[str, GangMetric]
     worst: tuple[GangLink, ...]
-    left_out: int
-    """Links that are not in `worst`."""
+    left_out: int  # Links that are not in `worst`.

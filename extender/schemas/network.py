@@ -10,19 +10,16 @@ class KnownPairs(Record):
     """How much of a metric is known."""
 
     known_pairs: int
-    mapped_nodes: int
-    """Nodes with an endpoint."""
+    mapped_nodes: int  # Nodes with an endpoint.
     nodes: int
 
 
 class Pairs(Record):
     """Values and ages of all directed pairs of some nodes, as matrices indexed [from][to]; null is unknown."""
 
-    zone: str | None
-    """The one that was asked for."""
+    zone: str | None  # The one that was asked for.
     nodes: tuple[str, ...]
-    of: int
-    """Nodes of the zone, or of the cluster."""
+    of: int  # Nodes of the zone, or of the cluster.
     loss_ratio: list[list[float | None]]
     delay_ms: list[list[float | None]]
     throughput_bps: list[list[float | None]]
@@ -35,38 +32,29 @@ class Source(Record):
     """How a source of measurements does."""
 
     name: str
-    last_success_s: float | None = None
-    """Unix seconds of the last good answer."""
-    error: str | None = None
-    """Why the last attempt failed; null: it did not."""
-    failures: int = 0
-    """Failed attempts since the last success."""
+    last_success_s: float | None = None  # Unix seconds of the last good answer.
+    error: str | None = None  # Why the last attempt failed; null: it did not.
+    failures: int = 0  # Failed attempts since the last success.
     measurements: int = 0
     endpoints: int = 0
     problems: tuple[str, ...] = ()
-    rejected: dict[str, int] = msgspec.field(default_factory=dict)
-    """why → values that were not taken."""
-    fetch_s: float | None = None
-    """How long the last attempt took."""
+    rejected: dict[str, int] = msgspec.field(default_factory=dict)  # why → values that were not taken.
+    fetch_s: float | None = None  # How long the last attempt took.
 
 
 class PairsByAge(Record):
     """Directed pairs with a value, by age."""
 
-    fresh: int
-    """Below the soft TTL."""
+    fresh: int  # Below the soft TTL.
     fading: int
-    expired: int
-    """Beyond the hard TTL."""
+    expired: int  # Beyond the hard TTL.
 
 
 class Coverage(Record):
     """A metric at the last publication."""
 
-    ages: tuple[int, ...]
-    """Directed pairs with a value of at most each of some ages, and of any."""
-    unknown: int
-    """Directed pairs of different endpoints of one zone's nodes that have no value."""
+    ages: tuple[int, ...]  # Directed pairs with a value of at most each of some ages, and of any.
+    unknown: int  # Directed pairs of different endpoints of one zone's nodes that have no value.
 
 
 class AmbiguousNode(Record):
@@ -91,15 +79,11 @@ class LeftOut(Record):
 class Mapping(Record):
     """Where nodes are measured: counts, and the first of each list."""
 
-    nodes: dict[str, dict[str, int]]
-    """metric → mapped, unmapped, ambiguous → nodes."""
-    unmapped: dict[str, tuple[str, ...]]
-    """metric → nodes without an endpoint."""
+    nodes: dict[str, dict[str, int]]  # metric → mapped, unmapped, ambiguous → nodes.
+    unmapped: dict[str, tuple[str, ...]]  # metric → nodes without an endpoint.
     ambiguous: tuple[AmbiguousNode, ...]
-    unknown: tuple[str, ...]
-    """Sentences about endpoints that settings or annotations name, and no source knows."""
-    unused: tuple[str, ...]
-    """Endpoints at which no node is measured."""
+    unknown: tuple[str, ...]  # Sentences about endpoints that settings or annotations name, and no source knows.
+    unused: tuple[str, ...]  # Endpoints at which no node is measured.
     left_out: LeftOut
 
 
@@ -107,31 +91,22 @@ class NetworkStatus(Record):
     """How sources and mapping do."""
 
     version: int
-    published_at_s: float | None
-    """Unix seconds."""
+    published_at_s: float | None  # Unix seconds.
     sources: tuple[Source, ...]
-    known_pairs: dict[str, int]
-    """metric → directed pairs of endpoints with a value."""
-    pairs: dict[str, PairsByAge]
-    """metric → the same by age."""
-    coverage: dict[str, Coverage]
-    """metric → ages and unknown pairs, as of the last publication."""
+    known_pairs: dict[str, int]  # metric → directed pairs of endpoints with a value.
+    pairs: dict[str, PairsByAge]  # metric → the same by age.
+    coverage: dict[str, Coverage]  # metric → ages and unknown pairs, as of the last publication.
     mapping: Mapping | None
-    crash: str | None
-    """An error that netgang did not expect."""
+    crash: str | None  # An error that netgang did not expect.
 
 
 class Network(Record):
     """Sources, mapping and coverage of the network data, and the values between some nodes."""
 
     version: int
-    evaluated_at_s: float
-    """Unix seconds."""
+    evaluated_at_s: float  # Unix seconds.
     endpoints: int
-    metrics: dict[str, KnownPairs]
-    """loss, delay, throughput."""
-    zones: dict[str, int]
-    """zone → nodes."""
+    metrics: dict[str, KnownPairs]  # loss, delay, throughput.
+    zones: dict[str, int]  # zone → nodes.
     pairs: Pairs
-    status: NetworkStatus | UnsetType = UNSET
-    """Left out: there are no sources."""
+    status: NetworkStatus | UnsetType = UNSET  # Left out: there are no sources.

@@ -13,15 +13,11 @@ class AdmittedGang(Record):
 
     gang: str
     rank: int
-    zone: str
-    """Its zones, with commas."""
-    score: float | None
-    """Mean points (0 to 100) of its links."""
+    zone: str  # Its zones, with commas.
+    score: float | None  # Mean points (0 to 100) of its links.
     committed: bool
-    members: dict[str, str]
-    """pod → node."""
-    state: str | UnsetType = UNSET
-    """`netgang plan` alone, as `weight`: as in the queue."""
+    members: dict[str, str]  # pod → node.
+    state: str | UnsetType = UNSET  # `netgang plan` alone, as `weight`: as in the queue.
     weight: Weight | UnsetType = UNSET
 
 
@@ -30,13 +26,10 @@ class WaitingGang(Record):
 
     gang: str
     rank: int
-    code: str
-    """Name of the reason."""
+    code: str  # Name of the reason.
     reason: str
-    detail: str
-    """The same with numbers."""
-    state: str | UnsetType = UNSET
-    """`netgang plan` alone, as `weight`: as in the queue."""
+    detail: str  # The same with numbers.
+    state: str | UnsetType = UNSET  # `netgang plan` alone, as `weight`: as in the queue.
     weight: Weight | UnsetType = UNSET
 
 
@@ -51,20 +44,14 @@ class Plan(Record):
 class PlanInForce(Plan, kw_only=True):
     """The plan of a running service, and how far it is carried out."""
 
-    committed: dict[str, int]
-    """gang → members whose nodes are committed."""
-    being_admitted: tuple[str, ...]
-    """Gangs whose gates are being opened."""
-    held_binds: int
-    """Bind calls that wait for the rest of their gang."""
+    committed: dict[str, int]  # gang → members whose nodes are committed.
+    being_admitted: tuple[str, ...]  # Gangs whose gates are being opened.
+    held_binds: int  # Bind calls that wait for the rest of their gang.
 
 
 class PlanOfFiles(Plan, kw_only=True):
     """What `netgang plan` shows: the plan of a saved cluster with its queue."""
 
-    order: str
-    """weight, fifo or another order of the settings."""
-    held: dict[str, tuple[str, ...]]
-    """gang → nodes that are reserved for it."""
-    scaling: dict[str, Any] | UnsetType = UNSET
-    """The changes of elastic jobs; left out unless asked for."""
+    order: str  # weight, fifo or another order of the settings.
+    held: dict[str, tuple[str, ...]]  # gang → nodes that are reserved for it.
+    scaling: dict[str, Any] | UnsetType = UNSET  # The changes of elastic jobs; left out unless asked for.

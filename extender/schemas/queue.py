@@ -6,13 +6,10 @@ from extender.schemas.record import Record
 class Weight(Record):
     """KOD2's weight of a gang."""
 
-    omega_prime: float
-    """ω′, which orders the queue."""
-    exact: str
-    """ω′ as a fraction."""
+    omega_prime: float  # ω′, which orders the queue.
+    exact: str  # ω′ as a fraction.
     omega: float
-    given: bool
-    """An operator set it."""
+    given: bool  # An operator set it.
 
 
 class MemberCounts(Record):
@@ -29,41 +26,25 @@ class QueuedGang(Record):
     """One gang in the queue."""
 
     gang: str
-    queue: str
-    """WQ, RQ or FQ."""
-    state: str
-    """WAITING, STARVING, RUNNING or COMPLETED."""
-    rank: int | None
-    """Its place among those that want nodes, from 1."""
+    queue: str  # WQ, RQ or FQ.
+    state: str  # WAITING, STARVING, RUNNING or COMPLETED.
+    rank: int | None  # Its place among those that want nodes, from 1.
     priority: int
     weight: Weight
-    created_s: float
-    """Unix seconds."""
-    waiting_since_s: float | None
-    """Unix seconds."""
-    waited_s: float | None
-    """null: it does not wait, or cannot start as it is."""
-    starves_in_s: float | None
-    """0: it is STARVING; null: it never will be as it is."""
-    running_since_s: float | None
-    """Unix seconds."""
+    created_s: float  # Unix seconds.
+    waiting_since_s: float | None  # Unix seconds.
+    waited_s: float | None  # null: it does not wait, or cannot start as it is.
+    starves_in_s: float | None  # 0: it is STARVING; null: it never will be as it is.
+    running_since_s: float | None  # Unix seconds.
     members: MemberCounts
-    admitted: bool
-    """The plan has nodes for it."""
-    zone: str | None
-    """Of its planned or reserved nodes, with commas."""
-    held_nodes: tuple[str, ...]
-    """Nodes that are reserved for it."""
-    makes_room: tuple[str, ...]
-    """Gangs that leave, or have left, for it."""
-    leaves_for: str | None
-    """The gang for which it leaves, or has left."""
-    code: str | None
-    """Name of the reason for which it waits."""
-    reason: str | None
-    """That reason, a constant sentence."""
-    detail: str
-    """The same with numbers."""
+    admitted: bool  # The plan has nodes for it.
+    zone: str | None  # Of its planned or reserved nodes, with commas.
+    held_nodes: tuple[str, ...]  # Nodes that are reserved for it.
+    makes_room: tuple[str, ...]  # Gangs that leave, or have left, for it.
+    leaves_for: str | None  # The gang for which it leaves, or has left.
+    code: str | None  # Name of the reason for which it waits.
+    reason: str | None  # That reason, a constant sentence.
+    detail: str  # The same with numbers.
 
 
 class NamespaceShare(Record):
@@ -78,12 +59,8 @@ class NamespaceShare(Record):
 class Queue(Record):
     """Every gang, those that wait first, in the order of their turns."""
 
-    at_s: float
-    """Unix seconds."""
-    order: str
-    """weight, fifo or another order of the settings."""
-    counts: dict[str, int]
-    """state → gangs."""
+    at_s: float  # Unix seconds.
+    order: str  # weight, fifo or another order of the settings.
+    counts: dict[str, int]  # state → gangs.
     gangs: tuple[QueuedGang, ...]
-    shares: tuple[NamespaceShare, ...]
-    """Namespaces with a limit."""
+    shares: tuple[NamespaceShare, ...]  # Namespaces with a limit.

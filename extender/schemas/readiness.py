@@ -11,15 +11,12 @@ class Watch(Record):
 
     path: str
     synced: bool
-    absent: bool
-    """The kind is not installed."""
-    contact_age_s: float | None
-    """Seconds since the API server last said something: a list, an event, a bookmark."""
+    absent: bool  # The kind is not installed.
+    contact_age_s: float | None  # Seconds since the API server last said something: a list, an event, a bookmark.
     relists: int
     watches: int
     events: int
-    unreadable: int
-    """How often an object could not be read."""
+    unreadable: int  # How often an object could not be read.
     unreadable_now: int
     errors: int
     last_error: str
@@ -62,11 +59,9 @@ class NetworkSources(Record):
 class Parts(Record):
     """The state of the parts."""
 
-    sync: dict[str, Watch]
-    """kind → its watch."""
+    sync: dict[str, Watch]  # kind → its watch.
     cache: CacheSizes
-    notes: str | UnsetType = UNSET
-    """Why netgang's own notes are not written."""
+    notes: str | UnsetType = UNSET  # Why netgang's own notes are not written.
     leadership: Leadership | UnsetType = UNSET
     network: NetworkSources | UnsetType = UNSET
 
