@@ -6,13 +6,12 @@ from typing import Any
 from extender.convert import pod_from_json
 from extender.convert.sharing import Pool, shared_tuple
 from scoring.model import Controller, Pod
+from tests.extender.scheduling.world import pinned_to
 
 NAMES = "netgang.io/gang"
 
 
 def member(name: str, *, node: str = "n1", cpu: str = "1") -> Pod:
-    terms = [{"matchFields": [{"key": "metadata.name", "operator": "In", "values": [node]}]}]
-    affinity = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}}
     pod: dict[str, Any] = {
         "metadata": {
             "name": name,
@@ -20,7 +19,7 @@ def member(name: str, *, node: str = "n1", cpu: str = "1") -> Pod:
             "ownerReferences": [{"apiVersion": "batch/v1", "kind": "Job", "name": "j", "uid": "u", "controller": True}],
         },
         "spec": {
-            "affinity": affinity,
+            "affinity": pinned_to(node),
             "containers": [{"name": "c", "resources": {"requests": {"cpu": cpu}}}],
             "schedulingGates": [{"name": NAMES}],
         },

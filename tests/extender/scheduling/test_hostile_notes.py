@@ -12,7 +12,7 @@ from extender.notes import NoteKind
 from tests.extender.controllers.elastic.cluster import ELASTIC
 from tests.extender.controllers.operator import Operator
 from tests.extender.controllers.preemption.test_controller import ON, acting, claims, events, nodes, running_gangs
-from tests.extender.scheduling.world import GATED, World, key, node_json, pod_json, running, unfinished
+from tests.extender.scheduling.world import GATED, World, key, node_json, pinned_to, pod_json, running, unfinished
 from tests.fakes.cluster_api import FakeClusterApi
 from tests.fakes.key_store import bearer_of, notes_of_a_former_process
 
@@ -163,11 +163,10 @@ async def test_an_admitted_note_jumps_no_queue() -> None:
 
 
 async def test_an_admitted_note_makes_nobody_evict_the_pod() -> None:
-    gone = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [
-        {"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["gone"]}]}
-    ]}}}  # fmt: skip
     owner = {"apiVersion": "apps/v1", "kind": "StatefulSet", "name": "s", "uid": "u-s", "controller": True}
-    pod = pod_json("p-0", gang="p", uid="u-p", annotations={"netgang.io/admitted": "u-p/gone"}, affinity=gone)
+    pod = pod_json(
+        "p-0", gang="p", uid="u-p", annotations={"netgang.io/admitted": "u-p/gone"}, affinity=pinned_to("gone")
+    )
     pod["metadata"]["ownerReferences"] = [owner]
     async with running(node_json("n1"), pod) as world:
         world.api.add({"kind": "StatefulSet", "metadata": {"name": "s", "uid": "u-s"}, "spec": {}})

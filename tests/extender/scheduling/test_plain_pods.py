@@ -13,7 +13,7 @@ from scoring.ids import NodeName
 from scoring.model.reasons import Reason
 from scoring.verbs.plain_pods import SYSTEM_PRIORITY
 from tests.extender.scheduling.kube_scheduler import KubeScheduler
-from tests.extender.scheduling.world import GATED, World, node_json, running
+from tests.extender.scheduling.world import GATED, World, node_json, pinned_to, running
 
 pytestmark = pytest.mark.looptime
 
@@ -138,10 +138,7 @@ async def test_nobody_is_woken_when_the_promise_comes_true() -> None:
 async def test_a_daemon_sets_pod_has_its_node() -> None:
     """Its room is kept free there already (docs/safety.md S12), so it takes nothing that is promised to a gang."""
     async with beside(*[node_json(name, zone="a", cpu="5") for name in ("a1", "a2")]) as world:
-        pin = {"key": "metadata.name", "operator": "In", "values": ["a1"]}
-        terms = {"nodeSelectorTerms": [{"matchFields": [pin]}]}
-        affinity = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}}
-        world.pod("agent", cpu="2", scheduler=OURS, affinity=affinity)
+        world.pod("agent", cpu="2", scheduler=OURS, affinity=pinned_to("a1"))
         agent = world.api.pod("agent")
         made = {"name": "agent", "uid": "u", "creationTimestamp": "2023-11-14T22:13:20Z"}  # when the clock begins
         world.api.add({"kind": "DaemonSet", "metadata": made, "spec": {"template": {"spec": agent["spec"]}}})

@@ -90,6 +90,12 @@ def pod_json(
     }
 
 
+def pinned_to(node: str) -> Object:
+    """A pod's affinity for this one node, by name."""
+    terms = [{"matchFields": [{"key": "metadata.name", "operator": "In", "values": [node]}]}]
+    return {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}}
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Call:
     pod: str

@@ -13,7 +13,7 @@ from extender.errors import ApiError, ApiUnavailableError, ConflictError, NotFou
 from scoring.model import GATE
 from scoring.model.reasons import Reason
 from tests.extender.controllers.operator import Operator, playing
-from tests.extender.scheduling.world import World, key, node_json, pod_json, running
+from tests.extender.scheduling.world import World, key, node_json, pinned_to, pod_json, running
 
 pytestmark = pytest.mark.looptime
 
@@ -351,17 +351,7 @@ STRANGE: dict[str, dict[str, Any]] = {  # case: what the API server has of p and
     "running": {"phase": "Running"},
     "going": {"deleting": True},
     "no list": {"affinity": None},
-    "another list": {
-        "affinity": {
-            "nodeAffinity": {
-                "requiredDuringSchedulingIgnoredDuringExecution": {
-                    "nodeSelectorTerms": [
-                        {"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["n9"]}]}
-                    ]
-                }
-            }
-        }
-    },
+    "another list": {"affinity": pinned_to("n9")},
 }
 
 
