@@ -23,9 +23,9 @@ class Pair:
     cert: Path
     key: Path
 
-    def into(self, directory: Path, *, name: str = "tls") -> "Pair":
+    def into(self, directory: Path) -> "Pair":
         """Copies under other names; a file that is there is replaced in one step, as people should do it."""
-        copies = Pair(directory / f"{name}.crt", directory / f"{name}.key")
+        copies = Pair(directory / "tls.crt", directory / "tls.key")
         for old, new in ((self.cert, copies.cert), (self.key, copies.key)):
             beside = new.with_suffix(".new")
             shutil.copy(old, beside)

@@ -17,12 +17,12 @@ THROUGHPUT_BPS = st.one_of(st.sampled_from([10e6, 100e6, 1e9]), st.floats(1e3, 1
 AGE_S = st.one_of(st.just(0.0), st.floats(0.0, 12_000.0), st.floats(0.0, 200_000.0))
 
 
-def blocks(n: int, m: int | None = None, *, unknown: bool = True, aged: bool = True) -> st.SearchStrategy[Block]:
+def blocks(n: int, m: int | None = None) -> st.SearchStrategy[Block]:
     """Blocks of shape (n, m); square ones have the same nodes on both sides, so their diagonal is `same`."""
     shape = (n, n if m is None else m)
 
     def values(elements: st.SearchStrategy[float]) -> st.SearchStrategy[Floats]:
-        return arrays(float, shape, elements=st.one_of(st.just(np.nan), elements) if unknown else elements)
+        return arrays(float, shape, elements=st.one_of(st.just(np.nan), elements))
 
     def block(loss: Floats, delay: Floats, rate: Floats, ages: list[Floats], same: np.ndarray) -> Block:
         columns = (loss, delay, rate)
@@ -33,7 +33,7 @@ def blocks(n: int, m: int | None = None, *, unknown: bool = True, aged: bool = T
         ages = [np.where(np.isnan(column), np.nan, age) for column, age in zip(columns, ages, strict=True)]
         return Block(loss, delay, rate, ages[0], ages[1], ages[2], same)
 
-    age = arrays(float, shape, elements=AGE_S if aged else st.just(0.0))
+    age = arrays(float, shape, elements=AGE_S)
     same = arrays(bool, shape, elements=st.integers(0, 9).map(lambda x: x == 0))
     return st.builds(
         block, values(LOSS_RATIO), values(DELAY_MS), values(THROUGHPUT_BPS), st.lists(age, min_size=3, max_size=3), same

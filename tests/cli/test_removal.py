@@ -17,9 +17,9 @@ ADMISSION = "/apis/admissionregistration.k8s.io"
 LEASES = "/apis/coordination.k8s.io/v1/namespaces/netgang-system/leases"
 
 
-def gated(api: FakeOperatorApi, name: str, *gates: str, scheduler: str = "netgang") -> str:
+def gated(api: FakeOperatorApi, name: str, *gates: str) -> str:
     path = f"/api/v1/namespaces/team/pods/{name}"
-    spec = {"schedulerName": scheduler, "containers": [], "schedulingGates": [{"name": one} for one in gates]}
+    spec = {"schedulerName": "netgang", "containers": [], "schedulingGates": [{"name": one} for one in gates]}
     api.add(path, spec=spec, status={"phase": "Pending"})
     return path
 

@@ -44,9 +44,9 @@ class Mesh:
         self.links[source, target] = replace(self.links[source, target], **values)
 
 
-def full_mesh(*names: str, link: Link | None = None) -> Mesh:
+def full_mesh(*names: str) -> Mesh:
     ends = {name: End(name, f"{name}.lab.example") for name in names}
-    return Mesh(ends, {(a, b): link or Link() for a in names for b in names if a != b})
+    return Mesh(ends, {(a, b): Link() for a in names for b in names if a != b})
 
 
 def paper_zone(number: int) -> str:
@@ -88,7 +88,7 @@ def _rank(number: int) -> int:
     return PAPER_RANKS.get(number, 7 * number % 5)
 
 
-def entries(mesh: Mesh, *, age_s: float | None = 0.0) -> Iterator[Mapping[str, Any]]:
+def entries(mesh: Mesh) -> Iterator[Mapping[str, Any]]:
     for (source, target), link in mesh.links.items():
         yield {
             "source": source,
@@ -96,12 +96,12 @@ def entries(mesh: Mesh, *, age_s: float | None = 0.0) -> Iterator[Mapping[str, A
             "loss_ratio": link.loss_ratio,
             "delay_ms": link.delay_ms,
             "throughput_bps": link.throughput_bps,
-            "age_s": age_s,
+            "age_s": 0.0,
         }
 
 
-def mesh_file(mesh: Mesh, *, age_s: float | None = 0.0) -> str:
-    return "[\n" + ",\n".join(json.dumps(entry) for entry in entries(mesh, age_s=age_s)) + "\n]\n"
+def mesh_file(mesh: Mesh) -> str:
+    return "[\n" + ",\n".join(json.dumps(entry) for entry in entries(mesh)) + "\n]\n"
 
 
 if __name__ == "__main__":

@@ -97,9 +97,9 @@ def reasons_page() -> str:
 
 
 def states_page() -> str:
-    def part(title: str, *sets: type[Enum], head: tuple[str, str] = ("state", "")) -> str:
+    def part(title: str, *sets: type[Enum]) -> str:
         rows = [(code(value), about) for one in sets for value, about in members(one)]
-        return f"\n## {title}\n\n{table(head, rows)}"
+        return f"\n## {title}\n\n{table(('state', ''), rows)}"
 
     def sentences(title: str, *sets: type[Enum]) -> str:
         lines = [f"- {value}\n" for one in sets for value, _ in members(one)]

@@ -22,13 +22,13 @@ ANN_JSON = {"username": "ann", "uid": "u1", "groups": ["devs", "system:authentic
 
 
 @asynccontextmanager
-async def asked(body: object, *, status: int = 201) -> AsyncIterator[tuple[KubeReviews, list[tuple[str, Any]]]]:
+async def asked(body: object) -> AsyncIterator[tuple[KubeReviews, list[tuple[str, Any]]]]:
     seen: list[tuple[str, Any]] = []
 
     async def answer(request: web.Request) -> web.Response:
         assert (request.method, request.headers["Authorization"]) == ("POST", "Bearer abc")
         seen.append((request.path, await request.json()))
-        return web.Response(status=status, text=body if isinstance(body, str) else json.dumps(body))
+        return web.Response(status=201, text=body if isinstance(body, str) else json.dumps(body))
 
     async with serving(answer) as access, Transport(access) as transport:
         yield KubeReviews(transport), seen

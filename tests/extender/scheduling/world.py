@@ -364,5 +364,5 @@ def key(gang: str) -> GangKey:
     return gang_key("default", gang)
 
 
-def stranger_on(node: str, *, cpu: str = "4") -> Pod:
-    return pod_from_json(msgspec.json.encode(pod_json("stranger", cpu=cpu, scheduler="other", nodeName=node)))
+def stranger_on(node: str) -> Pod:
+    return pod_from_json(msgspec.json.encode(pod_json("stranger", cpu="4", scheduler="other", nodeName=node)))

@@ -34,10 +34,9 @@ class Connection:
     reader: asyncio.StreamReader
     writer: asyncio.StreamWriter
 
-    def send(self, verb: str, body: bytes, *more: str, declared_bytes: int | None = None) -> None:
-        """Send a request, or as much of it as `body` is; `more`: header lines."""
-        length = len(body) if declared_bytes is None else declared_bytes
-        head = "\r\n".join([f"POST /{verb} HTTP/1.1", "Host: netgang", f"Content-Length: {length}", *more])
+    def send(self, verb: str, body: bytes, *more: str) -> None:
+        """Send a request; `more`: header lines."""
+        head = "\r\n".join([f"POST /{verb} HTTP/1.1", "Host: netgang", f"Content-Length: {len(body)}", *more])
         self.writer.write(head.encode() + b"\r\n\r\n" + body)
 
     async def reply(self) -> tuple[str, Any]:
@@ -46,8 +45,8 @@ class Connection:
         size = int(head.partition("content-length: ")[2].split("\r\n", 1)[0])
         return head, json.loads(await self.reader.readexactly(size))
 
-    async def post(self, verb: str, body: bytes, *more: str, declared_bytes: int | None = None) -> tuple[str, Any]:
-        self.send(verb, body, *more, declared_bytes=declared_bytes)
+    async def post(self, verb: str, body: bytes, *more: str) -> tuple[str, Any]:
+        self.send(verb, body, *more)
         return await self.reply()
 
     async def get(self, path: str) -> str:

@@ -33,10 +33,10 @@ def job(world: World, name: str, *, created_s: float, kind: str = "Job", api_ver
     return world.owner(name, kind=kind, api_version=api_version, created=at(created_s))
 
 
-def members(world: World, gang: str, owner: Any, *, created_s: float = NOW_S, size: int = 2) -> None:
+def members(world: World, gang: str, owner: Any, *, size: int = 2) -> None:
     for number in range(size):
         one = pod_json(f"{gang}-{number}", gang=gang, size=size, owner=owner, schedulingGates=GATED)
-        one["metadata"]["creationTimestamp"] = at(created_s)
+        one["metadata"]["creationTimestamp"] = at(NOW_S)
         world.api.add(one)
 
 

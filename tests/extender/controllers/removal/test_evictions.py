@@ -17,9 +17,9 @@ N1, N2 = node_json("n1"), node_json("n2")
 QUIET_S = 30.0  # nothing is removed so soon after start or re-sync
 
 
-async def half_bound(world: World, *, minimum: int = 2) -> tuple[str, str]:
+async def half_bound(world: World) -> tuple[str, str]:
     """A gang of two of which one is bound and the other has no room left; (the bound one, the other)."""
-    first, second = await world.planned_gang("g", 2, minimum=minimum, cpu="3")
+    first, second = await world.planned_gang("g", 2, minimum=2, cpu="3")
     world.api.fail_next("bind", ApiUnavailableError("connection refused"))
     calls = await world.bind_and_settle(first, second)
     [failed] = [call for call in calls if call.answer is not None]

@@ -18,9 +18,9 @@ NODES = [node_json(f"n{i}") for i in range(4)]
 LONG_S = QUIET_S + 2 * PARTIAL_S + 10.0  # until a gang of ours found in part at the start is evicted
 
 
-def strangers(world: World, *, scheduler: str = "default-scheduler", count: int = 3) -> list[str]:
+def strangers(world: World, *, scheduler: str = "default-scheduler") -> list[str]:
     """Members of gang g (minimum 4) that another scheduler has put on nodes, and that run; their names."""
-    names = [f"g-{i}" for i in range(count)]
+    names = [f"g-{i}" for i in range(3)]
     for i, name in enumerate(names):
         world.pod(name, gang="g", size=4, scheduler=scheduler, nodeName=f"n{i}")
         world.change(name, phase="Running")
@@ -86,9 +86,9 @@ async def test_who_requests_the_managed_resource_does_not_endanger_who_does_not(
         assert invalid(world).keys() == {"g-0", "g-3"}
 
 
-def stranger_of(operator: Operator, name: str = "job-ps") -> None:
+def stranger_of(operator: Operator) -> None:
     """A pod of the same owner under another scheduler, in no gang: a role whose template names another one."""
-    pod = pod_json(name, scheduler="default-scheduler", nodeName="n5")
+    pod = pod_json("job-ps", scheduler="default-scheduler", nodeName="n5")
     pod["metadata"]["labels"] = {"batch.kubernetes.io/job-name": operator.name}
     member = operator.world.api.pod(operator.members()[0])
     pod["metadata"]["ownerReferences"] = member["metadata"]["ownerReferences"]

@@ -86,8 +86,8 @@ async def schedule(world: World, name: str) -> None:
     raise AssertionError(f"{name} was never bound")
 
 
-async def burst(world: World, *, gangs: int = GANGS) -> list[str]:
-    names = [name for number in range(gangs) for name in world.gang(f"g{number:02}", SIZE)]
+async def burst(world: World) -> list[str]:
+    names = [name for number in range(GANGS) for name in world.gang(f"g{number:02}", SIZE)]
     await world.settle(1.0)
     return names
 

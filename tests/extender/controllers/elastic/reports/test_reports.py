@@ -64,8 +64,8 @@ class Port:
     async def statuses(self, *steps: int, **more: Any) -> list[int]:
         return [(await self.send(point(step), **more)).status_code for step in steps]
 
-    def kept(self, name: str = "resnet", **key: str) -> list[int]:
-        job = self.jobs[job_key(name, **key)]
+    def kept(self, **key: str) -> list[int]:
+        job = self.jobs[job_key("resnet", **key)]
         return [one.step for one in self.book.of(job.key, job.uid)]
 
 
