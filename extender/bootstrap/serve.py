@@ -12,9 +12,9 @@ import resource
 import signal
 import ssl
 import sys
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from socket import socket
 from types import FrameType
@@ -93,17 +93,35 @@ def allow_open_files() -> None:
 
 
 async def _serve(settings: Settings) -> bool:
+    """Whether all ports were listened on. All end at once: they stop accepting, and what is held is answered."""
     make = bootstrap.live if settings.snapshot is None else bootstrap.embedded
     async with running(make(settings)) as service:
         servers = [PortServer(setting, config) for setting, config in configs(settings, service)]
-        end = _End(servers, service)
+        answering: list[asyncio.Task[None]] = []
+
+        def end() -> None:
+            for server in servers:
+                server.should_exit = True
+            if not answering:
+                loop = asyncio.get_event_loop()
+                answering.append(loop.create_task(service.shut_down(), name="answer held calls"))
+
+        def signalled(_number: int, _frame: FrameType | None) -> None:
+            for server in servers:  # the second signal: wait for nothing
+                server.force_exit = server.should_exit
+            end()
+
+        async def serve(server: PortServer) -> None:
+            await server.serve()
+            end()  # also of one that ends by itself, for want of its port
+
         if service.leadership is not None:
             service.leadership.duties.turn_away = servers[0].turn_away
-        with end.on_signals():
+        with _on_signals(signalled):
             async with asyncio.TaskGroup() as group:
                 for server in servers:
-                    group.create_task(_serve_until(end, server), name=f"serve port {server.config.port}")
-            await end.over()
+                    group.create_task(serve(server), name=f"serve port {server.config.port}")
+            await asyncio.gather(*answering)
         return all(server.started for server in servers)
 
 
@@ -208,7 +226,7 @@ class PortServer(uvicorn.Server):
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """Leave the signals to `_End`: two servers would take them from each other."""
+        """Leave the signals to `_serve`: two servers would take them from each other."""
         yield
 
     async def startup(self, sockets: list[socket] | None = None) -> None:
@@ -223,46 +241,12 @@ class PortServer(uvicorn.Server):
             _log.info("%s: %s://%s:%d", self._setting, scheme, *self.servers[0].sockets[0].getsockname()[:2])
 
 
-@dataclass(slots=True)
-class _End:
-    """The end of all ports at once: stop accepting, and answer what is held."""
-
-    _servers: Sequence[PortServer]
-    _service: Service
-    _answering: asyncio.Task[None] | None = None
-
-    def begin(self) -> None:
-        for server in self._servers:
-            server.should_exit = True
-        if self._answering is None:
-            loop = asyncio.get_event_loop()
-            self._answering = loop.create_task(self._service.shut_down(), name="answer held calls")
-
-    async def over(self) -> None:
-        if self._answering is not None:
-            await self._answering
-
-    @contextmanager
-    def on_signals(self) -> Iterator[None]:
-        """First SIGTERM or SIGINT: begin; second: wait for nothing.
-
-        uvicorn's own handler would raise the signal again at the end, and the process would die of it half way out.
-        """
-
-        def signalled(_number: int, _frame: FrameType | None) -> None:
-            for server in self._servers:
-                server.force_exit = server.should_exit
-            self.begin()
-
-        before = {number: signal.signal(number, signalled) for number in (signal.SIGINT, signal.SIGTERM)}
-        try:
-            yield
-        finally:
-            for number, handler in before.items():
-                signal.signal(number, handler)
-
-
-async def _serve_until(end: _End, server: PortServer) -> None:
-    """Serve until the end; a server that ends by itself, for want of its port, is the end of all."""
-    await server.serve()
-    end.begin()
+@contextmanager
+def _on_signals(signalled: Callable[[int, FrameType | None], None]) -> Iterator[None]:
+    """SIGTERM and SIGINT: uvicorn's own handler would raise the signal again, and the process die half way out."""
+    before = {number: signal.signal(number, signalled) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

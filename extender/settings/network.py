@@ -85,9 +85,8 @@ class SoftTtl(_Ages):
     """Ages from which measurements fade towards neutral."""
 
     loss: Positive | None = 5400.0
-    """Age in seconds from which packet loss fades towards neutral; `null`: it never fades.
-
-    Default 5400: three rounds of a test that a plain MaDDash looks at every half hour."""
+    """Age in seconds from which packet loss fades towards neutral; `null`: it never fades. Default 5400: three rounds
+    of a test that a plain MaDDash looks at every half hour."""
     delay: Positive | None = 5400.0
     """The same for delay."""
     throughput: Positive | None = 93_600.0

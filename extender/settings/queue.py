@@ -47,9 +47,8 @@ class QueueSettings(Section):
     starve_limit_by_priority_s: Mapping[int, Positive] = Field(default_factory=dict)
     """Value of a PriorityClass → its own limit; wins over the namespace's."""
     starving_order: StarvingOrder = StarvingOrder.AGE
-    """Which STARVING gang is first: the one that starves longest (`age`), or the heaviest (`weight`).
-
-    By weight a light gang can wait without end behind heavy ones that keep coming."""
+    """Which STARVING gang is first: the one that starves longest (`age`), or the heaviest (`weight`). By weight a light
+    gang can wait without end behind heavy ones that keep coming."""
     surplus: Surplus = Surplus.IN_TURN
     """When members beyond the minimum of a gang that has started get room: in the order of their gangs (`in-turn`), or
     after the minimums of all gangs of their priority that wait (`last`)."""
@@ -58,10 +57,8 @@ class QueueSettings(Section):
     reserve_after_s: NotNegative = 86_400.0
     """How long a STARVING gang has waited before room is reserved for it. Reserved nodes are idle while it gathers."""
     starving_share: Annotated[Number, Field(ge=0.0, le=1.0)] = 0.25
-    """Most of the cluster's nodes that are reserved for STARVING gangs; 0: none are.
-
-    A gang whose minimum alone needs more gets a reservation all the same if no other gang has one: it might never
-    start otherwise."""
+    """Most of the cluster's nodes that are reserved for STARVING gangs; 0: none are. A gang whose minimum alone needs
+    more gets a reservation all the same if no other gang has one: it might never start otherwise."""
     starving_hold_s: Positive = 7200.0
     """How long a zone is reserved for a STARVING gang before it goes behind the others for as long."""
     share_cap: Share | None = None

@@ -83,18 +83,16 @@ class Settings(PortSettings):
     scheduler_names: Annotated[tuple[str, ...], BeforeValidator(names)] = Field(default=("netgang",), min_length=1)
     """Pods with one of these in `spec.schedulerName` are ours; all others are load and never touched."""
     managed_resource: str | None = None
-    """Extended resource that makes a pod ours, such as netgang.io/gang (scheduler-config/managed-resource.yaml).
-
-    With it a pod needs both: one of `scheduler_names` and a request for the resource."""
+    """Extended resource that makes a pod ours, such as netgang.io/gang (scheduler-config/managed-resource.yaml). With
+    it a pod needs both: one of `scheduler_names` and a request for the resource."""
     zone_label: LabelKey = "topology.kubernetes.io/zone"
     """Node label that names the node's zone."""
     endpoint_annotation: LabelKey = "netgang.io/endpoint"
     """Node annotation (or label) that names the node's measurement endpoint; with `-loss`, `-delay` or `-throughput`
     behind it, the endpoint for that metric alone."""
     hold_limit_s: Positive = 25.0
-    """How long a bind is held until min-available members are there.
-
-    Members of a gang arrive tens of milliseconds apart; the room of held members is idle, so seconds suffice."""
+    """How long a bind is held until min-available members are there. Members of a gang arrive tens of milliseconds
+    apart; the room of held members is idle, so seconds suffice."""
     commit_timeout_s: Positive = 15.0
     """How long a gang's Bindings may wait for their turn and for the API server before they are answered as failed."""
     http_timeout_s: Positive = 60.0

@@ -188,9 +188,8 @@ class PrometheusQuery(Section):
     window_s: int = Field(default=600, ge=1)
     """What `$window` stands for, in seconds."""
     time_query: Text | None = None
-    """PromQL with the same labels whose result is the time of measurement in Unix seconds; `null`: now.
-
-    Needed where a value is repeated long after it was measured (throughput tests, `last_over_time`)."""
+    """PromQL with the same labels whose result is the time of measurement in Unix seconds; `null`: now. Needed where a
+    value is repeated long after it was measured (throughput tests, `last_over_time`)."""
 
 
 class PrometheusQueries(Section):
