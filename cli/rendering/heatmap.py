@@ -2,8 +2,7 @@
 
 Why three sizes: 6 ends fit with their numbers, 36 as two characters each, 100 as one; a mesh that is wider still is cut
 into parts. Rule: the colours are those of the page (`extender.web.grades`). Where there is no colour a letter says the
-same. Names are shown as they are, but control characters
-never reach the terminal.
+same. Names are shown as they are, but control characters never reach the terminal.
 """
 
 import re
@@ -24,8 +23,6 @@ _NAME_CELLS: Final = 36
 _VALUE_CELLS: Final = 7
 _WORST: Final = 5
 _LEAST_CELLS: Final = 10
-
-
 _STYLE: Final = {
     Grade.GOOD: "green",
     Grade.FAIR: "yellow",

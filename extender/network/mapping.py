@@ -174,7 +174,7 @@ class _Search:
     def run(self, nodes: Sequence[_KnownNode]) -> None:
         rest = [node for node in nodes if not self._stated(node)]
         if self._config.automatic:
-            self._samehost_of([node for node in rest if not self._same_name(node)])
+            self._same_host([node for node in rest if not self._same_name(node)])
 
     def unmapped(self, nodes: Sequence[_KnownNode]) -> tuple[NodeName, ...]:
         known = self.found.keys() | self.doubtful.keys()
@@ -200,7 +200,7 @@ class _Search:
         self._settle(node, candidates, "its name and addresses belong to several endpoints")
         return bool(candidates)
 
-    def _samehost_of(self, nodes: Sequence[_KnownNode]) -> None:
+    def _same_host(self, nodes: Sequence[_KnownNode]) -> None:
         """Match `node1` with `node1.example.org`, never `node1.a` with `node1.b`; taken endpoints are out."""
         taken = set(self.found.values())
         claims: dict[EndpointId, list[NodeName]] = {}
