@@ -3,7 +3,6 @@
 Rule: a list is read once, in pages, and nothing is watched.
 """
 
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
@@ -15,9 +14,8 @@ from cli.mesh.nodes import Selector, SiteNode, nodes_of_list, nodes_of_objects
 from cli.mesh.plan import LatencyTest, MeshPlan
 from cli.output import option
 from cli.reach import run
+from extender.convert.clusterfile import body_of
 from extender.errors import ConfigError
-
-_LARGEST_BYTES = 1 << 30
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,21 +80,10 @@ def _nodes(cluster: Path | None, kubeconfig: Path | None, zone_label: str) -> tu
     if cluster is not None and kubeconfig is not None:
         raise ConfigError("--cluster and --kubeconfig go not together")
     if cluster is not None:
-        return nodes_of_list(_read(cluster), where=str(cluster), zone_label=zone_label)
+        return nodes_of_list(body_of(cluster), where=str(cluster), zone_label=zone_label)
     if kubeconfig is not None:
         return nodes_of_objects(_asked(kubeconfig), where="API server", zone_label=zone_label)
     raise ConfigError("name the nodes: --cluster FILE (- is standard input) or --kubeconfig FILE")
-
-
-def _read(path: Path) -> bytes:
-    try:
-        if str(path) == "-":
-            return sys.stdin.buffer.read(_LARGEST_BYTES)
-        if path.stat().st_size > _LARGEST_BYTES:
-            raise ConfigError(f"{path}: larger than 1 GiB")
-        return path.read_bytes()
-    except OSError as error:
-        raise ConfigError(f"{path}: {error.strerror or error}") from error
 
 
 def _asked(kubeconfig: Path) -> list[bytes]:

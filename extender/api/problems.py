@@ -48,22 +48,32 @@ def problem_response(status: HTTPStatus, detail: str, *, headers: Mapping[str, s
     )
 
 
+class TooLargeError(Exception):
+    """A body is larger than allowed, and is not read to its end."""
+
+
+async def whole_body(request: Request, most_bytes: int, timeout_s: float) -> bytes:
+    """The body of a request. Errors: TooLargeError, TimeoutError, ClientDisconnect."""
+    body = bytearray()  # a list of pieces would cost many times a body that comes byte by byte
+    async with asyncio.timeout(timeout_s):
+        async for more in request.stream():
+            body += more
+            if len(body) > most_bytes:
+                raise TooLargeError
+    return bytes(body)
+
+
 async def read_body(request: Request, most_bytes: int, timeout_s: float, *, advice: str = "") -> bytes | Response:
     """The whole body, or what is answered to one that is too large (with `advice`) or does not come."""
-    body = bytearray()
     try:
-        async with asyncio.timeout(timeout_s):
-            async for more in request.stream():
-                body += more
-                if len(body) > most_bytes:
-                    said = f"body: larger than {most_bytes} bytes{advice}"
-                    return problem_response(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, said, headers=LAST)
+        return await whole_body(request, most_bytes, timeout_s)
+    except TooLargeError:
+        status, said = HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"larger than {most_bytes} bytes{advice}"
     except TimeoutError:
-        said = f"body: did not arrive within {timeout_s:g} s"
-        return problem_response(HTTPStatus.REQUEST_TIMEOUT, said, headers=LAST)
+        status, said = HTTPStatus.REQUEST_TIMEOUT, f"did not arrive within {timeout_s:g} s"
     except ClientDisconnect:
-        return problem_response(HTTPStatus.BAD_REQUEST, "body: broken off", headers=LAST)
-    return bytes(body)
+        status, said = HTTPStatus.BAD_REQUEST, "broken off"
+    return problem_response(status, f"body: {said}", headers=LAST)
 
 
 @dataclass(frozen=True, slots=True)

@@ -72,7 +72,7 @@ def assemble(
     if refresh is not None:
         tasks["network"] = refresh.run
     if common.leadership is not None:
-        common.leadership.duties = terms.duties(heard)
+        common.leadership.duties = Duties(terms.take_up, terms.lay_down, heard=heard, over=terms.over)
         tasks["leadership"] = common.leadership.run
     return service_of(common, starting, caring, catch_up, refresh, tasks, callers=callers, reviews=reviews)
 
@@ -179,11 +179,8 @@ class Terms:
                 async with asyncio.timeout(_FIRST_LOOK_S):
                     await look()
 
-    def duties(self, heard: Callable[[], None]) -> Duties:
-        """What leadership calls; `heard`: the API server answered the election."""
-        return Duties(take_up=self._take_up, lay_down=self._lay_down, heard=heard, over=self._over)
-
-    def _take_up(self) -> None:
+    def take_up(self) -> None:
+        """A term begins: forget what was known of the last one, find again what others began, and plan."""
         one, care = self.starting, self.caring
         for book in (
             one.wakes, one.parking, one.plain, one.offers, care.repins,
@@ -203,7 +200,7 @@ class Terms:
         there = [pod.uid for gang in gangs if gang.own for pod in (*gang.pending, *gang.later) if not pod.gates]
         self.starting.parking.inherit(there, now_s=common.clock.monotonic_s())
 
-    def _lay_down(self) -> None:
+    def lay_down(self) -> None:
         """A term ends: callers that wait are answered so, and nothing is reserved any more."""
         one, care = self.starting, self.caring
         one.binds.stand_down()
@@ -211,7 +208,8 @@ class Terms:
         for book in (one.wakes, one.parking, one.plain, care.restarts, care.repairs, one.admissions):
             book.forget()
 
-    async def _over(self) -> None:
+    async def over(self) -> None:
+        """Wait until all that was sent has come to its end."""
         if self.common.fenced is not None:
             await self.common.fenced.idle()
         await self.starting.binds.posts.over()

@@ -87,7 +87,11 @@ class Caring:
             silent=health.silent,
             wants_no_more=self.restarts.judge.wants_no_more,
         )
-        self.preemptions = _preemptions_of(common, context, self.restarts)
+        self.preemptions: Preemptions | None = None
+        if common.settings.preemption is not Preempting.OFF:
+            words, timeout_s = PreemptionWords(context), common.settings.preemption_timeout_s
+            claims = PreemptionClaims(context, words, self.restarts, timeout_s=timeout_s)
+            self.preemptions = Preemptions(context, claims, words, self.restarts, decide=Decision(planner, clock))
         self.unreadable = UnreadableWords(common.unreadable, events.post)
         self.ignored = IgnoredNotes(context)
         common.notes.on_ignored = self.ignored.heard
@@ -139,14 +143,6 @@ class Caring:
         for book in (self.elastic, self.reported, self.preemptions, self.provisioning):
             if book is not None:
                 book.forget()
-
-
-def _preemptions_of(common: Common, context: ControllerContext, restarts: Restarts) -> Preemptions | None:
-    if common.settings.preemption is Preempting.OFF:
-        return None
-    words = PreemptionWords(context)
-    claims = PreemptionClaims(context, words, restarts, timeout_s=common.settings.preemption_timeout_s)
-    return Preemptions(context, claims, words, restarts, decide=Decision(common.planner, common.clock))
 
 
 def _provisioning_of(common: Common, context: ControllerContext) -> Provisioning | None:

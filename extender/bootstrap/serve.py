@@ -14,7 +14,6 @@ import ssl
 import sys
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager, suppress
-from dataclasses import replace
 from functools import partial
 from socket import socket
 from types import FrameType
@@ -27,7 +26,6 @@ from starlette.types import ASGIApp
 from extender import bootstrap
 from extender.bootstrap import Service
 from extender.runtime.memory import can_watch_memory, keep_one_heap
-from extender.server.app import DEFAULT_MAX_BODY_BYTES
 from extender.server.connections import Connections, PortLimits
 from extender.server.verb_protocol import PORTS, VerbProtocol
 from extender.settings.ports import is_loopback
@@ -37,7 +35,7 @@ _KEPT_S = 120.0
 """Above the 90 s after which kube-scheduler's client drops an idle connection: it must never meet a closed one. Go's
 client repeats no POST of which something was written, and a /filter that fails costs its pod a second."""
 _BESIDE_HELD = PortLimits(connections=1024, per_peer=512, kept_s=_KEPT_S)
-"""Of `port`, besides the calls that are being answered; bytes: `_kept_of`."""
+"""Of `port`, besides the calls that are being answered; kept are four of the largest bodies, two of one peer."""
 _PEOPLE = PortLimits(connections=512, per_peer=256, kept_bytes=32 * 2**20, peer_bytes=16 * 2**20)
 """Of `debug_port`, where all come from the loopback, and of `health_port`."""
 _REPORTING = PortLimits(connections=1024, per_peer=64, kept_bytes=64 * 2**20, peer_bytes=4 * 2**20)
@@ -133,8 +131,7 @@ def configs(settings: Settings, service: Service) -> Iterator[tuple[str, uvicorn
     def counted(limits: PortLimits, port: str) -> Connections:
         return Connections(limits, counted=partial(service.telemetry.connection_ended, port))
 
-    kept_bytes = 4 * DEFAULT_MAX_BODY_BYTES
-    verbs = counted(replace(_BESIDE_HELD, kept_bytes=kept_bytes, peer_bytes=kept_bytes // 2), "verbs")
+    verbs = counted(_BESIDE_HELD, "verbs")
     yield "port", port_config(service.app, host, settings.port, drain_s=_DRAIN_S, tls=for_verbs, connections=verbs)
     if settings.debug_port is not None:
         # On the loopback no other machine listens, and `kubectl port-forward` with curl needs no authority there.

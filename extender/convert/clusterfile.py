@@ -4,6 +4,7 @@ Rule: an object that cannot be read is an error that names it; kinds that do not
 that another reader reads are handed on as they are.
 """
 
+import sys
 from collections.abc import Collection
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -55,13 +56,19 @@ _HEAD = msgspec.json.Decoder(_Head)
 
 def read_cluster(path: Path, *, zone_label: str, keep: Collection[str] = ()) -> ClusterFile:
     """Read `path`; kinds in `keep` are kept as they are. ConfigError names the file, the object and the field."""
+    return parse_cluster(body_of(path), name=str(path), zone_label=zone_label, keep=keep)
+
+
+def body_of(path: Path) -> bytes:
+    """What is in a file (`-`: standard input). Errors: ConfigError if it cannot be read, or has more than 1 GiB."""
     try:
+        if str(path) == "-":
+            return sys.stdin.buffer.read(_LARGEST_BYTES)
         if path.stat().st_size > _LARGEST_BYTES:
             raise ConfigError(f"{path}: larger than 1 GiB")
-        body = path.read_bytes()
+        return path.read_bytes()
     except OSError as error:
         raise ConfigError(f"{path}: {error.strerror or error}") from error
-    return parse_cluster(body, name=str(path), zone_label=zone_label, keep=keep)
 
 
 def parse_cluster(body: bytes, *, name: str, zone_label: str, keep: Collection[str] = ()) -> ClusterFile:

@@ -19,7 +19,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from extender.api.documents.views import Views
-from extender.api.problems import PROBLEM_TYPE, problem_body
+from extender.api.problems import PROBLEM_TYPE, TooLargeError, problem_body, whole_body
 from extender.api.routes import create_documents_app
 from extender.runtime.telemetry import Telemetry
 from extender.schemas.readiness import Readiness
@@ -98,21 +98,17 @@ class App:
 
     async def _read_body(self, verb: Verb, request: Request) -> bytes | Reply:
         """The whole request body, or the reply to one that is too large, too slow, or broken off."""
-        limit_bytes, declared = self.dispatch.serving.max_body_bytes, request.headers.get("content-length", "")
-        if declared.isdecimal() and int(declared[:18]) > limit_bytes:  # 18 digits are beyond any limit
-            return self.dispatch.too_large(verb)
-        body = bytearray()  # a list of pieces would cost many times a body that comes byte by byte
+        serving, declared = self.dispatch.serving, request.headers.get("content-length", "")
         try:
-            async with asyncio.timeout(self.dispatch.serving.body_timeout_s):
-                async for more in request.stream():
-                    body += more
-                    if len(body) > limit_bytes:
-                        return self.dispatch.too_large(verb)
+            if declared.isdecimal() and int(declared[:18]) > serving.max_body_bytes:  # 18 digits are beyond any limit
+                raise TooLargeError
+            return await whole_body(request, serving.max_body_bytes, serving.body_timeout_s)
+        except TooLargeError:
+            return self.dispatch.too_large(verb)
         except TimeoutError:
             return self.dispatch.too_late(verb)
         except ClientDisconnect:
             return GONE
-        return bytes(body)
 
 
 async def _heard(answer: Coroutine[Any, Any, Reply], receive: Receive, gone: asyncio.Future[None]) -> Reply:
