@@ -131,8 +131,7 @@ def service_of(
         return {name: reflector.status() for name, reflector in common.reflectors.items()}
 
     def followed() -> dict[str, Watch]:
-        feeds = common.feeds.reflectors if common.feeds is not None else {}
-        return sync() | {name: reflector.status() for name, reflector in feeds.items()}
+        return {name: reflector.status() for name, reflector in common.followed.items()}
 
     def network() -> NetworkStatus | None:
         return refresh.status() if refresh is not None else None

@@ -217,7 +217,7 @@ class Terms:
     def tasks(self) -> dict[str, Callable[[], Any]]:
         """Coroutine functions by name: what runs in every service."""
         common, caring = self.common, self.caring
-        tasks: dict[str, Callable[[], Any]] = {f"{_FOLLOW}{name}": one.run for name, one in common.reflectors.items()}
+        tasks: dict[str, Callable[[], Any]] = {f"{_FOLLOW}{name}": one.run for name, one in common.followed.items()}
         tasks |= {
             "plan": self.plan_once_synced,
             "report plans": common.planner.report.run,
@@ -231,7 +231,6 @@ class Terms:
             tasks["collect"] = self.collect_once_planned
         if caring.provisioning is not None:
             tasks["provisioning"] = caring.provisioning.run
-        if caring.elastic is not None and common.feeds is not None:
-            tasks |= {f"{_FOLLOW}{name}": one.run for name, one in common.feeds.reflectors.items()}
+        if caring.elastic is not None:
             tasks["elastic"] = caring.elastic.run
         return tasks

@@ -38,10 +38,6 @@ class Candidacy:
     api: LeaseApi
     pod: str
 
-    def leadership(self, clock: Clock, telemetry: Telemetry) -> Leadership:
-        """The candidate at work."""
-        return Leadership(self.election, self.api, clock, telemetry, label=RoleLabel(self.api, self.pod))
-
 
 @asynccontextmanager
 async def candidacy(
@@ -79,8 +75,10 @@ class Common:
 
     def __post_init__(self, stands: Candidacy | None) -> None:
         clock, self.telemetry = self.clock, Telemetry()
-        self.leadership = stands.leadership(clock, self.telemetry) if stands is not None else None
-        """Our part in the election; `None`: there is none, and we act"""
+        self.leadership: Leadership | None = None  # Our part in the election; `None`: there is none, and we act
+        if stands is not None:
+            role = RoleLabel(stands.api, stands.pod)
+            self.leadership = Leadership(stands.election, stands.api, clock, self.telemetry, label=role)
         self.acting: Callable[[], bool] = self.leadership.leading if self.leadership is not None else lambda: True
         self.fenced = FencedApi(self.api, self.leadership.room_s) if self.leadership is not None else None
         if self.fenced is not None:
@@ -89,6 +87,11 @@ class Common:
         self.log = DecisionLog(self.telemetry, acting=self.acting, heard=self.recent.add)
         self.policy = self.settings.policy()
         self.planner = Planner(self.cache, self.policy, clock, self.telemetry, self.log)
+
+    @property
+    def followed(self) -> dict[str, Reflector[Any]]:
+        """Every reflector by name: of what decides, and of elastic jobs."""
+        return {**self.reflectors, **(self.feeds.reflectors if self.feeds is not None else {})}
 
     def synced(self) -> bool:
         """Whether there is a plan."""

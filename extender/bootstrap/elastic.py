@@ -49,10 +49,6 @@ class Feeds:
         """Whether everything has been read once."""
         return all(reflector.synced.is_set() for reflector in self.reflectors.values())
 
-    def relists(self) -> int:
-        """How often anything was listed again so far."""
-        return sum(reflector.status().relists for reflector in self.reflectors.values())
-
 
 def feeds_of(settings: Settings, follow: Follow, unreadable: UnreadableObjects, notes: NoteReader) -> Feeds | None:
     """Reflectors for every kind that we know; `None`: elastic jobs are switched off."""

@@ -88,11 +88,9 @@ class Starting:
 
 def _quiet_of(common: Common) -> Quiet:
     """Each list that was read again, and each take-over, restarts the quiet time."""
-    leadership, feeds = common.leadership, common.feeds
 
     def news() -> int:
-        relists = sum(reflector.status().relists for reflector in common.reflectors.values())
-        relists += feeds.relists() if feeds is not None else 0
-        return relists if leadership is None else relists + leadership.terms
+        relists = sum(reflector.status().relists for reflector in common.followed.values())
+        return relists + (common.leadership.terms if common.leadership is not None else 0)
 
     return Quiet(common.clock, relists=news)
