@@ -214,15 +214,3 @@ def next_deadline_s(state: PermitState) -> float | None:
     if state.partial_until_s is not None and not state.posting:
         due.append(state.partial_until_s)
     return min(due, default=None)
-
-
-def validate_state(state: PermitState) -> None:
-    """Raise AssertionError if the state contradicts itself. For tests and debugging; cost O(members)."""
-    held, posting, bound = state.held.keys(), state.posting.keys(), state.bound.keys()
-    assert len(held | posting | bound) == len(held) + len(posting) + len(bound), "a member is in two stages at once"
-    assert len(set(state.open_requests)) == len(state.open_requests), "two members share one request"
-    assert state.leading or not held, "a call is held without leadership"
-    if state.partial_until_s is not None:
-        assert state.leading, "a gang is to be evicted without leadership"
-        assert not state.started, "a started gang is to be evicted"
-        assert not state.evicting, "a gang is to be evicted twice"

@@ -16,27 +16,18 @@ from scoring.selection.single import Single, quick_single, select_single
 from scoring.selection.subset import subset
 
 __all__ = [
-    "ClassDemand", "Demand", "Selected", "Single", "on_grid", "placed_gain", "quick_single", "quick_value", "select",
+    "ClassDemand", "Demand", "Selected", "Single", "on_grid", "placed_gain", "quick_single", "quick_value",
     "select_on_grid", "select_single",
 ]  # fmt: skip
 
 
-def select(method: Selection, demand: Demand, free: Ints, rank: Floats, *, exact_size: int) -> Selected | None:
+def select_on_grid(method: Selection, demand: Demand, free: Ints, rank: Floats, *, exact_size: int) -> Selected | None:
     """Nodes for all members by `method`; `None`: they do not fit by it.
 
-    `free` is (n, r) and may be negative; `rank` (n, n) is symmetric with a perfect diagonal (`PairScores.rank`).
-    `subset` and `pack` find a place whenever first fit finds one, and for a single class whenever there is one;
-    `subset` tries all placements of sets up to `exact_size` nodes when these are few. Inputs are not written.
-    Raises ValueError when shapes do not match or a count is negative.
+    `free` is (n, r) and may be negative; `rank` (n, n) is symmetric with a perfect diagonal (`PairScores.rank`), and is
+    `on_grid`. `subset` and `pack` find a place whenever first fit finds one, and for a single class whenever there is
+    one; `subset` tries all placements of sets up to `exact_size` nodes when these are few. Inputs are not written.
     """
-    n = len(free)
-    if rank.shape != (n, n) or any(one.allowed.shape != (n,) or one.count < 0 for one in demand.classes):
-        raise ValueError("free (n, r), rank (n, n) and allowed (n,) must agree, and counts must not be negative")
-    return select_on_grid(method, demand, free, on_grid(rank), exact_size=exact_size)
-
-
-def select_on_grid(method: Selection, demand: Demand, free: Ints, rank: Floats, *, exact_size: int) -> Selected | None:
-    """`select` for arguments that agree, with a rank that is on the grid already: that saves O(n²)."""
     wanted = tuple(c for c, one in enumerate(demand.classes) if one.count)
     if not wanted:
         return Selected(tuple(() for _ in demand.classes), 0.0)

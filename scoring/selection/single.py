@@ -40,7 +40,7 @@ class Single:
 
 
 def select_single(method: Selection, wanted: Single, rank: Floats, *, exact_size: int) -> Selected | None:
-    """`select` for one class by `subset` or `paper`; `rank` is on the grid. `None`: there is no room."""
+    """`select_on_grid` for one class by `subset` or `paper`; `rank` is on the grid. `None`: there is no room."""
     if method is Selection.PAPER:
         counts = paper_one(wanted.room, wanted.count, rank, placed=wanted.placed)
     else:

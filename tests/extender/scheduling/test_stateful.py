@@ -20,13 +20,13 @@ from extender.errors import ApiError, ApiUnavailableError, ConflictError
 from extender.kube.calls import NODES, PODS
 from extender.ports import Binding
 from scoring.feasibility.quorum import quorum_of
-from scoring.permit.protocol import validate_state
 from scoring.plan import plan
 from tests.example_counts import FEW
 from tests.extender.scheduling.kube_scheduler import KubeScheduler, listed_nodes, millicores, objects
 from tests.extender.scheduling.world import COMMIT_S, GATED, HOLD_S, World, node_json, unfinished
 from tests.fakes.cluster_api import FakeClusterApi
 from tests.fuzz.consistency import assert_consistent
+from tests.scoring.permit.auditor import validate_state
 
 T = TypeVar("T")
 

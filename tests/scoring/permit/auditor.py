@@ -230,3 +230,15 @@ class Auditor:
             self.whole_once = False
         elif quorum.started or (quorum.problem is None and self.enough(there, quorum)):
             self.whole_once = True
+
+
+def validate_state(state: PermitState) -> None:
+    """AssertionError: the state contradicts itself."""
+    held, posting, bound = state.held.keys(), state.posting.keys(), state.bound.keys()
+    assert len(held | posting | bound) == len(held) + len(posting) + len(bound), "a member is in two stages at once"
+    assert len(set(state.open_requests)) == len(state.open_requests), "two members share one request"
+    assert state.leading or not held, "a call is held without leadership"
+    if state.partial_until_s is not None:
+        assert state.leading, "a gang is to be evicted without leadership"
+        assert not state.started, "a started gang is to be evicted"
+        assert not state.evicting, "a gang is to be evicted twice"

@@ -20,8 +20,8 @@ from scoring.permit.protocol import (
     PostBinding,
     Release,
     RequestId,
-    validate_state,
 )
+from tests.scoring.permit.auditor import validate_state
 
 Step: TypeAlias = Quorum | tuple[Event, list[Instruction]]
 """The gang's new quorum, or an event with the instructions that must follow."""

@@ -19,9 +19,9 @@ from scoring.model import Gang, Phase, Pod, Role
 from scoring.model.reasons import Reason
 from scoring.permit import protocol
 from scoring.permit.machine import handle
-from scoring.permit.protocol import PermitState, next_deadline_s, validate_state
+from scoring.permit.protocol import PermitState, next_deadline_s
 from tests.builders import gang, pod
-from tests.scoring.permit.auditor import PARTIAL_TIMEOUT_S, Auditor
+from tests.scoring.permit.auditor import PARTIAL_TIMEOUT_S, Auditor, validate_state
 
 NODES = tuple(NodeName(f"n{i}") for i in range(3))
 

@@ -21,8 +21,8 @@ from scoring.permit.protocol import (
     Posting,
     RequestId,
     next_deadline_s,
-    validate_state,
 )
+from tests.scoring.permit.auditor import validate_state
 from tests.scoring.permit.scripts import (
     COMMITTED,
     HELD_PAIR,

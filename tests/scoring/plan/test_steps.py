@@ -14,7 +14,7 @@ from scoring.network.matrix import NetworkMatrix
 from scoring.plan import Plan, PlannerCache, Run, begin_run, plan, plan_in_steps, zone_order
 from scoring.plan.node_search import open_nodes
 from scoring.plan.steps import Steps, finish
-from scoring.selection import ClassDemand, Demand, Single, select
+from scoring.selection import ClassDemand, Demand, Single, select_on_grid
 from tests.builders import gang, mesh, node, pod, snapshot
 from tests.scoring.plan.planned import in_turns
 
@@ -102,7 +102,8 @@ def test_of_many_nodes_that_are_alike_only_the_first_are_looked_at(measured: int
     assert request is not None
     demand = Demand((ClassDemand(one.role, request, run.capacity.mask(one), count),), True)
     rank = run.scores.links((ZoneName("a"),), POLICY.score).rank
-    assert chosen == select(Selection.SUBSET, demand, run.capacity.room.free, rank, exact_size=POLICY.exact_zone_size)
+    free, exact_size = run.capacity.room.free, POLICY.exact_zone_size
+    assert chosen == select_on_grid(Selection.SUBSET, demand, free, rank, exact_size=exact_size)
 
 
 TAKEN = st.lists(st.tuples(st.sampled_from(["a", "b", "c"]), st.integers(0, 2), st.booleans()), max_size=6)

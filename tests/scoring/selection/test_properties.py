@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from scoring.model import Role
 from scoring.model.policy import Selection
 from scoring.network.matrix import Ints
-from scoring.selection import ClassDemand, Demand, Selected, quick_value, select
+from scoring.selection import ClassDemand, Demand, Selected, on_grid, quick_value, select_on_grid
 from scoring.selection.demand import at_rows, value_of
 from scoring.selection.improve import improve
 from scoring.selection.quick import fit
@@ -43,8 +43,8 @@ def test_answers(case: Case, method: Selection, exact_size: int) -> None:
     The same input gives the same answer, and nothing is written to it.
     """
     free, rank = case.free.copy(), case.rank.copy()
-    found = select(method, case.demand, case.free, case.rank, exact_size=exact_size)
-    assert found == select(method, case.demand, case.free, case.rank, exact_size=exact_size)
+    found = select_on_grid(method, case.demand, case.free, on_grid(case.rank), exact_size=exact_size)
+    assert found == select_on_grid(method, case.demand, case.free, on_grid(case.rank), exact_size=exact_size)
     assert (free == case.free).all()
     assert (rank == case.rank).all()
     if found is None:
@@ -62,9 +62,9 @@ def test_answers(case: Case, method: Selection, exact_size: int) -> None:
 @given(cases(), SIZES)
 def test_subset_is_never_worse_than_the_paper(case: Case, exact_size: int) -> None:
     """Where `paper` finds a placement `subset` finds one of at least its value."""
-    literal = select(Selection.PAPER, case.demand, case.free, case.rank, exact_size=exact_size)
+    literal = select_on_grid(Selection.PAPER, case.demand, case.free, on_grid(case.rank), exact_size=exact_size)
     if literal is not None:
-        found = select(Selection.SUBSET, case.demand, case.free, case.rank, exact_size=exact_size)
+        found = select_on_grid(Selection.SUBSET, case.demand, case.free, on_grid(case.rank), exact_size=exact_size)
         assert found is not None
         assert found.value >= literal.value - 1e-9
 
@@ -79,7 +79,7 @@ def test_what_first_fit_places_is_placed(case: Case, method: Selection, exact_si
             if not holds.any():
                 return
             left[int(holds.argmax())] -= one.request
-    assert select(method, case.demand, case.free, case.rank, exact_size=exact_size) is not None
+    assert select_on_grid(method, case.demand, case.free, on_grid(case.rank), exact_size=exact_size) is not None
     assert quick_value(case.demand, case.free, case.rank) is not None
 
 
@@ -91,7 +91,7 @@ def test_one_class(case: Case, method: Selection, exact_size: int) -> None:
         min([*(int(free[r]) // int(one.request[r]) for r in range(2) if one.request[r]), one.count]) if ok else 0
         for free, ok in zip(case.free, one.allowed, strict=True)
     ]
-    found = select(method, case.demand, case.free, case.rank, exact_size=exact_size)
+    found = select_on_grid(method, case.demand, case.free, on_grid(case.rank), exact_size=exact_size)
     assert (found is not None) == (sum(max(most, 0) for most in room) >= one.count)
     if found is None or method is not Selection.PACK:
         return
@@ -113,8 +113,10 @@ def test_nodes_that_cannot_be_used_do_not_matter(case: Case, method: Selection, 
             placed=None if case.demand.placed is None else np.insert(case.demand.placed, position, 1e6, axis=1),
         )
         rank = np.insert(np.insert(case.rank, position, 100.0, axis=0), position, 100.0, axis=1)
-        other = select(method, demand, np.insert(case.free, position, 9, axis=0), rank, exact_size=exact_size)
-        want = select(method, case.demand, case.free, case.rank, exact_size=exact_size)
+        other = select_on_grid(
+            method, demand, np.insert(case.free, position, 9, axis=0), on_grid(rank), exact_size=exact_size
+        )
+        want = select_on_grid(method, case.demand, case.free, on_grid(case.rank), exact_size=exact_size)
         assert (other is None) == (want is None)
         if other is not None and want is not None:
             shift = 1 if position == 0 else 0
@@ -128,7 +130,7 @@ def test_the_estimate_promises_no_more_than_the_best(case: Case) -> None:
     if demand.placed is not None:
         demand = replace(demand, placed=demand.placed[:1])
     estimate = quick_value(demand, case.free, case.rank)
-    best = select(Selection.SUBSET, demand, case.free, case.rank, exact_size=9)
+    best = select_on_grid(Selection.SUBSET, demand, case.free, on_grid(case.rank), exact_size=9)
     assert (estimate is None) == (best is None)
     if estimate is not None and best is not None:
         assert estimate <= best.value + 1e-6
@@ -164,7 +166,7 @@ def test_a_large_gang_in_a_large_zone_is_bounded_and_whole() -> None:
     )
     free = rng.integers(0, 3, (1000, 1))
     for demand in (Demand(mixed[1:], True), Demand(mixed, False), Demand(mixed, True)):
-        found = {m: select(m, demand, free, rank, exact_size=12) for m in Selection}
+        found = {m: select_on_grid(m, demand, free, on_grid(rank), exact_size=12) for m in Selection}
         subset, paper, pack = (found[m] for m in (Selection.SUBSET, Selection.PAPER, Selection.PACK))
         assert subset is not None
         assert paper is not None

@@ -14,7 +14,7 @@ import pytest
 from scoring.model import Role
 from scoring.model.policy import Selection
 from scoring.network.matrix import Floats
-from scoring.selection import ClassDemand, Demand, quick_value, select
+from scoring.selection import ClassDemand, Demand, on_grid, quick_value, select_on_grid
 from tests.strategies import Case
 
 INSTANCES = 120
@@ -115,17 +115,17 @@ def test_subset_is_close_to_the_optimum(
         rank = np.clip((rank + rank.T) / 2.0, 0.0, 100.0)
         np.fill_diagonal(rank, 100.001)
         best = optimum(Case(demand, free, rank))
-        found = select(Selection.SUBSET, demand, free, rank, exact_size=0)
+        found = select_on_grid(Selection.SUBSET, demand, free, on_grid(rank), exact_size=0)
         if best is None:
             assert found is None
             continue
-        literal = select(Selection.PAPER, demand, free, rank, exact_size=0)
+        literal = select_on_grid(Selection.PAPER, demand, free, on_grid(rank), exact_size=0)
         estimate = quick_value(demand, free, rank)
         assert found is not None
         assert estimate is not None
         assert literal is None or found.value >= literal.value - 1e-9
         assert found.value <= best + 1e-6
-        exact = select(Selection.SUBSET, demand, free, rank, exact_size=12)
+        exact = select_on_grid(Selection.SUBSET, demand, free, on_grid(rank), exact_size=12)
         assert exact is not None
         assert exact.value >= found.value - 1e-9
         shares.append(found.value / best)
