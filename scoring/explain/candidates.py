@@ -51,7 +51,10 @@ class Room:
         run.capacity.take_nodes(held)
         self.held = np.zeros(len(run.table.nodes), np.bool_)
         self.held[held] = True
-        self.groups = _groups(run, ask)
+        zones = run.view.candidate_zones(ask)
+        together = ask.options.zone_policy is ZonePolicy.PREFERRED and len(zones) > 1
+        # Sets of zones in which the gang would be placed together: mostly single ones.
+        self.groups = [*((zone,) for zone in zones), *([zones] if together else [])]
 
     def rows(self, zones: tuple[ZoneName, ...]) -> Ints:
         """Rows of the zones' nodes that are not held for others."""
@@ -106,11 +109,3 @@ def _shrunk(ledger: Ledger, gang: Gang, key: GangKey) -> list[Candidate]:
         if not ledger.tally(gone).least_lacking():
             return [Candidate(0, by, JobShrinks(key, by))]
     return []
-
-
-def _groups(run: Run, ask: GangDemand) -> list[tuple[ZoneName, ...]]:
-    """Sets of zones in which the gang would be placed together: mostly single ones."""
-    allowed = run.view.candidate_zones(ask)
-    if ask.options.zone_policy is ZonePolicy.PREFERRED and len(allowed) > 1:
-        return [*((zone,) for zone in allowed), allowed]
-    return [(zone,) for zone in allowed]

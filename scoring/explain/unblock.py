@@ -65,7 +65,8 @@ def unblock_in_steps(
     ask = run.view.demand(gang)
     never = waiting.reason in NEVER
     found: list[Suggestion] = []
-    ahead, left_out = _too_many_ahead(plan, gang.key), 0
+    ahead = sum(one.rank < waiting.rank and one.reason in WANT_ROOM for one in plan.waiting.values())
+    ahead, left_out = ahead if ahead > MOST_AHEAD else 0, 0
     proposed = [] if never else (yield from by_others(base, plan, ask, waiting.reason, trials.cache))
     for changes in (*by_time(base, plan, ask, waiting.reason, trials.cache), *proposed):
         if trials.left <= _MOST_STEPS or len(found) == MOST_SUGGESTIONS - 1:
@@ -168,13 +169,6 @@ def _way_in(trials: Trials, ahead: int) -> Steps[tuple[list[Suggestion], int]]:
         if trials.gang not in plan.waiting:
             return [], 0
     return [], 0
-
-
-def _too_many_ahead(plan: Plan, key: GangKey) -> int:
-    """Gangs that wait for room before this one, if they are too many to suppose room for all of them; else 0."""
-    mine = plan.waiting[key].rank
-    ahead = sum(one.rank < mine and one.reason in WANT_ROOM for one in plan.waiting.values())
-    return ahead if ahead > MOST_AHEAD else 0
 
 
 def _said(found: Sequence[Suggestion], trials: int, *, never: bool, not_beside: int) -> str:

@@ -71,7 +71,10 @@ def steps_of(
     zones' room for the gang that asks. Taken twice from the same objects it is the same.
     """
     run = begin_run(snapshot, policy, cache or PlannerCache())
-    standing, steps = _standing(requests)
+    standing: dict[GangKey, Request] = {}  # The latest of each gang
+    ordered = sorted(requests, key=lambda one: (one.gang, -one.attempt, one.name))
+    older = [one for one in ordered if standing.setdefault(one.gang, one) is not one]
+    steps: list[Step] = [Delete(one, "a later one has taken its place") for one in older]
     gone = {key: why for key, request in standing.items() if (why := _why_gone(run, plan, request)) is not None}
     steps.extend(Delete(standing[key], why) for key, why in gone.items())
     full = len(standing) - len(gone) >= limits.most
@@ -96,14 +99,6 @@ def steps_of(
             steps.append(Delete(before, f"attempt {attempt} takes its place"))
         break
     return tuple(steps)
-
-
-def _standing(requests: Iterable[Request]) -> tuple[dict[GangKey, Request], list[Step]]:
-    """The latest request of each gang, and the end of those that it has replaced."""
-    latest: dict[GangKey, Request] = {}
-    ordered = sorted(requests, key=lambda request: (request.gang, -request.attempt, request.name))
-    older = [one for one in ordered if latest.setdefault(one.gang, one) is not one]
-    return latest, [Delete(one, "a later one has taken its place") for one in older]
 
 
 def _why_gone(run: Run, plan: Plan, request: Request) -> str | None:

@@ -103,7 +103,7 @@ def is_uniform(rank: Floats, placed: Floats | None) -> bool:
     if len(rank) < 3:
         return True
     first = rank[0, 1:]  # one row decides nearly always, and costs a tenth
-    return bool((first == first[0]).all()) and _all_equal(_between(rank))
+    return bool((first == first[0]).all()) and bool((_between(rank) == first[0]).all())
 
 
 def _subset_open(wanted: Single, rank: Floats, exact_size: int) -> Ints:
@@ -149,11 +149,6 @@ def _between(rank: Floats) -> Floats:
     """All ranks but the diagonal, as a view (n − 1, n); n is at least 2."""
     n = len(rank)
     return np.ascontiguousarray(rank).reshape(-1)[1:].reshape(n - 1, n + 1)[:, :-1]
-
-
-def _all_equal(values: Floats) -> bool:
-    first = values[0, 0]
-    return bool(values[0, -1] == first and (values[0] == first).all() and (values == first).all())
 
 
 def _value(wanted: Single, counts: Ints, rank: Floats) -> float:

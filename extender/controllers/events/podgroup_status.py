@@ -158,15 +158,10 @@ class GroupStatuses:
             return True
         group.sent, group.failures, group.contested = wanted, 0, False
         group.echo, group.echo_until_s = answer.resource_version, self.context.clock.monotonic_s() + _BELIEVE_S
-        self._learn(wanted, answer.status)
-        return True
-
-    def _learn(self, sent: GroupStatus, stored: GroupStatus) -> None:
-        """Fields that are not stored as sent are not sent again."""
-        lost = {name for name in self._kept if getattr(sent, name) != getattr(stored, name)}
-        if lost:
-            self._kept = self._kept - lost
+        if lost := {name for name in self._kept if getattr(wanted, name) != getattr(answer.status, name)}:
+            self._kept = self._kept - lost  # what is not stored as sent is not sent again
             _log.info("PodGroups have no status field for: %s", ", ".join(sorted(lost)))
+        return True
 
 
 def _wait_s(times: int) -> float:

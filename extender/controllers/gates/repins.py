@@ -140,7 +140,10 @@ class Repins:
                 return
             removable: list[tuple[_Read, Controller]] = []
             for owner, theirs in by_owner.items():
-                verdict = self._unless_our_mistake(key, verdicts[owner], theirs)
+                verdict = verdicts[owner]
+                if isinstance(verdict, Allowed) and verdict.cost and any(one.loss is Loss.REFUSED for one in theirs):
+                    # We named nodes that refuse the pods: their owner is not to pay for it.
+                    verdict = NotAllowed(Refusal.OUR_MISTAKE, self._tries.get(key, (0, ""))[1])
                 if isinstance(verdict, NotAllowed):
                     again_s = _REFUSED_AGAIN_S
                     self._refuse(key, theirs, verdict)
@@ -209,15 +212,6 @@ class Repins:
             return
         tries, _ = self._tries.get(key, (0, ""))
         self._tries[key] = (tries + 1 if not obstacle.final else _MOST_TRIES, obstacle.why)
-
-    def _unless_our_mistake(
-        self, key: GangKey, verdict: Allowed | NotAllowed, reads: Sequence[_Read]
-    ) -> Allowed | NotAllowed:
-        """The verdict; where we named nodes that refuse the pods, their owner is not to pay for it."""
-        if not isinstance(verdict, Allowed) or not verdict.cost or all(one.loss is not Loss.REFUSED for one in reads):
-            return verdict
-        _, why = self._tries.get(key, (0, ""))
-        return NotAllowed(Refusal.OUR_MISTAKE, why)
 
     def _refuse(self, key: GangKey, reads: Sequence[_Read], verdict: NotAllowed) -> None:
         """Say of each pod why it stays, unless its owner is over anyway."""

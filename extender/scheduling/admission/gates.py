@@ -246,17 +246,14 @@ class Admissions:
                 return None
             admission = replace(planned, members=self._assigned(gang.key), committed=True)
             named = gang.key not in self._by_zone
-            for one, listing in self._lists().listings(gang, admission, may_name=named).items():
+            plan, snapshot = self.planner.current, self.planner.snapshot or self.cache.snapshot()
+            if self._lister is None or self._lister[0] is not plan:
+                self._lister = (plan, Lister(snapshot, plan, self.planner.policy, cache=self.planner.cache))
+            for one, listing in self._lister[1].listings(gang, admission, may_name=named).items():
                 terms = narrowed_terms(one.constraints.affinity, listing, zone_label=zone_label)
                 lists[one] = (listing, msgspec.Raw(msgspec.json.encode(terms)) if terms else msgspec.Raw(b""))
             known = lists.get(member_class)
         return None if known is None else known[1]
-
-    def _lists(self) -> Lister:
-        plan, snapshot = self.planner.current, self.planner.snapshot or self.cache.snapshot()
-        if self._lister is None or self._lister[0] is not plan:
-            self._lister = (plan, Lister(snapshot, plan, self.planner.policy, cache=self.planner.cache))
-        return self._lister[1]
 
     def _close(self, key: GangKey) -> None:
         del self._open[key]

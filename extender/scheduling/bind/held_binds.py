@@ -238,7 +238,8 @@ class Binds:
         members = {member.uid for member in gang.members}
         free = self.cache.free_to_commit(gang.key, before)
         others = {uid: where for uid, where in free.items() if uid in members and uid != pod.uid}
-        if in_another_zone(snapshot, gang, others, node) and self._stays_in_a_zone(gang):
+        elsewhere = in_another_zone(snapshot, gang, others, node)
+        if elsewhere and gang_options(dict(gang.options), self.planner.policy).zone_policy is ZonePolicy.REQUIRED:
             return Reason.OTHER_ZONE  # a plan that came after /filter has moved the gang
         assignment = others | {pod.uid: node}
         if existing is None and members_without_room(snapshot, gang, assignment):
@@ -246,9 +247,6 @@ class Binds:
         # With a commitment the others keep their places; the machine learns which of those at bind lost theirs.
         self.cache.set_commitment(gang.key, assignment, as_planned=existing is None and assignment == before)
         return None
-
-    def _stays_in_a_zone(self, gang: Gang) -> bool:
-        return gang_options(dict(gang.options), self.planner.policy).zone_policy is ZonePolicy.REQUIRED
 
     def _unusable(self, gang: Gang, pod: Pod | None, node: NodeName | None) -> frozenset[PodUid]:
         """Members at bind whose node does not do any more; of one that completes no gang only its own is checked."""
