@@ -310,7 +310,5 @@ def _with_every_key(decoder: msgspec.json.Decoder[Args], body: bytes, what: str)
     if any(value is msgspec.UNSET for value in msgspec.structs.astuple(args)):
         exact = {key.casefold(): key for key in args.__struct_fields__}
         found = _decoded(_ANY_KEYS, body, what).items()
-        args = _decoded(
-            decoder, _json({exact[key.casefold()]: raw for key, raw in found if key.casefold() in exact}), what
-        )
+        args = _decoded(decoder, _json({exact[k.casefold()]: raw for k, raw in found if k.casefold() in exact}), what)
     return args

@@ -184,9 +184,7 @@ def served_as(api_version: str, kind: str, *, among: Mapping[tuple[str, str], Re
     group, _, version = api_version.rpartition("/")
     resource = among.get((group, kind))
     if resource is None or not _VERSION.fullmatch(version):
-        raise ValueError(
-            f"{kind} of {api_version} is not an owner or other kind for which extender.kube.calls has this call"
-        )
+        raise ValueError(f"{kind} of {api_version} is not an owner or kind that extender.kube.calls has")
     return replace(resource, version=version)
 
 

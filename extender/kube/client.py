@@ -95,13 +95,11 @@ class KubeClient:
         elif not_older_than:
             query |= {"resourceVersion": not_older_than, "resourceVersionMatch": "NotOlderThan"}
         url = _with_query(path, query, self._resized)
-        body = await self._transport.send(
-            "GET", url, timeout_s=self._limits.list_s, limit_bytes=self._limits.list_bytes
-        )
+        raw = await self._transport.send("GET", url, timeout_s=self._limits.list_s, limit_bytes=self._limits.list_bytes)
         with mapped(f"GET {url}"):
-            found = decoded(_LIST, body)
+            found = decoded(_LIST, raw)
         # bytes() copies each item, so that a kept one does not keep the whole page in memory.
-        items = [bytes(raw) for raw in found.items or ()]
+        items = [bytes(item) for item in found.items or ()]
         return Page(items, found.metadata.resource_version, found.metadata.continue_token)
 
     async def watch(self, path: str, *, resource_version: str, timeout_s: int) -> AsyncGenerator[WatchEvent, None]:

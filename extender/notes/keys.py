@@ -51,10 +51,8 @@ def keys_of(data: Mapping[str, bytes]) -> tuple[Key, ...]:
     >>> [key.name for key in keys_of(some)]
     ['20260102030405']
     """
-    found = [
-        Key(name, secret) for name, secret in sorted(data.items()) if len(secret) >= LEAST_BYTES and _is_name(name)
-    ]
-    return tuple(found[-MOST_READ:])
+    keys = [Key(name, secret) for name, secret in sorted(data.items()) if len(secret) >= LEAST_BYTES and _is_name(name)]
+    return tuple(keys[-MOST_READ:])
 
 
 def _is_name(text: str) -> bool:

@@ -183,10 +183,7 @@ def _members(gang: Gang) -> Members:
 def _shares(snapshot: Snapshot, gangs: list[Gang], policy: Policy) -> tuple[NamespaceShare, ...]:
     """What each limited namespace has on nodes, committed members included."""
     table = snapshot.table
-    totals = {
-        name: int(table.allocatable[:, table.axis.index(name)].sum()) if name in table.axis else 0
-        for name in (CPU, MEMORY)
-    }
+    totals = {name: int(table.allocatable[:, i].sum()) for i, name in enumerate(table.axis)}
     had: dict[Namespace, Counter[str]] = {}
     for gang in gangs:
         namespace = namespace_of(gang)
@@ -202,8 +199,8 @@ def _shares(snapshot: Snapshot, gangs: list[Gang], policy: Policy) -> tuple[Name
         NamespaceShare(
             namespace,
             cap_of(namespace, policy.queue) or 0.0,
-            amounts[CPU] / totals[CPU] if totals[CPU] else 0.0,
-            amounts[MEMORY] / totals[MEMORY] if totals[MEMORY] else 0.0,
+            amounts[CPU] / totals[CPU] if totals.get(CPU) else 0.0,
+            amounts[MEMORY] / totals[MEMORY] if totals.get(MEMORY) else 0.0,
         )
         for namespace, amounts in sorted(had.items())
     )

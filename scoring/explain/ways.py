@@ -70,9 +70,8 @@ def by_others(
         ahead = sorted(((one.rank, one.gang) for one in plan.admitted.values() if one.rank < mine), reverse=True)
         proposed.extend([c.JobEnds(gang)] for _, gang in ahead[:2])
     if not proposed:
-        together: list[c.Change] = [
-            one.change for one in found if isinstance(one.change, c.JobEnds)
-        ]  # those that help most first
+        # Those that help most first.
+        together: list[c.Change] = [one.change for one in found if isinstance(one.change, c.JobEnds)]
         proposed.extend([together[:_MOST_TOGETHER]] if len(together) > 1 else [])
     return proposed
 

@@ -133,9 +133,7 @@ def words_of(crew: Crew) -> str:
     lost = f"Pod {first.name}{more} is lost: {first.cause_text}."
     silent = sorted({loss.node for loss in crew.losses if loss.stays and loss.node is not None})
     absent = [loss for loss in crew.losses if loss.successor is None and not loss.stays]
-    waiting = [
-        loss.successor.name for loss in crew.losses if loss.successor is not None and loss.successor.node is None
-    ]
+    waiting = [one.successor.name for one in crew.losses if one.successor is not None and one.successor.node is None]
     parts = [lost]
     if silent:
         nodes = ", ".join(silent)

@@ -139,9 +139,8 @@ def among_sets(
     few = np.concatenate([np.flatnonzero(own), unmeasured[:2]])
     at_of = {number: np.flatnonzero(sets[few[:-2]] == number) for number in np.unique(sets[few[:-2]]).tolist()}
     cells = [(at, at) for at in at_of.values()]
-    cells += [
-        (at_of[a], at_of[b]) for one, two in linked for a, b in ((one, two), (two, one)) if {a, b} <= at_of.keys()
-    ]
+    pairs = (pair for one, two in linked for pair in ((one, two), (two, one)))
+    cells += [(at_of[a], at_of[b]) for a, b in pairs if {a, b} <= at_of.keys()]
     found = yield from _scored(network, [names[i] for i in few], cells, score)
     kinds = len(few)
     kind = np.full(len(names), kinds - 2)

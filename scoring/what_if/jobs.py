@@ -97,9 +97,7 @@ def mend(draft: Draft, change: c.OpenGates | c.MendGroup | c.ForgetRefusals) -> 
         raise _no_gang(change.gang)
     match change:
         case c.OpenGates():
-            members = tuple(
-                replace(pod, gates=tuple(gate for gate in pod.gates if gate == GATE)) for pod in gang.members
-            )
+            members = tuple(replace(pod, gates=tuple(one for one in pod.gates if one == GATE)) for pod in gang.members)
             draft.put_gang(replace(gang, members=members))
         case c.MendGroup():
             draft.put_gang(replace(gang, problem=None, problem_detail="", own=True))

@@ -7,7 +7,7 @@ object; logs are a few lines an hour, however many write notes; the record is bo
 
 import logging
 from collections import OrderedDict, deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -92,11 +92,8 @@ class IgnoredNotes:
 
     def of(self, gang: Gang) -> tuple[Note, ...]:
         """What is ignored on the gang's pods and on their owners. Cost: O(members)."""
-        uids: Iterable[str] = {
-            *(pod.uid for pod in gang.members),
-            *(pod.owner.uid for pod in gang.members if pod.owner),
-        }
+        owners = {pod.owner.uid for pod in gang.members if pod.owner}
+        uids = {*(pod.uid for pod in gang.members), *owners}
         found = [self._book[key] for uid in sorted(uids) for kind in NoteKind if (key := (uid, kind)) in self._book]
-        return tuple(Note(Topic.NOTE, f"{one.bearer.kind} {one.bearer.name}: {one.words}") for one in found)[
-            :_MOST_EXPLAINED
-        ]
+        shown = found[:_MOST_EXPLAINED]
+        return tuple(Note(Topic.NOTE, f"{one.bearer.kind} {one.bearer.name}: {one.words}") for one in shown)

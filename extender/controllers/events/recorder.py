@@ -225,9 +225,8 @@ class Events:
     async def _announce_one(self, about: Subject, what: Happening, note: str, topic: str) -> None:
         outcome = "posted"
         try:
-            await self._api.create_event(
-                about.events_namespace, self._event(_Event(about, what, note, self._clock.now_s()))
-            )
+            event = self._event(_Event(about, what, note, self._clock.now_s()))
+            await self._api.create_event(about.events_namespace, event)
         except ApiError as error:
             if error.status == _TOO_MANY or error.status >= _SERVER_ERROR:
                 raise

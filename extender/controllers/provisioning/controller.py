@@ -204,7 +204,9 @@ def said_of(request: Request, limits: AskingLimits, *, now_s: float) -> str:
     asked = f"nodes{where} were asked for with ProvisioningRequest {request.name}"
     since = f"for {duration_text(now_s - request.since_s)} " if request.outcome is Outcome.ASKED else ""
     own = f": {request.message.rstrip('.')}" if request.message else ""
-    again = f"; {_again(request, limits, now_s=now_s)}" if request.outcome in OVER else ""
+    left_s = request.since_s + limits.backoff_of(request.attempt) - now_s
+    when = f"in {duration_text(left_s)}" if left_s > 0.0 else "soon"
+    again = f"; attempt {request.attempt + 1} follows {when}" if request.outcome in OVER else ""
     return f"{asked}; {since}{_SAYS[request.outcome]}{own}{again}"
 
 
@@ -220,9 +222,3 @@ def said_without(problem: str | Hindrance | None, limits: AskingLimits) -> str:
         f"an autoscaler is asked for nodes once it has waited for {duration_text(limits.after_s)}, and for at most "
         f"{limits.most} gangs at a time, the first of the queue first"
     )
-
-
-def _again(request: Request, limits: AskingLimits, *, now_s: float) -> str:
-    left_s = request.since_s + limits.backoff_of(request.attempt) - now_s
-    when = f"in {duration_text(left_s)}" if left_s > 0.0 else "soon"
-    return f"attempt {request.attempt + 1} follows {when}"

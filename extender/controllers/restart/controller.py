@@ -180,9 +180,7 @@ class Restarts:
                 unreadable += 1
         self._context.cache.set_attained(recalled)
         if unreadable:
-            _log.warning(
-                "%d owners with label %s cannot be read, and are left as they are", unreadable, suspensions.MARK
-            )
+            _log.warning("%d owners with label %s cannot be read and are left alone", unreadable, suspensions.MARK)
         for gang, owners in sorted(noted.items()):
             self._take_up(gang, asyncio.create_task(self._finish(gang, owners), name=f"resume {gang}"), ())
 

@@ -162,13 +162,10 @@ class Judge:
             if isinstance(owner, Obstacle):
                 return owner
             owners[owner.ref.uid] = owner
-        if len({can_suspend(owner.ref) for owner in owners.values()}) > 1:
+        suspend = {can_suspend(owner.ref) for owner in owners.values()}
+        if len(suspend) > 1:
             return Obstacle("its pods have owners of different kinds", final=True)
-        job = (
-            await read_job(self._context.api, members)
-            if any(can_suspend(owner.ref) for owner in owners.values())
-            else members
-        )
+        job = await read_job(self._context.api, members) if True in suspend else members
         for pod in (one.pod for one in job):
             if pod.group is not None and pod.group.key != gang.key and not pod.terminal:
                 return Obstacle(f"its owner has pods of another gang too, such as {pod.name}", final=True)
@@ -200,10 +197,8 @@ class Judge:
             verdict = budget(owner.raw, () if suspends else [one.raw for one in case.members if not one.pod.terminal])
             if isinstance(verdict, NotAllowed):
                 return Obstacle(verdict.text, final=True, silent=verdict.reason in OVER)
-            if suspends and self._context.notes.problem:
-                return Obstacle(
-                    f"the note by which it would be resumed could not be signed: {self._context.notes.problem}"
-                )
+            if suspends and (problem := self._context.notes.problem):
+                return Obstacle(f"the note by which it would be resumed could not be signed: {problem}")
             if suspends and managed_by_queue(owner.raw):
                 return Obstacle("Kueue suspends and resumes its owner", final=True)
             for one in case.members if names_return(owner.ref) else ():

@@ -112,9 +112,8 @@ class Recreation:
     async def _is_empty(self, key: GangKey, ref: Controller, owner: bytes, began_s: float) -> bool:
         """Whether no member is left that its owner would have to see the end of. Errors: ApiError and its kind."""
         gang = self._context.cache.gang(key)
-        if gang is not None and self._in_the_way(
-            gang.members, ref, owner
-        ):  # the cache is cheap to ask, and mostly right
+        # The cache is cheap to ask, and mostly right.
+        if gang is not None and self._in_the_way(gang.members, ref, owner):
             self._post_slow(gang, suspensions.namespace_of(owner), ref, began_s)
             return False
         members = await read_members(self._context.api, key, gang.source if gang is not None else None)

@@ -187,9 +187,8 @@ def _bearer(owner: bytes, ref: Controller) -> Bearer:
 
 def _patch(owner: bytes, ref: Controller | None, *, suspend: bool, labels: _Texts, annotations: _Texts) -> bytes:
     version = str(_metadata(owner).get("resourceVersion", ""))
-    patch: dict[str, Any] = {
-        "metadata": {"resourceVersion": version, "labels": dict(labels), "annotations": dict(annotations)}
-    }
+    head = {"resourceVersion": version, "labels": dict(labels), "annotations": dict(annotations)}
+    patch: dict[str, Any] = {"metadata": head}
     if ref is not None:
         inner: Any = suspend
         for part in reversed(_WHERE[ref.group_kind[0]]):

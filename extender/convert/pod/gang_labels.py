@@ -73,9 +73,8 @@ def _from_annotation(namespace: str, key: str, annotations: Mapping[str, str]) -
         if minimum in annotations:
             count = _positive(annotations[minimum])
             if count is None and problem is None:
-                problem = (
-                    f"annotation {minimum} is {_shown(annotations[minimum])}: it must be a whole number of at least 1"
-                )
+                given = _shown(annotations[minimum])
+                problem = f"annotation {minimum} is {given}: it must be a whole number of at least 1"
             break
     return _ref(namespace, name, GangSource.ANNOTATION, count, problem)
 

@@ -105,9 +105,8 @@ def pod_from_json(raw: bytes | msgspec.Raw, *, notes: NoteReader = NO_NOTES) -> 
     meta, spec, status = read.metadata, read.spec or _Spec(), read.status or _Status()
     namespace = intern(meta.namespace or "default")
     labels, annotations = meta.labels or _NOTHING, meta.annotations or _NOTHING
-    group = group_of(
-        namespace, labels, annotations, spec.scheduling_group.pod_group_name if spec.scheduling_group else None
-    )
+    native = spec.scheduling_group.pod_group_name if spec.scheduling_group else None
+    group = group_of(namespace, labels, annotations, native)
     place = membership(namespace, labels, annotations, meta.owner_references or (), in_gang=group is not None)
     gates = shared_tuple(tuple(gate.name for gate in spec.scheduling_gates)) if spec.scheduling_gates else ()
     unmodelled: tuple[str, ...] = ()

@@ -193,9 +193,8 @@ class Reflector(Generic[T]):
         begun_s = self.clock.monotonic_s()
         heard = False
         loop = asyncio.get_running_loop()
-        stream = self.api.watch(
-            self.path, resource_version=self._version, timeout_s=self.rng.randint(*self.options.watch_s)
-        )
+        watch_s = self.rng.randint(*self.options.watch_s)
+        stream = self.api.watch(self.path, resource_version=self._version, timeout_s=watch_s)
         try:
             async with asyncio.timeout(self.options.idle_s) as watchdog:
                 async for event in stream:
