@@ -7,7 +7,7 @@ gang that lacks pods, and then room, is given both.
 from collections.abc import Iterator, Sequence
 from fractions import Fraction
 from math import ceil
-from typing import Final
+from typing import Final, TypeAlias
 
 import numpy as np
 
@@ -27,6 +27,7 @@ from scoring.queue.states import transitions_of, waiting_since_s
 from scoring.what_if import changes as c
 from scoring.what_if.draft import Situation
 
+_Changes: TypeAlias = list[c.Change]
 _CONTRADICTS: Final = frozenset({Reason.INVALID_GROUP, Reason.MIXED_SCHEDULERS, Reason.MIXED_PRIORITIES})
 _PART: Final = 1000  # Shares are suggested in thousandths of the cluster, rounded up
 MOST_AHEAD: Final = 48  # Waiting gangs ahead for which room is supposed, too, when they would take what one gang needs
@@ -35,9 +36,7 @@ ROOM: Final = frozenset({Reason.NO_ROOM, Reason.BEHIND, Reason.RESERVED, Reason.
 WANT_ROOM: Final = ROOM | {Reason.IMPOSSIBLE}  # Reasons that more room can take away
 
 
-def by_time(
-    base: Situation, plan: Plan, ask: GangDemand, reason: Reason, cache: PlannerCache
-) -> Iterator[list[c.Change]]:
+def by_time(base: Situation, plan: Plan, ask: GangDemand, reason: Reason, cache: PlannerCache) -> Iterator[_Changes]:
     """The moment at which it becomes STARVING and goes first; not without room, nor where many are before it then."""
     if reason is not Reason.BEHIND:
         return
@@ -55,7 +54,7 @@ def by_time(
 
 def by_others(
     base: Situation, plan: Plan, ask: GangDemand, reason: Reason, cache: PlannerCache
-) -> Steps[list[list[c.Change]]]:
+) -> Steps[list[_Changes]]:
     """Jobs that give up room: one that shrinks, one or two that end, or the fewest together."""
     if reason not in ROOM | {Reason.OVER_SHARE}:
         return []
@@ -64,19 +63,19 @@ def by_others(
     alone = [one for one in found if one.missing == 0]
     shrinks = [one for one in alone if isinstance(one.change, c.JobShrinks)][:1]
     ends = [one for one in alone if isinstance(one.change, c.JobEnds)][:2]
-    proposed: list[list[c.Change]] = [[one.change] for one in (*shrinks, *ends)]
+    proposed: list[_Changes] = [[one.change] for one in (*shrinks, *ends)]
     if reason is Reason.BEHIND:
         mine = plan.waiting[ask.gang.key].rank
         ahead = sorted(((one.rank, one.gang) for one in plan.admitted.values() if one.rank < mine), reverse=True)
         proposed.extend([c.JobEnds(gang)] for _, gang in ahead[:2])
     if not proposed:
         # Those that help most first.
-        together: list[c.Change] = [one.change for one in found if isinstance(one.change, c.JobEnds)]
+        together: _Changes = [one.change for one in found if isinstance(one.change, c.JobEnds)]
         proposed.extend([together[:_MOST_TOGETHER]] if len(together) > 1 else [])
     return proposed
 
 
-def by_itself(run: Run, ask: GangDemand) -> Iterator[list[c.Change]]:
+def by_itself(run: Run, ask: GangDemand) -> Iterator[_Changes]:
     """A gang that is too large for any zone can ask for less, or for several zones."""
     demand = run.view.member_set(ask.need, ask)
     allowed = run.view.candidate_zones(ask)
@@ -91,7 +90,7 @@ def by_itself(run: Run, ask: GangDemand) -> Iterator[list[c.Change]]:
 
 def next_step(
     now: Situation, plan: Plan, key: GangKey, *, cache: PlannerCache, before: Sequence[c.Change], rounds: int
-) -> Steps[list[c.Change]]:
+) -> Steps[_Changes]:
     """What would take away what is in the gang's way; empty: nothing known. `before`: what is supposed already.
 
     `rounds`: how often that was more room, which went to others or did not suffice. Cost: O(nodes + gangs).
@@ -121,10 +120,10 @@ def next_step(
             return (yield from more_room(room, plan, rounds=rounds))
 
 
-def _more_members(ask: GangDemand) -> list[c.Change]:
+def _more_members(ask: GangDemand) -> _Changes:
     """The pods that are missing, and what keeps those from coming that are there."""
     gang = ask.gang
-    mended: list[c.Change] = [c.OpenGates(gang.key)] if any(pod.foreign_gates for pod in ask.unable) else []
+    mended: _Changes = [c.OpenGates(gang.key)] if any(pod.foreign_gates for pod in ask.unable) else []
     mended += [c.ForgetRefusals(gang.key)] if any(pod.obstacle for pod in ask.unable) else []
     missing = gang.min_member - ask.alive - len(ask.unable)
     if missing <= 0:
@@ -133,9 +132,7 @@ def _more_members(ask: GangDemand) -> list[c.Change]:
     return [c.AddPods(namespace_of(gang), name, missing, gang=name), *mended]
 
 
-def _larger_share(
-    run: Run, plan: Plan, ask: GangDemand, before: Sequence[c.Change], *, rounds: int
-) -> Steps[list[c.Change]]:
+def _larger_share(run: Run, plan: Plan, ask: GangDemand, before: Sequence[c.Change], *, rounds: int) -> Steps[_Changes]:
     """The share that suffices for the namespace's gangs with this one."""
     namespace = namespace_of(ask.gang)
     if cap_of(namespace, run.policy.queue) == 1.0:  # it and those ahead of it would have more than there is
@@ -166,7 +163,7 @@ def _requested(snapshot: Snapshot, plan: Plan, ask: GangDemand) -> Resources:
     return sum((pod.requests for _, pods in ask.need or ask.more[:1] for pod in pods), total)
 
 
-def _another_zone(run: Run, ask: GangDemand) -> list[c.Change]:
+def _another_zone(run: Run, ask: GangDemand) -> _Changes:
     """Any zone that the cluster has, instead of the ones that are named."""
     if not run.zones:
         total = sum((pod.requests for _, pods in ask.need for pod in pods), Resources())

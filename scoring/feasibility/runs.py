@@ -222,11 +222,7 @@ def _once_each(runs: Runs) -> Runs:
 
 def _place(pod: Pod) -> _Place | None:
     """The place of an Indexed Job's pod; names keep the places of other kinds apart."""
-    if (
-        pod.index is None
-        or pod.owner is None
-        or pod.owner.kind != "Job"
-        or not pod.owner.api_version.startswith("batch/")
-    ):
+    owner = pod.owner
+    if pod.index is None or owner is None or owner.kind != "Job" or not owner.api_version.startswith("batch/"):
         return None
-    return pod.owner.uid, pod.role, pod.index
+    return owner.uid, pod.role, pod.index

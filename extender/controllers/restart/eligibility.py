@@ -190,6 +190,7 @@ class Judge:
     async def _unless_forbidden(self, case: Case) -> Case | Obstacle:
         """The case, unless an owner, a node that does not answer, or a disruption budget speaks against it."""
         lost = self._lost_of(case.gang.members)
+        silent = {node for node in lost if self._context.cache.node(node) is not None}
         for owner in case.owners:
             if has_succeeded(owner.raw):
                 return _FINISHING
@@ -201,17 +202,11 @@ class Judge:
                 return Obstacle(f"the note by which it would be resumed could not be signed: {problem}")
             if suspends and managed_by_queue(owner.raw):
                 return Obstacle("Kueue suspends and resumes its owner", final=True)
-            for one in case.members if names_return(owner.ref) else ():
-                node = one.pod.node
-                if (
-                    node in lost
-                    and node is not None
-                    and self._context.cache.node(node) is not None
-                    and not one.pod.terminal
-                ):
+            for pod in (one.pod for one in case.members) if names_return(owner.ref) else ():
+                if pod.node in silent and not pod.terminal:
                     return Obstacle(
-                        f"pod {one.pod.name} is on node {node}, which does not answer, and its operator needs it gone "
-                        f"first: waiting for node {node} to be removed or to come back"
+                        f"pod {pod.name} is on node {pod.node}, which does not answer, and its operator needs it gone "
+                        f"first: waiting for node {pod.node} to be removed or to come back"
                     )
         budgets = await read_budgets(self._context.api, case.namespace)
         forbids = forbidding(budgets, [one.raw for one in case.members if one.pod.node not in lost])
