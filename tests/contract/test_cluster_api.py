@@ -139,7 +139,7 @@ async def test_what_is_made_for_a_gang_can_be_found_and_taken_back(world: World)
         with pytest.raises(NotFoundError):
             await world.api.delete_object(*one, name)
     for call in (world.api.create_object("v1", "Pod", "x", content), world.api.delete_object("v1", "Pod", "x", "p")):
-        with pytest.raises(ValueError, match="not an owner or other kind for which"):
+        with pytest.raises(ValueError, match="not an owner or kind that"):
             await call
 
 
