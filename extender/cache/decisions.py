@@ -144,8 +144,7 @@ class Decisions:
             return
         fresh = dict(self.exclusions)
         for member_class in dict.fromkeys(touched):
-            nodes = self._refusals[member_class]
-            if nodes:
+            if nodes := self._refusals[member_class]:
                 fresh[member_class] = frozenset(nodes)
             else:
                 del self._refusals[member_class]

@@ -41,8 +41,7 @@ class Usage:
         """Undo `add`."""
         totals = self._totals.get(node, {})
         for name, amount in member_class.requests.items:
-            left = totals[name] - amount
-            if left:
+            if left := totals[name] - amount:
                 totals[name] = left
             else:
                 del totals[name]
@@ -74,8 +73,7 @@ class Usage:
             fresh = dict(self._ports_by_node)
             for node in self._ports_changed:
                 fresh.pop(node, None)
-                taken = frozenset(port for ports in self._ports.get(node, {}).values() for port in ports)
-                if taken:
+                if taken := frozenset(port for ports in self._ports.get(node, {}).values() for port in ports):
                     fresh[node] = taken
                 else:
                     self._ports.pop(node, None)

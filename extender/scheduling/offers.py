@@ -46,8 +46,7 @@ class Offers:
 
     def taken(self, uid: PodUid) -> None:
         """The pod has its node: no call will name it again, and most pods come and go within `ttl_s`."""
-        offer = self._offers.pop(uid, None)
-        if offer is not None:
+        if (offer := self._offers.pop(uid, None)) is not None:
             self._asked_bytes -= len(offer.asked)
 
     def allows(self, uid: PodUid, node: NodeName, *, now_s: float) -> bool:

@@ -261,8 +261,7 @@ class Verbs:
 
     def _pod(self, args: FilterArgs) -> Pod:
         """The pod as the watch shows it; a pod that is not there yet, as the request shows it."""
-        known = self._known(args)
-        if known is not None:
+        if (known := self._known(args)) is not None:
             return known
         try:
             return pod_from_json(args.pod_json)
@@ -284,8 +283,7 @@ def _by_row(snapshot: Snapshot, preference: Preference) -> _Scores:
 
 
 def _why(plan: Plan, uid: PodUid, gang: Gang) -> Reason:
-    waiting = plan.waiting.get(gang.key)
-    if waiting is not None:
+    if (waiting := plan.waiting.get(gang.key)) is not None:
         return waiting.reason
     if uid in plan.node_of:
         return Reason.NODE_NOT_OFFERED

@@ -24,8 +24,7 @@ _ANY_IP = "0.0.0.0"  # noqa: S104 - the API's word for "every address", nothing 
 
 def allowed_nodes(table: NodeTable, constraints: Constraints) -> NDArray[np.bool_]:
     """Mask (nodes,) of what `constraints` allow, apart from room and host ports. Cost: O(nodes), or of those named."""
-    named = named_only(constraints)
-    if named is not None:
+    if (named := named_only(constraints)) is not None:
         mask = np.zeros(len(table.nodes), np.bool_)
         for row in (table.index[name] for name in named if name in table.index):
             mask[row] = node_allows(table.nodes[row], constraints)

@@ -203,8 +203,7 @@ def measured(network: NetworkMatrix, names: Sequence[NodeName]) -> NDArray[np.bo
         return np.ones(len(names), np.bool_)
     found = np.zeros(len(names), np.bool_)
     for metric in METRICS:
-        of = network.endpoint_of.get(metric)
-        if of:
+        if of := network.endpoint_of.get(metric):
             found |= np.fromiter((name in of for name in names), np.bool_, len(names))
     return found
 

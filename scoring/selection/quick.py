@@ -71,8 +71,7 @@ def fit(demand: Demand, free: Ints) -> Ints | None:
     """Members per class and node (classes, n) by first or careful fit; `None`. Cost: O(members·classes·n·r)."""
     own, largest_first = list(range(len(demand.classes))), list(order_by_request(demand, free))
     for order in (largest_first, own):
-        found = _first_fit(demand, free, order)
-        if found is not None:
+        if (found := _first_fit(demand, free, order)) is not None:
             return found
     return _careful_fit(demand, free, largest_first) if len(own) > 1 else None
 

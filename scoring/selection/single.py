@@ -114,10 +114,8 @@ def _subset_open(wanted: Single, rank: Floats, exact_size: int) -> Ints:
         return np.array(fill_by_gain(gain[None], room[None], count)[0])
     if is_uniform(rank, placed):
         return np.array(fill_by_gain(room[None].astype(np.float64), room[None], count)[0])
-    if len(room) <= exact_size:
-        small = exact_one(rank, room, count, placed=placed)
-        if small is not None:
-            return small
+    if len(room) <= exact_size and (small := exact_one(rank, room, count, placed=placed)) is not None:
+        return small
     starts = choose_starts(rank, room, budget=GROW_BUDGET // count)
     grown, values = grow(rank, room, count, starts=starts, placed=placed)
     best, best_value = room, -np.inf

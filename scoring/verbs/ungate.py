@@ -84,8 +84,7 @@ def _only_zone(run: Run, member_class: MemberClass, pods: Sequence[Pod]) -> str:
     """Why these pods get only the zone; empty: they get nodes."""
     if run.policy.admit_to is AdmitTo.ZONE:
         return "admit_to is zone"
-    unmodelled = sorted({name for pod in pods for name in pod.unmodelled})
-    if unmodelled:
+    if unmodelled := sorted({name for pod in pods for name in pod.unmodelled}):
         return f"the pods have {', '.join(unmodelled)}"
     if run.table.asks_uncounted(member_class.requests):
         return "they ask for devices that netgang cannot count"

@@ -83,11 +83,9 @@ class Draft:
         gone = {pod.uid: pod for pod in pods}
         self._moves.extend((pod, -1) for pod in gone.values() if pod.node is not None and not pod.terminal)
         for key in sorted({pod.group.key for pod in gone.values() if pod.group is not None}):
-            gang = self.gangs.get(key)
-            if gang is not None:
+            if (gang := self.gangs.get(key)) is not None:
                 self.put_gang(replace(gang, members=tuple(p for p in gang.members if p.uid not in gone)))
-            commitment = self.commitments.pop(key, None)
-            if commitment is not None:
+            if (commitment := self.commitments.pop(key, None)) is not None:
                 left = {uid: node for uid, node in commitment.assignment.items() if uid not in gone}
                 self.commitments |= {key: Commitment(key, left)} if left else {}
         for pod in gone.values():

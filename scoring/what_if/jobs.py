@@ -71,8 +71,7 @@ def resize_job(draft: Draft, change: c.JobShrinks | c.JobGrows) -> None:
     keys = sorted({pod.group.key for pod in gone if pod.group is not None})
     draft.leave(gone)
     for key in keys:
-        gang = draft.gangs.get(key)
-        if gang is not None:
+        if (gang := draft.gangs.get(key)) is not None:
             live = sum(not pod.deleting and pod.phase is not Phase.FAILED for pod in gang.members)
             draft.put_gang(replace(gang, min_member=max(min(gang.min_member, live), 1)))
 

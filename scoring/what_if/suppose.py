@@ -143,8 +143,7 @@ def difference(base: Situation, before: Plan, made: Situation, after: Plan) -> D
     lists: dict[str, list[Turned]] = {"admitted": [], "refused": [], "moved": [], "other": []}
     for key in sorted({*base.snapshot.gangs, *made.snapshot.gangs, *before.waiting, *before.admitted}):
         one = Turned(key, fate(base.snapshot.gangs.get(key), before), fate(made.snapshot.gangs.get(key), after))
-        kind = _kind(one)
-        if kind is not None:
+        if (kind := _kind(one)) is not None:
             lists[kind].append(one)
     return Difference(**{name: tuple(found) for name, found in lists.items()})
 

@@ -68,14 +68,13 @@ def _fault_of(gang: Gang, policy: Policy) -> _Event | None:
 
 
 def _pods_about(gang: Gang, what: Happening, is_own: Callable[[Pod], bool]) -> Sequence[Pod]:
-    """The member whose own labels are at fault, else the first that waits; `None` if none waits."""
+    """The member whose own labels are at fault, else the first that waits, if one does."""
     if gang.problem is Reason.MIXED_SCHEDULERS:
         return _one_of_each_kind(gang, is_own)
     if what is Happening.RUN_WAITS:
         return [pod for pod in gang.later if pod.node is None and not pod.terminal][:1]
-    pending = gang.pending
-    guilty = (pod for pod in pending if pod.group is not None and pod.group.problem is not None)
-    return [one] if (one := next(guilty, pending[0] if pending else None)) is not None else []
+    guilty = [pod for pod in gang.pending if pod.group is not None and pod.group.problem is not None]
+    return [*guilty, *gang.pending][:1]
 
 
 def _one_of_each_kind(gang: Gang, is_own: Callable[[Pod], bool]) -> Sequence[Pod]:

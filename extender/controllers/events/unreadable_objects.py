@@ -27,8 +27,7 @@ class UnreadableWords:
         """Once a second: write one Event. Cost: O(objects that cannot be read), which is bounded."""
         there = {(one.kind, one.namespace, one.name, one.uid): one for one in self._objects}
         self._posted &= there.keys()
-        new = next((identity for identity in there if identity not in self._posted), None)
-        if new is not None:
+        if (new := next((identity for identity in there if identity not in self._posted), None)) is not None:
             self._posted.add(new)
             one = there[new]
             subject = Subject(one.api_version, one.kind, one.namespace or "default", one.name, one.uid)

@@ -84,8 +84,7 @@ class Waits:
             left -= 1
             wait.posted_s = now_s
             explanation = yield from self.explain(gang)
-            note = why_it_waits(explanation, gang, plan, snapshot)
-            if note:
+            if note := why_it_waits(explanation, gang, plan, snapshot):
                 what = Happening.GANG_STUCK if wait.reason in NEVER else Happening.GANG_WAITING
                 self.context.post_gang_event(gang, what, note, wait.reason.name, pods=gang.pending[:1])
 

@@ -99,8 +99,7 @@ class Repins:
             for key, losses in found.items()
             if key not in self._not_before_s and key not in self.restarts.under_way
         }
-        order = sorted((min(self._waits[uid].since_s for uid in uids), key) for key, uids in due.items() if uids)
-        if order:
+        if order := sorted((min(self._waits[uid].since_s for uid in uids), key) for key, uids in due.items() if uids):
             key = order[0][1]
             self._attempt.start(self._repin(key, due[key]), f"repin {key}")
 

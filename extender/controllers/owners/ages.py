@@ -78,11 +78,9 @@ class OwnerAges:
         for number, gang in enumerate(self._cache.snapshot().gangs.values(), start=1):
             if gang.own and gang.source is not GangSource.NATIVE:
                 known = before.get(gang.key)
-                self._seen[gang.key] = (
-                    known
-                    if known is not None and known[0] is gang
-                    else (gang, _owners(gang), bool(gang.pending or gang.later))
-                )
+                if known is None or known[0] is not gang:
+                    known = gang, _owners(gang), bool(gang.pending or gang.later)
+                self._seen[gang.key] = known
             if number % _GANGS_A_STEP == 0:
                 yield
         yield

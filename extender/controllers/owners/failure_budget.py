@@ -101,8 +101,7 @@ def _job(job: Json, pods: Sequence[Json]) -> Allowed | NotAllowed:
     managed_by = spec.get("managedBy") or _JOB_CONTROLLER
     if managed_by != _JOB_CONTROLLER:
         return NotAllowed(Refusal.UNKNOWN_KIND, f"spec.managedBy is {managed_by}")
-    ended = true_condition(status, "Complete", "Failed", "FailureTarget", "SuccessCriteriaMet")
-    if ended:
+    if ended := true_condition(status, "Complete", "Failed", "FailureTarget", "SuccessCriteriaMet"):
         return NotAllowed(Refusal.ENDED, f"condition {ended}")
     if spec.get("suspend"):
         return NotAllowed(Refusal.SUSPENDED)
@@ -118,11 +117,10 @@ def _job(job: Json, pods: Sequence[Json]) -> Allowed | NotAllowed:
     if per_index is not None:
         worn = [_annotation(pod, _INDEX) for pod in counted if _index_failures(pod) >= per_index]
         if worn:
-            detail = f"index {worn[0]} has used its {per_index} failures"
-            return NotAllowed(Refusal.INDEX_LIMIT, detail)
+            return NotAllowed(Refusal.INDEX_LIMIT, f"index {worn[0]} has used its {per_index} failures")
     limit = spec.get("backoffLimit")
-    if limit is None:
-        limit = None if per_index is not None else _BACKOFF_LIMIT
+    if limit is None and per_index is None:
+        limit = _BACKOFF_LIMIT
     uncounted = (status.get("uncountedTerminatedPods") or {}).get("failed") or ()
     failed = int(status.get("failed") or 0) + len(uncounted)
     if counted and limit is not None and failed + len(counted) > limit:
@@ -137,14 +135,12 @@ def _training(job: Json, pods: Sequence[Json]) -> Allowed | NotAllowed:
     managed_by = run.get("managedBy") or _OPERATORS[0]
     if managed_by not in _OPERATORS:
         return NotAllowed(Refusal.UNKNOWN_KIND, f"runPolicy.managedBy is {managed_by}")
-    ended = true_condition(status, "Succeeded", "Failed")
-    if ended:
+    if ended := true_condition(status, "Succeeded", "Failed"):
         return NotAllowed(Refusal.ENDED, f"condition {ended}")
     if run.get("suspend") or true_condition(status, "Suspended"):
         return NotAllowed(Refusal.SUSPENDED)
-    running = [pod for pod in pods if _may_run(pod)]
-    if running:
-        return NotAllowed(Refusal.COUNTS_AS_FAILED, f"{len(running)} of {len(pods)} pods have nodes")
+    if running := sum(map(_may_run, pods)):
+        return NotAllowed(Refusal.COUNTS_AS_FAILED, f"{running} of {len(pods)} pods have nodes")
     return Allowed()
 
 

@@ -53,15 +53,12 @@ class Circumstances:
         known = self._known.get(gang.key)
         if known is not None and known[1] is gang and now_s - known[0] < _BELIEVED_S:
             return known[2]
-        looks: list[Coroutine[Any, Any, Sequence[Note]]] = [self._deadlines(gang)]
-        topics = [Topic.DEADLINE]
+        looks = [_limited(self._deadlines(gang), Topic.DEADLINE)]
         if quorum_of(gang).incomplete:
-            looks.append(self._quotas(gang))
-            topics.append(Topic.QUOTA)
+            looks.append(_limited(self._quotas(gang), Topic.QUOTA))
         if gang.placed:
-            looks.append(self._budgets(gang))
-            topics.append(Topic.BUDGET)
-        parts = await asyncio.gather(*(_limited(look, topic) for look, topic in zip(looks, topics, strict=True)))
+            looks.append(_limited(self._budgets(gang), Topic.BUDGET))
+        parts = await asyncio.gather(*looks)
         found = tuple(note for part in parts for note in part)
         self._known[gang.key] = (now_s, gang, found)
         self._known.move_to_end(gang.key)
@@ -88,8 +85,7 @@ class Circumstances:
 
     async def _budgets(self, gang: Gang) -> Sequence[Note]:
         """A budget that keeps the gang's members from being removed."""
-        items = await self._listed(gang, "/apis/policy/v1", "poddisruptionbudgets")
-        if not items:
+        if not (items := await self._listed(gang, "/apis/policy/v1", "poddisruptionbudgets")):
             return ()
         members = await read_members(self._api, gang.key, gang.source)
         name = forbidding(items, [one.raw for one in of_this_run(gang, members)])

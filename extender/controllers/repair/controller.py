@@ -164,7 +164,6 @@ class Repairs:
 
     def _ended(self, key: GangKey, obstacle: Obstacle | None) -> None:
         """A restart is over: what runs next is another crew; or it was refused, and the gang is kept in mind."""
-        watched = self._watched.get(key)
-        if watched is not None:
+        if (watched := self._watched.get(key)) is not None:
             watched.over = obstacle is None
             watched.given_up, watched.refused = (obstacle.final, obstacle.why) if obstacle is not None else (False, "")

@@ -103,8 +103,7 @@ class Restarts:
         self._search_at_s = None
 
     def _begin(self, gang: GangKey, why: str, ended: Ended, *, repair: bool) -> None:
-        known = self._cases.get(gang)
-        if known is not None:
+        if (known := self._cases.get(gang)) is not None:
             known.ended.append(ended)
             return
         task = asyncio.create_task(self._start(gang, why, repair=repair), name=f"restart {gang}")

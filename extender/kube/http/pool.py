@@ -155,8 +155,7 @@ class Pool:
         self._opening.discard(task)
         if task.cancelled():
             return
-        error = task.exception()
-        if error is not None:
+        if (error := task.exception()) is not None:
             self._pass_on(error)
         elif (connection := task.result()).usable:
             self._give(connection)

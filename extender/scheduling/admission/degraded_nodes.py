@@ -66,8 +66,7 @@ class Degrading:
             at_first = before.get(key, {})
             now = {node: self._unusable(snapshot, node) for node in set(commitment.assignment.values())}
             self._committed[key] = {node: at_first.get(node, bad) for node, bad in now.items()}
-            became = {node for node, bad in now.items() if bad and not self._committed[key][node]}
-            if became:
+            if became := {node for node, bad in now.items() if bad and not self._committed[key][node]}:
                 self._give_up(snapshot, gang, commitment, became)
 
     def _give_up(self, snapshot: Snapshot, gang: Gang, commitment: Commitment, nodes: set[NodeName]) -> None:

@@ -98,8 +98,7 @@ class Admissions:
             if not places or gang.problem is not None or not gang.own:
                 continue
             short = members_without_room(self.cache.snapshot(), gang, places)
-            left = {uid: node for uid, node in places.items() if uid not in short}
-            if left:
+            if left := {uid: node for uid, node in places.items() if uid not in short}:
                 self._open[key] = _Open(self.clock.monotonic_s() + self.timeout_s, {})
                 self.cache.set_commitment(key, left)
 

@@ -98,8 +98,7 @@ class Lapses:
 
     def refused(self, key: GangKey) -> None:
         """The API server refuses the gang's patch: it waits for the longest time, or until its pods change."""
-        gang = self.cache.gang(key)
-        if gang is not None:
+        if (gang := self.cache.gang(key)) is not None:
             self._last[key] = _Lapse(self._times(key) + 1, _pods(gang))
             self.cache.back_off(key, self.clock.now_s() + LONGEST_S)
 

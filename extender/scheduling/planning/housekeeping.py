@@ -93,8 +93,7 @@ class Housekeeping:
         before, self._starved = self._starved, {}
         passed = False
         for number, key in enumerate(self.planner.current.waiting, start=1):
-            gang = gangs.get(key)
-            if gang is not None:
+            if (gang := gangs.get(key)) is not None:
                 periods, known = periods_starved(gang, policy, now_s=now_s), before.get(key)
                 self._starved[key] = gang, periods
                 passed = passed or (known is not None and known[0] is gang and known[1] != periods)
