@@ -193,8 +193,4 @@ def _differing(pods: Sequence[Pod], what: Callable[[Pod], object]) -> str:
 
 def _options(current: Sequence[Pod]) -> tuple[tuple[str, str], ...]:
     """All members' annotations; where they differ the first member's counts (ps before chief before workers)."""
-    merged: dict[str, str] = {}
-    for pod in current:
-        for name, value in pod.options:
-            merged.setdefault(name, value)
-    return tuple(sorted(merged.items()))
+    return tuple(sorted({name: value for pod in reversed(current) for name, value in pod.options}.items()))
