@@ -76,9 +76,8 @@ def notes_of(
         pods = sum(bool(pod.foreign_gates) for pod in gang.pending)
         notes.append(Note(Topic.GATE, f"{pods} of its pods wait for others to remove {', '.join(foreign)}"))
     if lost:
-        notes.append(
-            Note(Topic.NODE, f"members were on {', '.join(sorted(lost))}, which is no node of the cluster now")
-        )
+        text = f"members were on {', '.join(sorted(lost))}, which is no node of the cluster now"
+        notes.append(Note(Topic.NODE, text))
     if nodes_asked is not None:
         notes.append(nodes_asked)
     elif wants_nodes(waiting):

@@ -117,13 +117,8 @@ def _fit(allocatable: Resources, request: Resources) -> int:
 def _like(run: Run, zone: ZoneName, member_class: MemberClass) -> Node | None:
     """The zone's node, else any, that members could be on if it were new, that takes most of them."""
     nodes = [run.table.nodes[row] for row in run.table.zones.get(zone, ())] or list(run.table.nodes)
-    best: tuple[int, Node] | None = None
-    for node in nodes:
-        if _would_do(node, member_class.constraints):
-            fits = _fit(node.allocatable, member_class.requests)
-            if best is None or fits > best[0]:
-                best = fits, node
-    return best[1] if best is not None else None
+    able = (node for node in nodes if _would_do(node, member_class.constraints))
+    return max(able, key=lambda node: _fit(node.allocatable, member_class.requests), default=None)
 
 
 def _would_do(node: Node, constraints: Constraints) -> bool:

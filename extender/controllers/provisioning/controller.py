@@ -80,18 +80,9 @@ class Provisioning:
             return
         now_s = self.context.clock.monotonic_s()
         self._failed = {key: one for key, one in self._failed.items() if one[0] > now_s}
-        snapshot = self.context.cache.snapshot()
-        steps = steps_of(
-            snapshot,
-            plan,
-            self.policy,
-            requests,
-            limits=self.limits,
-            now_s=self.context.clock.now_s(),
-            cache=self.planner_cache(),
-            besides=frozenset(self._failed),
-        )
-        for step in steps:
+        told = self.context.cache.snapshot(), plan, self.policy, requests
+        at_s, cache, left_alone = self.context.clock.now_s(), self.planner_cache(), frozenset(self._failed)
+        for step in steps_of(*told, limits=self.limits, now_s=at_s, cache=cache, besides=left_alone):
             if isinstance(step, Delete) and step.request.gang in self._failed:
                 continue  # left alone, as a gang that could not ask
             if not await self._done(step):

@@ -85,8 +85,7 @@ class Lapses:
         if gang is None:
             return
         times = self._times(key)
-        known = [self.cache.pod(pod.uid) for pod in gang.pending]
-        refused = [pod for pod in known if pod is not None and pod.refusal]
+        refused = [pod for one in gang.pending if (pod := self.cache.pod(one.uid)) is not None and pod.refusal]
         self._last[key] = _Lapse(times + 1, _pods(gang), frozenset(pod.uid for pod in refused), silent and not refused)
         pause_s = min(FIRST_S * 2.0**times, LONGEST_S)
         self.cache.back_off(key, self.clock.now_s() + pause_s)
@@ -104,8 +103,7 @@ class Lapses:
 
     def asked(self, key: GangKey) -> None:
         """kube-scheduler asks /filter about a member."""
-        lapse = self._last.get(key)
-        if lapse is not None and lapse.silent:
+        if (lapse := self._last.get(key)) is not None and lapse.silent:
             self._end(key)
 
     def started(self, key: GangKey) -> None:
@@ -122,8 +120,7 @@ class Lapses:
                 self._end(key)
 
     def _times(self, key: GangKey) -> int:
-        lapse = self._last.get(key)
-        return lapse.times if lapse is not None else 0
+        return self._last[key].times if key in self._last else 0
 
     def _end(self, key: GangKey) -> None:
         del self._last[key]
