@@ -107,17 +107,9 @@ class LeadershipLost(msgspec.Struct, frozen=True):
 
 
 Event: TypeAlias = (
-    BindRequested
-    | GangChanged
-    | MemberBound
-    | BindFailed
-    | ClientGone
-    | PodDeleted
-    | NodeLost
-    | DeadlinePassed
-    | EvictionRefused
-    | LeadershipLost
-)
+    BindRequested | GangChanged | MemberBound | BindFailed | ClientGone | PodDeleted | NodeLost | DeadlinePassed
+    | EvictionRefused | LeadershipLost
+)  # fmt: skip
 
 
 class Hold(msgspec.Struct, frozen=True):

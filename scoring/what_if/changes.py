@@ -177,23 +177,9 @@ class ForgetRefusals(Supposition, frozen=True, tag="forget-refusals"):
 
 
 Change: TypeAlias = (
-    AddCapacity
-    | AddNodes
-    | RemoveNodes
-    | AddPods
-    | RemovePods
-    | JobEnds
-    | JobShrinks
-    | JobGrows
-    | ClockAdvances
-    | SetLink
-    | SetOption
-    | SetShare
-    | SetSettings
-    | OpenGates
-    | MendGroup
-    | ForgetRefusals
-)
+    AddCapacity | AddNodes | RemoveNodes | AddPods | RemovePods | JobEnds | JobShrinks | JobGrows
+    | ClockAdvances | SetLink | SetOption | SetShare | SetSettings | OpenGates | MendGroup | ForgetRefusals
+)  # fmt: skip
 
 
 class WhatIf(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

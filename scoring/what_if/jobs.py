@@ -78,9 +78,7 @@ def resize_job(draft: Draft, change: c.JobShrinks | c.JobGrows) -> None:
 
 def set_option(draft: Draft, change: c.SetOption) -> None:
     """Write or remove an annotation."""
-    gang = draft.gangs.get(change.gang)
-    if gang is None:
-        raise _no_gang(change.gang)
+    gang = _gang(draft, change.gang)
     if change.option not in KNOWN_OPTIONS:
         raise c.MisfitError(f"name: netgang.io/{change.option}: there is no such annotation")
     options = {name: value for name, value in gang.options if name != change.option}
@@ -91,9 +89,7 @@ def set_option(draft: Draft, change: c.SetOption) -> None:
 
 def mend(draft: Draft, change: c.OpenGates | c.MendGroup | c.ForgetRefusals) -> None:
     """Take one obstacle of a gang away."""
-    gang = draft.gangs.get(change.gang)
-    if gang is None:
-        raise _no_gang(change.gang)
+    gang = _gang(draft, change.gang)
     match change:
         case c.OpenGates():
             members = tuple(replace(pod, gates=tuple(one for one in pod.gates if one == GATE)) for pod in gang.members)
@@ -139,8 +135,7 @@ def _fresh(
     """New pods: as `like` before it got a node, else as the change says."""
     taken = {pod.name for gang in draft.gangs.values() for pod in gang.members if pod.namespace == change.namespace}
     taken |= {pod.name for pod in draft.others.values() if pod.namespace == change.namespace}
-    names = (PodName(f"{change.name}-{i}") for i in count())
-    free = (name for name in names if name not in taken)
+    free = (name for i in count() if (name := PodName(f"{change.name}-{i}")) not in taken)
     index = None if like is None or like.index is None else like.index + 1
     first = like if like is not None else _plain(change, asked, group)
     requests = asked if asked.items else first.requests
@@ -191,5 +186,7 @@ def _no_job(draft: Draft, job: str) -> c.MisfitError:
     return c.MisfitError(f"job: no gang and no job {job} with workers is known{there}")
 
 
-def _no_gang(gang: GangKey) -> c.MisfitError:
-    return c.MisfitError(f"gang: no gang {gang} is known")
+def _gang(draft: Draft, key: GangKey) -> Gang:
+    if key not in draft.gangs:
+        raise c.MisfitError(f"gang: no gang {key} is known")
+    return draft.gangs[key]

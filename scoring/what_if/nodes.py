@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import replace
+from itertools import count
 from typing import Final
 
 from scoring.ids import EndpointId, NodeName, ZoneName
@@ -89,12 +90,7 @@ def set_link(draft: Draft, change: SetLink) -> None:
 
 def _free_names(draft: Draft, zone: ZoneName) -> Iterator[NodeName]:
     taken = {*draft.nodes, *draft.base.snapshot.table.names}
-    number = 0
-    while True:
-        name = NodeName(f"what-if-{zone or 'nowhere'}-{number}")
-        number += 1
-        if name not in taken:
-            yield name
+    return (name for i in count() if (name := NodeName(f"what-if-{zone or 'nowhere'}-{i}")) not in taken)
 
 
 def _new_node(draft: Draft, name: NodeName, change: AddNodes, like: Node | None, allocatable: Resources) -> Node:
