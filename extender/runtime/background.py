@@ -31,6 +31,11 @@ class Background:
         task.add_done_callback(self._ended)
         return task
 
+    async def over(self) -> None:
+        """Wait for all that is under way."""
+        if self._tasks:
+            await asyncio.wait(self._tasks)
+
     def cancel(self) -> None:
         """Break off all that is under way."""
         for task in self._tasks:

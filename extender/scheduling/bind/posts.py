@@ -8,14 +8,14 @@ long wait all of a gang's places must still do before the first of its Bindings.
 """
 
 import asyncio
-import logging
 from collections.abc import Callable, Mapping
-from dataclasses import KW_ONLY, dataclass, field
+from dataclasses import KW_ONLY, dataclass
 from typing import TypeAlias
 
 from extender.cache import ClusterCache
 from extender.errors import ApiError, ApiUnavailableError, ConflictError, NotFoundError
 from extender.ports import Binding, Clock, ClusterApi
+from extender.runtime.background import Background
 from extender.runtime.decision_lines import Decision, DecisionLog
 from extender.runtime.telemetry import Telemetry
 from extender.scheduling.bind.in_flight import Batch, InFlightLimiter
@@ -25,7 +25,6 @@ from scoring.ids import GangKey, NodeName, PodUid
 from scoring.model import Gang, Reason
 from scoring.permit.protocol import BindFailed, MemberBound
 
-_log = logging.getLogger(__name__)
 _STALE_S = 1.0  # Places that were looked at longer ago are looked at again
 
 Outcome: TypeAlias = MemberBound | BindFailed
@@ -59,11 +58,11 @@ class Posts:
     commit_s: float
     report: Callable[[GangKey, Outcome], None]  # Called once for each Binding, whatever happens
     may_go_on: Callable[[Group], bool]
-    limiter: InFlightLimiter = field(init=False)
-    _tasks: set[asyncio.Task[None]] = field(default_factory=set, init=False)
 
     def __post_init__(self) -> None:
         self.limiter = InFlightLimiter(self.clock)
+        self._posting = Background(self.telemetry, "post")
+        self.over = self._posting.over  # Waits for the Bindings under way
 
     async def alone(self, binding: Binding) -> Reason | None:
         """Post the Binding of a pod without a gang. `None`: the API server confirmed it."""
@@ -84,14 +83,7 @@ class Posts:
         batch = Batch(due_s + self.commit_s / 4.0, due_s + self.commit_s / 2.0, urgent=partly_bound)
         group = Group(key, places, now_s, batch, self.cache.gang(key))
         for uid in places:
-            task = asyncio.create_task(self._post(uid, group), name=f"bind {key}")
-            self._tasks.add(task)
-            task.add_done_callback(self._ended)
-
-    async def over(self) -> None:
-        """Wait for the Bindings under way."""
-        if self._tasks:
-            await asyncio.wait(self._tasks)
+            self._posting.start(self._post(uid, group), f"bind {key}")
 
     async def _post(self, uid: PodUid, group: Group) -> None:
         outcome: Outcome | None = None
@@ -167,12 +159,6 @@ class Posts:
         if isinstance(error, NotFoundError):
             return Reason.POD_DELETED
         return Reason.POD_CHANGED if conflict else Reason.COMMIT_FAILED
-
-    def _ended(self, task: asyncio.Task[None]) -> None:
-        self._tasks.discard(task)
-        if not task.cancelled() and (error := task.exception()) is not None:
-            _log.error("internal error in posting a Binding", exc_info=error)
-            self.telemetry.internal_error("post")
 
 
 def was_answered(error: Exception) -> bool:
