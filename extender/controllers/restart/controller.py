@@ -21,8 +21,9 @@ by eviction if they do not mind (`owners.budget`), else an Event says why not. W
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Coroutine, Iterable
 from dataclasses import dataclass, field
+from typing import Any
 
 from extender.cache.decisions import Attained
 from extender.controllers.context import ControllerContext
@@ -66,7 +67,7 @@ class Restarts:
         self._limits = limits
         self._history: dict[GangKey, tuple[float, ...]] = {}  # gang → when repaired here; owners carry it themselves
         self._cases: dict[GangKey, _Case] = {}
-        self._search = context.background("restart")
+        self._works, self._search = context.background("restart"), context.background("restart")
         self._search_at_s: float | None = None
 
     @property
@@ -106,13 +107,11 @@ class Restarts:
         if (known := self._cases.get(gang)) is not None:
             known.ended.append(ended)
             return
-        task = asyncio.create_task(self._start(gang, why, repair=repair), name=f"restart {gang}")
-        self._take_up(gang, task, [ended])
+        self._take_up(gang, self._start(gang, why, repair=repair), "restart", [ended])
 
-    def _take_up(self, gang: GangKey, task: asyncio.Task[None], ended: Iterable[Ended]) -> None:
-        case = _Case(task, list(ended))
-        self._cases[gang] = case
-        task.add_done_callback(lambda over: self._over(gang, case, over))
+    def _take_up(self, gang: GangKey, work: Coroutine[Any, Any, None], what: str, ended: Iterable[Ended]) -> None:
+        case = self._cases[gang] = _Case(self._works.start(work, f"{what} {gang}"), list(ended))
+        case.task.add_done_callback(lambda over: self._over(gang, case, over))
 
     async def _start(self, gang: GangKey, why: str, *, repair: bool) -> None:
         if not self._context.quiet.over:
@@ -181,7 +180,7 @@ class Restarts:
         if unreadable:
             _log.warning("%d owners with label %s cannot be read and are left alone", unreadable, suspensions.MARK)
         for gang, owners in sorted(noted.items()):
-            self._take_up(gang, asyncio.create_task(self._finish(gang, owners), name=f"resume {gang}"), ())
+            self._take_up(gang, self._finish(gang, owners), "resume", ())
 
     async def _finish(self, gang: GangKey, owners: Iterable[tuple[str, Controller]]) -> None:
         for namespace, ref in owners:
@@ -194,8 +193,5 @@ class Restarts:
             ended(gang, obstacle)
 
     def _over(self, gang: GangKey, case: _Case, task: asyncio.Task[None]) -> None:
-        if not task.cancelled() and (error := task.exception()) is not None:
-            _log.error("internal error in restarting a gang", exc_info=error)
-            self._context.telemetry.internal_error("restart")
-            if self._cases.get(gang) is case:
-                self._end(gang, Obstacle("an internal error"))
+        if not task.cancelled() and task.exception() is not None and self._cases.get(gang) is case:
+            self._end(gang, Obstacle("an internal error"))
