@@ -12,6 +12,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 from typing import Any
 
+from extender import convert
 from extender.bootstrap.answers import Service
 from extender.bootstrap.assembly import assemble
 from extender.bootstrap.common import Candidacy, Common, candidacy
@@ -20,13 +21,6 @@ from extender.bootstrap.network import closing, sources_of
 from extender.cache import ClusterCache
 from extender.cache.sinks import SeenGroups
 from extender.cache.unreadable import UnreadableObjects
-from extender.convert import (
-    daemon_set_from_json,
-    device_class_from_json,
-    node_from_json,
-    pod_from_json,
-    seen_pod_group_from_json,
-)
 from extender.convert.clusterfile import ClusterFile, read_cluster
 from extender.kube.calls import DAEMON_SETS, DEVICE_CLASSES, NODES, POD_GROUPS, PODS
 from extender.kube.client import KubeClient
@@ -113,11 +107,11 @@ def reflectors_of(
 ) -> dict[str, Reflector[Any]]:
     """Reflectors for every kind that decides, by its plural."""
     kinds = (
-        (NODES, "Node", partial(node_from_json, zone_label=settings.zone_label), cache.nodes),
-        (PODS, "Pod", partial(pod_from_json, notes=notes), cache.pods),
-        (DAEMON_SETS, "DaemonSet", daemon_set_from_json, cache.daemon_sets),
-        (POD_GROUPS, "PodGroup", seen_pod_group_from_json, groups),
-        (DEVICE_CLASSES, "DeviceClass", device_class_from_json, cache.device_classes),
+        (NODES, "Node", partial(convert.node_from_json, zone_label=settings.zone_label), cache.nodes),
+        (PODS, "Pod", partial(convert.pod_from_json, notes=notes), cache.pods),
+        (DAEMON_SETS, "DaemonSet", convert.daemon_set_from_json, cache.daemon_sets),
+        (POD_GROUPS, "PodGroup", convert.seen_pod_group_from_json, groups),
+        (DEVICE_CLASSES, "DeviceClass", convert.device_class_from_json, cache.device_classes),
     )
     return {
         where.plural: follow(

@@ -20,13 +20,7 @@ NAME_LIMIT: Final = 253  # Kubernetes has no longer names of nodes; longer texts
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    r"""Nodes whose name matches `pattern` are measured at `endpoint`, in which `\1` stands for the first group.
-
-    >>> Rule(r"node(\d+)", r"ps-node\1.example.org").endpoint_of(NodeName("node7"), Metric.LOSS)
-    'ps-node7.example.org'
-    >>> Rule("node", "ps").endpoint_of(NodeName("node7"), Metric.LOSS) is None
-    True
-    """
+    r"""Nodes whose name matches `pattern` are measured at `endpoint`, in which `\1` stands for the first group."""
 
     pattern: str  # As the settings accept it: matching a name ends soon (`extender.settings.mapping`)
     endpoint: str
@@ -57,13 +51,7 @@ def matching(pattern: str, endpoint: str, node: str) -> str | None:
 
 @lru_cache(maxsize=1 << 17)
 def canonical(name: str) -> str:
-    """Write a host name or address in the one form in which names are compared.
-
-    >>> canonical(" Node1.Example.ORG. "), canonical("2001:DB8::0:1"), canonical("[2001:db8:0::1]")
-    ('node1.example.org', '2001:db8::1', '2001:db8::1')
-    >>> canonical("::ffff:192.0.2.7")
-    '192.0.2.7'
-    """
+    """Write a host name or address in the one form in which names are compared."""
     text = name.strip().rstrip(".").casefold()
     try:
         address = ipaddress.ip_address(text.removeprefix("[").removesuffix("]").partition("%")[0])
@@ -74,11 +62,7 @@ def canonical(name: str) -> str:
 
 
 def host_of(name: str) -> tuple[str, bool]:
-    """First label of a canonical host name, and whether a domain follows; an address is whole.
-
-    >>> host_of("ps1.example.org"), host_of("ps1"), host_of("192.0.2.7")
-    (('ps1', True), ('ps1', False), ('192.0.2.7', False))
-    """
+    """First label of a canonical host name, and whether a domain follows; an address is whole."""
     if ":" in name or name.replace(".", "").isdigit():
         return name, False
     host, _, domain = name.partition(".")

@@ -205,11 +205,6 @@ def _models_in(annotation: Any) -> Iterator[type[BaseModel]]:
 
 
 def removed(path: Sequence[int | str]) -> str | None:
-    """What to say about a setting that is no more; `None`: there was none at this place. Numbers of a list are skipped.
-
-    >>> removed(["network", "sources", 0, "interval_s"])
-    'no longer a setting, fixed at 5 for a file: remove it'
-    >>> removed(["port"])
-    """
+    """What to say about a setting that is no more; `None`: there was none. Numbers of a list are skipped."""
     value = FIXED.get(".".join(part for part in path if isinstance(part, str)))
     return f"no longer a setting, fixed at {value}: remove it" if value is not None else None

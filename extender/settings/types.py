@@ -38,20 +38,12 @@ class ByMetric(Section):
 
 
 def names(value: object) -> object:
-    """A list, or the environment's comma-separated text.
-
-    >>> names("a, b"), names(["a"])
-    (['a', 'b'], ['a'])
-    """
+    """A list, or the environment's comma-separated text."""
     return [part.strip() for part in value.split(",")] if isinstance(value, str) else value
 
 
 def on_or_off(value: object) -> object:
-    """The word `on` or `off`, which YAML 1.1 reads as a truth value unless it is quoted.
-
-    >>> on_or_off(True), on_or_off(False), on_or_off("auto")
-    ('on', 'off', 'auto')
-    """
+    """The word `on` or `off`, which YAML 1.1 reads as a truth value unless it is quoted."""
     return ("on" if value else "off") if isinstance(value, bool) else value
 
 

@@ -16,15 +16,7 @@ DECIDING: Final = ("score", "queue", "selection", "zone_policy", "spill_wait_s",
 
 
 def read_changes(body: bytes | str) -> tuple[Change, ...]:
-    """The changes of a body. Errors: MisfitError names the field that is wrong.
-
-    >>> read_changes('{"changes": [{"change": "end-job", "job": "team/a"}]}')
-    (JobEnds(job='team/a'),)
-    >>> read_changes('{"changes": [{"change": "end-job", "job": 1}]}')
-    Traceback (most recent call last):
-    ...
-    scoring.what_if.changes.MisfitError: changes.0.job: Expected `str`, got `int`
-    """
+    """The changes of a body. Errors: MisfitError names the field that is wrong."""
     try:
         return msgspec.json.decode(body, type=WhatIf).changes
     except msgspec.ValidationError as error:
@@ -36,15 +28,7 @@ def read_changes(body: bytes | str) -> tuple[Change, ...]:
 
 
 def policy_with(settings: Settings, given: Mapping[str, Any]) -> Policy:
-    """The policy of `settings` with those of `given` instead, sections merged. Errors: MisfitError names what is wrong.
-
-    >>> policy_with(Settings(), {"queue": {"order": "fifo"}}).queue.order
-    <Order.FIFO: 'fifo'>
-    >>> policy_with(Settings(), {"port": 1})  # doctest: +IGNORE_EXCEPTION_DETAIL
-    Traceback (most recent call last):
-    ...
-    MisfitError: settings.port: decides nothing in a plan; accepted: score, queue, selection, zone_policy, ...
-    """
+    """The policy of `settings` with those of `given` instead, sections merged. MisfitError names what is wrong."""
     changed: dict[str, Any] = {}
     for name, value in given.items():
         if name not in DECIDING:

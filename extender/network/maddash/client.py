@@ -45,11 +45,7 @@ class Document:
 
 
 def grid_path(name: str) -> str:
-    """Encode a grid's name for the path: MaDDash decodes it twice.
-
-    >>> grid_path("WAN/Edge - Loss"), grid_path("100% A+B")
-    ('/grids/WAN%252FEdge%2B-%2BLoss', '/grids/100%2525%2BA%252BB')
-    """
+    """Encode a grid's name for the path: MaDDash decodes it twice."""
     return f"/grids/{quote(quote_plus(name), safe='')}"
 
 

@@ -15,16 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from extender.errors import NetworkSourceError
-from extender.network.batches import (
-    FUTURE_TIME,
-    NEGATIVE_DELAY,
-    NEGATIVE_DELAYS_SAID,
-    OUT_OF_RANGE,
-    TOLERANCE_S,
-    bounded,
-    merged,
-    off_loop,
-)
+from extender.network import batches
 from extender.ports import Batch, EndpointInfo
 from scoring.ids import EndpointId
 from scoring.network.measurement import METRICS, Ints, Measurement, MeasurementTable, Metric
@@ -63,20 +54,20 @@ class Found:
     def add(self, source: EndpointId, target: EndpointId, metric: Metric, value: float, at_s: float) -> None:
         """Take a value in our units over; a negative delay counts as 0, a time ahead of ours as now."""
         if metric is Metric.DELAY and value < 0.0:  # clocks differ; the other direction is too long by as much
-            self.rejected[NEGATIVE_DELAY] += 1
+            self.rejected[batches.NEGATIVE_DELAY] += 1
             value = 0.0
         try:
             self.measurements.append(Measurement(source, target, metric, value, min(at_s, self._now_s)))
         except ValueError:
-            self.rejected[OUT_OF_RANGE] += 1
+            self.rejected[batches.OUT_OF_RANGE] += 1
             return
-        self.rejected[FUTURE_TIME] += at_s > self._now_s + TOLERANCE_S
+        self.rejected[batches.FUTURE_TIME] += at_s > self._now_s + batches.TOLERANCE_S
 
     def answer(self, *problems: str) -> Answer:
         """All of it. Cost: O(measurements)."""
         said = list(problems)
-        said += [NEGATIVE_DELAYS_SAID] if self.rejected[NEGATIVE_DELAY] else []
-        said += [_FUTURE_SAID] if self.rejected[FUTURE_TIME] else []
+        said += [batches.NEGATIVE_DELAYS_SAID] if self.rejected[batches.NEGATIVE_DELAY] else []
+        said += [_FUTURE_SAID] if self.rejected[batches.FUTURE_TIME] else []
         aliases = {end: tuple(name for name in names if name != end) for end, names in self._names.items()}
         return Answer(MeasurementTable.of(self.measurements), aliases, tuple(said), dict(+self.rejected))
 
@@ -110,7 +101,7 @@ class LastAnswers:
                 continue
             if (last := self._answers.get(name)) is not None:
                 since_s = now_s - FORGET_S
-                answer = await off_loop(len(answer.table), partial(_with_last, answer, last, since_s=since_s))
+                answer = await batches.off_loop(len(answer.table), partial(_with_last, answer, last, since_s=since_s))
             self._answers[name] = answer
         if len(failures) == len(questions):
             raise NetworkSourceError(f"{self._source}: {'; '.join(dict.fromkeys(failures.values()))}")
@@ -122,10 +113,10 @@ class LastAnswers:
             return None
         self._reported = reported
         answers = self._answers.values()
-        table = await off_loop(sum(len(one.table) for one in answers), partial(self._choose, reported[1]))
-        ends = merged(EndpointInfo(end, one.aliases.get(end, ())) for one in answers for end in one.table.ends)
+        table = await batches.off_loop(sum(len(one.table) for one in answers), partial(self._choose, reported[1]))
+        ends = batches.merged(EndpointInfo(end, one.aliases.get(end, ())) for one in answers for end in one.table.ends)
         rejected = sum((Counter(one.rejected) for one in answers), Counter[str]())
-        return Batch(table, ends, now_s, bounded(problems), dict(rejected))
+        return Batch(table, ends, now_s, batches.bounded(problems), dict(rejected))
 
 
 def _with_last(answer: Answer, last: Answer, *, since_s: float) -> Answer:
