@@ -20,8 +20,7 @@ from extender.errors import ConfigError
 from extender.notes import UncheckedNotes
 from extender.settings.settings import Settings
 from scoring.ids import NodeName, PodUid
-from scoring.model.policy import Policy
-from scoring.model.snapshot import Snapshot
+from scoring.model import Policy, Snapshot
 from scoring.plan import Plan, PlannerCache
 from scoring.scaling import literal
 from scoring.scaling.adjust import adjust

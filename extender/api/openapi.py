@@ -13,15 +13,8 @@ import msgspec
 from fastapi import FastAPI, Path, Query
 
 from extender.api.problems import PROBLEM_TYPE
-from extender.schemas.explain import Explained
-from extender.schemas.jobs import Accepted, JobInFull, Jobs
-from extender.schemas.link import Link
-from extender.schemas.network import Network
-from extender.schemas.plan import PlanInForce
-from extender.schemas.queue import Queue
-from extender.schemas.readiness import Readiness
+from extender.schemas import explain, jobs, link, network, plan, queue, readiness, what_if
 from extender.schemas.record import Problem, Record
-from extender.schemas.what_if import Supposed
 from scoring.what_if.changes import Supposition, WhatIf
 
 _Kind = TypeVar("_Kind", bound=msgspec.Struct)
@@ -32,7 +25,8 @@ Kind: TypeAlias = Annotated[
 ]
 
 _DOCUMENTS: Final = (
-    *(Accepted, Explained, JobInFull, Jobs, Link, Network, PlanInForce, Problem, Queue, Readiness, Supposed, WhatIf),
+    *(jobs.Accepted, explain.Explained, jobs.JobInFull, jobs.Jobs, link.Link, network.Network, plan.PlanInForce),
+    *(Problem, queue.Queue, readiness.Readiness, what_if.Supposed, WhatIf),
 )
 _PLACE: Final = "#/components/schemas/"
 

@@ -13,9 +13,8 @@ import numpy as np
 
 from extender.api.documents.views import Views
 from extender.schemas.queue import Queue
-from scoring.model import Pod
+from scoring.model import Pod, Snapshot
 from scoring.model.resources import CPU, MEMORY, PODS
-from scoring.model.snapshot import Snapshot
 from scoring.plan.steps import Steps
 
 Document = dict[str, Any]

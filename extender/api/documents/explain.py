@@ -13,8 +13,7 @@ from scoring.explain.unblock import Unblocking
 from scoring.explain.words import quantity
 from scoring.explain.zones import ZoneVerdict
 from scoring.ids import GangKey
-from scoring.model import Pod
-from scoring.model.snapshot import Snapshot
+from scoring.model import Pod, Snapshot
 from scoring.score.pairs import extender_scores
 from scoring.verbs.prioritize import Preference
 

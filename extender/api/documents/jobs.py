@@ -22,8 +22,7 @@ from extender.schemas import jobs as schema
 from scoring.explain.gang import explain
 from scoring.explain.queue_report import Entry, report_in_steps
 from scoring.ids import GangKey
-from scoring.model import Gang
-from scoring.model.snapshot import Snapshot
+from scoring.model import Gang, Snapshot
 from scoring.plan import Run, begin_run, take_commitments
 from scoring.plan.steps import Steps
 from scoring.queue.states import JobState

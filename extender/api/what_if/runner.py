@@ -18,8 +18,7 @@ from extender.cache import ClusterCache
 from extender.ports import Clock
 from extender.scheduling.planning.loop import Planner
 from scoring.explain.unblock import Unblocking, unblock_in_steps
-from scoring.model import Gang, Pod
-from scoring.model.policy import Policy
+from scoring.model import Gang, Pod, Policy
 from scoring.plan import Plan, PlannerCache
 from scoring.plan.pair_scores import warmed
 from scoring.plan.steps import finish
