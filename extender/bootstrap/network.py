@@ -19,26 +19,21 @@ from extender.network.prometheus.source import PrometheusSource
 from extender.network.refresh import NetworkRefresh, Polled, RefreshOptions
 from extender.network.sources.http import HttpClient, HttpServer, Secret
 from extender.ports import NetworkSource
-from extender.settings.network import FileSource, Source
-from extender.settings.network import MaddashSource as MaddashSettings
+from extender.settings import network, sources
 from extender.settings.settings import Settings
-from extender.settings.sources import EsmondSource as EsmondSettings
-from extender.settings.sources import HttpSource
-from extender.settings.sources import OpenSearchSource as OpenSearchSettings
-from extender.settings.sources import PrometheusSource as PrometheusSettings
 
 _FILE_INTERVAL_S = 5.0  # Between two looks whether a mesh file has changed: a `stat` costs nothing
 
 
-def refresh_of(common: Common, sources: Sequence[Polled]) -> NetworkRefresh | None:
+def refresh_of(common: Common, polled: Sequence[Polled]) -> NetworkRefresh | None:
     """What fetches from the sources and publishes a matrix into the cache; `None`: there are no sources."""
-    if not sources:
+    if not polled:
         return None
-    network, cache = common.settings.network, common.cache
-    mapping, soft, hard = mapping_config(common.settings), network.soft_ttl(), network.hard_ttl()
+    chosen, cache = common.settings.network, common.cache
+    mapping, soft, hard = mapping_config(common.settings), chosen.soft_ttl(), chosen.hard_ttl()
     return NetworkRefresh(
-        sources,
-        RefreshOptions(mapping=mapping, soft_ttl_s=soft, hard_ttl_s=hard, zone_fallback=network.zone_fallback),
+        polled,
+        RefreshOptions(mapping=mapping, soft_ttl_s=soft, hard_ttl_s=hard, zone_fallback=chosen.zone_fallback),
         clock=common.clock,
         nodes=lambda: cache.snapshot().table.nodes,
         publish=cache.set_network,
@@ -54,7 +49,7 @@ def sources_of(settings: Settings) -> list[Polled]:
     for one in settings.network.sources:
         seen[one.kind] += 1
         name = one.kind if seen[one.kind] == 1 else f"{one.kind}-{seen[one.kind]}"
-        interval_s = _FILE_INTERVAL_S if isinstance(one, FileSource) else one.interval_s
+        interval_s = _FILE_INTERVAL_S if isinstance(one, network.FileSource) else one.interval_s
         found.append(Polled(source_of(one, name), interval_s))
     return found
 
@@ -69,24 +64,24 @@ async def closing(polled: Polled) -> AsyncIterator[Polled]:
             await polled.source.aclose()
 
 
-def source_of(one: Source, name: str) -> NetworkSource:
+def source_of(one: network.Source, name: str) -> NetworkSource:
     """The adapter that a setting describes. Errors: ConfigError for an address or CA file that cannot be used."""
     match one:
-        case FileSource():
+        case network.FileSource():
             return MeshFileSource(one.path, name=name)
-        case MaddashSettings():
+        case network.MaddashSource():
             server = MaddashServer(one.url, ca_file=one.ca_file, insecure=one.insecure, timeout_s=one.timeout_s)
             wanted = Wanted(grids=one.grids.named(), checks=one.checks.named(), dashboards=one.dashboards.named())
             return MaddashSource(server, wanted, name=name)
-        case OpenSearchSettings():
+        case sources.OpenSearchSource():
             return OpenSearchSource(_client(one), one, name=name)
-        case PrometheusSettings():
+        case sources.PrometheusSource():
             return PrometheusSource(_client(one), one, name=name)
-        case EsmondSettings():
+        case sources.EsmondSource():
             return EsmondSource(_client(one), one, name=name)
 
 
-def _client(one: HttpSource) -> HttpClient:
+def _client(one: sources.HttpSource) -> HttpClient:
     password, token = Secret(one.password_file, one.password_env), Secret(one.token_file, one.token_env)
     return HttpClient(
         HttpServer(

@@ -17,15 +17,8 @@ from pydantic import AfterValidator, BeforeValidator, Field, ValidationError, fi
 
 from extender.errors import ConfigError
 from extender.runtime.log_lines import LogFormat
+from extender.settings import features
 from extender.settings.call_bound import MARGIN_S, longest_bind_s, slowest_binding_s
-from extender.settings.features import (
-    AutoscalingMode,
-    AutoscalingSettings,
-    ElasticSettings,
-    RecordSettings,
-    RepairSettings,
-    StatusMode,
-)
 from extender.settings.layers import Layer, merge, mistakes, read_environment, read_file, unfold
 from extender.settings.leadership import LeaderElection, LeaseSettings
 from extender.settings.network import NetworkSettings, ScoreSettings
@@ -125,7 +118,7 @@ class Settings(PortSettings):
     that kube-scheduler's other filters refuse are given 10 s, if there is room elsewhere."""
     writes_per_s: Positive = 1000.0
     """Most patches a second (gates removed, parked pods woken); Bindings are not counted."""
-    pod_group_status: Annotated[StatusMode, OnOrOff] = StatusMode.AUTO
+    pod_group_status: Annotated[features.StatusMode, OnOrOff] = features.StatusMode.AUTO
     """Whether the status of our gangs' PodGroups (scheduling.x-k8s.io) is written: `on`, `off`, or `auto`: unless
     another controller does (docs/explanation/queue.md)."""
     leader_election: Annotated[LeaderElection, OnOrOff] = LeaderElection.OFF
@@ -141,13 +134,13 @@ class Settings(PortSettings):
     """Where measurements come from and how long they are believed."""
     score: ScoreSettings = ScoreSettings()
     """How a measured link becomes points."""
-    repair: RepairSettings = RepairSettings()
+    repair: features.RepairSettings = features.RepairSettings()
     """Gangs that lost members after they had started."""
-    elastic: ElasticSettings = ElasticSettings()
+    elastic: features.ElasticSettings = features.ElasticSettings()
     """Running jobs that give up workers for heavier gangs, and get them back."""
     reports: ReportSettings = ReportSettings()
     """Where training jobs report how they are doing."""
-    record: RecordSettings = RecordSettings()
+    record: features.RecordSettings = features.RecordSettings()
     """What went into each decision, for `netgang replay` (docs/how-to/replay.md)."""
     queue: QueueSettings = QueueSettings()
     """The order of the queue, and how much a namespace may have."""
@@ -158,7 +151,7 @@ class Settings(PortSettings):
     """`levels`: where gangs may be suspended without annotation `netgang.io/suspendable`; `*`: everywhere."""
     preemption_timeout_s: Positive = 600.0
     """How long the room of gangs that leave is kept for the one they leave for, from the last pod that went."""
-    autoscaling: AutoscalingSettings = AutoscalingSettings()
+    autoscaling: features.AutoscalingSettings = features.AutoscalingSettings()
     """Nodes for gangs that wait for room."""
     selection: Selection = Selection.SUBSET
     """How nodes are chosen inside a zone: the best subset, the published greedy walk, or the fewest nodes."""
@@ -241,7 +234,7 @@ class Settings(PortSettings):
             zone_distance_ms=_both_ways(self.zone_distance_ms),
             queue=self.queue.policy(),
             service=ServicePolicy(suspendable_namespaces=frozenset(map(Namespace, self.suspendable_namespaces))),
-            asks_for_nodes=self.autoscaling.mode is not AutoscalingMode.OFF,
+            asks_for_nodes=self.autoscaling.mode is not features.AutoscalingMode.OFF,
             repair=self.repair.policy,
             restarts=RestartLimits(most_per_hour=self.repair.restarts_per_hour),
         )
