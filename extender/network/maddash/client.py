@@ -102,11 +102,7 @@ class MaddashClient:
 
 
 def _rest_url(text: str) -> str:
-    """The address of the REST API, of what people write.
-
-    >>> _rest_url("https://h"), _rest_url("https://h/maddash-webui/index.cgi"), _rest_url("http://h/x/maddash/grids")
-    ('https://h/maddash', 'https://h/maddash', 'http://h/x/maddash')
-    """
+    """The address of the REST API, of what people write."""
     beside = _WEB_PAGES.sub("", text.strip().rstrip("/"))
     origin = _ORIGIN_ALONE.fullmatch(beside)
     return f"{origin[1]}/maddash" if origin is not None else beside

@@ -134,11 +134,7 @@ def read_message(text: str | None, *, status: int) -> Reading | Rejection:
 
 @lru_cache(maxsize=256)
 def metric_kind(text: str) -> Kind | None:
-    """What a phrase such as `95th percentile of delay` is about; `None`: nothing of ours.
-
-    >>> [str(metric_kind(text)) for text in ("packet loss", "minimum delay", "rtt", "Throughput", "path count")]
-    ['loss', 'one_way_delay', 'round_trip', 'throughput', 'None']
-    """
+    """What a phrase such as `95th percentile of delay` is about; `None`: nothing of ours."""
     if _NOT_OURS.search(text):
         return None
     return next((kind for pattern, kind in _METRICS if pattern.search(text)), None)
