@@ -111,7 +111,7 @@ class Gangs:
                     phase=Phase.PENDING if row is None else Phase.RUNNING,
                     priority=job.priority,
                     created_s=one.asked_s,
-                    scheduled_s=None if row is None else one.ran_since_s,
+                    scheduled_s=None if row is None else one.bound_s[role, index],
                     index=index,
                 )
             )
@@ -127,11 +127,8 @@ class Gangs:
 
 
 def _past_h(one: JobState, state: State) -> float:
-    """Cluster-hours that the job had before it was suspended last."""
+    """Cluster-hours that the job had before it was suspended last, as netgang notes them: of those there at the end."""
     vector = state.vector(one, Role.WORKER)
     if vector is None:
         return 0.0
-    now_s = state.now_s
-    this_run_s = 0.0 if one.ran_since_s is None else len(one.workers) * (now_s - one.ran_since_s)
-    share = dominant_share(vector, state.table.allocatable.sum(axis=0))
-    return max(one.attained_s(now_s) - this_run_s, 0.0) * share / 3600.0
+    return one.before_s * dominant_share(vector, state.table.allocatable.sum(axis=0)) / 3600.0

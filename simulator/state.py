@@ -36,6 +36,10 @@ class JobState:
     """index → row"""
     workers: dict[int, int] = field(default_factory=dict)
     """index → row"""
+    bound_s: dict[Slot, float] = field(default_factory=dict)
+    """pod → when it got its node"""
+    before_s: float = 0.0
+    """Workers × seconds on nodes of those that were there when it was suspended, each time"""
     changes: int = 0
     """Grows with every change of its pods: whatever was made for another count is old."""
     event: int = 0
@@ -191,6 +195,7 @@ class State:
             return None
         self.used[row] += vector
         held[index] = row
+        one.bound_s[role, index] = self.now_s
         on_node = self.on_node[row]
         on_node[one.job.name] = on_node.get(one.job.name, 0) + 1
         one.first_pod_s = self.now_s if one.first_pod_s is None else one.first_pod_s

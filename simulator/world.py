@@ -195,6 +195,7 @@ class World:
         lost = repeated_samples(one.trained, one.step_samples) * self._tuning.stall_factor
         one.stalled_s += lost / one.rate if one.rate else 0.0
         one.trained -= lost
+        one.before_s += sum(self.state.now_s - one.bound_s[Role.WORKER, index] for index in one.workers)
         self._empty(one)
         one.resumes_s = None
         one.suspensions += 1

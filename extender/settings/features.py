@@ -117,7 +117,8 @@ class ElasticSettings(Section):
     condition: Condition = Condition.LIGHTER
     """`lighter`: jobs shrink for the first waiting gang if they are lighter; `heaviest`: as published, only if that
     gang also weighs at least as much as every job that runs; `any`: all jobs shrink, whatever they weigh, for the
-    first in the queue's order that can then start."""
+    first in the queue's order that can then start; `levels`: jobs of a higher service level, for the first that can
+    then start at the size it asked for, and jobs grow only while no gang waits for room."""
     removal_timeout_s: Positive = 600.0
     """How long removed pods may take to go before their room is no longer kept for the gang they make way for: more
     than the jobs' `terminationGracePeriodSeconds`."""

@@ -30,7 +30,8 @@ class QueueSettings(Section):
     """`planned`: every gang is looked at in each run, by real placement; `literal`: Algorithm 1 of KOD2 as published,
     to compare with."""
     order: Order = Order.WEIGHT
-    """`weight`: heavier gangs first; `fifo`: older ones first. Both within one priority."""
+    """`weight`: heavier gangs first; `fifo`: older ones first; `las`: those of a lower service level first, of these
+    the heavier (least attained service; docs/explanation/preemption.md). All within one priority."""
     weight: WeightForm = WeightForm.EXACT
     """What is compared: `exact`: ω′; `literal`: ω as a floating-point number, which is 1 for nearly all gangs."""
     reading: Reading = Reading.PER_WORKER
@@ -40,7 +41,7 @@ class QueueSettings(Section):
     weight as published, in which a gang that requests GPUs alone weighs nothing."""
     weight_namespaces: Annotated[tuple[str, ...], BeforeValidator(names)] = ()
     """Namespaces whose pods may set their gang's ω′ by annotation `netgang.io/weight`; `*`: all."""
-    starve_limit_s: Positive = 1800.0
+    starve_limit_s: Positive = 600.0
     """How long a gang that could start waits before it is STARVING, and goes first within its priority."""
     starve_limit_by_namespace_s: Mapping[str, Positive] = Field(default_factory=dict)
     """namespace → its own limit."""
@@ -54,7 +55,7 @@ class QueueSettings(Section):
     after the minimums of all gangs of their priority that wait (`last`)."""
     starving_beats_priority: bool = False
     """A STARVING gang goes before all others, not only before those of its own priority."""
-    reserve_after_s: NotNegative = 86_400.0
+    reserve_after_s: NotNegative = 604_800.0
     """How long a STARVING gang has waited before room is reserved for it. Reserved nodes are idle while it gathers."""
     starving_share: Annotated[Number, Field(ge=0.0, le=1.0)] = 0.25
     """Most of the cluster's nodes that are reserved for STARVING gangs; 0: none are. A gang whose minimum alone needs

@@ -11,6 +11,7 @@ from scoring.model.policy import QueuePolicy
 from scoring.plan import Plan, Run
 from scoring.plan.demand import GangDemand
 from scoring.plan.queue_order import QueueOrder
+from scoring.queue.states import period, waiting_since_s
 
 MOST_NAMED: Final = 10  # Gangs ahead that are named; the others are counted
 
@@ -107,7 +108,8 @@ def _reservation(
     if reserved is None:
         return None
     until_s = None
-    if starves_s is not None:
-        passed = int(max(now_s - starves_s, 0.0) / policy.starving_hold_s)
-        until_s = starves_s + (passed + 1) * policy.starving_hold_s
+    waiting_s = waiting_since_s(ask.gang)
+    if starves_s is not None and waiting_s is not None:
+        reserves_s = max(starves_s, waiting_s + policy.reserve_after_s)
+        until_s = reserves_s + max(period(starves_s, reserves_s, policy, now_s=now_s), 1) * policy.starving_hold_s
     return Reservation("held", reserved.zones, {}, reserved.nodes, until_s)

@@ -86,6 +86,8 @@ class Order(StrEnum):
 
     WEIGHT = "weight"
     FIFO = "fifo"
+    LAS = "las"
+    """Least attained service: those of the lowest service level, of these the heaviest."""
 
 
 class StarvingOrder(StrEnum):
@@ -192,7 +194,7 @@ class QueuePolicy:
     """Extended resources that count in the weight besides CPU and memory; none: the published weight."""
     weight_namespaces: frozenset[Namespace] = frozenset()
     """Where annotation `netgang.io/weight` is obeyed; `*`: everywhere."""
-    starve_limit_s: float = 1800.0
+    starve_limit_s: float = 600.0
     """STARVELIMIT: how long a gang waits before it is STARVING."""
     starve_limit_by_namespace_s: tuple[tuple[Namespace, float], ...] = ()
     starve_limit_by_priority_s: tuple[tuple[int, float], ...] = ()
@@ -201,7 +203,7 @@ class QueuePolicy:
     surplus: Surplus = Surplus.IN_TURN
     starving_beats_priority: bool = False
     """A STARVING gang goes before gangs of any priority (K3 literally), else before those of its own."""
-    reserve_after_s: float = 86_400.0
+    reserve_after_s: float = 604_800.0
     """How long a STARVING gang has waited before room is reserved for it."""
     starving_share: float = 0.25
     """Most of the cluster's nodes that are held for STARVING gangs; 0: nothing is held."""

@@ -115,6 +115,13 @@ def demand_of(gang: Gang, policy: Policy, *, lost: frozenset[NodeName] = frozens
     )
 
 
+def whole_of(demand: GangDemand) -> GangDemand:
+    """The same with all pending members as its minimum; itself, if it asks for no more than its minimum."""
+    if not (demand.need and demand.more):
+        return demand
+    return replace(demand, need=_by_class(pod for _, pods in (*demand.need, *demand.more) for pod in pods), more=())
+
+
 def countable(demand: GangDemand) -> bool:
     """Whether a refusal for want of room follows from how many members fit the zones, now and before the run.
 

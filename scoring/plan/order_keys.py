@@ -37,6 +37,8 @@ class Standing:
     """When its clock started; `None`: too few pods exist."""
     starving_s: float
     """When its clock reaches STARVELIMIT; infinite: it has none."""
+    reserves_s: float
+    """From when room may be reserved for it"""
     scale: Scale | None = None
     """The cluster's totals that the following are of"""
     tail: tuple[object, ...] = ()
@@ -102,15 +104,16 @@ class OrderKeys:
     def _make(self, demand: GangDemand) -> Standing:
         since_s = waiting_since_s(demand.gang)
         limit_s = _NEVER_S if since_s is None else since_s + starve_limit_s(demand.gang, self._policy.queue)
+        reserves_s = limit_s if since_s is None else max(limit_s, since_s + self._policy.queue.reserve_after_s)
         word = demand.options.weight
         given = None if word is None else Weight(word.numerator, word.denominator, given=True)
-        return Standing(demand, load_of(demand.gang, self._policy.queue), given, since_s, limit_s)
+        return Standing(demand, load_of(demand.gang, self._policy.queue), given, since_s, limit_s, reserves_s)
 
     def _weigh(self, standing: Standing) -> None:
         """Give the standing its place in the order, under the totals of now."""
         demand, policy = standing.demand, self._policy.queue
         standing.scale, standing.tail = self._scale, (demand.gang.created_s, demand.gang.key)
-        if policy.order is Order.WEIGHT or policy.algorithm is Algorithm.LITERAL:
+        if policy.order is not Order.FIFO or policy.algorithm is Algorithm.LITERAL:
             if standing.given is not None:
                 heaviest_first = standing.given.key(policy.weight)
             else:

@@ -10,10 +10,12 @@ Steps:
 4. Namespace quota: a gang that would go over it waits (`namespace_quota`).
 5. Starvation reservations: a STARVING gang that finds no room keeps what is free (`starvation_reservations`).
 6. Zone order: which zones are tried first (`zone_order`).
-7. Placement: the place of the previous plan if it still stands (`keep_placements`), else the minimum set whole or not
-   at all, then as many further members as fit (`placement`). Gangs for which counting shows that no zone has room are
-   refused many at once (`bulk_refusal`).
-8. Result.
+7. Placement: the place of the previous plan if it still stands (`keep_placements`), else all members that the gang
+   asked for, together (`placement`). Gangs for which counting shows that no zone has room are refused many at once
+   (`bulk_refusal`).
+8. Second look: gangs that found no room for all of that get room for their minimum and as many more as fit: no gang
+   that waits can use this room whole. A STARVING gang is not made to wait for it, and has this look in its turn.
+9. Result.
 
 Why places are kept: pods are offered their nodes one by one, so a plan that moves a gang between two offers makes both
 worthless; and a run after one event costs little. A gang ahead is planned first and may take a kept place away; new
@@ -26,13 +28,13 @@ from dataclasses import replace
 from scoring.feasibility.fit_counts import Nodes
 from scoring.ids import GangKey, NodeName, PodUid
 from scoring.model import MemberClass
-from scoring.model.policy import Policy
+from scoring.model.policy import Policy, ZonePolicy
 from scoring.model.reasons import Reason
 from scoring.model.snapshot import Snapshot
 from scoring.plan.bulk_refusal import BulkRefusals
 from scoring.plan.cache import PlannerCache
 from scoring.plan.capacity import Capacity, ClusterView
-from scoring.plan.demand import GangDemand
+from scoring.plan.demand import GangDemand, whole_of
 from scoring.plan.keep_placements import KeptPlacements, keep_commitment, keep_place, move_aside
 from scoring.plan.namespace_quota import NamespaceQuota
 from scoring.plan.node_search import NodeSearch
@@ -67,11 +69,11 @@ def plan_in_steps(
     order = QueueOrder(run, now_s=now_s, quota=quota)
     demands = yield from order.in_order(demands)
     yield
-    # 4. to 7. Gang by gang
+    # 4. to 8. Gang by gang
     turns = _Turns(run, demands, order, quota, now_s=now_s, previous=previous)
     yield
     yield from turns.all()
-    # 8. Result
+    # 9. Result
     node_of: dict[PodUid, NodeName] = {}
     for admission in turns.admitted.values():
         node_of.update(admission.members)
@@ -127,7 +129,7 @@ def take_members(run: Run, members: Iterable[tuple[MemberClass, NodeName]]) -> N
 
 
 class _Turns:
-    """Steps 4 to 7: each gang in its turn."""
+    """Steps 4 to 8: each gang in its turn, and those that could not start whole once more."""
 
     def __init__(
         self,
@@ -147,6 +149,8 @@ class _Turns:
         kept = [(one, self._before[one.gang.key]) for one in demands if one.gang.key in self._before]
         self._kept = KeptPlacements(run, kept) if kept else None
         self._bulk = BulkRefusals(run, demands, apart=order.aged | self._previous.admitted.keys())
+        self._late: list[int] = []
+        """Gangs of the second look, by place"""
         self.admitted: dict[GangKey, Admission] = {}
         self.waiting: dict[GangKey, Waiting] = {}
 
@@ -171,6 +175,10 @@ class _Turns:
                 yield from self._decide(place)
                 yield
             place += 1
+        late, self._late = self._late, []
+        for place in late:
+            yield from self._decide(place, again=True)
+            yield
 
     def _keeps_its_place(self, place: int) -> bool:
         """Whether the gang is admitted where it was, because nothing else can be: the usual case, and a quick one."""
@@ -191,15 +199,19 @@ class _Turns:
             self._quota.admit(demand, before.members)
         return True
 
-    def _decide(self, place: int) -> Steps[None]:
-        """Admit or refuse one gang; the first that answers counts."""
+    def _decide(self, place: int, *, again: bool = False) -> Steps[None]:
+        """Admit or refuse one gang; the first that answers counts. `again`: it is the second look."""
         demand = self._demands[place] if self._quota is None else self._quota.trimmed(self._demands[place])
         key = demand.gang.key
         outcome: Placed | Refused | None = self._refused_at_once(demand)
         if outcome is None:
             if self._kept is not None:
                 self._kept.settle()
-            outcome = yield from self._place(demand, place)
+            whole = demand if again else self._whole(demand)
+            outcome = yield from self._place(whole, place)
+            if isinstance(outcome, Refused) and whole is not demand:
+                self._late.append(place)
+                return
         if isinstance(outcome, Refused):
             self._refuse(demand, place, self._reserve(demand, outcome, final=self._bulk.is_final(place)))
             return
@@ -223,6 +235,14 @@ class _Turns:
             return Refused(Reason.BACKING_OFF, f"for another {until_s - self._now_s:.0f} s")
         over = self._quota.over(demand) if self._quota is not None else None
         return Refused(Reason.OVER_SHARE, over) if over is not None else self._order.refuses(demand)
+
+    def _whole(self, demand: GangDemand) -> GangDemand:
+        """All that a gang asks for which has nothing yet, if that is more than its minimum; else `demand` itself."""
+        key, snapshot = demand.gang.key, self._run.snapshot
+        known = key in self._before or key in snapshot.commitments or key in snapshot.claims or key in self._order.aged
+        if known or demand.siblings or self._order.chosen is not None:
+            return demand
+        return demand if demand.options.zone_policy is ZonePolicy.PREFERRED else whole_of(demand)
 
     def _place(self, demand: GangDemand, place: int) -> Steps[Placed | Refused]:
         """What is committed stays; else the place it had, one that no gang has or that late ones had, or any."""

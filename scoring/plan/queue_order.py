@@ -5,9 +5,13 @@ before the lighter; the older before the younger; by name. Among STARVING gangs 
 were it the heaviest, an endless stream of heavy gangs, which starve in their turn, would keep a light one waiting
 without end.
 
-A STARVING gang leads for `starving_hold_s`; for as long again it goes behind the other STARVING ones, which then get
-reservations before it may, then in front again, and so on. These times count from the moment at which it became
-STARVING, so that they are the same after a restart.
+A STARVING gang for which room may be reserved leads for `starving_hold_s`; for as long again it goes behind the other
+STARVING ones, which then get reservations before it may, then in front again, and so on. These times count from the
+moment from which room may be reserved for it, so that they are the same after a restart; until then there is no turn to
+pass on, because a gang without a reservation keeps no other from starting.
+
+With `order: las` gangs of a lower service level go before others of their priority, STARVING or not
+(`scoring.queue.service_levels`).
 
 With `algorithm: literal` the order and the choice are those of Algorithm 1 (`scoring.queue.literal`): only gangs that
 it starts in this pass are placed, and nothing is held.
@@ -19,7 +23,7 @@ import numpy as np
 
 from scoring.ids import GangKey
 from scoring.model import Phase
-from scoring.model.policy import Algorithm, StarvingOrder
+from scoring.model.policy import Algorithm, Order, StarvingOrder
 from scoring.model.reasons import Reason
 from scoring.network.matrix import Ints
 from scoring.plan.demand import GangDemand
@@ -30,6 +34,8 @@ from scoring.plan.result import Refused
 from scoring.plan.run import Run
 from scoring.plan.steps import Steps
 from scoring.queue.literal import Pass, Waiter, algorithm_1
+from scoring.queue.service_levels import level_of_waiting
+from scoring.queue.states import leads, period
 from scoring.queue.weights import Weight
 
 _KEYS_A_STEP = 64
@@ -65,7 +71,7 @@ class QueueOrder:
             self.aged.update([one.gang.key for one, key in zip(some, known, strict=True) if key is None])
             keys.extend(
                 [
-                    self.key(one) if key is None or one.gang.key in special else key
+                    self.key(one) if key is None or one.gang.key in special else self._with_level(key, one)
                     for one, key in zip(some, known, strict=True)
                 ]
             )
@@ -81,16 +87,17 @@ class QueueOrder:
             key = standing.waits
         else:
             key = sort_key(demand, self.turn(demand), standing.tail, self.policy)
+        key = self._with_level(key, demand)
         return (False, *key[1:]) if self._begun(demand) else key
 
     def turn(self, demand: GangDemand) -> Turn:
         """Whether and since when the gang is STARVING: (0, …) in front, (1, …) while others are."""
         standing = self._standing(demand)
-        starved_s = self._now_s - standing.starving_s
-        if starved_s < 0.0 or not self._may_starve(demand, standing):
+        number = period(standing.starving_s, standing.reserves_s, self.policy, now_s=self._now_s)
+        if number < 0 or not self._may_starve(demand, standing):
             return WAITS
         first = standing.starving_s if self.policy.starving_order is StarvingOrder.AGE else 0.0
-        return int(starved_s / self.policy.starving_hold_s) % 2, first
+        return int(not leads(number)), first
 
     def starving(self, demand: GangDemand) -> bool:
         """Whether the gang is STARVING."""
@@ -98,10 +105,7 @@ class QueueOrder:
 
     def may_reserve(self, demand: GangDemand) -> bool:
         """Whether the gang is STARVING and has waited for long enough that room may be reserved for it."""
-        waiting_s = self._standing(demand).waiting_s
-        return (
-            waiting_s is not None and self._now_s >= waiting_s + self.policy.reserve_after_s and self.starving(demand)
-        )
+        return self._now_s >= self._standing(demand).reserves_s and self.starving(demand)
 
     def weight(self, demand: GangDemand) -> Weight:
         """What the gang weighs. Cost: a few fractions, for people and for single comparisons."""
@@ -120,6 +124,15 @@ class QueueOrder:
     def _standing(self, demand: GangDemand) -> Standing:
         self._keys.renew(self._run.table, self._run.policy)
         return self._keys.of(demand)
+
+    def _with_level(self, key: SortKey, demand: GangDemand) -> SortKey:
+        """With `Order.LAS` the service level comes after priority, before whether the gang is STARVING."""
+        if self.policy.order is not Order.LAS:
+            return key
+        snapshot = self._run.snapshot
+        claims = demand.need and demand.gang.key in snapshot.claims
+        level = -1 if claims else level_of_waiting(demand.gang.key, snapshot, self._run.policy.service)
+        return (*key[:3], level, *key[3:])
 
     def _begun(self, demand: GangDemand) -> bool:
         """Whether some of the missing minimum are committed and others are not: it must be completed first.

@@ -16,7 +16,7 @@ from scoring.model.policy import Policy, Preempting, gang_options
 from scoring.model.snapshot import NodeTable, Snapshot
 from scoring.network.matrix import Ints
 from scoring.plan.steps import Steps
-from scoring.queue.service_levels import attained_h, dominant_share, level, level_of_waiting
+from scoring.queue.service_levels import hours_of, level, level_of_waiting
 
 SetKey: TypeAlias = tuple[object, ...]
 _GANGS_A_STEP = 16
@@ -145,9 +145,7 @@ class _Levels:
             return None
         if self._now_s < one.started_s + service.min_run_s:
             return None
-        share = dominant_share(one.amounts.sum(axis=0), self._total)
-        past_h = self._snapshot.attained_h.get(gang.key, 0.0)
-        hours = attained_h(past_h, share, since_s=one.started_s, now_s=self._now_s)
+        hours = hours_of(gang, self._snapshot, now_s=self._now_s, total=self._total)
         return replace(one, attained_h=hours) if level(hours, service) > self._level else None
 
 

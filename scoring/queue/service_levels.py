@@ -6,16 +6,18 @@ dominant share of the cluster times the hours that it had it; its level is how m
 reached. What a gang had before it was suspended is added (`Snapshot.attained_h`).
 """
 
+import numpy as np
+
 from scoring.ids import GangKey
-from scoring.model import Gang
+from scoring.model import Gang, MemberClass
 from scoring.model.policy import ServicePolicy
 from scoring.model.snapshot import Snapshot
-from scoring.network.matrix import Ints
+from scoring.network.matrix import Floats, Ints
 
 _HOUR_S = 3600.0
 
 
-def dominant_share(request: Ints, total: Ints) -> float:
+def dominant_share(request: Ints | Floats, total: Ints) -> float:
     """The largest share of any resource; both (resources,). What the cluster has none of does not count.
 
     >>> import numpy as np
@@ -26,25 +28,24 @@ def dominant_share(request: Ints, total: Ints) -> float:
     return float((request[there] / total[there]).max(initial=0.0))
 
 
-def attained_h(past_h: float, share: float, *, since_s: float, now_s: float) -> float:
-    """Cluster-hours of a gang that has had `share` of the cluster since `since_s`, and `past_h` before.
+def hours_of(gang: Gang, snapshot: Snapshot, *, now_s: float, total: Ints | None = None) -> float:
+    """Cluster-hours that a gang has had by now: its members since each got its node, and before (`attained_h`).
 
-    >>> attained_h(0.5, 0.25, since_s=0.0, now_s=7200.0)
-    1.0
+    `total`: (resources,) of all nodes, if the caller knows. Cost: O(members), without it O(nodes) besides.
     """
-    return past_h + share * max(now_s - since_s, 0.0) / _HOUR_S
-
-
-def hours_of(gang: Gang, snapshot: Snapshot, *, now_s: float) -> float:
-    """Cluster-hours that a gang has had by now: since the last of its members started, and before it was suspended.
-
-    Cost: O(members).
-    """
-    pods = [pod for pod in gang.members if pod.node is not None and not pod.terminal]
-    _, amounts = snapshot.table.footprint(pods)
-    share = dominant_share(amounts.sum(axis=0), snapshot.table.allocatable.sum(axis=0))
-    since_s = max((pod.scheduled_s for pod in pods if pod.scheduled_s is not None), default=gang.created_s)
-    return attained_h(snapshot.attained_h.get(gang.key, 0.0), share, since_s=since_s, now_s=now_s)
+    table = snapshot.table
+    total = table.allocatable.sum(axis=0) if total is None else total
+    seconds: dict[int, tuple[MemberClass, float]] = {}  # a class is one object for all its members, and slow to hash
+    for pod in gang.members:
+        if pod.node is not None and not pod.terminal:
+            since_s = gang.created_s if pod.scheduled_s is None else pod.scheduled_s
+            _, so_far = seconds.get(id(pod.member_class), (None, 0.0))
+            seconds[id(pod.member_class)] = pod.member_class, so_far + max(now_s - since_s, 0.0)
+    had = np.zeros(len(table.axis))
+    for member_class, several_s in seconds.values():
+        request = table.vector(member_class.requests)
+        had += 0.0 if request is None else request * several_s
+    return snapshot.attained_h.get(gang.key, 0.0) + dominant_share(had, total) / _HOUR_S
 
 
 def level(hours: float, policy: ServicePolicy) -> int:

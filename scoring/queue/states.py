@@ -73,9 +73,10 @@ def starve_limit_s(gang: Gang, policy: QueuePolicy) -> float:
     """STARVELIMIT of a gang: that of its priority, else of its namespace, else of the queue.
 
     >>> from tests.builders import gang
-    >>> policy = QueuePolicy(starve_limit_by_priority_s=((5, 60.0),), starve_limit_by_namespace_s=(("a", 600.0),))
+    >>> limits = {"starve_limit_by_priority_s": ((5, 60.0),), "starve_limit_by_namespace_s": (("a", 300.0),)}
+    >>> policy = QueuePolicy(starve_limit_s=600.0, **limits)
     >>> [starve_limit_s(gang("g", 1, namespace=n, priority=p), policy) for n, p in (("a", 5), ("a", 0), ("b", 0))]
-    [60.0, 600.0, 1800.0]
+    [60.0, 300.0, 600.0]
     """
     if policy.starve_limit_by_priority_s:
         for priority, limit_s in policy.starve_limit_by_priority_s:
@@ -90,18 +91,36 @@ def starve_limit_s(gang: Gang, policy: QueuePolicy) -> float:
 
 
 def periods_starved(gang: Gang, policy: QueuePolicy, *, now_s: float) -> int:
-    """Hold times (`starving_hold_s`) that have passed since the clock reached STARVELIMIT; -1: it has not.
+    """-1: the clock has not reached STARVELIMIT; 0: it has, but nothing may be reserved yet; then 1, 2, …, a hold each.
 
-    Whenever this changes, time alone may change the order and the reservations.
+    A hold is `starving_hold_s`. Whenever this changes, time alone may change the order and the reservations.
 
     >>> from tests.builders import gang
-    >>> policy = QueuePolicy(starve_limit_s=60.0, starving_hold_s=100.0)
-    >>> [periods_starved(gang("g", 1), policy, now_s=now_s) for now_s in (59.0, 60.0, 159.0, 160.0)]
-    [-1, 0, 0, 1]
+    >>> policy = QueuePolicy(starve_limit_s=60.0, reserve_after_s=90.0, starving_hold_s=100.0)
+    >>> [periods_starved(gang("g", 1), policy, now_s=now_s) for now_s in (59.0, 60.0, 90.0, 189.0, 190.0)]
+    [-1, 0, 1, 1, 2]
     """
     since_s = waiting_since_s(gang)
-    starved_s = now_s - since_s - starve_limit_s(gang, policy) if since_s is not None else -1.0
-    return int(starved_s / policy.starving_hold_s) if starved_s >= 0.0 else -1
+    if since_s is None:
+        return -1
+    starving_s = since_s + starve_limit_s(gang, policy)
+    return period(starving_s, max(starving_s, since_s + policy.reserve_after_s), policy, now_s=now_s)
+
+
+def period(starving_s: float, reserves_s: float, policy: QueuePolicy, *, now_s: float) -> int:
+    """The same for one that starves from `starving_s`, and for which room may be reserved from `reserves_s`."""
+    if now_s < reserves_s:
+        return 0 if now_s >= starving_s else -1
+    return 1 + int((now_s - reserves_s) / policy.starving_hold_s)
+
+
+def leads(period: int) -> bool:
+    """Whether a gang in this period goes before the other STARVING ones, or behind those that lead: in turn.
+
+    >>> [leads(number) for number in (-1, 0, 1, 2, 3)]
+    [False, True, True, False, True]
+    """
+    return period == 0 or (period > 0 and period % 2 == 1)
 
 
 def state_of(gang: Gang, quorum: Quorum, *, starving: bool) -> JobState:

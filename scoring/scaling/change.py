@@ -53,6 +53,7 @@ class No(StrEnum):
     COOL_DOWN = "the job was changed a short time ago"
     OVER_BUDGET = "the job was changed too often within the hour"
     HIGHER_PRIORITY = "the job has a higher priority than the gang"
+    NOT_ABOVE = "the job's service level is not higher than the gang's"
     NOT_LIGHTER = "the job is heavier than the gang, or as heavy and earlier"
     AT_MINIMUM = "the job has its minimum of workers"
     ELSEWHERE = "the job's highest workers are on no node that the gang may use"
@@ -62,6 +63,8 @@ class No(StrEnum):
     STILL_STARTING = "workers that the job wants already have no nodes yet"
     NO_ROOM = "no node of the job's zone has room for another worker"
     ROOM_IS_WANTED = "the room is reserved, or about to be free, for a gang that waits"
+    GANGS_WAIT = "jobs grow while no gang waits for room"
+    TOO_LITTLE = "there is room for less than a quarter more workers"
     OVER_SHARE = "the job's namespace would have more than its share of the cluster"
 
 

@@ -18,6 +18,13 @@ class Condition(StrEnum):
     """As published: besides, only if it weighs at least as much as the heaviest job that runs."""
     ANY = "any"
     """For the first gang in the queue's order that can then start, from every job, whatever the weights."""
+    LEVELS = "levels"
+    """For the first one that can then start at the size it asked for, from jobs of a higher service level."""
+
+    @property
+    def tries_all(self) -> bool:
+        """Whether those behind the first gang that waits are tried as well."""
+        return self in (Condition.ANY, Condition.LEVELS)
 
 
 @dataclass(frozen=True, slots=True)

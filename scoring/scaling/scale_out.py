@@ -32,7 +32,7 @@ from scoring.plan.steps import Steps, at_once
 from scoring.plan.zone_order import kind_of
 from scoring.scaling.change import Change, No, Refusal, ScaleOut
 from scoring.scaling.job import ElasticJob, JobKey
-from scoring.scaling.options import Options
+from scoring.scaling.options import Condition, Options
 from scoring.scaling.shrink.eligible import JOBS_A_STEP, all_placed, heaviest_first, resizable
 from scoring.scaling.shrink.trial import WANTS_ROOM, in_turn
 from scoring.scaling.workers import going, newcomers
@@ -67,6 +67,9 @@ def scale_out_in_steps(
     """
     if not options.enabled:
         return ScaleOut(reason=No.DISABLED)
+    levels = options.condition is Condition.LEVELS
+    if levels and any(one.reason in WANTS_ROOM for one in plan.waiting.values()):
+        return ScaleOut(reason=No.GANGS_WAIT)
     demands = demands or {}
     run = begin_run(snapshot, policy, cache if cache is not None else PlannerCache())
     take_commitments(run)
@@ -90,6 +93,8 @@ def scale_out_in_steps(
         unlimited = options.increment is None or key in demands
         yield from growth.grow(key, targets[key] if unlimited else min(targets[key], had + (options.increment or 0)))
         yield
+    if levels:
+        growth.drop_small()
     changes = growth.changes()
     grown = {change.job for change in changes}
     refusals = sorted((one for key, one in growth.refusals.items() if key not in grown), key=lambda one: one.job)
@@ -97,6 +102,10 @@ def scale_out_in_steps(
 
 
 scale_out = at_once(scale_out_in_steps)
+
+
+_LEAST_GROWTH = 0.25
+"""Of a job's workers"""
 
 
 class _Growth:
@@ -156,6 +165,13 @@ class _Growth:
         elif not got:
             reason = self._why_no_room(pods[0].member_class, zones) if ask.more else No.OVER_SHARE
             self.refusals[key] = Refusal(key, reason)
+
+    def drop_small(self) -> None:
+        """Let no job grow by less than a quarter: each change stalls it."""
+        for key, placed in list(self._new.items()):
+            if len(placed.nodes) < _LEAST_GROWTH * self._jobs[key].workers:
+                del self._new[key]
+                self.refusals[key] = Refusal(key, No.TOO_LITTLE)
 
     def changes(self) -> tuple[Change, ...]:
         """The jobs that grow, in the order in which room was given."""

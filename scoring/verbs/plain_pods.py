@@ -25,7 +25,7 @@ from scoring.model.policy import QueuePolicy
 from scoring.model.resources import PODS
 from scoring.network.matrix import Ints
 from scoring.plan.result import Reservation
-from scoring.queue.states import periods_starved
+from scoring.queue.states import leads, periods_starved
 
 SYSTEM_PRIORITY = 2_000_000_000
 """Pods of at least this priority (PriorityClass system-…) keep the cluster itself alive: nothing is held from them."""
@@ -44,7 +44,8 @@ def kept_from_plain(
     kept: dict[GangKey, Reservation] = {}
     for key, reserved in reservations.items():
         gang = snapshot.gangs.get(key)
-        if key in snapshot.claims or (gang is not None and periods_starved(gang, policy, now_s=now_s) % 2 == 0):
+        number = -1 if gang is None else periods_starved(gang, policy, now_s=now_s)
+        if key in snapshot.claims or leads(number):
             kept[key] = reserved
     return kept
 

@@ -17,9 +17,12 @@
 - `netgang-unchanged`: the same without giving up workers: a job starts with its minimum and gets the rest when it can.
 - `netgang-any`: `netgang-unheld` with workers for every gang that waits (`elastic.condition: any`).
 - `netgang-rigid`: `netgang` without both holds and elastic jobs (`elastic.enabled: false`, as installed).
-- `netgang-installed`: every setting as installed: no elastic jobs, reservations after a day, GPUs in the weight.
+- `netgang-installed`: every setting as installed: no elastic jobs, reservations after a week, GPUs in the weight.
 - `netgang-reserving`: the same with reservations as soon as a gang is STARVING (`queue.reserve_after_s: 0`).
 - `netgang-levels`: as installed with `preemption: levels`.
+- `netgang-elastic-levels`: besides, elastic jobs shrink and grow by service level (`elastic: {enabled: true, condition:
+  levels, decrement: null, increment: null}`), and members beyond a minimum come last (`queue.surplus: last`).
+- `netgang-elastic-las`: besides, the queue is by service level (`queue.order: las`).
 """
 
 from collections.abc import Callable, Mapping
@@ -91,6 +94,13 @@ def netgang(
     return Planned(name, policy, scaling if elastic else None)
 
 
+def by_levels(name: str, order: Order) -> Planned:
+    """Jobs shrink, are suspended and grow by what they have had."""
+    scaling = Options(condition=Condition.LEVELS, decrement=None, increment=None)
+    queue = QueuePolicy(order=order, surplus=Surplus.LAST)
+    return Planned(name, Policy(queue=queue, preemption=Preempting.LEVELS), scaling)
+
+
 POLICIES: Mapping[str, Callable[[Choices], Deciding]] = {
     # name → makes a fresh one
     "default": lambda choices: Default(seed=choices.seed, deadlock_s=choices.deadlock_s, resubmit=choices.resubmit),
@@ -113,6 +123,8 @@ POLICIES: Mapping[str, Callable[[Choices], Deciding]] = {
     "netgang-installed": lambda _: Planned("netgang-installed", Policy()),
     "netgang-reserving": lambda _: Planned("netgang-reserving", Policy(queue=QueuePolicy(reserve_after_s=0.0))),
     "netgang-levels": lambda _: Planned("netgang-levels", Policy(preemption=Preempting.LEVELS)),
+    "netgang-elastic-levels": lambda _: by_levels("netgang-elastic-levels", Order.WEIGHT),
+    "netgang-elastic-las": lambda _: by_levels("netgang-elastic-las", Order.LAS),
     "netgang-rigid": lambda choices: netgang(choices, name="netgang-rigid", starving_share=0.0, elastic=False),
 }
 

@@ -5,11 +5,15 @@ the previous plan, as in the service, and elastic jobs are adjusted by `scoring.
 admits starts whole, on the nodes of the plan; scaling is looked at only when the plan admits none.
 """
 
+from collections.abc import Iterator
+
 from scoring.model import Role
 from scoring.model.policy import Order, Policy, Preempting, QueuePolicy, ScorePolicy, Selection, Variant
+from scoring.model.snapshot import Snapshot
 from scoring.plan import Plan, PlannerCache, plan
 from scoring.preempt.candidates import Candidates
 from scoring.preempt.decide import preemption
+from scoring.queue.service_levels import dominant_share
 from scoring.scaling.adjust import adjust
 from scoring.scaling.change import Change
 from scoring.scaling.job import JobKey
@@ -64,12 +68,9 @@ class Planned:
         for admission in sorted(self._plan.admitted.values(), key=lambda one: one.rank):
             pods = {gangs.slot(uid): index[node] for uid, node in admission.members.items()}
             actions.append(Place(admission.gang.partition("/")[2], pods))
-        if not actions and load:
-            found = preemption(
-                snapshot, self._plan, self._policy, now_s=now_s, cache=self._cache, book=self._candidates
-            )
-            if found is not None:
-                return Advice([Suspend(victim.partition("/")[2]) for victim in found.victims])
+        levels = self._policy.preemption is not Preempting.OFF
+        if not actions and self._scaling is None and levels and (left := self._preempted(snapshot, now_s)):
+            return Advice(left)
         if actions or self._scaling is None:
             started = [
                 state.waiting.get(admission.gang.partition("/")[2]) for admission in self._plan.admitted.values()
@@ -84,8 +85,15 @@ class Planned:
             snapshot, self._plan, elastic, wishes, self._policy, self._scaling, now_s=now_s, cache=self._cache
         )
         mine = made.scale_in.changes
+        if levels and not mine and (left := self._preempted(snapshot, now_s)):
+            return Advice(left)
         actions += [self._change(state, change, for_others=change in mine) for change in made.changes]
         return Advice(actions, wake_s=self._wake_s(state))
+
+    def _preempted(self, snapshot: Snapshot, now_s: float) -> list[Action]:
+        """Jobs that are suspended for a gang that waits."""
+        found = preemption(snapshot, self._plan, self._policy, now_s=now_s, cache=self._cache, book=self._candidates)
+        return [Suspend(victim.partition("/")[2]) for victim in found.victims] if found is not None else []
 
     def wishes(self, state: State, running: list[JobState]) -> dict[JobKey, int]:
         """Worker counts that jobs ask for themselves."""
@@ -106,4 +114,17 @@ class Planned:
         now_s, cool_s = state.now_s, self._scaling.cool_down_s if self._scaling is not None else 0.0
         found = [one.changed_s + cool_s for one in state.elastic.values() if one.changed_s is not None]
         found += [one.job.arrival_s + self._policy.queue.starve_limit_s for one in state.waiting.values()]
+        if state.waiting and self._policy.preemption is Preempting.LEVELS:
+            found += self._next_levels(state)
         return min((at_s for at_s in found if at_s > now_s), default=None)
+
+    def _next_levels(self, state: State) -> Iterator[float]:
+        """When a running job comes to a level, or may be suspended."""
+        service, total, now_s = self._policy.service, state.table.allocatable.sum(axis=0), state.now_s
+        for one in state.running.values():
+            worker = state.vector(one, Role.WORKER)
+            share = dominant_share(worker, total) if worker is not None else 0.0
+            had_s = one.before_s + sum(now_s - one.bound_s[Role.WORKER, index] for index in one.workers)
+            for hours in service.thresholds_h if share else ():
+                yield now_s + (hours * 3600.0 / share - had_s) / len(one.workers) + 1e-3  # also after rounding
+            yield (one.ran_since_s or 0.0) + service.min_run_s

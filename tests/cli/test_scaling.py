@@ -121,7 +121,9 @@ def test_the_published_condition(tmp_path: Path, method: str) -> None:
     """`condition: heaviest`: a gang lighter than some job that runs moves no gang."""
     big = pod_json("big-0", gang="big", size=1, cpu="0.001", nodeName="n3")
     path = written(tmp_path, *full(*gang(2), big))
-    document = planned(path, method, {"NETGANG_ELASTIC__CONDITION": "heaviest"})
+    document = planned(
+        path, method, {"NETGANG_ELASTIC__CONDITION": "heaviest", "NETGANG_QUEUE__STARVE_LIMIT_S": "1800"}
+    )
     assert (changes(document), document["scale_in"]["reason"]) == (
         [],
         "the gang is lighter than the heaviest job that runs",

@@ -34,7 +34,7 @@ from scoring.plan.steps import Steps
 from scoring.scaling.adjust import adjust_in_steps
 from scoring.scaling.change import ScaleIn
 from scoring.scaling.job import ElasticJob, JobKey
-from scoring.scaling.options import Options
+from scoring.scaling.options import Condition, Options
 
 EVERY_S = 1.0
 _PAUSE_S = 0.1
@@ -260,9 +260,10 @@ class Elastic:
             return
         views = [self._records.views.get(one.job) for one in decided.changes]
         givers = [view.gang for view in views if view is not None and view.gang is not None]
+        lower = ", which is of a lower service level" if self.options.condition is Condition.LEVELS else ""
         await self._resizes.apply(
             decided.changes,
-            Cause(Requester.QUEUE, f"room for {key}", key),
+            Cause(Requester.QUEUE, f"room for {key}{lower}", key),
             about_to=lambda: self._rooms.keep(key, decided.places, givers),
         )
         if self._served()[0] != key:

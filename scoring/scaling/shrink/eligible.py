@@ -6,8 +6,9 @@ little for it is too little for the others, and no more than `MOST_KINDS` differ
 
 Jobs: one must be lighter (ω′) than the gang, or as heavy and entered later, and must not have a higher priority; for a
 STARVING gang weights do not count, because it goes before all that wait, heavier ones included (PAPERS K3), and with
-`Condition.ANY` they do not count. Jobs that must not be resized, that do not run, or whose last change is not over
-are left alone, whatever they weigh.
+`Condition.ANY` they do not count. With `Condition.LEVELS` a job must have a higher service level, whether the gang is
+STARVING or not, and those that have had most come first (`scoring.queue.service_levels`). Jobs that must not be
+resized, that do not run, or whose last change is not over are left alone, whatever they weigh.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -22,6 +23,7 @@ from scoring.plan.demand import GangDemand
 from scoring.plan.queue_order import QueueOrder
 from scoring.plan.steps import Steps
 from scoring.plan.zone_order import kind_of
+from scoring.queue.service_levels import hours_of, level, level_of_waiting
 from scoring.queue.states import JobState, state_of
 from scoring.scaling.change import No, Refusal
 from scoring.scaling.job import ElasticJob, JobKey
@@ -43,7 +45,7 @@ class Candidate:
     job: ElasticJob
     gang: Gang
     weight: tuple[Any, ...]
-    """Sort key of its weight: smaller is heavier."""
+    """Sort key of its weight: smaller is heavier; with `Condition.LEVELS` the cluster-hours that it has had."""
     steps: tuple[Step, ...]
 
 
@@ -61,10 +63,12 @@ def candidates(
         gang = run.snapshot.gangs.get(job.gang)
         refusal = resizable(job, gang, options, now_s=now_s)
         if refusal is None and gang is not None:
-            refusal = _outranks(job, gang, run, turns, ask, options)
+            refusal = _outranks(job, gang, run, turns, ask, options, now_s=now_s)
             steps = steps_down(job, gang, most=options.decrement)
             if refusal is None and steps:
-                found.append(Candidate(job, gang, weight_key(run, turns, gang), steps))
+                by_level = options.condition is Condition.LEVELS
+                weight = (_hours(run, gang, now_s),) if by_level else weight_key(run, turns, gang)
+                found.append(Candidate(job, gang, weight, steps))
                 continue
         refused.append(refusal or Refusal(job.key, No.AT_MINIMUM, f"{job.workers} workers, at least {job.floor}"))
     return tuple(found), tuple(refused)
@@ -130,8 +134,12 @@ def _pause(run: Run) -> Iterator[None]:
     run.cache.order_keys.renew(run.table, run.policy)  # another plan may have used them
 
 
+def _hours(run: Run, gang: Gang, now_s: float) -> float:
+    return hours_of(gang, run.snapshot, now_s=now_s)
+
+
 def _outranks(
-    job: ElasticJob, gang: Gang, run: Run, turns: QueueOrder, ask: GangDemand, options: Options
+    job: ElasticJob, gang: Gang, run: Run, turns: QueueOrder, ask: GangDemand, options: Options, *, now_s: float
 ) -> Refusal | None:
     """Why the job need not shrink for the gang of `ask`."""
     starving = turns.starving(ask)
@@ -139,6 +147,10 @@ def _outranks(
         return Refusal(job.key, No.HIGHER_PRIORITY, f"{gang.priority} and {ask.gang.priority}")
     if options.condition is Condition.ANY:
         return None
+    if options.condition is Condition.LEVELS:
+        service = run.policy.service
+        had, asks = level(_hours(run, gang, now_s), service), level_of_waiting(ask.gang.key, run.snapshot, service)
+        return None if had > asks else Refusal(job.key, No.NOT_ABOVE, f"level {had}, the gang's {asks}")
     mine, its = weight_key(run, turns, ask.gang), weight_key(run, turns, gang)
     if starving or (mine, ask.gang.created_s, ask.gang.key) < (its, gang.created_s, gang.key):
         return None

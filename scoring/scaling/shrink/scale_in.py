@@ -5,8 +5,8 @@ in `scoring.scaling.literal`: the gang is placed for real over the nodes of a zo
 go; the highest index goes first, because frameworks let no caller choose.
 
 Steps:
-1. The gang: the first in the queue's order that waits for room; with `Condition.ANY` the first of all of them for which
-   the other steps find a way.
+1. The gang: the first in the queue's order that waits for room; with `Condition.ANY` and `LEVELS` the first of all of
+   them for which the other steps find a way. With `LEVELS` room is made for all members that it asked for.
 2. Nothing is done if others leave for it already, or if it fits as soon as pods that are going anyway are gone.
 3. Jobs that may give up workers (`eligible`), of those the workers on nodes that concern the gang.
 4. Their order: lightest first; of equal weight the one whose highest workers are worth least where they are (`worth`).
@@ -63,7 +63,7 @@ def scale_in_in_steps(
     if not options.enabled:
         return ScaleIn(None, reason=No.DISABLED)
     keys = waiting_for_room(plan)
-    keys = keys if options.condition is Condition.ANY else keys[:1]
+    keys = keys if options.condition.tries_all else keys[:1]
     gangs = tuple(snapshot.gangs[key] for key in keys if key in snapshot.gangs)
     claimed = next((gang.key for gang in gangs if gang.key in snapshot.claims), None)
     if claimed is not None:
@@ -73,7 +73,8 @@ def scale_in_in_steps(
     gone = going(snapshot, jobs)
     first: ScaleIn | None = None
     for gang in gangs:
-        trial = Trial(snapshot, plan, gang, policy, now_s=now_s, cache=cache)
+        whole = options.condition is Condition.LEVELS
+        trial = Trial(snapshot, plan, gang, policy, now_s=now_s, cache=cache, whole=whole)
         found = yield from _for_one(trial, jobs, options, gone)
         if found.changes or (gone and found.reason is No.ROOM_IS_COMING):
             return found
@@ -111,7 +112,7 @@ def _for_one(trial: Trial, jobs: Sequence[ElasticJob], options: Options, gone: S
     taken, placed = yield from _chosen(run, trial, gone, ordered, best)
     made = _answer(key, ordered, taken, placed, refusals)
     after = yield from trial.plan_in_steps([*gone, *_pods(ordered, taken)])
-    if key in after.admitted:
+    if key in after.admitted and placed.nodes.keys() <= after.admitted[key].members.keys():
         return made
     refusals = (*made.refusals, *(Refusal(change.job, No.GIVEN_TO_OTHERS) for change in made.changes))
     return ScaleIn(key, reason=No.GIVEN_TO_OTHERS, refusals=_sorted(refusals))

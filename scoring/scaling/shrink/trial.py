@@ -18,7 +18,7 @@ from scoring.model.reasons import Reason
 from scoring.model.snapshot import Snapshot
 from scoring.network.matrix import Ints
 from scoring.plan import Admission, Plan, PlannerCache, Run, begin_run, plan_in_steps, take_admissions, take_commitments
-from scoring.plan.demand import ByClass, GangDemand
+from scoring.plan.demand import ByClass, GangDemand, whole_of
 from scoring.plan.placement import place_minimum_in_steps
 from scoring.plan.result import Placed
 from scoring.plan.steps import Steps
@@ -33,8 +33,17 @@ class Trial:
     """One gang that waits, one snapshot; asked again and again with other pods gone."""
 
     def __init__(
-        self, snapshot: Snapshot, plan: Plan, gang: Gang, policy: Policy, *, now_s: float, cache: PlannerCache
+        self,
+        snapshot: Snapshot,
+        plan: Plan,
+        gang: Gang,
+        policy: Policy,
+        *,
+        now_s: float,
+        cache: PlannerCache,
+        whole: bool = False,
     ) -> None:
+        """`whole`: all members that the gang asks for must fit, not its minimum alone."""
         self._snapshot, self._plan, self._policy, self._cache = snapshot, plan, policy, cache
         self.now_s = now_s
         waiting = plan.waiting.get(gang.key)
@@ -42,7 +51,8 @@ class Trial:
         """What gangs before this one in the queue are given."""
         self.run = begin_run(snapshot, policy, cache)  # A run of now, in which what is committed is taken
         take_commitments(self.run)
-        self.ask = self.run.view.demand(gang)
+        demand = self.run.view.demand(gang)
+        self.ask = whole_of(demand) if whole else demand
         self._first = self._beside_others(snapshot)
         self.ledger = Ledger(self._first, self.ask)  # For counting
 

@@ -21,7 +21,7 @@ async def test_a_long_gang_leaves_comes_back_and_keeps_its_level(site: Stage) ->
     """The long one is suspended whole and resumed after the short one; a netgang killed meanwhile knows its level."""
     await site.api.create(job_of("long", site, suspendable=True))
     before = await site.until_running("long", 4)
-    await _age(site, "long-")
+    await age(site, "long-")
     await site.api.create(job_of("short", site))
     short = await site.until_running("short", 4)
     assert set(short.values()) == set(before.values())
@@ -35,7 +35,7 @@ async def test_a_long_gang_leaves_comes_back_and_keeps_its_level(site: Stage) ->
     await site.service.part.kill()
     site.service.part.start()
     await site.cluster.until_ready(site.service.part.name)
-    await _age(site, "short-")
+    await age(site, "short-")
     await site.api.create(job_of("other", site, suspendable=True))
     other = await site.until_running("other", 4)  # the quiet time of the new process is over then
     assert set(other.values()) == set(before.values())
@@ -51,7 +51,7 @@ def job_of(name: str, site: Stage, *, suspendable: bool = False) -> Object:
     return indexed_job(name, site.namespace, 4, cpu="2", annotations=notes if suspendable or name == "short" else {})
 
 
-async def _age(site: Stage, begin: str) -> None:
+async def age(site: Stage, begin: str) -> None:
     for one in await site.pods(begin):
         conditions = [
             {**found, "lastTransitionTime": LONG_AGO} if found["type"] == "PodScheduled" else found

@@ -184,13 +184,15 @@ CLAIM = Claim(PAIR.key, {PAIR.members[0].uid: A1.name}, (GangKey("default/low"),
 BUSY = [pod("x", cpu="4", node="a1"), pod("y", cpu="2", node="b1")]
 A, B = ZoneName("a"), ZoneName("b")
 AT_A1 = (NodeName("a1"),)
+WEEK_S = 7 * 86_400.0
+"""From when room is reserved for a STARVING gang"""
 RESERVED = {  # kind: (what is reserved, gang, the rest of the cluster)
     "committed": (Reservation("committed", (A,), {"g-0": "a1", "g-1": "gone"}), PAIR, {"commitments": PROMISED}),  # type: ignore[dict-item]
     "planned": (Reservation("planned", (B,), {"g-0": B1.name, "g-1": B1.name}), PAIR, {}),
-    "held": (Reservation("held", (A,), {}, AT_A1, 1800.0 + 13 * 7200.0), gang("g", 4),
-        {"pods": [pod("x", node="a1")], "now_s": 90_000.0}),
-    "held again": (Reservation("held", (A,), {}, AT_A1, 1800.0 + 16 * 7200.0), gang("g", 4),
-        {"pods": [pod("x", node="a1")], "now_s": 1800.0 + 15 * 7200.0 + 5.0}),
+    "held": (Reservation("held", (A,), {}, AT_A1, WEEK_S + 7200.0), gang("g", 4),
+        {"pods": [pod("x", node="a1")], "now_s": WEEK_S + 5.0}),
+    "held again": (Reservation("held", (A,), {}, AT_A1, WEEK_S + 3 * 7200.0), gang("g", 4),
+        {"pods": [pod("x", node="a1")], "now_s": WEEK_S + 2 * 7200.0 + 5.0}),
     "claimed": (Reservation("claimed", (A,), {"g-0": A1.name}, AT_A1, None, CLAIM.givers), PAIR,
         {"pods": BUSY, "claims": {PAIR.key: CLAIM}}),
 }  # fmt: skip

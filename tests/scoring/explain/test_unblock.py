@@ -41,6 +41,9 @@ def crowd(size: int = MOST_AHEAD + 1, **fields: object) -> list[Gang]:
     return [gang(f"f{i:02d}", 3, priority=5, created_s=float(i), **fields) for i in range(size)]  # type: ignore[arg-type]
 
 
+PATIENT = Policy(queue=QueuePolicy(starve_limit_s=1800.0))
+
+
 def found(
     wanted: Gang,
     *others: Gang,
@@ -51,7 +54,7 @@ def found(
     **fields: object,
 ) -> Unblocking:
     """What would let `wanted` in."""
-    policy = policy or Policy()
+    policy = policy or PATIENT
     state = snapshot(nodes, [wanted, *others], pods=pods, **fields)  # type: ignore[arg-type]
     made = plan(state, policy, now_s=now_s)
     assert wanted.key in made.waiting

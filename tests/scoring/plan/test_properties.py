@@ -341,8 +341,11 @@ def admitted(
 def test_more_room_never_unplaces_the_first_gang(
     case: tuple[list[int], list[tuple[int, int]]], data: st.DataObject
 ) -> None:
-    """One kind of members, several zones: with more CPU anywhere the gang that is first stays admitted."""
-    cpus, shapes = case
+    """One kind of members, several zones: with more CPU anywhere the gang that is first stays admitted.
+
+    Of gangs that ask for their minimum: else room in which a later one starts whole goes to that one.
+    """
+    cpus, shapes = case[0], [(size, size) for _, size in case[1]]
     more = [cpu + data.draw(st.integers(0, 2)) for cpu in cpus]
     before, after = (admitted(some, shapes, zones="ab")[0] for some in (cpus, more))
     assert after >= before
@@ -353,8 +356,8 @@ def test_more_room_never_unplaces_the_first_gang(
 def test_more_room_only_helps_in_the_order_of_the_queue(
     case: tuple[list[int], list[tuple[int, int]]], data: st.DataObject
 ) -> None:
-    """Equal members, one zone: with more CPU a gang is lost only if one ahead of it is won."""
-    cpus, shapes = case
+    """Equal members that are all needed, one zone: with more CPU a gang is lost only if one ahead of it is won."""
+    cpus, shapes = case[0], [(size, size) for _, size in case[1]]
     more = [cpu + data.draw(st.integers(0, 2)) for cpu in cpus]
     assert admitted(more, shapes) >= admitted(cpus, shapes)  # the first difference is a gain
 

@@ -10,7 +10,7 @@ from scoring.scaling.job import ElasticJob, JobKey, Wants
 from scoring.scaling.metrics.series import Point, ReportHistory, Series
 from tests.builders import bound, gang, node, pod
 
-TRUSTING = Policy(queue=QueuePolicy(weight_namespaces=frozenset({Namespace("*")})))
+TRUSTING = Policy(queue=QueuePolicy(weight_namespaces=frozenset({Namespace("*")}), starve_limit_s=1800.0))
 """Weights are what the annotation says, so that an example can name them."""
 
 

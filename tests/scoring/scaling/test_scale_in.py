@@ -70,7 +70,7 @@ COMPETING = [pod(f"h-{i}", gang="h", role=Role.WORKER, index=i, cpu=cpu) for i, 
 COMPETE = gang("h", members=COMPETING, options={"weight": "9"})
 PAIRS = [workers(f"l{i}", ["n1"] * 2, weight=1 + i) for i in range(4)]
 GONE = workers("b", ["gone", "gone"])
-PLAIN = Policy(queue=QueuePolicy())
+PLAIN = Policy(queue=QueuePolicy(starve_limit_s=1800.0))
 LARGE = replace(workers("l", ["n1", "n1", "n2"], cpu="2"), options=())
 ABC = [workers(name, ["n0", at], weight=1 + i) for i, (name, at) in enumerate((("a", "n1"), ("b", "n2"), ("c", "n2")))]
 NO_PS = [with_members(workers(name, ["n1", "n1"], ps="n2"), Role.PS, phase=Phase.FAILED) for name in "ab"]

@@ -123,7 +123,7 @@ PHASES = {  # case: (seconds since the gang became STARVING, whether its reserva
 @pytest.mark.parametrize(("since_s", "kept"), PHASES.values(), ids=PHASES)
 def test_holds_are_kept_from_plain_pods_in_turns(since_s: float, kept: bool) -> None:
     """As long as open as closed: services that were there before come back in the end."""
-    policy = QueuePolicy(starve_limit_s=60.0, starving_hold_s=100.0)
+    policy = QueuePolicy(starve_limit_s=60.0, reserve_after_s=0.0, starving_hold_s=100.0)
     cluster = snapshot([node("n1")], [gang("g", 1)])
     assert bool(kept_from_plain(cluster, reserved("n1"), policy, now_s=60.0 + since_s)) is kept
 

@@ -1,0 +1,84 @@
+"""A long elastic job gives workers to a short gang, then leaves for another one, and comes back (service levels)."""
+
+from dataclasses import dataclass
+
+import pytest
+
+from testbed.api import Object
+from testbed.objects import zone_nodes
+from testbed.parts.operator import start_operator, tf_job
+from testbed.parts.service import ROOT
+from tests.e2e.jobs.test_elastic import WORKERS
+from tests.e2e.jobs.test_levels import age
+from tests.e2e.objects import indexed_job
+from tests.e2e.site import site_on
+from tests.e2e.stage import Stage
+
+SETTINGS = {
+    "preemption": "levels",
+    "suspendable_namespaces": "*",
+    "queue": {"surplus": "last"},
+    "elastic": {"enabled": True, "condition": "levels", "cool_down_s": 2, "decrement": None, "increment": None},
+}
+site = site_on(zone_nodes({"a": 2}, cpu="4", prefix="n"), SETTINGS, component="elastic", kinds=("Job", "TFJob"))
+
+
+@dataclass(frozen=True, slots=True)
+class Long:
+    """Seven pods, of which three can go; and the worker counts that follow."""
+
+    kind: str
+    workers: int
+    left: int
+
+    def made(self, namespace: str) -> Object:
+        if self.kind == "TFJob":
+            return tf_job("long", workers=6, least=4, namespace=namespace)
+        return indexed_job("long", namespace, 7, least=4, gated=False, ends_after="1s")
+
+
+LONG = {"Indexed Job": Long("Job", 7, 4), "TFJob": Long("TFJob", 6, 3)}
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("long", LONG.values(), ids=LONG)
+async def test_a_long_job_shrinks_leaves_and_comes_back(site: Stage, long: Long) -> None:
+    """Not for a gang before it is of a higher level; and a killed netgang takes the same decisions again."""
+    await site.api.apply(ROOT / "manifests/components/restart/rbac.yaml")
+    if long.kind != "Job":
+        await start_operator(site.cluster)
+    await site.api.create(long.made(site.namespace))
+    before = await site.until_running("long", 7)
+    await site.api.create(short("first", site))
+    waits = "the job's service level is not higher than the gang's"
+    await site.until_document(
+        site.service,
+        "/v1/jobs",
+        lambda found: waits in str(found),
+        "the first gang to wait for its level",
+        limit_s=60.0,
+    )
+    await age(site, "long-")
+    await site.until_running("first", 4)
+    await site.until_job("long", lambda found: WORKERS[long.kind](found) == long.left, "it smaller", kind=long.kind)
+    assert len(await site.running("long")) == 4
+    shrunk = " ".join((await site.events("JobShrunk")).values())
+    assert f"room for {site.namespace}/first, which is of a lower service level" in shrunk
+
+    await site.service.part.kill()
+    site.service.part.start()
+    await site.cluster.until_ready(site.service.part.name)
+    await site.api.create(short("second", site))
+    await site.until_running("second", 4)
+    assert await site.running("long") == {}
+    preempted = " ".join((await site.events("GangPreempted")).values())
+    assert "which is of a lower service level (this gang has had" in preempted
+
+    await site.end_job("first")
+    await site.end_job("second")
+    await site.until_running("long", 7, without=frozenset(before) if long.kind == "Job" else frozenset())
+    await site.until_job("long", lambda found: WORKERS[long.kind](found) == long.workers, "it whole", kind=long.kind)
+
+
+def short(name: str, site: Stage) -> Object:
+    return indexed_job(name, site.namespace, 4)
