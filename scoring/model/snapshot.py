@@ -11,7 +11,10 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from scoring.ids import GangKey, NodeName, PodUid, ResourceName, ZoneName
-from scoring.model import Gang, HostPort, MemberClass, Node, Pod
+from scoring.model.constraints import HostPort
+from scoring.model.gang import Gang
+from scoring.model.node import Node
+from scoring.model.pod import MemberClass, Pod
 from scoring.model.resources import Resources
 from scoring.network.matrix import Ints, NetworkMatrix
 
