@@ -20,7 +20,7 @@ from bench.soak.jobs import SIZE, STARVE_LIMIT_S, Job
 from extender.cache import ClusterCache
 from extender.convert import node_from_json, pod_from_json
 from scoring.model import Pod
-from scoring.model.policy import Policy
+from scoring.model.policy import Policy, QueuePolicy
 from scoring.plan import Plan, PlannerCache, plan_in_steps
 
 _NOW_S = 1_800_000_000.0
@@ -41,7 +41,7 @@ class BusyCluster:
 
     def __init__(self, *, nodes: int = 1000, gangs: int = 1000) -> None:
         self.cache = ClusterCache()
-        self.policy = Policy()
+        self.policy = Policy(queue=QueuePolicy(starve_limit_s=STARVE_LIMIT_S))
         self.now_s = _NOW_S
         self.planner_cache = PlannerCache()
         self.plan: Plan | None = None

@@ -29,6 +29,7 @@ from typing import Any
 import uvicorn
 import uvloop
 
+from bench.soak.jobs import STARVE_LIMIT_S
 from extender import bootstrap
 from extender.bootstrap.serve import configs, favour_the_loop, running
 from extender.runtime.clock import SystemClock
@@ -268,7 +269,12 @@ class Commands:
 async def _main(kubeconfig: Path, mesh: Path | None, *, stacks: bool) -> None:
     sources = () if mesh is None else ({"kind": "file", "path": str(mesh)},)
     settings = Settings.model_validate(
-        {"kubeconfig": kubeconfig, "scheduler_names": ("netgang",), "network": {"sources": sources}}
+        {
+            "kubeconfig": kubeconfig,
+            "scheduler_names": ("netgang",),
+            "network": {"sources": sources},
+            "queue": {"starve_limit_s": STARVE_LIMIT_S},
+        }
     )
     favour_the_loop()
     probe, runs = Probe(), Runs()

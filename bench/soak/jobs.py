@@ -15,7 +15,7 @@ from bench.scale import objects
 
 SIZE = 5
 STARVE_LIMIT_S = 1800.0
-"""The queue's default."""
+"""What measured services are set to: half an hour in which gangs starve one after the other."""
 _GROUP = "pod-group.scheduling.sigs.k8s.io"
 _UNSURE_S = 3.0
 """Nothing is concluded about a gang that started to starve, or became complete, so short a time ago."""

@@ -13,7 +13,7 @@ from extender.convert.podgroups import pod_group_from_json
 from extender.kube.calls import NODES, POD_GROUPS, PODS
 from extender.runtime.clock import SystemClock
 from scoring.explain.queue_report import report
-from scoring.model.policy import Policy
+from scoring.model.policy import Policy, QueuePolicy
 from scoring.plan import plan
 from simulator.apiserver.store import ApiStore
 
@@ -69,9 +69,10 @@ def test_the_order_expected_is_the_order_kept() -> None:
     cache.pod_groups.replace([pod_group_from_json(raw) for raw in load.store.bodies(POD_GROUPS).values()])
     cache.pods.replace([pod_from_json(raw) for raw in load.store.bodies(PODS).values()])
     now_s = SystemClock().now_s() + 700.0
-    made = plan(cache.snapshot(), Policy(), now_s=now_s)
+    policy = Policy(queue=QueuePolicy(starve_limit_s=STARVE_LIMIT_S))
+    made = plan(cache.snapshot(), policy, now_s=now_s)
     assert not made.admitted, "the cluster is full"
-    queue = [one.gang for one in report(cache.snapshot(), made, Policy(), now_s=now_s).entries if one.queue == "WQ"]
+    queue = [one.gang for one in report(cache.snapshot(), made, policy, now_s=now_s).entries if one.queue == "WQ"]
     expected = sorted(load.waiting.values(), key=lambda one: one.turn(now_s))
     assert queue == [f"{one.namespace}/{one.name}" for one in expected]
     assert 0 < sum(one.starving(now_s) for one in expected) < len(expected)
