@@ -200,7 +200,7 @@ def _reads(policy: str, assumption: str) -> bool:
         case "kod2_starve_limit_s":
             return policy == BASE
         case "starve_limit_s" | "cool_down_s" | "surplus" | "condition":
-            return policy.startswith("netgang")
+            return policy.startswith(("netgang-elastic", "netgang-rigid"))
         case _:
             return True
 

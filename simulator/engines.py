@@ -23,11 +23,12 @@ from simulator.speed.rate import GPU
 _PUBLISHED: Mapping[str, Any] = {"extended": (), "reserve_after_s": 0.0}
 """The weight of CPU and memory alone; room is reserved for a gang as soon as it is STARVING"""
 _QUEUES: Mapping[str, Mapping[str, Any]] = {
-    "netgang": _PUBLISHED,
-    "netgang-fifo": {**_PUBLISHED, "order": Order.FIFO},
-    "netgang-gpus": {**_PUBLISHED, "extended": (GPU,)},
-    "netgang-unheld": {**_PUBLISHED, "starving_share": 0.0},
-    "netgang-any": {**_PUBLISHED, "starving_share": 0.0},
+    "netgang": {},
+    "netgang-elastic": _PUBLISHED,
+    "netgang-elastic-fifo": {**_PUBLISHED, "order": Order.FIFO},
+    "netgang-elastic-gpus": {**_PUBLISHED, "extended": (GPU,)},
+    "netgang-elastic-unreserved": {**_PUBLISHED, "starving_share": 0.0},
+    "netgang-elastic-any": {**_PUBLISHED, "starving_share": 0.0},
     "netgang-rigid": {**_PUBLISHED, "starving_share": 0.0},
 }
 """policy → what its service's queue has besides the assumptions"""
@@ -61,6 +62,8 @@ def settings_of(assume: Assume, policy: str) -> Settings | None:
     queue = _QUEUES.get(policy)
     if queue is None:
         return None
+    if policy == "netgang":  # as installed, whatever is assumed
+        return Settings.model_validate({"scheduler_names": (SECOND.name,)})
     most = assume.most_at_once or None
     return Settings.model_validate(
         {
@@ -71,7 +74,7 @@ def settings_of(assume: Assume, policy: str) -> Settings | None:
                 "cool_down_s": assume.cool_down_s,
                 "decrement": most,
                 "increment": most,
-                "condition": Condition.ANY if policy == "netgang-any" else assume.condition,
+                "condition": Condition.ANY if policy == "netgang-elastic-any" else assume.condition,
             },
         }
     )

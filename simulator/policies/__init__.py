@@ -8,17 +8,18 @@
 - `service-levels`: those that have had much shrink, or are suspended, for those that have had little.
 - `paper-n`: gangs in one zone, nodes by the greedy method of PAPERS N3 on the published score.
 - `kod2-literal`: KOD2's Algorithms 1 to 3 as published.
-- `netgang`: netgang's planner, queue and scaling code with their defaults, but the weight as published: of CPU and
-  memory alone, and reservations as soon as a gang is STARVING (`queue.reserve_after_s: 0`).
-- `netgang-fifo`: the same with `order: fifo`.
-- `netgang-gpus`: the same with GPUs in the weight, as the service has it by default (`queue.extended`).
-- `netgang-unheld`: the same without room that is held for STARVING gangs (`queue.starving_share: 0`).
-- `netgang-ungrown`: the same without growth beyond the workers that a job asked for.
-- `netgang-unchanged`: the same without giving up workers: a job starts with its minimum and gets the rest when it can.
-- `netgang-any`: `netgang-unheld` with workers for every gang that waits (`elastic.condition: any`).
-- `netgang-rigid`: `netgang` without both holds and elastic jobs (`elastic.enabled: false`, as installed).
-- `netgang-installed`: every setting as installed: no elastic jobs, reservations after a week, GPUs in the weight.
+- `netgang`: netgang's planner and queue, every setting as installed: no elastic jobs, reservations after a
+  week, GPUs in the weight.
 - `netgang-reserving`: the same with reservations as soon as a gang is STARVING (`queue.reserve_after_s: 0`).
+- `netgang-elastic`: elastic jobs (`elastic.enabled`), the weight as published, of CPU and memory alone
+  (`queue.extended: []`), a STARVELIMIT of half an hour, and reservations as soon as a gang is STARVING.
+- `netgang-elastic-fifo`: the same with `order: fifo`.
+- `netgang-elastic-gpus`: the same with GPUs in the weight, as the service has it by default (`queue.extended`).
+- `netgang-elastic-unreserved`: the same without room that is reserved for STARVING gangs (`queue.starving_share: 0`).
+- `netgang-elastic-ungrown`: besides, without growth beyond the workers that a job asked for.
+- `netgang-elastic-unchanged`: besides, without giving up workers.
+- `netgang-elastic-any`: `netgang-elastic-unreserved` with workers for every gang that waits (`elastic.condition: any`).
+- `netgang-rigid`: `netgang-elastic-unreserved` without elastic jobs (`elastic.enabled: false`).
 - `netgang-levels`: as installed with `preemption: levels`.
 - `netgang-elastic-levels`: besides, elastic jobs shrink and grow by service level (`elastic: {enabled: true, condition:
   levels, decrement: null, increment: null}`), and members beyond a minimum come last (`queue.surplus: last`).
@@ -58,10 +59,10 @@ class Choices:
     condition: Condition = Options().condition
 
 
-def netgang(
+def elastic_jobs(
     choices: Choices,
     *,
-    name: str = "netgang",
+    name: str = "netgang-elastic",
     elastic: bool = True,
     order: Order = Order.WEIGHT,
     extended: tuple[ResourceName, ...] = (),
@@ -111,21 +112,27 @@ POLICIES: Mapping[str, Callable[[Choices], Deciding]] = {
     "service-levels": lambda _: Levels(),
     "paper-n": lambda _: Planned("paper-n", PAPER_N),
     "kod2-literal": lambda choices: Kod2(most_at_once=choices.most_at_once, starve_limit_s=choices.kod2_starve_limit_s),
-    "netgang": netgang,
-    "netgang-fifo": lambda choices: netgang(choices, name="netgang-fifo", order=Order.FIFO),
-    "netgang-gpus": lambda choices: netgang(choices, name="netgang-gpus", extended=(GPU,)),
-    "netgang-unheld": lambda choices: netgang(choices, name="netgang-unheld", starving_share=0.0),
-    "netgang-ungrown": lambda choices: netgang(choices, name="netgang-ungrown", starving_share=0.0, grows=False),
-    "netgang-unchanged": lambda choices: netgang(
-        choices, name="netgang-unchanged", starving_share=0.0, gives=False, grows=False
+    "netgang-elastic": elastic_jobs,
+    "netgang-elastic-fifo": lambda choices: elastic_jobs(choices, name="netgang-elastic-fifo", order=Order.FIFO),
+    "netgang-elastic-gpus": lambda choices: elastic_jobs(choices, name="netgang-elastic-gpus", extended=(GPU,)),
+    "netgang-elastic-unreserved": lambda choices: elastic_jobs(
+        choices, name="netgang-elastic-unreserved", starving_share=0.0
     ),
-    "netgang-any": lambda choices: netgang(choices, name="netgang-any", starving_share=0.0, condition=Condition.ANY),
-    "netgang-installed": lambda _: Planned("netgang-installed", Policy()),
+    "netgang-elastic-ungrown": lambda choices: elastic_jobs(
+        choices, name="netgang-elastic-ungrown", starving_share=0.0, grows=False
+    ),
+    "netgang-elastic-unchanged": lambda choices: elastic_jobs(
+        choices, name="netgang-elastic-unchanged", starving_share=0.0, gives=False, grows=False
+    ),
+    "netgang-elastic-any": lambda choices: elastic_jobs(
+        choices, name="netgang-elastic-any", starving_share=0.0, condition=Condition.ANY
+    ),
+    "netgang": lambda _: Planned("netgang", Policy()),
     "netgang-reserving": lambda _: Planned("netgang-reserving", Policy(queue=QueuePolicy(reserve_after_s=0.0))),
     "netgang-levels": lambda _: Planned("netgang-levels", Policy(preemption=Preempting.LEVELS)),
     "netgang-elastic-levels": lambda _: by_levels("netgang-elastic-levels", Order.WEIGHT),
     "netgang-elastic-las": lambda _: by_levels("netgang-elastic-las", Order.LAS),
-    "netgang-rigid": lambda choices: netgang(choices, name="netgang-rigid", starving_share=0.0, elastic=False),
+    "netgang-rigid": lambda choices: elastic_jobs(choices, name="netgang-rigid", starving_share=0.0, elastic=False),
 }
 
 __all__ = ["POLICIES", "Choices", "Deciding"]

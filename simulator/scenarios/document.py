@@ -66,17 +66,17 @@ class Assume(Part):
     resubmit: bool = True
     """`default`: whether such a job is submitted again at once; else it ends there, without completion."""
     starve_limit_s: Positive = 1800.0
-    """`netgang`: STARVELIMIT."""
+    """`netgang-elastic`: STARVELIMIT."""
     kod2_starve_limit_s: Positive = 1800.0
     """`kod2-literal`: STARVELIMIT."""
     most_at_once: Annotated[int, Field(ge=0)] = 2
-    """`netgang`, `kod2-literal`: l_dw and l_iw; 0: no limit."""
+    """`netgang-elastic`, `kod2-literal`: l_dw and l_iw; 0: no limit."""
     cool_down_s: NotNegative = 60.0
-    """`netgang`: least time between two changes of one job."""
+    """`netgang-elastic`: least time between two changes of one job."""
     surplus: Surplus = QueuePolicy().surplus
-    """`netgang`: when members beyond the minimum of a job that has started get room."""
+    """`netgang-elastic`: when members beyond the minimum of a job that has started get room."""
     condition: Condition = Options().condition
-    """`netgang`: which gangs running jobs give up workers (`elastic.condition`)."""
+    """`netgang-elastic`: which gangs running jobs give up workers (`elastic.condition`)."""
     unmeasured_bps: Positive = 1e9
     """Rate of a link without a measurement."""
     card_bps: Positive = 1e10

@@ -55,7 +55,7 @@ def value(row: Row, column: str) -> float:
 @pytest.mark.parametrize("model", ["cnn-rand", "vgg16", "resnet50", "resnext110"])
 def test_netgang_is_not_slower_than_kod2_as_published(kod2: Report, model: str, batch: int) -> None:
     """The mean completion time is at most that of Algorithms 1 to 3, in every cell, and all jobs complete."""
-    ours, literal = (cell(kod2, policy, model, batch) for policy in ("netgang", "kod2-literal"))
+    ours, literal = (cell(kod2, policy, model, batch) for policy in ("netgang-elastic", "kod2-literal"))
     assert value(ours, "jct_mean_s") <= value(literal, "jct_mean_s")
     assert ours["completed"] == literal["completed"] == 10
 
@@ -76,7 +76,7 @@ def test_the_record_of_kod2_is_what_it_prints(kod2: Report) -> None:
 
 def test_the_same_seed_gives_the_same_bytes_in_every_process() -> None:
     """Nothing depends on the order of sets or on the process."""
-    policies = ("default", "kod2-literal", "netgang")
+    policies = ("default", "kod2-literal", "netgang-elastic")
     asked = [word for policy in policies for word in ("--policy", policy)]
     command = [sys.executable, "-m", "cli.main", "simulate", str(_small_file()), "--json", *asked]
     running = [
@@ -95,7 +95,7 @@ def _small_file() -> Path:
 def test_another_seed_gives_another_workload() -> None:
     """The seed reaches the jobs."""
     one, other = (
-        compare(small(("netgang",), models=("vgg16",), batches=(64,)).model_copy(update={"seed": seed})).rows
+        compare(small(("netgang-elastic",), models=("vgg16",), batches=(64,)).model_copy(update={"seed": seed})).rows
         for seed in (1, 2)
     )
     assert one != other
@@ -103,18 +103,18 @@ def test_another_seed_gives_another_workload() -> None:
 
 def test_a_sweep_changes_one_assumption_at_a_time() -> None:
     """Its first rows are as assumed; no stall makes elastic policies faster, and leaves the default scheduler alone."""
-    file = small(("default", "netgang"), models=("vgg16",), batches=(64,)).model_copy(
+    file = small(("default", "netgang-elastic"), models=("vgg16",), batches=(64,)).model_copy(
         update={"sweep": {"stall_factor": (0.0,)}, "cases": ()}
     )
     rows = {(row["assumption"], row["policy"]): row for row in sweep(file).rows}
     assert rows["stall_factor", "default"]["jct_mean_s"] == rows["as assumed", "default"]["jct_mean_s"]
-    free, stalled = (value(rows[name, "netgang"], "jct_mean_s") for name in ("stall_factor", "as assumed"))
+    free, stalled = (value(rows[name, "netgang-elastic"], "jct_mean_s") for name in ("stall_factor", "as assumed"))
     assert free < stalled
 
 
 def test_a_case_changes_several_assumptions_and_the_seed() -> None:
     """Its rows are those of the scenario with all of them, beside KOD2 as published under the same ones."""
-    file = small(("kod2-literal", "netgang"), models=("vgg16",), batches=(64,))
+    file = small(("kod2-literal", "netgang-elastic"), models=("vgg16",), batches=(64,))
     case = {"seed": 2.0, "starve_limit_s": 60.0}
     rows = sweep(file.model_copy(update={"sweep": {}, "cases": (case,)})).rows[2:]
     assume = file.assume.model_copy(update={"starve_limit_s": 60.0})
@@ -160,10 +160,10 @@ def test_the_command_line(tmp_path: Path) -> None:
     """Tables, JSON, plots and a list; what is wrong is a sentence and exit code 2."""
     runner = CliRunner(env={"COLUMNS": "200"})
     example = str(_small_file())
-    table = runner.invoke(app, ["simulate", example, "--policy", "netgang"])
+    table = runner.invoke(app, ["simulate", example, "--policy", "netgang-elastic"])
     assert table.exit_code == 0
     assert "makespan" in table.output
-    assert "netgang" in table.output
+    assert "netgang-elastic" in table.output
     plotted = runner.invoke(app, ["simulate", example, "--json", "--plot", str(tmp_path / "plots")])
     assert plotted.exit_code == 0
     assert {path.suffix for path in (tmp_path / "plots").iterdir()} == {".png", ".svg"}

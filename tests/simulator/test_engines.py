@@ -49,15 +49,18 @@ def by_pods(file: ScenarioFile, told: list[tuple[int, int, str]]) -> Report:
 def test_assumptions_become_settings_of_the_service() -> None:
     """STARVELIMIT, the scaling limits and condition, the rule for further members and the queue's order."""
     assume = Assume(starve_limit_s=77.0, most_at_once=1, cool_down_s=5.0, surplus=Surplus.IN_TURN)
-    found = settings_of(assume, "netgang")
+    found = settings_of(assume, "netgang-elastic")
     assert found is not None
     queue, elastic = found.queue.policy(), found.elastic.options()
     assert (queue.starve_limit_s, queue.surplus, queue.extended) == (77.0, Surplus.IN_TURN, ())
     assert (elastic.enabled, elastic.decrement, elastic.increment, elastic.cool_down_s) == (True, 1, 1, 5.0)
     assert elastic.condition is Condition.LIGHTER
-    either = (settings_of(assume, "netgang-any"), settings_of(Assume(condition=Condition.ANY), "netgang"))
+    either = (
+        settings_of(assume, "netgang-elastic-any"),
+        settings_of(Assume(condition=Condition.ANY), "netgang-elastic"),
+    )
     assert [one.elastic.condition for one in either if one is not None] == [Condition.ANY] * 2
-    fifo, gpus = (settings_of(assume, policy) for policy in ("netgang-fifo", "netgang-gpus"))
+    fifo, gpus = (settings_of(assume, policy) for policy in ("netgang-elastic-fifo", "netgang-elastic-gpus"))
     assert fifo is not None
     assert fifo.queue.order == "fifo"
     assert gpus is not None
@@ -68,7 +71,7 @@ def test_assumptions_become_settings_of_the_service() -> None:
 SHRINKS = """\
 name: shrinks
 nodes: [{count: 1, cpu: 8, memory: 64Gi}]
-policies: [netgang]
+policies: [netgang-elastic]
 workload:
   kind: list
   jobs:
@@ -114,7 +117,7 @@ REFUSED: dict[str, tuple[str, dict[str, object], tuple[str, ...]]] = {
 @pytest.mark.parametrize(("words", "fields", "asked"), REFUSED.values(), ids=REFUSED)
 def test_what_it_cannot_do_is_refused(words: str, fields: dict[str, object], asked: tuple[str, ...]) -> None:
     """Before anything runs, with the field or the policy by name."""
-    file = small(("default", "kod2-literal", "netgang")).model_copy(update=fields)
+    file = small(("default", "kod2-literal", "netgang-elastic")).model_copy(update=fields)
     with pytest.raises(ScenarioError, match=words):
         for_pods(file, asked=asked)
     assert "kod2-literal" in for_pods(KOD2).about.rpartition("Left out")[2], "what is left out is named"

@@ -115,7 +115,7 @@ def test_shortest_first_starts_the_shortest_of_those_that_wait() -> None:
     assert started == ["first", "short", "middle", "long"]
 
 
-@pytest.mark.parametrize("policy", ["kod2-literal", "netgang"])
+@pytest.mark.parametrize("policy", ["kod2-literal", "netgang-elastic"])
 def test_elastic_policies_grow_a_lonely_job(policy: str) -> None:
     """A job that may have more workers gets them, before it trains, without a stall."""
     [outcome] = play(policy, scenario(job("j", workers=2, least=1, most=6))).outcomes
@@ -128,7 +128,7 @@ def test_a_change_stalls_and_repeats_steps() -> None:
     """A lighter job is shrunk for a heavier one: it stalls as measured, and what it repeats is counted."""
     wide = job("wide", workers=4, least=2, cpu=2, samples=40_000.0)
     urgent = job("urgent", at_s=300.0, workers=4, cpu=1, ps=0, samples=1_000.0)
-    shrunk, started = play("netgang", scenario(wide, urgent, count=1, cpu=9)).outcomes
+    shrunk, started = play("netgang-elastic", scenario(wide, urgent, count=1, cpu=9)).outcomes
     assert started.started_s == 300.0
     assert shrunk.resizes == 2, "down for the other job, and up again"
     least = resize_stall_s(2) + resize_stall_s(4)
@@ -138,9 +138,9 @@ def test_a_change_stalls_and_repeats_steps() -> None:
 WITHOUT = {
     # policy → workers that the first job ever has: alone and after the second, and beside it
     "netgang-rigid": {4},
-    "netgang-unchanged": {4},
-    "netgang-ungrown": {4, 3},
-    "netgang-unheld": {5, 3},
+    "netgang-elastic-unchanged": {4},
+    "netgang-elastic-ungrown": {4, 3},
+    "netgang-elastic-unreserved": {5, 3},
 }
 
 
@@ -165,8 +165,11 @@ def test_whoever_waits_may_have_what_a_heavier_job_can_do_without() -> None:
     wide = job("wide", workers=6, least=4, ps=0, samples=400_000.0)
     light = job("light", at_s=300.0, workers=1, ps=1, samples=1_000.0)
     one = scenario(wide, light, count=1, cpu=6)
-    waited = {policy: play(policy, one).outcomes[1].started_s for policy in ("netgang-any", "netgang-unheld")}
-    assert waited == {"netgang-any": 300.0, "netgang-unheld": 300.0 + 1800.0}
+    waited = {
+        policy: play(policy, one).outcomes[1].started_s
+        for policy in ("netgang-elastic-any", "netgang-elastic-unreserved")
+    }
+    assert waited == {"netgang-elastic-any": 300.0, "netgang-elastic-unreserved": 300.0 + 1800.0}
 
 
 def test_alone_is_a_bound_for_rigid_jobs() -> None:

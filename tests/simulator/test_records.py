@@ -34,7 +34,7 @@ def kod2() -> Iterator[str]:
     for one in rows("kod2"):
         cells.setdefault((one["model"], one["batch"]), {})[one["policy"]] = one
     for (model, batch), of in cells.items():
-        base, literal, ours = (of[policy] for policy in ("default", "kod2-literal", "netgang"))
+        base, literal, ours = (of[policy] for policy in ("default", "kod2-literal", "netgang-elastic"))
         times = [f"{one['jct_mean_s']:.0f}" for one in (base, literal, ours)]
         faster = f"{ours['jct_mean_s'] / base['jct_mean_s'] - 1:+.0%}"
         busy = [f"{one['cpu_utilisation_ratio']:.0%}" for one in (base, literal, ours)]
@@ -48,7 +48,7 @@ def swept() -> Iterator[str]:
     for one in rows("kod2-sweep"):
         cells = cases.setdefault((one["assumption"], one["value"]), [])
         cells.append(f"{one['jct_mean_s']:.0f}")
-        if one["policy"] == "netgang":
+        if one["policy"] == "netgang-elastic":
             cells += [f"{one['mean_ratio'] - 1:+.1%}", f"{one['slower_runs']} of 20", f"{one['worst_ratio'] - 1:+.1%}"]
     for (name, value), cells in cases.items():
         text = f"{value:g}" if isinstance(value, float) else value
@@ -101,7 +101,7 @@ def test_the_page_of_policies_has_rows_of_the_records() -> None:
     assert len(shown) > 10
 
 
-@pytest.mark.parametrize("policy", ["coscheduling", "shortest-first", "netgang"])
+@pytest.mark.parametrize("policy", ["coscheduling", "shortest-first", "netgang-elastic"])
 def test_the_trace_is_what_its_record_says(policy: str) -> None:
     """`netgang simulate generated --json > simulator/records/generated.json`; these rows are made again here."""
     [made] = compare(load("generated", changes={"policies": [policy]})).rows
