@@ -21,9 +21,9 @@ def main() -> int:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--scenario", default="large")
-    parser.add_argument("--policy", action="append", help="may be repeated; default: coscheduling and netgang")
+    parser.add_argument("--policy", action="append", help="may be repeated; default: coscheduling and netgang-elastic")
     options = parser.parse_args()
-    lines = [measure(options.scenario, policy) for policy in options.policy or ("coscheduling", "netgang")]
+    lines = [measure(options.scenario, policy) for policy in options.policy or ("coscheduling", "netgang-elastic")]
     for line in lines:
         print(json.dumps(line))
     return int(any(line["wall_s"] > GOAL_S for line in lines))
