@@ -37,14 +37,14 @@ def simulate(
     engine: Annotated[
         EngineName, typer.Option(help="Whole jobs, or every pod through the service and a model of kube-scheduler.")
     ] = EngineName.JOBS,
-    nodes: Annotated[int, typer.Option(min=1, help="CSV: number of nodes.")] = 16,
-    gpus: Annotated[int, typer.Option(min=1, help="CSV: GPUs of a node.")] = 4,
+    nodes: Annotated[int | None, option("CSV: number of nodes.", "16", min=1)] = None,
+    gpus: Annotated[int | None, option("CSV: GPUs of a node.", "4", min=1)] = None,
     scaling: Annotated[str | None, option("CSV: file of measured step times.", "jobs keep their size")] = None,
-    min_ratio: Annotated[float, typer.Option(help="CSV, with --scaling: least workers, of those asked for.")] = 0.5,
-    max_ratio: Annotated[float, typer.Option(help="CSV, with --scaling: most workers.")] = 2.0,
+    min_ratio: Annotated[float | None, option("Least workers, of those asked for.", "0.5; built in: its own")] = None,
+    max_ratio: Annotated[float | None, option("Most workers.", "2; built in: its own")] = None,
     suspendable: Annotated[
-        float, typer.Option(min=0.0, max=1.0, help="CSV: share of the jobs that may be suspended.")
-    ] = 0.5,
+        float | None, option("Share of the jobs that may be suspended.", "0.5; built in: its own", min=0.0, max=1.0)
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON; the same seed prints the same bytes.")] = False,
     plot: Annotated[Path | None, option("Folder for plots, PNG and SVG.", "none")] = None,
 ) -> None:
@@ -60,9 +60,10 @@ def simulate(
             from simulator.plots import need_matplotlib
 
             need_matplotlib()
-        ratios = {"min_ratio": min_ratio, "max_ratio": max_ratio, "suspendable": suspendable}
-        csv = {"nodes": nodes, "gpus": gpus, "workload": {"scaling": scaling, **ratios}}
-        report = _run(scenario, policy, seed, engine, sweeping=sweep, csv=csv)
+        given = {"min_ratio": min_ratio, "max_ratio": max_ratio, "suspendable": suspendable, "scaling": scaling}
+        workload = {name: one for name, one in given.items() if one is not None}
+        cluster = {name: one for name, one in (("nodes", nodes), ("gpus", gpus)) if one is not None}
+        report = _run(scenario, policy, seed, engine, sweeping=sweep, workload=workload, cluster=cluster)
         if plot is not None:
             from simulator.plots import draw
 
@@ -83,21 +84,27 @@ def _run(
     engine: EngineName,
     *,
     sweeping: bool,
-    csv: Mapping[str, Any],
+    workload: Mapping[str, Any],
+    cluster: Mapping[str, int],
 ) -> "Report":
-    """`csv`: what a CSV file of jobs does not say, as `load_csv` takes it."""
+    """`workload`: fields of the jobs that are given; `cluster`: nodes and GPUs, which a CSV file does not say."""
     from simulator.compare import compare, sweep
     from simulator.elastic import run_elastic
     from simulator.scenarios import ScenarioError, load, load_csv
 
     changes: dict[str, object] = {"policies": policies} if policies else {}
     if name == "elastic":
-        if changes or sweeping or engine is EngineName.PODS:
+        if changes or workload or cluster or sweeping or engine is EngineName.PODS:
             raise ScenarioError("elastic compares scaling policies of one job: only --seed, --json and --plot apply")
         with progress("") as told:
             return run_elastic(seed=1 if seed is None else seed, told=told)
     changes |= {"seed": seed} if seed is not None else {}
-    file = load_csv(name, **csv, changes=changes) if name.endswith(".csv") else load(name, changes=changes)
+    if name.endswith(".csv"):
+        file = load_csv(name, **cluster, workload=workload, changes=changes)
+    elif cluster:
+        raise ScenarioError("--nodes and --gpus are for a CSV file of jobs: a scenario has its own nodes")
+    else:
+        file = load(name, changes=changes, workload=workload)
     if sweeping and engine is EngineName.PODS:
         raise ScenarioError("--sweep varies assumptions of --engine jobs: leave --engine pods away")
     if sweeping and not file.sweep:

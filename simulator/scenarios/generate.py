@@ -184,7 +184,7 @@ def trace(work: Trace, seed: int) -> tuple[SimJob, ...]:
         (one.model, one.batch): profile_of(one.model).compute_s(one.batch, cores=cores, gpus=gpus_each)
         for one in work.classes
     }
-    for place, (arrival_s, _, kind, gpus, gpu_hours) in enumerate(drawn):
+    for place, (arrival_s, number, kind, gpus, gpu_hours) in enumerate(drawn):
         step_s = steps_s[kind.model, kind.batch]
         elastic = kind.elastic and gpus > 1
         jobs.append(
@@ -196,6 +196,7 @@ def trace(work: Trace, seed: int) -> tuple[SimJob, ...]:
                 workers=gpus,
                 min_workers=(gpus + 1) // 2 if elastic else gpus,
                 max_workers=2 * gpus if elastic else gpus,
+                suspendable=Random(f"{seed} {number} suspendable").random() < work.suspendable,  # noqa: S311 - as above
             )
         )
     return tuple(jobs)

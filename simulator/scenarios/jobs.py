@@ -158,6 +158,8 @@ class Trace(Part):
     arrivals_per_hour: Annotated[tuple[NotNegative, ...], Field(min_length=1)]
     """Relative number of arrivals in each hour."""
     classes: Annotated[tuple[TraceClass, ...], Field(min_length=1)]
+    suspendable: Share = 0.0
+    """Share of the jobs that may be suspended as a whole, drawn from the seed."""
     worker: Pods = Pods(cpu=4, memory="8Gi", gpu=1)
 
     @field_validator("arrivals_per_hour")

@@ -112,3 +112,14 @@ def test_waiting_of_the_largest_tenth_counts_suspensions(tmp_path: Path) -> None
     row = row_of(run(one, POLICIES["srpt"](Choices())))
     assert row["wait_p99_largest_tenth_s"] == START_S + 100.0
     assert (row["suspensions"], row["resizes"]) == (1, 0)
+
+
+def test_options_change_a_workload_or_are_refused() -> None:
+    """None is left out in silence."""
+    for name in ("pollux", "generated"):
+        [(_, first), *_] = scenarios(load(name, workload={"suspendable": 1.0}))
+        assert all(one.suspendable for one in first.jobs)
+        [(_, first), *_] = scenarios(load(name, workload={"suspendable": 0.0}))
+        assert not any(one.suspendable for one in first.jobs)
+    with pytest.raises(ScenarioError, match="suspendable"):
+        load("kod2", workload={"suspendable": 1.0})
