@@ -100,8 +100,6 @@ class ClusterCache:
         if change is not None and self._apply(change):
             self.changed()
         self._expected = False
-        if change is None and (pod := self._pods.get(uid)) is not None:
-            self._settle_shown(pod)  # the watch was first
 
     def set_network(self, matrix: NetworkMatrix) -> None:
         """Use another network matrix from now on; the same version at the same moment changes nothing."""
@@ -314,19 +312,7 @@ class ClusterCache:
             for pod in (before, after):
                 if pod is not None and pod.group is not None:
                     decides = self._regroup(pod.group.key, regrouped=False) or decides
-        if change.confirmed and after is not None:
-            self._settle_shown(after)
         return decides
-
-    def _settle_shown(self, pod: Pod) -> None:
-        """Build the pod's gang now if the watch shows all of it: a member may go before the next question.
-
-        Gangs are built when a caller asks, and none asks between two events; whether this one was ever whole would be
-        lost (docs/safety.md S23). Cost: O(members), once for a gang that is bound.
-        """
-        group = self._pods.groups.get(pod.group.key) if pod.group is not None else None
-        if pod.group is not None and group is not None and self._pods.assumed.keys().isdisjoint(group.uids):
-            self._gangs.get(pod.group.key)
 
     def _foreseen(self, before: Pod, after: Pod) -> bool:
         """Whether a member went where it was committed to go, came to run there, or lost the gate that we removed."""

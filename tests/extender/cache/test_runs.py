@@ -2,8 +2,6 @@
 
 from dataclasses import replace
 
-import pytest
-
 from extender.cache import ClusterCache
 from scoring.feasibility.quorum import quorum_of
 from scoring.ids import GangKey, NodeName, PodUid
@@ -83,21 +81,6 @@ def test_bindings_alone_are_no_proof_of_a_start() -> None:
     cache.pods.upsert(bound(c, "n1"))
     assert (gang(cache).started, cache.partial_gangs()) == (False, {G})
     cache.pods.upsert(bound(member("a-again", created_s=50.0), "n1"))
-    assert (gang(cache).started, cache.partial_gangs()) == (True, set())
-
-
-@pytest.mark.parametrize("watch_first", [False, True])
-def test_a_start_is_seen_though_a_member_goes_before_the_next_question(watch_first: bool) -> None:
-    members = run("j", letter="a")
-    cache = cache_of(*members)
-    assert not gang(cache).started
-    for last in (False, True):
-        for one in members:
-            if last is watch_first:
-                cache.assume(one.uid, NodeName("n1"))
-            else:
-                cache.pods.upsert(bound(one, "n1"))
-    cache.pods.delete(members[0].key)
     assert (gang(cache).started, cache.partial_gangs()) == (True, set())
 
 
