@@ -86,7 +86,7 @@ class GangBook:
             self._partial.discard(key)
             group = self._pods.groups.get(key)
             if group is not None and group.own:
-                gang = continued(self._renewed(known) or self._build(key), known, self._pods.assumed)
+                gang = continued(self._renewed(known) or self._build(key), known)
                 self._gangs[key] = gang
                 if gang.actionable and not gang.started and any(map(counts, gang.members)):
                     self._partial.add(key)

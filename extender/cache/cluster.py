@@ -308,7 +308,7 @@ class ClusterCache:
         uid = after.uid if after is not None else before.uid if before is not None else PodUid("")
         if after is None or not needs_node(after):
             decides = self._decisions.settle(uid) or decides
-        if change.confirmed or before is None or after is None or not same_but_version(before, after):
+        if before is None or after is None or not same_but_version(before, after):
             for pod in (before, after):
                 if pod is not None and pod.group is not None:
                     decides = self._regroup(pod.group.key, regrouped=False) or decides

@@ -4,7 +4,7 @@ Rule: a contradiction is never resolved by a guess; it becomes a constant reason
 finished and deleted members say no longer counts, so a mended template works as soon as its first pods exist.
 """
 
-from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from operator import attrgetter
 
@@ -100,13 +100,11 @@ def _newer(some: tuple[Pod, ...], members: Mapping[PodUid, Pod]) -> tuple[Pod, .
     return tuple(found)
 
 
-def continued(gang: Gang, before: Gang | None, assumed: Container[PodUid] = ()) -> Gang:
+def continued(gang: Gang, before: Gang | None) -> Gang:
     """The gang with what is known of its past: whether it has started. Cost: O(n), O(n log n) when it becomes whole.
 
-    It has when the watch has shown its minimum on nodes; then for as long as one of those that counted counts; and when
-    a note of ours says so. An invalid gang does not start: its minimum is not known. `assumed`: members that the watch
-    does not show on their nodes yet. They prove nothing: all Bindings can be confirmed although a member was deleted
-    between its own and the last one, which the watch shows later.
+    It has when its minimum has nodes; then for as long as one of those that counted counts; and when a note of ours
+    says so. An invalid gang does not start: its minimum is not known.
 
     >>> from tests.builders import bound, gang, pod
     >>> a, b = bound(pod("a"), "n1"), bound(pod("b"), "n2")
@@ -117,8 +115,7 @@ def continued(gang: Gang, before: Gang | None, assumed: Container[PodUid] = ()) 
     """
     started = _went_on(gang, before) or any(pod.started and counts(pod) for pod in gang.members)
     if not started and gang.problem is None and sum(map(counts, gang.members)) >= gang.min_member:
-        quorum = quorum_of(gang)
-        started = quorum.reached_by({uid for uid in quorum.placed if uid not in assumed})
+        started = quorum_of(gang).whole
     return gang if gang.started is started else replace(gang, started=started)
 
 

@@ -40,8 +40,6 @@ class PodChange(msgspec.Struct, frozen=True):
     after: Pod | None
     left: NodeName | None
     entered: NodeName | None
-    confirmed: bool = False
-    """The watch shows what was only assumed."""
 
 
 class Pods:
@@ -106,14 +104,13 @@ class Pods:
         left = self.claim(before) if before is not None else None
         own = self.is_own_as_read(pod)
         after = self.planned_as(pod)
-        assumed = pod.uid in self.assumed
-        confirmed = assumed and (pod.node is not None or pod.terminal)
-        if confirmed:
-            del self.assumed[pod.uid]
-        elif assumed:
-            after = replace(after, node=self.assumed[pod.uid])
+        if pod.uid in self.assumed:
+            if pod.node is not None or pod.terminal:
+                del self.assumed[pod.uid]
+            else:
+                after = replace(after, node=self.assumed[pod.uid])
         self._keep(before, after, own=own)
-        return PodChange(before, after, left, self.claim(after), confirmed)
+        return PodChange(before, after, left, self.claim(after))
 
     def assume(self, uid: PodUid, node: NodeName) -> PodChange | None:
         """Count the pod as bound to `node`; `None` when it is unknown, finished, or known to be bound already."""

@@ -77,7 +77,7 @@ def _daemons_agree(daemons: Daemons, pods: Pods) -> None:
 def _gangs_agree(cache: ClusterCache) -> None:
     book, kept = cache._gangs, cache._gangs.all()
     for key, group in cache._pods.groups.items():
-        want = continued(book._build(key), kept.get(key), cache._pods.assumed) if group.own else None
+        want = continued(book._build(key), kept.get(key)) if group.own else None
         assert _facts(kept.get(key)) == _facts(want), key
     assert kept.keys() <= cache._pods.groups.keys()
 

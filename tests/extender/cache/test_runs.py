@@ -68,22 +68,6 @@ def test_a_pod_group_created_again_changes_no_run() -> None:
         assert [pod.name for pod in gang(cache).members] == ["b0", "b1", "b2"]
 
 
-def test_bindings_alone_are_no_proof_of_a_start() -> None:
-    """All three are confirmed, but one was deleted between its own Binding and the last: it was never whole."""
-    a, b, c = run("j", letter="a")
-    cache = cache_of(a, b, c)
-    for one in (a, b, c):
-        cache.assume(one.uid, NodeName("n1"))
-    assert (gang(cache).started, cache.partial_gangs()) == (False, {G})
-    cache.pods.upsert(bound(a, "n1"))
-    cache.pods.delete(a.key)
-    cache.pods.upsert(bound(b, "n1"))
-    cache.pods.upsert(bound(c, "n1"))
-    assert (gang(cache).started, cache.partial_gangs()) == (False, {G})
-    cache.pods.upsert(bound(member("a-again", created_s=50.0), "n1"))
-    assert (gang(cache).started, cache.partial_gangs()) == (True, set())
-
-
 def test_it_has_started_when_all_of_the_minimum_had_nodes() -> None:
     a, b, c = run("j", letter="a")
     cache = cache_of(a, b, c)
