@@ -45,15 +45,15 @@ def good(*, number: float, checked_at_s: float, date_s: float | None = None) -> 
 
 class Site(World):
     def __init__(self, server: RawServer) -> None:
-        self.maddash = MaddashSource(Address(server.url, timeout_s=0.3, body_limit_bytes=100_000))
+        self.maddash = MaddashSource(Address(server.url, timeout_s=1.0, body_limit_bytes=100_000))
         self.wall = MovedClock()
         super().__init__(Polled(self.maddash, 0.03), clock=self.wall, options=QUICK)
 
 
 HEALTHY = good(number=1.0, checked_at_s=START_S)
 FAULTS: Mapping[str, tuple[Answer, str]] = {  # fault: (answer to everything, what the status says)
-    "slow": (hang, "no complete answer within 0.3 s"),
-    "one byte at a time": (drip, "no complete answer within 0.3 s"),
+    "slow": (hang, "no complete answer within 1 s"),
+    "one byte at a time": (drip, "no complete answer within 1 s"),
     "status 500": (ok(b"Index 255 out of bounds for length 6", status=500), "status 500: Index 255 out of bounds"),
     "truncated": (ok(grid("Loss", number=1.0, checked_at_s=START_S))[:-30], "peer closed connection"),
     "garbage": (b"\x00\xff\x13\x37 not HTTP\r\n\r\n", "maddash/grids: "),
