@@ -126,13 +126,14 @@ class QueueOrder:
         return self._keys.of(demand)
 
     def _with_level(self, key: SortKey, demand: GangDemand) -> SortKey:
-        """With `Order.LAS` the service level comes after priority, before whether the gang is STARVING."""
-        if self.policy.order is not Order.LAS:
+        """With `Order.LAS` the service level comes right after priority: mostly before whether the gang is STARVING."""
+        if self.policy.order is not Order.LAS or self.policy.algorithm is Algorithm.LITERAL:
             return key
+        at = 5 if self.policy.starving_beats_priority else 3  # as `sort_key` has them
         snapshot = self._run.snapshot
         claims = demand.need and demand.gang.key in snapshot.claims
         level = -1 if claims else level_of_waiting(demand.gang.key, snapshot, self._run.policy.service)
-        return (*key[:3], level, *key[3:])
+        return (*key[:at], level, *key[at:])
 
     def _begun(self, demand: GangDemand) -> bool:
         """Whether some of the missing minimum are committed and others are not: it must be completed first.

@@ -4,7 +4,8 @@ Why (docs/safety.md S13): kube-scheduler knows nothing of a place that is promis
 that comes a moment earlier takes it, and a whole gang waits on. Where plain pods are asked about too, they are refused
 that room. Rules:
 
-- Of a node where a committed gang starts, or for whose sake others leave, a plain pod may have what those leave.
+- Of a node where a committed gang is to start, or for whose sake others leave, a plain pod may have what is left beside
+  all its members.
 - Of a node reserved for a STARVING gang it may have nothing that the gang asks for, because what is free there is
   being saved up; of the pod count, what the whole gang leaves.
 - What is saved up is kept from plain pods while the reservation lasts, and open to them for as long afterwards, and

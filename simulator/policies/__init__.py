@@ -44,7 +44,7 @@ from simulator.speed.rate import GPU
 
 @dataclass(frozen=True, slots=True)
 class Choices:
-    """What may be chosen about policies; the defaults are netgang's."""
+    """What may be chosen about policies; the defaults are netgang's, but for STARVELIMIT."""
 
     seed: int = 0
     deadlock_s: float = DEADLOCK_S

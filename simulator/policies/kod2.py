@@ -4,7 +4,7 @@ The algorithms themselves are `scoring.queue.literal` and `scoring.scaling.liter
 Where the paper leaves something open the reading is the kind one: a job whose minimum fits the sum of what is idle but
 no nodes goes on waiting (a literal operator would make its pods and leave them half placed); a pass follows every
 change, so one event may start several jobs; scale-out is tried once at each moment, after the passes. A job starts with
-its minimum. l_dw and l_iw are 2, STARVELIMIT 30 minutes, as netgang's defaults.
+its minimum. l_dw and l_iw are 2, as netgang's defaults; STARVELIMIT is 30 minutes.
 """
 
 from collections.abc import Sequence

@@ -55,6 +55,7 @@ def candidates(
     """Jobs that may give up workers for the gang of `ask`, and those that may not. Cost: O(members of their gangs)."""
     found: list[Candidate] = []
     refused: list[Refusal] = []
+    total = run.table.allocatable.sum(axis=0) if options.condition is Condition.LEVELS else None
     for number, job in enumerate(sorted(jobs, key=lambda one: one.key)):
         if number % JOBS_A_STEP == JOBS_A_STEP - 1:
             yield from _pause(run)
@@ -63,11 +64,11 @@ def candidates(
         gang = run.snapshot.gangs.get(job.gang)
         refusal = resizable(job, gang, options, now_s=now_s)
         if refusal is None and gang is not None:
-            refusal = _outranks(job, gang, run, turns, ask, options, now_s=now_s)
+            hours = hours_of(gang, run.snapshot, now_s=now_s, total=total) if total is not None else 0.0
+            refusal = _outranks(job, gang, run, turns, ask, options, hours)
             steps = steps_down(job, gang, most=options.decrement)
             if refusal is None and steps:
-                by_level = options.condition is Condition.LEVELS
-                weight = (_hours(run, gang, now_s),) if by_level else weight_key(run, turns, gang)
+                weight = (hours,) if total is not None else weight_key(run, turns, gang)
                 found.append(Candidate(job, gang, weight, steps))
                 continue
         refused.append(refusal or Refusal(job.key, No.AT_MINIMUM, f"{job.workers} workers, at least {job.floor}"))
@@ -134,14 +135,10 @@ def _pause(run: Run) -> Iterator[None]:
     run.cache.order_keys.renew(run.table, run.policy)  # another plan may have used them
 
 
-def _hours(run: Run, gang: Gang, now_s: float) -> float:
-    return hours_of(gang, run.snapshot, now_s=now_s)
-
-
 def _outranks(
-    job: ElasticJob, gang: Gang, run: Run, turns: QueueOrder, ask: GangDemand, options: Options, *, now_s: float
+    job: ElasticJob, gang: Gang, run: Run, turns: QueueOrder, ask: GangDemand, options: Options, hours: float
 ) -> Refusal | None:
-    """Why the job need not shrink for the gang of `ask`."""
+    """Why the job need not shrink for the gang of `ask`; `hours`: cluster-hours that it has had, for `LEVELS`."""
     starving = turns.starving(ask)
     if gang.priority > ask.gang.priority and not (starving and run.policy.queue.starving_beats_priority):
         return Refusal(job.key, No.HIGHER_PRIORITY, f"{gang.priority} and {ask.gang.priority}")
@@ -149,7 +146,7 @@ def _outranks(
         return None
     if options.condition is Condition.LEVELS:
         service = run.policy.service
-        had, asks = level(_hours(run, gang, now_s), service), level_of_waiting(ask.gang.key, run.snapshot, service)
+        had, asks = level(hours, service), level_of_waiting(ask.gang.key, run.snapshot, service)
         return None if had > asks else Refusal(job.key, No.NOT_ABOVE, f"level {had}, the gang's {asks}")
     mine, its = weight_key(run, turns, ask.gang), weight_key(run, turns, gang)
     if starving or (mine, ask.gang.created_s, ask.gang.key) < (its, gang.created_s, gang.key):

@@ -81,3 +81,11 @@ def test_least_attained_service_first() -> None:
         made = plan(cluster, Policy(queue=QueuePolicy(order=order)), now_s=1000.0)
         assert [key for key, one in made.admitted.items() if one.rank == 1] == [GangKey(f"default/{first}")]
     assert sorted(members(plan(cluster, Policy(queue=QueuePolicy(order=Order.LAS)), now_s=1000.0))) == ["light", "new"]
+
+
+@pytest.mark.parametrize("beats", [False, True])
+def test_priority_goes_before_the_service_level(beats: bool) -> None:
+    queue = QueuePolicy(order=Order.LAS, starving_beats_priority=beats)
+    had, new = gang("had", 1, priority=5), gang("new", 1)
+    cluster = replace(snapshot([node("n1", cpu="1")], [had, new]), attained_h={had.key: 2.0})
+    assert members(plan(cluster, Policy(queue=queue), now_s=10.0)) == {"had": 1}
