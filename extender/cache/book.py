@@ -61,6 +61,18 @@ class GangBook:
             self._regrouped.add(key)
         return True
 
+    def shown(self, key: GangKey) -> bool:
+        """One more of the gang's pods counts by the watch; whether the gang has started by that (docs/safety.md S23).
+
+        Seen at once: a member may go before the next question, and that the gang was whole would be lost.
+        Cost: O(1); O(members) for each from its minimum on, until it has started.
+        """
+        group, known = self._pods.groups[key], self._gangs.get(key)
+        if not group.own or (known is not None and (known.started or len(group.shown) < known.min_member)):
+            return False
+        self._renew({key})
+        return self._gangs[key].started
+
     def put_pod_group(self, source: GangSource, group: PodGroup) -> bool:
         """Take over a PodGroup; whether it is news."""
         groups = self.pod_groups[source]
@@ -86,7 +98,7 @@ class GangBook:
             self._partial.discard(key)
             group = self._pods.groups.get(key)
             if group is not None and group.own:
-                gang = continued(self._renewed(known) or self._build(key), known)
+                gang = continued(self._renewed(known) or self._build(key), known, group.shown)
                 self._gangs[key] = gang
                 if gang.actionable and not gang.started and any(map(counts, gang.members)):
                     self._partial.add(key)

@@ -312,6 +312,8 @@ class ClusterCache:
             for pod in (before, after):
                 if pod is not None and pod.group is not None:
                     decides = self._regroup(pod.group.key, regrouped=False) or decides
+        if change.shown and after is not None and after.group is not None:
+            decides = self._gangs.shown(after.group.key) or decides
         return decides
 
     def _foreseen(self, before: Pod, after: Pod) -> bool:

@@ -4,7 +4,7 @@ Rule: a contradiction is never resolved by a guess; it becomes a constant reason
 finished and deleted members say no longer counts, so a mended template works as soon as its first pods exist.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from operator import attrgetter
 
@@ -100,22 +100,25 @@ def _newer(some: tuple[Pod, ...], members: Mapping[PodUid, Pod]) -> tuple[Pod, .
     return tuple(found)
 
 
-def continued(gang: Gang, before: Gang | None) -> Gang:
+def continued(gang: Gang, before: Gang | None, shown: Set[PodUid]) -> Gang:
     """The gang with what is known of its past: whether it has started. Cost: O(n), O(n log n) when it becomes whole.
 
-    It has when its minimum has nodes; then for as long as one of those that counted counts; and when a note of ours
-    says so. An invalid gang does not start: its minimum is not known.
+    It has when the watch shows its minimum on nodes; then for as long as one of those that counted counts; and when a
+    note of ours says so. An invalid gang does not start: its minimum is not known. `shown`: members that count by what
+    the watch shows. Confirmed Bindings prove nothing: a member may be deleted between its own and the last one.
 
     >>> from tests.builders import bound, gang, pod
     >>> a, b = bound(pod("a"), "n1"), bound(pod("b"), "n2")
-    >>> whole = continued(gang("g", members=[a, b]), None)
-    >>> left = continued(gang("g", members=[a], min_member=2), whole)
-    >>> whole.started, left.started, continued(gang("g", members=[a], min_member=2), None).started
-    (True, True, False)
+    >>> whole, both = gang("g", members=[a, b]), {a.uid, b.uid}
+    >>> continued(whole, None, both).started, continued(whole, None, {a.uid}).started
+    (True, False)
+    >>> left = gang("g", members=[a], min_member=2)
+    >>> continued(left, continued(whole, None, both), {a.uid}).started, continued(left, None, {a.uid}).started
+    (True, False)
     """
     started = _went_on(gang, before) or any(pod.started and counts(pod) for pod in gang.members)
-    if not started and gang.problem is None and sum(map(counts, gang.members)) >= gang.min_member:
-        started = quorum_of(gang).whole
+    if not started and gang.problem is None and len(shown) >= gang.min_member:
+        started = quorum_of(gang).reached_by(shown)
     return gang if gang.started is started else replace(gang, started=started)
 
 

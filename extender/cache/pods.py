@@ -13,7 +13,7 @@ import msgspec
 
 from extender.convert.sharing import shared
 from scoring.ids import GangKey, JobKey, NodeName, PodUid, ResourceName
-from scoring.model import GangSource, MemberClass, Pod, Resources
+from scoring.model import GangSource, MemberClass, Pod, Resources, counts
 
 _SAYS_NOTHING = ("resource_version", "refusal", "started")
 DECIDING = attrgetter(*(name for name in Pod.__dataclass_fields__ if name not in _SAYS_NOTHING))
@@ -30,6 +30,7 @@ class Group:
     """The pods that name one gang, and how many of them are ours."""
 
     uids: set[PodUid] = field(default_factory=set)
+    shown: set[PodUid] = field(default_factory=set)  # Those that count by what the watch shows, not assumed
     own: int = 0
 
 
@@ -40,6 +41,7 @@ class PodChange(msgspec.Struct, frozen=True):
     after: Pod | None
     left: NodeName | None
     entered: NodeName | None
+    shown: bool = False  # A member counts from now on by what the watch shows
 
 
 class Pods:
@@ -110,7 +112,7 @@ class Pods:
             else:
                 after = replace(after, node=self.assumed[pod.uid])
         self._keep(before, after, own=own)
-        return PodChange(before, after, left, self.claim(after))
+        return PodChange(before, after, left, self.claim(after), self._show(after))
 
     def assume(self, uid: PodUid, node: NodeName) -> PodChange | None:
         """Count the pod as bound to `node`; `None` when it is unknown, finished, or known to be bound already."""
@@ -161,12 +163,25 @@ class Pods:
         if after.job is not None:
             self._jobs.setdefault(after.job, set()).add(after.uid)
 
+    def _show(self, pod: Pod) -> bool:
+        """Note whether a member that was watched counts; whether it does from now on."""
+        if pod.group is None:
+            return False
+        shown = self.groups[pod.group.key].shown
+        if pod.uid in self.assumed or not counts(pod):
+            shown.discard(pod.uid)
+            return False
+        before = len(shown)
+        shown.add(pod.uid)
+        return len(shown) > before
+
     def _unfile(self, pod: Pod) -> None:
         own = pod.uid in self._own
         self._own.discard(pod.uid)
         if pod.group is not None:
             group = self.groups[pod.group.key]
             group.uids.discard(pod.uid)
+            group.shown.discard(pod.uid)
             group.own -= own
             if not group.uids:
                 del self.groups[pod.group.key]

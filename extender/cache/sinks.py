@@ -51,16 +51,19 @@ class Sink(Generic[T]):
         """As `replace`, pausing after each `size` records; until it ends, `snapshot` answers as before."""
         with self._batch():
             changed = False
+            steps = [items[start : start + size] for start in range(0, len(items), size)]
             keep: set[str] = set()
             try:
-                for start in range(0, len(items), size):
-                    for item in items[start : start + size]:
-                        keep.add(self._key(item))
+                for some in steps:
+                    keep.update(map(self._key, some))
+                    yield
+                for key in [key for key in self._known() if key not in keep]:  # Before it counts beside what came later
+                    changed = self._drop(key) or changed
+                for some in steps:
+                    for item in some:
                         changed = self._put(item) or changed
                     self._settle()
                     yield
-                for key in [key for key in self._known() if key not in keep]:
-                    changed = self._drop(key) or changed
             finally:
                 if changed:
                     self._changed()

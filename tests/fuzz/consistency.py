@@ -44,8 +44,10 @@ def _nodes_agree(cache: ClusterCache) -> None:
 
 def _pods_agree(kept: Pods) -> None:
     fresh = Pods(scheduler_names=frozenset(), managed_resource=None)
+    fresh.assumed = kept.assumed
     for pod in kept:
         fresh._keep(None, pod, own=pod.uid in kept._own)
+        fresh._show(pod)
     for index in ("names", "groups", "_jobs", "_own"):
         assert getattr(kept, index) == getattr(fresh, index), index
     nodes = {pod.uid: pod.node for pod in kept}
@@ -77,7 +79,7 @@ def _daemons_agree(daemons: Daemons, pods: Pods) -> None:
 def _gangs_agree(cache: ClusterCache) -> None:
     book, kept = cache._gangs, cache._gangs.all()
     for key, group in cache._pods.groups.items():
-        want = continued(book._build(key), kept.get(key)) if group.own else None
+        want = continued(book._build(key), kept.get(key), group.shown) if group.own else None
         assert _facts(kept.get(key)) == _facts(want), key
     assert kept.keys() <= cache._pods.groups.keys()
 

@@ -2,6 +2,8 @@
 
 from dataclasses import replace
 
+import pytest
+
 from extender.cache import ClusterCache
 from scoring.feasibility.quorum import quorum_of
 from scoring.ids import GangKey, NodeName, PodUid
@@ -66,6 +68,48 @@ def test_a_pod_group_created_again_changes_no_run() -> None:
         cache.pod_groups.replace(groups)
         assert gang(cache).problem is (None if groups else Reason.INVALID_GROUP)
         assert [pod.name for pod in gang(cache).members] == ["b0", "b1", "b2"]
+
+
+def test_bindings_alone_are_no_proof_of_a_start() -> None:
+    """All three are confirmed, but one was deleted between its own Binding and the last: it was never whole."""
+    a, b, c = run("j", letter="a")
+    cache = cache_of(a, b, c)
+    for one in (a, b, c):
+        cache.assume(one.uid, NodeName("n1"))
+    assert (gang(cache).started, cache.partial_gangs()) == (False, {G})
+    cache.pods.upsert(bound(a, "n1"))
+    cache.pods.delete(a.key)
+    cache.pods.upsert(bound(b, "n1"))
+    cache.pods.upsert(bound(c, "n1"))
+    assert (gang(cache).started, cache.partial_gangs()) == (False, {G})
+    cache.pods.upsert(bound(member("a-again", created_s=50.0), "n1"))
+    assert (gang(cache).started, cache.partial_gangs()) == (True, set())
+
+
+@pytest.mark.parametrize("watch_first", [False, True])
+@pytest.mark.parametrize("asked", [False, True])
+def test_a_start_is_seen_though_a_member_goes_before_the_next_question(watch_first: bool, asked: bool) -> None:
+    members = run("j", letter="a")
+    cache = cache_of(*members)
+    version = cache.snapshot().version if asked else 0
+    for assumes in (False, True) if watch_first else (True, False):
+        for one in members:
+            if assumes:
+                cache.assume(one.uid, NodeName("n1"))
+            else:
+                cache.pods.upsert(bound(one, "n1"))
+    assert cache.version > version
+    cache.pods.delete(members[0].key)
+    assert (gang(cache).started, cache.partial_gangs()) == (True, set())
+
+
+def test_a_relist_does_not_mix_what_was_with_what_is() -> None:
+    """The watch was away: one member went while the last one came."""
+    a, b, c = run("j", letter="a")
+    cache = cache_of(bound(a, "n1"), bound(b, "n1"), c)
+    assert not gang(cache).started
+    cache.pods.replace([bound(b, "n1"), bound(c, "n1")])
+    assert (gang(cache).started, cache.partial_gangs()) == (False, {G})
 
 
 def test_it_has_started_when_all_of_the_minimum_had_nodes() -> None:
