@@ -3,7 +3,7 @@
 Why: a queue of a thousand gangs may ask for a thousand different things. Counting every class on every node takes a
 run 0.1 s, though an event changed one node; kept, it takes 1 ms (docs/adr/0006-planner-caches.md). Rule: counts follow
 from room, filters and requests alone. `show` says which room and which filters they are to be of; what differs is
-counted again, node by node, and where much differs each class when it is asked for next.
+counted again, node by node, and where that is more than a step each class when it is asked for next.
 """
 
 from collections.abc import Callable, Sequence
@@ -21,9 +21,8 @@ from scoring.network.matrix import Ints
 Mask: TypeAlias = NDArray[np.bool_]
 MOST_CELLS = 6_000_000  # Classes times nodes that are kept: 4 bytes each; others are counted by each run
 MOST_CLASSES = 8_192
-_FEW = 64  # Where more nodes changed, classes are counted again when they are asked for
 _FORGOTTEN_AFTER = 64  # A class that so many runs did not ask about leaves when there is no place for others
-_TOGETHER = 64  # Classes that are counted in one step
+_CELLS_A_STEP = 64_000  # Classes times nodes that are counted in one step: 4 ms
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,10 +82,10 @@ class FitCounts:
             changed |= passes != self._masks[number]
             self._masks[number] = passes
         columns = np.flatnonzero(changed)
-        if len(columns) > _FEW:
+        rows = np.flatnonzero(self._counted[: len(self.row_of)])
+        if len(rows) * len(columns) > _CELLS_A_STEP:
             self._counted[:] = False
         elif len(columns):
-            rows = np.flatnonzero(self._counted[: len(self.row_of)])
             self._count(rows, columns)
 
     def add(self, classes: Sequence[tuple[MemberClass, Ints, Mask]]) -> None:
@@ -108,8 +107,8 @@ class FitCounts:
 
     def uncounted(self, rows: Ints) -> list[Ints]:
         """Those of `rows` for which much has to be counted before there are `sums`, in portions of one step each."""
-        missing = np.unique(rows[~self._counted[rows]])
-        return np.split(missing, range(_TOGETHER, len(missing), _TOGETHER)) if len(missing) else []
+        missing, together = np.unique(rows[~self._counted[rows]]), max(_CELLS_A_STEP // max(len(self._free), 1), 1)
+        return np.split(missing, range(together, len(missing), together)) if len(missing) else []
 
     def count(self, rows: Ints) -> None:
         """Count these classes on all nodes."""
