@@ -143,10 +143,10 @@ def sweep(file: ScenarioFile, *, told: Told | None = None) -> Report:
 
     Beside KOD2 as published, each policy's row says in how many runs it is slower, and how its worst one compares.
     """
-    cases = [("as assumed", None, file), *_varied(file), *_cases(file)]
+    cases = [("as assumed", None, file), *varied(file), *_cases(file)]
     known: dict[object, Sequence[Row]] = {}
     rows: list[Row] = []
-    for place, (name, varied, one) in enumerate(cases):
+    for place, (name, value, one) in enumerate(cases):
         if told is not None:
             told(place, len(cases), name)
         for policy in file.policies:
@@ -155,7 +155,7 @@ def sweep(file: ScenarioFile, *, told: Told | None = None) -> Report:
         base = known[_key(one, BASE)] if BASE in file.policies else ()
         for policy in file.policies:
             mine = known[_key(one, policy)]
-            row = {"assumption": name, "value": varied, "policy": policy, **_means(mine)}
+            row = {"assumption": name, "value": value, "policy": policy, **_means(mine)}
             rows.append(row if policy == BASE or not base else {**row, **_beside(mine, base)})
     if told is not None:
         told(len(cases), len(cases), "")
@@ -166,7 +166,7 @@ Case = tuple[str, float | str | None, ScenarioFile]
 """What is changed, to what, and the scenario with it."""
 
 
-def _varied(file: ScenarioFile) -> Iterator[Case]:
+def varied(file: ScenarioFile) -> Iterator[Case]:
     """One assumption at a time."""
     for name, values in file.sweep.items():
         for value in values:
@@ -189,11 +189,12 @@ def _changed(file: ScenarioFile, fields: Mapping[str, float | str]) -> ScenarioF
 
 def _key(file: ScenarioFile, policy: str) -> object:
     """Equal where the policy's rows are: without the assumptions that only others read."""
-    read = {name: value for name, value in file.assume.model_dump().items() if _reads(policy, name)}
+    read = {name: value for name, value in file.assume.model_dump().items() if reads(policy, name)}
     return policy, file.seed, tuple(read.items())
 
 
-def _reads(policy: str, assumption: str) -> bool:
+def reads(policy: str, assumption: str) -> bool:
+    """Whether the assumption may change what the policy does."""
     match assumption:
         case "deadlock_s" | "resubmit":
             return policy == "default"

@@ -9,7 +9,18 @@ from rich.table import Table
 from simulator.compare import Report
 from simulator.summary import Row
 
-_LEFT_OUT = ("jobs", "cpu_requested_ratio", "slowdown_mean", "stalled_s", "decisions")
+_LEFT_OUT = (
+    "jobs",
+    "cpu_requested_ratio",
+    "slowdown_mean",
+    "stalled_s",
+    "decisions",
+    "seeds",
+    "cpu_least_ratio",
+    "cpu_most_ratio",
+    "beside_gangs_most_ratio",
+    "beside_kod2_most_ratio",
+)
 """Columns that only JSON has."""
 _SHORT = {
     # column → what its head says
@@ -26,6 +37,12 @@ _SHORT = {
     "worker_hours": "worker h",
     "stalled_s": "stalled",
     "every_steps": "k",
+    "jct_median_s": "JCT median",
+    "jct_least_s": "least",
+    "jct_most_s": "most",
+    "cpu_median_ratio": "CPU",
+    "beside_gangs_ratio": "beside gangs",
+    "beside_kod2_ratio": "beside KOD2",
 }
 
 

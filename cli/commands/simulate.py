@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 from rich.console import Console
@@ -23,6 +23,16 @@ class EngineName(StrEnum):
     PODS = "pods"
 
 
+class Draws(NamedTuple):
+    """What is drawn and varied."""
+
+    seed: int | None
+    """`None`: the file's."""
+    seeds: int | None
+    """How many; `None`: one, and its rows as they are."""
+    sweeping: bool
+
+
 def simulate(
     scenario: Annotated[
         str | None,
@@ -33,6 +43,9 @@ def simulate(
     list_them: Annotated[bool, typer.Option("--list", help="Say which scenarios are built in.")] = False,
     policy: Annotated[list[str] | None, option("Only this policy; may be repeated.", "the file's", "--policy")] = None,
     seed: Annotated[int | None, option("Draw another workload.", "the file's")] = None,
+    seeds: Annotated[
+        int | None, option("Draw so many workloads: medians and ranges, beside gangs and KOD2.", "one", min=2)
+    ] = None,
     sweep: Annotated[bool, typer.Option("--sweep", help="Vary the file's assumptions one by one.")] = False,
     engine: Annotated[
         EngineName, typer.Option(help="Whole jobs, or every pod through the service and a model of kube-scheduler.")
@@ -63,7 +76,8 @@ def simulate(
         given = {"min_ratio": min_ratio, "max_ratio": max_ratio, "suspendable": suspendable, "scaling": scaling}
         workload = {name: one for name, one in given.items() if one is not None}
         cluster = {name: one for name, one in (("nodes", nodes), ("gpus", gpus)) if one is not None}
-        report = _run(scenario, policy, seed, engine, sweeping=sweep, workload=workload, cluster=cluster)
+        draws = Draws(seed, seeds, sweep)
+        report = _run(scenario, policy, draws, engine, workload=workload, cluster=cluster)
         if plot is not None:
             from simulator.plots import draw
 
@@ -80,10 +94,9 @@ def simulate(
 def _run(
     name: str,
     policies: list[str] | None,
-    seed: int | None,
+    draws: Draws,
     engine: EngineName,
     *,
-    sweeping: bool,
     workload: Mapping[str, Any],
     cluster: Mapping[str, int],
 ) -> "Report":
@@ -92,9 +105,10 @@ def _run(
     from simulator.elastic import run_elastic
     from simulator.scenarios import ScenarioError, load, load_csv
 
+    seed, count, sweeping = draws
     changes: dict[str, object] = {"policies": policies} if policies else {}
     if name == "elastic":
-        if changes or workload or cluster or sweeping or engine is EngineName.PODS:
+        if changes or workload or cluster or sweeping or count or engine is EngineName.PODS:
             raise ScenarioError("elastic compares scaling policies of one job: only --seed, --json and --plot apply")
         with progress("") as told:
             return run_elastic(seed=1 if seed is None else seed, told=told)
@@ -105,13 +119,19 @@ def _run(
         raise ScenarioError("--nodes and --gpus are for a CSV file of jobs: a scenario has its own nodes")
     else:
         file = load(name, changes=changes, workload=workload)
-    if sweeping and engine is EngineName.PODS:
-        raise ScenarioError("--sweep varies assumptions of --engine jobs: leave --engine pods away")
+    if (sweeping or count) and engine is EngineName.PODS:
+        raise ScenarioError("--sweep and --seeds are for --engine jobs: leave --engine pods away")
+    if sweeping and count:
+        raise ScenarioError("--sweep is of one seed: leave --seeds away")
     if sweeping and not file.sweep:
         raise ScenarioError(f"{name}: it has no field sweep, which names the assumptions to vary")
     with progress("") as told:
         if sweeping:
             return sweep(file, told=told)
+        if count:
+            from simulator.seeds import over_seeds
+
+            return over_seeds(file, count, told=told)
         if engine is EngineName.JOBS:
             return compare(file, told=told)
         from simulator.engines import for_pods, pods_engine

@@ -10,7 +10,8 @@
 - `kod2-literal`: KOD2's Algorithms 1 to 3 as published.
 - `netgang`: netgang's planner and queue, every setting as installed: no elastic jobs, reservations after a
   week, GPUs in the weight.
-- `netgang-reserving`: the same with reservations as soon as a gang is STARVING (`queue.reserve_after_s: 0`).
+- `netgang-fifo`: the same with `queue.order: fifo`.
+- `netgang-reserving`: as installed, with reservations as soon as a gang is STARVING (`queue.reserve_after_s: 0`).
 - `netgang-elastic`: elastic jobs (`elastic.enabled`), the weight as published, of CPU and memory alone
   (`queue.extended: []`), a STARVELIMIT of half an hour, and reservations as soon as a gang is STARVING.
 - `netgang-elastic-fifo`: the same with `order: fifo`.
@@ -128,6 +129,7 @@ POLICIES: Mapping[str, Callable[[Choices], Deciding]] = {
         choices, name="netgang-elastic-any", starving_share=0.0, condition=Condition.ANY
     ),
     "netgang": lambda _: Planned("netgang", Policy()),
+    "netgang-fifo": lambda _: Planned("netgang-fifo", Policy(queue=QueuePolicy(order=Order.FIFO))),
     "netgang-reserving": lambda _: Planned("netgang-reserving", Policy(queue=QueuePolicy(reserve_after_s=0.0))),
     "netgang-levels": lambda _: Planned("netgang-levels", Policy(preemption=Preempting.LEVELS)),
     "netgang-elastic-levels": lambda _: by_levels("netgang-elastic-levels", Order.WEIGHT),

@@ -1,4 +1,4 @@
-"""Comparisons: the same bytes for the same seed, the KOD2 experiment's cells, and what the command line prints."""
+"""Comparisons: the same bytes for the same seed, sweeps, and what the command line prints."""
 
 import json
 import os
@@ -6,7 +6,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
 from typer.testing import CliRunner
 
 from cli.main import app
@@ -17,10 +16,9 @@ from simulator.elastic import row as elastic_row
 from simulator.model import Sync
 from simulator.scenarios import load
 from simulator.summary import Row
-from tests.simulator.simulated import KOD2, small
+from tests.simulator.simulated import small
 
 RECORDS = Path(__file__).parents[2] / "simulator" / "records"
-_AGAIN = "another result than the record's: netgang simulate {0} --json > simulator/records/{0}.json, and docs"
 
 
 def printed(report: Report) -> str:
@@ -28,50 +26,11 @@ def printed(report: Report) -> str:
     return json.dumps(report.document(), indent=2) + "\n"
 
 
-ONE_WORKER = pytest.mark.xdist_group("kod2")
-"""Of xdist runs all tests of the experiment: its cells are computed once."""
-
-
-@pytest.fixture(scope="module")
-def kod2() -> Report:
-    """All cells of the experiment."""
-    return compare(KOD2)
-
-
-def cell(report: Report, policy: str, model: str, batch: int) -> Row:
-    """One row."""
-    return next(r for r in report.rows if (r["policy"], r["model"], r["batch"]) == (policy, model, batch))
-
-
 def value(row: Row, column: str) -> float:
     """A number of a row."""
     found = row[column]
     assert isinstance(found, int | float)
     return found
-
-
-@ONE_WORKER
-@pytest.mark.parametrize("batch", [8, 16, 32, 64, 128])
-@pytest.mark.parametrize("model", ["cnn-rand", "vgg16", "resnet50", "resnext110"])
-def test_netgang_is_not_slower_than_kod2_as_published(kod2: Report, model: str, batch: int) -> None:
-    """The mean completion time is at most that of Algorithms 1 to 3, in every cell, and all jobs complete."""
-    ours, literal = (cell(kod2, policy, model, batch) for policy in ("netgang-elastic", "kod2-literal"))
-    assert value(ours, "jct_mean_s") <= value(literal, "jct_mean_s")
-    assert ours["completed"] == literal["completed"] == 10
-
-
-@ONE_WORKER
-def test_rows_have_what_is_promised(kod2: Report) -> None:
-    """Policy, model, batch, mean completion time and CPU utilisation, for each of three policies."""
-    assert len(kod2.rows) == 60
-    wanted = {"policy", "model", "batch", "jct_mean_s", "cpu_utilisation_ratio"}
-    assert all(wanted <= row.keys() and 0.0 < value(row, "cpu_utilisation_ratio") < 1.0 for row in kod2.rows)
-
-
-@ONE_WORKER
-def test_the_record_of_kod2_is_what_it_prints(kod2: Report) -> None:
-    """The figures of the documentation come from this very code."""
-    assert printed(kod2) == (RECORDS / "kod2.json").read_text(), _AGAIN.format("kod2")
 
 
 def test_the_same_seed_gives_the_same_bytes_in_every_process() -> None:

@@ -28,18 +28,40 @@ def rows(name: str) -> list[dict[str, Any]]:
     return found
 
 
-def kod2() -> Iterator[str]:
-    """Completion times and CPU of the KOD2 experiment."""
+_POLICIES = ("default", "coscheduling", "kod2-literal", "netgang", "netgang-elastic-levels")
+
+
+def over_seeds() -> Iterator[str]:
+    """The KOD2 experiment: median completion times of each cell with their range; beside gangs and KOD2; CPU."""
     cells: dict[tuple[str, int], dict[str, dict[str, Any]]] = {}
-    for one in rows("kod2"):
-        cells.setdefault((one["model"], one["batch"]), {})[one["policy"]] = one
+    for one in rows("kod2-seeds"):
+        if "rule" not in one:
+            cells.setdefault((one["model"], one["batch"]), {})[one["policy"]] = one
     for (model, batch), of in cells.items():
-        base, literal, ours = (of[policy] for policy in ("default", "kod2-literal", "netgang-elastic"))
-        times = [f"{one['jct_mean_s']:.0f}" for one in (base, literal, ours)]
-        faster = f"{ours['jct_mean_s'] / base['jct_mean_s'] - 1:+.0%}"
-        busy = [f"{one['cpu_utilisation_ratio']:.0%}" for one in (base, literal, ours)]
-        more = f"{ours['cpu_utilisation_ratio'] / base['cpu_utilisation_ratio'] - 1:+.0%}"
-        yield f"| {model} | {batch} | {' | '.join(times)} | {faster} | {' | '.join(busy)} | {more} |"
+        shown = [of[policy] for policy in _POLICIES]
+        times = [f"{one['jct_median_s']:.0f} ({one['jct_least_s']:.0f}–{one['jct_most_s']:.0f})" for one in shown]
+        yield f"| {model} | {batch} | {' | '.join(times)} |"
+    for (model, batch), of in cells.items():
+        gangs = [_percent(of[policy]["beside_gangs_ratio"]) for policy in _POLICIES[2:]]
+        kod2 = [_percent(of[policy]["beside_kod2_ratio"]) for policy in _POLICIES[3:]]
+        busy = [f"{of[policy]['cpu_median_ratio']:.0%}" for policy in _POLICIES]
+        yield f"| {model} | {batch} | {' | '.join(gangs)} | {' | '.join(kod2)} | {' | '.join(busy)} |"
+    record: dict[str, list[dict[str, Any]]] = json.loads((RECORDS / "kod2-seeds.json").read_text())
+    for one in record["over_all_runs"]:
+        name = f"`{one['policy']}`" + (f", `{one['rule']}`" if "rule" in one else "")
+        beside = [
+            f"{_percent(one[f'beside_{base}_ratio'])} | {one[f'slower_than_{base}']} of 20, "
+            f"{_percent(one[f'worst_beside_{base}_ratio'])}"
+            if f"beside_{base}_ratio" in one
+            else "– | –"
+            for base in ("gangs", "kod2")
+        ]
+        yield f"| {name} | {one['jct_mean_s']:,.0f} | {' | '.join(beside)} |"
+
+
+def _percent(ratio: float) -> str:
+    """More or less than the other."""
+    return f"{ratio - 1:+.1%}" if abs(ratio - 1) < 1 else f"× {ratio:.1f}"
 
 
 def swept() -> Iterator[str]:
@@ -49,7 +71,7 @@ def swept() -> Iterator[str]:
         cells = cases.setdefault((one["assumption"], one["value"]), [])
         cells.append(f"{one['jct_mean_s']:.0f}")
         if one["policy"] == "netgang-elastic":
-            cells += [f"{one['mean_ratio'] - 1:+.1%}", f"{one['slower_runs']} of 20", f"{one['worst_ratio'] - 1:+.1%}"]
+            cells += [_percent(one["mean_ratio"]), f"{one['slower_runs']} of 20", _percent(one["worst_ratio"])]
     for (name, value), cells in cases.items():
         text = f"{value:g}" if isinstance(value, float) else value
         yield f"| {name if value is None else f'`{name}: {text}`'} | {' | '.join(cells)} |"
@@ -82,7 +104,7 @@ def recorded() -> Iterator[str]:
         yield f"| {one['policy']} | {' | '.join(f'{one[name]:,.0f}' for name in names)} | {slower} |"
 
 
-TABLES = {"kod2": kod2, "kod2-sweep": swept, "elastic": elastic, "generated": traced, "pollux": recorded}
+TABLES = {"kod2-seeds": over_seeds, "kod2-sweep": swept, "elastic": elastic, "generated": traced, "pollux": recorded}
 
 
 @pytest.mark.parametrize("name", TABLES)

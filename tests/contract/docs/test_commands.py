@@ -19,7 +19,7 @@ from tests.newcomer.walk import DOCUMENTS as WALKED
 
 _PEERS = "takes minutes and builds a peer's scheduler: tests/bench/test_peers_loads.py and test_peers_watch.py"
 _SIMULATED = (
-    "takes long: tests/simulator/test_compare.py and tests/simulator/test_records.py make the same rows, or some"
+    "takes long: tests/simulator/test_seeds.py and tests/simulator/test_records.py make the same rows, or some"
 )
 _IMPAIRED = "needs root, network namespaces and 14 minutes: tests/bench/test_testbed_cases.py"
 
@@ -27,6 +27,7 @@ NOT_RUN = {  # command, or how it begins → why no test runs it as it is printe
     ".venv/bin/python -m testbed build coscheduling": _PEERS,
     ".venv/bin/python -m bench peers …": _PEERS,
     "netgang simulate kod2": _SIMULATED,
+    "netgang simulate kod2 --seeds 20 …": _SIMULATED,
     "netgang simulate kod2 --sweep": _SIMULATED,
     "netgang simulate pollux …": _SIMULATED,
     "netgang simulate generated …": _SIMULATED,
