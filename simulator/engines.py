@@ -1,9 +1,9 @@
 """Scenarios on the engine that follows every pod: `--engine pods`.
 
 Why apart: it drives the real service through a model of kube-scheduler, so it knows other policies, and is hundreds of
-times slower than whole jobs. Rule: the same jobs, nodes, links and training-speed model; the scenario's assumptions
-about netgang become settings of the service. What it cannot run is said before anything runs, and never left out in
-silence.
+times slower than whole jobs. Rule: the same jobs, nodes, links and training-speed model; a job that may not be resized
+needs all the workers that it asks for; the scenario's assumptions about netgang become settings of the service. What it
+cannot run is said before anything runs, and never left out in silence.
 """
 
 from collections.abc import Mapping, Sequence
@@ -16,9 +16,12 @@ from scoring.scaling.options import Condition
 from simulator.compare import Ended, Engine
 from simulator.model import RunResult, Scenario
 from simulator.pods import COSCHEDULING, DEFAULT, SECOND, Options, record
+from simulator.pods.sharing import Sharing
 from simulator.pods.training import modelled
+from simulator.pods.virtual_time import Latencies, Latency
 from simulator.scenarios import Assume, ScenarioError, ScenarioFile
 from simulator.speed.rate import GPU
+from simulator.speed.stall import START_S
 
 _PUBLISHED: Mapping[str, Any] = {"extended": (), "reserve_after_s": 0.0}
 """The weight of CPU and memory alone; room is reserved for a gang as soon as it is STARVING"""
@@ -34,6 +37,8 @@ _QUEUES: Mapping[str, Mapping[str, Any]] = {
 """policy → what its service's queue has besides the assumptions"""
 _PROFILES = {"default": DEFAULT, "coscheduling": COSCHEDULING, **dict.fromkeys(_QUEUES, SECOND)}
 """policy → the kube-scheduler that carries it out"""
+_LATENCIES = Latencies(pod_start=Latency(START_S))
+"""A pod trains as long after its Binding as in the engine of whole jobs."""
 _UNKNOWN = ("stall_factor", "deadlock_s", "resubmit", "decide_every_s")
 """Assumptions about what is simulated here in its parts, or not at all."""
 
@@ -84,14 +89,16 @@ def pods_engine() -> Engine:
     """Runs one scenario under one policy, pod by pod."""
 
     def run(scenario: Scenario, policy: str, assume: Assume, ended: Ended | None) -> RunResult:
-        training = modelled(scenario, unmeasured_bps=assume.unmeasured_bps, card_bps=assume.card_bps)
+        settings = settings_of(assume, policy)
+        if settings is None or not settings.elastic.enabled:
+            scenario = replace(scenario, jobs=tuple(replace(one, min_workers=one.workers) for one in scenario.jobs))
+        sharing = Sharing(scenario.nodes)
+        training = modelled(
+            scenario, crowd=sharing.crowd, unmeasured_bps=assume.unmeasured_bps, card_bps=assume.card_bps
+        )
         progress = Options().progress if ended is None else lambda done, _: ended(done)
-        found = record(
-            scenario,
-            settings=settings_of(assume, policy),
-            scheduler=_PROFILES[policy],
-            options=Options(training=training, progress=progress),
-        ).result
+        options = Options(training=training, sharing=sharing, latencies=_LATENCIES, progress=progress)
+        found = record(scenario, settings=settings, scheduler=_PROFILES[policy], options=options).result
         return replace(found, policy=policy)  # two policies may be one kube-scheduler with other settings
 
     return run

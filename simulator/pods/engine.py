@@ -17,6 +17,7 @@ from simulator.pods.jobs import Habits, Jobs
 from simulator.pods.kube_scheduler.scheduler import SECOND, SchedulerProfile
 from simulator.pods.objects import Dialect, member_name
 from simulator.pods.record import JobRecord, Meter, PodRun
+from simulator.pods.sharing import Sharing
 from simulator.pods.training import Story, Training, constant, since
 from simulator.pods.virtual_time import Latencies, run_virtual
 
@@ -30,6 +31,8 @@ class Options:
 
     latencies: Latencies = field(default_factory=Latencies)
     training: Training = field(default_factory=constant)
+    sharing: Sharing | None = None
+    """Of this run: kept up to date, for a `training` that reads its crowd."""
     dialect: Dialect | None = None
     """`None`: gangs are said in labels, and under kube-scheduler alone not at all."""
     gated: bool = False
@@ -49,7 +52,14 @@ class _Run:
         self._meter = Meter()
         rng = stream(seed, "jobs")
         self.jobs = Jobs(
-            cluster.store, options.latencies, rng, habits, options.training, self._meter, ended=self._job_ended
+            cluster.store,
+            options.latencies,
+            rng,
+            habits,
+            options.training,
+            self._meter,
+            ended=self._job_ended,
+            sharing=options.sharing,
         )
         self._ended: dict[str, Story] = {}
         """namespace/name → a story that is over"""

@@ -7,13 +7,14 @@ What the members do while they run is `simulator.pods.training`'s.
 
 import asyncio
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from extender.errors import ApiError
 from extender.kube.calls import OWNERS, POD_GROUPS, PODS
 from scoring.ids import NodeName
 from scoring.model import Role
+from scoring.model.resources import CPU
 from simulator.apiserver.store import ApiStore, Change, ChangeType
 from simulator.model import SimJob
 from simulator.pods.objects import (
@@ -26,7 +27,8 @@ from simulator.pods.objects import (
     workers_of,
 )
 from simulator.pods.record import Meter
-from simulator.pods.training import Member, MemberKey, Story, Trainer, Training
+from simulator.pods.sharing import Sharing
+from simulator.pods.training import Member, MemberKey, Placed, Story, Trainer, Training
 from simulator.pods.virtual_time import Latencies
 
 TF_JOBS = OWNERS["kubeflow.org", "TFJob"]
@@ -57,6 +59,7 @@ class Jobs:
         meter: Meter,
         *,
         ended: Callable[[Story], None],
+        sharing: Sharing | None = None,
     ) -> None:
         self._store = store
         self._latencies = latencies
@@ -65,6 +68,7 @@ class Jobs:
         self._trainer = Trainer(training, self._complete)
         self._meter = meter
         self._ended = ended
+        self._sharing = sharing
         self._of_pod: dict[str, tuple[Story, MemberKey]] = {}
         """uid → whose pod it is"""
         self._of_job: dict[str, Story] = {}
@@ -166,10 +170,10 @@ class Jobs:
             member = story.members.pop(key)
             self.changed_s = self._now_s()
             if member.node is not None and story.ended_s is None:
-                self._meter.give(member.uid, now_s=self.changed_s)
+                self._gone(member)
             if story.ended_s is None:
                 if member.running:
-                    self._trainer.members_changed(story)
+                    self._members_changed(story)
                 self._reconcile(story)
             return
         member = story.members[key]
@@ -179,19 +183,22 @@ class Jobs:
             self._bound(story, key, member, NodeName(node))
         if change.new["status"].get("phase") == "Running" and not member.running and not member.leaving:
             member.running = True
-            self._trainer.members_changed(story)
+            self._members_changed(story)
         if "deletionTimestamp" in change.new["metadata"] and (member.running or not member.leaving):
             member.leaving, was_running = True, member.running
             member.running = False
             if was_running:
-                self._trainer.members_changed(story)
+                self._members_changed(story)
 
     def _bound(self, story: Story, key: MemberKey, member: Member, node: NodeName) -> None:
         now_s = self._now_s()
         self._trainer.settle(story)
         member.node, member.bound_s = node, now_s
         story.was_bound[key] = (node, now_s)
-        self._meter.take(member.uid, story.job.ps if key[0] is Role.PS else story.job.worker, now_s=now_s)
+        requests = story.job.ps if key[0] is Role.PS else story.job.worker
+        self._meter.take(member.uid, requests, now_s=now_s)
+        if self._sharing is not None:
+            self._look_again(self._sharing.take(member.uid, story.uid, node, requests.get(CPU)))
         if story.first_pod_s is None:
             story.first_pod_s = now_s
         servers, workers = story.bound()
@@ -203,7 +210,7 @@ class Jobs:
         story.ended_s = self.changed_s = self._now_s()
         namespace, name = story.job.namespace, story.job.name
         for key, member in sorted(story.members.items()):
-            self._meter.give(member.uid, now_s=story.ended_s)
+            self._gone(member)
             pod = self._store.find(PODS, namespace, member_name(story.job, *key))
             if pod is None:
                 continue
@@ -214,7 +221,27 @@ class Jobs:
         if self._habits.dialect is Dialect.POD_GROUP:
             self._store.remove(POD_GROUPS, namespace, name)
         del self._of_job[story.uid]
+        if self._sharing is not None:
+            self._look_again(self._sharing.talk(story.uid, (), ()))
         self._ended(story)
+
+    def _members_changed(self, story: Story) -> None:
+        self._trainer.members_changed(story)
+        if self._sharing is not None:
+            at = story.placed() if story.trains_with(story.placed()) else Placed((), ())
+            self._look_again(self._sharing.talk(story.uid, at.ps, at.workers))
+
+    def _gone(self, member: Member) -> None:
+        """The member's room is free."""
+        self._meter.give(member.uid, now_s=self._now_s())
+        if self._sharing is not None:
+            self._look_again(self._sharing.give(member.uid))
+
+    def _look_again(self, jobs: Sequence[str]) -> None:
+        """These jobs, by their uids, share a node with a change."""
+        for uid in jobs:
+            if (story := self._of_job.get(uid)) is not None:
+                self._trainer.look_again(story)
 
     def _now_s(self) -> float:
         return asyncio.get_running_loop().time()

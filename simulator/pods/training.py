@@ -2,8 +2,8 @@
 
 Rules: the engine knows members and nodes, and leaves the speed to the function that it is given; a job trains while all
 its parameter servers and its minimum of workers run; a change of its members, once it has trained for `SETTLED_S`,
-stalls it (checkpoint, and its workers finding each other; the time to get the new pods is simulated) and takes it back
-to its last checkpoint; a change during a stall restarts it.
+stalls it from the moment at which the new ones run or the old ones leave, and takes it back to its last checkpoint; a
+change during a stall restarts it.
 """
 
 import asyncio
@@ -17,7 +17,7 @@ from scoring.model.resources import CPU
 from simulator.model import Fate, JobOutcome, Scenario, SimJob
 from simulator.speed import Crowd, Wires, repeated_samples, speed_of
 from simulator.speed.rate import Placement
-from simulator.speed.stall import stages_of
+from simulator.speed.stall import resize_stall_s
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,19 +61,24 @@ def constant(samples_per_s: float = 1.0) -> Training:
     return rate
 
 
-def modelled(scenario: Scenario, *, unmeasured_bps: float = 1e9, card_bps: float = 10e9) -> Training:
-    """The training-speed model of `simulator.speed` on the scenario's nodes and links, without other jobs' load.
+ALONE = Crowd({}, {})
 
-    `unmeasured_bps`: rate of links without a measurement; `card_bps`: what a node's network card moves.
+
+def modelled(
+    scenario: Scenario, *, crowd: Crowd = ALONE, unmeasured_bps: float = 1e9, card_bps: float = 10e9
+) -> Training:
+    """The training-speed model of `simulator.speed` on the scenario's nodes and links.
+
+    `crowd`: what else is on the nodes (`simulator.pods.sharing`); `unmeasured_bps`: rate of links without a
+    measurement; `card_bps`: what a node's network card moves.
     """
     names = tuple(sorted(node.name for node in scenario.nodes))
     row_of = {name: row for row, name in enumerate(names)}
     wires = Wires(scenario.network, names, unmeasured_bps=unmeasured_bps, card_bps=card_bps)
-    alone = Crowd({}, {})
 
     def rate(job: SimJob, at: Placed) -> Rate:
         rows = Placement(tuple(row_of[name] for name in at.ps), tuple(row_of[name] for name in at.workers))
-        found = speed_of(job, rows, wires, alone)
+        found = speed_of(job, rows, wires, crowd)
         return Rate(found.samples_per_s, found.busy_cores, found.step_samples)
 
     return rate
@@ -195,6 +200,12 @@ class Trainer:
         else:
             self._go_on(story, at)
 
+    def look_again(self, story: Story) -> None:
+        """Other jobs came to its nodes, or left: it may train faster or slower from now on."""
+        if story.rate is not NO_RATE:
+            self.settle(story)
+            self._go_on(story, story.placed())
+
     def settle(self, story: Story) -> None:
         """Count what was trained and used up to now."""
         now_s = _now_s()
@@ -219,8 +230,7 @@ class Trainer:
                 lost = repeated_samples(story.trained, rate.step_samples)
                 story.trained -= lost
                 story.stalled_s += lost / rate.samples_per_s
-        stages = stages_of(len(at.workers))
-        until_s = now_s + stages.flex_down_s + stages.ready_s
+        until_s = now_s + resize_stall_s(len(at.workers))
         story.stalled_s += until_s - max(now_s, story.stalled_until_s)
         story.stalled_until_s = until_s
 

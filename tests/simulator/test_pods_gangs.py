@@ -72,6 +72,19 @@ async def test_a_member_that_is_deleted_while_it_waits_takes_all_with_it() -> No
     assert [first.result(), second.result()] == [False, False]
 
 
+@pytest.mark.parametrize(("minimum", "placed", "may_wait"), [(4, 2, False), (10, 9, True), (10, 8, False)])
+async def test_a_member_that_fits_nowhere_has_those_that_wait_rejected(
+    minimum: int, placed: int, may_wait: bool
+) -> None:
+    """PostFilter: at once, unless at most a tenth of the minimum is missing."""
+    gangs, pods = Gangs(permit_s=60.0), [member("g", index, minimum) for index in range(minimum)]
+    for one in pods:
+        gangs.seen(one, now_s=0.0)
+    waiting = [gangs.permit(one) for one in pods[:placed]]
+    gangs.refused(pods[-1])
+    assert [one is not None and not one.done() for one in waiting] == [may_wait] * placed
+
+
 def test_members_stand_side_by_side() -> None:
     """G5: by priority, then by the age of the group, not of the pod, then by the group's name."""
     gangs = Gangs(permit_s=60.0)

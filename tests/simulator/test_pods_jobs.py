@@ -113,21 +113,21 @@ async def test_growing_and_shrinking() -> None:
     await asyncio.sleep(0.1)
     seen.append(site.pods())
     await site.bind("j-worker-2", "j-worker-3")
-    await asyncio.sleep(30.0)
+    await asyncio.sleep(60.0)
     site.patch("j", workers(1))
     await asyncio.sleep(1.0)
     seen.append(site.pods())
     await asyncio.sleep(2.0)
     seen.append(site.pods())
     story = site.jobs.stories[0]
-    await asyncio.sleep(10.0)
+    await asyncio.sleep(50.0)
     site.jobs.close()
 
     four = [f"j-worker-{index}" for index in range(4)]
     assert seen == [four, four, four[:1]]
     assert story.resizes == 2
-    assert 2.0 < story.stalled_s < 3.0
-    assert story.trained == pytest.approx(2 * 30.1 + 4 * 27.6 + 1 * 11.8, abs=2.0)
+    assert story.stalled_s == pytest.approx(2 * 40.5, abs=0.1)
+    assert story.trained == pytest.approx(2 * 30.1 + 4 * 18.5 + 1 * 12.5, abs=2.0)
 
 
 async def test_a_lost_member_is_made_anew() -> None:
@@ -173,7 +173,7 @@ async def test_what_was_trained_since_the_checkpoint_is_repeated() -> None:
     site.jobs.close()
     story = site.jobs.stories[0]
     assert story.trained == pytest.approx(40.0)
-    assert story.stalled_s == pytest.approx(20.0 / 2.0 + 1.1, abs=0.1)
+    assert story.stalled_s == pytest.approx(20.0 / 2.0 + 40.5, abs=0.1)
 
 
 def test_the_meter_counts_requests_over_time() -> None:

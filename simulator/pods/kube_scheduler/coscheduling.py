@@ -1,10 +1,12 @@
-"""A gang plugin for kube-scheduler after PAPERS G: PreFilter, Permit, Unreserve and QueueSort.
+"""A gang plugin for kube-scheduler after PAPERS G: PreFilter, PostFilter, Permit, Unreserve and QueueSort.
 
 Why: it is what netgang is compared with. Rules (G2 to G5): a pod whose group has fewer pods than its minimum is denied
 without trying; one that found a node waits there until the minimum has found nodes, and calls its siblings; when one
 waits too long, or loses its place, all waiting members of the group are rejected together; the queue sorts by priority,
-then by the age of the group, so that members stand side by side. Not in it, because the papers do not have it: the
-early rejection and the group backoff of later versions of the plugin.
+then by the age of the group, so that members stand side by side. PostFilter is that of the plugin in
+kubernetes-sigs/scheduler-plugins: a member that fits nowhere has the waiting ones of its group rejected at once, unless
+at most a tenth of the minimum is missing; so room does not idle at Permit while younger gangs could use it. Instead of
+that plugin's group backoff, which is a time, a rejected group is denied until room may have come.
 """
 
 import asyncio
@@ -14,6 +16,9 @@ from dataclasses import dataclass, field
 from scoring.ids import GangKey, PodUid
 from scoring.model import Pod
 from simulator.pods.kube_scheduler.queue import Queued
+
+_NEARLY = 0.1
+"""With at most this share of the minimum missing a group goes on waiting."""
 
 
 @dataclass(slots=True, eq=False)
@@ -26,8 +31,10 @@ class _Group:
     """Pods that exist and have not ended."""
     placed: set[PodUid] = field(default_factory=set)
     """On a node, or assumed to be."""
-    waiting: dict[PodUid, asyncio.Future[bool]] = field(default_factory=dict)
-    """At Permit → whether it may go on."""
+    waiting: dict[PodUid, asyncio.Future[bool | None]] = field(default_factory=dict)
+    """At Permit → whether it may go on; `None`: no, and nobody else was kept from its room."""
+    denied: bool = False
+    """One of it fitted nowhere, and no room has come since."""
 
 
 class Gangs:
@@ -69,11 +76,23 @@ class Gangs:
             del self._groups[key]
 
     def complete(self, pod: Pod) -> bool:
-        """PreFilter (G2): whether as many members exist as must start together."""
+        """PreFilter (G2): whether as many members exist as must start together, and a try is not known to be vain."""
         group = self._group(pod)
-        return group is None or len(group.members) >= group.minimum
+        return group is None or (len(group.members) >= group.minimum and not group.denied)
 
-    def permit(self, pod: Pod) -> asyncio.Future[bool] | None:
+    def refused(self, pod: Pod) -> None:
+        """PostFilter: the pod fits nowhere, so those of its group that wait most likely do so in vain."""
+        group = self._group(pod)
+        if group is not None and group.minimum - len(group.placed) > _NEARLY * group.minimum:
+            group.denied = True
+            self._answer(group, may_go=None)
+
+    def room_came(self) -> None:
+        """Every group may be tried again."""
+        for group in self._groups.values():
+            group.denied = False
+
+    def permit(self, pod: Pod) -> asyncio.Future[bool | None] | None:
         """Permit (G3): `None`: go on, and those that waited for it too; else what answers in time."""
         group = self._group(pod)
         if group is None:
@@ -83,7 +102,7 @@ class Gangs:
             self._answer(group, may_go=True)
             return None
         loop = asyncio.get_running_loop()
-        answer: asyncio.Future[bool] = loop.create_future()
+        answer: asyncio.Future[bool | None] = loop.create_future()
         group.waiting[pod.uid] = answer
         alarm = loop.call_later(self._permit_s, self.lost, pod.uid, self._of[pod.uid])
         answer.add_done_callback(lambda _: alarm.cancel())
@@ -103,7 +122,7 @@ class Gangs:
         group.placed.discard(uid)
         self._answer(group, may_go=False)
 
-    def _answer(self, group: _Group, *, may_go: bool) -> None:
+    def _answer(self, group: _Group, *, may_go: bool | None) -> None:
         waiting, group.waiting = group.waiting, {}
         for uid, answer in waiting.items():
             if not may_go:

@@ -52,6 +52,8 @@ class SchedulerProfile:
     max_backoff_s: float = 10.0
     gangs: bool = False
     """A plugin after PAPERS G gangs the pods: PreFilter, Permit, Unreserve, QueueSort."""
+    rejects_early: bool = False
+    """Besides, PostFilter: members at Permit are rejected once one of their group fits nowhere."""
     permit_s: float = 60.0
     """How long a member waits at Permit."""
 
@@ -60,7 +62,7 @@ SECOND = SchedulerProfile("netgang", extender=True, percentage=100)
 """The second scheduler of the recommended configuration."""
 DEFAULT = SchedulerProfile("default-scheduler")
 """kube-scheduler as it comes."""
-COSCHEDULING = SchedulerProfile("coscheduling", gangs=True)
+COSCHEDULING = SchedulerProfile("coscheduling", gangs=True, rejects_early=True)
 """kube-scheduler with a coscheduling plugin."""
 
 
@@ -135,6 +137,8 @@ class KubeScheduler:
                 refused_by |= {Plugin.EXTENDER}
                 said[reply.reason] = len(names) - len(left)
         if not left:
+            if self._gangs is not None and self._profile.rejects_early:
+                self._gangs.refused(pod)
             await self._refused(one, refused_by, _message(self.nodes.count, said))
             return
         node = left[0] if len(left) == 1 else await self._best(pod, left)
@@ -165,12 +169,13 @@ class KubeScheduler:
         best = np.flatnonzero(points == points.max()).tolist()
         return there[best[0] if len(best) == 1 else self._rng.choice(best)]
 
-    async def _bind(self, one: Queued, node: NodeName, waiting: asyncio.Future[bool] | None) -> None:
+    async def _bind(self, one: Queued, node: NodeName, waiting: asyncio.Future[bool | None] | None) -> None:
         """The binding cycle: Permit, then bind through the extender or directly."""
         pod = one.pod
-        if waiting is not None and not await waiting:
+        if waiting is not None and not (answer := await waiting):
             self.nodes.give_back(pod.uid)
-            self.queue.happened(_GONE, but=pod.uid)
+            if answer is not None:
+                self._room_came(but=pod.uid)
             await self._refused(one, frozenset({Plugin.GANG}), "the group did not get together in time")
             return
         self.queue.done(one)
@@ -184,7 +189,7 @@ class KubeScheduler:
             self.nodes.give_back(pod.uid)
             if self._gangs is not None:
                 self._gangs.lost(pod.uid)
-            self.queue.happened(_GONE)
+            self._room_came()
         await self._failed(one, error)
 
     async def _post(self, binding: Binding) -> str:
@@ -231,6 +236,8 @@ class KubeScheduler:
             self.nodes.drop(node.name)
             return
         before = self.nodes.put(node)
+        if self._gangs is not None:
+            self._gangs.room_came()
         if before is None:
             self.queue.happened(Happened(Event.NODE_ADDED, node))
         elif _decides(node) != _decides(before):
@@ -272,13 +279,19 @@ class KubeScheduler:
             return
         self.queue.update(pod)
 
+    def _room_came(self, but: PodUid | None = None) -> None:
+        """A pod's place is free."""
+        if self._gangs is not None:
+            self._gangs.room_came()
+        self.queue.happened(_GONE, but=but)
+
     def _forget(self, uid: PodUid, *, ours: bool) -> None:
         """The pod is gone, or has ended; so is its room."""
         self._leave_queue(uid, ours=ours)
         if self._gangs is not None and ours:
             self._gangs.gone(uid)
         if self.nodes.give_back(uid):
-            self.queue.happened(_GONE)
+            self._room_came()
 
     def _leave_queue(self, uid: PodUid, *, ours: bool) -> None:
         if ours:
