@@ -18,9 +18,7 @@ from tests.newcomer.site_pages import PAGES
 from tests.newcomer.walk import DOCUMENTS as WALKED
 
 _PEERS = "takes minutes and builds a peer's scheduler: tests/bench/test_peers_loads.py and test_peers_watch.py"
-_SIMULATED = (
-    "takes long: tests/simulator/test_seeds.py and tests/simulator/test_records.py make the same rows, or some"
-)
+_SIMULATED = "takes long: tests/simulator/test_seeds.py and tests/simulator/test_records.py make the same rows, or some"
 _IMPAIRED = "needs root, network namespaces and 14 minutes: tests/bench/test_testbed_cases.py"
 
 NOT_RUN = {  # command, or how it begins → why no test runs it as it is printed, and what is tested in its place
