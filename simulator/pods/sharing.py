@@ -2,7 +2,7 @@
 
 Why: the training-speed model slows a job down by what is beside it (`simulator.speed.Crowd`), in both engines alike.
 Rule: a node's cores are those of all pods bound to it; its talkers are pods of jobs that are whole and talk to other
-nodes. The `crowd` is one live view; whoever changes it is given the other jobs on the nodes of the change.
+nodes. The `crowd` is one live view; each change of it returns the other jobs on its nodes.
 """
 
 from collections import Counter

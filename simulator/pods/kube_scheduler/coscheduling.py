@@ -32,7 +32,7 @@ class _Group:
     placed: set[PodUid] = field(default_factory=set)
     """On a node, or assumed to be."""
     waiting: dict[PodUid, asyncio.Future[bool | None]] = field(default_factory=dict)
-    """At Permit → whether it may go on; `None`: no, and nobody else was kept from its room."""
+    """At Permit → whether it may go on; `None`: no, and no other pod was kept from its room."""
     denied: bool = False
     """One of it fitted nowhere, and no room has come since."""
 
