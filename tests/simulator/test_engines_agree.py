@@ -2,7 +2,7 @@
 
 What is left between them: kube-scheduler's cycles, its choice among equal nodes, and the moments at which elastic jobs
 change. That choice decides whether a gang that fits exactly finds room, so single draws of ten jobs differ by up to a
-fifth under `coscheduling`, in both directions: there the mean is that of ten seeds.
+fifth under `coscheduling`, and by 7 % under `netgang-elastic`, in both directions: there the mean is that of ten seeds.
 """
 
 from collections.abc import Callable
@@ -50,14 +50,15 @@ SCENARIOS: dict[str, tuple[Callable[[int], ScenarioFile], tuple[str, ...]]] = {
 CASES = {f"{name}, {policy}": (make, policy) for name, (make, policies) in SCENARIOS.items() for policy in policies}
 
 
-@pytest.mark.timeout(120)
+@pytest.mark.slow
+@pytest.mark.timeout(300)
 @pytest.mark.parametrize("case", CASES)
 def test_both_engines_have_the_same_mean(case: str) -> None:
     """Mean job completion time, and every job completes."""
     make, policy = CASES[case]
-    small_and_plain = policy == "coscheduling" and not case.startswith("recorded")
+    by_chance = policy != "netgang" and not case.startswith("recorded")
     means: list[tuple[float, float]] = []
-    for seed in range(1, 11 if small_and_plain else 2):
+    for seed in range(1, 11 if by_chance else 2):
         file = make(seed).model_copy(update={"policies": (policy,)})
         [whole], [pods] = compare(file).rows, compare(for_pods(file), engine=pods_engine()).rows
         assert pods["completed"] == whole["completed"] == whole["jobs"]
