@@ -110,8 +110,9 @@ class ElasticSettings(Section):
     """Least time between two changes of one job."""
     decrement: Count | None = 2
     """Most workers that one job gives up at once (l_dw); `null`: down to its minimum."""
-    increment: Count | None = 2
-    """Most workers that one job gets at once (l_iw), beside those it gave up or asks for; `null`: up to its maximum."""
+    increment: Annotated[int, Field(ge=0)] | None = 2
+    """Most workers that one job gets at once (l_iw), beside those it gave up or asks for; `null`: up to its maximum;
+    0: none."""
     changes_per_hour: Count | None = 12
     """Most changes of one job within an hour; `null`: no limit."""
     condition: Condition = Condition.LIGHTER

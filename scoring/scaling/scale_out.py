@@ -92,6 +92,8 @@ def scale_out_in_steps(
         had = max(job.workers, min(job.grow_back_to or 0, targets[key]))
         unlimited = options.increment is None or key in demands
         yield from growth.grow(key, targets[key] if unlimited else min(targets[key], had + (options.increment or 0)))
+        if not unlimited and options.increment == 0:
+            growth.refusals.setdefault(key, Refusal(key, No.AT_MAXIMUM, "elastic.increment is 0"))
         yield
     if levels:
         growth.drop_small()

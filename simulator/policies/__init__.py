@@ -22,8 +22,9 @@
 - `netgang-elastic-any`: `netgang-elastic-unreserved` with workers for every gang that waits (`elastic.condition: any`).
 - `netgang-rigid`: `netgang-elastic-unreserved` without elastic jobs (`elastic.enabled: false`).
 - `netgang-levels`: as installed with `preemption: levels`.
-- `netgang-elastic-levels`: besides, elastic jobs shrink and grow by service level (`elastic: {enabled: true, condition:
-  levels, decrement: null, increment: null}`), and members beyond a minimum come last (`queue.surplus: last`).
+- `netgang-elastic-levels`: besides, elastic jobs shrink by service level, and grow back (`elastic: {enabled: true,
+  condition: levels, decrement: null, increment: 0}`), members beyond a minimum come last (`queue.surplus: last`), and a
+  gang is STARVING after a day (`queue.starve_limit_s: 86400`).
 - `netgang-elastic-las`: besides, the queue is by service level (`queue.order: las`).
 """
 
@@ -41,6 +42,8 @@ from simulator.policies.planned import PAPER_N, Planned
 from simulator.policies.preemptive import Preemptive, by_level, by_remaining
 from simulator.policies.whole import Whole, by_arrival, by_length
 from simulator.speed.rate import GPU
+
+_DAY_S = 86_400.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,9 +100,9 @@ def elastic_jobs(
 
 
 def by_levels(name: str, order: Order) -> Planned:
-    """Jobs shrink, are suspended and grow by what they have had."""
-    scaling = Options(condition=Condition.LEVELS, decrement=None, increment=None)
-    queue = QueuePolicy(order=order, surplus=Surplus.LAST)
+    """Jobs shrink, and are suspended, by what they have had; they grow back, and no further."""
+    scaling = Options(condition=Condition.LEVELS, decrement=None, increment=0)
+    queue = QueuePolicy(order=order, surplus=Surplus.LAST, starve_limit_s=_DAY_S)
     return Planned(name, Policy(queue=queue, preemption=Preempting.LEVELS), scaling)
 
 

@@ -20,7 +20,7 @@ _LOOSE = {  # definition → what YAML may also say, which the settings read as 
     "Ratios": {"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "number"}}]},
     "LeaderElection": {"enum": ["off", "on", True, False]},
     "AutoscalingMode": {"enum": ["off", "provisioning-request", False]},
-    "Preempting": {"enum": ["off", "gangs", False]},
+    "Preempting": {"enum": ["off", "gangs", "levels", False]},
     "StatusMode": {"enum": ["auto", "on", "off", True, False]},
 }
 

@@ -23,12 +23,19 @@ LEVELS = Options(condition=Condition.LEVELS, cool_down_s=0.0, decrement=None, in
 FOUR = workers("four", ["n1"] * 4)
 
 
-def one_pass(cpu: str, gangs: list[Gang], *jobs: ElasticJob, now_s: float = HOUR_S, **had_h: float) -> Adjustment:
+def one_pass(
+    cpu: str,
+    gangs: list[Gang],
+    *jobs: ElasticJob,
+    now_s: float = HOUR_S,
+    options: Options = LEVELS,
+    **had_h: float,
+) -> Adjustment:
     """On one node, with what gangs had before."""
     attained_h = {GangKey(f"default/{name}"): hours for name, hours in had_h.items()}
     cluster = replace(snapshot([node("n1", cpu=cpu)], gangs), attained_h=attained_h)
     made = plan(cluster, POLICY, now_s=now_s)
-    return adjust(cluster, made, jobs, {}, POLICY, LEVELS, now_s=now_s)
+    return adjust(cluster, made, jobs, {}, POLICY, options, now_s=now_s)
 
 
 def after(found: Adjustment) -> dict[str, int]:
@@ -72,6 +79,15 @@ def test_jobs_grow_by_a_quarter_at_least() -> None:
     five = workers("five", ["n1"] * 5)
     assert after(one_pass("6", [five], elastic(five, most=8))) == {}
     assert after(one_pass("7", [five], elastic(five, most=8))) == {"five": 7}
+
+
+def test_without_an_increment_jobs_get_back_what_they_gave_and_no_more() -> None:
+    """`elastic.increment: 0`; a job that gave nothing keeps its size, and says why."""
+    options = replace(LEVELS, increment=0)
+    assert after(one_pass("8", [FOUR], elastic(FOUR, most=8, grow_back_to=6), options=options)) == {"four": 6}
+    kept = one_pass("8", [FOUR], elastic(FOUR, most=8), options=options)
+    assert after(kept) == {}
+    assert [(one.reason, one.detail) for one in kept.scale_out.refusals] == [(No.AT_MAXIMUM, "elastic.increment is 0")]
 
 
 def test_hours_count_worker_by_worker() -> None:
