@@ -68,7 +68,9 @@ class GangBook:
         Cost: O(1); O(members) for each from its minimum on, until it has started.
         """
         group, known = self._pods.groups[key], self._gangs.get(key)
-        if not group.own or (known is not None and (known.started or len(group.shown) < known.min_member)):
+        if not group.own or (known is not None and (known.started or known.problem is not None)):
+            return False  # An invalid gang does not start, however many pods a tenant puts on nodes
+        if known is not None and len(group.shown) < known.min_member:
             return False
         self._renew({key})
         return self._gangs[key].started
