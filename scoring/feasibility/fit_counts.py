@@ -29,7 +29,6 @@ _CELLS_A_STEP = 64_000  # Classes times nodes that are counted in one step: 4 ms
 class Nodes:
     """The nodes that counts are about."""
 
-    layout: int  # Stands for their names and zones
     names: tuple[NodeName, ...]
     zone_of: Ints  # (nodes,): number of each node's zone
     zones: tuple[ZoneName, ...]
@@ -40,13 +39,13 @@ class FitCounts:
     """Counts of classes by rows, nodes by columns that they keep, and sums by zones. Not for several threads."""
 
     def __init__(self) -> None:
-        self._reset(Nodes(-1, (), np.zeros(0, np.int64), (), ()))
+        self._reset(Nodes((), np.zeros(0, np.int64), (), ()))
 
     def _reset(self, nodes: Nodes) -> None:
         """Forget everything; there is to be place for these nodes, and a third more."""
         axis, columns = len(nodes.axis), len(nodes.names) + len(nodes.names) // 3
         rows = min(MOST_CELLS // max(columns, 1), MOST_CLASSES)
-        self._nodes = replace(nodes, layout=-1, names=())
+        self._nodes = replace(nodes, names=())
         self._shown: object = None
         self._shows = 0
         self._column: dict[NodeName, int] = {}
@@ -70,7 +69,7 @@ class FitCounts:
             return
         if nodes.axis != self._nodes.axis or nodes.zones != self._nodes.zones or len(nodes.names) > len(self._free):
             self._reset(nodes)
-        if nodes.layout != self._nodes.layout:
+        if nodes.names != self._nodes.names or not np.array_equal(nodes.zone_of, self._nodes.zone_of):
             self._adopt(nodes)
         self._shown, self._shows = shown, self._shows + 1
         room = np.zeros_like(self._free)
@@ -155,8 +154,8 @@ class FitCounts:
 
     def _adopt(self, nodes: Nodes) -> None:
         """Give new nodes columns, and take those of nodes that are gone; their counts become 0."""
-        zone_of = dict(zip(nodes.names, nodes.zone_of.tolist(), strict=True))
-        gone = [name for name, column in self._column.items() if zone_of.get(name) != self._zone_of[column]]
+        zone_of, before = dict(zip(nodes.names, nodes.zone_of.tolist(), strict=True)), self._zone_of.tolist()
+        gone = [name for name, column in self._column.items() if zone_of.get(name) != before[column]]
         columns = np.array([self._column.pop(name) for name in gone], np.int64)
         rows = np.arange(len(self.row_of))
         self._sums[rows] -= self._by_zone(self._counts[np.ix_(rows, columns)], self._zone_of[columns])

@@ -86,7 +86,7 @@ class Room:
         else:
             counts, seen = known
             if seen < len(self._changed):
-                rows = np.unique(np.array(self._changed[seen:], np.int64))
+                rows = np.array(self._changed[seen:], np.int64)  # counting one twice is cheaper than finding it
                 counts[rows] = fit_counts(self.free[rows], request)
         self._counts[key] = (counts, len(self._changed))
         return counts

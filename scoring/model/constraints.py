@@ -1,6 +1,7 @@
 """What narrows where a pod may go: taints, selectors, affinity, host ports, claims."""
 
-from dataclasses import dataclass
+from dataclasses import Field, dataclass
+from typing import ClassVar
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,10 +50,22 @@ class HostPort:
 
 
 class HashedOnce:
-    """Keeps the hash of a record that is the key of many tables; `__post_init__` fills it. No field of the record."""
+    """Keeps the hash of a record that is the key of many tables: a run of the planner asks thousands of times for it.
+
+    No field of the record; a record says `__hash__ = HashedOnce.__hash__`, for a dataclass inherits none.
+    """
 
     __slots__ = ("_hash",)
+    __dataclass_fields__: ClassVar[dict[str, Field[object]]]
     _hash: int
+
+    def __hash__(self) -> int:
+        try:
+            return self._hash
+        except AttributeError:
+            content = tuple([getattr(self, name) for name in self.__dataclass_fields__])
+            object.__setattr__(self, "_hash", hash(content))
+            return self._hash
 
 
 @dataclass(frozen=True, slots=True, weakref_slot=True)
@@ -68,10 +81,4 @@ class Constraints(HashedOnce):
     """Volume claims, `namespace/name`: where their volumes are is not modelled, but what one pod learns of it holds
     for pods with the same claims only."""
 
-    def __post_init__(self) -> None:
-        """Hash the content, once."""
-        content = (self.node_selector, self.affinity, self.tolerations, self.host_ports, self.claims)
-        object.__setattr__(self, "_hash", hash(content))
-
-    def __hash__(self) -> int:
-        return self._hash
+    __hash__ = HashedOnce.__hash__

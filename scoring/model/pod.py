@@ -52,12 +52,7 @@ class MemberClass(HashedOnce):
     """For whose pods it holds what filters that are not modelled say of nodes: the namespace, and the gang too where a
     pod itself has constraints that are not modelled. No tenant closes nodes to another's pods (docs/safety.md S27)."""
 
-    def __post_init__(self) -> None:
-        """Hash the content, once: the planner looks classes up thousands of times in a run."""
-        object.__setattr__(self, "_hash", hash((self.role, self.requests, self.constraints, self.lineage)))
-
-    def __hash__(self) -> int:
-        return self._hash
+    __hash__ = HashedOnce.__hash__
 
     @property
     def anywhere(self) -> "MemberClass":

@@ -12,6 +12,7 @@ from fractions import Fraction
 from typing import Any, Final
 
 from scoring.ids import EndpointId, Namespace, ResourceName, ZoneName
+from scoring.model.constraints import HashedOnce
 
 
 class Variant(StrEnum):
@@ -156,7 +157,7 @@ class Ttl:
 
 
 @dataclass(frozen=True, slots=True)
-class ScorePolicy:
+class ScorePolicy(HashedOnce):
     """The pair score's form and weights (PAPERS N2)."""
 
     variant: Variant = Variant.LINEAR
@@ -180,6 +181,8 @@ class ScorePolicy:
     """Age from which a measurement fades towards neutral; `None`: it never fades."""
     hard_ttl_s: Ttl = Ttl(loss=10_800.0, delay=10_800.0, throughput=172_800.0)
     """Age from which a measurement counts as unknown; `None`: never."""
+
+    __hash__ = HashedOnce.__hash__
 
 
 @dataclass(frozen=True, slots=True)

@@ -122,7 +122,7 @@ class NodeSearch:
         changed = room.changed_since(kept[1]) if kept is not None and kept[0] is score else None
         if kept is not None and changed is not None:
             known = kept[2]
-            for number in np.unique(self._view.zone_number[changed]).tolist():
+            for number in set(self._view.zone_number[changed].tolist()):
                 known.pop(self._view.zones[number], None)
         self._estimates[key] = (score, room.moment, known)
         for zone in zones:

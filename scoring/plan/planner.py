@@ -92,7 +92,7 @@ def begin_run(snapshot: Snapshot, policy: Policy, cache: PlannerCache) -> Run:
     view = ClusterView(snapshot, policy, cache)
     capacity = Capacity(view)
     search = NodeSearch(view, capacity)
-    nodes = Nodes(view.layout, view.table.names, view.zone_number, view.zones, view.table.axis)
+    nodes = Nodes(view.table.names, view.zone_number, view.zones, view.table.axis)
     return Run(snapshot, policy, cache, view, capacity, search.scores, search, view.table, view.zones, nodes)
 
 
