@@ -59,12 +59,6 @@ async def job(door: Door, name: str, *, kind: str | None) -> Answer[JobInFull]:
     return await ask(door, path, JobInFull, query={} if kind is None else {"kind": kind})
 
 
-async def network(door: Door, *, zone: str | None, limit: int) -> Answer[Network]:
-    """/v1/network."""
-    query = {"limit": str(limit)} | ({"zone": zone} if zone is not None else {})
-    return await ask(door, "/v1/network", Network, query=query)
-
-
 async def link(door: Door, source: str, target: str) -> Answer[schema.Link]:
     """/v1/network of two nodes."""
     return await ask(door, path_of("v1", "network", source, target), schema.Link)
@@ -85,7 +79,8 @@ async def supposed(door: Door, body: WhatIf) -> Answer[Supposed]:
 
 async def survey_running(door: Door, *, zone: str | None, limit: int) -> Survey:
     """The links of /v1/network, as of a MaDDash server. Errors: also ConfigError for a zone that does not exist."""
-    answer, _ = await network(door, zone=zone, limit=limit)
+    query = {"limit": str(limit)} | ({"zone": zone} if zone is not None else {})
+    answer, _ = await ask(door, "/v1/network", Network, query=query)
     if zone is not None and zone not in answer.zones:
         raise ConfigError(f"--zone {zone!r}: the cluster's zones are {', '.join(sorted(answer.zones)) or 'none'}")
     sources = answer.status.sources if answer.status else ()

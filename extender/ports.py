@@ -17,6 +17,8 @@ from scoring.model.snapshot import Snapshot
 from scoring.network.matrix import Measurement, MeasurementTable
 from scoring.plan import Plan, PlannerCache
 
+_PAGE = 500  # Objects of one page of a list
+
 
 class Clock(Protocol):
     """Time of two kinds."""
@@ -127,12 +129,22 @@ class ClusterApi(Protocol):
         """DELETE an object that netgang made. NotFoundError: there is none of that name; ValueError as above."""
 
 
+async def read_all(api: ClusterApi, path: str) -> list[bytes]:
+    """All objects of a collection, consistent, page by page. Errors: ApiError and its kind."""
+    found: list[bytes] = []
+    token = ""
+    while True:
+        page = await api.list_page(path, limit=_PAGE, continue_token=token)
+        found.extend(page.items)
+        if not (token := page.continue_token):
+            return found
+
+
 @dataclass(frozen=True, slots=True)
 class StoredKeys:
     """The data of the Secret with the keys for notes, and the version in which it was read."""
 
-    data: Mapping[str, bytes]
-    """name of an entry → its bytes"""
+    data: Mapping[str, bytes]  # name of an entry → its bytes
     resource_version: str
 
 
@@ -189,8 +201,7 @@ class Batch:
     endpoints: tuple[EndpointInfo, ...]
     fetched_at_s: float
     problems: tuple[str, ...] = ()
-    rejected: Mapping[str, int] = field(default_factory=dict)
-    """short constant reason → number of values not used"""
+    rejected: Mapping[str, int] = field(default_factory=dict)  # short constant reason → number of values not used
 
 
 class CurrentPlan(Protocol):

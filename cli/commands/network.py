@@ -75,7 +75,7 @@ def show(
         lines = ",\n".join(json.dumps(asdict(link)) for link in survey.links)
         sys.stdout.write(f"[\n{lines}\n]\n" if lines else "[]\n")
     elif survey.links:
-        from cli.rendering.heatmap import draw
+        from cli.rendering.links import draw
 
         draw(Console(), survey)
     if not survey.links:
@@ -103,7 +103,7 @@ def scores(
     if as_json:
         sys.stdout.write(body.decode() + "\n")
     else:
-        from cli.rendering.link import print_link
+        from cli.rendering.links import print_link
 
         print_link(Console(), found)
 

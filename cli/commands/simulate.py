@@ -26,10 +26,8 @@ class EngineName(StrEnum):
 class Draws(NamedTuple):
     """What is drawn and varied."""
 
-    seed: int | None
-    """`None`: the file's."""
-    seeds: int | None
-    """How many; `None`: one, and its rows as they are."""
+    seed: int | None  # `None`: the file's.
+    seeds: int | None  # How many; `None`: one, and its rows as they are.
     sweeping: bool
 
 

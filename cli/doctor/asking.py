@@ -10,13 +10,13 @@ from cli.doctor.running import needed
 from client.connect.door import door
 from client.connect.said import Said
 from client.documents import decoded, fetch
-from extender.bootstrap.network import closing, sources_of
+from extender.bootstrap.feeds import closing, sources_of
 from extender.errors import NetworkSourceError
 from extender.kube import calls
-from extender.kube.key_store import NAME as NOTE_KEYS
+from extender.kube.small_ports import NOTE_KEYS
 from extender.network.batches import merged
 from extender.network.mapping import map_nodes, mapping_config, measured_ends
-from extender.network.status import node_counts
+from extender.network.merge import node_counts
 from extender.ports import Batch, Clock
 from extender.schemas.readiness import NetworkSources, Readiness
 from extender.settings.network import FileSource

@@ -7,7 +7,7 @@ from typing import Final
 
 from cli.doctor.facts import NEVER, Facts, Finding, Right, Running, error, some, warning
 from extender.kube import calls
-from extender.leadership.role import LEADER
+from extender.leadership.lease import LEADER
 from extender.settings.features import AutoscalingMode
 from extender.settings.leadership import LeaderElection
 from extender.settings.ports import DebugAuth
@@ -29,11 +29,6 @@ def minor(version: str) -> tuple[int, int] | None:
     """
     found = _MINOR.match(version)
     return (int(found[1]), int(found[2])) if found else None
-
-
-def file_of(part: str) -> str:
-    """The file in the part's folder of manifests/ that has its rights."""
-    return "notes.yaml" if part == NOTES else "rbac.yaml"
 
 
 def needed(settings: Settings) -> dict[str, frozenset[Right]]:
@@ -60,7 +55,7 @@ def check_rights(seen: Facts) -> Iterator[Finding]:
         if lost := sorted(rights.intersection(seen.denied or ())):
             said = some(f"{verb} {resource}{'.' + group if group else ''}" for verb, group, resource in lost)
             place = part.partition(" ")[0]
-            file = f"manifests/base/{file_of(part)}"
+            file = f"manifests/base/{'notes.yaml' if part == NOTES else 'rbac.yaml'}"
             how = f"kubectl apply -k manifests/{place}" if place != "base" else f"apply {file} again"
             yield error("rights-missing", f"{seen.account} may not: {said}", f"{how}; with the chart, helm upgrade")
 

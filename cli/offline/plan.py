@@ -23,8 +23,7 @@ from extender.convert.clusterfile import ClusterFile, read_cluster
 from extender.errors import ConfigError
 from extender.network.file.mesh import read_mesh
 from extender.network.mapping import map_nodes, mapping_config, measured_ends
-from extender.network.merge import Given, build
-from extender.network.status import node_counts
+from extender.network.merge import Given, build, node_counts
 from extender.runtime.clock import SystemClock
 from extender.schemas import plan as schema
 from extender.schemas.explain import Explained

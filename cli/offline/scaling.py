@@ -184,16 +184,16 @@ def _changed(job: ElasticJob, by: int, leaving: Sequence[PodUid], nodes: Sequenc
 
 
 def _document(changes: Sequence[Change], reason: No | str | None) -> Document:
-    return {"changes": [_change(change) for change in changes], "reason": "" if reason is None else str(reason)}
-
-
-def _change(change: Change) -> Document:
     """`pods` are those that leave, by uid; `nodes` theirs, or those on which added workers have room."""
-    return {
-        "job": f"{change.job.namespace}/{change.job.name}",
-        "kind": change.job.kind,
-        "before": change.before,
-        "after": change.after,
-        "pods": list(change.leaving),
-        "nodes": list(change.nodes),
-    }
+    shown = [
+        {
+            "job": f"{change.job.namespace}/{change.job.name}",
+            "kind": change.job.kind,
+            "before": change.before,
+            "after": change.after,
+            "pods": list(change.leaving),
+            "nodes": list(change.nodes),
+        }
+        for change in changes
+    ]
+    return {"changes": shown, "reason": "" if reason is None else str(reason)}

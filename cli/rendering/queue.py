@@ -9,7 +9,7 @@ from rich.table import Column, Table
 from rich.text import Text
 
 from cli.output import add_row, safe
-from cli.rendering.heatmap import duration
+from cli.rendering.links import duration
 from extender.schemas.jobs import Job, JobInFull, Jobs, WorkerChange
 from extender.schemas.queue import Queue, QueuedGang
 from scoring.explain.words import duration_text

@@ -16,8 +16,7 @@ from extender import convert
 from extender.bootstrap.answers import Service
 from extender.bootstrap.assembly import assemble
 from extender.bootstrap.common import Candidacy, Common, candidacy
-from extender.bootstrap.elastic import Follow, feeds_of, named_kinds
-from extender.bootstrap.network import closing, sources_of
+from extender.bootstrap.feeds import Follow, closing, feeds_of, named_kinds, sources_of
 from extender.cache import ClusterCache
 from extender.cache.sinks import SeenGroups
 from extender.cache.unreadable import UnreadableObjects
@@ -27,14 +26,13 @@ from extender.kube.client import KubeClient
 from extender.kube.credentials import load as load_credentials
 from extender.kube.embedded import EmbeddedCluster
 from extender.kube.http.transport import FEW, Transport
-from extender.kube.key_store import KubeKeyStore
-from extender.kube.reviews import KubeReviews
+from extender.kube.small_ports import KubeKeyStore, KubeReviews
 from extender.kube.watch.pace import Comeback
 from extender.kube.watch.reflector import Reflector
 from extender.network.refresh import Polled
 from extender.notes import NoteReader, Notes
 from extender.notes.keeper import KeyKeeper
-from extender.notes.keys import RandomBytes
+from extender.notes.signatures import RandomBytes
 from extender.ports import Clock, ClusterApi, KeyStore, Reviews
 from extender.runtime.clock import SystemClock
 from extender.server.dispatch import Callers

@@ -22,15 +22,16 @@ from extender.cache import ClusterCache
 from extender.controllers.owners.obstacles import Circumstances
 from extender.controllers.restart.controller import Restarts
 from extender.decision_log.recorder import Recorder, Run, Step
+from extender.kube.watch.reflector import Reflector
 from extender.leadership.lease_loop import Leadership
+from extender.network.merge import NetworkStatus
 from extender.network.refresh import NetworkRefresh
-from extender.network.status import NetworkStatus
 from extender.ports import Clock, Reviews
 from extender.runtime.telemetry import Telemetry
 from extender.scheduling.admission.gates import Admissions
 from extender.scheduling.bind.held_binds import Binds
-from extender.scheduling.node_exclusions import Learning
 from extender.scheduling.planning.loop import Planner
+from extender.scheduling.unfit_nodes import Learning
 from extender.scheduling.verbs import Verbs
 from extender.scheduling.watch_catchup import CatchUp
 from extender.schemas.readiness import Watch
@@ -39,9 +40,8 @@ from extender.server.dispatch import Callers
 from extender.server.tls.rotation import Rotation
 from extender.settings.ports import DebugAuth
 from extender.settings.settings import Settings
-from extender.web.feed import Feed
 from extender.web.moment import sections_in_steps, version
-from extender.web.routes import ADDRESSES, page_router
+from extender.web.routes import ADDRESSES, Feed, page_router
 from scoring.model.reasons import Reason
 
 
@@ -127,11 +127,8 @@ def service_of(
     """The service, which runs `tasks` and those of what answers; nothing is served yet."""
     settings, cache, clock, planner = common.settings, common.cache, common.clock, common.planner
 
-    def sync() -> dict[str, Watch]:
-        return {name: reflector.status() for name, reflector in common.reflectors.items()}
-
-    def followed() -> dict[str, Watch]:
-        return {name: reflector.status() for name, reflector in common.followed.items()}
+    def statuses(reflectors: Mapping[str, Reflector[Any]]) -> dict[str, Watch]:
+        return {name: reflector.status() for name, reflector in reflectors.items()}
 
     def network() -> NetworkStatus | None:
         return refresh.status() if refresh is not None else None
@@ -146,7 +143,7 @@ def service_of(
         clock,
         jobs=reported.view if reported is not None else None,
         recorder=_recorder_of(common, starting.binds),
-        sync=sync,
+        sync=partial(statuses, common.reflectors),
         network_status=network,
         leadership=common.leadership.status if common.leadership is not None else None,
         repair=caring.repairs.words,
@@ -176,7 +173,7 @@ def service_of(
         tls,
         {
             **tasks,
-            "reporting": Reporting(common.telemetry, sync=followed, network=network).run,
+            "reporting": Reporting(common.telemetry, sync=partial(statuses, common.followed), network=network).run,
             "page": feed.run,
             **({"record": views.recorder.run} if views.recorder is not None else {}),
             **({"certificates": tls.follow} if tls is not None else {}),

@@ -16,13 +16,13 @@ from typing import Any
 from extender.bootstrap.answers import Service, service_of
 from extender.bootstrap.common import Common
 from extender.bootstrap.controllers import Caring
-from extender.bootstrap.network import refresh_of
 from extender.bootstrap.starts import Starting
 from extender.cache import ClusterCache
 from extender.cache.sinks import SeenGroups
-from extender.controllers.owners.ages import OwnerAges
+from extender.controllers.owners.reading import OwnerAges
 from extender.leadership.lease_loop import Duties
-from extender.network.refresh import NetworkRefresh, Polled
+from extender.network.mapping import mapping_config
+from extender.network.refresh import NetworkRefresh, Polled, RefreshOptions
 from extender.notes.keeper import KeyKeeper
 from extender.ports import Reviews
 from extender.runtime.memory import collect_when_grown, give_back_each_minute
@@ -51,7 +51,7 @@ def assemble(
     starting = Starting(common, groups)
     caring = Caring(common, starting)
     catch_up = CatchUp(cache, clock)
-    refresh = refresh_of(common, sources)
+    refresh = _refresh_of(common, sources)
     housekeeping = _listening(common, starting, caring, refresh)
 
     def changed() -> None:
@@ -75,6 +75,23 @@ def assemble(
         common.leadership.duties = Duties(terms.take_up, terms.lay_down, heard=heard, over=terms.over)
         tasks["leadership"] = common.leadership.run
     return service_of(common, starting, caring, catch_up, refresh, tasks, callers=callers, reviews=reviews)
+
+
+def _refresh_of(common: Common, polled: Sequence[Polled]) -> NetworkRefresh | None:
+    """What fetches from the sources and publishes a matrix into the cache; `None`: there are no sources."""
+    if not polled:
+        return None
+    chosen, cache = common.settings.network, common.cache
+    mapping, soft, hard = mapping_config(common.settings), chosen.soft_ttl(), chosen.hard_ttl()
+    return NetworkRefresh(
+        polled,
+        RefreshOptions(mapping=mapping, soft_ttl_s=soft, hard_ttl_s=hard, zone_fallback=chosen.zone_fallback),
+        clock=common.clock,
+        nodes=lambda: cache.snapshot().table.nodes,
+        publish=cache.set_network,
+        jitter=common.rng.random,
+        prepare=common.planner.prepare,
+    )
 
 
 async def _after(first: asyncio.Event, run: Callable[[], Any]) -> None:
@@ -160,11 +177,6 @@ class Terms:
             common.leadership.ready.set()
         await common.planner.run()
 
-    async def collect_once_planned(self) -> None:
-        """Collect garbage from the first plan on, where the interpreter does not by itself."""
-        await self.planned.wait()
-        await collect_when_grown()
-
     async def _first_looks(self) -> None:
         for reflector in self.common.reflectors.values():
             await reflector.synced.wait()
@@ -228,7 +240,7 @@ class Terms:
             "give memory back": give_back_each_minute,
         }
         if not gc.isenabled():
-            tasks["collect"] = self.collect_once_planned
+            tasks["collect"] = partial(_after, self.planned, collect_when_grown)
         if caring.provisioning is not None:
             tasks["provisioning"] = caring.provisioning.run
         if caring.elastic is not None:

@@ -7,22 +7,20 @@ from contextlib import asynccontextmanager
 from dataclasses import KW_ONLY, InitVar, dataclass, field
 from typing import Any, cast
 
-from extender.bootstrap.elastic import Feeds
+from extender.bootstrap.feeds import Feeds
 from extender.cache import ClusterCache
 from extender.cache.unreadable import UnreadableObjects
 from extender.kube.credentials import ApiServer
 from extender.kube.http.transport import FEW, Transport
-from extender.kube.leases import KubeLeases, LeasePlace
+from extender.kube.small_ports import KubeLeases
 from extender.kube.watch.reflector import Reflector
 from extender.leadership.election import Election, LeaseTimes
 from extender.leadership.fencing import FencedApi
-from extender.leadership.lease import LeaseApi
+from extender.leadership.lease import LeaseApi, RoleLabel
 from extender.leadership.lease_loop import Leadership
-from extender.leadership.role import RoleLabel
 from extender.notes import Notes
 from extender.ports import Clock, ClusterApi
-from extender.runtime.decision_lines import DecisionLog
-from extender.runtime.recent_decisions import RecentDecisions
+from extender.runtime.decision_lines import DecisionLog, RecentDecisions
 from extender.runtime.telemetry import Telemetry
 from extender.scheduling.planning.loop import Planner
 from extender.settings.leadership import LeaderElection, OwnPod, lease_namespace
@@ -49,11 +47,12 @@ async def candidacy(
         return
     lease = settings.lease
     pod = OwnPod.of(environment)
-    place = LeasePlace(lease_namespace(lease, pod), lease.name, pod.namespace if pod is not None else "")
     times = LeaseTimes.of(lease.duration_s)
     identity = f"{pod.name if pod is not None else host}_{uuid.UUID(int=rng.getrandbits(128), version=4)}"
     async with Transport(server, limits=FEW) as transport:
-        api = KubeLeases(transport, place, call_s=times.renew_deadline_s / 2.0)
+        home, ours = lease_namespace(lease, pod), pod.namespace if pod is not None else ""
+        call_s = times.renew_deadline_s / 2.0  # one lost answer costs no lease
+        api = KubeLeases(transport, home, lease.name, pods_namespace=ours, call_s=call_s)
         yield Candidacy(Election(identity, times, rng=rng), api, pod.name if pod is not None else "")
 
 

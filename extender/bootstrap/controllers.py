@@ -5,7 +5,6 @@ from collections.abc import Callable, Iterator, Sequence
 from extender.api.documents.jobs import JobsView
 from extender.bootstrap.common import Common
 from extender.bootstrap.starts import Starting
-from extender.controllers.context import ControllerContext
 from extender.controllers.elastic.controller import Elastic
 from extender.controllers.elastic.follow import Limits as ElasticLimits
 from extender.controllers.elastic.jobs.objects import Jobs
@@ -14,14 +13,12 @@ from extender.controllers.elastic.records import Metering, Records
 from extender.controllers.elastic.reports.demands import MetricDemands
 from extender.controllers.elastic.reports.reports import Reports
 from extender.controllers.elastic.reports.series import SeriesBook
-from extender.controllers.events.ignored_notes import IgnoredNotes
-from extender.controllers.events.label_problems import Complaints
+from extender.controllers.events.left_out import IgnoredNotes, UnreadableWords
+from extender.controllers.events.not_starting import Complaints, Waits
 from extender.controllers.events.overcommits import Overcommits
 from extender.controllers.events.podgroup_status import GroupStatuses
-from extender.controllers.events.unreadable_objects import UnreadableWords
-from extender.controllers.events.waiting import Waits
 from extender.controllers.gates.repins import Repins
-from extender.controllers.owners.finishing import Finishing
+from extender.controllers.owners.reading import Finishing
 from extender.controllers.preemption.claims import PreemptionClaims
 from extender.controllers.preemption.controller import Preemptions
 from extender.controllers.preemption.words import PreemptionWords
@@ -121,7 +118,11 @@ class Caring:
             waits.look,
             self.overcommits.look,
         ]
-        self.provisioning = _provisioning_of(common, context)
+        self.provisioning: Provisioning | None = None
+        asked = common.settings.autoscaling
+        if asked.mode is not AutoscalingMode.OFF:
+            name, cache_of = asked.class_name.value, lambda: planner.cache
+            self.provisioning = Provisioning(context, policy, asked.limits(), class_name=name, planner_cache=cache_of)
 
     def recover(self) -> None:
         """Find again what another process, or this one before, had started."""
@@ -143,19 +144,6 @@ class Caring:
         for book in (self.elastic, self.reported, self.preemptions, self.provisioning):
             if book is not None:
                 book.forget()
-
-
-def _provisioning_of(common: Common, context: ControllerContext) -> Provisioning | None:
-    asked = common.settings.autoscaling
-    if asked.mode is AutoscalingMode.OFF:
-        return None
-    return Provisioning(
-        context,
-        common.policy,
-        asked.limits(),
-        class_name=asked.class_name.value,
-        planner_cache=lambda: common.planner.cache,
-    )
 
 
 def _elastic_of(common: Common, starting: Starting) -> tuple[Elastic | None, Reported | None]:

@@ -8,7 +8,7 @@ import asyncio
 from collections.abc import Callable, Mapping
 from dataclasses import KW_ONLY, dataclass, field
 
-from extender.network.status import AGE_EDGES_S, NetworkStatus, node_counts
+from extender.network.merge import AGE_EDGES_S, NetworkStatus, node_counts
 from extender.runtime.telemetry import Telemetry
 from extender.schemas.readiness import Watch
 

@@ -15,7 +15,7 @@ from extender.scheduling.bind.held_binds import Binds
 from extender.scheduling.offers import Offers
 from extender.scheduling.parked_pods import Parking
 from extender.scheduling.plain_pods import PlainPods
-from extender.scheduling.planning.lost_nodes import NodeHealth
+from extender.scheduling.unfit_nodes import NodeHealth
 
 
 class Starting:

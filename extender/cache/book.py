@@ -10,7 +10,7 @@ from extender.cache.gangs import build_gang, continued, declared_minimum, renewe
 from extender.cache.pods import Pods
 from scoring.feasibility.runs import runs_of
 from scoring.ids import GangKey, ResourceName
-from scoring.model import Gang, GangSource, Pod, PodGroup, counts
+from scoring.model import Gang, Pod, PodGroup, counts
 
 
 class GangBook:
@@ -20,8 +20,7 @@ class GangBook:
         self._pods = pods
         self._managed_resource = managed_resource
         self.owners = Owners()  # What was read of jobs; after a change see `changed_owners`
-        kinds = (GangSource.POD_GROUP, GangSource.NATIVE, GangSource.ANNOTATION)
-        self.pod_groups: Mapping[GangSource, dict[GangKey, PodGroup]] = {kind: {} for kind in kinds}
+        self.pod_groups: dict[GangKey, PodGroup] = {}  # Of coscheduling
         self._gangs: dict[GangKey, Gang] = {}
         self._partial: set[GangKey] = set()
         self._view: Mapping[GangKey, Gang] | None = None
@@ -75,16 +74,11 @@ class GangBook:
         self._renew({key})
         return self._gangs[key].started
 
-    def put_pod_group(self, source: GangSource, group: PodGroup) -> bool:
+    def put_pod_group(self, group: PodGroup) -> bool:
         """Take over a PodGroup; whether it is news."""
-        groups = self.pod_groups[source]
-        news = groups.get(group.key) != group
-        groups[group.key] = group
+        news = self.pod_groups.get(group.key) != group
+        self.pod_groups[group.key] = group
         return news
-
-    def drop_pod_group(self, source: GangSource, key: GangKey) -> bool:
-        """Forget a PodGroup; whether it was known."""
-        return self.pod_groups[source].pop(key, None) is not None
 
     def changed_owners(self) -> list[GangKey]:
         """Gangs whose age, or runs, may be others by what is known of owners now. Cost: O(pods of gangs)."""

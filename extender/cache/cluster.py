@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 
 from extender.cache.book import GangBook
-from extender.cache.daemons.room import Daemons
+from extender.cache.daemons import Daemons
 from extender.cache.decisions import Attained, Decisions
 from extender.cache.nodes import Nodes
 from extender.cache.pods import PodChange, Pods, same_but_version
@@ -18,19 +18,7 @@ from extender.cache.usage import Usage
 from extender.convert import pinned_node
 from extender.schemas.readiness import CacheSizes
 from scoring.ids import GangKey, Namespace, NodeName, PodName, PodUid, ResourceName
-from scoring.model import (
-    Claim,
-    Commitment,
-    DaemonSet,
-    DeviceClass,
-    Gang,
-    GangSource,
-    MemberClass,
-    Node,
-    Pod,
-    PodGroup,
-    Snapshot,
-)
+from scoring.model import Claim, Commitment, DaemonSet, DeviceClass, Gang, MemberClass, Node, Pod, PodGroup, Snapshot
 from scoring.network.matrix import NetworkMatrix
 
 
@@ -75,9 +63,14 @@ class ClusterCache:
         self.daemon_sets: Sink[DaemonSet] = Sink(
             daemons.put, daemons.drop, lambda one: one.key, lambda: daemons.names, *hooks
         )
-        self.pod_groups = self._pod_group_sink(GangSource.POD_GROUP)  # Of scheduling.x-k8s.io
-        self.native_pod_groups = self._pod_group_sink(GangSource.NATIVE)  # kube-scheduler's own, of scheduling.k8s.io
-        self.volcano_pod_groups = self._pod_group_sink(GangSource.ANNOTATION)  # Of scheduling.volcano.sh
+        groups = self._gangs.pod_groups
+        self.pod_groups: Sink[PodGroup] = Sink(
+            lambda one: self._gangs.put_pod_group(one) and self._regroup(one.key),
+            lambda key: groups.pop(GangKey(key), None) is not None and self._regroup(GangKey(key)),
+            lambda one: one.key,
+            lambda: groups,
+            *hooks,
+        )
         self.device_classes: Sink[DeviceClass] = Sink(
             lambda one: nodes.put_device_class(one.name, one),
             lambda name: nodes.put_device_class(name, None),
@@ -252,7 +245,7 @@ class ClusterCache:
             version=self.version,
             nodes=len(self._nodes.by_name),
             pods=len(self._pods),
-            pod_groups=sum(map(len, self._gangs.pod_groups.values())),
+            pod_groups=len(self._gangs.pod_groups),
             gangs=sum(1 for group in self._pods.groups.values() if group.own),  # valid or not
             assumed=len(self._pods.assumed),
             commitments=len(decisions.commitments),
@@ -330,15 +323,6 @@ class ClusterCache:
         """The gang is to be built again; whether it is, or was, one of ours. See `GangBook.touch`."""
         ended = key not in self._pods.groups and self._decisions.back_off(key, None)
         return self._gangs.touch(key, regrouped=regrouped) or ended
-
-    def _pod_group_sink(self, source: GangSource) -> Sink[PodGroup]:
-        return Sink(
-            lambda group: self._gangs.put_pod_group(source, group) and self._regroup(group.key),
-            lambda key: self._gangs.drop_pod_group(source, GangKey(key)) and self._regroup(GangKey(key)),
-            lambda group: group.key,
-            lambda: self._gangs.pod_groups[source],
-            *(self.changed, self.batch, self._settle),
-        )
 
     def _note(self, changed: bool, *, expected: bool = False) -> None:
         self._expected = changed and expected

@@ -13,8 +13,7 @@ from scoring.feasibility.runs import Runs
 from scoring.ids import GangKey, PodUid
 from scoring.model import Gang, GangSource, GroupRef, Pod, PodGroup, Reason, Role, counts
 
-PodGroups = Mapping[GangSource, Mapping[GangKey, PodGroup]]
-"""kind → gang → its PodGroup; POD_GROUP is coscheduling's kind, NATIVE kube-scheduler's own, ANNOTATION Volcano's"""
+PodGroups = Mapping[GangKey, PodGroup]  # gang → its PodGroup of coscheduling
 
 _DECLARED = attrgetter(  # What `build_gang` reads of a pod
     *("group", "options", "priority", "scheduler_name", "deleting", "terminal", "index", "name", "created_s"),
@@ -142,8 +141,7 @@ def _ref(pod: Pod) -> GroupRef:
 
 def _pod_group(ref: GroupRef, pod_groups: PodGroups) -> PodGroup | None:
     """The PodGroup that belongs to the gang's source; an annotation may mean Volcano's or coscheduling's."""
-    group = pod_groups.get(ref.source, {}).get(ref.key)  # labels have none
-    return pod_groups[GangSource.POD_GROUP].get(ref.key) if not group and ref.source is GangSource.ANNOTATION else group
+    return pod_groups.get(ref.key) if ref.source in (GangSource.POD_GROUP, GangSource.ANNOTATION) else None
 
 
 def _fault(current: Sequence[Pod], first: GroupRef, group: PodGroup | None) -> _Fault | None:

@@ -9,8 +9,8 @@ from extender.controllers.events.recorder import Happening, PostEvent, group_sub
 from extender.controllers.removal.removals import Disruptions, Quiet
 from extender.notes import Notes
 from extender.ports import Clock, ClusterApi
-from extender.runtime.background import Background
 from extender.runtime.decision_lines import Decision, DecisionLog
+from extender.runtime.slices import Background
 from extender.runtime.telemetry import Telemetry
 from scoring.model import Gang, Pod
 from scoring.plan import Plan

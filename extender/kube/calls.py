@@ -55,18 +55,14 @@ EVENTS = Resource("events.k8s.io", "v1", "events")
 LEASES = Resource("coordination.k8s.io", "v1", "leases")
 SECRETS = Resource("", "v1", "secrets")
 _KUBEFLOW = "kubeflow.org"
+_TRAINING = ("TFJob", "PyTorchJob", "MPIJob", "XGBoostJob", "PaddleJob", "JAXJob")
 OWNERS: Mapping[tuple[str, str], Resource] = {
     # (API group, kind) → an owner of pods that is read before such a pod is removed
     ("batch", "Job"): Resource("batch", "v1", "jobs"),
     ("apps", "StatefulSet"): Resource("apps", "v1", "statefulsets"),
     ("apps", "ReplicaSet"): Resource("apps", "v1", "replicasets"),
     ("leaderworkerset.x-k8s.io", "LeaderWorkerSet"): Resource("leaderworkerset.x-k8s.io", "v1", "leaderworkersets"),
-    (_KUBEFLOW, "TFJob"): Resource(_KUBEFLOW, "v1", "tfjobs"),
-    (_KUBEFLOW, "PyTorchJob"): Resource(_KUBEFLOW, "v1", "pytorchjobs"),
-    (_KUBEFLOW, "MPIJob"): Resource(_KUBEFLOW, "v1", "mpijobs"),
-    (_KUBEFLOW, "XGBoostJob"): Resource(_KUBEFLOW, "v1", "xgboostjobs"),
-    (_KUBEFLOW, "PaddleJob"): Resource(_KUBEFLOW, "v1", "paddlejobs"),
-    (_KUBEFLOW, "JAXJob"): Resource(_KUBEFLOW, "v1", "jaxjobs"),
+    **{(_KUBEFLOW, kind): Resource(_KUBEFLOW, "v1", f"{kind.lower()}s") for kind in _TRAINING},
 }
 SUSPENDED: Mapping[tuple[str, str], Resource] = {
     # (API group, kind) → an owner that has suspend and resume, by which its gang is restarted as a whole

@@ -21,11 +21,10 @@ from extender.kube.binding import POD, Binder, BindLimits
 from extender.kube.credentials import ApiServer
 from extender.kube.http.faults import mapped
 from extender.kube.http.transport import Transport, TransportLimits
-from extender.ports import Clock, Labelled, Page, WatchEvent
+from extender.ports import Clock, Labelled, Page, WatchEvent, read_all
 from scoring.ids import PodUid
 from scoring.model import GATE
 
-_PAGE = 500
 _MIB = 1024 * 1024
 _MERGE_PATCH = "application/merge-patch+json"
 _STRATEGIC_MERGE_PATCH = "application/strategic-merge-patch+json"
@@ -72,13 +71,12 @@ class KubeClient:
         clock: Clock,
         rng: random.Random,
         limits: ClientLimits = ClientLimits(),
-        agent: str = "netgang",
         more_kinds: Mapping[tuple[str, str], calls.Resource] | None = None,
     ) -> None:
         """`more_kinds`: jobs of further kinds that may be followed and resized, as `calls.RESIZED`."""
         self._resized = {**calls.RESIZED, **(more_kinds or {})}
         self._limits = limits
-        self._transport = Transport(server, limits=limits.transport, agent=agent)
+        self._transport = Transport(server, limits=limits.transport)
         self.bind = Binder(self._transport, clock=clock, rng=rng, limits=limits.bind).bind
 
     async def __aenter__(self) -> Self:
@@ -161,21 +159,14 @@ class KubeClient:
         found: list[Labelled] = []
         for kind, resource in calls.SUSPENDED_AT:
             path = f"{resource.collection()}?{urlencode({'labelSelector': label})}"
-            token = ""
             with suppress(NotFoundError):
-                while True:
-                    page = await self.list_page(path, limit=_PAGE, continue_token=token)
-                    found.extend(Labelled(resource.api_version, kind, item) for item in page.items)
-                    if not (token := page.continue_token):
-                        break
+                items = await read_all(self, path)
+                found.extend(Labelled(resource.api_version, kind, item) for item in items)
         return found
 
     async def patch_object(self, api_version: str, kind: str, namespace: str, name: str, patch: bytes) -> bytes:
         """Merge patch of an owner of pods; as it is now. ConflictError: not the version that the patch names."""
-        path = calls.served_as(api_version, kind, among=self._resized).path(namespace, name)
-        return await self._transport.send(
-            "PATCH", path, body=patch, content_type=_MERGE_PATCH, timeout_s=self._limits.request_s
-        )
+        return await self._merge(calls.served_as(api_version, kind, among=self._resized).path(namespace, name), patch)
 
     async def evict(self, namespace: str, name: str, uid: PodUid, *, resource_version: str = "") -> None:
         """Evict the very pod `uid`. ApiError 429: a disruption budget forbids it; ConflictError: replaced, changed."""
@@ -193,7 +184,10 @@ class KubeClient:
 
     async def patch_group_status(self, namespace: str, name: str, patch: bytes) -> bytes:
         """Merge patch of a PodGroup's status; the PodGroup as it is now. ConflictError: it changed meanwhile."""
-        path = f"{calls.POD_GROUP_STATUS.path(namespace, name)}?{urlencode({'fieldManager': STATUS_WRITER})}"
+        query = urlencode({"fieldManager": STATUS_WRITER})
+        return await self._merge(f"{calls.POD_GROUP_STATUS.path(namespace, name)}?{query}", patch)
+
+    async def _merge(self, path: str, patch: bytes) -> bytes:
         return await self._transport.send(
             "PATCH", path, body=patch, content_type=_MERGE_PATCH, timeout_s=self._limits.request_s
         )

@@ -13,8 +13,7 @@ from typing import Final
 
 from extender.errors import ApiError, ApiUnavailableError, ConflictError, NotFoundError
 from extender.leadership.election import Call, Election, Read
-from extender.leadership.lease import LeaseApi
-from extender.leadership.role import RoleLabel
+from extender.leadership.lease import LeaseApi, RoleLabel
 from extender.ports import Clock
 from extender.runtime.telemetry import Telemetry
 from extender.schemas.readiness import Leadership as Standing
@@ -149,7 +148,6 @@ class Leadership:
         self._deadline = asyncio.get_running_loop().call_later(delay_s, self._check_deadline)
 
     def _check_deadline(self) -> None:
-        """The lease runs out, although an answer is still waited for."""
         self._deadline = None
         if self._acting and not self._election.leading(self._clock.monotonic_s()):
             self._lay_down()

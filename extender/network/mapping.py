@@ -7,13 +7,14 @@ configured, (5) automatic: the same name or address, else the same host name whe
 two endpoints share is never decided by order: it is listed as ambiguous until the configuration says which.
 """
 
+import ipaddress
+import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
-from extender.network.names import NAME_LIMIT, Rule, canonical, host_of, ruled
 from extender.ports import EndpointInfo
 from scoring.ids import EndpointId, NodeName, ZoneName
 from scoring.model import Node
@@ -23,10 +24,61 @@ if TYPE_CHECKING:
     from extender.settings.settings import Settings  # pydantic costs commands without settings 0.2 s
 
 DEFAULT_KEY: Final = "netgang.io/endpoint"
-
+NAME_LIMIT: Final = 253  # Kubernetes has no longer names of nodes; longer texts are not matched
 _CANDIDATES: Final = 10  # All endpoints and nodes may be called `localhost`: their product is not kept
 
 PerMetric: TypeAlias = Mapping[Metric, str]  # metric → endpoint, by id or any name it goes by
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    r"""Nodes whose name matches `pattern` are measured at `endpoint`, in which `\1` stands for the first group."""
+
+    pattern: str  # As the settings accept it: matching a name ends soon (`extender.settings.mapping`)
+    endpoint: str
+    metrics: Sequence[Metric] = METRICS
+
+    def endpoint_of(self, node: NodeName, metric: Metric) -> str | None:
+        """The endpoint's name; `None`: the rule says nothing of this node and metric."""
+        if metric not in self.metrics or len(node) > NAME_LIMIT:
+            return None
+        return matching(self.pattern, self.endpoint, node)
+
+
+def ruled(rules: Sequence[Rule], node: NodeName, metric: Metric) -> tuple[int, str] | None:
+    """The first rule, by its number from 0, that says something of a node, and the endpoint it names."""
+    for number, rule in enumerate(rules):
+        endpoint = rule.endpoint_of(node, metric)
+        if endpoint:
+            return number, endpoint
+    return None
+
+
+@lru_cache(maxsize=1 << 16)
+def matching(pattern: str, endpoint: str, node: str) -> str | None:
+    """What `endpoint` becomes for the node; `None`: the pattern does not match its whole name."""
+    found = re.compile(pattern).fullmatch(node)  # re keeps compiled patterns
+    return None if found is None else found.expand(endpoint).strip()
+
+
+@lru_cache(maxsize=1 << 17)
+def canonical(name: str) -> str:
+    """Write a host name or address in the one form in which names are compared."""
+    text = name.strip().rstrip(".").casefold()
+    try:
+        address = ipaddress.ip_address(text.removeprefix("[").removesuffix("]").partition("%")[0])
+    except ValueError:
+        return text
+    mapped = address.ipv4_mapped if isinstance(address, ipaddress.IPv6Address) else None
+    return str(mapped or address)
+
+
+def host_of(name: str) -> tuple[str, bool]:
+    """First label of a canonical host name, and whether a domain follows; an address is whole."""
+    if ":" in name or name.replace(".", "").isdigit():
+        return name, False
+    host, _, domain = name.partition(".")
+    return host, bool(domain)
 
 
 @dataclass(frozen=True, slots=True)

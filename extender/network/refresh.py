@@ -20,8 +20,7 @@ from msgspec import structs
 from extender.errors import NetworkSourceError
 from extender.network.batches import off_loop
 from extender.network.mapping import MappingConfig
-from extender.network.merge import Built, Given, build
-from extender.network.status import NetworkStatus, coverage_of
+from extender.network.merge import Built, Given, NetworkStatus, build, coverage_of
 from extender.ports import Clock, EndpointInfo, NetworkSource
 from extender.schemas.network import Coverage, Source
 from scoring.model import Node

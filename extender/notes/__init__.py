@@ -5,9 +5,6 @@ The API server's objects are the only memory that netgang has, and users may wri
 that carries it and its content; all others are ignored, counted, reported. None names anything in another namespace.
 """
 
-from extender.notes.keys import Key, KeyRing
-from extender.notes.notes import MOST_CHARS, NO_NOTES, Bearer, Flaw, NoteKind, NoteReader, Notes, UncheckedNotes
+from extender.notes.signatures import MOST_CHARS, NO_NOTES, Bearer, Flaw, NoteKind, NoteReader, Notes, UncheckedNotes
 
-__all__ = [
-    "MOST_CHARS", "NO_NOTES", "Bearer", "Flaw", "Key", "KeyRing", "NoteKind", "NoteReader", "Notes", "UncheckedNotes",
-]  # fmt: skip
+__all__ = ["MOST_CHARS", "NO_NOTES", "Bearer", "Flaw", "NoteKind", "NoteReader", "Notes", "UncheckedNotes"]

@@ -12,8 +12,7 @@ from collections.abc import Callable
 from typing import Final
 
 from extender.errors import ApiError, ApiUnavailableError, ConflictError
-from extender.notes.keys import Key, KeyRing, RandomBytes, keys_of, renewed
-from extender.notes.notes import Notes
+from extender.notes.signatures import Key, KeyRing, Notes, RandomBytes, keys_of, renewed
 from extender.ports import Clock, KeyStore, StoredKeys
 
 READ_EACH_S: Final = 60.0

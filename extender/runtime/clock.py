@@ -6,7 +6,9 @@ a test that replaces the loop's time replaces ours.
 """
 
 import asyncio
+import random
 import time
+from dataclasses import dataclass
 
 
 class SystemClock:
@@ -22,3 +24,31 @@ class SystemClock:
             return asyncio.get_running_loop().time()
         except RuntimeError:
             return time.monotonic()
+
+
+@dataclass(frozen=True, slots=True)
+class Backoff:
+    """First and longest delay, seconds."""
+
+    first_s: float
+    limit_s: float
+
+    def delay_s(self, failures: int, *, rng: random.Random, retry_after_s: float | None = None) -> float:
+        """Delay after the `failures`-th failure in a row: half to all of `first_s` × 2^(failures − 1), or the limit's.
+
+        Never shorter than `retry_after_s`, on top of which comes up to a tenth: clients that got the same spread out
+        too.
+
+        >>> one = Backoff(first_s=0.5, limit_s=30.0)
+        >>> [0.5 * 2**k / 2 <= one.delay_s(k + 1, rng=random.Random(7)) <= 0.5 * 2**k for k in range(3)]
+        [True, True, True]
+        >>> 15.0 <= one.delay_s(50, rng=random.Random(7)) <= 30.0
+        True
+        """
+        if failures < 1:
+            raise ValueError("failures counts from 1")
+        whole_s = min(self.limit_s, self.first_s * 2.0 ** min(failures - 1, 60))
+        delay_s = whole_s * rng.uniform(0.5, 1.0)
+        if retry_after_s is not None and retry_after_s > delay_s:
+            return retry_after_s * rng.uniform(1.0, 1.1)
+        return delay_s

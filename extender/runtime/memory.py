@@ -91,7 +91,7 @@ def _of_glibc(name: str) -> Callable[..., int] | None:
     return getattr(_libc(), name, None) if sys.platform.startswith("linux") else None
 
 
-@cache
+@cache  # each has a type of its own, which is garbage in a cycle
 def _libc() -> ctypes.CDLL:
     """Once: each has a type of its own, which is garbage in a cycle."""
     return ctypes.CDLL(None)

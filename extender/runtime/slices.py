@@ -6,10 +6,14 @@ Rule: one slice in a turn of the loop, first come, first served; the first one o
 """
 
 import asyncio
+import logging
 from collections import deque
-from typing import Final, TypeVar
+from collections.abc import Coroutine
+from dataclasses import dataclass, field
+from typing import Any, Final, TypeVar
 from weakref import WeakKeyDictionary
 
+from extender.runtime.telemetry import Telemetry
 from scoring.plan.steps import Steps
 
 SLICE_S: Final = 0.004  # After this long others have their turn; the longest step comes on top
@@ -74,3 +78,43 @@ class _Line:
 
 
 _LINES: Final[WeakKeyDictionary[asyncio.AbstractEventLoop, _Line]] = WeakKeyDictionary()
+
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(eq=False, repr=False)
+class Background:
+    """The works of one part that are under way; `place` is a constant word for the count of bugs."""
+
+    telemetry: Telemetry
+    place: str
+    _tasks: set[asyncio.Task[None]] = field(default_factory=set, init=False)
+
+    @property
+    def busy(self) -> bool:
+        """Whether any work is under way."""
+        return bool(self._tasks)
+
+    def start(self, work: Coroutine[Any, Any, None], name: str) -> asyncio.Task[None]:
+        """Begin a work; `name` is the task's, for the log."""
+        task = asyncio.create_task(work, name=name)
+        self._tasks.add(task)
+        task.add_done_callback(self._ended)
+        return task
+
+    async def over(self) -> None:
+        """Wait for all that is under way."""
+        if self._tasks:
+            await asyncio.wait(self._tasks)
+
+    def cancel(self) -> None:
+        """Break off all that is under way."""
+        for task in self._tasks:
+            task.cancel()
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            _log.error("internal error: %s", task.get_name(), exc_info=error)
+            self.telemetry.internal_error(self.place)

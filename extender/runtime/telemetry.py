@@ -5,7 +5,7 @@ words (the reasons of `scoring.model.reasons`), and both have a bound: no pod, n
 Rule: callers hand over facts; nothing here decides or reads a clock. A metric's text names the values of its labels.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import cache, partial
 from typing import Any, Final, TypeVar
 
@@ -20,17 +20,6 @@ _RESIZE_BUCKETS_S: Final = (1.0, 2.0, 5.0, 10.0, 20.0, 40.0, 80.0, 160.0, 320.0,
 _PLAN_BUCKETS_S: Final = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0)
 
 
-class Count:
-    """A counter with labels, remembered: looking it up by labels costs as much again as counting."""
-
-    def __init__(self, counter: Counter) -> None:
-        self._under = cache(counter.labels)
-
-    def __call__(self, *labels: str) -> None:
-        """Count one."""
-        self._under(*labels).inc()
-
-
 class Telemetry:
     """The metrics of one process, in a registry of their own so that tests and the simulator can have many."""
 
@@ -40,8 +29,10 @@ class Telemetry:
         counter, gauge = partial(_metric, Counter, self.registry), partial(_metric, Gauge, self.registry)
         histogram = partial(_metric, Histogram, self.registry)
 
-        def count(name: str, text: str, *labels: str) -> Count:
-            return Count(counter(name, text, *labels))
+        def count(name: str, text: str, *labels: str) -> Callable[..., None]:
+            """Counts one under labels, which are remembered: looking them up costs as much again as counting."""
+            under = cache(counter(name, text, *labels).labels)
+            return lambda *values: under(*values).inc()
 
         self._request_duration = cache(
             histogram(

@@ -20,13 +20,13 @@ from extender.errors import BadRequestError
 from extender.ports import Binding, Clock
 from extender.runtime.decision_lines import Decision, DecisionLog
 from extender.scheduling.bind.held_binds import Binds
-from extender.scheduling.node_exclusions import Learning
 from extender.scheduling.offers import Offers
 from extender.scheduling.parked_pods import Parking
 from extender.scheduling.plain_pods import PlainPods
 from extender.scheduling.planning.loop import Planner
 from extender.scheduling.planning.native_zones import NativeZones
 from extender.scheduling.storm_guard import StormGuard
+from extender.scheduling.unfit_nodes import Learning
 from extender.scheduling.watch_catchup import CatchUp
 from scoring.ids import NodeName, PodUid
 from scoring.model import Gang, GangSource, NodeTable, Pod, Reason, Snapshot

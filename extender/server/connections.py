@@ -15,13 +15,47 @@ Rules (docs/safety.md S28):
 """
 
 import asyncio
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import Final
 
-from extender.server.document_line import DocumentLine
+PAUSE_S: Final = 0.001  # Between documents while others wait: they take less than half of the loop
+
+
+class DocumentLine:
+    """Whose document begins next, at one port. Bounded by its connections."""
+
+    def __init__(self) -> None:
+        self._waiting: deque[Callable[[], bool]] = deque()
+        self._moves = False
+
+    def __len__(self) -> int:
+        return len(self._waiting)
+
+    def enter(self, begin: Callable[[], bool]) -> None:
+        """Call `begin` now, or when it is next; `False` from it: no client waits for that one any more."""
+        if self._moves:
+            self._waiting.append(begin)
+        else:
+            self._moves = True
+            asyncio.get_running_loop().call_soon(self._move)  # before what `begin` puts into the loop's next turn
+            begin()
+
+    def _move(self) -> None:
+        self._moves = bool(self._waiting)
+        if self._moves:
+            asyncio.get_running_loop().call_later(PAUSE_S, self._next)
+
+    def _next(self) -> None:
+        while self._waiting:
+            if self._waiting[0]():
+                self._waiting.popleft()
+                asyncio.get_running_loop().call_soon(self._move)
+                return
+            self._waiting.popleft()
+        self._moves = False
 
 
 class State(IntEnum):

@@ -182,7 +182,6 @@ class Dispatch:
         return self._decide(args)
 
     def _decide(self, args: FilterArgs) -> Reply:
-        """ExtenderArgs → ExtenderFilterResult."""
         answer = self.verbs.filter(args)
         reply = wire.encode_filter(args, answer)
         match answer:

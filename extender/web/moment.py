@@ -155,7 +155,6 @@ def _network(views: Views) -> Document:
 
 
 def _queue(queue: Queue) -> Document:
-    """The first of the queue, without what moves with the clock."""
     kept = ("gang", "state", "rank", "priority", "waiting_since_s", "running_since_s", "admitted", "zone", "reason")
     rows = []
     for one in queue.gangs[:MOST_GANGS]:

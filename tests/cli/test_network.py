@@ -10,7 +10,7 @@ import msgspec
 import pytest
 from rich.console import Console
 
-from cli.rendering.heatmap import draw
+from cli.rendering.links import draw
 from extender.api.documents.link import link_document
 from extender.api.problems import problem_body
 from extender.network.file.mesh import read_mesh

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from extender.errors import ConflictError
-from extender.notes import Bearer, Key, KeyRing, Notes
+from extender.notes.signatures import Bearer, Key, KeyRing, Notes
 from extender.ports import StoredKeys
 
 KEY: Final = Key("20231101000000", b"k" * 32)  # two weeks old when the clock of tests begins

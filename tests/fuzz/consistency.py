@@ -7,7 +7,7 @@ import numpy as np
 
 from extender.cache import ClusterCache
 from extender.cache.cluster import needs_node
-from extender.cache.daemons.room import Daemons, place_of, selects
+from extender.cache.daemons import Daemons, place_of, selects
 from extender.cache.gangs import continued
 from extender.cache.pods import DECIDING, Pods
 from extender.cache.usage import Usage

@@ -13,7 +13,7 @@ import numpy as np
 from msgspec import UNSET
 
 from extender.network.mapping import NodeMapping
-from extender.network.status import NetworkStatus, node_counts
+from extender.network.merge import NetworkStatus, node_counts
 from extender.schemas import network as schema
 from scoring.ids import ZoneName
 from scoring.model.snapshot import Snapshot

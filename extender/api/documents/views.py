@@ -15,12 +15,12 @@ from extender.api.documents.plan import plan_document
 from extender.api.documents.queue import queue_in_steps
 from extender.api.what_if.runner import BusyError, WhatIfs
 from extender.cache import ClusterCache
-from extender.controllers.events.unreadable_objects import UnreadableWords
+from extender.controllers.events.left_out import UnreadableWords
 from extender.controllers.owners.obstacles import kept_notes
 from extender.decision_log.recorder import Recorder
-from extender.network.status import NetworkStatus
+from extender.network.merge import NetworkStatus
 from extender.ports import Clock
-from extender.runtime.recent_decisions import RecentDecisions
+from extender.runtime.decision_lines import RecentDecisions
 from extender.runtime.slices import in_slices
 from extender.scheduling.admission.gates import Admissions
 from extender.scheduling.bind.held_binds import Binds

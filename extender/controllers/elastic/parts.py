@@ -10,7 +10,7 @@ from extender.controllers.elastic.kinds import Kind, Seen
 from extender.controllers.elastic.records import Change, Records
 from extender.controllers.events.recorder import Happening, Subject
 from extender.ports import CurrentPlan
-from extender.runtime.backoff import Backoff
+from extender.runtime.clock import Backoff
 from extender.runtime.decision_lines import Decision
 from scoring.feasibility.quorum import quorum_of
 from scoring.ids import JobKey as PodsJob

@@ -10,12 +10,12 @@ import asyncio
 import logging
 from collections import OrderedDict
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
-from typing import Any, Protocol, Self
+from typing import Any, Protocol, Self, TypeAlias
 
 from extender.errors import ApiError, ApiUnavailableError, NotAnnouncedError
+from extender.notes import Bearer
 from extender.ports import Clock, ClusterApi
 from extender.runtime.telemetry import Telemetry
 from scoring.ids import GangKey
@@ -133,20 +133,7 @@ class Happening(StrEnum):
     """On the job, or on a pod of it. It is not resized, or a change was given up; says why."""
 
 
-@dataclass(frozen=True, slots=True)
-class Subject:
-    """What an Event is about."""
-
-    api_version: str
-    kind: str
-    namespace: str  # Empty for what is in none, such as nodes
-    name: str
-    uid: str
-
-    @property
-    def events_namespace(self) -> str:
-        """Where Events about it are: its own namespace, else the one that the API server asks for."""
-        return self.namespace or "default"
+Subject: TypeAlias = Bearer  # What an Event is about, as what bears a note; the namespace of a node is empty
 
 
 class PostEvent(Protocol):
@@ -167,14 +154,6 @@ def group_subject(key: GangKey, uid: str) -> Subject:
     return Subject("scheduling.x-k8s.io/v1alpha1", "PodGroup", namespace, name, uid)
 
 
-@dataclass(frozen=True, slots=True)
-class _Event:
-    about: Subject
-    what: Happening
-    note: str
-    at_s: float  # Unix seconds
-
-
 class Events:
     """A queue of Events, and the task that posts them."""
 
@@ -186,7 +165,7 @@ class Events:
         self._telemetry = telemetry
         self._instance = instance
         self._pause_s = 1.0 / per_s
-        self._queue: asyncio.Queue[_Event] = asyncio.Queue(MOST_QUEUED)
+        self._queue: asyncio.Queue[dict[str, Any]] = asyncio.Queue(MOST_QUEUED)
         self._posted_s: OrderedDict[tuple[str, Happening, str], float] = OrderedDict()  # (uid, what, topic) → last
 
     def post(self, about: Subject, what: Happening, note: str, topic: str = "") -> None:
@@ -195,7 +174,7 @@ class Events:
             return
         self._posted_s[about.uid, what, topic] = self._clock.monotonic_s()
         try:
-            self._queue.put_nowait(_Event(about, what, note, self._clock.now_s()))
+            self._queue.put_nowait(self._event(about, what, note))
         except asyncio.QueueFull:
             self._telemetry.event_dropped()
 
@@ -225,8 +204,7 @@ class Events:
     async def _announce_one(self, about: Subject, what: Happening, note: str, topic: str) -> None:
         outcome = "posted"
         try:
-            event = self._event(_Event(about, what, note, self._clock.now_s()))
-            await self._api.create_event(about.events_namespace, event)
+            await self._create(self._event(about, what, note))
         except ApiError as error:
             if error.status == _TOO_MANY or error.status >= _SERVER_ERROR:
                 raise
@@ -240,19 +218,22 @@ class Events:
         while True:
             event = await self._queue.get()
             try:
-                await self._api.create_event(event.about.events_namespace, self._event(event))
+                await self._create(event)
             except (ApiError, ApiUnavailableError) as error:
                 self._telemetry.event_dropped()
-                about = event.about
-                _log.info("Event %s about %s/%s not posted: %s", event.what, about.namespace, about.name, error)
+                what, about = event["reason"], event["regarding"]
+                _log.info("Event %s about %s/%s not posted: %s", what, about["namespace"], about["name"], error)
             await asyncio.sleep(self._pause_s)
 
-    def _event(self, event: _Event) -> dict[str, Any]:
-        about = event.about
+    async def _create(self, event: dict[str, Any]) -> None:
+        await self._api.create_event(event["metadata"]["namespace"], event)
+
+    def _event(self, about: Subject, what: Happening, note: str) -> dict[str, Any]:
+        at = datetime.fromtimestamp(self._clock.now_s(), UTC)
         return {
             # A dash, because what is before it must be a name in itself; cut, because all of it must be one.
-            "metadata": {"generateName": f"{about.name[:200]}-", "namespace": about.events_namespace},
-            "eventTime": datetime.fromtimestamp(event.at_s, UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ"),  # microseconds
+            "metadata": {"generateName": f"{about.name[:200]}-", "namespace": about.namespace or "default"},
+            "eventTime": at.strftime("%Y-%m-%dT%H:%M:%S.%fZ"),  # microseconds
             "regarding": {
                 "apiVersion": about.api_version,
                 "kind": about.kind,
@@ -260,10 +241,10 @@ class Events:
                 "name": about.name,
                 "uid": about.uid,
             },
-            "reason": event.what.value,
-            "action": event.what.action,
-            "type": event.what.type,
-            "note": clipped(event.note),
+            "reason": what.value,
+            "action": what.action,
+            "type": what.type,
+            "note": clipped(note),
             "reportingController": REPORTER,
             "reportingInstance": self._instance,
         }

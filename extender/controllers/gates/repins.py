@@ -51,8 +51,6 @@ Stranded = Callable[[], Mapping[GangKey, Mapping[PodUid, Loss]]]
 
 @dataclass(slots=True)
 class _Wait:
-    """How long a pod has been stranded, on the monotonic clock."""
-
     since_s: float
     gone_since_s: float | None  # Since when all its nodes are gone; `None`: some exist, or it has a place just now
     seen_s: float

@@ -20,7 +20,7 @@ from extender.cache import ClusterCache
 from extender.convert import NUDGE_ANNOTATION
 from extender.errors import ApiError, ApiUnavailableError, ConflictError, NotFoundError
 from extender.ports import Clock, ClusterApi
-from extender.runtime.backoff import Backoff
+from extender.runtime.clock import Backoff
 from extender.runtime.telemetry import Telemetry
 from scoring.ids import PodUid
 from scoring.model import Pod
@@ -65,11 +65,6 @@ class Wakes:
     _ungated: OrderedDict[PodUid, float] = field(default_factory=OrderedDict, init=False)  # pod → when, oldest first
     _ready: asyncio.Event = field(default_factory=asyncio.Event, init=False)
     _next_s: float = field(default=-math.inf, init=False)
-
-    @property
-    def failing(self) -> frozenset[PodUid]:
-        """Pods whose last patch failed and will be tried again."""
-        return frozenset(self._failures)
 
     def add(self, uids: Iterable[PodUid]) -> None:
         """Nudge or ungate these pods soon, gang by gang in this order; none while this replica does not act."""

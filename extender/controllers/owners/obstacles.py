@@ -13,11 +13,10 @@ from typing import Any, Final
 from urllib.parse import quote
 
 from extender.cache import ClusterCache
-from extender.cache.daemons.room import KeptRoom
+from extender.cache.daemons import KeptRoom
 from extender.cache.unreadable import words
 from extender.controllers.owners.failure_budget import KINDS, decoded
-from extender.controllers.removal.disruption_budgets import forbidding
-from extender.controllers.removal.fresh_gang import of_this_run, read_members
+from extender.controllers.removal.fresh_gang import forbidding, of_this_run, read_members
 from extender.convert.decode import seconds
 from extender.errors import ApiError, ApiUnavailableError
 from extender.ports import Clock, ClusterApi
@@ -78,13 +77,11 @@ class Circumstances:
         return found
 
     async def _quotas(self, gang: Gang) -> Sequence[Note]:
-        """Quotas that leave no room for another pod like the gang's."""
         items = await self._listed(gang, "/api/v1", "resourcequotas")
         like = gang.members[-1].requests if gang.members else Resources()
         return [note for item in items for note in quota_notes(decoded(item), like)]
 
     async def _budgets(self, gang: Gang) -> Sequence[Note]:
-        """A budget that keeps the gang's members from being removed."""
         if not (items := await self._listed(gang, "/apis/policy/v1", "poddisruptionbudgets")):
             return ()
         members = await read_members(self._api, gang.key, gang.source)
@@ -101,7 +98,6 @@ class Circumstances:
 
 
 async def _limited(look: Coroutine[Any, Any, Sequence[Note]], topic: Topic) -> Sequence[Note]:
-    """What was found; or that it is not known, and why."""
     try:
         async with asyncio.timeout(TIMEOUT_S):
             return await look

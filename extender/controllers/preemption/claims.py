@@ -38,22 +38,14 @@ _log = logging.getLogger(__name__)
 @dataclass(slots=True)
 class _Open:
     claim: Claim
-    pods: frozenset[PodUid]
-    """Members of those that leave, on nodes when it began."""
-    carriers: tuple[Pod, ...]
-    """The pods that carry the notes."""
-    left: int
-    """How many of `pods` were there at the last look."""
-    until_s: float
-    """When it lapses; later with each pod that goes."""
-    noted: bool = False
-    """The API server has the notes: they may leave."""
-    recovered: bool = False
-    """Found by its notes: which gangs leave for it has to be decided again."""
-    why: Mapping[GangKey, str] = field(default_factory=dict)
-    """Gang that leaves → why, for its Event."""
-    again_s: dict[GangKey, float] = field(default_factory=dict)
-    """Gang that would not leave → when it is asked again."""
+    pods: frozenset[PodUid]  # Members of those that leave, on nodes when it began.
+    carriers: tuple[Pod, ...]  # The pods that carry the notes.
+    left: int  # How many of `pods` were there at the last look.
+    until_s: float  # When it lapses; later with each pod that goes.
+    noted: bool = False  # The API server has the notes: they may leave.
+    recovered: bool = False  # Found by its notes: which gangs leave for it has to be decided again.
+    why: Mapping[GangKey, str] = field(default_factory=dict)  # Gang that leaves → why, for its Event.
+    again_s: dict[GangKey, float] = field(default_factory=dict)  # Gang that would not leave → when it is asked again.
 
 
 class PreemptionClaims:
@@ -179,7 +171,6 @@ class PreemptionClaims:
         ]
 
     def _left(self, key: GangKey, victim: GangKey, obstacle: Obstacle | None) -> None:
-        """A gang has left, or would not."""
         opened = self._open.get(key)
         if obstacle is None or opened is None:
             return

@@ -24,8 +24,7 @@ from scoring.ids import GangKey
 from scoring.preempt.decide import Preemption
 
 PATIENCE_S = 3.0
-SPARED_S = 60.0
-"""How long a gang that cannot leave is left out; then its owner and the budgets are asked again."""
+SPARED_S = 60.0  # How long a gang that cannot leave is left out; then its owner and the budgets are asked again.
 
 Decide = Callable[[Set[GangKey], Set[GangKey], Set[GangKey]], Awaitable[Preemption | None]]
 """(gangs that must stay, gangs for which none is to leave, gangs whose claim does not count) → the preemption"""
@@ -88,7 +87,6 @@ class Preemptions:
             await self.claims.begin(again)
 
     async def _decided(self) -> Preemption | None:
-        """Which gangs leave for which, by what is true now."""
         return await self.decide(self._spared.keys(), self.claims.backing_off, self.claims.continued)
 
     async def _is_refused(self, found: Preemption) -> bool:

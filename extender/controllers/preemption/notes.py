@@ -13,24 +13,21 @@ from typing import Final
 
 import msgspec
 
+from extender.controllers.events.recorder import pod_subject
 from extender.convert.decode import note_from_json
 from extender.convert.pod.pod import PREEMPTS_OPTION
-from extender.notes import Bearer, NoteKind, Notes
+from extender.notes import NoteKind, Notes
 from scoring.ids import NodeName, PodUid
 from scoring.model import Gang, Pod
 from scoring.model.snapshot import Claim
 
-NOTE: Final = NoteKind.PREEMPTS.value
-"""Annotation; see `_Written`. Empty: it is over."""
-_CONTENT_CHARS: Final = 3800
-"""Of one note, so that with its signature it is short enough to be read."""
+NOTE: Final = NoteKind.PREEMPTS.value  # Annotation; see `_Written`. Empty: it is over.
+_CONTENT_CHARS: Final = 3800  # Of one note, so that with its signature it is short enough to be read.
 
 
 class _Written(msgspec.Struct, frozen=True):
-    at_s: float
-    """When the room was claimed, Unix seconds."""
-    nodes: dict[str, str]
-    """Uid of a member → its node."""
+    at_s: float  # When the room was claimed, Unix seconds.
+    nodes: dict[str, str]  # Uid of a member → its node.
 
 
 _WRITTEN = msgspec.json.Decoder(_Written)
@@ -40,19 +37,16 @@ _WRITTEN = msgspec.json.Decoder(_Written)
 class Noted:
     """The room that a gang's newest notes speak of."""
 
-    at_s: float
-    """Unix seconds."""
-    assignment: Mapping[PodUid, NodeName]
-    """Members that wait → their nodes."""
-    carriers: tuple[Pod, ...]
-    """The pods that carry the notes."""
+    at_s: float  # Unix seconds.
+    assignment: Mapping[PodUid, NodeName]  # Members that wait → their nodes.
+    carriers: tuple[Pod, ...]  # The pods that carry the notes.
 
 
 def notes_for(gang: Gang, claim: Claim, *, at_s: float, notes: Notes) -> list[tuple[Pod, dict[str, str]]]:
     """The annotations that note a claim, and the pods to write them on; of a gang with too few pods a part is noted."""
     waiting = [pod for pod in gang.pending if pod.uid in claim.assignment]
     return [
-        (pod, {NOTE: notes.write(NoteKind.PREEMPTS, Bearer("v1", "Pod", pod.namespace, pod.name, pod.uid), content)})
+        (pod, {NOTE: notes.write(NoteKind.PREEMPTS, pod_subject(pod), content)})
         for pod, content in zip(waiting, _contents(claim.assignment, at_s), strict=False)
     ]
 
@@ -77,7 +71,6 @@ def noted_of(gang: Gang) -> Noted | None:
 
 
 def _contents(assignment: Mapping[PodUid, NodeName], at_s: float) -> list[str]:
-    """The nodes in as many parts as it takes."""
     parts: list[dict[str, str]] = [{}]
     most = room = _CONTENT_CHARS - len(msgspec.json.encode(_Written(at_s, {})))
     for uid, node in sorted(assignment.items()):

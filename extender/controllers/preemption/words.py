@@ -106,7 +106,6 @@ def _than(found: Preemption, victim: GangKey) -> str:
 
 
 def _sort(found: Preemption) -> str:
-    """Which sort of gangs leave."""
     if not found.attained_h:
         return "of lower priority"
     return "of a higher service level" if len(found.attained_h) == len(found.victims) else "of lower rank"

@@ -19,9 +19,9 @@ from urllib.parse import urlencode
 
 from extender.controllers.context import ControllerContext
 from extender.controllers.provisioning.writes import ProvisioningWrites
-from extender.controllers.removal.fresh_gang import read_all
 from extender.convert.provisioning import MANAGED_BY, request_from_json
 from extender.errors import ApiError, ApiUnavailableError, NotFoundError
+from extender.ports import read_all
 from scoring.explain.around import Note, Topic
 from scoring.explain.words import duration_text, zone_text
 from scoring.ids import GangKey

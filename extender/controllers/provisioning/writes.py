@@ -82,7 +82,6 @@ class ProvisioningWrites:
                 continue  # it was not made, or went with its owner
 
     def _owner(self, gang: Gang) -> Controller:
-        """With what its request is to go."""
         seen = self._groups.of(gang)
         if seen is not None and seen.uid:
             return Controller("scheduling.x-k8s.io/v1alpha1", "PodGroup", gang.key.partition("/")[2], seen.uid)

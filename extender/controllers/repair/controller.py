@@ -28,8 +28,6 @@ MOST_S = 120.0
 
 @dataclass(slots=True)
 class _Watched:
-    """A gang that was whole once."""
-
     gang: Gang
     lost: frozenset[NodeName]
     crew: Crew

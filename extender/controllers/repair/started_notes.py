@@ -13,8 +13,9 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 
 from extender.controllers.context import ControllerContext
+from extender.controllers.events.recorder import pod_subject
 from extender.errors import ApiError, ApiUnavailableError
-from extender.notes import Bearer, NoteKind
+from extender.notes import NoteKind
 from scoring.ids import GangKey, PodUid
 from scoring.model import Gang, GangSource, Pod, counts
 
@@ -86,9 +87,8 @@ class Starts:
         pod = self._context.cache.pod(uid)
         if pod is None or pod.terminal or pod.deleting:
             return
-        bearer = Bearer("v1", "Pod", pod.namespace, pod.name, uid)
         try:
-            note = self._context.notes.write(NoteKind.STARTED, bearer, "whole")
+            note = self._context.notes.write(NoteKind.STARTED, pod_subject(pod), "whole")
             await self._context.api.annotate_pod(pod.namespace, pod.name, uid, {NoteKind.STARTED.value: note})
         except (ApiError, ApiUnavailableError) as error:
             _log.info("the start of gang of pod %s is not noted: %s", pod.key, error)

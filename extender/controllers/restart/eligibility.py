@@ -10,17 +10,9 @@ from dataclasses import dataclass
 
 from extender.controllers.context import ControllerContext
 from extender.controllers.owners.failure_budget import KINDS, OVER, NotAllowed, Refusal, budget, controller_of
-from extender.controllers.owners.finishing import desired_pods, has_succeeded
-from extender.controllers.removal.disruption_budgets import forbidding
-from extender.controllers.removal.fresh_gang import (
-    Fresh,
-    of_this_run,
-    read_budgets,
-    read_job,
-    read_members,
-    read_owner,
-    same_as_known,
-)
+from extender.controllers.owners.reading import desired_pods, has_succeeded
+from extender.controllers.removal import fresh_gang
+from extender.controllers.removal.fresh_gang import Fresh, forbidding
 from extender.controllers.restart.suspensions import can_suspend, managed_by_queue, names_return, restarts_of
 from extender.errors import ApiError, ApiUnavailableError, NotFoundError
 from extender.notes import Notes
@@ -100,10 +92,10 @@ class Judge:
         if not gang.actionable:
             return Obstacle("the gang cannot be used as it is written", silent=True)
         try:
-            members = await read_members(self._context.api, key, gang.source)
-            if not same_as_known(gang, members):
+            members = await fresh_gang.read_members(self._context.api, key, gang.source)
+            if not fresh_gang.same_as_known(gang, members):
                 return Obstacle("the gang has just changed", silent=True)
-            case = await self._with_owners(gang, of_this_run(gang, members))
+            case = await self._with_owners(gang, fresh_gang.of_this_run(gang, members))
             return case if isinstance(case, Obstacle) else await self._unless_forbidden(case)
         except NotFoundError:
             return Obstacle("its owner is gone", silent=True)
@@ -122,9 +114,9 @@ class Judge:
             pods: list[bytes] = []
             try:
                 for gang in several:
-                    members = await read_members(self._context.api, gang.key, gang.source)
-                    pods.extend(one.raw for one in of_this_run(gang, members))
-                forbids = forbidding(await read_budgets(self._context.api, namespace), pods)
+                    members = await fresh_gang.read_members(self._context.api, gang.key, gang.source)
+                    pods.extend(one.raw for one in fresh_gang.of_this_run(gang, members))
+                forbids = forbidding(await fresh_gang.read_budgets(self._context.api, namespace), pods)
             except (ApiError, ApiUnavailableError, ValueError) as error:
                 return f"the API server did not say enough: {error}"
             if forbids is not None:
@@ -149,7 +141,6 @@ class Judge:
         return False
 
     async def _with_owners(self, gang: Gang, members: tuple[Fresh, ...]) -> Case | Obstacle:
-        """The case, if its owners are known and all of one sort."""
         if any(one.pod.phase is Phase.SUCCEEDED for one in members):
             return _FINISHING
         refs = {controller_of(one.raw) for one in members}
@@ -165,7 +156,7 @@ class Judge:
         suspend = {can_suspend(owner.ref) for owner in owners.values()}
         if len(suspend) > 1:
             return Obstacle("its pods have owners of different kinds", final=True)
-        job = await read_job(self._context.api, members) if True in suspend else members
+        job = await fresh_gang.read_job(self._context.api, members) if True in suspend else members
         for pod in (one.pod for one in job):
             if pod.group is not None and pod.group.key != gang.key and not pod.terminal:
                 return Obstacle(f"its owner has pods of another gang too, such as {pod.name}", final=True)
@@ -179,7 +170,7 @@ class Judge:
         while True:
             if ref.group_kind not in KINDS:
                 return Obstacle(f"{Refusal.UNKNOWN_KIND} ({ref.kind} of {ref.api_version})", final=True)
-            raw = await read_owner(self._context.api, namespace, ref)
+            raw = await fresh_gang.read_owner(self._context.api, namespace, ref)
             if raw is None:
                 return Obstacle("its owner was replaced by another of the same name", silent=True)
             above = controller_of(raw)
@@ -208,7 +199,7 @@ class Judge:
                         f"pod {pod.name} is on node {pod.node}, which does not answer, and its operator needs it gone "
                         f"first: waiting for node {pod.node} to be removed or to come back"
                     )
-        budgets = await read_budgets(self._context.api, case.namespace)
+        budgets = await fresh_gang.read_budgets(self._context.api, case.namespace)
         forbids = forbidding(budgets, [one.raw for one in case.members if one.pod.node not in lost])
         return case if forbids is None else Obstacle(f"PodDisruptionBudget {forbids} does not allow it")
 

@@ -27,22 +27,15 @@ _HANDSHAKE_S = 10.0  # as Go's clients
 _Given: TypeAlias = Connection | BaseException
 
 
-@dataclass(frozen=True, slots=True)
-class Endpoint:
-    """Where a server listens; `tls` is None for plain http; `tls_name` is the name that its certificate must have."""
+@dataclass(eq=False, repr=False)
+class Pool:
+    """Connections to one server, bound to one event loop; `close` it. `tls` is None for plain http."""
 
     host: str
     port: int
-    tls: ssl.SSLContext | None
-    tls_name: str | None
-
-
-@dataclass(eq=False, repr=False)
-class Pool:
-    """Connections to one server, bound to one event loop; `close` it."""
-
-    endpoint: Endpoint
     _: KW_ONLY
+    tls: ssl.SSLContext | None = None
+    tls_name: str | None = None  # The name that its certificate must have, if it is not `host`
     concurrency: int
     connect_s: float
     idle_s: float = _IDLE_CONNECTION_S
@@ -160,28 +153,26 @@ class Pool:
         elif (connection := task.result()).usable:
             self._give(connection)
         else:  # as load balancers do that have nothing behind them
-            at = self.endpoint
-            self._pass_on(ConnectionResetError(f"{at.host}:{at.port} closed a new connection"))
+            self._pass_on(ConnectionResetError(f"{self.host}:{self.port} closed a new connection"))
         self._open_first()
 
     async def _opened(self) -> Connection:
         """A new connection, to the first of the host's addresses that takes it; they share the time for connecting."""
-        at = self.endpoint
         try:
             async with asyncio.timeout(self.connect_s):
-                found = await self._loop.getaddrinfo(at.host, at.port, type=socket.SOCK_STREAM)
+                found = await self._loop.getaddrinfo(self.host, self.port, type=socket.SOCK_STREAM)
             connected = await self._connected([(family, address) for family, _, _, _, address in found])
             _, connection = await self._loop.create_connection(
                 lambda: Connection(self._gone, self._buffer),
                 sock=connected,
-                ssl=at.tls,
-                server_hostname=(at.tls_name or at.host.rstrip(".")) if at.tls is not None else None,
-                ssl_handshake_timeout=_HANDSHAKE_S if at.tls is not None else None,
+                ssl=self.tls,
+                server_hostname=(self.tls_name or self.host.rstrip(".")) if self.tls is not None else None,
+                ssl_handshake_timeout=_HANDSHAKE_S if self.tls is not None else None,
             )
         except TimeoutError as error:
-            raise TimeoutError(f"cannot connect to {at.host}:{at.port} in {self.connect_s:g} s") from error
+            raise TimeoutError(f"cannot connect to {self.host}:{self.port} in {self.connect_s:g} s") from error
         except (OSError, UnicodeError) as error:  # the latter: no name of a host
-            raise ConnectionError(f"cannot connect to {at.host}:{at.port}: {error}") from error
+            raise ConnectionError(f"cannot connect to {self.host}:{self.port}: {error}") from error
         if not connection.gone.done():
             self._open.add(connection)
         return connection

@@ -23,7 +23,7 @@ from extender.errors import ApiError, ApiUnavailableError, NotFoundError
 from extender.kube.credentials import ApiServer
 from extender.kube.http.connection import Answer
 from extender.kube.http.faults import mapped, refusal
-from extender.kube.http.pool import Endpoint, Pool
+from extender.kube.http.pool import Pool
 from extender.kube.http.session import Session, refused
 
 _MIB = 1024 * 1024
@@ -158,8 +158,9 @@ class DirectExchanges:
     def __init__(self, server: ApiServer, *, concurrency: int, connect_s: float, agent: str) -> None:
         url = URL(server.url, encoded=True)
         tls = (server.tls or ssl.create_default_context()) if url.scheme == "https" else None
-        endpoint = Endpoint(url.raw_host or "", url.port or 0, tls, server.tls_name)
-        self._pool = Pool(endpoint, concurrency=concurrency, connect_s=connect_s)
+        at = url.raw_host or "", url.port or 0
+        self._pool = Pool(*at, tls=tls, tls_name=server.tls_name, concurrency=concurrency, connect_s=connect_s)
+        self.close = self._pool.close  # All connections; exchanges under way fail
         self._base = url.raw_path.rstrip("/")
         self._constant = (
             f" HTTP/1.1\r\nHost: {url.host_port_subcomponent}\r\nUser-Agent: {_header(agent)}\r\n"
@@ -174,10 +175,6 @@ class DirectExchanges:
         """One exchange, however long it takes; the answer whatever its status. OSError: there is no whole answer."""
         request = self._request(method, path, body=body, content_type=content_type, authorization=authorization)
         return await self._pool.exchange(request, limit_bytes=limit_bytes)
-
-    async def close(self) -> None:
-        """Close all connections; exchanges under way fail."""
-        await self._pool.close()
 
     def _request(self, method: str, path: str, *, body: bytes | None, content_type: str, authorization: str) -> bytes:
         if _NOT_OF_A_PATH.search(path):

@@ -23,7 +23,7 @@ from extender.kube.heads import Head, head_of
 from extender.kube.http.faults import refusal_in_stream
 from extender.kube.watch.pace import SLICE_OBJECTS, Comeback, PageSize, Slice
 from extender.ports import Clock, ClusterApi, WatchEvent
-from extender.runtime.backoff import Backoff
+from extender.runtime.clock import Backoff
 from extender.runtime.slices import next_slice
 from extender.schemas.readiness import Watch
 

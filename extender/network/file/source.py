@@ -99,7 +99,8 @@ def beside(work: Callable[[], _Result], *, errors: type[Exception]) -> "asyncio.
     """
     loop = asyncio.get_running_loop()
     future: asyncio.Future[_Result] = loop.create_future()
-    future.add_done_callback(_looked_at)
+    # An error that no caller fetches is no defect: the next question gives it again.
+    future.add_done_callback(lambda done: done.cancelled() or done.exception())
 
     def run() -> None:
         defect = RuntimeError("work beside the event loop ended by a defect: see standard error")
@@ -114,9 +115,3 @@ def beside(work: Callable[[], _Result], *, errors: type[Exception]) -> "asyncio.
 
     Thread(target=run, name="beside", daemon=True).start()
     return future
-
-
-def _looked_at(future: "asyncio.Future[_Result]") -> None:
-    """An error that no caller fetches is no defect: the next question gives it again."""
-    if not future.cancelled():
-        future.exception()

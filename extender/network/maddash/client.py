@@ -102,7 +102,6 @@ class MaddashClient:
 
 
 def _rest_url(text: str) -> str:
-    """The address of the REST API, of what people write."""
     beside = _WEB_PAGES.sub("", text.strip().rstrip("/"))
     origin = _ORIGIN_ALONE.fullmatch(beside)
     return f"{origin[1]}/maddash" if origin is not None else beside

@@ -146,7 +146,6 @@ class MaddashSource:
         return problems
 
     async def _ask(self, path: str, read: Callable[..., _T], now_s: float, problems: list[str]) -> _T | None:
-        """A list of the server; `None`: it failed, as the problems say."""
         where = self._client.http.where(path)
         try:
             document = await self._client.get(path, now_s=now_s)

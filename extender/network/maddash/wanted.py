@@ -92,7 +92,6 @@ class Wanted:
 
 
 def _matching(names: Iterable[str], present: Iterable[str]) -> set[str]:
-    """Those present that any name means."""
     known = set(present)
     found: set[str] = set()
     for name in names:

@@ -17,7 +17,7 @@ from extender.convert import admission_patch, narrowed_terms
 from extender.notes import Notes
 from extender.ports import Clock
 from extender.runtime.decision_lines import Decision, DecisionLog
-from extender.scheduling.admission.lapses import Lapses
+from extender.scheduling.admission.lapses import Lapses, pods_of
 from extender.scheduling.planning.loop import Planner
 from scoring.feasibility.quorum import quorum_of
 from scoring.feasibility.recheck import members_without_room
@@ -202,7 +202,8 @@ class Admissions:
         self._stuck = {uid: self._stuck[uid] for uid, pod in pods.items() if pod and pod.unschedulable and not pod.node}
         self._gated = {key: known for key, known in self._gated.items() if self.cache.gang(key) is not None}
         for key, (gang, _) in list(self._refusals.items()):
-            if _pods(self.cache.gang(key)) != _pods(gang):
+            now = self.cache.gang(key)
+            if now is None or pods_of(now) != pods_of(gang):
                 del self._refusals[key]
 
     def _begin(self, gang: Gang) -> bool:
@@ -280,7 +281,3 @@ class Admissions:
                     self.cache.exclude(pod.member_class, refused, until_s, by=gang.key)
                 left = {uid: where for uid, where in self._assigned(gang.key).items() if uid != pod.uid}
                 self.cache.set_commitment(gang.key, left)  # without the pod it may be nothing
-
-
-def _pods(gang: Gang | None) -> frozenset[PodUid]:
-    return frozenset(pod.uid for pod in gang.members) if gang is not None else frozenset()

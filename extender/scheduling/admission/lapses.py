@@ -86,7 +86,9 @@ class Lapses:
             return
         times = self._times(key)
         refused = [pod for one in gang.pending if (pod := self.cache.pod(one.uid)) is not None and pod.refusal]
-        self._last[key] = _Lapse(times + 1, _pods(gang), frozenset(pod.uid for pod in refused), silent and not refused)
+        self._last[key] = _Lapse(
+            times + 1, pods_of(gang), frozenset(pod.uid for pod in refused), silent and not refused
+        )
         pause_s = min(FIRST_S * 2.0**times, LONGEST_S)
         self.cache.back_off(key, self.clock.now_s() + pause_s)
         why = f": kube-scheduler says of {refused[0].key}: {refused[0].refusal.rstrip('.')}" if refused else ""
@@ -98,7 +100,7 @@ class Lapses:
     def refused(self, key: GangKey) -> None:
         """The API server refuses the gang's patch: it waits for the longest time, or until its pods change."""
         if (gang := self.cache.gang(key)) is not None:
-            self._last[key] = _Lapse(self._times(key) + 1, _pods(gang))
+            self._last[key] = _Lapse(self._times(key) + 1, pods_of(gang))
             self.cache.back_off(key, self.clock.now_s() + LONGEST_S)
 
     def asked(self, key: GangKey) -> None:
@@ -116,7 +118,7 @@ class Lapses:
         for key, lapse in list(self._last.items()):
             gang = self.cache.gang(key)
             refused = [pod for uid in lapse.refused if (pod := self.cache.pod(uid)) is not None and pod.refusal]
-            if gang is None or _pods(gang) != lapse.pods or len(refused) < len(lapse.refused):
+            if gang is None or pods_of(gang) != lapse.pods or len(refused) < len(lapse.refused):
                 self._end(key)
 
     def _times(self, key: GangKey) -> int:
@@ -127,5 +129,6 @@ class Lapses:
         self.cache.back_off(key, None)
 
 
-def _pods(gang: Gang) -> frozenset[PodUid]:
+def pods_of(gang: Gang) -> frozenset[PodUid]:
+    """The uids of its members."""
     return frozenset(pod.uid for pod in gang.members)

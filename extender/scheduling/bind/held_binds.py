@@ -22,7 +22,7 @@ from extender.scheduling.admission.gates import Admissions
 from extender.scheduling.admission.lapses import Lapses
 from extender.scheduling.bind.posts import Group, Posts
 from extender.scheduling.planning.loop import Planner
-from extender.scheduling.planning.lost_nodes import NodeHealth
+from extender.scheduling.unfit_nodes import NodeHealth
 from scoring.feasibility.quorum import NO_MEMBERS, Quorum, Quorums
 from scoring.feasibility.recheck import in_another_zone, members_without_room
 from scoring.ids import GangKey, NodeName, PodUid

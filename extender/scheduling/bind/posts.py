@@ -15,11 +15,11 @@ from typing import TypeAlias
 from extender.cache import ClusterCache
 from extender.errors import ApiError, ApiUnavailableError, ConflictError, NotFoundError
 from extender.ports import Binding, Clock, ClusterApi
-from extender.runtime.background import Background
 from extender.runtime.decision_lines import Decision, DecisionLog
+from extender.runtime.slices import Background
 from extender.runtime.telemetry import Telemetry
 from extender.scheduling.bind.in_flight import Batch, InFlightLimiter
-from extender.scheduling.planning.lost_nodes import NodeHealth
+from extender.scheduling.unfit_nodes import NodeHealth
 from scoring.feasibility.recheck import members_without_room
 from scoring.ids import GangKey, NodeName, PodUid
 from scoring.model import Gang, Reason

@@ -15,7 +15,7 @@ from extender.scheduling.admission.gates import Admissions
 from extender.scheduling.bind.held_binds import Binds
 from extender.scheduling.parked_pods import Parking
 from extender.scheduling.planning.loop import Planner
-from extender.scheduling.planning.lost_nodes import NodeHealth
+from extender.scheduling.unfit_nodes import NodeHealth
 from scoring.ids import GangKey, PodUid
 from scoring.model import Gang
 from scoring.plan import Plan

@@ -11,11 +11,9 @@ Rules:
 """
 
 import ssl
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from enum import StrEnum
 from typing import Any, Final, TypeAlias
-
-from extender.server.tls.certificates import names_of
 
 
 class Outcome(StrEnum):
@@ -149,3 +147,14 @@ def _meaning(error: ssl.SSLError) -> tuple[Outcome, str]:
 def words_of(error: ssl.SSLError) -> str:
     """OpenSSL's reason in words."""
     return (error.reason or str(error)).replace("_", " ").lower()
+
+
+def names_of(certificate: Mapping[str, Any]) -> frozenset[str]:
+    """Common name and alternative names of a peer's certificate, as `SSLObject.getpeercert` gives it.
+
+    >>> sorted(names_of({"subject": ((("commonName", "a"),),), "subjectAltName": (("DNS", "b"), ("URI", "c:/d"))}))
+    ['a', 'b', 'c:/d']
+    """
+    subject: Sequence[Sequence[tuple[str, str]]] = certificate.get("subject", ())
+    common = {value for part in subject for kind, value in part if kind == "commonName"}
+    return frozenset(common | {value for _, value in certificate.get("subjectAltName", ()) if isinstance(value, str)})

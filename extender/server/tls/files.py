@@ -1,10 +1,12 @@
 """Certificate files become a context that can be used, or a sentence that names the field and the way out.
 
-Why all checks here: OpenSSL finds some mistakes only when the first client comes, and names none of our settings.
-Rule: a pair is used as a whole or not at all. The files are looked at by device, inode, time and size behind all
-links, so a kubelet's swap of a directory link is seen; one that happens while they are read is read again.
+OpenSSL finds some mistakes only when the first client comes. Files are looked at by device, inode, time and size behind
+all links, so a kubelet's swap is seen; one that happens while they are read is read again. Dates are read by hand (RFC
+5280, 4.1): the standard library shows none of a certificate outside a connection, and a crypto package would be our
+largest dependency. Whether it is otherwise sound is OpenSSL's judgement.
 """
 
+import re
 import ssl
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -13,9 +15,71 @@ from pathlib import Path
 from typing import Final, TypeAlias
 
 from extender.errors import ConfigError
-from extender.server.tls.certificates import Validity, in_pem, validity
 from extender.server.tls.context import GuardedContext, HandshakeEnded, words_of
 from extender.settings.ports import TlsSettings
+
+_PEM: Final = re.compile(r"-----BEGIN CERTIFICATE-----[A-Za-z0-9+/=\s]+-----END CERTIFICATE-----")
+_SEQUENCE, _VERSION, _UTC_TIME, _GENERALIZED_TIME = 0x30, 0xA0, 0x17, 0x18
+
+
+@dataclass(frozen=True, slots=True)
+class Validity:
+    """From when until when a certificate holds, in Unix seconds."""
+
+    begins_s: float
+    ends_s: float
+
+
+def in_pem(text: str) -> list[bytes]:
+    """The certificates (DER) in a PEM text, in order. Errors: ValueError for a block that is no base64."""
+    return [ssl.PEM_cert_to_DER_cert(block) for block in _PEM.findall(text)]
+
+
+def validity(der: bytes) -> Validity:
+    """The dates of a certificate. Errors: ValueError if it is none."""
+    try:
+        certificate = _content(der, _SEQUENCE)
+        at = _content(certificate, _SEQUENCE)
+        if at[0] == _VERSION:
+            at = _behind(at)
+        for _ in range(3):  # serial number, signature algorithm, issuer
+            at = _behind(at)
+        dates = _content(at, _SEQUENCE)
+        return Validity(_moment_s(dates), _moment_s(_behind(dates)))
+    except IndexError as error:
+        raise ValueError("not a certificate: it ends too early") from error
+
+
+def _moment_s(der: bytes) -> float:
+    r"""Unix seconds of a UTCTime or GeneralizedTime in the one form that certificates may use.
+
+    >>> _moment_s(b"\x17\x0d700101000001Z"), _moment_s(b"\x18\x0f20500101000000Z")
+    (1.0, 2524608000.0)
+    """
+    text = _content(der, _UTC_TIME, _GENERALIZED_TIME).decode("ascii")
+    if der[0] == _UTC_TIME:  # two digits: 1950 to 2049
+        text = ("19" if text >= "50" else "20") + text
+    return datetime.strptime(text, "%Y%m%d%H%M%SZ").replace(tzinfo=UTC).timestamp()
+
+
+def _content(der: bytes, *tags: int) -> bytes:
+    if der[0] not in tags:
+        raise ValueError(f"not a certificate: 0x{der[0]:02x} where 0x{tags[0]:02x} is expected")
+    begin, end = _bounds(der)
+    return der[begin:end]
+
+
+def _behind(der: bytes) -> bytes:
+    return der[_bounds(der)[1] :]
+
+
+def _bounds(der: bytes) -> tuple[int, int]:
+    length, begin = der[1], 2
+    if length >= 0x80:
+        begin += length & 0x7F
+        length = int.from_bytes(der[2:begin], "big")
+    return begin, begin + length
+
 
 Marks: TypeAlias = tuple[tuple[int, ...], ...]
 
@@ -84,8 +148,6 @@ def _loaded(settings: TlsSettings, ended: HandshakeEnded, marks: Marks, *, now_s
 
 @dataclass(frozen=True, slots=True)
 class _Pem:
-    """A file that a setting names, and what it has to hold."""
-
     field: str
     path: Path
     holds: str

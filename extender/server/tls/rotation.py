@@ -7,7 +7,6 @@ those that are open, and what is held on them, stay. Files that cannot be used a
 
 import asyncio
 import logging
-from dataclasses import dataclass, field
 
 from extender.errors import ConfigError
 from extender.ports import Clock
@@ -32,7 +31,8 @@ class Rotation:
         self._clock = clock
         self._telemetry = telemetry
         self._reload_s = reload_s
-        self._handshakes = _Handshakes(clock, telemetry)
+        self._said_at_s: dict[Outcome, float] = {}  # Why clients were refused → when that was said last
+        self._left_out = 0
         self._loaded = self._load()
         self._refused = ""
         self._expiry_reported = False
@@ -68,32 +68,23 @@ class Rotation:
             _log.error("the certificate in tls.cert_file has expired: kube-scheduler will refuse new connections")
 
     def _load(self) -> Loaded:
-        return load(self._settings, self._handshakes.ended, now_s=self._clock.now_s)
+        return load(self._settings, self._handshake_ended, now_s=self._clock.now_s)
 
     def _show_expiry(self) -> None:
         self._expiry_reported = False
         for certificate, ends_s in self._loaded.ends_s.items():
             self._telemetry.tls_expiry.labels(certificate).set(ends_s)
 
-
-@dataclass(slots=True)
-class _Handshakes:
-    """Counts handshakes, and says why clients were refused, each cause at most once in ten seconds."""
-
-    clock: Clock
-    telemetry: Telemetry
-    said_at_s: dict[Outcome, float] = field(default_factory=dict)
-    left_out: int = 0
-
-    def ended(self, outcome: Outcome, more: str) -> None:
-        self.telemetry.tls_handshake(outcome)
+    def _handshake_ended(self, outcome: Outcome, more: str) -> None:
+        """Count it, and say why a client was refused, each cause at most once in ten seconds."""
+        self._telemetry.tls_handshake(outcome)
         if outcome is Outcome.ACCEPTED:
             return
-        now_s = self.clock.monotonic_s()
-        if now_s - self.said_at_s.get(outcome, -_SAID_AGAIN_S) < _SAID_AGAIN_S:
-            self.left_out += 1
+        now_s = self._clock.monotonic_s()
+        if now_s - self._said_at_s.get(outcome, -_SAID_AGAIN_S) < _SAID_AGAIN_S:
+            self._left_out += 1
             return
-        self.said_at_s[outcome] = now_s
-        fields = {"outcome": outcome.value, "left_out": self.left_out}
-        self.left_out = 0
+        self._said_at_s[outcome] = now_s
+        fields = {"outcome": outcome.value, "left_out": self._left_out}
+        self._left_out = 0
         _log.warning("a connection was refused: %s", more, extra={"fields": fields})

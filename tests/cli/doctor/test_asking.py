@@ -11,7 +11,7 @@ from cli.doctor import Facts, examine
 from cli.doctor.asking import ask_sources
 from cli.doctor.facts import Endpoints
 from cli.doctor.installed import scheduler_of
-from cli.doctor.running import NOTES, file_of, needed
+from cli.doctor.running import NOTES, needed
 from extender.errors import ConfigError
 from extender.runtime.clock import SystemClock
 from extender.settings.features import AutoscalingMode, AutoscalingSettings, ElasticSettings, RepairSettings
@@ -69,10 +69,10 @@ EVERYTHING = Settings(leader_election="on").model_copy(
 
 @pytest.mark.parametrize("part", sorted(needed(EVERYTHING)))
 def test_a_part_grants_the_rights_that_it_is_named_for(part: str) -> None:
-    place = ROOT / "manifests" / part.partition(" ")[0]
+    place, file = ROOT / "manifests" / part.partition(" ")[0], "notes.yaml" if part == NOTES else "rbac.yaml"
     granted = {
         (verb, group, resource)
-        for one in yaml.safe_load_all((place / file_of(part)).read_text())
+        for one in yaml.safe_load_all((place / file).read_text())
         for rule in one.get("rules", ())
         for group in rule.get("apiGroups", ())
         for resource in rule["resources"]

@@ -11,8 +11,7 @@ from cli.mesh.mesh import Kind, Site, site_of
 from cli.mesh.nodes import Selector, SiteNode, nodes_of_list
 from cli.mesh.plan import LatencyTest, MeshPlan, archive_base, check_notes, round_notes
 from extender.errors import ConfigError
-from extender.network.mapping import MappingConfig
-from extender.network.names import Rule
+from extender.network.mapping import MappingConfig, Rule
 from scoring.ids import NodeName, ZoneName
 from scoring.network.matrix import METRICS, Metric
 from tests.cli.mesh.sites import at, two_zones

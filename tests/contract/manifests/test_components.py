@@ -8,7 +8,7 @@ import yaml
 from pydantic import ValidationError
 
 from client.connect.said import DEFAULT, target
-from extender.bootstrap.elastic import named_kinds
+from extender.bootstrap.feeds import named_kinds
 from extender.controllers.elastic.kinds import KINDS
 from extender.kube import calls
 from extender.settings.layers import ENV_PREFIX

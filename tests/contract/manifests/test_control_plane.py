@@ -8,8 +8,8 @@ import pytest
 import yaml
 
 from extender.kube import calls
-from extender.kube.leases import ROLE_LABEL
-from extender.leadership.role import LEADER
+from extender.kube.small_ports import ROLE_LABEL
+from extender.leadership.lease import LEADER
 from extender.settings.leadership import LeaderElection
 from extender.settings.settings import Settings
 from tests.contract.manifests.rendered_manifests import MANIFESTS, ROOT, Object, rendered, rights_of

@@ -6,9 +6,8 @@ import pytest
 import yaml
 
 from extender.kube import calls
-from extender.kube.key_store import NAME
-from extender.kube.leases import ROLE_LABEL
-from extender.leadership.role import LEADER
+from extender.kube.small_ports import NOTE_KEYS, ROLE_LABEL
+from extender.leadership.lease import LEADER
 from extender.settings.leadership import LeaderElection
 from testbed.processes.schedulers import load_configuration
 from tests.contract.manifests.rendered_manifests import (
@@ -53,17 +52,17 @@ def test_netgang_has_no_other_rights(overlay: str, objects: tuple[Object, ...]) 
 def test_rules_name_what_they_allow(objects: tuple[Object, ...]) -> None:
     roles = [one for one in objects if one["kind"] in ("ClusterRole", "Role")]
     rules = [rule for role in roles for rule in role["rules"]]
-    allowed = [right for rule in rules for right in rights_of([rule]) if rule.get("resourceNames") != [NAME]]
+    allowed = [right for rule in rules for right in rights_of([rule]) if rule.get("resourceNames") != [NOTE_KEYS]]
     assert not [right for right in allowed if "*" in right or right[2] in ("secrets", "clusterroles", "roles")]
 
 
 def test_the_keys_are_in_the_only_secret_that_netgang_may_read(objects: tuple[Object, ...]) -> None:
     secrets, role = of_kind(objects, "Secret"), of_kind(objects, "Role")["netgang-notes"]
-    assert list(secrets) == [NAME]
-    assert (secrets[NAME]["type"], secrets[NAME].get("data")) == ("Opaque", None)
-    assert secrets[NAME]["metadata"]["namespace"] == role["metadata"]["namespace"] == "netgang-system"
+    assert list(secrets) == [NOTE_KEYS]
+    assert (secrets[NOTE_KEYS]["type"], secrets[NOTE_KEYS].get("data")) == ("Opaque", None)
+    assert secrets[NOTE_KEYS]["metadata"]["namespace"] == role["metadata"]["namespace"] == "netgang-system"
     assert set(rights_of(role["rules"])) == calls.rules(calls.NOTES)
-    assert [rule["resourceNames"] for rule in role["rules"]] == [[NAME]]
+    assert [rule["resourceNames"] for rule in role["rules"]] == [[NOTE_KEYS]]
 
 
 def test_accounts_that_are_used_exist(objects: tuple[Object, ...]) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from extender.bootstrap.metrics import Reporting
 from extender.network.mapping import MappingConfig, map_nodes
-from extender.network.status import AGE_EDGES_S, NetworkStatus
+from extender.network.merge import AGE_EDGES_S, NetworkStatus
 from extender.ports import EndpointInfo
 from extender.runtime.telemetry import Telemetry
 from extender.schemas.network import Coverage, Source

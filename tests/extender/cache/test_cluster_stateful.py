@@ -207,16 +207,14 @@ class CacheMachine(RuleBasedStateMachine):
         self._relist(self.cache.nodes, listed, stepwise)
 
     @rule(
-        kind=st.sampled_from(["pod_groups", "native_pod_groups", "volcano_pod_groups"]),
         key=st.sampled_from(GANGS),
         minimum=st.none() | st.integers(0, 3),
     )
-    def pod_group_event(self, kind: str, key: GangKey, minimum: int | None) -> None:
-        sink: Sink[PodGroup] = getattr(self.cache, kind)
+    def pod_group_event(self, key: GangKey, minimum: int | None) -> None:
         if minimum is None:
-            sink.delete(key)
+            self.cache.pod_groups.delete(key)
         else:
-            sink.upsert(PodGroup(key, minimum))
+            self.cache.pod_groups.upsert(PodGroup(key, minimum))
 
     @rule(choice=st.integers(0, 3), where=node_names)
     def binding_confirmed(self, choice: int, where: NodeName) -> None:

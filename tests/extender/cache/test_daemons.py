@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from extender.cache import ClusterCache
-from extender.cache.daemons.room import MOST_SETS
+from extender.cache.daemons import MOST_SETS
 from extender.convert import daemon_set_from_json, pod_from_json
 from scoring.ids import NodeName, gang_key
 from scoring.model import DaemonSet, Node, NodeSelectorTerm, Phase, Pod, Requirement

@@ -23,11 +23,10 @@ def grouped(name: str, source: GangSource = GangSource.POD_GROUP, minimum: int |
     return replace(pod(name, **fields), group=GroupRef(G, source, minimum))  # type: ignore[arg-type]
 
 
-def gang(pods: Iterable[Pod], *groups: PodGroup, volcano: Iterable[PodGroup] = ()) -> Gang:
+def gang(pods: Iterable[Pod], *groups: PodGroup) -> Gang:
     cache = ClusterCache()
     cache.pods.replace(list(pods))
     cache.pod_groups.replace(groups)
-    cache.volcano_pod_groups.replace(list(volcano))
     assert_consistent(cache)
     return cache.snapshot().gangs[G]
 
@@ -54,30 +53,27 @@ def test_priority_and_options() -> None:
     assert (found.priority, found.options) == (5, (("near", "A"), ("zones", "B")))
 
 
-VOLCANO, OLD_GROUP = PodGroup(G, 4), PodGroup(G, 3, created_s=1.0, schedule_timeout_s=60.0)
+OLD_GROUP = PodGroup(G, 3, created_s=1.0, schedule_timeout_s=60.0)
 DONE = labelled("b", created_s=5.0, scheduled_s=9.0, phase=Phase.SUCCEEDED)
 Declared = tuple[int, float, float | None, Reason | None]
 BY_ANNOTATION = grouped("a", GangSource.ANNOTATION, 3), grouped("a", GangSource.ANNOTATION)
-SIZES = {  # case: ((min_member, created_s, time-out, problem), pods, coscheduling's PodGroups, Volcano's)
+SIZES = {  # case: ((min_member, created_s, time-out, problem), pods, PodGroups)
     "labels, as old as the oldest, finished or not": (
         (2, 5.0, None, None),
         [labelled("a", created_s=9.0), DONE],
         [],
-        [],
     ),
-    "finished members alone": ((2, 5.0, None, None), [DONE], [], []),
-    "a PodGroup": ((3, 1.0, 60.0, None), [grouped("a", created_s=9.0)], [OLD_GROUP], []),
-    "an annotation": ((3, 0.0, None, None), [BY_ANNOTATION[0]], [], []),
-    "an annotation and Volcano's PodGroup": ((4, 0.0, None, None), [BY_ANNOTATION[1]], [], [VOLCANO]),
-    "an annotation and coscheduling's": ((5, 0.0, None, None), [BY_ANNOTATION[1]], [PodGroup(G, 5)], []),
-    "Volcano's first": ((4, 0.0, None, None), [BY_ANNOTATION[0]], [PodGroup(G, 5)], [VOLCANO]),
-    "nothing": ((1, 0.0, None, Reason.INVALID_GROUP), [BY_ANNOTATION[1]], [], []),
+    "finished members alone": ((2, 5.0, None, None), [DONE], []),
+    "a PodGroup": ((3, 1.0, 60.0, None), [grouped("a", created_s=9.0)], [OLD_GROUP]),
+    "an annotation": ((3, 0.0, None, None), [BY_ANNOTATION[0]], []),
+    "an annotation and a PodGroup": ((5, 0.0, None, None), [BY_ANNOTATION[1]], [PodGroup(G, 5)]),
+    "nothing": ((1, 0.0, None, Reason.INVALID_GROUP), [BY_ANNOTATION[1]], []),
 }
 
 
-@pytest.mark.parametrize(("want", "pods", "groups", "volcano"), SIZES.values(), ids=SIZES)
-def test_size_and_age(want: Declared, pods: list[Pod], groups: list[PodGroup], volcano: list[PodGroup]) -> None:
-    found = gang(pods, *groups, volcano=volcano)
+@pytest.mark.parametrize(("want", "pods", "groups"), SIZES.values(), ids=SIZES)
+def test_size_and_age(want: Declared, pods: list[Pod], groups: list[PodGroup]) -> None:
+    found = gang(pods, *groups)
     assert (found.min_member, found.created_s, found.schedule_timeout_s, found.problem) == want
     assert (found.own, found.source) == (True, pods[0].group.source if pods[0].group else None)
 
@@ -141,10 +137,7 @@ def test_the_pod_group_may_come_later() -> None:
 
 
 def test_native_gangs_are_never_refused() -> None:
-    """What is wrong with a native gang kube-scheduler says itself; its own PodGroup sizes it."""
+    """What is wrong with a native gang kube-scheduler says itself; no PodGroup of coscheduling sizes it."""
     pods = [grouped("a", GangSource.NATIVE), grouped("b", GangSource.NATIVE, priority=3, scheduler_name="x")]
     assert (gang(pods).problem, gang(pods).min_member) == (None, 2)
-    cache = ClusterCache()
-    cache.pods.replace(pods)
-    cache.native_pod_groups.upsert(PodGroup(G, 5, created_s=3.0))
-    assert (cache.snapshot().gangs[G].min_member, cache.snapshot().gangs[G].created_s) == (5, 3.0)
+    assert gang(pods, PodGroup(G, 5)).min_member == 2

@@ -14,8 +14,7 @@ from extender.kube.binding import BindLimits
 from extender.kube.client import ClientLimits, KubeClient
 from extender.kube.credentials import ApiServer, Authorization, Token
 from extender.kube.http.transport import TransportLimits
-from extender.runtime.backoff import Backoff
-from extender.runtime.clock import SystemClock
+from extender.runtime.clock import Backoff, SystemClock
 from simulator.apiserver.store import ApiStore
 
 QUICK = ClientLimits(

@@ -7,13 +7,13 @@ import pytest
 
 from extender.errors import ApiError, ApiUnavailableError, ConflictError
 from extender.kube.http.transport import Transport
-from extender.kube.key_store import NAME, KubeKeyStore
+from extender.kube.small_ports import NOTE_KEYS, KubeKeyStore
 from extender.ports import KeyStore
 from tests.extender.kube.conftest import serving
 from tests.extender.kube.test_leases import Server
 from tests.fakes.key_store import KEY, FakeKeyStore
 
-PATH = f"/api/v1/namespaces/team/secrets/{NAME}"
+PATH = f"/api/v1/namespaces/team/secrets/{NOTE_KEYS}"
 DATA = {KEY.name: KEY.secret}
 Made = tuple[KeyStore, Server]
 
@@ -21,7 +21,7 @@ Made = tuple[KeyStore, Server]
 @pytest.fixture
 async def made() -> AsyncIterator[Made]:
     server = Server()
-    there = {"kind": "Secret", "metadata": {"name": NAME, "resourceVersion": "7", "labels": {"a": "b"}}}
+    there = {"kind": "Secret", "metadata": {"name": NOTE_KEYS, "resourceVersion": "7", "labels": {"a": "b"}}}
     server.objects[PATH] = {**there, "type": "Opaque"}
     async with serving(server.handle) as access, Transport(access) as transport:
         yield KubeKeyStore(transport, "team"), server
@@ -58,7 +58,7 @@ async def test_no_secret_is_a_value_and_a_refusal_an_error(made: Made) -> None:
     server.fails = 0
     del server.objects[PATH]
     assert await store.read() is None
-    assert store.place == f"team/{NAME}"
+    assert store.place == f"team/{NOTE_KEYS}"
 
 
 async def test_a_secret_that_is_none_is_an_answer_that_cannot_be_used(made: Made) -> None:

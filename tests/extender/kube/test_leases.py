@@ -11,7 +11,7 @@ from aiohttp import web
 
 from extender.errors import ApiError, ApiUnavailableError, ConflictError, NotFoundError
 from extender.kube.http.transport import Transport
-from extender.kube.leases import KubeLeases, LeasePlace
+from extender.kube.small_ports import KubeLeases
 from extender.leadership.lease import Lease, LeaseApi, LeaseSpec
 from tests.extender.kube.conftest import serving
 from tests.fakes.leases import FakeLeases, StoredLease
@@ -73,9 +73,9 @@ class World(NamedTuple):
 
 @pytest.fixture
 async def world() -> AsyncIterator[World]:
-    server, place = Server(), LeasePlace("team", "lead", "team")
+    server = Server()
     async with serving(server.handle) as access, Transport(access) as transport:
-        yield World(KubeLeases(transport, place, call_s=5.0), server)
+        yield World(KubeLeases(transport, "team", "lead", pods_namespace="team", call_s=5.0), server)
 
 
 @pytest.fixture(params=["fake", "HTTP"])

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from extender.bootstrap import live
-from extender.bootstrap.network import source_of
+from extender.bootstrap.feeds import source_of
 from extender.network.esmond.source import EsmondSource
 from extender.network.opensearch.source import OpenSearchSource
 from extender.network.prometheus.source import PrometheusSource

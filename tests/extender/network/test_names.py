@@ -8,8 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from extender.errors import ConfigError
-from extender.network.mapping import MappingConfig, NodeMapping, map_nodes, mapping_config
-from extender.network.names import Rule, matching, ruled
+from extender.network.mapping import MappingConfig, NodeMapping, Rule, map_nodes, mapping_config, matching, ruled
 from extender.ports import EndpointInfo
 from extender.settings.mapping import PATTERN_LIMIT, why_not
 from extender.settings.settings import Settings

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from extender.api.documents.network import mapping_document
 from extender.network.mapping import MappingConfig, map_nodes
+from extender.network.merge import AGE_EDGES_S, coverage_of, node_counts
 from extender.network.refresh import Polled, RefreshOptions
-from extender.network.status import AGE_EDGES_S, coverage_of, node_counts
 from extender.ports import EndpointInfo
 from extender.schemas.network import LeftOut
 from scoring.ids import EndpointId, NodeName

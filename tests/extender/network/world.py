@@ -7,8 +7,8 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
 from extender.bootstrap.metrics import Reporting
+from extender.network.merge import NetworkStatus
 from extender.network.refresh import NetworkRefresh, Polled, RefreshOptions
-from extender.network.status import NetworkStatus
 from extender.ports import Batch, Clock, NetworkSource
 from extender.runtime.telemetry import Telemetry
 from extender.schemas.network import Source

@@ -6,9 +6,8 @@ from contextlib import suppress
 import pytest
 
 from extender.errors import ApiError, ApiUnavailableError
-from extender.notes import Bearer, Key, NoteKind
 from extender.notes.keeper import AGAIN_S, READ_EACH_S, KeyKeeper
-from extender.notes.keys import KEPT, ROTATED_S, keys_of
+from extender.notes.signatures import KEPT, ROTATED_S, Bearer, Key, NoteKind, keys_of
 from extender.ports import StoredKeys
 from tests.fakes.clock import LoopClock
 from tests.fakes.key_store import KEY, FakeKeyStore

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from extender.notes import MOST_CHARS, Bearer, Flaw, Key, KeyRing, NoteKind, Notes
+from extender.notes.signatures import MOST_CHARS, Bearer, Flaw, Key, KeyRing, NoteKind, Notes
 
 POD = Bearer("v1", "Pod", "team-a", "w-0", "3f2a")
 KEYS = (Key("20260101000000", b"a" * 32), Key("20260201000000", b"b" * 32))

@@ -2,13 +2,13 @@
 
 import pytest
 
-from extender.runtime.decision_lines import Decision
-from extender.runtime.recent_decisions import (
+from extender.runtime.decision_lines import (
     MOST_CHANGES,
     MOST_EACH,
     MOST_GANGS,
     MOST_GONE,
     MOST_REASONS,
+    Decision,
     RecentDecisions,
 )
 from scoring.ids import GangKey

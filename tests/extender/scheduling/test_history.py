@@ -22,7 +22,7 @@ BOUNDED = {  # what → why it is still filling
     "Events._posted_s": "what was told is not told again for ten minutes",
     "DecisionLog._seen": "a refusal that is written is known for five",
     "objects _Seen": "the same",
-    "objects Made": "ten of each gang, and of the last that are gone (`extender.runtime.recent_decisions`)",
+    "objects Made": "ten of each gang, and of the last that are gone (`extender.runtime.decision_lines`)",
     "objects Decision": "the same",
 }
 

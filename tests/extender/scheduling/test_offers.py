@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from extender.cache import ClusterCache
-from extender.scheduling.node_exclusions import TOGETHER_S, Learning
 from extender.scheduling.offers import Offers
 from extender.scheduling.parked_pods import FIRST_LOOK_S, INHERITED_LATEST_S, INHERITED_S, QUIET_S, RETRY_S, Parking
 from extender.scheduling.parked_pods import LONGEST_S as LONGEST_PAUSE_S
+from extender.scheduling.unfit_nodes import TOGETHER_S, Learning
 from extender.scheduling.watch_catchup import LONGEST_S, CatchUp
 from scoring.ids import NodeName, PodUid
 from scoring.model import MemberClass, Pod
@@ -129,7 +129,7 @@ def test_some_requests_teach_nothing(member: Pod, sees_all: bool, asked: tuple[N
 
 
 def test_first_refusals_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("extender.scheduling.node_exclusions._REMEMBERED_MAX", 2)
+    monkeypatch.setattr("extender.scheduling.unfit_nodes._REMEMBERED_MAX", 2)
     learned = Learned()
     kinds = [pod("p", cpu=str(number)) for number in (1, 2, 3)]
     for member in kinds:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from extender.web.feed import MOST_VIEWERS, Feed, FullError
+from extender.web.routes import MOST_VIEWERS, Feed, FullError
 from scoring.plan.steps import Steps
 
 pytestmark = pytest.mark.looptime

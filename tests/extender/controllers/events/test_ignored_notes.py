@@ -1,7 +1,7 @@
 """Notes that are not ours, whatever they are for, are told (docs/safety.md S21)."""
 
 from extender.cache import ClusterCache
-from extender.controllers.events.ignored_notes import IgnoredNotes
+from extender.controllers.events.left_out import IgnoredNotes
 from extender.notes import Bearer, Flaw, NoteKind
 from tests import builders
 from tests.extender.controllers.contexts import context_over

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from extender.controllers.events.label_problems import PATIENCE_S
+from extender.controllers.events.not_starting import PATIENCE_S
 from extender.controllers.events.recorder import MOST_QUEUED, REPEAT_S, Events, Happening, pod_subject
 from extender.errors import ApiError, ApiUnavailableError
 from extender.runtime.telemetry import Telemetry

@@ -2,7 +2,7 @@
 
 import pytest
 
-from extender.controllers.events.waiting import AGAIN_S, PATIENCE_S
+from extender.controllers.events.not_starting import AGAIN_S, PATIENCE_S
 from extender.kube.calls import POD_GROUPS
 from tests.extender.controllers.events.test_podgroup_status import group, member
 from tests.extender.scheduling.world import World, node_json, running

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from extender.controllers.events.label_problems import PATIENCE_S
+from extender.controllers.events.not_starting import PATIENCE_S
 from extender.controllers.removal.removals import QUIET_S
 from scoring.model.reasons import Reason
 from tests.extender.controllers.elastic.cluster import site

@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from extender.kube.http.pool import Endpoint, Pool
+from extender.kube.http.pool import Pool
 from tests.extender.kube.scripted import OK, Script, Scripted, Talk, always_ok, answering, echo, ok, scripted, until
 from tests.extender.kube.scripted import event_loop_policy as event_loop_policy
 
@@ -19,8 +19,8 @@ async def pool_of(
     server: Scripted, *, concurrency: int = 4, idle_s: float = 60.0, patience_s: float = 0.001
 ) -> AsyncGenerator[Pool, None]:
     at = urlsplit(server.url)
-    endpoint = Endpoint(at.hostname or "", at.port or 0, None, None)
-    pool = Pool(endpoint, concurrency=concurrency, connect_s=5.0, idle_s=idle_s, patience_s=patience_s)
+    host, port = at.hostname or "", at.port or 0
+    pool = Pool(host, port, concurrency=concurrency, connect_s=5.0, idle_s=idle_s, patience_s=patience_s)
     try:
         yield pool
     finally:
@@ -250,7 +250,7 @@ async def test_a_connection_that_is_not_taken() -> None:
             waiting.setblocking(False)
             waiting.connect_ex(full.getsockname())
         port = full.getsockname()[1]
-        pool = Pool(Endpoint("127.0.0.1", port, None, None), concurrency=1, connect_s=0.05)
+        pool = Pool("127.0.0.1", port, concurrency=1, connect_s=0.05)
         with pytest.raises(TimeoutError, match=rf"cannot connect to 127\.0\.0\.1:{port} in 0\.05 s"):
             await ask(pool)
         await pool.close()

@@ -8,8 +8,7 @@ import httpx
 import pytest
 
 from extender.network.opensearch import source as opensearch
-from extender.network.opensearch.query import search_body
-from extender.network.opensearch.source import OpenSearchSource
+from extender.network.opensearch.source import OpenSearchSource, search_body
 from extender.network.sources.http import HttpClient, HttpServer
 from extender.ports import Batch
 from extender.settings.sources import DelayStatistic

@@ -14,7 +14,6 @@ import httpx
 import pytest
 
 from extender.errors import NetworkSourceError
-from extender.network.opensearch import query
 from extender.network.opensearch.source import OpenSearchSource
 from extender.network.sources.http import HttpClient, HttpServer
 from extender.ports import Batch
@@ -135,7 +134,7 @@ async def test_the_same_again_is_nothing_new(source: OpenSearchSource) -> None:
 async def test_pages(archive: str, source: OpenSearchSource, monkeypatch: pytest.MonkeyPatch) -> None:
     """Pairs are read page by page until the archive has no more."""
     whole = await source.fetch(now_s=NOW_S)
-    monkeypatch.setattr(query, "PAGE_PAIRS", 1)
+    monkeypatch.setattr("extender.network.opensearch.source.PAGE_PAIRS", 1)
     leafing = over(archive)
     batch = await leafing.fetch(now_s=NOW_S)
     for metric in Metric:

@@ -1,7 +1,7 @@
 """Lost nodes: deleted at once, not ready only after their time (docs/safety.md S12)."""
 
 from extender.cache import ClusterCache
-from extender.scheduling.planning.lost_nodes import NodeHealth
+from extender.scheduling.unfit_nodes import NodeHealth
 from scoring.ids import NodeName
 from scoring.model import Node
 from tests.builders import bound, node, pod

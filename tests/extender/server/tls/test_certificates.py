@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from extender.server.tls.certificates import in_pem, names_of, validity
+from extender.server.tls.context import names_of
+from extender.server.tls.files import in_pem, validity
 from tests.authority import openssl
 from tests.extender.server.tls.conftest import Certificates
 

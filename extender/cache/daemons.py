@@ -1,16 +1,8 @@
 """Room that nodes keep for pods of DaemonSets which are still to come (docs/safety.md S12, S26).
 
-A node that has just joined is empty until its DaemonSets' pods are bound, and a gang that takes it whole leaves no room
-for them. What is kept free is the request of the DaemonSet's template, once, on each node that it selects and has no
-pod on; pods that are pinned to a node are no measure, for users can pin some that are never scheduled.
-
-Rules, because tenants write DaemonSets as well, and their pods may be impossible or forbidden by a quota:
-- Kept for `settle_s` at most, counted from when the pod became missing: the node came, or began to suit; the DaemonSet
-  came or was changed; its pod went. A pod that is bound there ends it at once.
-- DaemonSets of one namespace have a budget on each node (`budgets`).
-- Nothing is kept where a gang's place is committed: a commitment comes before a guess (docs/safety.md S4).
-- Work is bounded: of one namespace at most `MOST_SETS` are looked at; for new ones `PAIRS_A_ROUND` nodes a round, and
-  young nodes at once while they are few; what is over ends `ENDS_A_ROUND` at a time.
+Kept is the request of the DaemonSet's template, on each node that it selects and has no pod on, for `settle_s` from
+when the pod became missing. Tenants write DaemonSets as well, and their pods may be impossible: those of one namespace
+have a budget on each node, a committed place goes first (docs/safety.md S4), and work is bounded in each round.
 """
 
 from collections import Counter
@@ -18,13 +10,70 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from heapq import heapify, heappop, heappush
 from itertools import islice
-from typing import Final
+from typing import Final, TypeAlias
 
-from extender.cache.daemons.budgets import DaemonBudgets
 from extender.cache.usage import Usage
 from scoring.feasibility.filters import node_allows
 from scoring.ids import NodeName, PodUid
 from scoring.model import DaemonSet, MemberClass, Node, Pod
+
+Key: TypeAlias = tuple[str, NodeName]  # Namespace and node
+_COMES_BACK: Final = 0.1  # Seconds of budget for each second in which nothing is kept
+_LOOKED_AT_A_ROUND: Final = 2_000
+
+
+@dataclass(slots=True)
+class _Budget:
+    used_s: float
+    at_s: float  # When that was so
+    open: int = 0  # DaemonSets that keep some room now
+
+    def renew(self, now_s: float) -> None:
+        passed_s = max(now_s - self.at_s, 0.0)
+        self.used_s = max(self.used_s + (passed_s if self.open else -_COMES_BACK * passed_s), 0.0)
+        self.at_s = now_s
+
+
+class DaemonBudgets:
+    """For how long DaemonSets of one namespace may keep room on one node for missing pods (docs/safety.md S26)."""
+
+    def __init__(self, *, settle_s: float) -> None:
+        self._settle_s = settle_s
+        self._known: dict[Key, _Budget] = {}
+        self._closed: dict[Key, None] = {}  # Nothing is kept of them now: forgotten once they are whole again
+
+    def left_s(self, key: Key, now_s: float) -> float:
+        """How long something may be kept from now on."""
+        budget = self._known.get(key)
+        if budget is None:
+            return self._settle_s
+        budget.renew(now_s)
+        return self._settle_s - budget.used_s
+
+    def open(self, key: Key, now_s: float) -> None:
+        """One more DaemonSet keeps room there."""
+        budget = self._known.setdefault(key, _Budget(0.0, now_s))
+        budget.renew(now_s)
+        budget.open += 1
+        self._closed.pop(key, None)
+
+    def close(self, key: Key, now_s: float) -> None:
+        """One fewer does."""
+        budget = self._known[key]
+        budget.renew(now_s)
+        budget.open -= 1
+        if not budget.open:
+            self._closed[key] = None
+
+    def expire(self, now_s: float) -> None:
+        """Forget some that are whole again. Call it now and then."""
+        for key in list(islice(self._closed, _LOOKED_AT_A_ROUND)):
+            del self._closed[key]
+            if self.left_s(key, now_s) >= self._settle_s:
+                del self._known[key]
+            else:
+                self._closed[key] = None
+
 
 MOST_SETS: Final = 64
 PAIRS_A_ROUND: Final = 5_000

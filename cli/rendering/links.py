@@ -1,9 +1,4 @@
-"""Draw links as a coloured matrix per metric, as wide as the terminal allows.
-
-Why three sizes: 6 ends fit with their numbers, 36 as two characters each, 100 as one; a mesh that is wider still is cut
-into parts. Rule: the colours are those of the page (`extender.web.grades`). Where there is no colour a letter says the
-same. Names are shown as they are, but control characters never reach the terminal.
-"""
+"""Links on the terminal: a coloured matrix per metric, as wide as it allows, and one link as a table."""
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -12,10 +7,12 @@ from typing import Final
 
 from rich.cells import cell_len, set_cell_size
 from rich.console import Console
+from rich.table import Column, Table
 from rich.text import Text
 
-from cli.output import plain
+from cli.output import add_row, plain, safe
 from extender.network.survey import Link, Survey
+from extender.schemas import link as schema
 from extender.web.grades import Bounds, Grade, bounds_of
 from scoring.network.matrix import Metric
 
@@ -34,8 +31,6 @@ _STYLE: Final = {
 
 @dataclass(frozen=True, slots=True)
 class _View:
-    """One metric: values by (source, target) in the unit that is shown, and where the grades end."""
-
     title: str
     unit: str
     values: Mapping[tuple[str, str], float | None]
@@ -197,3 +192,44 @@ def duration(seconds: float) -> str:
     if seconds < 120.0:
         return f"{seconds:.0f} s"
     return f"{seconds / 60.0:.0f} min" if seconds < 7200.0 else f"{seconds / 3600.0:.0f} h"
+
+
+def print_link(console: Console, link: schema.Link) -> None:
+    """Each metric in both directions, what counts of it, and its points."""
+    heads = (f"{link.source} → {link.target}", f"{link.target} → {link.source}")
+    table = Table("", *(Column(safe(console, head)) for head in heads), "counts", "from", "points")
+    for name, part in link.metrics.items():
+        known = "–" if part.counts is None else _amount(part.counts, part.unit)
+        if part.no_better_than is not None:
+            known += f"\nas {_amount(part.no_better_than, part.unit)} at best"
+        there, back = (_direction(one, part.unit) for one in (part.there, part.back))
+        add_row(table, console, name, there, back, known, part.basis, f"{part.points:.2f}")
+    table.add_row("sum", "", "", "", "", f"{link.points:.2f}")
+    console.print(table)
+    for name, part in link.metrics.items():
+        ends = " → ".join(end or "no endpoint" for end in part.endpoints)
+        console.print(safe(console, f"{name} is measured at {ends}"), soft_wrap=True)
+    if link.reference_bps is not None:
+        best = _amount(link.reference_bps, "bit/s")
+        console.print(f"compared among {link.compared_with} nodes; full points for {best}", highlight=False)
+    if link.same_endpoint:
+        console.print("both nodes are one, or share their endpoint: the link is perfect by definition")
+    if link.stale:
+        console.print("some value is old: its points fade; too old, it only says what the link is worth at best")
+
+
+def _direction(value: schema.Measured | None, unit: str) -> str:
+    if value is None:
+        return "–"
+    source = f", {value.origin}" if value.origin else ""
+    return f"{_amount(value.value, unit)}\n{duration(value.age_s)} old{source}"
+
+
+def _amount(value: float, unit: str) -> str:
+    match unit:
+        case "ratio":
+            return f"{value * 100.0:.4g} %"
+        case "bit/s":
+            return f"{value / 1e6:.4g} Mbit/s"
+        case _:
+            return f"{value:.4g} {unit}"
