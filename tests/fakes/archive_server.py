@@ -7,7 +7,6 @@ request, so that an exchanged certificate counts from the next request on.
 import asyncio
 import json
 import ssl
-import subprocess
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
@@ -16,6 +15,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, unquote
 
+from tests.authority import Authority, Pair
 from tests.fakes.maddash_server import MaddashServer
 
 _HUGE_PIECES = 4096  # 256 MiB: far beyond what any source reads
@@ -107,20 +107,13 @@ class Archive:
 @dataclass(frozen=True, slots=True)
 class Certificates:
     ca_file: Path
-    good: tuple[Path, Path]
-    bad: tuple[Path, Path]
+    good: Pair
+    bad: Pair  # of another authority
 
 
 def make_certificates(place: Path) -> Certificates:
-    pairs = []
-    for name in ("good", "bad"):
-        certificate, key = place / f"{name}.pem", place / f"{name}.key"
-        subject = ["-subj", "/CN=127.0.0.1", "-addext", "subjectAltName=IP:127.0.0.1"]
-        files = ["-keyout", str(key), "-out", str(certificate)]
-        curve = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2"]
-        subprocess.run(["openssl", "req", "-x509", *curve, *subject, *files], check=True, capture_output=True)
-        pairs.append((certificate, key))
-    return Certificates(pairs[0][0], pairs[0], pairs[1])
+    trusted, other = Authority.made(place, "good"), Authority.made(place, "bad")
+    return Certificates(trusted.cert, trusted.server(), other.server())
 
 
 class Served:
@@ -130,7 +123,7 @@ class Served:
         self._archive = archive
         self._certificates = certificates
         self._tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        self._tls.load_cert_chain(*certificates.good)
+        self.certificate(good=True)
         self._server: asyncio.Server | None = None
         self._busy: set[asyncio.Task[Any]] = set()
         self.port = 0
@@ -141,7 +134,8 @@ class Served:
         return f"https://127.0.0.1:{self.port}{path.get(self._archive.kind, '')}"
 
     def certificate(self, *, good: bool) -> None:
-        self._tls.load_cert_chain(*(self._certificates.good if good else self._certificates.bad))
+        pair = self._certificates.good if good else self._certificates.bad
+        self._tls.load_cert_chain(pair.cert, pair.key)
 
     async def back(self) -> None:
         self._server = await asyncio.start_server(self._serve, "127.0.0.1", self.port, ssl=self._tls)

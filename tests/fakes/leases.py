@@ -29,7 +29,6 @@ class StoredLease:
 class FakeLeases:
     def __init__(self, stored: StoredLease) -> None:
         self.stored = stored
-        self.calls: list[str] = []  # what was called: read, write, label, labelled
         self.cut = False  # nothing is answered, and nothing arrives
         self.lost: deque[str] = deque()  # calls whose answer is lost after they took effect, by name, each once
         self.latency_s = 0.0
@@ -63,7 +62,6 @@ class FakeLeases:
         return sorted([*self.stored.ghosts, *(pod for pod, its in self.stored.labels.items() if its == role)])
 
     async def _begin(self, name: str) -> None:
-        self.calls.append(name)
         if self.cut:
             await asyncio.sleep(1.25)  # the adapter's own time limit
             raise ApiUnavailableError(f"{name}: no answer in time")

@@ -7,14 +7,14 @@ import threading
 from email.utils import formatdate
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import yaml
 
 from extender.errors import ApiError
 from tests.fakes.operator_api import FakeOperatorApi
+from tests.fakes.raw_http import InThread
 
 
 class _Server(ThreadingHTTPServer):
@@ -26,7 +26,7 @@ class _Server(ThreadingHTTPServer):
             super().handle_error(request, client_address)
 
 
-class OperatorServer:
+class OperatorServer(InThread):
     """Between `with` and its end it answers for `api`; `page` is the most items of a list, whatever is asked."""
 
     def __init__(self, api: FakeOperatorApi, *, page: int = 500) -> None:
@@ -35,12 +35,7 @@ class OperatorServer:
         self.date_s: float | None = None  # what the server says the time is; `None`: the truth
         self.asked: list[str] = []
         self._one_by_one = threading.Lock()
-        self._server = _Server(("127.0.0.1", 0), self._handler())
-        self._thread = threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
-
-    @property
-    def url(self) -> str:
-        return f"http://127.0.0.1:{self._server.server_address[1]}"
+        super().__init__(_Server(("127.0.0.1", 0), self._handler()))
 
     def kubeconfig(self, directory: Path) -> Path:
         named = {"clusters": [{"name": "c", "cluster": {"server": self.url}}], "users": [{"name": "u", "user": {}}]}
@@ -48,15 +43,6 @@ class OperatorServer:
         path = directory / "kubeconfig"
         path.write_text(yaml.safe_dump({**named, "contexts": contexts, "current-context": "x"}))
         return path
-
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        self._server.shutdown()
-        self._server.server_close()
-        self._thread.join()
 
     async def answer(self, method: str, target: str, body: Any) -> Any:
         """The document for a request; `None`: 404. Errors: ApiError."""

@@ -54,17 +54,15 @@ def endless(connection: socket.socket, stopping: threading.Event) -> None:
         connection.sendall(b"[" * 65536)
 
 
-class RawServer:
-    """Answers by path between `with` and its end; `requests` has the head of each request."""
+class InThread:
+    """A server in a thread of its own, between `with` and its end."""
 
-    def __init__(self, answers: Mapping[str, Answer], *, tls: bool = False, port: int = 0) -> None:
-        """`answers`: path → answer; other paths get 404. `tls`: with the self-signed certificate `CERTIFICATE`."""
-        self.answers = dict(answers)
-        self.requests: list[str] = []
+    scheme = "http"
+
+    def __init__(self, server: socketserver.TCPServer) -> None:
         self.stopping = threading.Event()
-        self._tls = _tls() if tls else None
-        self._server = _Server(("127.0.0.1", port), self._handler())
-        self._thread = threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
+        self._server = server
+        self._thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
 
     @property
     def port(self) -> int:
@@ -72,7 +70,7 @@ class RawServer:
 
     @property
     def url(self) -> str:
-        return f"{'http' if self._tls is None else 'https'}://127.0.0.1:{self.port}"
+        return f"{self.scheme}://127.0.0.1:{self.port}"
 
     def __enter__(self) -> Self:
         self._thread.start()
@@ -83,6 +81,18 @@ class RawServer:
         self._server.shutdown()
         self._server.server_close()
         self._thread.join()
+
+
+class RawServer(InThread):
+    """Answers by path; `requests` has the head of each request."""
+
+    def __init__(self, answers: Mapping[str, Answer], *, tls: bool = False, port: int = 0) -> None:
+        """`answers`: path → answer; other paths get 404. `tls`: with the self-signed certificate `CERTIFICATE`."""
+        self.answers = dict(answers)
+        self.requests: list[str] = []
+        self._tls = _tls() if tls else None
+        self.scheme = "https" if tls else "http"
+        super().__init__(_Server(("127.0.0.1", port), self._handler()))
 
     def answer_to(self, path: str) -> Answer:
         return self.answers.get(path, ok(b"Row resource not found", status=404))

@@ -4,8 +4,6 @@ As a batch Job and Kubeflow's operators: a suspended owner says so in its condit
 """
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
 from typing import Any
 
 from extender.errors import NotFoundError
@@ -113,21 +111,6 @@ class Operator:
             "batch.kubernetes.io/job-completion-index": str(index),
         }
         self.world.api.add(pod)
-
-
-@asynccontextmanager
-async def playing(*programs: Any) -> AsyncIterator[None]:
-    """Run these coroutines beside the test; one that ends by an error fails it."""
-    tasks = [asyncio.create_task(one) for one in programs]
-    try:
-        yield
-        for one in tasks:
-            assert not one.done() or one.exception() is None, one
-    finally:
-        for one in tasks:
-            one.cancel()
-            with suppress(asyncio.CancelledError):
-                await one
 
 
 async def schedule(world: World) -> None:

@@ -12,10 +12,9 @@ import pytest
 from extender.controllers.provisioning.controller import EVERY_S, UNSERVED_S, Provisioning
 from extender.errors import ApiError, ApiUnavailableError
 from extender.kube.calls import POD_TEMPLATES, PODS, PROVISIONING_REQUESTS
-from scoring.model.reasons import Reason
 from scoring.provisioning.requests import AskingLimits
 from tests.extender.controllers.contexts import context_over
-from tests.extender.scheduling.world import Object, World, key, node_json, running
+from tests.extender.scheduling.world import Object, World, group_json, key, node_json, running
 from tests.fakes.cluster_api import FakeClusterApi
 
 pytestmark = pytest.mark.looptime
@@ -97,14 +96,6 @@ async def test_nothing_is_read_while_nobody_waits() -> None:
         assert world.api.calls["list"] == lists
 
 
-async def test_impossible_gangs_ask_too() -> None:
-    async with asking(BIG) as world:
-        world.gang("g", 20)
-        await world.settle(ROUND_S)
-        assert world.waits_for("g") is Reason.IMPOSSIBLE
-        assert the_one(world)["spec"]["podSets"][0]["count"] == 20
-
-
 async def test_off_by_default() -> None:
     """Nodes cost money: without the setting nothing is asked, and the explanation says that no autoscaler sees it."""
     api = FakeClusterApi()
@@ -116,26 +107,22 @@ async def test_off_by_default() -> None:
         assert said(world)[0].startswith("a cluster autoscaler adds no nodes for it")
 
 
-OWNERS = {  # case: (kind of the owner, how the gang's pods come to be)
-    "its PodGroup": ("PodGroup", lambda world: by_group(world)),
-    "its job": ("Job", lambda world: by_job(world)),
-}
-
-
 def by_group(world: World) -> Object:
-    group = world.api.add({"kind": "PodGroup", "metadata": {"name": "g"}, "spec": {"minMember": 4}})
     for number in range(4):
-        world.pod(f"g-{number}")
-        one = world.api.pod(f"g-{number}")
-        one["metadata"]["labels"] = {"scheduling.x-k8s.io/pod-group": "g"}
-        world.api.add(one)
-    return group
+        world.pod(f"g-{number}", group="g")
+    return world.api.add(group_json(least=4))
 
 
 def by_job(world: World) -> Object:
     owner = world.owner("train", spec={})
     world.gang("g", 4, owner=owner)
     return {"metadata": owner}
+
+
+OWNERS = {  # case: (kind of the owner, how the gang's pods come to be)
+    "its PodGroup": ("PodGroup", by_group),
+    "its job": ("Job", by_job),
+}
 
 
 @pytest.mark.parametrize(("kind", "made"), OWNERS.values(), ids=OWNERS)
@@ -185,22 +172,6 @@ async def test_what_failed_is_asked_for_in_the_next_zone_after_a_while() -> None
         second = the_one(world)["metadata"]
         assert (second["annotations"]["netgang.io/zones"], second["annotations"]["netgang.io/attempt"]) == ("a", "2")
         assert templates(world) == [f"{second['name']}-0"]
-
-
-async def test_a_restart_forgets_nothing() -> None:
-    api = FakeClusterApi()
-    async with asking(SMALL) as world:
-        api = world.api
-        world.gang("g", 4)
-        await world.settle(ROUND_S)
-        before = there(world)
-        async with running(api=api, autoscaling=ON) as other:
-            await other.settle(5 * ROUND_S)
-            assert there(other) == before
-            assert "were asked for" in said(other)[0]
-            other.delete(*(f"g-{i}" for i in range(4)))
-            await other.settle(ROUND_S)
-            assert there(other) == []
 
 
 UNSERVED: dict[str, tuple[bool, ApiError | None, str]] = {  # case: (served, error, what is said)

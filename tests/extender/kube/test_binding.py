@@ -27,11 +27,6 @@ def add_pod(api: LoopbackApi, **fields: object) -> Binding:
     return Binding("default", "p", PodUid(pod["metadata"]["uid"]), NodeName("n1"))
 
 
-def node_of(api: LoopbackApi) -> str | None:
-    found = api.store.get(PODS, "default", "p")["spec"].get("nodeName")
-    return None if found is None else str(found)
-
-
 RECOVERED: dict[str, Sequence[Fault]] = {
     "no trouble": [],
     "connection lost before it took effect": [LOST_BEFORE],
@@ -52,7 +47,7 @@ async def test_success_is_the_pod_on_its_node(
     for fault in faults:
         loopback.fail_next("bind", fault)
     await client.bind(binding)
-    assert node_of(loopback) == "n1"
+    assert loopback.store.get(PODS, "default", "p")["spec"]["nodeName"] == "n1"
     assert loopback.store.bindings == [binding]
 
 

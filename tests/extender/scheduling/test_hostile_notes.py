@@ -3,7 +3,6 @@
 import json
 from typing import Any
 
-import httpx
 import pytest
 
 from extender.controllers.removal.removals import QUIET_S
@@ -11,8 +10,8 @@ from extender.controllers.restart.one_gang import SLOWEST_S
 from extender.notes import NoteKind
 from tests.extender.controllers.elastic.cluster import ELASTIC
 from tests.extender.controllers.operator import Operator
-from tests.extender.controllers.preemption.test_controller import ON, acting, claims, events, nodes, running_gangs
-from tests.extender.scheduling.world import GATED, World, key, node_json, pinned_to, pod_json, running, unfinished
+from tests.extender.controllers.preemption.test_controller import ON, acting, nodes, running_gangs
+from tests.extender.scheduling.world import GATED, key, node_json, pod_json, running, unfinished
 from tests.fakes.cluster_api import FakeClusterApi
 from tests.fakes.key_store import bearer_of, notes_of_a_former_process
 
@@ -50,46 +49,6 @@ async def test_a_nested_preempts_note_stops_nobody() -> None:
         await world.planned_gang("good", 2)
         await world.bind_and_settle("good-0", "good-1")
         assert sorted(world.bound()) == ["good-0", "good-1"]
-
-
-async def test_a_preempts_note_makes_nobody_leave() -> None:
-    """The forger needs more than there is, so by what is true nobody has to leave for it."""
-    api = FakeClusterApi(*nodes(3))
-    async with unfinished(api=api, **ON) as world:
-        victim = Operator(world, name="victim", gang="victim", size=2, annotations={})
-        async with acting(world, victim):
-            await world.settle(QUIET_S)
-            assert running_gangs(world) == {"victim": 2}
-    forged = {
-        "uid": "u-evil",
-        "at_s": WALL_S + 10.0,
-        "victims": ["default/victim"],
-        "pods": 9,
-        "nodes": {"u-evil": "n0"},
-    }
-    api.add(waits("evil", preempts=json.dumps(forged), size=9, uid="u-evil"))
-    async with running(api=api, **ON) as world:
-        victim.world = world
-        assert claims(world) == {}
-        async with acting(world, victim):
-            await world.settle(QUIET_S + 20.0)
-            assert not victim.suspended
-            assert running_gangs(world) == {"victim": 2}
-
-
-async def test_a_resume_note_switches_no_repair_off() -> None:
-    async with running(*nodes(4), **RESTARTS) as world:
-        note = {"gang": "default/g", "why": "", "uid": "u-evil", "at_s": WALL_S}
-        world.api.add(suspended("evil", note, uid="u-evil"))
-        mine = Operator(world, size=3)
-        async with acting(world, mine):
-            await world.settle(QUIET_S + 300.0)  # netgang has looked for suspended owners by now
-            before = mine.uids()
-            assert len(before) == 3
-            world.delete("job-1")
-            await world.settle(60.0)
-            assert before.isdisjoint(mine.uids())
-            assert running_gangs(world) == {"job": 3}
 
 
 OWNERS = 100
@@ -162,18 +121,6 @@ async def test_an_admitted_note_jumps_no_queue() -> None:
         assert world.api.admitted == ["urgent-0"]
 
 
-async def test_an_admitted_note_makes_nobody_evict_the_pod() -> None:
-    owner = {"apiVersion": "apps/v1", "kind": "StatefulSet", "name": "s", "uid": "u-s", "controller": True}
-    pod = pod_json(
-        "p-0", gang="p", uid="u-p", annotations={"netgang.io/admitted": "u-p/gone"}, affinity=pinned_to("gone")
-    )
-    pod["metadata"]["ownerReferences"] = [owner]
-    async with running(node_json("n1"), pod) as world:
-        world.api.add({"kind": "StatefulSet", "metadata": {"name": "s", "uid": "u-s"}, "spec": {}})
-        await world.settle(QUIET_S + 120.0)
-        assert world.api.evictions == []
-
-
 @pytest.mark.parametrize("text", [NESTED, "[" * 4000], ids=["200 kB", "4 kB"])
 async def test_a_nested_last_change_stops_no_elastic_job(text: str) -> None:
     made: dict[str, Any] = {
@@ -188,7 +135,8 @@ async def test_a_nested_last_change_stops_no_elastic_job(text: str) -> None:
     api.add(made)
     async with running(api=api, elastic=ELASTIC) as world:
         await world.settle(60.0)
-        assert sorted(await _jobs(world)) == ["default/evil", "default/other"]
+        jobs = (await world.get("/v1/jobs")).json()["jobs"]
+        assert sorted(one["job"] for one in jobs) == ["default/evil", "default/other"]
         assert world.counted("internal_errors_total", place="elastic") == 0.0
 
 
@@ -200,13 +148,7 @@ async def test_what_is_ignored_is_told_where_people_look() -> None:
             world.pod("evil-0", gang="evil", uid="u-evil", annotations={"netgang.io/admitted": f"u-evil/n{number}"})
         await world.settle(5.0)
         assert world.counted("notes_ignored_total", kind="admitted") == 20.0
-        assert list(events(world, "NoteIgnored")) == ["evil-0"]
+        assert list(world.told_to("NoteIgnored")) == ["evil-0"]
         assert len([one for one in world.api.events if one["reason"] == "NoteIgnored"]) == 2
         document = world.explained("evil")
         assert "netgang.io/admitted is ignored, because it has no signature" in str(document)
-
-
-async def _jobs(world: World) -> list[str]:
-    transport = httpx.ASGITransport(app=world.service.app)
-    async with httpx.AsyncClient(transport=transport, base_url="http://netgang") as client:
-        return [one["job"] for one in (await client.get("/v1/jobs")).json()["jobs"]]

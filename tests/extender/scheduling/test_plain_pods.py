@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from extender.convert import NUDGE_ANNOTATION
-from extender.convert.wire import Passed, Refused
+from extender.convert.wire import Passed
 from scoring.ids import NodeName
 from scoring.model.reasons import Reason
 from scoring.verbs.plain_pods import SYSTEM_PRIORITY
@@ -40,12 +40,7 @@ def nodes(*names: str) -> list[Any]:
 
 def passes(world: World, pod: str, **how: Any) -> list[str]:
     """Nodes that the pod may use; none: the room is reserved."""
-    answer = world.filter(pod, **how)
-    if isinstance(answer, Refused):
-        assert answer.reason is Reason.RESERVED
-        return []
-    assert isinstance(answer, Passed)
-    return list(answer.names)
+    return world.passed(pod, unless=Reason.RESERVED, **how)
 
 
 async def start(world: World, names: tuple[str, ...]) -> None:
@@ -122,19 +117,6 @@ async def test_a_parked_plain_pod_is_woken_when_the_promise_ends() -> None:
         assert nudged(world, "p") == first
 
 
-async def test_nobody_is_woken_when_the_promise_comes_true() -> None:
-    """The members are bound: the room is gone, and the pod would be tried for nothing."""
-    async with beside(*nodes("a1", "a2")) as world:
-        names = await promised(world)
-        world.pod("p", cpu="2", scheduler=OURS)
-        await world.settle(0.1)
-        assert passes(world, "p") == []
-        await start(world, names)
-        await world.settle(5.0)
-        assert {world.node_of(name) for name in names} == {"a1", "a2"}
-        assert nudged(world, "p") == ""
-
-
 async def test_a_daemon_sets_pod_has_its_node() -> None:
     """Its room is kept free there already (docs/safety.md S12), so it takes nothing that is promised to a gang."""
     async with beside(*[node_json(name, zone="a", cpu="5") for name in ("a1", "a2")]) as world:
@@ -153,30 +135,6 @@ async def test_a_daemon_sets_pod_has_its_node() -> None:
         assert "a1" in passes(world, "agent", nodes=["a1"])
         world.delete("agent", *names)
         await world.settle()
-
-
-SAVING = {  # case: (STARVELIMIT, where a plain pod may go; the gang's pods are decades old)
-    "it is not starving yet": (1e12, ["a1", "a2"]),
-    "it is starving": (60.0, []),
-}
-
-
-@pytest.mark.parametrize(("limit_s", "want"), SAVING.values(), ids=SAVING)
-async def test_a_starving_gang_saves_up_its_zone(limit_s: float, want: list[str]) -> None:
-    queue = {"starve_limit_s": limit_s, "starving_share": 1.0, "reserve_after_s": 0.0, "starving_hold_s": 1e12}
-    async with beside(*nodes("a1", "a2"), queue=queue) as world:
-        world.pod("busy", cpu="2", scheduler=OURS, nodeName="a1")
-        gang = world.gang("big", 2, cpu="4", scheduler=OURS, **GATED)
-        world.pod("p", cpu="1", scheduler=OURS)
-        world.pod("system", cpu="1", scheduler=OURS, priority=SYSTEM_PRIORITY)
-        await world.settle(1.0)
-        assert bool(world.plan.reservations) is not bool(want)
-        assert passes(world, "p") == want
-        assert passes(world, "system") == ["a1", "a2"]
-        world.delete(*gang)
-        await world.settle(1.0)
-        assert (nudged(world, "p") == "") is bool(want)
-        assert passes(world, "p") == ["a1", "a2"]
 
 
 def nudged(world: World, pod: str) -> str:

@@ -7,7 +7,17 @@ import pytest
 
 from extender.controllers.removal.removals import QUIET_S
 from scoring.model.reasons import Reason
-from tests.extender.scheduling.world import PARTIAL_S, Object, World, answers, key, node_json, pod_json, running
+from tests.extender.scheduling.world import (
+    PARTIAL_S,
+    Object,
+    World,
+    answers,
+    group_json,
+    key,
+    node_json,
+    pod_json,
+    running,
+)
 
 pytestmark = pytest.mark.looptime
 START = "2026-01-01T00:00:00Z"
@@ -44,22 +54,6 @@ def create(world: World, pods: Iterable[Object]) -> list[str]:
     return [str(world.api.add(pod)["metadata"]["name"]) for pod in pods]
 
 
-async def test_a_second_run_starts_whole_or_not_at_all() -> None:
-    async with running(node_json("n0", cpu="3")) as world:
-        world.occupy("n0", cpu="2")
-        create(world, job("night-1", 3, phase="Succeeded"))
-        names = create(world, job("night-2", 3, created=LATER))
-        await world.settle()
-        assert {world.refusal(name) for name in names} == {Reason.NO_ROOM}
-        assert world.bound().keys() == {"night-1-0", "night-1-1", "night-1-2"}
-        world.delete("stranger")
-        await world.settle()
-        calls = await world.bind_and_settle(names[0], names[1])
-        assert all(call.waits for call in calls)
-        calls += await world.bind_and_settle(names[2])
-        assert answers(calls) == [None, None, None]
-
-
 async def test_a_run_waits_while_another_lives() -> None:
     async with running(node_json("n0")) as world:
         first = create(world, job("night-1", 2))
@@ -94,17 +88,17 @@ async def test_a_waiting_run_is_not_bound_by_an_old_offer() -> None:
         assert await world.bind_answer(one, node) is Reason.OTHER_RUN
 
 
-def grouped(name: str, **fields: Any) -> Object:
-    made = pod_json(name, **fields)
-    made["metadata"]["labels"] = {"scheduling.x-k8s.io/pod-group": "g"}
-    return made
+async def at_a_group(world: World) -> list[str]:
+    """A PodGroup of three pods, planned; their names."""
+    world.api.add(group_json(least=3))
+    names = create(world, [pod_json(f"g-{number}", group="g") for number in range(3)])
+    await world.settle()
+    return names
 
 
 async def test_a_gang_whose_pod_group_goes_is_not_committed() -> None:
     async with running(node_json("n0")) as world:
-        world.api.add({"kind": "PodGroup", "metadata": {"name": "g"}, "spec": {"minMember": 3}})
-        names = create(world, [grouped(f"g-{number}") for number in range(3)])
-        await world.settle()
+        names = await at_a_group(world)
         calls = await world.bind_and_settle(*names[:2])
         world.delete(names[2])
         world.api.remove("g", kind="PodGroup")
@@ -128,9 +122,7 @@ async def commit_beside_a_slow_gang(world: World, *names: str) -> Any:
 async def test_what_waits_for_the_limiter_is_not_posted_once_the_gang_changed(invalid: bool) -> None:
     """All of the gang was at bind, and before its first Binding began it became invalid or too small: all fail."""
     async with running(node_json("n0", cpu="8")) as world:
-        world.api.add({"kind": "PodGroup", "metadata": {"name": "g"}, "spec": {"minMember": 3}})
-        names = create(world, [grouped(f"g-{number}") for number in range(3)])
-        await world.settle()
+        names = await at_a_group(world)
         release = await commit_beside_a_slow_gang(world, *names)
         if invalid:
             world.api.remove("g", kind="PodGroup")
@@ -175,17 +167,6 @@ async def test_a_gang_that_was_bound_in_part_is_evicted_though_a_successor_came(
         await world.settle(0.5)
         uids = sorted(world.uid(name) for name in bound)
         await world.settle(PARTIAL_S + 30.0)
-        assert sorted(world.api.evictions) == uids
-
-
-async def test_a_partial_gang_of_which_nobody_waits_is_evicted_too() -> None:
-    pods = [bare("g-0", 3), bare("g-1", 3)]
-    for pod in pods:
-        pod["spec"]["nodeName"] = "n0"
-        pod["status"] = {"phase": "Running", "conditions": [BOUND]}
-    async with running(node_json("n0"), *pods) as world:
-        uids = sorted(world.uid(pod["metadata"]["name"]) for pod in pods)
-        await world.settle(QUIET_S + PARTIAL_S + 30.0)
         assert sorted(world.api.evictions) == uids
 
 

@@ -11,6 +11,7 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any
 
+import httpx
 import msgspec
 
 from extender.bootstrap import Service, following
@@ -61,15 +62,17 @@ def pod_json(
     *,
     gang: str | None = None,
     size: int = 1,
+    group: str | None = None,
     cpu: str = "1",
     scheduler: str = "netgang",
     annotations: dict[str, str] | None = None,
     uid: str | None = None,
     owner: Object | None = None,
+    phase: str | None = None,
     **spec: Any,
 ) -> Object:
-    """A pending v1.Pod that asks for `cpu`; `gang` and `size` are its group and min-available, `owner` a reference."""
-    labels = {}
+    """A v1.Pod that asks for `cpu`; `gang` and `size` are its labels, or `group` its PodGroup; `owner` a reference."""
+    labels = {"scheduling.x-k8s.io/pod-group": group} if group is not None else {}
     if gang is not None:
         labels["pod-group.scheduling.sigs.k8s.io/name"] = gang
         labels["pod-group.scheduling.sigs.k8s.io/min-available"] = str(size)
@@ -87,7 +90,13 @@ def pod_json(
             "containers": [{"name": "main", "resources": {"requests": {"cpu": cpu}}}],
             **spec,
         },
+        **({"status": {"phase": phase}} if phase is not None else {}),
     }
+
+
+def group_json(name: str = "g", least: int = 2) -> Object:
+    """A coscheduling PodGroup."""
+    return {"kind": "PodGroup", "metadata": {"name": name}, "spec": {"minMember": least}}
 
 
 def pinned_to(node: str) -> Object:
@@ -222,6 +231,12 @@ class World:
         assert isinstance(answer, Refused), answer
         return answer.reason
 
+    def passed(self, pod: str, *, unless: Reason, **how: Any) -> list[str]:
+        """Ask /filter; the nodes that the pod may use, none if it is refused for this reason."""
+        answer = self.filter(pod, **how)
+        assert isinstance(answer, Passed) or answer == Refused(unless), answer
+        return list(answer.names) if isinstance(answer, Passed) else []
+
     def scores(self, pod: str, **how: Any) -> dict[str, int]:
         """Ask /prioritize; node → score."""
         args = self.asking(pod, **how)
@@ -296,6 +311,16 @@ class World:
 
     def told(self, reason: str) -> list[str]:
         return [one["note"] for one in self.api.events if one["reason"] == reason]
+
+    def told_to(self, reason: str) -> dict[str, str]:
+        """Name of whatever an Event with this reason is about → its note."""
+        return {one["regarding"]["name"]: one["note"] for one in self.api.events if one["reason"] == reason}
+
+    async def get(self, path: str) -> httpx.Response:
+        """Ask for a document, as people do."""
+        transport = httpx.ASGITransport(self.service.debug_app)
+        async with httpx.AsyncClient(transport=transport, base_url="http://netgang") as client:
+            return await client.get(path)
 
     def explained(self, name: str) -> Explained:
         document = self.service.views.explain("default", name)

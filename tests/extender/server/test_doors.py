@@ -3,7 +3,6 @@
 import asyncio
 import json
 from collections.abc import Iterator
-from dataclasses import replace
 
 import pytest
 import uvloop
@@ -93,18 +92,6 @@ async def test_a_client_that_does_not_read_is_cut_off(request_: bytes) -> None:
             most_bytes = max(most_bytes, door.connections.kept_bytes)
         await door.until(lambda: not len(door.connections))
         assert most_bytes < 20 * 2**20
-
-
-async def test_a_held_call_is_not_idle() -> None:
-    holding = Holding()
-    async with serving(holding.verbs(), replace(SHORT, head_s=50.0)) as door:
-        client = await door.connect()
-        client.send("bind", BIND)
-        await holding.held.wait()
-        await asyncio.sleep(1.0)
-        holding.released.set()
-        assert (await client.reply())[1] == {"Error": ""}
-        assert await all_of(client) == b""
 
 
 async def test_a_connection_of_kube_scheduler_stays_longer_than_others() -> None:

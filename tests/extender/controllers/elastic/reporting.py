@@ -1,18 +1,27 @@
 """Jobs that report, in one line, for the tests of reports, series and their address."""
 
 import json
-import threading
 from collections.abc import Iterable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import Any
 
 from extender.controllers.elastic.records import JobView
 from scoring.ids import Namespace
 from scoring.scaling.job import JobKey
 from scoring.scaling.metrics.series import Point
+from tests.fakes.raw_http import InThread
 
 TFJOB = "TFJob.kubeflow.org"
 REPORT_PATH = "/v1/jobs/team/resnet/metrics"
+SECRET = "a secret of the whole cluster"
+
+
+def reports_with_secret(directory: Path) -> dict[str, Any]:
+    """Settings of a port for reports to which `SECRET`, a file in this directory, is the only key."""
+    file = directory / "secret"
+    file.write_text(SECRET)
+    return {"port": 0, "service_accounts": False, "secret_file": file}
 
 
 def job_key(name: str, *, namespace: str = "team", kind: str = TFJOB) -> JobKey:
@@ -43,7 +52,7 @@ def points(steps: Iterable[int]) -> list[Point]:
     return [Point(step, float(step), 1.0) for step in steps]
 
 
-class Sink:
+class Sink(InThread):
     """A server that keeps what is reported and answers with `status`."""
 
     def __init__(self) -> None:
@@ -61,18 +70,11 @@ class Sink:
             def log_message(self, format: str, *args: Any) -> None:
                 """Say nothing."""
 
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.url = f"http://127.0.0.1:{self._server.server_address[1]}{REPORT_PATH}"
-        self._thread = threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.02})
+        super().__init__(ThreadingHTTPServer(("127.0.0.1", 0), Handler))
 
-    def __enter__(self) -> "Sink":
-        self._thread.start()
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self._server.shutdown()
-        self._server.server_close()
-        self._thread.join()
+    @property
+    def url(self) -> str:
+        return f"{super().url}{REPORT_PATH}"
 
     def points(self) -> list[dict[str, Any]]:
         return [point for _, _, document in self.got for point in document["points"]]

@@ -14,7 +14,10 @@ from extender.controllers.removal.removals import QUIET_S
 from extender.errors import ApiError, ApiUnavailableError, ConflictError
 from extender.kube.calls import AUTOSCALERS
 from scoring.model.reasons import Reason
-from tests.extender.controllers.elastic.cluster import ELASTIC, ENDS_S, Site, site
+from scoring.scaling.change import No
+from tests.extender.beside import playing
+from tests.extender.controllers.elastic.cluster import ELASTIC, ENDS_S, JOBS, Site, site
+from tests.extender.leadership.test_lease_loop import Replicas, cut_off, until_leads
 from tests.extender.scheduling.world import key, node_json, pod_json, unfinished
 
 pytestmark = pytest.mark.looptime
@@ -49,29 +52,6 @@ async def test_a_job_gives_way_and_grows_back() -> None:
         await here.until("low has grown", lambda: here.on_nodes("low") == [0, 1, 2, 3, 4, 5], limit_s=ENDS_S + 15.0)
 
 
-async def test_no_third_gang_slips_in() -> None:
-    """A lighter gang that comes while pods end one by one gets none of the room (docs/safety.md S13)."""
-    async with full() as here:
-        held = here.names("low")[-3:]
-        here.stuck.update(held)
-        await gives_way(here)
-        here.create("small", 1, least=1)
-        for name in held:
-            await here.world.settle(ENDS_S + 3.0)
-            assert (here.on_nodes("small"), here.on_nodes("heavy")) == ([], [])
-            here.stuck.discard(name)
-        await here.heavy_runs(limit_s=5.0)
-        assert here.on_nodes("small") == []
-
-
-async def test_an_edit_at_the_same_moment_wins() -> None:
-    async with full() as here:
-        here.api.fail_next("patch_object", ConflictError(409, "the object has been modified"), times=2)
-        await gives_way(here)
-        await here.heavy_runs()
-        assert here.api.calls["patch_object"] == 3
-
-
 async def test_a_webhook_that_refuses_is_asked_less_and_less() -> None:
     async with full() as here:
         refusal = ApiError(500, "failed calling webhook")
@@ -86,27 +66,21 @@ async def test_a_webhook_that_refuses_is_asked_less_and_less() -> None:
         assert here.workers("low") == 3
 
 
-@pytest.mark.parametrize("applied", [True, False], ids=["took effect", "was lost"])
-async def test_a_patch_without_answer(applied: bool) -> None:
-    """Whether it took effect is seen, not guessed: it is not sent again if it did, and once more if it did not."""
+FAULTS: dict[str, tuple[Exception, dict[str, Any], int]] = {  # case: (what patching ends with, how, patches in the end)
+    "no answer, and it took effect": (ApiUnavailableError("no answer"), {"applied": True}, 1),
+    "no answer, and it was lost": (ApiUnavailableError("no answer"), {}, 2),
+    "somebody edits at the same moment": (ConflictError(409, "the object has been modified"), {"times": 2}, 3),
+}
+
+
+@pytest.mark.parametrize(("error", "how", "patches"), FAULTS.values(), ids=FAULTS)
+async def test_a_patch_that_fails(error: Exception, how: dict[str, Any], patches: int) -> None:
+    """Whether it took effect is seen, not guessed: it is sent again only if it did not."""
     async with full() as here:
-        here.api.fail_next("patch_object", ApiUnavailableError("no answer"), applied=applied)
+        here.api.fail_next("patch_object", error, **how)
         await here.runs("heavy", 5, least=5)
-        assert here.workers("low") == 3
-        assert here.api.calls["patch_object"] == (1 if applied else 2)
+        assert (here.workers("low"), here.api.calls["patch_object"]) == (3, patches)
         await here.nothing_is_kept()
-
-
-async def test_killed_after_the_start() -> None:
-    async with full() as first:
-        first.create("heavy", 5, least=5)
-        await first.heavy_runs()
-        api = first.api
-    async with site(api=api) as second:
-        await second.world.settle(2.0)
-        assert second.claims == {}
-        second.end("heavy")
-        await second.until("low has grown", lambda: len(second.on_nodes("low")) == 6)
 
 
 @pytest.mark.parametrize("workers", [5, 6], ids=["some", "all"])
@@ -119,6 +93,22 @@ async def test_a_user_who_takes_the_workers_back_wins(workers: int) -> None:
         here.stuck.clear()
         await here.world.settle(30.0)
         assert (here.workers("low"), here.on_nodes("heavy")) == (workers, [])
+
+
+async def test_nothing_is_patched_and_the_reason_is_visible() -> None:
+    """Both the waiting gang's and the job's reason can be read, and one Event on the waiting job has both."""
+    async with site() as here:
+        await here.runs("low", 8, least=2)
+        here.create("heavy", 2, least=2)  # as heavy, and later
+        await here.until_quiet_is_over()
+        await here.world.settle(10.0)
+        assert (here.workers("low"), here.claims, here.api.calls["patch_object"]) == (8, {}, 0)
+        first = (await here.world.get("/v1/jobs")).json()["first_waiting"]
+        assert (first["gang"], first["reason"]) == ("default/heavy", No.NO_JOB)
+        assert No.NOT_LIGHTER in (await here.world.get("/v1/jobs/default/low")).json()["wish"]
+        [note] = [one for one in here.world.told("GangWaiting") if one.startswith("No running job gives up workers")]
+        assert No.NO_JOB in note
+        assert f"1 job: {No.NOT_LIGHTER}" in note
 
 
 async def test_a_dry_run_changes_nothing() -> None:
@@ -197,7 +187,7 @@ async def test_a_job_with_an_autoscaler_is_the_autoscalers() -> None:
 async def test_pods_that_ask_in_vain_are_told() -> None:
     owner = {"apiVersion": "example.com/v1", "kind": "Robot", "name": "r", "uid": "u", "controller": True}
     made = pod_json("robot-0", gang="robot", size=1, annotations={"netgang.io/min-workers": "1"}, owner=owner)
-    async with unfinished(node_json("n1"), made, elastic=ELASTIC) as world:
+    async with unfinished(node_json("n1"), made, pod_json("plain-0", gang="plain"), elastic=ELASTIC) as world:
         await world.settle(100.0)
         told = world.told("JobNotResized")
         assert told == ["It is not resized, because how jobs of kind Robot (example.com/v1) are resized is not known"]
@@ -262,3 +252,30 @@ async def test_the_first_plan_of_a_process_knows_what_is_kept(caplog: pytest.Log
         await second.until_quiet_is_over()
         assert (second.workers("low"), second.claims) == (3, {})
         assert api.calls["patch_object"] == 1
+
+
+async def test_the_next_leader_keeps_the_room_and_takes_nothing_more() -> None:
+    """The lease changes hands while the removed pods end, which takes them longer than the new leader's quiet time."""
+    async with Replicas() as group:
+        group.api.store.install(JOBS)
+        a, b = await group.start("a", elastic=ELASTIC), await group.start("b", elastic=ELASTIC)
+        here = Site(a.world)
+        async with playing(here.act()):
+            await here.runs("low", 6, least=2)
+            await here.until_quiet_is_over()
+            here.stuck.update(here.names("low"))
+            here.create("heavy", 5, least=5)
+            await here.until("low is patched", lambda: here.workers("low") == 3)
+            cut_off(a)
+            await until_leads(b)
+            here.world = b.world
+            await here.world.settle(3.0)
+            assert set(here.claims) == {key("heavy")}
+            assert a.world.service.cache.snapshot().claims == {}
+            await here.until_quiet_is_over()
+            await here.world.settle(10.0)
+            assert (here.workers("low"), here.api.calls["patch_object"], set(here.claims)) == (3, 1, {key("heavy")})
+            here.stuck.clear()
+            await here.heavy_runs()
+            await here.world.settle(10.0)
+            assert (here.workers("low"), here.api.calls["patch_object"], here.claims) == (3, 1, {})

@@ -18,27 +18,18 @@ from extender.settings.settings import Settings
 from scoring.ids import GangKey
 from scoring.plan.steps import finish
 from tests.extender.controllers.elastic.cluster import Site, site
-from tests.extender.controllers.elastic.reporting import view, views
+from tests.extender.controllers.elastic.reporting import SECRET, reports_with_secret, view, views
 from tests.extender.scheduling.world import unfinished
 from tests.fakes.raw_http import RawServer, ok
 
 pytestmark = pytest.mark.looptime
-SECRET = "a secret of the whole cluster"
-REPORTS: dict[str, Any] = {"port": 0, "service_accounts": False}
 LOSS = {"netgang.io/min-workers": "2", "netgang.io/max-workers": "6", "netgang.io/scaling": "loss"}
 METRICS = {"every_steps": 50, "min_interval_s": 0.0, "reversal_steps": 0, "workers_step": 2, "settle_steps": 0}
 
 
 @pytest.fixture
 def reports(tmp_path: Path) -> dict[str, Any]:
-    (tmp_path / "secret").write_text(SECRET)
-    return {**REPORTS, "secret_file": tmp_path / "secret"}
-
-
-async def get(here: Site, path: str) -> httpx.Response:
-    transport = httpx.ASGITransport(here.world.service.app)
-    async with httpx.AsyncClient(transport=transport, base_url="http://netgang") as client:
-        return await client.get(path)
+    return reports_with_secret(tmp_path)
 
 
 async def tell(here: Site, job: str, losses: list[float], *, first: int = 0) -> httpx.Response:
@@ -55,7 +46,7 @@ async def test_a_running_job() -> None:
     async with site(nodes=2) as here:
         await here.runs("low", 6, least=2, annotations={"netgang.io/max-workers": "7"})
         await here.world.settle(2.0)
-        document = (await get(here, "/v1/jobs")).json()
+        document = (await here.world.get("/v1/jobs")).json()
         assert (document["counts"], document["of"]) == ({"RUNNING": 1}, 1)
         [low] = document["jobs"]
         assert (low["job"], low["kind"], low["state"], low["gang"]) == (
@@ -72,12 +63,15 @@ async def test_a_running_job() -> None:
         assert 0.0 < low["network"] <= 100.0
         assert (low["refusal"], low["reported"], low["last_change"]) == (None, None, None)
         assert low["metrics"]["policy"] == "curve"
-        full = (await get(here, "/v1/jobs/default/low")).json()
+        full = (await here.world.get("/v1/jobs/default/low")).json()
         assert low.items() <= full.items()
         assert len(full["pods"]) == 6
         assert full["links"]["nodes"] == 2
         assert (full["changes"], full["points"]) == ([], {"kept": 0, "last": []})
         assert here.world.counted("jobs", state="running") == 1.0
+        await here.until("it has grown", lambda: here.workers("low") == 7)
+        [change] = (await here.world.get("/v1/jobs/default/low")).json()["changes"]
+        assert (change["who"], change["why"]) == ("queue", "there is idle room")
 
 
 async def test_the_history_of_a_change() -> None:
@@ -87,7 +81,7 @@ async def test_the_history_of_a_change() -> None:
         here.create("heavy", 5, least=5)
         await here.until("low is patched", lambda: here.workers("low") == 3)
         await here.world.settle(1.0)
-        low = (await get(here, "/v1/jobs/default/low")).json()
+        low = (await here.world.get("/v1/jobs/default/low")).json()
         [change] = low["changes"]
         assert (change["before"], change["after"], change["who"], change["for"]) == (6, 3, "queue", "default/heavy")
         assert change["why"] == "room for default/heavy"
@@ -96,7 +90,7 @@ async def test_the_history_of_a_change() -> None:
         assert here.world.counted("resizes_total", kind="Job.batch", direction="in", outcome="done") == 0.0
         await here.heavy_runs()
         await here.world.settle(3.0)
-        [change] = (await get(here, "/v1/jobs/default/low")).json()["changes"]
+        [change] = (await here.world.get("/v1/jobs/default/low")).json()["changes"]
         assert change["stage"] == "done"
         assert change["decided_s"] < change["gone_s"] <= change["ended_s"]
         assert change["took_s"] == pytest.approx(change["ended_s"] - change["decided_s"])
@@ -115,7 +109,7 @@ async def test_reports_become_a_wish_and_the_wish_workers(reports: dict[str, Any
         await here.until_quiet_is_over()
         await here.until("low has grown", lambda: here.on_nodes("low") == [0, 1, 2, 3], limit_s=20.0)
         await here.world.settle(5.0)
-        low = (await get(here, "/v1/jobs/default/low")).json()
+        low = (await here.world.get("/v1/jobs/default/low")).json()
         assert (low["metrics"]["policy"], low["metrics"]["workers"]) == ("loss", 4)
         assert low["metrics"]["reason"]
         assert (low["reported"]["step"], low["reported"]["loss"], low["reported"]["workers"]) == (50, 1.0, 2)
@@ -130,7 +124,7 @@ async def test_reports_become_a_wish_and_the_wish_workers(reports: dict[str, Any
         assert (await tell(here, "low", [1.0])).status_code == 404
         here.create("low", 2, least=2)
         await here.world.settle(2.0)
-        assert (await get(here, "/v1/jobs/default/low")).json()["points"]["kept"] == 0, "the next job of the name"
+        assert (await here.world.get("/v1/jobs/default/low")).json()["points"]["kept"] == 0, "the next job of the name"
 
 
 ASKED = {  # case: (path, status)
@@ -148,7 +142,7 @@ async def test_addresses_of_jobs(path: str, status: int) -> None:
     async with site() as here:
         here.create("low", 2, least=2)
         await here.world.settle(2.0)
-        answer = await get(here, path)
+        answer = await here.world.get(path)
         assert answer.status_code == status, answer.text
         if "namespace" in path:
             assert (answer.json()["jobs"], answer.json()["of"]) == ([], 0)
@@ -156,11 +150,9 @@ async def test_addresses_of_jobs(path: str, status: int) -> None:
 
 async def test_without_elastic_jobs_the_address_says_so() -> None:
     async with unfinished() as world:
-        transport = httpx.ASGITransport(world.service.app)
-        async with httpx.AsyncClient(transport=transport, base_url="http://netgang") as client:
-            for path in ("/v1/jobs", "/v1/jobs/default/low"):
-                answer = await client.get(path)
-                assert (answer.status_code, "elastic.enabled" in answer.json()["detail"]) == (404, True)
+        for path in ("/v1/jobs", "/v1/jobs/default/low"):
+            answer = await world.get(path)
+            assert (answer.status_code, "elastic.enabled" in answer.json()["detail"]) == (404, True)
         assert world.service.reports_app is None
 
 
@@ -188,7 +180,7 @@ async def documents(reports: dict[str, Any]) -> tuple[bytes, bytes]:
         await here.until_quiet_is_over()
         await here.runs("heavy", 5, least=5)
         await here.world.settle(3.0)
-        return (await get(here, "/v1/jobs")).content, (await get(here, "/v1/jobs/default/low")).content
+        return (await here.world.get("/v1/jobs")).content, (await here.world.get("/v1/jobs/default/low")).content
 
 
 async def test_for_people_and_for_machines(reports: dict[str, Any]) -> None:
@@ -238,7 +230,7 @@ async def test_of_many_jobs_the_first_are_shown() -> None:
         here.create("a", 1, least=1)
         here.create("b", 1, least=1)
         await here.world.settle(3.0)
-        document = (await get(here, "/v1/jobs?limit=1")).content
+        document = (await here.world.get("/v1/jobs?limit=1")).content
     assert [one["job"] for one in json.loads(document)["jobs"]] == ["default/a"]
     with RawServer({"/v1/jobs?limit=1": ok(document)}) as server:
         assert lines(run("jobs", "--limit", "1", "--url", server.url))[-1] == "1 of 2 jobs; see --namespace and --limit"

@@ -14,7 +14,6 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-import httpx
 import pytest
 
 from extender.bootstrap.serve import configs
@@ -23,13 +22,13 @@ from extender.runtime.clock import SystemClock
 from extender.settings.settings import Settings
 from tests.extender.controllers.elastic import trainee
 from tests.extender.controllers.elastic.cluster import Site, site
+from tests.extender.controllers.elastic.reporting import reports_with_secret
 from tests.extender.scheduling import world
 from tests.extender.server.served import listening
 from tests.fakes.clock import LoopClock
 from tests.liveness import LIVENESS_S
 
 ROOT = Path(__file__).parents[4]
-SECRET = "a secret of the whole cluster"
 STEPS = 50
 POLICY = {"netgang.io/min-workers": "1", "netgang.io/max-workers": "3", "netgang.io/scaling": "loss"}
 METRICS = {"every_steps": STEPS - 1, "min_interval_s": 0.0, "reversal_steps": 0, "workers_step": 1, "settle_steps": 0}
@@ -94,9 +93,7 @@ async def served(here: Site, reports: dict[str, Any]) -> AsyncIterator[str]:
 
 
 async def document(here: Site) -> dict[str, Any]:
-    transport = httpx.ASGITransport(here.world.service.debug_app)
-    async with httpx.AsyncClient(transport=transport, base_url="http://netgang") as client:
-        return dict((await client.get("/v1/jobs/default/train")).json())
+    return dict((await here.world.get("/v1/jobs/default/train")).json())
 
 
 async def until_known(here: Site) -> None:
@@ -111,8 +108,7 @@ async def test_the_loss_keeps_falling_over_resizes(tmp_path: Path, monkeypatch: 
     real_time = loop.time
     monkeypatch.setattr(loop, "time", lambda: real_time() + jumped_s)
     monkeypatch.setattr(world, "LoopClock", lambda: LoopClock(SystemClock().now_s() - real_time()))
-    (tmp_path / "secret").write_text(SECRET)
-    reports = {"port": 0, "service_accounts": False, "secret_file": tmp_path / "secret"}
+    reports = reports_with_secret(tmp_path)
     losses: list[float] = []
     async with site(nodes=2, reports=reports, elastic={"metrics": METRICS}) as here, served(here, reports) as url:
         kubelets = Kubelets(here, tmp_path, url)

@@ -11,7 +11,6 @@ from extender.controllers.elastic.reports.reports import find_jobs
 from extender.kube.calls import TRAIN_JOBS
 from tests.extender.controllers.elastic.cluster import Site, site
 from tests.extender.controllers.elastic.reporting import view, views
-from tests.extender.controllers.elastic.test_controller_refusals import told
 from tests.fakes.cluster_api import FakeClusterApi
 
 
@@ -69,7 +68,7 @@ def test_a_train_job_stands_for_its_job_set() -> None:
 
 
 async def reported(here: Site) -> Any:
-    return (await told(here, "/v1/jobs/default/llama"))["reported"]
+    return (await here.world.get("/v1/jobs/default/llama")).json()["reported"]
 
 
 @pytest.mark.looptime
@@ -95,23 +94,9 @@ async def test_what_the_status_tells_is_shown() -> None:
         assert await after(status(-1, 1.0, began_s + 3.0)) == (200, 1.5, 3)
         assert await after({**status(300, 1.0, 0.0), "lastUpdatedTime": None}) == (200, 1.5, 3), "without its moment"
         assert await after(status(120, 1.9, began_s + 5.0)) == (120, 1.9, 3)
-        document = await told(here, "/v1/jobs/default/llama")
+        document = (await here.world.get("/v1/jobs/default/llama")).json()
         assert [one["step"] for one in document["points"]["last"]] == [100, 120]
         assert document["refusal"] == Unsafe.FIXED_TRAINER
         assert document["kind"] == "TrainJob.trainer.kubeflow.org"
         assert here.world.told("JobNotResized") == [f"It is not resized, because {Unsafe.FIXED_TRAINER}"]
         assert api.calls["patch_object"] == 0
-
-
-@pytest.mark.looptime
-async def test_a_new_leader_takes_the_status_again() -> None:
-    api = FakeClusterApi()
-    api.store.install(TRAIN_JOBS)
-    async with site(api=api) as here:
-        now_s = here.world.clock.now_s()
-        api.store.put(TRAIN_JOBS, train_job(status={"trainerStatus": status(100, 2.0, now_s)}))
-        await here.world.settle(3.0)
-        assert (await reported(here))["step"] == 100
-    async with site(api=api) as here:
-        await here.world.settle(3.0)
-        assert (await reported(here))["step"] == 100

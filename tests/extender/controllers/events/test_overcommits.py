@@ -68,17 +68,6 @@ async def test_nodes_without_a_pod_of_ours_are_not_our_business() -> None:
         assert (counts(world), told(world)) == ((0.0, 0.0), {})
 
 
-async def test_pods_that_are_not_bound_do_not_count() -> None:
-    """A pod that is pinned to the node, or nominated for it, may claim room; the node holds nothing of it."""
-    async with running(node_json("n1"), node_json("n2")) as world:
-        await gang_runs(world)
-        waiting = pod_json("pinned", cpu="4", scheduler="default-scheduler")
-        waiting["status"] = {"nominatedNodeName": world.node_of("g-0")}
-        world.api.add(waiting)
-        await world.settle(3.0)
-        assert counts(world) == (0.0, 0.0)
-
-
 async def test_many_nodes_at_once_are_counted_and_few_told() -> None:
     count = EVENTS_AT_ONCE + 5
     small = [node_json(f"n{i:02}", cpu="2") for i in range(count)]

@@ -8,20 +8,23 @@ from typing import Any
 
 import pytest
 
+from extender.cache import ClusterCache
+from extender.controllers.events.left_out import IgnoredNotes
 from extender.controllers.events.not_starting import PATIENCE_S
 from extender.controllers.events.recorder import MOST_QUEUED, REPEAT_S, Events, Happening, pod_subject
 from extender.errors import ApiError, ApiUnavailableError
+from extender.notes import Bearer, Flaw, NoteKind
 from extender.runtime.telemetry import Telemetry
-from scoring.model import GATE, Pod
-from tests.builders import pod
-from tests.extender.controllers.operator import playing
-from tests.extender.scheduling.world import ADMIT_S, World, node_json, running
-from tests.fakes.clock import LoopClock
+from scoring.model import Pod
+from tests.builders import gang, pod
+from tests.extender.beside import playing
+from tests.extender.controllers.contexts import context_over
+from tests.extender.scheduling.world import World, group_json, node_json, pod_json, running
+from tests.fakes.clock import FakeClock, LoopClock
 from tests.fakes.cluster_api import FakeClusterApi
 
 pytestmark = pytest.mark.looptime
 
-GATED = [{"name": GATE}]
 N1 = node_json("n1")
 
 
@@ -114,30 +117,12 @@ async def test_failures_do_not_matter(error: Exception) -> None:
 # What the service tells.
 
 
-async def test_a_lapse_is_told_of_one_member() -> None:
-    async with running(N1) as world:
-        first, *_ = world.gang("g", 3, schedulingGates=GATED)
-        await world.settle(ADMIT_S - 2.0)
-        assert told(world) == []
-        await world.settle(5.0)
-        assert told(world) == [("AdmissionLapsed", first)]
-        assert "default/g" in world.api.events[0]["note"]
-
-
-async def test_a_refused_patch_is_told() -> None:
-    async with running(N1) as world:
-        world.api.fail_next("admit", ApiError(422, "spec.affinity: Invalid value"), times=9)
-        world.gang("g", 1, schedulingGates=GATED)
-        await world.settle(3.0)
-        assert told(world) == [("AdmissionRefused", "g-0")]
-        assert "spec.affinity: Invalid value" in world.api.events[0]["note"]
-
-
 async def test_bad_labels_are_told_once() -> None:
     async with running(N1) as world:
         world.pod("good", gang="g", size=2)
-        bad: dict[str, Any] = {"pod-group.scheduling.sigs.k8s.io/min-available": "two"}
-        world.api.add(_labelled(world, "good", "bad", **bad))
+        bad = pod_json("bad", gang="g")
+        bad["metadata"]["labels"]["pod-group.scheduling.sigs.k8s.io/min-available"] = "two"
+        world.api.add(bad)
         await world.settle(PATIENCE_S + 2.0)
         assert told(world) == [("GangInvalid", "bad")]
         assert "'two'" in complaints(world)[0]["note"]
@@ -158,21 +143,18 @@ async def test_unknown_options_are_told() -> None:
 async def test_what_is_mended_in_time_is_not_told() -> None:
     """Pods come before their PodGroup, and one after the other."""
     async with running(N1) as world:
-        world.api.add(_grouped("p", "late"))
+        world.pod("p", group="late")
         await world.settle(PATIENCE_S - 2.0)
-        world.api.add({
-            "kind": "PodGroup", "metadata": {"name": "late"}, "spec": {"minMember": 2},
-        })  # fmt: skip
+        world.api.add(group_json("late"))
         await world.settle(2 * PATIENCE_S)
         assert told(world) == []
 
 
-def _labelled(world: World, like: str, name: str, **labels: str) -> dict[str, Any]:
-    copy = world.api.pod(like)
-    metadata = {"name": name, "labels": {**copy["metadata"]["labels"], **labels}}
-    return {"kind": "Pod", "metadata": metadata, "spec": copy["spec"]}
-
-
-def _grouped(name: str, group: str) -> dict[str, Any]:
-    spec = {"schedulerName": "netgang", "containers": [{"name": "main"}]}
-    return {"kind": "Pod", "metadata": {"name": name, "labels": {"scheduling.x-k8s.io/pod-group": group}}, "spec": spec}
+def test_an_ignored_note_of_each_kind_is_told() -> None:
+    """Whatever it is for (docs/safety.md S21)."""
+    ignored = IgnoredNotes(context_over(FakeClusterApi(), ClusterCache(), FakeClock()))
+    one = gang("g", 1)
+    for kind in NoteKind:
+        ignored.heard(kind, Bearer("v1", "Pod", "default", "g-0", one.members[0].uid), Flaw.FORGED)
+    ignored.look()
+    assert len(ignored.of(one)) == 5

@@ -1,11 +1,13 @@
 """Events about waiting gangs: on the PodGroup and one pod, once per reason, and that it has started."""
 
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
 import pytest
 
 from extender.controllers.events.not_starting import AGAIN_S, PATIENCE_S
 from extender.kube.calls import POD_GROUPS
-from tests.extender.controllers.events.test_podgroup_status import group, member
-from tests.extender.scheduling.world import World, node_json, running
+from tests.extender.scheduling.world import World, group_json, node_json, pod_json, running
 
 pytestmark = pytest.mark.looptime
 
@@ -13,13 +15,20 @@ SMALL = node_json("n1", cpu="1")
 TOLD_S = PATIENCE_S + 3.0
 
 
+@asynccontextmanager
+async def waiting() -> AsyncIterator[World]:
+    """A PodGroup of two pods that has room for one; the other node is full."""
+    async with running(SMALL, node_json("n2", cpu="1"), group_json(), *(pod_json(n, group="g") for n in "ab")) as world:
+        world.occupy("n2", cpu="1")
+        yield world
+
+
 def told(world: World, kind: str = "PodGroup") -> list[tuple[str, str]]:
     return [(one["reason"], one["regarding"]["name"]) for one in world.api.events if one["regarding"]["kind"] == kind]
 
 
 async def test_on_the_podgroup_and_on_one_pod() -> None:
-    async with running(SMALL, node_json("n2", cpu="1"), group(), member("a"), member("b")) as world:
-        world.occupy("n2", cpu="1")
+    async with waiting() as world:
         await world.settle(TOLD_S)
         assert (told(world), told(world, "Pod")) == ([("GangWaiting", "g")], [("GangWaiting", "a")])
         on_group, on_pod = world.api.events
@@ -34,8 +43,7 @@ async def test_on_the_podgroup_and_on_one_pod() -> None:
 
 
 async def test_once_and_then_rarely() -> None:
-    async with running(SMALL, node_json("n2", cpu="1"), group(), member("a"), member("b")) as world:
-        world.occupy("n2", cpu="1")
+    async with waiting() as world:
         for number in range(int(AGAIN_S / 60.0) - 1):
             world.node(f"m{number}", zone=f"z{number}", cpu="1")
             await world.settle(60.0)
@@ -45,10 +53,10 @@ async def test_once_and_then_rarely() -> None:
 
 
 async def test_another_reason_is_news() -> None:
-    async with running(SMALL, node_json("n2", cpu="1"), group(), member("a")) as world:
+    async with running(SMALL, node_json("n2", cpu="1"), group_json(), pod_json("a", group="g")) as world:
         world.occupy("n2", cpu="1")
         await world.settle(TOLD_S)
-        world.api.add(member("b"))
+        world.api.add(pod_json("b", group="g"))
         await world.settle(TOLD_S)
         assert told(world) == [("GangWaiting", "g")] * 2
         notes = [one["note"] for one in world.api.events if one["regarding"]["kind"] == "PodGroup"]
@@ -57,27 +65,26 @@ async def test_another_reason_is_news() -> None:
 
 
 async def test_a_reason_that_comes_and_goes_is_told_once() -> None:
-    async with running(SMALL, node_json("n2", cpu="1"), group(), member("a"), member("b")) as world:
-        world.occupy("n2", cpu="1")
+    async with waiting() as world:
         for _ in range(20):
             await world.settle(TOLD_S)
             world.delete("b")
             await world.settle(TOLD_S)
-            world.api.add(member("b"))
+            world.api.add(pod_json("b", group="g"))
         assert len(told(world)) == 2
 
 
 async def test_what_cannot_start_is_a_warning() -> None:
-    async with running(SMALL, group(), member("a"), member("b")) as world:
+    async with running(SMALL, group_json(), pod_json("a", group="g"), pod_json("b", group="g")) as world:
         await world.settle(TOLD_S)
         assert told(world) == [("GangCannotStart", "g")]
         assert {one["type"] for one in world.api.events} == {"Warning"}
 
 
 async def test_a_short_wait_is_not_told() -> None:
-    async with running(node_json("n1"), group(), member("a")) as world:
+    async with running(node_json("n1"), group_json(), pod_json("a", group="g")) as world:
         await world.settle(PATIENCE_S - 2.0)
-        world.api.add(member("b"))
+        world.api.add(pod_json("b", group="g"))
         await world.settle()
         world.bind_offered("a", "b")
         await world.settle(60.0)
@@ -85,8 +92,7 @@ async def test_a_short_wait_is_not_told() -> None:
 
 
 async def test_the_end_of_a_wait_is_told() -> None:
-    async with running(SMALL, node_json("n2", cpu="1"), group(), member("a"), member("b")) as world:
-        world.occupy("n2", cpu="1")
+    async with waiting() as world:
         await world.settle(30.0)
         world.delete("stranger")
         await world.settle()
@@ -107,7 +113,7 @@ async def test_a_gang_without_podgroup_is_told_on_a_pod() -> None:
 
 
 async def test_a_fault_of_the_podgroup_is_told_on_it_too() -> None:
-    async with running(SMALL, group(least=0), member("a")) as world:
+    async with running(SMALL, group_json(least=0), pod_json("a", group="g")) as world:
         await world.settle(TOLD_S)
         assert (told(world), told(world, "Pod")) == ([("GangInvalid", "g")], [("GangInvalid", "a")])
 

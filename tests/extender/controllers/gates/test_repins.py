@@ -10,14 +10,13 @@ import pytest
 from extender.controllers.gates.repins import GONE_GRACE_S
 from extender.controllers.removal.removals import QUIET_S
 from extender.errors import ApiError, ApiUnavailableError, ConflictError, NotFoundError
-from scoring.model import GATE
 from scoring.model.reasons import Reason
-from tests.extender.controllers.operator import Operator, playing
-from tests.extender.scheduling.world import World, key, node_json, pinned_to, pod_json, running
+from tests.extender.beside import playing
+from tests.extender.controllers.operator import Operator
+from tests.extender.scheduling.world import GATED, World, key, node_json, pinned_to, pod_json, running
 
 pytestmark = pytest.mark.looptime
 
-GATED = [{"name": GATE}]
 REPIN_S = 300.0  # the default of `repin_timeout_s`
 IGNORES = {"rules": [{"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget"}]}]}
 """`spec.podFailurePolicy` of a Job whose evicted pods cost it nothing."""
@@ -39,7 +38,7 @@ def job(
 
 
 def member(name: str, owner: dict[str, Any] | None, *, size: int = 2, gang: str = "g", **fields: Any) -> dict[str, Any]:
-    return pod_json(name, gang=gang, size=size, owner=owner, schedulingGates=GATED, **fields)
+    return pod_json(name, gang=gang, size=size, owner=owner, **GATED, **fields)
 
 
 async def let_in(world: World, *members: dict[str, Any]) -> list[str]:
@@ -59,10 +58,6 @@ async def admitted(*names: str, **settings: Any) -> AsyncIterator[World]:
         owner = job(world)
         await let_in(world, member("p", owner), member("q", owner))
         yield world
-
-
-def owner_of(world: World, name: str) -> dict[str, Any]:
-    return world.api.pod(name)["metadata"]["ownerReferences"][0]
 
 
 def add(world: World, *names: str, **fields: Any) -> None:
@@ -88,7 +83,7 @@ def told(world: World) -> list[tuple[str, str]]:
 
 async def test_all_nodes_gone_pods_are_recreated_elsewhere() -> None:
     async with admitted("n1", "n2", "n3") as world:
-        names, owner = ("p", "q"), owner_of(world, "p")
+        names, [owner] = ("p", "q"), world.api.pod("p")["metadata"]["ownerReferences"]
         uids = sorted(world.uid(name) for name in names)
         lose(world, "n1", "n2", "n3")
         add(world, "m1", "m2")
@@ -117,22 +112,11 @@ async def test_a_node_that_comes_back_is_no_loss() -> None:
         assert world.api.evictions == []
 
 
-FULL = {  # case: what keeps n1 and n2 from taking the members
-    "taken by others": {"occupy": True},
-    "not ready": {"ready": False},
-    "cordoned": {"unschedulable": True},
-}
-
-
-@pytest.mark.parametrize("how", FULL.values(), ids=FULL)
-async def test_nodes_that_stay_full(how: dict[str, Any]) -> None:
+async def test_nodes_that_stay_full() -> None:
     async with admitted(spares=0) as world:
         began_s = world.now_s
         for name in ("n1", "n2"):
-            if how.get("occupy"):
-                world.occupy(name, cpu="1", name=f"stranger-{name}")
-            else:
-                world.node(name, cpu="1500m", **how)
+            world.occupy(name, cpu="1", name=f"stranger-{name}")
         await world.until(began_s + REPIN_S - 2.0)
         assert world.api.evictions == []
         await world.settle(6.0)
@@ -313,23 +297,6 @@ async def test_a_job_that_lost_all_its_nodes_is_suspended_where_that_is_allowed(
                 assert operator.uids().isdisjoint(before)
                 assert len(world.api.evictions) == evicted
                 assert set(world.committed[key("g")].values()) == {"m1", "m2"}
-
-
-async def test_members_of_a_started_gang() -> None:
-    """The one that runs stays; the other's successor, pinned to nodes that are gone, goes (docs/safety.md S8)."""
-    async with admitted(spares=0) as world:
-        await world.bind_and_settle("p", "q")
-        place = world.node_of("q")
-        assert place is not None
-        world.delete("q")
-        world.api.add(member("q", owner_of(world, "p")))
-        await world.settle()
-        assert world.api.admitted[-1] == "q"
-        uid = world.uid("q")
-        lose(world, place)
-        await world.settle(SOON_S)
-        assert world.api.evictions == [uid]
-        assert world.node_of("p") is not None
 
 
 async def test_nothing_is_removed_soon_after_the_start() -> None:

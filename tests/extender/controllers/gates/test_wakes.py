@@ -16,7 +16,7 @@ from extender.runtime.telemetry import Telemetry
 from scoring.ids import NodeName, PodUid
 from scoring.model import GATE
 from scoring.model.reasons import Reason
-from tests.extender.controllers.operator import playing
+from tests.extender.beside import playing
 from tests.extender.scheduling.world import node_json, pod_json, running
 from tests.fakes.clock import LoopClock
 from tests.fakes.cluster_api import FakeClusterApi
@@ -159,35 +159,6 @@ async def test_the_members_of_a_newly_planned_gang_are_woken_once_each() -> None
         calls = await world.bind_and_settle("g-2", "g-0", "g-1")
         assert [call.answer for call in calls] == [None] * 3
         assert len(world.api.patches) == 2
-
-
-async def test_a_gang_that_comes_by_itself_is_not_disturbed() -> None:
-    """kube-scheduler brings the members one after the other: no patch is spent on them, however long they are held."""
-    async with running(N1, hold_limit_s=40.0, http_timeout_s=90.0) as world:
-        names = await world.planned_gang("g", 4)
-        calls = world.bind_offered(*names[:3])
-        await world.settle(9.0)
-        assert world.api.calls["patch"] == 0
-        await world.settle(25.0)
-        patched = {uid for uid, _ in world.api.patches}
-        assert patched == {world.uid(names[3])}
-        calls += await world.bind_and_settle(names[3])
-        assert [call.answer for call in calls] == [None] * 4
-
-
-async def test_a_sibling_that_was_not_offered_its_node_is_woken_soon() -> None:
-    """Its gang is held meanwhile: it is asked again after a second, not after the ten of one that nobody refused."""
-    async with running(N1) as world:
-        names = await world.planned_gang("g", 2)
-        first, second = (world.uid(name) for name in names)
-        world.filter(names[0])
-        world.service.verbs.filter(world.asking(names[1], nodes=["n9"]))
-        assert world.api.patches == []
-        call = world.bind(names[0], "n1")
-        await world.settle(3.0)
-        assert {uid for uid, _ in world.api.patches} == {second}
-        assert first != second
-        call.hang_up()
 
 
 async def test_plans_made_during_an_outage_add_no_retries() -> None:

@@ -13,7 +13,7 @@ from extender.controllers.owners.reading import OwnerAges
 from extender.convert import pod_from_json
 from extender.errors import ApiError
 from scoring.ids import GangKey
-from tests.extender.scheduling.world import World, pod_json, running, unfinished
+from tests.extender.scheduling.world import World, pod_json, running
 from tests.fakes.clock import LoopClock
 from tests.fakes.cluster_api import FakeClusterApi
 
@@ -55,15 +55,6 @@ async def test_a_gang_is_as_old_as_its_owner() -> None:
         members(world, "b", world.api.pod("a-0")["metadata"]["ownerReferences"][0])
         await world.settle(5.0)
         assert age_of(world, "b") == NOW_S - 60.0
-
-
-async def test_the_order_is_the_same_after_a_restart() -> None:
-    async with unfinished() as world:
-        members(world, "b", job(world, "old", created_s=OLD_S))
-        await world.settle(5.0)
-        before = age_of(world, "b")
-        async with unfinished(api=world.api) as again:
-            assert age_of(again, "b") == before == OLD_S
 
 
 async def test_several_owners_the_oldest_counts() -> None:

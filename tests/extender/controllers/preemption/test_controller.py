@@ -10,9 +10,9 @@ from extender.controllers.preemption.notes import NOTE
 from extender.controllers.removal.removals import QUIET_S
 from extender.errors import ApiError, ApiUnavailableError
 from scoring.model.reasons import Reason
-from tests.extender.controllers.operator import Operator, playing, schedule
-from tests.extender.scheduling.world import World, key, node_json, running, unfinished
-from tests.fakes.cluster_api import FakeClusterApi
+from tests.extender.beside import playing
+from tests.extender.controllers.operator import Operator, schedule
+from tests.extender.scheduling.world import World, key, node_json, running
 
 pytestmark = pytest.mark.looptime
 
@@ -59,11 +59,6 @@ def running_gangs(world: World) -> dict[str, int]:
     return {name: names.count(name) for name in sorted(set(names))}
 
 
-def events(world: World, reason: str) -> dict[str, str]:
-    found = [one for one in world.api.events if one["reason"] == reason]
-    return {one["regarding"]["name"]: one["note"] for one in found}
-
-
 def claims(world: World) -> dict[str, Sequence[str]]:
     return {str(one): list(claim.givers) for one, claim in world.service.cache.snapshot().claims.items()}
 
@@ -92,9 +87,9 @@ async def test_the_smallest_sufficient_gang_leaves_and_nobody_else(kind: str) ->
         assert world.waits_for("two") is Reason.NO_ROOM
         assert world.api.evictions == []
         assert claims(world) == {}
-        assert events(world, "GangPreempted").keys() == {"two-0"}
-        assert "leaves its place to gang default/high, which has priority 10" in events(world, "GangPreempted")["two-0"]
-        assert "Gang default/two of lower priority leaves" in events(world, "GangPreempts")["high-0"]
+        assert world.told_to("GangPreempted").keys() == {"two-0"}
+        assert "leaves its place to gang default/high, which has priority 10" in world.told_to("GangPreempted")["two-0"]
+        assert "Gang default/two of lower priority leaves" in world.told_to("GangPreempts")["high-0"]
         assert [world.counted("preemptions_total", outcome=one) for one in ("begun", "started")] == [1.0, 1.0]
 
 
@@ -136,19 +131,9 @@ async def test_a_disruption_budget_spares_a_gang() -> None:
         await world.settle(MAKES_ROOM_S + 4.0)
         assert running_gangs(world) == {"high": 2, "two": 2}
         assert jobs["two"].uids() == before
-        told = events(world, "GangPreemptionBlocked")["high-0"]
+        told = world.told_to("GangPreemptionBlocked")["high-0"]
         assert "default/two" in told
         assert "PodDisruptionBudget keep" in told
-
-
-async def test_a_budget_that_forbids_all_keeps_everybody() -> None:
-    async with full(("two", 2), ("three", 3)) as (world, stack, _):
-        budget(world, "keep", 1)
-        await arrives(world, stack, 2)
-        await world.settle(MAKES_ROOM_S * 3)
-        assert running_gangs(world) == {"three": 3, "two": 2}
-        assert "PodDisruptionBudget keep" in (world.explained("high").preemption.blocked or "")
-        assert world.counted("preemptions_total", outcome="begun") == 0.0
 
 
 async def test_gangs_that_share_a_budget_do_not_leave_one_by_one() -> None:
@@ -181,34 +166,6 @@ async def test_the_room_is_kept_while_members_end() -> None:
         assert claims(world) == {}
 
 
-async def test_a_restart_in_the_middle_forgets_nothing() -> None:
-    """The next process reads the note, keeps the freed place from its first plan on, and lets no other gang leave."""
-    api = FakeClusterApi(*nodes(5))
-    async with unfinished(api=api, **ON) as world:
-        jobs = [job(world, "two", 2), job(world, "three", 3)]
-        async with acting(world, *jobs), AsyncExitStack() as stack:
-            await world.settle(QUIET_S + 3.0)
-            jobs[0].ends = False
-            high = await arrives(world, stack, 2)
-            await world.settle(MAKES_ROOM_S)
-            world.delete("two-0")
-            await world.settle(1.0)
-    async with running(api=api, **ON) as world:
-        assert claims(world) == {"default/high": []}
-        jobs[0].world = jobs[1].world = high.world = world
-        small = job(world, "small", 1)
-        async with acting(world, *jobs, high, small):
-            await world.settle(10.0)
-            assert running_gangs(world) == {"three": 3, "two": 1}
-            assert claims(world) == {"default/high": ["default/two"]}
-            jobs[0].ends = True
-            await world.settle(QUIET_S + 5.0)
-            assert running_gangs(world) == {"high": 2, "three": 3}
-            assert jobs[1].created == 3
-            assert not jobs[0].suspended
-            assert claims(world) == {}
-
-
 async def test_room_that_is_lost_to_others_is_not_waited_for_for_ever() -> None:
     settings = {**ON, "preemption_timeout_s": 60.0}
     async with full(("two", 2), ("three", 3), settings=settings) as (world, stack, jobs):
@@ -224,7 +181,7 @@ async def test_room_that_is_lost_to_others_is_not_waited_for_for_ever() -> None:
         assert claims(world) == {"default/high": ["default/two"]}
         await world.settle(20.0)
         assert claims(world) == {}
-        assert "did not start in time" in events(world, "GangPreemptionLapsed")["high-0"]
+        assert "did not start in time" in world.told_to("GangPreemptionLapsed")["high-0"]
         assert world.api.pod(high.members()[0])["metadata"]["annotations"][NOTE] == ""
         await world.settle(30.0)
         assert running_gangs(world) == {"three": 3}
@@ -255,7 +212,7 @@ async def test_a_gang_that_would_not_leave_after_all_ends_it() -> None:
         assert running_gangs(world) == {"two": 2}
         assert claims(world) == {}
         assert world.counted("preemptions_total", outcome="refused") == 1.0
-        assert "did not leave for it after all" in events(world, "GangPreemptionBlocked")["high-0"]
+        assert "did not leave for it after all" in world.told_to("GangPreemptionBlocked")["high-0"]
         await world.settle(65.0)
         assert running_gangs(world) == {"high": 2}
 

@@ -12,14 +12,14 @@ from extender.controllers.removal.removals import QUIET_S
 from extender.controllers.restart.suspensions import RAN_BEFORE
 from extender.kube.calls import PODS
 from scoring.model.reasons import Reason
-from tests.extender.controllers.operator import Operator, playing
+from tests.extender.beside import playing
+from tests.extender.controllers.operator import Operator
 from tests.extender.controllers.preemption.test_controller import (
     MAKES_ROOM_S,
     OFF,
     acting,
     arrives,
     claims,
-    events,
     full,
     job,
     nodes,
@@ -31,8 +31,9 @@ from tests.fakes.cluster_api import FakeClusterApi
 pytestmark = pytest.mark.looptime
 
 LEVELS: dict[str, Any] = {**OFF, "preemption": "levels"}
-SUSPENDABLE: dict[str, Any] = {"annotations": {"netgang.io/suspendable": "true"}}
-AGE_S = 600.0  # of a gang on two thirds of the CPUs: 0.11 cluster-hours, one level.
+WHOLE: dict[str, Any] = {"cpu": "1500m"}  # each pod has a node for itself
+SUSPENDABLE: dict[str, Any] = {**WHOLE, "annotations": {"netgang.io/suspendable": "true"}}
+AGE_S = 400.0  # of a gang on all CPUs: 0.11 cluster-hours, one level.
 
 
 async def says_since_when(world: World) -> None:
@@ -63,14 +64,14 @@ async def test_a_long_gang_leaves_for_a_new_one_and_comes_back() -> None:
         await world.settle(MAKES_ROOM_S)
         assert running_gangs(world) == {"short": 2}
         assert world.waits_for("long") is Reason.NO_ROOM
-        said = events(world, "GangPreempted")["long-0"]
+        said = world.told_to("GangPreempted")["long-0"]
         assert "gang default/short, which is of a lower service level (this gang has had" in said
-        assert "Gang default/long of a higher service level leaves" in events(world, "GangPreempts")["short-0"]
+        assert "Gang default/long of a higher service level leaves" in world.told_to("GangPreempts")["short-0"]
         had_h = world.service.cache.snapshot().attained_h[key("long")]
         assert had_h == pytest.approx(0.11, rel=0.1)
         assert long.annotations_of_owner["netgang.io/attained"].startswith('{"gang":"long","hours":0.1')
         assert long.owner["metadata"]["labels"]["netgang.io/restart"] == RAN_BEFORE.partition("=")[2]
-        await world.settle(600.0)
+        await world.settle(AGE_S)
         assert running_gangs(world) == {"short": 2}
         short.size = 0
         world.delete(*short.members())
@@ -79,25 +80,10 @@ async def test_a_long_gang_leaves_for_a_new_one_and_comes_back() -> None:
         assert claims(world) == {}
 
 
-STAY: dict[str, tuple[dict[str, Any], dict[str, Any], float]] = {  # case: (how it is, settings, how long it has run)
-    "it does not say that it may be suspended": ({}, LEVELS, AGE_S),
-    "priorities alone decide": (SUSPENDABLE, {**OFF, "preemption": "gangs"}, AGE_S),
-    "it has had little": (SUSPENDABLE, LEVELS, 60.0),
-}
-
-
-@pytest.mark.parametrize(("runs", "settings", "age_s"), STAY.values(), ids=STAY)
-async def test_it_stays(runs: dict[str, Any], settings: dict[str, Any], age_s: float) -> None:
-    async with long_one(settings, age_s, **runs) as (world, stack, _):
-        await arrives(world, stack, 2, name="short", priority=0)
-        await world.settle(MAKES_ROOM_S * 2)
-        assert running_gangs(world) == {"long": 2}
-
-
 async def test_a_level_is_reached_while_the_plan_stays() -> None:
     async with long_one(age_s=1.0, **SUSPENDABLE) as (world, stack, _):
         await arrives(world, stack, 2, name="short", priority=0)
-        await world.settle(240.0)
+        await world.settle(160.0)
         assert running_gangs(world) == {"long": 2}
         await world.settle(180.0)
         assert running_gangs(world) == {"short": 2}

@@ -46,17 +46,6 @@ async def test_a_gang_that_never_started_is_evicted_after_its_time() -> None:
         assert world.counted("evictions_total", reason="partial") == 1.0
 
 
-async def test_a_gang_that_is_completed_in_time_is_spared() -> None:
-    async with half() as (world, _, missing):
-        await world.settle(PARTIAL_S / 2)
-        world.delete("stranger")
-        await world.settle()
-        [call] = await world.bind_and_settle(missing)
-        assert call.answer is None
-        await world.settle(PARTIAL_S * 2)
-        assert world.api.evictions == []
-
-
 async def test_a_started_gang_that_loses_a_member_is_not_broken() -> None:
     """It was whole once: its successor waits as long as it takes, and nothing is evicted (docs/safety.md S8)."""
     async with running(N1, N2) as world:

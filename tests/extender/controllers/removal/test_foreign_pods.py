@@ -4,13 +4,13 @@ from typing import Any
 
 import pytest
 
-from extender.controllers.events.not_starting import PATIENCE_S
 from extender.controllers.removal.removals import QUIET_S
 from scoring.model.reasons import Reason
+from tests.extender.beside import playing
 from tests.extender.controllers.elastic.cluster import site
-from tests.extender.controllers.operator import Operator, playing
+from tests.extender.controllers.operator import Operator
 from tests.extender.controllers.restart.test_controller import RESTART_S, reasons, started
-from tests.extender.scheduling.world import PARTIAL_S, World, node_json, pod_json, running
+from tests.extender.scheduling.world import PARTIAL_S, node_json, pod_json, running
 
 pytestmark = pytest.mark.looptime
 
@@ -18,49 +18,30 @@ NODES = [node_json(f"n{i}") for i in range(4)]
 LONG_S = QUIET_S + 2 * PARTIAL_S + 10.0  # until a gang of ours found in part at the start is evicted
 
 
-def strangers(world: World, *, scheduler: str = "default-scheduler") -> list[str]:
-    """Members of gang g (minimum 4) that another scheduler has put on nodes, and that run; their names."""
-    names = [f"g-{i}" for i in range(3)]
-    for i, name in enumerate(names):
-        world.pod(name, gang="g", size=4, scheduler=scheduler, nodeName=f"n{i}")
-        world.change(name, phase="Running")
-    return names
+MARKED = {"containers": [{"name": "main", "resources": {"requests": {"cpu": "1", "netgang.io/gang": "1"}}}]}
+MANAGED = {"scheduler_names": ["default-scheduler"], "managed_resource": "netgang.io/gang"}
+MIXED: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {  # case: (whose three run, settings, those that wait)
+    "another scheduler's": ("default-scheduler", {}, {}),
+    "two of our own schedulers": ("netgang-big", {"scheduler_names": ["netgang", "netgang-big"]}, {}),
+    "without the managed resource": ("default-scheduler", MANAGED, {**MARKED, "scheduler": "default-scheduler"}),
+}
 
 
-def invalid(world: World) -> dict[str, str]:
-    return {one["regarding"]["name"]: one["note"] for one in world.api.events if one["reason"] == "GangInvalid"}
-
-
-async def test_running_pods_of_another_scheduler_are_never_evicted() -> None:
-    async with running(*NODES) as world:
-        strangers(world)
-        world.pod("g-3", gang="g", size=4)
+@pytest.mark.parametrize(("scheduler", "settings", "ours"), MIXED.values(), ids=MIXED)
+async def test_a_mixed_gang_is_refused_and_none_of_it_is_removed(
+    scheduler: str, settings: dict[str, Any], ours: dict[str, Any]
+) -> None:
+    """Its pods run on, and one pod of either kind is told."""
+    async with running(*NODES, **settings) as world:
+        for i in range(3):
+            world.pod(f"g-{i}", gang="g", size=4, scheduler=scheduler, nodeName=f"n{i}", phase="Running")
+        for name in ("g-3", "g-4"):
+            world.pod(name, gang="g", size=4, **ours)
         await world.settle(LONG_S)
-        assert world.api.evictions == []
-        assert world.api.calls["evict"] == 0
+        assert world.api.calls["evict"] + world.api.calls["patch_object"] == 0
         assert world.refusal("g-3") is Reason.MIXED_SCHEDULERS
         assert world.state("g") is None
-
-
-async def test_both_kinds_of_members_are_told() -> None:
-    async with running(*NODES) as world:
-        strangers(world)
-        world.pod("g-3", gang="g", size=4)
-        world.pod("g-4", gang="g", size=4)
-        await world.settle(PATIENCE_S + 3.0)
-        found = invalid(world)
-        assert found.keys() == {"g-0", "g-3"}
-        assert all("default-scheduler (g-0), netgang (g-3)" in note for note in found.values())
-
-
-async def test_two_of_our_own_schedulers_are_mixed_too() -> None:
-    async with running(*NODES, scheduler_names=["netgang", "netgang-big"]) as world:
-        strangers(world, scheduler="netgang-big")
-        world.pod("g-3", gang="g", size=4)
-        await world.settle(LONG_S)
-        assert (world.api.evictions, world.api.calls["patch_object"]) == ([], 0)
-        assert world.refusal("g-3") is Reason.MIXED_SCHEDULERS
-        assert invalid(world).keys() == {"g-0", "g-3"}
+        assert world.told_to("GangInvalid").keys() == {"g-0", "g-3"}
 
 
 async def test_a_gang_that_becomes_mixed_while_it_is_in_part_is_spared() -> None:
@@ -71,19 +52,6 @@ async def test_a_gang_that_becomes_mixed_while_it_is_in_part_is_spared() -> None
         world.pod("g-2", gang="g", size=3, scheduler="default-scheduler", nodeName="n1")
         await world.settle(LONG_S)
         assert world.api.calls["evict"] == 0
-
-
-async def test_who_requests_the_managed_resource_does_not_endanger_who_does_not() -> None:
-    """Managed-resource configuration: members without the resource are another's, although the names are equal."""
-    mark = {"requests": {"cpu": "1", "netgang.io/gang": "1"}}
-    async with running(*NODES, scheduler_names=["default-scheduler"], managed_resource="netgang.io/gang") as world:
-        strangers(world)
-        ours: dict[str, Any] = pod_json("g-3", gang="g", size=4, scheduler="default-scheduler")
-        ours["spec"]["containers"][0]["resources"] = mark
-        world.api.add(ours)
-        await world.settle(LONG_S)
-        assert world.api.calls["evict"] == 0
-        assert invalid(world).keys() == {"g-0", "g-3"}
 
 
 def stranger_of(operator: Operator) -> None:

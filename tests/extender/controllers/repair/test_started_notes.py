@@ -15,16 +15,11 @@ def noted(world: World, *names: str) -> list[str]:
     return [name for name in names if STARTED in (world.api.pod(name)["metadata"].get("annotations") or {})]
 
 
-async def start(world: World, size: int) -> tuple[str, ...]:
-    names = await world.planned_gang("g", size)
-    await world.bind_and_settle(*names)
-    return names
-
-
 @pytest.mark.parametrize(("size", "carry"), [(5, ["g-0", "g-2", "g-4"]), (2, ["g-0", "g-1"])])
 async def test_a_few_members_carry_it(size: int, carry: list[str]) -> None:
     async with running(N1) as world:
-        names = await start(world, size)
+        names = await world.planned_gang("g", size)
+        await world.bind_and_settle(*names)
         await world.settle(2.0)
         assert noted(world, *names) == carry
         written = world.api.calls["patch"]

@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 
 from extender.controllers.removal.removals import QUIET_S
-from extender.controllers.restart.eligibility import Obstacle
 from extender.controllers.restart.suspensions import HISTORY, NOTE
 from extender.errors import ApiError, ApiUnavailableError, ConflictError
-from tests.extender.controllers.operator import Operator, playing, schedule
-from tests.extender.scheduling.world import World, key, node_json, running, unfinished
+from tests.extender.beside import playing
+from tests.extender.controllers.operator import Operator, schedule
+from tests.extender.scheduling.world import World, node_json, running, unfinished
 
 pytestmark = pytest.mark.looptime
 
@@ -267,20 +267,3 @@ async def test_a_training_job_waits_for_a_node_that_does_not_answer() -> None:
         await world.settle(130.0)
         assert restarts(world) == 1
         assert len(world.bound()) == operator.size
-
-
-async def test_leaving_and_what_speaks_against_it() -> None:
-    async with running(*NODES) as world, started(world, annotations={}) as operator:
-        before = operator.uids()
-        assert await world.restarts.obstacle(key("g")) is None
-        ended: list[Obstacle | None] = []
-        world.restarts.leave(
-            key("g"), why="a gang of higher priority needs its place", ended=lambda _, how: ended.append(how)
-        )
-        world.restarts.leave(key("g"), why="the same", ended=lambda _, how: ended.append(how))
-        assert world.restarts.under_way == {key("g")}
-        await world.settle(6.0)
-        assert ended == [None, None]
-        assert operator.uids().isdisjoint(before)
-        assert HISTORY not in operator.annotations_of_owner
-        assert await world.restarts.obstacle(key("nobody")) == "the gang is gone"

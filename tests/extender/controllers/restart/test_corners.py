@@ -8,7 +8,8 @@ from extender.controllers.removal.removals import QUIET_S
 from extender.controllers.restart.eligibility import Obstacle
 from extender.controllers.restart.one_gang import SLOW_S, SLOWEST_S
 from extender.errors import ApiError, ApiUnavailableError
-from tests.extender.controllers.operator import Operator, playing, schedule
+from tests.extender.beside import playing
+from tests.extender.controllers.operator import Operator, schedule
 from tests.extender.controllers.restart.test_controller import NODES, RESTART_S, SETTLE_S, reasons, started
 from tests.extender.scheduling.world import NO_BUDGET, World, key, running
 
@@ -153,10 +154,12 @@ async def test_what_speaks_against_leaving(fields: dict[str, Any], why: str) -> 
             await world.settle(2.0)
             assert "just started" in str(await world.restarts.obstacle(key("g")))
             ended: list[Obstacle | None] = []
-            world.restarts.leave(key("g"), why="too early", ended=lambda _, how: ended.append(how))
+            for _ in range(2):
+                world.restarts.leave(key("g"), why="too early", ended=lambda _, how: ended.append(how))
             await world.settle(1.0)
-            assert [one is None for one in ended] == [False]
+            assert [one is None for one in ended] == [False, False]
             await world.settle(QUIET_S)
+            assert await world.restarts.obstacle(key("nobody")) == "the gang is gone"
             operator.put(**fields)
             assert why in str(await world.restarts.obstacle(key("g")))
             world.api.remove("job", kind="Job")

@@ -1,10 +1,8 @@
 """Reflectors for tests, whose sinks remember every state that readers could have seen."""
 
-import asyncio
 import json
 import random
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -91,15 +89,3 @@ def reflector_of(
 ) -> Reflector[Item]:
     rng = random.Random(seed)
     return Reflector(api, path=path, reduce=reduced, sink=sink, clock=LoopClock(), rng=rng, **more)
-
-
-@asynccontextmanager
-async def running(reflector: Reflector[Item]) -> AsyncIterator[None]:
-    """Runs for the time of an `async with`; a defect that ended it is raised there."""
-    task = asyncio.create_task(reflector.run())
-    try:
-        yield
-        assert not task.done()
-    finally:
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)

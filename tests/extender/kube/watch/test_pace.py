@@ -9,7 +9,8 @@ import pytest
 
 from extender.errors import ApiError, ApiUnavailableError
 from extender.kube.watch.pace import Comeback
-from tests.extender.kube.watch.collection import RecordingSink, reflector_of, running
+from tests.extender.beside import playing
+from tests.extender.kube.watch.collection import RecordingSink, reflector_of
 from tests.extender.kube.watch.test_reflector import pod
 from tests.fakes.cluster_api import FakeClusterApi
 
@@ -55,7 +56,7 @@ async def test_all_kinds_follow_the_first_back() -> None:
     sinks = [RecordingSink() for _ in range(10)]
     async with AsyncExitStack() as stack:
         for number, sink in enumerate(sinks):
-            await stack.enter_async_context(running(reflector_of(api, sink, seed=number, comeback=comeback)))
+            await stack.enter_async_context(playing(reflector_of(api, sink, seed=number, comeback=comeback).run()))
         await asyncio.sleep(10.0)
         api.fail_next("list", AWAY, times=1000)
         api.fail_next("watch", AWAY, times=1000)
@@ -71,7 +72,7 @@ async def test_all_kinds_follow_the_first_back() -> None:
 async def test_a_server_that_is_back_but_not_ready_is_asked_again_soon() -> None:
     """A new API server answers 429 until it has read its storage: the pause starts again, it is not sixteen seconds."""
     api, sink = FakeClusterApi(pod("p0")), RecordingSink()
-    async with running(reflector_of(api, sink)):
+    async with playing(reflector_of(api, sink).run()):
         await asyncio.sleep(10.0)
         api.fail_next("watch", AWAY, times=5)
         api.fail_next("list", AWAY, times=3)

@@ -11,11 +11,11 @@ from extender.errors import ApiError, ApiUnavailableError, GoneError
 from extender.kube.calls import NODES, POD_GROUPS, PODS
 from extender.kube.watch.reflector import Reflector, ReflectorOptions
 from simulator.apiserver.store import ApiStore
+from tests.extender.beside import playing
 from tests.extender.kube.watch.collection import (
     Item,
     RecordingSink,
     reflector_of,
-    running,
     state_of,
 )
 from tests.fakes.cluster_api import FakeClusterApi
@@ -36,14 +36,14 @@ async def settle(seconds: float = 1.0) -> None:
 async def following() -> AsyncIterator[tuple[FakeClusterApi, RecordingSink, Reflector[Item]]]:
     api, sink = FakeClusterApi(pod("p0")), RecordingSink()
     reflector = reflector_of(api, sink)
-    async with running(reflector):
+    async with playing(reflector.run()):
         yield api, sink, reflector
 
 
 async def test_first_the_whole_list_then_every_change() -> None:
     api, sink = FakeClusterApi(*(pod(f"p{n}") for n in range(7))), RecordingSink()
     reflector = reflector_of(api, sink, options=ReflectorOptions(page=3))
-    async with running(reflector):
+    async with playing(reflector.run()):
         await reflector.synced.wait()
         assert ([state_of(api.store)], 3, 7) == (sink.states, api.calls["list"], sink.steps)
         api.add(pod("p7"))
@@ -86,7 +86,7 @@ async def test_bookmarks_keep_the_version_young() -> None:
 async def test_gone_again_and_again_is_not_a_storm() -> None:
     api, sink = FakeClusterApi(pod("p0")), RecordingSink()
     api.fail_next("watch", GoneError(410, "too old"), times=10_000)
-    async with running(reflector_of(api, sink)):
+    async with playing(reflector_of(api, sink).run()):
         await settle(600.0)
     assert 10 <= api.calls["list"] <= 50
 
@@ -102,7 +102,7 @@ async def test_a_relist_is_never_older_than_what_was_seen() -> None:
         return await inner(path, **fields)
 
     api.list_page = list_page  # type: ignore[method-assign]
-    async with running(reflector_of(api, sink)):
+    async with playing(reflector_of(api, sink).run()):
         await settle()
         seen = api.add(pod("p1"))["metadata"]["resourceVersion"]
         await settle()
@@ -116,7 +116,7 @@ async def test_a_server_restored_from_a_backup_is_followed() -> None:
     api, sink = FakeClusterApi(pod("p0")), RecordingSink()
     for _ in range(50):
         api.add(pod("p1"))
-    async with running(reflector_of(api, sink)):
+    async with playing(reflector_of(api, sink).run()):
         await settle()
         before, api.store = api.store, ApiStore()
         api.add(pod("p0"))
@@ -172,7 +172,7 @@ async def test_retry_after_is_honoured(verb: str) -> None:
     api, sink = FakeClusterApi(pod("p0")), RecordingSink()
     api.fail_next(verb, ApiError(429, "too many requests", retry_after_s=60.0))
     reflector = reflector_of(api, sink)
-    async with running(reflector):
+    async with playing(reflector.run()):
         await settle(59.0)
         assert api.calls[verb] == 1
         await settle(10.0)
@@ -184,7 +184,7 @@ async def test_a_kind_that_appears_and_disappears() -> None:
     api, sink = FakeClusterApi(), RecordingSink()
     api.store.uninstall(POD_GROUPS)
     reflector = reflector_of(api, sink, path=POD_GROUPS.collection())
-    async with running(reflector):
+    async with playing(reflector.run()):
         await settle(300.0)
         assert (True, True, frozenset()) == (reflector.status().synced, reflector.status().absent, sink.state)
         assert (8 <= api.calls["list"] <= 12, reflector.status().errors) == (True, 0)
@@ -232,7 +232,7 @@ async def test_the_loop_runs_between_slices_of_50_objects() -> None:
             await asyncio.sleep(0)
         return found
 
-    async with running(reflector_of(api, sink)):
+    async with playing(reflector_of(api, sink).run()):
         assert await turns(1000) >= 20
         await settle()
         for number in range(1000, 2000):
@@ -245,7 +245,7 @@ async def test_status_shows_how_it_is() -> None:
     reflector = reflector_of(api, sink)
     before = reflector.status()
     assert (before.synced, before.contact_age_s, before.relists) == (False, None, 0)
-    async with running(reflector):
+    async with playing(reflector.run()):
         await settle(10.0)
         api.add(pod("p1"))
         await settle(7.0)

@@ -16,9 +16,10 @@ from extender.kube.calls import POD_GROUPS
 from extender.kube.client import ClientLimits, KubeClient
 from extender.kube.watch.reflector import Reflector, ReflectorOptions
 from extender.ports import Page, WatchEvent
+from tests.extender.beside import playing
 from tests.extender.kube.conftest import client_of
 from tests.extender.kube.scripted import Talk, answering, scripted
-from tests.extender.kube.watch.collection import Item, RecordingSink, reduce, reflector_of, running, state_of
+from tests.extender.kube.watch.collection import Item, RecordingSink, reduce, reflector_of, state_of
 from tests.extender.kube.watch.test_reflector import pod, settle
 from tests.fakes.cluster_api import FakeClusterApi
 
@@ -67,7 +68,7 @@ class Refusing(RecordingSink):
 async def test_whatever_reading_raises_concerns_that_object_alone(error: Callable[[], Exception]) -> None:
     api, sink = FakeClusterApi(pod("p0"), pod("bad")), RecordingSink()
     reflector = reflector_of(api, sink, reduced=refusing("bad", error))
-    async with running(reflector):
+    async with playing(reflector.run()):
         await settle()
         for number in range(20):
             api.add(pod("bad", again=str(number)))
@@ -83,7 +84,7 @@ async def test_whatever_reading_raises_concerns_that_object_alone(error: Callabl
 async def test_what_a_sink_cannot_take_over_is_left_out() -> None:
     api, sink = FakeClusterApi(pod("p0"), pod("bad"), pod("p1")), Refusing()
     reflector = reflector_of(api, sink)
-    async with running(reflector):
+    async with playing(reflector.run()):
         await settle()
         assert sorted(sink.items) == ["default/p0", "default/p1"]
         api.add(pod("bad", again="1"))
@@ -98,7 +99,7 @@ async def test_what_a_sink_cannot_take_over_is_left_out() -> None:
 async def test_an_object_that_can_be_read_again_is_not_called_unreadable() -> None:
     api, sink, book = FakeClusterApi(pod("p0")), RecordingSink(), UnreadableKind("v1", "Pod")
     reflector = reflector_of(api, sink, unreadable=book)
-    async with running(reflector):
+    async with playing(reflector.run()):
         await settle()
         for name in ("mended", "deleted", "unwanted", "stays", "gone"):
             api.add(pod(name, as_="unreadable"))
@@ -129,7 +130,7 @@ async def test_the_book_and_the_log_are_bounded(caplog: pytest.LogCaptureFixture
     def reduced(_: bytes) -> Item | None:
         raise ValueError("cpu: '" + "1\n" * 500_000)
 
-    async with running(reflector_of(api, sink, reduced=reduced, unreadable=book)):
+    async with playing(reflector_of(api, sink, reduced=reduced, unreadable=book).run()):
         await settle()
     assert (len(book.now), len(caplog.records), book.readings) == (MOST, MOST, MOST + 50)
     assert max(len(record.getMessage()) for record in caplog.records) < 400
@@ -150,7 +151,7 @@ async def test_an_event_without_readable_metadata_is_passed_over(caplog: pytest.
 
     api, sink = Api(pod("p0")), RecordingSink()
     reflector = reflector_of(api, sink)
-    async with running(reflector):
+    async with playing(reflector.run()):
         await settle()
         api.add(pod("p1"))
         await settle(600.0)
@@ -174,7 +175,7 @@ async def test_pages_that_are_too_long_are_asked_for_in_parts() -> None:
 
     api, sink = Api(*(pod(name) for name in names)), RecordingSink()
     reflector: Reflector[Item] = reflector_of(api, sink, options=ReflectorOptions(page=500))
-    async with running(reflector):
+    async with playing(reflector.run()):
         async with asyncio.timeout(30.0):
             await reflector.synced.wait()
         assert state_of(api.store) == sink.state
@@ -206,7 +207,7 @@ async def test_a_reflector_syncs_beside_a_deep_object(loopback: LoopbackApi, cli
     loopback.store.load(POD_GROUPS, {("a", "deep"): DEEP, ("a", "good"): good})
     sink = RecordingSink()
     reflector = reflector_of(client, sink, path=POD_GROUPS.collection())
-    async with running(reflector), asyncio.timeout(30.0):
+    async with playing(reflector.run()), asyncio.timeout(30.0):
         await reflector.synced.wait()
         assert sorted(sink.items) == ["a/deep", "a/good"]
         assert (reflector.status().relists, reflector.status().errors) == (1, 0)

@@ -11,13 +11,13 @@ from hypothesis import strategies as st
 from extender.errors import ApiError, ApiUnavailableError, GoneError
 from extender.kube.calls import NODES, PODS
 from extender.kube.watch.reflector import ReflectorOptions
+from tests.extender.beside import playing
 from tests.extender.kube.watch.collection import (
     UNREADABLE,
     UNWANTED,
     RecordingSink,
     State,
     reflector_of,
-    running,
     state_of,
 )
 from tests.fakes.cluster_api import FakeClusterApi
@@ -100,7 +100,7 @@ async def test_the_sink_equals_the_server_in_the_end(history: list[Step], page: 
     """Every state that the sink showed was one that the server had, in its order: no half lists, no going back."""
     world, sink = History(), RecordingSink()
     reflector = reflector_of(world.api, sink, seed=seed, options=ReflectorOptions(page=page))
-    async with running(reflector):
+    async with playing(reflector.run()):
         for step in history:
             await world.take(step)
         world.api.store.speak()

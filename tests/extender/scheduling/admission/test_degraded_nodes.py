@@ -74,27 +74,6 @@ async def test_new_data_admits_a_gang_that_it_makes_room_for(gated: bool) -> Non
 
 
 @looptime
-async def test_worse_links_do_not_move_a_gang_that_is_held() -> None:
-    async with meshed("aaaaaa") as world:
-        gang = await world.planned_gang("g", 2)
-        calls = await world.bind_and_settle(gang[0])
-        committed = world.committed[key("g")]
-        await measured(world, 2, committed.values(), {**SLOW, "loss_ratio": 0.3})
-        assert world.committed[key("g")] == committed
-        assert await started(world, *calls, gang=gang[1:]) == set(committed.values())
-
-
-@looptime
-async def test_a_node_that_became_unusable_is_given_up() -> None:
-    async with meshed("aaaaaa") as world:
-        gang = await world.planned_gang("g", 2)
-        [call] = await world.bind_and_settle(gang[0])
-        await measured(world, 2, [call.node])
-        assert call.answer is Reason.ROOM_TAKEN
-        assert call.node not in await started(world, gang=gang)
-
-
-@looptime
 @pytest.mark.parametrize(("threshold", "loss_ratio", "kept"), [(0.1, 0.1, False), (0.1, 0.09, True), (None, 1.0, True)])
 async def test_the_threshold_is_a_setting(threshold: float | None, loss_ratio: float, kept: bool) -> None:
     async with meshed("aaaaaa", network={"unusable_loss_ratio": threshold}) as world:
@@ -116,15 +95,6 @@ async def test_a_gang_that_is_being_admitted_loses_only_the_bad_place() -> None:
         assert victim not in after.values()
         assert {uid: node for uid, node in before.items() if node != victim}.items() <= after.items()
         assert len(await started(world, gang=names)) == 2
-
-
-@looptime
-async def test_where_all_is_bad_gangs_start_all_the_same() -> None:
-    async with meshed("aa", NAMES) as world:
-        gang = await world.planned_gang("g", 2)
-        calls = await world.bind_and_settle(gang[0])
-        await measured(world, 2, NAMES, NOTHING_LEFT)
-        await started(world, *calls, gang=gang[1:])
 
 
 @looptime

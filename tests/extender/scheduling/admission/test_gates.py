@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from extender.convert.wire import Passed
-from extender.errors import ApiError, ApiUnavailableError
+from extender.errors import ApiError
 from scoring.model import GATE
 from scoring.model.reasons import Reason
 from tests.extender.scheduling.world import GATED, key, node_json, running, unfinished
@@ -42,17 +42,6 @@ async def test_a_gang_that_fits_is_let_in_with_its_nodes_and_spares() -> None:
             assert node == world.committed[key("g")][pod["metadata"]["uid"]]
         await world.bind_and_settle(*names)
         assert len(world.api.bindings) == 3
-
-
-async def test_a_gang_that_does_not_fit_stays_gated() -> None:
-    async with running(*nodes(2)) as world:
-        world.gang("g", 3, **GATED)
-        await world.settle(30.0)
-        assert world.api.admitted == []
-        assert world.waits_for("g") in (Reason.NO_ROOM, Reason.IMPOSSIBLE)
-        world.node("n3", cpu="1500m")
-        await world.settle()
-        assert len(world.api.admitted) == 3
 
 
 async def test_nobody_takes_back_what_is_being_admitted() -> None:
@@ -105,25 +94,16 @@ async def test_what_the_api_server_refuses_for_good_is_said_and_gives_room_back(
     async with running(*nodes(2)) as world:
         world.api.fail_next("admit", ApiError(422, "spec.affinity: Invalid value"))
         await world.planned_gang("g", 1, **GATED)
+        await world.settle(2.0)
         assert world.committed == {}
         assert world.waits_for("g") is Reason.BACKING_OFF
         document = world.explained("g")
         assert "Invalid value" in (document.admission_refused or "")
+        assert "spec.affinity: Invalid value" in world.told_to("AdmissionRefused")["g-0"]
         world.delete("g-0")
         await world.settle(2.0)
         [name] = await world.planned_gang("g", 1, **GATED)
         assert world.api.admitted == [name]
-
-
-@pytest.mark.parametrize("applied", [True, False], ids=["answer lost", "not applied"])
-async def test_a_patch_that_failed_is_sent_again(applied: bool) -> None:
-    async with running(*nodes(3)) as world:
-        world.api.fail_next("admit", ApiUnavailableError("connection reset"), times=3, applied=applied)
-        names = world.gang("g", 3, **GATED)
-        await world.settle(5.0)
-        assert not [name for name in names if "schedulingGates" in world.api.pod(name)["spec"]]
-        await world.bind_and_settle(*names)
-        assert len(world.api.bindings) == 3
 
 
 REFUSED = {"conditions": [{"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}]}
@@ -229,16 +209,6 @@ async def test_our_own_no_is_not_another_filters() -> None:
         world.api.add({**world.api.pod(name), "status": {"conditions": [condition]}})
         await world.settle(4.0)
         assert world.committed[key("g")] == before
-
-
-async def test_gangs_take_turns() -> None:
-    async with running(*(node_json(f"n{i}", cpu="20") for i in range(6)), writes_per_s=20.0) as world:
-        world.gang("big", 100, **GATED)
-        world.gang("small", 2, **GATED)
-        await world.settle(2.5)
-        small = [at for at, name in enumerate(world.api.admitted) if name.startswith("small")]
-        assert len(small) == 2
-        assert max(small) < 40
 
 
 async def test_a_hold_that_ends_while_others_are_still_let_in_is_no_lapse() -> None:

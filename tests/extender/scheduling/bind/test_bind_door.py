@@ -179,18 +179,3 @@ async def test_a_person_s_filter_opens_no_bind(person: tuple[str, str, str]) -> 
         for pod in (member, "plain"):
             nodes = await filtered(world, pod, ("port", KUBE_SCHEDULER, ""), "n1", "n2")
             assert (await world.bind_answer(pod, nodes[0]), world.bound()[pod]) == (None, nodes[0])
-
-
-@pytest.mark.parametrize("person", PEOPLE.values(), ids=PEOPLE)
-async def test_a_person_s_filter_teaches_nothing(person: tuple[str, str, str]) -> None:
-    async with running(N1, node_json("n2", zone="b")) as world:
-        [name] = await world.planned_gang("g", 1)
-        [other] = {"n1", "n2"} - set(world.plan.node_of.values())
-        for _ in range(3):
-            assert await filtered(world, name, person, other) == []
-            await world.settle(1.5)
-        assert world.service.cache.snapshot().exclusions == {}
-        for _ in range(3):
-            await filtered(world, name, ("port", KUBE_SCHEDULER, ""), other)
-            await world.settle(1.5)
-        assert world.service.cache.snapshot().exclusions != {}

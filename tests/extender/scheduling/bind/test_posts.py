@@ -4,8 +4,8 @@ import pytest
 
 from extender.errors import ApiError, ApiUnavailableError, ConflictError, NotFoundError
 from scoring.model.reasons import Reason
-from tests.extender.scheduling.bind.test_held_binds import N1, N2
-from tests.extender.scheduling.world import COMMIT_S, HOLD_S, answers, key, running
+from tests.extender.scheduling.bind.test_held_binds import N1
+from tests.extender.scheduling.world import COMMIT_S, HOLD_S, answers, running
 
 pytestmark = pytest.mark.looptime
 
@@ -47,40 +47,6 @@ async def test_an_api_server_that_does_not_answer_ends_at_the_commit_limit() -> 
         await world.until(calls[0].began_s + COMMIT_S + 0.01)
         assert answers(calls) == [Reason.COMMIT_FAILED] * 2
         assert world.bound() == {}
-
-
-async def test_success_is_not_answered_before_the_api_server_confirmed_it() -> None:
-    async with running(N1) as world:
-        names = await world.planned_gang("g", 2)
-        world.api.latency_s["bind"] = 2.0
-        calls = world.bind_offered(*names)
-        await world.settle(1.99)
-        assert all(call.waits for call in calls)
-        assert set(world.committed[key("g")].values()) == {"n1"}
-        await world.settle(0.02)
-        assert answers(calls) == [None, None]
-
-
-async def test_the_watch_may_know_before_the_post_answers() -> None:
-    async with running(N1) as world:
-        first, second = await world.planned_gang("g", 2)
-        world.api.hold("bind")
-        calls = world.bind_offered(first, second)
-        await world.settle(0.1)
-        world.change(first, nodeName="n1")
-        await world.settle()
-        assert calls[0].answer is None
-        assert calls[1].waits
-
-
-async def test_repeating_a_bind_is_harmless() -> None:
-    async with running(N1, N2) as world:
-        [name] = await world.planned_gang("g", 1)
-        [call] = await world.bind_and_settle(name)
-        again, other = world.bind(name, call.node), world.bind(name, "n1" if call.node == "n2" else "n2")
-        await world.settle()
-        assert answers([call, again, other]) == [None, None, Reason.POD_CHANGED]
-        assert world.api.calls["bind"] == 1
 
 
 async def test_a_pod_deleted_between_commit_and_post_is_not_posted() -> None:

@@ -17,6 +17,7 @@ from scoring.model.policy import Policy, ZonePolicy
 from scoring.model.reasons import Reason
 from scoring.plan import Plan, plan
 from tests.builders import mesh, node, pod
+from tests.extender.beside import counting_turns, playing
 from tests.fakes.clock import LoopClock
 
 pytestmark = pytest.mark.looptime
@@ -78,12 +79,8 @@ class Desk:
 
 @asynccontextmanager
 async def at_work(desk: Desk) -> AsyncIterator[Desk]:
-    task = asyncio.create_task(desk.planner.run())
-    try:
+    async with playing(desk.planner.run()):
         yield desk
-    finally:
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
 
 
 async def test_many_changes_become_one_run() -> None:
@@ -212,18 +209,9 @@ async def test_a_long_run_lets_others_have_a_turn() -> None:
     desk = Desk(clock=busy())
     desk.cache.nodes.replace([node(f"n{i}") for i in range(9)])
     desk.singles(30)
-    turns = 0
-
-    async def others() -> None:
-        nonlocal turns
-        while True:
-            turns += 1
-            await asyncio.sleep(0)
-
-    task = asyncio.create_task(others())
-    await desk.planner.replan_in_steps()
-    task.cancel()
-    assert turns >= 5
+    async with counting_turns() as turns:
+        await desk.planner.replan_in_steps()
+        assert turns() >= 5
     snapshot = desk.cache.snapshot()
     assert desk.planner.current.node_of == plan(snapshot, desk.planner.policy, now_s=0.0).node_of
 

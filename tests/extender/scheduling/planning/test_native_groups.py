@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from extender.convert.wire import Passed, Refused
+from extender.convert.wire import Passed
 from scoring.model.reasons import Reason
-from tests.extender.scheduling.world import GATED, World, node_json, running
+from tests.extender.scheduling.world import GATED, World, group_json, node_json, running
 
 pytestmark = pytest.mark.looptime
 
@@ -34,19 +34,7 @@ async def grouped(**fields: Any) -> AsyncIterator[tuple[World, list[str]]]:
 
 def zones(world: World, pod: str, nodes: list[str] | None = None) -> set[str]:
     """Zones of the nodes that the pod may use; empty: refused."""
-    answer = world.filter(pod, nodes=nodes)
-    if isinstance(answer, Refused):
-        assert answer.reason is Reason.OTHER_ZONE
-        return set()
-    assert isinstance(answer, Passed)
-    return {name[0] for name in answer.names}
-
-
-async def test_all_members_of_a_try_are_in_one_zone() -> None:
-    async with grouped() as (world, names):
-        found = [zones(world, name) for name in names]
-        assert len(found[0]) == 1
-        assert found[0] == found[1] == found[2]
+    return {name[0] for name in world.passed(pod, unless=Reason.OTHER_ZONE, nodes=nodes)}
 
 
 async def test_the_zone_has_room_for_all() -> None:
@@ -111,15 +99,6 @@ NATIVE: dict[str, Any] = {"schedulingGroup": {"podGroupName": "native"}}
 N1 = node_json("n1")
 
 
-async def test_its_bind_is_posted_at_once() -> None:
-    """One of three, without a hold: kube-scheduler has waited for the others already."""
-    async with running(N1) as world:
-        for name in ("a", "b", "c"):
-            await world.planned_pod(name, **NATIVE)
-        world.filter("a")
-        assert (await world.bind_answer("a", "n1"), world.bound()) == (None, {"a": "n1"})
-
-
 async def test_it_is_scored() -> None:
     async with running(N1, node_json("n3")) as world:
         world.pod("a", nodeName="n1", **NATIVE)
@@ -129,11 +108,11 @@ async def test_it_is_scored() -> None:
 
 
 async def test_labels_beside_it_do_not_count() -> None:
-    """One manifest for clusters with and without the feature: where the field is kept, kube-scheduler gangs."""
+    """Where the field is kept, kube-scheduler gangs, and has waited for the others already: one of three is bound."""
     async with running(N1) as world:
         await world.planned_gang("both", 3, **NATIVE)
         world.filter("both-0")
-        assert await world.bind_answer("both-0", "n1") is None
+        assert (await world.bind_answer("both-0", "n1"), world.bound()) == (None, {"both-0": "n1"})
 
 
 async def test_our_gate_on_it_is_not_opened() -> None:
@@ -145,7 +124,7 @@ async def test_our_gate_on_it_is_not_opened() -> None:
 
 async def test_nothing_is_written_about_it() -> None:
     async with running(N1) as world:
-        world.api.add({"kind": "PodGroup", "metadata": {"name": "native"}, "spec": {"minMember": 5}})
+        world.api.add(group_json("native", least=5))
         for name in ("a", "b"):
             world.pod(name, cpu="99", **NATIVE)
         await world.settle(120.0)

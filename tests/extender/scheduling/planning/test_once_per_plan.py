@@ -1,7 +1,5 @@
 """The decision of who leaves for whom, asked of the running planner: once per plan, and never for long at a time."""
 
-import asyncio
-
 from extender.cache import ClusterCache
 from extender.ports import Clock
 from extender.runtime.decision_lines import DecisionLog
@@ -12,6 +10,7 @@ from scoring.ids import GangKey
 from scoring.model.policy import Policy
 from scoring.model.policy import Preempting as Choice
 from tests.builders import node, pod
+from tests.extender.beside import counting_turns
 from tests.extender.scheduling.planning.test_loop import SlowClock
 from tests.fakes.clock import FakeClock
 
@@ -48,16 +47,6 @@ async def test_others_have_their_turn_while_it_is_decided() -> None:
     clock = SlowClock(look_s=0.001)
     planner = planner_of(clock, singles=20)
     planner.replan()
-    turns = 0
-
-    async def other() -> None:
-        nonlocal turns
-        while True:
-            turns += 1
-            await asyncio.sleep(0)
-
-    task = asyncio.create_task(other())
-    found = await Preempting(planner, clock)(NONE, NONE)
-    task.cancel()
-    assert found is not None
-    assert turns > 2
+    async with counting_turns() as turns:
+        assert await Preempting(planner, clock)(NONE, NONE) is not None
+        assert turns() > 2

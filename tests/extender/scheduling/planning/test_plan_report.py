@@ -1,7 +1,7 @@
 """What is told of plans: all of it, in order, and a few lines at a time."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from itertools import pairwise
 
@@ -13,6 +13,7 @@ from extender.scheduling.planning.plan_report import PlanReport
 from scoring.ids import GangKey, NodeName, PodUid, ZoneName, gang_key
 from scoring.model.reasons import Reason
 from scoring.plan import Admission, Plan, Waiting
+from tests.extender.beside import counting_turns, playing
 from tests.fakes.clock import LoopClock
 
 pytestmark = pytest.mark.looptime
@@ -38,30 +39,20 @@ class Heard:
     def __init__(self) -> None:
         self.lines: list[tuple[str, str]] = []
         self.turns: list[int] = []
-        self.turn = 0
+        self.turn: Callable[[], int] = int
         telemetry = Telemetry()
         log = DecisionLog(telemetry, refusals_per_s_max=10_000, heard=self._note)
         self.report = PlanReport(telemetry, log, LoopClock())
 
     def _note(self, decision: Decision) -> None:
         self.lines.append((decision.what, decision.gang.partition("/")[2]))
-        self.turns.append(self.turn)
-
-    async def count_turns(self) -> None:
-        while True:
-            self.turn += 1
-            await asyncio.sleep(0)
+        self.turns.append(self.turn())
 
 
 @asynccontextmanager
 async def at_work(heard: Heard) -> AsyncIterator[None]:
-    tasks = [asyncio.create_task(heard.count_turns()), asyncio.create_task(heard.report.run())]
-    try:
+    async with counting_turns() as heard.turn, playing(heard.report.run()):
         yield
-    finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
 
 
 async def _turns(number: int) -> None:

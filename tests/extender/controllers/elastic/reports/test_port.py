@@ -5,14 +5,14 @@ import os
 import ssl
 import sys
 from pathlib import Path
-from typing import Any
 
 import httpx
 import pytest
 
 from extender.runtime.clock import SystemClock
 from tests.extender.controllers.elastic.cluster import site
-from tests.extender.controllers.elastic.test_training import SECRET, document, served, until_known
+from tests.extender.controllers.elastic.reporting import SECRET, reports_with_secret
+from tests.extender.controllers.elastic.test_training import document, served, until_known
 from tests.extender.scheduling import world
 from tests.extender.server.tls.conftest import Certificates, certificates
 from tests.fakes.clock import LoopClock
@@ -32,10 +32,9 @@ async def test_a_pod_reports_over_tls(
 ) -> None:
     loop = asyncio.get_running_loop()
     monkeypatch.setattr(world, "LoopClock", lambda: LoopClock(SystemClock().now_s() - loop.time()))
-    (tmp_path / "secret").write_text(SECRET)
     pair = certificates.ours.server().into(tmp_path)
     tls = {"cert_file": pair.cert, "key_file": pair.key, "client_ca_file": certificates.ours.cert}
-    reports: dict[str, Any] = {"port": 0, "service_accounts": False, "secret_file": tmp_path / "secret"}
+    reports = reports_with_secret(tmp_path)
     async with site(reports=reports, tls=tls, health_port=0) as here, served(here, reports) as url:
         assert url.startswith("https://")
         here.create("train", 2, least=2)

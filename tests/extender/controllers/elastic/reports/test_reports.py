@@ -14,12 +14,11 @@ from extender.controllers.elastic.records import JobView
 from extender.controllers.elastic.reports.reports import Rates, Reports
 from extender.controllers.elastic.reports.series import SeriesBook
 from extender.errors import ApiUnavailableError
-from tests.extender.controllers.elastic.reporting import job_key, view, views
+from tests.extender.controllers.elastic.reporting import SECRET, job_key, view, views
 from tests.fakes.clock import FakeClock
 from tests.fakes.reviews import FakeReviews
 
 TEAM = {"authorization": "Bearer team-token"}
-SECRET = "a secret of the whole cluster"
 RESNET = "/v1/jobs/team/resnet/metrics"
 OWNERS = {
     "team-token": "system:serviceaccount:team:trainer",

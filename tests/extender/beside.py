@@ -1,0 +1,36 @@
+"""What runs beside a test: programs, and a count of the loop's turns that they leave to others."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
+from typing import Any
+
+
+@asynccontextmanager
+async def playing(*programs: Any) -> AsyncIterator[None]:
+    """Run these coroutines beside the test; one that ends by an error fails it."""
+    tasks = [asyncio.create_task(one) for one in programs]
+    try:
+        yield
+        for one in tasks:
+            assert not one.done() or one.exception() is None, one
+    finally:
+        for one in tasks:
+            one.cancel()
+            with suppress(asyncio.CancelledError):
+                await one
+
+
+@asynccontextmanager
+async def counting_turns() -> AsyncIterator[Callable[[], int]]:
+    """How many turns of the loop there have been since it was entered."""
+    turns = 0
+
+    async def count() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    async with playing(count()):
+        yield lambda: turns
