@@ -12,7 +12,6 @@ GIVEN = {"viewers": 20, "nodes": 5000, "gangs": 200, "seconds": 10.0}
 
 
 def beside(**more: float) -> dict:
-    """Figures of two pairs; with viewers everything is `more` than without."""
     with_them = [{name: value + more.get(name, 0.0) for name, value in one.items()} for one in WITHOUT]
     return figures({False: WITHOUT, True: with_them}, SENT, **GIVEN)
 

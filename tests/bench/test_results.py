@@ -152,11 +152,6 @@ def test_what_cannot_be_run_is_refused_at_once(arguments: list[str]) -> None:
     assert CliRunner().invoke(app, arguments).exit_code == 2
 
 
-@pytest.mark.parametrize("command", ["peers", "results", "all"])
-def test_help_has_examples(command: str) -> None:
-    assert "Examples" in CliRunner().invoke(app, [command, "--help"]).output
-
-
 def test_a_run_leaves_a_record_that_makes_the_page(tmp_path: Path) -> None:
     path = tmp_path / "out" / "bench.json"
     done = CliRunner().invoke(app, ["all", "--only", "sync", "--quick", "--json", str(path)])

@@ -93,11 +93,9 @@ def test_a_running_netgang_alone() -> None:
         assert "not what netgang answers" in run("doctor", "--no-cluster", "--server", other.url).stdout
 
 
-@pytest.mark.parametrize("name", ["second-scheduler", "default-scheduler", "managed-resource"])
-def test_a_file_before_it_is_installed(name: str, tmp_path: Path) -> None:
-    files = {"second-scheduler": "manifests/base/settings.yaml"}
-    settings = ROOT / files.get(name, f"manifests/overlays/{name}/settings.yaml")
-    good = ROOT / f"scheduler-config/{name}.yaml"
+def test_a_file_before_it_is_installed(tmp_path: Path) -> None:
+    settings = ROOT / "manifests/overlays/managed-resource/settings.yaml"
+    good = ROOT / "scheduler-config/managed-resource.yaml"
     arguments = ("doctor", "--no-cluster", "--config", settings, "--scheduler-config")
     assert run(*arguments, good).exit_code == 0
     bad = tmp_path / "scheduler.yaml"

@@ -94,7 +94,6 @@ def test_nothing_would_be_different() -> None:
 
 
 def test_plain_pods_of_a_file(tmp_path: Path) -> None:
-    """They take room, so they can be supposed away."""
     busy = pod_json("x", cpu="4", scheduler="default-scheduler", nodeName="n1")
     path = written(tmp_path, node_json("n1"), pod_json("g-0", gang="g"), busy)
     document = as_json("what-if", "--remove-pod", "default/x", "--cluster", path, "--now", "0")

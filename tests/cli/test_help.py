@@ -52,6 +52,7 @@ def test_help_has_an_example_and_the_exit_codes(name: str) -> None:
     assert result.exit_code == 0
     assert "Example: " in result.stdout
     assert "Exit code: 0 " in result.stdout
+    assert all(one.help for one in COMMANDS[name].params)
 
 
 @pytest.mark.parametrize("name", sorted(COMMANDS.keys() - PRINTS_NOTHING - PRINTS_FILES))

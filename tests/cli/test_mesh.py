@@ -138,5 +138,4 @@ MISTAKES = {  # case: (arguments, part of the sentence)
 
 @pytest.mark.parametrize(("arguments", "sentence"), MISTAKES.values(), ids=MISTAKES)
 def test_mistakes(arguments: list[object], sentence: str) -> None:
-    """Exit code 2, one sentence, nothing on standard output, no traceback."""
     assert sentence in refused("mesh", *arguments)

@@ -108,7 +108,6 @@ REFUSALS = {  # case: (arguments, exit code, what is said)
 
 @pytest.mark.parametrize(("arguments", "code", "text"), REFUSALS.values(), ids=REFUSALS)
 def test_refusals(arguments: tuple[str, ...], code: int, text: str) -> None:
-    """A sentence on standard error, nothing on standard output, no traceback."""
     assert text in refused("network", "show", *arguments, code=code)
 
 

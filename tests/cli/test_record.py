@@ -58,7 +58,6 @@ WRONG = {  # case: (arguments after `replay`, what is said)
 
 @pytest.mark.parametrize(("arguments", "said"), WRONG.values(), ids=WRONG)
 def test_wrong_use(arguments: list[str], said: str, log: Path, tmp_path: Path) -> None:
-    """Exit code 2 and a sentence, no traceback."""
     (tmp_path / "fifo.yaml").write_text("queue: {order: fifo}\n")
     (tmp_path / "bad.yaml").write_text("queue: {order: backwards}\n")
     assert said in refused("replay", *(one.format(log=log, here=tmp_path) for one in arguments)).replace("\n", "")

@@ -131,7 +131,6 @@ def test_the_published_condition(tmp_path: Path, method: str) -> None:
 
 
 def test_for_people(tmp_path: Path) -> None:
-    """A row for the job, and a line that names the gang."""
     path = written(tmp_path, *full(*gang(2)))
     lines = shown("plan", path, "--scaling", "ours", "--now", "1000")
     assert "elastic jobs, as netgang does it" in lines

@@ -99,7 +99,6 @@ async def test_every_end_is_an_endpoint(world: World) -> None:
 
 
 async def test_no_news(world: World) -> None:
-    """A second fetch without a change gives `None`."""
     world.show(full_mesh("a", "b"), measured_at_s=NOW_S)
     await read(world.source)
     assert await world.source.fetch(now_s=NOW_S + 60.0) is None

@@ -23,8 +23,6 @@ FIXTURES = Path(__file__).parent.parent / "fixtures" / "wire"
 
 
 class Golden(NamedTuple):
-    """One call: what is sent, what the service decides about it, what must come back."""
-
     verb: str
     request: str
     decision: FilterAnswer | Reason | None

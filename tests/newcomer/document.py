@@ -195,6 +195,10 @@ def _goes_on(begun: str) -> bool:
     return begun.endswith("\\") or "'" in left or '"' in left or words.count("do") > words.count("done")
 
 
+def fenced(text: str, language: str) -> list[str]:
+    return ["".join(f"{line}\n" for line in one.lines) for one in parts(text) if one.language == language]
+
+
 def parts(text: str) -> Iterator[Block]:
     """Fenced blocks in their languages, without their indentation, and each line between them as a block of prose."""
     heading, opened, language, indent, inside = "", 0, "", 0, list[str]()

@@ -18,7 +18,6 @@ def walk(tmp_path: Path, text: str, page: Page) -> Walk:
 
 
 def read(tmp_path: Path, text: str, page: Page) -> tuple[str, ...]:
-    """Type it in a folder of its own; what was typed is what was foretold."""
     there = walk(tmp_path, text, page)
     folder = tmp_path / "folder"
     folder.mkdir()

@@ -189,7 +189,6 @@ def terminal_environment(scratch: str) -> dict[str, str]:
 
 
 def check_port() -> None:
-    """Errors: PortTaken."""
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as tried:
         tried.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:

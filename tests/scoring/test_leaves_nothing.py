@@ -47,7 +47,6 @@ LOOKS: dict[str, Callable[[], object]] = {
 
 @pytest.fixture
 def uncollected() -> Iterator[None]:
-    """The collector keeps what it finds, for whoever wants to see it."""
     gc.collect()
     gc.disable()
     try:

@@ -41,12 +41,10 @@ def base(*gangs: Gang, now_s: float = 10.0, policy: Policy | None = None, **fiel
 
 
 def supposed(*changes: Change, of: Situation | None = None) -> Situation:
-    """The situation with these changes."""
     return apply(of or base(), changes, version=-2)
 
 
 def free(state: Snapshot) -> dict[str, int]:
-    """Free CPU by node, in millicores."""
     column = state.table.axis.index(CPU)
     left = (state.table.allocatable - state.used)[:, column]
     return dict(zip(state.table.names, left.tolist(), strict=True))
@@ -77,12 +75,10 @@ ROOM: dict[str, tuple[dict[str, int], tuple[Change, ...]]] = {  # case: (free CP
 
 @pytest.mark.parametrize(("want", "changes"), ROOM.values(), ids=ROOM)
 def test_room(want: dict[str, int], changes: tuple[Change, ...]) -> None:
-    """What is free afterwards, on which nodes."""
     assert free(supposed(*changes).snapshot) == want
 
 
 def test_the_original_is_as_it_was() -> None:
-    """No change writes to what it began with."""
     before = base()
     used, names = before.snapshot.used.copy(), before.snapshot.table.names
     for _, changes in ROOM.values():
@@ -93,7 +89,6 @@ def test_the_original_is_as_it_was() -> None:
 
 
 def members(gang_: Gang) -> list[tuple[str, int | None, str | None, Phase]]:
-    """Name, index, node and phase of each member."""
     return [(p.name, p.index, p.node, p.phase) for p in gang_.members]
 
 
@@ -141,7 +136,6 @@ def test_a_resource_may_go_with_its_last_node() -> None:
 
 
 def test_host_ports_come_and_go() -> None:
-    """With the pods that have them."""
     port = HostPort("TCP", "0.0.0.0", 80)
     member = bound(dressed(pod("g-0", gang="g"), host_ports=(port,)), "a1")
     of = base(gang("g", members=[member]), host_ports={NodeName("a1"): frozenset({port})})
@@ -162,7 +156,6 @@ def test_more_members() -> None:
 
 
 def test_time_passes() -> None:
-    """The moment is another one, and nothing else."""
     before = base()
     after = supposed(c.ClockAdvances(99.0), of=before)
     assert (after.now_s, after.snapshot.gangs, after.snapshot.network) == (99.0, before.snapshot.gangs, NETWORK)
@@ -184,7 +177,6 @@ def test_a_link_is_measured_again() -> None:
 
 
 def test_policy_share_and_annotations() -> None:
-    """What decides may be another."""
     of = replace(base(), policy_with=lambda given: replace(Policy(), **given))
     settings = c.SetSettings({"spill_wait_s": 1.0})
     after = supposed(settings, c.SetShare(Namespace("x"), 0.5), c.SetOption(WAITS.key, "netgang.io/zones", "b"), of=of)
@@ -250,7 +242,6 @@ def test_what_does_not_fit(field: str, why: str, change: Change) -> None:
 
 
 def differs(*changes: Change, of: Situation | None = None) -> Supposed:
-    """What changes would make of the plan of now."""
     before = of or base()
     return what_if(before, plan(before.snapshot, before.policy, now_s=before.now_s), changes)
 
@@ -292,7 +283,6 @@ def test_difference(want: dict[str, list[str]], changes: tuple[Change, ...], of:
 
 
 def test_before_and_after() -> None:
-    """The reason, then the places."""
     found = differs(c.JobEnds("default/runs"))
     [one] = found.difference.admitted
     assert (one.before.standing, one.before.reason) == (Standing.WAITING, Reason.NO_ROOM)

@@ -38,12 +38,10 @@ def job(
 
 
 def nodes(count: int, *, cpu: str = "1500m", zones: str = "a") -> tuple[Node, ...]:
-    """Nodes `n1…` in these zones by turns."""
     return tuple(node(f"n{i + 1}", cpu=cpu, zone=zones[i % len(zones)]) for i in range(count))
 
 
 def scenario(jobs: list[SimJob], on: tuple[Node, ...], **more: Any) -> Scenario:
-    """Jobs on nodes without measurements."""
     return Scenario("test", on, NetworkMatrix(), tuple(jobs), **more)
 
 
@@ -57,14 +55,12 @@ def played(
     until_s: float | None = None,
     **options: Any,
 ) -> PodRun:
-    """The whole run."""
     chosen = Settings.model_validate(dict(settings)) if settings is not None else None
     cut = scenario(jobs, on, until_s=until_s)
     return record(cut, settings=chosen, seed=seed, scheduler=profile, options=Options(**options))
 
 
 def pod(name: str, **spec: Any) -> dict[str, Any]:
-    """A pending pod of netgang's that asks for one core."""
     containers = [{"name": "main", "resources": {"requests": {"cpu": "1"}}}]
     return {
         "kind": "Pod",

@@ -17,7 +17,6 @@ KOD2 = load("kod2")
 
 
 def nodes(count: int = 3, *, cpu: int = 10, zones: int = 1) -> tuple[Node, ...]:
-    """Equal nodes, dealt out to zones a, b and so on."""
     have = Resources.parse({"cpu": cpu, "memory": "32Gi", "pods": 110})
     return tuple(Node(NodeName(f"n{i}"), ZoneName(chr(97 + i * zones // count)), have) for i in range(count))
 
@@ -51,12 +50,10 @@ def job(
 
 
 def scenario(*jobs: SimJob, count: int = 3, cpu: int = 10, zones: int = 1, until_s: float | None = None) -> Scenario:
-    """These jobs on equal nodes without measured links."""
     return Scenario("test", nodes(count, cpu=cpu, zones=zones), NetworkMatrix(), jobs, seed=1, until_s=until_s)
 
 
 def small(policies: tuple[str, ...], **work: object) -> ScenarioFile:
-    """The KOD2 scenario with fewer models and batches."""
     return KOD2.model_copy(update={"policies": policies, "workload": KOD2.workload.model_copy(update=work)})
 
 
@@ -68,17 +65,14 @@ class Watched:
         self.name, self.elastic = policy.name, policy.elastic
 
     def wanted(self, job: SimJob) -> int:
-        """As the policy says."""
         return self._policy.wanted(job)
 
     def decide(self, state: State) -> Advice:
-        """As the policy says."""
         self._look(state)
         return self._policy.decide(state)
 
 
 def assert_accounts_agree(state: State) -> None:
-    """What is used is what the pods of all jobs request, and nowhere more than there is."""
     used = np.zeros_like(state.used)
     for one in state.jobs().values():
         for role, held in ((Role.PS, one.ps), (Role.WORKER, one.workers)):

@@ -22,12 +22,10 @@ RECORDS = Path(__file__).parents[2] / "simulator" / "records"
 
 
 def printed(report: Report) -> str:
-    """What --json prints."""
     return json.dumps(report.document(), indent=2) + "\n"
 
 
 def value(row: Row, column: str) -> float:
-    """A number of a row."""
     found = row[column]
     assert isinstance(found, int | float)
     return found
@@ -52,7 +50,6 @@ def _small_file() -> Path:
 
 
 def test_another_seed_gives_another_workload() -> None:
-    """The seed reaches the jobs."""
     one, other = (
         compare(small(("netgang-elastic",), models=("vgg16",), batches=(64,)).model_copy(update={"seed": seed})).rows
         for seed in (1, 2)
@@ -127,7 +124,12 @@ def test_the_command_line(tmp_path: Path) -> None:
     assert plotted.exit_code == 0
     assert {path.suffix for path in (tmp_path / "plots").iterdir()} == {".png", ".svg"}
     assert "elastic" in runner.invoke(app, ["simulate", "--list"]).output
-    for wrong in (["nothing"], ["elastic", "--sweep"], [example, "--policy", "best"], [example, "--sweep"]):
+    pods, seeds = ("--engine", "pods"), ("kod2", "--seeds", "2")
+    for wrong in (
+        *(["nothing"], ["elastic", "--sweep"], [example, "--policy", "best"], [example, "--sweep"]),
+        *(["kod2", "--sweep", *pods], ["elastic", *pods], ["kod2", "--policy", "paper-n", *pods]),
+        *([*seeds, "--sweep"], [*seeds, *pods]),
+    ):
         refused = runner.invoke(app, ["simulate", *wrong])
         assert refused.exit_code == 2, refused.output
         assert "error:" in refused.output
@@ -135,6 +137,5 @@ def test_the_command_line(tmp_path: Path) -> None:
 
 
 def test_the_record_of_the_example_is_what_it_prints() -> None:
-    """The example of the documentation."""
     made = printed(compare(load(str(_small_file()))))
     assert made == (RECORDS / "example.json").read_text()

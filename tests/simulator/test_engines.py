@@ -4,9 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
-from cli.main import app
 from scoring.model.policy import Surplus
 from scoring.scaling.options import Condition
 from simulator.compare import Report, compare
@@ -35,7 +33,6 @@ workload:
 
 @pytest.fixture
 def few(tmp_path: Path) -> Path:
-    """A scenario that takes a moment, pod by pod."""
     path = tmp_path / "few.yaml"
     path.write_text(FEW)
     return path
@@ -82,7 +79,6 @@ workload:
 
 
 def test_settings_change_the_run(tmp_path: Path) -> None:
-    """A job gives two workers up at once for a heavier one, or, where it may give only one, none."""
     path = tmp_path / "shrinks.yaml"
     path.write_text(SHRINKS)
     file = load(str(path))
@@ -116,15 +112,7 @@ REFUSED: dict[str, tuple[str, dict[str, object], tuple[str, ...]]] = {
 
 @pytest.mark.parametrize(("words", "fields", "asked"), REFUSED.values(), ids=REFUSED)
 def test_what_it_cannot_do_is_refused(words: str, fields: dict[str, object], asked: tuple[str, ...]) -> None:
-    """Before anything runs, with the field or the policy by name."""
     file = small(("default", "kod2-literal", "netgang-elastic")).model_copy(update=fields)
     with pytest.raises(ScenarioError, match=words):
         for_pods(file, asked=asked)
     assert "kod2-literal" in for_pods(KOD2).about.rpartition("Left out")[2], "what is left out is named"
-
-
-@pytest.mark.parametrize("wrong", [["kod2", "--sweep"], ["elastic"], ["kod2", "--policy", "paper-n"]])
-def test_the_command_line_refuses(wrong: list[str]) -> None:
-    """A sentence and exit code 2."""
-    found = CliRunner().invoke(app, ["simulate", *wrong, "--engine", "pods"])
-    assert (found.exit_code, "error:" in found.output) == (2, True)

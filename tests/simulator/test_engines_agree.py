@@ -19,7 +19,6 @@ AT_MOST_RATIO = 0.05
 
 
 def cell(model: str, batch: int, seed: int) -> ScenarioFile:
-    """A cell of the KOD2 experiment."""
     return small(("coscheduling",), models=(model,), batches=(batch,)).model_copy(update={"seed": seed})
 
 
@@ -54,7 +53,6 @@ CASES = {f"{name}, {policy}": (make, policy) for name, (make, policies) in SCENA
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("case", CASES)
 def test_both_engines_have_the_same_mean(case: str) -> None:
-    """Mean job completion time, and every job completes."""
     make, policy = CASES[case]
     by_chance = policy != "netgang" and not case.startswith("recorded")
     means: list[tuple[float, float]] = []

@@ -23,14 +23,12 @@ FIRST_LEVEL_S = 225.0
 def job(
     name: str, at_s: float, gpus: int, run_s: float, *, least: int | None = None, suspendable: bool = False
 ) -> SimJob:
-    """A job whose speed is that of its workers."""
     steps = {workers: 1.0 / workers for workers in range(1, 9)}
     work = Work("any", 1, run_s, Sync.SYNCHRONOUS, Recorded(gpus, steps))
     return SimJob(name, at_s, work, WORKER, gpus, gpus if least is None else least, gpus, suspendable=suspendable)
 
 
 def outcomes(*jobs: SimJob) -> tuple[JobOutcome, ...]:
-    """What becomes of them on two nodes of four GPUs."""
     nodes = tuple(nodes_of(NodeGroup(count=2, cpu=16, memory="64Gi", gpu=4)))
     return run(Scenario("levels", nodes, NetworkMatrix(), jobs), Levels()).outcomes
 
@@ -45,7 +43,6 @@ def test_a_job_that_has_had_much_shrinks_for_a_new_one_and_grows_back() -> None:
 
 
 def test_a_job_of_the_same_level_keeps_its_workers() -> None:
-    """The second job waits until the first one is of the next level."""
     _, second = outcomes(job("first", 0.0, 8, 2000.0, least=4), job("second", 100.0, 4, 100.0))
     assert second.started_s == FIRST_LEVEL_S
 

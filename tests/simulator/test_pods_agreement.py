@@ -30,11 +30,9 @@ FACTS: dict[str, dict[str, Any]] = {
 
 
 def test_every_story_has_its_facts() -> None:
-    """None is told without saying what must come of it."""
     assert set(FACTS) == {story.__name__ for story in STORIES}
 
 
 @pytest.mark.parametrize("story", STORIES, ids=lambda story: str(story.__name__))
 def test_a_story(story: Story) -> None:
-    """The same facts as on the real programs."""
     assert FACTS[story.__name__] == tell(story)

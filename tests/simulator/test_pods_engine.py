@@ -30,7 +30,6 @@ SHAKY = Latencies(
 
 
 def crowded() -> tuple[list[SimJob], tuple[Node, ...]]:
-    """More jobs than room, of several sizes."""
     jobs = [
         job(f"j{i:02}", 2 + i % 4, at_s=3.0 * i, least=2, cpu=str(1 + i % 2), ps=i % 2, samples=60.0 + 7 * i)
         for i in range(12)
@@ -119,13 +118,11 @@ def test_without_gangs_jobs_lock_each_other_out() -> None:
 
 
 def test_what_never_fits_never_starts() -> None:
-    """A gang larger than the cluster holds nothing, and does not keep the others from running."""
     found = played([job("big", 9), job("small", 2, at_s=1.0)], nodes(4), stuck_s=100.0)
     assert [one.fate for one in found.jobs] == [Fate.NEVER_STARTED, Fate.COMPLETED]
 
 
 def test_a_run_that_is_cut() -> None:
-    """What runs is unfinished, what was to come never started, and the integrals end with the cut."""
     found = played([job("now", 2, samples=1e6), job("later", 2, at_s=500.0)], nodes(4), until_s=100.0)
     assert [one.fate for one in found.jobs] == [Fate.UNFINISHED, Fate.NEVER_STARTED]
     assert found.result.makespan_s == 100.0

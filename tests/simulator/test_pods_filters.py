@@ -15,7 +15,6 @@ BOTH = [NodeName("n1"), NodeName("n2")]
 
 
 def on(*listed: Node, percentage: int | None = 100) -> tuple[Nodes, Filters]:
-    """Empty nodes and their filters."""
     nodes = Nodes()
     for one in listed:
         nodes.put(one)
@@ -23,7 +22,6 @@ def on(*listed: Node, percentage: int | None = 100) -> tuple[Nodes, Filters]:
 
 
 def names(nodes: Nodes, filters: Filters, one: Pod) -> list[str]:
-    """Where the pod may go, in the order in which it was found."""
     found = filters.find(one).names
     assert set(found) <= set(nodes.table.names)
     return [str(name) for name in found]
@@ -93,8 +91,6 @@ def test_who_refuses_and_in_which_words(plugins: set[Plugin], words: dict[str, i
 
 
 def test_host_ports() -> None:
-    """A port that is taken on a node keeps others out of it."""
-
     def with_port(name: str) -> Pod:
         plain = pod(name)
         limits = replace(plain.member_class.constraints, host_ports=(HostPort("TCP", "0.0.0.0", 80),))
@@ -108,14 +104,12 @@ def test_host_ports() -> None:
 
 
 def test_scores() -> None:
-    """LeastAllocated: (75 + 75)/2 and (50 + 50)/2; BalancedAllocation: 75 where the balance stays as it was."""
+    """LeastAllocated: (75 + 75)/2 and (50 + 50)/2; BalancedAllocation: 75 where the balance stays as it was.
+
+    A container without requests counts as 100 millicores and 200 MiB, and only the emptier node attracts it.
+    """
     _, filters = on(node("n1", cpu="4", memory="4Gi"), node("n2", cpu="2", memory="2Gi"))
-    one = pod("p", cpu="1", memory="1Gi")
-    assert filters.score(one, BOTH).tolist() == [150, 125]
-
-
-def test_what_requests_nothing_is_not_balanced() -> None:
-    """A container without requests counts as 100 millicores and 200 MiB, and only the emptier node attracts it."""
+    assert filters.score(pod("p", cpu="1", memory="1Gi"), BOTH).tolist() == [150, 125]
     _, filters = on(node("n1", cpu="1", memory="2000Mi"), node("n2", cpu="2", memory="2000Mi"))
     assert filters.score(pod("p", cpu="0"), BOTH).tolist() == [90, 92]
 

@@ -13,12 +13,10 @@ pytestmark = pytest.mark.looptime
 
 
 def member(gang: str, index: int, minimum: int = 3, **more: object) -> Pod:
-    """A pod of a gang."""
     return pod(f"{gang}-{index}", gang=gang, min_available=minimum, **more)  # type: ignore[arg-type]
 
 
 def seen(count: int) -> tuple[Gangs, list[Pod]]:
-    """The plugin has seen so many members of a gang."""
     gangs, pods = Gangs(permit_s=60.0), [member("g", index) for index in range(count)]
     for one in pods:
         gangs.seen(one, now_s=0.0)

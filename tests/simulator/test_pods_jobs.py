@@ -39,28 +39,23 @@ class Site:
         self.jobs.start()
 
     def pods(self) -> list[str]:
-        """Names of the pods there are."""
         return [one.new["metadata"]["name"] for one in self.api.store.all(PODS)]
 
     async def bind(self, *names: str, node: str = "n1") -> None:
-        """Put these pods on a node."""
         for name in names:
             made = self.api.store.get(PODS, "default", name)
             await self.api.bind(Binding("default", name, made["metadata"]["uid"], NodeName(node)))
 
     async def run(self, one: SimJob) -> None:
-        """Submit the job and bind all of its pods."""
         self.jobs.submit(one)
         await asyncio.sleep(0.1)
         await self.bind(*self.pods())
 
     def patch(self, name: str, spec: dict[str, Any]) -> None:
-        """Change the job."""
         self.api.store.merge_patch(TF_JOBS, "default", name, {"spec": spec})
 
 
 def workers(count: int) -> dict[str, Any]:
-    """A patch of the worker count."""
     return {"tfReplicaSpecs": {"Worker": {"replicas": count}}}
 
 
@@ -146,7 +141,6 @@ async def test_a_lost_member_is_made_anew() -> None:
 
 
 async def test_suspended_and_resumed() -> None:
-    """A suspended job has no pods and makes no progress; resumed, it has all of them again."""
     site = Site()
     counts = []
     await site.run(job("j", 3))

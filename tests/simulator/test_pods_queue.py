@@ -155,7 +155,6 @@ async def test_activation_skips_the_backoff_and_counts_in_flight() -> None:
 
 
 async def test_pods_that_go_leave_no_trace() -> None:
-    """A pod removed while it waits, is parked or tried never comes back."""
     queue = SchedulingQueue()
     for name in ("waits", "tried", "parked"):
         queue.add(pod(name))

@@ -46,16 +46,13 @@ class Desk:
         self.scheduler.start()
 
     def create(self, *names: str, **spec: Any) -> None:
-        """Pods that ask for one core."""
         for name in names:
             self.api.store.create(PODS, pod(name, **spec))
 
     def where(self) -> dict[str, str | None]:
-        """Pod → node."""
         return {one.new["metadata"]["name"]: one.new["spec"].get("nodeName") for one in self.api.store.all(PODS)}
 
     def said(self, name: str) -> tuple[str, str]:
-        """Reason and message of the pod's condition."""
         [one] = self.api.store.get(PODS, "default", name)["status"]["conditions"]
         return one["reason"], one["message"]
 
@@ -64,7 +61,6 @@ class Desk:
 async def desk_with(
     on: Sequence[Node], *, profile: SchedulerProfile = OURS, verbs: FakeVerbs | None = None, seed: int = 0
 ) -> AsyncIterator[Desk]:
-    """A desk whose scheduler runs."""
     desk = Desk(simulated_api(Latencies(), random.Random(0)), on, profile, verbs or FakeVerbs(), seed)
     running = asyncio.create_task(desk.scheduler.run())
     await asyncio.sleep(0.1)
@@ -73,7 +69,6 @@ async def desk_with(
 
 
 async def placed(on: Sequence[Node], *, seed: int = 0) -> tuple[str | None, ...]:
-    """Where three pods are after a second."""
     async with desk_with(on, seed=seed) as desk:
         desk.create("a", "b", "c")
         await asyncio.sleep(1.0)
@@ -86,7 +81,6 @@ async def test_assumed_pods_take_room() -> None:
 
 
 async def test_equal_nodes_are_chosen_by_the_seed() -> None:
-    """The same seed chooses alike, others choose otherwise."""
     many = nodes(20, cpu="8")
     choices = [await placed(many, seed=seed) for seed in (1, 1, 2, 3, 4)]
     assert choices[0] == choices[1]
@@ -109,13 +103,11 @@ async def test_the_extenders_scores_decide_by_their_weight() -> None:
 
 
 async def never_bound(args: BindArgs, gone: asyncio.Future[None]) -> Reason | str | None:
-    """Hold the call until the caller is gone."""
     await gone
     return None
 
 
 async def one_placed(on: Sequence[Node], verbs: FakeVerbs) -> tuple[str, str]:
-    """Create a pod, let two seconds pass; what its condition says, if it has one."""
     async with desk_with(on, profile=ASKING, verbs=verbs) as desk:
         desk.create("p")
         await asyncio.sleep(2.0)
@@ -126,7 +118,6 @@ REFUSED, FAILED = Refused(Reason.NO_ROOM), Failed(Reason.NO_ROOM)
 
 
 def answering(answer: FilterAnswer) -> FakeVerbs:
-    """An extender with one answer for every filter call."""
     return FakeVerbs(on_filter=lambda _: answer)
 
 
@@ -224,7 +215,6 @@ GANGING = SchedulerProfile("netgang", percentage=100, gangs=True, permit_s=5.0)
 
 
 def labelled(name: str, minimum: int) -> dict[str, Any]:
-    """A member of gang g."""
     prefix = "pod-group.scheduling.sigs.k8s.io"
     made = pod(name)
     made["metadata"]["labels"] = {f"{prefix}/name": "g", f"{prefix}/min-available": str(minimum)}

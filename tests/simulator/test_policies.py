@@ -18,7 +18,6 @@ from tests.simulator.simulated import Watched, assert_accounts_agree, job, scena
 
 
 def play(policy: str, one: Scenario, **choices: Any) -> RunResult:
-    """The scenario under a policy, with its accounts checked before every decision."""
     made = POLICIES[policy](replace(Choices(seed=1), **choices))
     return run(one, Watched(made, assert_accounts_agree))
 
@@ -96,7 +95,6 @@ def test_a_deadlocked_job_is_removed_after_its_time_and_comes_again() -> None:
 
 
 def test_a_job_that_never_fits_does_not_stop_the_others() -> None:
-    """Every policy passes over it, or gives it up, and the run ends."""
     never = job("never", workers=2, cpu=11)
     for policy in POLICIES:
         if policy == "kod2-literal":
@@ -107,7 +105,6 @@ def test_a_job_that_never_fits_does_not_stop_the_others() -> None:
 
 
 def test_shortest_first_starts_the_shortest_of_those_that_wait() -> None:
-    """With room for one at a time the order is that of their lengths."""
     lengths = {"first": 5_000.0, "long": 9_000.0, "middle": 6_000.0, "short": 3_000.0}
     made = [job(name, at_s=float(i), workers=9, samples=s) for i, (name, s) in enumerate(lengths.items())]
     outcomes = play("shortest-first", scenario(*made, count=1)).outcomes
@@ -161,7 +158,6 @@ def test_parts_of_the_scaling_can_be_left_out(policy: str, counts: set[int]) -> 
 
 
 def test_whoever_waits_may_have_what_a_heavier_job_can_do_without() -> None:
-    """Two of the six workers of the heavier job make room for the light one: at once, not when it is STARVING."""
     wide = job("wide", workers=6, least=4, ps=0, samples=400_000.0)
     light = job("light", at_s=300.0, workers=1, ps=1, samples=1_000.0)
     one = scenario(wide, light, count=1, cpu=6)
@@ -180,7 +176,6 @@ def test_alone_is_a_bound_for_rigid_jobs() -> None:
 
 
 def test_paper_n_keeps_to_one_zone() -> None:
-    """N1: a job's pods are all in one zone."""
     seen: list[set[str]] = []
 
     def look(state: State) -> None:

@@ -18,7 +18,6 @@ WORKER = Resources.parse({"cpu": 8, "nvidia.com/gpu": 1})
 
 
 def scenario(tmp_path: Path, *lines: str, nodes: int = 2, gpus: int = 4) -> Scenario:
-    """Jobs of fixed size on a small cluster."""
     file = tmp_path / "jobs.csv"
     file.write_text(HEAD + "\n".join(lines))
     [(_, made)] = scenarios(load_csv(str(file), nodes=nodes, gpus=gpus, workload={}))
@@ -40,13 +39,11 @@ BROKEN = {
 
 @pytest.mark.parametrize(("text", "said"), BROKEN.values(), ids=BROKEN)
 def test_what_is_wrong_in_a_file_is_named(tmp_path: Path, text: str, said: str) -> None:
-    """With its line and column."""
     with pytest.raises(ScenarioError, match=said):
         scenario(tmp_path, text)
 
 
 def test_a_missing_column_or_file_is_named(tmp_path: Path) -> None:
-    """The first line must name the columns."""
     (tmp_path / "jobs.csv").write_text("job,gpus\na,1\n")
     for name, said in (("jobs.csv", "column submit_s is missing"), ("none.csv", "No such file")):
         with pytest.raises(ScenarioError, match=said):
@@ -79,7 +76,6 @@ def test_the_recorded_scenarios_have_their_runs(name: str, runs: int) -> None:
 
 
 def test_an_undisturbed_job_takes_what_was_recorded(tmp_path: Path) -> None:
-    """Under every policy: its start, and then its run time."""
     one = scenario(tmp_path, "a,5,8,100")
     for policy in ("coscheduling", "tiresias", "srpt", "netgang"):
         [found] = run(one, POLICIES[policy](Choices())).outcomes
@@ -107,7 +103,6 @@ def test_tiresias_lets_a_new_job_run_before_one_of_the_second_level(tmp_path: Pa
 
 
 def test_waiting_of_the_largest_tenth_counts_suspensions(tmp_path: Path) -> None:
-    """Of two jobs one is the largest tenth."""
     one = scenario(tmp_path, "long,0,8,1000", "short,500,4,100")
     row = row_of(run(one, POLICIES["srpt"](Choices())))
     assert row["wait_p99_largest_tenth_s"] == START_S + 100.0
@@ -115,7 +110,6 @@ def test_waiting_of_the_largest_tenth_counts_suspensions(tmp_path: Path) -> None
 
 
 def test_options_change_a_workload_or_are_refused() -> None:
-    """None is left out in silence."""
     for name in ("pollux", "generated"):
         [(_, first), *_] = scenarios(load(name, workload={"suspendable": 1.0}))
         assert all(one.suspendable for one in first.jobs)

@@ -23,7 +23,6 @@ RECORDS = ROOT / "simulator" / "records"
 
 
 def rows(name: str) -> list[dict[str, Any]]:
-    """Rows of a record."""
     found: list[dict[str, Any]] = json.loads((RECORDS / f"{name}.json").read_text())["rows"]
     return found
 
@@ -65,7 +64,6 @@ def _percent(ratio: float) -> str:
 
 
 def swept() -> Iterator[str]:
-    """Means over the cells with one assumption changed."""
     cases: dict[tuple[str, float | str | None], list[str]] = {}
     for one in rows("kod2-sweep"):
         cells = cases.setdefault((one["assumption"], one["value"]), [])
@@ -78,7 +76,6 @@ def swept() -> Iterator[str]:
 
 
 def elastic() -> Iterator[str]:
-    """The job whose workers change."""
     for one in rows("elastic"):
         k = "" if one["every_steps"] is None else f", k = {one['every_steps']}"
         kind = str(one["sync"]).removesuffix("chronous")
@@ -88,7 +85,6 @@ def elastic() -> Iterator[str]:
 
 
 def traced() -> Iterator[str]:
-    """The generated workload."""
     for one in rows("generated"):
         times = [f"{one[name]:,.0f}" for name in ("jct_mean_s", "jct_p50_s", "jct_p99_s", "makespan_s")]
         gpus, slow = f"{one['gpu_requested_ratio']:.0%}", f"{one['slowdown_max']:.0f}"
@@ -96,7 +92,6 @@ def traced() -> Iterator[str]:
 
 
 def recorded() -> Iterator[str]:
-    """Means over the workloads of Pollux."""
     found: list[dict[str, Any]] = json.loads((RECORDS / "pollux.json").read_text())["means_over_workloads"]
     for one in found:
         names = ("jct_mean_s", "jct_p50_s", "jct_p99_s", "wait_p99_largest_tenth_s", "resizes", "suspensions")
@@ -109,7 +104,6 @@ TABLES = {"kod2-seeds": over_seeds, "kod2-sweep": swept, "elastic": elastic, "ge
 
 @pytest.mark.parametrize("name", TABLES)
 def test_the_tables_are_those_of_the_records(name: str) -> None:
-    """Every line of a record's table stands in the document."""
     text = "".join((ROOT / "docs/research" / page).read_text() for page in ("simulator.md", "simulator-kod2.md"))
     assert [line for line in TABLES[name]() if line not in text] == []
 
@@ -123,18 +117,17 @@ def test_the_page_of_policies_has_rows_of_the_records() -> None:
     assert len(shown) > 10
 
 
-@pytest.mark.parametrize("policy", ["coscheduling", "shortest-first", "netgang-elastic"])
-def test_the_trace_is_what_its_record_says(policy: str) -> None:
-    """`netgang simulate generated --json > simulator/records/generated.json`; these rows are made again here."""
-    [made] = compare(load("generated", changes={"policies": [policy]})).rows
-    assert made == next(row for row in rows("generated") if row["policy"] == policy)
+REMADE = [
+    *(("generated", policy) for policy in ("coscheduling", "shortest-first", "netgang-elastic")),
+    *(("pollux", policy) for policy in ("coscheduling", "tiresias", "srpt", "service-levels")),
+]
 
 
-@pytest.mark.parametrize("policy", ["coscheduling", "tiresias", "srpt", "service-levels"])
-def test_recorded_workloads_are_what_their_record_says(policy: str) -> None:
-    """`netgang simulate pollux --json > simulator/records/pollux.json`; these rows are made again here."""
-    made = compare(load("pollux", changes={"policies": [policy]})).rows
-    assert list(made) == [row for row in rows("pollux") if row["policy"] == policy]
+@pytest.mark.parametrize(("name", "policy"), REMADE)
+def test_rows_are_what_their_record_says(name: str, policy: str) -> None:
+    """`netgang simulate NAME --json > simulator/records/NAME.json`; these rows are made again here."""
+    made = compare(load(name, changes={"policies": [policy]})).rows
+    assert list(made) == [row for row in rows(name) if row["policy"] == policy]
 
 
 def test_nine_jobs_need_most_of_the_trace() -> None:

@@ -48,7 +48,6 @@ BAD = {  # case: (what is replaced, by what, what the error names)
 
 @pytest.mark.parametrize(("old", "new", "words"), BAD.values(), ids=BAD)
 def test_errors_name_the_field(old: str, new: str, words: str) -> None:
-    """Whatever is wrong is said in one sentence with its place, without a traceback."""
     assert old in GOOD
     with pytest.raises(ScenarioError) as told:
         read(GOOD.replace(old, new), name="mine.yaml")
@@ -93,7 +92,6 @@ def test_the_kod2_scenario_is_that_of_the_paper() -> None:
 
 
 def test_more_jobs_change_none_before_them() -> None:
-    """Each job draws from its own stream."""
     file = load("kod2")
     more = file.model_copy(update={"workload": file.workload.model_copy(update={"count": 12})})
     few, many = (next(iter(scenarios(one)))[1].jobs for one in (file, more))

@@ -6,9 +6,7 @@ from statistics import median
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner
 
-from cli.main import app
 from simulator.compare import compare
 from simulator.seeds import over_seeds
 from simulator.summary import Row
@@ -24,12 +22,10 @@ RULES = {"", "deadlock_s: 900", "deadlock_s: 3600", "resubmit: 0"}
 
 
 def of(policy: str) -> list[Row]:
-    """The policy's rows, cell by cell, under the rule that is assumed."""
     return [row for row in ROWS if row["policy"] == policy and "rule" not in row]
 
 
 def over_all(policy: str) -> dict[str, float]:
-    """The policy's means over all cells."""
     found: dict[str, float] = next(
         row for row in RECORD["over_all_runs"] if row["policy"] == policy and "rule" not in row
     )
@@ -96,7 +92,6 @@ def test_a_policy_is_set_beside_another_one_seed_by_seed() -> None:
 
 
 def test_progress_is_told_over_all_seeds_and_rules() -> None:
-    """What is done never falls, and ends with all."""
     told: list[tuple[int, int, str]] = []
     file = small(("coscheduling",), models=("cnn-rand",), batches=(128,))
     over_seeds(file, 2, told=lambda *said: told.append(said))
@@ -104,10 +99,3 @@ def test_progress_is_told_over_all_seeds_and_rules() -> None:
     assert done == sorted(done)
     assert (done[-1], {total for _, total, _ in told}) == (20, {20})
     assert {label.split()[1] for _, _, label in told} == {"1", "2"}
-
-
-@pytest.mark.parametrize("more", [["--sweep"], ["--engine", "pods"]])
-def test_the_command_refuses_other_ways_beside_seeds(more: list[str]) -> None:
-    """A sentence and exit code 2."""
-    found = CliRunner().invoke(app, ["simulate", "kod2", "--seeds", "2", *more])
-    assert (found.exit_code, "error:" in found.output) == (2, True)

@@ -87,7 +87,6 @@ LINKS = {  # case: what is worse than 1 ms, no loss, 1 Gbit/s
 @pytest.mark.parametrize("ps", [0, 1])
 @pytest.mark.parametrize("worse", LINKS.values(), ids=LINKS)
 def test_a_worse_link_makes_a_job_slower(worse: dict[str, float], ps: int) -> None:
-    """Delay, loss and bandwidth each count, for parameter servers and for all-reduce."""
     one = job("j", ps=ps, batch=8)
     good = Wires(mesh(NAMES, throughput_bps=1e9), NAMES)
     bad = Wires(mesh(NAMES, **cast("dict[str, Any]", {"throughput_bps": 1e9, **worse})), NAMES)
@@ -96,7 +95,6 @@ def test_a_worse_link_makes_a_job_slower(worse: dict[str, float], ps: int) -> No
 
 
 def test_one_impaired_node_slows_an_all_reduce_down() -> None:
-    """The slowest link of the ring is every step's."""
     wires = Wires(mesh(NAMES, throughput_bps=1e9, bad={"n3": {"throughput_bps": 10e6}}), NAMES)
     one = job("j", ps=0)
     with_it, without = (speed_of(one, Placement((), rows), wires, ALONE) for rows in ((1, 2, 3), (1, 2, 4)))
@@ -104,7 +102,6 @@ def test_one_impaired_node_slows_an_all_reduce_down() -> None:
 
 
 def test_pods_of_one_node_share_its_network_card() -> None:
-    """A job is slower where others of its node talk as well."""
     one, wires = job("j", batch=8), Wires(NetworkMatrix(), NAMES, unmeasured_bps=1e10)
     at = Placement((0,), (1,))
     quiet, busy = (speed_of(one, at, wires, Crowd({0: n, 1: n}, {})).samples_per_s for n in (1, 20))

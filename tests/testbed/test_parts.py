@@ -228,7 +228,6 @@ def test_a_pytorch_job_is_elastic() -> None:
 
 
 def test_conditions() -> None:
-    """Only those that are True count."""
     job = {"status": {"conditions": [{"type": "Running", "status": "False"}, {"type": "Failed", "status": "True"}]}}
     assert [condition(job, kind) for kind in ("Running", "Failed", "Created")] == [False, True, False]
     assert not condition({}, "Running")

@@ -81,7 +81,6 @@ STAMPS = {  # case: (program, what its linker flags end with)
 
 @pytest.mark.parametrize(("name", "end"), STAMPS.values(), ids=STAMPS)
 def test_version_stamp(name: str, end: str) -> None:
-    """Kubernetes' programs are told their version by the linker."""
     assert linker_flags(PROGRAMS[name], KUBERNETES).endswith(end)
 
 

@@ -144,7 +144,6 @@ SELECTORS = {  # case: (selector, whether a node with labels a=1, b= is taken)
 
 @pytest.mark.parametrize(("text", "taken"), SELECTORS.values(), ids=SELECTORS)
 def test_selectors(text: str, taken: bool) -> None:
-    """Key or key=value, all of them."""
     assert Selector(text).takes(at("n", "A", labels={"a": "1", "b": ""})) is taken
 
 

@@ -10,6 +10,7 @@ from extender.runtime.telemetry import Telemetry
 from extender.settings.settings import Settings
 from tests.contract.docs.vocabulary import VOCABULARY
 from tests.contract.reference import pages as reference
+from tests.newcomer.document import fenced
 
 ROOT = Path(__file__).parents[3]
 DOCUMENTS = (
@@ -27,12 +28,8 @@ def document(request: pytest.FixtureRequest) -> Path:
     return request.param
 
 
-def _fenced(text: str, language: str) -> list[str]:
-    return re.findall(rf"^```{language}\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
-
-
 def _commands() -> list[str]:
-    blocks = [block for path in DOCUMENTS for block in _fenced(path.read_text(), "sh")]
+    blocks = [block for path in DOCUMENTS for block in fenced(path.read_text(), "sh")]
     return [line.split(" #")[0].strip() for block in blocks for line in block.splitlines()]
 
 
@@ -79,13 +76,13 @@ def test_paths_in_commands_exist() -> None:
 def test_make_targets_exist(document: Path) -> None:
     targets = set(re.findall(r"^([a-z0-9-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
     text = document.read_text()
-    shown = [line for block in _fenced(text, "sh") for line in block.splitlines()] + CODE.findall(text)
+    shown = [line for block in fenced(text, "sh") for line in block.splitlines()] + CODE.findall(text)
     named = {match for line in shown for match in re.findall(r"^make ([a-z0-9-]+)", line)}
     assert named <= targets
 
 
 def test_yaml_in_documents_is_yaml(document: Path) -> None:
-    for block in _fenced(document.read_text(), "yaml"):
+    for block in fenced(document.read_text(), "yaml"):
         content = yaml.safe_load(block)
         if isinstance(content, dict) and content.keys() <= set(Settings.model_fields):
             assert Settings(**content) != Settings()

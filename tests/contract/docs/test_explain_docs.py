@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import re
 import shlex
 import socket
 from collections.abc import AsyncIterator
@@ -19,16 +18,13 @@ from cli.main import app
 from extender.api.what_if.question import read_changes
 from scoring.what_if.changes import Change
 from tests.contract.docs.demonstration import measured
+from tests.newcomer.document import fenced
 
 ROOT = Path(__file__).parents[3]
 TEXT = (ROOT / "docs/how-to/explain.md").read_text()
-COMMANDS = [
-    line.strip()
-    for block in re.findall(r"^ *```sh\n(.*?)```", TEXT, re.MULTILINE | re.DOTALL)
-    for line in block.splitlines()
-]
-SHOWN = [block.splitlines() for block in re.findall(r"^```text\n(.*?)```", TEXT, re.MULTILINE | re.DOTALL)]
-OURS = [command for command in COMMANDS if command.startswith("netgang ")]
+SHOWN = [block.splitlines() for block in fenced(TEXT, "text")]
+OURS = [line for block in fenced(TEXT, "sh") for line in block.splitlines() if line.startswith("netgang ")]
+[BODY] = map(json.loads, fenced(TEXT, "json"))
 
 
 def run(command: str, *more: str) -> Result:
@@ -63,17 +59,15 @@ async def test_commands_do_what_is_printed() -> None:
             result = await asyncio.to_thread(run, command, *more)
             assert result.exit_code == 0, (command, result.output)
             printed[command] = result.stdout
-        body = json.loads(re.findall(r"^```json\n(.*?)```", TEXT, re.MULTILINE | re.DOTALL)[0])
         async with httpx.AsyncClient(base_url=url) as client:
-            alone = [await client.post("/v1/what-if", json={"changes": [one]}) for one in body["changes"]]
-    assert [reply.status_code for reply in alone] == [200] * len(body["changes"])
+            alone = [await client.post("/v1/what-if", json={"changes": [one]}) for one in BODY["changes"]]
+    assert [reply.status_code for reply in alone] == [200] * len(BODY["changes"])
     explained, supposed = SHOWN
     assert in_order(explained, printed[next(one for one in OURS if "--cluster" in one)])
     assert in_order(supposed, printed[next(one for one in OURS if "--suggestion" in one)])
 
 
 def test_the_request_that_is_shown_has_every_change() -> None:
-    body = json.loads(re.findall(r"^```json\n(.*?)```", TEXT, re.MULTILINE | re.DOTALL)[0])
-    named = {one["change"] for one in body["changes"]}
+    named = {one["change"] for one in BODY["changes"]}
     assert named == {kind.__struct_config__.tag for kind in get_args(Change)}
-    assert len(read_changes(json.dumps(body))) == len(body["changes"])
+    assert len(read_changes(json.dumps(BODY))) == len(BODY["changes"])

@@ -27,7 +27,7 @@ from tests.contract.docs.job_pods import made
 from tests.contract.docs.test_explain_docs import demonstration
 from tests.contract.manifests import chart_schema
 from tests.fakes.maddash_server import MaddashServer, paper_mesh
-from tests.newcomer.document import SHELLS, bare, parts, typed_lines
+from tests.newcomer.document import SHELLS, bare, fenced, parts, typed_lines
 from tests.newcomer.page import needs_no_cluster
 from tests.newcomer.walk import DOCUMENTS as WALKED
 
@@ -49,13 +49,8 @@ def page(request: pytest.FixtureRequest) -> Path:
     return request.param
 
 
-def blocks(page: Path, language: str) -> list[str]:
-    found = re.findall(rf"^( *)```{language}\n(.*?)^ *```", page.read_text(), re.MULTILINE | re.DOTALL)
-    return [re.sub(rf"^{indent}", "", text, flags=re.MULTILINE) for indent, text in found]
-
-
 def yaml_blocks(page: Path) -> list[dict[str, Any]]:
-    return [one for text in blocks(page, "yaml") for one in yaml.safe_load_all(text)]
+    return [one for text in fenced(page.read_text(), "yaml") for one in yaml.safe_load_all(text)]
 
 
 def commands(page: Path, program: str) -> list[list[str]]:

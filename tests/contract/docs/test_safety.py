@@ -15,7 +15,6 @@ _SOURCES = ("extender", "scoring", "simulator", "testbed", "bench", "netgang", "
 
 
 def rules() -> dict[str, str]:
-    """Number → what the page says under it."""
     _, *parts = re.split(r"^### (S\d+) ", PAGE.read_text(), flags=re.MULTILINE)
     return dict(zip(parts[::2], parts[1::2], strict=True))
 

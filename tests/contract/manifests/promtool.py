@@ -11,7 +11,6 @@ from tests.liveness import LIVENESS_S
 
 
 def promtool(*arguments: str, directory: Path) -> subprocess.CompletedProcess[str]:
-    """Run it in a directory; a skip where there is none."""
     fetched = archives.find("prometheus")
     program = str(fetched / "usr/bin/promtool") if fetched else shutil.which("promtool")
     if program is None:

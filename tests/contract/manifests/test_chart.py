@@ -19,6 +19,7 @@ from testbed.errors import ControlPlaneError
 from testbed.parts.helm import CHART, HOOK, Helm, find_helm, hooks
 from tests.contract.manifests import chart_schema
 from tests.contract.manifests.rendered_manifests import ROOT, kustomized, rendered, with_components
+from tests.newcomer.document import fenced
 
 KUBERNETES = "1.36.3"
 NAMESPACE = "netgang-system"
@@ -247,8 +248,7 @@ def test_volumes_of_ones_own_come_on_top(values: Mapping[str, Any], helm: Helm) 
 
 def test_the_how_to_mounts_what_its_settings_name(helm: Helm, tmp_path: Path) -> None:
     page = (ROOT / "docs/how-to/opensearch.md").read_text()
-    blocks = [yaml.safe_load(text) for text in re.findall(r"^```yaml\n(.*?)^```", page, re.MULTILINE | re.DOTALL)]
-    settings, values, kustomization = blocks
+    settings, values, kustomization = map(yaml.safe_load, fenced(page, "yaml"))
     made = helm.render({**values, "settings": settings}, namespace=NAMESPACE, version=KUBERNETES)
     (tmp_path / "kustomization.yaml").write_text(yaml.safe_dump(kustomization))
     (tmp_path / "netgang").symlink_to(ROOT)

@@ -34,6 +34,7 @@ from tests.contract.manifests.rendered_manifests import (
     with_components,
 )
 from tests.fakes.verbs import FakeVerbs, FakeViews
+from tests.newcomer.document import fenced
 
 COMPONENTS = {  # overlay → components that belong beside it
     "second-scheduler": ("tls", "debug-auth"),
@@ -183,9 +184,8 @@ def test_a_viewer_may_read_every_address(second: tuple[Object, ...]) -> None:
 
 
 def _commands(word: str) -> str:
-    blocks = re.findall(r"^```sh\n(.*?)^```", (ROOT / "docs/how-to/tls.md").read_text(), re.MULTILINE | re.DOTALL)
-    (found,) = [block for block in blocks if word in block]
-    return str(found)
+    (found,) = [block for block in fenced((ROOT / "docs/how-to/tls.md").read_text(), "sh") if word in block]
+    return found
 
 
 @pytest.fixture

@@ -19,7 +19,6 @@ from scoring.model.reasons import Reason
 from scoring.queue.podgroup_status import GroupPhase
 from scoring.queue.states import JobState
 from tests.contract.docs.vocabulary import VOCABULARY, Form, Use
-from tests.contract.reference import cli as reference_cli
 from tests.contract.reference import pages as reference
 from tests.contract.reference.api import reports_openapi
 from tests.contract.reference.documents import DOCUMENTS, served
@@ -177,14 +176,6 @@ def test_a_document_is_what_its_schema_says(path: str) -> None:
     answer = served().documents[path]
     again = msgspec.json.encode(msgspec.json.decode(answer, type=DOCUMENTS[path]))
     assert json.loads(again) == json.loads(answer)
-
-
-@pytest.mark.parametrize("name", [name for name, _ in reference_cli.commands()])
-def test_each_command_says_its_exit_codes_and_an_example(name: str) -> None:
-    [command] = [one for other, one in reference_cli.commands() if other == name]
-    assert reference_cli.exit_codes(command)
-    assert (command.epilog or "").startswith("Example: ")
-    assert all(one.help for one in command.params)
 
 
 def test_architecture_names_every_module_that_decides() -> None:

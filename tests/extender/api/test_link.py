@@ -60,7 +60,6 @@ CASES: dict[str, tuple[Part, list[tuple[str, str, str, float, float]], bool]] = 
 
 @pytest.mark.parametrize(("part", "measured", "zones"), CASES.values(), ids=CASES)
 def test_one_link(part: Part, measured: list[tuple[str, str, str, float, float]], *, zones: bool) -> None:
-    """Every direction names its source, value and age; what counts says on what it rests, and what limits it."""
     assert link(*measured, zones=zones) == part
 
 

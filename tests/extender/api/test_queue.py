@@ -64,21 +64,6 @@ async def test_a_long_queue_is_told_in_turns() -> None:
         assert turns > 5
 
 
-@pytest.mark.parametrize("allowed", [False, True])
-async def test_a_weight_counts_from_where_it_may_be_set(allowed: bool) -> None:
-    queue = {**PATIENT, "weight_namespaces": ["default"] if allowed else []}
-    async with running(*NODES, queue=queue) as world:
-        world.gang("proud", 1, cpu="9", annotations={"netgang.io/weight": "1000000"})
-        world.gang("heavier", 2, cpu="9")
-        await world.settle(PATIENCE_S + 2.0)
-        first, second = queue_of(world).gangs
-        notes = world.told("OptionIgnored")
-    assert first.gang == ("default/proud" if allowed else "default/heavier")
-    assert (first.weight.given, second.weight.given) == (allowed, False)
-    assert (first.weight.exact == "1000000") is allowed
-    assert ["namespace default may not set weights" in note for note in notes] == ([] if allowed else [True])
-
-
 async def test_mixed_priorities_are_refused_and_told() -> None:
     """Pods of one gang with different priorities: a constant refusal in the plan, and an Event (PAPERS G5)."""
     async with running(*NODES) as world:

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from extender.api.documents.views import STALE_S
 from extender.controllers.events.recorder import MOST_QUEUED
 from extender.convert.pod.gang_labels import POD_GROUP_LABEL
 from tests.extender.scheduling.world import Object, World, node_json, pod_json, running, unfinished
@@ -105,7 +106,7 @@ async def test_a_watch_that_is_out_of_step_is_not_ready() -> None:
     api = Deaf()
     async with unfinished(*NODES, api=api) as world:
         readiness = world.service.views.readiness
-        await world.settle(3600.0)
+        await world.settle(3.0 * STALE_S)
         assert readiness().ready, "an idle cluster is in step: bookmarks come"
         api.speaks.clear()
         await world.settle(240.0)

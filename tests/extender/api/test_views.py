@@ -125,21 +125,15 @@ async def test_the_network_shows_its_coverage_and_its_sources() -> None:
     assert (found.detail.network.sources, found.detail.network.mapping) == (status.sources, status.mapping)
 
 
-async def test_a_source_that_fails_leaves_the_service_ready() -> None:
+@pytest.mark.parametrize(("error", "reasons"), [(None, 0), (RuntimeError("a defect"), 1)], ids=["away", "a defect"])
+async def test_a_source_makes_the_service_unready_by_a_defect_alone(error: Exception | None, reasons: int) -> None:
     """A server that is away is no reason to keep kube-scheduler away."""
     source = FakeNetworkSource()
-    source.fail()
-    async with running(N1) as world, reading(world, source) as views:
-        assert views.readiness().ready
-
-
-async def test_a_source_that_crashed_makes_the_service_unready() -> None:
-    """A defect in reading is not the same as a server that is away."""
-    source = FakeNetworkSource()
-    source.fail(RuntimeError("a defect"))
+    source.fail(error)
     async with running(N1) as world, reading(world, source) as views:
         found = views.readiness()
-    assert (found.ready, "a defect" in found.reasons[0]) == (False, True)
+    assert (found.ready, len(found.reasons)) == (not reasons, reasons)
+    assert all("a defect" in reason for reason in found.reasons)
 
 
 async def test_the_values_between_some_nodes() -> None:

@@ -17,7 +17,6 @@ def read(metadata: dict[str, Any] | None = None, spec: dict[str, Any] | None = N
 
 
 def test_every_field() -> None:
-    """Zone, room, labels, taints, addresses and endpoint annotations of a full node are taken over."""
     node = read(
         {
             "creationTimestamp": "1970-01-01T00:01:00Z",
@@ -66,7 +65,6 @@ LEAVING: dict[str, tuple[bool, dict[str, Any], list[str]]] = {  # case: (leaving
 
 @pytest.mark.parametrize(("leaving", "metadata", "taints"), LEAVING.values(), ids=LEAVING)
 def test_leaving(leaving: bool, metadata: dict[str, Any], taints: list[str]) -> None:
-    """Nodes that are about to go are marked (docs/safety.md S12)."""
     listed = [{"key": key, "effect": "NoSchedule"} for key in taints]
     assert leaving == read(metadata, {"taints": listed}).leaving
 

@@ -74,7 +74,6 @@ SPECS = {  # case, of those that the 160 pods do not name: (expected requests, p
 
 @pytest.mark.parametrize(("want", "spec"), SPECS.values(), ids=SPECS)
 def test_requests(want: dict[str, int], spec: dict[str, Any]) -> None:
-    """A pod's request follows from its spec as documented by Kubernetes."""
     assert want == requests(spec)
 
 

@@ -83,7 +83,6 @@ FRAMEWORKS = {  # case: ((role, index), labels, annotations); the job is ns/j in
 
 @pytest.mark.parametrize(("want", "labels", "annotations"), FRAMEWORKS.values(), ids=FRAMEWORKS)
 def test_frameworks(want: tuple[Role, int | None], labels: dict[str, str], annotations: dict[str, str]) -> None:
-    """Each framework's labels give job, role class and index."""
     found = membership("ns", labels, annotations)
     assert (*want, "ns/j") == (found.role, found.index, found.job)
 

@@ -74,7 +74,6 @@ LEGAL = {  # case: (names read, body)
 
 @pytest.mark.parametrize(("want", "sent"), LEGAL.values(), ids=LEGAL)
 def test_legal_bodies(want: list[str], sent: bytes) -> None:
-    """What is unusual but defined is read, not refused."""
     assert want == decode_filter(sent).node_names
 
 
@@ -108,7 +107,6 @@ MALFORMED = {  # case: (words of the error, body)
 
 @pytest.mark.parametrize(("words", "sent"), MALFORMED.values(), ids=MALFORMED)
 def test_malformed_bodies(words: str, sent: bytes) -> None:
-    """What cannot be read is refused with a text that says what is wrong."""
     with pytest.raises(BadRequestError, match=words):
         decode_filter(sent)
 
@@ -139,7 +137,6 @@ BAD_BINDINGS = {  # case: (words of the error, body)
 
 @pytest.mark.parametrize(("words", "sent"), BAD_BINDINGS.values(), ids=BAD_BINDINGS)
 def test_malformed_bindings(words: str, sent: bytes) -> None:
-    """A binding is read whole or refused with a text that says what is wrong."""
     with pytest.raises(BadRequestError, match=words):
         decode_bind(sent)
 

@@ -53,7 +53,6 @@ def test_times(fields: str) -> None:
 
 
 def test_yaml_times() -> None:
-    """YAML's own timestamps are times too."""
     [one] = parsed("- {source: a, target: b, delay_ms: 1, measured_at: 2025-12-31T23:59:00Z}").measurements
     assert one.measured_at_s == NOW_S - 60.0
 
@@ -128,7 +127,6 @@ def test_bytes_that_are_no_text() -> None:
 
 
 def test_paths(tmp_path: Path) -> None:
-    """A path is read, and named in errors; a missing file is a ConfigError too."""
     path = tmp_path / "mesh.json"
     path.write_text(f"[{GOOD}]")
     assert len(read_mesh(path, now_s=NOW_S).measurements) == 1

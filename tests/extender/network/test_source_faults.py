@@ -10,6 +10,7 @@ import tracemalloc
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from itertools import product
 from pathlib import Path
 from typing import NamedTuple
 
@@ -151,9 +152,16 @@ FAULTS = {  # case: (fault of the server, what the status says of it)
 }
 
 
-@pytest.mark.parametrize("kind", KINDS)
+CONNECTIONS = {"truncated", "endless", "refused", "moved", "certificate", "gone"}  # of the one HttpClient of all kinds
+
+
+def is_slow(kind: str, case: str) -> bool:
+    return case == "slow" or (case in CONNECTIONS and kind in ("prometheus", "esmond"))
+
+
 @pytest.mark.parametrize(
-    "case", [pytest.param(one, marks=pytest.mark.slow) if one == "slow" else one for one in FAULTS]
+    ("kind", "case"),
+    [pytest.param(kind, case, marks=[pytest.mark.slow] * is_slow(kind, case)) for kind, case in product(KINDS, FAULTS)],
 )
 async def test_a_fault_fades_and_heals(
     kind: str, case: str, certificates: Certificates, maddash: MaddashServer
@@ -245,15 +253,6 @@ async def test_a_clock_ahead_keeps_nothing_young(kind: str, certificates: Certif
         await bench.until(lambda: "status 500" in _told(bench.source))
         bench.wall.at_s += 100.0
         await bench.until(lambda: bench.aged(100.0))
-
-
-@pytest.mark.parametrize("kind", KINDS)
-async def test_a_clock_behind_makes_old(kind: str, certificates: Certificates, maddash: MaddashServer) -> None:
-    async with running(kind, certificates, maddash) as bench:
-        bench.wall.at_s += 4000.0
-        await bench.until(lambda: bench.aged(4000.0))
-        bench.archive.at_s += 400.0
-        await bench.until(lambda: bench.aged(3600.0))
 
 
 class Held(NamedTuple):

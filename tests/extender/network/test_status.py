@@ -75,17 +75,17 @@ def test_nodes_are_in_one_list_each() -> None:
     )
 
 
-@pytest.mark.parametrize("most", [10, 100])
-def test_a_document_of_thousands_of_nodes_is_short(most: int) -> None:
+def test_a_document_of_thousands_of_nodes_is_short() -> None:
     wrong = {"netgang.io/endpoint": "x" * 200_000}
     nodes = [node(f"a{i:04}", annotations=wrong) for i in range(5000)]
     nodes += [node(f"b{i:04}", addresses=("shared",)) for i in range(5000)]
     ends = [EndpointInfo(EndpointId(f"end{k:04}"), ("shared",)) for k in range(5000)]
     mapping = map_nodes(nodes, ends, MappingConfig())
-    found = mapping_document(mapping, most=most)
-    assert len(msgspec.json.encode(found)) < 2000 * most
-    assert len(found.unknown) + found.left_out.unknown == len(mapping.unknown) == 15_000
-    assert len(found.ambiguous) + found.left_out.ambiguous == len(mapping.ambiguous) == 15_000
+    for most in (10, 100):
+        found = mapping_document(mapping, most=most)
+        assert len(msgspec.json.encode(found)) < 2000 * most
+        assert len(found.unknown) + found.left_out.unknown == len(mapping.unknown) == 15_000
+        assert len(found.ambiguous) + found.left_out.ambiguous == len(mapping.ambiguous) == 15_000
 
 
 @pytest.mark.looptime

@@ -120,6 +120,10 @@ REFUSED: dict[str, tuple[str, dict[str, Any]]] = {  # case: (beginning of the me
         f"autoscaling.{name} = {value}": (f"autoscaling.{name}", {"autoscaling": {name: value}})
         for name, value in {"mode": "on", "class_name": "some.class", "most": 0, "after_s": -1, "max": 3}.items()
     },
+    "no steps between looks": ("elastic.metrics.every_steps = 0", {"elastic.metrics.every_steps": 0}),
+    "no worker at once": ("elastic.decrement = 0", {"elastic.decrement": 0}),
+    "an unknown metric": ("elastic.metrics.default = 'gradient'", {"elastic.metrics.default": "gradient"}),
+    "a near name of a section": (f"elastic.cooldown_s…: {NEAR} cool_down_s?", {"elastic.cooldown_s": 1}),
     "a share above all": ("queue.share_cap = 1.5", {"queue.share_cap": 1.5}),
     "no limit at all": ("queue.starve_limit_s = 0", {"queue.starve_limit_s": 0}),
     "CPU is no extended resource": ("queue.extended = ['cpu']…: must be * or diff", {"queue.extended": ["cpu"]}),

@@ -33,7 +33,6 @@ def explained(
     closest: int | None = None,
     **fields: object,
 ) -> Explanation:
-    """The explanation of `wanted` from a fresh plan."""
     policy = policy or Policy()
     state = snapshot(nodes, [wanted, *others], pods=pods, **fields)  # type: ignore[arg-type]
     made = plan(state, policy, now_s=now_s)
@@ -95,7 +94,6 @@ STATES: dict[str, Pod] = {
 
 @pytest.mark.parametrize(("state", "member"), STATES.items(), ids=STATES)
 def test_states_of_members(state: str, member: Pod) -> None:
-    """Each member is said to be what it is, with the node it is on."""
     assert [(m.pod, m.state, m.node) for m in explained(gang("g", members=[member])).members] == [("g-0", state, "a1")]
 
 
@@ -158,7 +156,6 @@ def test_near_that_decides_nothing_is_said(want: int, near: str, configured: tup
 
 
 def test_annotations_that_were_not_understood() -> None:
-    """Problems with annotations are part of the explanation."""
     [problem] = explained(gang("g", 1, options={"selection": "best"})).problems
     assert "netgang.io/selection" in problem
 
@@ -200,7 +197,6 @@ RESERVED = {  # kind: (what is reserved, gang, the rest of the cluster)
 
 @pytest.mark.parametrize(("want", "wanted", "cluster"), RESERVED.values(), ids=RESERVED)
 def test_what_is_reserved_for_a_gang(want: Reservation, wanted: Gang, cluster: dict) -> None:
-    """Committed, planned, held until its turn ends, or claimed: each with its nodes."""
     assert explained(wanted, **cluster).turn.reservation == want
 
 
@@ -248,5 +244,4 @@ CLOSED = {
 
 @pytest.mark.parametrize(("why", "where"), CLOSED.items(), ids=CLOSED)
 def test_why_a_node_is_closed(why: str, where: Node) -> None:
-    """The first thing that is found."""
     assert why_closed(where, Constraints(node_selector=(("disk", "ssd"),))) == why

@@ -45,7 +45,6 @@ def merged(sources: Mapping[str, list[Link]], *, zones: bool = False, same: tupl
 
 
 def links_of(state: Snapshot, wanted: Gang) -> GangLinks:
-    """The links of a gang, which there must be, by a fresh plan of the snapshot."""
     found = explain(state, plan(state, POLICY, now_s=NOW_S), wanted, POLICY, now_s=NOW_S).links
     assert found is not None
     return found
@@ -149,7 +148,6 @@ def test_the_worst_links_come_first_and_the_others_are_counted() -> None:
 
 
 def test_a_very_large_gang_is_looked_at_in_part() -> None:
-    """Of 130 nodes the first 64 by name, and it is said."""
     nodes = [node(f"n{i:03}", cpu="1") for i in range(130)]
     wanted = placed(*(one.name for one in nodes))
     found = links_of(snapshot(nodes, [wanted]), wanted)

@@ -28,7 +28,6 @@ PLAIN = [pod("plain", cpu="4", node="a1", scheduler_name="x"), pod("other", cpu=
 
 
 def job(name: str, size: int, where: str, *, least: int | None = None, **fields: object) -> Gang:
-    """A job that runs on one node."""
     members = [
         bound(pod(f"{name}-{i}", gang=name, role=Role.WORKER, index=i, scheduled_s=0.0, **fields), where)  # type: ignore[arg-type]
         for i in range(size)
@@ -37,7 +36,6 @@ def job(name: str, size: int, where: str, *, least: int | None = None, **fields:
 
 
 def crowd(size: int = MOST_AHEAD + 1, **fields: object) -> list[Gang]:
-    """Gangs that wait ahead of all others."""
     return [gang(f"f{i:02d}", 3, priority=5, created_s=float(i), **fields) for i in range(size)]  # type: ignore[arg-type]
 
 
@@ -53,7 +51,6 @@ def found(
     policy: Policy | None = None,
     **fields: object,
 ) -> Unblocking:
-    """What would let `wanted` in."""
     policy = policy or PATIENT
     state = snapshot(nodes, [wanted, *others], pods=pods, **fields)  # type: ignore[arg-type]
     made = plan(state, policy, now_s=now_s)
@@ -150,7 +147,6 @@ CHANGES: dict[str, tuple[tuple[Change, ...], partial[Unblocking]]] = {  # senten
 
 @pytest.mark.parametrize(("changes", "asked"), CHANGES.values(), ids=CHANGES)
 def test_what_would_let_a_gang_in_as_changes(changes: tuple[Change, ...], asked: partial[Unblocking]) -> None:
-    """The records that /v1/what-if reads."""
     assert asked().suggestions[0].changes[: len(changes)] == changes
 
 
@@ -274,7 +270,6 @@ def test_the_published_algorithm() -> None:
 
 
 def test_a_gang_that_does_not_wait_needs_nothing() -> None:
-    """Nothing is tried."""
     wanted = gang("g", 1)
     state = snapshot([A1], [wanted])
     told = unblock(Situation(state, Policy(), 0.0), plan(state, Policy(), now_s=0.0), wanted)
@@ -282,7 +277,6 @@ def test_a_gang_that_does_not_wait_needs_nothing() -> None:
 
 
 def test_the_number_of_trials_is_bounded() -> None:
-    """However many jobs might make room, at most a dozen plans are tried."""
     nodes = [node(f"n{i}", zone="a", cpu="2") for i in range(20)]
     assert found(gang("g", 40), *(job(f"j{i}", 2, f"n{i}") for i in range(20)), nodes=nodes).trials <= 12
 

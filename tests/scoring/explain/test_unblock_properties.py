@@ -36,7 +36,6 @@ def waits(draw: st.DrawFn, *, never: bool = False) -> tuple[Situation, Plan, Gan
 
 
 def asked(case: tuple[Situation, Plan, GangKey]) -> Unblocking:
-    """What would help in this case."""
     base, made, key = case
     return unblock(base, made, base.snapshot.gangs[key])
 
@@ -93,7 +92,6 @@ def test_impossible_gangs_say_so(case: tuple[Situation, Plan, GangKey]) -> None:
 @settings(FEW, suppress_health_check=PICKY)
 @given(waits())
 def test_the_same_snapshot_is_explained_in_the_same_way(case: tuple[Situation, Plan, GangKey]) -> None:
-    """Explanation and ways in depend on snapshot, plan, policy and moment alone."""
     base, made, key = case
     gang = base.snapshot.gangs[key]
     first, again = (explain(base.snapshot, made, gang, base.policy, now_s=base.now_s) for _ in range(2))

@@ -20,7 +20,6 @@ from tests.builders import bound, gang, node, pod, snapshot
 
 
 def said(wanted: Gang, nodes: Iterable[Node], *others: Gang, pods: Iterable[Pod] = (), **fields: object) -> str:
-    """What is said of `wanted` in such a cluster, at time 0."""
     state: Snapshot = snapshot(nodes, [wanted, *others], pods=pods, **fields)  # type: ignore[arg-type]
     made = plan(state, Policy(), now_s=0.0)
     return why_it_waits(explain(state, made, wanted, Policy(), now_s=0.0), wanted, made, state)
@@ -81,7 +80,6 @@ SENTENCES: dict[str, tuple[str, Gang, list[Node], list[Gang], dict[str, Any]]] =
 
 @pytest.mark.parametrize(("want", "wanted", "nodes", "others", "rest"), SENTENCES.values(), ids=SENTENCES)
 def test_why_it_waits(want: str, wanted: Gang, nodes: list[Node], others: list[Gang], rest: dict[str, Any]) -> None:
-    """What for, how much is missing, in which zone, behind which gangs."""
     begin, more, end = want.partition("…")
     text = said(wanted, nodes, *others, **rest)
     assert text == want or (more and text.startswith(begin) and text.endswith(end))
@@ -121,7 +119,6 @@ def test_every_change_has_words(text: str, change: Change) -> None:
 
 
 def test_room_of_one_zone_is_added_up() -> None:
-    """Resource by resource."""
     parts = [c.AddCapacity(ZoneName("D"), GPU, n, {NodeName(f"d{n}"): n}) for n in (1, 2)]
     said = changes_text([*parts, c.JobEnds(KEY)], now_s=0.0)
     assert said == "3 more nvidia.com/gpu in zone D (on d1, d2), and job team/a ends"

@@ -17,7 +17,6 @@ GPU = Taint("gpu", "a100", "NoSchedule")
 
 
 def allows(on: Node, **constraints: object) -> bool:
-    """Whether a pod with these constraints may go to the node."""
     return node_allows(on, Constraints(**constraints))  # type: ignore[arg-type]
 
 
@@ -42,12 +41,10 @@ STATES = {  # case: (allowed, fields of the node, tolerations)
 
 
 def labelled(*requirements: Requirement) -> tuple[NodeSelectorTerm, ...]:
-    """Required affinity of one term."""
     return (NodeSelectorTerm(expressions=requirements),)
 
 
 def named(operator: str, *names: str, key: str = "metadata.name") -> tuple[NodeSelectorTerm, ...]:
-    """Required affinity of one term about the node's name."""
     return (NodeSelectorTerm(fields=(Requirement(key, operator, names),)),)
 
 
@@ -190,7 +187,6 @@ def test_agrees_with_the_upstream_rules(on: Node, constraints: Constraints) -> N
 
 @given(st.lists(NODES, max_size=4, unique_by=lambda n: n.name), CONSTRAINTS)
 def test_the_mask_is_the_answer_for_each_node(nodes: list[Node], constraints: Constraints) -> None:
-    """The table's mask holds the single answers, in the order of its rows."""
     table = NodeTable.of(nodes)
     mask = allowed_nodes(table, constraints)
     assert mask.dtype == np.bool_

@@ -42,6 +42,5 @@ def test_each_resource_is_named_with_its_amounts() -> None:
 
 
 def test_an_empty_cluster_has_none() -> None:
-    """No nodes, no rows."""
     assert suspects(snapshot([])) == frozenset()
     assert overcommits([], []) == ()

@@ -14,22 +14,18 @@ from tests.builders import bound, gang, pod
 
 
 def ps(name: str = "ps-0", **fields: object) -> Pod:
-    """A parameter server with index 0."""
     return pod(name, role=Role.PS, index=0, **fields)  # type: ignore[arg-type]
 
 
 def worker(index: int | None, **fields: object) -> Pod:
-    """Worker `w-INDEX`."""
     return pod(f"w-{index}", role=Role.WORKER, index=index, **fields)  # type: ignore[arg-type]
 
 
 def names(pods: Iterable[Pod]) -> list[str]:
-    """Names in the given order."""
     return [p.name for p in pods]
 
 
 def uids(*pods: Pod) -> frozenset[PodUid]:
-    """The pods' uids as a set."""
     return frozenset(p.uid for p in pods)
 
 
@@ -138,14 +134,12 @@ def test_a_member_that_has_gone_counts_nowhere() -> None:
 
 
 def test_no_members_never_reach_quorum() -> None:
-    """A gang whose last pod is gone is incomplete and cannot start."""
     assert NO_MEMBERS.incomplete
     assert not NO_MEMBERS.reached_by({PodUid("anybody")})
 
 
 @st.composite
 def gangs(draw: st.DrawFn) -> Gang:
-    """Gangs of up to six members in any role, phase and place."""
     members = [
         pod(
             f"p-{i}",
@@ -177,7 +171,6 @@ def test_quorum_properties(some: Gang, chance: object, lost: frozenset[NodeName]
 
 @given(gangs(), st.data())
 def test_more_members_never_unreach_a_quorum(some: Gang, data: st.DataObject) -> None:
-    """Adding members to those that are there keeps a quorum reached."""
     quorum: Quorum = quorum_of(some)
     there = data.draw(st.sets(st.sampled_from(sorted(quorum.live)))) if quorum.live else set()
     more = there | (data.draw(st.sets(st.sampled_from(sorted(quorum.live)))) if quorum.live else set())

@@ -19,7 +19,6 @@ WEB = HostPort("TCP", "0.0.0.0", 80)
 
 
 def ported(member: Pod, *ports: HostPort) -> Pod:
-    """The same pod, with host ports."""
     constraints = replace(member.member_class.constraints, host_ports=ports)
     return replace(member, member_class=replace(member.member_class, constraints=constraints))
 
@@ -156,5 +155,4 @@ def states(draw: st.DrawFn) -> tuple[Snapshot, Gang, dict[PodUid, NodeName]]:
 
 @given(states())
 def test_agrees_with_a_recount(case: tuple[Snapshot, Gang, dict[PodUid, NodeName]]) -> None:
-    """The check finds exactly the members that adding everything up by hand finds."""
     assert recount(*case) == members_without_room(*case)

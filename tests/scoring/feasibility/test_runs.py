@@ -27,12 +27,10 @@ def of(run: RunRef | None, name: str, *, work: str | None = None, **fields: obje
 
 
 def done(run: RunRef | None, name: str, **fields: object) -> Pod:
-    """One that Succeeded, created at 0 and bound at 1."""
     return of(run, name, node="n1", phase=Phase.SUCCEEDED, scheduled_s=1.0, **fields)
 
 
 def new(run: RunRef | None, name: str, **fields: object) -> Pod:
-    """One that waits, created at 100."""
     return of(run, name, created_s=100.0, **fields)
 
 

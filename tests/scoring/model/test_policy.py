@@ -22,7 +22,6 @@ OPTIONS = {  # case: (annotations, what differs from the default)
 
 @pytest.mark.parametrize(("annotations", "want"), OPTIONS.values(), ids=OPTIONS)
 def test_options(annotations: dict[str, str], want: GangOptions) -> None:
-    """Each annotation is read with the meaning that the documentation gives it."""
     assert want == gang_options(annotations, POLICY)
 
 
@@ -54,7 +53,6 @@ def test_what_is_not_understood_is_said(name: str, value: str, want: str) -> Non
 
 
 def test_a_long_list_of_equal_zones_is_short() -> None:
-    """A zone that is named again is no other zone."""
     assert gang_options({"zones": "a,b," * 100}, POLICY).zones == ("a", "b")
 
 

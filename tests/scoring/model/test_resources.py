@@ -110,7 +110,6 @@ def test_equal_amounts_are_equal_whatever_their_order() -> None:
 
 
 def test_a_bad_quantity_is_named() -> None:
-    """The error says which resource is meant."""
     with pytest.raises(ValueError, match="memory: 'lots' is not a quantity"):
         Resources.parse({"cpu": "1", "memory": "lots"})
 

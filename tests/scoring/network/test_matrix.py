@@ -14,7 +14,6 @@ OWN = {metric: dict(zip(NODES, ENDS, strict=True)) for metric in METRICS}
 
 
 def measured(source: str, target: str, metric: Metric, value: float, at_s: float = 0.0) -> Measurement:
-    """One measurement between two endpoints."""
     return Measurement(EndpointId(source), EndpointId(target), metric, value, at_s)
 
 
@@ -34,7 +33,6 @@ IMPOSSIBLE = {  # case: (metric, value, time of measurement)
 
 @pytest.mark.parametrize(("metric", "value", "at_s"), IMPOSSIBLE.values(), ids=IMPOSSIBLE)
 def test_impossible_values_are_refused(metric: Metric, value: float, at_s: float) -> None:
-    """What cannot be measured never gets into the index."""
     with pytest.raises(ValueError, match=r"outside|finite"):
         measured("a", "b", metric, value, at_s)
 

@@ -125,7 +125,6 @@ class Auditor:
                 pass
 
     def see_bound(self, uid: PodUid, node: NodeName) -> None:
-        """The machine was told, or could see, that the member is on the node."""
         self.confirmed[uid] = node
         self.under_way.pop(uid, None)
 

@@ -74,7 +74,6 @@ def bound(uid: str, *, at: float = 0.0, node: str = "") -> MemberBound:
 
 
 def failed(uid: str, *, at: float = 0.0, terminal: bool = False) -> BindFailed:
-    """The Binding of the pod failed."""
     return BindFailed(PodUid(uid), "500 etcdserver: request timed out", terminal, at)
 
 
@@ -89,22 +88,18 @@ def post(uid: str, node: str = "") -> PostBinding:
 
 
 def ok(request: int) -> Answer:
-    """The call is answered with success."""
     return Answer(RequestId(request), None)
 
 
 def no(request: int, reason: Reason) -> Answer:
-    """The call is answered with a refusal."""
     return Answer(RequestId(request), reason)
 
 
 def nudge(letters: str) -> Nudge:
-    """These siblings are woken."""
     return Nudge(uids(letters))
 
 
 def release(letters: str) -> Release:
-    """These members' room may be given away."""
     return Release(uids(letters))
 
 

@@ -62,7 +62,6 @@ class PermitMachine(Auditor, RuleBasedStateMachine):
         self.api[made.uid] = self.cache[made.uid] = made
 
     def gang(self) -> Gang | None:
-        """The gang as the watch tells it."""
         members = [self.cache[uid] for uid in sorted(self.cache)]
         found = gang("g", members=members, min_member=self.min_member) if members else None
         return None if found is None else replace(found, problem=self.problem)
@@ -73,7 +72,6 @@ class PermitMachine(Auditor, RuleBasedStateMachine):
         return NO_MEMBERS if known is None else quorum_of(known, lost_nodes=self.lost_nodes)
 
     def feed(self, event: protocol.Event) -> None:
-        """Give one event to the machine, check what it says, and do it."""
         before, quorum = self.state, self.quorum()
         self.state, said = handle(before, event, quorum)
         self.log.append((event, quorum, said))
@@ -113,7 +111,6 @@ class PermitMachine(Auditor, RuleBasedStateMachine):
     @precondition(lambda self: self.open)
     @rule(data=st.data())
     def client_leaves(self, data: st.DataObject) -> None:
-        """kube-scheduler closes a connection."""
         self.feed(protocol.ClientGone(data.draw(st.sampled_from(sorted(self.open))), self.now_s))
 
     @precondition(lambda self: self.asked)
@@ -185,7 +182,6 @@ class PermitMachine(Auditor, RuleBasedStateMachine):
         self.room_is_checked(full=False)
 
     def room_is_checked(self, *, full: bool) -> None:
-        """The service looks at the gang again."""
         unusable = frozenset(self.held) if full else frozenset()
         self.feed(protocol.GangChanged(self.now_s, unusable))
 

@@ -53,7 +53,6 @@ B_FAILED: list[Step] = [*COMMITTED, (failed("b"), [no(2, Reason.COMMIT_FAILED), 
 
 
 def fail_both(reason: Reason) -> list[Instruction]:
-    """The held pair fails together."""
     return [no(1, reason), no(2, reason), release("ab")]
 
 
@@ -484,7 +483,6 @@ SCRIPTS: dict[str, list[Step]] = {
 
 @pytest.mark.parametrize("script", SCRIPTS.values(), ids=SCRIPTS)
 def test_script(script: list[Step]) -> None:
-    """Each event of the script is answered by exactly the instructions beside it, in that order."""
     play(script)
 
 
@@ -516,7 +514,6 @@ def test_the_old_state_stays_what_it_was() -> None:
 
 @pytest.mark.parametrize("timeout_s", [0.0, -1.0, float("nan"), float("inf")])
 def test_partial_timeout_must_be_a_duration(timeout_s: float) -> None:
-    """A timeout that is not finite and positive is refused where the state is built."""
     with pytest.raises(ValueError, match="partial_timeout_s"):
         PermitState(partial_timeout_s=timeout_s)
 
@@ -538,6 +535,5 @@ BROKEN: dict[str, tuple[str, PermitState]] = {
 
 @pytest.mark.parametrize(("complaint", "state"), BROKEN.values(), ids=BROKEN)
 def test_broken_states_are_found(complaint: str, state: PermitState) -> None:
-    """`validate_state` names the invariant that is broken."""
     with pytest.raises(AssertionError, match=complaint):
         validate_state(state)

@@ -24,7 +24,6 @@ QUICK = Limits(sets=0)
 
 
 def runs(name: str, *where: str, cpu: str = "4", priority: int = 0, at_s: float = 0.0, **fields: object) -> Gang:
-    """A gang that runs: one member of `cpu` on each of the nodes."""
     members = [
         pod(f"{name}-{i}", gang=name, cpu=cpu, node=on, priority=priority, scheduled_s=at_s)
         for i, on in enumerate(where)
@@ -33,7 +32,6 @@ def runs(name: str, *where: str, cpu: str = "4", priority: int = 0, at_s: float 
 
 
 def waits(size: int, name: str = "wants", *, priority: int = 10) -> Gang:
-    """A gang that waits for `size` places of 4 CPU."""
     return gang(name, size, cpu="4", priority=priority)
 
 
@@ -46,36 +44,30 @@ def found(
     limits: Limits = Limits(),
     **fields: object,
 ) -> Preemption | None:
-    """The decision for these, by the plan of these."""
     return decided(snapshot(nodes, gangs, **fields), policy, spared=spared, limits=limits)  # type: ignore[arg-type]
 
 
 def decided(
     state: Snapshot, policy: Policy = ON, *, spared: Iterable[str] = (), limits: Limits = Limits()
 ) -> Preemption | None:
-    """The decision for a snapshot."""
     planned = plan(state, policy, now_s=NOW_S)
     keys = frozenset(GangKey(f"default/{name}") for name in spared)
     return preemption(state, planned, policy, now_s=NOW_S, spared=keys, limits=limits)
 
 
 def victims(decision: Preemption | None) -> list[str]:
-    """Names of those that leave."""
     return [] if decision is None else [key.partition("/")[2] for key in decision.victims]
 
 
 def with_first(one: Gang, **fields: object) -> Gang:
-    """The gang with other fields of its first member."""
     return replace(one, members=(replace(one.members[0], **fields), *one.members[1:]))  # type: ignore[arg-type]
 
 
 def with_all(one: Gang, **fields: object) -> Gang:
-    """The gang with other fields of all members."""
     return replace(one, members=tuple(replace(member, **fields) for member in one.members))  # type: ignore[arg-type]
 
 
 def cpus(*amounts: int) -> list[Node]:
-    """Nodes n0, n1, … with so many CPUs."""
     return [node(f"n{i}", cpu=str(amount)) for i, amount in enumerate(amounts)]
 
 
@@ -285,7 +277,6 @@ def test_the_quick_way_gives_up_those_that_are_not_needed() -> None:
 
 
 def test_placements_that_were_tried_count() -> None:
-    """The only one was spent on `small`, so `wide` may not be the smallest."""
     decision = found(cpus(4, 8), [SMALL, WIDE, PS_AND_WORKER], limits=Limits(placed=1))
     assert (victims(decision), decision is not None and decision.exact) == (["wide"], False)
 

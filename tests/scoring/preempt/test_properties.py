@@ -52,7 +52,6 @@ def clusters(draw: st.DrawFn) -> Snapshot:
 
 
 def decided(state: Snapshot, limits: Limits = Limits()) -> Preemption | None:
-    """The decision for a snapshot."""
     return preemption(state, plan(state, ON, now_s=NOW_S), ON, now_s=NOW_S, limits=limits)
 
 

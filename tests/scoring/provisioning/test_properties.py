@@ -22,13 +22,11 @@ OUTCOMES = st.sampled_from(list(Outcome))
 
 
 def steps(cluster: Snapshot, requests: list[Request], *, most: int = 2, now_s: float = NOW_S) -> tuple[Step, ...]:
-    """One round."""
     made = plan(cluster, POLICY, now_s=now_s)
     return steps_of(cluster, made, POLICY, requests, limits=AskingLimits(most), now_s=now_s)
 
 
 def done(requests: list[Request], found: tuple[Step, ...], *, outcome: Outcome = Outcome.ASKED) -> list[Request]:
-    """The requests after a round."""
     left = list(requests)
     for step in found:
         match step:

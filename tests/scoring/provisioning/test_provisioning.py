@@ -19,7 +19,6 @@ NOW_S = 1_000.0
 
 
 def planned(cluster: Snapshot, *, now_s: float = NOW_S) -> Plan:
-    """The plan of these objects."""
     return plan(cluster, POLICY, now_s=now_s)
 
 
@@ -30,26 +29,22 @@ def steps(
     limits: AskingLimits = LIMITS,
     besides: frozenset[GangKey] = frozenset(),
 ) -> tuple[Step, ...]:
-    """What is to be done for a cluster as it is planned."""
     made = planned(cluster, now_s=now_s)
     return steps_of(cluster, made, POLICY, requests, limits=limits, now_s=now_s, besides=besides)
 
 
 def asked(found: tuple[Step, ...]) -> Create:
-    """The one step, which asks."""
     (step,) = found
     assert isinstance(step, Create)
     return step
 
 
 def made_of(step: Create) -> Request:
-    """The request that a step makes."""
     name = f"r-{step.gang}-{step.attempt}"
     return Request(name, step.gang, step.fingerprint, step.attempt, len(step.sets), step.zones, since_s=NOW_S)
 
 
 def request_of(cluster: Snapshot, **fields: object) -> Request:
-    """The request that the cluster's first waiting gang has made."""
     return replace(made_of(asked(steps(cluster))), **fields)  # type: ignore[arg-type]
 
 
@@ -153,7 +148,6 @@ def test_few_at_a_time_the_first_of_the_queue_first() -> None:
 
 
 def test_a_gang_that_is_left_alone_does_not_ask() -> None:
-    """Others have their turn."""
     cluster = snapshot([ONE], [gang("g0", 4, priority=1), gang("g1", 4)])
     assert asked(steps(cluster, besides=frozenset({gang_key("default", "g0")}))).gang == "default/g1"
 
@@ -182,7 +176,6 @@ def test_the_room_for_requests_is_that_of_its_gang() -> None:
 
 
 def waiting_members(count: int = 4) -> tuple[Pod, ...]:
-    """Members of gang g."""
     return gang("g", count).members
 
 
@@ -208,7 +201,6 @@ GONE: dict[str, tuple[str, Snapshot]] = {  # case: (why the request goes; empty:
 
 @pytest.mark.parametrize(("said", "cluster"), GONE.values(), ids=GONE)
 def test_when_a_request_is_taken_back(said: str, cluster: Snapshot) -> None:
-    """When it is of no use; the next request of the gang waits for the next round."""
     request = request_of(BEFORE)
     assert steps(cluster, request) == ((Delete(request, said),) if said else ())
 

@@ -32,7 +32,6 @@ def members(letters: str) -> list[Pod]:
 
 
 def of(letters: str, least: int, **fields: Any) -> Gang:
-    """A gang of such members."""
     return replace(gang("g", members=members(letters), min_member=least), **fields)
 
 
@@ -139,7 +138,6 @@ def test_what_is_written_stays(letters: str, least: int, before: GroupStatus, ad
 
 @given(st.permutations(list("pbrsfd")), st.integers(1, 6), befores)
 def test_the_order_of_pods_does_not_matter(letters: Iterable[str], least: int, before: GroupStatus) -> None:
-    """The same members in any order have the same status (but for creation, which goes by place here)."""
     before = replace(before, schedule_start_s=3)
     one, other = (wanted_status(of(some, least), before, admitted=False) for some in ("".join(letters), "bdfprs"))
     assert replace(one, schedule_start_s=None) == replace(other, schedule_start_s=None)

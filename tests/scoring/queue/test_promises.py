@@ -24,17 +24,14 @@ POLICY = Policy(queue=QUEUE)
 
 
 def row(count: int, *, zone: str = "a", cpu: int = 2) -> list[Node]:
-    """Nodes of one zone."""
     return [node(f"{zone}{i}", zone=zone, cpu=str(cpu)) for i in range(count)]
 
 
 def names(world: World, *others: str) -> list[str]:
-    """Gangs in the order of their starts, without `others`."""
     return [name for name in (key.partition("/")[2] for key in world.order) if name not in others]
 
 
 def entry(world: World, name: str) -> Entry:
-    """What the queue says of a gang."""
     return next(one for one in world.report().entries if one.gang == f"default/{name}")
 
 
@@ -45,12 +42,10 @@ SHAPES = ((1, 12), (2, 6), (3, 4), (4, 3), (6, 2), (12, 1))
 
 
 def six(*, apart_s: float) -> list[Job]:
-    """Six jobs in the worst order."""
     return [Job(f"w{size}", i * apart_s, size, cpu, 1.0) for i, (size, cpu) in enumerate(SHAPES)]
 
 
 def full(until_s: float) -> Job:
-    """A job that leaves no room until then."""
     return Job("full", -1.0, 12, 1, until_s + 1.0)
 
 
@@ -74,7 +69,6 @@ def test_six_jobs_in_the_worst_order(want: str, queue: QueuePolicy, apart_s: flo
 
 
 def test_equal_weights_go_by_creation() -> None:
-    """Jobs that ask for the same start in the order of their creation, whatever their names."""
     jobs = [Job(f"j{9 - i}", float(i), 6, 2, 10.0) for i in range(6)]
     world = World(row(1, cpu=12), [full(50.0), *jobs], POLICY)
     world.run()

@@ -27,7 +27,6 @@ FPGA = ResourceName("example.com/fpga")
 
 
 def tfjob(workers: int, *, ps: int = 1, least: int | None = None, cpu: str = "2", memory: str = "10") -> Gang:
-    """A job of ps (1 CPU each) and equal workers."""
     members = [pod(f"ps{i}", role=Role.PS, index=i, cpu="1") for i in range(ps)]
     members += [pod(f"w{i}", role=Role.WORKER, index=i, cpu=cpu, memory=memory) for i in range(workers)]
     return gang("job", members=members, min_member=least)
@@ -154,7 +153,6 @@ def test_asking_for_more_never_makes_a_gang_heavier(
 
 @given(st.integers(1, 3), REQUESTS)
 def test_more_workers_never_make_a_gang_lighter(size: int, amounts: dict[ResourceName, int]) -> None:
-    """Monotone in w_min, as long as the cluster could hold the gang."""
     if could_start(size + 1, amounts):
         few, many = (weight_of(asking(n, amounts), FOUR, PER_WORKER).prime for n in (size, size + 1))
         assert few <= many
@@ -162,7 +160,6 @@ def test_more_workers_never_make_a_gang_lighter(size: int, amounts: dict[Resourc
 
 @given(st.integers(1, 4), REQUESTS, st.tuples(*[st.integers(1, 2**30)] * 4))
 def test_units_do_not_matter(size: int, amounts: dict[ResourceName, int], factors: tuple[int, ...]) -> None:
-    """Counted in other units, in requests and nodes alike, every gang weighs the same."""
     by = dict(zip(NAMES, factors, strict=True))
     other = Scale({name: (total * by[name], most * by[name]) for name, (total, most) in FOUR.sizes.items()})
     scaled = asking(size, {name: amount * by[name] for name, amount in amounts.items()})

@@ -19,7 +19,6 @@ LIMITS = RestartLimits(settle_s=10.0)
 
 
 def worker(index: int, where: str | None = None, *, take: int = 0, at_s: float = 0.0, **fields: object) -> Pod:
-    """Worker `index`, the `take`-th pod in its seat, created at `at_s` and on its node a second later."""
     made = pod(f"w{index}", role=Role.WORKER, index=index, created_s=at_s)
     made = replace(made, uid=PodUid(f"w{index}-{take}"))
     if where is not None:
@@ -28,7 +27,6 @@ def worker(index: int, where: str | None = None, *, take: int = 0, at_s: float =
 
 
 def of(*members: Pod, least: int = 3) -> Gang:
-    """A gang of these members."""
     return gang("g", members=list(members), min_member=least)
 
 

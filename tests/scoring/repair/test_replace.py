@@ -31,7 +31,6 @@ def broken(*besides: Pod, **fields: object) -> Gang:
 
 
 def placed(made: Plan) -> NodeName | None:
-    """Where the successor is planned."""
     return made.node_of.get(PodUid("uid-default-w1"))
 
 
@@ -92,6 +91,5 @@ def test_room_in_its_zone() -> None:
 
 @pytest.mark.parametrize("bad", ["a1", "a3"])
 def test_the_best_linked_place_is_taken(bad: str) -> None:
-    """Of two free nodes of the zone the one with the better links to those that are left."""
     made = plan(snapshot(NODES, [broken()], network=mesh(NODES, bad={bad: {"delay_ms": 30.0}})), Policy(), now_s=100.0)
     assert placed(made) == ({"a1", "a3"} - {bad}).pop()

@@ -31,7 +31,6 @@ def one_pass(
     options: Options = LEVELS,
     **had_h: float,
 ) -> Adjustment:
-    """On one node, with what gangs had before."""
     attained_h = {GangKey(f"default/{name}"): hours for name, hours in had_h.items()}
     cluster = replace(snapshot([node("n1", cpu=cpu)], gangs), attained_h=attained_h)
     made = plan(cluster, POLICY, now_s=now_s)

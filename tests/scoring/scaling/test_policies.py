@@ -51,14 +51,12 @@ class Training:
         self.workers = self.first
 
     def job(self) -> ElasticJob:
-        """The job as it is now."""
         if self.workers not in self.jobs:
             gang = workers("g", ["n1"] * self.workers)
             self.jobs[self.workers] = elastic(gang, least=self.least, most=self.most, wants=self.wants)
         return self.jobs[self.workers]
 
     def run(self, steps: int) -> "Training":
-        """Train from where it is for so many steps."""
         random = np.random.default_rng(self.seed)
         begin = self.history.series().top_step
         for step in range(begin, begin + steps + 1, self.every):
@@ -79,12 +77,10 @@ class Training:
 
     @property
     def counts(self) -> list[int]:
-        """Worker counts, one after the other."""
         return [self.first, *(found.workers or 0 for _, found in self.demands)]
 
 
 def turns(found: Training) -> list[int]:
-    """Steps at which the direction of the demands changed."""
     counts = found.counts
     signs = [b > a for a, b in pairwise(counts)]
     steps = [step for step, _ in found.demands]
@@ -101,7 +97,6 @@ def test_loss_has_the_published_shape() -> None:
 
 @pytest.mark.parametrize("k", [50, 200, 500, 1000])
 def test_iterations_has_the_published_shape(k: int) -> None:
-    """E2 (a): 3 → 6 → 9 → 12 → 3, one count every k steps."""
     found = Training(Wants.ITERATIONS, lambda _: 1.0, replace(QUICK, every_steps=k)).run(5 * k)
     assert found.counts == [3, 6, 9, 12, 3, 6]
     assert [step for step, _ in found.demands] == [k * i for i in range(1, 6)]

@@ -68,12 +68,10 @@ options_of = st.builds(
 
 
 def decided(cluster: Snapshot, jobs: list[ElasticJob], options: Options) -> ScaleIn:
-    """Scale-in from the cluster's own plan."""
     return scale_in(cluster, plan(cluster, TRUSTING, now_s=10.0), jobs, TRUSTING, options, now_s=10.0)
 
 
 def without_pods(cluster: Snapshot, uids: set[str]) -> Snapshot:
-    """The cluster once these pods are gone."""
     gangs = {
         key: replace(gang, members=tuple(p for p in gang.members if p.uid not in uids))
         for key, gang in cluster.gangs.items()

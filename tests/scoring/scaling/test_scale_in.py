@@ -42,7 +42,6 @@ def decide(
 
 
 def summary(found: ScaleIn) -> dict[str, Any]:
-    """What the cases below look at, by short names."""
     return {
         "given": {change.job.name: (change.before, change.after) for change in found.changes},
         "refused": {refusal.job.name: refusal.reason.name for refusal in found.refusals},
@@ -55,7 +54,6 @@ def summary(found: ScaleIn) -> dict[str, Any]:
 
 
 def with_members(one: Gang, role: Role = Role.WORKER, **fields: object) -> Gang:
-    """The gang with other fields of its members of that role."""
     changed = (replace(p, **fields) if p.role is role else p for p in one.members)  # type: ignore[arg-type]
     return replace(one, members=tuple(changed))
 
@@ -175,7 +173,6 @@ GIVEN: dict[str, Case] = {  # sentence: (what is decided, the cluster: nodes wit
 
 @pytest.mark.parametrize(("want", "decision"), GIVEN.values(), ids=GIVEN)
 def test_scale_in(want: dict[str, Any], decision: partial[ScaleIn]) -> None:
-    """The fewest workers of the lightest jobs go, from the top, whole plan or nothing; the case's name is the rule."""
     found = summary(decision())
     assert {name: found[name] for name in want} == want
 
@@ -216,7 +213,6 @@ REFUSED = {  # reason: (job's fields, job's weight and priority, options)
 def test_jobs_that_give_nothing(
     case: str, fields: dict[str, Any], weight: dict[str, Any], options: dict[str, Any]
 ) -> None:
-    """Nothing is changed, and the reason is a constant of the closed set; priority goes before weight."""
     light = workers("l", ["n1"] * 4, **weight)
     found = summary(decide("n1:4", light, heavy(2, created_s=5.0), options=replace(GENEROUS, **options), **fields))
     assert (found["given"], found["refused"], found["reason"]) == ({}, {"l": case.partition(":")[0]}, "NO_JOB")
@@ -268,6 +264,5 @@ def test_a_pod_that_asks_for_what_no_node_has_any_more_leaves_nothing() -> None:
 
 
 def test_bounds_of_a_job_are_checked() -> None:
-    """A minimum above the maximum is refused."""
     with pytest.raises(ValueError, match="0 <= minimum <= maximum"):
         replace(elastic(workers("l", ["n1"])), min_workers=5)

@@ -55,7 +55,6 @@ def summary(found: ScaleOut) -> dict[str, Any]:
 
 
 def going(one: Gang) -> Gang:
-    """The same, all of it being deleted."""
     return replace(one, members=tuple(replace(p, deleting=True) for p in one.members))
 
 
@@ -128,7 +127,6 @@ GROWTH: dict[str, tuple[dict[str, Any], partial[ScaleOut]]] = {  # sentence: (wh
 
 @pytest.mark.parametrize(("want", "decision"), GROWTH.values(), ids=GROWTH)
 def test_scale_out(want: dict[str, Any], decision: partial[ScaleOut]) -> None:
-    """Jobs grow in the queue's order into room that no gang that waits can use; the case's name is the rule."""
     found = summary(decision())
     assert {name: found[name] for name in want} == want
 
@@ -149,7 +147,6 @@ REFUSED = {  # reason: (nodes of the workers, job's fields, options)
 def test_jobs_that_do_not_grow(
     case: str, where: list[str | None], fields: dict[str, Any], options: dict[str, Any]
 ) -> None:
-    """Nothing is changed, and the reason is a constant of the closed set."""
     job = workers("g", where)
     found = summary(decide("n1:4", [job], [elastic(job, **{"most": 9} | fields)], replace(UNBOUNDED, **options)))
     assert (found["sizes"], found["refused"]) == ({}, {"g": case.partition(":")[0]})
@@ -191,7 +188,6 @@ def test_new_workers_have_what_the_owner_asked_for(where: str, term: NodeSelecto
 def one_pass(
     nodes: str, gangs: Sequence[Gang], jobs: Sequence[ElasticJob], demands: Mapping[str, int], **options: Any
 ) -> Adjustment:
-    """One whole pass."""
     cluster = snapshot(machines(nodes), gangs)
     asked = {job.key: demands[job.key.name] for job in jobs if job.key.name in demands}
     made = plan(cluster, TRUSTING, now_s=10.0)

@@ -31,7 +31,6 @@ BAD = {  # case: fields that no report may have
 
 @pytest.mark.parametrize("fields", BAD.values(), ids=BAD)
 def test_what_is_no_report(fields: dict[str, float]) -> None:
-    """Nonsense is refused where a report is built."""
     with pytest.raises(ValueError, match="at least 0, and all numbers finite"):
         Point(**fields)  # type: ignore[arg-type]
 
@@ -61,7 +60,6 @@ def test_a_history() -> None:
 
 
 def test_where_the_workers_changed() -> None:
-    """The first report with the present count; none when it never changed."""
     history = reported(*(Point(step, float(step), workers=3 if step < 5 else 6) for step in range(8)))
     assert [one.changed_at() for one in (history, history.since(5), NOTHING)] == [5, None, None]
 
@@ -79,7 +77,6 @@ TRENDS = {  # case: (values, what is sure)
 
 @pytest.mark.parametrize(("values", "sure"), TRENDS.values(), ids=TRENDS)
 def test_trend(values: list[float], sure: int) -> None:
-    """A trend is sure when it is larger than the band and than the noise."""
     found = trend_of(np.arange(4.0), np.array(values))
     assert found is not None
     assert found.sure(band_ratio=0.02, certainty=3.5) == sure

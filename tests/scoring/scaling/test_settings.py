@@ -2,9 +2,6 @@
 
 from dataclasses import fields
 
-import pytest
-
-from extender.errors import ConfigError
 from extender.settings.features import ElasticMetricsSettings, ElasticSettings
 from extender.settings.settings import Settings
 from scoring.scaling.job import Wants
@@ -31,18 +28,3 @@ def test_every_setting_reaches_its_option() -> None:
     assert (found.enabled, found.dry_run, found.decrement, found.increment) == (True, True, None, 5)
     assert (found.cool_down_s, found.condition) == (7.0, "heaviest")
     assert (found.metrics.default, found.metrics.every_steps) == (Wants.OFF, 50)
-
-
-REFUSED = {  # case: (setting, value, what the refusal names)
-    "no steps": ("elastic.metrics.every_steps", 0, "elastic.metrics.every_steps"),
-    "no decrement": ("elastic.decrement", 0, "elastic.decrement"),
-    "an unknown policy": ("elastic.metrics.default", "gradient", "elastic.metrics.default"),
-    "an unknown name": ("elastic.cooldown_s", 1, "cool_down_s"),
-}
-
-
-@pytest.mark.parametrize(("name", "value", "said"), REFUSED.values(), ids=REFUSED)
-def test_what_is_refused(name: str, value: object, said: str) -> None:
-    """The refusal names the setting, or the one that was probably meant."""
-    with pytest.raises(ConfigError, match=said):
-        Settings.load(overrides={name: value})

@@ -22,8 +22,6 @@ MOST_PASSES = 40
 
 
 class Cluster:
-    """A cluster in which all that is decided happens at once."""
-
     def __init__(self, start: Snapshot, jobs: list[ElasticJob]) -> None:
         self.nodes = start.table.nodes
         self.gangs = dict(start.gangs)
@@ -32,11 +30,9 @@ class Cluster:
 
     @property
     def snapshot(self) -> Snapshot:
-        """The cluster as it is."""
         return snapshot(self.nodes, self.gangs.values())
 
     def pass_once(self, options: Options) -> Adjustment:
-        """Plan, start who may, decide, carry out."""
         self.plan = plan(self.snapshot, TRUSTING, now_s=10.0, previous=self.plan)
         found = adjust(self.snapshot, self.plan, list(self.jobs.values()), {}, TRUSTING, options, now_s=10.0)
         for key, admission in self.plan.admitted.items():

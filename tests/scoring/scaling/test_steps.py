@@ -24,7 +24,6 @@ NOW_S = 6000.0
 
 
 def calls_of(steps: Steps[Adjustment]) -> tuple[list[int], Adjustment]:
-    """Calls in each step, and the result."""
     counts: list[int] = []
     calls = 0
 
@@ -50,7 +49,6 @@ def calls_of(steps: Steps[Adjustment]) -> tuple[list[int], Adjustment]:
 
 
 def idle() -> tuple[list[Node], list[Gang]]:
-    """Half as many nodes again, and nobody waits."""
     return [node(f"m{i:03}", zone=f"z{i % 4}", cpu="4") for i in range(JOBS // 2)], []
 
 

@@ -79,7 +79,6 @@ def test_rows_of_scores_are_those_of_the_whole(network: NetworkMatrix, data: st.
 def test_scores_toward_nodes_are_those_of_all_pairs(
     network: NetworkMatrix, names: list[NodeName], others: list[NodeName], size: int, score: ScorePolicy
 ) -> None:
-    """The same for two lists of nodes, which may have some in common."""
     ends = others[:size]
     want = pair_scores(network.block(names, ends), network.block(ends, names), score)
     found = toward(network, names, ends, score)

@@ -19,7 +19,6 @@ ENDS = {metric: {name: EndpointId(name) for name in NAMES} for metric in METRICS
 
 
 def square(*, age_s: float = 0.0, **links: float) -> Block:
-    """Two nodes with one symmetric link; what is not given is unknown."""
     values = {}
     for name in ("loss_ratio", "delay_ms", "throughput_bps"):
         off = links.get(name, np.nan)
@@ -99,7 +98,6 @@ RATES = {  # case: (rate that earns all bandwidth points, argument, policy)
 
 @pytest.mark.parametrize(("want", "argument", "configured"), RATES.values(), ids=RATES)
 def test_reference_rate(want: float, argument: float | None, configured: float | None) -> None:
-    """The reference rate is the argument, else the policy's, else the best combined rate of the block; it is kept."""
     block = mesh(NAMES, bad={"n3": {"throughput_bps": 10e6}}).block(NAMES, NAMES)
     scores = pair_scores(block, None, ScorePolicy(reference_bps=configured), reference_bps=argument)
     assert want == scores.reference_bps

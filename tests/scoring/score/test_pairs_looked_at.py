@@ -40,7 +40,6 @@ ASKED = {  # case: (annotation, zones looked at, pairs at least and at most)
 def test_only_pairs_of_zones_in_question_are_looked_at(
     options: dict[str, str], zones: set[str], pairs: tuple[int, int]
 ) -> None:
-    """And no node of another zone."""
     nodes, matrix = site()
     wanted = gang("g", size=8, cpu="4", options=options)
     made = plan(snapshot(nodes, gangs=[wanted], network=matrix), Policy(), now_s=NOW_S, cache=PlannerCache())

@@ -19,7 +19,6 @@ BETTER = {"loss_ratio": 0.5, "delay_ms": 0.5, "throughput_bps": 2.0}
 
 
 def with_value(block: Block, name: str, at: tuple[int, int], value: float) -> Block:
-    """The same block with one value changed."""
     column = getattr(block, name).copy()
     column[at] = value
     return replace(block, **{name: column})

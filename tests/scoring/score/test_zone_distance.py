@@ -77,7 +77,6 @@ def test_order_of_zones(want: str, listed: str, far: dict[ZoneName, float] | Non
 
 @given(st.permutations([A, B, C, D]), st.dictionaries(st.sampled_from([A, B, C, D]), st.sampled_from([0.0, 1.0, 5.0])))
 def test_order_does_not_depend_on_the_order_asked(zones: list[ZoneName], far: dict[ZoneName, float]) -> None:
-    """The same zones in another order are ranked the same, ascending by distance, unknown ones last."""
     ranks = rank_zones(zones, options=GangOptions(), distances=far)
     assert ranks == rank_zones([A, B, C, D], options=GangOptions(), distances=far)
     assert [r.distance_ms for r in ranks] == sorted(far.get(z, math.inf) for z in zones)
@@ -95,12 +94,10 @@ def test_a_zone_is_nearest_to_itself(at: int, pairs: list[tuple[NodeName, NodeNa
 
 
 def flat(one: ZoneName, other: ZoneName) -> float:
-    """All zones are equally well connected."""
     return 1.0
 
 
 def first(rooms: dict[ZoneName, list[int]], counts: Iterable[int], **more: object) -> tuple[ZoneName, ...] | None:
-    """The set that is tried first."""
     return next(fewest_zones(rooms, list(counts), between=more.pop("between", flat), **more), None)  # type: ignore[arg-type]
 
 
@@ -141,7 +138,6 @@ def test_agrees_with_brute_force(rooms: dict, counts: tuple[int, int], scores: d
     """Up to five zones: no smaller set holds the gang, and none as small is better connected."""
 
     def value(some: tuple[ZoneName, ...]) -> float:
-        """Mean score between the zones of a set."""
         links = [scores[frozenset(pair)] for pair in combinations(some, 2)]
         return sum(links) / len(links) if links else 0.0
 

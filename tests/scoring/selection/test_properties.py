@@ -21,7 +21,6 @@ SIZES = st.sampled_from([0, 12])
 
 
 def counts_of(found: Selected, n: int) -> Ints:
-    """Members per class and node of an answer."""
     return np.array([np.bincount(np.array(rows, int), minlength=n) for rows in found.rows])
 
 
@@ -104,7 +103,6 @@ def test_one_class(case: Case, method: Selection, exact_size: int) -> None:
 
 @given(cases(), METHODS, SIZES)
 def test_nodes_that_cannot_be_used_do_not_matter(case: Case, method: Selection, exact_size: int) -> None:
-    """A node that no member is allowed on changes nothing, wherever its name sorts."""
     n = len(case.free)
     for position in (0, n):
         demand = replace(

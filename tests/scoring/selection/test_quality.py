@@ -22,7 +22,6 @@ INSTANCES = 120
 
 
 def optimum(case: Case) -> float | None:
-    """The highest value of any placement; `None`: there is none."""
     demand, n = case.demand, len(case.free)
     per_class = [list(combinations_with_replacement(range(n), one.count)) for one in demand.classes]
     ways = np.array([sum(way, ()) for way in product(*per_class)])
@@ -62,7 +61,6 @@ def racks(n: int, rng: np.random.Generator) -> Floats:
 
 
 def one_each(n: int, k: int, rng: np.random.Generator) -> tuple[Demand, np.ndarray]:
-    """Equal members, one per node."""
     return Demand((_one(Role.WORKER, n, k),), True), np.ones((n, 2), np.int64)
 
 

@@ -16,7 +16,6 @@ PERFECT = 100.001
 
 
 def workers(count: int, *, n: int, cpu: int = 1, allowed: list[int] | None = None) -> ClassDemand:
-    """Workers of one resource."""
     return member(Role.WORKER, count, n=n, cpu=cpu, allowed=allowed)
 
 
@@ -27,7 +26,6 @@ def member(role: Role, count: int, *, n: int, cpu: int = 1, allowed: list[int] |
 
 
 def cpus(*free: int) -> np.ndarray:
-    """Nodes with these free CPUs."""
     return np.array(free, np.int64)[:, None]
 
 
@@ -41,12 +39,10 @@ def ranks(n: int, between: float = 50.0, links: dict[tuple[int, int], float] | N
 
 
 def choose(method: Selection, demand: Demand, free: np.ndarray, rank: Floats) -> Selected | None:
-    """Select with the default size for exact search."""
     return select_on_grid(method, demand, free, on_grid(rank), exact_size=12)
 
 
 def rows_of(method: Selection, demand: Demand, free: tuple[int, ...], rank: Floats) -> tuple[tuple[int, ...], ...]:
-    """Rows of an answer, which there must be."""
     found = choose(method, demand, cpus(*free), rank)
     assert found is not None
     return found.rows

@@ -24,7 +24,6 @@ def symmetric(n: int, *upper: float, own: float = 100.001) -> Floats:
 
 @st.composite
 def singles(draw: st.DrawFn, *, own: tuple[float, ...] = (100.001,)) -> tuple[Single, Floats]:
-    """One class over a few nodes, perhaps near members that are placed, and the nodes' ranks."""
     n = draw(st.integers(2, 8))
     room = draw(arrays(np.int64, n, elements=st.integers(0, 4)))
     count = draw(st.integers(1, 7))

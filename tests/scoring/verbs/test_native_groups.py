@@ -13,7 +13,6 @@ from tests.builders import gang, node, pod, snapshot
 
 
 def tried(cluster: Snapshot, *failed: str) -> FirstZone:
-    """The next try of group `g` after tries in these zones."""
     zones = [ZoneName(zone) for zone in failed]
     wish = next(one for key, one in cluster.gangs.items() if key == "default/g")
     return first_zone(wish, cluster, Policy(), failed=zones, cache=PlannerCache(), now_s=0.0)

@@ -32,13 +32,11 @@ def committed(*places: str, cpu: str = "4", running: Any = (), **fields: Any) ->
 
 
 def reserved(*nodes: str, of: str = "g") -> dict[GangKey, Reservation]:
-    """A reservation for one gang."""
     key = GangKey(f"default/{of}")
     return {key: Reservation(key, (), tuple(NodeName(name) for name in nodes))}
 
 
 def closed(cluster: Snapshot, plain: Pod, reservations: dict[GangKey, Reservation] | None = None) -> list[str]:
-    """Nodes that the pod may not have."""
     return sorted(ReservedRoom(cluster, reservations or {}).closed_to(plain.member_class))
 
 
@@ -56,7 +54,6 @@ def bound_in_part() -> Snapshot:
 
 
 def with_promised_port() -> Snapshot:
-    """The promised member wants a host port."""
     cluster = committed("n1", cpu="1")
     waiting = cluster.gangs[GangKey("default/g")]
     ported = replace(waiting, members=tuple(dressed(one, host_ports=(PORT,)) for one in waiting.members))
@@ -146,7 +143,6 @@ def test_two_plain_pods_that_fit_one_by_one() -> None:
 
 
 def test_room_for_a_parked_pod() -> None:
-    """By resources and by what the pod allows itself."""
     cluster = snapshot([node("n1"), node("n2", zone="b")], pods=[pod("x", cpu="8", node="n1")])
     room = ReservedRoom(cluster, {})
     names = [NodeName("n1"), NodeName("n2")]

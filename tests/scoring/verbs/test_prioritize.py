@@ -26,7 +26,6 @@ RING = {"n3": {"delay_ms": 30.0}}
 
 
 def points(state: Snapshot, member: Pod, wanted: Gang | None, *, planned: Plan = NOTHING, part: str = "total") -> dict:
-    """Node → points of one part."""
     preference = prefer(state, planned, member, wanted, POLICY)
     return dict(zip(state.table.names, getattr(preference, part).tolist(), strict=True))
 
@@ -180,7 +179,6 @@ Values = Mapping[tuple[Metric, int, int], float]
 
 @st.composite
 def cases(draw: st.DrawFn) -> tuple[Values, Gang]:
-    """A full mesh of five nodes in two zones, and a gang of which some members run."""
     values = {(m, i, j): draw(VALUES[m]) for m in METRICS for i, j in LINKS}
     members = [pod("g-0", gang="g", role=draw(st.sampled_from([Role.WORKER, Role.PS])))]
     for i in range(1, draw(st.integers(1, 4))):
@@ -189,7 +187,6 @@ def cases(draw: st.DrawFn) -> tuple[Values, Gang]:
 
 
 def preferences(values: Values, wanted: Gang, policy: Policy, *, cache: PlannerCache | None = None) -> list[float]:
-    """Network points of the five nodes."""
     nodes = [node(f"n{i}", zone="aab"[i // 2], cpu="9") for i in range(5)]
     ends = dict.fromkeys(METRICS, {n.name: EndpointId(n.name) for n in nodes})  # noqa: RUF024 - nobody writes to it
     found = [Measurement(EndpointId(f"n{i}"), EndpointId(f"n{j}"), m, v, 0.0) for (m, i, j), v in values.items()]

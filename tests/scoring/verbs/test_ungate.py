@@ -19,7 +19,6 @@ GPU_NODES = NodeSelectorTerm(expressions=(Requirement("disk", "Exists"),))
 
 
 def lists(state: Snapshot, name: str = "g", policy: Policy = POLICY) -> list[Listing]:
-    """The gang's lists by the plan of this state."""
     made = plan(state, policy, now_s=0.0)
     one = next(found for key, found in state.gangs.items() if key.endswith(f"/{name}"))
     return list(Lister(state, made, policy).listings(one, made.admitted[one.key]).values())

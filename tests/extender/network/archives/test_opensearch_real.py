@@ -132,7 +132,6 @@ async def test_the_same_again_is_nothing_new(source: OpenSearchSource) -> None:
 
 
 async def test_pages(archive: str, source: OpenSearchSource, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Pairs are read page by page until the archive has no more."""
     whole = await source.fetch(now_s=NOW_S)
     monkeypatch.setattr("extender.network.opensearch.source.PAGE_PAIRS", 1)
     leafing = over(archive)

@@ -59,7 +59,6 @@ UNITS = {  # case: (value in our unit, metric, unit, round trip, text)
 
 @pytest.mark.parametrize(("want", "metric", "unit", "round_trip", "text"), UNITS.values(), ids=UNITS)
 async def test_units(want: float, metric: Metric, unit: str, round_trip: bool, text: str) -> None:
-    """Every unit becomes a ratio, milliseconds one way, or bit/s."""
     query = {"query": "q", "unit": unit, "round_trip": round_trip}
     [one] = (await read(source({"q": vector((ends(), text))}, {metric.value: query}))).measurements
     assert (one.metric, one.value) == (metric, pytest.approx(want))

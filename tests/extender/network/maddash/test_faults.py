@@ -18,7 +18,7 @@ from tests.extender.network.maddash import scripted
 from tests.extender.network.maddash.test_source import MAIN_GRIDS
 from tests.extender.network.world import QUICK, START_S, MovedClock, World, running
 from tests.fakes.maddash_server import at_time, grid_document
-from tests.fakes.raw_http import Answer, RawServer, drip, endless, hang, ok, reset
+from tests.fakes.raw_http import Answer, RawServer, drip, ok, reset
 
 SOFT_S, HARD_S = (ttl.of(Metric.DELAY.value) or 0.0 for ttl in (ScorePolicy().soft_ttl_s, ScorePolicy().hard_ttl_s))
 GRIDS = {
@@ -52,15 +52,12 @@ class Site(World):
 
 HEALTHY = good(number=1.0, checked_at_s=START_S)
 FAULTS: Mapping[str, tuple[Answer, str]] = {  # fault: (answer to everything, what the status says)
-    "slow": (hang, "no complete answer within 1 s"),
     "one byte at a time": (drip, "no complete answer within 1 s"),
     "status 500": (ok(b"Index 255 out of bounds for length 6", status=500), "status 500: Index 255 out of bounds"),
     "truncated": (ok(grid("Loss", number=1.0, checked_at_s=START_S))[:-30], "peer closed connection"),
     "garbage": (b"\x00\xff\x13\x37 not HTTP\r\n\r\n", "maddash/grids: "),
     "garbage in HTTP": (ok(b"\x00\xff\x13\x37"), "is not a list of grids"),
-    "empty": (ok(b""), "is not a list of grids"),
     "a page": (ok(b"<html>log in</html>", content_type="text/html"), "is not a list of grids"),
-    "without end": (endless, "the answer has more than 100000 bytes"),
     "reset": (reset, "maddash/grids: "),
     "auth refused": (ok(b"who are you?", status=401, content_type="text/plain"), "status 401: who are you?"),
     "forbidden": (ok(b"", status=403), "status 403: no text"),
@@ -132,7 +129,7 @@ async def test_a_dead_host_that_stays_green_gets_old() -> None:
 
 
 async def test_a_bomb_is_stopped_at_the_limit() -> None:
-    packed = httpx.ByteStream(gzip.compress(b"[" * 50_000_000))
+    packed = httpx.ByteStream(gzip.compress(b"[" * 5_000_000))
     script = scripted.Script({"grids/Loss": httpx.Response(200, headers={"Content-Encoding": "gzip"}, stream=packed)})
     with pytest.raises(NetworkSourceError, match="the answer has more than 1000000 bytes"):
         await scripted.source(script, MAIN_GRIDS, body_limit_bytes=1_000_000).fetch(now_s=START_S)

@@ -106,7 +106,6 @@ def test_values(kind: Kind, value: float, message: str, status: int) -> None:
 
 @pytest.mark.parametrize(("reason", "status", "message"), REJECTED.values(), ids=REJECTED)
 def test_rejections(reason: Rejection, status: int, message: str | None) -> None:
-    """What is not a value is refused with its own constant reason."""
     assert reason is read_message(message, status=status)
 
 

@@ -90,7 +90,6 @@ def test_lists_are_read_entry_by_entry() -> None:
     "body", [b"", b"<html>", b"[]", b"{}", b'{"grids":{}}', b'{"grids":null}', b"\xff", b"[" * 9999]
 )
 def test_no_list(body: bytes) -> None:
-    """What is no list of grids is one error that names the address."""
     with pytest.raises(NetworkSourceError, match="http://h/grids is not a list of grids"):
         read_grids(body, where="http://h/grids")
 
@@ -106,7 +105,6 @@ NAMES: dict[str, tuple[object, dict[Metric, tuple[str, ...]]]] = {  # case: (as 
 @pytest.mark.parametrize(("written", "wanted"), NAMES.values(), ids=NAMES)
 @pytest.mark.parametrize("place", ["grids", "dashboards", "checks"])
 def test_settings(place: str, written: object, wanted: dict[Metric, tuple[str, ...]]) -> None:
-    """Grids, dashboards and checks are written in the same ways."""
     settings = MaddashSource.model_validate({"kind": "maddash", "url": "https://h/maddash", place: written})
     assert wanted == getattr(settings, place).named()
 
