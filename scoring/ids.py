@@ -11,16 +11,12 @@ ZoneName = NewType("ZoneName", str)
 PodUid = NewType("PodUid", str)
 PodName = NewType("PodName", str)
 Namespace = NewType("Namespace", str)
-GangKey = NewType("GangKey", str)
-"""`namespace/group`: a gang is named by its namespace and its group's name."""
-JobKey = NewType("JobKey", str)
-"""`namespace/job` of the training job that a pod belongs to."""
+GangKey = NewType("GangKey", str)  # `namespace/group`: a gang is named by its namespace and its group's name
+JobKey = NewType("JobKey", str)  # `namespace/job` of the training job that a pod belongs to
 ResourceName = NewType("ResourceName", str)
-EndpointId = NewType("EndpointId", str)
-"""What a measurement calls one end of a link: an address, a host name or a site's name."""
+EndpointId = NewType("EndpointId", str)  # How measurements call an end of a link: address, host name, site
 
-NO_ZONE = ZoneName("")
-"""Nodes without a zone label form this zone; only jobs with zone policy `preferred` use it."""
+NO_ZONE = ZoneName("")  # Nodes without a zone label form this zone; only jobs with zone policy `preferred` use it
 
 
 def gang_key(namespace: str, group: str) -> GangKey:

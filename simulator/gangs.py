@@ -37,7 +37,6 @@ def elastic_job(one: JobState) -> ElasticJob:
         refusal=None,
         wants=Wants.OFF,
         changed_s=one.changed_s,
-        created_s=job.arrival_s,
         changes_s=one.changes_s,
         grow_back_to=one.gave_up_from,
     )

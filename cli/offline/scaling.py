@@ -27,9 +27,9 @@ from scoring.scaling.adjust import adjust
 from scoring.scaling.change import Change, No, Refusal
 from scoring.scaling.job import ElasticJob, JobKey
 from scoring.scaling.options import Condition, Options
-from scoring.scaling.shrink.eligible import waiting_for_room
+from scoring.scaling.shrink.candidates import waiting_for_room
 from scoring.scaling.shrink.scale_in import scale_in
-from scoring.scaling.shrink.trial import in_turn
+from scoring.scaling.shrink.would_fit import in_turn
 
 Document: TypeAlias = dict[str, Any]
 Refusals: TypeAlias = Mapping[JobKey, Refusal]

@@ -67,8 +67,7 @@ class TokenAuth:
         open_to_all: AbstractSet[str] = frozenset(),
     ) -> None:
         self._app = app
-        self._open_to_all = open_to_all
-        """Paths that show nothing of the cluster: a browser cannot show a token for a page's own files."""
+        self._open_to_all = open_to_all  # They show nothing of the cluster; a browser shows no token for a page's files
         self._reviews = reviews
         self._limits = limits
         self._slots = asyncio.Semaphore(limits.asked_max)

@@ -24,7 +24,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from extender.api.auth import AuthLimits, TokenAuth
 from extender.api.openapi import Kind, Name, Responses, answers, problem, with_schemas
 from extender.api.problems import LAST, answer_with_problems, document_response, problem_response, read_body
-from extender.controllers.elastic.reports.reports import Outcome, Reports
+from extender.controllers.elastic.reports.reports import Reports
 from extender.ports import Clock, Identity, Reviews
 from extender.schemas.jobs import Accepted
 
@@ -38,13 +38,6 @@ _WAY_OUT: Final = (
     "a service account reports for jobs of its own namespace alone, and people for none: let a pod of the job's "
     "namespace report with its own token, or show the secret of netgang's setting reports.secret_file"
 )
-_STATUS: Final[Mapping[Outcome, HTTPStatus]] = {
-    Outcome.ACCEPTED: HTTPStatus.OK,
-    Outcome.UNKNOWN_JOB: HTTPStatus.NOT_FOUND,
-    Outcome.SEVERAL_JOBS: HTTPStatus.CONFLICT,
-    Outcome.STEP_BACK: HTTPStatus.CONFLICT,
-    Outcome.TOO_MANY: HTTPStatus.TOO_MANY_REQUESTS,
-}
 _WORDS: Final[Mapping[int, str]] = {
     # status → what is counted
     200: "accepted",
@@ -150,10 +143,9 @@ def create_reports_app(
             said = "this replica does not lead; the Service netgang leads to the one that does"
             return problem_response(HTTPStatus.SERVICE_UNAVAILABLE, said, headers={"retry-after": "1", **LAST})
         answer = reports.take(namespace, name, body, kind=kind)
-        status = _STATUS[answer.outcome]
-        if status is HTTPStatus.OK:
+        if answer.status is HTTPStatus.OK:
             return document_response(Accepted(accepted=answer.points, step=answer.step))
         headers = {"retry-after": str(ceil(answer.retry_after_s))} if answer.retry_after_s else {}
-        return problem_response(status, answer.detail, headers=headers)
+        return problem_response(answer.status, answer.detail, headers=headers)
 
     return app

@@ -35,10 +35,6 @@ class Owner(Json):
     uid: str = ""
     controller: bool | None = None
 
-    def in_group(self, group: str) -> bool:
-        """Whether it is of this API group, in any version."""
-        return self.api_version.partition("/")[0] == group
-
 
 class Metadata(Json):
     """`metadata` of any object."""
@@ -84,6 +80,11 @@ def seconds(moment: datetime | None) -> float:
     if moment is None:
         return 0.0
     return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
+
+
+def whole_number(text: object, *, digits: int = 9) -> int | None:
+    """A number as labels and annotations have it; `None`: it is none, or has more digits."""
+    return int(text) if isinstance(text, str) and text.isascii() and text.isdigit() and len(text) <= digits else None
 
 
 def decoded(decoder: msgspec.json.Decoder[T], body: bytes) -> T:

@@ -25,8 +25,7 @@ NOT_SETTINGS = ("NETGANG_HELM", "NETGANG_KUBECTL", "NETGANG_TESTBED", "NETGANG_T
 KINDS = ("file", "maddash", "opensearch", "prometheus", "esmond")
 """Kinds of sources: pydantic puts them into the place of a mistake, behind the source's number."""
 
-_USER = re.compile(r"//[^/@\s]+@")
-"""User name and password in an address: never repeated in a text."""
+_USER = re.compile(r"//[^/@\s]+@")  # User name and password in an address: never repeated in a text
 
 FIXED: Final[Mapping[str, str]] = {
     # setting of an earlier version, an internal pace or bound → the value that it has now, beside the code that uses it
@@ -61,8 +60,7 @@ FIXED: Final[Mapping[str, str]] = {
     "reports.max_body_bytes": "65536",
 }
 
-Layer: TypeAlias = tuple[str, Mapping[str, Any]]
-"""Where values come from, in words, and the values."""
+Layer: TypeAlias = tuple[str, Mapping[str, Any]]  # Where values come from, in words, and the values
 
 
 def read_file(file: Path) -> dict[str, Any]:

@@ -47,5 +47,4 @@ def on_or_off(value: object) -> object:
     return ("on" if value else "off") if isinstance(value, bool) else value
 
 
-OnOrOff = BeforeValidator(on_or_off)
-"""For settings that accept the word `on` or `off`."""
+OnOrOff = BeforeValidator(on_or_off)  # For settings that accept the word `on` or `off`

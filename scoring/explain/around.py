@@ -53,8 +53,7 @@ class Around:
     held: Collection[PodUid] = ()  # Members whose bind is held now, until the minimum has come
     decisions: tuple[Decision, ...] = ()  # The last ones, newest first
     notes: tuple[Note, ...] = ()  # Quotas, deadlines and budgets that were read, and those that could not be
-    refusals: Mapping[PodUid, str] = field(default_factory=dict)
-    """Waiting member → why kube-scheduler did not place it, in its own words; not those that we refused."""
+    refusals: Mapping[PodUid, str] = field(default_factory=dict)  # Waiting member → kube-scheduler's words
     nodes_asked: Note | None = None  # What an autoscaler was asked, and said; `None`: none is asked
 
 

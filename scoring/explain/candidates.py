@@ -17,7 +17,7 @@ from scoring.network.matrix import Ints
 from scoring.plan import Plan, Run, take_admissions, take_commitments
 from scoring.plan.demand import ByClass, GangDemand
 from scoring.plan.steps import Steps
-from scoring.scaling.shrink.trial import Ledger
+from scoring.scaling.shrink.would_fit import Ledger
 from scoring.what_if.changes import Change, JobEnds, JobShrinks
 from scoring.what_if.jobs import workers_of
 

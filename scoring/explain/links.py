@@ -21,8 +21,7 @@ from scoring.score.pairs import PairScores, pair_scores
 
 MOST_NODES: Final = 64  # Of a gang on more nodes the first ones by name are looked at: 2,016 links are about 10 ms
 WORST_LINKS: Final = 10
-BASES: Final = ("both directions", "one direction", "zones", "nothing", "same endpoint")
-"""What the value of a link that counts may rest on."""
+BASES: Final = ("both directions", "one direction", "zones", "nothing", "same endpoint")  # Of a value
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,8 +23,7 @@ from scoring.plan.steps import Steps, at_once
 from scoring.queue.states import QUEUE_OF, JobState, Transitions, state_of, transitions_of
 from scoring.queue.weights import Weight
 
-_ORDER = {JobState.STARVING: 0, JobState.WAITING: 0, JobState.RUNNING: 1, JobState.COMPLETED: 2}
-"""state → place of its queue in the list"""
+_ORDER = {JobState.STARVING: 0, JobState.WAITING: 0, JobState.RUNNING: 1, JobState.COMPLETED: 2}  # state → place
 _GANGS_A_STEP = 16
 _NEVER_STARVE = frozenset(  # They could not start even if they were first (docs/safety.md S14)
     {

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 from scoring.explain.candidates import Room
-from scoring.explain.words import quantities, quantity
+from scoring.explain.words import quantity
 from scoring.explain.zones import Lack, Shortage, lack_of
 from scoring.feasibility.filters import node_allows
 from scoring.ids import NodeName, ZoneName
@@ -106,7 +106,8 @@ def _nodes_for(room: Room, zone: ZoneName, classes: Iterable[tuple[MemberClass, 
         if not allocatable.get(PODS):
             allocatable = allocatable + Resources.of({PODS: on_each})
         name = like.name if like is not None else None
-        changes.append(AddNodes(zone, min(copies, _MOST_NODES), quantities(allocatable), name, dict(labels)))
+        amounts: dict[str, str] = {resource: quantity(resource, amount) for resource, amount in allocatable}
+        changes.append(AddNodes(zone, min(copies, _MOST_NODES), amounts, name, dict(labels)))
     return changes
 
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from scoring.explain.candidates import candidates_in_steps, room_in_steps
 from scoring.explain.room import more_room
-from scoring.explain.words import quantities
+from scoring.explain.words import quantity
 from scoring.ids import GangKey
 from scoring.model import Reason, Resources, Snapshot
 from scoring.model.policy import ZonePolicy
@@ -167,7 +167,8 @@ def _another_zone(run: Run, ask: GangDemand) -> _Changes:
     """Any zone that the cluster has, instead of the ones that are named."""
     if not run.zones:
         total = sum((pod.requests for _, pods in ask.need for pod in pods), Resources())
-        return [c.AddNodes(ask.options.zones[0], 1, quantities(total))] if ask.options.zones else []
+        amounts: dict[str, str] = {name: quantity(name, amount) for name, amount in total}
+        return [c.AddNodes(ask.options.zones[0], 1, amounts)] if ask.options.zones else []
     if ask.options.zones is not None:
         return [c.SetOption(ask.gang.key, "zones", None)]
     if ask.options.zone_policy is not ZonePolicy.PREFERRED:

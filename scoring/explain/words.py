@@ -38,15 +38,6 @@ def quantity(name: str, amount: int) -> str:
     return str(amount)
 
 
-def quantities(amounts: Resources) -> dict[str, str]:
-    """Amounts as quantities.
-
-    >>> quantities(Resources.parse({"cpu": "1500m", "memory": "1Gi"}))
-    {'cpu': '1500m', 'memory': '1Gi'}
-    """
-    return {name: quantity(name, amount) for name, amount in amounts}
-
-
 def zone_text(zone: ZoneName) -> str:
     """A zone's name.
 

@@ -42,8 +42,6 @@ _Place: TypeAlias = tuple[str, Role, int]  # Controller's uid, role, completion 
 
 @dataclass(slots=True)
 class _Part:
-    """Pods of one controller, or one pod."""
-
     run: RunRef | None
     pods: list[Pod] = field(default_factory=list)
     roles: set[Role] = field(default_factory=set)
@@ -176,7 +174,6 @@ def _split(pods: Sequence[Pod], parts: Sequence[_Part], small: frozenset[str]) -
 
 
 def _are_rivals(one: _Part, other: _Part, small: frozenset[str]) -> bool:
-    """Whether two parts cannot be of one run."""
     a, b = one.run, other.run
     if a is None or b is None or a.kind != b.kind:
         return False

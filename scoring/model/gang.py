@@ -37,14 +37,10 @@ class Gang:
     problem: Reason | None = None
     problem_detail: str = ""
     schedule_timeout_s: float | None = None
-    own: bool = True
-    """Its pods name one of our schedulers (docs/safety.md S1); others are load only."""
-    started: bool = False
-    """It was whole once with members that are still there, by our own evidence (docs/safety.md S23)."""
-    earlier: tuple[Pod, ...] = ()
-    """Pods of former runs under the same name, all ended: they count for nothing."""
-    later: tuple[Pod, ...] = ()
-    """Pods of another run that is live, too: they wait until this one has ended."""
+    own: bool = True  # Its pods name one of our schedulers (docs/safety.md S1); others are load only
+    started: bool = False  # It was whole once with members that are still there (docs/safety.md S23)
+    earlier: tuple[Pod, ...] = ()  # Pods of former runs under the same name, all ended: they count for nothing
+    later: tuple[Pod, ...] = ()  # Pods of another run that is live, too: they wait until this one has ended
 
     @property
     def actionable(self) -> bool:

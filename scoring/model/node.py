@@ -19,12 +19,9 @@ class Node:
     taints: tuple[Taint, ...] = ()
     unschedulable: bool = False
     ready: bool = True
-    leaving: bool = False
-    """Marked for removal: out-of-service, ToBeDeletedByClusterAutoscaler, karpenter disruption (docs/safety.md S12)."""
-    addresses: tuple[str, ...] = ()
-    """Host names and IP addresses of `status.addresses`: for mapping to measurement endpoints."""
-    annotations: tuple[tuple[str, str], ...] = ()
-    """Only those that name measurement endpoints."""
+    leaving: bool = False  # Out of service, or an autoscaler is about to remove it (docs/safety.md S12)
+    addresses: tuple[str, ...] = ()  # Of `status.addresses`: for mapping to measurement endpoints
+    annotations: tuple[tuple[str, str], ...] = ()  # Only those that name measurement endpoints
     created_s: float = 0.0
 
 
@@ -33,8 +30,7 @@ class DeviceClass:
     """Devices that Dynamic Resource Allocation hands out; how many of them there are is not known here."""
 
     name: str
-    resources: tuple[ResourceName, ...]
-    """Names of extended resources by which a container may ask for one."""
+    resources: tuple[ResourceName, ...]  # Names of extended resources by which a container may ask for one
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,10 +39,8 @@ class DaemonSet:
 
     namespace: Namespace
     name: str
-    identity: str
-    """`NAMESPACE/UID`: a pod can claim any uid for its owner, and not another namespace for itself."""
-    member_class: MemberClass
-    """Of its pods, with the tolerations that its controller adds."""
+    identity: str  # `NAMESPACE/UID`: a pod can claim any uid for its owner, and not another namespace for itself
+    member_class: MemberClass  # Of its pods, with the tolerations that its controller adds
     created_s: float = 0.0
     deleting: bool = False
 

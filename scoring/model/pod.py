@@ -14,8 +14,7 @@ class Role(StrEnum):
     PS = "ps"
     CHIEF = "chief"
     WORKER = "worker"
-    OTHER = "other"
-    """The job's framework is not known, or the pod is an evaluator or initialiser."""
+    OTHER = "other"  # The job's framework is not known, or the pod is an evaluator or initialiser
 
 
 class Phase(StrEnum):
@@ -37,8 +36,7 @@ class GangSource(StrEnum):
     ANNOTATION = "annotation scheduling.k8s.io/group-name"
 
 
-GATE = "netgang.io/gang"
-"""Our scheduling gate: a pod that has it waits outside kube-scheduler's queues until its gang is admitted."""
+GATE = "netgang.io/gang"  # Our scheduling gate: pods wait with it outside kube-scheduler's queues until admitted
 
 
 @dataclass(frozen=True, slots=True, weakref_slot=True)
@@ -104,11 +102,9 @@ class RunRef:
     """
 
     uid: str
-    kind: str
-    """Kind and API group; one for a family whose objects share a job, such as an MPIJob and its launcher's Job."""
+    kind: str  # With its API group; one for a family whose objects share a job (an MPIJob and its launcher's Job)
     name: str
-    whole: str = ""
-    """Uid of the object of which several such are the parts, where pods name it (JobSet)."""
+    whole: str = ""  # Uid of the object of which several such are the parts, where pods name it (JobSet)
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,39 +120,26 @@ class Pod:
     nominated_node: NodeName | None = None
     phase: Phase = Phase.PENDING
     priority: int = 0
-    never_preempts: bool = False
-    """`spec.preemptionPolicy: Never`: no gang leaves for it, whatever its priority."""
+    never_preempts: bool = False  # `spec.preemptionPolicy: Never`: no gang leaves for it, whatever its priority
     created_s: float = 0.0
-    scheduled_s: float | None = None
-    """When it got its node (condition PodScheduled), Unix seconds; `None`: it has none, or it is not known."""
+    scheduled_s: float | None = None  # When it got its node (PodScheduled), Unix seconds; `None`: not known
     deleting: bool = False
-    gates: tuple[str, ...] = ()
-    """`spec.schedulingGates`, by name."""
-    unmodelled: tuple[str, ...] = ()
-    """Fields by which kube-scheduler may refuse what we allow (docs/safety.md S6); of gated or admitted pods only."""
-    admitted_to: NodeName | None = None
-    """The node that was planned when we removed its gate (annotation `netgang.io/admitted`, valid for this uid)."""
-    unschedulable: bool = False
-    """kube-scheduler says PodScheduled=False, Unschedulable; read only of admitted pods (docs/safety.md S6)."""
+    gates: tuple[str, ...] = ()  # `spec.schedulingGates`, by name
+    unmodelled: tuple[str, ...] = ()  # Fields by which kube-scheduler may refuse what we allow (docs/safety.md S6)
+    admitted_to: NodeName | None = None  # The node planned when its gate was removed (our note, valid for this uid)
+    unschedulable: bool = False  # PodScheduled=False, Unschedulable; read of admitted pods only (docs/safety.md S6)
     refusal: str = ""
     """Why kube-scheduler did not place it, in its own words, bounded; empty where it was we that refused it. Decides
     nothing, and a gang's record may have older words; read of waiting members only."""
-    obstacle: str = ""
-    """kube-scheduler's words, if no node at all would do for the pod as it is: its volume claim does not exist, say."""
+    obstacle: str = ""  # kube-scheduler's words, if no node at all would do: its claim does not exist, say
     group: GroupRef | None = None
     job: JobKey | None = None
-    owner: Controller | None = None
-    """Read of members of gangs only."""
-    daemon: str = ""
-    """The DaemonSet that controls it, as its ownerReferences say: `identity` of that; empty: none does."""
-    run: RunRef | None = None
-    """Which run it belongs to; read of members of gangs only. `None`: unknown, or its owner has no runs."""
-    started: bool = False
-    """Our note says that its gang was whole with it (annotation `netgang.io/started`, valid for this uid)."""
-    index: int | None = None
-    """Replica index inside its role, when the framework gives it."""
-    options: tuple[tuple[str, str], ...] = ()
-    """Its `netgang.io/…` annotations without the prefix, as written; `policy.gang_options` reads them."""
+    owner: Controller | None = None  # Read of members of gangs only
+    daemon: str = ""  # The DaemonSet that controls it, as its ownerReferences say: `identity` of that; empty: none does
+    run: RunRef | None = None  # Of members of gangs only; `None`: unknown, or its owner has no runs
+    started: bool = False  # Our note says that its gang was whole with it (valid for this uid)
+    index: int | None = None  # Replica index inside its role, when the framework gives it
+    options: tuple[tuple[str, str], ...] = ()  # Its `netgang.io/…` annotations; `policy.gang_options` reads them
     resource_version: str = ""
 
     @property

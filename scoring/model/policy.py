@@ -1,8 +1,8 @@
 """What an operator may choose about decisions, and what a gang's owner may ask for by annotation.
 
 Why apart from the service's settings: a recorded decision is re-run with the policy it was made under, so the policy
-is a plain value that depends on nothing. Rule: an unknown annotation value is reported and the default is used, never
-silence.
+is a plain value that depends on nothing. A field that is a setting is described there (docs/reference/settings.md).
+Rule: an unknown annotation value is reported and the default is used, never silence.
 """
 
 from collections.abc import Mapping
@@ -55,31 +55,24 @@ class ZonePolicy(StrEnum):
 class Algorithm(StrEnum):
     """How the queue is worked off (PAPERS K3)."""
 
-    PLANNED = "planned"
-    """Every gang is placed for real in each run; others may use what those ahead cannot."""
-    LITERAL = "literal"
-    """Algorithm 1 as published, with its two branches and its fit test over the cluster's summed idle resources."""
+    PLANNED = "planned"  # Every gang is placed for real in each run; others may use what those ahead cannot
+    LITERAL = "literal"  # As published, with its two branches and its fit test over the summed idle resources
 
 
 class Preempting(StrEnum):
     """Whether a waiting gang may take the place of gangs of lower priority that run."""
 
     OFF = "off"
-    GANGS = "gangs"
-    """Whole gangs leave for it, as few as suffice; never a part of one."""
-    LEVELS = "levels"
-    """Besides, gangs of the same priority that may be suspended leave for one that has had less of the cluster."""
+    GANGS = "gangs"  # Whole gangs leave for it, as few as suffice; never a part of one
+    LEVELS = "levels"  # Besides, gangs that may be suspended leave for one of the same priority that has had less
 
 
 class Repair(StrEnum):
     """What a gang that had started is given when it lost members."""
 
-    REPLACE = "replace"
-    """Successors go first in line, beside those that are left."""
-    RESTART = "restart"
-    """The gang is restarted as a whole, where its owner allows it."""
-    NONE = "none"
-    """Successors wait in the queue like all pods; none is removed and nothing is said."""
+    REPLACE = "replace"  # Successors go first in line, beside those that are left
+    RESTART = "restart"  # The gang is restarted as a whole, where its owner allows it
+    NONE = "none"  # Successors wait in the queue like all pods; none is removed and nothing is said
 
 
 class Order(StrEnum):
@@ -87,8 +80,7 @@ class Order(StrEnum):
 
     WEIGHT = "weight"
     FIFO = "fifo"
-    LAS = "las"
-    """Least attained service: those of the lowest service level, of these the heaviest."""
+    LAS = "las"  # Least attained service: those of the lowest service level, of these the heaviest
 
 
 class StarvingOrder(StrEnum):
@@ -119,8 +111,7 @@ class Reading(StrEnum):
     WHOLE_JOB = "whole_job"
 
 
-EVERY_RESOURCE = ResourceName("*")
-"""Stands for all extended resources in `QueuePolicy.extended`"""
+EVERY_RESOURCE = ResourceName("*")  # Stands for all extended resources in `QueuePolicy.extended`
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,24 +154,15 @@ class ScorePolicy(HashedOnce):
     variant: Variant = Variant.LINEAR
     direction: Direction = Direction.WORST
     ratios: Ratios = Ratios()
-    loss_weight: float = 10.0
-    """Points lost per percent of packet loss, at the published ratio of 20."""
-    delay_weight: float = 1.0
-    """Points lost per millisecond of one-way delay, at the published ratio of 40."""
-    bandwidth_weight: float = 1.0
-    """Factor on the bandwidth term."""
+    loss_weight: float = 10.0  # Points lost per percent of packet loss, at the published ratio of 20
+    delay_weight: float = 1.0  # Points lost per millisecond of one-way delay, at the published ratio of 40
+    bandwidth_weight: float = 1.0  # Factor on the bandwidth term
     reference_bps: float | None = None
-    """Rate that earns the full bandwidth term; `None`: the best measured rate of the zone."""
-    half_loss_percent: float = 1.0
-    """`smooth`: packet loss at which the term has half its points."""
-    half_delay_ms: float = 20.0
-    """`smooth`: one-way delay at which the term has half its points."""
-    unknown_penalty_ratio: float = 0.05
-    """Share of a term's points that an unknown value loses against the median of the known ones."""
+    half_loss_percent: float = 1.0  # `smooth`: packet loss at which the term has half its points
+    half_delay_ms: float = 20.0  # `smooth`: one-way delay at which the term has half its points
+    unknown_penalty_ratio: float = 0.05  # Share of a term's points that an unknown value loses against known ones
     soft_ttl_s: Ttl = Ttl(loss=5400.0, delay=5400.0, throughput=93_600.0)
-    """Age from which a measurement fades towards neutral; `None`: it never fades."""
     hard_ttl_s: Ttl = Ttl(loss=10_800.0, delay=10_800.0, throughput=172_800.0)
-    """Age from which a measurement counts as unknown; `None`: never."""
 
     __hash__ = HashedOnce.__hash__
 
@@ -194,26 +176,17 @@ class QueuePolicy:
     weight: WeightForm = WeightForm.EXACT
     reading: Reading = Reading.PER_WORKER
     extended: tuple[ResourceName, ...] = (EVERY_RESOURCE,)
-    """Extended resources that count in the weight besides CPU and memory; none: the published weight."""
     weight_namespaces: frozenset[Namespace] = frozenset()
-    """Where annotation `netgang.io/weight` is obeyed; `*`: everywhere."""
-    starve_limit_s: float = 600.0
-    """STARVELIMIT: how long a gang waits before it is STARVING."""
+    starve_limit_s: float = 600.0  # STARVELIMIT: how long a gang waits before it is STARVING
     starve_limit_by_namespace_s: tuple[tuple[Namespace, float], ...] = ()
     starve_limit_by_priority_s: tuple[tuple[int, float], ...] = ()
-    """For gangs of exactly this priority; wins over the namespace's."""
     starving_order: StarvingOrder = StarvingOrder.AGE
     surplus: Surplus = Surplus.IN_TURN
     starving_beats_priority: bool = False
-    """A STARVING gang goes before gangs of any priority (K3 literally), else before those of its own."""
-    reserve_after_s: float = 604_800.0
-    """How long a STARVING gang has waited before room is reserved for it."""
-    starving_share: float = 0.25
-    """Most of the cluster's nodes that are held for STARVING gangs; 0: nothing is held."""
+    reserve_after_s: float = 604_800.0  # How long a STARVING gang has waited before room is reserved for it
+    starving_share: float = 0.25  # Most of the cluster's nodes that are held for STARVING gangs; 0: nothing is held
     starving_hold_s: float = 7200.0
-    """How long a STARVING gang's zone is reserved; then it goes behind the other STARVING ones for as long."""
     share_cap: float | None = None
-    """Share of each resource of the cluster that the gangs of a namespace may have; `None`: all."""
     share_cap_by_namespace: tuple[tuple[Namespace, float], ...] = ()
 
     @property
@@ -226,23 +199,18 @@ class QueuePolicy:
 class ServicePolicy:
     """Levels of attained service (`scoring.queue.service_levels`)."""
 
-    thresholds_h: tuple[float, ...] = (1 / 16, 1.0)
-    """Cluster-hours of a gang's dominant share from which it is one level up."""
-    min_run_s: float = 300.0
-    """A gang is not suspended sooner after its start."""
+    thresholds_h: tuple[float, ...] = (1 / 16, 1.0)  # Cluster-hours of a gang's dominant share: one level up each
+    min_run_s: float = 300.0  # A gang is not suspended sooner after its start
     suspendable_namespaces: frozenset[Namespace] = frozenset()
-    """Where gangs may be suspended without saying so; `*`: everywhere."""
 
 
 @dataclass(frozen=True, slots=True)
 class RestartLimits:
     """When and how often a gang that lost members is restarted as a whole."""
 
-    settle_s: float = 10.0
-    """How long it must have been broken; a node may come back meanwhile."""
+    settle_s: float = 10.0  # How long it must have been broken; a node may come back meanwhile
     most_per_hour: int = 3
-    backoff_s: float = 60.0
-    """Least time between the first and the second; it doubles with each further one of the hour."""
+    backoff_s: float = 60.0  # Least time between the first and the second; it doubles with each further one of the hour
 
 
 @dataclass(frozen=True, slots=True)
@@ -252,62 +220,43 @@ class Policy:
     score: ScorePolicy = ScorePolicy()
     selection: Selection = Selection.SUBSET
     zone_policy: ZonePolicy = ZonePolicy.REQUIRED
-    spill_wait_s: float = 300.0
-    """`preferred`: how long a gang waits for a single zone before it may be spread."""
+    spill_wait_s: float = 300.0  # `preferred`: how long a gang waits for a single zone before it may be spread
     zone_distance_ms: tuple[tuple[tuple[ZoneName, ZoneName], float], ...] = ()
-    """Configured one-way delay between two zones (or an endpoint and a zone), used where none is measured."""
-    exact_zone_size: int = 12
-    """Zones of at most this many candidate nodes are searched exactly by `subset`."""
-    admit_to: AdmitTo = AdmitTo.NODES
-    """`nodes`: the planned nodes and some spares; `zone`: only the zone's label."""
-    spares: int = 4
-    """`nodes`: further nodes of the zone that are named, so that a dead node is harmless."""
-    zone_label: str = "topology.kubernetes.io/zone"
-    """The node label that names the zone."""
+    exact_zone_size: int = 12  # Zones of at most this many candidate nodes are searched exactly by `subset`
+    admit_to: AdmitTo = AdmitTo.NODES  # `nodes`: the planned nodes and some spares; `zone`: only the zone's label
+    spares: int = 4  # `nodes`: further nodes of the zone that are named, so that a dead node is harmless
+    zone_label: str = "topology.kubernetes.io/zone"  # The node label that names the zone
     hold_limit_s: float = 25.0
-    """How long a bind is held for quorum; with the worst commit time below the extender entry's httpTimeout."""
     partial_timeout_s: float = 120.0
-    """How long a gang that never started may stay partly bound before its bound pods are evicted."""
-    exclusion_ttl_s: float = 300.0
-    """How long a refusal learned from NodeNames is believed."""
+    exclusion_ttl_s: float = 300.0  # How long a refusal learned from NodeNames is believed
     queue: QueuePolicy = QueuePolicy()
     repair: Repair = Repair.REPLACE
     restarts: RestartLimits = RestartLimits()
     preemption: Preempting = Preempting.OFF
     service: ServicePolicy = ServicePolicy()
-    asks_for_nodes: bool = False
-    """An autoscaler is asked for nodes, so no gang is too large permanently (docs/safety.md S17)."""
+    asks_for_nodes: bool = False  # So no gang is too large permanently (docs/safety.md S17)
 
 
 @dataclass(frozen=True, slots=True)
 class GangOptions:
     """What a gang's owner asked for, merged with the defaults of the policy."""
 
-    zones: tuple[ZoneName, ...] | None = None
-    """Allowed zones in order of preference; `None`: all."""
-    near: EndpointId | ZoneName | None = None
-    """Zone or measurement endpoint the job's users are at."""
+    zones: tuple[ZoneName, ...] | None = None  # Allowed zones in order of preference; `None`: all
+    near: EndpointId | ZoneName | None = None  # Zone or measurement endpoint the job's users are at
     zone_policy: ZonePolicy = ZonePolicy.REQUIRED
     selection: Selection = Selection.SUBSET
     ratios: Ratios | None = None
-    weight: Fraction | None = None
-    """ω′ as the operator wants it; `None`: it is computed."""
+    weight: Fraction | None = None  # ω′ as the operator wants it; `None`: it is computed
     repair: Repair = Repair.REPLACE
-    preemptible: bool = True
-    """Whether it may be made to leave for a gang of higher priority."""
-    suspendable: bool | None = None
-    """Whether it may be suspended for one that has had less of the cluster; `None`: as its namespace's gangs."""
-    problems: tuple[str, ...] = ()
-    """One sentence per annotation that was not understood; the default was used for it."""
+    preemptible: bool = True  # Whether it may be made to leave for a gang of higher priority
+    suspendable: bool | None = None  # `None`: as its namespace's gangs
+    problems: tuple[str, ...] = ()  # One sentence per annotation that was not understood; the default was used for it
 
 
-OPTION_CHARS: Final = 253
-"""Longest value of an annotation `netgang.io/<name>`: what names a zone, a node or an endpoint is no longer."""
+OPTION_CHARS: Final = 253  # Longest value of an annotation: what names a zone, a node or an endpoint is no longer
 LIST_CHARS: Final = 4096
-LIST_ENTRIES: Final = 64
-"""Longest list of zones, and most entries in it."""
-_RATIO_STEP: Final = 5.0
-"""Percent. Each set of ratios costs a scoring of every link, so there are only so many different ones."""
+LIST_ENTRIES: Final = 64  # Longest list of zones, and most entries in it
+_RATIO_STEP: Final = 5.0  # Percent. Each set of ratios costs a scoring of every link, so there are only so many
 _SHOWN_CHARS: Final = 60
 
 KNOWN_OPTIONS = frozenset(

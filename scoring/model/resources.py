@@ -28,14 +28,10 @@ _SUFFIX: Mapping[str, Decimal] = {
 _QUANTITY = re.compile(
     r"(?P<number>[+-]?(?:\d+(?:\.\d*)?|\.\d+))(?:(?P<suffix>n|u|m|k|Ki|M|Mi|G|Gi|T|Ti|P|Pi|E|Ei)|[eE](?P<exponent>[+-]?\d{1,3}))?"
 )
-LARGEST = 2**62 - 1
-"""Amounts are kept in the range of int64, with room to add two; more is not a machine that exists."""
-QUANTITY_CHARS = 64
-"""Longest text that is read as a quantity; the API server writes less than half of it."""
-NAME_CHARS = 317
-"""Longest name of a resource: a domain of 253 characters and a name of 63 (Kubernetes' qualified names)."""
-MOST_RESOURCES = 64
-"""Most resources of which a tenant's object may ask for any; nodes with a dozen are rare."""
+LARGEST = 2**62 - 1  # Amounts are kept in the range of int64, with room to add two; more is not a machine that exists
+QUANTITY_CHARS = 64  # Longest text that is read as a quantity; the API server writes less than half of it
+NAME_CHARS = 317  # Longest name of a resource: a domain of 253 characters and a name of 63 (qualified names)
+MOST_RESOURCES = 64  # Most resources of which a tenant's object may ask for any; nodes with a dozen are rare
 _SHOWN_CHARS = 40
 
 
@@ -135,17 +131,6 @@ class Resources:
         for name, more in other.items:
             total[name] = total.get(name, 0) + more
         return Resources.of(total)
-
-    def max(self, other: "Resources") -> "Resources":
-        """Take the larger amount of each resource (how init containers count).
-
-        >>> Resources.parse({"cpu": 1}).max(Resources.parse({"cpu": 2, "memory": 5})).items
-        (('cpu', 2000), ('memory', 5))
-        """
-        top = dict(self.items)
-        for name, value in other.items:
-            top[name] = max(top.get(name, 0), value)
-        return Resources.of(top)
 
 
 NO_RESOURCES = Resources()

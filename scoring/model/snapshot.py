@@ -26,14 +26,10 @@ class NodeTable:
     version: int
     nodes: tuple[Node, ...]
     names: tuple[NodeName, ...]
-    index: Mapping[NodeName, int]
-    """node → row"""
-    axis: tuple[ResourceName, ...]
-    """Columns of `allocatable`: every resource that some node has, sorted."""
-    allocatable: Ints
-    """(nodes, resources), in each resource's own unit."""
-    zones: Mapping[ZoneName, Ints]
-    """zone → rows of its nodes, ascending; zones sorted by name"""
+    index: Mapping[NodeName, int]  # node → row
+    axis: tuple[ResourceName, ...]  # Columns of `allocatable`: every resource that some node has, sorted
+    allocatable: Ints  # (nodes, resources), in each resource's own unit
+    zones: Mapping[ZoneName, Ints]  # zone → rows of its nodes, ascending; zones sorted by name
     uncounted: frozenset[ResourceName] = frozenset()
     """Resources that a DeviceClass provides by Dynamic Resource Allocation: how much of them there is, and where, is in
     no allocatable. Nodes that have such a resource in their allocatable provide it in the ordinary way."""
@@ -112,10 +108,8 @@ class Commitment:
     """
 
     gang: GangKey
-    assignment: Mapping[PodUid, NodeName]
-    """Members not yet bound → their node; bound members are in the cluster's own accounting."""
-    nodes: frozenset[NodeName] = field(init=False, repr=False, compare=False)
-    """The nodes of `assignment`: every bind call asks whether another gang's commitment is on its node."""
+    assignment: Mapping[PodUid, NodeName]  # Members not yet bound → their node; bound ones are in `Snapshot.used`
+    nodes: frozenset[NodeName] = field(init=False, repr=False, compare=False)  # Of `assignment`: each bind call asks
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "nodes", frozenset(self.assignment.values()))
@@ -129,10 +123,8 @@ class Claim:
     """
 
     gang: GangKey
-    assignment: Mapping[PodUid, NodeName]
-    """Members → where each would go once everything is free that was to become free."""
-    givers: tuple[GangKey, ...] = ()
-    """Gangs that leave for it."""
+    assignment: Mapping[PodUid, NodeName]  # Members → where each would go once all is free that was to become free
+    givers: tuple[GangKey, ...] = ()  # Gangs that leave for it
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,17 +137,14 @@ class Snapshot:
     """(nodes, resources): requests of all pods on each node that are not finished, of any scheduler, and of pods that
     are pinned or nominated to it (docs/safety.md S12)."""
     host_ports: Mapping[NodeName, frozenset[HostPort]] = field(default_factory=dict)
-    gangs: Mapping[GangKey, Gang] = field(default_factory=dict)
-    """Own gangs that have members; native groups are here too, for their zone and score."""
+    gangs: Mapping[GangKey, Gang] = field(default_factory=dict)  # Own ones; native ones, too, for their zone and score
     commitments: Mapping[GangKey, Commitment] = field(default_factory=dict)
     exclusions: Mapping[MemberClass, frozenset[NodeName]] = field(default_factory=dict)
     """Member class without node affinity → nodes that filters we do not model refused (docs/safety.md S7)."""
     backing_off_until_s: Mapping[GangKey, float] = field(default_factory=dict)
     """gang → moment before which it may not reserve again after a lapse (docs/safety.md S5)."""
-    claims: Mapping[GangKey, Claim] = field(default_factory=dict)
-    """waiting gang → the room that others leave for it."""
-    attained_h: Mapping[GangKey, float] = field(default_factory=dict)
-    """gang → cluster-hours that it had before it was suspended (`scoring.queue.service_levels`)"""
+    claims: Mapping[GangKey, Claim] = field(default_factory=dict)  # waiting gang → the room that others leave for it
+    attained_h: Mapping[GangKey, float] = field(default_factory=dict)  # Cluster-hours it had before it was suspended
     network: NetworkMatrix = field(default_factory=NetworkMatrix)
 
     def without(self, pods: Sequence[Pod]) -> "Snapshot":

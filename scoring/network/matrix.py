@@ -209,16 +209,6 @@ class NetworkMatrix:
         ages_s[hit], origins[hit] = pairs.ages_s(self.evaluated_at_s)[at], pairs.origin[at]
         return Measured(ages_s, origins)
 
-    def estimate(self, source: NodeName, target: NodeName, metric: Metric) -> Known | None:
-        """The median of what was measured from the one node's zone to the other's; its `origin` is "zones"."""
-        if self._medians is None:
-            return None
-        [row], [col] = self._medians.rows([source]), self._medians.rows([target])
-        if row < 0 or col < 0 or np.isnan(self._medians.values[metric][row, col]):
-            return None
-        age_s = max(self.evaluated_at_s - float(self._medians.measured_at_s[metric][row, col]), 0.0)
-        return Known(float(self._medians.values[metric][row, col]), age_s, "zones")
-
     def endpoint(self, node: NodeName, metric: Metric) -> EndpointId | None:
         """The endpoint where `node` is measured for `metric`; `None` when it has none."""
         return self.endpoint_of.get(metric, {}).get(node)

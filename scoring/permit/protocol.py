@@ -193,12 +193,6 @@ class PermitState(msgspec.Struct, frozen=True):
         if not (math.isfinite(self.partial_timeout_s) and self.partial_timeout_s > 0.0):
             raise ValueError("partial_timeout_s must be finite and positive")
 
-    @property
-    def open_requests(self) -> tuple[RequestId, ...]:
-        """Calls that still wait for their answer, ascending."""
-        posted = (p.request for p in self.posting.values() if p.request is not None)
-        return tuple(sorted([*(h.request for h in self.held.values()), *posted]))
-
 
 def next_deadline_s(state: PermitState) -> float | None:
     """When `DeadlinePassed` is due, monotonic, perhaps in the past; `None`: nothing waits for time. Cost: O(held)."""

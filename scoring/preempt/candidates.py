@@ -28,18 +28,12 @@ class Candidate:
     """A gang that may be made to leave."""
 
     gang: GangKey
-    priority: int
-    """The highest of its members'."""
-    pods: tuple[Pod, ...]
-    """Members on nodes: all of them leave, or none."""
-    rows: Ints
-    """(k,) rows of the node table where they are, all different, ascending."""
-    amounts: Ints
-    """(k, resources) that becomes free there."""
-    started_s: float
-    """When the last of its members got its node, Unix seconds; creation where that is not known."""
-    attained_h: float = 0.0
-    """Cluster-hours that it has had, if it leaves because of them; 0: it leaves because of its priority."""
+    priority: int  # The highest of its members'
+    pods: tuple[Pod, ...]  # Members on nodes: all of them leave, or none
+    rows: Ints  # (k,) rows of the node table where they are, all different, ascending
+    amounts: Ints  # (k, resources) that becomes free there
+    started_s: float  # When the last of its members got its node, Unix seconds; creation where that is not known
+    attained_h: float = 0.0  # Cluster-hours that it has had, if it leaves because of them, not of its priority
 
 
 class Candidates:
@@ -47,8 +41,7 @@ class Candidates:
 
     def __init__(self) -> None:
         self._table: NodeTable | None = None
-        self._known: dict[GangKey, tuple[Gang, Candidate | None]] = {}
-        """gang → as it was, and what it would free; `None`: it may not leave for any gang"""
+        self._known: dict[GangKey, tuple[Gang, Candidate | None]] = {}  # `None`: it may not leave at all
 
     def of(self, gang: Gang, table: NodeTable, policy: Policy) -> Candidate | None:
         """What becomes free if the gang leaves; `None`: it may not, or that would be of no use."""
@@ -147,16 +140,6 @@ class _Levels:
             return None
         hours = hours_of(gang, self._snapshot, now_s=self._now_s, total=self._total)
         return replace(one, attained_h=hours) if level(hours, service) > self._level else None
-
-
-def on_the_way_out(snapshot: Snapshot) -> list[Pod]:
-    """Members of own gangs that are being deleted: their room comes without a preemption."""
-    return [
-        pod
-        for gang in snapshot.gangs.values()
-        for pod in gang.members
-        if pod.deleting and pod.node is not None and not pod.terminal
-    ]
 
 
 def _candidate(gang: Gang, table: NodeTable) -> Candidate:

@@ -30,17 +30,12 @@ class Preemption:
 
     gang: GangKey
     priority: int
-    victims: tuple[GangKey, ...]
-    """By name; at least one."""
-    pods: frozenset[PodUid]
-    """Their members on nodes: all of them leave."""
-    assignment: Mapping[PodUid, NodeName]
-    """Every missing member of the gang's minimum set → its node."""
+    victims: tuple[GangKey, ...]  # By name; at least one
+    pods: frozenset[PodUid]  # Their members on nodes: all of them leave
+    assignment: Mapping[PodUid, NodeName]  # Every missing member of the gang's minimum set → its node
     zones: tuple[ZoneName, ...]
-    exact: bool
-    """No smaller set suffices; else only that none of these can stay."""
-    attained_h: Mapping[GangKey, float] = field(default_factory=dict)
-    """Those that leave because they have had more of the cluster → how many cluster-hours."""
+    exact: bool  # No smaller set suffices; else only that none of these can stay
+    attained_h: Mapping[GangKey, float] = field(default_factory=dict)  # Of those that leave for it
 
 
 def preemption_in_steps(

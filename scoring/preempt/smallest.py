@@ -43,8 +43,7 @@ class Chosen:
 
     some: Some
     placed: Placed
-    exact: bool
-    """No smaller set suffices; else only that none of it can stay."""
+    exact: bool  # No smaller set suffices; else only that none of it can stay
 
 
 def smallest_in_steps(without: Without, candidates: Sequence[Candidate], limits: Limits) -> Steps[Chosen | None]:

@@ -8,6 +8,7 @@ and at all host ports as free, so its "no" is sure and its "yes" is not.
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,30 +26,21 @@ from scoring.plan.planner import take_members
 from scoring.plan.result import Placed, Refused
 from scoring.plan.steps import Steps
 from scoring.plan.zone_order import kind_of
-from scoring.preempt.candidates import Candidate, on_the_way_out
+from scoring.preempt.candidates import Candidate
 
 _NO_ROWS = np.zeros(0, np.int64)
 
 
 @dataclass(frozen=True, slots=True)
 class _Kind:
-    """How many members of one class fit, as things are."""
-
     request: Ints
-    allowed: NDArray[np.bool_]
-    """Nodes (nodes,) of the group's zones that it may go to."""
-    fits: Ints
-    """How many of its members fit each node (nodes,)."""
+    allowed: NDArray[np.bool_]  # Nodes (nodes,) of the group's zones that it may go to
+    fits: Ints  # How many of its members fit each node (nodes,)
     total: int
 
 
-@dataclass(frozen=True, slots=True)
-class Group:
-    """Zones in which the gang would be placed together: mostly one."""
-
-    zones: tuple[ZoneName, ...]
-    kinds: tuple[_Kind, ...]
-    """One for each class of the demand whose resources some node has."""
+Group: TypeAlias = tuple[_Kind, ...]
+"""Of zones in which the gang would be placed together, mostly one: each class whose resources some node has."""
 
 
 class Without:
@@ -63,7 +55,8 @@ class Without:
         self._ask = ask
         self._cache = cache
         self._now_s = now_s
-        self._leaving = on_the_way_out(snapshot)
+        members = (pod for gang in snapshot.gangs.values() for pod in gang.members)
+        self._leaving = [pod for pod in members if pod.deleting and pod.node is not None and not pod.terminal]
         self._used = snapshot.without(self._leaving).used
         self._held = self._held_rows()
         base = self._run(())
@@ -85,7 +78,7 @@ class Without:
     def useful(self, group: Group, some: Sequence[Candidate]) -> list[Candidate]:
         """Those that are where the gang could go in this group."""
         there = np.zeros(len(self._free), np.bool_)
-        for kind in group.kinds:
+        for kind in group:
             there |= kind.allowed
         return [one for one in some if there[one.rows].any()]
 
@@ -97,7 +90,7 @@ class Without:
         """How many members of the gang would have no place there, at least. Cost: O(nodes of theirs)."""
         touched, free = self._touched(some)
         missing = 0
-        for kind, count in zip(group.kinds, self._counts, strict=True):
+        for kind, count in zip(group, self._counts, strict=True):
             after = np.where(kind.allowed[touched], fit_counts(free, kind.request), 0)
             there = kind.total + int((after - kind.fits[touched]).sum())
             missing += max(count - there, 0)
@@ -162,7 +155,7 @@ class Without:
             allowed = everywhere & inside
             fits = np.where(allowed, fit_counts(self._free, request), 0)
             found.append(_Kind(request, allowed, fits, int(fits.sum())))
-        return Group(zones, tuple(found))
+        return tuple(found)
 
     def _held_rows(self) -> list[int]:
         """Nodes reserved for STARVING gangs ahead; what is claimed counts by itself."""

@@ -129,7 +129,8 @@ def node_demand(run: Run, plan: Plan, key: GangKey) -> NodeDemand | Hindrance | 
         return None
     if any(pod.admitted_to is not None for pod in needed):
         return Hindrance.GATES_OPENED
-    sets = _sets(needed)
+    needed.sort(key=lambda pod: (repr(_kind(pod)), pod.name))
+    sets = tuple(tuple(alike) for _, alike in groupby(needed, key=_kind))
     return NodeDemand(ask, sets, fingerprint_of(sets)) if len(sets) <= MOST_KINDS else Hindrance.KINDS
 
 
@@ -150,12 +151,6 @@ def fingerprint_of(sets: Sequence[Sequence[Pod]]) -> str:
 
 def _kind(pod: Pod) -> tuple[Resources, Constraints]:
     return pod.requests, pod.member_class.constraints
-
-
-def _sets(pods: Iterable[Pod]) -> tuple[tuple[Pod, ...], ...]:
-    """Pods that are alike to a node, together; by kind and name."""
-    ordered = sorted(pods, key=lambda pod: (repr(_kind(pod)), pod.name))
-    return tuple(tuple(alike) for _, alike in groupby(ordered, key=_kind))
 
 
 def zones_to_ask(run: Run, ask: GangDemand) -> tuple[tuple[ZoneName, ...], ...]:

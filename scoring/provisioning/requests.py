@@ -23,8 +23,7 @@ class Outcome(StrEnum):
     REVOKED = "revoked"
 
 
-OVER: Final = frozenset({Outcome.NOT_FOUND, Outcome.FAILED, Outcome.EXPIRED, Outcome.REVOKED})
-"""Answers after which a gang that still waits asks again."""
+OVER: Final = frozenset({Outcome.NOT_FOUND, Outcome.FAILED, Outcome.EXPIRED, Outcome.REVOKED})  # Then it asks again
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,6 @@ its own weight again. Scaling in and out is not decided here: a pass says for wh
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from enum import StrEnum
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -24,15 +23,7 @@ import numpy as np
 from scoring.ids import GangKey
 from scoring.network.matrix import Ints
 
-WeightKey: TypeAlias = tuple[Any, ...]
-"""Sort key of a weight: smaller is heavier (`scoring.queue.weights.Weight.key`)."""
-
-
-class Branch(StrEnum):
-    """Which half of the algorithm a pass took."""
-
-    HEAVIEST = "heaviest"
-    BACK_FILL = "back-fill"
+WeightKey: TypeAlias = tuple[Any, ...]  # Sort key of a weight: smaller is heavier (`scoring.queue.weights.Weight.key`)
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,8 +32,7 @@ class Waiter:
 
     gang: GangKey
     weight: WeightKey
-    minimum: Ints
-    """(resources,): what its minimum requests altogether."""
+    minimum: Ints  # (resources,): what its minimum requests altogether
     created_s: float = 0.0
     starving: bool = False
 
@@ -51,13 +41,9 @@ class Waiter:
 class Pass:
     """What one pass of Algorithm 1 does."""
 
-    branch: Branch
-    placed: tuple[GangKey, ...]
-    """Jobs that start, in this order."""
-    tried: tuple[GangKey, ...]
-    """Jobs whose fit was tested, `placed` among them."""
-    scale_in_for: GangKey | None = None
-    """The heaviest job, when it does not fit: for it running jobs would now be shrunk."""
+    placed: tuple[GangKey, ...]  # Jobs that start, in this order
+    tried: tuple[GangKey, ...]  # Jobs whose fit was tested, `placed` among them
+    scale_in_for: GangKey | None = None  # The heaviest job, when it does not fit: running ones would be shrunk for it
 
 
 def algorithm_1(waiting: Sequence[Waiter], heaviest_running: WeightKey | None, idle: Ints) -> Pass:
@@ -75,17 +61,17 @@ def algorithm_1(waiting: Sequence[Waiter], heaviest_running: WeightKey | None, i
     ('back-fill', ('t/light',), None)
     """
     if not waiting:
-        return Pass(Branch.BACK_FILL, (), ())
+        return Pass((), ())
     queue = sorted(waiting, key=lambda one: (not one.starving, one.weight, one.created_s, one.gang))
     first = queue[0]
     if heaviest_running is None or first.starving or not heaviest_running < first.weight:
         fits = bool((first.minimum <= idle).all())
         placed = (first.gang,) if fits else ()
-        return Pass(Branch.HEAVIEST, placed, (first.gang,), scale_in_for=None if fits else first.gang)
+        return Pass(placed, (first.gang,), scale_in_for=None if fits else first.gang)
     left = np.array(idle)
     started: list[GangKey] = []
     for one in queue:
         if (one.minimum <= left).all():
             left -= one.minimum
             started.append(one.gang)
-    return Pass(Branch.BACK_FILL, tuple(started), tuple([one.gang for one in queue]))
+    return Pass(tuple(started), tuple([one.gang for one in queue]))

@@ -31,8 +31,7 @@ class GroupPhase(StrEnum):
     """Members failed, and the pods that are left are too few."""
 
 
-POD_GROUPED = frozenset({GangSource.POD_GROUP, GangSource.ANNOTATION})
-"""Sources of gangs that a coscheduling PodGroup may size"""
+POD_GROUPED = frozenset({GangSource.POD_GROUP, GangSource.ANNOTATION})  # Their gangs a coscheduling PodGroup may size
 _FINAL = frozenset({GroupPhase.FINISHED.value, GroupPhase.FAILED.value})
 
 
@@ -40,21 +39,16 @@ _FINAL = frozenset({GroupPhase.FINISHED.value, GroupPhase.FAILED.value})
 class GroupStatus:
     """A PodGroup's status as far as we read and write it; what is absent there has its default here."""
 
-    phase: str = ""
-    """A `GroupPhase`, or whatever another controller wrote"""
-    scheduled: int = 0
-    """Members on a node and alive, or Succeeded"""
+    phase: str = ""  # A `GroupPhase`, or whatever another controller wrote
+    scheduled: int = 0  # Members on a node and alive, or Succeeded
     running: int = 0
     succeeded: int = 0
     failed: int = 0
-    occupied_by: str = ""
-    """`namespace/job` of the members' jobs, sorted, with commas between"""
-    schedule_start_s: int | None = None
-    """Since when enough pods exist, Unix seconds"""
+    occupied_by: str = ""  # `namespace/job` of the members' jobs, sorted, with commas between
+    schedule_start_s: int | None = None  # Since when enough pods exist, Unix seconds
 
 
-NO_STATUS = GroupStatus()
-"""What a new PodGroup has."""
+NO_STATUS = GroupStatus()  # What a new PodGroup has
 
 
 def wanted_status(gang: Gang | None, before: GroupStatus, *, admitted: bool) -> GroupStatus:

@@ -46,12 +46,9 @@ QUEUE_OF = {
 class Transitions:
     """When a gang became what it is, Unix seconds; `None`: it did not, or it is not known."""
 
-    waiting_s: float | None
-    """Since when it could have started."""
-    starving_s: float | None
-    """When its clock reaches STARVELIMIT, in the past or in the future."""
-    running_s: float | None
-    """When the last of the minimum that is bound now got its node."""
+    waiting_s: float | None  # Since when it could have started
+    starving_s: float | None  # When its clock reaches STARVELIMIT, in the past or in the future
+    running_s: float | None  # When the last of the minimum that is bound now got its node
 
 
 def waiting_since_s(gang: Gang) -> float | None:

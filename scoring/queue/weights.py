@@ -43,8 +43,7 @@ class Weight:
 
     over: int
     under: int = 1
-    given: bool = False
-    """Set by the operator (annotation `netgang.io/weight`), not computed."""
+    given: bool = False  # Set by the operator (annotation `netgang.io/weight`), not computed
 
     def __lt__(self, other: "Weight") -> bool:
         return self.over * other.under > other.over * self.under
@@ -92,12 +91,9 @@ _LEAST = Weight(0)
 class Load:
     """What a gang's weight follows from, apart from the cluster's totals: these change with every node that comes."""
 
-    workers: int
-    """w_min"""
-    asked: tuple[tuple[ResourceName, int], ...]
-    """(resource of the formula → of it, all counted members together), by name, without zeros"""
-    counted: int
-    """Through how many `asked` is divided"""
+    workers: int  # w_min
+    asked: tuple[tuple[ResourceName, int], ...]  # (resource of the formula, of all counted together), by name, no zeros
+    counted: int  # Through how many `asked` is divided
     needed: tuple[tuple[ResourceName, int, int], ...] = ()
     """(any resource → of it, the minimum together, the member with most): the cluster must have so much"""
 
@@ -106,8 +102,7 @@ class Load:
 class Scale:
     """The cluster's totals."""
 
-    sizes: Mapping[ResourceName, tuple[int, int]]
-    """Resource → of all nodes together, of the node with most; each in its own unit"""
+    sizes: Mapping[ResourceName, tuple[int, int]]  # Of all nodes together, of the largest; in its own unit
 
     @classmethod
     def of(cls, table: NodeTable) -> "Scale":
@@ -160,7 +155,7 @@ def load_of(gang: Gang, policy: QueuePolicy) -> Load:
     """What the gang's weight follows from. Cost: O(n log n) in members."""
     members = _minimum(gang)
     alone = policy.reading is Reading.PER_WORKER
-    counted = _workers(members) if alone else members
+    counted = (tuple([pod for pod in members if pod.role is Role.WORKER]) or members) if alone else members
     together, most = _sums(members)
     needed = [] if policy.algorithm is Algorithm.LITERAL else sorted(together.items())
     asked = together if len(counted) == len(members) else _sums(counted)[0]
@@ -173,7 +168,6 @@ def load_of(gang: Gang, policy: QueuePolicy) -> Load:
 
 
 def _counts(name: ResourceName, policy: QueuePolicy) -> bool:
-    """Whether the resource is in the formula."""
     if name in (CPU, MEMORY) or name in policy.extended:
         return True
     return EVERY_RESOURCE in policy.extended and is_extended(name)
@@ -210,8 +204,3 @@ def _minimum(gang: Gang) -> tuple[Pod, ...]:
     if len(gang.members) == gang.min_member and not any(p.deleting or p.phase is Phase.FAILED for p in gang.members):
         return gang.members
     return minimum_members(gang) or gang.members
-
-
-def _workers(members: tuple[Pod, ...]) -> tuple[Pod, ...]:
-    """Members with role worker; without any, every member."""
-    return tuple([pod for pod in members if pod.role is Role.WORKER]) or members

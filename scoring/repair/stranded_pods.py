@@ -153,7 +153,6 @@ class _Look:
         return bool(able[run.view.columns(run.view.candidate_zones(ask))].any())
 
     def _counted(self) -> Run:
-        """The room beside all that is committed and planned."""
         if self._run is None:
             self._run = begin_run(self.snapshot, self.policy, self.cache)
             take_commitments(self._run)

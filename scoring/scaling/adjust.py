@@ -19,7 +19,7 @@ from scoring.scaling.change import Change, No, Refusal, ScaleIn, ScaleOut
 from scoring.scaling.job import ElasticJob, JobKey
 from scoring.scaling.options import Options
 from scoring.scaling.scale_out import scale_out_in_steps
-from scoring.scaling.shrink.eligible import resizable
+from scoring.scaling.shrink.candidates import resizable
 from scoring.scaling.shrink.scale_in import scale_in_in_steps
 from scoring.scaling.workers import workers_of
 
@@ -31,8 +31,7 @@ class Adjustment:
     """What one pass decides. Changes of `scale_in` are for its beneficiary, and applied all or none."""
 
     scale_in: ScaleIn
-    fewer: tuple[Change, ...] = ()
-    """Jobs whose metrics ask for fewer workers."""
+    fewer: tuple[Change, ...] = ()  # Jobs whose metrics ask for fewer workers
     fewer_refused: tuple[Refusal, ...] = ()
     scale_out: ScaleOut = _LATER
 

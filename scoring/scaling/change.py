@@ -19,10 +19,8 @@ class Change:
     uid: str
     before: int
     after: int
-    leaving: tuple[PodUid, ...] = ()
-    """Pods with a node that go, highest index first."""
-    nodes: tuple[NodeName, ...] = ()
-    """Nodes of `leaving`, or those on which added workers have room, best first; several may be the same."""
+    leaving: tuple[PodUid, ...] = ()  # Pods with a node that go, highest index first
+    nodes: tuple[NodeName, ...] = ()  # Of `leaving`, or with room for added workers, best first, also twice
 
     @property
     def removed(self) -> int:
@@ -82,30 +80,18 @@ class ScaleIn:
     """The jobs that give up workers so that `beneficiary` can start: all of `changes`, or nothing."""
 
     beneficiary: GangKey | None
-    changes: tuple[Change, ...] = ()
-    """In the order in which they cost least; empty: nothing is to be changed."""
-    places: Mapping[PodUid, NodeName] = field(default_factory=dict)
-    """Members of the beneficiary's minimum set that have no node yet → the node they fit on then."""
+    changes: tuple[Change, ...] = ()  # In the order in which they cost least; empty: nothing is to be changed
+    places: Mapping[PodUid, NodeName] = field(default_factory=dict)  # Missing members of its minimum → node
     zones: tuple[ZoneName, ...] = ()
-    reason: No | None = None
-    """Why there is no plan; `None`: there is one."""
+    reason: No | None = None  # Why there is no plan; `None`: there is one
     detail: str = ""
-    refusals: tuple[Refusal, ...] = ()
-    """Jobs that give up nothing, by name."""
-
-    @property
-    def leaving(self) -> tuple[PodUid, ...]:
-        """All pods with a node that go."""
-        return tuple(uid for change in self.changes for uid in change.leaving)
+    refusals: tuple[Refusal, ...] = ()  # Jobs that give up nothing, by name
 
 
 @dataclass(frozen=True, slots=True)
 class ScaleOut:
     """The jobs that get further workers; each change stands for itself."""
 
-    changes: tuple[Change, ...] = ()
-    """In the order in which room was given."""
-    reason: No | None = None
-    """Why no job was looked at; `None`: all were."""
-    refusals: tuple[Refusal, ...] = ()
-    """Jobs that do not grow, by name."""
+    changes: tuple[Change, ...] = ()  # In the order in which room was given
+    reason: No | None = None  # Why no job was looked at; `None`: all were
+    refusals: tuple[Refusal, ...] = ()  # Jobs that do not grow, by name

@@ -15,14 +15,10 @@ from scoring.ids import GangKey, Namespace, PodUid
 class Wants(StrEnum):
     """What decides a job's demand for workers (annotation `netgang.io/scaling`; PAPERS E2)."""
 
-    ITERATIONS = "iterations"
-    """Another count every so many steps."""
-    LOSS = "loss"
-    """More while the loss falls, fewer when it rises."""
-    CURVE = "curve"
-    """More if the extrapolated loss says that they pay for the stall of a change."""
-    OFF = "off"
-    """By nothing it reports; the queue still shrinks and grows it between its minimum and its maximum."""
+    ITERATIONS = "iterations"  # Another count every so many steps
+    LOSS = "loss"  # More while the loss falls, fewer when it rises
+    CURVE = "curve"  # More if the extrapolated loss says that they pay for the stall of a change
+    OFF = "off"  # By nothing it reports; the queue still shrinks and grows it between its minimum and its maximum
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -34,8 +30,7 @@ class JobKey:
     """
 
     namespace: Namespace
-    kind: str
-    """Kind and API group, such as `TFJob.kubeflow.org`; `Job.batch` for Kubernetes' own."""
+    kind: str  # Kind and API group, such as `TFJob.kubeflow.org`; `Job.batch` for Kubernetes' own
     name: str
 
     def __str__(self) -> str:
@@ -56,24 +51,16 @@ class ElasticJob:
 
     key: JobKey
     uid: str
-    gang: GangKey
-    """The gang that its pods form."""
-    workers: int
-    """Wanted now, by the job's spec."""
+    gang: GangKey  # The gang that its pods form
+    workers: int  # Wanted now, by the job's spec
     min_workers: int
     max_workers: int
-    indexes: Mapping[PodUid, int]
-    """worker's pod → its index. A pod that is not in it (ps, chief, evaluator) is never removed."""
-    refusal: str | None
-    """Why it must not be resized now, in a constant text; `None`: it may be."""
+    indexes: Mapping[PodUid, int]  # Worker's pod → its index; others (ps, chief, evaluator) are never removed
+    refusal: str | None  # Why it must not be resized now, in a constant text; `None`: it may be
     wants: Wants
-    changed_s: float | None
-    """When we last changed its worker count, Unix seconds; `None`: never."""
-    created_s: float
-    changes_s: tuple[float, ...] = ()
-    """When we changed it within the last hour, Unix seconds, oldest first: for the budget."""
-    grow_back_to: int | None = None
-    """Workers before we took the first away for others; `None`: it has them all again, or never lost any."""
+    changed_s: float | None  # When we last changed its worker count, Unix seconds; `None`: never
+    changes_s: tuple[float, ...] = ()  # Our changes within the last hour, Unix seconds, oldest first: for the budget
+    grow_back_to: int | None = None  # Workers before we took the first away; `None`: it has them all
 
     def __post_init__(self) -> None:
         if not 0 <= self.min_workers <= self.max_workers or self.workers < 0:

@@ -24,7 +24,7 @@ from scoring.network.matrix import Ints
 from scoring.plan import Admission, PlannerCache, Run, begin_run, take_admissions, take_commitments
 from scoring.plan.queue_order import QueueOrder
 from scoring.scaling.job import ElasticJob, JobKey
-from scoring.scaling.shrink.eligible import weight_key
+from scoring.scaling.shrink.candidates import weight_key
 from scoring.scaling.workers import newcomers, workers_of
 
 
@@ -43,8 +43,7 @@ class LiteralScaleIn:
 
     possible: bool
     plan: tuple[Removal, ...]
-    node: NodeName | None = None
-    """Where the new job's minimum fits then."""
+    node: NodeName | None = None  # Where the new job's minimum fits then
 
 
 def scale_in(

@@ -12,19 +12,10 @@ from scoring.scaling.job import Wants
 class Condition(StrEnum):
     """Which waiting gangs running jobs are shrunk for (PAPERS K3)."""
 
-    LIGHTER = "lighter"
-    """For the first gang that waits, from jobs lighter than it, or as heavy and later."""
-    HEAVIEST = "heaviest"
-    """As published: besides, only if it weighs at least as much as the heaviest job that runs."""
-    ANY = "any"
-    """For the first gang in the queue's order that can then start, from every job, whatever the weights."""
-    LEVELS = "levels"
-    """For the first one that can then start at the size it asked for, from jobs of a higher service level."""
-
-    @property
-    def tries_all(self) -> bool:
-        """Whether those behind the first gang that waits are tried as well."""
-        return self in (Condition.ANY, Condition.LEVELS)
+    LIGHTER = "lighter"  # For the first gang that waits, from jobs lighter than it, or as heavy and later
+    HEAVIEST = "heaviest"  # As published: besides, only if it weighs at least as much as the heaviest job that runs
+    ANY = "any"  # For the first gang in the queue's order that can then start, from every job, whatever the weights
+    LEVELS = "levels"  # For the first that can then start at its full size, from jobs of a higher service level
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,10 +46,8 @@ class Options:
     enabled: bool = True
     dry_run: bool = False
     cool_down_s: float = 60.0
-    decrement: int | None = 2
-    """l_dw of PAPERS K4"""
-    increment: int | None = 2
-    """l_iw of PAPERS K5"""
+    decrement: int | None = 2  # l_dw of PAPERS K4
+    increment: int | None = 2  # l_iw of PAPERS K5
     changes_per_hour: int | None = 12
     condition: Condition = Condition.LIGHTER
     metrics: MetricOptions = field(default_factory=MetricOptions)

@@ -33,8 +33,8 @@ from scoring.plan.zone_order import kind_of
 from scoring.scaling.change import Change, No, Refusal, ScaleOut
 from scoring.scaling.job import ElasticJob, JobKey
 from scoring.scaling.options import Condition, Options
-from scoring.scaling.shrink.eligible import JOBS_A_STEP, all_placed, heaviest_first, resizable
-from scoring.scaling.shrink.trial import WANTS_ROOM, in_turn
+from scoring.scaling.shrink.candidates import JOBS_A_STEP, all_placed, heaviest_first, resizable
+from scoring.scaling.shrink.would_fit import WANTS_ROOM, in_turn
 from scoring.scaling.workers import going, newcomers
 
 
@@ -83,7 +83,7 @@ def scale_out_in_steps(
             growing[job.key] = job
         if number % JOBS_A_STEP == 0:
             yield
-    order = yield from growth.in_order(QueueOrder(run, now_s=now_s))
+    order = yield from heaviest_first(run, QueueOrder(run, now_s=now_s), growth.gangs)
     for key in order:
         yield from growth.grow(key, min(growing[key].grow_back_to or 0, targets[key]))
         yield
@@ -106,8 +106,7 @@ def scale_out_in_steps(
 scale_out = at_once(scale_out_in_steps)
 
 
-_LEAST_GROWTH = 0.25
-"""Of a job's workers"""
+_LEAST_GROWTH = 0.25  # Of a job's workers
 
 
 class _Growth:
@@ -118,7 +117,7 @@ class _Growth:
         self._run, self._options, self._now_s = run, options, now_s
         self._kept = kept
         self._shares = NamespaceQuota(run)
-        self._gangs: dict[JobKey, Gang] = {}
+        self.gangs: dict[JobKey, Gang] = {}  # Of the jobs that may grow
         self._new: dict[JobKey, Placed] = {}
         self._jobs = {job.key: job for job in jobs}
         self.refusals: dict[JobKey, Refusal] = {}
@@ -134,19 +133,15 @@ class _Growth:
         if refusal is not None or gang is None:
             self.refusals[job.key] = refusal or Refusal(job.key, No.NOT_RUNNING)
             return False
-        self._gangs[job.key] = gang
+        self.gangs[job.key] = gang
         return True
-
-    def in_order(self, turns: QueueOrder) -> Steps[list[JobKey]]:
-        """Jobs that may grow, in the order in which they get room."""
-        return heaviest_first(self._run, turns, self._gangs)
 
     def grow(self, key: JobKey, target: int) -> Steps[None]:
         """Give the job up to `target` workers altogether, as far as there is room.
 
         In steps: the links of its zones, where they are not known, and the placement.
         """
-        job, gang, run = self._jobs[key], self._gangs[key], self._run
+        job, gang, run = self._jobs[key], self.gangs[key], self._run
         had = self._new.get(key)
         got = len(had.nodes) if had is not None else 0
         number = target - job.workers - got

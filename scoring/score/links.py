@@ -47,19 +47,18 @@ class Links:
         """Pairs in memory."""
         return self.kind_points.size
 
-    @property
-    def points(self) -> Floats:
-        """All pairs (n, n). Cost: O(n²), each time."""
-        return self._among(self.kind_points, None)
-
-    @property
-    def rank(self) -> Floats:
-        """All pairs (n, n). Cost: O(n²), each time."""
-        return self._among(self.kind_rank, None)
-
     def rank_among(self, rows: Ints | None) -> Floats:
         """The pairs of `rows`, which are different ones; `None`: of all nodes. Not to be written. Cost: O(rows²)."""
-        return self._among(self.kind_rank, rows)
+        table = self.kind_rank
+        if self.alike < 0:
+            return table if rows is None else table.take(rows, axis=0).take(rows, axis=1)
+        kind = self.kind if rows is None else self.kind[rows]
+        unmeasured = np.flatnonzero(kind == self.alike)
+        other = kind.copy()
+        other[unmeasured] = self.alike + 1
+        pairs = table.take(kind, axis=0).take(other, axis=1)
+        pairs[unmeasured, unmeasured] = table[self.alike, self.alike]
+        return pairs
 
     def points_among(self, rows: Ints) -> Floats:
         """The pairs of `rows`, of which some may be the same. Cost: O(rows²)."""
@@ -82,17 +81,6 @@ class Links:
             pair = float(self.kind_points[at, at + 1])
             sums[at] += members[at] * (pair - float(self.kind_points[at, at])) + float(self.kind_points[at, at]) - pair
         return np.asarray((sums[self.kind] - own) / (n - 1))
-
-    def _among(self, table: Floats, rows: Ints | None) -> Floats:
-        if self.alike < 0:
-            return table if rows is None else table.take(rows, axis=0).take(rows, axis=1)
-        kind = self.kind if rows is None else self.kind[rows]
-        unmeasured = np.flatnonzero(kind == self.alike)
-        other = kind.copy()
-        other[unmeasured] = self.alike + 1
-        pairs = table.take(kind, axis=0).take(other, axis=1)
-        pairs[unmeasured, unmeasured] = table[self.alike, self.alike]
-        return pairs
 
     def _toward(self, table: Floats, rows: Ints, columns: Ints) -> Floats:
         if self.alike < 0:

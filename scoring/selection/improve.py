@@ -163,7 +163,6 @@ def _best_class_move(
 
 
 def _best_relocation(demand: Demand, counts: Ints, left: Ints, rank: Floats, gain: Floats, link: Floats) -> _Move:
-    """Everything of node i goes to node j."""
     requests = np.array([one.request for one in demand.classes])
     forbidden = np.array([~one.allowed for one in demand.classes])
     everything = counts.sum(axis=0)

@@ -28,8 +28,7 @@ from scoring.network.matrix import Ints
 from scoring.plan.result import Reservation
 from scoring.queue.states import leads, periods_starved
 
-SYSTEM_PRIORITY = 2_000_000_000
-"""Pods of at least this priority (PriorityClass system-…) keep the cluster itself alive: nothing is held from them."""
+SYSTEM_PRIORITY = 2_000_000_000  # PriorityClass system-…: these pods keep the cluster alive, nothing is held from them
 _NO_LIMIT = np.iinfo(np.int64).max
 _KINDS_KEPT = 4096
 
@@ -159,7 +158,6 @@ class ReservedRoom:
 
 
 def _footprint(table: NodeTable, promise: Promise, gang: Gang) -> Footprint:
-    """What members take that are not bound yet."""
     amounts: dict[int, Ints] = {}
     ports: dict[NodeName, tuple[HostPort, ...]] = {}
     for pod in gang.pending:

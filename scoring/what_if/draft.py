@@ -30,8 +30,7 @@ class Situation:
     now_s: float
     others: Mapping[str, Pod] = field(default_factory=dict)
     """namespace/name → a pod of no gang of ours that takes room on its node; those that changes name are enough."""
-    policy_with: Callable[[Mapping[str, Any]], Policy] = no_settings
-    """The policy with these settings instead of those in force. Errors: MisfitError: they are none that decide."""
+    policy_with: Callable[[Mapping[str, Any]], Policy] = no_settings  # Errors: MisfitError
 
 
 class Draft:

@@ -1,11 +1,10 @@
 """What changes of nodes, room and links do to a situation."""
 
-from collections.abc import Iterator
 from dataclasses import replace
 from itertools import count
 from typing import Final
 
-from scoring.ids import EndpointId, NodeName, ZoneName
+from scoring.ids import EndpointId, NodeName
 from scoring.model import Node, Resources
 from scoring.model.resources import PODS
 from scoring.network.measurement import Measurement
@@ -56,7 +55,9 @@ def add_nodes(draft: Draft, change: AddNodes) -> None:
         allocatable = allocatable + Resources.of({PODS: _USUAL_PODS})
     if any(not 0 <= amount <= LARGEST for _, amount in allocatable):
         raise MisfitError(f"allocatable: an amount is not between 0 and {LARGEST}")
-    names = _free_names(draft, change.zone)
+    taken = {*draft.nodes, *draft.base.snapshot.table.names}
+    numbered = (NodeName(f"what-if-{change.zone or 'nowhere'}-{i}") for i in count())
+    names = (name for name in numbered if name not in taken)
     for _ in range(change.count):
         draft.put_node(_new_node(draft, next(names), change, like, allocatable))
 
@@ -86,11 +87,6 @@ def set_link(draft: Draft, change: SetLink) -> None:
     except ValueError as error:
         raise MisfitError(f"value: {error}") from error
     draft.network = network.with_measurements([found], origin=_ORIGIN)
-
-
-def _free_names(draft: Draft, zone: ZoneName) -> Iterator[NodeName]:
-    taken = {*draft.nodes, *draft.base.snapshot.table.names}
-    return (name for i in count() if (name := NodeName(f"what-if-{zone or 'nowhere'}-{i}")) not in taken)
 
 
 def _new_node(draft: Draft, name: NodeName, change: AddNodes, like: Node | None, allocatable: Resources) -> Node:

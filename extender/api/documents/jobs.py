@@ -28,7 +28,7 @@ from scoring.plan.steps import Steps
 from scoring.queue.states import JobState
 from scoring.scaling.metrics.policies import WorkerDemand
 from scoring.scaling.metrics.series import Point
-from scoring.scaling.shrink.order import link_points
+from scoring.scaling.shrink.cheapest_first import link_points
 
 MOST_JOBS: Final = 1000
 USUAL_JOBS: Final = 200
@@ -71,7 +71,7 @@ class JobsView:
         return schema.Jobs(
             at_s=moment.now_s,
             counts=dict(sorted(Counter(_state(view, moment).value for view in found).items())),
-            first_waiting=schema.FirstWaiting.copied(verdict, gang=verdict.beneficiary, reason=verdict.reason or None),
+            first_waiting=schema.FirstWaiting.copied(verdict, gang=verdict.beneficiary),
             jobs=tuple(shown),
             of=len(found),
         )
@@ -134,7 +134,8 @@ class JobsView:
 def _state(view: JobView, moment: _Moment) -> JobState:
     """As the queue has it, which knows STARVING; jobs that netgang does not queue by their pods."""
     entry = moment.entries.get(view.gang) if view.gang is not None else None
-    return entry.state if entry is not None and not view.finished else view.rough_state
+    ended = view.rough_state is JobState.COMPLETED
+    return entry.state if entry is not None and not ended else view.rough_state
 
 
 def _placement(gang: Gang | None, moment: _Moment) -> schema.Placement:

@@ -8,6 +8,8 @@ as among the nodes of the zone (bandwidth is compared with its best rate, what i
 from collections.abc import Iterable
 from itertools import islice
 
+import msgspec
+
 from extender.api.documents.network import MOST_NODES
 from extender.schemas import link as schema
 from scoring.explain.links import GangLinks, PartVerdict, counted, hard_ttl_of, part_of
@@ -45,8 +47,7 @@ def link_document(snapshot: Snapshot, source: NodeName, target: NodeName, policy
             hard_s=hard_ttl_of(policy, metric),
         )
         metrics[metric.value] = schema.LinkMetric.copied(
-            part,
-            **_ways(part),
+            _part(part),
             unit=UNITS[metric],
             endpoints=(network.endpoint(source, metric), network.endpoint(target, metric)),
             points=round(float(earned[metric][at]), 3),
@@ -78,7 +79,7 @@ def links_document(links: GangLinks) -> schema.GangLinks:
             schema.GangLink.copied(
                 link,
                 points=round(link.points, 3),
-                metrics={m.value: schema.LinkPart.copied(part, **_ways(part)) for m, part in link.parts.items()},
+                metrics={metric.value: _part(part) for metric, part in link.parts.items()},
             )
             for link in links.worst
         ),
@@ -98,6 +99,5 @@ def _neighbours(snapshot: Snapshot, *ends: NodeName) -> list[NodeName]:
     return list(found)
 
 
-def _ways(part: PartVerdict) -> dict[str, schema.Measured | None]:
-    ways = {"there": part.there, "back": part.back}
-    return {name: None if one is None else schema.Measured.copied(one) for name, one in ways.items()}
+def _part(part: PartVerdict) -> schema.LinkPart:
+    return msgspec.convert(part, schema.LinkPart, from_attributes=True)

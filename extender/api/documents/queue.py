@@ -13,9 +13,8 @@ _GANGS_A_STEP = 32
 
 def queue_in_steps(cache: ClusterCache, planner: Planner, clock: Clock) -> Steps[schema.Queue]:
     """All gangs, those that wait first, of one moment, in steps (docs/safety.md S15)."""
-    snapshot = planner.snapshot or cache.snapshot()
-    now_s = clock.now_s()
-    queue = yield from report_in_steps(snapshot, planner.current, planner.policy, now_s=now_s, cache=planner.cache)
+    told = (planner.snapshot or cache.snapshot(), planner.current, planner.policy)
+    queue = yield from report_in_steps(*told, now_s=clock.now_s(), cache=planner.cache)
     return (yield from queue_document(queue))
 
 

@@ -22,7 +22,7 @@ from dataclasses import KW_ONLY, dataclass, field, replace
 from extender.controllers.elastic.follow import Limits, by_others, facts_of, followed, from_note, steps_on
 from extender.controllers.elastic.jobs.views import Looks, gang_key_of
 from extender.controllers.elastic.parts import Parts, Retries, pods_job, runs
-from extender.controllers.elastic.records import Change, Requester, Stage, Verdict
+from extender.controllers.elastic.records import Change, Requester, Stage
 from extender.controllers.elastic.reservations import Rooms
 from extender.controllers.elastic.resizes import Cause, Resizes
 from extender.controllers.elastic.words import cause_of_growth, post_why_none_shrinks, remember
@@ -37,19 +37,14 @@ from scoring.scaling.job import ElasticJob, JobKey
 from scoring.scaling.options import Condition, Options
 
 EVERY_S = 1.0
-_PAUSE_S = 0.1
-"""Changes of jobs and pods come in bursts; a round looks at all of them together."""
-_AGAIN_S = 5.0
-"""Time alone ends cool-downs, and a job's report wakes no round."""
-_SETTLES_S = 3.0
-"""After the last removed pod is gone, a gang that fits has places in the plan by then."""
-_STRETCH = 5.0
-"""Pause after a look at the jobs, or a decision, in its own lengths (docs/safety.md S15)."""
+_PAUSE_S = 0.1  # Changes of jobs and pods come in bursts; a round looks at all of them together
+_AGAIN_S = 5.0  # Time alone ends cool-downs, and a job's report wakes no round
+_SETTLES_S = 3.0  # After the last removed pod is gone, a gang that fits has places in the plan by then
+_STRETCH = 5.0  # Pause after a look at the jobs, or a decision, in its own lengths (docs/safety.md S15)
 
 _log = logging.getLogger(__name__)
 
-Demands = Callable[[Sequence[ElasticJob]], Steps[Mapping[JobKey, int]]]
-"""What the jobs' own metrics ask for now: job → workers."""
+Demands = Callable[[Sequence[ElasticJob]], Steps[Mapping[JobKey, int]]]  # Job → workers that its metrics ask for
 
 
 @dataclass(eq=False, repr=False)
@@ -60,14 +55,11 @@ class Elastic:
     options: Options
     limits: Limits
     _: KW_ONLY
-    ready: Callable[[], bool]
-    """Whether all jobs have been read once"""
-    synced: Callable[[], Awaitable[None]]
-    """Wait until they have been"""
+    ready: Callable[[], bool]  # Whether all jobs have been read once
+    synced: Callable[[], Awaitable[None]]  # Wait until they have been
     demands: Demands
     _recovered: bool = field(default=False, init=False)
-    _decided_for: object = field(default=None, init=False)
-    """What the last pass was made from, if it came to nothing"""
+    _decided_for: object = field(default=None, init=False)  # What the last pass was made from, if it came to nothing
     _pause_s: float = field(default=_PAUSE_S, init=False)
     _not_before_s: float = field(default=-math.inf, init=False)
     _again_s: float = field(default=-math.inf, init=False)
@@ -118,8 +110,9 @@ class Elastic:
         self._rooms.forget()
         self._retries.keep(set())
         self._unused.clear()
+        now_s = self.parts.context.clock.now_s()
         for change in self._records.open_changes():
-            self._records.end(change, Stage.OVERRULED, now_s=self.parts.context.clock.now_s())
+            self._records.put(replace(change, stage=Stage.OVERRULED, ended_s=now_s))
         self._recovered = False
 
     async def round(self) -> None:
@@ -215,7 +208,7 @@ class Elastic:
         demands = await in_slices(self.demands(self._jobs()))
         jobs, snapshot = self._jobs(), parts.planner.snapshot  # with its plan: nothing waits from here on
         if not jobs or snapshot is None:
-            self._records.verdict = Verdict()
+            self._records.verdict = ScaleIn(None)
             return
         if served is not None:  # with its claim it would count as helped
             claims = {key: claim for key, claim in snapshot.claims.items() if key != served}

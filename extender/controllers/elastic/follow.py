@@ -12,38 +12,28 @@ from extender.controllers.elastic.parts import Parts, runs
 from extender.controllers.elastic.records import Change, Stage
 from scoring.model import Gang
 
-ARRIVES_S = 30.0
-"""A patch that the watch does not show after this long never took effect."""
+ARRIVES_S = 30.0  # A patch that the watch does not show after this long never took effect
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
     """How long the stages of a change may take, seconds."""
 
-    removal_s: float = 600.0
-    """Until removed pods are gone."""
-    reserve_s: float = 120.0
-    """Until the gang runs for which they made room: twice as long as an admitted gang may take to come to bind."""
-    growth_s: float = 300.0
-    """Until added workers have nodes; others may grow there afterwards."""
+    removal_s: float = 600.0  # Until removed pods are gone
+    reserve_s: float = 120.0  # Until the gang runs: twice as long as an admitted one may take to come to bind
+    growth_s: float = 300.0  # Until added workers have nodes; others may grow there afterwards
 
 
 @dataclass(frozen=True, slots=True)
 class Facts:
     """What can be seen now of one change."""
 
-    seen: Seen | None
-    """The job; `None`: it is gone."""
-    left: int
-    """Removed pods that still take room"""
-    ending: int
-    """Of them those that the job has to remove by now"""
-    bound: int
-    """Workers on nodes"""
-    waits: bool
-    """The beneficiary exists and does not run yet"""
-    runs: bool
-    """The beneficiary runs"""
+    seen: Seen | None  # The job; `None`: it is gone
+    left: int  # Removed pods that still take room
+    ending: int  # Of them those that the job has to remove by now
+    bound: int  # Workers on nodes
+    waits: bool  # The beneficiary exists and does not run yet
+    runs: bool  # The beneficiary runs
 
 
 def followed(change: Change, facts: Facts, limits: Limits, *, now_s: float) -> Change:
@@ -111,7 +101,6 @@ def _stage(change: Change, facts: Facts, limits: Limits, *, now_s: float) -> Sta
 
 
 def _within(limit_s: float, change: Change, *, age_s: float) -> Stage:
-    """The stage as it is, unless it has taken too long."""
     return change.stage if age_s <= limit_s else Stage.GIVEN_BACK
 
 

@@ -43,16 +43,11 @@ class Intent(msgspec.Struct, frozen=True, rename=_NAMES):
     at_s: float
     requester: Requester
     why: str = ""
-    beneficiary: GangKey | None = None
-    """The gang that workers were taken away for"""
-    grow_back_to: int | None = None
-    """Workers before the first were taken away for others; `None`: it has them all again"""
-    most: int | None = None
-    """Workers with which the job was submitted, as far as we saw: its maximum where it names none"""
-    changes_s: tuple[float, ...] = ()
-    """Our changes within the hour before `at_s` and at it, oldest first"""
-    target: int | None = None
-    """Where `after` is a step on the way: to how many; `None`: it is the end"""
+    beneficiary: GangKey | None = None  # The gang that workers were taken away for
+    grow_back_to: int | None = None  # Workers before the first were taken away; `None`: it has them again
+    most: int | None = None  # Workers it was submitted with: its maximum where it names none
+    changes_s: tuple[float, ...] = ()  # Our changes within the hour before `at_s` and at it, oldest first
+    target: int | None = None  # Where `after` is a step on the way: to how many; `None`: it is the end
 
     @property
     def goal(self) -> int:

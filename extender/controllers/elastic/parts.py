@@ -23,8 +23,7 @@ class Parts:
     """The cluster, the plan and the jobs."""
 
     context: ControllerContext
-    kinds: Mapping[str, Kind]
-    """Kind and group, as `JobKey` has it → how it is read and resized"""
+    kinds: Mapping[str, Kind]  # Kind and group, as `JobKey` has it → how it is read and resized
     planner: CurrentPlan
     jobs: Jobs
     autoscalers: Autoscalers
@@ -62,8 +61,7 @@ class Retries:
     def __init__(self, rng: random.Random, *, first_s: float = 1.0, limit_s: float = 300.0) -> None:
         self._rng = rng
         self._backoff = Backoff(first_s, limit_s)
-        self._failures: dict[object, tuple[int, float]] = {}
-        """key → failures in a row, and when it may be tried again on the monotonic clock; bounded by `keep`"""
+        self._failures: dict[object, tuple[int, float]] = {}  # Failures in a row, next try (monotonic)
 
     def failed(self, key: object, *, now_s: float) -> None:
         """Another attempt failed."""

@@ -13,20 +13,18 @@ from enum import StrEnum
 from extender.runtime.telemetry import Telemetry
 from scoring.ids import GangKey, PodUid
 from scoring.queue.states import JobState
+from scoring.scaling.change import ScaleIn
 from scoring.scaling.job import ElasticJob, JobKey
 
-MOST_CHANGES = 1000
-"""Changes kept of all jobs together."""
+MOST_CHANGES = 1000  # Changes kept of all jobs together
 MOST_CHANGES_A_JOB = 20
 
 
 class Requester(StrEnum):
     """What asked for a change."""
 
-    QUEUE = "queue"
-    """The queue: room for a heavier gang, or growth into idle room."""
-    METRICS = "metrics"
-    """The job's own policy, by what it reports."""
+    QUEUE = "queue"  # The queue: room for a heavier gang, or growth into idle room
+    METRICS = "metrics"  # The job's own policy, by what it reports
 
 
 class Stage(StrEnum):
@@ -48,8 +46,7 @@ class Stage(StrEnum):
     """Another client changed the worker count, or the job ended, meanwhile."""
 
 
-OPEN = frozenset({Stage.REMOVING, Stage.FREED, Stage.GROWING})
-"""Stages after which another follows."""
+OPEN = frozenset({Stage.REMOVING, Stage.FREED, Stage.GROWING})  # Stages after which another follows
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,27 +54,19 @@ class Change:
     """One change of one job's worker count. Times are Unix seconds; `None`: not yet, or never."""
 
     job: JobKey
-    uid: str
-    """Of the job."""
+    uid: str  # Of the job
     before: int
     after: int
     requester: Requester
-    why: str
-    """A sentence for people."""
-    beneficiary: GangKey | None
-    """The gang for which workers were taken away; `None`: they were not, or for no gang."""
+    why: str  # A sentence for people
+    beneficiary: GangKey | None  # The gang for which workers were taken away; `None`: they were not, or for no gang
     decided_s: float
     stage: Stage
-    removed: tuple[PodUid, ...] = ()
-    """Pods that the change removes."""
-    step: int | None = None
-    """Workers that the job is to have now, on the way to `after`; `None`: `after`."""
-    stepped_s: float | None = None
-    """When that was asked for; `None`: with the decision."""
-    gone_s: float | None = None
-    """When the last removed pod was gone."""
-    ended_s: float | None = None
-    """When the stage became one after which nothing follows."""
+    removed: tuple[PodUid, ...] = ()  # Pods that the change removes
+    step: int | None = None  # Workers that the job is to have now, on the way to `after`; `None`: `after`
+    stepped_s: float | None = None  # When that was asked for; `None`: with the decision
+    gone_s: float | None = None  # When the last removed pod was gone
+    ended_s: float | None = None  # When the stage became one after which nothing follows
 
     @property
     def wanted(self) -> int:
@@ -113,41 +102,16 @@ class JobView:
 
     key: JobKey
     uid: str
-    api_version: str
-    """As a job of this kind is read, such as `kubeflow.org/v1`."""
     gang: GangKey | None
     workers: int
     min_workers: int
     max_workers: int
-    min_source: str
-    """Where the minimum comes from, such as `annotation netgang.io/min-workers`; empty: there is none."""
-    refusal: str | None
-    """Why its worker count is left alone, a constant text; `None`: it may be changed."""
-    job: ElasticJob | None
-    """The same as decisions see it; `None`: it is not elastic, finished, or has no gang of ours."""
-    running: bool
-    finished: bool
-    owned: bool = False
-    """Whether another controller made it, and stands for it."""
-    wish: str = ""
-    """Its last demand or refusal, and why, for people."""
-
-    @property
-    def rough_state(self) -> JobState:
-        """What the job and its pods show by themselves; the queue adds whether it is starving."""
-        if self.finished:
-            return JobState.COMPLETED
-        return JobState.RUNNING if self.running else JobState.WAITING
-
-
-@dataclass(frozen=True, slots=True)
-class Verdict:
-    """The result of the last look at the first waiting gang: which, and why no job gave up workers for it."""
-
-    beneficiary: GangKey | None = None
-    reason: str = ""
-    """A constant text; empty: workers were given up."""
-    detail: str = ""
+    min_source: str  # Where the minimum comes from, such as `annotation netgang.io/min-workers`; empty: there is none
+    refusal: str | None  # Why its worker count is left alone, a constant text; `None`: it may be changed
+    job: ElasticJob | None  # The same as decisions see it; `None`: it is not elastic, finished, or has no gang of ours
+    rough_state: JobState  # What the job and its pods show by themselves; the queue adds whether it is starving
+    owned: bool = False  # Whether another controller made it, and stands for it
+    wish: str = ""  # Its last demand or refusal, and why, for people
 
 
 class Records:
@@ -159,9 +123,8 @@ class Records:
         self._changes: OrderedDict[tuple[str, float], Change] = OrderedDict()
         """(uid of the job, decided_s) → its change, the oldest first"""
         self._of_job: dict[str, deque[tuple[str, float]]] = {}
-        self.views: Mapping[JobKey, JobView] = {}
-        """Every job of a kind that we know."""
-        self.verdict = Verdict()
+        self.views: Mapping[JobKey, JobView] = {}  # Every job of a kind that we know
+        self.verdict = ScaleIn(None)  # Of the last pass: for which gang jobs shrink, or why none does
 
     def put(self, change: Change) -> None:
         """Add a change, or replace it: a change is known by its job and the moment of its decision."""
@@ -178,12 +141,6 @@ class Records:
             of_job.popleft()
             if not of_job:
                 del self._of_job[uid]
-
-    def end(self, change: Change, stage: Stage, *, now_s: float) -> Change:
-        """The change at its end; it is recorded so."""
-        ended = replace(change, stage=stage, ended_s=now_s)
-        self.put(ended)
-        return ended
 
     def demand(self, job: JobKey, words: str) -> None:
         """Record a job's last demand or refusal; a job that is not known is skipped."""
@@ -209,8 +166,7 @@ class Metering:
 
     records: Records
     telemetry: Telemetry
-    _counted: frozenset[tuple[str, float]] = field(default=frozenset(), init=False)
-    """(uid of the job, decided_s) of changes whose end was counted and that are still kept"""
+    _counted: frozenset[tuple[str, float]] = field(default=frozenset(), init=False)  # Still kept, by (uid, decided_s)
 
     def look(self) -> None:
         """Count what ended since the last look; due once a second. Cost: O(jobs + changes kept)."""

@@ -13,7 +13,7 @@ from scoring.ids import GangKey, NodeName, PodUid
 from scoring.model import Pod
 from scoring.model.snapshot import Claim
 from scoring.plan.steps import finish
-from scoring.scaling.shrink.trial import Trial
+from scoring.scaling.shrink.would_fit import Trial
 
 
 class Rooms:

@@ -22,11 +22,10 @@ from extender.controllers.removal.removals import Cause as RemovalCause
 from extender.errors import ApiError, ApiUnavailableError, ConflictError, NotAnnouncedError, NotFoundError
 from extender.runtime.decision_lines import Decision
 from scoring.ids import GangKey
-from scoring.model import Gang, Role
+from scoring.model import Role
 from scoring.scaling.change import Change as Decided
 
-Intend = Callable[[Intent | None], Intent | None]
-"""The job's last intent → the one to be sent; `None`: the job is not as we left it"""
+Intend = Callable[[Intent | None], Intent | None]  # Last → next one; `None`: the job is not as we left it
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,22 +39,19 @@ class Cause:
 
 @dataclass(frozen=True, slots=True)
 class _Prepared:
-    """A change that may be sent."""
-
     decided: Decided
     raw: bytes
     seen: Seen
     intent: Intent
-    going: tuple[Fresh, ...]
-    """Pods that its framework removes for it: those of the highest indexes."""
+    going: tuple[Fresh, ...]  # Pods that its framework removes for it: those of the highest indexes
 
 
 class _NotSentError(Exception):
     """The job is as it was; the text is for people. `refused`: trying again at once is no use."""
 
-    def __init__(self, why: str, *, refused: bool = False) -> None:
+    def __init__(self, decided: Decided, why: str, *, refused: bool = False) -> None:
         super().__init__(why)
-        self.refused = refused
+        self.decided, self.refused = decided, refused
 
 
 _CHANGED = "another client has changed it meanwhile"
@@ -68,8 +64,7 @@ class Resizes:
     parts: Parts
     retries: Retries
     _: KW_ONLY
-    may: Callable[[], bool]
-    """Whether anything may be changed now: asked before each patch"""
+    may: Callable[[], bool]  # Whether anything may be changed now: asked before each patch
     dry_run: bool = False
 
     async def apply(
@@ -84,16 +79,20 @@ class Resizes:
                 self._would(one, cause)
             return
         prepared: list[_Prepared] = []
-        for one in changes:
-            made = await self._prepared(one, self._intend(one, cause))
-            if made is None:
-                return
-            prepared.append(made)
-        if self.may():
-            about_to()
-        for ready in prepared:
-            if not self.may() or not await self._begin(ready, cause):
-                return
+        try:
+            for one in changes:
+                made = await self._prepare(one, self._intend(one, cause))
+                if made is None:
+                    return
+                prepared.append(made)
+            if self.may():
+                about_to()
+            for ready in prepared:
+                if not self.may():
+                    return
+                await self._begin(ready, cause)
+        except _NotSentError as error:
+            self._failed(error)
 
     async def step(self, change: Change) -> None:
         """Remove the next worker of a change whose workers leave one by one."""
@@ -106,12 +105,14 @@ class Resizes:
         if self.retries.waits(change.job, now_s=clock.monotonic_s()) or not self.may():
             return
         decided = Decided(change.job, change.uid, change.wanted, change.wanted - 1)
-        ready = await self._prepared(decided, further)
-        if ready is None or not self.may():
-            return
         note = f"From {decided.before} to {decided.after} workers, on the way to {change.after}: {change.why}"
-        if await self._sent(ready, note) is not None:
-            self.parts.record(replace(change, step=ready.intent.step, stepped_s=clock.now_s()))
+        try:
+            ready = await self._prepare(decided, further)
+            if ready is not None and self.may():
+                await self._patch(ready, note)
+                self.parts.record(replace(change, step=ready.intent.step, stepped_s=clock.now_s()))
+        except _NotSentError as error:
+            self._failed(error)
 
     def _intend(self, decided: Decided, cause: Cause) -> Intend:
         return partial(
@@ -125,23 +126,16 @@ class Resizes:
             one_by_one=self.parts.kinds[decided.job.kind].one_by_one,
         )
 
-    async def _prepared(self, decided: Decided, intend: Intend) -> _Prepared | None:
-        """The change as it may be sent; `None`: the job or its gang is not what was decided on."""
-        view = self.parts.records.views.get(decided.job)
-        gang = self.parts.context.cache.gang(view.gang) if view is not None and view.gang is not None else None
+    async def _prepare(self, decided: Decided, intend: Intend) -> _Prepared | None:
+        """Read job and gang now; `None`: the gang is not known any more. Errors: _NotSentError."""
+        context, key, kind = self.parts.context, decided.job, self.parts.kinds[decided.job.kind]
+        view = self.parts.records.views.get(key)
+        gang = context.cache.gang(view.gang) if view is not None and view.gang is not None else None
         if gang is None:
             return None
-        try:
-            return await self._prepare(decided, gang, intend)
-        except _NotSentError as error:
-            self._failed(decided, error)
-            return None
-
-    async def _prepare(self, decided: Decided, gang: Gang, intend: Intend) -> _Prepared:
-        """Read job and gang now. Errors: _NotSentError."""
-        context, key, kind = self.parts.context, decided.job, self.parts.kinds[decided.job.kind]
+        not_sent = partial(_NotSentError, decided)
         if problem := context.notes.problem:
-            raise _NotSentError(f"no note of the change could be signed: {problem}", refused=True)
+            raise not_sent(f"no note of the change could be signed: {problem}", refused=True)
         going: tuple[Fresh, ...] = ()
         try:
             raw = await context.api.get_object(kind.api_version, kind.kind, key.namespace, key.name)
@@ -150,48 +144,36 @@ class Resizes:
             if decided.removed > 0:
                 going = _going(await read_job(context.api, members), decided.after)
         except (ApiError, ApiUnavailableError, ValueError) as error:
-            raise _NotSentError(f"it cannot be read: {error}", refused=not isinstance(error, NotFoundError)) from error
+            raise not_sent(f"it cannot be read: {error}", refused=not isinstance(error, NotFoundError)) from error
         intent = intend(seen.intent)
         if intent is None or seen.uid != decided.uid or seen.workers != decided.before:
-            raise _NotSentError(_CHANGED)
+            raise not_sent(_CHANGED)
         if seen.unsafe is not None or seen.state is not State.ACTIVE:
-            raise _NotSentError(seen.unsafe or f"it is {seen.state}")
+            raise not_sent(seen.unsafe or f"it is {seen.state}")
         if not same_as_known(gang, members):
-            raise _NotSentError("its pods are not those that were decided on")
+            raise not_sent("its pods are not those that were decided on")
         if (foreign := context.disruptions.foreign_among(going)) is not None:
-            raise _NotSentError(f"pod {foreign.name} of it is not netgang's", refused=True)
+            raise not_sent(f"pod {foreign.name} of it is not netgang's", refused=True)
         return _Prepared(decided, raw, seen, intent, going)
 
-    async def _begin(self, one: _Prepared, cause: Cause) -> bool:
+    async def _begin(self, one: _Prepared, cause: Cause) -> None:
         """Patch one job, and record it; whether it took effect, as far as is known."""
         decided = one.decided
         note = f"From {decided.before} to {decided.after} workers: {cause.why}"
-        answered = await self._sent(one, note)
-        if answered is None:
-            return False
+        answered = await self._patch(one, note)
         stage = Stage.REMOVING if decided.removed > 0 else Stage.GROWING
         self.parts.record(self._change(decided, cause, stage, one.intent.at_s, step=one.intent.step))
         if decided.removed <= 0:  # that it shrinks was announced before
             unsure = "" if answered else " (no answer of the API server)"
             self.parts.post_job_event(one.seen, Happening.JOB_GROWN, f"{note}{unsure}")
-        return True
 
-    async def _sent(self, one: _Prepared, note: str) -> bool | None:
-        """Patch the job; that it shrinks is announced before. Whether the API server answered; `None`: it refused.
+    async def _patch(self, one: _Prepared, note: str) -> bool:
+        """Patch the job; that it shrinks is announced before. Whether the API server answered. Errors: _NotSentError.
 
         Without an answer the patch may or may not have taken effect: the watch shows which.
         """
-        try:
-            answered = await self._patched(one, note)
-        except _NotSentError as error:
-            self._failed(one.decided, error)
-            return None
-        self.retries.succeeded(one.decided.job)
-        return answered
-
-    async def _patched(self, one: _Prepared, note: str) -> bool:
         context, kind = self.parts.context, self.parts.kinds[one.decided.job.kind]
-        job = self.parts.subject(one.seen)
+        job, answered, not_sent = self.parts.subject(one.seen), True, partial(_NotSentError, one.decided)
         try:
             patch = resize_patch(kind, one.raw, one.intent, notes=context.notes)
             if one.decided.removed > 0:
@@ -200,19 +182,20 @@ class Resizes:
             else:
                 await context.disruptions.restore_owner(job, patch)
         except ConflictError as error:
-            raise _NotSentError(_CHANGED) from error
+            raise not_sent(_CHANGED) from error
         except NotFoundError as error:
-            raise _NotSentError("it is gone") from error
+            raise not_sent("it is gone") from error
         except ApiError as error:
-            raise _NotSentError(f"the API server refuses: {error.message}", refused=True) from error
+            raise not_sent(f"the API server refuses: {error.message}", refused=True) from error
         except (NotAnnouncedError, ValueError) as error:
-            raise _NotSentError(str(error), refused=True) from error
+            raise not_sent(str(error), refused=True) from error
         except ApiUnavailableError:
-            return False
-        return True
+            answered = False
+        self.retries.succeeded(one.decided.job)
+        return answered
 
-    def _failed(self, decided: Decided, error: _NotSentError) -> None:
-        parts = self.parts
+    def _failed(self, error: _NotSentError) -> None:
+        parts, decided = self.parts, error.decided
         if error.refused:
             self.retries.failed(decided.job, now_s=parts.context.clock.monotonic_s())
         parts.context.decided(Decision("resize", str(decided.job), reason=f"not sent: {error}"))
@@ -256,6 +239,5 @@ class Resizes:
 
 
 def _going(job: Sequence[Fresh], after: int) -> tuple[Fresh, ...]:
-    """The job's workers beyond the `after` that it is to have."""
     workers = [one for one in job if one.pod.role is Role.WORKER and not one.pod.terminal]
     return tuple(one for one in workers if one.pod.index is not None and one.pod.index >= after)

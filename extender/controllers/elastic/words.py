@@ -7,7 +7,7 @@ from typing import Final
 
 from extender.controllers.elastic.jobs.views import NotNow
 from extender.controllers.elastic.parts import Parts, pods_job
-from extender.controllers.elastic.records import Records, Requester, Verdict
+from extender.controllers.elastic.records import Records, Requester
 from extender.controllers.elastic.resizes import Cause
 from extender.controllers.events.recorder import Happening, pod_subject
 from scoring.scaling.adjust import Adjustment
@@ -20,9 +20,7 @@ _ALL_STAY: Final = frozenset({No.NO_JOB, No.NOT_ENOUGH, No.GIVEN_TO_OTHERS, No.N
 
 def remember(records: Records, decided: Adjustment) -> None:
     """Record why each job keeps its size, and why no job shrinks for the first waiting gang. O(jobs)."""
-    given = decided.scale_in
-    reason = given.reason.value if given.reason is not None else ""
-    records.verdict = Verdict(given.beneficiary, reason, given.detail)
+    given = records.verdict = decided.scale_in
     words = {one.job: f"keeps its size: {_words(one)}" for one in decided.scale_out.refusals}
     words |= {one.job: f"keeps its size: {_words(one)}" for one in decided.fewer_refused}
     if given.beneficiary is not None:

@@ -10,6 +10,7 @@ from typing import NamedTuple
 import msgspec
 
 from extender.convert.decode import NO_RAW, Json, decode, given
+from scoring.feasibility.filters import named_only
 from scoring.model import Constraints, HostPort, NodeSelectorTerm, Requirement, Toleration
 
 EVERY_ADDRESS = "0.0.0.0"  # noqa: S104 - the API's word for "every address"; nothing is bound here
@@ -109,17 +110,8 @@ def constraints(parts: ConstraintParts) -> Constraints:
 
 def pinned_node(limits: Constraints) -> str | None:
     """The one node that required affinity by matchFields metadata.name leaves, as DaemonSet pods have it."""
-    if not limits.affinity:
-        return None
-    nodes = {_named_node(term) for term in limits.affinity}
-    return nodes.pop() if len(nodes) == 1 else None
-
-
-def _named_node(term: NodeSelectorTerm) -> str | None:
-    for one in term.fields:
-        if one.key == "metadata.name" and one.operator == "In" and len(one.values) == 1:
-            return one.values[0]
-    return None
+    named = named_only(limits)
+    return named.pop() if named is not None and len(named) == 1 else None
 
 
 def _required_terms(raw: bytes) -> tuple[NodeSelectorTerm, ...] | None:

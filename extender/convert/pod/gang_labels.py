@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from functools import lru_cache
 from sys import intern
 
+from extender.convert.decode import whole_number
 from extender.convert.sharing import shared
 from scoring.ids import GangKey, gang_key
 from scoring.model import GangSource, GroupRef
@@ -58,7 +59,7 @@ def _from_labels(namespace: str, name: str | None, minimum: str | None) -> Group
     elif minimum is None:
         problem = f"label {MIN_AVAILABLE_LABEL} is missing: set it to how many pods must start together"
     else:
-        count = _positive(minimum)
+        count = whole_number(minimum) or None
         if count is None:
             said = f"label {MIN_AVAILABLE_LABEL} is {_shown(minimum)}"
             problem = f'{said}: it must be a whole number of at least 1, such as "4"'
@@ -71,7 +72,7 @@ def _from_annotation(namespace: str, key: str, annotations: Mapping[str, str]) -
     count: int | None = None
     for minimum in MIN_MEMBER_ANNOTATIONS:
         if minimum in annotations:
-            count = _positive(annotations[minimum])
+            count = whole_number(annotations[minimum]) or None
             if count is None and problem is None:
                 given = _shown(annotations[minimum])
                 problem = f"annotation {minimum} is {given}: it must be a whole number of at least 1"
@@ -81,10 +82,6 @@ def _from_annotation(namespace: str, key: str, annotations: Mapping[str, str]) -
 
 def _shown(text: str) -> str:
     return repr(text[:_SHOWN_CHARS])
-
-
-def _positive(text: str) -> int | None:
-    return int(text) if text.isascii() and text.isdigit() and len(text) < 10 and int(text) > 0 else None
 
 
 def _ref(

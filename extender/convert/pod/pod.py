@@ -182,8 +182,9 @@ def _daemon(namespace: str, owners: list[Owner]) -> str:
     """The identity of the DaemonSet among the owners that controls the pod."""
     for one in owners:
         if one.controller:
-            is_one = one.kind == "DaemonSet" and one.in_group("apps") and len(one.uid) <= NAME_CHARS
-            return intern(f"{namespace}/{one.uid}") if is_one else ""
+            if one.kind != "DaemonSet" or one.api_version.partition("/")[0] != "apps" or len(one.uid) > NAME_CHARS:
+                return ""
+            return intern(f"{namespace}/{one.uid}")
     return ""
 
 

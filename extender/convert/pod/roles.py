@@ -12,7 +12,7 @@ from sys import intern
 import msgspec
 from msgspec.structs import replace
 
-from extender.convert.decode import Owner
+from extender.convert.decode import Owner, whole_number
 from extender.convert.sharing import shared
 from scoring.ids import JobKey
 from scoring.model import Role, RunRef
@@ -71,7 +71,7 @@ def membership(
         return found
     if (role := own_role(annotations)) is not None:
         found = replace(found, role=role)
-    index = _index(annotations.get(INDEX_ANNOTATION))
+    index = whole_number(annotations.get(INDEX_ANNOTATION))
     return found if index is None else replace(found, index=index)
 
 
@@ -112,7 +112,7 @@ def own_options(annotations: Mapping[str, str], *, written_by_us: frozenset[str]
         return ()
     if own_role(annotations) is not None:
         found.pop("role", None)
-    if _index(annotations.get(INDEX_ANNOTATION)) is not None:
+    if whole_number(annotations.get(INDEX_ANNOTATION)) is not None:
         found.pop("index", None)
     kept = sorted((name, value) for name, value in found.items() if name not in written_by_us)
     return tuple(
@@ -124,11 +124,11 @@ def own_options(annotations: Mapping[str, str], *, written_by_us: frozenset[str]
 def _by_labels(namespace: str, labels: Mapping[str, str], annotations: Mapping[str, str]) -> Membership:
     if (name := labels.get(_TRAINING + "job-name")) is not None:
         role = labels.get(_TRAINING + "replica-type") or labels.get(_TRAINING + "job-role")
-        return Membership(_role(role), _job(namespace, name), _index(labels.get(_TRAINING + "replica-index")))
+        return Membership(_role(role), _job(namespace, name), whole_number(labels.get(_TRAINING + "replica-index")))
     if (name := labels.get(_VOLCANO + "job-name")) is not None:
         role = labels.get(_VOLCANO + "task-spec") or annotations.get(_VOLCANO + "task-spec")
         index = labels.get(_VOLCANO + "task-index") or annotations.get(_VOLCANO + "task-index")
-        return Membership(_role(role), _job(namespace, name), _index(index))
+        return Membership(_role(role), _job(namespace, name), whole_number(index))
     if (name := labels.get(_JOBSET + "jobset-name")) is not None:
         role = labels.get(_JOBSET + "replicatedjob-name")
         return Membership(_role(role), _job(namespace, name), _jobset_index(labels, annotations))
@@ -145,7 +145,7 @@ def _by_owner(namespace: str, labels: Mapping[str, str], owners: Sequence[Owner]
     for owner in owners:
         if owner.controller and owner.kind != "Node" and len(owner.name) <= NAME_CHARS:
             return Membership(
-                Role.WORKER, _job(namespace, owner.name), _index(labels.get("apps.kubernetes.io/pod-index"))
+                Role.WORKER, _job(namespace, owner.name), whole_number(labels.get("apps.kubernetes.io/pod-index"))
             )
     return Membership()
 
@@ -155,29 +155,25 @@ def _jobset_index(labels: Mapping[str, str], annotations: Mapping[str, str]) -> 
     inside = _completion_index(labels, annotations)
     if labels.get(_JOBSET + "replicatedjob-replicas") == "1":
         return inside
-    job = _index(labels.get(_JOBSET + "job-global-index") or labels.get(_JOBSET + "job-index"))
+    job = whole_number(labels.get(_JOBSET + "job-global-index") or labels.get(_JOBSET + "job-index"))
     return None if job is None else job * _SPAN + (inside or 0)
 
 
 def _leader_worker(namespace: str, name: str, labels: Mapping[str, str], annotations: Mapping[str, str]) -> Membership:
-    group = _index(labels.get(_LWS + "group-index"))
-    inside = _index(labels.get(_LWS + "worker-index"))
+    group = whole_number(labels.get(_LWS + "group-index"))
+    inside = whole_number(labels.get(_LWS + "worker-index"))
     if inside is None:
         return Membership(Role.WORKER, _job(namespace, name))
-    size = _index(annotations.get(_LWS + "size")) or _SPAN
+    size = whole_number(annotations.get(_LWS + "size")) or _SPAN
     return Membership(Role.CHIEF if inside == 0 else Role.WORKER, _job(namespace, name), (group or 0) * size + inside)
 
 
 def _completion_index(labels: Mapping[str, str], annotations: Mapping[str, str]) -> int | None:
-    return _index(labels.get(COMPLETION_INDEX) or annotations.get(COMPLETION_INDEX))
+    return whole_number(labels.get(COMPLETION_INDEX) or annotations.get(COMPLETION_INDEX))
 
 
 def _role(text: str | None) -> Role:
     return _ROLES.get((text or "")[:NAME_CHARS].lower(), Role.WORKER)
-
-
-def _index(text: str | None) -> int | None:
-    return int(text) if text is not None and text.isascii() and text.isdigit() and len(text) < 10 else None
 
 
 def _job(namespace: str, name: str) -> JobKey | None:

@@ -51,8 +51,7 @@ class Curve:
     height: float
     begin: float
     scale: float
-    explained: float
-    """R², at most 1."""
+    explained: float  # R², at most 1
 
     def at(self, step: float) -> float:
         """The loss at `step`, of the past or of the future."""
@@ -114,11 +113,8 @@ def _binned(steps: Floats, losses: Floats) -> tuple[Floats, Floats, Floats]:
 class Trend:
     """The line's change over the whole window."""
 
-    change_ratio: float
-    """From the window's begin to its end, as share of the mean; negative: it falls."""
-    errors: float
-    """The same in standard errors."""
-    points: int
+    change_ratio: float  # From the window's begin to its end, as share of the mean; negative: it falls
+    errors: float  # The same in standard errors
 
     def sure(self, *, band_ratio: float, certainty: float) -> int:
         """−1: it falls, 1: it rises, 0: neither is sure.
@@ -155,6 +151,6 @@ def trend_of(at: Floats, values: Floats) -> Trend | None:
     change = slope * float(at[-1] - at[0])
     scale = max(abs(mean), float(np.abs(values).max()) * 1e-9)
     if scale == 0.0 or abs(change) <= 1e-12 * scale:
-        return Trend(0.0, 0.0, n)
+        return Trend(0.0, 0.0)
     errors = slope / error if error > 1e-12 * abs(slope) else float(np.copysign(np.inf, slope))
-    return Trend(change / scale, errors, n)
+    return Trend(change / scale, errors)

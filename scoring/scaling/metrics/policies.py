@@ -48,16 +48,11 @@ class Said(StrEnum):
 class Memory:
     """What must be remembered of a job between two looks."""
 
-    wanted: int
-    """Workers asked for last."""
-    looked_at: int
-    """Step of the last look."""
-    changed_s: float
-    """When the demand changed last, Unix seconds."""
-    direction: int = 0
-    """Of the last change: 1 up, −1 down, 0 none yet."""
-    turned_at: int | None = None
-    """Step at which the direction changed last."""
+    wanted: int  # Workers asked for last
+    looked_at: int  # Step of the last look
+    changed_s: float  # When the demand changed last, Unix seconds
+    direction: int = 0  # Of the last change: 1 up, −1 down, 0 none yet
+    turned_at: int | None = None  # Step at which the direction changed last
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,8 +62,7 @@ class WorkerDemand:
     workers: int | None
     reason: Said
     detail: str = ""
-    memory: Memory | None = None
-    """For the next look."""
+    memory: Memory | None = None  # For the next look
 
 
 def worker_demand(
@@ -107,8 +101,6 @@ def worker_demand(
 
 @dataclass(frozen=True, slots=True)
 class _Look:
-    """One look at one job."""
-
     job: ElasticJob
     series: Series
     memory: Memory
@@ -187,8 +179,8 @@ def _by_loss(look: _Look) -> WorkerDemand:
     options, series = look.options, look.series
     begin = series.changed_at()
     first = int(series.step[-1]) - options.every_steps
-    window = series.since(first if begin is None else max(first, begin + options.settle_steps))
-    window = window.part(np.isfinite(window.loss))
+    first = first if begin is None else max(first, begin + options.settle_steps)
+    window = series.part((series.step >= first) & np.isfinite(series.loss))
     if len(window) < options.min_points:
         return look.hold(Said.SETTLING, f"{len(window)} of {options.min_points} reports")
     trend = trend_of(window.step.astype(np.float64), window.loss)
@@ -204,7 +196,6 @@ def _by_loss(look: _Look) -> WorkerDemand:
 
 
 def _by_curve(look: _Look) -> WorkerDemand:
-    """More workers if they pay."""
     job, options = look.job, look.options
     more = look.more()
     if more <= job.workers:
@@ -217,7 +208,7 @@ def _by_curve(look: _Look) -> WorkerDemand:
     found = model.forecast(job.workers, more, horizon_s=options.horizon_s)
     detail = (
         f"loss in {options.horizon_s:.0f} s: {found.stay:.4g} with {job.workers} workers, {found.grow:.4g} with {more} "
-        f"after a stall of {found.stall_s:.0f} s; {found.gain_ratio:.3%} a worker"
+        f"after a stall of {model.stall_s:.0f} s; {found.gain_ratio:.3%} a worker"
     )
     if found.gain_ratio >= options.min_gain_ratio:
         return look.change(more, Said.PAYS, detail)

@@ -11,7 +11,6 @@ reports. Rules:
 """
 
 from collections import deque
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import isfinite
 from typing import Final
@@ -20,8 +19,7 @@ import numpy as np
 
 from scoring.network.matrix import Floats, Ints
 
-MOST_POINTS: Final = 500
-"""Points kept of one job."""
+MOST_POINTS: Final = 500  # Points kept of one job
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,15 +27,11 @@ class Point:
     """One report of one job: how far it is, and how well it goes. `None`: not reported."""
 
     step: int
-    time_s: float
-    """When, by the job's clock; Unix seconds."""
+    time_s: float  # When, by the job's clock; Unix seconds
     loss: float | None = None
-    samples_per_second: float | None = None
-    """Of all workers together."""
-    accuracy: float | None = None
-    """A ratio, for people: no decision reads it."""
-    workers: int | None = None
-    """Workers in force at that time."""
+    samples_per_second: float | None = None  # Of all workers together
+    accuracy: float | None = None  # A ratio, for people: no decision reads it
+    workers: int | None = None  # Workers in force at that time
 
     def __post_init__(self) -> None:
         numbers = (self.time_s, self.loss or 0.0, self.samples_per_second or 0.0, self.accuracy or 0.0)
@@ -54,8 +48,7 @@ class Series:
     loss: Floats
     samples_per_second: Floats
     workers: Ints
-    top_step: int = 0
-    """The highest step ever reported, forgotten reports included."""
+    top_step: int = 0  # The highest step ever reported, forgotten reports included
 
     def __len__(self) -> int:
         return len(self.step)
@@ -71,10 +64,6 @@ class Series:
             workers=self.workers[chosen],
         )
 
-    def since(self, step: int) -> "Series":
-        """Reports from `step` on."""
-        return self.part(self.step >= step)
-
     def changed_at(self) -> int | None:
         """Step of the first report with the present worker count; `None`: it has not changed within the series."""
         other = np.flatnonzero(self.workers != self.workers[-1]) if len(self) else self.workers
@@ -83,25 +72,6 @@ class Series:
 
 NOTHING = Series(np.zeros(0, np.int64), np.zeros(0), np.zeros(0), np.zeros(0), np.zeros(0, np.int64))
 """Of a job that has not reported yet."""
-
-
-def series_of(points: Sequence[Point], top_step: int) -> Series:
-    """Points, by ascending step, as arrays; what was not reported is NaN, and no workers.
-
-    >>> found = series_of([Point(1, 10.0, 0.5), Point(2, 11.0, 0.4, samples_per_second=8.0, workers=3)], 9)
-    >>> found.step.tolist(), found.samples_per_second.tolist(), found.workers.tolist(), found.top_step
-    ([1, 2], [nan, 8.0], [0, 3], 9)
-    """
-    return Series(
-        step=np.array([one.step for one in points], np.int64),
-        time_s=np.array([one.time_s for one in points], np.float64),
-        loss=np.array([np.nan if one.loss is None else one.loss for one in points], np.float64),
-        samples_per_second=np.array(
-            [np.nan if one.samples_per_second is None else one.samples_per_second for one in points], np.float64
-        ),
-        workers=np.array([one.workers or 0 for one in points], np.int64),
-        top_step=top_step,
-    )
 
 
 class ReportHistory:
@@ -134,9 +104,18 @@ class ReportHistory:
         return (*self._older, *self._newest)
 
     def series(self) -> Series:
-        """As decisions read it: the same object until something is reported. Cost: O(points) when there is news."""
+        """As decisions read it, NaN and 0 workers where not reported; the same object until news come, O(points)."""
         if self._series is None:
-            self._series = series_of(self.points(), self._top_step)
+            points = self.points()
+            speeds = [one.samples_per_second for one in points]
+            self._series = Series(
+                step=np.array([one.step for one in points], np.int64),
+                time_s=np.array([one.time_s for one in points], np.float64),
+                loss=np.array([one.loss for one in points], np.float64),  # None becomes NaN
+                samples_per_second=np.array(speeds, np.float64),
+                workers=np.array([one.workers or 0 for one in points], np.int64),
+                top_step=self._top_step,
+            )
         return self._series
 
     def last(self) -> Point | None:

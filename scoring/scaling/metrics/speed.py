@@ -141,13 +141,9 @@ def _steps_per_second(series: Series) -> Floats:
 class Forecast:
     """What is expected of more workers."""
 
-    stay: float
-    """Loss at the horizon with the present workers."""
-    grow: float
-    """The same with more."""
-    gain_ratio: float
-    """Per added worker, as share of the present loss."""
-    stall_s: float
+    stay: float  # Loss at the horizon with the present workers
+    grow: float  # The same with more
+    gain_ratio: float  # Per added worker, as share of the present loss
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,8 +152,7 @@ class Model:
 
     curve: Curve
     speed: Speed
-    trained: float
-    """Samples so far."""
+    trained: float  # Samples so far
     stall_s: float
 
     def forecast(self, workers: int, more: int, *, horizon_s: float) -> Forecast:
@@ -176,7 +171,7 @@ class Model:
         stay = self.curve.at(self.trained + self.speed.at(workers) * horizon_s)
         grow = self.curve.at(self.trained + self.speed.at(more) * max(horizon_s - self.stall_s, 0.0))
         gain = (stay - grow) / (now * max(more - workers, 1)) if now > 0.0 else 0.0
-        return Forecast(stay, grow, gain, self.stall_s)
+        return Forecast(stay, grow, gain)
 
 
 def model_of(series: Series, options: MetricOptions) -> Model | None:

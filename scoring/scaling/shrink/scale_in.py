@@ -8,9 +8,9 @@ Steps:
 1. The gang: the first in the queue's order that waits for room; with `Condition.ANY` and `LEVELS` the first of all of
    them for which the other steps find a way. With `LEVELS` room is made for all members that it asked for.
 2. Nothing is done if others leave for it already, or if it fits as soon as pods that are going anyway are gone.
-3. Jobs that may give up workers (`eligible`), of those the workers on nodes that concern the gang.
-4. Their order: lightest first; of equal weight the one whose highest workers are worth least where they are (`worth`).
-5. The fewest workers that make the gang fit, from the first jobs in this order (`fewest`).
+3. Jobs that may give up workers (`candidates`), of those the workers on nodes that concern the gang.
+4. Their order: lightest first, of equal ones that whose workers are worth least where they are (`cheapest_first`).
+5. The fewest workers that make the gang fit, from the first jobs in this order (`fewest_workers`).
 6. The planner itself must give the gang its places then: otherwise another gang would have the room.
 """
 
@@ -27,10 +27,10 @@ from scoring.plan.steps import Steps, at_once
 from scoring.scaling.change import Change, No, Refusal, ScaleIn
 from scoring.scaling.job import ElasticJob
 from scoring.scaling.options import Condition, Options
-from scoring.scaling.shrink.eligible import Candidate, candidates, different, is_heaviest, waiting_for_room
-from scoring.scaling.shrink.fewest import Taken, enough, fewer, gathered
-from scoring.scaling.shrink.order import in_order, near_ones
-from scoring.scaling.shrink.trial import Trial
+from scoring.scaling.shrink.candidates import Candidate, candidates, different, is_heaviest, waiting_for_room
+from scoring.scaling.shrink.cheapest_first import in_order, near_ones
+from scoring.scaling.shrink.fewest_workers import Taken, enough, fewer, gathered
+from scoring.scaling.shrink.would_fit import Trial
 from scoring.scaling.workers import going
 
 
@@ -63,7 +63,8 @@ def scale_in_in_steps(
     if not options.enabled:
         return ScaleIn(None, reason=No.DISABLED)
     keys = waiting_for_room(plan)
-    keys = keys if options.condition.tries_all else keys[:1]
+    if options.condition not in (Condition.ANY, Condition.LEVELS):
+        keys = keys[:1]
     gangs = tuple(snapshot.gangs[key] for key in keys if key in snapshot.gangs)
     claimed = next((gang.key for gang in gangs if gang.key in snapshot.claims), None)
     if claimed is not None:
@@ -177,7 +178,6 @@ def _answer(
 
 
 def _pods(candidates: Sequence[Candidate], taken: Sequence[int]) -> list[Pod]:
-    """Pods that leave when this many steps of each job are taken."""
     return [step.pod for one, number in zip(candidates, taken, strict=True) for step in one.steps[:number]]
 
 

@@ -1,5 +1,6 @@
 """What people see of one link: value, age and source of both directions, and what counts of them."""
 
+import numpy as np
 import pytest
 
 from extender.api.documents.link import link_document
@@ -71,7 +72,7 @@ def test_points_are_those_of_the_plan() -> None:
     assert parts == {"loss": 20.0, "delay": 10.0, "throughput": 10.0}
     assert (document.points, document.reference_bps, document.compared_with) == (40.0, 100e6, 4)
     names = [one.name for one in nodes]
-    assert among(found, names, POLICY).points[0, 1] == 40.0
+    assert among(found, names, POLICY).points_among(np.array([0, 1]))[0, 1] == 40.0
 
 
 def test_what_is_unknown_has_the_points_of_the_zones_median() -> None:
@@ -82,7 +83,9 @@ def test_what_is_unknown_has_the_points_of_the_zones_median() -> None:
     assert document is not None
     parts = [part.points for part in document.metrics.values()]
     assert parts == pytest.approx([20.0 - 1.0, 32.0 - 2.0, 40.0 - 2.0])
-    assert document.points == pytest.approx(among(found, [one.name for one in nodes], POLICY).points[0, 1])
+    assert document.points == pytest.approx(
+        among(found, [one.name for one in nodes], POLICY).points_among(np.array([0, 1]))[0, 1]
+    )
 
 
 @pytest.mark.parametrize(("zones", "compared"), [(1, 100), (2, 100), (5, 100), (500, 2)])

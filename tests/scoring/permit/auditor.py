@@ -231,11 +231,18 @@ class Auditor:
             self.whole_once = True
 
 
+def open_requests(state: PermitState) -> list[int]:
+    """Calls that still wait for their answer, ascending."""
+    waiting = (*state.held.values(), *state.posting.values())
+    return sorted(one.request for one in waiting if one.request is not None)
+
+
 def validate_state(state: PermitState) -> None:
     """AssertionError: the state contradicts itself."""
     held, posting, bound = state.held.keys(), state.posting.keys(), state.bound.keys()
     assert len(held | posting | bound) == len(held) + len(posting) + len(bound), "a member is in two stages at once"
-    assert len(set(state.open_requests)) == len(state.open_requests), "two members share one request"
+    requests = open_requests(state)
+    assert len(set(requests)) == len(requests), "two members share one request"
     assert state.leading or not held, "a call is held without leadership"
     if state.partial_until_s is not None:
         assert state.leading, "a gang is to be evicted without leadership"

@@ -21,7 +21,7 @@ from scoring.permit import protocol
 from scoring.permit.machine import handle
 from scoring.permit.protocol import PermitState, next_deadline_s
 from tests.builders import gang, pod
-from tests.scoring.permit.auditor import PARTIAL_TIMEOUT_S, Auditor, validate_state
+from tests.scoring.permit.auditor import PARTIAL_TIMEOUT_S, Auditor, open_requests, validate_state
 
 NODES = tuple(NodeName(f"n{i}") for i in range(3))
 
@@ -267,7 +267,7 @@ class PermitMachine(Auditor, RuleBasedStateMachine):
     @invariant()
     def books_agree(self) -> None:
         """The machine holds open exactly the calls that are neither answered nor abandoned."""
-        assert sorted(self.open) == list(self.state.open_requests)
+        assert sorted(self.open) == open_requests(self.state)
         assert self.evicting == self.state.evicting
 
     def teardown(self) -> None:

@@ -91,7 +91,6 @@ def elastic(
         refusal=refusal,
         wants=wants,
         changed_s=changed_s,
-        created_s=of.created_s,
         changes_s=changes_s,
         grow_back_to=grow_back_to,
     )

@@ -13,7 +13,7 @@ from scoring.model import Gang
 from scoring.model.snapshot import Claim, Snapshot
 from scoring.scaling.job import ElasticJob
 from scoring.scaling.options import Condition, Options
-from scoring.scaling.shrink.eligible import MOST_KINDS
+from scoring.scaling.shrink.candidates import MOST_KINDS
 from scoring.scaling.shrink.scale_in import scale_in
 from tests.scoring.scaling.cases import TRUSTING, waiting, workers
 from tests.scoring.scaling.test_properties import clusters, options_of

@@ -47,7 +47,7 @@ def summary(found: ScaleIn) -> dict[str, Any]:
         "refused": {refusal.job.name: refusal.reason.name for refusal in found.refusals},
         "reason": found.reason.name if found.reason is not None else None,
         "to": found.beneficiary,
-        "leave": [uid.removeprefix("uid-default-") for uid in found.leaving],
+        "leave": [uid.removeprefix("uid-default-") for one in found.changes for uid in one.leaving],
         "from": [name for change in found.changes for name in change.nodes],
         "places": sorted(found.places.values()),
     }
@@ -234,7 +234,9 @@ def test_a_leader_is_never_taken() -> None:
     mixed = replace(light, members=(*light.members, chief))
     job = replace(elastic(mixed), workers=8, max_workers=8, indexes={m.uid: m.index or 0 for m in mixed.members})
     found = decide("n1:4", mixed, heavy(2), jobs=[job])
-    assert not {m.uid for m in mixed.members if m.role is not Role.WORKER} & set(found.leaving)
+    assert not {m.uid for m in mixed.members if m.role is not Role.WORKER} & {
+        uid for one in found.changes for uid in one.leaving
+    }
 
 
 def test_many_jobs_with_pauses_between_them() -> None:

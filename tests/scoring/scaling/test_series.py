@@ -15,8 +15,8 @@ from scoring.scaling.metrics.fits import Curve, Family, fit_curve, trend_of
 from scoring.scaling.metrics.series import NOTHING, Point, ReportHistory
 from scoring.scaling.metrics.speed import Model, Speed, model_of, progress, speed_of, stall_s
 from scoring.scaling.options import MetricOptions
-from scoring.scaling.shrink.fewest import MOST_TRIALS, Taken, enough, fewer, ways
-from scoring.scaling.shrink.trial import Trial
+from scoring.scaling.shrink.fewest_workers import MOST_TRIALS, Taken, enough, fewer, ways
+from scoring.scaling.shrink.would_fit import Trial
 from tests.scoring.scaling.cases import TRUSTING, reported
 from tests.scoring.scaling.test_properties import clusters
 
@@ -61,7 +61,7 @@ def test_a_history() -> None:
 
 def test_where_the_workers_changed() -> None:
     history = reported(*(Point(step, float(step), workers=3 if step < 5 else 6) for step in range(8)))
-    assert [one.changed_at() for one in (history, history.since(5), NOTHING)] == [5, None, None]
+    assert [one.changed_at() for one in (history, history.part(history.step >= 5), NOTHING)] == [5, None, None]
 
 
 TRENDS = {  # case: (values, what is sure)

@@ -22,10 +22,8 @@ class Held(Generic[T]):
     """The objects of one kind; an `extender.kube.watch.reflector.Sink`."""
 
     key: Callable[[T], str]
-    on_change: Callable[[], None]
-    """Called when an object is another than before; must only take note"""
-    items: dict[str, T] = field(default_factory=dict, init=False)
-    """`namespace/name` → what is kept of it"""
+    on_change: Callable[[], None]  # Called when an object is another than before; must only take note
+    items: dict[str, T] = field(default_factory=dict, init=False)  # `namespace/name` → what is kept of it
 
     def replace_in_steps(self, items: Sequence[T]) -> Iterator[None]:
         """See `Sink`."""

@@ -18,6 +18,7 @@ from extender.controllers.events.recorder import Happening, pod_subject
 from scoring.ids import GangKey, PodUid
 from scoring.model import Gang, Phase, Pod, Role
 from scoring.plan.steps import Steps
+from scoring.queue.states import JobState
 from scoring.scaling.job import ElasticJob, JobKey, Wants
 from scoring.scaling.options import Options
 
@@ -80,10 +81,11 @@ def view_of(
     if gang is not None and seen.claims and seen.state is not State.ENDED and not seen.bounds.bad:
         wants = seen.wants or default_wants
         job = _job(seen, gang, workers, least=least, most=most, refusal=refusal, wants=wants)
+    running = JobState.RUNNING if any(pod.phase is Phase.RUNNING for pod in workers) else JobState.WAITING
+    state = JobState.COMPLETED if seen.state is State.ENDED else running
     return JobView(
         key=seen.key,
         uid=seen.uid,
-        api_version=seen.api_version,
         gang=gang.key if gang is not None else None,
         workers=seen.workers,
         min_workers=least,
@@ -91,8 +93,7 @@ def view_of(
         min_source=seen.bounds.source,
         refusal=refusal,
         job=job,
-        running=any(pod.phase is Phase.RUNNING for pod in workers),
-        finished=seen.state is State.ENDED,
+        rough_state=state,
         owned=seen.owned,
     )
 
@@ -113,7 +114,6 @@ def _job(
         refusal=refusal,
         wants=wants,
         changed_s=intent.at_s if intent is not None else None,
-        created_s=seen.created_s,
         changes_s=intent.changes_s if intent is not None else (),
         grow_back_to=intent.grow_back_to if intent is not None and stands else None,
     )

@@ -31,23 +31,20 @@ from extender.controllers.elastic.kinds.seen import (
     seen,
 )
 from extender.controllers.owners.failure_budget import Json
+from extender.convert.decode import whole_number
 
-_STATUS_BYTES = 16 * 1024
-"""Longest `trainerStatus` that is kept: some dozen values, each a name and a number."""
+_STATUS_BYTES = 16 * 1024  # Longest `trainerStatus` that is kept: some dozen values, each a name and a number
 _MIN_AVAILABLE = "pod-group.scheduling.sigs.k8s.io/min-available"
-FIXED = "netgang.io/fixed"
-"""Annotation on a JobSet: replicated Jobs that are no workers, separated by commas."""
+_LABEL_CHARS = 63
+FIXED = "netgang.io/fixed"  # Annotation on a JobSet: replicated Jobs that are no workers, separated by commas
 
 
 def _limited(bounds: Bounds, template: Json) -> Bounds:
     """With the pods' own min-available as the least of all minimums, and as the minimum where none is said."""
-    text = labels_of(template).get(_MIN_AVAILABLE)
-    if not isinstance(text, str) or not (text.isascii() and text.isdigit()):
+    label = whole_number(labels_of(template).get(_MIN_AVAILABLE), digits=_LABEL_CHARS)
+    if label is None or (bounds.least is not None and label <= bounds.least):
         return bounds
-    label = int(text)
-    if bounds.least is None:
-        return replace(bounds, least=label, source="label min-available")
-    return replace(bounds, least=label, source="label min-available") if label > bounds.least else bounds
+    return replace(bounds, least=label, source="label min-available")
 
 
 def _unequal(spec: Json) -> Unsafe | None:

@@ -7,7 +7,6 @@ texts; own annotations on the job win over the same on the pod template, and bot
 
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
-from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
@@ -15,6 +14,7 @@ import msgspec
 
 from extender.controllers.elastic.intent import LAST_CHANGE, Intent, encoded, intent_of
 from extender.controllers.owners.failure_budget import Json, decoded
+from extender.convert.decode import whole_number
 from extender.notes import NO_NOTES, Bearer, NoteReader, Notes
 from scoring.ids import Namespace
 from scoring.scaling.job import JobKey, Wants
@@ -70,8 +70,7 @@ class Bounds:
     least: int | None = None
     most: int | None = None
     source: str = ""
-    bad: bool = False
-    """What is said cannot be understood, or contradicts itself."""
+    bad: bool = False  # What is said cannot be understood, or contradicts itself
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,26 +82,17 @@ class Seen:
     resource_version: str
     api_version: str
     workers: int
-    others: int
-    """Pods of other roles: ps, chief, launcher."""
+    others: int  # Pods of other roles: ps, chief, launcher
     bounds: Bounds
-    gang_minimum: int | None
-    """Pods that its gang needs, where the job says so."""
-    steers_gang: bool
-    """Whether our patches set the gang's minimum; else the gang's minimum limits ours."""
+    gang_minimum: int | None  # Pods that its gang needs, where the job says so
+    steers_gang: bool  # Whether our patches set the gang's minimum; else the gang's minimum limits ours
     unsafe: Unsafe | None
     state: State
-    created_s: float
-    intent: Intent | None = None
-    """What we last made of it; `read` fills it in."""
-    wants: Wants | None = None
-    """`None`: it does not say."""
-    bad_wants: bool = False
-    """What it says is not one of the words."""
-    owned: bool = False
-    """Whether another controller made it."""
-    trainer_status: Json | None = None
-    """What a TrainJob reports of its training, unchanged."""
+    intent: Intent | None = None  # What we last made of it; `read` fills it in
+    wants: Wants | None = None  # `None`: it does not say
+    bad_wants: bool = False  # What it says is not one of the words
+    owned: bool = False  # Whether another controller made it
+    trainer_status: Json | None = None  # What a TrainJob reports of its training, unchanged
 
     @property
     def claims(self) -> bool:
@@ -120,16 +110,11 @@ class Kind:
     version: str
     kind: str
     plural: str
-    look: "Callable[[Kind, Json], Seen]"
-    """What the object says. ValueError: it cannot be read."""
-    resized: Callable[[Json, Seen, int], Json]
-    """The part of a merge patch that gives it so many workers: `spec` and no metadata."""
-    managers: tuple[str, ...] = ()
-    """Values of `managedBy` with which it may be changed, besides none."""
-    ends: tuple[str, ...] = ("Complete", "Failed")
-    """Conditions with which it is over."""
-    one_by_one: bool = False
-    """Whether workers must leave one after the other, each gone before the next is removed."""
+    look: "Callable[[Kind, Json], Seen]"  # What the object says. ValueError: it cannot be read.
+    resized: Callable[[Json, Seen, int], Json]  # Its part of a merge patch for so many workers: `spec`, no metadata
+    managers: tuple[str, ...] = ()  # Values of `managedBy` with which it may be changed, besides none
+    ends: tuple[str, ...] = ("Complete", "Failed")  # Conditions with which it is over
+    one_by_one: bool = False  # Whether workers must leave one after the other, each gone before the next is removed
 
     @property
     def api_version(self) -> str:
@@ -156,7 +141,6 @@ class _Metadata(msgspec.Struct):
     namespace: str = "default"
     uid: str = ""
     resource_version: str = msgspec.field(name="resourceVersion", default="")
-    creation_timestamp: datetime | None = msgspec.field(name="creationTimestamp", default=None)
 
 
 def read(kind: Kind, raw: bytes, *, notes: NoteReader = NO_NOTES) -> Seen:
@@ -209,7 +193,7 @@ def own_bounds(job: Json, template: Json) -> Bounds:
     said = {**annotations_of(template), **annotations_of(job)}
     name = MIN_WORKERS if MIN_WORKERS in said else _KUEUE_MINIMUM
     least, most = said.get(name), said.get(MAX_WORKERS)
-    least_n, most_n = _count(least), _count(most)
+    least_n, most_n = (whole_number(text, digits=_COUNT_DIGITS) or None for text in (least, most))
     bad = (least is not None and least_n is None) or (most is not None and most_n is None)
     bad = bad or (least_n is not None and most_n is not None and least_n > most_n)
     return Bounds(least_n, most_n, f"annotation {name}" if least is not None else "", bad)
@@ -238,7 +222,6 @@ def seen(
         metadata = msgspec.convert(job.get("metadata"), _Metadata)
     except msgspec.ValidationError as error:
         raise ValueError(f"{kind.kind}: metadata: {error}") from error
-    created = metadata.creation_timestamp
     wants = annotations_of(job).get(SCALING, annotations_of(template).get(SCALING))
     owned = any(one.get("controller") for one in job["metadata"].get("ownerReferences") or ())
     if bounds.bad:
@@ -261,7 +244,6 @@ def seen(
         steers_gang=steers_gang,
         unsafe=unsafe,
         state=_state_of(job, kind.ends, suspended=bool(policy.get("suspend"))),
-        created_s=created.timestamp() if created is not None else 0.0,
         wants=Wants(wants) if wants in list(Wants) else None,
         bad_wants=wants is not None and wants not in list(Wants),
         owned=owned,
@@ -287,9 +269,3 @@ def count(value: Any, default: int) -> int:
     if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= _MOST:
         raise ValueError(f"not a count: {value if isinstance(value, int) else type(value).__name__}")
     return value
-
-
-def _count(text: Any) -> int | None:
-    if not isinstance(text, str) or not (text.isascii() and text.isdigit() and len(text) <= _COUNT_DIGITS):
-        return None
-    return int(text) or None

@@ -26,8 +26,7 @@ from extender.controllers.owners.failure_budget import Json
 _WORKER = "worker"
 
 
-Rule = Callable[[Json, Mapping[str, Json]], Unsafe | None]
-"""Spec and roles → what makes a change unsafe"""
+Rule = Callable[[Json, Mapping[str, Json]], Unsafe | None]  # Spec and roles → what makes a change unsafe
 
 
 def _training(

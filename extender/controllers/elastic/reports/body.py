@@ -15,12 +15,9 @@ from typing import Any, Final
 from extender.errors import BadRequestError
 from scoring.scaling.metrics.series import Point
 
-MOST_POINTS: Final = 256
-"""Points of one report."""
-AHEAD_S: Final = 60.0
-"""How much a job's clock may be ahead of ours."""
-BEHIND_S: Final = 7 * 86400.0
-"""How old a point may be."""
+MOST_POINTS: Final = 256  # Points of one report
+AHEAD_S: Final = 60.0  # How much a job's clock may be ahead of ours
+BEHIND_S: Final = 7 * 86400.0  # How old a point may be
 LIMITS: Final[Mapping[str, tuple[float, float]]] = {
     # field of a point → the smallest and the largest number it may be
     "step": (0, 2**53),
@@ -104,7 +101,6 @@ def trainer_point(status: Mapping[str, Any], *, now_s: float) -> dict[str, float
 
 
 def _parts(document: Any, *, now_s: float) -> tuple[Any, Any]:
-    """The list of points, and `restarted`, neither checked."""
     match document:
         case {"trainerStatus": dict() as status}:
             point = trainer_point(status, now_s=now_s)
@@ -145,7 +141,6 @@ def read_point(given: Any, where: str, *, now_s: float, workers: int | None) -> 
 
 
 def _number(given: Mapping[str, Any], field: str, where: str) -> float | None:
-    """A field within its limits; `None`: it is not there, or null."""
     value = given.get(field)
     if value is None:
         return None

@@ -22,8 +22,6 @@ _JOBS_A_STEP: Final = 64
 
 @dataclass(frozen=True, slots=True)
 class _Looked:
-    """The last look at a job: what was seen, and its demand."""
-
     job: ElasticJob
     series: Series
     at_s: float

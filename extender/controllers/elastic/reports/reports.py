@@ -11,7 +11,7 @@ Rules:
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from enum import StrEnum
+from http import HTTPStatus
 
 from extender.controllers.elastic.kinds import Seen
 from extender.controllers.elastic.records import JobView
@@ -22,21 +22,11 @@ from extender.ports import Clock
 from scoring.scaling.job import JobKey
 
 
-class Outcome(StrEnum):
-    """The outcome of a report whose sender may send it."""
-
-    ACCEPTED = "accepted"
-    UNKNOWN_JOB = "unknown job"
-    SEVERAL_JOBS = "several jobs of this name"
-    STEP_BACK = "step goes back"
-    TOO_MANY = "too many reports"
-
-
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """The outcome of a report; `detail` is a sentence for people, `step` the job's newest."""
+    """What a report is answered; `detail` is a sentence for people, `step` the job's newest."""
 
-    outcome: Outcome
+    status: HTTPStatus
     detail: str = ""
     points: int = 0
     step: int | None = None
@@ -49,8 +39,7 @@ class Rates:
 
     per_job: float = 2.0
     in_all: float = 100.0
-    namespace_share: float = 0.5
-    """Of `in_all`, for the jobs of one namespace: no namespace can use up what others need."""
+    namespace_share: float = 0.5  # Of `in_all`, for the jobs of one namespace: no namespace can use up what others need
     burst: float = 10.0
 
 
@@ -65,12 +54,9 @@ class Reports:
         self._clock = clock
         self._rates = rates
         self._all = self._bucket(rates.in_all)
-        self._of: dict[JobKey, _Bucket] = {}
-        """job that reported → how much more it may"""
-        self._in: dict[str, _Bucket] = {}
-        """namespace → the same of all its jobs"""
-        self._statuses: dict[JobKey, Seen] = {}
-        """TrainJobs whose status was looked at"""
+        self._of: dict[JobKey, _Bucket] = {}  # job that reported → how much more it may
+        self._in: dict[str, _Bucket] = {}  # namespace → the same of all its jobs
+        self._statuses: dict[JobKey, Seen] = {}  # TrainJobs whose status was looked at
 
     def take(self, namespace: str, name: str, body: bytes, *, kind: str | None = None) -> Answer:
         """Keep a report of the job `name`. Errors: BadRequestError for a body that is none, naming the field.
@@ -79,15 +65,15 @@ class Reports:
         """
         views = find_jobs(self._jobs(), namespace, name, kind=kind)
         if not views:
-            return Answer(Outcome.UNKNOWN_JOB, f"no job {namespace}/{name} of a kind that netgang resizes is known")
+            return Answer(HTTPStatus.NOT_FOUND, f"no job {namespace}/{name} of a kind that netgang resizes is known")
         if len(views) > 1:
             kinds = ", ".join(view.key.kind for view in views)
-            return Answer(Outcome.SEVERAL_JOBS, f"several jobs are named {namespace}/{name}: add ?kind= one of {kinds}")
+            return Answer(HTTPStatus.CONFLICT, f"several jobs are named {namespace}/{name}: add ?kind= one of {kinds}")
         [view] = views
         wait_s = self._wait_s(view.key)
         if wait_s > 0.0:
             detail = f"at most {self._rates.per_job:g} reports a second of one job: put several points into one"
-            return Answer(Outcome.TOO_MANY, detail, retry_after_s=wait_s)
+            return Answer(HTTPStatus.TOO_MANY_REQUESTS, detail, retry_after_s=wait_s)
         report = read_report(body, now_s=self._clock.now_s(), workers=view.workers)
         last = self._book.last(view.key, view.uid)
         first = report.points[0].step
@@ -96,9 +82,9 @@ class Reports:
                 f"points[0].step: {first} is not above {last.step}, the last one reported; a process that began again "
                 'at an older checkpoint says "restarted": true in its first report'
             )
-            return Answer(Outcome.STEP_BACK, detail, step=last.step)
+            return Answer(HTTPStatus.CONFLICT, detail, step=last.step)
         self._book.add(view.key, view.uid, report.points, undo=report.restarted)
-        return Answer(Outcome.ACCEPTED, points=len(report.points), step=report.points[-1].step)
+        return Answer(HTTPStatus.OK, points=len(report.points), step=report.points[-1].step)
 
     def take_statuses(self, jobs: Iterable[Seen]) -> None:
         """Keep what TrainJobs' own `trainerStatus` says; due once a second. Cost: O(jobs).

@@ -9,17 +9,15 @@ starts with no reports and changes no job for its metrics until it has enough. R
   push out other people's jobs.
 """
 
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Collection, Sequence
 from itertools import pairwise
 from typing import Final
 
-from scoring.ids import Namespace
 from scoring.scaling.job import JobKey
 from scoring.scaling.metrics.series import MOST_POINTS, NOTHING, Point, ReportHistory, Series
 
-MOST_JOBS: Final = 1000
-"""Series kept at a time; with as many points of each as may be, 100 MB in all."""
+MOST_JOBS: Final = 1000  # Series kept at a time; with as many points of each as may be, 100 MB in all
 
 
 class SeriesBook:
@@ -30,8 +28,6 @@ class SeriesBook:
         self._most_points = most_points
         self._series: OrderedDict[JobKey, tuple[str, ReportHistory]] = OrderedDict()
         """job → its uid and series; the one that reported longest ago comes first"""
-        self._jobs_in: dict[Namespace, int] = {}
-        """namespace → how many series it has"""
 
     def __len__(self) -> int:
         return len(self._series)
@@ -72,12 +68,11 @@ class SeriesBook:
     def keep_only(self, jobs: Collection[JobKey]) -> None:
         """Forget jobs that are gone. Cost: O(series)."""
         for job in [job for job in self._series if job not in jobs]:
-            self._drop(job)
+            del self._series[job]
 
     def forget(self) -> None:
         """Forget everything."""
         self._series.clear()
-        self._jobs_in.clear()
 
     def _history(self, job: JobKey, uid: str) -> ReportHistory | None:
         known = self._series.get(job)
@@ -85,18 +80,11 @@ class SeriesBook:
 
     def _new(self, job: JobKey, uid: str) -> ReportHistory:
         """Where there is no room, of the namespace with most series the job that is silent for longest is forgotten."""
-        if job in self._series:
-            self._drop(job)
+        self._series.pop(job, None)
         while len(self._series) >= self._most_jobs:
-            largest = min(self._jobs_in, key=lambda namespace: (-self._jobs_in[namespace], namespace))
-            self._drop(next(job for job in self._series if job.namespace == largest))
+            jobs_in = Counter(one.namespace for one in self._series)
+            largest = min(jobs_in, key=lambda namespace: (-jobs_in[namespace], namespace))
+            del self._series[next(one for one in self._series if one.namespace == largest)]
         history = ReportHistory(self._most_points)
         self._series[job] = (uid, history)
-        self._jobs_in[job.namespace] = self._jobs_in.get(job.namespace, 0) + 1
         return history
-
-    def _drop(self, job: JobKey) -> None:
-        del self._series[job]
-        self._jobs_in[job.namespace] -= 1
-        if not self._jobs_in[job.namespace]:
-            del self._jobs_in[job.namespace]

@@ -8,6 +8,7 @@ from typing import Any
 
 from extender.controllers.elastic.records import JobView
 from scoring.ids import Namespace
+from scoring.queue.states import JobState
 from scoring.scaling.job import JobKey
 from scoring.scaling.metrics.series import Point
 from tests.fakes.raw_http import InThread
@@ -30,7 +31,6 @@ def job_key(name: str, *, namespace: str = "team", kind: str = TFJOB) -> JobKey:
 
 def view(name: str, *, namespace: str = "team", kind: str = TFJOB, uid: str = "uid-1", **fields: Any) -> JobView:
     defaults: dict[str, Any] = {
-        "api_version": "kubeflow.org/v1",
         "gang": None,
         "workers": 3,
         "min_workers": 1,
@@ -38,8 +38,7 @@ def view(name: str, *, namespace: str = "team", kind: str = TFJOB, uid: str = "u
         "min_source": "annotation netgang.io/min-workers",
         "refusal": None,
         "job": None,
-        "running": True,
-        "finished": False,
+        "rough_state": JobState.RUNNING,
     }
     return JobView(key=job_key(name, namespace=namespace, kind=kind), uid=uid, **(defaults | fields))
 

@@ -31,7 +31,6 @@ SEEN = Seen(
     steers_gang=True,
     unsafe=None,
     state=State.ACTIVE,
-    created_s=1.0,
 )
 SHRINK = Change(LOW, "u1", 6, 3, Requester.QUEUE, "room", HEAVY, 100.0, Stage.REMOVING)
 FREED = replace(SHRINK, stage=Stage.FREED, gone_s=105.0)

@@ -11,6 +11,7 @@ from extender.controllers.elastic.reports.series import SeriesBook
 from extender.runtime.telemetry import Telemetry
 from scoring.ids import GangKey
 from scoring.plan.steps import finish
+from scoring.queue.states import JobState
 from scoring.scaling.job import ElasticJob, JobKey, Wants
 from scoring.scaling.metrics.series import Point
 from scoring.scaling.options import MetricOptions
@@ -32,7 +33,6 @@ def elastic(name: str = "resnet", *, workers: int = 2, uid: str = "uid-1", wants
         refusal=None,
         wants=wants,
         changed_s=None,
-        created_s=0.0,
     )
 
 
@@ -129,7 +129,9 @@ class Meter:
     def __init__(self) -> None:
         self.records, self.telemetry = Records(), Telemetry()
         self.records.views = views(
-            view("resnet"), view("vgg", uid="uid-2", running=False), view("x", uid="uid-3", finished=True)
+            view("resnet"),
+            view("vgg", uid="uid-2", rough_state=JobState.WAITING),
+            view("x", uid="uid-3", rough_state=JobState.COMPLETED),
         )
         self.metering = Metering(self.records, self.telemetry)
 
@@ -148,7 +150,7 @@ def test_jobs_are_counted_by_what_they_are() -> None:
     assert [meter.count("jobs", state=state) for state in ("running", "waiting", "completed")] == [1, 1, 1]
     change = meter.change()
     assert [meter.count("jobs", state=state) for state in ("running", "resizing")] == [0, 1]
-    meter.records.end(change, Stage.DONE, now_s=104.0)
+    meter.records.put(replace(change, stage=Stage.DONE, ended_s=104.0))
     assert [meter.count("jobs", state=state) for state in ("running", "resizing")] == [1, 0]
 
 
@@ -173,7 +175,7 @@ def test_the_end_of_a_change_is_counted_once(stage: Stage, counted: tuple[float,
     change = meter.change()
     labels = {"kind": "TFJob.kubeflow.org", "direction": "in", "outcome": stage.value}
     assert meter.count("resizes_total", **labels) == 0.0
-    meter.records.end(change, stage, now_s=104.0)
+    meter.records.put(replace(change, stage=stage, ended_s=104.0))
     for _ in range(3):
         assert meter.count("resizes_total", **labels) == 1.0
     assert meter.count("resize_duration_seconds_sum", direction="in") == counted[0]

@@ -1,14 +1,12 @@
 """Which waiting gangs running jobs may be shrunk for, which of these jobs may give up workers, and why others may not.
 
-Gangs: those that wait for room, in the queue's order. The published rule serves the heaviest alone; with
-`Condition.ANY` those behind it are tried as well: of gangs that ask for the same only the first, because what is too
-little for it is too little for the others, and no more than `MOST_KINDS` different ones.
+Gangs: those that wait for room, in the queue's order; with `Condition.ANY` those behind the first are tried as well: of
+gangs that ask for the same only the first, and no more than `MOST_KINDS` different ones.
 
 Jobs: one must be lighter (ω′) than the gang, or as heavy and entered later, and must not have a higher priority; for a
-STARVING gang weights do not count, because it goes before all that wait, heavier ones included (PAPERS K3), and with
-`Condition.ANY` they do not count. With `Condition.LEVELS` a job must have a higher service level, whether the gang is
-STARVING or not, and those that have had most come first (`scoring.queue.service_levels`). Jobs that must not be
-resized, that do not run, or whose last change is not over are left alone, whatever they weigh.
+STARVING gang, which goes before all (PAPERS K3), and with `Condition.ANY` weights do not count. With `Condition.LEVELS`
+a job must have a higher service level, and those that have had most come first (`scoring.queue.service_levels`). Jobs
+that must not be resized, that do not run, or whose last change is not over are left alone.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -28,13 +26,11 @@ from scoring.queue.states import JobState, state_of
 from scoring.scaling.change import No, Refusal
 from scoring.scaling.job import ElasticJob, JobKey
 from scoring.scaling.options import Condition, Options
-from scoring.scaling.shrink.trial import WANTS_ROOM
+from scoring.scaling.shrink.would_fit import WANTS_ROOM
 from scoring.scaling.workers import Step, steps_down, workers_of
 
-JOBS_A_STEP = 32
-"""Jobs looked at between two moments to pause (docs/safety.md S15)."""
-MOST_KINDS: Final = 16
-"""Different gangs for which room is looked for in one pass: each costs a look at all elastic jobs."""
+JOBS_A_STEP = 32  # Jobs looked at between two moments to pause (docs/safety.md S15)
+MOST_KINDS: Final = 16  # Different gangs for which room is looked for in one pass: each costs a look at all jobs
 _HOUR_S = 3600.0
 
 
@@ -44,8 +40,7 @@ class Candidate:
 
     job: ElasticJob
     gang: Gang
-    weight: tuple[Any, ...]
-    """Sort key of its weight: smaller is heavier; with `Condition.LEVELS` the cluster-hours that it has had."""
+    weight: tuple[Any, ...]  # Smaller is heavier; with `Condition.LEVELS` the cluster-hours that it has had
     steps: tuple[Step, ...]
 
 

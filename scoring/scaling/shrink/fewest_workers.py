@@ -1,12 +1,9 @@
-"""Take the fewest steps from the cheapest jobs so that the gang fits.
-
-The jobs come in the order in which they should give, cheapest first. Three parts:
+"""Take the fewest steps from the cheapest jobs so that the gang fits; the jobs come in the order in which they give.
 
 1. `gathered`: a good way by counting. For each zone, step by step whatever brings most room for each worker that goes,
    the cheaper job among equals; then what is not needed is given back, the dearest first. Quick for any number of jobs.
-2. `fewer`: all ways with fewer steps than that, n = 1, 2, …, those that take most from the first jobs first; the first
-   that counting does not rule out and that a placement confirms is the answer, the fewest that suffice. Bounded by
-   `MOST_COUNTS`: with many jobs the way of part 1 stays.
+2. `fewer`: all ways with fewer steps than that, those that take most from the first jobs first; the first that counting
+   allows and a placement confirms. Bounded by `MOST_COUNTS`: with many jobs the way of part 1 stays.
 3. `enough`: where counting and placing disagree (kinds of members that compete for nodes): as few of the cheapest jobs,
    with all that they may give, as pass, found by halving.
 """
@@ -16,16 +13,13 @@ from typing import TypeVar
 
 from scoring.model import Pod
 from scoring.plan.steps import Steps
-from scoring.scaling.shrink.trial import Ledger, Tally
+from scoring.scaling.shrink.would_fit import Ledger, Tally
 
 T = TypeVar("T")
-Taken = tuple[int, ...]
-"""Steps taken from each job, in the order given."""
+Taken = tuple[int, ...]  # Steps taken from each job, in the order given
 
-MOST_COUNTS = 2000
-"""Ways that `fewer` looks at by counting: some hundredths of a second in all."""
-MOST_TRIALS = 48
-"""The same for real placements."""
+MOST_COUNTS = 2000  # Ways that `fewer` looks at by counting: some hundredths of a second in all
+MOST_TRIALS = 48  # The same for real placements
 _COUNTS_A_STEP = 32  # Ways looked at between two moments to pause
 _MOST_JOBS = 64  # With more jobs there are too many ways to look at any part of them
 
@@ -48,14 +42,11 @@ def gathered(ledger: Ledger, gone: Sequence[Pod], jobs: Sequence[Sequence[Pod]])
 
 
 class _Gathering:
-    """One zone's way."""
-
     def __init__(self, tally: Tally, group: Sequence[int], jobs: Sequence[Sequence[Pod]], near: Sequence[int]) -> None:
         """`near`: jobs with a pod in the zone, by number."""
         self._tally, self._group, self._jobs, self._near = tally, group, jobs, near
         self._taken = [0] * len(jobs)
-        self._offers: dict[int, tuple[float, int]] = {}
-        """job → (members gained for each pod, pods) of its best next pods"""
+        self._offers: dict[int, tuple[float, int]] = {}  # job → (gain per pod, pods) of its best next pods
         self._at: dict[str, set[int]] = {}  # node → jobs with a pod there
         for number in near:
             for pod in jobs[number]:

@@ -1,10 +1,8 @@
 """In which order jobs give up workers, and which of their workers concern the gang at all.
 
-Rule: lowest priority first, then the lightest, then the job whose highest workers are worth least where they are, then
-by name. A worker on a node that no member of the gang could go to is no help. Worth is judged worker by worker from the
-highest index down, because in this order they leave: first those on nodes that the beneficiary would go to if it could
-choose; then those that share no node with a ps or chief of their own (PAPERS K4: nodes with a ps come last); then those
-whose links to their siblings are worth least.
+Lowest priority first, then the lightest, then the job whose highest workers are worth least where they are, then by
+name. Worth, from the highest index down, as they leave: first those on nodes that the beneficiary would go to if it
+could choose; then those that share no node with a ps or chief of their own (PAPERS K4); then the worst linked.
 """
 
 from collections.abc import Sequence
@@ -16,15 +14,12 @@ from scoring.plan import Admission, Run, take_admissions
 from scoring.plan.result import Placed
 from scoring.plan.steps import Steps
 from scoring.scaling.change import No, Refusal
-from scoring.scaling.shrink.eligible import JOBS_A_STEP, Candidate
-from scoring.scaling.shrink.trial import Trial
-from scoring.scaling.workers import Step
+from scoring.scaling.shrink.candidates import JOBS_A_STEP, Candidate
+from scoring.scaling.shrink.would_fit import Trial
 from scoring.selection.demand import pairs_count
 
-_WORTHS_A_STEP = 4
-"""Jobs whose links are looked at between two moments to pause: up to 2 ms each where the network data are new."""
-Worth = tuple[tuple[bool, bool, float], ...]
-"""Per worker, highest index first: (not wanted, beside its own ps, points of its links); smaller goes first."""
+_WORTHS_A_STEP = 4  # Jobs whose links are looked at between two pauses: up to 2 ms each with new network data
+Worth = tuple[tuple[bool, bool, float], ...]  # Highest index first: (not wanted, beside a ps, points)
 
 
 def near_ones(trial: Trial, able: Sequence[Candidate]) -> Steps[tuple[list[Candidate], list[Refusal]]]:
@@ -48,7 +43,11 @@ def in_order(run: Run, ahead: Sequence[Admission], near: Sequence[Candidate], be
     wanted = frozenset(best.nodes.values())
     worths = []
     for number, one in enumerate(near):
-        worths.append((worth_of(run, one.gang, one.steps, wanted), one.job.key, number))
+        leaders = {pod.node for pod in one.gang.placed if pod.role in (Role.PS, Role.CHIEF)}
+        nodes = [step.pod.node for step in one.steps if step.pod.node is not None]
+        points = link_points(run, one.gang, nodes)
+        worth: Worth = tuple((node not in wanted, node in leaders, points.get(node, 0.0)) for node in nodes)
+        worths.append((worth, one.job.key, number))
         if number % _WORTHS_A_STEP == _WORTHS_A_STEP - 1:
             yield
     ordered = [near[number] for _, _, number in sorted(worths)]
@@ -59,22 +58,8 @@ def in_order(run: Run, ahead: Sequence[Admission], near: Sequence[Candidate], be
     return ordered
 
 
-def worth_of(run: Run, gang: Gang, steps: Sequence[Step], wanted: frozenset[NodeName]) -> Worth:
-    """What the workers that `steps` would take are worth where they are. Cost: O(steps · members) and their links."""
-    leaders = {pod.node for pod in gang.placed if pod.role in (Role.PS, Role.CHIEF)}
-    points = link_points(run, gang, [step.pod.node for step in steps if step.pod.node is not None])
-    return tuple(
-        (step.pod.node not in wanted, step.pod.node in leaders, points.get(step.pod.node, 0.0))
-        for step in steps
-        if step.pod.node is not None
-    )
-
-
 def link_points(run: Run, gang: Gang, nodes: Sequence[NodeName]) -> dict[NodeName, float]:
-    """Node → mean points between it and the gang's placed members that a worker there exchanges data with.
-
-    Rounded to the millionth, so that sums of equal links are equal on every machine.
-    """
+    """Node → mean points to the placed members a worker there exchanges data with, rounded: equal ones tie."""
     all_reduce = not any(pod.role is Role.PS for pod in gang.members)
     index = run.table.index
     ends = tuple(

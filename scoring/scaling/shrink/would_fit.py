@@ -1,9 +1,7 @@
 """Would a gang fit if these pods were gone? First by counting, which is quick, then by a real placement.
 
-Why both: a search asks thousands of times, and each pod that leaves changes one node. Rule: counting is class by class,
-as if the others were not there, so too few is a sure "no" and enough is a "perhaps"; only a placement says "yes". Each
-placement looks at a snapshot in which the pods do not use their nodes, beside what is committed and what gangs ahead in
-the plan are given. Host ports of pods that go count as taken until they are gone.
+Counting is class by class, as if the others were not there: too few is a sure "no", enough a "perhaps"; only a
+placement says "yes", beside what is committed and what gangs ahead are given. Host ports of pods that go stay taken.
 """
 
 from collections.abc import Iterable, Sequence
@@ -25,8 +23,7 @@ from scoring.plan.steps import Steps
 
 Mask: TypeAlias = NDArray[np.bool_]
 _PODS_A_STEP = 128
-WANTS_ROOM = frozenset({Reason.NO_ROOM, Reason.BEHIND})
-"""Why a gang waits that could start if there were room."""
+WANTS_ROOM = frozenset({Reason.NO_ROOM, Reason.BEHIND})  # Why a gang waits that could start if there were room
 
 
 class Trial:
@@ -47,8 +44,7 @@ class Trial:
         self._snapshot, self._plan, self._policy, self._cache = snapshot, plan, policy, cache
         self.now_s = now_s
         waiting = plan.waiting.get(gang.key)
-        self.ahead = in_turn(plan, before=waiting.rank) if waiting is not None else ()
-        """What gangs before this one in the queue are given."""
+        self.ahead = in_turn(plan, before=waiting.rank) if waiting is not None else ()  # Gangs before it in the queue
         self.run = begin_run(snapshot, policy, cache)  # A run of now, in which what is committed is taken
         take_commitments(self.run)
         demand = self.run.view.demand(gang)
@@ -80,10 +76,7 @@ class Trial:
         return tally.may_fit()
 
     def place_in_steps(self, gone: Sequence[Pod]) -> Steps[Placed | None]:
-        """Where the gang's minimum set goes once the pods are gone; `None`: nowhere. Cost: one placement.
-
-        With a moment for others before it and between two zones (docs/safety.md S15).
-        """
+        """Where the gang's minimum set goes once the pods are gone, in steps; `None`: nowhere. Cost: one placement."""
         run = self._beside_others(self._snapshot.without(gone))
         yield
         outcome = yield from place_minimum_in_steps(run, self.ask, now_s=self.now_s)
