@@ -24,7 +24,7 @@ from extender.settings.leadership import LeaderElection, LeaseSettings
 from extender.settings.network import NetworkSettings, ScoreSettings
 from extender.settings.ports import PortSettings, ReportSettings, wrong_ports, wrong_reports
 from extender.settings.queue import QueueSettings
-from extender.settings.types import NotNegative, OnOrOff, Positive, names
+from extender.settings.types import NotNegative, Number, OnOrOff, Positive, names
 from scoring.ids import Namespace, ZoneName
 from scoring.model.policy import (
     AdmitTo,
@@ -149,6 +149,11 @@ class Settings(PortSettings):
     the same priority that have had more of the cluster, where they may be (docs/explanation/preemption.md)."""
     suspendable_namespaces: Annotated[tuple[str, ...], BeforeValidator(names)] = ()
     """`levels`: where gangs may be suspended without annotation `netgang.io/suspendable`; `*`: everywhere."""
+    wide_share: Annotated[Number, Field(ge=0.0, le=1.0)] = 0.25
+    """`levels`: a gang that asks for more than this share of the cluster takes no room by its level before it is
+    STARVING, and starts whole; 1: none does."""
+    min_run_s: NotNegative = 1800.0
+    """`levels`: how long a gang has run at least before it is suspended; longer than between two checkpoints."""
     preemption_timeout_s: Positive = 600.0
     """How long the room of gangs that leave is kept for the one they leave for, from the last pod that went."""
     autoscaling: features.AutoscalingSettings = features.AutoscalingSettings()
@@ -233,7 +238,11 @@ class Settings(PortSettings):
             score=ScorePolicy(**dict(self.score), soft_ttl_s=soft_s, hard_ttl_s=hard_s),
             zone_distance_ms=_both_ways(self.zone_distance_ms),
             queue=self.queue.policy(),
-            service=ServicePolicy(suspendable_namespaces=frozenset(map(Namespace, self.suspendable_namespaces))),
+            service=ServicePolicy(
+                min_run_s=self.min_run_s,
+                wide_share=self.wide_share,
+                suspendable_namespaces=frozenset(map(Namespace, self.suspendable_namespaces)),
+            ),
             asks_for_nodes=self.autoscaling.mode is not features.AutoscalingMode.OFF,
             repair=self.repair.policy,
             restarts=RestartLimits(most_per_hour=self.repair.restarts_per_hour),

@@ -28,7 +28,7 @@ from dataclasses import replace
 from scoring.feasibility.fit_counts import Nodes
 from scoring.ids import GangKey, NodeName, PodUid
 from scoring.model import MemberClass
-from scoring.model.policy import Policy, ZonePolicy
+from scoring.model.policy import Policy, Preempting, ZonePolicy
 from scoring.model.reasons import Reason
 from scoring.model.snapshot import Snapshot
 from scoring.plan.bulk_refusal import BulkRefusals
@@ -38,12 +38,13 @@ from scoring.plan.demand import GangDemand, whole_of
 from scoring.plan.keep_placements import KeptPlacements, keep_commitment, keep_place, move_aside
 from scoring.plan.namespace_quota import NamespaceQuota
 from scoring.plan.node_search import NodeSearch
-from scoring.plan.placement import place_anywhere
+from scoring.plan.placement import could_ever_start, place_anywhere
 from scoring.plan.queue_order import QueueOrder
 from scoring.plan.result import Admission, Placed, Plan, Refused, Reservation, Waiting
 from scoring.plan.run import Run
 from scoring.plan.starvation_reservations import WANTS_ROOM, StarvationReservations
 from scoring.plan.steps import Steps, at_once
+from scoring.queue.service_levels import is_wide
 
 
 def plan_in_steps(
@@ -209,7 +210,7 @@ class _Turns:
                 self._kept.settle()
             whole = demand if again else self._whole(demand)
             outcome = yield from self._place(whole, place)
-            if isinstance(outcome, Refused) and whole is not demand:
+            if isinstance(outcome, Refused) and whole is not demand and not self._waits_whole(whole):
                 self._late.append(place)
                 return
         if isinstance(outcome, Refused):
@@ -243,6 +244,13 @@ class _Turns:
         if known or demand.siblings or self._order.chosen is not None:
             return demand
         return demand if demand.options.zone_policy is ZonePolicy.PREFERRED else whole_of(demand)
+
+    def _waits_whole(self, whole: GangDemand) -> bool:
+        """Whether the gang starts with all that it asks for or not at all, because it would keep much for long."""
+        run = self._run
+        if run.policy.preemption is not Preempting.LEVELS:
+            return False
+        return is_wide(whole.gang, run.table, run.policy.service) and could_ever_start(run, whole)
 
     def _place(self, demand: GangDemand, place: int) -> Steps[Placed | Refused]:
         """What is committed stays; else the place it had, one that no gang has or that late ones had, or any."""

@@ -81,13 +81,16 @@ def candidates_in_steps(
     *,
     now_s: float,
     spared: Set[GangKey] = frozenset(),
+    by_level: bool = True,
 ) -> Steps[list[Candidate]]:
     """Gangs that may leave for `gang`, those preferred first; `spared`: may not. `now_s`: Unix time.
 
-    They have less priority; with `Preempting.LEVELS` also those of the same priority that may be suspended, are of a
-    higher service level, and started `min_run_s` ago. Cost: O(gangs), and O(members) of those that changed.
+    They have less priority; with `Preempting.LEVELS`, if it is `by_level`, also those of the same priority that may be
+    suspended, are of a higher service level, and started `min_run_s` ago. Cost: O(gangs), and O(members) of those that
+    changed.
     """
-    levels = _Levels(snapshot, policy, gang, now_s) if policy.preemption is Preempting.LEVELS else None
+    by_level = by_level and policy.preemption is Preempting.LEVELS
+    levels = _Levels(snapshot, policy, gang, now_s) if by_level else None
     below = gang.priority
     busy = {*spared, *snapshot.commitments, *snapshot.claims}
     busy.update(key for claim in snapshot.claims.values() for key in claim.givers)

@@ -16,12 +16,13 @@ from scoring.model import Gang
 from scoring.model.policy import Algorithm, Policy, Preempting
 from scoring.model.snapshot import Snapshot
 from scoring.plan import Plan, PlannerCache, Waiting, begin_run
+from scoring.plan.queue_order import QueueOrder
 from scoring.plan.starvation_reservations import WANTS_ROOM
 from scoring.plan.steps import Steps, at_once
 from scoring.preempt.candidates import Candidates, candidates_in_steps
 from scoring.preempt.smallest import Limits, smallest_in_steps
 from scoring.preempt.without import Without
-from scoring.queue.service_levels import level_of_waiting
+from scoring.queue.service_levels import is_wide, level_of_waiting
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +79,7 @@ def preemption_in_steps(
     if policy.preemption is Preempting.OFF or policy.queue.algorithm is Algorithm.LITERAL:
         return None
     run = begin_run(snapshot, policy, cache)
+    order = QueueOrder(run, now_s=now_s)
     hopeless: set[object] = set()
     for waiting in sorted(plan.waiting.values(), key=lambda one: one.rank):
         gang = snapshot.gangs.get(waiting.gang)
@@ -88,11 +90,15 @@ def preemption_in_steps(
         if gang is None or gang.key in passed_over or not may_preempt(gang, waiting, seen):
             continue
         ask = run.view.demand(gang)
+        by_level = order.starving(ask) or not is_wide(gang, snapshot.table, policy.service)
         had = level_of_waiting(gang.key, seen, policy.service)
-        kind = (run.view.member_set(ask.need, ask), ask.options, gang.priority, had, seen is snapshot or gang.key)
+        standing = (gang.priority, had, by_level)
+        kind = (run.view.member_set(ask.need, ask), ask.options, standing, seen is snapshot or gang.key)
         if kind in hopeless:
             continue
-        candidates = yield from candidates_in_steps(seen, policy, book, gang, now_s=now_s, spared=spared)
+        candidates = yield from candidates_in_steps(
+            seen, policy, book, gang, now_s=now_s, spared=spared, by_level=by_level
+        )
         chosen = None
         if candidates:
             cache.renew(seen.network.version)

@@ -6,12 +6,14 @@ dominant share of the cluster times the hours that it had it; its level is how m
 reached. What a gang had before it was suspended is added (`Snapshot.attained_h`).
 """
 
+from collections import Counter
+
 import numpy as np
 
 from scoring.ids import GangKey
 from scoring.model import Gang, MemberClass
 from scoring.model.policy import ServicePolicy
-from scoring.model.snapshot import Snapshot
+from scoring.model.snapshot import NodeTable, Snapshot
 from scoring.network.matrix import Floats, Ints
 
 _HOUR_S = 3600.0
@@ -55,6 +57,24 @@ def level(hours: float, policy: ServicePolicy) -> int:
     [0, 1, 1, 2]
     """
     return sum(hours >= threshold for threshold in policy.thresholds_h)
+
+
+def is_wide(gang: Gang, table: NodeTable, policy: ServicePolicy) -> bool:
+    """Whether the gang asks for more of the cluster than may be taken from others for it.
+
+    A wide gang has much of the cluster within minutes, so it is at the others' level soon, and each then keeps the
+    other from ending. It waits for room as in a queue without levels, and starts whole. Cost: O(members).
+
+    >>> from tests.builders import gang, node, snapshot
+    >>> cluster = snapshot([node("n1", cpu="8"), node("n2", cpu="8")]).table
+    >>> [is_wide(gang("g", size, cpu="2"), cluster, ServicePolicy()) for size in (1, 2, 3)]
+    [False, False, True]
+    """
+    asked = np.zeros(len(table.axis), np.int64)
+    for member_class, count in Counter([pod.member_class for pod in gang.members if not pod.terminal]).items():
+        request = table.vector(member_class.requests)
+        asked += 0 if request is None else request * count
+    return dominant_share(asked, table.allocatable.sum(axis=0)) > policy.wide_share
 
 
 def level_of_waiting(gang: GangKey, snapshot: Snapshot, policy: ServicePolicy) -> int:

@@ -24,6 +24,7 @@ from scoring.plan import Plan, PlannerCache, Run, begin_run
 from scoring.plan.queue_order import QueueOrder
 from scoring.plan.result import Placed
 from scoring.plan.steps import Steps, at_once
+from scoring.queue.service_levels import is_wide
 from scoring.scaling.change import Change, No, Refusal, ScaleIn
 from scoring.scaling.job import ElasticJob
 from scoring.scaling.options import Condition, Options
@@ -97,6 +98,9 @@ def _for_one(trial: Trial, jobs: Sequence[ElasticJob], options: Options, gone: S
     turns = QueueOrder(run, now_s=trial.now_s)
     if options.condition is Condition.HEAVIEST and not turns.starving(ask) and not is_heaviest(run, turns, ask):
         return ScaleIn(key, reason=No.NOT_HEAVIEST)
+    by_level = options.condition is Condition.LEVELS and not turns.starving(ask)
+    if by_level and is_wide(ask.gang, run.table, run.policy.service):
+        return ScaleIn(key, reason=No.TOO_WIDE)
     able, refusals = yield from candidates(run, jobs, turns, ask, options, now_s=trial.now_s)
     near, elsewhere = yield from near_ones(trial, able)
     refusals = (*refusals, *elsewhere)

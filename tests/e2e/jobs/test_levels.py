@@ -13,7 +13,7 @@ from tests.e2e.stage import Stage
 
 LONG_AGO = "2020-01-01T00:00:00Z"
 
-site = site_on(zone_nodes({"a": 4}, cpu="3", prefix="n"), {"preemption": "levels"})
+site = site_on(zone_nodes({"a": 4}, cpu="3", prefix="n"), {"preemption": "levels", "wide_share": 1})
 
 
 @pytest.mark.timeout(240)

@@ -16,6 +16,7 @@ from tests.e2e.stage import Stage
 
 SETTINGS = {
     "preemption": "levels",
+    "wide_share": 1,
     "suspendable_namespaces": "*",
     "queue": {"surplus": "last"},
     "elastic": {"enabled": True, "condition": "levels", "cool_down_s": 2, "decrement": None, "increment": None},

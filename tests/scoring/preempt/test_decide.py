@@ -281,7 +281,8 @@ def test_placements_that_were_tried_count() -> None:
     assert (victims(decision), decision is not None and decision.exact) == (["wide"], False)
 
 
-LEVELS = Policy(preemption=Preempting.LEVELS)
+SERVICE = ServicePolicy(wide_share=1.0, min_run_s=300.0)
+LEVELS = Policy(preemption=Preempting.LEVELS, service=SERVICE)
 SUSPENDABLE = {"suspendable": "true"}
 PEERS: dict[str, tuple[dict[str, Any], dict[str, Any], float, bool]] = {
     # case: (how the gang that runs is, the snapshot, when, whether it leaves for a gang of the same priority)
@@ -319,12 +320,22 @@ def test_levels(runs_as: dict[str, Any], fields: dict[str, Any], now_s: float, l
 
 def test_namespaces_may_be_suspendable() -> None:
     """Then a gang can still say that it may not."""
-    service = ServicePolicy(suspendable_namespaces=frozenset({Namespace("default")}))
-    policy = replace(LEVELS, service=service)
+    policy = replace(LEVELS, service=replace(SERVICE, suspendable_namespaces=frozenset({Namespace("default")})))
     for options, leaves in (({}, True), ({"suspendable": "false"}, False)):
         state = snapshot([node("n1", cpu="4")], [runs("long", "n1", priority=10, options=options), waits(1)])
         planned = plan(state, policy, now_s=3600.0)
         assert (preemption(state, planned, policy, now_s=3600.0) is not None) is leaves
+
+
+def test_for_a_wide_gang_no_gang_leaves_by_level_before_it_is_starving() -> None:
+    """It asks for half of the cluster; for one of a higher priority they leave all the same."""
+    policy = replace(LEVELS, service=replace(SERVICE, wide_share=0.25))
+    for priority, now_s, leaves in ((10, 500.0, False), (10, 601.0, True), (11, 500.0, True)):
+        wide = gang("wide", 1, cpu="4", priority=priority)
+        long = runs("long", "n1", "n2", priority=10, options=SUSPENDABLE)
+        state = snapshot([node("n1", cpu="4"), node("n2", cpu="4")], [long, wide])
+        planned = plan(state, policy, now_s=now_s)
+        assert (preemption(state, planned, policy, now_s=now_s) is not None) is leaves
 
 
 def test_those_that_had_most_leave_first() -> None:

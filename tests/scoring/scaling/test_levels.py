@@ -7,7 +7,7 @@ import pytest
 
 from scoring.ids import GangKey
 from scoring.model import Gang
-from scoring.model.policy import Policy, QueuePolicy, Surplus
+from scoring.model.policy import Policy, QueuePolicy, ServicePolicy, Surplus
 from scoring.plan import plan
 from scoring.queue.service_levels import hours_of
 from scoring.scaling.adjust import Adjustment, adjust
@@ -18,7 +18,7 @@ from tests.builders import bound, gang, node, pod, snapshot
 from tests.scoring.scaling.cases import elastic, waiting, workers
 
 HOUR_S = 3600.0
-POLICY = Policy(queue=QueuePolicy(surplus=Surplus.LAST))
+POLICY = Policy(queue=QueuePolicy(surplus=Surplus.LAST), service=ServicePolicy(wide_share=1.0))
 LEVELS = Options(condition=Condition.LEVELS, cool_down_s=0.0, decrement=None, increment=None, changes_per_hour=None)
 FOUR = workers("four", ["n1"] * 4)
 
@@ -29,12 +29,13 @@ def one_pass(
     *jobs: ElasticJob,
     now_s: float = HOUR_S,
     options: Options = LEVELS,
+    policy: Policy = POLICY,
     **had_h: float,
 ) -> Adjustment:
     attained_h = {GangKey(f"default/{name}"): hours for name, hours in had_h.items()}
     cluster = replace(snapshot([node("n1", cpu=cpu)], gangs), attained_h=attained_h)
-    made = plan(cluster, POLICY, now_s=now_s)
-    return adjust(cluster, made, jobs, {}, POLICY, options, now_s=now_s)
+    made = plan(cluster, policy, now_s=now_s)
+    return adjust(cluster, made, jobs, {}, policy, options, now_s=now_s)
 
 
 def after(found: Adjustment) -> dict[str, int]:
@@ -57,6 +58,17 @@ CASES: dict[str, tuple[dict[str, int], list[Gang], dict[str, Any]]] = {  # case:
 @pytest.mark.parametrize(("want", "gangs", "how"), CASES.values(), ids=CASES)
 def test_who_shrinks(want: dict[str, int], gangs: list[Gang], how: dict[str, Any]) -> None:
     assert after(one_pass("4", gangs, elastic(gangs[0], least=1), **how)) == want
+
+
+def test_no_job_shrinks_for_a_wide_gang_before_it_is_starving() -> None:
+    """Of four CPUs a quarter is one."""
+    policy = replace(POLICY, service=ServicePolicy())
+    found = {
+        (size, now_s): one_pass("4", [FOUR, waiting("new", size)], elastic(FOUR, least=1), now_s=now_s, policy=policy)
+        for size, now_s in ((1, 500.0), (2, 500.0), (2, 601.0))
+    }
+    assert [after(one) for one in found.values()] == [{"four": 3}, {}, {"four": 2}]
+    assert found[2, 500.0].scale_in.reason is No.TOO_WIDE
 
 
 def test_the_one_that_had_most_shrinks_first() -> None:

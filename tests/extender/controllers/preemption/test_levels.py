@@ -30,7 +30,7 @@ from tests.fakes.cluster_api import FakeClusterApi
 
 pytestmark = pytest.mark.looptime
 
-LEVELS: dict[str, Any] = {**OFF, "preemption": "levels"}
+LEVELS: dict[str, Any] = {**OFF, "preemption": "levels", "wide_share": 1, "min_run_s": 300}
 WHOLE: dict[str, Any] = {"cpu": "1500m"}  # each pod has a node for itself
 SUSPENDABLE: dict[str, Any] = {**WHOLE, "annotations": {"netgang.io/suspendable": "true"}}
 AGE_S = 400.0  # of a gang on all CPUs: 0.11 cluster-hours, one level.
