@@ -158,11 +158,14 @@ class ScorePolicy(HashedOnce):
     delay_weight: float = 1.0  # Points lost per millisecond of one-way delay, at the published ratio of 40
     bandwidth_weight: float = 1.0  # Factor on the bandwidth term
     reference_bps: float | None = None
+    """Rate that earns the full bandwidth term; `None`: the best measured rate of the zone."""
     half_loss_percent: float = 1.0  # `smooth`: packet loss at which the term has half its points
     half_delay_ms: float = 20.0  # `smooth`: one-way delay at which the term has half its points
     unknown_penalty_ratio: float = 0.05  # Share of a term's points that an unknown value loses against known ones
     soft_ttl_s: Ttl = Ttl(loss=5400.0, delay=5400.0, throughput=93_600.0)
+    """Age from which a measurement fades towards neutral; `None`: it never fades."""
     hard_ttl_s: Ttl = Ttl(loss=10_800.0, delay=10_800.0, throughput=172_800.0)
+    """Age from which a measurement counts as unknown; `None`: never."""
 
     __hash__ = HashedOnce.__hash__
 
@@ -176,17 +179,23 @@ class QueuePolicy:
     weight: WeightForm = WeightForm.EXACT
     reading: Reading = Reading.PER_WORKER
     extended: tuple[ResourceName, ...] = (EVERY_RESOURCE,)
+    """Extended resources that count in the weight besides CPU and memory; none: the published weight."""
     weight_namespaces: frozenset[Namespace] = frozenset()
+    """Where annotation `netgang.io/weight` is obeyed; `*`: everywhere."""
     starve_limit_s: float = 600.0  # STARVELIMIT: how long a gang waits before it is STARVING
     starve_limit_by_namespace_s: tuple[tuple[Namespace, float], ...] = ()
     starve_limit_by_priority_s: tuple[tuple[int, float], ...] = ()
+    """For gangs of exactly this priority; wins over the namespace's."""
     starving_order: StarvingOrder = StarvingOrder.AGE
     surplus: Surplus = Surplus.IN_TURN
     starving_beats_priority: bool = False
+    """A STARVING gang goes before gangs of any priority (K3 literally), else before those of its own."""
     reserve_after_s: float = 604_800.0  # How long a STARVING gang has waited before room is reserved for it
     starving_share: float = 0.25  # Most of the cluster's nodes that are held for STARVING gangs; 0: nothing is held
     starving_hold_s: float = 7200.0
+    """How long a STARVING gang's zone is reserved; then it goes behind the other STARVING ones for as long."""
     share_cap: float | None = None
+    """Share of each resource of the cluster that the gangs of a namespace may have; `None`: all."""
     share_cap_by_namespace: tuple[tuple[Namespace, float], ...] = ()
 
     @property
@@ -226,12 +235,15 @@ class Policy:
     zone_policy: ZonePolicy = ZonePolicy.REQUIRED
     spill_wait_s: float = 300.0  # `preferred`: how long a gang waits for a single zone before it may be spread
     zone_distance_ms: tuple[tuple[tuple[ZoneName, ZoneName], float], ...] = ()
+    """Configured one-way delay between two zones (or an endpoint and a zone), used where none is measured."""
     exact_zone_size: int = 12  # Zones of at most this many candidate nodes are searched exactly by `subset`
     admit_to: AdmitTo = AdmitTo.NODES  # `nodes`: the planned nodes and some spares; `zone`: only the zone's label
     spares: int = 4  # `nodes`: further nodes of the zone that are named, so that a dead node is harmless
     zone_label: str = "topology.kubernetes.io/zone"  # The node label that names the zone
     hold_limit_s: float = 25.0
+    """How long a bind is held for quorum; with the worst commit time below the extender entry's httpTimeout."""
     partial_timeout_s: float = 120.0
+    """How long a gang that never started may stay partly bound before its bound pods are evicted."""
     exclusion_ttl_s: float = 300.0  # How long a refusal learned from NodeNames is believed
     queue: QueuePolicy = QueuePolicy()
     repair: Repair = Repair.REPLACE
