@@ -55,6 +55,11 @@ class DecisionLog:
     _second: int = field(default=0, init=False)
     _written_this_second: int = field(default=0, init=False)
 
+    @property
+    def remembered(self) -> int:
+        """Refusals that would be left out, or counted, if they came again."""
+        return len(self._seen)
+
     def log_decision(self, decision: Decision, *, now_s: float) -> bool:
         """Write `decision`, or leave it out as a repeated refusal; `False`: left out. `now_s`: monotonic."""
         repeated = 0

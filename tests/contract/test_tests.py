@@ -11,7 +11,6 @@ EXCEPTIONS = {  # (file, private name): why there is no public one
         "_collector_to_names",
     ): "prometheus_client gives the labels of a metric nowhere else",
     ("contract/manifests/test_dashboard.py", "_names_to_collectors"): "the same",
-    ("scoring/plan/test_standings.py", "_scales"): "how many are kept is seen nowhere else",
     ("scoring/plan/test_steps.py", "_together"): "a step of the planner that its result does not show alone",
     ("extender/server/test_connections.py", "_scheduled"): "asyncio lists the timers of a loop nowhere else",
     ("extender/server/test_verb_protocol.py", "_scheduled"): "the same",

@@ -197,7 +197,7 @@ async def test_failures_of_a_pod_that_is_gone_are_forgotten() -> None:
         desk.api.fail_next("patch", ApiUnavailableError("connection refused"), times=3)
         desk.wakes.add([uid])
         await asyncio.sleep(0.05)
-        assert desk.wakes._failures.keys() == {uid}
+        assert desk.wakes.failing == {uid}
         desk.cache.pods.delete("default/p")
         await asyncio.sleep(60.0)
-        assert not desk.wakes._failures
+        assert desk.wakes.failing == frozenset()
