@@ -45,6 +45,7 @@ class Change:
     claims: tuple[Claim, ...] | None
     network: NetworkMatrix | None
     uncounted: frozenset[ResourceName] | None = None
+    attained_h: Mapping[GangKey, float] | None = None
 
 
 NOTHING = Snapshot(0, NodeTable.of((), version=0), np.zeros((0, 0), np.int64))  # The snapshot before the first
@@ -74,6 +75,7 @@ def between(before: Snapshot, after: Snapshot) -> Change:
         claims=None if claims is None else tuple(claims.values()),
         network=after.network if after.network is not before.network else None,
         uncounted=_other(before.table.uncounted, after.table.uncounted),
+        attained_h=_other(before.attained_h, after.attained_h),
     )
 
 
@@ -94,6 +96,7 @@ def applied(before: Snapshot, change: Change) -> Snapshot:
         "backing_off_until_s": change.backing_off_until_s,
         "claims": None if change.claims is None else {one.gang: one for one in change.claims},
         "network": change.network,
+        "attained_h": change.attained_h,
     }
     return replace(
         before,

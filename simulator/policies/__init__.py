@@ -5,6 +5,7 @@
 - `shortest-first`: gangs, the shortest first, as if lengths were known.
 - `tiresias`: two levels of attained service; whole jobs are suspended.
 - `srpt`: the shortest remaining time, as if lengths were known; whole jobs are suspended.
+- `srpt-suspendable`: the same, but only jobs that may be suspended are.
 - `service-levels`: those that have had much shrink, or are suspended, for those that have had little.
 - `paper-n`: gangs in one zone, nodes by the greedy method of PAPERS N3 on the published score.
 - `kod2-literal`: KOD2's Algorithms 1 to 3 as published.
@@ -113,6 +114,7 @@ POLICIES: Mapping[str, Callable[[Choices], Deciding]] = {
     "shortest-first": lambda _: Whole("shortest-first", by_length),
     "tiresias": lambda _: Preemptive("tiresias", by_level, levels=True),
     "srpt": lambda _: Preemptive("srpt", by_remaining),
+    "srpt-suspendable": lambda _: Preemptive("srpt-suspendable", by_remaining, any_job=False),
     "service-levels": lambda _: Levels(),
     "paper-n": lambda _: Planned("paper-n", PAPER_N),
     "kod2-literal": lambda choices: Kod2(most_at_once=choices.most_at_once, starve_limit_s=choices.kod2_starve_limit_s),

@@ -7,8 +7,9 @@ attained service has passed: its share of the cluster times hours, as in Tiresia
 Steps, at each look:
 1. Waiting jobs in the queue's order (heaviest first, then by age), each at the size that it asked for. Where room lacks
    it is taken from jobs of a higher level, those that have had most first: workers above their minimum; then whole jobs
-   that may be suspended and have run `MIN_RUN_S`. Nothing is taken unless it suffices, and no more than that.
-2. A job that still waits starts below its size in room that no waiting job can use whole.
+   that may be suspended and have run `MIN_RUN_S`. Nothing is taken unless it suffices, and no more than that; and
+   nothing for a wide job, which asks for more than `WIDE_SHARE` of the cluster.
+2. A job that still waits starts below its size in room that no waiting job can use whole, unless it is wide.
 3. While no job waits, jobs below the size asked for grow to it, if that is a quarter more and `COOL_DOWN_S` are over.
    Growing beyond it made the mean completion time on the recorded workloads longer: speeds there do not rise with it.
 """
@@ -25,7 +26,8 @@ from simulator.state import JobState, Slot, State
 
 THRESHOLDS = (1 / 16, 1.0)
 """Hours of the whole cluster's dominant resource from which a job is one level up."""
-MIN_RUN_S = 300.0
+MIN_RUN_S = 1800.0
+WIDE_SHARE = 0.25
 COOL_DOWN_S = 60.0
 _LEAST_GROWTH = 0.25
 
@@ -39,6 +41,8 @@ class _Look:
     sizes: dict[str, int]
     """running job → workers it is left with or grows to"""
     levels: dict[str, int]
+    wide_share: float
+    min_run_s: float
     suspended: list[JobState] = field(default_factory=list)
     starts: list[tuple[JobState, int]] = field(default_factory=list)
 
@@ -64,6 +68,8 @@ class _Look:
 
     def make_room(self, one: JobState) -> bool:
         """Take what the job lacks from those that have had more; whether that suffices (else nothing is taken)."""
+        if self.is_wide(one):
+            return False
         free = self.free
         cuts: dict[str, int] = {}
         stopped: list[JobState] = []
@@ -94,9 +100,14 @@ class _Look:
         self.free = free
         return True
 
+    def is_wide(self, one: JobState) -> bool:
+        """Whether the job asks for so much of the cluster that it soon is of the level of those that gave it room."""
+        needs, total = self.needs(one, one.job.workers), self.state.table.allocatable.sum(axis=0)
+        return needs is not None and float((needs[total > 0] / total[total > 0]).max()) > self.wide_share
+
     def _suspendable(self, one: JobState) -> bool:
         ran_since_s = one.ran_since_s
-        return one.job.suspendable and ran_since_s is not None and self.state.now_s >= ran_since_s + MIN_RUN_S
+        return one.job.suspendable and ran_since_s is not None and self.state.now_s >= ran_since_s + self.min_run_s
 
     def _by_service(self) -> list[JobState]:
         """Those that have had most first."""
@@ -155,6 +166,9 @@ class Levels:
     name = "service-levels"
     elastic = True
 
+    def __init__(self, *, wide_share: float = WIDE_SHARE, min_run_s: float = MIN_RUN_S) -> None:
+        self._wide_share, self._min_run_s = wide_share, min_run_s
+
     def wanted(self, job: SimJob) -> int:
         """All that it asked for."""
         return job.workers
@@ -170,7 +184,8 @@ class Levels:
             else:
                 left.append(one)
         for one in list(left):
-            if not any(look.fits(other, other.job.workers) for other in left if other is not one):
+            whole_fits = any(look.fits(other, other.job.workers) for other in left if other is not one)
+            if not whole_fits and not look.is_wide(one):
                 fitting = [n for n in range(one.job.workers, one.job.min_workers - 1, -1) if look.fits(one, n)]
                 if fitting:
                     look.start(one, fitting[0])
@@ -184,7 +199,7 @@ class Levels:
         total = state.table.allocatable.sum(axis=0)
         levels = {one.job.name: self._level(state, one, total) for one in state.jobs().values()}
         sizes = {name: len(one.workers) for name, one in state.running.items()}
-        return _Look(state, total - state.used.sum(axis=0), sizes, levels)
+        return _Look(state, total - state.used.sum(axis=0), sizes, levels, self._wide_share, self._min_run_s)
 
     def _grow(self, look: _Look) -> list[float]:
         """Step 3; gives moments at which another job may grow."""
@@ -210,7 +225,7 @@ class Levels:
             share = self._share(state, one, total)
             for hours in THRESHOLDS:
                 yield state.now_s + (hours * 3600.0 / share - one.attained_s(state.now_s)) / len(one.workers)
-            yield (one.ran_since_s or 0.0) + MIN_RUN_S
+            yield (one.ran_since_s or 0.0) + self._min_run_s
 
     def _level(self, state: State, one: JobState, total: Ints) -> int:
         hours = one.attained_s(state.now_s) * self._share(state, one, total) / 3600.0

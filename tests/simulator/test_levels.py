@@ -8,7 +8,7 @@ import pytest
 from scoring.model.resources import Resources
 from scoring.network.matrix import NetworkMatrix
 from simulator.model import JobOutcome, Scenario, SimJob, Sync, Work
-from simulator.policies.levels import COOL_DOWN_S, MIN_RUN_S, Levels
+from simulator.policies.levels import COOL_DOWN_S, Levels
 from simulator.recorded import Recorded
 from simulator.scenarios.document import NodeGroup
 from simulator.scenarios.generate import nodes_of
@@ -16,6 +16,7 @@ from simulator.speed.stall import START_S
 from simulator.world import run
 
 WORKER = Resources.parse({"cpu": 1, "nvidia.com/gpu": 1})
+MIN_RUN_S = 300.0
 FIRST_LEVEL_S = 225.0
 """A job on all eight GPUs is of the second level from then on."""
 
@@ -28,9 +29,10 @@ def job(
     return SimJob(name, at_s, work, WORKER, gpus, gpus if least is None else least, gpus, suspendable=suspendable)
 
 
-def outcomes(*jobs: SimJob) -> tuple[JobOutcome, ...]:
+def outcomes(*jobs: SimJob, wide_share: float = 1.0) -> tuple[JobOutcome, ...]:
     nodes = tuple(nodes_of(NodeGroup(count=2, cpu=16, memory="64Gi", gpu=4)))
-    return run(Scenario("levels", nodes, NetworkMatrix(), jobs), Levels()).outcomes
+    levels = Levels(wide_share=wide_share, min_run_s=MIN_RUN_S)
+    return run(Scenario("levels", nodes, NetworkMatrix(), jobs), levels).outcomes
 
 
 def test_a_job_that_has_had_much_shrinks_for_a_new_one_and_grows_back() -> None:
@@ -40,6 +42,15 @@ def test_a_job_that_has_had_much_shrinks_for_a_new_one_and_grows_back() -> None:
     assert (long.resizes, long.suspensions) == (2, 0)
     assert long.ended_s is not None
     assert 2000.0 < long.ended_s < 2300.0
+
+
+def test_no_job_shrinks_for_a_wide_one_and_it_starts_whole() -> None:
+    """A quarter of the cluster is two GPUs; room for two is there when the first job ends."""
+    jobs = job("long", 0.0, 6, 2000.0, least=2), job("wide", 1000.0, 4, 100.0, least=2)
+    _, wide = outcomes(*jobs, wide_share=0.25)
+    assert wide.started_s == START_S + 2000.0
+    _, wide = outcomes(*jobs)
+    assert wide.started_s == 1000.0
 
 
 def test_a_job_of_the_same_level_keeps_its_workers() -> None:
