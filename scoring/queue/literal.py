@@ -54,11 +54,11 @@ def algorithm_1(waiting: Sequence[Waiter], heaviest_running: WeightKey | None, i
     >>> light = Waiter(GangKey("t/light"), (-1.0,), cpu(1))
     >>> heavy = Waiter(GangKey("t/heavy"), (-9.0,), cpu(5))
     >>> one = algorithm_1([light, heavy], (-3.0,), cpu(4))
-    >>> one.branch.value, one.placed, one.scale_in_for  # the light one fits, but nobody looks at it
-    ('heaviest', (), 't/heavy')
+    >>> one.placed, one.scale_in_for  # the light one fits, but nobody looks at it
+    ((), 't/heavy')
     >>> two = algorithm_1([light, heavy], (-10.0,), cpu(4))
-    >>> two.branch.value, two.placed, two.scale_in_for
-    ('back-fill', ('t/light',), None)
+    >>> two.placed, two.scale_in_for
+    (('t/light',), None)
     """
     if not waiting:
         return Pass((), ())

@@ -44,7 +44,7 @@ class ElasticJob:
     >>> job = ElasticJob(
     ...     key=JobKey(Namespace("team"), "TFJob.kubeflow.org", "resnet"), uid="1", gang=GangKey("team/resnet"),
     ...     workers=6, min_workers=2, max_workers=6, indexes={PodUid("p"): 0}, refusal=None, wants=Wants.OFF,
-    ...     changed_s=None, created_s=0.0)
+    ...     changed_s=None)
     >>> job.floor, job.can_gain
     (2, 0)
     """

@@ -119,7 +119,7 @@ class Trend:
     def sure(self, *, band_ratio: float, certainty: float) -> int:
         """−1: it falls, 1: it rises, 0: neither is sure.
 
-        >>> steady = Trend(change_ratio=-0.01, errors=-9.0, points=100)
+        >>> steady = Trend(change_ratio=-0.01, errors=-9.0)
         >>> steady.sure(band_ratio=0.02, certainty=3.5), steady.sure(band_ratio=0.005, certainty=3.5)
         (0, -1)
         """
