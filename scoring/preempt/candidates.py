@@ -12,7 +12,7 @@ from typing import TypeAlias
 
 from scoring.ids import GangKey
 from scoring.model import Gang, Phase, Pod
-from scoring.model.policy import Policy, Preempting, gang_options
+from scoring.model.policy import Policy, gang_options
 from scoring.model.snapshot import NodeTable, Snapshot
 from scoring.network.matrix import Ints
 from scoring.plan.steps import Steps
@@ -81,15 +81,13 @@ def candidates_in_steps(
     *,
     now_s: float,
     spared: Set[GangKey] = frozenset(),
-    by_level: bool = True,
+    by_level: bool,
 ) -> Steps[list[Candidate]]:
     """Gangs that may leave for `gang`, those preferred first; `spared`: may not. `now_s`: Unix time.
 
-    They have less priority; with `Preempting.LEVELS`, if it is `by_level`, also those of the same priority that may be
-    suspended, are of a higher service level, and started `min_run_s` ago. Cost: O(gangs), and O(members) of those that
-    changed.
+    They have less priority; if it is `by_level`, also those of the same priority that may be suspended, are of a higher
+    service level, and started `min_run_s` ago. Cost: O(gangs), and O(members) of those that changed.
     """
-    by_level = by_level and policy.preemption is Preempting.LEVELS
     levels = _Levels(snapshot, policy, gang, now_s) if by_level else None
     below = gang.priority
     busy = {*spared, *snapshot.commitments, *snapshot.claims}

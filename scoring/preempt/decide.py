@@ -79,7 +79,8 @@ def preemption_in_steps(
     if policy.preemption is Preempting.OFF or policy.queue.algorithm is Algorithm.LITERAL:
         return None
     run = begin_run(snapshot, policy, cache)
-    order = QueueOrder(run, now_s=now_s)
+    order, total = QueueOrder(run, now_s=now_s), run.table.allocatable.sum(axis=0)
+    levels = policy.preemption is Preempting.LEVELS
     hopeless: set[object] = set()
     for waiting in sorted(plan.waiting.values(), key=lambda one: one.rank):
         gang = snapshot.gangs.get(waiting.gang)
@@ -90,7 +91,7 @@ def preemption_in_steps(
         if gang is None or gang.key in passed_over or not may_preempt(gang, waiting, seen):
             continue
         ask = run.view.demand(gang)
-        by_level = order.starving(ask) or not is_wide(gang, snapshot.table, policy.service)
+        by_level = levels and (order.starving(ask) or not is_wide(gang, run.table, policy.service, total=total))
         had = level_of_waiting(gang.key, seen, policy.service)
         standing = (gang.priority, had, by_level)
         kind = (run.view.member_set(ask.need, ask), ask.options, standing, seen is snapshot or gang.key)
