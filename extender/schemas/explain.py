@@ -88,7 +88,8 @@ class Note(Record):
     """What else stands in its way, or is not known."""
 
     about: str
-    """Quota, active deadline, disruption budget, autoscaler, gate, lost node, daemon set, unreadable, ignored note."""
+    """Quota, active deadline, disruption budget, autoscaler, gate, lost node, daemon set, unreadable, ignored note,
+    other run, service level."""
     text: str  # A sentence.
 
 

@@ -26,6 +26,7 @@ class Topic(StrEnum):
     NOTE = "ignored note"
     DAEMON_SET = "daemon set"
     RUN = "other run"
+    LEVEL = "service level"
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,15 +6,18 @@ What would change it costs trial plans, and is in `scoring.explain.unblock`.
 
 from dataclasses import dataclass
 
-from scoring.explain.around import NOTHING_KNOWN, Around, Decision, Note, notes_of
+from scoring.explain.around import NOTHING_KNOWN, Around, Decision, Note, Topic, notes_of, wants_nodes
 from scoring.explain.links import GangLinks, gang_links
 from scoring.explain.turn import Turn, turn_of
 from scoring.explain.zones import ZoneVerdict, zones_in_steps
 from scoring.ids import GangKey, NodeName, PodUid
 from scoring.model import Gang, Policy, Snapshot
+from scoring.model.policy import Preempting
 from scoring.plan import Admission, Plan, PlannerCache, Run, Waiting, begin_run, take_commitments
 from scoring.plan.demand import GangDemand
+from scoring.plan.queue_order import QueueOrder
 from scoring.plan.steps import Steps, at_once
+from scoring.queue.service_levels import is_wide
 from scoring.score.zone_distance import UNKNOWN_DISTANCE_MS, zone_distances
 
 
@@ -89,11 +92,29 @@ def explain_in_steps(
         missing=Missing(max(gang.min_member - ask.alive - len(ask.unable), 0), ask.incomplete or ""),
         turn=turn,
         decisions=around.decisions,
-        notes=(*notes_of(gang, waiting, ask.lost, nodes_asked=around.nodes_asked), *around.notes),
+        notes=(
+            *notes_of(gang, waiting, ask.lost, nodes_asked=around.nodes_asked),
+            *_wide(run, ask, waiting, now_s=now_s),
+            *around.notes,
+        ),
     )
 
 
 explain = at_once(explain_in_steps)
+
+
+def _wide(run: Run, ask: GangDemand, waiting: Waiting | None, *, now_s: float) -> tuple[Note, ...]:
+    """A sentence when the gang is too wide to take room by its level (`scoring.queue.service_levels`)."""
+    service = run.policy.service
+    if run.policy.preemption is not Preempting.LEVELS or not wants_nodes(waiting):
+        return ()
+    if QueueOrder(run, now_s=now_s).starving(ask) or not is_wide(ask.gang, run.table, service):
+        return ()
+    text = (
+        f"it asks for more than {service.wide_share:.0%} of the cluster (wide_share): before it is STARVING no gang "
+        "leaves for it by service level, and it starts with all its members or not at all"
+    )
+    return (Note(Topic.LEVEL, text),)
 
 
 def _near_problem(run: Run, near: str | None) -> tuple[str, ...]:

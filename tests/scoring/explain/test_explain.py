@@ -11,7 +11,7 @@ from scoring.explain.turn import MOST_NAMED, Reservation
 from scoring.explain.zones import ZoneVerdict, why_closed
 from scoring.ids import GangKey, NodeName, ZoneName
 from scoring.model import Constraints, Gang, HostPort, Node, Phase, Pod, Role, RunRef, Taint
-from scoring.model.policy import Policy
+from scoring.model.policy import Policy, Preempting
 from scoring.model.reasons import Reason
 from scoring.model.snapshot import Claim
 from scoring.plan import plan
@@ -123,6 +123,17 @@ def test_notes() -> None:
     assert (found.missing.count, found.missing.why) == (1, "1 of 2 pods exist, beside those on gone, which is gone")
     assert "wait at a scheduling gate" in explained(gang("g", 9, gates=("netgang.io/gang",))).notes[0].text
     assert [note.topic for note in explained(gang("g", 1, min_member=2)).notes] == [Topic.QUOTA]
+
+
+def test_a_wide_gang_takes_no_room_by_its_level() -> None:
+    """Of eight CPUs two are a quarter; once it is STARVING it may."""
+    nodes = [node("a0", zone="a", cpu="4"), node("a1", zone="a", cpu="4")]
+    running = gang("runs", members=[bound(pod(f"r{i}", gang="runs", cpu="4"), f"a{i}") for i in range(2)])
+    policy = Policy(preemption=Preempting.LEVELS)
+    for size, now_s, topics in ((3, 1.0, [Topic.LEVEL]), (3, 601.0, []), (2, 1.0, [])):
+        found = explained(gang("g", size, cpu="1"), running, nodes=nodes, policy=policy, now_s=now_s)
+        assert found.waiting is not None
+        assert [note.topic for note in found.notes if note.topic is Topic.LEVEL] == topics
 
 
 def test_other_runs_under_its_name() -> None:
