@@ -43,9 +43,8 @@ def flush(timeout_s: float = 5.0) -> None:
 
 
 @atexit.register
-def _end() -> (
-    None
-):  # a process that ends while OpenSSL works in another thread crashes; a second is enough for its work
+def _end() -> None:
+    # A process that ends while OpenSSL works in another thread crashes; a second is enough for its work
     _pending.clear()
     _hurry.set()
     for thread in threading.enumerate():
