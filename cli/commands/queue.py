@@ -16,12 +16,25 @@ from cli.output import clear_errors, option, print_json
 from cli.reach import Reach, busy, reaching, run
 
 if TYPE_CHECKING:
+    from rich.console import RenderableType
+
     from client.connect.door import Door
     from extender.schemas.queue import Queue, QueuedGang
 
     _Wanted: TypeAlias = Callable[[QueuedGang], bool]
+    _Shown: TypeAlias = Callable[[Console, Queue, dict[str, Any]], RenderableType]
 
 _AGAIN_S: Final = 2.0
+_ANY_WIDTH: Final = 10_000
+
+
+class Output(StrEnum):
+    """How the queue is shown."""
+
+    WIDE = "wide"
+    JSON = "json"
+    YAML = "yaml"
+    NAME = "name"
 
 
 class State(StrEnum):
@@ -43,13 +56,19 @@ def queue(
     ] = None,
     limit: Annotated[int, typer.Option(min=1, help="Most gangs in the table.")] = 100,
     watch: Annotated[bool, typer.Option("--watch", "-w", help="Look again every two seconds, until Ctrl-C.")] = False,
+    output: Annotated[
+        Output | None,
+        option("More columns, whole lines; the document of /v1/queue; or names.", "one line a gang", "--output", "-o"),
+    ] = None,
+    no_headers: Annotated[bool, typer.Option("--no-headers", help="Only the lines of gangs.")] = False,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print the document of /v1/queue; with --watch one on each line.")
     ] = False,
 ) -> None:
-    """Show the queue: rank, state, weight, members, time waited and until STARVING, and the gangs ahead.
+    """Show the queue, one line a gang: rank, state, how many of the members that it needs run, time waited, and why.
 
-    Gangs that wait come first, in the queue's order; ranks count all namespaces, also with -n.
+    Gangs that wait come first, in the queue's order; ranks count all namespaces, also with -n. On a terminal the last
+    column ends where the line does; -o wide shows all of it, and weight, time until STARVING and the gangs ahead.
 
     Exit code: 0 shown; 1 no answer; 2 wrong use.
     """
@@ -59,19 +78,18 @@ def queue(
         return namespace in (None, one.gang.partition("/")[0]) and (not states or one.state in states)
 
     with clear_errors():
-        door = reach.door()
+        door, output = reach.door(), Output.JSON if as_json else output
+        show = partial(_show, wanted=wanted, limit=limit, output=output, heads=not no_headers)
         if watch:
-            run(_again_and_again(door, wanted, limit, as_json=as_json))
+            run(_again_and_again(door, wanted, show, as_json=output is Output.JSON))
             return
         with busy("asking netgang"):
             found, document = run(_look(door, wanted))
-    if as_json:
+    if output is Output.JSON:
         print_json(document)
-        return
-    from cli.rendering.queue import queue_table
-
-    console = Console()
-    console.print(queue_table(console, found, [*filter(wanted, found.gangs)], limit=limit))
+    else:
+        console = _console(output)
+        _print(console, show(console, found, document))
 
 
 @reaching
@@ -118,23 +136,63 @@ async def _look(door: "Door", wanted: "_Wanted") -> "tuple[Queue, dict[str, Any]
     return found, {**document, "gangs": [one for one in document["gangs"] if one["gang"] in gangs]}
 
 
-async def _again_and_again(door: "Door", wanted: "_Wanted", limit: int, *, as_json: bool) -> None:
+def _console(output: Output | None) -> Console:
+    """Lines are as long as they are where nothing shows their end: in a pipe, and where all is asked for."""
+    console = Console()
+    return console if console.is_terminal and output is None else Console(width=_ANY_WIDTH)
+
+
+def _print(console: Console, shown: "RenderableType") -> None:
+    """Without the blanks that fill the last column, where programs read it."""
+    if console.is_terminal:
+        console.print(shown, crop=False)
+        return
+    with console.capture() as text:
+        console.print(shown)
+    sys.stdout.writelines(f"{line.rstrip()}\n" for line in text.get().splitlines())
+
+
+def _show(
+    console: Console,
+    found: "Queue",
+    document: "dict[str, Any]",
+    *,
+    wanted: "_Wanted",
+    limit: int,
+    output: Output | None,
+    heads: bool,
+) -> "RenderableType":
+    """What a person sees of the queue."""
+    from rich.text import Text
+
+    from cli.output import safe
+    from cli.rendering.queue import queue_table
+
+    if output is Output.YAML:
+        import yaml
+
+        return safe(console, yaml.safe_dump(document, sort_keys=False, allow_unicode=True))
+    gangs = [*filter(wanted, found.gangs)]
+    if output is Output.NAME:
+        return Text("\n").join(safe(console, one.gang) for one in gangs[:limit])
+    return queue_table(console, found, gangs, limit=limit, wide=output is Output.WIDE, heads=heads)
+
+
+async def _again_and_again(door: "Door", wanted: "_Wanted", show: "_Shown", *, as_json: bool) -> None:
     """Look every two seconds until stopped; on a terminal in one place."""
     from rich.live import Live
 
-    from cli.rendering.queue import queue_table
-
-    console = Console()
-    live = Live(console=console, auto_refresh=False) if console.is_terminal and not as_json else None
+    terminal = Console()
+    live = Live(console=terminal, auto_refresh=False) if terminal.is_terminal and not as_json else None
+    console = terminal if live is not None else Console(width=_ANY_WIDTH)
     with live or nullcontext():
         while True:
             found, document = await _look(door, wanted)
-            table = queue_table(console, found, [*filter(wanted, found.gangs)], limit=limit)
             if as_json:
                 sys.stdout.write(json.dumps(document) + "\n")
                 sys.stdout.flush()
             elif live is not None:
-                live.update(table, refresh=True)
+                live.update(show(console, found, document), refresh=True)
             else:
-                console.print(table)
+                _print(console, show(console, found, document))
             await asyncio.sleep(_AGAIN_S)

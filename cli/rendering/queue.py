@@ -1,4 +1,4 @@
-"""`netgang queue` and `netgang jobs` as tables."""
+"""`netgang queue` as one line a gang, as kubectl prints lists; `netgang jobs` as a table."""
 
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
@@ -17,35 +17,66 @@ from scoring.explain.words import duration_text
 _COLOURS: Final = {"WAITING": "yellow", "STARVING": "hot_pink", "RUNNING": "green", "COMPLETED": "bright_black"}
 
 
-def queue_table(console: Console, found: Queue, wanted: Sequence[QueuedGang], *, limit: int) -> RenderableType:
-    """The queue as a table, with a line of totals."""
+def queue_table(
+    console: Console, found: Queue, wanted: Sequence[QueuedGang], *, limit: int, wide: bool = False, heads: bool = True
+) -> RenderableType:
+    """The queue, one line a gang, and the totals; `wide`: all that is known of each; `heads`: and names of columns."""
     parts: list[RenderableType] = []
-    if wanted:
-        heads = ("rank", "gang", "ω′", "members", "waited", "starves in", "what holds it")
-        table = Table(*(Column(head, overflow="fold") for head in heads))
-        before = _behind(found.gangs)
-        for one in wanted[:limit]:
-            cells = (
-                "–" if one.rank is None else str(one.rank),
-                one.gang,
-                f"{one.weight.omega_prime:.4g}" + (" (given)" if one.weight.given else ""),
-                _members(one),
-                "–" if one.waited_s is None else duration_text(one.waited_s),
-                "–" if one.starves_in_s is None else duration_text(one.starves_in_s) if one.starves_in_s else "now",
-                _holds(one, before.get(one.gang)),
-            )
-            row = [safe(console, cell) for cell in cells]
-            row[1].append(f"\n{safe(console, one.state)}", style=_COLOURS.get(one.state, ""))
+    before = _behind(found.gangs) if wide else {}
+    rows: list[list[Text]] = []
+    for one in wanted[:limit]:
+        cells = (
+            "–" if one.rank is None else str(one.rank),
+            one.gang,
+            one.state,
+            f"{one.members.running}/{one.members.min_available}",
+            "–" if one.waited_s is None else duration_text(one.waited_s),
+            *(_more(one) if wide else ()),
+            "; ".join(_why(one, before.get(one.gang)) if wide else _why(one, None)[:1]) or "–",
+        )
+        rows.append([safe(console, cell.replace("\n", " ")) for cell in cells])
+        rows[-1][2].stylize(_COLOURS.get(one.state, ""))
+    if rows:
+        names = ("RANK", "GANG", "STATE", "RUN", "WAITED", *(_WIDE if wide else ()))
+        widths = [max(len(name), *(row[at].cell_len for row in rows)) for at, name in enumerate(names)]
+        room = max(console.width - sum(widths) - 2 * len(widths), _LEAST_WHY)  # rich would cut names as well
+        for row in rows:
+            row[-1].truncate(room, overflow="ellipsis")
+        widths.append(max(row[-1].cell_len for row in rows))
+        heads_of = zip((*names, "WHY"), widths, strict=True)
+        table = Table(
+            *(Column(name, no_wrap=True, width=width) for name, width in heads_of),
+            width=sum(widths) + 2 * len(names),
+            box=None,
+            pad_edge=False,
+            padding=(0, 2, 0, 0),
+            show_header=heads,
+            header_style="",
+        )
+        for row in rows:
             table.add_row(*row)
         parts.append(table)
     if len(wanted) > limit:
         parts.append(Text(f"{limit} of {len(wanted)} gangs; see --namespace, --state and --limit"))
+    if not heads:
+        return Group(*parts)
     counts = ", ".join(f"{count} {name}" for name, count in sorted(found.counts.items()) if count)
     parts.append(safe(console, f"{counts or 'no gangs'}; order: {found.order}"))
     for share in found.shares:
         said = f"namespace {share.namespace}: {max(share.cpu, share.memory):.0%} of the cluster"
         parts.append(safe(console, f"{said}, of at most {share.cap:.0%}"))
     return Group(*parts)
+
+
+_LEAST_WHY: Final = 12
+_WIDE: Final = ("STARVES IN", "WEIGHT", "WAIT", "ENDED")
+
+
+def _more(one: QueuedGang) -> tuple[str, ...]:
+    """Cells of the wide columns."""
+    starves = "–" if one.starves_in_s is None else duration_text(one.starves_in_s) if one.starves_in_s else "now"
+    weight = f"{one.weight.omega_prime:.4g}" + (" (given)" if one.weight.given else "")
+    return starves, weight, str(one.members.pending), str(one.members.succeeded + one.members.failed)
 
 
 def _behind(gangs: Sequence[QueuedGang]) -> dict[str, str]:
@@ -59,31 +90,19 @@ def _behind(gangs: Sequence[QueuedGang]) -> dict[str, str]:
     return said
 
 
-def _members(one: QueuedGang) -> str:
-    """How many run of those needed, and how many more there are: at a gate, at bind, or without a node."""
-    many = one.members
-    ended = many.succeeded + many.failed
-    parts = [f"{many.running} of {many.min_available} run", f"{many.pending} wait" if many.pending else ""]
-    parts.append(f"{ended} ended" if ended else "")
-    return "\n".join(filter(None, parts))
-
-
-def _holds(one: QueuedGang, before: str | None) -> str:
-    """Its place, or why it has none and the gangs ahead; what is reserved for it, and which gangs leave."""
-    lines = []
-    if one.queue == "WQ" and one.admitted:
-        lines.append(f"is admitted{f' to zone {one.zone}' if one.zone else ''}")
-    elif one.queue == "WQ":
-        lines += [one.reason or "", one.detail, f"behind {before}" if before else ""]
+def _why(one: QueuedGang, before: str | None) -> list[str]:
+    """Which gangs leave, what is reserved; its place, or why it has none, numbers first; and the gangs ahead."""
+    said = [f"leaves for {one.leaves_for}" if one.leaves_for else ""]
+    said.append(f"makes room: {', '.join(one.makes_room)}" if one.makes_room else "")
     if one.held_nodes:
         count = len(one.held_nodes)
         kept = "1 node is" if count == 1 else f"{count} nodes are"
-        lines.append(f"{kept} held for it{f' in zone {one.zone}' if one.zone else ''}")
-    if one.makes_room:
-        lines.append(f"makes room: {', '.join(one.makes_room)}")
-    if one.leaves_for:
-        lines.append(f"leaves for {one.leaves_for}")
-    return "\n".join(line.removeprefix("netgang: ") for line in lines if line) or "–"
+        said.append(f"{kept} held for it{f' in zone {one.zone}' if one.zone else ''}")
+    if one.queue == "WQ" and one.admitted:
+        said.append(f"is admitted{f' to zone {one.zone}' if one.zone else ''}")
+    elif one.queue == "WQ":
+        said += [one.detail, (one.reason or "").removeprefix("netgang: "), f"behind {before}" if before else ""]
+    return [one for one in said if one]
 
 
 def print_job(console: Console, job: JobInFull) -> None:

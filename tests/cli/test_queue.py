@@ -6,8 +6,12 @@ from typing import Any
 
 import msgspec
 import pytest
+import yaml
+from rich.console import Console
 
+from cli.rendering.queue import queue_table
 from extender.api.documents.queue import queue_document
+from extender.schemas.queue import Queue
 from scoring.explain.queue_report import report
 from scoring.model.policy import Policy
 from scoring.plan import Plan, plan
@@ -38,26 +42,29 @@ def lines(content: Any, *arguments: object) -> list[str]:
 
 
 def gangs(content: Any, *arguments: object) -> list[str]:
-    return [found[1] for line in lines(content, *arguments) if (found := re.match(r"│ \S+ │ (\S+/\S+) ", line))]
+    return [found[1] for line in lines(content, *arguments) if (found := re.match(r"[\d–]+ (\S+/\S+) ", line))]
 
 
 def test_the_queue_is_in_the_order_of_turns() -> None:
     queue = document()
     assert gangs(queue) == [one["gang"] for one in queue["gangs"]]
-    text = "\n".join(lines(queue))
-    assert "0 of 2 run" in text
-    assert "is admitted to zone" in text
-    assert "the gang would not fit into the empty cluster" in text
-    assert text.endswith("4 WAITING; order: weight")
+    assert lines(queue) == [
+        "RANK GANG STATE RUN WAITED WHY",
+        "1 a/first WAITING 0/2 100 s is admitted to zone a",
+        "2 b/fits WAITING 0/2 100 s most room in zone a: 0 of 2 members",
+        "3 a/second WAITING 0/1 100 s most room in zone a: 0 of 1 members",
+        "4 b/huge WAITING 0/9 – 9 members at once fit in no allowed zone, even when it is empty",
+        "4 WAITING; order: weight",
+    ]
 
 
 def test_behind_whom_counts_those_that_wait_without_a_place() -> None:
     queue = document()
     waiting = [one["gang"] for one in queue["gangs"] if not one["admitted"]]
     assert len(waiting) == 3
-    text = "\n".join(lines(queue, "-n", waiting[2].partition("/")[0]))
+    text = "\n".join(lines(queue, "-o", "wide", "-n", waiting[2].partition("/")[0]))
     assert f"behind {waiting[1]} and 1 more" in text
-    assert f"behind {waiting[0]}" not in "\n".join(lines(queue, "--state", "running"))
+    assert "behind" not in "\n".join(lines(queue))
 
 
 def test_filters_are_for_people_and_machines() -> None:
@@ -78,13 +85,40 @@ def test_a_long_queue_is_cut_aloud() -> None:
     assert "1 of 4 gangs; see --namespace, --state and --limit" in lines(queue, "--limit", 1)
 
 
-def test_names_are_never_cut() -> None:
-    queue = document()
-    queue["gangs"][0]["gang"] = "a-team/a-rather-long-name-of-a-job"
+def test_21_gangs_fit_a_terminal_of_24_lines() -> None:
+    """One line a gang, of 80 columns at most: the last column ends in an ellipsis, a name never does."""
+    name = "a-team/a-rather-long-name-of-a-job"
+    cause = "most room in zone D: 3 of 9 members, and more words than a line has"
+    listed = [entry(gang=f"{name}-{number:02}", rank=number, detail=cause) for number in range(1, 22)]
+    found = msgspec.convert({**EMPTY, "counts": {"WAITING": 21}, "gangs": listed}, Queue)
+    console = Console(width=80, height=24, force_terminal=True, color_system=None)
+    with console.capture() as text:
+        console.print(queue_table(console, found, found.gangs, limit=100))
+    shown_lines = text.get().splitlines()
+    assert len(shown_lines) == 23
+    assert max(map(len, shown_lines)) <= 80
+    assert [line.split()[1] for line in shown_lines[1:22]] == [one["gang"] for one in listed]
+    assert all(line.rstrip().endswith("…") for line in shown_lines[1:22])
+
+
+def test_a_pipe_gets_whole_lines_without_box_drawing() -> None:
+    queue = {**EMPTY, "gangs": [entry(detail="long " * 60 + "end")]}
     with RawServer({PATH: served(queue)}) as server:
         text = run("queue", "--url", server.url, columns=80).stdout
-    column = "".join(line.split("│")[2].strip() for line in text.splitlines() if line.startswith("│"))
-    assert "a-team/a-rather-long-name-of-a-job" in column
+    assert text.splitlines()[1].endswith("end")
+    assert text.isascii() or not re.search("[\u2500-\u257f]", text)
+    assert all(line == line.rstrip() for line in text.splitlines())
+
+
+def test_output_for_programs() -> None:
+    queue = document()
+    names = [one["gang"] for one in queue["gangs"]]
+    with RawServer({PATH: served(queue)}) as server:
+        ways = {way: run("queue", "--url", server.url, "-o", way).stdout for way in ("name", "json", "yaml")}
+        bare = run("queue", "--url", server.url, "--no-headers").stdout
+    assert ways["name"].split() == names
+    assert json.loads(ways["json"]) == yaml.safe_load(ways["yaml"]) == queue
+    assert [line.split()[1] for line in bare.splitlines()] == names
 
 
 def entry(**fields: Any) -> dict[str, Any]:
@@ -97,26 +131,26 @@ def entry(**fields: Any) -> dict[str, Any]:
     return {**usual, "weight": weight, "members": members, **nothing, **clock, **rest, **fields}
 
 
+EMPTY: dict[str, Any] = {"at_s": 1.0, "order": "weight", "counts": {}, "gangs": [], "shares": []}
 SAYS = {  # case: (fields of the entry, part of the row)
     "held": ({"held_nodes": ["n1", "n2"], "zone": "D"}, "2 nodes are held for it in zone D"),
     "one is held": ({"held_nodes": ["n1"]}, "1 node is held for it"),
     "gangs that leave": ({"makes_room": ["b/x", "b/y"]}, "makes room: b/x, b/y"),
     "it leaves": ({"leaves_for": "b/z", "queue": "RQ", "state": "RUNNING"}, "leaves for b/z"),
-    "starves soon": ({"starves_in_s": 240.0, "waited_s": 30.0}, "30 s │ 4 min"),
-    "starves": ({"starves_in_s": 0.0, "waited_s": 7200.0, "state": "STARVING"}, "2 h 0 min │ now"),
+    "starves soon": ({"starves_in_s": 240.0, "waited_s": 30.0}, "30 s 4 min"),
+    "starves": ({"starves_in_s": 0.0, "waited_s": 7200.0, "state": "STARVING"}, "2 h 0 min now"),
     "given weight": ({"weight": {"omega": 1.0, "omega_prime": 99.0, "exact": "99", "given": True}}, "99 (given)"),
     "markup": ({"reason": "[red]x\x1b[2J"}, "[red]x�[2J"),
     "ended members": (
         {"members": {"min_available": 2, "pending": 0, "running": 1, "succeeded": 1, "failed": 1}},
-        "1 of 2 run",
+        "WAITING 1/2 – – 2 0 2",
     ),
 }
 
 
 @pytest.mark.parametrize(("fields", "said"), SAYS.values(), ids=SAYS)
 def test_a_row_says_what_counts(fields: dict[str, Any], said: str) -> None:
-    queue = {"at_s": 1.0, "order": "weight", "counts": {}, "gangs": [entry(**fields)], "shares": []}
-    assert any(said in line for line in lines(queue))
+    assert any(said in line for line in lines({**EMPTY, "gangs": [entry(**fields)]}, "-o", "wide"))
 
 
 def test_shares_are_told() -> None:
