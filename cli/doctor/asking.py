@@ -13,7 +13,7 @@ from client.documents import decoded, fetch
 from extender.bootstrap.feeds import closing, sources_of
 from extender.errors import NetworkSourceError
 from extender.kube import calls
-from extender.kube.small_ports import NOTE_KEYS
+from extender.kube.key_store import NOTE_KEYS
 from extender.network.batches import merged
 from extender.network.mapping import map_nodes, mapping_config, measured_ends
 from extender.network.merge import node_counts

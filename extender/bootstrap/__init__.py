@@ -26,7 +26,8 @@ from extender.kube.client import KubeClient
 from extender.kube.credentials import load as load_credentials
 from extender.kube.embedded import EmbeddedCluster
 from extender.kube.http.transport import FEW, Transport
-from extender.kube.small_ports import KubeKeyStore, KubeReviews
+from extender.kube.key_store import KubeKeyStore
+from extender.kube.reviews import KubeReviews
 from extender.kube.watch.pace import Comeback
 from extender.kube.watch.reflector import Reflector
 from extender.network.refresh import Polled

@@ -19,7 +19,7 @@ from extender.bootstrap.controllers import Caring
 from extender.bootstrap.starts import Starting
 from extender.cache import ClusterCache
 from extender.cache.sinks import SeenGroups
-from extender.controllers.owners.reading import OwnerAges
+from extender.controllers.owners.ages import OwnerAges
 from extender.leadership.lease_loop import Duties
 from extender.network.mapping import mapping_config
 from extender.network.refresh import NetworkRefresh, Polled, RefreshOptions

@@ -13,12 +13,14 @@ from extender.controllers.elastic.records import Metering, Records
 from extender.controllers.elastic.reports.demands import MetricDemands
 from extender.controllers.elastic.reports.reports import Reports
 from extender.controllers.elastic.reports.series import SeriesBook
-from extender.controllers.events.left_out import IgnoredNotes, UnreadableWords
-from extender.controllers.events.not_starting import Complaints, Waits
+from extender.controllers.events.ignored_notes import IgnoredNotes
+from extender.controllers.events.label_problems import Complaints
 from extender.controllers.events.overcommits import Overcommits
 from extender.controllers.events.podgroup_status import GroupStatuses
+from extender.controllers.events.unreadable_objects import UnreadableWords
+from extender.controllers.events.waiting import Waits
 from extender.controllers.gates.repins import Repins
-from extender.controllers.owners.reading import Finishing
+from extender.controllers.owners.finishing import Finishing
 from extender.controllers.preemption.claims import PreemptionClaims
 from extender.controllers.preemption.controller import Preemptions
 from extender.controllers.preemption.words import PreemptionWords

@@ -15,7 +15,7 @@ from extender.api.documents.plan import plan_document
 from extender.api.documents.queue import queue_in_steps
 from extender.api.what_if.runner import BusyError, WhatIfs
 from extender.cache import ClusterCache
-from extender.controllers.events.left_out import UnreadableWords
+from extender.controllers.events.unreadable_objects import UnreadableWords
 from extender.controllers.owners.obstacles import kept_notes
 from extender.decision_log.recorder import Recorder
 from extender.network.merge import NetworkStatus

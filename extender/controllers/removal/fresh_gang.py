@@ -1,16 +1,14 @@
-"""A gang as the API server has it now, before anything is removed (docs/safety.md S11), and whether budgets let it go.
+"""A gang as the API server has it now: read before anything is removed (docs/safety.md S11).
 
-A consistent list, not the cache; a member is compared by what a decision to remove it rests on, as a kubelet writes
-into the status of pods that run. A suspension asks no PodDisruptionBudget, and evictions may stop midway, so they are
-asked for the whole gang; one whose status is behind its spec forbids.
+Rule: a consistent list, not the cache; a member is compared by what a decision to remove it rests on. A kubelet writes
+into the status of pods that run, so the version alone says too little; it goes into each request all the same.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 from urllib.parse import quote, urlencode
 
-from extender.controllers.owners.failure_budget import Json, controller_of, decoded, uid_of
+from extender.controllers.owners.failure_budget import controller_of, decoded, uid_of
 from extender.convert import pod_from_json
 from extender.ports import ClusterApi, read_all
 from scoring.ids import GangKey, PodUid
@@ -109,47 +107,3 @@ def of_this_run(gang: Gang, fresh: tuple[Fresh, ...]) -> tuple[Fresh, ...]:
 
 def _looks(pod: Pod) -> tuple[object, ...]:
     return pod.uid, pod.node, pod.phase, pod.deleting
-
-
-def forbidding(budgets: Sequence[bytes], pods: Sequence[bytes]) -> str | None:
-    """The first budget that forbids the loss of all of `pods` now; `None`: none does. ValueError: not API objects."""
-    labels = [(pod.get("metadata") or {}).get("labels") or {} for pod in map(decoded, pods) if _counts(pod)]
-    for budget in sorted(map(decoded, budgets), key=lambda one: str(one["metadata"]["name"])):
-        selector = (budget.get("spec") or {}).get("selector")
-        hit = sum(matches(selector, one) for one in labels)
-        status = budget.get("status") or {}
-        behind = int(status.get("observedGeneration") or 0) < int(budget["metadata"].get("generation") or 0)
-        if hit and (behind or hit > int(status.get("disruptionsAllowed") or 0)):
-            return str(budget["metadata"]["name"])
-    return None
-
-
-def matches(selector: Mapping[str, Any] | None, labels: Mapping[str, str]) -> bool:
-    """Whether a label selector of policy/v1 selects these labels: `None` nothing, an empty one everything."""
-    if selector is None:
-        return False
-    exact = selector.get("matchLabels") or {}
-    if any(labels.get(key) != value for key, value in exact.items()):
-        return False
-    return all(_holds(one, labels) for one in selector.get("matchExpressions") or ())
-
-
-def _holds(requirement: Json, labels: Mapping[str, str]) -> bool:
-    key, values = requirement["key"], requirement.get("values") or ()
-    match requirement["operator"]:
-        case "In":
-            return labels.get(key) in values
-        case "NotIn":
-            return labels.get(key) not in values
-        case "Exists":
-            return key in labels
-        case "DoesNotExist":
-            return key not in labels
-        case other:
-            raise ValueError(f"{other} is no operator of a label selector")
-
-
-def _counts(pod: Json) -> bool:
-    ended = (pod.get("status") or {}).get("phase") in ("Succeeded", "Failed")
-    going = bool((pod.get("metadata") or {}).get("deletionTimestamp"))
-    return bool((pod.get("spec") or {}).get("nodeName")) and not ended and not going

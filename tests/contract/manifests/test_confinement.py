@@ -11,7 +11,7 @@ from extender.controllers.restart.suspensions import MARK
 from extender.convert import NUDGE_ANNOTATION
 from extender.convert.provisioning import MANAGED_BY
 from extender.kube import calls
-from extender.kube.small_ports import ROLE_LABEL
+from extender.kube.leases import ROLE_LABEL
 from extender.notes import NoteKind
 from scoring.model import GATE
 from tests.contract.manifests.rendered_manifests import ROOT

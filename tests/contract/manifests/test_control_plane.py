@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from extender.kube import calls
-from extender.kube.small_ports import ROLE_LABEL
+from extender.kube.leases import ROLE_LABEL
 from extender.leadership.lease import LEADER
 from extender.settings.leadership import LeaderElection
 from extender.settings.settings import Settings

@@ -6,7 +6,8 @@ import pytest
 import yaml
 
 from extender.kube import calls
-from extender.kube.small_ports import NOTE_KEYS, ROLE_LABEL
+from extender.kube.key_store import NOTE_KEYS
+from extender.kube.leases import ROLE_LABEL
 from extender.leadership.lease import LEADER
 from extender.settings.leadership import LeaderElection
 from testbed.processes.schedulers import load_configuration

@@ -16,7 +16,7 @@ from extender.controllers.restart.suspensions import HISTORY, MARK, NOTE
 from extender.convert import pod_from_json
 from extender.convert.pod.admission_patch import admission_patch, narrowed_terms
 from extender.convert.provisioning import MANAGED_BY
-from extender.kube.small_ports import ROLE_LABEL
+from extender.kube.leases import ROLE_LABEL
 from scoring.ids import NodeName
 from scoring.model import GATE
 from scoring.verbs.ungate import Listing

@@ -4,7 +4,7 @@ import msgspec
 import pytest
 
 from extender.api.documents.queue import queue_in_steps
-from extender.controllers.events.not_starting import PATIENCE_S
+from extender.controllers.events.waiting import PATIENCE_S
 from extender.schemas.queue import Queue
 from scoring.plan.steps import finish
 from tests.extender.api.asking import asking

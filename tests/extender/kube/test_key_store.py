@@ -7,7 +7,7 @@ import pytest
 
 from extender.errors import ApiError, ApiUnavailableError, ConflictError
 from extender.kube.http.transport import Transport
-from extender.kube.small_ports import NOTE_KEYS, KubeKeyStore
+from extender.kube.key_store import NOTE_KEYS, KubeKeyStore
 from extender.ports import KeyStore
 from tests.extender.kube.conftest import serving
 from tests.extender.kube.test_leases import Server

@@ -11,7 +11,7 @@ from aiohttp import web
 
 from extender.errors import ApiError, ApiUnavailableError, ConflictError, NotFoundError
 from extender.kube.http.transport import Transport
-from extender.kube.small_ports import KubeLeases
+from extender.kube.leases import KubeLeases
 from extender.leadership.lease import Lease, LeaseApi, LeaseSpec
 from tests.extender.kube.conftest import serving
 from tests.fakes.leases import FakeLeases, StoredLease

@@ -11,7 +11,7 @@ from aiohttp import web
 from extender.errors import ApiUnavailableError
 from extender.kube.calls import CALLS, REVIEWS, rules
 from extender.kube.http.transport import Transport
-from extender.kube.small_ports import KubeReviews
+from extender.kube.reviews import KubeReviews
 from extender.ports import Identity
 from tests.extender.kube.conftest import serving
 

@@ -5,7 +5,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from extender.controllers.events.not_starting import AGAIN_S, PATIENCE_S
+from extender.controllers.events.waiting import AGAIN_S, PATIENCE_S
 from extender.kube.calls import POD_GROUPS
 from tests.extender.scheduling.world import World, group_json, node_json, pod_json, running
 

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from extender.cache import ClusterCache
-from extender.controllers.owners.reading import OwnerAges
+from extender.controllers.owners.ages import OwnerAges
 from extender.convert import pod_from_json
 from extender.errors import ApiError
 from scoring.ids import GangKey

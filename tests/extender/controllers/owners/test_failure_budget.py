@@ -17,7 +17,7 @@ from extender.controllers.owners.failure_budget import (
     controller_of,
     uid_of,
 )
-from extender.controllers.owners.reading import desired_pods, has_succeeded
+from extender.controllers.owners.finishing import desired_pods, has_succeeded
 from extender.kube.calls import OWNERS
 from scoring.model import Controller
 

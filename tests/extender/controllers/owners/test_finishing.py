@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from extender.controllers.owners.reading import AGAIN_S, PATIENCE_S, runs_left
+from extender.controllers.owners.finishing import AGAIN_S, PATIENCE_S, runs_left
 from extender.errors import ApiUnavailableError
 from tests.extender.controllers.operator import Operator
 from tests.extender.controllers.restart.test_controller import NODES, started

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from extender.controllers.owners.failure_budget import KINDS
-from extender.controllers.removal.fresh_gang import forbidding, matches
+from extender.controllers.removal.disruption_budgets import forbidding, matches
 from extender.controllers.restart.suspensions import (
     HISTORY,
     NOTE,

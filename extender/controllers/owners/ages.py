@@ -1,10 +1,10 @@
-"""Read what owners of pods say: age and wanted pods for gangs that wait, what is left to run for those that finish.
+"""Read when the owners of waiting gangs were created, and how many pods they want: once each, a few at a time.
 
-Why read and not watch: a watch would be one for each kind of job there is, for numbers that seldom change. Meanwhile a
-gang is planned with its PodGroup's or its oldest pod's creation (docs/safety.md S14), two Jobs under one name count as
-two runs (docs/safety.md S23), and a pod that has succeeded and was collected with its node is waited for
-(docs/safety.md S8): an Indexed Job does not run its index again. Rules: only kinds that we may read anyway before a pod
-is removed, a few at a time; what cannot be read is asked for again after minutes, and no decision waits for it.
+Why read and not watch: a watch would be one for each kind of job there is, cached for as long as the cluster lives,
+for numbers that seldom change. A gang is planned with its PodGroup's or its oldest pod's creation meanwhile, which
+differs only for jobs that were suspended or whose pods were lost (docs/safety.md S14); two Jobs under one name count as
+two runs until it is known that neither is one by itself (docs/safety.md S23). Rules: only kinds that we may read anyway
+before a pod is removed; what cannot be read is asked for again after minutes, and no decision waits for it.
 """
 
 import asyncio
@@ -12,15 +12,15 @@ import logging
 from datetime import datetime
 
 from extender.cache import ClusterCache
-from extender.controllers.context import ControllerContext
 from extender.controllers.owners.failure_budget import KINDS, controller_of, decoded
+from extender.controllers.owners.finishing import desired_pods
 from extender.controllers.removal.fresh_gang import read_owner
 from extender.convert.decode import seconds
 from extender.errors import ApiError, ApiUnavailableError
 from extender.ports import Clock, ClusterApi
 from extender.runtime.slices import in_slices
 from scoring.ids import GangKey
-from scoring.model import Controller, Gang, GangSource, Phase, Reason
+from scoring.model import Controller, Gang, GangSource
 from scoring.plan.steps import Steps
 
 _log = logging.getLogger(__name__)
@@ -117,75 +117,3 @@ class OwnerAges:
 def _owners(gang: Gang) -> dict[str, Controller]:
     found = {pod.owner.uid: pod.owner for pod in (*gang.members, *gang.later) if pod.owner is not None}
     return {uid: owner for uid, owner in found.items() if owner.group_kind in KINDS}
-
-
-PATIENCE_S = 5.0  # A gang that is just being created waits for pods, too
-AGAIN_S = 30.0
-
-
-class Finishing:
-    """Gangs that wait for pods, and the one owner that is being read."""
-
-    def __init__(self, context: ControllerContext) -> None:
-        self._context = context
-        self._ask_at_s: dict[GangKey, float] = {}
-        self._asking = context.background("finishing")
-
-    def look(self) -> None:
-        """Once a second: ask one more owner, if one is due. Cost: O(waiting gangs)."""
-        plan = self._context.plan()
-        if plan is None:
-            return
-        now_s = self._context.clock.monotonic_s()
-        waiting = [key for key, one in plan.waiting.items() if one.reason is Reason.INCOMPLETE]
-        self._ask_at_s = {key: self._ask_at_s.get(key, now_s + PATIENCE_S) for key in waiting}
-        due = sorted((at_s, key) for key, at_s in self._ask_at_s.items() if at_s <= now_s)
-        if due and not self._asking.busy:
-            key = due[0][1]
-            self._ask_at_s[key] = now_s + AGAIN_S
-            self._asking.start(self._ask(key), f"ask the owner of {key}")
-
-    async def _ask(self, key: GangKey) -> None:
-        gang = self._context.cache.gang(key)
-        owners = {pod.owner for pod in gang.members} if gang is not None else set()
-        owner = owners.pop() if len(owners) == 1 else None
-        if gang is None or owner is None or owner.group_kind != ("batch", "Job"):
-            return
-        try:
-            raw = await read_owner(self._context.api, gang.key.partition("/")[0], owner)
-            left = runs_left(raw) if raw is not None else None
-        except (ApiError, ApiUnavailableError, ValueError):
-            return
-        gang = self._context.cache.gang(key)
-        if left is not None and gang is not None:
-            ended = sum(pod.phase is Phase.SUCCEEDED for pod in gang.members)
-            self._context.cache.set_minimum(key, owner.uid, max(left + ended, 1))
-
-
-def has_succeeded(owner: bytes) -> bool:
-    """Whether any of its pods, gone ones too, has ended well: it finishes, and must not restart (docs/safety.md S8)."""
-    status = decoded(owner).get("status") or {}
-    uncounted = (status.get("uncountedTerminatedPods") or {}).get("succeeded")
-    roles = (status.get("replicaStatuses") or {}).values()
-    return bool(status.get("succeeded") or uncounted or any(one.get("succeeded") for one in roles))
-
-
-def desired_pods(owner: bytes) -> int | None:
-    """How many pods the owner wants, those that have succeeded included; `None`: it does not say."""
-    spec = decoded(owner).get("spec") or {}
-    roles = next((value for name, value in spec.items() if name.endswith("ReplicaSpecs")), None)
-    if roles is not None:
-        return sum(int(one.get("replicas", 1)) for one in roles.values())
-    counts = [int(spec[name]) for name in ("parallelism", "completions", "replicas") if spec.get(name) is not None]
-    return min(counts) if counts else None
-
-
-def runs_left(job: bytes) -> int | None:
-    """How many completions an Indexed Job is short of; `None`: none has succeeded, or it does not say."""
-    found = decoded(job)
-    spec, status = found.get("spec") or {}, found.get("status") or {}
-    uncounted = (status.get("uncountedTerminatedPods") or {}).get("succeeded") or ()
-    succeeded = int(status.get("succeeded") or 0) + len(uncounted)
-    if not succeeded or spec.get("completionMode") != "Indexed" or spec.get("completions") is None:
-        return None
-    return max(int(spec["completions"]) - succeeded, 0)

@@ -1,93 +1,24 @@
-"""Events that say why a gang does not start: what is wrong with its labels and annotations, and why it waits.
+"""Write why a gang waits, on its PodGroup and on one of its pods: once per reason, not once per attempt.
 
-On one pod (which people describe) and on its PodGroup. A fault or a reason gets an Event after it has stood for a
-while, when it changes, and a reason again after a long time; a gang that got one also gets one when it has started.
-Explaining costs as much as planning that gang, so a few are explained per look, in steps.
+Why beside kube-scheduler's own FailedScheduling: that carries one constant sentence, and a pod at its gate gets none.
+Rules: a reason gets an Event after it has stood for a while, again when it changes, and again after a long time, with
+the numbers of then; a gang that got one also gets one when it has started. Explaining costs as much as planning
+that gang, so a few are explained per look, in steps, and the rest later.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TypeAlias
 
 from extender.controllers.context import ControllerContext
 from extender.controllers.events.recorder import Happening
-from scoring.explain.around import two_runs
 from scoring.explain.gang import Explanation
 from scoring.explain.waiting import NEVER, why_it_waits
 from scoring.explain.words import duration_text
 from scoring.ids import GangKey
-from scoring.model import Gang, Pod, Policy, Reason
-from scoring.model.policy import gang_options
+from scoring.model import Gang, Reason
 from scoring.plan.steps import Steps
 
 PATIENCE_S = 5.0
-_MOST_KINDS = 8  # Schedulers of one gang of which a pod gets the Event
-
-_Event: TypeAlias = tuple[Happening, str]
-
-
-@dataclass(slots=True)
-class _Fault:
-    gang: Gang
-    event: _Event | None  # What is wrong; `None`: nothing
-    since_s: float
-    open: bool = True  # It has no Event yet
-
-
-class Complaints:
-    """Each gang's fault, if it has one. Bounded by the gangs that exist."""
-
-    def __init__(self, context: ControllerContext, policy: Policy) -> None:
-        self._context = context
-        self._policy = policy
-        self._faults: dict[GangKey, _Fault] = {}
-
-    def look(self) -> None:
-        """Once a second: report faults that have lasted. Cost: O(gangs), and O(members) for those that changed."""
-        now_s = self._context.clock.monotonic_s()
-        faults = self._faults
-        self._faults = {}
-        for key, gang in self._context.cache.snapshot().gangs.items():
-            fault = faults.get(key)
-            if fault is None or fault.gang is not gang:
-                found = _fault_of(gang, self._policy)
-                if fault is None or fault.event != found:
-                    fault = _Fault(gang, found, now_s)
-                fault.gang = gang
-            self._faults[key] = fault
-            if fault.event is not None and fault.open and now_s - fault.since_s >= PATIENCE_S:
-                pods = _pods_about(gang, fault.event[0], self._context.cache.is_own)
-                if pods:
-                    fault.open = False
-                    self._context.post_gang_event(gang, *fault.event, pods=pods)
-
-
-def _fault_of(gang: Gang, policy: Policy) -> _Event | None:
-    if gang.problem is not None:
-        return Happening.GANG_INVALID, gang.problem_detail or gang.problem.value
-    if gang.later:
-        return Happening.RUN_WAITS, two_runs(gang)
-    problems = gang_options(dict(gang.options), policy, namespace=gang.key.partition("/")[0]).problems
-    return (Happening.OPTION_IGNORED, "; ".join(problems)) if problems else None
-
-
-def _pods_about(gang: Gang, what: Happening, is_own: Callable[[Pod], bool]) -> Sequence[Pod]:
-    """The member whose own labels are at fault, else the first that waits, if one does."""
-    if gang.problem is Reason.MIXED_SCHEDULERS:
-        return _one_of_each_kind(gang, is_own)
-    if what is Happening.RUN_WAITS:
-        return [pod for pod in gang.later if pod.node is None and not pod.terminal][:1]
-    guilty = [pod for pod in gang.pending if pod.group is not None and pod.group.problem is not None]
-    return [*guilty, *gang.pending][:1]
-
-
-def _one_of_each_kind(gang: Gang, is_own: Callable[[Pod], bool]) -> Sequence[Pod]:
-    """The first live member of each scheduler; of one, those that are ours and those that are not."""
-    found: dict[tuple[str, bool], Pod] = {}
-    for pod in gang.members:
-        if not pod.deleting and not pod.terminal:
-            found.setdefault((pod.scheduler_name, is_own(pod)), pod)
-    return list(found.values())[:_MOST_KINDS]
 
 
 AGAIN_S = 1800.0
