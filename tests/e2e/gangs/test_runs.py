@@ -28,7 +28,13 @@ def job_pods(stage: Stage, job: str, count: int) -> list[Object]:
 
 
 async def end_well(stage: Stage, names: Sequence[str]) -> None:
+    """Once they run: kwok would write Running over what is said before."""
+
+    def runs(found: list[Object]) -> bool:
+        return [one.get("status", {}).get("phase") for one in found] == ["Running"]
+
     for name in names:
+        await stage.until_pods(runs, f"{name} to run", begin=name)
         await stage.patch_pod(name, status={"phase": "Succeeded"})
 
 
