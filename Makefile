@@ -11,7 +11,7 @@ export PYTHONPYCACHEPREFIX := $(CURDIR)/.venv/pycache
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run cluster fmt lint test e2e archives bench results fuzz soak chaos testbed check clean
+.PHONY: help setup run cluster fmt lint test e2e archives bench results fuzz soak chaos testbed check release clean
 
 help: ## list the targets
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12
@@ -41,10 +41,10 @@ lint: setup ## lint, types, import contracts, plain English, and the site of doc
 	$(RUN) python -m tests.prose
 	NO_MKDOCS_2_WARNING=1 $(RUN) mkdocs build --strict
 
-test: setup ## unit, property and in-process tests: 5 min, no Go, no cluster
+test: setup ## unit, property and in-process tests: 4 min, no Go, no cluster
 	$(RUN) python -m pytest -n 2 --ignore=tests/e2e --ignore=tests/browser -m "not slow" -rs
 
-e2e: setup ## the rest: real control plane, browser, slow tests; VERSIONS=1.36.3,1.35.4,1.34.4
+e2e: setup ## the rest: real control plane, browser, slow tests; VERSIONS=1.36.3,1.37.2,1.35.4
 	$(RUN) python -m testbed archives --optional
 	$(RUN) python -m testbed build --e2e --optional
 	$(RUN) python -m pytest -n 2 tests/e2e tests/browser --e2e=all --versions=$(VERSIONS) -rs
@@ -54,7 +54,7 @@ e2e: setup ## the rest: real control plane, browser, slow tests; VERSIONS=1.36.3
 archives: setup
 	$(RUN) python -m testbed archives
 
-bench: setup ## measure everything beside peers (≈ 40 min); then `make results RECORD=bench/out/bench.json`
+bench: setup ## measure everything beside peers (≈ 45 min); then `make results RECORD=bench/out/bench.json`
 	$(RUN) python -m bench all --json bench/out/bench.json
 
 # write docs/research/results.md from bench/records, and from RECORD if it is given
@@ -77,7 +77,12 @@ chaos: setup
 testbed: setup
 	$(RUN) python -m bench.testbed $(ARGS)
 
-check: lint test ## what CI runs first
+check: lint test ## what CI runs first; then `make release VERSION=0.1.0` builds what is published
+
+# wheels, chart, SBOM, checksums and image in dist/VERSION (docs/how-to/release.md); DRAFT=1: before it has a date
+release: setup
+	@test -n "$(VERSION)" || { echo "say which: make release VERSION=0.1.0"; exit 2; }
+	$(RUN) python -m release $(VERSION) $(if $(DRAFT),--draft)
 
 clean: ## remove what the targets made in the tree (not the control plane's cache)
 	rm -rf .venv dist build site .mypy_cache .ruff_cache .pytest_cache .hypothesis bench/out tests/e2e/artifacts tests/browser/artifacts

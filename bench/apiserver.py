@@ -134,6 +134,8 @@ class LoopbackApi:
                 match request.content_type:
                     case "application/merge-patch+json":
                         patched = self.store.merge_patch(resource, namespace, name, msgspec.json.decode(body))
+                    case "application/strategic-merge-patch+json" if request.path.endswith("/status"):
+                        patched = self.store.conditions_patch(namespace, name, msgspec.json.decode(body))
                     case "application/strategic-merge-patch+json":
                         patched = self.store.admission_patch(namespace, name, msgspec.json.decode(body))
                     case other:

@@ -42,7 +42,7 @@ from bench.http import request
 from scoring.model.policy import Policy
 from scoring.plan import plan
 
-PACKAGES = ("scoring", "extender", "cli", "client", "simulator", "bench", "testbed", "netgang", "tests")
+PACKAGES = ("scoring", "extender", "cli", "client", "simulator", "probe", "bench", "testbed", "netgang", "tests")
 WORLDS = ("tests.extender.service.world", "tests.extender.scheduling.world", "tests.world")
 """Where a whole service over a cluster in memory is found: `unfinished(*objects)`, `node_json`, `pod_json`"""
 PROTOCOLS = (

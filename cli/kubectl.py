@@ -13,7 +13,7 @@ from contextlib import redirect_stdout, suppress
 from typing import Final
 
 from cli.main import app, single_threaded
-from cli.reach import KUBECTL
+from cli.service_options import KUBECTL
 
 _NO_FILES: Final = ":4"  # kubectl's word for: these are all, do not offer files
 _FILES: Final = ":0"
@@ -35,7 +35,7 @@ def complete() -> None:
     }
     said = io.StringIO()
     with redirect_stdout(said), suppress(SystemExit):
-        app(prog_name="netgang")
+        app(prog_name=KUBECTL, complete_var="_NETGANG_COMPLETE")
     lines = [line for line in said.getvalue().splitlines() if line]
     sys.stdout.write("\n".join([*lines, _NO_FILES if lines else _FILES]) + "\n")
 

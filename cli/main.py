@@ -16,40 +16,59 @@ from cli.commands import mesh, network
 from cli.commands.doctor import doctor
 from cli.commands.explain import explain, what_if
 from cli.commands.plan import check_config, plan
+from cli.commands.probe import probe
 from cli.commands.queue import jobs, queue
 from cli.commands.record import record, replay
 from cli.commands.serve import demo, serve
 from cli.commands.simulate import simulate
 from cli.commands.uninstall import uninstall
+from cli.output import help_of
 
 app = typer.Typer(
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
     help="Starts distributed training jobs whole, in one zone, on the best measured network.",
+    epilog="Example: netgang demo (no cluster is needed), and in another terminal: netgang queue; netgang explain "
+    "demo/tf-smoke-gpu; netgang what-if --end-job demo/case1",
 )
 
-_COMMANDS: Final[Mapping[Callable[..., None], str]] = {  # command → an example of its use
-    queue: "netgang queue; netgang queue -n team-a --state waiting --state starving; netgang queue --watch",
-    jobs: "netgang jobs; netgang jobs team-a/resnet --json",
-    doctor: "netgang doctor; netgang doctor --scheduler-config scheduler.yaml --json",
-    uninstall: "netgang uninstall --dry-run",
-    explain: "netgang explain demo/case1; netgang explain team-a/resnet --cluster cluster.json --json",
-    what_if: "netgang what-if --suggestion team-a/resnet; netgang what-if --end-job team-a/old --advance 10m",
-    record: "netgang record -o decisions.log.gz --url http://127.0.0.1:8889",
-    replay: "netgang replay decisions.log.gz; netgang replay decisions.log.gz --with other.yaml",
-    network.scores: "netgang scores --from node28 --to node33 --url http://127.0.0.1:8888",
-    simulate: "netgang simulate kod2 --json; netgang simulate pollux --plot plots; netgang simulate my.yaml",
-    serve: "netgang serve --config settings.yaml --kubeconfig ~/.kube/config --port 8888",
-    plan: "kubectl get nodes,pods,podgroups -A -o json > c.json; netgang plan c.json --network mesh.yaml",
-    demo: "netgang demo --port 8888",
-    check_config: "netgang check-config settings.yaml --cluster cluster.json --network mesh.json",
+_GANGS: Final = "Gangs and jobs"
+_NETWORK: Final = "Network"
+_FILES: Final = "Without a cluster"
+_RUNNING: Final = "Installation"
+_COMMANDS: Final[Mapping[str, Mapping[Callable[..., None], str]]] = {  # heading → command → an example of its use
+    _GANGS: {
+        queue: "netgang queue; netgang queue -n team-a --state waiting -o wide; netgang queue team-a/resnet --watch",
+        explain: "netgang explain demo/case1; netgang explain team-a/resnet --cluster cluster.json --json",
+        what_if: "netgang what-if -f job.yaml; netgang what-if cordon node1; "
+        "netgang what-if --suggestion team-a/resnet",
+        jobs: "netgang jobs; netgang jobs -n team-a -o wide; netgang jobs team-a/resnet",
+    },
+    _NETWORK: {network.scores: "netgang scores node28 node33; netgang scores node28 node33 -o wide"},
+    _FILES: {
+        demo: "netgang demo --port 8888",
+        plan: "kubectl get nodes,pods,podgroups -A -o json > c.json; netgang plan c.json --network mesh.yaml",
+        simulate: "netgang simulate kod2 --json; netgang simulate pollux --plot plots; netgang simulate my.yaml",
+        replay: "netgang replay decisions.log.gz; netgang replay decisions.log.gz --with other.yaml -o wide",
+    },
+    _RUNNING: {
+        serve: "netgang serve --config settings.yaml --kubeconfig ~/.kube/config --port 8888",
+        probe: "netgang probe --url https://netgang.netgang-system.svc:8891 --node node1 --address 10.0.0.1",
+        check_config: "netgang check-config settings.yaml --cluster cluster.json --network mesh.json",
+        doctor: "netgang doctor; netgang doctor --scheduler-config scheduler.yaml --json",
+        record: "netgang record --out decisions.log.gz --url http://127.0.0.1:8889",
+        uninstall: "netgang uninstall --dry-run",
+    },
 }
 
-app.add_typer(network.app, name="network")
-app.add_typer(mesh.app, name="mesh")
-for _command, _example in _COMMANDS.items():
-    app.command(epilog=f"Example: {_example}")(_command)
+app.add_typer(network.app, name="network", rich_help_panel=_NETWORK)
+app.add_typer(mesh.app, name="mesh", rich_help_panel=_NETWORK)
+for _heading, _listed in _COMMANDS.items():
+    for _command, _example in _listed.items():
+        app.command(epilog=f"Example: {_example}", rich_help_panel=_heading)(_command)
+for _one in (*app.registered_commands, *network.app.registered_commands, *mesh.app.registered_commands):
+    _one.help = help_of(_one.callback)
 
 
 def _version(asked: bool) -> None:

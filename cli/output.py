@@ -1,14 +1,14 @@
 """What commands print: JSON for machines, and sentences on standard error with an exit code, never a traceback."""
 
+import inspect
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Annotated, Any, NoReturn
 
 import typer
-from rich.console import Console
-from rich.table import Table
+from rich.console import Console, RenderableType
 from rich.text import Text
 
 from extender.errors import ConfigError, NetgangError
@@ -21,10 +21,30 @@ def option(text: str, without: str, *names: str, **more: Any) -> Any:
     return typer.Option(*names, help=text, show_default=without, **more)
 
 
+def help_of(command: Callable[..., object] | None) -> str:
+    r'''Its docstring, a paragraph a line, because a terminal of any width breaks lines by itself.
+
+    >>> def command():
+    ...     """Do it.
+    ...
+    ...     And so
+    ...     on.
+    ...     """
+    >>> help_of(command)
+    'Do it.\n\nAnd so on.'
+    '''
+    return "\n\n".join(" ".join(one.split()) for one in (inspect.getdoc(command) or "").split("\n\n"))
+
+
 def print_json(document: Any) -> None:
     """A document of plain values, indented."""
     json.dump(document, sys.stdout, indent=2)
     sys.stdout.write("\n")
+
+
+def json_body(document: Any) -> bytes:
+    """A document of plain values as `print_body` takes it."""
+    return json.dumps(document).encode()
 
 
 def print_body(body: bytes) -> None:
@@ -62,9 +82,15 @@ def safe(console: Console, text: str) -> Text:
     return Text("\n".join(plain(line, console.encoding) for line in text.split("\n")))
 
 
-def add_row(table: Table, console: Console, *cells: str) -> None:
-    """A row of what a server said."""
-    table.add_row(*(safe(console, cell) for cell in cells))
+def print_lines(console: Console, shown: RenderableType) -> None:
+    """Print a list; where programs read it, without the blanks that fill its last column."""
+    if console.is_terminal:
+        console.print(shown, crop=False)
+        return
+    with console.capture() as text:
+        console.print(shown, crop=False)
+    console.file.writelines(f"{line.rstrip()}\n" for line in text.get().splitlines())
+    console.file.flush()
 
 
 def plain(text: str, encoding: str) -> str:

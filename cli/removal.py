@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from extender.convert import pod_from_json
 from extender.errors import ApiError, ConflictError, NotFoundError
-from extender.kube.operator import OperatorApi
+from extender.kube.operator_client import OperatorApi
 from extender.ports import Clock
 from scoring.model import GATE, Pod
 

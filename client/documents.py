@@ -14,7 +14,7 @@ from urllib.parse import quote
 import httpx
 import msgspec
 
-from client.connect.door import Door
+from client.connect.connection import Door
 from extender.errors import ConfigError, NetworkSourceError
 from extender.network import batches
 from extender.network.survey import Link, Survey
@@ -24,6 +24,7 @@ from extender.schemas.jobs import JobInFull, Jobs
 from extender.schemas.network import Network, Pairs
 from extender.schemas.queue import Queue
 from extender.schemas.record import Problem
+from extender.schemas.settings import SettingsInForce
 from extender.schemas.what_if import Supposed
 from scoring.what_if.changes import WhatIf
 
@@ -42,9 +43,9 @@ class Answer(NamedTuple, Generic[_T]):
     body: bytes
 
 
-async def queue(door: Door) -> Answer[Queue]:
-    """/v1/queue."""
-    return await ask(door, "/v1/queue", Queue)
+async def queue(door: Door, *, namespace: str | None = None) -> Answer[Queue]:
+    """/v1/queue; `namespace`: its gangs alone."""
+    return await ask(door, "/v1/queue", Queue, query={} if namespace is None else {"namespace": namespace})
 
 
 async def jobs(door: Door, *, namespace: str | None, limit: int) -> Answer[Jobs]:
@@ -57,6 +58,12 @@ async def job(door: Door, name: str, *, kind: str | None) -> Answer[JobInFull]:
     """/v1/jobs of the job NAMESPACE/NAME."""
     path = path_of("v1", "jobs", *_split(name))
     return await ask(door, path, JobInFull, query={} if kind is None else {"kind": kind})
+
+
+async def network(door: Door, *, limit: int, zone: str | None = None, prefix: str = "") -> Answer[Network]:
+    """/v1/network of at most `limit` nodes: of a zone, whose names begin with `prefix`."""
+    query = {"limit": str(limit)} | ({"zone": zone} if zone is not None else {})
+    return await ask(door, "/v1/network", Network, query=query | ({"prefix": prefix} if prefix else {}))
 
 
 async def link(door: Door, source: str, target: str) -> Answer[schema.Link]:
@@ -72,6 +79,11 @@ async def explanation(door: Door, name: str) -> Answer[Explained | ExplainedPod]
     return Answer(decoded(found.body, kind, where=address(door, path)), found.body)
 
 
+async def settings(door: Door) -> Answer[SettingsInForce]:
+    """/v1/settings."""
+    return await ask(door, "/v1/settings", SettingsInForce)
+
+
 async def supposed(door: Door, body: WhatIf) -> Answer[Supposed]:
     """What /v1/what-if answers to a body of changes."""
     return await ask(door, "/v1/what-if", Supposed, body=body, timeout_s=_WHAT_IF_S)
@@ -79,15 +91,14 @@ async def supposed(door: Door, body: WhatIf) -> Answer[Supposed]:
 
 async def survey_running(door: Door, *, zone: str | None, limit: int) -> Survey:
     """The links of /v1/network, as of a MaDDash server. Errors: also ConfigError for a zone that does not exist."""
-    query = {"limit": str(limit)} | ({"zone": zone} if zone is not None else {})
-    answer, _ = await ask(door, "/v1/network", Network, query=query)
+    answer, _ = await network(door, zone=zone, limit=limit)
     if zone is not None and zone not in answer.zones:
         raise ConfigError(f"--zone {zone!r}: the cluster's zones are {', '.join(sorted(answer.zones)) or 'none'}")
     sources = answer.status.sources if answer.status else ()
     problems = tuple(text for one in sources for text in (*([one.error] if one.error else []), *one.problems))
     shown = len(answer.pairs.nodes)
     note = f"{shown} of {answer.pairs.of} nodes; see --zone and --limit" if shown < answer.pairs.of else ""
-    return Survey(_links(answer.pairs), {}, problems, note)
+    return Survey(_links(answer.pairs), {}, problems, note, answer.links or None, answer.probe or None)
 
 
 def _links(pairs: Pairs) -> tuple[Link, ...]:

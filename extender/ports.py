@@ -116,6 +116,9 @@ class ClusterApi(Protocol):
         ConflictError: it is not the version that the patch names any more.
         """
 
+    async def patch_pod_status(self, namespace: str, name: str, uid: PodUid, patch: bytes) -> None:
+        """Strategic merge patch of the status of the very pod `uid`, as our own field manager (409: replaced)."""
+
     async def create_event(self, namespace: str, event: Mapping[str, Any]) -> None:
         """POST an events.k8s.io/v1 Event."""
 
@@ -183,6 +186,9 @@ class Reviews(Protocol):
 
     async def may(self, caller: Identity, verb: str, path: str) -> bool:
         """Whether `caller` has the right to `verb` (get, post) this address. Errors: ApiError, ApiUnavailableError."""
+
+    async def may_see(self, caller: Identity, namespace: str) -> bool:
+        """Whether `caller` may get `gangs.netgang.io` in the namespace. Errors: ApiError, ApiUnavailableError."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@ from scoring.model.resources import PODS, Resources
 from scoring.model.snapshot import NodeTable, Snapshot
 from scoring.queue.service_levels import dominant_share
 from scoring.scaling.job import ElasticJob, JobKey, Wants
+from simulator.reports import Reports
 from simulator.state import JobState, Slot, State
 
 _ONE_POD = Resources.of({PODS: 1})
@@ -45,8 +46,10 @@ def elastic_job(one: JobState) -> ElasticJob:
 class Gangs:
     """Gangs of jobs, kept while they are as they were."""
 
-    def __init__(self, table: NodeTable) -> None:
+    def __init__(self, table: NodeTable, *, reports: Reports | None = None) -> None:
+        """`reports`: what jobs say of their end; `None`: they do not report."""
         self._table = table
+        self._reports = reports
         self._known: dict[str, tuple[int, Gang]] = {}
         self._classes: dict[tuple[Role, int], tuple[Resources, MemberClass]] = {}
         self._slots: dict[PodUid, Slot] = {}
@@ -76,7 +79,18 @@ class Gangs:
         """The cluster with the gangs of these jobs; all others are load."""
         gangs: dict[GangKey, Gang] = {one.key: self.of(one) for one in jobs}
         past = {one.key: _past_h(one, state) for one in jobs if one.suspensions}
-        return Snapshot(version, state.table, state.used.copy(), gangs=gangs, attained_h=past, network=state.network)
+        left: dict[GangKey, float] = {}
+        if (reports := self._reports) is not None:
+            left = {one.key: hours for one in jobs if (hours := reports(one, state)) is not None}
+        return Snapshot(
+            version,
+            state.table,
+            state.used.copy(),
+            gangs=gangs,
+            attained_h=past,
+            remaining_h=left,
+            network=state.network,
+        )
 
     def _class(self, role: Role, requests: Resources) -> MemberClass:
         """The very same object for the same object of requests, which the planner finds faster."""

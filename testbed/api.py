@@ -97,6 +97,14 @@ class Api:
                 raise ApiRefused(status=reply.status, message=_message(text), request=f"{method} {path}")
             return json.loads(text) if "json" in reply.content_type else text
 
+    async def warnings(self, method: str, path: str, *, body: object, params: Mapping[str, str]) -> list[str]:
+        """Send one request and return the texts of its Warning headers, as kubectl prints them."""
+        assert self._session is not None, "use `async with`"
+        async with self._session.request(method, path, json=body, params=params) as reply:
+            if reply.status >= 400:
+                raise ApiRefused(status=reply.status, message=_message(await reply.text()), request=f"{method} {path}")
+            return [one.partition('"')[2].rpartition('"')[0] for one in reply.headers.getall("Warning", [])]
+
     async def create(self, item: Object) -> Object:
         """POST one object and return it as stored."""
         resource = await self._resource(item["kind"], item["apiVersion"])
@@ -197,10 +205,16 @@ class Api:
                 raise
 
     async def delete_all(
-        self, kind: str, *, namespace: str | None = None, labels: str = "", grace_s: int | None = None
+        self,
+        kind: str,
+        *,
+        namespace: str | None = None,
+        labels: str = "",
+        grace_s: int | None = None,
+        api_version: str = "",
     ) -> None:
         """Delete a collection: of one namespace, or of a kind without namespaces."""
-        resource = await self._resource(kind)
+        resource = await self._resource(kind, api_version)
         path = resource.path(None, namespace)
         await self.request("DELETE", path, params={"labelSelector": labels}, body=_delete_options(grace_s))
 

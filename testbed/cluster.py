@@ -27,7 +27,7 @@ from testbed.processes.network import LOOPBACK, free_ports
 from testbed.processes.process import Child
 from testbed.processes.schedulers import PLAIN, Document, load_configuration, on_testbed
 from testbed.programs import build
-from testbed.programs.catalogue import Version
+from testbed.programs.catalogue import KUBERNETES, Version
 
 ADMIN = "admin"
 SCHEDULER = "kube-scheduler"
@@ -46,6 +46,7 @@ CONTROLLERS = (
     "disruption-controller",
     "node-lifecycle-controller",
     "pod-garbage-collector-controller",
+    "resourceclaim-controller",
 )
 
 
@@ -57,7 +58,7 @@ class Cluster:
     `controllers` names kube-controller-manager's controllers (JOB_CONTROLLERS, CONTROLLERS); empty: it is neither
     built nor started, and owners are just references. Pods need a service account only if a controller makes them.
     `stage_names` says what kwok does, see `stages`. `audited` names identities whose writes the API server records, see
-    `audit_log`.
+    `audit_log`. `version` is that of Kubernetes' own programs.
     """
 
     def __init__(
@@ -67,6 +68,7 @@ class Cluster:
         controllers: Sequence[str] = (),
         stage_names: Sequence[str] = stages.FAST,
         audited: Sequence[str] = (),
+        version: Version = KUBERNETES,
         cache: Path | None = None,
         reporter: build.Reporter | None = None,
     ) -> None:
@@ -80,6 +82,7 @@ class Cluster:
         self._controllers = tuple(controllers)
         self._stage_names = tuple(stage_names)
         self._audited = tuple(self._users[name].username for name in audited)
+        self.version = version
         self._cache = cache
         self._reporter = reporter
         self._parts: dict[str, Child] = {}  # in start order
@@ -137,7 +140,7 @@ class Cluster:
         if self._directory is not None:
             raise ControlPlaneError("the cluster runs already")
         names = ["etcd", "kube-apiserver", "kwok", *(["kube-controller-manager"] if self._controllers else [])]
-        programs = build.ensure_all(names, cache=self._cache, reporter=self._reporter)
+        programs = build.ensure_all(names, version=self.version, cache=self._cache, reporter=self._reporter)
         stage_files = build.ensure_asset("kwok-stages", cache=self._cache)
         self._directory = Path(tempfile.mkdtemp(prefix="netgang-testbed-"))
         try:
@@ -207,7 +210,6 @@ class Cluster:
         configuration: Document | Path = PLAIN,
         *,
         name: str = "kube-scheduler",
-        version: Version | None = None,
         extender: str | None = None,
         account: str = SCHEDULER,
         feature_gates: Mapping[str, bool] | None = None,
@@ -216,12 +218,12 @@ class Cluster:
     ) -> Child:
         """Start a kube-scheduler with this configuration (see `schedulers.on_testbed`); returns when it is ready.
 
-        `version` may be older than the API server's; `extender` is the base URL of netgang; `feature_gates`
-        maps a gate to its value; with `leader_election` the configuration's own is kept, for several of them;
-        `program` is one that takes the same flags. The scheduler's own warnings and errors are in the part's log.
+        `extender` is the base URL of netgang; `feature_gates` maps a gate to its value; with `leader_election` the
+        configuration's own is kept, for several of them; `program` is one that takes the same flags, in place of the
+        cluster's own version. The scheduler's own warnings and errors are in the part's log.
         """
         if program is None:
-            program = build.ensure_program("kube-scheduler", version, cache=self._cache, reporter=self._reporter)
+            program = build.ensure_program("kube-scheduler", self.version, cache=self._cache, reporter=self._reporter)
         config = self.directory / f"{name}.yaml"
         access = self.kubeconfig(account)
         ready = on_testbed(

@@ -8,18 +8,22 @@ where, and leaves nothing behind when it is stopped.
 from __future__ import annotations
 
 import asyncio
+import shutil
 import signal
 import socket
+import sys
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from rich.console import Console
 
 from testbed.cluster import JOB_CONTROLLERS, Cluster
 from testbed.errors import ControlPlaneError
 from testbed.objects import zone_nodes
+from testbed.parts.agents import start_agents
 from testbed.parts.service import ROOT, Netgang, install_rights, start_netgang, start_second_scheduler
-from testbed.processes.network import LOOPBACK
+from testbed.processes.network import LOOPBACK, free_ports
 from testbed.programs.build import ensure_all
 from testbed.programs.catalogue import CORE
 from testbed.programs.progress import ShownProgress
@@ -28,14 +32,21 @@ from testbed.shell import from_here, shell_file
 EXAMPLES = ROOT / "examples"
 SHELL_FILE = ROOT / "build" / "cluster.env"
 """What a second terminal sources; docs/start/tutorial.md names it."""
-SETTINGS = {
-    "network": {
-        "sources": [{"kind": "file", "path": str(EXAMPLES / "mesh" / "paper-testbed.json")}],
-        "soft_ttl_s": None,  # the file is never measured again, and must not fade while a user tries things
-        "hard_ttl_s": None,
-    }
-}
-"""netgang measures nothing here: the paper's test bed, with its three impaired nodes in zone D, stands for a mesh."""
+MESH = EXAMPLES / "mesh" / "paper-testbed.json"
+"""The paper's test bed, with its three impaired nodes in zone D, stands for a mesh that was measured before."""
+PROBED_NODES = 64
+"""Agents run on so many nodes at most; a larger cluster has the mesh alone."""
+_PROBE = {"enabled": True, "packets_per_s": 4.0}  # a twenty-fifth of the usual: the machine is shared with much else
+
+
+def settings(mesh: Path, *, reports_port: int | None) -> dict[str, Any]:
+    """netgang's; with a port for reports, loss and delay are from agents as soon as the mesh file is a minute old."""
+    ages: dict[str, float | None] = dict.fromkeys(("loss", "delay", "throughput"))  # the mesh must not fade
+    if reports_port is None:
+        return {"network": {"sources": [{"kind": "file", "path": str(mesh)}], "soft_ttl_s": ages, "hard_ttl_s": ages}}
+    soft, hard = ages | {"loss": 60.0, "delay": 60.0}, ages | {"loss": 300.0, "delay": 300.0}
+    network = {"sources": [{"kind": "file", "path": str(mesh)}], "soft_ttl_s": soft, "hard_ttl_s": hard}
+    return {"network": network, "reports": {"port": reports_port}, "probe": _PROBE}
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,16 +138,26 @@ async def _populate(console: Console, cluster: Cluster, shape: Shape, *, port: i
         count = shape.nodes_per_zone * len(shape.zones)
         with progress.step(f"{count} nodes"):
             zones = dict.fromkeys(shape.zones, shape.nodes_per_zone)
-            await cluster.add_nodes(zone_nodes(zones, cpu=shape.cpu, memory=shape.memory, gpu=shape.gpu))
+            nodes = zone_nodes(zones, cpu=shape.cpu, memory=shape.memory, gpu=shape.gpu)
+            await cluster.add_nodes(nodes)
         with progress.step("kube-scheduler (default-scheduler)"):
             await cluster.start_scheduler()
         if not shape.with_netgang:
             return None
         with progress.step("netgang"):
             await install_rights(cluster)
-            netgang = await start_netgang(cluster, SETTINGS, port=port)
+            mesh = cluster.directory / MESH.name
+            shutil.copyfile(MESH, mesh)  # so that it is as old as the cluster
+            can_probe = sys.platform == "linux" and count <= PROBED_NODES  # elsewhere 127.0.0.1 is the only loopback
+            probed = [str(one["metadata"]["name"]) for one in nodes if can_probe]
+            reports_port = free_ports(1)[0] if probed else None
+            netgang = await start_netgang(cluster, settings(mesh, reports_port=reports_port), port=port)
         with progress.step("kube-scheduler (netgang)"):
             await start_second_scheduler(cluster, netgang)
+        if probed:
+            with progress.step(f"{count} agents of the probe"):
+                url = f"http://{LOOPBACK}:{reports_port}"
+                await start_agents(cluster, probed, url=url, ready_url=f"{netgang.url}/readyz", mesh=mesh)
         return netgang
 
 

@@ -36,7 +36,7 @@ _PEOPLE = "tests/e2e/people/"  # commands of the documentation, which name fixed
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Say how much runs, and on which schedulers."""
+    """Say how much runs, and on which versions of Kubernetes."""
     group = parser.getgroup("netgang", "tests on a real control plane")
     group.addoption("--e2e", choices=("all", "none"), default="all", help="whether tests of tests/e2e run")
     group.addoption(
@@ -44,20 +44,20 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         type=_parse_versions,
         default=(KUBERNETES,),
         metavar="X.Y.Z,…",
-        help="kube-scheduler versions for the tests that take one",
+        help="Kubernetes: the core runs on each, other tests on the first",
     )
 
 
-def scheduler_versions(config: pytest.Config) -> Sequence[Version]:
-    """The kube-scheduler versions asked for."""
+def kubernetes_versions(config: pytest.Config) -> Sequence[Version]:
+    """The versions of Kubernetes asked for."""
     versions: Sequence[Version] = config.getoption("--versions", (KUBERNETES,))
     return versions
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Run a test that takes `scheduler_version` once per version."""
-    if "scheduler_version" in metafunc.fixturenames:
-        metafunc.parametrize("scheduler_version", scheduler_versions(metafunc.config))
+    """Run each test of the core, which is what takes `kubernetes_version`, once per version."""
+    if "kubernetes_version" in metafunc.fixturenames:
+        metafunc.parametrize("kubernetes_version", kubernetes_versions(metafunc.config))
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:

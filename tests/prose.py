@@ -48,6 +48,7 @@ PARTS = [
     "cli",
     "client",
     "netgang",
+    "probe",
     "simulator",
     "bench",
     "testbed",

@@ -22,7 +22,9 @@ from bench.peers.workloads import NAMESPACE, Workload
 from testbed.api import Api
 from testbed.cluster import Cluster
 from testbed.objects import namespace
+from testbed.parts.native import delete_groups, served, switch_on
 from testbed.parts.service import install_rights, installed_gates, start_netgang
+from testbed.parts.volcano import delete_volcano_groups, install_volcano, start_volcano
 from testbed.processes.network import LOOPBACK, free_ports
 
 ECHO = "echo"
@@ -49,10 +51,11 @@ class Running:
 class Bed:
     """A control plane with a workload's nodes. Get one with `bed`."""
 
-    def __init__(self, cluster: Cluster, api: Api, workload: Workload) -> None:
+    def __init__(self, cluster: Cluster, api: Api, workload: Workload, *, has_volcano: bool) -> None:
         self.cluster = cluster
         self.api = api
         self.workload = workload
+        self.has_volcano = has_volcano
 
     @asynccontextmanager
     async def run(self, way: Way) -> AsyncGenerator[Running, None]:
@@ -109,10 +112,13 @@ class Bed:
         for name in [one for one in self.cluster.parts if one not in _STANDING]:
             await self.cluster.remove(name)
         await self.api.delete_all("Pod", namespace=NAMESPACE, grace_s=0)
-        await self.api.delete_all("PodGroup", namespace=NAMESPACE)
+        await self.api.delete_all("PodGroup", namespace=NAMESPACE, api_version="scheduling.x-k8s.io/v1alpha1")
+        await delete_groups(self.api, version=self.cluster.version, namespace=NAMESPACE)
         await self.api.until(
             lambda: self.api.list_all("Pod", namespace=NAMESPACE), lambda found: not found, what="pods gone"
         )
+        if self.has_volcano:
+            await delete_volcano_groups(self.api, namespace=NAMESPACE)
 
     def _pids(self) -> dict[str, int]:
         return {name: part.pid for name, part in self.cluster.parts.items() if part.pid is not None}
@@ -147,13 +153,20 @@ class Bed:
             case Extender.NONE:
                 pass
 
+    def _gates_of(self, one: Instance) -> dict[str, bool]:
+        gates = installed_gates() if one.installed_gates else {}
+        return gates | (served(self.cluster.version)[1] if one.native_gates else {})
+
     async def _start_scheduler(self, one: Instance, url: str | None) -> None:
+        if one.volcano_percent is not None:
+            await start_volcano(self.cluster, name=one.name, nodes_percent=one.volcano_percent)
+            return
         await self.cluster.start_scheduler(
             one.configuration,
             name=one.name,
             extender=url,
             account=one.account,
-            feature_gates=installed_gates() if one.installed_gates else None,
+            feature_gates=self._gates_of(one),
             program=one.program,
         )
 
@@ -169,17 +182,20 @@ def filters_counted(exposition: str) -> int:
 
 
 @asynccontextmanager
-async def bed(workload: Workload) -> AsyncGenerator[Bed, None]:
-    """A control plane with the nodes of `workload`, for the time of an `async with`."""
-    async with Cluster(stage_names=()) as cluster, cluster.api() as api:
+async def bed(workload: Workload, ways: Sequence[Way]) -> AsyncGenerator[Bed, None]:
+    """A control plane with the nodes of `workload` and the kinds of `ways`, for the time of an `async with`."""
+    async with Cluster(stage_names=(), version=ways[0].kubernetes) as cluster, cluster.api() as api:
         await cluster.remove("kwok")
+        await switch_on(cluster)
         await install_rights(cluster)
         await cluster.install("podgroup-crd")
         await api.create(namespace(NAMESPACE))
         nodes = workload.node_objects()
         await api.create_all(nodes)
         await _take_taints_away(api, [one["metadata"]["name"] for one in nodes])
-        yield Bed(cluster, api, workload)
+        if has_volcano := any(way.volcano for way in ways):
+            await install_volcano(cluster, api)
+        yield Bed(cluster, api, workload, has_volcano=has_volcano)
 
 
 async def _take_taints_away(api: Api, names: Sequence[str]) -> None:

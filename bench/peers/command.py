@@ -22,11 +22,12 @@ from bench.peers import ways as ways_table
 from bench.peers.compare import Found, Report, Task, compared, tasks
 from bench.peers.goals import missed
 from bench.peers.tables import goal_table, process_table, workload_table
-from bench.peers.ways import COSCHEDULING, WAYS, Extender, Way
+from bench.peers.ways import PEERS, WAYS, Extender, Way
 from bench.peers.workloads import QUICK, WORKLOADS, chosen
 from bench.record import Section
 from testbed.errors import ControlPlaneError
 from testbed.programs.build import ensure_all, missing
+from testbed.programs.catalogue import KUBERNETES, Version, parse_version
 from testbed.programs.progress import ShownProgress
 
 _WIDTH = 150
@@ -62,10 +63,13 @@ def peers(
         list[str] | None,
         typer.Option(
             metavar="NAME=BINARY,CONFIG",
-            help=f"Another scheduler: a program with kube-scheduler's flags and its KubeSchedulerConfiguration; or "
-            f"`{COSCHEDULING}`, which is built with Go.",
+            help=f"Another scheduler: a program with kube-scheduler's flags and its KubeSchedulerConfiguration; or one "
+            f"that is built with Go: {', '.join(PEERS)}.",
         ),
     ] = None,
+    kubernetes: Annotated[
+        str, typer.Option(metavar="X.Y.Z", help="Version of the API server and of kube-scheduler.")
+    ] = KUBERNETES,
     quick: Annotated[bool, typer.Option("--quick", help="Small loads, one round: does everything run?")] = False,
     json_file: Annotated[
         Path | None,
@@ -82,14 +86,16 @@ def peers(
     try:
         others = [_peer(text, console) for text in peer or ()]
         own_choice = bool(way or peer or pairs or quick)
-        present = [] if own_choice else [ways_table.peer(name) for name in ways_table.PEERS if not missing([name])]
-        todo = _todo(workload or [], way or [], pairs, others, present, quick=quick)
+        built = [] if own_choice else [name for name, program in PEERS.items() if not missing([program])]
+        present = [ways_table.peer(name) for name in built]
+        version = parse_version(kubernetes)
+        todo = _todo(workload or [], way or [], pairs, others, present, version, quick=quick)
         kept = Kept(json_file, begin_anew=begin_anew)
-        _build(todo, console)
+        _build(todo, version, console)
     except (ControlPlaneError, ValueError) as wrong:
         console.print(f"[red]{wrong}[/red]", highlight=False)
         raise typer.Exit(2) from wrong
-    command = _command(workload or [], way or [], pairs, peer or [], quick=quick)
+    command = _command(workload or [], way or [], pairs, peer or [], version, quick=quick)
     with broken_off_by_term():
         section, unmeasured = _run(todo, kept, command, console, quick=quick)
     goals = [dict(line) for line in section.lines if "bound" in line]
@@ -120,6 +126,7 @@ def _todo(
     pairs: int | None,
     others: Sequence[Way],
     present: Sequence[Way],
+    version: Version,
     *,
     quick: bool,
 ) -> list[Task]:
@@ -128,21 +135,23 @@ def _todo(
     unknown = [name for name in workloads if name not in table]
     if unknown:
         raise ValueError(f"{', '.join(unknown)}: not among {', '.join(table)}")
-    return tasks(chosen(workloads, quick=quick), ways=ways, pairs=pairs, peers=others, present=present)
+    return tasks(
+        chosen(workloads, quick=quick), ways=ways, pairs=pairs, peers=others, present=present, kubernetes=version
+    )
 
 
 def _peer(text: str, console: Console) -> Way:
-    """The way of a peer; coscheduling's program is built if need be."""
-    if text == COSCHEDULING:
+    """The way of a peer; the program of one of `PEERS` is built if need be."""
+    if text in PEERS:
         with ShownProgress(console) as building:
-            ensure_all([COSCHEDULING], reporter=building)
+            ensure_all([PEERS[text]], reporter=building)
     return ways_table.peer(text)
 
 
-def _build(todo: Sequence[Task], console: Console) -> None:
+def _build(todo: Sequence[Task], version: Version, console: Console) -> None:
     """Build what is missing: minutes if nothing is built yet."""
     with ShownProgress(console) as building:
-        ensure_all(PROGRAMS, reporter=building)
+        ensure_all(PROGRAMS, version=version, reporter=building)
     if any(way.extender is Extender.ECHO for task in todo for way in task.ways):
         build_go_echo()
 
@@ -201,7 +210,13 @@ def _so_far(kept: Kept, command: str) -> Section:
 
 
 def _command(
-    workloads: Sequence[str], ways: Sequence[str], pairs: int | None, others: Sequence[str], *, quick: bool
+    workloads: Sequence[str],
+    ways: Sequence[str],
+    pairs: int | None,
+    others: Sequence[str],
+    version: Version,
+    *,
+    quick: bool,
 ) -> str:
     """The command that repeats this run; a peer's files are named without their directories."""
     words = ["python -m bench peers"]
@@ -209,6 +224,7 @@ def _command(
     words += [f"--way {name}" for name in ways]
     words += [f"--pairs {pairs}"] if pairs else []
     words += [f"--peer {_bare(text)}" for text in others]
+    words += [f"--kubernetes {version}"] if version != KUBERNETES else []
     return " ".join([*words, *(["--quick"] if quick else [])])
 
 

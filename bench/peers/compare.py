@@ -16,6 +16,7 @@ from bench.peers.goals import judged, pairs_with_goals, with_goals
 from bench.peers.halves import measured
 from bench.peers.ways import WAYS, Way
 from bench.peers.workloads import FEW, Arrival, Workload, expected_s
+from testbed.programs.catalogue import KUBERNETES, Version
 
 Report = Callable[[str, float], None]
 """Called for each half: what happened, and how many of the expected seconds it stands for."""
@@ -65,6 +66,7 @@ def tasks(
     pairs: int | None,
     peers: Sequence[Way] = (),
     present: Sequence[Way] = (),
+    kubernetes: Version = KUBERNETES,
 ) -> list[Task]:
     """What is to be done; without `ways` each workload's own and all peers. ValueError for an unknown name.
 
@@ -83,7 +85,8 @@ def tasks(
         names = [name for name in known if name in (ways or (*workload.ways, *joining))]
         judged_ways = with_goals(workload.name)
         few = frozenset(names) - judged_ways if judged_ways and not (ways or pairs) else frozenset[str]()
-        found.append(Task(workload, tuple(known[name] for name in names), pairs or workload.pairs, few))
+        chosen = tuple(replace(known[name], kubernetes=kubernetes) for name in names)
+        found.append(Task(workload, chosen, pairs or workload.pairs, few))
     return found
 
 
@@ -135,7 +138,7 @@ async def _rounds(task: Task, report: Report) -> dict[str, list[Half]]:
     """What every way did in all rounds, by name."""
     workload = task.workload
     halves: dict[str, list[Half]] = {way.name: [] for way in task.ways}
-    async with bed(workload) as place:
+    async with bed(workload, task.ways) as place:
         report(f"{workload.name}: {workload.nodes} nodes are there", task.expected_s - _measuring_s(task))
         if workload.warms_up:
             await measured(place, task.ways[0])

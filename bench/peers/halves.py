@@ -40,7 +40,8 @@ async def measured(bed: Bed, way: Way) -> Half:
 
 async def _backlog(bed: Bed, way: Way) -> Half:
     """Everything waits already when what schedules is started."""
-    objects = bed.workload.backlog(way)
+    objects, oversized = bed.workload.backlog(way), bed.workload.never_fitting(way)
+    await _create(bed, oversized)
     await _create(bed, objects)
     async with bed.run(way) as running:
         async with bed.slowed():
@@ -48,7 +49,7 @@ async def _backlog(bed: Bed, way: Way) -> Half:
         begun_s = running.begun_s
         if way.gated and running.times.let_in_s:  # from the moment at which the first pod could be admitted
             begun_s = min(begun_s, *running.times.let_in_s.values())
-        return await _seen(bed, way, running, names_of(objects), begun_s=begun_s)
+        return await _seen(bed, way, running, names_of(objects), begun_s=begun_s, waiting=names_of(oversized))
 
 
 async def _live(bed: Bed, way: Way) -> Half:
@@ -124,8 +125,8 @@ async def _seen(
     calls = await bed.filter_calls(way, running)
     end_s = await bed.settle(running)
     times, meters = running.times, running.meters
-    size = bed.workload.size
-    expected = dict.fromkeys((gang_of(name) for name in (*names, *waiting) if gang_of(name)), size) if size > 1 else {}
+    gangs = {gang_of(name) for name in (*names, *waiting)} - {""} if bed.workload.size > 1 else set[str]()
+    expected = {gang: bed.workload.size_of(gang) for gang in gangs}
     is_live = bed.workload.arrival is Arrival.LIVE if live is None else live
     found = half(times.seen_s, times.bound_s, expected=expected, pods=len(names), live=is_live, counted=names)
     ran = OURS in bed.cluster.parts
@@ -139,18 +140,21 @@ async def _seen(
 
 
 async def _create(bed: Bed, objects: Sequence[Object]) -> None:
-    """Groups first, then pods in order."""
-    await bed.api.create_all([one for one in objects if one["kind"] != "Pod"])
-    await bed.api.create_all([one for one in objects if one["kind"] == "Pod"])
+    """Workloads, which PodGroups must name, then groups, then pods in order."""
+    for kind in ("Workload", "PodGroup", "Pod"):
+        await bed.api.create_all([one for one in objects if one["kind"] == kind])
 
 
 async def _until_bound(times: PodTimes, names: Sequence[str], *, limit_s: float) -> bool:
-    return await times.until(lambda: len(times.bound_s) >= len(names), limit_s=limit_s)
+    wanted = set(names)
+    return await times.until(
+        lambda: len(times.bound_s) >= len(wanted) and times.bound_s.keys() >= wanted, limit_s=limit_s
+    )
 
 
 async def _come_and_go(bed: Bed, way: Way, times: PodTimes, name: str) -> None:
     """One single pod's life; one that is not bound in time stays until the end of the half."""
-    await bed.api.create(bed.workload.single(name, way))
+    await _create(bed, bed.workload.single(name, way))
     if await times.until(lambda: name in times.bound_s, limit_s=_CHURN_LIMIT_S):
         await asyncio.sleep(_CHURN_LIFE_S)
         await bed.api.delete("Pod", name, namespace=NAMESPACE, grace_s=0)
@@ -195,4 +199,5 @@ def _pause_s(number: int) -> float:
 
 
 def _limit_s(workload: Workload) -> float:
-    return 30.0 + workload.pods / 20.0 / math.sqrt(workload.api_share)
+    """Seconds for a load; more on many nodes, because some schedulers look at all of them for each pod."""
+    return 30.0 + workload.pods / 20.0 / math.sqrt(workload.api_share) + workload.pods * workload.nodes / 2e4

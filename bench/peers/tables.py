@@ -72,11 +72,10 @@ def goal_table(goals: Sequence[Figures]) -> Table:
 
 
 def goal_cells(goal: Figures) -> list[str]:
-    """A goal in words: load, way, figure, goal, found, verdict.
+    """A goal in words: load, way, figure, goal, found, verdict. Older records have goals that are stretch goals alone.
 
     >>> goal_cells({"workload": "w", "way": "a", "figure": "ratio", "reference": "none", "at_most": False, "bound": 0.5,
-    ...     "stretch": 1.0, "value": 0.6, "lowest": 0.4, "highest": 0.7, "holds": True, "stretch_holds": False,
-    ...     "only_stretch": False})
+    ...     "stretch": 1.0, "value": 0.6, "lowest": 0.4, "highest": 0.7, "holds": True, "stretch_holds": False})
     ['w', 'a', 'pods/s, of none', '≥ 0.5 (stretch 1)', '0.6 (0.4–0.7)', 'holds in the median']
     """
     sign = "≤" if goal["at_most"] else "≥"
@@ -85,7 +84,7 @@ def goal_cells(goal: Figures) -> list[str]:
     spread = "" if goal["lowest"] is None else f" ({goal['lowest']:g}–{goal['highest']:g})"
     found = "not known" if goal["value"] is None else f"{goal['value']:g}{spread}"
     found += f", {goal['unbound']} pods unbound" if goal.get("unbound") else ""
-    kind = "stretch " if goal["only_stretch"] else ""
+    kind = "stretch " if goal.get("only_stretch") else ""
     return [
         str(goal["workload"]),
         str(goal["way"]),
@@ -99,7 +98,7 @@ def goal_cells(goal: Figures) -> list[str]:
 def verdict(goal: Figures) -> str:
     """Holds, misses, or holds with the stretch goal too; a spread that crosses a goal is said."""
     if not goal["holds"]:
-        return ("misses the stretch goal" if goal["only_stretch"] else "**misses**") + _crossed(goal, goal["bound"])
+        return ("misses the stretch goal" if goal.get("only_stretch") else "**misses**") + _crossed(goal, goal["bound"])
     if goal["stretch_holds"]:
         return f"holds{_crossed(goal, goal['bound'])}, stretch too{_crossed(goal, goal['stretch'])}"
     return "holds" + _crossed(goal, goal["bound"])

@@ -3,7 +3,7 @@
 Why a table: a reader must see at a glance what differs between two columns. Rule: a way is made of parts that
 run elsewhere too: the files that users install (scheduler-config/, the settings of manifests/), kube-scheduler as it
 comes, or a program that is given. All schedulers get the same limits of their clients and score every node, but for
-`none-sampled`.
+`none-sampled` and `volcano-sampled`.
 """
 
 from collections.abc import Mapping, Sequence
@@ -17,21 +17,26 @@ import yaml
 from testbed.api import Object
 from testbed.cluster import ADMIN, NETGANG_SCHEDULER, SCHEDULER
 from testbed.objects import GangDialect, pod_group
+from testbed.parts import volcano
+from testbed.parts.native import in_group, native_group
 from testbed.parts.service import ROOT, SCHEDULER_CONFIG, SECOND_SCHEDULER
 from testbed.processes.schedulers import PLAIN, Document, load_configuration
 from testbed.programs.build import ensure_program
+from testbed.programs.catalogue import KUBERNETES, Version
 
 GATE = "netgang.io/gang"
 RESOURCE = "netgang.io/gang"
 DEFAULT = "default-scheduler"
 OURS = "netgang"
 COSCHEDULING = "coscheduling"
-PEERS = (COSCHEDULING,)
-"""Peers that the test bed can build by itself."""
+VOLCANO = "volcano"
+VOLCANO_SAMPLED = "volcano-sampled"
+PEERS = {COSCHEDULING: COSCHEDULING, VOLCANO: volcano.PROGRAM, VOLCANO_SAMPLED: volcano.PROGRAM}
+"""peer → the program of the test bed that it is"""
 COSCHEDULING_CONFIG = Path(__file__).with_name("coscheduling.yaml")
 _SETTINGS = ROOT / "manifests" / "overlays"
 _EVERYWHERE: Document = {**PLAIN, "percentageOfNodesToScore": 100}
-_TAKEN = ("scheduler_names", "managed_resource", "hold_limit_s", "commit_timeout_s", "http_timeout_s")
+_TAKEN = ("scheduler_names", "extender", "managed_resource", "hold_limit_s", "commit_timeout_s", "http_timeout_s")
 """Of an overlay's settings: those that go with its scheduler configuration; the others are about where it runs."""
 
 
@@ -53,8 +58,12 @@ class Instance:
     account: str = SCHEDULER
     installed_gates: bool = False
     """Whether it runs with the feature gates of the installed second scheduler."""
+    native_gates: bool = False
+    """Whether it runs with the feature gates of Kubernetes' own gangs."""
     program: Path | None = None
     """`None`: kube-scheduler of the test bed's version."""
+    volcano_percent: int | None = None
+    """The share of the nodes that it looks at, if it is Volcano's scheduler; 0: as that chooses."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,9 +80,15 @@ class Way:
     grouped: bool = False
     """Whether gangs are gangs; else their pods belong to nothing."""
     dialect: GangDialect = GangDialect.LABELS
+    volcano: bool = False
+    """Whether gangs are Volcano's, and single pods too: its scheduler looks at nothing else."""
+    native: bool = False
+    """Whether gangs are Kubernetes' own (`spec.schedulingGroup`)."""
     gated: bool = False
     requests: bool = False
     """Whether the pods of gangs ask for netgang's resource."""
+    kubernetes: Version = KUBERNETES
+    """The version of the API server, and of kube-scheduler where that is no program of a peer's."""
 
     @property
     def gates(self) -> tuple[str, ...]:
@@ -87,10 +102,20 @@ class Way:
 
     def groups(self, name: str, size: int, namespace: str) -> list[Object]:
         """The objects beside the pods that make a gang."""
+        if self.volcano:
+            return [volcano.volcano_group(name, size, namespace=namespace)]
+        if self.native:
+            return native_group(name, size, version=self.kubernetes, namespace=namespace)
         return [pod_group(name, size, namespace=namespace)] if self.dialect is GangDialect.POD_GROUP else []
 
-    def requested(self, member: Object) -> Object:
-        """The pod with a request for netgang's resource, if this way wants one."""
+    def annotations(self, name: str) -> dict[str, str]:
+        """What the pods of a gang of this name are annotated with."""
+        return {volcano.GROUP_ANNOTATION: name} if self.volcano else {}
+
+    def member(self, member: Object, gang: str) -> Object:
+        """The pod as this way wants it: in its PodGroup, or with a request for netgang's resource."""
+        if self.native:
+            return in_group(member, gang)
         if not self.requests:
             return member
         [main] = member["spec"]["containers"]
@@ -106,6 +131,7 @@ class Way:
 
 
 _PLAIN = Instance("kube-scheduler", _EVERYWHERE)
+_NATIVE = Instance("kube-scheduler", _EVERYWHERE, native_gates=True)
 _SECOND = Instance("netgang-scheduler", SECOND_SCHEDULER, NETGANG_SCHEDULER, installed_gates=True)
 
 
@@ -144,6 +170,10 @@ WAYS: Mapping[str, Way] = {
         Way("managed", "netgang in the cluster's own scheduler, for pods that ask for its resource alone",
             (Instance("kube-scheduler", SCHEDULER_CONFIG / "managed-resource.yaml"),), Extender.NETGANG,
             overlay="managed-resource", grouped=True, requests=True),
+        Way("native", "Kubernetes' own gangs, admitted by netgang; kube-scheduler as it comes, without an extender",
+            (_NATIVE,), Extender.NETGANG, overlay="native", grouped=True, native=True, gated=True),
+        Way("native-alone", "Kubernetes' own gangs in kube-scheduler, without netgang", (_NATIVE,), grouped=True,
+            native=True),
         Way("beside", "single pods through kube-scheduler, netgang and its second scheduler beside with nothing to do",
             (_SECOND, _PLAIN), Extender.NETGANG),
         Way("idle-second", "the same, that second scheduler beside without netgang",
@@ -154,18 +184,20 @@ WAYS: Mapping[str, Way] = {
 
 
 def peer(text: str) -> Way:
-    """A way for `NAME=BINARY,CONFIG`, or for `coscheduling`, which the test bed builds. ValueError says what is wrong.
+    """A way for `NAME=BINARY,CONFIG`, or for one of `PEERS`, which the test bed builds. ValueError says what is wrong.
 
     BINARY takes kube-scheduler's flags, CONFIG is a KubeSchedulerConfiguration. Its pods carry the name of the first
     profile and the label of a PodGroup of scheduling.x-k8s.io, which is created before them.
     """
     if text == COSCHEDULING:
         return _peer(COSCHEDULING, ensure_program(COSCHEDULING), COSCHEDULING_CONFIG)
+    if text in (VOLCANO, VOLCANO_SAMPLED):
+        return _volcano(text)
     name, equals, rest = text.partition("=")
     binary, comma, config = rest.partition(",")
     if not (name and equals and binary and comma and config):
-        raise ValueError(f"{text!r} is neither {COSCHEDULING!r} nor NAME=BINARY,CONFIG")
-    if name in WAYS:
+        raise ValueError(f"{text!r} is neither NAME=BINARY,CONFIG nor among {', '.join(PEERS)}")
+    if name in WAYS or name in PEERS:
         raise ValueError(f"{name!r} is a way already: give the peer another name")
     for path in (Path(binary), Path(config)):
         if not path.is_file():
@@ -183,4 +215,16 @@ def _peer(name: str, program: Path, config: Path) -> Way:
         scheduler_name=str(profiles[0].get("schedulerName", DEFAULT)),
         grouped=True,
         dialect=GangDialect.POD_GROUP,
+    )
+
+
+def _volcano(name: str) -> Way:
+    sampled = name == VOLCANO_SAMPLED
+    return Way(
+        name,
+        "Volcano's scheduler with its default sampling of nodes" if sampled else "Volcano's scheduler",
+        (Instance("volcano-scheduler", PLAIN, volcano_percent=0 if sampled else 100),),
+        scheduler_name=volcano.VOLCANO,
+        grouped=True,
+        volcano=True,
     )

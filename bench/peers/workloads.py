@@ -9,13 +9,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from bench.peers.ways import COSCHEDULING, Way
+from bench.peers.ways import COSCHEDULING, VOLCANO, VOLCANO_SAMPLED, Way
 from testbed.api import Object
 from testbed.objects import gang_pods, pod, zone_nodes
 
 NAMESPACE = "bench"
 _MEMBER = "-worker-"
 _MEMORY = "256Gi"
+_OVERSIZED = "oversized"
 
 
 class Arrival(StrEnum):
@@ -55,6 +56,8 @@ class Workload:
     """The share of the time in which the API server runs while the load is scheduled; it stands still in between."""
     cpu: int = 1
     """CPUs of each member of a gang."""
+    oversized: bool = False
+    """Whether a gang that never fits is there first."""
 
     @property
     def pods(self) -> int:
@@ -91,24 +94,39 @@ class Workload:
         """The objects of one gang as this way wants them: its pods, and a PodGroup before them where one is needed."""
         name = f"g{number:04d}"
         if self.size == 1:
-            return [self.single(f"{name}{_MEMBER}0", way)]
-        members = gang_pods(
-            name,
-            self.size,
-            min_available=self.size,
-            dialect=way.dialect,
-            namespace=NAMESPACE,
-            cpu=str(self.cpu),
-            scheduler=way.scheduler_name,
-            gates=way.gates,
-        )
-        if way.grouped:
-            return [*way.groups(name, self.size, NAMESPACE), *(way.requested(one) for one in members)]
-        return [unlabelled(one) for one in members]
+            return self.single(f"{name}{_MEMBER}0", way)
+        return _gang(name, self.size, self.cpu, way)
 
-    def single(self, name: str, way: Way) -> Object:
-        """A pod of one CPU that belongs to no gang."""
-        return pod(name, namespace=NAMESPACE, cpu="1", scheduler=way.scheduler_name)
+    def never_fitting(self, way: Way) -> list[Object]:
+        """The objects of the oversized gang: one member more than there are nodes, each more than half of a node."""
+        return _gang(_OVERSIZED, self.size_of(_OVERSIZED), self.node_cpu // 2 + 1, way) if self.oversized else []
+
+    def size_of(self, gang: str) -> int:
+        """Members of a gang of this name."""
+        return self.nodes + 1 if gang == _OVERSIZED else self.size
+
+    def single(self, name: str, way: Way) -> list[Object]:
+        """A pod of one CPU that belongs to no gang, or to its own where every pod has one."""
+        groups = way.groups(name, 1, NAMESPACE) if way.volcano else []
+        one = pod(name, namespace=NAMESPACE, cpu="1", scheduler=way.scheduler_name, annotations=way.annotations(name))
+        return [*groups, one]
+
+
+def _gang(name: str, size: int, cpu: int, way: Way) -> list[Object]:
+    members = gang_pods(
+        name,
+        size,
+        min_available=size,
+        dialect=way.dialect,
+        namespace=NAMESPACE,
+        cpu=str(cpu),
+        annotations=way.annotations(name),
+        scheduler=way.scheduler_name,
+        gates=way.gates,
+    )
+    if way.grouped:
+        return [*way.groups(name, size, NAMESPACE), *(way.member(one, name) for one in members)]
+    return [unlabelled(one) for one in members]
 
 
 FEW = 2
@@ -144,6 +162,7 @@ def expected_s(workload: Workload, *, halves: int) -> float:
 
 
 _ALL = ("none", "echo", "second", "second-gated", "default", "managed")
+_NATIVE = ("native", "native-alone")
 
 WORKLOADS: Mapping[str, Workload] = {
     one.name: one
@@ -154,9 +173,12 @@ WORKLOADS: Mapping[str, Workload] = {
         ),
         Workload(
             "gangs", "100 gangs of 10 on 100 nodes", 100, 4, 12, 100, 10,
-            ways=(*_ALL, "beside", "idle-second"), pairs=5, peers=(COSCHEDULING,),
+            ways=(*_ALL, *_NATIVE, "beside", "idle-second"), pairs=5, peers=(COSCHEDULING, VOLCANO),
         ),
-        Workload("trios", "300 gangs of 3 on 500 nodes", 500, 4, 8, 300, 3, ways=_ALL),
+        Workload(
+            "trios", "300 gangs of 3 on 500 nodes", 500, 4, 8, 300, 3,
+            ways=(*_ALL, *_NATIVE), pairs=5, peers=(COSCHEDULING, VOLCANO),
+        ),
         Workload("large", "20 gangs of 50 on 100 nodes", 100, 4, 12, 20, 50, ways=_ALL),
         Workload(
             "volcano", "10 jobs of 100 on 100 nodes of 32 CPUs, submitted to a running scheduler", 100, 4, 32, 10, 100,
@@ -164,7 +186,11 @@ WORKLOADS: Mapping[str, Workload] = {
         ),
         Workload(
             "burst", "a burst of 40 pods in 4 gangs on 100 nodes", 100, 4, 12, 4, 10,
-            ways=_ALL, arrival=Arrival.LIVE,
+            ways=(*_ALL, *_NATIVE), arrival=Arrival.LIVE, peers=(COSCHEDULING, VOLCANO),
+        ),
+        Workload(
+            "oversized", "40 gangs of 10 behind one of 101 that never fits, on 100 nodes", 100, 4, 12, 40, 10,
+            ways=("none", "second", "second-gated", *_NATIVE), peers=(COSCHEDULING, VOLCANO), oversized=True,
         ),
         Workload(
             "never", "a gang of 60 that never fits on 40 nodes, while 150 pods come and go", 40, 4, 4, 1, 60,
@@ -176,7 +202,7 @@ WORKLOADS: Mapping[str, Workload] = {
         ),
         Workload(
             "wide", "100 gangs of 4 on 5,000 nodes", 5000, 40, 8, 100, 4,
-            ways=("none", "none-sampled", "second-gated"), pairs=5,
+            ways=("none", "none-sampled", "second-gated"), pairs=5, peers=(VOLCANO, VOLCANO_SAMPLED),
         ),
         Workload(
             "rooms", "room for one gang of 4 is freed while 300 gangs wait", 100, 4, 2, 300, 4,
@@ -193,6 +219,10 @@ QUICK: Mapping[str, Workload] = {
         ways=("none", "echo", "second", "second-gated"),
     ),
     "burst": replace(WORKLOADS["burst"], ways=("none", "second", "default", "managed"), pairs=1),
+    "oversized": replace(
+        WORKLOADS["oversized"], words="10 gangs of 10 behind one of 101 that never fits, on 100 nodes", gangs=10,
+        pairs=1,
+    ),
     "never": replace(
         WORKLOADS["never"], words="a gang of 60 that never fits on 40 nodes, while 50 pods come and go",
         ways=("none", "second-gated"), rounds=50,

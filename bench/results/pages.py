@@ -23,9 +23,11 @@ from bench.peers.tables import HEADS, NOTHING, cells, goal_cells
 from bench.peers.workloads import WORKLOADS
 from bench.programs import BENCHES
 from bench.record import ROOT, Record, Section, read
+from bench.results.beside import beside_a_peer, with_measured
 from bench.results.tables import NO_GOAL, TABLES, Cells, markdown
 
-DOCS = ROOT / "docs" / "research"
+DOCS = ROOT / "docs"
+COMPARISON = "explanation/comparison.md"
 RECORDS = ROOT / "bench" / "records"
 WORDS = Path(__file__).with_name("results_words")
 """The pages' words: each file here becomes the page of the same name in docs/research/."""
@@ -59,8 +61,16 @@ def page(records: Sequence[Record], words: str) -> str:
 
 
 def pages(records: Sequence[Record]) -> dict[str, str]:
-    """Name in docs/research/ → text of every page. ValueError as `page`."""
-    return {path.name: page(records, path.read_text()) for path in sorted(WORDS.glob("*.md"))}
+    """Path in docs/ → text of every page. ValueError as `page`, and if the comparison has no place for figures."""
+    made = {f"research/{path.name}": page(records, path.read_text()) for path in sorted(WORDS.glob("*.md"))}
+    rows = partial(_beside, sorted(records, key=lambda record: record.date))
+    return made | {COMPARISON: with_measured((ROOT / "docs" / COMPARISON).read_text(), rows)}
+
+
+def _beside(records: Sequence[Record], load: str) -> list[Figures]:
+    """The lines of the newest run of a load in which another gang scheduler took part; none if there is no such run."""
+    found = [rows_of(source.section, load) for source in by_load(records).get(load, ())]
+    return next((rows for rows in found if beside_a_peer(rows)), [])
 
 
 def newest(records: Iterable[Record], bench: str) -> Source | None:
@@ -212,7 +222,7 @@ def results(
         bool, typer.Option("--check", help="Write nothing; status 1 if a page is not up to date.")
     ] = False,
 ) -> None:
-    """Write docs/research/results.md and docs/research/results-peers.md from the records in bench/records."""
+    """Write docs/research/results.md, results-peers.md and the comparison's figures from bench/records."""
     console = Console(stderr=True)
     try:
         added = [read(path) for path in files or ()] if check else [_added(path) for path in files or ()]
@@ -226,6 +236,7 @@ def results(
         console.print(f"[red]not what the records say: {', '.join(late)}[/red]" if late else "up to date")
         raise typer.Exit(1 if late else 0)
     for name, text in made.items():
+        (DOCS / name).parent.mkdir(parents=True, exist_ok=True)
         (DOCS / name).write_text(text)
     console.print(f"written from {len(known)} records: {', '.join(made)}", highlight=False)
 

@@ -11,8 +11,10 @@ from typing import Any
 
 from bench.testbed.nodes import small_packets_only
 from bench.testbed.probing import Listening, measured_bps, send_packets
+from bench.testbed.training.gloo import GlooRank
+from bench.testbed.training.job import GLOO, Job
 from bench.testbed.training.wire import prefer_cubic
-from bench.testbed.training.worker import Job, Rank
+from bench.testbed.training.worker import Rank
 
 
 class Agent:
@@ -22,7 +24,7 @@ class Agent:
         self._node = node
         self._address = address
         self._listening = Listening(address)
-        self._rank: Rank | None = None
+        self._rank: Rank | GlooRank | None = None
 
     def send(self, given: dict[str, Any]) -> Any:
         """Send probe packets to all targets in turn."""
@@ -47,7 +49,8 @@ class Agent:
     def listen(self, given: dict[str, Any]) -> Any:
         """Be a rank of a job."""
         self.close(given)
-        self._rank = Rank(Job.from_json(given["job"]), given["rank"])
+        job = Job.from_json(given["job"])
+        self._rank = GlooRank(job, given["rank"]) if job.topology == GLOO else Rank(job, given["rank"])
         self._rank.listen()
         return None
 
@@ -95,7 +98,7 @@ def main() -> None:
         given = json.loads(line)
         try:
             answer = {"ok": commands[given.pop("do")](given)}
-        except OSError as error:
+        except (OSError, ValueError) as error:
             answer = {"error": f"{type(error).__name__}: {error}"}
         _say(answer)
 

@@ -3,7 +3,8 @@
 The impaired nodes are the paper's (node33, node34, node35 of node28 … node36, PAPERS N4); values are those between
 which its figures run (N5). *worst* has all three among the six, and the job's first rank, which is the parameter server
 where there is one, on one of them: a published "worst case" names no roles, and this is the worst. *random* draws the
-six in random order.
+six in random order. *clean ps* is the worst case with the parameter server on a clean node: the same six nodes, of
+which only workers are slow.
 """
 
 import random
@@ -41,6 +42,8 @@ class Choice(StrEnum):
 
     NETGANG = "netgang"
     WORST = "worst"
+    CLEAN_PS = "clean ps"
+    """As the worst case, but with rank 0 on a clean node; for jobs with a parameter server."""
     RANDOM = "random"
 
 
@@ -89,6 +92,17 @@ def worst_case(impaired: Sequence[str] = IMPAIRED, nodes: Sequence[str] = NODES)
     """
     others = [one for one in nodes if one not in impaired]
     return (*impaired, *others[: WANTED - len(impaired)])
+
+
+def clean_ps_case(impaired: Sequence[str] = IMPAIRED, nodes: Sequence[str] = NODES) -> tuple[str, ...]:
+    """The worst case's nodes, a clean one first.
+
+    >>> clean_ps_case()
+    ('node28', 'node33', 'node34', 'node35', 'node29', 'node30')
+    """
+    worst = worst_case(impaired, nodes)
+    first = next(one for one in worst if one not in impaired)
+    return (first, *(one for one in worst if one != first))
 
 
 def drawn(seed: str, nodes: Sequence[str] = NODES) -> tuple[str, ...]:

@@ -1,26 +1,32 @@
 """The whole experiment: each setting is made, measured, netgang chooses, and the same jobs run on each choice.
 
-Rule: bounded. Each run has a limit, and no run begins when it might end after the whole's limit; what was left out for
-that is in the result. The order of runs gives each impairment its share of a run that is cut short.
+A *round* is all of that once; each round measures and chooses again and has seeds of its own, so that the spread over
+rounds is that of the whole procedure. Rule: bounded. Each run has a limit, and no run begins when it might end after
+the whole's limit; what was left out for that is counted in the result, and another experiment can continue there.
+Rounds come one after the other, so that one that is cut short has whole rounds and some of each impairment.
 """
 
 import os
-import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from time import monotonic
-from typing import Any, Final, Self
+from typing import Final
 
-from bench.testbed.cases import BASE_BPS, SWEEP, Choice, Impairment, Setting, drawn, settings, worst_case
+from bench.testbed.cases import SWEEP, Choice, Impairment, Setting, clean_ps_case, drawn, settings, worst_case
+from bench.testbed.errors import BedError
 from bench.testbed.kernel import Kernel
-from bench.testbed.nodes import NODES, Bed, bed
+from bench.testbed.nodes import Bed, bed
 from bench.testbed.probes import Effort, Measured, probe
 from bench.testbed.record import RECORDS
-from bench.testbed.running_job import CONNECT_LIMITS, Run, run_job
+from bench.testbed.result import Result, Row
+from bench.testbed.running_job import CONNECT_LIMITS, NEVER_BEGAN, run_job
 from bench.testbed.shaping import shaped
 from bench.testbed.training.data import DATASETS
-from bench.testbed.training.worker import TOPOLOGIES
+from bench.testbed.training.job import GLOO, TOPOLOGIES, WITH_SERVER
+from bench.testbed.training.models import JAX, NUMPY
 
 SETTING_S: Final = 40.0
 """What making and measuring a setting takes at most, and netgang's choice."""
@@ -33,6 +39,8 @@ class Wanted:
     sweep: dict[Impairment, tuple[float, ...]] = field(default_factory=lambda: dict(SWEEP))
     datasets: tuple[str, ...] = tuple(DATASETS)
     topologies: tuple[str, ...] = TOPOLOGIES
+    models: tuple[str, ...] = (NUMPY,)
+    rounds: int = 1
     draws: int = 1
     """Random choices beside each of netgang's."""
     seed: int = 0
@@ -43,109 +51,139 @@ class Wanted:
     effort: Effort = field(default_factory=Effort)
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
-    """One run of one job."""
-
-    dataset: str
-    topology: str
-    impairment: str
-    value: float
-    choice: str
-    nodes: tuple[str, ...]
-    impaired: int
-    """How many of the three impaired nodes are among them."""
-    run: Run
-
-    def as_json(self) -> dict[str, Any]:
-        """One flat object."""
-        fields = {name: getattr(self, name) for name in self.__dataclass_fields__ if name != "run"}
-        return {**fields, "nodes": list(self.nodes), **asdict(self.run)}
-
-    @classmethod
-    def from_json(cls, given: Mapping[str, Any]) -> Self:
-        """As `as_json` wrote it."""
-        run = Run(**{name: given[name] for name in Run.__dataclass_fields__})
-        own = {name: given[name] for name in cls.__dataclass_fields__ if name != "run"}
-        return cls(**{**own, "nodes": tuple(given["nodes"]), "run": run})
-
-
 @dataclass(slots=True)
-class Result:
-    """What came of it."""
+class _Begun:
+    """An experiment while it runs."""
 
-    seed: int
-    delay_by: str
-    congestion: str = ""
-    rows: list[Row] = field(default_factory=list)
-    probes: list[dict[str, Any]] = field(default_factory=list)
-    """Per setting: medians of what was measured between clean nodes and from impaired ones."""
-    left_out: list[str] = field(default_factory=list)
-    load: list[float] = field(default_factory=list)
-    """Runnable processes of the whole machine at each setting (mean of a minute): what else there was to wait for."""
-    seconds: float = 0.0
+    bed: Bed
+    wanted: Wanted
+    result: Result
+    ends_s: float
+    tell: Callable[[str], None]
+    advance: Callable[[int, int], None]
+    left_out: Counter[str] = field(default_factory=Counter)
+    """setting → runs for which there was no time"""
 
 
 def experiment(
-    kernel: Kernel, wanted: Wanted, *, tell: Callable[[str], None] | None = None, records: Path = RECORDS
-) -> Result:
-    """Run it all in a bed of its own, which is gone afterwards. Errors: BedError."""
-    tell = tell or (lambda line: print(line, file=sys.stderr, flush=True))
-    began_s = monotonic()
-    result = Result(wanted.seed, kernel.delay_by)
-    with bed(records=records) as made:
-        result.congestion = next(iter(made.processes.values())).ask("congestion", limit_s=10.0)
-        for setting in settings(wanted.sweep):
-            left_s = wanted.whole_s - (monotonic() - began_s)
-            if left_s < SETTING_S + wanted.run_s:
-                result.left_out.append(setting.title)
-                continue
-            with shaped(made, kernel, setting):
-                _one_setting(made, setting, wanted, result, tell, ends_s=began_s + wanted.whole_s)
-    result.seconds = monotonic() - began_s
-    return result
-
-
-def _one_setting(
-    made: Bed, setting: Setting, wanted: Wanted, result: Result, tell: Callable[[str], None], *, ends_s: float
+    kernel: Kernel,
+    wanted: Wanted,
+    result: Result,
+    *,
+    tell: Callable[[str], None],
+    advance: Callable[[int, int], None] = lambda done, whole: None,
+    records: Path = RECORDS,
 ) -> None:
+    """Add the runs that `result` lacks, in a bed of its own, which is gone afterwards. Errors: BedError.
+
+    A result that is cut short holds all runs until then. `advance` is called with the number of runs done and of all.
+    """
+    ends_s = monotonic() + wanted.whole_s
+    if (result.seed, result.delay_by) != (wanted.seed, kernel.delay_by):
+        raise BedError("the earlier result has another seed or kind of delay: it cannot be continued")
+    with _timed(result), bed(records=records) as made:
+        result.congestion = next(iter(made.processes.values())).ask("congestion", limit_s=10.0)
+        running = _Begun(made, wanted, result, ends_s, tell, advance)
+        for round_ in range(wanted.rounds):
+            for setting in settings(wanted.sweep):
+                _one_setting(running, kernel, setting, round_)
+        result.left_out = [f"{title}: {count} runs" for title, count in running.left_out.items()]
+
+
+@contextmanager
+def _timed(result: Result) -> Iterator[None]:
+    began_s = monotonic()
+    try:
+        yield
+    finally:
+        result.seconds += monotonic() - began_s
+
+
+def _one_setting(running: _Begun, kernel: Kernel, setting: Setting, round_: int) -> None:
     from bench.testbed.choosing import chosen  # the whole service: `check` and `clean` do without
 
-    result.load.append(round(os.getloadavg()[0], 1))
-    longest_ms = setting.value if setting.impairment is Impairment.DELAY else 0.0
-    measured = probe(made, longest_delay_ms=longest_ms, effort=wanted.effort)
-    result.probes.append({"impairment": setting.impairment.value, "value": setting.value, **summary(measured, setting)})
-    ours = chosen(measured)
-    tell(f"{setting.title}: netgang chose {', '.join(sorted(ours))}")
-    for dataset, topology, choice, nodes in _runs(setting, wanted, ours):
-        if monotonic() + (1.0 + CONNECT_LIMITS) * wanted.run_s > ends_s:
-            result.left_out.append(f"{setting.title}, {dataset}, {topology}, {choice.value}")
-            continue
-        run = run_job(
-            made, nodes, dataset=dataset, topology=topology, seed=wanted.seed, limit_s=wanted.run_s, steps=wanted.steps
-        )
-        impaired = sum(node in setting.impaired for node in nodes)
-        row = Row(dataset, topology, setting.impairment.value, setting.value, choice.value, nodes, impaired, run)
-        result.rows.append(row)
-        tell(_line(row))
+    wanted, result = running.wanted, running.result
+    have = {row.key for row in result.rows}
+    planned = [one for one in _planned(setting, wanted, round_) if one.key not in have]
+    if not planned:
+        return
+    if running.ends_s - monotonic() < SETTING_S + wanted.run_s:
+        running.left_out[setting.title] += len(planned)
+        return
+    with shaped(running.bed, kernel, setting):
+        result.load.append(round(os.getloadavg()[0], 1))
+        longest_ms = setting.value if setting.impairment is Impairment.DELAY else 0.0
+        measured = probe(running.bed, longest_delay_ms=longest_ms, effort=wanted.effort)
+        seen = summary(measured, setting)
+        result.probes.append({"impairment": setting.impairment.value, "value": setting.value, "round": round_, **seen})
+        ours = chosen(measured)
+        running.tell(f"round {round_ + 1}, {setting.title}: netgang chose {', '.join(sorted(ours))}")
+        for one in planned:
+            if monotonic() + (1.0 + CONNECT_LIMITS) * wanted.run_s > running.ends_s:
+                running.left_out[setting.title] += 1
+                continue
+            row = _ran(running, one, ours, setting.impaired)
+            result.rows.append(row)
+            running.tell(_line(row))
+            running.advance(len(result.rows), wanted.rounds * _runs_of_a_round(wanted))
 
 
-def _runs(
-    setting: Setting, wanted: Wanted, ours: tuple[str, ...]
-) -> Iterator[tuple[str, str, Choice, tuple[str, ...]]]:
-    for dataset in wanted.datasets:
-        for topology in wanted.topologies:
-            yield dataset, topology, Choice.NETGANG, ours
-            yield dataset, topology, Choice.WORST, worst_case(setting.impaired)
-            for draw in range(wanted.draws):
-                seed = f"{wanted.seed}/{setting.title}/{dataset}/{topology}/{draw}"
-                yield dataset, topology, Choice.RANDOM, drawn(seed)
+def _ran(running: _Begun, planned: Row, ours: tuple[str, ...], impaired: Sequence[str]) -> Row:
+    nodes = planned.nodes or ours
+    run = run_job(
+        running.bed,
+        nodes,
+        dataset=planned.dataset,
+        topology=planned.topology,
+        seed=running.wanted.seed + planned.round,
+        limit_s=running.wanted.run_s,
+        steps=running.wanted.steps,
+        model=planned.model,
+    )
+    return replace(planned, nodes=nodes, impaired=sum(node in impaired for node in nodes), run=run)
+
+
+def _runs_of_a_round(wanted: Wanted) -> int:
+    return sum(1 for setting in settings(wanted.sweep) for _ in _planned(setting, wanted, 0))
+
+
+def _planned(setting: Setting, wanted: Wanted, round_: int) -> Iterator[Row]:
+    """The runs of a setting and round, with nothing run yet; netgang's have no nodes yet."""
+    for model in wanted.models:
+        for dataset in wanted.datasets:
+            for topology in wanted.topologies:
+                if topology == GLOO and model != JAX:
+                    continue
+                choices: list[tuple[Choice, tuple[str, ...]]] = [
+                    (Choice.NETGANG, ()),
+                    (Choice.WORST, worst_case(setting.impaired)),
+                ]
+                if topology in WITH_SERVER:
+                    choices.append((Choice.CLEAN_PS, clean_ps_case(setting.impaired)))
+                for draw in range(wanted.draws):
+                    seed = f"{wanted.seed + round_}/{setting.title}/{dataset}/{topology}/{draw}"
+                    choices.append((Choice.RANDOM, drawn(seed)))
+                for number, (choice, nodes) in enumerate(choices):
+                    yield Row(
+                        dataset,
+                        topology,
+                        setting.impairment.value,
+                        setting.value,
+                        choice.value,
+                        nodes,
+                        impaired=0,
+                        run=NEVER_BEGAN,
+                        model=model,
+                        round=round_,
+                        draw=max(0, number - (len(choices) - wanted.draws)),
+                    )
 
 
 def _line(row: Row) -> str:
     run = row.run
     time = "never began" if run.seconds is None else f"{run.seconds:.2f} s{'' if run.finished else ' (projected)'}"
-    return f"  {row.dataset:9} {row.topology:4} {row.choice:7} {row.impaired} impaired: {time}"
+    stale = "" if run.staleness is None else f", staleness {run.staleness:.1f}, steps {list(run.worker_steps)}"
+    return f"  {row.model:5} {row.dataset:8} {row.topology:5} {row.choice:8} {row.impaired} impaired: {time}{stale}"
 
 
 def summary(measured: Measured, setting: Setting) -> dict[str, float | None]:
@@ -163,6 +201,3 @@ def summary(measured: Measured, setting: Setting) -> dict[str, float | None]:
 def _median(values: Sequence[float | None]) -> float | None:
     known = sorted(one for one in values if one is not None)
     return known[len(known) // 2] if known else None
-
-
-__all__ = ["BASE_BPS", "NODES", "Result", "Row", "Wanted", "experiment", "summary"]

@@ -19,6 +19,12 @@ from bench.testbed.errors import NodeFailed
 _ROOT = Path(__file__).parents[2]
 _START_S = 30.0
 _END_S = 5.0
+_ONE_THREAD = {
+    "OMP_NUM_THREADS": "1",
+    "OPENBLAS_NUM_THREADS": "1",
+    "JAX_PLATFORMS": "cpu",
+    "XLA_FLAGS": "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1",
+}
 
 
 class NodeProcess:
@@ -34,7 +40,7 @@ class NodeProcess:
             stdout=subprocess.PIPE,
             cwd=_ROOT,
             # Six of them share the cores: more threads per process would only take turns.
-            env={**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"},
+            env={**os.environ, **_ONE_THREAD},
             start_new_session=True,  # Ctrl-C is for the owner, which then ends this one
         )
 

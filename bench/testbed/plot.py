@@ -1,18 +1,25 @@
 """The runs as curves, as the paper draws them: time over the impairment's strength, one line per choice.
 
-matplotlib is an optional extra (`plots`); without it the table and the JSON are all there is, and that is said. Hollow
-points are runs that were cut short, whose time is projected.
+matplotlib is an optional extra (`plots`); without it the table and the JSON are all there is, and that is said.
+Points are runs, and lines go through the medians of the values; a hollow point is a run that was cut short, whose time
+is projected.
 """
 
 from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
+from statistics import median
 from typing import Any, Final
 
 from bench.testbed.cases import Choice, Impairment
-from bench.testbed.experiment import Row
+from bench.testbed.result import Row
 
-_STYLES: Final = {Choice.NETGANG: ("tab:green", "o"), Choice.RANDOM: ("tab:blue", "^"), Choice.WORST: ("tab:red", "s")}
+_STYLES: Final = {
+    Choice.NETGANG: ("tab:green", "o"),
+    Choice.RANDOM: ("tab:blue", "^"),
+    Choice.WORST: ("tab:red", "s"),
+    Choice.CLEAN_PS: ("tab:orange", "D"),
+}
 """choice → colour, marker"""
 
 
@@ -25,15 +32,15 @@ def draw(rows: Sequence[Row], path: Path) -> None:
     """Write a picture (PNG or SVG, by the name): a column per impairment, a line per data set and topology."""
     from matplotlib.figure import Figure
 
-    kinds = sorted({(row.dataset, row.topology) for row in rows})
+    kinds = sorted({(row.dataset, row.topology, row.model) for row in rows})
     impairments = [one for one in Impairment if any(row.impairment == one for row in rows)]
     figure = Figure(figsize=(4.0 * len(impairments), 2.6 * len(kinds)), layout="constrained")
     panels = figure.subplots(len(kinds), len(impairments), squeeze=False)
-    for (dataset, topology), line in zip(kinds, panels, strict=True):
+    for (dataset, topology, model), line in zip(kinds, panels, strict=True):
         for impairment, panel in zip(impairments, line, strict=True):
-            of = [r for r in rows if (r.dataset, r.topology, r.impairment) == (dataset, topology, impairment)]
-            _curves(panel, of)
-            panel.set_title(f"{dataset}, {topology}", fontsize=9)
+            kind = (dataset, topology, model, impairment)
+            _curves(panel, [r for r in rows if (r.dataset, r.topology, r.model, r.impairment) == kind])
+            panel.set_title(f"{dataset}, {topology}, {model}", fontsize=9)
             panel.set_xlabel(f"{impairment.value} of three nodes, {impairment.unit}", fontsize=8)
     panels[0][0].legend(fontsize=8)
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -49,7 +56,9 @@ def _curves(panel: Any, rows: Sequence[Row]) -> None:
             for row in rows
             if row.choice == choice and row.run.seconds is not None
         )
-        panel.plot([value for value, _, _ in points], [seconds for _, seconds, _ in points], color=colour)
+        values = sorted({value for value, _, _ in points})
+        middle = [median(seconds for value, seconds, _ in points if value == one) for one in values]
+        panel.plot(values, middle, color=colour)
         for finished in (True, False):
             of = [(value, seconds) for value, seconds, whole in points if whole is finished]
             panel.scatter(

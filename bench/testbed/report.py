@@ -1,20 +1,19 @@
 """The result as JSON and as a table beside the published figures (PAPERS N5).
 
-The paper's bars are the speed of learning: 40 % more speed is 29 % less time. So a gain is the worst case's time by a
-choice's, per value and then as the mean over the values, with the lowest and highest value beside it. Times of runs
-that were cut short are projected from the share of the bytes that had arrived; such a gain has a `~`. Where the worst
-case never even connected there is no gain, and the table counts those apart.
+A row of the table is a job and a worst case; what its gains are is in `gains`. Times of runs that were cut short are
+projected from the share of the bytes that had arrived; such a gain has a `~`. Where the worst case never even connected
+there is no gain, and the table counts those apart.
 """
 
 import os
 import platform
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
 from typing import Any, Final
 
-from bench.testbed.cases import Choice, Impairment
-from bench.testbed.experiment import Result, Row
-from bench.testbed.training.worker import TOPOLOGIES
+from bench.testbed.cases import Choice
+from bench.testbed.gains import COMPARED, Gain, gains
+from bench.testbed.result import Result, Row
+from bench.testbed.training.models import NUMPY
 
 PUBLISHED: Final = {
     ("bandwidth", "cifar10"): 1.40,
@@ -26,74 +25,9 @@ PUBLISHED: Final = {
 }
 """(impairment, data set) → speed of the best choice by that of the worst case, mean over the steps of the sweep"""
 _HEAD: Final = (
-    *("impairment", "data set", "published"),
-    *("ps: netgang", "ps: random", "ring: netgang", "ring: random"),
+    *("impairment", "data set", "published", "job"),
+    *("netgang", "over runs", "over values", "random", "over runs"),
 )
-
-
-@dataclass(frozen=True, slots=True)
-class Gain:
-    """How many times as fast as the worst case a choice is, over the values of one impairment."""
-
-    impairment: str
-    dataset: str
-    topology: str
-    choice: str
-    speed_ratio: float | None
-    """Mean over the values; None: there is nothing to compare."""
-    lowest: float | None
-    highest: float | None
-    values: int
-    """How many values it is a mean over."""
-    projected: bool
-    """Whether a run was cut short."""
-    never_began: int
-    """Values without a gain, because a run never connected."""
-
-
-def gains(rows: Sequence[Row]) -> list[Gain]:
-    """All gains, in the order of the table."""
-    found = []
-    for impairment in Impairment:
-        for dataset, topology in sorted({(row.dataset, row.topology) for row in rows}):
-            for choice in (Choice.NETGANG, Choice.RANDOM):
-                of = [r for r in rows if (r.impairment, r.dataset, r.topology) == (impairment, dataset, topology)]
-                if of:
-                    found.append(_gain(of, choice))
-    return found
-
-
-def _gain(rows: Sequence[Row], choice: Choice) -> Gain:
-    ratios: list[float] = []
-    projected, never = False, 0
-    for value in sorted({row.value for row in rows}):
-        worst = [row for row in rows if row.value == value and row.choice == Choice.WORST]
-        ours = [row for row in rows if row.value == value and row.choice == choice]
-        worst_s, ours_s = _mean_s(worst), _mean_s(ours)
-        if worst_s is None or ours_s is None:
-            never += 1
-            continue
-        ratios.append(worst_s / ours_s)
-        projected |= any(not row.run.finished for row in (*worst, *ours))
-    first = rows[0]
-    return Gain(
-        first.impairment,
-        first.dataset,
-        first.topology,
-        choice.value,
-        sum(ratios) / len(ratios) if ratios else None,
-        min(ratios, default=None),
-        max(ratios, default=None),
-        len(ratios),
-        projected,
-        never,
-    )
-
-
-def _mean_s(rows: Iterable[Row]) -> float | None:
-    times = [row.run.seconds for row in rows]
-    known = [one for one in times if one is not None]
-    return sum(known) / len(known) if known and len(known) == len(times) else None
 
 
 def as_json(result: Result) -> dict[str, Any]:
@@ -129,40 +63,70 @@ def from_json(document: Mapping[str, Any]) -> Result:
 
 def table(result: Result) -> str:
     """For people, in Markdown."""
+    found = gains(result.rows)
+    runs = max((one.runs for one in found), default=0)
     lines = [
         f"Delay by {result.delay_by}; loss by iptables (TCP's retransmissions are real); {result.congestion}; "
-        f"{len(result.rows)} runs in {result.seconds / 60.0:.1f} min. Speed by that of the worst case, mean over "
-        "the values (lowest–highest). `~`: with projected runs.",
+        f"{len(result.rows)} runs in {result.seconds / 60.0:.1f} min. Speed by that of the worst case: median of "
+        f"{runs} runs' means over values, with the lowest and highest run and, apart, value. `~`: with projected ones.",
         "",
         f"| {' | '.join(_HEAD)} |",
         f"|{'---|' * len(_HEAD)}",
     ]
-    by = {(one.impairment, one.dataset, one.topology, one.choice): one for one in gains(result.rows)}
-    for (impairment, dataset), published in PUBLISHED.items():
+    by = {(one.impairment, one.dataset, job(one), one.choice): one for one in found}
+    for impairment, dataset, name in dict.fromkeys(key[:3] for key in by):
+        ours, chance = (by[impairment, dataset, name, choice] for choice in COMPARED)
         cells = [
-            _cell(by.get((impairment, dataset, topology, choice)))
-            for topology in TOPOLOGIES
-            for choice in (Choice.NETGANG, Choice.RANDOM)
+            _ratio(ours),
+            _runs(ours),
+            _range(ours.lowest_value, ours.highest_value),
+            _ratio(chance),
+            _runs(chance),
         ]
-        lines.append(f"| {impairment} | {dataset} | {published:.2f} | {' | '.join(cells)} |")
+        published = PUBLISHED[impairment, dataset]
+        lines.append(f"| {impairment} | {dataset} | {published:.2f} | {name} | {' | '.join(cells)} |")
     if result.load:
         lines += ["", f"Load of the machine meanwhile: {min(result.load):g} to {max(result.load):g}."]
-    ours = [row for row in result.rows if row.choice == Choice.NETGANG]
-    spoilt = sum(row.impaired > 0 for row in ours)
-    lines += ["", f"Choices of netgang with an impaired node: {spoilt} of {len(ours)} runs."]
+    ours_rows = [row for row in result.rows if row.choice == Choice.NETGANG]
+    spoilt = sum(row.impaired > 0 for row in ours_rows)
+    lines += ["", f"Choices of netgang with an impaired node: {spoilt} of {len(ours_rows)} runs."]
+    stale = [row.run.staleness for row in result.rows if row.run.staleness is not None]
+    if stale:
+        lines.append(f"Mean staleness of the asynchronous runs: {min(stale):.1f} to {max(stale):.1f} updates.")
     if result.left_out:
         lines.append(f"Left out for want of time: {'; '.join(result.left_out)}.")
     return "\n".join(lines)
 
 
-def _cell(gain: Gain | None) -> str:
-    if gain is None:
-        return "–"
+def job(gain: Gain) -> str:
+    """What ran, for people: topology, where the worst case's server is, and what computes if not numpy.
+
+    >>> from dataclasses import fields
+    >>> unsaid = {field.name: None for field in fields(Gain)}
+    >>> job(Gain(**unsaid | {"topology": "ps", "worst": "clean ps", "model": "jax"}))
+    'ps, clean ps, jax'
+    """
+    parts = [gain.topology]
+    if gain.worst == Choice.CLEAN_PS:
+        parts.append(gain.worst)
+    if gain.model != NUMPY:
+        parts.append(gain.model)
+    return ", ".join(parts)
+
+
+def _ratio(gain: Gain) -> str:
     never = f" ({gain.never_began} never began)" if gain.never_began else ""
-    if gain.speed_ratio is None or gain.lowest is None or gain.highest is None:
+    if gain.speed_ratio is None:
         return "–" + never
-    spread = f" ({_times(gain.lowest)}–{_times(gain.highest)})" if gain.values > 1 else ""
-    return f"{'~' if gain.projected else ''}{_times(gain.speed_ratio)}{spread}{never}"
+    return f"{'~' if gain.projected else ''}{_times(gain.speed_ratio)}{never}"
+
+
+def _runs(gain: Gain) -> str:
+    return "one run" if gain.runs == 1 else _range(gain.lowest_run, gain.highest_run)
+
+
+def _range(lowest: float | None, highest: float | None) -> str:
+    return "–" if lowest is None or highest is None else f"{_times(lowest)}–{_times(highest)}"
 
 
 def _times(ratio: float) -> str:

@@ -7,7 +7,8 @@ from typing import Any, Final
 
 from bench.testbed.nodes import Bed, address
 from bench.testbed.training.data import DATASETS
-from bench.testbed.training.worker import Job
+from bench.testbed.training.job import Job
+from bench.testbed.training.models import NUMPY
 
 _PORTS = count(20_000)
 CONNECT_LIMITS: Final = 2.0
@@ -33,6 +34,10 @@ class Run:
     first_loss: float | None
     last_loss: float | None
     """Mean over the workers' batches of the first and of the last step that all of them computed."""
+    staleness: float | None = None
+    """Of an asynchronous job: mean number of others' updates between a worker's pull and its push."""
+    worker_steps: tuple[int, ...] = ()
+    """Of an asynchronous job: gradients that each worker sent, by rank from 1."""
 
 
 NEVER_BEGAN: Final = Run(
@@ -41,7 +46,15 @@ NEVER_BEGAN: Final = Run(
 
 
 def run_job(
-    bed: Bed, nodes: Sequence[str], *, dataset: str, topology: str, seed: int, limit_s: float, steps: int | None = None
+    bed: Bed,
+    nodes: Sequence[str],
+    *,
+    dataset: str,
+    topology: str,
+    seed: int,
+    limit_s: float,
+    steps: int | None = None,
+    model: str = NUMPY,
 ) -> Run:
     """Train on these nodes; the first is rank 0. Errors: NodeFailed if a node's process fails."""
     job = Job(
@@ -53,6 +66,7 @@ def run_job(
         steps=DATASETS[dataset].steps if steps is None else steps,
         limit_s=limit_s,
         connect_s=CONNECT_LIMITS * limit_s,
+        model=model,
     )
     ranks = [bed.processes[node] for node in nodes]
     for number, rank in enumerate(ranks):
@@ -73,17 +87,21 @@ def run_job(
 
 def together(ranks: Sequence[dict[str, Any]]) -> Run:
     """One run from what its ranks said (as `Trained.as_json`)."""
-    finished = all(one["finished"] for one in ranks)
-    progress = sum(one["received_bytes"] for one in ranks) / sum(one["expected_bytes"] for one in ranks)
-    seconds = max(one["seconds"] for one in ranks)
+    judged = [one for one in ranks if one["expected_bytes"]]  # an asynchronous worker does what the server lets it
+    finished = all(one["finished"] for one in judged)
+    progress = sum(one["received_bytes"] for one in judged) / sum(one["expected_bytes"] for one in judged)
+    seconds = max(one["seconds"] for one in judged)
     losses = list(zip(*(one["losses"] for one in ranks if one["losses"]), strict=False))
     means = [sum(step) / len(step) for step in losses]
+    staleness = [count for one in ranks for count in one.get("staleness", ())]
     return Run(
         seconds=seconds if finished else seconds / progress if progress > 0.0 else None,
         finished=finished,
         progress_ratio=progress,
-        steps=min(one["steps"] for one in ranks),
+        steps=min(one["steps"] for one in judged),
         retransmits=sum(one["retransmits"] for one in ranks),
         first_loss=means[0] if means else None,
         last_loss=means[-1] if means else None,
+        staleness=sum(staleness) / len(staleness) if staleness else None,
+        worker_steps=tuple(one["steps"] for one in ranks if not one["expected_bytes"]),
     )

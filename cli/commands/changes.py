@@ -8,7 +8,7 @@ import re
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import msgspec
 
@@ -18,6 +18,13 @@ from scoring.ids import GangKey, Namespace, NodeName, ResourceName, ZoneName
 from scoring.network.measurement import Metric
 from scoring.what_if import changes as c
 
+_EFFECTS: Final = ("NoSchedule", "NoExecute", "PreferNoSchedule")
+_NODE_VERBS: Final = {  # verb → how it is written
+    "cordon": "cordon NODE",
+    "uncordon": "uncordon NODE",
+    "taint": "taint NODE KEY[=VALUE]:EFFECT",
+    "untaint": "untaint NODE KEY[:EFFECT]",
+}
 _SECONDS: Final[Mapping[str, float]] = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0}
 
 
@@ -47,6 +54,39 @@ def from_options(given: Mapping[str, Iterable[str]]) -> list[c.Change]:
             except ValueError as error:
                 raise ConfigError(f"{option} {text}: {error}") from error
     return found
+
+
+def from_words(words: Sequence[str]) -> list[c.Change]:
+    """Changes of nodes as kubectl writes them. Errors: ConfigError.
+
+    >>> from_words(["cordon", "n1", "n2"])
+    [CordonNodes(nodes=('n1', 'n2'))]
+    >>> from_words(["taint", "n1", "gpu=a100:NoSchedule"])
+    [TaintNodes(nodes=('n1',), key='gpu', effect='NoSchedule', value='a100')]
+    >>> from_words(["untaint", "n1", "gpu"])
+    [UntaintNodes(nodes=('n1',), key='gpu', effect=None)]
+    """
+    if not words:
+        return []
+    verb, *rest = words
+    taint = rest.pop() if verb in ("taint", "untaint") and len(rest) > 1 else None
+    if not rest or verb not in _NODE_VERBS or (verb in ("taint", "untaint")) is not (taint is not None):
+        raise ConfigError(f"{' '.join(words)}: write {' or '.join(_NODE_VERBS.values())}")
+    nodes = tuple(map(NodeName, rest))
+    return [_node_change(verb, nodes, taint)]
+
+
+def _node_change(verb: str, nodes: tuple[NodeName, ...], taint: str | None) -> c.Change:
+    """What kubectl's verb of that name does. Errors: ConfigError for a taint that is none."""
+    if verb in ("cordon", "uncordon"):
+        return c.CordonNodes(nodes) if verb == "cordon" else c.UncordonNodes(nodes)
+    key, _, effect = (taint or "").rstrip("-").partition(":")
+    name, _, value = key.partition("=")
+    if not name or effect not in (*_EFFECTS, *([""] if verb == "untaint" else [])):
+        raise ConfigError(f"{verb} {taint}: write KEY[=VALUE]:EFFECT; effects are {', '.join(_EFFECTS)}")
+    if verb == "taint":
+        return c.TaintNodes(nodes, name, cast(Any, effect), value)
+    return c.UntaintNodes(nodes, name, cast(Any, effect) or None)
 
 
 def from_file(path: Path) -> list[dict[str, Any]]:
@@ -122,6 +162,16 @@ def _number(text: str) -> int:
         raise ValueError(f"{text!r} is no whole number") from None
 
 
+def _tainted(verb: str) -> Callable[[str], c.Change]:
+    def read(text: str) -> c.Change:
+        node, colon, taint = text.partition(":")
+        if not (node and colon):
+            raise ValueError(f"write NODE:KEY{'[=VALUE]:EFFECT' if verb == 'taint' else '[:EFFECT]'}")
+        return _node_change(verb, (NodeName(node),), taint)
+
+    return read
+
+
 _RESIZE: Final = ("(.+):(.*)", "NAMESPACE/JOB:NUMBER")
 READERS: Final[Mapping[str, Callable[[str], c.Change]]] = {
     # option → what reads its text
@@ -137,6 +187,10 @@ READERS: Final[Mapping[str, Callable[[str], c.Change]]] = {
         lambda source, target, metric, value: c.SetLink(source, target, Metric(metric), float(value)),
     ),
     "--remove-node": lambda text: c.RemoveNodes((NodeName(text),)),
+    "--cordon": lambda text: c.CordonNodes((NodeName(text),)),
+    "--uncordon": lambda text: c.UncordonNodes((NodeName(text),)),
+    "--taint": _tainted("taint"),
+    "--untaint": _tainted("untaint"),
     "--add-nodes": _form("([^:]*):([^:]*):(.+)", "ZONE:COUNT:like=NODE or ZONE:COUNT:cpu=8,memory=32Gi", _nodes),
     "--add-capacity": _form(
         "(?!:)([^/:]*)(?:/([^:]*))?:([^=]+)=(.+)", "ZONE:RESOURCE=AMOUNT, such as D:nvidia.com/gpu=2", _capacity

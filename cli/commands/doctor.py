@@ -11,12 +11,12 @@ from rich.text import Text
 
 from cli.commands.uninstall import Kubeconfig, Namespace
 from cli.output import AsJson, clear_errors, option, print_json
-from cli.reach import busy, run
+from cli.service_options import busy, run
 from extender.errors import ConfigError
 
 if TYPE_CHECKING:
     from cli.doctor import Facts, Finding
-    from cli.doctor.looking import Where
+    from cli.doctor.cluster_facts import Where
 
 _COLOURS = {"error": "red", "warning": "yellow", "note": "blue"}
 
@@ -37,13 +37,14 @@ def doctor(
 ) -> None:
     """Look for what is wrong with an installation: rights, scheduler configuration, policies, leader, clocks, zones.
 
-    Each finding says what to change. With --server the running netgang is asked how its sources do; without it they are
-    asked from here. Nothing is changed, and what you may not read is left out, and said.
+    Each finding says what to change. With --server the running netgang is asked how its sources do, and by which
+    settings it runs: they are compared with the file, and count where there is none. Without it sources are asked from
+    here. Nothing is changed, and what you may not read is left out, and said.
 
     Exit code: 0 nothing wrong (notes do not count); 1 something is, which is said; 2 no answer, or wrong use.
     """
     from cli.doctor import Severity, examine
-    from cli.doctor.looking import Where
+    from cli.doctor.cluster_facts import Where
 
     with clear_errors(refused=2), busy("looking"):
         if not cluster and server is None and scheduler_config is None:
@@ -62,13 +63,17 @@ def doctor(
 async def _look(kubeconfig: Path | None, where: "Where", *, server: str | None, cluster: bool) -> "Facts":
     from importlib.metadata import version
 
-    from cli.doctor.asking import ask_running, ask_sources
-    from cli.doctor.looking import Look
+    from cli.doctor.cluster_facts import Look
+    from cli.doctor.installed import differing, settings_running
+    from cli.doctor.probes import ask_running, ask_settings, ask_sources
     from extender.kube.credentials import load
-    from extender.kube.operator import OperatorApi
+    from extender.kube.operator_client import OperatorApi
     from extender.runtime.clock import SystemClock
 
     clock = SystemClock()
+    in_force = await ask_settings(server) if server is not None else None
+    if in_force is not None and server is not None:
+        where = replace(where, running=settings_running(in_force, url=server))
     if cluster:
         async with OperatorApi.opened(load(kubeconfig, clock=clock)) as api:
             seen = await Look(api, clock, where).facts()
@@ -77,7 +82,8 @@ async def _look(kubeconfig: Path | None, where: "Where", *, server: str | None, 
     seen = replace(seen, own_version=version("netgang"))
     if server is not None:
         answered, sources, endpoints = await ask_running(server, seen.settings, clock)
-        return replace(seen, answered=answered, sources=sources, endpoints=endpoints)
+        unlike = differing(seen, in_force, url=server)
+        return replace(seen, answered=answered, sources=sources, endpoints=endpoints, differing=unlike)
     if cluster and seen.settings_seen:
         sources, endpoints = await ask_sources(seen.settings, seen.nodes or (), clock)
         return replace(seen, sources=sources, endpoints=endpoints)
@@ -90,7 +96,7 @@ def _from_files(where: "Where") -> "Facts":
     from cli.doctor.installed import scheduler_of, settings_of, text_of
     from extender.settings.settings import Settings
 
-    seen = Facts(Settings())
+    seen = where.running or Facts(Settings())
     if where.config is not None:
         seen = settings_of(text_of(where.config), {}, origin=f"file {where.config}")
     if where.scheduler_config is None:

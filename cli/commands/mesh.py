@@ -3,6 +3,7 @@
 import sys
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -10,13 +11,14 @@ import typer
 from rich.console import Console
 from typer import Option
 
+from cli.listing import Found, Listing, Output, show_found
 from cli.mesh.maddash import PLUGINS, maddash_document, maddash_yaml
 from cli.mesh.mesh import Site, site_of
 from cli.mesh.nodes import Selector, SiteNode, nodes_of_list, nodes_of_objects
 from cli.mesh.plan import LatencyTest, MeshPlan, archive_base, check_notes, round_notes
 from cli.mesh.psconfig import psconfig_template
-from cli.output import clear_errors, option, print_json, say
-from cli.reach import having, run
+from cli.output import clear_errors, json_body, option, say
+from cli.service_options import having, run
 from extender.convert.clusterfile import body_of
 from extender.errors import ConfigError
 
@@ -33,11 +35,11 @@ class MeshOptions:
         None
     )
     config: Annotated[Path | None, option("netgang's settings: what they say of zones and endpoints.", "none")] = None
-    selector: Annotated[str, Option(help="Only nodes with these labels: key=value or key, by commas.")] = ""
+    selector: Annotated[str, Option(help="Only nodes with these labels: key=value or key, separated by commas.")] = ""
     gateways: Annotated[int, Option(min=0, help="Nodes of each zone that measure those of all other zones.")] = 1
-    gateway_selector: Annotated[str | None, option("Labels of the nodes to take for that first.", "first by name")] = (
-        None
-    )
+    gateway_selector: Annotated[
+        str | None, option("Labels of nodes that are gateways before others.", "first by name")
+    ] = None
     name: Annotated[str, Option(help="Name of the template, of the dashboard, and in front of each grid.")] = "netgang"
     latency_test: Annotated[
         LatencyTest,
@@ -76,6 +78,22 @@ class MeshOptions:
         )
 
 
+@dataclass(frozen=True, slots=True)
+class MeshListing(Listing):
+    """How the mesh is to be shown."""
+
+    output: Annotated[
+        Output | None,
+        option(
+            "Instead of the configuration: one line an end of the tests; their names; the same as JSON or YAML.",
+            "as its program reads it",
+            "--output",
+            "-o",
+        ),
+    ] = None
+    no_headers: Annotated[bool, Option("--no-headers", help="With -o wide: only the lines of ends.")] = False
+
+
 def _nodes(cluster: Path | None, kubeconfig: Path | None, zone_label: str) -> tuple[SiteNode, ...]:
     if cluster is not None and kubeconfig is not None:
         raise ConfigError("--cluster and --kubeconfig go not together")
@@ -88,7 +106,7 @@ def _nodes(cluster: Path | None, kubeconfig: Path | None, zone_label: str) -> tu
 
 def _asked(kubeconfig: Path) -> list[bytes]:
     from extender.kube.credentials import load
-    from extender.kube.operator import OperatorApi
+    from extender.kube.operator_client import OperatorApi
     from extender.runtime.clock import SystemClock
 
     server = load(kubeconfig, clock=SystemClock())
@@ -103,6 +121,7 @@ def _asked(kubeconfig: Path) -> list[bytes]:
 app = typer.Typer(
     no_args_is_help=True,
     help="Write configurations that measure the cluster's links with perfSONAR: all of a zone, gateways between zones.",
+    epilog="Example: netgang mesh psconfig --kubeconfig ~/.kube/config -o wide; netgang mesh maddash --help",
 )
 
 
@@ -111,9 +130,11 @@ app = typer.Typer(
     "--selector netgang.io/testpoint=true --archive https://archive.example.org > mesh.json"
 )
 @having("options", MeshOptions)
+@having("listing", MeshListing)
 def psconfig(
     options: MeshOptions,
-    throughput_duration_s: Annotated[int, typer.Option(min=1, help="How long each lasts.")] = 20,
+    listing: MeshListing,
+    throughput_duration_s: Annotated[int, typer.Option(min=1, help="How long a throughput test lasts.")] = 20,
     bucket_width_ms: Annotated[
         float,
         typer.Option(
@@ -130,7 +151,8 @@ def psconfig(
     """Print a pSConfig template (JSON): which endpoints test which others, what and how often.
 
     The nodes of a zone all test each other; --gateways of each zone test those of the other zones. Tests run at the
-    endpoint that settings, annotation or label `netgang.io/endpoint` name, else at the node's InternalIP.
+    endpoint that settings, annotation or label `netgang.io/endpoint` name, else at the node's InternalIP. Look at
+    the mesh first with -o wide: one line an end, with its zone and whether it is a gateway.
 
     Exit code: 0 printed; 1 the API server did not answer; 2 wrong use.
     """
@@ -140,7 +162,7 @@ def psconfig(
         base = None if archive is None else archive_base(archive)
         document = psconfig_template(site, plan, archive=base, verify_tls=not insecure)
     _notes((*site.notes, *round_notes(site, plan)))
-    print_json(document)
+    _show(listing, site, document)
 
 
 @app.command(
@@ -148,8 +170,10 @@ def psconfig(
     "--archive https://archive.example.org > maddash.yaml"
 )
 @having("options", MeshOptions)
+@having("listing", MeshListing)
 def maddash(
     options: MeshOptions,
+    listing: MeshListing,
     archive: Annotated[
         str,
         typer.Option(
@@ -173,7 +197,18 @@ def maddash(
         site, base = options.site(), archive_base(archive)
         document = maddash_document(site, plan, archive=base, check_interval_s=every_s, plugins=plugins.rstrip("/"))
     _notes((*site.notes, *check_notes(site, interval_s=every_s)))
-    sys.stdout.write(maddash_yaml(document))
+    if listing.form in (None, Output.YAML):
+        sys.stdout.write(maddash_yaml(document))
+    else:
+        _show(listing, site, document)
+
+
+def _show(listing: MeshListing, site: Site, document: Any) -> None:
+    from cli.rendering.mesh_ends import ends_table
+
+    draw = partial(ends_table, site=site, heads=listing.heads)
+    form = listing.form or Output.JSON
+    show_found(Listing(form), Found(json_body(document), [end.key for end in site.ends], draw))
 
 
 def _notes(sentences: Iterable[str]) -> None:

@@ -1,40 +1,21 @@
 """`netgang queue` and `netgang jobs`: which gangs wait, for how long and behind which; and how jobs may be resized."""
 
-import asyncio
 import json
-import sys
-from collections.abc import Callable
-from contextlib import nullcontext
 from enum import StrEnum
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
-from rich.console import Console
 
-from cli.output import clear_errors, option, print_json
-from cli.reach import Reach, busy, reaching, run
+from cli import completion
+from cli.listing import Found, Listing, Scope, Watch, show
+from cli.output import clear_errors, option
+from cli.service_options import Reach, having, reaching
 
 if TYPE_CHECKING:
-    from rich.console import RenderableType
+    from client.connect.connection import Door
 
-    from client.connect.door import Door
-    from extender.schemas.queue import Queue, QueuedGang
-
-    _Wanted: TypeAlias = Callable[[QueuedGang], bool]
-    _Shown: TypeAlias = Callable[[Console, Queue, dict[str, Any]], RenderableType]
-
-_AGAIN_S: Final = 2.0
-_ANY_WIDTH: Final = 10_000
-
-
-class Output(StrEnum):
-    """How the queue is shown."""
-
-    WIDE = "wide"
-    JSON = "json"
-    YAML = "yaml"
-    NAME = "name"
+_NAMES: Final = "[NAMESPACE/]NAME..."
 
 
 class State(StrEnum):
@@ -47,152 +28,94 @@ class State(StrEnum):
 
 
 @reaching
+@having("listing", Listing)
+@having("scope", Scope)
 def queue(
     reach: Reach,
-    namespace: Annotated[str | None, option("Only gangs of this namespace.", "all", "--namespace", "-n")] = None,
+    listing: Listing,
+    scope: Scope,
+    names: Annotated[
+        list[str] | None,
+        typer.Argument(metavar=_NAMES, help="Only these gangs.", show_default="all", autocompletion=completion.gangs),
+    ] = None,
     state: Annotated[
         list[State] | None,
         option("Only gangs in this state; may be repeated.", "all", "--state", "-s", case_sensitive=False),
     ] = None,
-    limit: Annotated[int, typer.Option(min=1, help="Most gangs in the table.")] = 100,
-    watch: Annotated[bool, typer.Option("--watch", "-w", help="Look again every two seconds, until Ctrl-C.")] = False,
-    output: Annotated[
-        Output | None,
-        option("More columns, whole lines; the document of /v1/queue; or names.", "one line a gang", "--output", "-o"),
-    ] = None,
-    no_headers: Annotated[bool, typer.Option("--no-headers", help="Only the lines of gangs.")] = False,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print the document of /v1/queue; with --watch one on each line.")
-    ] = False,
+    limit: Annotated[int, typer.Option(min=1, help="Most gangs that are shown.")] = 100,
+    watch: Watch = False,
 ) -> None:
     """Show the queue, one line a gang: rank, state, how many of the members that it needs run, time waited, and why.
 
     Gangs that wait come first, in the queue's order; ranks count all namespaces, also with -n. On a terminal the last
-    column ends where the line does; -o wide shows all of it, and weight, time until STARVING and the gangs ahead.
+    column ends where the line does; -o wide shows all of it, and weight, time until STARVING and the gangs in the way.
 
-    Exit code: 0 shown; 1 no answer; 2 wrong use.
+    Exit code: 0 shown; 1 no answer; 2 wrong use; 130 Ctrl-C.
     """
+    from client import documents
+
     states = {one.value.upper() for one in state or ()}
 
-    def wanted(one: "QueuedGang") -> bool:
-        return namespace in (None, one.gang.partition("/")[0]) and (not states or one.state in states)
-
     with clear_errors():
-        door, output = reach.door(), Output.JSON if as_json else output
-        show = partial(_show, wanted=wanted, limit=limit, output=output, heads=not no_headers)
-        if watch:
-            run(_again_and_again(door, wanted, show, as_json=output is Output.JSON))
-            return
-        with busy("asking netgang"):
-            found, document = run(_look(door, wanted))
-    if output is Output.JSON:
-        print_json(document)
-    else:
-        console = _console(output)
-        _print(console, show(console, found, document))
+        wanted = {reach.named(name, scope.only) for name in names or ()}
+
+        async def look(door: "Door") -> Found:
+            from cli.rendering.queue import queue_table
+
+            found, body = await documents.queue(door)
+            shown = [
+                one
+                for one in found.gangs
+                if scope.has(one.gang) and (not states or one.state in states) and (not wanted or one.gang in wanted)
+            ]
+            listed, document = {one.gang for one in shown}, json.loads(body)
+            document["gangs"] = [one for one in document["gangs"] if one["gang"] in listed]
+            draw = partial(queue_table, found=found, wanted=shown, limit=limit, wide=listing.wide, heads=listing.heads)
+            return Found(json.dumps(document).encode(), [one.gang for one in shown[:limit]], draw)
+
+        show(reach, listing, look, watch=watch)
 
 
 @reaching
+@having("listing", Listing)
+@having("scope", Scope)
 def jobs(
     reach: Reach,
+    listing: Listing,
+    scope: Scope,
     job: Annotated[
         str | None,
         typer.Argument(
-            metavar="[NAMESPACE/]NAME", help="One job, with the history of its changes.", show_default="all"
+            metavar="[NAMESPACE/]NAME",
+            help="One job, with the history of its changes.",
+            show_default="all",
+            autocompletion=completion.jobs,
         ),
     ] = None,
-    namespace: Annotated[str | None, option("Only jobs of this namespace.", "all", "--namespace", "-n")] = None,
     kind: Annotated[str | None, option("Kind of the job, where several have one name.", "any")] = None,
     limit: Annotated[int, typer.Option(min=1, max=1000, help="Most jobs that are shown.")] = 200,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the document of /v1/jobs as it is.")] = False,
+    watch: Watch = False,
 ) -> None:
-    """Show jobs that may be resized: state, weight, workers (least, now, most), nodes, network, report and demand.
+    """Show jobs that may be resized, one line a job: state, workers (now, least, most), and what is asked of them.
 
-    Exit code: 0 shown; 1 no answer; 2 wrong use, such as a job that is not known.
+    -o wide shows weight, nodes, zones, network score with the worst link, and last report, too.
+
+    Exit code: 0 shown; 1 no answer; 2 wrong use, such as a job that is not known; 130 Ctrl-C.
     """
-    from cli.rendering.queue import print_job, print_jobs
     from client import documents
 
     with clear_errors():
-        if job is not None:
-            name = reach.named(job, namespace)
-            one, body = reach.ask(lambda door: documents.job(door, name, kind=kind))
-            show = partial(print_job, Console(), one)
-        else:
-            found, body = reach.ask(lambda door: documents.jobs(door, namespace=namespace, limit=limit))
-            show = partial(print_jobs, Console(), found)
-    if as_json:
-        sys.stdout.write(body.decode() + "\n")
-    else:
-        show()
+        name = reach.named(job, scope.only) if job is not None else None
 
+        async def look(door: "Door") -> Found:
+            from cli.rendering.jobs import job_in_full, jobs_table
 
-async def _look(door: "Door", wanted: "_Wanted") -> "tuple[Queue, dict[str, Any]]":
-    """The queue, and its document with only the gangs that were asked for."""
-    from client import documents
+            wide, heads = listing.wide, listing.heads
+            if name is not None:
+                one, body = await documents.job(door, name, kind=kind)
+                return Found(body, [one.job], partial(job_in_full, job=one, wide=wide, heads=heads), indented=False)
+            found, body = await documents.jobs(door, namespace=scope.only, limit=limit)
+            names = [each.job for each in found.jobs]
+            return Found(body, names, partial(jobs_table, found=found, wide=wide, heads=heads), indented=False)
 
-    found, body = await documents.queue(door)
-    gangs, document = {one.gang for one in found.gangs if wanted(one)}, json.loads(body)
-    return found, {**document, "gangs": [one for one in document["gangs"] if one["gang"] in gangs]}
-
-
-def _console(output: Output | None) -> Console:
-    """Lines are as long as they are where nothing shows their end: in a pipe, and where all is asked for."""
-    console = Console()
-    return console if console.is_terminal and output is None else Console(width=_ANY_WIDTH)
-
-
-def _print(console: Console, shown: "RenderableType") -> None:
-    """Without the blanks that fill the last column, where programs read it."""
-    if console.is_terminal:
-        console.print(shown, crop=False)
-        return
-    with console.capture() as text:
-        console.print(shown)
-    sys.stdout.writelines(f"{line.rstrip()}\n" for line in text.get().splitlines())
-
-
-def _show(
-    console: Console,
-    found: "Queue",
-    document: "dict[str, Any]",
-    *,
-    wanted: "_Wanted",
-    limit: int,
-    output: Output | None,
-    heads: bool,
-) -> "RenderableType":
-    """What a person sees of the queue."""
-    from rich.text import Text
-
-    from cli.output import safe
-    from cli.rendering.queue import queue_table
-
-    if output is Output.YAML:
-        import yaml
-
-        return safe(console, yaml.safe_dump(document, sort_keys=False, allow_unicode=True))
-    gangs = [*filter(wanted, found.gangs)]
-    if output is Output.NAME:
-        return Text("\n").join(safe(console, one.gang) for one in gangs[:limit])
-    return queue_table(console, found, gangs, limit=limit, wide=output is Output.WIDE, heads=heads)
-
-
-async def _again_and_again(door: "Door", wanted: "_Wanted", show: "_Shown", *, as_json: bool) -> None:
-    """Look every two seconds until stopped; on a terminal in one place."""
-    from rich.live import Live
-
-    terminal = Console()
-    live = Live(console=terminal, auto_refresh=False) if terminal.is_terminal and not as_json else None
-    console = terminal if live is not None else Console(width=_ANY_WIDTH)
-    with live or nullcontext():
-        while True:
-            found, document = await _look(door, wanted)
-            if as_json:
-                sys.stdout.write(json.dumps(document) + "\n")
-                sys.stdout.flush()
-            elif live is not None:
-                live.update(show(console, found, document), refresh=True)
-            else:
-                _print(console, show(console, found, document))
-            await asyncio.sleep(_AGAIN_S)
+        show(reach, listing, look, watch=watch)

@@ -28,7 +28,7 @@ def serve(
     port: Annotated[int | None, option("Port to listen on.", "8888")] = None,
     debug_port: Annotated[int | None, option("Second port, for people: calls to it change nothing.", "none")] = None,
 ) -> None:
-    """Answer kube-scheduler: /filter, /prioritize, /bind. Every setting also by file and environment (NETGANG_…).
+    """Answer kube-scheduler: /filter, /prioritize, /bind. Settings come from a file, NETGANG_… and options.
 
     Exit code: 0 after SIGTERM or Ctrl-C, with all that was held answered; 2 for bad settings; any other: it failed.
     """

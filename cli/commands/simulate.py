@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from cli.output import clear_errors, option, print_json
-from cli.reach import progress
+from cli.service_options import progress
 
 if TYPE_CHECKING:
     from simulator.compare import Report
@@ -35,14 +35,20 @@ def simulate(
     scenario: Annotated[
         str | None,
         typer.Argument(
-            help="A built-in scenario (see --list), a YAML file, or a CSV file of jobs.", show_default="none"
+            metavar="SCENARIO",
+            help="A built-in scenario (see --list), a YAML file, or a CSV file of jobs.",
+            show_default="the list",
         ),
     ] = None,
-    list_them: Annotated[bool, typer.Option("--list", help="Say which scenarios are built in.")] = False,
+    list_them: Annotated[bool, typer.Option("--list", help="List the scenarios that are built in.")] = False,
     policy: Annotated[list[str] | None, option("Only this policy; may be repeated.", "the file's", "--policy")] = None,
-    seed: Annotated[int | None, option("Draw another workload.", "the file's")] = None,
+    seed: Annotated[
+        int | None,
+        option("Number from which the random workload is drawn: another number, another workload.", "the file's"),
+    ] = None,
     seeds: Annotated[
-        int | None, option("Draw so many workloads: medians and ranges, beside gangs and KOD2.", "one", min=2)
+        int | None,
+        option("Draw so many workloads: medians and ranges, also as ratios to plain gangs and to KOD2.", "one", min=2),
     ] = None,
     sweep: Annotated[bool, typer.Option("--sweep", help="Vary the file's assumptions one by one.")] = False,
     engine: Annotated[
@@ -51,8 +57,12 @@ def simulate(
     nodes: Annotated[int | None, option("CSV: number of nodes.", "16", min=1)] = None,
     gpus: Annotated[int | None, option("CSV: GPUs of a node.", "4", min=1)] = None,
     scaling: Annotated[str | None, option("CSV: file of measured step times.", "jobs keep their size")] = None,
-    min_ratio: Annotated[float | None, option("Least workers, of those asked for.", "0.5; built in: its own")] = None,
-    max_ratio: Annotated[float | None, option("Most workers.", "2; built in: its own")] = None,
+    min_ratio: Annotated[
+        float | None, option("Least workers of a job, as a share of those that it asks for.", "0.5; built in: its own")
+    ] = None,
+    max_ratio: Annotated[
+        float | None, option("Most workers of a job, as a multiple of those that it asks for.", "2; built in: its own")
+    ] = None,
     suspendable: Annotated[
         float | None, option("Share of the jobs that may be suspended.", "0.5; built in: its own", min=0.0, max=1.0)
     ] = None,

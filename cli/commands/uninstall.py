@@ -10,7 +10,7 @@ import typer
 from rich.console import Console
 
 from cli.output import AsJson, clear_errors, option, print_json
-from cli.reach import progress, run
+from cli.service_options import progress, run
 from extender.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ async def _remove(
 ) -> "Removed":
     from cli.removal import Removal
     from extender.kube.credentials import load
-    from extender.kube.operator import OperatorApi
+    from extender.kube.operator_client import OperatorApi
     from extender.runtime.clock import SystemClock
 
     clock = SystemClock()

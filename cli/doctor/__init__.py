@@ -1,34 +1,39 @@
 """`netgang doctor`: what is wrong with an installation, and what to change.
 
 Why: most of what can go wrong here goes wrong in silence: a timeout that is too short, a Lease that is shared, a policy
-without its binding. Rule: `looking` and `asking` look, and change nothing; what they saw is `facts`; checks say what
-follows from it, as plain functions from facts to findings; `examine` puts them together. A finding names the field or
-object, and its fix. What could not be seen is no finding: it is left out, and said.
+without its binding. Rule: `cluster_facts` and `probes` look, and change nothing; what they saw is `facts`; checks say
+what follows from it, as plain functions from facts to findings; `examine` puts them together. A finding names the field
+or object, and its fix. What could not be seen is no finding: it is left out, and said.
 """
 
 from collections.abc import Iterator
 
-from cli.doctor import cluster, running
+from cli.doctor import cluster, service
 from cli.doctor.facts import Facts, Finding, Severity, error, note
 from cli.doctor.policies import check_confinement, check_policies
 from cli.doctor.scheduler import check_scheduler
 
 __all__ = ["Facts", "Finding", "Severity", "examine"]
 
-_CHECKS = (running.check_versions, running.check_clock, running.check_answered)
+_CHECKS = (service.check_versions, service.check_clock, service.check_answered)
 _CHECKS_AGAINST_SETTINGS = (
-    *(check_scheduler, check_policies, check_confinement, running.check_rights, running.check_running),
-    *(running.check_gated, cluster.check_zones, cluster.check_foreign_pods, cluster.check_sources),
+    *(check_scheduler, check_policies, check_confinement, service.check_rights, service.check_running),
+    *(service.check_gated, cluster.check_zones, cluster.check_foreign_pods, cluster.check_sources),
+    cluster.check_probe,
     *(cluster.check_endpoints, cluster.check_gangs, cluster.check_pod_groups, cluster.check_budgets),
 )
 
 
 def examine(seen: Facts) -> tuple[Finding, ...]:
-    """All findings, the worst first; with settings that are refused or not known, nothing is checked against them."""
+    """All findings, the worst first; with settings that are refused or not known, nothing is checked against them.
+
+    But for zones: nodes without the usual zone label are found also where netgang runs without a Deployment.
+    """
     found = set(_settings(seen))
     found |= {note("not-seen", what, "run the doctor with an administrator's kubeconfig") for what in seen.unseen}
     judged = seen.settings_seen and not seen.settings_problems
-    for check in (*_CHECKS, *(_CHECKS_AGAINST_SETTINGS if judged else ())):
+    zones = () if seen.settings_seen else (cluster.check_zones,)
+    for check in (*_CHECKS, *(_CHECKS_AGAINST_SETTINGS if judged else zones)):
         found.update(check(seen))
     ranks = list(Severity)
     return tuple(sorted(found, key=lambda one: (ranks.index(one.severity), one.id, one.what)))

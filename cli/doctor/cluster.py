@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from cli.doctor.facts import NEVER, Budget, Facts, Finding, error, note, some, warning
+from cli.rendering.network_summary import amiss_text, since
 from scoring.ids import NO_ZONE
 from scoring.model import GangSource
 
@@ -48,6 +49,29 @@ def check_sources(seen: Facts) -> Iterator[Finding]:
             ages = f"{one.age_s:.0f} s ago: they fade after {one.soft_ttl_s:.0f} s"
             what = f"source {one.name} gave its last values {ages}"
             yield warning("source-old", what, "check that tests still run there, or raise network.soft_ttl_s")
+
+
+def check_probe(seen: Facts) -> Iterator[Finding]:
+    """Agents whose reports do not come, and agents whose packets are not answered: different doors are closed."""
+    probe = seen.answered.probe if seen.answered is not None else None
+    if seen.answered is None or probe is None:
+        return
+    of = probe.reporting + probe.silent.count + probe.unanswered.count
+    refused = ", ".join(f"{count} {why}" for why, count in sorted(seen.answered.probe_refused.items()))
+    fix = "look at these pods of DaemonSet netgang-probe and their logs: an agent says why its reports are not taken"
+    fix += f"; refused so far: {refused}" if refused else "; none was refused: does a NetworkPolicy block TCP 8891?"
+    if probe.silent.count:
+        what = f"{probe.silent.count} of {of} agents silent{since(probe.silent)}: {amiss_text(probe.silent)}"
+        yield warning("probe-silent", f"{what}; no report of them reaches netgang", fix)
+    if probe.absent.count:
+        what = f"{probe.absent.count} nodes have no agent that has reported to this leader: {amiss_text(probe.absent)}"
+        yield note("probe-absent", what, f"where agents are meant to run, {fix}")
+    if probe.unanswered.count:
+        what = f"{probe.unanswered.count} of {of} agents report, and no packet of theirs is answered"
+        what += f"{since(probe.unanswered)}: {amiss_text(probe.unanswered)}"
+        fix = "let UDP 8862 pass between the agents: NetworkPolicies of their namespace, the nodes' firewall"
+        fix += " or one around that zone" if probe.unanswered.zone is not None else ""
+        yield warning("probe-unanswered", what, f"{fix} (docs/how-to/no-perfsonar.md)")
 
 
 def check_endpoints(seen: Facts) -> Iterator[Finding]:

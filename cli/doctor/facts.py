@@ -6,6 +6,7 @@ from enum import StrEnum
 from functools import partial
 from typing import Any, Final, TypeAlias
 
+from extender.schemas.network import ProbeAgents
 from extender.settings.settings import Settings
 from scoring.explain import words
 from scoring.model import Node, Pod
@@ -101,6 +102,8 @@ class Answered:
     ready: bool = False
     reasons: tuple[str, ...] = ()
     internal_errors: int = 0
+    probe: ProbeAgents | None = None  # `None`: the probe is off, or that replica does not lead
+    probe_refused: Mapping[str, int] = field(default_factory=dict)  # why → reports of agents that were refused
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,6 +135,7 @@ class Facts:
     sources: tuple[SourceSeen, ...] | None = None
     endpoints: Endpoints | None = None
     answered: Answered | None = None
+    differing: tuple[str, ...] = ()  # Settings by which a running netgang differs from `settings`
     unseen: tuple[str, ...] = ()
 
 

@@ -5,7 +5,7 @@ renamed is confined by nothing, and all goes on working.
 """
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from cli.doctor.facts import Facts, Finding, Json, error, note, some, spec_of, warning
@@ -17,7 +17,8 @@ GATE_POLICY: Final = "netgang-gate"
 NAME_POLICY: Final = "netgang-scheduler-name"
 _APPLY: Final = "kubectl apply -k manifests/components/{}"
 _MARKS: Final = (groups.POD_GROUP_LABEL, groups.NAME_LABEL, groups.MIN_AVAILABLE_LABEL, *groups.NAME_ANNOTATIONS)
-CONFINING: Final = ("netgang-jobs", "netgang-pods")  # Policies in manifests/base/confinement.yaml, and their bindings
+CONFINING: Final = ("netgang-jobs", "netgang-pod-status", "netgang-pods")
+"""Policies in manifests/base/confinement.yaml, and their bindings."""
 _QUOTED: Final = re.compile(r"'([^']*)'")
 
 
@@ -28,7 +29,7 @@ def check_policies(seen: Facts) -> Iterator[Finding]:
         return
     if not found.served:
         what = "the API server has no MutatingAdmissionPolicies: gangs cannot wait at a gate, and wait in the scheduler"
-        fix = "Kubernetes 1.36, or 1.34 with the beta API on (docs/how-to/gates.md); or write the gate in templates"
+        fix = "Kubernetes 1.36, or 1.35 with the beta API on (docs/how-to/gates.md); or write the gate in templates"
         yield note("gates-unavailable", what, fix)
         return
     yield from _gate(found.policies.get(GATE_POLICY), found.bindings.get(GATE_POLICY), settings)
@@ -51,7 +52,7 @@ def _gate(policy: Json | None, binding: Json | None, settings: Settings) -> Iter
         what = f"failurePolicy of {GATE_POLICY} is {said}: if it cannot be evaluated, no pod is created"
         yield error("gate-policy-closed", what, "set spec.failurePolicy: Ignore")
     yield from _meant(spec, settings, fix=apply)
-    yield from _current(spec, fix=apply)
+    yield from _current(spec, marks=_MARKS if settings.extender else (), fix=apply)
 
 
 def _meant(spec: Json, settings: Settings, *, fix: str) -> Iterator[Finding]:
@@ -63,9 +64,9 @@ def _meant(spec: Json, settings: Settings, *, fix: str) -> Iterator[Finding]:
         yield error("gate-policy-scheduler", what, f"name the same schedulers in the policy's variable `ours`; {fix}")
 
 
-def _current(spec: Json, *, fix: str) -> Iterator[Finding]:
+def _current(spec: Json, *, marks: Sequence[str], fix: str) -> Iterator[Finding]:
     conditions = " ".join(str(one.get("expression")) for one in spec.get("matchConditions") or ())
-    absent = [mark for mark in (*_MARKS, GATE) if f"'{mark}'" not in conditions]
+    absent = [mark for mark in (*marks, GATE) if f"'{mark}'" not in conditions]
     mutations = str(spec.get("mutations"))
     if absent or f"'{GATE}'" not in mutations or "schedulingGroup" not in conditions:
         what = f"{GATE_POLICY} is of another version of netgang" + (f": it does not know {absent[0]}" if absent else "")
@@ -95,6 +96,8 @@ def _bound(binding: Json | None, policy: str, id_: str, *, fix: str) -> Iterator
 def _component(settings: Settings) -> str:
     if settings.managed_resource is not None:
         return "gate-policy-managed-resource"
+    if not settings.extender:
+        return "gate-policy-native"
     return "gate-policy" if "default-scheduler" not in settings.scheduler_names else "gate-policy-default-scheduler"
 
 

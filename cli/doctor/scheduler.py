@@ -38,6 +38,11 @@ def duration_s(text: object) -> float | None:
 def check_scheduler(seen: Facts) -> Iterator[Finding]:
     """Everything of one configuration; without a Service it should find netgang at the loopback."""
     config, settings, service = seen.scheduler, seen.settings, seen.service
+    if not settings.extender:
+        if config is not None and any(_leads_to_us(one, settings, service) for one in config.get("extenders") or ()):
+            what = "extenders lead to netgang, whose setting extender is false: all but native gangs pass through it"
+            yield warning("extender-unused", what, "remove the entries, or set extender: true")
+        return
     if config is None:
         if seen.kubernetes is not None:
             what = "kube-scheduler's configuration was not seen, and not checked"
@@ -80,11 +85,11 @@ def _profiles(config: Json, settings: Settings) -> Iterator[Finding]:
         yield error("profile-not-ours", what, fix)
     for name, profile in zip(names, profiles, strict=True):
         plugins = profile.get("plugins") or {}
-        lists = [(plugins.get(point) or {}).get("disabled") or () for point in ("postFilter", "multiPoint")]
-        off = any(one.get("name") in ("DefaultPreemption", "*") for disabled in lists for one in disabled)
+        disabled = (plugins.get("multiPoint") or {}).get("disabled") or ()
+        off = any(one.get("name") in ("DefaultPreemption", "*") for one in disabled)
         if name in settings.scheduler_names and name != DEFAULT and not off:
             what = f"profile {name}: DefaultPreemption is on, and evicts members of lighter gangs one by one"
-            fix = "set profiles[].plugins.postFilter.disabled: [{name: DefaultPreemption}]"
+            fix = "set profiles[].plugins.multiPoint.disabled: [{name: DefaultPreemption}]"
             yield error("preemption-on", what, fix)
     shares = [config.get("percentageOfNodesToScore"), *(one.get("percentageOfNodesToScore") for one in profiles)]
     if settings.sees_all_nodes and any(one != 100 for one in (shares[0], *filter(None, shares[1:]))):

@@ -4,6 +4,7 @@ The same conversion, cache, mapping, planner and documents as the service; only 
 """
 
 from collections.abc import Collection, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
 from math import isfinite
@@ -16,6 +17,7 @@ from cli.offline.scaling import Method, kinds_to_keep, scaling_document
 from extender.api.documents.explain import explain_document, preemption_document, unblocking_document
 from extender.api.documents.plan import plan_document, supposed_document
 from extender.api.documents.queue import weight_document
+from extender.api.what_if.job_objects import gangs_of
 from extender.api.what_if.question import policy_with, read_changes
 from extender.bootstrap import empty_cache, fill
 from extender.cache import ClusterCache
@@ -43,20 +45,30 @@ from scoring.what_if.suppose import what_if
 _Gang = TypeVar("_Gang", schema.AdmittedGang, schema.WaitingGang)
 
 
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """A plan of files."""
+
+    document: schema.PlanOfFiles
+    measured: bool  # Whether any of its nodes has a network measurement; else zones and room alone decided
+
+
 def plan_files(
     cluster: Path, mesh: Path | None, settings: Settings, *, now_s: float, scaling: Method | None = None
-) -> schema.PlanOfFiles:
+) -> Planned:
     """The plan at `now_s`; with `scaling` also changes of elastic jobs. ConfigError names file, entry and field."""
     keep = kinds_to_keep(settings) if scaling is not None else ()
     saved, cache = filled_cache(cluster, mesh, settings, now_s=now_s, keep=keep)
     snapshot, policy = cache.snapshot(), settings.policy()
     made = plan(snapshot, policy, now_s=now_s)
     document = _with_queue(plan_document(made, snapshot), report(snapshot, made, policy, now_s=now_s))
-    if scaling is None:
-        return document
-    name = str(cluster)
-    found = scaling_document(name, saved, cache, made, settings, method=scaling, now_s=now_s)
-    return msgspec.structs.replace(document, scaling=found)
+    network = snapshot.network
+    measured = any(network.endpoint(node, metric) for node in snapshot.table.names for metric in METRICS)
+    if scaling is not None:
+        name = str(cluster)
+        found = scaling_document(name, saved, cache, made, settings, method=scaling, now_s=now_s)
+        document = msgspec.structs.replace(document, scaling=found)
+    return Planned(document, measured)
 
 
 def filled_cache(
@@ -135,7 +147,8 @@ def what_if_file(
     _, cache = filled_cache(cluster, mesh, settings, now_s=now_s)
     named = {key for change in changes if isinstance(change, RemovePods) for key in change.pods}
     others = {pod.key: pod for pod in cache.all_pods() if pod.key in named and cache.gang_of(pod.uid) is None}
-    base = Situation(cache.snapshot(), settings.policy(), now_s, others, partial(policy_with, settings))
+    reading = partial(gangs_of, partial(empty_cache, settings))
+    base = Situation(cache.snapshot(), settings.policy(), now_s, others, partial(policy_with, settings), reading)
     try:
         within_bounds = read_changes(msgspec.json.encode(WhatIf(tuple(changes))))
         found = what_if(base, plan(base.snapshot, base.policy, now_s=now_s), within_bounds)

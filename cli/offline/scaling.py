@@ -11,10 +11,10 @@ from dataclasses import replace
 from typing import Any, Final, Literal, TypeAlias
 
 from extender.cache import ClusterCache
+from extender.controllers.elastic.elastic_context import pods_job
 from extender.controllers.elastic.jobs.objects import target_from_json
 from extender.controllers.elastic.jobs.views import Surroundings, gang_key_of, view_of
 from extender.controllers.elastic.kinds import Kind, Seen, kinds_with, read
-from extender.controllers.elastic.parts import pods_job
 from extender.convert.clusterfile import ClusterFile, Other
 from extender.errors import ConfigError
 from extender.notes import UncheckedNotes
@@ -22,7 +22,7 @@ from extender.settings.settings import Settings
 from scoring.ids import NodeName, PodUid
 from scoring.model import Policy, Snapshot
 from scoring.plan import Plan, PlannerCache
-from scoring.scaling import literal
+from scoring.scaling import kod2_literal
 from scoring.scaling.adjust import adjust
 from scoring.scaling.change import Change, No, Refusal
 from scoring.scaling.job import ElasticJob, JobKey
@@ -145,7 +145,7 @@ def _literal(
     detail = ""
     if key is not None and _tried(snapshot, made, jobs, policy, options, now_s=now_s):
         ahead = in_turn(made, before=made.waiting[key].rank)
-        found = literal.scale_in(snapshot, jobs, key, policy, decrement=options.decrement, ahead=ahead)
+        found = kod2_literal.scale_in(snapshot, jobs, key, policy, decrement=options.decrement, ahead=ahead)
         if found.possible:
             detail = f"its whole minimum fits on node {found.node} then"
             for one in found.plan:
@@ -156,7 +156,7 @@ def _literal(
         reason = No.NOT_HEAVIEST
     added: dict[JobKey, list[NodeName]] = {}
     if not removed:
-        growth = literal.scale_out(snapshot, jobs, policy, increment=options.increment, ahead=in_turn(made))
+        growth = kod2_literal.scale_out(snapshot, jobs, policy, increment=options.increment, ahead=in_turn(made))
         for job, node in growth:
             added.setdefault(job, []).append(node)
     fewer = [_changed(by_key[job], -len(gone), *zip(*gone, strict=True)) for job, gone in removed.items()]

@@ -1,15 +1,16 @@
-"""Explanations and suppositions as tables and sentences for people."""
+"""Explanations and suppositions as lists and sentences for people."""
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Final
 
 from rich.console import Console
-from rich.table import Table
 
-from cli.output import add_row, safe
+from cli.output import print_lines, safe
+from cli.rendering.columns import NONE, columns
+from cli.rendering.running_network import network_line
 from extender.schemas.explain import Explained, ExplainedPod, Turn, Zone
-from extender.schemas.what_if import Fate, Supposed
+from extender.schemas.what_if import Supposed, Turned
 from scoring.explain.words import counted, duration_text, some
 
 _MEMBERS: Final = 20
@@ -25,23 +26,25 @@ def print_explanation(console: Console, found: Explained | ExplainedPod) -> None
     where = f" in zone {found.zone}" if found.zone else ""
     where += "" if found.score is None else f", network score {found.score:.1f}"
     _say(console, f"{found.gang}: {found.state}{where}", style=_COLOURS.get(found.state, ""))
+    if found.cause is not None:
+        _say(console, f"{found.cause.reason}: {' '.join(filter(None, (found.cause.message, found.cause.suggestion)))}")
     if found.reason:
         _say(console, f"{found.reason}{f' ({found.detail})' if found.detail else ''}")
     shown = ("on_nodes", "held", "planned", "waiting", "ended", "missing")
     parts = [f"{found.counts[name]} {name.replace('_', ' ')}" for name in shown if found.counts.get(name)]
     exist, needed = found.counts.get("exist", 0), found.counts.get("needed", 0)
     _say(console, f"members: {exist} exist, {needed} needed; {', '.join(parts)}")
+    if found.network is not None:
+        _say(console, network_line(found.network))
     for line in _turn(found.turn):
         _say(console, line)
     if found.admission_lapses_in_s is not None:
         _say(console, f"it is admitted, and has {duration_text(found.admission_lapses_in_s)} to come to bind")
     if found.admission_refused is not None:
         _say(console, f"the API server refused to admit it: {found.admission_refused}", style="red")
-    table = Table("pod", "role", "state", "node", "why")
-    for member in found.members[:_MEMBERS]:
-        add_row(table, console, member.pod, member.role, member.state, member.node or "–", member.why)
-    if found.members:
-        console.print(table)
+    members = found.members[:_MEMBERS]
+    rows = [(member.pod, member.role, member.state, member.node or NONE, member.why) for member in members]
+    _lines(console, ("POD", "ROLE", "STATE", "NODE", "WHY"), rows)
     if len(found.members) > _MEMBERS:
         _say(console, f"{len(found.members) - _MEMBERS} more members; see --json")
     _zones(console, found.zones)
@@ -58,19 +61,18 @@ def print_explanation(console: Console, found: Explained | ExplainedPod) -> None
 def print_supposed(console: Console, found: Supposed) -> None:
     """What would differ."""
     _say(console, f"Supposed: {found.said}")
-    lists = {
-        "would be admitted": found.admitted,
-        "would be refused": found.refused,
-        "would move": found.moved,
-        "other changes": found.other,
-    }
-    for title, turned in lists.items():
-        if turned:
-            table = Table("gang", "now", "then", title=title, title_justify="left")
-            for one in turned:
-                add_row(table, console, one.gang, _fate(one.before), _fate(one.after))
-            console.print(table)
-    if not any(lists.values()):
+    new = [one for one in (*found.admitted, *found.other) if one.before.state == "absent"]
+    for one in new:
+        for line in _submitted(one):
+            _say(console, line, style=_COLOURS.get(one.after.state, ""))
+    rows = [
+        *(_turned(one, one.after.state) for one in found.admitted),
+        *(_turned(one, one.after.state) for one in found.refused),
+        *(_turned(one, "moved") for one in found.moved),
+        *(_turned(one, _GONE.get(one.after.state, one.after.state)) for one in found.other),
+    ]
+    _lines(console, ("GANG", "NOW", "THEN", "ZONE", "WHERE OR WHY"), rows)
+    if not rows:
         _say(console, "nothing would be different for any gang")
     admitted, waiting = found.gangs.get("admitted", 0), found.gangs.get("waiting", 0)
     _say(console, f"then {counted(admitted, 'gang')} admitted, {waiting} waiting")
@@ -102,6 +104,7 @@ def _turn(turn: Turn) -> list[str]:
     times = [f"waited {duration_text(turn.waited_s)}" if turn.waited_s else ""]
     times.append(f"STARVING in {duration_text(turn.starves_in_s)}" if turn.starves_in_s else "")
     lines = [", ".join([f"{turn.state}: {rank}priority {turn.priority}, weight ω′ {weight}", *filter(None, times)])]
+    lines += [turn.work.text] if turn.work is not None else []
     ahead = turn.ahead
     if ahead.waiting_count:
         named = some([*ahead.waiting[:3], *([""] * (ahead.waiting_count - 3))])
@@ -119,20 +122,20 @@ def _turn(turn: Turn) -> list[str]:
 def _zones(console: Console, zones: Sequence[Zone]) -> None:
     if not any(zone.wanted for zone in zones):
         return
-    table = Table("zone", "nodes", "room", "when empty", "short of", "network", "distance")
-    for one in sorted(zones, key=lambda zone: (not zone.allowed, -zone.room, zone.zone)):
-        add_row(
-            table,
-            console,
-            (one.zone or "(none)") + ("" if one.allowed else "\nnot allowed"),
+    rows = [
+        (
+            one.zone or "(none)",
+            "yes" if one.allowed else "no",
             str(one.nodes),
             f"{min(one.room, one.wanted)} of {one.wanted}",
             f"{min(one.room_when_empty, one.wanted)} of {one.wanted}",
+            NONE if one.score is None else f"{one.score:.1f}",
+            NONE if one.distance_ms is None else f"{one.distance_ms:.3g} ms",
             _short(one),
-            "–" if one.score is None else f"{one.score:.1f}",
-            "–" if one.distance_ms is None else f"{one.distance_ms:.3g} ms",
         )
-    console.print(table)
+        for one in sorted(zones, key=lambda zone: (not zone.allowed, -zone.room, zone.zone))
+    ]
+    _lines(console, ("ZONE", "ALLOWED", "NODES", "ROOM", "WHEN EMPTY", "NETWORK", "DISTANCE", "SHORT OF"), rows)
 
 
 def _short(zone: Zone) -> str:
@@ -140,14 +143,39 @@ def _short(zone: Zone) -> str:
     if zone.homeless:
         closed = ", ".join(f"{count} × {why}" for why, count in sorted(zone.closed.items()))
         lines.append(f"nodes for {zone.homeless} members" + (f" ({closed})" if closed else ""))
-    return "\n".join(lines) or "–"
+    return "; ".join(lines)
 
 
-def _fate(one: Fate) -> str:
-    if one.members:
-        places = some([f"{pod} → {node}" for pod, node in one.members.items()])
-        return f"{one.state} in {one.zone or 'no zone'}\n{places}"
-    return f"{one.state}\n{one.reason}" if one.reason else one.state
+def _submitted(one: Turned) -> list[str]:
+    """Whether a gang that is new would start: where and how good, or behind which gangs, or why not."""
+    after = one.after
+    if after.state == "admitted":
+        score = "" if after.score is None else f", network score {after.score:.1f}"
+        return [f"{one.gang}: would start now in zone {after.zone or '(none)'}{score}"]
+    why = (after.reason or after.state).removeprefix("netgang: ") + (f" ({after.detail})" if after.detail else "")
+    if after.code in _NEVER:
+        return [f"{one.gang}: would not start as it is: {why}"]
+    rank = f", rank {after.rank}" if after.rank is not None else ""
+    behind = f", behind {some(after.behind)}" if after.behind else ""
+    return [f"{one.gang}: would wait{rank}{behind}: {why}", "when it starts is not known: no job says when it ends"]
+
+
+_NEVER: Final = frozenset(("IMPOSSIBLE", "INVALID_GROUP", "MIXED_SCHEDULERS", "MIXED_PRIORITIES", "NO_ALLOWED_ZONE"))
+"""Reasons that waiting does not take away"""
+_GONE: Final = {"absent": "gone", "settled": "running or ended"}  # Of a gang for which nothing is to be decided
+
+
+def _turned(one: Turned, then: str) -> tuple[str, ...]:
+    after = one.after
+    where = some([f"{pod} → {node}" for pod, node in after.members.items()]) if after.members else ""
+    now = "–" if one.before.state == "absent" else _GONE.get(one.before.state, one.before.state)
+    return one.gang, now, then, after.zone or NONE, where or (after.reason or "").removeprefix("netgang: ")
+
+
+def _lines(console: Console, names: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    """A list, unless it is empty; lines are never cut, because an explanation is read once and as a whole."""
+    if rows:
+        print_lines(console, columns(console, names, rows, cut=False, styles=_COLOURS))
 
 
 def _say(console: Console, text: str, *, style: str = "") -> None:

@@ -1,4 +1,4 @@
-"""Links on the terminal: a coloured matrix per metric, as wide as it allows, and one link as a table."""
+"""Links on the terminal: a coloured matrix per metric, as wide as it allows."""
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -7,13 +7,11 @@ from typing import Final
 
 from rich.cells import cell_len, set_cell_size
 from rich.console import Console
-from rich.table import Column, Table
 from rich.text import Text
 
-from cli.output import add_row, plain, safe
+from cli.output import plain
 from extender.network.survey import Link, Survey
-from extender.schemas import link as schema
-from extender.web.grades import Bounds, Grade, bounds_of
+from scoring.network.link_grades import Bounds, Grade, bounds_of
 from scoring.network.matrix import Metric
 
 _NAME_CELLS: Final = 36
@@ -51,7 +49,7 @@ class _View:
 
 def draw(console: Console, survey: Survey) -> None:
     """Print the matrices, the worst links where the numbers do not fit, and a summary. Cost: O(ends²)."""
-    ends = sorted({end for link in survey.links for end in (link.source, link.target)}, key=_natural)
+    ends = sorted({end for link in survey.links for end in (link.source, link.target)}, key=natural_key)
     drawing = _Drawing(console, ends, survey.labels)
     for view in views(survey.links):
         drawing.show(view)
@@ -160,10 +158,10 @@ def _summary(survey: Survey, ends: int) -> str:
     return f"{text}; {survey.note}" if survey.note else text
 
 
-def _natural(name: str) -> tuple[tuple[str | int, ...], str]:
+def natural_key(name: str) -> tuple[tuple[str | int, ...], str]:
     """Sort key by which node2 comes before node10: the texts and the numbers between them, by turns.
 
-    >>> sorted(["node10", "node2", "n", "10.0.0.9", "10.0.0.10"], key=_natural)
+    >>> sorted(["node10", "node2", "n", "10.0.0.9", "10.0.0.10"], key=natural_key)
     ['10.0.0.9', '10.0.0.10', 'n', 'node2', 'node10']
     """
     parts = re.split(r"([0-9]{1,18})", name)
@@ -192,44 +190,3 @@ def duration(seconds: float) -> str:
     if seconds < 120.0:
         return f"{seconds:.0f} s"
     return f"{seconds / 60.0:.0f} min" if seconds < 7200.0 else f"{seconds / 3600.0:.0f} h"
-
-
-def print_link(console: Console, link: schema.Link) -> None:
-    """Each metric in both directions, what counts of it, and its points."""
-    heads = (f"{link.source} → {link.target}", f"{link.target} → {link.source}")
-    table = Table("", *(Column(safe(console, head)) for head in heads), "counts", "from", "points")
-    for name, part in link.metrics.items():
-        known = "–" if part.counts is None else _amount(part.counts, part.unit)
-        if part.no_better_than is not None:
-            known += f"\nas {_amount(part.no_better_than, part.unit)} at best"
-        there, back = (_direction(one, part.unit) for one in (part.there, part.back))
-        add_row(table, console, name, there, back, known, part.basis, f"{part.points:.2f}")
-    table.add_row("sum", "", "", "", "", f"{link.points:.2f}")
-    console.print(table)
-    for name, part in link.metrics.items():
-        ends = " → ".join(end or "no endpoint" for end in part.endpoints)
-        console.print(safe(console, f"{name} is measured at {ends}"), soft_wrap=True)
-    if link.reference_bps is not None:
-        best = _amount(link.reference_bps, "bit/s")
-        console.print(f"compared among {link.compared_with} nodes; full points for {best}", highlight=False)
-    if link.same_endpoint:
-        console.print("both nodes are one, or share their endpoint: the link is perfect by definition")
-    if link.stale:
-        console.print("some value is old: its points fade; too old, it only says what the link is worth at best")
-
-
-def _direction(value: schema.Measured | None, unit: str) -> str:
-    if value is None:
-        return "–"
-    source = f", {value.origin}" if value.origin else ""
-    return f"{_amount(value.value, unit)}\n{duration(value.age_s)} old{source}"
-
-
-def _amount(value: float, unit: str) -> str:
-    match unit:
-        case "ratio":
-            return f"{value * 100.0:.4g} %"
-        case "bit/s":
-            return f"{value / 1e6:.4g} Mbit/s"
-        case _:
-            return f"{value:.4g} {unit}"

@@ -1,79 +1,94 @@
-"""`netgang plan`, its elastic jobs with --scaling, and `netgang check-config --cluster` as tables."""
+"""`netgang plan`, its elastic jobs with --scaling, and `netgang check-config --cluster` as lists."""
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
 
-from rich.console import Console
-from rich.markup import escape
-from rich.table import Table
+from rich.console import Console, Group, RenderableType
+from rich.text import Text
 
+from cli.output import safe
+from cli.rendering.columns import NONE, columns
 from extender.schemas.plan import AdmittedGang, PlanOfFiles, WaitingGang
+from scoring.explain.words import counted
 
-_METHODS = {"ours": "as netgang does it", "literal": "as published, node by node"}
+_METHODS: Final = {"ours": "as netgang does it", "literal": "as published, node by node"}
+_COLOURS: Final = {"admitted": "green", "waiting": "yellow"}
+_NAMES: Final = ("RANK", "GANG", "PLAN", "ZONE", "SCORE")
+_WIDE: Final = ("STATE", "WEIGHT", "OMEGA")
 
 
-def print_plan(console: Console, found: PlanOfFiles) -> None:
-    """Admitted and waiting gangs, reserved nodes, and elastic jobs if they were asked for."""
-    queue = ("rank", "gang", "state", "ω′", "ω")
-    admitted = Table(*queue, "zone", "score", "members", title="admitted", title_justify="left")
-    for one in found.admitted:
-        where = ", ".join(f"{pod} → {node}" for pod, node in one.members.items())
-        score = "–" if one.score is None else f"{one.score:.1f}"
-        admitted.add_row(*_turn(one, "green"), escape(one.zone), score, escape(where))
-    waiting = Table(*queue, "reason", "detail", title="waiting", title_justify="left")
-    for each in found.waiting:
-        waiting.add_row(*_turn(each, "yellow"), each.reason, escape(each.detail))
-    for table in (admitted, waiting):
-        console.print(table if table.row_count else f"{table.title}: none")
-    for gang, nodes in found.held.items():
-        console.print(f"held for {escape(gang)}: {escape(', '.join(nodes))}", soft_wrap=True, highlight=False)
+def plan_table(
+    console: Console, found: PlanOfFiles, gangs: Sequence[AdmittedGang | WaitingGang], *, wide: bool, heads: bool
+) -> RenderableType:
+    """A line for each of `gangs`: its nodes, or why it waits; then reserved nodes, and elastic jobs if asked for."""
+    rows = []
+    for one in gangs:
+        more = _turn(one) if wide else ()
+        if isinstance(one, AdmittedGang):
+            nodes = ", ".join(f"{pod} → {node}" for pod, node in one.members.items())
+            score = NONE if one.score is None else f"{one.score:.1f}"
+            rows.append((str(one.rank), one.gang, "admitted", one.zone, score, *more, nodes))
+        else:
+            why = f"{one.reason.removeprefix('netgang: ')}{f' ({one.detail})' if wide and one.detail else ''}"
+            rows.append((str(one.rank), one.gang, "waiting", NONE, NONE, *more, why))
+    parts: list[RenderableType] = []
+    if rows:
+        names = (*_NAMES, *(_WIDE if wide else ()), "NODES OR WHY")
+        parts.append(columns(console, names, rows, heads=heads, styles=_COLOURS))
+    if not heads:
+        return Group(*parts)
+    counts = f"{counted(len(found.admitted), 'gang')} admitted, {len(found.waiting)} waiting; order: {found.order}"
+    parts.append(Text(counts))
+    parts += [safe(console, f"held for {gang}: {', '.join(nodes)}") for gang, nodes in found.held.items()]
     if found.scaling:
-        print_scaling(console, found.scaling)
+        parts.append(_scaling(console, found.scaling))
+    return Group(*parts)
 
 
-def _turn(one: AdmittedGang | WaitingGang, colour: str) -> tuple[str, str, str, str, str]:
-    name = f"[{colour}]{escape(one.gang)}[/{colour}]"
+def _turn(one: AdmittedGang | WaitingGang) -> tuple[str, str, str]:
     if not one.weight:
-        return str(one.rank), name, "–", "–", "–"
+        return NONE, NONE, NONE
     shown = f"{one.weight.omega_prime:.4g}" + (" (given)" if one.weight.given else "")
-    return str(one.rank), name, one.state or "–", shown, f"{one.weight.omega:.4f}"
+    return one.state or NONE, shown, f"{one.weight.omega:.4f}"
 
 
-def print_endpoints(console: Console, document: Mapping[str, Any]) -> None:
-    """Which node is measured where, per metric, and what is in doubt."""
-    table = Table("node", *document["counts"])
-    for node, ends in document["nodes"].items():
-        table.add_row(escape(node), *(escape(end) if end is not None else "–" for end in ends.values()))
-    totals = (f"{count['mapped']} of {sum(count.values())}" for count in document["counts"].values())
-    table.add_row("nodes with an endpoint", *totals)
-    console.print(table)
-    for problem in document["problems"]:
-        console.print(escape(problem), soft_wrap=True, highlight=False)
-    if unused := escape(", ".join(document["unused"])):
-        console.print(f"no node is measured at: {unused}", soft_wrap=True, highlight=False)
-
-
-def print_scaling(console: Console, document: Mapping[str, Any]) -> None:
-    """One row for each elastic job: what would change, else why not; and for which gang it is."""
+def _scaling(console: Console, document: Mapping[str, Any]) -> RenderableType:
+    """A line for each elastic job: what would change, else why not; and for which gang it is."""
     given, grown = document["scale_in"], document["scale_out"]
     changes = {(one["job"], one["kind"]): one for one in (*given["changes"], *grown["changes"])}
-    title = f"elastic jobs, {_METHODS[document['method']]}"
-    table = Table("job", "workers", "becomes", "pods or nodes", title=title, title_justify="left")
+    rows = []
     for one in document["jobs"]:
         workers = one["workers"]
         change = changes.get((one["job"], one["kind"]))
-        becomes, where = one["reason"], one["detail"]
+        detail = f" ({one['detail']})" if one["detail"] else ""
+        becomes, where = str(workers["now"]), f"{one['reason']}{detail}"
         if change is not None:
             pairs = zip(change["pods"], change["nodes"], strict=True) if change["after"] < change["before"] else ()
-            becomes = f"{change['before']} → {change['after']}"
+            becomes = str(change["after"])
             where = ", ".join([f"{pod} ({node})" for pod, node in pairs] or change["nodes"])
-        name = f"{one['job']}\n{one['kind']}"
-        counts = f"{workers['min']} ≤ {workers['now']} ≤ {workers['max']}"
-        table.add_row(*(escape(cell) for cell in (name, counts, becomes, where)))
-    for one in document["left_alone"]:
-        table.add_row(escape(f"{one['job']}\n{one['kind']}"), "–", escape(f"left alone: {one['reason']}"), "")
-    console.print(table if table.row_count else f"{title}: none")
+        counts = (workers["now"], workers["min"], workers["max"])
+        rows.append((one["job"], one["kind"], *map(str, counts), becomes, where))
+    nothing = (NONE, NONE, NONE, NONE)
+    rows += [(one["job"], one["kind"], *nothing, f"left alone: {one['reason']}") for one in document["left_alone"]]
+    title = f"elastic jobs, {_METHODS[document['method']]}"
+    names = ("JOB", "KIND", "WORKERS", "MIN", "MAX", "BECOMES", "PODS, NODES OR WHY")
+    parts = [Text(title), columns(console, names, rows)] if rows else [Text(f"{title}: none")]
     lines = [] if given["for"] is None else [f"for {given['for']}: {given['reason'] or 'it starts when they are gone'}"]
     lines = [f"{line} ({given['detail']})" if given["detail"] else line for line in lines]
-    for line in (*lines, *document["problems"]):
-        console.print(escape(line), soft_wrap=True, highlight=False)
+    return Group(*parts, *(safe(console, line) for line in (*lines, *document["problems"])))
+
+
+def endpoints_table(console: Console, document: Mapping[str, Any], *, heads: bool) -> RenderableType:
+    """A line for each node: where it is measured, by metric; and what is in doubt."""
+    rows = [
+        (node, *(end if end is not None else NONE for end in ends.values())) for node, ends in document["nodes"].items()
+    ]
+    names = ("NODE", *(metric.upper() for metric in document["counts"]))
+    parts = [columns(console, names, rows, heads=heads)] if rows else []
+    if not heads:
+        return Group(*parts)
+    totals = (f"{metric} {count['mapped']} of {sum(count.values())}" for metric, count in document["counts"].items())
+    lines = [f"nodes with an endpoint: {', '.join(totals)}", *document["problems"]]
+    if unused := ", ".join(document["unused"]):
+        lines.append(f"no node is measured at: {unused}")
+    return Group(*parts, *(safe(console, line) for line in lines))

@@ -19,11 +19,11 @@ from urllib.parse import quote
 import aiohttp
 from yarl import URL
 
-from client.connect.said import Target
+from client.connect.target import Target
 from extender.errors import ApiError, ApiUnavailableError, NetgangError, NetworkSourceError
 from extender.kube.credentials import ApiServer
 from extender.kube.http.faults import mapped, refusal
-from extender.kube.operator import OperatorApi
+from extender.kube.operator_client import OperatorApi
 
 _PROTOCOL: Final = "v4.channel.k8s.io"
 _DATA, _ERROR = b"\x00", b"\x01"

@@ -4,6 +4,8 @@ Why the API server: the right to see the cluster's jobs is already written in it
 in everybody's hands (`kubectl create token`). A list of passwords of our own would be a second truth.
 
 Rules:
+- A caller without the right to an address may still see documents of one namespace, with the right to `get` resource
+  `gangs.netgang.io` there: no API server serves it, and RBAC's rules can name it all the same. See `namespaces`.
 - No answer means no: what cannot be checked now is refused with 503, never let through.
 - An answer is remembered for a short time, a yes longer than a no; a token only as its SHA-256. Unknown tokens have
   a memory of their own, so that they cannot push out what is known of others.
@@ -26,9 +28,10 @@ from typing import Final, TypeVar, cast
 from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from extender.api.namespaces import OfNamespace, namespace_of
 from extender.api.problems import problem_response
 from extender.errors import ApiError, ApiUnavailableError
-from extender.ports import Clock, Reviews
+from extender.ports import Clock, Identity, Reviews
 
 IN_HAND: Final = 10.0  # Questions of an address that has not asked for long
 REFILL_S: Final = 5.0  # Seconds for one more
@@ -37,6 +40,7 @@ _COME_AGAIN_S: Final = "1"
 _TOO_MANY: Final = (
     "this address has shown too many tokens, or asked for too much, that the API server says no to; come again"
 )
+_ALL: Final = "*"  # No namespace is named so
 _YES_ONCE_S: Final = 3600.0  # As long as a pod's token, or one of `kubectl create token`, is good
 
 _log = logging.getLogger("netgang.auth")
@@ -65,8 +69,11 @@ class TokenAuth:
         limits: AuthLimits = AuthLimits(),
         *,
         open_to_all: AbstractSet[str] = frozenset(),
+        namespaces: Callable[[], AbstractSet[str]] = frozenset,
     ) -> None:
+        """`namespaces`: those that have pods, for callers that may see one of them only."""
         self._app = app
+        self._namespaces = namespaces
         self._open_to_all = open_to_all  # They show nothing of the cluster; a browser shows no token for a page's files
         self._reviews = reviews
         self._limits = limits
@@ -84,11 +91,18 @@ class TokenAuth:
         if scope["path"] in self._open_to_all and scope["method"] in ("GET", "HEAD"):
             await self._app(scope, receive, send)
             return
-        peer = str(scope["client"][0]) if scope.get("client") else ""
-        refusal = await self._refusal(_bearer_token(scope), scope["method"].lower(), scope["path"], peer)
-        await (self._app if refusal is None else refusal)(scope, receive, send)
+        found = await self._reach(scope)
+        answering: ASGIApp = self._app
+        if isinstance(found, Response):
+            answering = found
+        elif found != _ALL:
+            answering = OfNamespace(self._app, found, self._namespaces)
+        await answering(scope, receive, send)
 
-    async def _refusal(self, token: str, verb: str, path: str, peer: str) -> Response | None:
+    async def _reach(self, scope: Scope) -> Response | str:
+        """Of which namespace the caller may see the answer, or of all; else the refusal. Sets `scope["user"]`."""
+        token, verb, path, namespace = _bearer_token(scope), scope["method"].lower(), scope["path"], namespace_of(scope)
+        peer = str(scope["client"][0]) if scope.get("client") else ""
         if not token:
             return _unauthorized("show a token: Authorization: Bearer TOKEN (kubectl create token NAME)")
         try:
@@ -96,16 +110,24 @@ class TokenAuth:
             caller = await self._answer(key, lambda: self._reviews.identity(token), peer)
             if caller is None:
                 return _unauthorized("the API server does not know this token, or it has expired")
-            may = partial(self._reviews.may, caller, verb, path)
-            if await self._answer((caller, verb, path), may, peer):
-                return None
+            scope["user"] = caller
+            may = partial(self._may, caller, verb, path, namespace)
+            if (reach := await self._answer((caller, verb, path, namespace), may, peer)) is not None:
+                return reach
         except _RefusedError as error:
             return error.response
         except (ApiError, ApiUnavailableError) as error:
             _log.warning("cannot ask the API server for a caller's rights: %s", error)
             return _unavailable("the API server cannot be asked now for your rights; the log says more")
         detail = f"{caller.username} may not {verb} {path}: it needs a ClusterRole with this verb and nonResourceURL"
-        return _refused(HTTPStatus.FORBIDDEN, f"{detail}, such as netgang-viewer")
+        own = "; explain, queue?namespace= and jobs?namespace= of one namespace: netgang-namespace-viewer, bound there"
+        return _refused(HTTPStatus.FORBIDDEN, f"{detail}, such as netgang-viewer{own}")
+
+    async def _may(self, caller: Identity, verb: str, path: str, namespace: str) -> str | None:
+        """Two questions count as one: a caller of one namespace is not to use up those of its address."""
+        if await self._reviews.may(caller, verb, path):
+            return _ALL
+        return namespace if namespace and await self._reviews.may_see(caller, namespace) else None
 
     async def _answer(self, key: object, ask: Callable[[], Awaitable[_Value | None]], peer: str) -> _Value | None:
         """What is remembered of `key`, or is asked now; _RefusedError: not now. A no costs `peer` a question."""

@@ -13,7 +13,7 @@ import msgspec
 from fastapi import FastAPI, Path, Query
 
 from extender.api.problems import PROBLEM_TYPE
-from extender.schemas import explain, jobs, link, network, plan, queue, readiness, what_if
+from extender.schemas import explain, jobs, link, network, plan, probe, queue, readiness, settings, what_if
 from extender.schemas.record import Problem, Record
 from scoring.what_if.changes import Supposition, WhatIf
 
@@ -26,7 +26,16 @@ Kind: TypeAlias = Annotated[
 
 _DOCUMENTS: Final = (
     *(jobs.Accepted, explain.Explained, jobs.JobInFull, jobs.Jobs, link.Link, network.Network, plan.PlanInForce),
-    *(Problem, queue.Queue, readiness.Readiness, what_if.Supposed, WhatIf),
+    *(
+        probe.ProbeOrders,
+        probe.ProbeReport,
+        Problem,
+        queue.Queue,
+        readiness.Readiness,
+        settings.SettingsInForce,
+        what_if.Supposed,
+        WhatIf,
+    ),
 )
 _PLACE: Final = "#/components/schemas/"
 
@@ -47,12 +56,13 @@ def takes(kind: type[msgspec.Struct]) -> dict[str, Any]:
     return {"requestBody": {"required": True, "content": {"application/json": {"schema": _named(kind)}}}}
 
 
-def with_schemas(app: FastAPI) -> FastAPI:
-    """The same app, whose OpenAPI document has the schemas."""
+def with_schemas(app: FastAPI, *, more: Callable[[dict[str, Any]], None] = lambda _: None) -> FastAPI:
+    """The same app, whose OpenAPI document has the schemas, and what `more` adds."""
     without: Callable[[], dict[str, Any]] = app.openapi
 
     def openapi() -> dict[str, Any]:
         document = without()
+        more(document)
         known = document.setdefault("components", {}).setdefault("schemas", {})
         document["components"]["schemas"] = dict(sorted({**known, **_components()}.items()))
         return document

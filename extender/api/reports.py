@@ -1,4 +1,4 @@
-"""The address at which training jobs report: POST /v1/jobs/{namespace}/{name}/metrics, at a port of its own.
+"""The port for reports: of training jobs, POST /v1/jobs/{namespace}/{name}/metrics, and of the probe (`api.probe`).
 
 Why a port of its own: pods of every namespace must reach it, and none of them may reach /bind or read the queue.
 
@@ -11,7 +11,7 @@ The body is read after its sender is known, up to a largest size and for a longe
 import hmac
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from http import HTTPStatus
 from math import ceil
 from pathlib import Path
@@ -23,6 +23,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from extender.api.auth import AuthLimits, TokenAuth
 from extender.api.openapi import Kind, Name, Responses, answers, problem, with_schemas
+from extender.api.probe import OUTCOMES, PROBE_PATH, WAY_OUT, ProbePort, add_probe
 from extender.api.problems import LAST, answer_with_problems, document_response, problem_response, read_body
 from extender.controllers.elastic.reports.reports import Reports
 from extender.ports import Clock, Identity, Reviews
@@ -33,7 +34,8 @@ _ACCOUNT: Final = "system:serviceaccount:"
 _WITH_SECRET: Final = Identity("netgang:shared-secret")
 MAX_BODY_BYTES: Final = 64 * 2**10  # Several times what the 256 points take that one report may have
 BODY_TIMEOUT_S: Final = 5.0
-_REMEMBERED: Final = 8192  # Answers, two for each caller: more than there are jobs whose reports are kept
+_REMEMBERED: Final = 16_384  # Answers, two for each caller: more than there are jobs and agents whose reports are kept
+_AGENTS_YES_S: Final = 300.0  # With agents on each node: 1,000 of them cost three TokenReviews a second, not 17
 _WAY_OUT: Final = (
     "a service account reports for jobs of its own namespace alone, and people for none: let a pod of the job's "
     "namespace report with its own token, or show the secret of netgang's setting reports.secret_file"
@@ -64,6 +66,7 @@ class Reporters:
     reviews: Reviews | None  # Knows service accounts; `None`: their tokens are not accepted
     secret_file: Path | None
     audiences: tuple[str, ...] = ()  # What a token must be for; empty: for the API server
+    agents: str | None = None  # User name of the probe's service account; `None`: the probe is off
 
     async def identity(self, token: str, *, audiences: Sequence[str] = ()) -> Identity | None:
         """Whose token it is; None: no account's, or not for us. Errors: ApiError, ApiUnavailableError."""
@@ -75,12 +78,21 @@ class Reporters:
         return await self.reviews.identity(token, audiences=audiences or self.audiences)
 
     async def may(self, caller: Identity, verb: str, path: str) -> bool:
-        """Whether `caller` is the shared secret's owner, or a service account of the namespace in `path`."""
+        """Whether `caller` is the shared secret's owner, or a service account of the namespace in `path`.
+
+        At the probe's address only its agents' account.
+        """
+        if path == PROBE_PATH:
+            return caller.username == self.agents
         if caller is _WITH_SECRET:
             return True
         namespace, _, name = caller.username.removeprefix(_ACCOUNT).partition(":")
         account = caller.username.startswith(_ACCOUNT) and bool(namespace) and bool(name)
         return account and path.startswith(f"/v1/jobs/{namespace}/")
+
+    async def may_see(self, caller: Identity, namespace: str) -> bool:
+        """No: reports are written here, and nothing is read."""
+        return False
 
     def _secret(self) -> bytes:
         """The secret of now; empty: there is none that can be used, which is logged, and no token is equal to it."""
@@ -100,13 +112,24 @@ class Reporters:
 class ReportsDoor:
     """The whole port as an ASGI app: each caller is authenticated first, each outcome is counted."""
 
-    def __init__(self, app: ASGIApp, reporters: Reporters, clock: Clock, *, count: Callable[[str], None]) -> None:
-        self._auth = TokenAuth(app, reporters, clock, AuthLimits(remembered_max=_REMEMBERED))
-        self._count = count
+    def __init__(
+        self,
+        app: ASGIApp,
+        reporters: Reporters,
+        clock: Clock,
+        *,
+        count: Callable[[str], None],
+        count_probe: Callable[[str], None] = lambda _: None,
+    ) -> None:
+        limits = AuthLimits(remembered_max=_REMEMBERED)
+        if reporters.agents is not None:
+            limits = replace(limits, yes_s=_AGENTS_YES_S)
+        self._auth = TokenAuth(app, reporters, clock, limits)
+        self._count, self._count_probe = count, count_probe
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request; a report for another namespace is refused in words of this port."""
-        status = 0
+        """Answer one request; a report for another namespace or node is refused in words of this port."""
+        status, probe = 0, scope["path"] == PROBE_PATH
 
         async def hear(message: Message) -> None:
             nonlocal status
@@ -117,17 +140,31 @@ class ReportsDoor:
 
         await self._auth(scope, receive, hear)
         if status == HTTPStatus.FORBIDDEN:
-            await problem_response(HTTPStatus.FORBIDDEN, _WAY_OUT, headers=LAST)(scope, receive, send)
-        if status:
+            way_out = WAY_OUT if probe else _WAY_OUT
+            await problem_response(HTTPStatus.FORBIDDEN, way_out, headers=LAST)(scope, receive, send)
+        if status and probe:
+            self._count_probe(OUTCOMES.get(status, "other"))
+        elif status:
             self._count(_WORDS.get(status, "other"))
 
 
 def create_reports_app(
-    reports: Reports, *, acting: Callable[[], bool], body_timeout_s: float = BODY_TIMEOUT_S
+    reports: Reports | None,
+    *,
+    acting: Callable[[], bool],
+    body_timeout_s: float = BODY_TIMEOUT_S,
+    probe: ProbePort | None = None,
 ) -> FastAPI:
-    """The app behind authentication; it does not check the caller. A standby (not `acting`) takes no report."""
+    """The app behind authentication; it does not check the caller. A standby (not `acting`) takes no report.
+
+    `reports` are those of jobs; `None`: jobs cannot report. `probe`: what takes those of the probe's agents.
+    """
     app = with_schemas(FastAPI(title="netgang reports", openapi_url=None, responses=_REFUSED))
     answer_with_problems(app)
+    if probe is not None:
+        add_probe(app, probe, acting=acting, body_timeout_s=body_timeout_s)
+    if reports is None:
+        return app
 
     @app.post(
         "/v1/jobs/{namespace}/{name}/metrics",

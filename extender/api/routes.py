@@ -3,7 +3,7 @@
 Rules: a view is asked at each request, on the event loop, in slices where it is long, and answers from memory with a
 record of its schema, which is encoded once; it changes nothing, /v1/what-if included. /v1/record says everything that
 decides of every pod and node; it has the same callers as all documents, and is off unless the settings say otherwise.
-/docs takes Swagger's page from a public CDN; /openapi.json needs no internet.
+/docs has Swagger's page from a wheel: a cluster without internet shows it too.
 """
 
 import asyncio
@@ -12,14 +12,17 @@ from http import HTTPStatus
 from typing import Annotated, Final, TypeAlias
 
 from fastapi import APIRouter, FastAPI, Query, Request
+from fastapi_offline import FastAPIOffline
 from starlette.responses import Response
 
 from extender.api.documents.jobs import MOST_JOBS, USUAL_JOBS, JobsView
 from extender.api.documents.network import MOST_NODES, USUAL_NODES
 from extender.api.documents.plan import supposed_document
+from extender.api.documents.queue import queue_of
 from extender.api.documents.views import Views
 from extender.api.openapi import Kind, Name, Responses, answers, problem, takes, with_schemas
 from extender.api.problems import answer_with_problems, document_response, problem_response, read_body
+from extender.api.verb_documents import add_verbs
 from extender.api.what_if.question import read_changes
 from extender.api.what_if.runner import BusyError
 from extender.runtime.slices import in_slices
@@ -31,6 +34,7 @@ from extender.schemas.network import Network
 from extender.schemas.plan import PlanInForce
 from extender.schemas.queue import Queue
 from extender.schemas.readiness import Readiness
+from extender.schemas.settings import SettingsInForce
 from extender.schemas.what_if import Supposed
 from scoring.what_if.changes import MisfitError, WhatIf
 
@@ -39,13 +43,22 @@ _VERBS = """An extender for kube-scheduler: it starts distributed training jobs 
 kube-scheduler calls `POST /filter`, `POST /prioritize` and `POST /bind` with the types of
 `k8s.io/kube-scheduler/extender/v1`; these always answer 200 and say what is wrong in `Error`.
 The documents below are for people."""
+DOCS: Final = frozenset(
+    {
+        *("/docs", "/openapi.json", "/static-offline-docs/swagger-ui-bundle.js"),
+        *("/static-offline-docs/swagger-ui.css", "/static-offline-docs/favicon.png"),
+    }
+)
+"""Addresses of the API's description, which has nothing of the cluster in it."""
 _METRICS_S = 1.0
 MOST_BYTES: Final = 256 * 1024
 _BODY_TIMEOUT_S: Final = 5.0
 _COME_AGAIN: Final = {"retry-after": "2"}
 _Zone: TypeAlias = Annotated[str | None, Query(max_length=253, description="Only nodes of this zone")]
+_Prefix: TypeAlias = Annotated[str, Query(max_length=253, description="Only nodes whose names begin with this")]
 _Limit: TypeAlias = Annotated[int, Query(ge=1, le=MOST_NODES, description="Most nodes between which values are given")]
 _Namespace: TypeAlias = Annotated[str | None, Query(max_length=253, description="Only jobs of this namespace")]
+_OfGangs: TypeAlias = Annotated[str | None, Query(max_length=253, description="Only gangs of this namespace")]
 _Jobs: TypeAlias = Annotated[int, Query(ge=1, le=MOST_JOBS, description="Most jobs that are shown")]
 _NO_JOBS: Final = "elastic jobs are switched off: setting elastic.enabled"
 _PROBLEMS = {400: "The address is not one of ours", 404: "Nothing of that name is known"}
@@ -62,7 +75,8 @@ def create_documents_app(
 ) -> FastAPI:
     """Build the app that answers everything but the verbs; `routers` are added to it."""
     mistakes: Responses = {"default": problem("A mistake in the request, or of ours")}
-    app = with_schemas(FastAPI(title="netgang", description=_VERBS, redoc_url=None, responses=mistakes))
+    offline = FastAPIOffline(title="netgang", description=_VERBS, redoc_url=None, responses=mistakes)
+    app = with_schemas(offline, more=add_verbs)
     answer_with_problems(app)
     for router in (_probes(telemetry, readiness), _documents(views), _jobs(views.jobs), *routers):
         app.include_router(router)
@@ -114,8 +128,8 @@ def _documents(views: Views) -> APIRouter:
         return document_response(document)
 
     @router.get("/network", summary="The network as the planner sees it", responses=answers(Network))
-    async def network(zone: _Zone = None, limit: _Limit = USUAL_NODES) -> Response:
-        return document_response(views.network(zone=zone, limit=limit))
+    async def network(zone: _Zone = None, prefix: _Prefix = "", limit: _Limit = USUAL_NODES) -> Response:
+        return document_response(views.network(zone=zone, prefix=prefix, limit=limit))
 
     @router.get("/network/{source}/{target}", summary="The link between two nodes", responses=answers(Link, _PROBLEMS))
     async def link(source: Name, target: Name) -> Response:
@@ -127,8 +141,9 @@ def _documents(views: Views) -> APIRouter:
     @router.get(
         "/queue", summary="The queue in order: state, weight, clock and rank of every gang", responses=answers(Queue)
     )
-    async def whole_queue() -> Response:
-        return document_response(await in_slices(views.queue()))
+    async def whole_queue(namespace: _OfGangs = None) -> Response:
+        found = await in_slices(views.queue())
+        return document_response(found if namespace is None else queue_of(found, namespace))
 
     @router.post(
         "/what-if",
@@ -149,6 +164,10 @@ def _documents(views: Views) -> APIRouter:
         except BusyError as busy:
             return problem_response(HTTPStatus.TOO_MANY_REQUESTS, str(busy), headers=_COME_AGAIN)
         return document_response(supposed_document(found, changes, now_s=asked_s))
+
+    @router.get("/settings", summary="The settings in force, without secrets", responses=answers(SettingsInForce))
+    async def settings() -> Response:
+        return document_response(views.settings)
 
     @router.get("/record", summary="The decision log, for `netgang replay`")
     async def record() -> Response:

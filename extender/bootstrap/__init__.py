@@ -13,15 +13,24 @@ from functools import partial
 from typing import Any
 
 from extender import convert
-from extender.bootstrap.answers import Service
 from extender.bootstrap.assembly import assemble
-from extender.bootstrap.common import Candidacy, Common, candidacy
+from extender.bootstrap.common import Candidacy, Common, candidacy, empty_cache
 from extender.bootstrap.feeds import Follow, closing, feeds_of, named_kinds, sources_of
+from extender.bootstrap.service import Service
 from extender.cache import ClusterCache
 from extender.cache.sinks import SeenGroups
 from extender.cache.unreadable import UnreadableObjects
 from extender.convert.clusterfile import ClusterFile, read_cluster
-from extender.kube.calls import DAEMON_SETS, DEVICE_CLASSES, NODES, POD_GROUPS, PODS
+from extender.kube.calls import (
+    DAEMON_SETS,
+    DEVICE_CLAIMS,
+    DEVICE_CLASSES,
+    DEVICE_SLICES,
+    NATIVE_GROUPS,
+    NODES,
+    POD_GROUPS,
+    PODS,
+)
 from extender.kube.client import KubeClient
 from extender.kube.credentials import load as load_credentials
 from extender.kube.embedded import EmbeddedCluster
@@ -40,7 +49,6 @@ from extender.server.dispatch import Callers
 from extender.settings.leadership import OwnPod, lease_namespace
 from extender.settings.ports import DebugAuth
 from extender.settings.settings import Settings
-from scoring.ids import ResourceName
 
 __all__ = ["Service", "embedded", "empty_cache", "fill", "following", "in_memory", "live"]
 
@@ -111,13 +119,24 @@ def reflectors_of(
         (DAEMON_SETS, "DaemonSet", convert.daemon_set_from_json, cache.daemon_sets),
         (POD_GROUPS, "PodGroup", convert.seen_pod_group_from_json, groups),
         (DEVICE_CLASSES, "DeviceClass", convert.device_class_from_json, cache.device_classes),
+        (DEVICE_SLICES, "ResourceSlice", convert.device_slice_from_json, cache.device_slices),
+        (DEVICE_CLAIMS, "ResourceClaim", convert.device_claim_from_json, cache.device_claims),
     )
-    return {
+    found = {
         where.plural: follow(
             path=where.collection(), reduce=reduce, sink=sink, unreadable=unreadable.of(where.api_version, kind)
         )
         for where, kind, reduce, sink in kinds
     }
+    newest, *older = NATIVE_GROUPS
+    found[f"{newest.plural}.{newest.group}"] = follow(
+        path=newest.collection(),
+        other_versions=[one.collection() for one in older],
+        reduce=convert.pod_group_from_json,
+        sink=cache.native_groups,
+        unreadable=unreadable.of(newest.api_version, "PodGroup"),
+    )
+    return found
 
 
 @asynccontextmanager
@@ -138,7 +157,7 @@ def in_memory(
     """The service over a cluster in memory. People play kube-scheduler: curl's calls count as its calls would."""
     cache, clock = empty_cache(settings), clock or SystemClock()
     fill(cache, saved, now_s=clock.now_s())
-    api = EmbeddedCluster(cache, saved.pods_json)
+    api = EmbeddedCluster(cache, saved.pods_json, clock)
     rng = random.Random()  # noqa: S311 - jitter, nothing secret
     common = Common(settings, cache, api, clock, rng, notes=Notes.in_memory(secrets.token_bytes))
     return assemble(common, SeenGroups(cache.pod_groups), sources, callers=Callers.SCHEDULER)
@@ -150,14 +169,5 @@ def fill(cache: ClusterCache, saved: ClusterFile, *, now_s: float) -> None:
     cache.daemon_sets.replace(saved.daemon_sets)
     cache.nodes.replace(saved.nodes)
     cache.pod_groups.replace(saved.pod_groups)
+    cache.native_groups.replace(saved.native_groups)
     cache.pods.replace(saved.pods)
-
-
-def empty_cache(settings: Settings) -> ClusterCache:
-    """A cache that knows which pods are ours."""
-    managed = settings.managed_resource
-    return ClusterCache(
-        scheduler_names=frozenset(settings.scheduler_names),
-        managed_resource=ResourceName(managed) if managed is not None else None,
-        node_settle_s=settings.node_settle_s,
-    )

@@ -13,10 +13,11 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-from extender.bootstrap.answers import Service, service_of
 from extender.bootstrap.common import Common
 from extender.bootstrap.controllers import Caring
-from extender.bootstrap.starts import Starting
+from extender.bootstrap.probe import Probing
+from extender.bootstrap.scheduling import Starting
+from extender.bootstrap.service import Service, service_of
 from extender.cache import ClusterCache
 from extender.cache.sinks import SeenGroups
 from extender.controllers.owners.ages import OwnerAges
@@ -51,7 +52,8 @@ def assemble(
     starting = Starting(common, groups)
     caring = Caring(common, starting)
     catch_up = CatchUp(cache, clock)
-    refresh = _refresh_of(common, sources)
+    probing = Probing(common) if common.settings.probe.enabled else None
+    refresh = _refresh_of(common, [*sources, probing.polled] if probing is not None else sources)
     housekeeping = _listening(common, starting, caring, refresh)
 
     def changed() -> None:
@@ -74,7 +76,17 @@ def assemble(
     if common.leadership is not None:
         common.leadership.duties = Duties(terms.take_up, terms.lay_down, heard=heard, over=terms.over)
         tasks["leadership"] = common.leadership.run
-    return service_of(common, starting, caring, catch_up, refresh, tasks, callers=callers, reviews=reviews)
+    return service_of(
+        common,
+        starting,
+        caring,
+        catch_up,
+        refresh,
+        tasks,
+        callers=callers,
+        reviews=reviews,
+        probing=probing,
+    )
 
 
 def _refresh_of(common: Common, polled: Sequence[Polled]) -> NetworkRefresh | None:
@@ -82,10 +94,11 @@ def _refresh_of(common: Common, polled: Sequence[Polled]) -> NetworkRefresh | No
     if not polled:
         return None
     chosen, cache = common.settings.network, common.cache
+    zone_fallback = chosen.zone_fallback or common.settings.probe.enabled  # pairs take turns to be measured
     mapping, soft, hard = mapping_config(common.settings), chosen.soft_ttl(), chosen.hard_ttl()
     return NetworkRefresh(
         polled,
-        RefreshOptions(mapping=mapping, soft_ttl_s=soft, hard_ttl_s=hard, zone_fallback=chosen.zone_fallback),
+        RefreshOptions(mapping=mapping, soft_ttl_s=soft, hard_ttl_s=hard, zone_fallback=zone_fallback),
         clock=common.clock,
         nodes=lambda: cache.snapshot().table.nodes,
         publish=cache.set_network,
@@ -130,6 +143,7 @@ def _listening(common: Common, starting: Starting, caring: Caring, refresh: Netw
         planner.subscribe(degrading.look)
     planner.subscribe(lambda _: starting.context.quiet.look())
     planner.subscribe(lambda _: caring.overcommits.look())
+    planner.subscribe(caring.waiting_times.plan_made)
     if refresh is not None:
         planner.subscribe(_when_nodes_changed(cache, refresh.nodes_changed))
     return housekeeping
@@ -237,10 +251,13 @@ class Terms:
             "events": self.starting.events.run,
             "group status": caring.statuses.run,
             "owners": self.ages.run,
+            "network alarms": caring.alarms.run,
             "give memory back": give_back_each_minute,
         }
         if not gc.isenabled():
             tasks["collect"] = partial(_after, self.planned, collect_when_grown)
+        if caring.conditions is not None:
+            tasks["pod conditions"] = caring.conditions.run
         if caring.provisioning is not None:
             tasks["provisioning"] = caring.provisioning.run
         if caring.elastic is not None:

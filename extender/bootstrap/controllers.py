@@ -4,18 +4,22 @@ from collections.abc import Callable, Iterator, Sequence
 
 from extender.api.documents.jobs import JobsView
 from extender.bootstrap.common import Common
-from extender.bootstrap.starts import Starting
+from extender.bootstrap.scheduling import Starting
+from extender.controllers.elastic.change_progress import Limits as ElasticLimits
 from extender.controllers.elastic.controller import Elastic
-from extender.controllers.elastic.follow import Limits as ElasticLimits
+from extender.controllers.elastic.elastic_context import Parts
 from extender.controllers.elastic.jobs.objects import Jobs
-from extender.controllers.elastic.parts import Parts
 from extender.controllers.elastic.records import Metering, Records
 from extender.controllers.elastic.reports.demands import MetricDemands
+from extender.controllers.elastic.reports.ends import ReportedEnds
 from extender.controllers.elastic.reports.reports import Reports
 from extender.controllers.elastic.reports.series import SeriesBook
 from extender.controllers.events.ignored_notes import IgnoredNotes
-from extender.controllers.events.label_problems import Complaints
+from extender.controllers.events.label_problems import LabelProblems
+from extender.controllers.events.mistakes import Mistakes
+from extender.controllers.events.network_alarms import NetworkAlarms
 from extender.controllers.events.overcommits import Overcommits
+from extender.controllers.events.pod_conditions import PodConditions
 from extender.controllers.events.podgroup_status import GroupStatuses
 from extender.controllers.events.unreadable_objects import UnreadableWords
 from extender.controllers.events.waiting import Waits
@@ -28,11 +32,17 @@ from extender.controllers.provisioning.controller import Provisioning
 from extender.controllers.repair.controller import Repairs
 from extender.controllers.repair.started_notes import Starts
 from extender.controllers.restart.controller import Restarts
+from extender.controllers.starts.network_annotation import NetworkAnnotations
+from extender.controllers.starts.running_networks import Known, RunningNetworks
+from extender.controllers.starts.waiting_times import WaitingTimes
+from extender.kube import calls
 from extender.scheduling.planning.once_per_plan import Preempting as Decision
 from extender.scheduling.planning.once_per_plan import Stranding
 from extender.settings.features import AutoscalingMode
+from extender.settings.settings import Settings
 from scoring.explain.gang import explain_in_steps
-from scoring.model.policy import Preempting
+from scoring.ids import GangKey
+from scoring.model.policy import Order, Policy, Preempting, Repair
 
 Look = Callable[[], Iterator[None] | None]  # What is to be called once a second; what takes long does it in steps
 
@@ -40,12 +50,15 @@ Look = Callable[[], Iterator[None] | None]  # What is to be called once a second
 class Reported:
     """The records of what jobs reported and what was done about it, and their readers; nothing is served yet."""
 
-    def __init__(self, common: Common, jobs: Jobs) -> None:
+    def __init__(self, common: Common, jobs: Jobs, network_of: Callable[[GangKey], Known | None]) -> None:
         clock, book = common.clock, SeriesBook()
+        self.book = book
         self.records = Records()
         self.reports = Reports(lambda: self.records.views, book, clock)
         self.demands = MetricDemands(book, common.settings.elastic.options().metrics, clock)
-        self.view = JobsView(common.cache, common.planner, self.records, book, clock, demands=self.demands)
+        self.view = JobsView(
+            common.cache, common.planner, self.records, book, clock, demands=self.demands, network_of=network_of
+        )
         self.metering = Metering(self.records, common.telemetry)
         self.jobs = jobs
 
@@ -68,8 +81,10 @@ class Caring:
     def __init__(self, common: Common, starting: Starting) -> None:
         cache, clock, policy, planner = common.cache, common.clock, common.policy, common.planner
         context, events, health = starting.context, starting.events, starting.health
-        levels = policy.preemption is Preempting.LEVELS
-        self.restarts = Restarts(context, lost_of=health.lost_under, limits=policy.restarts, levels=levels)
+        self.annotations = NetworkAnnotations(context, _patched_owners(common.settings))
+        self.networks = RunningNetworks(context, policy, lambda: planner.cache, on_start=self.annotations.started)
+        self.elastic, self.reported = _elastic_of(common, starting, self.networks.of)
+        self.restarts = _restarts_of(policy, starting, self.reported)
         stranding = Stranding(planner, clock)
         self.repins = Repins(
             context,
@@ -94,7 +109,7 @@ class Caring:
         self.unreadable = UnreadableWords(common.unreadable, events.post)
         self.ignored = IgnoredNotes(context)
         common.notes.on_ignored = self.ignored.heard
-        complaints = Complaints(context, policy)
+        label_problems = LabelProblems(context, policy)
         self.statuses = GroupStatuses(context, common.settings.pod_group_status)
         waits = Waits(
             context,
@@ -102,22 +117,31 @@ class Caring:
                 cache.snapshot(), planner.current, gang, policy, now_s=clock.now_s(), cache=planner.cache, closest=1
             ),
         )
+        self.conditions: PodConditions | None = None
+        if common.settings.pod_conditions:
+            self.conditions = PodConditions(context, waits.why, stranding, common.rng.random)
         self.overcommits = Overcommits(context)
-        self.elastic, self.reported = _elastic_of(common, starting)
+        self.alarms = NetworkAlarms(context, policy.score)
         self.starts = Starts(context)
+        self.waiting_times = WaitingTimes(context, on_start=self.networks.started)
         self.looks: Sequence[Look] = [
             stranding.look,
             self.repins.look,
             self.repairs.look,
             self.starts.look,
+            self.waiting_times.look,
+            self.networks.look,
+            self.annotations.look,
             Finishing(context).look,
             *([self.preemptions.look] if self.preemptions is not None else []),
             *([self.reported.look] if self.reported is not None else []),
-            complaints.look,
+            label_problems.look,
+            Mistakes(context, frozenset(common.settings.scheduler_names)).look,
             self.unreadable.look,
             self.ignored.look,
             self.statuses.look,
             waits.look,
+            *([self.conditions.look] if self.conditions is not None else []),
             self.overcommits.look,
         ]
         self.provisioning: Provisioning | None = None
@@ -136,6 +160,9 @@ class Caring:
     def restart(self) -> None:
         """Forget, and recover, as a term begins."""
         self.starts.forget()
+        self.waiting_times.forget()
+        self.networks.forget()
+        self.annotations.forget()
         for book in (self.elastic, self.reported, self.preemptions):
             if book is not None:
                 book.forget()
@@ -143,16 +170,37 @@ class Caring:
 
     def forget(self) -> None:
         """Know nothing of what was under way, but of restarts and repairs: the next leader finds it again."""
+        self.waiting_times.forget()
+        self.networks.forget()
+        self.annotations.forget()
         for book in (self.elastic, self.reported, self.preemptions, self.provisioning):
             if book is not None:
                 book.forget()
 
 
-def _elastic_of(common: Common, starting: Starting) -> tuple[Elastic | None, Reported | None]:
+def _patched_owners(settings: Settings) -> frozenset[tuple[str, str]]:
+    """API group and kind of the owners that netgang has the right to patch with these settings."""
+    restarts = settings.repair.policy is Repair.RESTART or settings.preemption is not Preempting.OFF
+    return frozenset((*(calls.SUSPENDED if restarts else ()), *(calls.RESIZED if settings.elastic.enabled else ())))
+
+
+def _restarts_of(policy: Policy, starting: Starting, reported: Reported | None) -> Restarts:
+    by_work = policy.queue.order is Order.SRPT_BY_REPORT
+    limits, lost_of = policy.restarts, starting.health.lost_under
+    levels = by_work or policy.preemption is Preempting.LEVELS
+    if reported is None or not by_work:
+        return Restarts(starting.context, lost_of=lost_of, limits=limits, levels=levels)
+    left = ReportedEnds(lambda: reported.records.views, reported.book, policy.queue).of
+    return Restarts(starting.context, lost_of=lost_of, limits=limits, levels=levels, left=left)
+
+
+def _elastic_of(
+    common: Common, starting: Starting, network_of: Callable[[GangKey], Known | None]
+) -> tuple[Elastic | None, Reported | None]:
     feeds, limits = common.feeds, common.settings.elastic
     if feeds is None:
         return None, None
-    reported = Reported(common, feeds.jobs)
+    reported = Reported(common, feeds.jobs, network_of)
     parts = Parts(
         starting.context,
         feeds.kinds,

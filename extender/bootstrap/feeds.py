@@ -20,8 +20,8 @@ from extender.kube.watch.reflector import Reflector
 from extender.network.esmond.source import EsmondSource
 from extender.network.file.source import MeshFileSource
 from extender.network.maddash.client import MaddashServer
+from extender.network.maddash.grid_choice import Wanted
 from extender.network.maddash.source import MaddashSource
-from extender.network.maddash.wanted import Wanted
 from extender.network.opensearch.source import OpenSearchSource
 from extender.network.prometheus.source import PrometheusSource
 from extender.network.refresh import Polled

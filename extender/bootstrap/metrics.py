@@ -13,7 +13,6 @@ from extender.runtime.telemetry import Telemetry
 from extender.schemas.readiness import Watch
 
 _EVERY_S = 5.0
-_AGES = (*(f"{edge_s:g}" for edge_s in AGE_EDGES_S), "+Inf")
 
 
 @dataclass(eq=False, repr=False)
@@ -52,8 +51,9 @@ class Reporting:
                 telemetry.network_pairs.labels(metric, state).set(getattr(pairs, state))
         for metric, coverage in network.coverage.items():
             telemetry.network_pairs.labels(metric, "unknown").set(coverage.unknown)
-            for age, pairs_of_age in zip(_AGES, coverage.ages, strict=True):
-                telemetry.network_pairs_by_age.labels(metric, age).set(pairs_of_age)
+        telemetry.network_pair_age.replace(
+            AGE_EDGES_S, {(metric.value,): coverage.ages for metric, coverage in network.coverage.items()}
+        )
         if network.mapping is not None:
             for metric, count_by_state in node_counts(network.mapping).items():
                 for state, nodes in count_by_state.items():

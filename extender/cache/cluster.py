@@ -8,17 +8,31 @@ write through the sinks, the service through the methods; all on one thread of c
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 
-from extender.cache.book import GangBook
 from extender.cache.daemons import Daemons
 from extender.cache.decisions import Attained, Decisions
+from extender.cache.devices import Devices
 from extender.cache.nodes import Nodes
+from extender.cache.own_gangs import GangBook
 from extender.cache.pods import PodChange, Pods, same_but_version
 from extender.cache.sinks import Sink
 from extender.cache.usage import Usage
 from extender.convert import pinned_node
 from extender.schemas.readiness import CacheSizes
 from scoring.ids import GangKey, Namespace, NodeName, PodName, PodUid, ResourceName
-from scoring.model import Claim, Commitment, DaemonSet, DeviceClass, Gang, MemberClass, Node, Pod, PodGroup, Snapshot
+from scoring.model import (
+    Claim,
+    Commitment,
+    DaemonSet,
+    DeviceClaim,
+    DeviceClass,
+    DeviceSlice,
+    Gang,
+    MemberClass,
+    Node,
+    Pod,
+    PodGroup,
+    Snapshot,
+)
 from scoring.network.matrix import NetworkMatrix
 
 
@@ -35,6 +49,7 @@ class ClusterCache:
         *,
         scheduler_names: frozenset[str] = frozenset({"netgang"}),
         managed_resource: ResourceName | None = None,
+        extender: bool = True,
         node_settle_s: float = 120.0,
         on_change: Callable[[], None] = lambda: None,
     ) -> None:
@@ -42,7 +57,7 @@ class ClusterCache:
         self.on_expected_change: Callable[[], None] | None = None
         self._expected = False  # The change that is being made, and about to be reported, was foreseen
         self._nodes = Nodes()
-        self._pods = Pods(scheduler_names=scheduler_names, managed_resource=managed_resource)
+        self._pods = Pods(scheduler_names=scheduler_names, managed_resource=managed_resource, extender=extender)
         self._gangs = GangBook(self._pods, managed_resource=managed_resource)
         self._usage = Usage()
         self._decisions = Decisions()
@@ -54,6 +69,9 @@ class ClusterCache:
         self._batches = 0
         self._pending_change = False
         self._snapshot: Snapshot | None = None
+        self._devices = devices = Devices(
+            self._nodes, self._pods, self._usage, apply=self._apply, node_changed=self._node_changed
+        )
         hooks = self.changed, self.batch, self._settle
         nodes, pods, daemons = self._nodes, self._pods, self._daemons
         self.nodes: Sink[Node] = Sink(
@@ -63,25 +81,37 @@ class ClusterCache:
         self.daemon_sets: Sink[DaemonSet] = Sink(
             daemons.put, daemons.drop, lambda one: one.key, lambda: daemons.names, *hooks
         )
-        groups = self._gangs.pod_groups
-        self.pod_groups: Sink[PodGroup] = Sink(
-            lambda one: self._gangs.put_pod_group(one) and self._regroup(one.key),
-            lambda key: groups.pop(GangKey(key), None) is not None and self._regroup(GangKey(key)),
-            lambda one: one.key,
-            lambda: groups,
+        self.pod_groups, self.native_groups = self._group_sink(native=False), self._group_sink(native=True)
+        self.device_classes: Sink[DeviceClass] = Sink(
+            lambda one: self._unforeseen(devices.put_class(one.name, one)),
+            lambda name: self._unforeseen(name in devices.classes and devices.put_class(name, None)),
+            lambda one: one.name,
+            lambda: devices.classes,
             *hooks,
         )
-        self.device_classes: Sink[DeviceClass] = Sink(
-            lambda one: nodes.put_device_class(one.name, one),
-            lambda name: nodes.put_device_class(name, None),
+        self.device_slices: Sink[DeviceSlice] = Sink(
+            lambda one: self._unforeseen(devices.put_slice(one.name, one)),
+            lambda name: self._unforeseen(name in devices.slices and devices.put_slice(name, None)),
             lambda one: one.name,
-            lambda: nodes.device_classes,
+            lambda: devices.slices,
+            *hooks,
+        )
+        self.device_claims: Sink[DeviceClaim] = Sink(
+            lambda one: self._unforeseen(devices.put_claim(one.key, one)),
+            lambda key: self._unforeseen(key in devices.claims and devices.put_claim(key, None)),
+            lambda one: one.key,
+            lambda: devices.claims,
             *hooks,
         )
         # Answered by the parts themselves, see there.
         self.owners = self._gangs.owners
         self.gang, self.partial_gangs = self._gangs.get, self._gangs.partial
         self.pod, self.job_pods, self.planned_as = self._pods.get, self._pods.of_job, self._pods.planned_as
+        self.misspelt, self.foreign_groups, self.members = (
+            self._pods.misspelt,
+            self._pods.foreign_groups,
+            self._pods.members,
+        )
         self.is_own, self.is_own_as_read = self._pods.is_own, self._pods.is_own_as_read
         self.kept_for_daemon_sets = self._daemons.kept
 
@@ -180,8 +210,10 @@ class ClusterCache:
         known = self._snapshot
         if known is not None and (known.version == self.version or self._batches):
             return known
+        self._unforeseen(self._devices.settle())
         table = self._nodes.table()
         gangs = self._gangs.all()
+        attained = self._attained_by(gangs)
         self._snapshot = Snapshot(
             version=self.version,
             table=table,
@@ -192,12 +224,17 @@ class ClusterCache:
             exclusions=self._decisions.exclusions,
             backing_off_until_s=self._decisions.back_offs,
             claims=self._decisions.claims,
-            attained_h=self._attained_h(gangs),
+            attained_h={key: one.hours for key, one in attained.items()},
+            remaining_h={key: one.remaining_h for key, one in attained.items() if one.remaining_h is not None},
             network=self._network,
         )
         return self._snapshot
 
-    def _attained_h(self, gangs: Mapping[GangKey, Gang]) -> dict[GangKey, float]:
+    def attained_of(self, gang: GangKey) -> Attained | None:
+        """What was noted of the gang when an owner of that name was suspended."""
+        return self._decisions.attained.get(gang)
+
+    def _attained_by(self, gangs: Mapping[GangKey, Gang]) -> dict[GangKey, Attained]:
         """What these gangs had before; one of the same name with another owner has had nothing."""
 
         def owns(one: Attained, gang: Gang | None) -> bool:
@@ -205,7 +242,7 @@ class ClusterCache:
             return any(owner is not None and owner.uid == one.owner_uid for owner in owners)
 
         found = self._decisions.attained.items()
-        return {key: one.hours for key, one in found if owns(one, gangs.get(key))}
+        return {key: one for key, one in found if owns(one, gangs.get(key))}
 
     def pod_by_name(self, namespace: str | Namespace, name: str | PodName) -> Pod | None:
         """The pod of that name."""
@@ -256,6 +293,16 @@ class ClusterCache:
 
     # -- changes ------------------------------------------------------------------------------------------------------
 
+    def _group_sink(self, *, native: bool) -> Sink[PodGroup]:
+        groups = self._gangs.pod_groups
+        return Sink(
+            lambda one: self._gangs.put_pod_group(one, native=native) and self._regroup(one.key),
+            lambda key: groups.pop((GangKey(key), native), None) is not None and self._regroup(GangKey(key)),
+            lambda one: one.key,
+            lambda: [key for key, kind in groups if kind is native],
+            *(self.changed, self.batch, self._settle),
+        )
+
     def _put_node(self, node: Node) -> bool:
         before = self._nodes.by_name.get(node.name)
         return self._nodes.put(node) and self._node_changed(node.name, before, node)
@@ -271,18 +318,25 @@ class ClusterCache:
 
     def _put_pod(self, pod: Pod) -> bool:
         self._expected = False
+        same_name = self._pods.names.get(pod.key, pod.uid)
+        replaced = same_name != pod.uid and self._forget_pod(same_name)
+        pod = self._devices.seen(pod)
         if self._pods.refresh(pod):
             return False
-        same_name = self._pods.names.get(pod.key, pod.uid)
-        replaced = same_name != pod.uid and self._apply(self._pods.drop(same_name))
         decides = self._apply(self._pods.put(pod))
         self._expected = self._expected and decides and not replaced
+        if pod.claims and self._devices.counted(pod):
+            self._expected, decides = False, True
         return decides or replaced
 
     def _drop_pod(self, key: str) -> bool:
         self._expected = False
         uid = self._pods.names.get(key)
-        return uid is not None and self._apply(self._pods.drop(uid))
+        return uid is not None and self._forget_pod(uid)
+
+    def _forget_pod(self, uid: PodUid) -> bool:
+        decides = self._apply(self._pods.drop(uid))
+        return self._devices.forget(uid) or decides
 
     def _apply(self, change: PodChange) -> bool:
         """Carry a pod's change into room, gangs and commitments; whether it can decide anything."""
@@ -307,6 +361,11 @@ class ClusterCache:
                     decides = self._regroup(pod.group.key, regrouped=False) or decides
         if change.shown and after is not None and after.group is not None:
             decides = self._gangs.shown(after.group.key) or decides
+        return decides
+
+    def _unforeseen(self, decides: bool) -> bool:
+        """What devices change in pods and nodes is no event of the pods, which a plan may foresee."""
+        self._expected = False
         return decides
 
     def _foreseen(self, before: Pod, after: Pod) -> bool:

@@ -13,7 +13,8 @@ from scoring.feasibility.runs import Runs
 from scoring.ids import GangKey, PodUid
 from scoring.model import Gang, GangSource, GroupRef, Pod, PodGroup, Reason, Role, counts
 
-PodGroups = Mapping[GangKey, PodGroup]  # gang → its PodGroup of coscheduling
+PodGroups = Mapping[tuple[GangKey, bool], PodGroup]
+"""gang, and whether the PodGroup is Kubernetes' own → its PodGroup; there may be one of either kind"""
 
 _DECLARED = attrgetter(  # What `build_gang` reads of a pod
     *("group", "options", "priority", "scheduler_name", "deleting", "terminal", "index", "name", "created_s"),
@@ -47,6 +48,9 @@ def build_gang(
     """
     ordered = tuple(sorted(members, key=_order))
     current = [pod for pod in ordered if not pod.deleting and not pod.terminal] or list(ordered)
+    if any(_ref(pod).source is GangSource.GATED_NATIVE for pod in current):
+        # Members that started before pods were gated count; what they lack is no fault by now.
+        current = [pod for pod in current if pod.node is None or _ref(pod).source is GangSource.GATED_NATIVE]
     first = _ref(current[0])
     group = _pod_group(first, pod_groups)
     created_s = group.created_s if group is not None else min(pod.created_s for pod in ordered)
@@ -83,7 +87,7 @@ def renewed(known: Gang, members: Mapping[PodUid, Pod]) -> Gang | None:
     A gang of n is bound in n steps, each with an event. Cost: O(n), a third of `build_gang`. The PodGroup, and which
     members are ours, must be what `known` was built with.
     """
-    if len(members) != len(known.members) + len(known.earlier) or known.later:
+    if len(members) != len(known.members) + len(known.earlier) or known.later or known.problem is not None:
         return None
     current, earlier = _newer(known.members, members), _newer(known.earlier, members)
     return None if current is None or earlier is None else replace(known, members=current, earlier=earlier)
@@ -141,7 +145,9 @@ def _ref(pod: Pod) -> GroupRef:
 
 def _pod_group(ref: GroupRef, pod_groups: PodGroups) -> PodGroup | None:
     """The PodGroup that belongs to the gang's source; an annotation may mean Volcano's or coscheduling's."""
-    return pod_groups.get(ref.key) if ref.source in (GangSource.POD_GROUP, GangSource.ANNOTATION) else None
+    if ref.source is GangSource.LABELS:
+        return None
+    return pod_groups.get((ref.key, ref.source.is_native))
 
 
 def _fault(current: Sequence[Pod], first: GroupRef, group: PodGroup | None) -> _Fault | None:
@@ -154,9 +160,13 @@ def _fault(current: Sequence[Pod], first: GroupRef, group: PodGroup | None) -> _
         return None  # kube-scheduler itself gangs these, and says what is wrong with them
     if group is not None:
         if group.min_member < 1:
-            detail = f"PodGroup {group.key} has minMember {group.min_member}: it must be at least 1"
+            field = "minCount" if first.source.is_native else "minMember"
+            detail = f"PodGroup {group.key} has {field} {group.min_member}: it must be at least 1"
             return _Fault(Reason.INVALID_GROUP, detail)
         return None
+    if first.source is GangSource.GATED_NATIVE:
+        detail = f"PodGroup {first.key} of scheduling.k8s.io does not exist: create it, with the minCount of its gang"
+        return _Fault(Reason.INVALID_GROUP, detail)
     if first.source is GangSource.POD_GROUP:
         return _Fault(Reason.INVALID_GROUP, f"PodGroup {first.key} does not exist: create it, or remove the label")
     if minimums := _differing(current, lambda pod: _ref(pod).min_available or "none"):

@@ -5,18 +5,20 @@ frequent one, keeps rows, columns and arrays.
 """
 
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import replace
 
 import numpy as np
 
+from extender.convert.sharing import shared
 from scoring.ids import NodeName, ResourceName, ZoneName
-from scoring.model import DeviceClass, Node, NodeTable
+from scoring.model import Node, NodeTable, Resources
 
 _SETTLED = 8
 
 
 class Nodes:
-    """Every node by name, every DeviceClass by name, and the table."""
+    """Every node by name, and the table."""
 
     def __init__(self) -> None:
         self.by_name: dict[NodeName, Node] = {}
@@ -24,12 +26,18 @@ class Nodes:
         self._table = _frozen(NodeTable.of((), version=0))
         self._changed: set[NodeName] = set()
         self._reshaped = False
-        self.device_classes: dict[str, DeviceClass] = {}
-        self._uncounted = self._table.uncounted  # What they provide
+        self.uncounted = self._table.uncounted  # Of that name in the next table
+        self._read: dict[NodeName, Resources] = {}  # allocatable as read, of nodes with devices
+        self._devices: dict[NodeName, Counter[ResourceName]] = {}  # node, known or not → devices of its ResourceSlices
 
     def put(self, node: Node) -> bool:
         """Take over a node's record; whether it differs from the one known."""
         known = self.by_name.get(node.name)
+        if node.name in self._devices:
+            self._read[node.name] = node.allocatable
+            own = dict(node.allocatable)
+            devices = {name: n for name, n in self._devices[node.name].items() if name not in own}
+            node = replace(node, allocatable=shared(Resources.of(own | devices)))
         if known == node:
             return False
         self.by_name[node.name] = node
@@ -43,6 +51,7 @@ class Nodes:
     def drop(self, name: NodeName) -> bool:
         """Forget a node; whether it was known."""
         known = self.by_name.pop(name, None)
+        self._read.pop(name, None)
         if known is None:
             return False
         self._changed.add(name)
@@ -50,15 +59,17 @@ class Nodes:
         self._withdraw(known)
         return True
 
-    def put_device_class(self, name: str, found: DeviceClass | None) -> bool:
-        """Take over a DeviceClass, or with `None` forget it; whether other resources are provided by them now."""
-        if found is not None:
-            self.device_classes[name] = found
-        else:
-            self.device_classes.pop(name, None)
-        provided = frozenset(one for each in self.device_classes.values() for one in each.resources)
-        changed, self._uncounted = provided != self._uncounted, provided
-        return changed
+    def offer_devices(self, name: NodeName, change: Mapping[ResourceName, int]) -> None:
+        """A node offers so many devices more or, if negative, fewer. What its allocatable has as well stays as that."""
+        devices = self._devices.setdefault(name, Counter())
+        devices.update(change)
+        self._devices[name] = +devices
+        known = self.by_name.get(name)
+        if known is not None:
+            self.put(replace(known, allocatable=self._read.get(name, known.allocatable)))
+        if not self._devices[name]:
+            del self._devices[name]
+            self._read.pop(name, None)
 
     def settled(self) -> NodeTable:
         """The last table, renewed when an eighth of the nodes changed: for long changes. Cost: O(n log n) in all."""
@@ -77,8 +88,8 @@ class Nodes:
                 self._table = replace(self._table, version=version, nodes=tuple(rows))
             self._changed.clear()
             self._reshaped = False
-        if self._table.uncounted != self._uncounted:
-            self._table = replace(self._table, version=self._table.version + 1, uncounted=self._uncounted)
+        if self._table.uncounted != self.uncounted:
+            self._table = replace(self._table, version=self._table.version + 1, uncounted=self.uncounted)
         return self._table
 
     def _withdraw(self, node: Node | None) -> None:

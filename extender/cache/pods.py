@@ -15,7 +15,7 @@ from extender.convert.sharing import shared
 from scoring.ids import GangKey, JobKey, NodeName, PodUid, ResourceName
 from scoring.model import GangSource, MemberClass, Pod, Resources, counts
 
-_SAYS_NOTHING = ("resource_version", "refusal", "started")
+_SAYS_NOTHING = ("resource_version", "refusal", "told", "misspelt", "started")
 DECIDING = attrgetter(*(name for name in Pod.__dataclass_fields__ if name not in _SAYS_NOTHING))
 """Everything of a pod that can decide anything; our note on it says only what is known while we run."""
 
@@ -47,15 +47,19 @@ class PodChange(msgspec.Struct, frozen=True):
 class Pods:
     """Every pod by uid, by name, by gang and by job."""
 
-    def __init__(self, *, scheduler_names: frozenset[str], managed_resource: ResourceName | None) -> None:
+    def __init__(
+        self, *, scheduler_names: frozenset[str], managed_resource: ResourceName | None, extender: bool = True
+    ) -> None:
         self._scheduler_names = scheduler_names
         self._managed = managed_resource
+        self._extender = extender
         self._by_uid: dict[PodUid, Pod] = {}
         self.names: dict[str, PodUid] = {}  # namespace/name → uid
         self.groups: dict[GangKey, Group] = {}  # gang → the pods that name it
         self._jobs: dict[JobKey, set[PodUid]] = {}
         self.assumed: dict[PodUid, NodeName] = {}  # pods that are bound by our word alone → their node
         self._own: set[PodUid] = set()
+        self.misspelt: dict[PodUid, None] = {}  # Pods with keys that are probably misspelt, the first seen first
 
     def __len__(self) -> int:
         return len(self._by_uid)
@@ -72,6 +76,10 @@ class Pods:
         group = self.groups.get(gang)
         return tuple(self._by_uid[uid] for uid in group.uids) if group is not None else ()
 
+    def foreign_groups(self) -> list[GangKey]:
+        """Names of gangs that only pods of other schedulers have. Cost: O(gangs)."""
+        return [key for key, group in self.groups.items() if not group.own]
+
     def of_job(self, job: JobKey) -> tuple[Pod, ...]:
         """Pods of the job, sorted by name."""
         return tuple(sorted((self._by_uid[uid] for uid in self._jobs.get(job, ())), key=lambda pod: pod.name))
@@ -81,8 +89,13 @@ class Pods:
         return pod.uid in self._own or self.is_own_as_read(pod)
 
     def is_own_as_read(self, pod: Pod) -> bool:
-        """The same by a record as the API server gives it: a known record may have lost the request that says so."""
+        """The same by a record as the API server gives it: a known record may have lost the request that says so.
+
+        Where kube-scheduler does not ask us, only what it starts as a whole by itself, once admitted, can be ours.
+        """
         if pod.scheduler_name not in self._scheduler_names:
+            return False
+        if not self._extender and (pod.group is None or pod.group.source is not GangSource.GATED_NATIVE):
             return False
         return self._managed is None or pod.requests.get(self._managed) > 0
 
@@ -98,6 +111,7 @@ class Pods:
         if known is None or pod.uid in self.assumed or not same_but_version(known, pod):
             return False
         self._by_uid[pod.uid] = pod
+        self._note_misspelt(pod)
         return True
 
     def put(self, pod: Pod) -> PodChange:
@@ -112,6 +126,7 @@ class Pods:
             else:
                 after = replace(after, node=self.assumed[pod.uid])
         self._keep(before, after, own=own)
+        self._note_misspelt(after)
         return PodChange(before, after, left, self.claim(after), self._show(after))
 
     def assume(self, uid: PodUid, node: NodeName) -> PodChange | None:
@@ -124,6 +139,16 @@ class Pods:
         after = self._by_uid[uid] = replace(before, node=node)
         return PodChange(before, after, left, node)
 
+    def ask(self, uid: PodUid, asking: Pod) -> PodChange | None:
+        """A known pod asks for something else than before, by its claims; `None`: it does not."""
+        before, asking = self._by_uid[uid], self.planned_as(asking)
+        by_claims = {name: getattr(asking, name) for name in ("member_class", "unmodelled", "obstacle")}
+        after = replace(before, **by_claims)
+        if after == before:
+            return None
+        self._by_uid[uid] = after
+        return PodChange(before, after, self.claim(before), self.claim(after))
+
     def drop(self, uid: PodUid) -> PodChange:
         """Forget a known pod."""
         before = self._by_uid[uid]
@@ -131,6 +156,7 @@ class Pods:
         self._unfile(before)
         del self._by_uid[uid], self.names[before.key]
         self.assumed.pop(uid, None)
+        self.misspelt.pop(uid, None)
         return PodChange(before, None, left, None)
 
     def claim(self, pod: Pod) -> NodeName | None:
@@ -162,6 +188,12 @@ class Pods:
             group.own += own
         if after.job is not None:
             self._jobs.setdefault(after.job, set()).add(after.uid)
+
+    def _note_misspelt(self, pod: Pod) -> None:
+        if pod.misspelt:
+            self.misspelt[pod.uid] = None
+        elif self.misspelt:
+            self.misspelt.pop(pod.uid, None)
 
     def _show(self, pod: Pod) -> bool:
         """Note whether a member that was watched counts; whether it does from now on."""

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from extender.cache import ClusterCache
 from extender.cache.sinks import SeenGroups
 from extender.controllers.events.recorder import Happening, PostEvent, group_subject, pod_subject
-from extender.controllers.removal.removals import Disruptions, Quiet
+from extender.controllers.removal.removals import Disruptions, Quiet, owner_subject
 from extender.notes import Notes
 from extender.ports import Clock, ClusterApi
 from extender.runtime.decision_lines import Decision, DecisionLog
@@ -38,9 +38,14 @@ class ControllerContext:
         self.log.log_decision(decision, now_s=self.clock.monotonic_s())
 
     def post_gang_event(self, gang: Gang, what: Happening, note: str, topic: str = "", *, pods: Sequence[Pod]) -> None:
-        """Post the same Event soon on the gang's PodGroup, where it has one, and on these pods; see `PostEvent`."""
+        """Post the same Event soon on the gang's PodGroup, where it has one, on these pods and on what owns them.
+
+        Without pods, on the owner of a member. Owners: the job is what its author describes. See `PostEvent`.
+        """
         seen = self.groups.of(gang)
         about = [group_subject(gang.key, seen.uid)] if seen is not None else []
+        owners = {pod.owner: pod.namespace for pod in pods or gang.members[:1] if pod.owner is not None}
+        about += [owner_subject(namespace, owner) for owner, namespace in owners.items()]
         for one in (*about, *map(pod_subject, pods)):
             self.post_event(one, what, note, topic)
 

@@ -36,6 +36,7 @@ class ClusterFile:
     nodes: list[Node] = field(default_factory=list)
     pods: list[Pod] = field(default_factory=list)
     pod_groups: list[PodGroup] = field(default_factory=list)
+    native_groups: list[PodGroup] = field(default_factory=list)  # Kubernetes' own
     pods_json: dict[str, bytes] = field(default_factory=dict)  # namespace/name → the pod's JSON
     daemon_sets: list[DaemonSet] = field(default_factory=list)
     others: list[Other] = field(default_factory=list)  # Objects of the further kinds that were asked for
@@ -90,7 +91,8 @@ def parse_cluster(body: bytes, *, name: str, zone_label: str, keep: Collection[s
                     found.pods.append(pod)
                     found.pods_json[pod.key] = bytes(item)
                 case "PodGroup":
-                    found.pod_groups.append(pod_group_from_json(item))
+                    native = head.apiVersion.startswith("scheduling.k8s.io/")
+                    (found.native_groups if native else found.pod_groups).append(pod_group_from_json(item))
                 case "DaemonSet":
                     found.daemon_sets.append(daemon_set_from_json(item))
                 case kind if kind in keep:

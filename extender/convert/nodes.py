@@ -1,8 +1,7 @@
-"""Nodes, and the DeviceClasses of what they have: raw JSON → `scoring.model.Node`, `DeviceClass`.
+"""Nodes: raw JSON → `scoring.model.Node`.
 
 Rules: heartbeats and image lists leave no trace in the record. A node without a Ready condition counts as ready, as
-kube-scheduler looks at taints only and test beds often have none. Devices that are asked for as an extended resource
-(KEP-5004), by the name that their DeviceClass gives them or by the class's own, only kube-scheduler counts.
+kube-scheduler looks at taints only and test beds often have none.
 """
 
 from sys import intern
@@ -11,12 +10,11 @@ import msgspec
 
 from extender.convert.decode import Json, Metadata, Quantities, decode, seconds
 from extender.convert.sharing import shared
-from scoring.ids import NodeName, ResourceName, ZoneName
-from scoring.model import DeviceClass, Node, Resources, Taint
+from scoring.ids import NodeName, ZoneName
+from scoring.model import Node, Resources, Taint
 
 ZONE_LABEL = "topology.kubernetes.io/zone"
 ENDPOINT_ANNOTATIONS = "netgang.io/endpoint"  # Prefix of annotations such as netgang.io/endpoint-loss
-IMPLICIT_PREFIX = "deviceclass.resource.kubernetes.io/"  # Before a class's name: the resource to ask for it by
 LEAVING_TAINTS = frozenset(  # Taints that say a node is about to go (docs/safety.md S12)
     {
         "node.kubernetes.io/out-of-service",
@@ -60,17 +58,7 @@ class _Node(Json):
     status: _Status | None = None
 
 
-class _DeviceClassSpec(Json):
-    extended_resource_name: str | None = None
-
-
-class _DeviceClass(Json):
-    metadata: Metadata
-    spec: _DeviceClassSpec | None = None
-
-
 _node = msgspec.json.Decoder(_Node)
-_device_class = msgspec.json.Decoder(_DeviceClass)
 
 
 def node_from_json(raw: bytes | msgspec.Raw, *, zone_label: str = ZONE_LABEL) -> Node:
@@ -106,16 +94,3 @@ def _allocatable(name: str, status: _Status) -> Resources:
         if value < 0:
             raise ValueError(f"Node {name}: status.{field}: {resource}: is negative")
     return shared(amounts)
-
-
-def device_class_from_json(raw: bytes | msgspec.Raw) -> DeviceClass:
-    """Read a resource.k8s.io DeviceClass. ValueError names the field that is wrong.
-
-    >>> device_class_from_json(b'{"metadata": {"name": "gpu"}, "spec": {"extendedResourceName": "nvidia.com/gpu"}}')
-    DeviceClass(name='gpu', resources=('deviceclass.resource.kubernetes.io/gpu', 'nvidia.com/gpu'))
-    """
-    read = decode(_device_class, raw, what="DeviceClass")
-    names = [f"{IMPLICIT_PREFIX}{read.metadata.name}"]
-    if read.spec is not None and read.spec.extended_resource_name:
-        names.append(read.spec.extended_resource_name)
-    return DeviceClass(read.metadata.name, tuple([ResourceName(intern(name)) for name in names]))

@@ -50,7 +50,12 @@ PODS = Resource("", "v1", "pods")
 NODES = Resource("", "v1", "nodes", namespaced=False)
 DAEMON_SETS = Resource("apps", "v1", "daemonsets")
 POD_GROUPS = Resource("scheduling.x-k8s.io", "v1alpha1", "podgroups")
+NATIVE_GROUPS = tuple(Resource("scheduling.k8s.io", version, "podgroups") for version in ("v1beta1", "v1alpha2"))
+"""Kubernetes' own PodGroups, as 1.37 and 1.36 serve them; an API server serves one of these versions, or none."""
 DEVICE_CLASSES = Resource("resource.k8s.io", "v1", "deviceclasses", namespaced=False)
+DEVICE_SLICES = Resource("resource.k8s.io", "v1", "resourceslices", namespaced=False)
+DEVICE_CLAIMS = Resource("resource.k8s.io", "v1", "resourceclaims")
+DEVICES = (DEVICE_CLASSES, DEVICE_SLICES, DEVICE_CLAIMS)
 EVENTS = Resource("events.k8s.io", "v1", "events")
 LEASES = Resource("coordination.k8s.io", "v1", "leases")
 SECRETS = Resource("", "v1", "secrets")
@@ -114,6 +119,7 @@ class Call:
 POD_GET = Call("get", PODS)
 POD_PATCH = Call("patch", PODS)
 POD_BIND = Call("create", PODS, "binding")
+POD_STATUS = Call("patch", PODS, "status")
 POD_EVICT = Call("create", PODS, "eviction")
 POD_GROUP_STATUS = Call("patch", POD_GROUPS, "status")
 EVENT_CREATE = Call("create", EVENTS)
@@ -125,7 +131,7 @@ NOTE_KEYS_UPDATE = Call("update", SECRETS)
 TOKEN_REVIEW = Call("create", Resource("authentication.k8s.io", "v1", "tokenreviews", namespaced=False))
 ACCESS_REVIEW = Call("create", Resource("authorization.k8s.io", "v1", "subjectaccessreviews", namespaced=False))
 
-READ = (PODS, NODES, POD_GROUPS, DAEMON_SETS, DEVICE_CLASSES)  # Collections that may be listed and watched
+READ = (PODS, NODES, POD_GROUPS, *NATIVE_GROUPS, DAEMON_SETS, *DEVICES)  # May be listed and watched
 
 RESTARTS: tuple[Call, ...] = (  # For gangs that are restarted as a whole: rights in manifests/components/restart
     *(Call(verb, resource) for resource in SUSPENDED.values() for verb in ("list", "patch")),
@@ -151,6 +157,7 @@ CALLS: tuple[Call, ...] = (
     POD_PATCH,
     POD_BIND,
     POD_EVICT,
+    POD_STATUS,
     POD_GROUP_STATUS,
     EVENT_CREATE,
     *(Call("get", resource) for resource in OWNERS.values()),

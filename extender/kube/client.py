@@ -128,9 +128,17 @@ class KubeClient:
         await self._patch_pod(namespace, name, uid, patch, content_type=_STRATEGIC_MERGE_PATCH, opens_gate=True)
 
     async def _patch_pod(
-        self, namespace: str, name: str, uid: PodUid, body: bytes, *, content_type: str, opens_gate: bool = False
+        self,
+        namespace: str,
+        name: str,
+        uid: PodUid,
+        body: bytes,
+        *,
+        content_type: str,
+        opens_gate: bool = False,
+        path: str = "",
     ) -> None:
-        path = calls.POD_PATCH.path(namespace, name)
+        path = path or calls.POD_PATCH.path(namespace, name)
         try:
             await self._transport.send(
                 "PATCH", path, body=body, content_type=content_type, timeout_s=self._limits.request_s
@@ -186,6 +194,11 @@ class KubeClient:
         """Merge patch of a PodGroup's status; the PodGroup as it is now. ConflictError: it changed meanwhile."""
         query = urlencode({"fieldManager": STATUS_WRITER})
         return await self._merge(f"{calls.POD_GROUP_STATUS.path(namespace, name)}?{query}", patch)
+
+    async def patch_pod_status(self, namespace: str, name: str, uid: PodUid, patch: bytes) -> None:
+        """Send a strategic merge patch of the status of the very pod `uid`; ConflictError: it was replaced."""
+        path = f"{calls.POD_STATUS.path(namespace, name)}?{urlencode({'fieldManager': STATUS_WRITER})}"
+        await self._patch_pod(namespace, name, uid, patch, content_type=_STRATEGIC_MERGE_PATCH, path=path)
 
     async def _merge(self, path: str, patch: bytes) -> bytes:
         return await self._transport.send(

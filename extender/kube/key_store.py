@@ -14,9 +14,9 @@ import msgspec
 
 from extender.errors import ApiUnavailableError
 from extender.kube import calls
-from extender.kube.heads import Headed
 from extender.kube.http.faults import mapped
 from extender.kube.http.transport import Transport
+from extender.kube.object_names import Headed
 from extender.ports import StoredKeys
 
 NOTE_KEYS: Final = "netgang-notes"  # The Secret's name, as manifests/base/notes.yaml has it

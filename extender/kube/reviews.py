@@ -59,12 +59,20 @@ class KubeReviews:
 
     async def may(self, caller: Identity, verb: str, path: str) -> bool:
         """Whether `caller` has the right to `verb` (get, post) this address. Errors: ApiError, ApiUnavailableError."""
+        return await self._allowed(caller, {"nonResourceAttributes": {"verb": verb, "path": path}})
+
+    async def may_see(self, caller: Identity, namespace: str) -> bool:
+        """Whether `caller` may get gangs.netgang.io there. Errors: as `may`."""
+        asked = {"verb": "get", "group": "netgang.io", "resource": "gangs", "namespace": namespace}
+        return await self._allowed(caller, {"resourceAttributes": asked})
+
+    async def _allowed(self, caller: Identity, asked: dict[str, Any]) -> bool:
         spec = {
             "user": caller.username,
             "uid": caller.uid,
             "groups": caller.groups,
             "extra": dict(caller.extra),
-            "nonResourceAttributes": {"verb": verb, "path": path},
+            **asked,
         }
         body = await self._create(calls.ACCESS_REVIEW, "SubjectAccessReview", spec)
         with mapped("SubjectAccessReview"):

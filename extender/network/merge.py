@@ -1,5 +1,7 @@
 """Make one matrix of what all sources gave, the newest value of each, and say how much of the mesh is known.
 
+The probe comes second: its values count where no other source has one within the soft TTL, and past that the newer.
+
 The same content is the same matrix. Of the mesh only counts and a few names, whatever the size of the cluster; ages and
 unknown pairs cost a look at every value, so they are counted once per publication.
 """
@@ -12,10 +14,11 @@ from typing import Final
 
 from extender.network.batches import merged
 from extender.network.mapping import MappingConfig, NodeMapping, map_nodes, measured_ends
+from extender.network.probe.precedence import PROBE, with_probe
 from extender.ports import EndpointInfo
 from extender.schemas.network import Coverage, Source
 from scoring.model import Node
-from scoring.model.policy import Ttl
+from scoring.model.policy import ScorePolicy, Ttl
 from scoring.network.matrix import METRICS, MeasurementTable, Metric, NetworkMatrix, PairCounts, Zones
 
 
@@ -37,24 +40,37 @@ class Built:
     matrix: NetworkMatrix
 
 
-def build(given: Given, last: Built | None, config: MappingConfig, *, zone_ttl_s: Ttl | None, now_s: float) -> Built:
-    """Merge and map; with `zone_ttl_s` links without a value have the median of those between their zones, as young."""
+def build(
+    given: Given,
+    last: Built | None,
+    config: MappingConfig,
+    *,
+    zone_ttl_s: Ttl | None,
+    now_s: float,
+    soft_ttl_s: Ttl = ScorePolicy().soft_ttl_s,
+) -> Built:
+    """Merge and map; with `zone_ttl_s` links without a value have the median of those between their zones, as young.
+
+    Values of the probe count where no other source has one within the soft TTL (`probe.precedence`).
+    """
     same = last is not None and given.tables == last.given.tables
     if last is not None and same and given.endpoints == last.given.endpoints:
         if given.nodes is last.given.nodes:
             return last
         if _mapped_alike(given.nodes, last.given.nodes):
             return replace(last, given=given)
-    measured = measured_ends(given.tables.values())
+    tables = {name: table for name, table in given.tables.items() if name != PROBE}
+    measured = measured_ends(tables.values())
     mapping = map_nodes(given.nodes, merged(chain(*given.endpoints)), config, measured=measured)
+    if (probed := given.tables.get(PROBE)) is not None:
+        others, names = list(tables.values()), [node.name for node in given.nodes]
+        tables[PROBE], mapping = with_probe(probed, others, mapping, nodes=names, soft_ttl_s=soft_ttl_s, now_s=now_s)
     zones = _zones(given.nodes, zone_ttl_s)
     same = same and last is not None and mapping.endpoint_of == last.mapping.endpoint_of
     if last is not None and same and zones == _zones(last.given.nodes, zone_ttl_s):
         return Built(given, mapping, last.matrix)
     version = 1 if last is None else last.matrix.version + 1
-    matrix = NetworkMatrix.merged(
-        given.tables, endpoint_of=mapping.endpoint_of, now_s=now_s, version=version, zones=zones
-    )
+    matrix = NetworkMatrix.merged(tables, endpoint_of=mapping.endpoint_of, now_s=now_s, version=version, zones=zones)
     return Built(given, mapping, matrix)
 
 

@@ -197,7 +197,15 @@ class NetworkRefresh:
         size = values + len(given.nodes)
         options = self.options
         zone_ttl = options.hard_ttl_s if options.zone_fallback else None
-        work = partial(build, given, last, options.mapping, zone_ttl_s=zone_ttl, now_s=self.clock.now_s())
+        work = partial(
+            build,
+            given,
+            last,
+            options.mapping,
+            zone_ttl_s=zone_ttl,
+            now_s=self.clock.now_s(),
+            soft_ttl_s=options.soft_ttl_s,
+        )
         built = await off_loop(size, work)
         now_s, monotonic_s = self.clock.now_s(), self.clock.monotonic_s()
         if last is not None and built.matrix is last.matrix:

@@ -11,11 +11,12 @@ from itertools import chain
 from typing import Final
 
 from extender.network.maddash.grid import GridReading
+from extender.network.maddash.grid_choice import Places
 from extender.network.maddash.messages import Kind
 from extender.network.maddash.source import MaddashSource
 from extender.network.maddash.values import METRIC_OF, Chosen
-from extender.network.maddash.wanted import Places
 from extender.network.sources.http import HttpServer
+from extender.schemas.network import LinksSeen, ProbeAgents
 from scoring.network.matrix import METRICS, Metric
 
 _ROUND_S: Final = 600.0
@@ -42,6 +43,8 @@ class Survey:
     labels: Mapping[str, str]  # end → the label it is known by, where that is another text
     problems: tuple[str, ...]
     note: str = ""  # What part of the whole is shown, where it is a part
+    seen: LinksSeen | None = None  # What a running netgang says of all links …
+    probe: ProbeAgents | None = None  # … and of its probe
 
 
 async def survey_maddash(

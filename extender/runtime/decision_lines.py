@@ -14,7 +14,7 @@ import msgspec
 
 from extender.ports import Clock
 from extender.runtime.telemetry import Telemetry
-from scoring.explain.around import Decision as Explained
+from scoring.explain.circumstances import Decision as Explained
 from scoring.ids import GangKey
 
 DECISIONS: Final = "netgang.decisions"

@@ -7,10 +7,15 @@ Rule: callers hand over facts; nothing here decides or reads a clock. A metric's
 
 from collections.abc import Callable, Mapping
 from functools import cache, partial
+from importlib.metadata import version
 from typing import Any, Final, TypeVar
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
+
+from extender.runtime.current_histogram import CurrentHistogram
+from extender.runtime.gang_metrics import GangMetrics
+from extender.runtime.probe_metrics import ProbeMetrics
 
 _Kind = TypeVar("_Kind", Counter, Gauge, Histogram)
 METRICS_CONTENT_TYPE: Final = CONTENT_TYPE_LATEST
@@ -55,6 +60,7 @@ class Telemetry:
             "internal_errors", "Bugs that a supervisor caught; place: a verb, document, or a task", "place"
         )
         self.gangs = partial(_replace, gauge("gangs", "Gangs known; state: admitted or waiting", "state"))
+        self.gang_metrics = GangMetrics(self.registry)
         self.held_binds = gauge("held_binds", "Bind calls that wait for their gang").set
         self._plan_duration = histogram("plan_duration_seconds", "One planner run", buckets=_PLAN_BUCKETS_S)
         self._snapshot_version = gauge("snapshot_version", "Version of the newest snapshot planned with")
@@ -100,11 +106,22 @@ class Telemetry:
             "Directed pairs of endpoints; metric: loss, delay, throughput; state: fresh, fading, expired, unknown",
             *("metric", "state"),
         )
-        self.network_pairs_by_age = gauge(
-            "network_pairs_by_age", "Directed pairs with a value of at most this age in seconds", "metric", "le"
+        self.network_pair_age = CurrentHistogram(
+            self.registry,
+            "netgang_network_pair_age_seconds",
+            "Age of the values of directed pairs, as of the last publication; metric: loss, delay, throughput",
+            "metric",
         )
         self.network_nodes = gauge(
             "network_nodes", "Nodes by endpoint; state: mapped, unmapped, ambiguous", "metric", "state"
+        )
+        self.network_degraded = partial(
+            _replace,
+            gauge(
+                "network_degraded",
+                "Announced as bad; kind: node, zone (links inside it), uplink (of a zone), between (two zones)",
+                "kind",
+            ),
         )
         self.network_fetch_s = gauge("network_fetch_seconds", "Duration of the last fetch of a source", "source")
         self.network_fetches = counter(
@@ -118,6 +135,12 @@ class Telemetry:
             "outcome",
         )
         self.log_line_dropped = counter("log_lines_dropped", "Repeated refusals not logged").inc
+        self._build = gauge(
+            "build_info",
+            "Always 1; version of netgang, and commit of the image (unknown: not built with one)",
+            *("version", "commit"),
+        )
+        self.built_from("")
         self._leads = False
         self._leader = gauge("leader", "Whether this replica acts: 1 or 0")
         self._leader_changes = count(
@@ -147,6 +170,22 @@ class Telemetry:
         )
         self.pod_seconds_lost = counter("lost_pod_seconds", "Pod-seconds idle because of resizes").inc
         self.reported = count("reports", "Reports of training jobs; outcome: accepted, or why not", "outcome")
+        self.probe_reported = count(
+            "probe_reports", "Reports of the probe's agents; outcome: accepted, or why not", "outcome"
+        )
+        self.probe_agents = partial(
+            _replace,
+            gauge(
+                "probe_agents", "Agents of the probe; state: reporting, silent, or unanswered (by all peers)", "state"
+            ),
+        )
+        self.probe_burst = count(
+            "probe_bursts",
+            "Bursts of throughput; outcome: measured, failed, impossible (above max_bps), lapsed, withdrawn (a gang "
+            "came), not expected (a result of no burst of that agent)",
+            "outcome",
+        )
+        self.probe_metrics = ProbeMetrics(self.registry)
         self.connection_ended = count(
             "connections_ended",
             "Connections that we ended; port: verbs, people, probes, reports; outcome: idle, too slow, ended for "
@@ -167,6 +206,11 @@ class Telemetry:
         """All metrics in Prometheus' text format. O(series)."""
         return generate_latest(self.registry)
 
+    def built_from(self, commit: str) -> None:
+        """Say from which commit the image was built; empty: it is not known."""
+        self._build.clear()
+        self._build.labels(_version(), commit or "unknown").set(1)
+
     def request_done(self, verb: str, outcome: str, *, duration_s: float, reason: str = "") -> None:
         """Count one answered request; `reason` from the closed set if the answer was no."""
         self._request_duration(verb).observe(duration_s)
@@ -185,6 +229,11 @@ class Telemetry:
             self._leader_changes("leader" if leads else "standby")
         self._leads = leads
         self._leader.set(int(leads))
+
+
+@cache
+def _version() -> str:
+    return version("netgang")
 
 
 def _replace(gauge: Gauge, count_by_state: Mapping[str, int]) -> None:

@@ -20,7 +20,7 @@ from extender.errors import BadRequestError
 from extender.ports import Binding, Clock
 from extender.runtime.decision_lines import Decision, DecisionLog
 from extender.scheduling.bind.held_binds import Binds
-from extender.scheduling.offers import Offers
+from extender.scheduling.offered_nodes import Offers
 from extender.scheduling.parked_pods import Parking
 from extender.scheduling.plain_pods import PlainPods
 from extender.scheduling.planning.loop import Planner
@@ -36,6 +36,7 @@ from scoring.verbs.alternatives import Alternatives
 from scoring.verbs.prioritize import Preference, prefer
 
 _SCORES_KEPT = 64
+_NEW_S = 2.0  # So long after a pod was created (to the second) the others of its gang may be on their way
 _OF_THE_MOMENT = frozenset({Reason.UNKNOWN_POD, Reason.NOT_PLANNED})
 _ENDED_BY_ROOM = frozenset(
     {Reason.NO_ROOM, Reason.BEHIND, Reason.FILTERED, Reason.DEVICES, Reason.IMPOSSIBLE, Reason.SURPLUS}
@@ -66,10 +67,17 @@ class Verbs:
     _scores: "dict[object, _Scores]" = field(default_factory=dict, init=False)  # (versions, pod) → node → score
 
     def caught_up(self, args: FilterArgs) -> Awaitable[None] | None:
-        """Gives the watch a moment before a refusal, when kube-scheduler knows more than the cache; if set."""
+        """Gives the watch a moment before a refusal, when kube-scheduler knows more than the cache; if set.
+
+        So it does while a new gang's members are being created, if kube-scheduler has nothing else to do.
+        """
         if args.debug or not self.synced():
             return None
+        idle = self.catch_up.asked()
         pod = self.cache.pod(args.pod.uid)
+        new = pod is None or self.clock.now_s() - pod.created_s < _NEW_S
+        if idle and new and (wait := self.catch_up.for_gang(args.pod.uid)) is not None:
+            return wait
         if pod is None:
             return self.catch_up.for_pod(args.pod.uid)
         gang = self.cache.gang_of(pod.uid)
@@ -123,6 +131,8 @@ class Verbs:
             return gang.problem
         elif _is_of_later_run(pod, gang):
             return Reason.OTHER_RUN
+        elif gang.source.is_native:  # kube-scheduler has found nodes for all that must start together
+            refused = await self.binds.bind_alone(Binding(pod.namespace, pod.name, pod.uid, args.node))
         else:
             refused = await self.binds.bind_member(pod, gang, args.node, gone)
         if refused is None:
@@ -187,7 +197,8 @@ class Verbs:
         now_s = self.clock.monotonic_s()
         if not args.debug:
             self.binds.lapses.asked(gang.key)
-            self.cache.passed(pod, asked)
+            if self.cache.passed(pod, asked):
+                self.binds.lapses.revoked(gang.key)
         node = self.cache.committed_node(gang.key, pod.uid)
         plan = self.planner.plan_for(gang) if node is None else self.planner.current
         node = node or plan.node_of.get(pod.uid)
@@ -198,7 +209,10 @@ class Verbs:
             other = self._alternatives().of(gang, pod, asked)
             if other.node is not None:
                 node, offered = other.node, True
+            elif gang.source.is_native:
+                pass  # its members are tried together, also zone by zone: a node may be left out for that alone
             elif self.learning.refused(pod, node, asked, absent=other.absent, now_s=now_s):
+                self.binds.lapses.abandoned(gang.key)
                 self.binds.abandon(gang.key)
                 plan = self.planner.replan_for_a_slice()
                 node = plan.node_of.get(pod.uid)

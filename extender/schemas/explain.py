@@ -5,8 +5,9 @@ from typing import Any
 from msgspec import UNSET, UnsetType
 
 from extender.schemas.link import GangLinks
-from extender.schemas.queue import Weight
+from extender.schemas.queue import Weight, Work
 from extender.schemas.record import Record
+from extender.schemas.running_network import RunningNetwork
 
 
 class Member(Record):
@@ -82,6 +83,7 @@ class Turn(Record):
     backs_off_until_s: float | None  # Unix seconds.
     ahead: Ahead
     reservation: Reservation | None
+    work: Work | None = None  # The remaining work by which it is in the queue; null: the queue is in another order.
 
 
 class Note(Record):
@@ -89,7 +91,7 @@ class Note(Record):
 
     about: str
     """Quota, active deadline, disruption budget, autoscaler, gate, lost node, daemon set, unreadable, ignored note,
-    other run, service level."""
+    other run, service level, kube-scheduler."""
     text: str  # A sentence.
 
 
@@ -107,6 +109,14 @@ class Missing(Record):
 
     count: int  # Without them the minimum cannot be reached; 0: enough exist.
     why: str
+
+
+class Cause(Record):
+    """Why it waits; the same words as in its Event."""
+
+    reason: str  # NodesCordoned, NodeLabelMissing, PodsMissing and so on: docs/reference/reasons.md.
+    message: str  # A sentence or two.
+    suggestion: str  # What helps; empty: nothing but wait.
 
 
 class Suggestion(Record):
@@ -193,6 +203,8 @@ class Explained(Record):
     decisions: tuple[Past, ...]  # Newest first.
     problems: tuple[str, ...]  # Annotations that were not understood.
     preemption: Preemption
+    cause: Cause | None = None  # null: it does not wait.
+    network: RunningNetwork | None = None  # What it has where it runs; null: it does not, or was not looked at yet.
     being_admitted: bool = False  # Its gates are being opened.
     admission_refused: str | None = None  # What the API server said to that.
     admission_lapses_in_s: float | None = None

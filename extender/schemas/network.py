@@ -100,6 +100,51 @@ class NetworkStatus(Record):
     crash: str | None  # An error that netgang did not expect.
 
 
+class AgentsAmiss(Record):
+    """Nodes whose agents have the same trouble: the first five, and their zone if all are of one of several."""
+
+    count: int
+    since_s: float | None  # Unix seconds, of the first; null: not known.
+    nodes: tuple[str, ...]
+    zone: str | None
+
+
+class ProbeAgents(Record):
+    """The agents of the probe; absent are nodes whose agent has never reported to this leader."""
+
+    reporting: int  # Report, and get answers from peers, or have no peers yet.
+    silent: AgentsAmiss
+    absent: AgentsAmiss
+    unanswered: AgentsAmiss  # Report, and none of their packets is answered.
+
+
+class PairsSeen(Record):
+    """Directed pairs of different nodes, by metric; values up to the hard TTL."""
+
+    measured: int
+    estimated: int  # Not measured, but between zones between which something is.
+    of: int
+    oldest_age_s: float | None  # Of the measured ones.
+
+
+class LinkQuality(Record):
+    """A directed link of two nodes, or the medians of those between two zones; null is unknown."""
+
+    source: str
+    target: str
+    loss_ratio: float | None
+    delay_ms: float | None
+
+
+class LinksSeen(Record):
+    """What is said of all links, whichever source measures them; `worst` by loss, then by delay."""
+
+    pairs: dict[str, PairsSeen]
+    worst: tuple[LinkQuality, ...]
+    zones: tuple[LinkQuality, ...]  # Medians; of more than 400 pairs of zones only those inside zones.
+    degraded: tuple[str, ...]  # Nodes, zones and uplinks that are announced as bad, a sentence each.
+
+
 class Network(Record):
     """Sources, mapping and coverage of the network data, and the values between some nodes."""
 
@@ -110,3 +155,5 @@ class Network(Record):
     zones: dict[str, int]  # zone → nodes.
     pairs: Pairs
     status: NetworkStatus | UnsetType = UNSET  # Left out: there are no sources.
+    links: LinksSeen | UnsetType = UNSET
+    probe: ProbeAgents | UnsetType = UNSET  # Left out: the probe is off, or this replica does not lead.

@@ -1,6 +1,7 @@
 """GET /v1/queue: state, weight, clock and rank of every gang."""
 
 from extender.schemas.record import Record
+from extender.schemas.running_network import RunningNetwork
 
 
 class Weight(Record):
@@ -22,6 +23,14 @@ class MemberCounts(Record):
     failed: int
 
 
+class Work(Record):
+    """Remaining work in cluster-hours, by which `srpt-by-report` orders the queue: reported, else what it has had."""
+
+    hours: float
+    reported: bool
+    text: str
+
+
 class QueuedGang(Record):
     """One gang in the queue."""
 
@@ -39,12 +48,14 @@ class QueuedGang(Record):
     members: MemberCounts
     admitted: bool  # The plan has nodes for it.
     zone: str | None  # Of its planned or reserved nodes, with commas.
+    network: RunningNetwork | None  # What it has where it runs; null: it does not, or was not looked at yet.
     held_nodes: tuple[str, ...]  # Nodes that are reserved for it.
     makes_room: tuple[str, ...]  # Gangs that leave, or have left, for it.
     leaves_for: str | None  # The gang for which it leaves, or has left.
     code: str | None  # Name of the reason for which it waits.
     reason: str | None  # That reason, a constant sentence.
     detail: str  # The same with numbers.
+    work: Work | None = None  # null: the queue is in another order, or it does not wait.
 
 
 class NamespaceShare(Record):

@@ -2,7 +2,7 @@
 
 from msgspec import UNSET, UnsetType
 
-from extender.schemas.network import Mapping, Source
+from extender.schemas.network import Mapping, ProbeAgents, Source
 from extender.schemas.record import Record
 
 
@@ -54,6 +54,7 @@ class NetworkSources(Record):
 
     sources: tuple[Source, ...]
     mapping: Mapping | UnsetType = UNSET
+    probe: ProbeAgents | UnsetType = UNSET
 
 
 class Parts(Record):

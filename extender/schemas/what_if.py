@@ -15,6 +15,8 @@ class Fate(Record):
     code: str | None
     reason: str | None
     detail: str
+    score: float | None = None  # Mean points of its links.
+    behind: tuple[str, ...] = ()  # Up to ten gangs ahead that have its room.
 
 
 class Turned(Record):

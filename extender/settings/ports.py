@@ -51,11 +51,11 @@ class TlsSettings(Section):
 
 
 class ReportSettings(Section):
-    """Reports of training jobs, at a port of their own (docs/how-to/reporting.md)."""
+    """Reports of training jobs and of the probe, at a port of their own (docs/how-to/reporting.md)."""
 
     port: int | None = Field(default=None, ge=0, le=65535)
-    """Port for `POST /v1/jobs/{namespace}/{name}/metrics` alone, under TLS if there is a `tls.cert_file`; no client
-    certificate is asked for. `null`: none, jobs cannot report; 0: a free one."""
+    """Port for `POST /v1/jobs/{namespace}/{name}/metrics` and `POST /v1/probe` alone, under TLS if there is a
+    `tls.cert_file`; no client certificate is asked for. `null`: none, no report is taken; 0: a free one."""
     host: str | None = Field(default=None, min_length=1)
     """Address of `port`; `null`: the same as `host` of the verbs."""
     service_accounts: bool = True
@@ -131,14 +131,19 @@ def wrong_ports(settings: PortSettings) -> Iterator[str]:
             )
 
 
-def wrong_reports(settings: PortSettings, reports: ReportSettings, *, elastic: bool) -> Iterator[str]:
+def wrong_reports(settings: PortSettings, reports: ReportSettings, *, elastic: bool, probe: bool) -> Iterator[str]:
     """The same for the port of reports."""
+    if probe and (reports.port is None or not reports.service_accounts):
+        yield "probe.enabled needs reports.port, where agents report, and reports.service_accounts: true"
     if reports.port is None:
         return
     if reports.port and reports.port in (settings.port, settings.debug_port, settings.health_port):
         yield "reports.port must differ from port, debug_port and health_port, or be 0 or null"
-    if not elastic:
-        yield "reports.port needs elastic.enabled: true: without it no job is known that could report"
+    if not elastic and not probe:
+        yield (
+            "reports.port needs elastic.enabled: true or probe.enabled: true: without them neither a job nor an agent "
+            "is known that could report"
+        )
     if settings.snapshot is not None:
         yield "reports.port needs a live cluster: in a saved one (snapshot) no job runs that could report"
     if not reports.service_accounts and reports.secret_file is None:

@@ -31,7 +31,8 @@ class QueueSettings(Section):
     to compare with."""
     order: Order = Order.WEIGHT
     """`weight`: heavier gangs first; `fifo`: older ones first; `las`: those of a lower service level first, of these
-    the heavier (least attained service; docs/explanation/preemption.md). All within one priority."""
+    the heavier (least attained service; docs/explanation/preemption.md); `srpt-by-report`: those with the least
+    remaining work first (shortest remaining time; docs/explanation/queue.md). All within one priority."""
     weight: WeightForm = WeightForm.EXACT
     """What is compared: `exact`: ω′; `literal`: ω as a floating-point number, which is 1 for nearly all gangs."""
     reading: Reading = Reading.PER_WORKER
@@ -41,6 +42,8 @@ class QueueSettings(Section):
     weight as published, in which a gang that requests GPUs alone weighs nothing."""
     weight_namespaces: Annotated[tuple[str, ...], BeforeValidator(names)] = ()
     """Namespaces whose pods may set their gang's ω′ by annotation `netgang.io/weight`; `*`: all."""
+    report_namespaces: Annotated[tuple[str, ...], BeforeValidator(names)] = ()
+    """Namespaces whose jobs' reports of their end (`total_steps`) count with `order: srpt-by-report`; `*`: all."""
     starve_limit_s: Positive = 600.0
     """How long a gang that could start waits before it is STARVING, and goes first within its priority."""
     starve_limit_by_namespace_s: Mapping[str, Positive] = Field(default_factory=dict)
@@ -78,6 +81,7 @@ class QueueSettings(Section):
         """The same as the planner takes it."""
         plain = {
             "weight_namespaces": frozenset(self.weight_namespaces),
+            "report_namespaces": frozenset(self.report_namespaces),
             "starve_limit_by_namespace_s": tuple(sorted(self.starve_limit_by_namespace_s.items())),
             "starve_limit_by_priority_s": tuple(sorted(self.starve_limit_by_priority_s.items())),
             "share_cap_by_namespace": tuple(sorted(self.share_cap_by_namespace.items())),

@@ -23,6 +23,7 @@ from extender.settings.layers import Layer, merge, mistakes, read_environment, r
 from extender.settings.leadership import LeaderElection, LeaseSettings
 from extender.settings.network import NetworkSettings, ScoreSettings
 from extender.settings.ports import PortSettings, ReportSettings, wrong_ports, wrong_reports
+from extender.settings.probe import ProbeSettings
 from extender.settings.queue import QueueSettings
 from extender.settings.types import NotNegative, Number, OnOrOff, Positive, names
 from scoring.ids import Namespace, ZoneName
@@ -78,6 +79,9 @@ class Settings(PortSettings):
     managed_resource: str | None = None
     """Extended resource that makes a pod ours, such as netgang.io/gang (scheduler-config/managed-resource.yaml). With
     it a pod needs both: one of `scheduler_names` and a request for the resource."""
+    extender: bool = True
+    """Whether kube-scheduler asks netgang, by `extenders` in its configuration. `false`: only gangs of Kubernetes' own
+    whose pods have the gate `netgang.io/gang` are ours, and all other pods are load (docs/how-to/native.md)."""
     zone_label: LabelKey = "topology.kubernetes.io/zone"
     """Node label that names the node's zone."""
     endpoint_annotation: LabelKey = "netgang.io/endpoint"
@@ -121,6 +125,9 @@ class Settings(PortSettings):
     pod_group_status: Annotated[features.StatusMode, OnOrOff] = features.StatusMode.AUTO
     """Whether the status of our gangs' PodGroups (scheduling.x-k8s.io) is written: `on`, `off`, or `auto`: unless
     another controller does (docs/explanation/queue.md)."""
+    pod_conditions: bool = True
+    """Whether each pod of a gang gets the condition `netgang.io/Admitted`: why it waits, or that it was admitted. That
+    is one patch of pods/status for each pod, and one more for each reason that stood for 5 s, at most 20 a second."""
     leader_election: Annotated[LeaderElection, OnOrOff] = LeaderElection.OFF
     """`on`: of several replicas one acts, by a Lease; the others follow the cluster and take over within seconds."""
     lease: LeaseSettings = LeaseSettings()
@@ -140,6 +147,8 @@ class Settings(PortSettings):
     """Running jobs that give up workers for heavier gangs, and get them back."""
     reports: ReportSettings = ReportSettings()
     """Where training jobs report how they are doing."""
+    probe: ProbeSettings = ProbeSettings()
+    """netgang's own measurements between nodes."""
     record: features.RecordSettings = features.RecordSettings()
     """What went into each decision, for `netgang replay` (docs/how-to/replay.md)."""
     queue: QueueSettings = QueueSettings()
@@ -203,7 +212,12 @@ class Settings(PortSettings):
             raise ValueError("snapshot and kubeconfig exclude each other: serve a saved cluster or a live one")
         if self.snapshot is not None and self.leader_election is LeaderElection.ON:
             raise ValueError("leader_election needs a live cluster: a saved one (snapshot) has no Lease")
-        wrong = (*wrong_ports(self), *wrong_reports(self, self.reports, elastic=self.elastic.enabled))
+        if not self.extender and self.managed_resource is not None:
+            raise ValueError("managed_resource needs an extender entry that names it: remove it, or set extender: true")
+        wrong = (
+            *wrong_ports(self),
+            *wrong_reports(self, self.reports, elastic=self.elastic.enabled, probe=self.probe.enabled),
+        )
         if wrong:
             raise ValueError("; ".join(wrong))
         return self

@@ -144,6 +144,7 @@ class Preset(StrEnum):
     """Exporters of measurements between many ends whose queries are known."""
 
     GOLDPINGER = "goldpinger"
+    KUBENURSE = "kubenurse"
     SMOKEPING = "smokeping"
     PING_EXPORTER = "ping_exporter"
     BLACKBOX = "blackbox"
@@ -232,7 +233,7 @@ class PrometheusSource(HttpSource):
     url: str
     """Address, such as http://prometheus.monitoring:9090, with the path before /api/v1 if there is one."""
     presets: tuple[Preset, ...] = ()
-    """Exporters whose queries are known: goldpinger, smokeping, ping_exporter, blackbox, iperf3, cilium."""
+    """Exporters whose queries are known: goldpinger, kubenurse, smokeping, ping_exporter, blackbox, iperf3, cilium."""
     queries: PrometheusQueries = PrometheusQueries()
     """Queries of your own."""
     aliases: PrometheusAliases | None = None

@@ -1,25 +1,30 @@
 """The heat-map of the mesh: one metric, either zone by zone or node by node in one zone.
 
 Why two sizes: 5,000 nodes have 25 million pairs; people look at which zones are bad, and then into one. Rule: a cell of
-two zones shows the **worst** value measured between them, because one bad link is what slows a job down, and how many
-pairs it stands for; everything comes from one snapshot. Units as everywhere: ratio, ms, bit/s, seconds.
+two zones shows the **median** of what is measured between them, and beside it how many of its pairs are bad, the worst
+value and the node with most bad pairs: one bad node among nine must be seen, and must not look like a bad zone.
+Everything comes from one snapshot. Units as everywhere: ratio, ms, bit/s, seconds.
 """
 
 from collections.abc import Sequence
+from dataclasses import asdict
 from typing import Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
 
-from extender.web.grades import Bounds, Grade, bounds_of
 from scoring.ids import ZoneName
 from scoring.model.policy import ScorePolicy
 from scoring.model.snapshot import Snapshot
-from scoring.network.matrix import Floats, Ints, Metric
+from scoring.network.link_grades import Bounds, Grade, bounds_of
+from scoring.network.matrix import METRICS, Floats, Ints, Metric
+from scoring.network.node_links import links_of, rows_of_ends
+from scoring.network.suspects import group_medians, suspects_of
 
 Document = dict[str, Any]
 Bools: TypeAlias = np.typing.NDArray[np.bool_]
 
 MOST_ENDS: Final = 130  # Rows of a heat-map: 16,900 cells are about 200 KiB, still two pixels each on a small screen
+MOST_SUSPECTS: Final = 12
 _WORST: Final = 8
 
 
@@ -30,7 +35,16 @@ class _Cells(NamedTuple):
     ages_s: Floats
     own: Bools  # From an end to itself
     checked: Bools
-    counts: Ints | None = None  # Pairs that a cell stands for; `None`: one
+    between: "_Between | None" = None  # Of zones: what is behind each cell
+
+
+class _Between(NamedTuple):
+    """What is behind the cells of two zones each; shapes (zones, zones)."""
+
+    counts: Ints  # Pairs with a value
+    bad: Ints
+    worst: Floats
+    worst_at: Sequence[Sequence[str | None]]  # Node with most bad pairs; None: no pair is bad
 
 
 def mesh_document(
@@ -48,8 +62,7 @@ def mesh_document(
     else:
         return None
     values, ages = cells.values, cells.ages_s
-    rates = values[~np.isnan(values)] if metric is Metric.THROUGHPUT else np.empty(0)
-    bounds = bounds_of(metric, best=float(rates.max(initial=0.0)))
+    bounds = _bounds(snapshot, metric)
     soft_s, hard_s = policy.soft_ttl_s.of(metric), policy.hard_ttl_s.of(metric)
     stale = ages > (np.inf if soft_s is None else soft_s)
     return {
@@ -67,9 +80,31 @@ def mesh_document(
         "stale": ["".join("1" if one else "0" for one in row) for row in stale.tolist()],
         "values": [[_short(value) for value in row] for row in values.tolist()],
         "ages_s": [[None if age != age else round(age) for age in row] for row in ages.tolist()],
-        "pairs": None if cells.counts is None else cells.counts.tolist(),
         "worst": _worst(cells, metric),
+        "suspects": _suspects(snapshot, policy),
+        **(_behind(cells.between) if cells.between is not None else {"pairs": None}),
     }
+
+
+def _suspects(snapshot: Snapshot, policy: ScorePolicy) -> list[Document]:
+    links = links_of(snapshot.network, {node.name: node.zone for node in snapshot.table.nodes})
+    young = links.within({metric: policy.hard_ttl_s.of(metric) for metric in METRICS})
+    return [asdict(one) | {"worst": _short(one.worst)} for one in suspects_of(young, most=MOST_SUSPECTS)]
+
+
+def _behind(between: _Between) -> Document:
+    return {
+        "pairs": between.counts.tolist(),
+        "bad": between.bad.tolist(),
+        "worst_values": [[_short(value) for value in row] for row in between.worst.tolist()],
+        "worst_at": between.worst_at,
+    }
+
+
+def _bounds(snapshot: Snapshot, metric: Metric) -> Bounds:
+    if metric is not Metric.THROUGHPUT:
+        return bounds_of(metric)
+    return bounds_of(metric, best=float(snapshot.network.measured_values(metric)[2].max(initial=0.0)))
 
 
 def _of_nodes(snapshot: Snapshot, metric: Metric, rows: Ints) -> _Cells:
@@ -88,26 +123,49 @@ def _of_zones(snapshot: Snapshot, metric: Metric) -> _Cells:
     table, network = snapshot.table, snapshot.network
     zones = list(table.zones)[:MOST_ENDS]
     number = {zone: i for i, zone in enumerate(zones)}
-    of_end = np.full(len(network.endpoints), -1, np.int64)
-    index = {end: i for i, end in enumerate(network.endpoints)}
-    for node, end in sorted(network.endpoint_of.get(metric, {}).items()):
-        row = table.index.get(node)
-        if row is not None and end in index:
-            of_end[index[end]] = number.get(table.nodes[row].zone, -1)
-    sources, targets, values, ages = network.measured_values(metric)
-    cell = of_end[sources] * len(zones) + of_end[targets]
-    known = (of_end[sources] >= 0) & (of_end[targets] >= 0)
-    shape = (len(zones), len(zones))
-    size = len(zones) ** 2
-    worst, oldest = np.full(size, np.nan), np.full(size, np.nan)
-    worse = np.fmin if metric is Metric.THROUGHPUT else np.fmax
-    worse.at(worst, cell[known], values[known])
-    np.fmax.at(oldest, cell[known], ages[known])
-    counts = (np.bincount(cell[known], minlength=size) if size else np.zeros(0, np.int64)).reshape(shape)
+    row_of = rows_of_ends(network, table.index, metric)
+    zone_of = np.array([*(number.get(node.zone, -1) for node in table.nodes), -1], np.int64)
+    sources, targets, values, ages_s = network.measured_values(metric)
+    a, b = row_of[sources], row_of[targets]
+    known = (zone_of[a] >= 0) & (zone_of[b] >= 0)
+    a, b, values, ages_s = a[known], b[known], values[known], ages_s[known]
+    shape, size = (len(zones), len(zones)), len(zones) ** 2
+    cell = zone_of[a] * len(zones) + zone_of[b]
+    counts = np.bincount(cell, minlength=size) if size else np.zeros(0, np.int64)
+    bounds = _bounds(snapshot, metric)
+    poor = values < bounds.poor if bounds.highest_is_best else values >= bounds.poor
+    worst, oldest, median = np.full(size, np.nan), np.full(size, np.nan), np.full(size, np.nan)
+    (np.fmin if bounds.highest_is_best else np.fmax).at(worst, cell, values)
+    np.fmax.at(oldest, cell, ages_s)
+    measured, medians = group_medians(cell, values)
+    median[measured] = medians
+    bad = np.bincount(cell[poor], minlength=size) if size else counts
+    between = _Between(
+        counts.reshape(shape), bad.reshape(shape), worst.reshape(shape), _worst_nodes(snapshot, cell, a, b, poor, shape)
+    )
     own = np.zeros(shape, np.bool_)
     return _Cells(
-        zones, len(table.zones), worst.reshape(shape), oldest.reshape(shape), own, checked=counts > 0, counts=counts
+        zones,
+        len(table.zones),
+        median.reshape(shape),
+        oldest.reshape(shape),
+        own,
+        checked=between.counts > 0,
+        between=between,
     )
+
+
+def _worst_nodes(
+    snapshot: Snapshot, cell: Ints, a: Ints, b: Ints, poor: Bools, shape: tuple[int, int]
+) -> list[list[str | None]]:
+    """Per cell the node with most bad pairs, of equal ones the first; None: there is none. Cost: O(bad pairs)."""
+    found: list[list[str | None]] = [[None] * shape[1] for _ in range(shape[0])]
+    nodes = max(len(snapshot.table.names), 1)
+    keys, counts = np.unique(np.concatenate([cell[poor] * nodes + ends[poor] for ends in (a, b)]), return_counts=True)
+    for at in np.argsort(counts, kind="stable").tolist():  # the last that is written has most
+        of_cell, row = divmod(int(keys[at]), nodes)
+        found[of_cell // shape[1]][of_cell % shape[1]] = snapshot.table.names[row]
+    return found
 
 
 def _letters(cells: _Cells, bounds: Bounds) -> list[str]:
@@ -126,7 +184,8 @@ def _letters(cells: _Cells, bounds: Bounds) -> list[str]:
 
 def _worst(cells: _Cells, metric: Metric) -> list[list[int]]:
     """(row, column) of the worst cells, worst first; of equal ones the first."""
-    order = cells.values if metric is Metric.THROUGHPUT else -cells.values
+    values = cells.values if cells.between is None else cells.between.worst
+    order = values if metric is Metric.THROUGHPUT else -values
     flat = np.where(cells.own | np.isnan(order), np.inf, order).ravel()
     first = np.argsort(flat, kind="stable")[:_WORST]
     return [list(divmod(int(at), len(cells.ends))) for at in first if np.isfinite(flat[at])]

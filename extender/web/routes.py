@@ -19,8 +19,10 @@ from starlette.responses import Response, StreamingResponse
 from extender.api.documents.views import Views
 from extender.api.problems import problem_response
 from extender.runtime.slices import in_slices, in_timed_slices
+from extender.web.link_history import LinkHistory
 from extender.web.mesh import mesh_document
-from extender.web.moment import Sections
+from extender.web.page_sections import Sections
+from scoring.ids import NodeName
 from scoring.network.matrix import Metric
 from scoring.plan.steps import Steps
 
@@ -126,7 +128,10 @@ _TYPES: Final = {
     ".js": "text/javascript",
     ".svg": "image/svg+xml",
 }
-_FILES: Final = ("page.css", "page.js", "stream.js", "draw.js", "heat.js", "panels.js", "explain.js", "icon.svg")
+_FILES: Final = (
+    *("page.css", "page.js", "stream.js", "draw.js", "heat.js", "links.js", "panels.js", "nodes.js", "teams.js"),
+    *("explain.js", "icon.svg"),
+)
 ADDRESSES: Final = frozenset({PAGE, *(f"/page/{name}" for name in _FILES)})
 """What any client may fetch, since there is nothing of the cluster in it."""
 _HEADERS: Final = {
@@ -138,12 +143,35 @@ _HEADERS: Final = {
     "referrer-policy": "no-referrer",
     "cache-control": "no-cache",
 }
+_MOST_MESHES: Final = 8
+_Node: TypeAlias = Annotated[str, Query(max_length=253)]
 _Zone: TypeAlias = Annotated[str | None, Query(max_length=253, description="Nodes of this zone; else zone by zone")]
 
 
-def page_router(feed: Feed, views: Views) -> APIRouter:
+@dataclass(eq=False, repr=False)
+class _Meshes:
+    """The heat-maps of now, made once for all that look: beside very large meshes one takes tens of milliseconds."""
+
+    views: Views
+    _made: dict[tuple[Metric, str | None], tuple[object, object, bytes | None]] = field(default_factory=dict)
+
+    async def of(self, metric: Metric, zone: str | None) -> bytes | None:
+        """As JSON; None: no node is in that zone."""
+        snapshot = self.views.planner.snapshot or self.views.cache.snapshot()
+        network, table, body = self._made.get((metric, zone), (None, None, None))
+        if network is not snapshot.network or table is not snapshot.table:
+            score = self.views.planner.policy.score
+            found = await asyncio.to_thread(mesh_document, snapshot, score, metric=metric, zone=zone)
+            body = None if found is None else msgspec.json.encode(found)
+            while len(self._made) >= _MOST_MESHES:
+                del self._made[next(iter(self._made))]
+            self._made[metric, zone] = snapshot.network, snapshot.table, body
+        return body
+
+
+def page_router(feed: Feed, views: Views, links: LinkHistory) -> APIRouter:
     """The routes."""
-    router = APIRouter(tags=["page"])
+    router, meshes = APIRouter(tags=["page"]), _Meshes(views)
 
     @router.get(PAGE, include_in_schema=False)
     async def page() -> Response:
@@ -171,11 +199,16 @@ def page_router(feed: Feed, views: Views) -> APIRouter:
 
     @router.get("/v1/page/mesh", summary="One metric as a heat-map: zone by zone, or node by node in one zone")
     async def heat_map(metric: Metric = Metric.LOSS, zone: _Zone = None) -> Response:
-        snapshot = views.planner.snapshot or views.cache.snapshot()
-        made = mesh_document(snapshot, views.planner.policy.score, metric=metric, zone=zone)
-        if made is None:
+        body = await meshes.of(metric, zone)
+        if body is None:
             return problem_response(HTTPStatus.NOT_FOUND, "no node is in that zone")
-        return Response(msgspec.json.encode(made), media_type="application/json")
+        return Response(body, media_type="application/json")
+
+    @router.get("/v1/page/link", summary="How a link between two nodes was over the last two hours")
+    async def link(source: _Node, target: _Node, metric: Metric = Metric.LOSS) -> Response:
+        network = (views.planner.snapshot or views.cache.snapshot()).network
+        looks = links.of(network, NodeName(source), NodeName(target), metric)
+        return Response(msgspec.json.encode({"looks": looks}), media_type="application/json")
 
     return router
 

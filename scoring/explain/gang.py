@@ -5,10 +5,15 @@ What would change it costs trial plans, and is in `scoring.explain.unblock`.
 """
 
 from dataclasses import dataclass
+from typing import Final
 
-from scoring.explain.around import NOTHING_KNOWN, Around, Decision, Note, Topic, notes_of, wants_nodes
+from scoring.explain.causes.cause import cause_in_steps
+from scoring.explain.causes.kube_scheduler import scheduler_words
+from scoring.explain.causes.reasons import Cause
+from scoring.explain.circumstances import NOTHING_KNOWN, Around, Decision, Note, Topic, notes_of, wants_nodes
 from scoring.explain.links import GangLinks, gang_links
 from scoring.explain.turn import Turn, turn_of
+from scoring.explain.words import counted
 from scoring.explain.zones import ZoneVerdict, zones_in_steps
 from scoring.ids import GangKey, NodeName, PodUid
 from scoring.model import Gang, Policy, Snapshot
@@ -18,7 +23,9 @@ from scoring.plan.demand import GangDemand
 from scoring.plan.queue_order import QueueOrder
 from scoring.plan.steps import Steps, at_once
 from scoring.queue.service_levels import is_wide
-from scoring.score.zone_distance import UNKNOWN_DISTANCE_MS, zone_distances
+from scoring.score.zone_distance import near_problem
+
+_MOST_WORDS: Final = 3  # Different refusals of kube-scheduler that are shown
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +65,7 @@ class Explanation:
     turn: Turn
     decisions: tuple[Decision, ...]  # The last ones, newest first
     notes: tuple[Note, ...]  # What else stands in its way, and what is not known
+    cause: Cause | None = None  # Why it waits; `None`: it does not
 
 
 def explain_in_steps(
@@ -78,7 +86,14 @@ def explain_in_steps(
     zones = yield from zones_in_steps(run, ask, closest=closest)
     turn = turn_of(run, plan, ask, run.view.candidate_zones(ask), now_s=now_s)
     waiting = plan.waiting.get(gang.key)
+    notes = (
+        *notes_of(gang, waiting, ask.lost, nodes_asked=around.nodes_asked),
+        *_wide(run, ask, waiting, now_s=now_s),
+        *_scheduler_notes(ask, around),
+        *around.notes,
+    )
     yield
+    cause = yield from cause_in_steps(run, plan, ask, zones, around, notes)
     return Explanation(
         gang=gang.key,
         source=gang.source.value,
@@ -88,15 +103,12 @@ def explain_in_steps(
         waiting=waiting,
         zones=zones,
         links=gang_links(run, plan, gang, run.view.score(ask)),
-        problems=(*ask.options.problems, *_near_problem(run, ask.options.near)),
+        problems=(*ask.options.problems, *near_problem(ask.options.near, run.table, run.snapshot.network, run.policy)),
         missing=Missing(max(gang.min_member - ask.alive - len(ask.unable), 0), ask.incomplete or ""),
         turn=turn,
         decisions=around.decisions,
-        notes=(
-            *notes_of(gang, waiting, ask.lost, nodes_asked=around.nodes_asked),
-            *_wide(run, ask, waiting, now_s=now_s),
-            *around.notes,
-        ),
+        notes=notes,
+        cause=cause,
     )
 
 
@@ -117,14 +129,12 @@ def _wide(run: Run, ask: GangDemand, waiting: Waiting | None, *, now_s: float) -
     return (Note(Topic.LEVEL, text),)
 
 
-def _near_problem(run: Run, near: str | None) -> tuple[str, ...]:
-    """A sentence when `near` decides nothing because no zone's distance from it is known."""
-    if near is None:
-        return ()
-    distances = zone_distances(near, run.table, run.snapshot.network, run.policy)
-    if any(distance < UNKNOWN_DISTANCE_MS for distance in distances.values()):
-        return ()
-    return (f"netgang.io/near: {near!r} is no zone of the cluster and no endpoint with a known delay; it is ignored",)
+def _scheduler_notes(ask: GangDemand, around: Around) -> tuple[Note, ...]:
+    """What kube-scheduler's own FailedScheduling says of the pods, the words that most of them have."""
+    return tuple(
+        Note(Topic.SCHEDULER, f"of {counted(pods, 'pod')}: {words}")
+        for words, pods in scheduler_words(ask, around)[:_MOST_WORDS]
+    )
 
 
 def _member(plan: Plan, ask: GangDemand, around: Around) -> list[MemberState]:

@@ -12,7 +12,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from scoring.ids import NodeName
+from scoring.ids import NodeName, ZoneName
 from scoring.model import Gang, Role
 from scoring.model.policy import ScorePolicy
 from scoring.network.matrix import METRICS, Floats, Known, Metric, NetworkMatrix
@@ -67,6 +67,9 @@ class GangLinks:
     reference_bps: float | None
     metrics: Mapping[Metric, MetricVerdict]
     worst: tuple[LinkVerdict, ...]  # At most `WORST_LINKS` of them, worst first
+    points: float | None  # Mean over all pairs of members that exchange data, on one node too; `None`: there is none
+    names: tuple[NodeName, ...]  # Of the nodes that are compared
+    zones: tuple[ZoneName, ...]  # Of these nodes
 
 
 def part_of(
@@ -114,6 +117,7 @@ def gang_links(run: Run, plan: Plan, gang: Gang, score: ScorePolicy) -> GangLink
     all_reduce = not any(pod.member_class.role is Role.PS for pod in gang.members)
     talk = np.outer(others, others) if all_reduce else np.outer(ps, others) + np.outer(others, ps)
     pairs = np.triu(talk, 1)
+    alone = others * (others - 1) // 2 if all_reduce else ps * others  # pairs of members on the same node
     # 2. what they are worth
     network = run.snapshot.network
     zones = {run.table.nodes[run.table.index[name]].zone for name in names}
@@ -142,7 +146,16 @@ def gang_links(run: Run, plan: Plan, gang: Gang, score: ScorePolicy) -> GangLink
         reference_bps=found.reference_bps,
         metrics={metric: look.metric(metric, pairs > 0) for metric in METRICS},
         worst=tuple(worst),
+        points=_mean(points, pairs + np.diag(alone)),
+        names=tuple(names),
+        zones=tuple(sorted(zones)),
     )
+
+
+def _mean(points: Floats, pairs: NDArray[np.int64]) -> float | None:
+    """Of the points of so many pairs; `None`: there are none."""
+    count = int(pairs.sum())
+    return float((points * pairs).sum() / count) if count else None
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,12 +4,14 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from scoring.ids import ResourceName, ZoneName
 from scoring.model import Resources
+from scoring.model.devices import IMPLICIT_PREFIX
 from scoring.model.resources import CPU, MEMORY, PODS
 from scoring.what_if import changes as c
 from scoring.what_if.changes import Change
 
 _BINARY: Mapping[str, int] = {"Ti": 2**40, "Gi": 2**30, "Mi": 2**20, "Ki": 2**10}  # suffix → factor, the largest first
 _NAMED = 3
+_SHOWN_CHARS = 80
 
 
 def request_text(request: Resources) -> str:
@@ -20,7 +22,16 @@ def request_text(request: Resources) -> str:
     >>> request_text(Resources.parse({"cpu": 2, "memory": 1000}))
     'cpu 2, memory 1000'
     """
-    return ", ".join(f"{name} {quantity(name, amount)}" for name, amount in request if name != PODS)
+    return ", ".join(f"{resource_text(name)} {quantity(name, amount)}" for name, amount in request if name != PODS)
+
+
+def resource_text(name: str) -> str:
+    """A resource's name; devices that are no extended resource are named by their DeviceClass.
+
+    >>> resource_text("nvidia.com/gpu"), resource_text("deviceclass.resource.kubernetes.io/gpu.example.com")
+    ('nvidia.com/gpu', 'devices of class gpu.example.com')
+    """
+    return f"devices of class {name.removeprefix(IMPLICIT_PREFIX)}" if name.startswith(IMPLICIT_PREFIX) else name
 
 
 def quantity(name: str, amount: int) -> str:
@@ -73,6 +84,28 @@ def some(names: Iterable[str], most: int = _NAMED) -> str:
     return ", ".join(listed[:most]) + (f" and {more} more" if more > 0 else "")
 
 
+def gangs_seen_from(namespace: str, gangs: Iterable[str], most: int = _NAMED) -> str:
+    """Gangs by name for people of `namespace`; those of other namespaces are counted, as their names are not theirs.
+
+    >>> gangs_seen_from("a", ["a/x", "b/y"]), gangs_seen_from("a", ["b/y", "c/z"])
+    ("a/x and another namespace's gang", '2 gangs of other namespaces')
+    """
+    listed = list(gangs)
+    own = [gang for gang in listed if gang.partition("/")[0] == namespace]
+    others = len(listed) - len(own)
+    counted_others = "another namespace's gang" if others == 1 else f"{others} gangs of other namespaces"
+    return " and ".join(part for part in (some(own, most), counted_others if others else "") if part)
+
+
+def shown(text: str) -> str:
+    """At most so much of what a tenant wrote.
+
+    >>> shown("a label"), len(shown("x" * 1000))
+    ('a label', 80)
+    """
+    return text if len(text) <= _SHOWN_CHARS else f"{text[: _SHOWN_CHARS - 1]}…"
+
+
 def counted(count: int, what: str) -> str:
     """One of them, or several.
 
@@ -116,6 +149,18 @@ def change_text(change: Change, *, now_s: float) -> str:
             return f"{count} more {'node' if count == 1 else 'nodes'}{what}{kind} in {zone_text(zone)}"
         case c.RemoveNodes(nodes):
             return f"{'node' if len(nodes) == 1 else 'nodes'} {some(nodes)} gone"
+        case c.CordonNodes(nodes):
+            return f"{'node' if len(nodes) == 1 else 'nodes'} {some(nodes)} cordoned"
+        case c.UncordonNodes(nodes):
+            return f"{'node' if len(nodes) == 1 else 'nodes'} {some(nodes)} uncordoned"
+        case c.TaintNodes(nodes, key, effect, value):
+            taint = f"{key}{f'={value}' if value else ''}:{effect}"
+            return f"{'node' if len(nodes) == 1 else 'nodes'} {some(nodes)} tainted {taint}"
+        case c.UntaintNodes(nodes, key, effect):
+            taint = f"{key}{f':{effect}' if effect else ''}"
+            return f"{'node' if len(nodes) == 1 else 'nodes'} {some(nodes)} without taint {taint}"
+        case c.AddJob(pods):
+            return f"a job of {counted(sum(one.count for one in pods), 'pod')} is submitted"
         case c.AddPods(namespace, name, count, gang, _, requests, node):
             what = f" with {request_text(Resources.parse(requests))}" if requests else ""
             whose = f" of {namespace}/{gang}" if gang is not None else f" {namespace}/{name}"
@@ -139,6 +184,13 @@ def change_text(change: Change, *, now_s: float) -> str:
             return f"namespace {namespace} may have {cap:.3g} of the cluster"
         case c.SetSettings():
             return "the settings are others"
+        case c.Tolerate(gang, key):
+            return f"the pods of {gang} tolerate taint {key}"
+        case c.LowerRequest(gang, resource, asked, to):
+            before, after = (quantity(resource, c.amount_of("amount", resource, one)) for one in (asked, to))
+            return f"the pods of {gang} ask for {resource} {after} instead of {before}"
+        case c.IgnoreNodeLabel(gang, key):
+            return f"the pods of {gang} do not ask for node label {shown(key)}"
         case c.OpenGates(gang):
             return f"the other scheduling gates of {gang}'s pods are removed"
         case c.MendGroup(gang):
@@ -151,5 +203,5 @@ def _more_room(zone: ZoneName, resource: ResourceName, every: Sequence[c.AddCapa
     total = sum(c.amount_of("amount", resource, one.amount) for one in every)
     nodes = sorted({node for one in every for node in one.nodes})
     where = f" (on {some(nodes)})" if nodes else ""
-    what = "places for pods" if resource == PODS else resource
+    what = "places for pods" if resource == PODS else resource_text(resource)
     return f"{quantity(resource, total)} more {what} in {zone_text(zone)}{where}"

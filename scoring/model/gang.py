@@ -46,7 +46,8 @@ class Gang:
     def actionable(self) -> bool:
         """Whether netgang may place, complete, restart or remove it (docs/safety.md S1).
 
-        All its pods are ours, what they say does not contradict itself, and kube-scheduler does not gang them itself.
+        All its pods are ours, what they say does not contradict itself, and it is none of Kubernetes' own without our
+        gate.
         """
         return self.own and self.problem is None and self.source is not GangSource.NATIVE
 

@@ -1,8 +1,8 @@
-"""Nodes, and what takes room on all of them: device classes and DaemonSets."""
+"""Nodes, and what takes room on all of them: DaemonSets."""
 
 from dataclasses import dataclass
 
-from scoring.ids import Namespace, NodeName, ResourceName, ZoneName
+from scoring.ids import Namespace, NodeName, ZoneName
 from scoring.model.constraints import Taint
 from scoring.model.pod import MemberClass
 from scoring.model.resources import Resources
@@ -23,14 +23,6 @@ class Node:
     addresses: tuple[str, ...] = ()  # Of `status.addresses`: for mapping to measurement endpoints
     annotations: tuple[tuple[str, str], ...] = ()  # Only those that name measurement endpoints
     created_s: float = 0.0
-
-
-@dataclass(frozen=True, slots=True)
-class DeviceClass:
-    """Devices that Dynamic Resource Allocation hands out; how many of them there are is not known here."""
-
-    name: str
-    resources: tuple[ResourceName, ...]  # Names of extended resources by which a container may ask for one
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,10 +30,16 @@ class Phase(StrEnum):
 class GangSource(StrEnum):
     """Where a gang's name and size come from; the first that matches wins."""
 
-    NATIVE = "spec.schedulingGroup"
+    NATIVE = "spec.schedulingGroup"  # kube-scheduler alone starts it
+    GATED_NATIVE = "spec.schedulingGroup and gate netgang.io/gang"  # kube-scheduler starts it once netgang admits it
     POD_GROUP = "PodGroup scheduling.x-k8s.io/v1alpha1"
     LABELS = "labels pod-group.scheduling.sigs.k8s.io"
     ANNOTATION = "annotation scheduling.k8s.io/group-name"
+
+    @property
+    def is_native(self) -> bool:
+        """Whether it is a gang of Kubernetes' own, which kube-scheduler starts as a whole."""
+        return self in (GangSource.NATIVE, GangSource.GATED_NATIVE)
 
 
 GATE = "netgang.io/gang"  # Our scheduling gate: pods wait with it outside kube-scheduler's queues until admitted
@@ -126,20 +132,24 @@ class Pod:
     deleting: bool = False
     gates: tuple[str, ...] = ()  # `spec.schedulingGates`, by name
     unmodelled: tuple[str, ...] = ()  # Fields by which kube-scheduler may refuse what we allow (docs/safety.md S6)
+    claims: tuple[str, ...] = ()  # `namespace/name` of its ResourceClaims; empty text: one that is to be made for it
     admitted_to: NodeName | None = None  # The node planned when its gate was removed (our note, valid for this uid)
     unschedulable: bool = False  # PodScheduled=False, Unschedulable; read of admitted pods only (docs/safety.md S6)
     refusal: str = ""
     """Why kube-scheduler did not place it, in its own words, bounded; empty where it was we that refused it. Decides
     nothing, and a gang's record may have older words; read of waiting members only."""
     obstacle: str = ""  # kube-scheduler's words, if no node at all would do: its claim does not exist, say
+    told: str = ""
+    """What our condition on it says (`scoring.queue.admitted_condition`); decides nothing, as `refusal`."""
     group: GroupRef | None = None
     job: JobKey | None = None
-    owner: Controller | None = None  # Read of members of gangs only
+    owner: Controller | None = None  # Read of members of gangs, and of pods with misspelt keys
     daemon: str = ""  # The DaemonSet that controls it, as its ownerReferences say: `identity` of that; empty: none does
     run: RunRef | None = None  # Of members of gangs only; `None`: unknown, or its owner has no runs
     started: bool = False  # Our note says that its gang was whole with it (valid for this uid)
     index: int | None = None  # Replica index inside its role, when the framework gives it
     options: tuple[tuple[str, str], ...] = ()  # Its `netgang.io/…` annotations; `policy.gang_options` reads them
+    misspelt: tuple[str, ...] = ()  # Keys of labels and annotations that are probably misspelt, a sentence each
     resource_version: str = ""
 
     @property

@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from scoring.ids import EndpointId, Namespace, ResourceName, ZoneName
 from scoring.model.constraints import HashedOnce
+from scoring.model.nearest import nearest
 
 
 class Variant(StrEnum):
@@ -81,6 +82,7 @@ class Order(StrEnum):
     WEIGHT = "weight"
     FIFO = "fifo"
     LAS = "las"  # Least attained service: those of the lowest service level, of these the heaviest
+    SRPT_BY_REPORT = "srpt-by-report"  # Shortest remaining time: those with the least remaining work, as reported
 
 
 class StarvingOrder(StrEnum):
@@ -182,6 +184,8 @@ class QueuePolicy:
     """Extended resources that count in the weight besides CPU and memory; none: the published weight."""
     weight_namespaces: frozenset[Namespace] = frozenset()
     """Where annotation `netgang.io/weight` is obeyed; `*`: everywhere."""
+    report_namespaces: frozenset[Namespace] = frozenset()
+    """Where jobs' reports of their end are believed; `*`: everywhere."""
     starve_limit_s: float = 600.0  # STARVELIMIT: how long a gang waits before it is STARVING
     starve_limit_by_namespace_s: tuple[tuple[Namespace, float], ...] = ()
     starve_limit_by_priority_s: tuple[tuple[int, float], ...] = ()
@@ -283,6 +287,7 @@ KNOWN_OPTIONS = frozenset(
     }
 )
 """Annotations `netgang.io/<name>` that exist; another name is reported as a probable typing mistake."""
+_OWN_OF_PODS = ("role", "index")  # Read before they come here; here are those with a wrong value
 
 
 def gang_options(annotations: Mapping[str, str], policy: Policy, *, namespace: str | None = None) -> GangOptions:
@@ -355,7 +360,9 @@ def _field(name: str, text: str, policy: Policy, namespace: str | None) -> dict[
                 raise ValueError(f"{_shown(value)} is not {example}; the computed one is used")
             return {"weight": weight}
         case _ if name not in KNOWN_OPTIONS:
-            raise ValueError("no such annotation; it is ignored")
+            meant = nearest(name, (*KNOWN_OPTIONS, *_OWN_OF_PODS))
+            asked = f"; did you mean netgang.io/{meant}?" if meant is not None else "; it is ignored"
+            raise ValueError(f"no such annotation{asked}")
         case _:
             return {}  # read by the queue and by the scaling loop
 

@@ -15,12 +15,13 @@ class Reason(StrEnum):
     """Why a pod, a gang or a bind is refused. The value is what users read in `kubectl describe pod`."""
 
     # The gang waits.
-    INCOMPLETE = "netgang: the gang has fewer pods than its min-available"
+    INCOMPLETE = "netgang: the gang waits until min-available of its pods exist and can start"
     """Too few members can start now: pods do not exist yet, were lost, wait at another controller's gate, or
-    kube-scheduler places them on no node at all (a volume claim that does not exist).
+    kube-scheduler places them on no node at all (a volume claim that does not exist). Without a gate, every new gang
+    gets this reason while its controller creates its pods.
 
-    Look why the job's controller has not made the rest (quota, admission, its own log), which controller opens the
-    gate, or which claim `netgang explain` names."""
+    Nothing while the pods are being created. If it stays, look why the job's controller has not made the rest (quota,
+    admission, its own log), which controller opens the gate, or which claim `netgang explain` names."""
     NO_ROOM = "netgang: no zone has room for the whole gang now"
     """Some zone could take the gang if it were empty, none can now.
 
@@ -34,7 +35,7 @@ class Reason(StrEnum):
 
     The pods' Event FailedScheduling says which filter. Nothing is removed for it; the gang starts when they pass."""
     DEVICES = "netgang: the gang waits for devices that netgang cannot count"
-    """It asks for devices of Dynamic Resource Allocation, which no node's allocatable says how many there are of.
+    """It asks for devices of Dynamic Resource Allocation that are not counted, or not all (docs/reference/filters.md).
 
     kube-scheduler counts them: the Event FailedScheduling says whether some are free, ResourceSlices where they are."""
     BACKING_OFF = "netgang: the gang's last admission lapsed, it backs off"

@@ -235,7 +235,8 @@ class NetworkMatrix:
                 if metric is Metric.THROUGHPUT:
                     measured_bps = columns[metric][0].copy()
                 zones = medians.rows(sources), medians.rows(targets)
-                self._fill(metric, medians, columns[metric], self._lookup(metric, cols, rows), *zones)
+                typical = medians.typical(metric, (rows, cols), zones)
+                self._fill(metric, medians, typical, columns[metric], self._lookup(metric, cols, rows), *zones)
             both = (rows[:, None] >= 0) & (cols[None, :] >= 0)
             shared |= both & (rows[:, None] == cols[None, :])
             apart |= both & (rows[:, None] != cols[None, :])
@@ -294,12 +295,20 @@ class NetworkMatrix:
         hit = (pairs.keys[at] == keys) & (rows[:, None] >= 0) & (cols[None, :] >= 0)
         return hit, at[hit]
 
-    def _fill(self, metric: Metric, medians: Medians, there: _Values, back: _Values, rows: Ints, cols: Ints) -> None:
+    def _fill(
+        self,
+        metric: Metric,
+        medians: Medians,
+        typical: Floats,
+        there: _Values,
+        back: _Values,
+        rows: Ints,
+        cols: Ints,
+    ) -> None:
         """Write medians where no direction counts, never above the link's last value; one direction makes both."""
         hard_s = medians.hard_ttl_s[metric]
         (values, ages), (back_values, back_ages) = there, back
         unknown = ~(ages < hard_s) & ~(back_ages < hard_s).T & (rows[:, None] >= 0) & (cols[None, :] >= 0)
-        typical = medians.values[metric][rows[:, None], cols[None, :]]
         unknown &= ~np.isnan(typical)
         measured_at_s = medians.measured_at_s[metric][rows[:, None], cols[None, :]]
         last = np.where(np.isnan(values), back_values.T, values)

@@ -1,12 +1,17 @@
-"""What is typical between two zones, for links without a measurement.
+"""What is typical of a node's links to a zone, and between two zones, for links without a measurement.
 
 Why: sites measure between some nodes of each zone; a link between two others is better guessed from those than from the
-whole mesh. Rule: the median over the measured pairs of the two zones, per metric and direction; values past the hard
-TTL do not count, and an endpoint that serves nodes of several zones belongs to none.
+whole mesh. And a node with a bad interface is bad to all, so what its measured links have in common says most. Rules:
+- The worse of what is typical of both ends: the median of an end's measured links to the other's zone, of an even count
+  the better middle one, because the bad one of two links may be bad by its other end. An end with fewer than `LEAST`
+  such links has the median over the measured pairs of the two zones.
+- Per metric and direction; values past the hard TTL do not count, and an endpoint that serves nodes of several zones
+  belongs to none.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 
@@ -22,14 +27,33 @@ class Zones:
     hard_ttl_s: Mapping[Metric, float | None]
 
 
+LEAST: Final = 2
+"""Links of a node to a zone from which on they say more of its other links there than those of all nodes do."""
+
+
 @dataclass(frozen=True, slots=True)
 class Medians:
-    """What is typical between two zones: medians over the measured pairs, (zones, zones) per metric, NaN if none."""
+    """Medians over the measured pairs, per metric, NaN if there are none."""
 
     zone_of: Mapping[NodeName, int]
-    values: Mapping[Metric, Floats]
+    values: Mapping[Metric, Floats]  # (zones, zones)
     measured_at_s: Mapping[Metric, Floats]
     hard_ttl_s: Mapping[Metric, float]
+    from_end: Mapping[Metric, Floats]  # (endpoints, zones): from this endpoint to nodes of the zone
+    to_end: Mapping[Metric, Floats]
+
+    def typical(self, metric: Metric, ends: tuple[Ints, Ints], zones: tuple[Ints, Ints]) -> Floats:
+        """What is typical of links from `ends[0]` (n) to `ends[1]` (m), with their zones, −1 where none: (n, m)."""
+        (rows, cols), (from_zone, to_zone) = ends, zones
+        of_zones = self.values[metric][from_zone[:, None], to_zone[None, :]]
+        if metric not in self.from_end:
+            return of_zones
+        there = self.from_end[metric][rows[:, None], to_zone[None, :]]
+        back = self.to_end[metric][cols[None, :], from_zone[:, None]]
+        worse = np.minimum if metric is Metric.THROUGHPUT else np.maximum
+        there = np.where((rows[:, None] >= 0) & ~np.isnan(there), there, of_zones)
+        back = np.where((cols[None, :] >= 0) & ~np.isnan(back), back, of_zones)
+        return worse(there, back)
 
     def rows(self, nodes: Sequence[NodeName]) -> Ints:
         """Zone number of each node, −1 where it has none."""
@@ -50,6 +74,8 @@ def medians_of(
     ttl_s = {metric: zones.hard_ttl_s.get(metric) for metric in METRICS}
     hard_ttl_s = {metric: np.inf if age_s is None else age_s for metric, age_s in ttl_s.items()}
     values, times = ({m: np.full((len(number), len(number)), np.nan) for m in METRICS} for _ in range(2))
+    from_end: dict[Metric, Floats] = {}
+    to_end: dict[Metric, Floats] = {}
     for metric, (keys, known, measured_at_s) in columns.items():
         zone_of_end = _zones_of_ends(end_of.get(metric, {}), zone_of, size=size)
         rows, cols = zone_of_end[keys // max(size, 1)], zone_of_end[keys % max(size, 1)]
@@ -57,13 +83,29 @@ def medians_of(
         if not counts.any():
             continue
         groups = (rows * len(number) + cols)[counts]
+        good_first = -known[counts] if metric is Metric.THROUGHPUT else known[counts]
+        for book, ends, zone in ((from_end, keys // size, cols), (to_end, keys % size, rows)):
+            book[metric] = _of_ends(ends[counts], zone[counts], good_first, shape=(size, len(number)))
+            if metric is Metric.THROUGHPUT:
+                book[metric] = -book[metric]
         order = np.argsort(groups, kind="stable")
         found, starts = np.unique(groups[order], return_index=True)
         parts = (np.split(column[counts][order], starts[1:]) for column in (known, measured_at_s))
         for group, its_values, its_times in zip(found.tolist(), *parts, strict=True):
             values[metric][divmod(group, len(number))] = np.median(its_values)
             times[metric][divmod(group, len(number))] = np.median(its_times)
-    return Medians(zone_of, values, times, hard_ttl_s)
+    return Medians(zone_of, values, times, hard_ttl_s, from_end, to_end)
+
+
+def _of_ends(ends: Ints, zones: Ints, values: Floats, *, shape: tuple[int, int]) -> Floats:
+    """The lower median by endpoint and zone, NaN where there are fewer than `LEAST` values. Cost: O(m log m)."""
+    found = np.full(shape, np.nan)
+    groups = ends * shape[1] + zones
+    order = np.lexsort((values, groups))
+    at, starts, counts = np.unique(groups[order], return_index=True, return_counts=True)
+    enough = counts >= LEAST
+    found.flat[at[enough]] = values[order][starts[enough] + (counts[enough] - 1) // 2]
+    return found
 
 
 def _zones_of_ends(end_of: Mapping[NodeName, int], zone_of: Mapping[NodeName, int], *, size: int) -> Ints:

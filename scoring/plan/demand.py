@@ -84,17 +84,21 @@ class MemberSet:
 
 
 def demand_of(gang: Gang, policy: Policy, *, lost: frozenset[NodeName] = frozenset()) -> GangDemand:
-    """Derive what `gang` asks for; `lost` are its members' nodes that are gone. Cost: O(n log n) in members."""
+    """Derive what `gang` asks for; `lost` are its members' nodes that are gone. Cost: O(n log n) in members.
+
+    Kubernetes' own gangs ask for all or nothing: kube-scheduler 1.37 tries no member while another one has a gate.
+    """
     pending = gang.pending
     unable = tuple([pod for pod in pending if pod.obstacle or (pod.gates and pod.foreign_gates)])
-    blocked = _blocked(gang, unable, lost) if unable else False
+    together = gang.source is GangSource.GATED_NATIVE
+    blocked = (together or _blocked(gang, unable, lost)) if unable else False
     able = gang
     if unable and not blocked:
         stuck = {pod.uid for pod in unable}
         able = replace(gang, members=tuple(pod for pod in gang.members if pod.uid not in stuck))
     need = pending if able is gang else able.pending
     more: Iterable[Pod] = ()
-    if len(able.members) > gang.min_member:
+    if len(able.members) > gang.min_member and not together:
         minimum = {pod.uid for pod in minimum_members(able, lost_nodes=lost)}
         need, more = (tuple([pod for pod in need if (pod.uid in minimum) is first]) for first in (True, False))
     placed = (

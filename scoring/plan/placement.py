@@ -237,7 +237,7 @@ def _fits_one(run: Run, kind: Kind) -> bool:
 
 def _no_zone_detail(run: Run, demand: GangDemand) -> str:
     if demand.options.zones is not None:
-        names = ", ".join(run.zones) or "none"
+        names = ", ".join(filter(None, run.zones)) or "none"
         return f"netgang.io/zones names {', '.join(demand.options.zones)}; the cluster has {names}"
     return "no node has the zone label; set it, or use netgang.io/zone-policy: preferred"
 

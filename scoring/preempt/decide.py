@@ -20,8 +20,8 @@ from scoring.plan.queue_order import QueueOrder
 from scoring.plan.starvation_reservations import WANTS_ROOM
 from scoring.plan.steps import Steps, at_once
 from scoring.preempt.candidates import Candidates, candidates_in_steps
+from scoring.preempt.cluster_without import Without
 from scoring.preempt.smallest import Limits, smallest_in_steps
-from scoring.preempt.without import Without
 from scoring.queue.service_levels import is_wide, level_of_waiting
 
 

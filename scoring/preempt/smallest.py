@@ -21,7 +21,7 @@ from scoring.ids import GangKey
 from scoring.plan.result import Placed
 from scoring.plan.steps import Steps
 from scoring.preempt.candidates import Candidate, SetKey, set_key
-from scoring.preempt.without import Group, Without
+from scoring.preempt.cluster_without import Group, Without
 
 _SETS_A_STEP = 16  # Sets counted between two steps: one or two milliseconds
 

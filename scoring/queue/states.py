@@ -141,9 +141,18 @@ def transitions_of(gang: Gang, policy: QueuePolicy) -> Transitions:
     """The times of a gang's states. Cost: O(n log n)."""
     since_s = waiting_since_s(gang)
     starving_s = None if since_s is None else since_s + starve_limit_s(gang, policy)
+    return Transitions(since_s, starving_s, running_since_s(gang))
+
+
+def running_since_s(gang: Gang) -> float | None:
+    """When the last of the minimum that is bound now got its node, Unix seconds; `None`: not known. O(n log n).
+
+    >>> from tests.builders import bound, gang, pod
+    >>> running_since_s(gang("g", members=[pod("p"), pod("q")])) is None
+    True
+    """
     got_nodes = sorted(p.scheduled_s for p in gang.members if p.scheduled_s is not None and p.node is not None)
-    running_s = got_nodes[gang.min_member - 1] if len(got_nodes) >= gang.min_member else None
-    return Transitions(since_s, starving_s, running_s)
+    return got_nodes[gang.min_member - 1] if len(got_nodes) >= gang.min_member else None
 
 
 def _workers_done(gang: Gang) -> bool:

@@ -14,8 +14,9 @@ from typing import TypeAlias
 
 import numpy as np
 
-from scoring.ids import EndpointId, ZoneName
+from scoring.ids import EndpointId, NodeName, ZoneName
 from scoring.model import NodeTable, Policy
+from scoring.model.nearest import nearest
 from scoring.model.policy import GangOptions
 from scoring.network.matrix import Metric, NetworkMatrix
 
@@ -64,6 +65,20 @@ def zone_distances(near: str, table: NodeTable, network: NetworkMatrix, policy: 
             measured = UNKNOWN_DISTANCE_MS if table_value is None else table_value
         distances[zone] = measured
     return distances
+
+
+def near_problem(near: str | None, table: NodeTable, network: NetworkMatrix, policy: Policy) -> tuple[str, ...]:
+    """A sentence when `netgang.io/near` decides nothing because no zone's distance from it is known."""
+    if near is None or ZoneName(near) in table.zones:
+        return ()
+    distances = zone_distances(near, table, network, policy)
+    if any(distance < UNKNOWN_DISTANCE_MS for distance in distances.values()):
+        return ()
+    if (row := table.index.get(NodeName(near))) is not None:
+        return (f"netgang.io/near: {near!r} is a node of zone {table.nodes[row].zone}: name the zone",)
+    meant = nearest(near, [zone for zone in table.zones if zone])
+    asked = f"; did you mean zone {meant}?" if meant is not None else "; it is ignored"
+    return (f"netgang.io/near: {near!r} is no zone of the cluster and no endpoint with a known delay{asked}",)
 
 
 def _endpoints_by_zone(table: NodeTable, network: NetworkMatrix) -> dict[ZoneName, tuple[EndpointId, ...]]:

@@ -7,7 +7,7 @@ Rule: all members of one kind get the same list, so that they stay one kind to t
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -32,6 +32,15 @@ class Listing:
     nodes: tuple[NodeName, ...] = ()  # Planned nodes by name, then spares, best first
     hostnames: tuple[str, ...] = ()  # Their kubernetes.io/hostname, where the pod's own terms are narrowed
     why_zone: str = ""
+
+    def only(self, node: NodeName) -> "Listing":
+        """The same for one of its nodes alone.
+
+        >>> Listing(("a",), ("n1", "n2"), ("host-1", "host-2")).only(NodeName("n2"))
+        Listing(zones=('a',), nodes=('n2',), hostnames=('host-2',), why_zone='')
+        """
+        at = self.nodes.index(node)
+        return replace(self, nodes=(node,), hostnames=self.hostnames[at : at + 1])
 
 
 class Lister:

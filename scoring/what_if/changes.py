@@ -6,7 +6,7 @@ true. Rules: a change says one thing; amounts are Kubernetes quantities; all has
 """
 
 from collections.abc import Mapping
-from typing import Annotated, Any, TypeAlias
+from typing import Annotated, Any, Literal, TypeAlias
 
 import msgspec
 from msgspec import Meta
@@ -17,9 +17,11 @@ from scoring.model.resources import amount
 from scoring.network.measurement import Metric
 
 MOST_CHANGES = 100
+MOST_PODS = 10_000  # Of one change
 _MOST_NAMED = 1000
 _NAME = Meta(max_length=253)
 _KEY = Meta(max_length=507, pattern=r"^[^/]+/[^/]+$", description="NAMESPACE/NAME")
+_LABEL_KEY = Meta(max_length=317)  # A domain of 253 characters and a name of 63 (qualified names)
 _MANY = Meta(min_length=1, max_length=_MOST_NAMED)
 _Name: TypeAlias = Annotated[str, _NAME]
 Quantity: TypeAlias = str | int
@@ -64,12 +66,42 @@ class RemoveNodes(Supposition, frozen=True, tag="remove-nodes"):
     nodes: Annotated[tuple[Annotated[NodeName, _NAME], ...], _MANY]
 
 
+class CordonNodes(Supposition, frozen=True, tag="cordon"):
+    """Nodes that take no new pods, as after `kubectl cordon`; what runs there stays."""
+
+    nodes: Annotated[tuple[Annotated[NodeName, _NAME], ...], _MANY]
+
+
+class UncordonNodes(Supposition, frozen=True, tag="uncordon"):
+    """Nodes that take pods again, as after `kubectl uncordon`."""
+
+    nodes: Annotated[tuple[Annotated[NodeName, _NAME], ...], _MANY]
+
+
+class TaintNodes(Supposition, frozen=True, tag="taint"):
+    """Nodes with one taint more; what runs there stays, also without a toleration of NoExecute."""
+
+    nodes: Annotated[tuple[Annotated[NodeName, _NAME], ...], _MANY]
+    key: _Name
+    effect: Literal["NoSchedule", "NoExecute", "PreferNoSchedule"]
+    value: Annotated[str, Meta(max_length=63)] = ""
+
+
+class UntaintNodes(Supposition, frozen=True, tag="untaint"):
+    """Nodes without the taints of a key; each must have one."""
+
+    nodes: Annotated[tuple[Annotated[NodeName, _NAME], ...], _MANY]
+    key: _Name
+    effect: Literal["NoSchedule", "NoExecute", "PreferNoSchedule"] | None = None
+    """null: whatever effect they have"""
+
+
 class AddPods(Supposition, frozen=True, tag="add-pods"):
     """More pods NAME-0…: members of a gang, or plain ones that take room on `node`: netgang does not plan them."""
 
     namespace: Annotated[Namespace, _NAME]
     name: _Name
-    count: Annotated[int, Meta(ge=1, le=10_000)] = 1
+    count: Annotated[int, Meta(ge=1, le=MOST_PODS)] = 1
     gang: _Name | None = None
     """Name of the group; one that exists gets members like its last one, unless `requests` says what they ask for"""
     min_available: Annotated[int, Meta(ge=1, le=100_000)] | None = None
@@ -77,6 +109,22 @@ class AddPods(Supposition, frozen=True, tag="add-pods"):
     requests: _Amounts = {}
     node: Annotated[NodeName, _NAME] | None = None
     priority: Annotated[int, Meta(ge=-(2**31), lt=2**31)] = 0
+
+
+class PodSet(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Pods that differ in their names alone."""
+
+    pod: msgspec.Raw
+    """A v1 Pod as a controller would create it"""
+    count: Annotated[int, Meta(ge=1, le=MOST_PODS)] = 1
+    """Several are NAME-0, NAME-1, …"""
+
+
+class AddJob(Supposition, frozen=True, tag="add-job"):
+    """A job that is submitted: its pods, which must form gangs that do not exist yet, and its PodGroups."""
+
+    pods: Annotated[tuple[PodSet, ...], Meta(min_length=1, max_length=100)]
+    pod_groups: Annotated[tuple[msgspec.Raw, ...], Meta(max_length=100)] = ()
 
 
 class RemovePods(Supposition, frozen=True, tag="remove-pods"):
@@ -176,9 +224,36 @@ class ForgetRefusals(Supposition, frozen=True, tag="forget-refusals"):
     gang: Annotated[GangKey, _KEY]
 
 
+class Tolerate(Supposition, frozen=True, tag="tolerate"):
+    """The gang's pods tolerate the taints of this key, whatever their value and effect."""
+
+    gang: Annotated[GangKey, _KEY]
+    key: Annotated[str, _LABEL_KEY]
+
+
+class LowerRequest(Supposition, frozen=True, tag="lower-request"):
+    """The gang's waiting pods that ask for `asked` of a resource ask for less of it."""
+
+    gang: Annotated[GangKey, _KEY]
+    resource: Annotated[ResourceName, _NAME]
+    asked: Quantity
+    """Kubernetes quantity, such as 16: what a pod's request is now"""
+    to: Quantity
+    """What it would be, more than 0"""
+
+
+class IgnoreNodeLabel(Supposition, frozen=True, tag="ignore-node-label"):
+    """The gang's waiting pods have no nodeSelector and no required node affinity for the label of this key."""
+
+    gang: Annotated[GangKey, _KEY]
+    key: Annotated[str, _LABEL_KEY]
+
+
 Change: TypeAlias = (
-    AddCapacity | AddNodes | RemoveNodes | AddPods | RemovePods | JobEnds | JobShrinks | JobGrows
+    AddCapacity | AddNodes | RemoveNodes | CordonNodes | UncordonNodes | TaintNodes | UntaintNodes
+    | AddJob | AddPods | RemovePods | JobEnds | JobShrinks | JobGrows
     | ClockAdvances | SetLink | SetOption | SetShare | SetSettings | OpenGates | MendGroup | ForgetRefusals
+    | Tolerate | LowerRequest | IgnoreNodeLabel
 )  # fmt: skip
 
 

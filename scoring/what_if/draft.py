@@ -13,12 +13,17 @@ import numpy as np
 from scoring.ids import GangKey, NodeName
 from scoring.model import Commitment, Gang, HostPort, Node, NodeTable, Pod, Policy, Snapshot
 from scoring.network.matrix import Ints, NetworkMatrix
-from scoring.what_if.changes import MisfitError
+from scoring.what_if.changes import AddJob, MisfitError
 
 
 def no_settings(_: Mapping[str, Any]) -> Policy:
     """For situations without a service. Errors: MisfitError always."""
     raise MisfitError("settings: there are none here")
+
+
+def no_objects(_: AddJob) -> tuple[Gang, ...]:
+    """For situations without a reader of objects. Errors: MisfitError always."""
+    raise MisfitError("pods: objects are not read here")
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +36,7 @@ class Situation:
     others: Mapping[str, Pod] = field(default_factory=dict)
     """namespace/name → a pod of no gang of ours that takes room on its node; those that changes name are enough."""
     policy_with: Callable[[Mapping[str, Any]], Policy] = no_settings  # Errors: MisfitError
+    gangs_of: Callable[[AddJob], tuple[Gang, ...]] = no_objects  # Errors: MisfitError
 
 
 class Draft:

@@ -5,7 +5,18 @@ from dataclasses import replace
 from itertools import count, islice
 
 from scoring.ids import GangKey, PodName, PodUid, gang_key
-from scoring.model import GATE, Constraints, Gang, GangSource, GroupRef, MemberClass, Phase, Pod, Resources, Role
+from scoring.model import (
+    GATE,
+    Constraints,
+    Gang,
+    GangSource,
+    GroupRef,
+    MemberClass,
+    Phase,
+    Pod,
+    Resources,
+    Role,
+)
 from scoring.model.policy import KNOWN_OPTIONS
 from scoring.model.resources import NO_RESOURCES, PODS
 from scoring.what_if import changes as c
@@ -37,6 +48,15 @@ def add_pods(draft: Draft, change: c.AddPods) -> None:
         return
     least = change.min_available or change.count
     draft.put_gang(Gang(key, GangSource.LABELS, least, made, change.priority, draft.now_s))
+
+
+def add_job(draft: Draft, change: c.AddJob) -> None:
+    """Submit a job: its gangs are as old as the supposed moment."""
+    for gang in draft.base.gangs_of(change):
+        if gang.key in draft.gangs:
+            raise c.MisfitError(f"pods: gang {gang.key} exists already; netgang explain {gang.key} says how it stands")
+        members = tuple(replace(pod, created_s=draft.now_s) for pod in gang.members)
+        draft.put_gang(replace(gang, members=members, created_s=draft.now_s))
 
 
 def remove_pods(draft: Draft, change: c.RemovePods) -> None:
@@ -78,7 +98,7 @@ def resize_job(draft: Draft, change: c.JobShrinks | c.JobGrows) -> None:
 
 def set_option(draft: Draft, change: c.SetOption) -> None:
     """Write or remove an annotation."""
-    gang = _gang(draft, change.gang)
+    gang = gang_of(draft, change.gang)
     if change.option not in KNOWN_OPTIONS:
         raise c.MisfitError(f"name: netgang.io/{change.option}: there is no such annotation")
     options = {name: value for name, value in gang.options if name != change.option}
@@ -89,7 +109,7 @@ def set_option(draft: Draft, change: c.SetOption) -> None:
 
 def mend(draft: Draft, change: c.OpenGates | c.MendGroup | c.ForgetRefusals) -> None:
     """Take one obstacle of a gang away."""
-    gang = _gang(draft, change.gang)
+    gang = gang_of(draft, change.gang)
     match change:
         case c.OpenGates():
             members = tuple(replace(pod, gates=tuple(one for one in pod.gates if one == GATE)) for pod in gang.members)
@@ -186,7 +206,8 @@ def _no_job(draft: Draft, job: str) -> c.MisfitError:
     return c.MisfitError(f"job: no gang and no job {job} with workers is known{there}")
 
 
-def _gang(draft: Draft, key: GangKey) -> Gang:
+def gang_of(draft: Draft, key: GangKey) -> Gang:
+    """The gang as it is by now. Errors: MisfitError."""
     if key not in draft.gangs:
         raise c.MisfitError(f"gang: no gang {key} is known")
     return draft.gangs[key]

@@ -6,9 +6,22 @@ from typing import Final
 
 from scoring.ids import EndpointId, NodeName
 from scoring.model import Node, Resources
+from scoring.model.constraints import Taint
 from scoring.model.resources import PODS
 from scoring.network.measurement import Measurement
-from scoring.what_if.changes import AddCapacity, AddNodes, MisfitError, RemoveNodes, SetLink, amount_of, resources_of
+from scoring.what_if.changes import (
+    AddCapacity,
+    AddNodes,
+    CordonNodes,
+    MisfitError,
+    RemoveNodes,
+    SetLink,
+    TaintNodes,
+    UncordonNodes,
+    UntaintNodes,
+    amount_of,
+    resources_of,
+)
 from scoring.what_if.draft import Draft
 
 LARGEST: Final = 2**53  # Of one resource on one node: sums over all nodes must stay exact
@@ -68,6 +81,25 @@ def remove_nodes(draft: Draft, change: RemoveNodes) -> None:
         if name not in draft.nodes:
             raise MisfitError(f"nodes: there is no node {name}")
         draft.drop_node(name)
+
+
+def change_nodes(draft: Draft, change: CordonNodes | UncordonNodes | TaintNodes | UntaintNodes) -> None:
+    """Cordon or taint nodes, or take that back; what runs on them stays."""
+    for name in change.nodes:
+        node = draft.nodes.get(name)
+        if node is None:
+            raise MisfitError(f"nodes: there is no node {name}")
+        match change:
+            case CordonNodes() | UncordonNodes():
+                draft.put_node(replace(node, unschedulable=isinstance(change, CordonNodes)))
+            case TaintNodes(_, key, effect, value):
+                others = (one for one in node.taints if (one.key, one.effect) != (key, effect))
+                draft.put_node(replace(node, taints=(*others, Taint(key, value, effect))))
+            case UntaintNodes(_, key, effect):
+                left = tuple(one for one in node.taints if one.key != key or effect not in (None, one.effect))
+                if left == node.taints:
+                    raise MisfitError(f"key: node {name} has no taint {key}{f':{effect}' if effect else ''}")
+                draft.put_node(replace(node, taints=left))
 
 
 def set_link(draft: Draft, change: SetLink) -> None:

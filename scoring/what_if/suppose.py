@@ -16,10 +16,12 @@ from scoring.plan.steps import Steps, finish
 from scoring.what_if import changes as c
 from scoring.what_if.changes import Change, MisfitError
 from scoring.what_if.draft import Draft, Situation
-from scoring.what_if.jobs import add_pods, end_job, mend, remove_pods, resize_job, set_option
-from scoring.what_if.nodes import add_capacity, add_nodes, remove_nodes, set_link
+from scoring.what_if.jobs import add_job, add_pods, end_job, mend, remove_pods, resize_job, set_option
+from scoring.what_if.nodes import add_capacity, add_nodes, change_nodes, remove_nodes, set_link
+from scoring.what_if.pod_templates import ignore_node_label, lower_request, tolerate
 
 MOST_ADVANCE_S: Final = 366 * 86_400.0  # Farther ahead nothing is known of what happens
+MOST_BEHIND: Final = 10  # Gangs that are named
 
 
 class Standing(StrEnum):
@@ -41,6 +43,8 @@ class Fate:
     members: Mapping[str, NodeName] | None = None  # pod → planned node, of an admitted gang
     reason: Reason | None = None
     detail: str = ""
+    score: float | None = None  # Mean points of an admitted gang's links; `None`: too few members on different nodes
+    behind: tuple[GangKey, ...] = ()  # Of one that waits: gangs ahead that were given room or hold it, in their order
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +99,10 @@ def _apply(draft: Draft, change: Change) -> None:
             add_nodes(draft, change)
         case c.RemoveNodes():
             remove_nodes(draft, change)
+        case c.CordonNodes() | c.UncordonNodes() | c.TaintNodes() | c.UntaintNodes():
+            change_nodes(draft, change)
+        case c.AddJob():
+            add_job(draft, change)
         case c.AddPods():
             add_pods(draft, change)
         case c.RemovePods():
@@ -121,6 +129,12 @@ def _apply(draft: Draft, change: Change) -> None:
             draft.policy = draft.base.policy_with(settings)
         case c.OpenGates() | c.MendGroup() | c.ForgetRefusals():
             mend(draft, change)
+        case c.Tolerate():
+            tolerate(draft, change)
+        case c.LowerRequest():
+            lower_request(draft, change)
+        case c.IgnoreNodeLabel():
+            ignore_node_label(draft, change)
         case _:  # pragma: no cover
             assert_never(change)
 
@@ -144,7 +158,7 @@ def difference(base: Situation, before: Plan, made: Situation, after: Plan) -> D
     for key in sorted({*base.snapshot.gangs, *made.snapshot.gangs, *before.waiting, *before.admitted}):
         one = Turned(key, fate(base.snapshot.gangs.get(key), before), fate(made.snapshot.gangs.get(key), after))
         if (kind := _kind(one)) is not None:
-            lists[kind].append(one)
+            lists[kind].append(replace(one, after=replace(one.after, behind=_behind(key, after))))
     return Difference(**{name: tuple(found) for name, found in lists.items()})
 
 
@@ -156,10 +170,21 @@ def fate(gang: Gang | None, plan: Plan) -> Fate:
     if admission is not None:
         names = {pod.uid: str(pod.name) for pod in gang.members}
         members = {names.get(uid, str(uid)): node for uid, node in admission.members.items()}
-        return Fate(Standing.ADMITTED, admission.rank, admission.zones, dict(sorted(members.items())))
+        placed = dict(sorted(members.items()))
+        return Fate(Standing.ADMITTED, admission.rank, admission.zones, placed, score=admission.score)
     if waiting is not None:
         return Fate(Standing.WAITING, waiting.rank, reason=waiting.reason, detail=waiting.detail)
     return Fate(Standing.SETTLED)
+
+
+def _behind(key: GangKey, plan: Plan) -> tuple[GangKey, ...]:
+    """Gangs ahead of one whose room they have: given in this plan, or reserved. Cost: O(gangs)."""
+    waiting = plan.waiting.get(key)
+    if waiting is None or waiting.reason is not Reason.BEHIND:
+        return ()
+    ahead = {one.gang: one.rank for one in plan.admitted.values() if one.rank < waiting.rank}
+    ahead |= {gang: plan.waiting[gang].rank for gang in plan.reservations if gang in plan.waiting and gang != key}
+    return tuple(sorted(ahead, key=lambda gang: (ahead[gang], gang))[:MOST_BEHIND])
 
 
 def _kind(one: Turned) -> str | None:

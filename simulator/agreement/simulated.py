@@ -68,7 +68,7 @@ def tell(story: Story, *, seed: int = 0) -> Facts:
 
     async def whole() -> Facts:
         latencies = Latencies()
-        cluster = Cluster(Settings(), (SECOND, DEFAULT), latencies, seed)
+        cluster = Cluster(Settings(pod_conditions=False), (SECOND, DEFAULT), latencies, seed)
         async with cluster.running():
             return await story(SimulatedStage(cluster, latencies))
 

@@ -2,7 +2,7 @@
 
 Why: the simulated cluster and the tests' fake differ only in how long a call takes and how it fails. Rule: each call is
 made inside `around(verb)`, which may wait or raise before the call takes effect, and after it. Verbs: list, labelled,
-watch, bind, patch, admit, get, get_object, patch_object, evict, group_status, create_event, create_object,
+watch, bind, patch, admit, get, get_object, patch_object, evict, group_status, pod_status, create_event, create_object,
 delete_object.
 """
 
@@ -170,6 +170,12 @@ class StoreApi:
         self.store.replace(POD_GROUPS, {**old, "metadata": metadata, "status": status})
         if by == "netgang":
             self.status_patches.append((name, dict(patch["status"])))
+
+    async def patch_pod_status(self, namespace: str, name: str, uid: PodUid, patch: bytes) -> None:
+        """See ClusterApi: of a strategic merge patch, what concerns conditions."""
+        async with self.call("pod_status"):
+            self._pod(namespace, name, uid)
+            self.store.conditions_patch(namespace, name, msgspec.json.decode(patch))
 
     async def create_event(self, namespace: str, event: Mapping[str, Any]) -> None:
         """See ClusterApi; one that the store does not serve is dropped."""

@@ -407,6 +407,18 @@ class ApiStore:
         spec["schedulingGates"] = [one for one in gates if one["name"] not in gone] or None
         return self.merge_patch(PODS, namespace, name, {**patch, "spec": spec})
 
+    def conditions_patch(self, namespace: str, name: str, patch: Object) -> Object:
+        """What a strategic merge patch does to a pod's conditions, which are merged by type; as stored."""
+        pod = self.state(PODS, namespace, name).new
+        if patch["metadata"]["uid"] != pod["metadata"]["uid"]:
+            raise ApiError(422, f'"{name}" is invalid: metadata.uid: Invalid value: field is immutable')
+        status = pod.get("status", {})
+        known: dict[str, Object] = {one["type"]: one for one in status.get("conditions") or ()}
+        after = known | {one["type"]: known.get(one["type"], {}) | one for one in patch["status"]["conditions"]}
+        if after == known:
+            return pod
+        return self.replace(PODS, {**pod, "status": {**status, "conditions": list(after.values())}})
+
     def evict(self, namespace: str, name: str, *, uid: str = "", resource_version: str = "") -> None:
         """What POST pods/eviction does when no PodDisruptionBudget objects."""
         metadata = self.state(PODS, namespace, name).new["metadata"]

@@ -27,12 +27,15 @@
   condition: levels, decrement: null, increment: 0}`), members beyond a minimum come last (`queue.surplus: last`), and a
   gang is STARVING after a day (`queue.starve_limit_s: 86400`).
 - `netgang-elastic-las`: besides, the queue is by service level (`queue.order: las`).
+- `netgang-elastic-srpt-by-report`: as `netgang-elastic-levels`, the queue by remaining work (`queue.order:
+  srpt-by-report`, `queue.report_namespaces: '*'`); jobs report exactly, once they have run.
+- `netgang-elastic-srpt-lies`: the same, but one job in five reports a tenth of what remains.
 """
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from scoring.ids import ResourceName
+from scoring.ids import Namespace, ResourceName
 from scoring.model.policy import Order, Policy, Preempting, QueuePolicy, Surplus
 from scoring.scaling.options import Condition, Options
 from simulator.actions import Deciding
@@ -42,6 +45,7 @@ from simulator.policies.levels import Levels
 from simulator.policies.planned import PAPER_N, Planned
 from simulator.policies.preemptive import Preemptive, by_level, by_remaining
 from simulator.policies.whole import Whole, by_arrival, by_length
+from simulator.reports import Reports, exact_h, some_lie_h
 from simulator.speed.rate import GPU
 
 _DAY_S = 86_400.0
@@ -100,11 +104,12 @@ def elastic_jobs(
     return Planned(name, policy, scaling if elastic else None)
 
 
-def by_levels(name: str, order: Order) -> Planned:
+def by_levels(name: str, order: Order, *, reports: Reports | None = None) -> Planned:
     """Jobs shrink, and are suspended, by what they have had; they grow back, and no further."""
     scaling = Options(condition=Condition.LEVELS, decrement=None, increment=0)
-    queue = QueuePolicy(order=order, surplus=Surplus.LAST, starve_limit_s=_DAY_S)
-    return Planned(name, Policy(queue=queue, preemption=Preempting.LEVELS), scaling)
+    trusted = frozenset({Namespace("*")}) if reports is not None else frozenset[Namespace]()
+    queue = QueuePolicy(order=order, surplus=Surplus.LAST, starve_limit_s=_DAY_S, report_namespaces=trusted)
+    return Planned(name, Policy(queue=queue, preemption=Preempting.LEVELS), scaling, reports=reports)
 
 
 POLICIES: Mapping[str, Callable[[Choices], Deciding]] = {
@@ -139,6 +144,12 @@ POLICIES: Mapping[str, Callable[[Choices], Deciding]] = {
     "netgang-levels": lambda _: Planned("netgang-levels", Policy(preemption=Preempting.LEVELS)),
     "netgang-elastic-levels": lambda _: by_levels("netgang-elastic-levels", Order.WEIGHT),
     "netgang-elastic-las": lambda _: by_levels("netgang-elastic-las", Order.LAS),
+    "netgang-elastic-srpt-by-report": lambda _: by_levels(
+        "netgang-elastic-srpt-by-report", Order.SRPT_BY_REPORT, reports=exact_h
+    ),
+    "netgang-elastic-srpt-lies": lambda _: by_levels(
+        "netgang-elastic-srpt-lies", Order.SRPT_BY_REPORT, reports=some_lie_h
+    ),
     "netgang-rigid": lambda choices: elastic_jobs(choices, name="netgang-rigid", starving_share=0.0, elastic=False),
 }
 

@@ -1,6 +1,6 @@
 """KOD2 as it was published: Algorithms 1 to 3, and its placement on few nodes (PAPERS K3–K6).
 
-The algorithms themselves are `scoring.queue.literal` and `scoring.scaling.literal`; here their answers become actions.
+The algorithms are `scoring.queue.kod2_literal` and `scoring.scaling.kod2_literal`; here their answers become actions.
 Where the paper leaves something open the reading is the kind one: a job whose minimum fits the sum of what is idle but
 no nodes goes on waiting (a literal operator would make its pods and leave them half placed); a pass follows every
 change, so one event may start several jobs; scale-out is tried once at each moment, after the passes. A job starts with
@@ -14,9 +14,9 @@ import numpy as np
 from scoring.model import Role
 from scoring.model.policy import Algorithm, Policy, QueuePolicy, WeightForm
 from scoring.network.matrix import Ints
-from scoring.queue.literal import Pass, Waiter, WeightKey, algorithm_1
+from scoring.queue.kod2_literal import Pass, Waiter, WeightKey, algorithm_1
 from scoring.queue.weights import Scale, weight_of
-from scoring.scaling import literal
+from scoring.scaling import kod2_literal
 from scoring.scaling.job import ElasticJob
 from simulator.actions import Action, Advice, Place, Remove
 from simulator.gangs import Gangs, elastic_job
@@ -97,7 +97,7 @@ class Kod2:
         jobs = self._elastic(state)
         self._version += 1
         snapshot = self._gangs.snapshot(state, (new, *state.running.values()), version=self._version)
-        found = literal.scale_in(snapshot, jobs, new.key, _POLICY, decrement=self._most)
+        found = kod2_literal.scale_in(snapshot, jobs, new.key, _POLICY, decrement=self._most)
         if not found.possible or found.node is None:
             return []
         leaving: dict[str, list[int]] = {}
@@ -117,7 +117,7 @@ class Kod2:
         self._version += 1
         snapshot = self._gangs.snapshot(state, state.running.values(), version=self._version)
         more: dict[str, list[int]] = {}
-        for key, node in literal.scale_out(snapshot, jobs, _POLICY, increment=self._most):
+        for key, node in kod2_literal.scale_out(snapshot, jobs, _POLICY, increment=self._most):
             more.setdefault(key.name, []).append(state.table.index[node])
         actions: list[Action] = []
         for name, rows in more.items():

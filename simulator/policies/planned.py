@@ -21,6 +21,7 @@ from scoring.scaling.options import Options
 from simulator.actions import Action, Advice, Place, Remove, Suspend
 from simulator.gangs import Gangs, elastic_job
 from simulator.model import SimJob
+from simulator.reports import Reports
 from simulator.state import JobState, State
 
 PAPER_N = Policy(
@@ -35,11 +36,13 @@ PAPER_N = Policy(
 class Planned:
     """The planner, and perhaps the scaling code."""
 
-    def __init__(self, name: str, policy: Policy, scaling: Options | None = None) -> None:
-        """`scaling`: `None`, and worker counts stay as jobs started."""
+    def __init__(
+        self, name: str, policy: Policy, scaling: Options | None = None, *, reports: Reports | None = None
+    ) -> None:
+        """`scaling`: `None`, and worker counts stay as jobs started; `reports`: `None`, and no job reports its end."""
         self.name = name
         self.elastic = scaling is not None
-        self._policy, self._scaling = policy, scaling
+        self._policy, self._scaling, self._reports = policy, scaling, reports
         self._cache = PlannerCache()
         self._plan = Plan(version=-1)
         self._candidates = Candidates()
@@ -52,7 +55,7 @@ class Planned:
 
     def decide(self, state: State) -> Advice:
         """Start the gangs that the plan admits; else change worker counts."""
-        gangs = self._gangs = self._gangs or Gangs(state.table)
+        gangs = self._gangs = self._gangs or Gangs(state.table, reports=self._reports)
         gangs.forget(state)
         running = [] if self._scaling is None else list(state.elastic.values())
         others = [one for one in state.running.values() if not one.elastic or self._scaling is None]

@@ -25,8 +25,6 @@ CHART = ROOT / "charts" / "netgang"
 VARIABLE = "NETGANG_HELM"
 HOOK = "helm.sh/hook"
 _LIMIT_S = 120.0
-_NOISE = "found symbolic link in path"
-"""The chart's files are links into manifests/ and scheduler-config/, and Helm says so each time."""
 
 
 def find_helm(environment: Mapping[str, str] | None = None) -> Path | None:
@@ -42,7 +40,7 @@ def find_helm(environment: Mapping[str, str] | None = None) -> Path | None:
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """How a run of Helm ended: exit code, standard output, and standard error without Helm's notes on links."""
+    """How a run of Helm ended: exit code, standard output, and standard error."""
 
     code: int
     output: str
@@ -68,8 +66,7 @@ class Helm:
             timeout=_LIMIT_S,
             check=False,
         )
-        said = [line for line in done.stderr.splitlines() if _NOISE not in line]
-        return Ended(done.returncode, done.stdout, "\n".join(said))
+        return Ended(done.returncode, done.stdout, done.stderr.strip())
 
     def command(self, *arguments: str) -> list[str]:
         """The command line of a run, for callers that do not wait."""

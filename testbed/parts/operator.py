@@ -9,16 +9,14 @@ computer. Its validating webhook is there without rules: API servers do not call
 
 from __future__ import annotations
 
-import asyncio
-import base64
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from testbed.api import Api, Object
 from testbed.cluster import Cluster
-from testbed.errors import ApiRefused
 from testbed.objects import namespace as namespace_object
 from testbed.objects import pod
+from testbed.parts.carried import carried
 from testbed.processes.network import LOOPBACK, free_ports
 from testbed.processes.process import Child
 from testbed.processes.stages import DELETE_AFTER
@@ -52,8 +50,8 @@ async def start_operator(
         (_READ_BY_ROTATOR / "tls.crt").unlink(missing_ok=True)  # an earlier one's: it would not wait for its own
         temporary = cluster.directory / "operator-tmp"
         temporary.mkdir(exist_ok=True)
-        carrying = asyncio.create_task(_carry_certificates(api, temporary), name="certificates of the operator")
-        try:
+        mounted = (temporary / "k8s-webhook-server" / "serving-certs", _READ_BY_ROTATOR)  # the second: waited for
+        async with carried(api, _SECRET, namespace=_NAMESPACE, to=mounted):
             return await cluster.start_part(
                 OPERATOR,
                 [
@@ -69,8 +67,6 @@ async def start_operator(
                 ready_url=f"http://{LOOPBACK}:{port}/readyz",
                 env={"TMPDIR": str(temporary)},
             )
-        finally:
-            carrying.cancel()
 
 
 async def refuse_updates(api: Api, *plurals: str) -> None:
@@ -215,21 +211,3 @@ async def _prepare(api: Api) -> None:
             },
         ]
     )
-
-
-async def _carry_certificates(api: Api, temporary: Path) -> None:
-    """Wait until the operator has made its certificate, and put it where a kubelet would mount the Secret."""
-
-    async def made() -> dict[str, str]:
-        try:
-            found = await api.get("Secret", _SECRET, namespace=_NAMESPACE)
-        except ApiRefused:
-            return {}
-        return dict(found.get("data") or {})
-
-    data = await api.until(made, lambda found: "tls.crt" in found, what="the operator's certificate", limit_s=60.0)
-    own = temporary / "k8s-webhook-server" / "serving-certs"
-    for directory in (own, _READ_BY_ROTATOR):  # the server's first: the other is what it waits for
-        directory.mkdir(parents=True, exist_ok=True)
-        for name in ("tls.key", "ca.crt", "tls.crt"):
-            (directory / name).write_bytes(base64.b64decode(data[name]))

@@ -20,7 +20,6 @@ from testbed.cluster import NETGANG, NETGANG_SCHEDULER, Cluster
 from testbed.errors import ControlPlaneError
 from testbed.processes.network import LOOPBACK, free_ports
 from testbed.processes.process import Child
-from testbed.programs.catalogue import Version
 
 ROOT = Path(__file__).parents[2]
 SCHEDULER_CONFIG = ROOT / "scheduler-config"
@@ -96,14 +95,11 @@ async def install_rights(cluster: Cluster) -> None:
             await api.apply(_installed(path))
 
 
-async def start_second_scheduler(
-    cluster: Cluster, netgang: Netgang, *, name: str = NETGANG_SCHEDULER, version: Version | None = None
-) -> Child:
+async def start_second_scheduler(cluster: Cluster, netgang: Netgang, *, name: str = NETGANG_SCHEDULER) -> Child:
     """Start the kube-scheduler for pods with `schedulerName: netgang`, as manifests/overlays/second-scheduler does."""
     return await cluster.start_scheduler(
         _installed(SECOND_SCHEDULER),
         name=name,
-        version=version,
         extender=netgang.url,
         account=NETGANG_SCHEDULER,
         feature_gates=installed_gates(),

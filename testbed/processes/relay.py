@@ -9,6 +9,7 @@ A blocked relay closes nothing, and what was sent arrives when it is open again,
 from __future__ import annotations
 
 import asyncio
+import socket
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 
@@ -95,10 +96,13 @@ class Relay:
 
 
 @asynccontextmanager
-async def relay(target: Target) -> AsyncIterator[Relay]:
-    """A relay on a free loopback port, gone with the block."""
+async def relay(target: Target, *, listening: socket.socket | None = None) -> AsyncIterator[Relay]:
+    """A relay on a free loopback port, or on this socket of another network namespace; gone with the block."""
     made = Relay(target)
-    server = await asyncio.start_server(made.accept, LOOPBACK, 0)
+    if listening is None:
+        server = await asyncio.start_server(made.accept, LOOPBACK, 0)
+    else:
+        server = await asyncio.start_server(made.accept, sock=listening)
     made.port = server.sockets[0].getsockname()[1]
     try:
         yield made

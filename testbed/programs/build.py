@@ -23,11 +23,11 @@ from pathlib import Path
 from typing import Protocol
 
 from testbed.errors import BuildFailed, GoMissing
-from testbed.programs.catalogue import ASSETS, PROGRAMS, Asset, Program, Version, go_mod, linker_flags
-from testbed.programs.definitions import DEFINITIONS, JOBSET_WEBHOOKS
+from testbed.programs.catalogue import ASSETS, COPY, PROGRAMS, Asset, Completed, Program, Version, go_mod, linker_flags
+from testbed.programs.definitions import BESIDE_CONTROLLERS, DEFINITIONS
 
 CACHE_VARIABLE = "NETGANG_TESTBED_CACHE"
-_FILES = {**ASSETS, **DEFINITIONS, JOBSET_WEBHOOKS.name: JOBSET_WEBHOOKS}
+_FILES = {**ASSETS, **DEFINITIONS, **{one.name: one for one in BESIDE_CONTROLLERS}}
 _OUTPUT_LINES = 30  # of a failed command, enough to see the first compiler error
 _GO_VERSION = re.compile(r"go(\d+)\.(\d+)")
 _OLDEST_GO = (1, 21)  # from here on Go fetches the newer toolchain that a module asks for
@@ -190,6 +190,8 @@ def _build(go: Path, program: Program, version: Version, target: Path, reporter:
         (work / "go.mod").write_text(go_mod(program, version, upstream=upstream))
         if program.pins_kubernetes:  # its checksums cover what it pins, which the checksum database need not know
             shutil.copy(Path(module["Dir"]) / "go.sum", work / "go.sum")
+        if program.completed is not None:
+            _complete(go, program.completed, work)
         packages = _output(go, ["list", "-deps", program.package], work)
         out = work / "program"
         flags = ["-trimpath", "-ldflags", linker_flags(program, version), "-o", str(out)]
@@ -198,6 +200,14 @@ def _build(go: Path, program: Program, version: Version, target: Path, reporter:
             reporter.advanced(label, done=min(done, len(packages)), total=len(packages))
         out.rename(target)
     reporter.finished(label, seconds=time.monotonic() - began_s)
+
+
+def _complete(go: Path, one: Completed, work: Path) -> None:
+    """Copy a module, whose directories Go keeps read-only, and write the file that it lacks."""
+    source = Path(_download(go, one.module, one.version, directory=work)["Dir"])
+    file = shutil.copytree(source, work / COPY, copy_function=shutil.copyfile) / one.file
+    file.parent.chmod(0o755)
+    file.write_text(one.source)
 
 
 def _copy(go: Path, asset: Asset, target: Path) -> None:

@@ -18,10 +18,16 @@ Version = NewType("Version", str)
 """A release without the leading `v`, such as `1.36.3`."""
 
 KUBERNETES = Version("1.36.3")
-"""The Kubernetes version of everything but an explicitly chosen scheduler."""
+"""The Kubernetes version of everything unless another one is chosen."""
 
-SCHEDULERS = (KUBERNETES, Version("1.35.4"), Version("1.34.4"))
-"""Versions of kube-scheduler that netgang is tested with; docs/start/install.md says which are when."""
+TESTED = (KUBERNETES, Version("1.37.2"), Version("1.35.4"))
+"""Versions of Kubernetes that netgang is tested with; docs/start/install.md says which are when."""
+
+VOLCANO = Version("1.15.0")
+"""The version of Volcano and of its definitions."""
+
+COPY = "completed"
+"""The directory beside the go.mod in which a completed module lies."""
 
 _KUBERNETES_MODULE = "k8s.io/kubernetes"
 _VERSION = re.compile(r"\d+\.\d+\.\d+")
@@ -31,12 +37,23 @@ _GO_LINE = re.compile(r"^go\s+(\S+)\s*$", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
+class Completed:
+    """A `module` that is taken from a copy, `COPY`, with a `file` more than its release has: its Go `source`."""
+
+    module: str
+    version: Version
+    file: str
+    source: str
+
+
+@dataclass(frozen=True, slots=True)
 class Program:
     """One program: Go `package` of `module`, built at `default_version` by default.
 
     `stamp` is the linker variable that must hold the version: Kubernetes' programs panic without it. `replacements`
     are those lines of the module's own go.mod without which it does not compile. `pins_kubernetes`: the module builds
     on Kubernetes' own source, so those of its lines that pin Kubernetes' modules to a release are kept as well.
+    `completed` is a dependency whose release lacks what the module uses.
     """
 
     name: str
@@ -46,6 +63,7 @@ class Program:
     stamp: str | None = None
     replacements: tuple[str, ...] = ()
     pins_kubernetes: bool = False
+    completed: Completed | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +118,7 @@ PROGRAMS: Mapping[str, Program] = MappingProxyType(
                 default_version=Version("1.8.1"),
             ),
             Program("jobset", "sigs.k8s.io/jobset", "sigs.k8s.io/jobset", default_version=Version("0.12.0")),
+            Program("kueue", "sigs.k8s.io/kueue", "sigs.k8s.io/kueue/cmd/kueue", default_version=Version("0.19.1")),
             Program(  # 2.42, as Debian 12 has it, counted as Go modules are
                 "prometheus",
                 "github.com/prometheus/prometheus",
@@ -117,6 +136,19 @@ PROGRAMS: Mapping[str, Program] = MappingProxyType(
                 default_version=Version("0.33.5"),
                 pins_kubernetes=True,
             ),
+            Program(  # Volcano's scheduler, a peer too: its go.mod takes volcano.sh/apis from a tree that no module has
+                "vc-scheduler",
+                "volcano.sh/volcano",
+                "volcano.sh/volcano/cmd/scheduler",
+                default_version=VOLCANO,
+                pins_kubernetes=True,
+                completed=Completed(
+                    "volcano.sh/apis",
+                    Version("1.14.0"),
+                    "pkg/apis/scheduling/v1beta1/completed.go",
+                    'package v1beta1\n\nconst QueueAllocationGateKey = "scheduling.volcano.sh/queue-allocation-gate"\n',
+                ),
+            ),
         )
     }
 )
@@ -124,7 +156,7 @@ PROGRAMS: Mapping[str, Program] = MappingProxyType(
 CORE = ("etcd", "kube-apiserver", "kube-scheduler", "kubectl", "kwok")
 """What every cluster needs; the other programs are built when a test asks for them."""
 
-E2E = (*CORE, "kube-controller-manager", "helm", "training-operator", "jobset", "gojq")
+E2E = (*CORE, "kube-controller-manager", "helm", "training-operator", "jobset", "kueue", "gojq")
 """What the tests of tests/e2e ask for, so that all of it can be built before the first test's time begins."""
 
 KWOK_STAGES = Asset(
@@ -199,6 +231,8 @@ def go_mod(program: Program, version: Version, *, upstream: str) -> str:
         f"require {program.module} v{version}",
     ]
     replaced = list(program.replacements)
+    if program.completed is not None:
+        replaced.append(f"{program.completed.module} => ./{COPY}")
     if program.pins_kubernetes:
         replaced += sorted(" ".join(line.split()) for line in _RELEASED.findall(upstream))
     if program.module == _KUBERNETES_MODULE:

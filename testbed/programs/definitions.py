@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from testbed.programs.catalogue import Asset, Version
+from testbed.programs.catalogue import VOLCANO, Asset, Version
 
 
 def _defined(name: str, module: str, version: str, folder: str, *files: str) -> Asset:
@@ -74,3 +74,40 @@ JOBSET_WEBHOOKS = _defined(
     "jobset-webhooks", "sigs.k8s.io/jobset", "0.12.0", "config/components/webhook", "manifests.yaml"
 )
 """What JobSet's controller wants the API server to ask it; no definition, and only together with the controller."""
+
+KUEUE_CRDS = _defined(
+    "kueue-crds",
+    "sigs.k8s.io/kueue",
+    "0.19.1",
+    "config/components/crd/bases",
+    *(
+        f"kueue.x-k8s.io_{plural}.yaml"
+        for plural in (
+            *("admissionchecks", "clusterqueues", "cohorts", "localqueues", "multikueueclusters"),
+            *("multikueueconfigs", "provisioningrequestconfigs", "resourceflavors", "topologies"),
+            *("workloadpriorityclasses", "workloads"),
+        )
+    ),
+)
+KUEUE_WEBHOOKS = _defined(
+    "kueue-webhooks", "sigs.k8s.io/kueue", "0.19.1", "config/components/webhook", "manifests.yaml"
+)
+"""All kinds of Kueue, which its manager watches, and what it wants to be asked; only together with the manager."""
+
+VOLCANO_CRDS = _defined(
+    "volcano-crds",
+    "volcano.sh/volcano",
+    VOLCANO,
+    "config/crd/volcano/bases",
+    "scheduling.volcano.sh_podgroups.yaml",
+    "scheduling.volcano.sh_queues.yaml",
+    "topology.volcano.sh_hypernodes.yaml",
+    "nodeinfo.volcano.sh_numatopologies.yaml",
+    "shard.volcano.sh_nodeshards.yaml",
+)
+VOLCANO_SETTINGS = _defined(
+    "volcano-settings", "volcano.sh/volcano", VOLCANO, "installer/helm/chart/volcano/config", "volcano-scheduler.conf"
+)
+"""What Volcano's scheduler reads, and its settings as its chart has them."""
+
+BESIDE_CONTROLLERS = (JOBSET_WEBHOOKS, KUEUE_CRDS, KUEUE_WEBHOOKS, VOLCANO_CRDS, VOLCANO_SETTINGS)

@@ -1,5 +1,6 @@
 """The comparison's loads and ways: the same pods for every way, and nothing that cannot be bound."""
 
+from collections import Counter
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
@@ -9,9 +10,23 @@ import pytest
 from bench.peers.compare import tasks, turned
 from bench.peers.goals import pairs_with_goals
 from bench.peers.halves import names_of
-from bench.peers.ways import COSCHEDULING_CONFIG, DEFAULT, GATE, OURS, RESOURCE, WAYS, Extender, Way, peer
-from bench.peers.workloads import FEW, NAMESPACE, QUICK, WORKLOADS, Arrival, Workload, chosen
+from bench.peers.ways import (
+    COSCHEDULING_CONFIG,
+    DEFAULT,
+    GATE,
+    OURS,
+    RESOURCE,
+    VOLCANO,
+    VOLCANO_SAMPLED,
+    WAYS,
+    Extender,
+    Way,
+    peer,
+)
+from bench.peers.workloads import FEW, NAMESPACE, QUICK, WORKLOADS, Arrival, Workload, chosen, gang_of
+from testbed.parts.volcano import GROUP_ANNOTATION
 from testbed.processes.schedulers import load_configuration
+from testbed.programs.catalogue import Version
 
 SMALL = Workload("small", "3 gangs of 2", 8, 2, 4, 3, 2, ways=tuple(WAYS))
 BOTH = {**WORKLOADS, **{f"quick {name}": load for name, load in QUICK.items()}}
@@ -26,7 +41,7 @@ def given(tmp_path: Path) -> Way:
 
 @pytest.mark.parametrize("way", WAYS.values(), ids=WAYS)
 def test_every_way_has_the_same_load(way: Way) -> None:
-    pods = SMALL.backlog(way)
+    pods = [one for one in SMALL.backlog(way) if one["kind"] == "Pod"]
     assert names_of(pods) == names_of(SMALL.backlog(WAYS["none"]))
     assert len(pods) == SMALL.pods == 6
     assert {one["metadata"]["namespace"] for one in pods} == {NAMESPACE}
@@ -36,6 +51,7 @@ def test_every_way_has_the_same_load(way: Way) -> None:
     requests = [one["spec"]["containers"][0]["resources"]["requests"] for one in pods]
     assert {one["cpu"] for one in requests} == {"1"}
     assert all((RESOURCE in one) == way.requests for one in requests)
+    assert all(("schedulingGroup" in one["spec"]) == way.native for one in pods)
 
 
 def test_a_peers_gangs_are_pod_groups(given: Way) -> None:
@@ -48,10 +64,32 @@ def test_a_peers_gangs_are_pod_groups(given: Way) -> None:
     assert all("scheduling.x-k8s.io/pod-group" in one["metadata"]["labels"] for one in pods)
 
 
+@pytest.mark.parametrize("name", [VOLCANO, VOLCANO_SAMPLED])
+def test_volcanos_gangs_and_single_pods_are_in_groups_of_its_own(name: str) -> None:
+    load = replace(SMALL, oversized=True)
+    objects = [*load.never_fitting(peer(name)), *load.backlog(peer(name)), *load.single("alone", peer(name))]
+    groups = [one for one in objects if one["kind"] == "PodGroup"]
+    assert {one["apiVersion"] for one in groups} == {"scheduling.volcano.sh/v1beta1"}
+    sizes = Counter(one["metadata"]["annotations"][GROUP_ANNOTATION] for one in objects if one["kind"] == "Pod")
+    assert sizes == {one["metadata"]["name"]: one["spec"]["minMember"] for one in groups}
+    assert {one["spec"]["schedulerName"] for one in objects if one["kind"] == "Pod"} == {"volcano"}
+
+
+def test_an_oversized_gang_never_fits_and_leaves_room_for_the_others_beside_all_that_do() -> None:
+    load = WORKLOADS["oversized"]
+    members = [one for one in load.never_fitting(WAYS["second"]) if one["kind"] == "Pod"]
+    [cpu] = {int(one["spec"]["containers"][0]["resources"]["requests"]["cpu"]) for one in members}
+    assert load.node_cpu // cpu == 1
+    assert len(members) == load.size_of(gang_of(names_of(members)[0])) == load.nodes + 1
+    assert load.pods <= load.nodes * (load.node_cpu - cpu)
+    assert SMALL.never_fitting(WAYS["second"]) == []
+
+
 WRONG = {  # case: (what is said, text)
     "no equals sign": ("neither", "mine"),
     "no configuration": ("neither", "mine=/bin/true"),
     "a way's name": ("a way already", "none=/bin/true,x.yaml"),
+    "a peer's name": ("a way already", "volcano=/bin/true,x.yaml"),
     "no such file": ("is not a file", "mine=/nowhere/scheduler,x.yaml"),
 }
 
@@ -67,7 +105,8 @@ def test_every_way_has_a_scheduler_for_its_pods(way: Way) -> None:
     documents = [load_configuration(one.configuration) for one in way.schedulers]
     profiles = [one.get("profiles") or [{"schedulerName": DEFAULT}] for one in documents]
     assert way.scheduler_name in {profile["schedulerName"] for some in profiles for profile in some}
-    assert any("extenders" in one for one in documents) == (way.extender is not Extender.NONE)
+    asked = way.settings().get("extender", way.extender is not Extender.NONE)
+    assert any("extenders" in one for one in documents) == asked
 
 
 def test_all_ways_but_one_score_every_node() -> None:
@@ -154,23 +193,31 @@ def test_tasks_take_what_is_asked_for(given: Way) -> None:
         tasks(loads, ways=["nothing-like-it"], pairs=None)
 
 
+@pytest.mark.parametrize(("version", "api"), [("1.36.3", "v1alpha2"), ("1.37.2", "v1beta1")])
+def test_native_gangs_are_written_for_the_version_that_runs(version: str, api: str) -> None:
+    [task] = tasks([SMALL], ways=["native-alone", "none"], pairs=1, kubernetes=Version(version))
+    assert {way.kubernetes for way in task.ways} == {version}
+    groups = [one for one in SMALL.backlog(task.ways[-1]) if one["kind"] == "PodGroup"]
+    assert {one["apiVersion"] for one in groups} == {f"scheduling.k8s.io/{api}"}
+
+
 def test_ways_without_a_goal_are_measured_less_often() -> None:
     [whole] = tasks(chosen(["gangs"], quick=False), ways=[], pairs=None)
     last = {way.name for way in whole.ways_of(whole.pairs - 1)}
     assert last == {"none", "second", "second-gated", "beside", "idle-second"}
     assert {way.name for way in whole.ways_of(1)} == set(WORKLOADS["gangs"].ways)
-    assert whole.halves == 5 * (5 + 1) + 2 * 3, "none is measured twice, beside each of its neighbours"
+    assert whole.halves == 5 * (5 + 1) + 2 * 5, "none is measured twice, beside each of its neighbours"
     [asked] = tasks(chosen(["gangs"], quick=False), ways=["none", "echo"], pairs=5)
     assert asked.halves == 10
-    [no_goal] = tasks(chosen(["trios"], quick=False), ways=[], pairs=None)
+    [no_goal] = tasks(chosen(["large"], quick=False), ways=[], pairs=None)
     assert no_goal.halves == no_goal.pairs * len(no_goal.ways)
 
 
 def test_a_peer_that_is_built_takes_part_where_the_load_names_it(given: Way) -> None:
     present = replace(given, name="coscheduling")
-    gangs, trios = tasks(chosen(["gangs", "trios"], quick=False), ways=[], pairs=None, present=[present])
+    gangs, large = tasks(chosen(["gangs", "large"], quick=False), ways=[], pairs=None, present=[present])
     assert "coscheduling" in {way.name for way in gangs.ways_of(gangs.pairs - 1)}
-    assert "coscheduling" not in {way.name for way in trios.ways}
+    assert "coscheduling" not in {way.name for way in large.ways}
 
 
 def test_a_slowed_api_server_is_expected_to_take_longer() -> None:

@@ -15,13 +15,15 @@ from bench.peers.workloads import WORKLOADS
 from bench.programs import BENCHES
 from bench.record import Record, Section
 from bench.results import pages as results
+from bench.results.beside import with_measured
 from bench.results.pages import DOCS, RECORDS, WORDS, by_load, page, pages
 from bench.results.tables import TABLES, markdown
 
 NONE = {"workload": "gangs", "load": "words", "way": "none", "pairs": 3, "unfinished": 0, "partial_gangs": 0,
-        "pods_per_s": 100.0, "processes": {}}  # fmt: skip
+        "pods_per_s": 100.0, "pods_per_s_min": 90.0, "pods_per_s_max": 110.0, "gang_p99_s": 1.0,
+        "processes": {}}  # fmt: skip
 GOAL = {"workload": "gangs", "way": "second", "reference": "none", "figure": "ratio", "value": 0.5, "lowest": 0.4,
-        "highest": 0.6, "at_most": False, "bound": 0.75, "stretch": None, "only_stretch": False, "holds": False,
+        "highest": 0.6, "at_most": False, "bound": 0.75, "stretch": None, "holds": False,
         "stretch_holds": None, "words": "w"}  # fmt: skip
 MACHINE = {"cores": 2, "processor": "p", "memory_gib": 8, "kernel": "6"}
 
@@ -37,7 +39,7 @@ def words() -> str:
 
 def test_the_pages_are_made_from_the_committed_records() -> None:
     made = pages([record.read(path) for path in sorted(RECORDS.glob("*.json"))])
-    assert made.keys() == {"results.md", "results-peers.md"}
+    assert made.keys() == {"research/results.md", "research/results-peers.md", "explanation/comparison.md"}
     assert made == {name: (DOCS / name).read_text() for name in made}
 
 
@@ -62,6 +64,29 @@ def test_a_newer_run_takes_the_place_of_an_older_one() -> None:
     partly = a_record("2026-01-03", "none", "default")
     assert [source.record.date for source in by_load([old, partly])["gangs"]] == ["2026-01-03", "2026-01-01"]
     assert "**misses**" in page([old, partly], "[[goals]]\n")
+
+
+def test_the_comparison_shows_the_best_of_one_run_and_what_was_not_bound_whole() -> None:
+    page = "a\n<!-- measured: make results -->\n<!-- end of measured -->\n"
+    runs = {
+        "gangs": [{**NONE, "way": "second"}, {**NONE, "way": "volcano", "pods_per_s": 120.0}],
+        "wide": [{**NONE, "way": "volcano"}, {**NONE, "way": "volcano-sampled", "unfinished": 2, "partial_gangs": 1}],
+        "burst": [{**NONE, "way": "second"}, {**NONE, "way": "coscheduling", "gang_p99_s": 2.0}],
+    }
+    made = with_measured(page, lambda load: runs.get(load, []))
+    assert "pods/s | 100 (90–110) | – | – | – | **120** (90–110) | – | – |" in made
+    assert "sample, pods/s | – | – | – | – | partial gangs: 1, pods unbound: 2 | – | – |" in made
+    assert "whole gangs, s | **1.00** | – | – | 2.00 | – | – | – |" in made
+    assert with_measured(made, lambda load: runs.get(load, [])) == made
+    with pytest.raises(ValueError, match="0 places"):
+        with_measured("a", lambda _: [])
+
+
+def test_the_comparison_is_of_the_newest_run_beside_a_peer() -> None:
+    old = a_record("2026-01-01", "second", "coscheduling")
+    alone = a_record("2026-01-02", "second", "none", "echo")
+    made = pages([old, alone])["explanation/comparison.md"]
+    assert "on 100 nodes, pods/s | **100** (90–110) | – | – | **100** (90–110) | – | – | – |" in made
 
 
 def test_a_miss_is_shown_as_one() -> None:
@@ -126,7 +151,7 @@ def test_a_file_is_added_and_the_page_made(tmp_path: Path, monkeypatch: pytest.M
     assert run(app, ["results", str(tmp_path / "new.json")]).exit_code == 0
     assert [path.name for path in (tmp_path / "records").iterdir()] == ["2026-01-01-10-00.json"]
     assert run(app, ["results", "--check"]).exit_code == 0
-    (tmp_path / "results.md").write_text("typed by hand")
+    (tmp_path / "research/results.md").write_text("typed by hand")
     assert run(app, ["results", "--check"]).exit_code == 1
     (tmp_path / "records" / "bad.json").write_text("{}")
     assert run(app, ["results"]).exit_code == 2
@@ -170,6 +195,6 @@ def test_the_page_of_peers_has_room_for_every_load() -> None:
     ]
     section = Section("peers", "python -m bench peers --peer coscheduling", tuple(every))
     newer = a_record("2026-01-02", "none", "second")
-    text = pages([Record("2026-01-01", "abc", MACHINE, {}, (section,)), newer])["results-peers.md"]
+    text = pages([Record("2026-01-01", "abc", MACHINE, {}, (section,)), newer])["research/results-peers.md"]
     assert text.count("\n| ") > len(every)
     assert len(text.splitlines()) <= 200

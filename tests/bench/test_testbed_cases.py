@@ -12,16 +12,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bench.testbed import __main__ as command
-from bench.testbed.cases import IMPAIRED, SWEEP, WANTED, Impairment, drawn, settings, worst_case
+from bench.testbed.cases import IMPAIRED, SWEEP, WANTED, Choice, Impairment, clean_ps_case, drawn, settings, worst_case
 from bench.testbed.errors import BedUnavailable, NotOurs
-from bench.testbed.experiment import Result, Row, summary
+from bench.testbed.experiment import summary
+from bench.testbed.gains import gains
 from bench.testbed.kernel import examined
 from bench.testbed.nodes import NODES
 from bench.testbed.plot import draw
 from bench.testbed.probes import Link, tournament
 from bench.testbed.record import Record, clean
 from bench.testbed.relay import Direction
-from bench.testbed.report import PUBLISHED, as_json, from_json, gains, table
+from bench.testbed.report import as_json, from_json, table
+from bench.testbed.result import Result, Row
 from bench.testbed.running_job import Run, together
 from bench.testbed.shaping import loss_rules, netem_lines, rate_lines
 
@@ -30,9 +32,18 @@ def run(seconds: float | None, *, finished: bool = True) -> Run:
     return Run(seconds, finished, 1.0 if finished else 0.5, steps=5, retransmits=0, first_loss=2.3, last_loss=0.5)
 
 
-def row(choice: str, seconds: float | None, *, value: float = 40.0, finished: bool = True) -> Row:
+def row(
+    choice: str,
+    seconds: float | None,
+    *,
+    value: float = 40.0,
+    finished: bool = True,
+    round_: int = 0,
+    topology: str = "ps",
+) -> Row:
     impaired = 3 if choice == "worst" else 0
-    return Row("cifar10", "ps", "bandwidth", value, choice, worst_case(), impaired, run(seconds, finished=finished))
+    done = run(seconds, finished=finished)
+    return Row("cifar10", topology, "bandwidth", value, choice, worst_case(), impaired, done, round=round_)
 
 
 def rank(**changes: object) -> dict[str, object]:
@@ -63,6 +74,8 @@ def test_the_worst_case_has_all_impaired_nodes_and_begins_with_one() -> None:
     worst = worst_case()
     assert set(IMPAIRED) < set(worst) <= set(NODES)
     assert (len(set(worst)), worst[0] in IMPAIRED) == (WANTED, True)
+    clean = clean_ps_case()
+    assert (set(clean), clean[0] in IMPAIRED) == (set(worst), False)
     assert drawn("1") == drawn("1")
     assert len({drawn(str(number)) for number in range(20)}) > 10
 
@@ -94,20 +107,44 @@ def test_a_run_is_as_long_as_its_slowest_rank(
     assert (found.first_loss, found.last_loss) == (3.0, 1.5), "means of the ranks that compute"
 
 
-def test_a_gain_is_the_mean_over_the_values() -> None:
-    """100 s against 40 and 80: 2.5 and 1.25 times as fast; a random choice's runs are averaged; none is projected."""
+def test_an_asynchronous_run_is_as_long_as_its_server_says() -> None:
+    """Its workers have no share that was settled before, and end when the server hangs up."""
+    workers = [rank(expected_bytes=0, received_bytes=70, seconds=9.0, steps=count) for count in (3, 1)]
+    found = together([rank(staleness=[0, 1, 1, 2], steps=4, losses=[]), *workers])
+    assert (found.seconds, found.finished, found.steps) == (2.0, True, 4)
+    assert (found.staleness, found.worker_steps) == (1.0, (3, 1))
+
+
+def test_a_gain_keeps_the_spread_over_runs_and_over_values_apart() -> None:
+    """Run 1: 2.5 and 1.25 times as fast, in the mean 1.875; run 2: 3 and 2; random draws of one run are averaged."""
     rows = [
-        *(row("worst", 100.0, value=value) for value in (40.0, 90.0)),
-        row("netgang", 40.0),
-        row("netgang", 80.0, value=90.0),
-        row("random", 60.0),
-        row("random", 80.0),
+        *(row("worst", 100.0, value=value, round_=number) for value in (40.0, 90.0) for number in (0, 1)),
+        *(row("netgang", one, round_=number) for number, one in enumerate((40.0, 100 / 3))),
+        *(row("netgang", one, value=90.0, round_=number) for number, one in enumerate((80.0, 50.0))),
+        *(row("random", one) for one in (60.0, 80.0)),
         row("random", 80.0, value=90.0),
     ]
-    ours, drawn_ = gains(rows)
-    assert (ours.choice, ours.values, ours.projected) == ("netgang", 2, False)
-    assert (ours.speed_ratio, ours.lowest, ours.highest) == (1.875, 1.25, 2.5)
-    assert drawn_.speed_ratio == pytest.approx((100 / 70 + 100 / 80) / 2)
+    ours, chance = gains(rows)
+    assert (ours.choice, ours.worst, ours.runs, ours.values, ours.projected) == ("netgang", "worst", 2, 2, False)
+    assert (ours.lowest_run, ours.speed_ratio, ours.highest_run) == pytest.approx((1.875, 2.1875, 2.5))
+    assert (ours.lowest_value, ours.highest_value) == pytest.approx((1.625, 2.75))
+    assert chance.speed_ratio == pytest.approx((100 / 70 + 100 / 80) / 2)
+    assert "| ps | 2.19 | 1.88–2.50 | 1.62–2.75 | 1.34 | one run |" in table(Result(0, "relay", rows=rows))
+
+
+def test_a_run_without_all_values_is_no_run() -> None:
+    rows = [row(choice, 5.0, round_=number) for choice in ("worst", "netgang") for number in (0, 1)]
+    rows += [row("worst", 4.0, value=90.0), row("netgang", 1.0, value=90.0)]
+    ours = gains(rows)[0]
+    assert (ours.runs, ours.values, ours.speed_ratio) == (1, 2, 2.5)
+
+
+def test_each_worst_case_has_gains_of_its_own() -> None:
+    """The ring has no server, so it has one worst case."""
+    rows = [row("worst", 9.0), row("clean ps", 3.0), row("netgang", 3.0)]
+    rows += [row("worst", 4.0, topology="ring"), row("netgang", 2.0, topology="ring")]
+    ours = [(one.topology, one.worst, one.speed_ratio) for one in gains(rows) if one.choice == Choice.NETGANG]
+    assert ours == [("ps", "worst", 3.0), ("ps", "clean ps", 1.0), ("ring", "worst", 2.0)]
 
 
 def test_a_run_that_never_began_gives_no_gain_and_is_counted() -> None:
@@ -118,13 +155,24 @@ def test_a_run_that_never_began_gives_no_gain_and_is_counted() -> None:
     assert "4.00 (1 never began)" in table(Result(0, "relay", rows=rows))
 
 
-def test_the_table_has_every_published_figure_and_marks_projections() -> None:
+def test_the_table_has_the_published_figure_and_marks_projections() -> None:
     rows = [row("worst", 10.0, finished=False), row("netgang", 6.0)]
-    text = table(Result(0, "relay", rows=rows, left_out=["loss 50 %"]))
-    assert len([line for line in text.splitlines() if line.startswith("| ")]) == 1 + len(PUBLISHED)
-    assert "| bandwidth | cifar10 | 1.40 | ~1.67 |" in text
-    assert "loss 50 %" in text
+    text = table(Result(0, "relay", rows=rows, left_out=["loss 50 %: 3 runs"]))
+    assert "| bandwidth | cifar10 | 1.40 | ps | ~1.67 | one run | 1.67–1.67 | – | – |" in text
+    assert "loss 50 %: 3 runs" in text
     assert "with an impaired node: 0 of 1 runs" in text
+
+
+def test_a_kept_result_is_read_as_it_was() -> None:
+    """A record from before there were models and rounds is one round of numpy's model."""
+    stale = replace(run(2.0), staleness=1.5, worker_steps=(3, 1))
+    result = Result(7, "relay", rows=[replace(row("netgang", 2.0, round_=2), run=stale, model="jax")])
+    document = json.loads(json.dumps(as_json(result)))
+    assert from_json(document).rows == result.rows
+    for name in ("model", "round", "draw", "staleness", "worker_steps"):
+        del document["rows"][0][name]
+    (old,) = from_json(document).rows
+    assert (old.model, old.round, old.run.staleness) == ("numpy", 0, None)
 
 
 def test_the_json_has_a_row_for_each_run() -> None:
@@ -134,14 +182,16 @@ def test_the_json_has_a_row_for_each_run() -> None:
     assert want | {"seconds": 10.0, "finished": True} == {name: one[name] for name in (*want, "seconds", "finished")}
 
 
-def test_the_figures_in_the_document_are_those_of_the_record() -> None:
-    root = Path(command.__file__).parents[2]
-    newest = max((root / "bench/testbed/records").glob("*.json"))
-    result = from_json(json.loads(newest.read_text()))
-    text = (root / "docs/research/testbed.md").read_text()
+ROOT = Path(command.__file__).parents[2]
+
+
+@pytest.mark.parametrize("record_", sorted((ROOT / "bench/testbed/records").glob("*.json")), ids=lambda one: one.stem)
+def test_the_figures_in_the_document_are_those_of_the_records(record_: Path) -> None:
+    result = from_json(json.loads(record_.read_text()))
+    text = (ROOT / "docs/research/testbed.md").read_text()
     assert [line for line in table(result).splitlines() if line.startswith("|") and line not in text] == []
-    assert f"bench/testbed/records/{newest.name}" in text
-    assert len(result.rows) == len(as_json(result)["rows"]) == 108
+    assert f"bench/testbed/records/{record_.name}" in text
+    assert len({row.key for row in result.rows}) == len(result.rows) == len(as_json(result)["rows"]) > 0
 
 
 def test_the_summary_keeps_clean_and_impaired_apart() -> None:
@@ -204,18 +254,32 @@ def test_an_ended_run_whose_namespaces_are_gone_leaves_nothing(tmp_path: Path) -
 
 
 def test_options_choose_values_and_jobs() -> None:
-    given_ = ["--loss", "", "--delay", "50,100", "--dataset", "notmnist", "--topology", "ring", "--minutes", "1"]
+    given_ = [
+        "--loss",
+        "",
+        "--delay",
+        "50,100",
+        "--dataset",
+        "notmnist",
+        "--topology",
+        "ring",
+        "--minutes",
+        "1",
+        "--runs",
+        "3",
+    ]
     found = command.wanted_of(command.parser().parse_args(given_))
     assert found.sweep == {
         Impairment.BANDWIDTH: SWEEP[Impairment.BANDWIDTH],
         Impairment.LOSS: (),
         Impairment.DELAY: (50.0, 100.0),
     }
-    assert (found.datasets, found.topologies, found.whole_s) == (("notmnist",), ("ring",), 60.0)
+    assert (found.datasets, found.topologies, found.models) == (("notmnist",), ("ring",), ("numpy",))
+    assert (found.whole_s, found.rounds) == (60.0, 3)
 
 
 @pytest.mark.parametrize("name", ["t.png", "t.svg"])
 def test_a_picture_is_drawn(tmp_path: Path, name: str) -> None:
     path = tmp_path / "new" / name
-    draw([row("worst", None), row("netgang", 1.0), row("worst", 4.0, value=90.0)], path)
+    draw([row("worst", None), row("clean ps", 2.0), row("netgang", 1.0), row("worst", 4.0, value=90.0)], path)
     assert path.stat().st_size > 1000

@@ -4,6 +4,7 @@ import socket
 import threading
 from collections.abc import Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from time import monotonic
 from typing import Any
 
@@ -12,16 +13,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from bench.testbed.training.asynchronous import Server
 from bench.testbed.training.data import DATASETS, Floats, batch
+from bench.testbed.training.job import ASYNC, RING, TOPOLOGIES, WITH_SERVER, Job, Trained
 from bench.testbed.training.model import LEARNING_RATE, Model
+from bench.testbed.training.models import JAX, has_jax, model_of
 from bench.testbed.training.ring import all_reduce
-from bench.testbed.training.wire import Meter, prepared
-from bench.testbed.training.worker import PS, RING, TOPOLOGIES, Job, Rank, Trained
+from bench.testbed.training.wire import Meter, prepared, transfer
+from bench.testbed.training.worker import Rank
 from testbed.processes.network import free_ports
 from tests.example_counts import FEW
 
 SEED = 3
 STEPS = 4
+SYNCHRONOUS = [one for one in TOPOLOGIES if one != ASYNC]
 SMALL = Model(pixels=5, hidden=4)
 
 
@@ -87,11 +92,11 @@ def test_the_gradient_is_the_slope_of_the_loss() -> None:
         assert gradient[place] == pytest.approx((above - below) / (2 * step), abs=1e-4)
 
 
-@pytest.mark.parametrize("topology", TOPOLOGIES)
+@pytest.mark.parametrize("topology", SYNCHRONOUS)
 @pytest.mark.parametrize("dataset", DATASETS)
 def test_as_one_process(dataset: str, topology: str) -> None:
     workers = 3
-    _, found = trained(job(dataset, topology, workers + (topology == PS)))
+    _, found = trained(job(dataset, topology, workers + (topology in WITH_SERVER)))
     want, _ = alone(dataset, workers)
     first = found[0]
     np.testing.assert_allclose(first, want, atol=2e-5)
@@ -99,16 +104,16 @@ def test_as_one_process(dataset: str, topology: str) -> None:
         assert all(np.array_equal(one, first) for one in found)
 
 
-@pytest.mark.parametrize("topology", TOPOLOGIES)
+@pytest.mark.parametrize("topology", SYNCHRONOUS)
 def test_the_loss_falls(topology: str) -> None:
     workers = 2
-    results, _ = trained(job("notmnist", topology, workers + (topology == PS)))
+    results, _ = trained(job("notmnist", topology, workers + (topology in WITH_SERVER)))
     losses = np.mean([one.losses for one in results if one.losses], axis=0)
     np.testing.assert_allclose(losses, alone("notmnist", workers)[1], rtol=1e-4)
     assert losses[-1] < 0.8 * losses[0]
 
 
-@pytest.mark.parametrize("topology", TOPOLOGIES)
+@pytest.mark.parametrize("topology", SYNCHRONOUS)
 @pytest.mark.parametrize("members", [2, 6])
 def test_a_whole_run_moves_what_was_expected(topology: str, members: int) -> None:
     results, _ = trained(job("notmnist", topology, members))
@@ -119,8 +124,110 @@ def test_a_whole_run_moves_what_was_expected(topology: str, members: int) -> Non
 @pytest.mark.parametrize("topology", TOPOLOGIES)
 def test_a_run_that_is_cut_short_says_so(topology: str) -> None:
     results, _ = trained(job("cifar10", topology, 3, limit_s=0.05, steps=500))
-    assert not any(one.finished for one in results)
-    assert all(one.received_bytes < one.expected_bytes for one in results)
+    judged = [one for one in results if one.expected_bytes]
+    assert not any(one.finished for one in judged)
+    assert all(one.received_bytes < one.expected_bytes for one in judged)
+
+
+@pytest.mark.parametrize("dataset", DATASETS)
+def test_one_asynchronous_worker_is_as_one_process(dataset: str) -> None:
+    (server, worker), (found, _) = trained(job(dataset, ASYNC, 2))
+    np.testing.assert_allclose(found, alone(dataset, 1)[0], atol=2e-5)
+    assert server.staleness == (0,) * STEPS
+    assert (server.finished, worker.steps) == (True, STEPS)
+
+
+def test_an_asynchronous_job_ends_after_its_updates_and_counts_staleness() -> None:
+    """Each update is one worker's; the loss still falls, and no update has seen more others than there were."""
+    (server, *workers), (found, *_) = trained(job("notmnist", ASYNC, 4, steps=8))
+    assert (server.finished, server.steps, len(server.staleness)) == (True, 24, 24)
+    assert server.received_bytes == server.expected_bytes
+    assert all(0 <= stale <= number for number, stale in enumerate(server.staleness))
+    assert sum(one.steps for one in workers) >= 24, "a gradient that comes after the last update counts for nothing"
+    sizes = DATASETS["notmnist"]
+    net, unseen = Model.of(sizes), batch(sizes, seed=SEED, worker=99, step=0)
+    assert net.gradient(found, *unseen)[0] < 0.8 * net.gradient(net.initial(SEED), *unseen)[0]
+
+
+def test_the_asynchronous_server_never_waits_for_a_worker_that_does_nothing() -> None:
+    """One of two workers pushes six times and the other never: six updates, none of them stale."""
+    with ExitStack() as stack:
+        ends = []
+        for _ in range(2):
+            pair = socket.socketpair()
+            for one in pair:
+                stack.enter_context(one)
+                one.setblocking(False)
+            ends.append(pair)
+        server = Server(np.zeros(4, np.float32))
+
+        def work() -> None:
+            meter, pulled = Meter(monotonic() + 20.0), np.empty(4, np.float32)
+            for _ in range(6):
+                transfer(meter, receive=[(ends[0][1], pulled)])
+                transfer(meter, send=[(ends[0][1], np.ones(4, np.float32))])
+
+        thread = threading.Thread(target=work)
+        thread.start()
+        server.serve([here for here, _ in ends], Meter(monotonic() + 20.0), updates=6)
+        thread.join(10.0)
+    assert server.staleness == [0] * 6
+    np.testing.assert_allclose(server.parameters, -6 * LEARNING_RATE / 2, rtol=1e-5)
+
+
+def test_a_gradient_that_others_overtook_is_stale() -> None:
+    """The second worker pulls first and pushes after three updates of the first one: it is three updates late."""
+    with ExitStack() as stack:
+        pairs = [socket.socketpair() for _ in range(2)]
+        for one in (end for pair in pairs for end in pair):
+            stack.enter_context(one)
+            one.setblocking(False)
+        server = Server(np.zeros(4, np.float32))
+
+        def work() -> None:
+            meter, pulled, ones = Meter(monotonic() + 20.0), np.empty(4, np.float32), np.ones(4, np.float32)
+            (_, fast), (_, slow) = pairs
+            transfer(meter, receive=[(slow, pulled)])
+            for _ in range(3):
+                transfer(meter, receive=[(fast, pulled)])
+                transfer(meter, send=[(fast, ones)])
+            transfer(meter, receive=[(fast, pulled)])  # the third update is applied by then
+            transfer(meter, send=[(slow, ones)])
+
+        thread = threading.Thread(target=work)
+        thread.start()
+        server.serve([here for here, _ in pairs], Meter(monotonic() + 20.0), updates=4)
+        thread.join(10.0)
+    assert server.staleness == [0, 0, 0, 3]
+
+
+@pytest.mark.skipif(not has_jax(), reason="needs the extra `bench`")
+@pytest.mark.parametrize("dataset", DATASETS)
+def test_the_convolutional_network_learns(dataset: str) -> None:
+    """JAX's gradient is the slope of its loss, and steps against it lower the loss."""
+    sizes = DATASETS[dataset]
+    net = model_of(JAX, sizes)
+    parameters, images = net.initial(SEED), batch(sizes, seed=SEED, worker=0, step=0)
+    loss, gradient = net.gradient(parameters, *images)
+    assert gradient.shape == (net.size,)
+    step = np.float32(1e-2 / np.linalg.norm(gradient))
+    above, below = (net.gradient(parameters + sign * step * gradient, *images)[0] for sign in (1, -1))
+    assert (above - below) / 2e-2 == pytest.approx(np.linalg.norm(gradient), rel=0.02)
+    for _ in range(10):
+        parameters = parameters - np.float32(LEARNING_RATE) * net.gradient(parameters, *images)[1]
+    assert net.gradient(parameters, *images)[0] < 0.9 * loss
+
+
+@pytest.mark.skipif(not has_jax(), reason="needs the extra `bench`")
+def test_ranks_train_the_convolutional_network() -> None:
+    results, found = trained(replace(job("notmnist", RING, 3, steps=2), model=JAX))
+    assert all(one.finished for one in results)
+    assert all(np.array_equal(one, found[0]) for one in found)
+
+
+def test_an_unknown_model_is_named() -> None:
+    with pytest.raises(ValueError, match="no model other: one of numpy, jax"):
+        model_of("other", DATASETS["cifar10"])
 
 
 @FEW

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, ConsoleMessage, Page, sync_playwright
+from playwright.sync_api import Browser, ConsoleMessage, Page, Request, sync_playwright
 
 ARTIFACTS = Path(__file__).parent / "artifacts"
 ROOT = Path(__file__).parents[2]
@@ -26,7 +26,11 @@ class Watched:
         """Hear errors of the console (which refused content is, too), of scripts, and of requests."""
         self.page.on("console", self._said)
         self.page.on("pageerror", lambda error: self.complaints.append(str(error)))
-        self.page.on("requestfailed", lambda request: self.complaints.append(f"{request.url}: {request.failure}"))
+        self.page.on("requestfailed", self._failed)
+
+    def _failed(self, request: Request) -> None:
+        if request.failure != "net::ERR_ABORTED":  # the page gives a question up when a newer one replaces it
+            self.complaints.append(f"{request.url}: {request.failure}")
 
     def _said(self, message: ConsoleMessage) -> None:
         if message.type in ("error", "warning"):

@@ -93,6 +93,46 @@ def test_a_running_netgang_alone() -> None:
         assert "not what netgang answers" in run("doctor", "--no-cluster", "--server", other.url).stdout
 
 
+DIFFERING = {  # case: (settings of the running netgang, settings that differ)
+    "the same": ({"port": 9000}, None),
+    "another value, and one that the file has not": (
+        {"port": 9001, "queue": {"order": "fifo"}, "kubeconfig": "/k"},
+        "port, queue.order",
+    ),
+    "the default": ({}, "port"),
+}
+
+
+@pytest.mark.parametrize(("changed", "names"), DIFFERING.values(), ids=DIFFERING)
+def test_settings_in_force_are_compared_with_the_file(
+    changed: dict[str, Any], names: str | None, tmp_path: Path
+) -> None:
+    file = tmp_path / "netgang.yaml"
+    file.write_text("port: 9000\n")
+    with RawServer(answering(changed)) as service:
+        result = run("doctor", "--no-cluster", "--server", service.url, "--config", file)
+    assert (result.exit_code, "settings-differ" in result.stdout) == ((0, False) if names is None else (1, True))
+    assert f"other settings than those of file {file}: {names}\n" in result.stdout or names is None
+
+
+def test_settings_in_force_count_where_there_is_no_file() -> None:
+    good = ROOT / "scheduler-config/managed-resource.yaml"
+    changed = yaml.safe_load(text("manifests/overlays/managed-resource/settings.yaml"))
+    with RawServer(answering(changed)) as service:
+        result = run("doctor", "--no-cluster", "--server", service.url, "--scheduler-config", good)
+    assert result.exit_code == 0, result.stdout
+    assert f"settings of the netgang at {service.url}" in result.stdout
+    with RawServer(answering({"of_tomorrow": 1})) as service:
+        result = run("doctor", "--no-cluster", "--server", service.url)
+    assert "settings-invalid" in result.stdout
+
+
+def answering(changed: dict[str, Any]) -> dict[str, Any]:
+    settings = {"version": "1.0.0", "changed": changed, "names": []}
+    metrics = ok(b"", content_type="text/plain")
+    return {"/readyz": served(READY), "/metrics": metrics, "/v1/settings": served(settings)}
+
+
 def test_a_file_before_it_is_installed(tmp_path: Path) -> None:
     settings = ROOT / "manifests/overlays/managed-resource/settings.yaml"
     good = ROOT / "scheduler-config/managed-resource.yaml"

@@ -27,12 +27,13 @@ def test_why_the_demo_job_waits() -> None:
     lines = shown("explain", JOB, *SAVED)
     assert lines[0] == f"{JOB}: waiting"
     assert "members: 5 exist, 5 needed; 5 waiting" in lines
-    assert "│ A │ 9 │ 3 of 5 │ 3 of 5 │ 4 nvidia.com/gpu on node1, node2 │ – │ – │" in lines
-    assert lines[-4:] == [
+    assert "A yes 9 3 of 5 3 of 5 – – 4 nvidia.com/gpu on node1, node2" in lines
+    assert lines[-5:] == [
         "Waiting will not help: it would not fit into the empty cluster as it is.",
         "What would admit it, as the planner tried it:",
         "1. 4 more nvidia.com/gpu in zone A (on node1, node2)",
-        f"2. job {JOB} shrinks by 2",
+        f"2. the pods of {JOB} ask for nvidia.com/gpu 1 instead of 2",
+        f"3. job {JOB} shrinks by 2",
     ]
 
 
@@ -40,7 +41,7 @@ def test_where_the_other_job_goes() -> None:
     lines = shown("explain", "demo/case1-0", *SAVED)
     assert lines[0].startswith("demo/case1: admitted in zone D, network score 98.")
     assert "planned for it: 6 places in zone D" in lines
-    assert "│ case1-0 │ other │ planned │ node28 │ │" in lines
+    assert "case1-0 other planned node28 –" in lines
 
 
 def test_the_document_is_the_services() -> None:
@@ -100,6 +101,28 @@ def test_plain_pods_of_a_file(tmp_path: Path) -> None:
     assert [one["gang"] for one in document["admitted"]] == ["default/g"]
 
 
+NODES = {  # case: (words, options that say the same, the sentence)
+    "cordon": (("cordon", "node28", "node29"), ("--cordon", "node28"), "node node28 cordoned"),
+    "uncordon": (("uncordon", "node28"), ("--uncordon", "node28"), "node node28 uncordoned"),
+    "taint": (("taint", "node28", "a=b:NoSchedule"), ("--taint", "node28:a=b:NoSchedule"), "tainted a=b:NoSchedule"),
+}
+
+
+@pytest.mark.parametrize(("words", "options", "said"), NODES.values(), ids=NODES)
+def test_nodes_as_kubectl_changes_them(words: tuple[str, ...], options: tuple[str, ...], said: str) -> None:
+    assert said in shown("what-if", *options, *SAVED)[0]
+    assert as_json("what-if", *words, *SAVED)["gangs"]["waiting"] == 1
+
+
+def test_a_cordoned_node_is_left_by_what_has_not_started() -> None:
+    document = as_json("what-if", "cordon", "node28", *SAVED)
+    [moved] = document["moved"]
+    assert moved["gang"] == "demo/case1"
+    assert "node28" not in moved["after"]["members"].values()
+    twice = as_json("what-if", "--cordon", "node28", "--uncordon", "node28", *SAVED)
+    assert twice["moved"] == []
+
+
 MISTAKES: Mapping[str, tuple[str, tuple[object, ...]]] = {
     "no such gang": ("no pod of a gang, is demo/x; gangs of the file: demo/case1", ("explain", "demo/x", *SAVED)),
     "half a name": ("'case1' is no NAMESPACE/NAME", ("explain", "case1", *SAVED)),
@@ -109,6 +132,10 @@ MISTAKES: Mapping[str, tuple[str, tuple[object, ...]]] = {
     "no file": ("No such file", ("explain", JOB, "--cluster", "nowhere.json")),
     "nothing to suppose": ("say what would be different", ("what-if", *SAVED)),
     "a node that is not there": ("changes.0.nodes: there is no node n9", ("what-if", "--remove-node", "n9", *SAVED)),
+    "no verb of nodes": ("drain n1: write cordon NODE or", ("what-if", "drain", "n1", *SAVED)),
+    "a taint without effect": ("taint a=b: write KEY[=VALUE]:EFFECT", ("what-if", "taint", "node1", "a=b", *SAVED)),
+    "a taint that is not there": ("node node1 has no taint x", ("what-if", "untaint", "node1", "x", *SAVED)),
+    "a node to cordon": ("changes.0.nodes: there is no node n9", ("what-if", "cordon", "n9", *SAVED)),
     "a setting that is none": ("settings.port: decides nothing", ("what-if", "--set", "port=1", *SAVED)),
     "no suggestion": ("demo/case1: it does not wait", ("what-if", "--suggestion", "demo/case1", *SAVED)),
     "a field that is wrong": ("changes.0.job: Expected `str` matching", ("what-if", "--end-job", "x", *SAVED)),
@@ -137,6 +164,7 @@ def test_files_of_changes_that_are_none(said: str, text: str, tmp_path: Path) ->
 
 OPTIONS = {
     "--add-capacity": ("A",),
+    "--taint": ("node1",),
     "--advance": ("soon",),
     "--add-nodes": ("A", "A:x:like=n", "A:1:cpu", "A:1:"),
     "--add-pods": ("team:2", "team/x:y"),
@@ -199,6 +227,7 @@ def test_answers_that_are_none() -> None:
 def test_rare_parts_are_shown() -> None:
     document = as_json("explain", JOB, *SAVED)
     document["turn"] |= {"waited_s": 65.0, "starves_in_s": 200.0}
+    document["turn"]["work"] = {"hours": 0.25, "reported": True, "text": "0.25 cluster-hours left"}
     document["turn"]["ahead"] |= {
         "waiting": ["a/1", "a/2"],
         "waiting_count": 7,

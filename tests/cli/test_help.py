@@ -20,8 +20,7 @@ from tests.fakes.api_proxy import ApiProxy
 from tests.fakes.raw_http import RawServer, ok
 from tests.liveness import LIVENESS_S
 
-PRINTS_NOTHING = {"serve", "demo"}  # run until they are stopped
-PRINTS_FILES = {"mesh psconfig", "mesh maddash"}  # print a configuration, whose form is its readers'
+PRINTS_NOTHING = {"serve", "demo", "probe"}  # run until they are stopped
 
 
 def _commands(command: Any, name: str = "") -> Iterator[tuple[str, Any]]:
@@ -40,7 +39,7 @@ def test_the_commands_are_those_that_are_promised() -> None:
     """A new one is entered here and in docs/how-to/cli.md."""
     assert set(COMMANDS) == {
         *("serve", "demo", "explain", "what-if", "plan", "queue", "jobs", "scores", "network show", "mesh psconfig"),
-        *("mesh maddash", "replay", "record", "simulate", "check-config", "doctor", "uninstall"),
+        *("mesh maddash", "replay", "record", "simulate", "check-config", "doctor", "uninstall", "probe"),
     }
     text = (Path(__file__).parents[2] / "docs/how-to/cli.md").read_text()
     assert [name for name in COMMANDS if f"netgang {name}" not in text] == []
@@ -55,7 +54,17 @@ def test_help_has_an_example_and_the_exit_codes(name: str) -> None:
     assert all(one.help for one in COMMANDS[name].params)
 
 
-@pytest.mark.parametrize("name", sorted(COMMANDS.keys() - PRINTS_NOTHING - PRINTS_FILES))
+@pytest.mark.parametrize("group", ["", "network", "mesh"])
+def test_help_of_a_group_has_an_example_and_its_commands(group: str) -> None:
+    """As paragraphs, which a narrow terminal breaks anywhere: a line break of the source is none there."""
+    said = CliRunner().invoke(app, [*group.split(), "--help"], env={"COLUMNS": "200"}).stdout
+    assert "Example: netgang " in said
+    inside = [name.removeprefix(group).split()[0] for name in COMMANDS if name.startswith(group)]
+    assert [name for name in inside if name not in said] == []
+    assert not any("\n" in paragraph for one in COMMANDS.values() for paragraph in (one.help or "").split("\n\n"))
+
+
+@pytest.mark.parametrize("name", sorted(COMMANDS.keys() - PRINTS_NOTHING))
 def test_whatever_prints_prints_json_too(name: str) -> None:
     assert any("--json" in one.opts for one in COMMANDS[name].params)
 

@@ -41,17 +41,34 @@ def test_plan_for_machines(cluster: Path) -> None:
     assert (admitted["weight"], waiting["weight"]["omega"]) == (weight, 0.5)
 
 
-def test_plan_for_people_is_a_table(cluster: Path) -> None:
-    lines = shown("plan", cluster, "--now", "0")
-    assert lines[0] == "admitted"
-    assert "│ 1 │ default/a │ WAITING │ 4 │ 0.9820 │ a │ – │ a-0 → n1 │" in lines
-    assert any(
-        line.startswith("│ 2 │ default/b │ WAITING │ 0 │ 0.5000 │ netgang: the gang would not") for line in lines
-    )
+NO_NETWORK = "warning: no network data, zones and room alone decide: "
 
 
-def test_plan_says_when_nobody_waits(tmp_path: Path) -> None:
-    assert run("plan", written(tmp_path, node_json("n1"))).stdout == "admitted: none\nwaiting: none\n"
+def test_plan_for_people_is_a_line_for_each_gang(cluster: Path) -> None:
+    result = run("plan", cluster, "--now", "0")
+    assert [" ".join(line.split()) for line in result.stdout.splitlines()] == [
+        "RANK GANG PLAN ZONE SCORE NODES OR WHY",
+        "1 default/a admitted a – a-0 → n1",
+        "2 default/b waiting – – the gang would not fit into the empty cluster",
+        "1 gang admitted, 1 waiting; order: weight",
+    ]
+    assert result.stderr == f"{NO_NETWORK}give --network MESH\n"
+    wide = run("plan", cluster, "--now", "0", "-o", "wide", "-n", "default", "--no-headers").stdout.splitlines()
+    assert [line.split()[5:8] for line in wide] == [["WAITING", "4", "0.9820"], ["WAITING", "0", "0.5000"]]
+    assert run("plan", cluster, "--now", "0", "-o", "name").stdout.split() == ["default/a", "default/b"]
+    assert run("plan", cluster, "--now", "0", "-o", "name", "-n", "other").stdout.split() == []
+
+
+def test_plan_warns_of_a_mesh_of_other_nodes(cluster: Path, tmp_path: Path) -> None:
+    assert run("plan", CLUSTER, "--network", MESH).stderr == ""
+    assert f"{NO_NETWORK}no node of {cluster} is measured in {MESH}\n" == run("plan", cluster, "--network", MESH).stderr
+
+
+NOTHING = "0 gangs admitted, 0 waiting; order: weight\n"
+
+
+def test_plan_says_when_no_gang_waits(tmp_path: Path) -> None:
+    assert run("plan", written(tmp_path, node_json("n1"))).stdout == NOTHING
 
 
 def test_names_are_shown_as_they_are(tmp_path: Path) -> None:
@@ -117,7 +134,7 @@ def test_the_settings_count_for_plan(cluster: Path, tmp_path: Path) -> None:
     settings = tmp_path / "settings.yaml"
     settings.write_text("zone_label: rack")
     assert as_json("plan", cluster, "--config", settings)["waiting"][0]["code"] == "NO_ALLOWED_ZONE"
-    assert run("plan", cluster, env={"NETGANG_SCHEDULER_NAMES": "other"}).stdout == "admitted: none\nwaiting: none\n"
+    assert run("plan", cluster, env={"NETGANG_SCHEDULER_NAMES": "other"}).stdout == NOTHING
 
 
 def test_check_config_prints_what_would_be_used(tmp_path: Path) -> None:
@@ -199,8 +216,8 @@ def test_which_node_is_measured_where(files: dict[str, Path]) -> None:
 
 def test_the_same_for_people(files: dict[str, Path]) -> None:
     lines = shown("check-config", files["settings"], "--cluster", files["cluster"], "--network", files["mesh"])
-    assert "│ node1 │ ps-1 │ – │ – │" in lines
-    assert "│ nodes with an endpoint │ 2 of 4 │ 0 of 4 │ 0 of 4 │" in lines
+    assert "node1 ps-1 – –" in lines
+    assert "nodes with an endpoint: loss 2 of 4, delay 0 of 4, throughput 0 of 4" in lines
     assert "no node is measured at: ps1.a.example, ps1.b.example" in lines
 
 

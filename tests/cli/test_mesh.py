@@ -54,6 +54,26 @@ def test_psconfig_of_the_paper_test_bed() -> None:
     assert first == ["node1", "node10", "node19", "node28"]
 
 
+PRINTED = {"psconfig": ("mesh", "psconfig"), "maddash": ("mesh", "maddash", *ARCHIVE)}
+
+
+@pytest.mark.parametrize("words", PRINTED.values(), ids=PRINTED)
+def test_forms_of_a_mesh(words: tuple[str, ...]) -> None:
+    """Either configuration as JSON or YAML; and its ends, one line each, as all lists."""
+    given = (*words, "--cluster", CLUSTER)
+    as_it_is = yaml.safe_load(run(*given).stdout)
+    assert json.loads(run(*given, "-o", "json").stdout) == json.loads(run(*given, "--json").stdout) == as_it_is
+    assert yaml.safe_load(run(*given, "-o", "yaml").stdout) == as_it_is
+    lines = run(*given, "-o", "wide", columns=40).stdout.splitlines()
+    assert lines[0].split() == ["END", "ZONE", "ADDRESS", "GATEWAY", "DIRECTIONS", "TESTS"]
+    assert lines[1].split() == ["node1", "A", "192.0.2.1", "yes", "44", "latency,", "throughput"]
+    assert lines[2].split()[3:5] == ["–", "32"]
+    bare = run(*given, "-o", "wide", "--no-headers").stdout.splitlines()
+    assert [one.split() for one in bare] == [one.split() for one in lines[1:]]
+    assert len(lines) == 37
+    assert set(run(*given, "-o", "name").stdout.split()) == {f"node{number}" for number in range(1, 37)}
+
+
 def test_maddash_of_the_paper_test_bed() -> None:
     result = run("mesh", "maddash", "--snapshot", CLUSTER, *ARCHIVE, "--name", "KISTI", "--plugins", "/opt/plugins/")
     assert (result.exit_code, result.stderr) == (0, "")

@@ -211,8 +211,61 @@ def test_a_running_netgang() -> None:
         dict(zip(FIELDS, ("n1", "n2", 0.5, 3.0, None, 20.0, None), strict=True)),
         dict(zip(FIELDS, ("n2", "n1", None, None, 1e9, 5.0, None), strict=True)),
     ]
+    with RawServer({"/v1/network?limit=40": netgang()}) as server:
+        wide = run("network", "show", "--url", server.url, "-o", "wide").stdout.splitlines()
+        names = run("network", "show", "--url", server.url, "-o", "name").stdout.splitlines()
+    assert [" ".join(line.split()) for line in wide] == [
+        "FROM TO LOSS DELAY THROUGHPUT AGE",
+        "n1 n2 50 % 3 ms – 20 s",
+        "n2 n1 – – 1000 Mbit/s 5 s",
+    ]
+    assert names == ["n1/n2", "n2/n1"]
     assert "note: gone" in result.stderr
     assert "note: no grid gives a value of delay" in result.stderr
+
+
+NOBODY: dict[str, Any] = {"count": 0, "since_s": None, "nodes": [], "zone": None}
+SEEN: dict[str, Any] = {
+    "links": {
+        "pairs": {"loss": {"measured": 630, "estimated": 600, "of": 1260, "oldest_age_s": 95.0}},
+        "worst": [{"source": "n7", "target": "n1", "loss_ratio": 0.016, "delay_ms": 2.7}],
+        "zones": [{"source": "A", "target": "B", "loss_ratio": 0.0, "delay_ms": 5.0}],
+        "degraded": ["Node n7: links are bad since 2026-01-01 10:00:00 UTC"],
+    },
+    "probe": {
+        "reporting": 19,
+        "silent": {"count": 17, "since_s": 1_800_000_000.0, "nodes": ["n1", "n2"], "zone": "B"},
+        "absent": NOBODY,
+        "unanswered": NOBODY,
+    },
+}
+SUMMARY = """\
+loss: 630 of 1260 pairs measured, 600 estimated, the oldest 95 s ago
+probe: 19 of 36 agents report and get answers
+probe: 17 silent since 2027-01-15 08:00:00 UTC: n1, n2 and 15 more; all in zone B
+Node n7: links are bad since 2026-01-01 10:00:00 UTC
+
+worst links
+FROM  TO  LOSS   DELAY
+n7    n1  1.6 %  2.7 ms
+
+medians between zones
+FROM ZONE  TO ZONE  LOSS  DELAY
+A          B        0 %   5 ms
+"""
+
+
+def test_what_is_said_of_all_links() -> None:
+    answer = served(json.loads(netgang().partition(b"\r\n\r\n")[2]) | SEEN)
+    with RawServer({"/v1/network?limit=40": answer}) as server:
+        whole = run("network", "show", "--url", server.url).stdout
+        alone = run("network", "show", "--url", server.url, "--summary").stdout
+        document = json.loads(run("network", "show", "--url", server.url, "--summary", "--json").stdout)
+    lines = [line.rstrip() for line in alone.splitlines()]
+    assert lines == SUMMARY.splitlines()
+    assert [line.rstrip() for line in whole.splitlines()][-len(lines) :] == lines
+    assert document == SEEN
+    assert "--summary" in refused("network", "show", "--maddash", "http://x", "--summary")
 
 
 def test_a_part_of_a_large_cluster() -> None:
@@ -231,7 +284,7 @@ def test_a_zone_that_does_not_exist() -> None:
 # -- scores -----------------------------------------------------------------------------------------------------------
 
 PATH = "/v1/network/n1/n2"
-ASKED = ("scores", "--from", "n1", "--to", "n2", "--url")
+ASKED = ("scores", "n1", "n2", "--url")
 
 
 def document() -> dict[str, Any]:
@@ -245,13 +298,22 @@ def document() -> dict[str, Any]:
 def test_scores_for_people() -> None:
     with RawServer({PATH: served(document())}) as server:
         lines = shown(*ASKED, server.url)
-    assert "│ loss │ 0.2 % │ 0.2 % │ 0.2 % │ both directions │ 18.00 │" in lines
-    assert "│ delay │ 1 ms │ 1 ms │ 1 ms │ both directions │ 39.00 │" in lines
-    assert "│ throughput │ 50 Mbit/s │ 50 Mbit/s │ 50 Mbit/s │ both directions │ 20.00 │" in lines
-    assert "│ sum │ │ │ │ │ 77.00 │" in lines
+    assert lines[:5] == [
+        "METRIC n1→n2 n2→n1 COUNTS BASIS POINTS",
+        "loss 0.2 % 0.2 % 0.2 % both directions 18.00",
+        "delay 1 ms 1 ms 1 ms both directions 39.00",
+        "throughput 50 Mbit/s 50 Mbit/s 50 Mbit/s both directions 20.00",
+        "sum – – – – 77.00",
+    ]
     assert "loss is measured at n1 → n2" in lines
     assert "compared among 3 nodes; full points for 100 Mbit/s" in lines
-    assert any("90 s old" in line for line in lines)
+    with RawServer({PATH: served(document())}) as server:
+        wide = shown(*ASKED, server.url, "-o", "wide")
+        bare = shown(*ASKED, server.url, "--no-headers")
+        before = shown("scores", "--from", "n1", "--to", "n2", "--url", server.url)
+    assert wide[0] == "METRIC n1→n2 OLD SOURCE n2→n1 OLD SOURCE COUNTS BASIS POINTS"
+    assert "loss 0.2 % 90 s" in wide[1]
+    assert (before, bare) == (lines, lines[1:5])
 
 
 def shown_link(network: NetworkMatrix | None = None) -> list[str]:
@@ -263,14 +325,13 @@ def shown_link(network: NetworkMatrix | None = None) -> list[str]:
 
 def test_for_people_when_values_are_too_old() -> None:
     lines = shown_link(mesh(["n1", "n2"], loss_ratio=0.01, now_s=1e6))
-    assert "│ loss │ 1 % │ 1 % │ – │ nothing │ 9.00 │" in lines
-    assert "│ │ 278 h old │ 278 h old │ as 1 % at best │ │ │" in lines
+    assert "loss 1 % 1 % at best 1 % nothing 9.00" in lines
     assert "some value is old: its points fade; too old, it only says what the link is worth at best" in lines
 
 
 def test_for_people_when_nothing_is_known() -> None:
     lines = shown_link()
-    assert "│ loss │ – │ – │ – │ nothing │ 9.00 │" in lines
+    assert "loss – – – nothing 9.00" in lines
     assert "loss is measured at no endpoint → no endpoint" in lines
 
 
@@ -279,14 +340,19 @@ def test_what_a_server_says_is_only_text() -> None:
     said["metrics"]["loss"]["endpoints"] = ["[red]x", "y\x1b[2J"]
     said["metrics"]["loss"]["there"] |= {"origin": "[/b]", "age_s": 17_013.0}
     with RawServer({PATH: served(said)}) as server:
-        result = run("scores", "--from", "n1", "--to", "n2", "--url", server.url)
-    assert "loss is measured at [red]x → y�[2J" in result.stdout
-    assert "5 h old, [/b]" in result.stdout
+        lines = shown(*ASKED, server.url, "-o", "wide")
+    assert "loss is measured at [red]x → y�[2J" in lines
+    assert "0.2 % 5 h [/b]" in lines[1]
 
 
 def test_scores_for_machines() -> None:
     with RawServer({PATH: served(document())}) as server:
         assert as_json(*ASKED, f"{server.url}/") == document()
+
+
+def test_two_nodes_are_asked_about() -> None:
+    for names in ((), ("n1",), ("n1", "n2", "n3"), ("n1", "--from", "n1", "--to", "n2")):
+        assert refused("scores", *names) == "error: name two nodes: netgang scores NODE NODE\n"
 
 
 def test_a_node_that_does_not_exist() -> None:

@@ -18,6 +18,7 @@ from scoring.plan import Plan, plan
 from scoring.plan.steps import finish
 from tests.builders import gang, node, snapshot
 from tests.cli.world import as_json, run, served, shown
+from tests.extender.api.queued import EMPTY, entry
 from tests.fakes.raw_http import RawServer
 
 PATH = "/v1/queue"
@@ -50,7 +51,7 @@ def test_the_queue_is_in_the_order_of_turns() -> None:
     assert gangs(queue) == [one["gang"] for one in queue["gangs"]]
     assert lines(queue) == [
         "RANK GANG STATE RUN WAITED WHY",
-        "1 a/first WAITING 0/2 100 s is admitted to zone a",
+        "1 a/first WAITING 0/2 100 s admitted to zone a, starting",
         "2 b/fits WAITING 0/2 100 s most room in zone a: 0 of 2 members",
         "3 a/second WAITING 0/1 100 s most room in zone a: 0 of 1 members",
         "4 b/huge WAITING 0/9 – 9 members at once fit in no allowed zone, even when it is empty",
@@ -58,18 +59,33 @@ def test_the_queue_is_in_the_order_of_turns() -> None:
     ]
 
 
-def test_behind_whom_counts_those_that_wait_without_a_place() -> None:
-    queue = document()
-    waiting = [one["gang"] for one in queue["gangs"] if not one["admitted"]]
-    assert len(waiting) == 3
-    text = "\n".join(lines(queue, "-o", "wide", "-n", waiting[2].partition("/")[0]))
-    assert f"behind {waiting[1]} and 1 more" in text
-    assert "behind" not in "\n".join(lines(queue))
+BEHIND = {  # case: (fields of the gangs ahead of a/me, rank 9, which of them are in the way)
+    "admitted and holding": (
+        [{"gang": "a/1", "admitted": True}, {"gang": "a/2", "held_nodes": ["n1"]}],
+        "behind a/1 and 1 more",
+    ),
+    "room that other gangs leave": ([{"gang": "a/1", "makes_room": ["a/0"]}], "behind a/1"),
+    "waiting as well": ([{"gang": "a/1"}, {"gang": "a/2"}], None),
+    "running": ([{"gang": "a/1", "queue": "RQ", "rank": None, "admitted": True}], None),
+    "behind it": ([{"gang": "a/1", "admitted": True, "rank": 10}], None),
+}
+
+
+@pytest.mark.parametrize(("ahead", "said"), BEHIND.values(), ids=BEHIND)
+def test_behind_are_gangs_that_have_the_room(ahead: list[dict[str, Any]], said: str | None) -> None:
+    """A gang that waits without room is in the way of none, and no gang is in the way of one that fits without them."""
+    listed = [entry(**{"rank": number, **fields}) for number, fields in enumerate(ahead, start=1)]
+    for code, wanted in (("BEHIND", said), ("NO_ROOM", None)):
+        queue = {**EMPTY, "gangs": [*listed, entry(gang="a/me", rank=9, code=code, detail="no room")]}
+        [line] = lines(queue, "a/me", "-o", "wide", "--no-headers")
+        assert line.endswith(f"no room; {wanted}" if wanted else "no room")
 
 
 def test_filters_are_for_people_and_machines() -> None:
     queue = document()
     assert gangs(queue, "-n", "a") == [one["gang"] for one in queue["gangs"] if one["gang"].startswith("a/")]
+    assert gangs(queue, "-n", "a", "-A") == gangs(queue)
+    assert gangs(queue, "second", "-n", "a") == gangs(queue, "a/second") == ["a/second"]
     assert gangs(queue, "--state", "starving") == []
     with RawServer({PATH: served(queue)}) as server:
         found = as_json("queue", "--url", server.url, "--namespace", "b")
@@ -99,6 +115,7 @@ def test_21_gangs_fit_a_terminal_of_24_lines() -> None:
     assert max(map(len, shown_lines)) <= 80
     assert [line.split()[1] for line in shown_lines[1:22]] == [one["gang"] for one in listed]
     assert all(line.rstrip().endswith("…") for line in shown_lines[1:22])
+    assert "NETWORK" not in shown_lines[0]
 
 
 def test_a_pipe_gets_whole_lines_without_box_drawing() -> None:
@@ -121,26 +138,21 @@ def test_output_for_programs() -> None:
     assert [line.split()[1] for line in bare.splitlines()] == names
 
 
-def entry(**fields: Any) -> dict[str, Any]:
-    usual = {"gang": "a/g", "queue": "WQ", "state": "WAITING", "rank": 1, "priority": 0, "admitted": False}
-    weight = {"omega": 0.5, "omega_prime": 2.0, "exact": "2", "given": False}
-    members = {"min_available": 2, "pending": 2, "running": 0, "succeeded": 0, "failed": 0}
-    nothing = dict.fromkeys(("code", "reason", "zone", "leaves_for"))
-    clock = dict.fromkeys(("waiting_since_s", "waited_s", "starves_in_s", "running_since_s"))
-    rest = {"created_s": 0.0, "held_nodes": [], "makes_room": [], "detail": ""}
-    return {**usual, "weight": weight, "members": members, **nothing, **clock, **rest, **fields}
-
-
-EMPTY: dict[str, Any] = {"at_s": 1.0, "order": "weight", "counts": {}, "gangs": [], "shares": []}
+WORST = {"source": "n1", "target": "n2", "points": 41.2, "loss_ratio": 0.001, "delay_ms": 0.35, "oldest_s": 30.0}
+NETWORK: dict[str, Any] = {"zones": ["A"], "nodes": ["n1", "n2"], "of_nodes": 2, "score": 62.31, "at_s": 1.0}
+NETWORK |= {"score_at_start": 80.0, "worst": WORST | {"throughput_bps": 9.4e9}}
 SAYS = {  # case: (fields of the entry, part of the row)
-    "held": ({"held_nodes": ["n1", "n2"], "zone": "D"}, "2 nodes are held for it in zone D"),
-    "one is held": ({"held_nodes": ["n1"]}, "1 node is held for it"),
-    "gangs that leave": ({"makes_room": ["b/x", "b/y"]}, "makes room: b/x, b/y"),
+    "held": ({"held_nodes": ["n1", "n2"], "zone": "D"}, "2 nodes held for it in zone D"),
+    "one is held": ({"held_nodes": ["n1"]}, "1 node held for it"),
+    "gangs that leave": ({"makes_room": ["b/x", "b/y"]}, "waits until b/x, b/y left"),
     "it leaves": ({"leaves_for": "b/z", "queue": "RQ", "state": "RUNNING"}, "leaves for b/z"),
     "starves soon": ({"starves_in_s": 240.0, "waited_s": 30.0}, "30 s 4 min"),
     "starves": ({"starves_in_s": 0.0, "waited_s": 7200.0, "state": "STARVING"}, "2 h 0 min now"),
     "given weight": ({"weight": {"omega": 1.0, "omega_prime": 99.0, "exact": "99", "given": True}}, "99 (given)"),
     "markup": ({"reason": "[red]x\x1b[2J"}, "[red]x�[2J"),
+    "network": ({"network": NETWORK, "queue": "RQ", "state": "RUNNING"}, "– 2 2 0 62.3 (n1 → n2 41)"),
+    "members that exchange no data": ({"network": NETWORK | {"score": None, "worst": None}}, "– 2 2 0 –"),
+    "remaining work": ({"work": {"hours": 0.25, "reported": True, "text": "0.25 h left"}}, "0.25 h left"),
     "ended members": (
         {"members": {"min_available": 2, "pending": 0, "running": 1, "succeeded": 1, "failed": 1}},
         "WAITING 1/2 – – 2 0 2",
@@ -157,22 +169,3 @@ def test_shares_are_told() -> None:
     share = {"namespace": "a", "cap": 0.5, "cpu": 0.25, "memory": 0.4}
     queue = {"at_s": 1.0, "order": "fifo", "counts": {"WAITING": 0}, "gangs": [], "shares": [share]}
     assert lines(queue) == ["no gangs; order: fifo", "namespace a: 40% of the cluster, of at most 50%"]
-
-
-def test_it_looks_again_and_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("cli.commands.queue._AGAIN_S", 0.01)
-    queue = {"at_s": 1.0, "order": "weight", "counts": {}, "gangs": [], "shares": []}
-    for more, wanted in (((), "no gangs; order: weight"), (("--json",), json.dumps(queue))):
-        with RawServer({PATH: served(queue)}) as server:
-            server.answers[PATH] = _until_third(server, queue)
-            result = run("queue", "--url", server.url, "--watch", *more)
-        assert result.exit_code == 1
-        assert result.stdout.splitlines() == [wanted] * 3
-        assert "not what netgang answers" in result.stderr
-
-
-def _until_third(server: RawServer, queue: Any) -> Any:
-    def act(connection: Any, _: Any) -> None:
-        connection.sendall(served(queue) if len(server.requests) <= 3 else served([]))
-
-    return act

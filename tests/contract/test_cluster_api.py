@@ -11,6 +11,7 @@ import pytest
 
 from bench.apiserver import serve
 from extender.convert import admission_patch, narrowed_terms
+from extender.convert.pod.conditions import condition_patch
 from extender.errors import ApiError, ConflictError, GoneError, NotFoundError
 from extender.kube.calls import EVENTS, MADE, NODES, OWNERS, POD_GROUPS, PODS, PROVISIONING_REQUESTS
 from extender.kube.client import KubeClient
@@ -20,6 +21,7 @@ from extender.ports import Binding, ClusterApi, WatchEvent
 from extender.runtime.clock import SystemClock
 from scoring.ids import NodeName, PodUid, ZoneName
 from scoring.model import GATE
+from scoring.queue.admitted_condition import AdmittedCondition
 from scoring.verbs.ungate import Listing
 from simulator.apiserver.store import ApiStore
 from tests.builders import pod
@@ -241,6 +243,7 @@ def calls_about(api: ClusterApi, uid: PodUid) -> list[Callable[[], Awaitable[obj
         lambda: api.bind(Binding("default", "p", uid, NodeName("n1"))),
         lambda: api.annotate_pod("default", "p", uid, {"a": "b"}),
         lambda: api.admit_pod("default", "p", uid, admitting(uid, "n1")),
+        lambda: api.patch_pod_status("default", "p", uid, told(uid)),
         lambda: api.evict("default", "p", uid),
     ]
 
@@ -256,6 +259,20 @@ async def test_annotate_adds_to_what_is_there(world: World) -> None:
     await world.api.annotate_pod("default", "p", uid, {"ours": "2"})
     pod = json.loads(await world.api.get_pod("default", "p"))
     assert pod["metadata"]["annotations"] == {"theirs": "1", "ours": "2"}
+
+
+def told(uid: PodUid, reason: str = "NoRoom") -> bytes:
+    return condition_patch(uid, AdmittedCondition("False", reason, "Wait."), at="")
+
+
+async def test_a_condition_is_written_beside_others(world: World) -> None:
+    theirs = {"type": "PodScheduled", "status": "False"}
+    uid = world.pod(status={"phase": "Pending", "conditions": [theirs]})
+    for reason in ("NoRoom", "Behind"):
+        await world.api.patch_pod_status("default", "p", uid, told(uid, reason))
+    found = json.loads(await world.api.get_pod("default", "p"))["status"]
+    ours = {"type": "netgang.io/Admitted", "status": "False", "reason": "Behind", "message": "Wait."}
+    assert (found["phase"], found["conditions"]) == ("Pending", [theirs, ours])
 
 
 def gated(*names: str) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""One real control plane for all tests of this folder: the tests of one process share it and run one after the other.
+"""One real control plane of each version: the tests of one process share it and run one after the other.
 
 Every test gets a namespace, nodes and schedulers of its own, and all of that is gone afterwards. A failure leaves logs,
 events and netgang's plan in tests/e2e/artifacts.
@@ -9,9 +9,9 @@ import re
 import shutil
 import subprocess
 from collections.abc import AsyncIterator, Callable, Generator, Iterator, Mapping, Sequence
-from contextlib import ExitStack, nullcontext
+from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import asdict
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 import httpx
@@ -23,9 +23,9 @@ from testbed.api import Api
 from testbed.cluster import CONTROLLERS, Cluster
 from testbed.parts.service import Netgang, install_rights
 from testbed.programs.build import ensure_program
-from testbed.programs.catalogue import CORE, Version
+from testbed.programs.catalogue import Version
 from testbed.programs.progress import ShownProgress
-from testbed.pytest_plugin import ARTIFACTS, E2E, scheduler_versions
+from testbed.pytest_plugin import ARTIFACTS, E2E, kubernetes_versions
 from tests.e2e.replayed import Replayed
 from tests.e2e.site import fresh_namespace
 from tests.e2e.stage import Stage
@@ -70,14 +70,23 @@ def pytest_runtest_makereport(
 
 
 @pytest.fixture(scope="session")
-def cluster(request: pytest.FixtureRequest) -> Iterator[Cluster]:
+def clusters(request: pytest.FixtureRequest) -> Iterator[Callable[[Version], Cluster]]:
+    """A control plane of each version, started for its first test."""
+    with ExitStack() as stack:
+        yield cache(lambda version: stack.enter_context(_running(request.config, version=version)))
+
+
+@pytest.fixture
+def cluster(request: pytest.FixtureRequest, clusters: Callable[[Version], Cluster]) -> Cluster:
     """etcd, kube-apiserver and kwok, with PodGroups and the rights of manifests/; no scheduler and no nodes."""
-    yield from _running(request.config, Cluster)
+    in_core = "kubernetes_version" in request.fixturenames
+    return clusters(request.getfixturevalue("kubernetes_version") if in_core else _first(request.config))
 
 
 @pytest.fixture(scope="session")
 def controlled_cluster(request: pytest.FixtureRequest) -> Iterator[Cluster]:
-    yield from _running(request.config, lambda **more: Cluster(controllers=CONTROLLERS, **more))
+    with _running(request.config, version=_first(request.config), controllers=CONTROLLERS) as running:
+        yield running
 
 
 @pytest.fixture
@@ -110,9 +119,9 @@ async def namespace(api: Api, request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture
 async def stage(
-    request: pytest.FixtureRequest, cluster: Cluster, api: Api, namespace: str, scheduler_version: Version
+    request: pytest.FixtureRequest, kubernetes_version: Version, cluster: Cluster, api: Api, namespace: str
 ) -> AsyncIterator[Stage]:
-    made = Stage(cluster, api, namespace, scheduler_version)
+    made = Stage(cluster, api, namespace)
     yield made
     tally = request.config.stash.setdefault(REPLAYED, Replayed())
     for one in made.started:
@@ -128,17 +137,20 @@ async def sweep(api: Api, *, kinds: Sequence[str] = ("Pod", "PodGroup", "Node"))
         await api.until(partial(api.list_all, kind), lambda found: not found, what=f"no {kind} left")
 
 
-def _running(config: pytest.Config, make: Callable[..., Cluster]) -> Iterator[Cluster]:
+def _first(config: pytest.Config) -> Version:
+    return kubernetes_versions(config)[0]
+
+
+@contextmanager
+def _running(config: pytest.Config, **how: Any) -> Iterator[Cluster]:
     """A started cluster; builds are shown on the terminal unless this is an xdist worker."""
     with ExitStack() as stack:
         capture = config.pluginmanager.getplugin("capturemanager")
         uncaptured = capture.global_and_fixture_disabled() if capture else nullcontext()
         with uncaptured, ShownProgress(Console()) as progress:
-            for name in CORE:
-                ensure_program(name, reporter=progress)
-            for version in scheduler_versions(config):
-                ensure_program("kube-scheduler", version, reporter=progress)
-            running = stack.enter_context(make(reporter=progress))
+            ensure_program("kubectl", reporter=progress)
+            ensure_program("kube-scheduler", how["version"], reporter=progress)
+            running = stack.enter_context(Cluster(reporter=progress, **how))
         with asyncio.Runner(loop_factory=asyncio.new_event_loop) as runner:
             runner.run(running.install("podgroup-crd"))
             runner.run(install_rights(running))

@@ -18,7 +18,6 @@ from testbed.parts.service import SCHEDULER_CONFIG, Netgang, start_netgang, star
 from testbed.processes.network import LOOPBACK
 from testbed.processes.process import Child
 from testbed.processes.stages import HOLD
-from testbed.programs.catalogue import KUBERNETES, Version
 from tests.e2e.objects import gang, gates, name_of, needs_anchor, not_scheduled, placed
 
 LIMIT_S = 120.0  # for jobs: half a minute of quiet after the start, a minute until lost pods are collected
@@ -29,7 +28,6 @@ class Stage:
     cluster: Cluster
     api: Api
     namespace: str
-    version: Version = KUBERNETES
     started: list[Netgang] = field(default_factory=list)  # all netgangs of the test
 
     @property
@@ -55,10 +53,10 @@ class Stage:
         return one
 
     async def start_second_scheduler(self, netgang: Netgang) -> Child:
-        return await start_second_scheduler(self.cluster, netgang, version=self.version)
+        return await start_second_scheduler(self.cluster, netgang)
 
     async def start_scheduler(self, *configuration: Any, **how: Any) -> Child:
-        return await self.cluster.start_scheduler(*configuration, **{"version": self.version, **how})
+        return await self.cluster.start_scheduler(*configuration, **how)
 
     async def default_scheduler(self, **settings: Any) -> Netgang:
         netgang = await self.start_netgang({"scheduler_names": ["default-scheduler"], **settings})

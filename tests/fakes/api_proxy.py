@@ -27,7 +27,8 @@ class ApiProxy:
         """`ports`: port in the pod, and of the Service → port of this machine."""
         self.ports = ports
         self.pods = [pod("netgang-b"), pod("netgang-a", role="leader"), pod("netgang-0", phase="Failed", role="leader")]
-        self.denied: set[str] = set()  # subresources that the person may not use
+        self.objects: dict[str, Any] = {}  # path → an object of any other kind
+        self.denied: set[str] = set()  # subresources, and names of those objects, that the person may not use
         self.asked: list[str] = []  # METHOD PATH of each request
         self.port = 0
         self._ready = threading.Event()
@@ -69,6 +70,7 @@ class ApiProxy:
         app.router.add_get(f"{base}/pods", self._listed)
         app.router.add_get(f"{base}/pods/{{name}}/portforward", self._forwarded)
         app.router.add_route("*", f"{base}/services/{{service}}/proxy/{{rest:.*}}", self._proxied)
+        app.router.add_get("/apis/{path:.*}", self._other)
         runner = web.AppRunner(app, shutdown_timeout=0.1)
         await runner.setup()
         site = web.TCPSite(runner, "127.0.0.1", 0)
@@ -93,6 +95,11 @@ class ApiProxy:
         assert request.query["labelSelector"].startswith("app.kubernetes.io/name=")
         name = request.query["labelSelector"].partition("=")[2]
         return web.json_response({"metadata": {}, "items": self.pods if name == "netgang" else None})
+
+    async def _other(self, request: web.Request) -> web.StreamResponse:
+        if request.path not in self.objects:
+            return status(HTTPStatus.NOT_FOUND, "the server could not find the requested resource")
+        return web.json_response(self.objects[request.path])
 
     async def _forwarded(self, request: web.Request) -> web.StreamResponse:
         if request.match_info["name"] not in [one["metadata"]["name"] for one in self.pods]:

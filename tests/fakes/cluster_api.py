@@ -10,8 +10,12 @@ from typing import Any
 from extender.kube.calls import (
     BUDGETS,
     DAEMON_SETS,
+    DEVICE_CLAIMS,
     DEVICE_CLASSES,
+    DEVICE_SLICES,
+    DEVICES,
     EVENTS,
+    NATIVE_GROUPS,
     NODES,
     OWNERS,
     POD_GROUPS,
@@ -32,6 +36,8 @@ _RESOURCES: dict[str, Resource] = {
     "PodGroup": POD_GROUPS,
     "Event": EVENTS,
     "DeviceClass": DEVICE_CLASSES,
+    "ResourceSlice": DEVICE_SLICES,
+    "ResourceClaim": DEVICE_CLAIMS,
     "PodDisruptionBudget": BUDGETS,
     "ResourceQuota": QUOTAS,
     "DaemonSet": DAEMON_SETS,
@@ -51,7 +57,7 @@ class FakeClusterApi(StoreApi):
     def __init__(self, *objects: Mapping[str, Any], store: ApiStore | None = None, bookmark_s: float = 60.0) -> None:
         store = store if store is not None else ApiStore()
         super().__init__(store, around=self._disturbed, bookmark_s=bookmark_s)
-        store.install(BUDGETS, DEVICE_CLASSES, QUOTAS)
+        store.install(BUDGETS, *DEVICES, QUOTAS, NATIVE_GROUPS[0])
         self.latency_s: dict[str, float] = {}  # verb → time each call takes before it has an effect
         self._faults: defaultdict[str, deque[_Fault]] = defaultdict(deque)
         self._held: dict[str, asyncio.Event] = {}
@@ -66,7 +72,8 @@ class FakeClusterApi(StoreApi):
         kind = obj.get("kind", "Pod")
         if kind in _OWNERS:
             self.store.install(_OWNERS[kind])
-        return self.store.put(_RESOURCES[kind], obj)
+        native = str(obj.get("apiVersion", "")).startswith("scheduling.k8s.io/")
+        return self.store.put(NATIVE_GROUPS[0] if native else _RESOURCES[kind], obj)
 
     def remove(self, name: str, *, namespace: str = "default", kind: str = "Pod") -> None:
         resource = _RESOURCES[kind]

@@ -1,4 +1,4 @@
-"""The calls of `extender.kube.operator.OperatorApi` on objects in memory: path → object."""
+"""The calls of `extender.kube.operator_client.OperatorApi` on objects in memory: path → object."""
 
 import copy
 import re
@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from extender.errors import ApiError, ConflictError
-from extender.kube.operator import OperatorApi
+from extender.kube.operator_client import OperatorApi
 from extender.ports import Clock
 
 Json = dict[str, Any]

@@ -5,6 +5,7 @@ with RawServer({"/maddash/grids": ok(b"{}")}) as server:
     server.answers["/maddash/grids"] = reset
 """
 
+import re
 import socket
 import socketserver
 import ssl
@@ -116,7 +117,12 @@ class RawServer(InThread):
             if not part:
                 return
             head += part
+        head, _, body = head.partition(b"\r\n\r\n")
         text = head.decode("latin-1")
+        length = re.search(r"(?i)^content-length: *(\d+)", text, re.MULTILINE)
+        left = (int(length[1]) if length is not None else 0) - len(body)
+        while left > 0 and (part := connection.recv(left)):  # closed with bytes unread, a connection is reset
+            left -= len(part)
         self.requests.append(text)
         answer = self.answer_to(text.split(" ", 2)[1])
         if isinstance(answer, bytes):

@@ -13,6 +13,7 @@ class FakeReviews:
 
     owners: Mapping[str, str | Identity] = field(default_factory=dict)
     rights: frozenset[tuple[str, str, str]] = frozenset()
+    sees: frozenset[tuple[str, str]] = frozenset()  # (user name, namespace)
     audiences: Mapping[str, str] = field(default_factory=dict)  # token → for whom; else the API server
     error: Exception | None = None  # raised instead of every answer
     asked: list[str] = field(default_factory=list)  # `who` or `may`, in order
@@ -28,6 +29,10 @@ class FakeReviews:
     async def may(self, caller: Identity, verb: str, path: str) -> bool:
         await self._answer("may")
         return (caller.username, verb, path) in self.rights
+
+    async def may_see(self, caller: Identity, namespace: str) -> bool:
+        await self._answer("may_see")
+        return (caller.username, namespace) in self.sees
 
     async def _answer(self, question: str) -> None:
         self.asked.append(question)

@@ -12,6 +12,7 @@ from tests.newcomer.walk import ROOT
 
 MADDASH = "https://maddash.example.org/maddash"
 FORWARDED = "kubectl -n netgang-system port-forward deploy/netgang 8889 &"
+TEAM_A = "kubectl create namespace team-a --dry-run=client -o yaml | kubectl apply -f -"
 GANG_JOB = "kubectl apply -f examples/gang-job.yaml"
 _OVERLAY = "kubectl apply -k manifests/overlays/second-scheduler"
 _DOCKER = {
@@ -98,7 +99,7 @@ HOW_TOS = (
         },
         ends={"netgang doctor": (1, 0)},  # before there is a policy, and with it
         left={
-            "kubectl kustomize manifests/components/gate-policy | sed …": "needs an API server of 1.34 or 1.35 with its"
+            "kubectl kustomize manifests/components/gate-policy | sed …": "needs an API server of 1.35 with its"
             " beta switched on: tests/contract/manifests/test_policy.py runs the sed on what kubectl renders"
         },
     ),
@@ -190,7 +191,10 @@ PAGES_OF_USE = (
     ),
     _walk(
         "docs/how-to/tls.md",
-        before={"kubectl create clusterrolebinding …": "kubectl apply -f manifests/components/debug-auth/rbac.yaml"},
+        before={
+            "kubectl create clusterrolebinding …": "kubectl apply -f manifests/components/debug-auth/rbac.yaml",
+            "kubectl -n team-a create rolebinding …": TEAM_A,
+        },
         effects={
             "kubectl -n netgang-system create secret generic netgang-tls …": Effect(
                 "netgang-tls Opaque 3 …", "kubectl -n netgang-system get secret netgang-tls --no-headers"
@@ -205,8 +209,7 @@ PAGES_OF_USE = (
         before={
             "netgang queue": f"{FORWARDED}\nexport NETGANG_URL=http://127.0.0.1:8889",
             "NETGANG_TOKEN=$(kubectl create token reader) …": "unset NETGANG_URL",
-            "kubectl netgang explain …": "kubectl create namespace team-a\n"
-            f"{GANG_JOB} -n team-a\n" + _until("/v1/queue", "team-a/resnet"),
+            "kubectl netgang explain …": f"{TEAM_A}\n{GANG_JOB} -n team-a\n" + _until("/v1/queue", "team-a/resnet"),
         },
         effects={
             "kubectl -n netgang-system create rolebinding operators-ask …": Effect(

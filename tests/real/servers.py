@@ -6,8 +6,10 @@
 import shutil
 import socket
 import subprocess
-from collections.abc import Iterator, Sequence
+import threading
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import httpx
@@ -51,15 +53,39 @@ def _prometheus() -> str | None:
 
 
 @contextmanager
-def prometheus(place: Path, exporter: str) -> Iterator[str]:
-    """Run one that scrapes `exporter` (HOST:PORT) every second, and give its base address."""
+def scraped(page: Callable[[], str], place: Path, *, jobs: Callable[[str], str] | None = None) -> Iterator[str]:
+    """Run a Prometheus that scrapes this page every second, as its labels and times are; give its base address.
+
+    `jobs`: from the exporter's HOST:PORT the `scrape_configs` to use.
+    """
+
+    class Exporter(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(200)
+            self.end_headers()
+            self.wfile.write(page().encode())
+
+        def log_message(self, format: str, *args: object) -> None:
+            """Say nothing."""
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Exporter) as exporter:
+        thread = threading.Thread(target=exporter.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)
+        thread.start()
+        at = f"127.0.0.1:{exporter.server_port}"
+        with prometheus(place, at, jobs=jobs and jobs(at)) as url:
+            yield url
+        exporter.shutdown()
+        thread.join()
+
+
+@contextmanager
+def prometheus(place: Path, exporter: str, *, jobs: str | None = None) -> Iterator[str]:
+    """Run one that scrapes `exporter` (HOST:PORT), or what these jobs say, every second; give its base address."""
     program = _prometheus()
     assert program is not None
     config = place / "prometheus.yml"
-    config.write_text(
-        "global: {scrape_interval: 1s}\n"
-        f"scrape_configs: [{{job_name: mesh, static_configs: [{{targets: ['{exporter}']}}]}}]\n"
-    )
+    one = f"scrape_configs: [{{job_name: mesh, honor_labels: true, static_configs: [{{targets: ['{exporter}']}}]}}]"
+    config.write_text(f"global: {{scrape_interval: 1s}}\n{jobs or one}\n")
     address = f"127.0.0.1:{_free_port()}"
     options = [f"--config.file={config}", f"--storage.tsdb.path={place / 'data'}", f"--web.listen-address={address}"]
     with _running(place, [program, *options], f"http://{address}/-/ready"):

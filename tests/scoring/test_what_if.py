@@ -6,8 +6,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from scoring.feasibility.filters import node_allows
 from scoring.ids import EndpointId, GangKey, Namespace, NodeName, ResourceName, ZoneName
-from scoring.model import Constraints, Gang, HostPort, Phase, Role
+from scoring.model import Constraints, Gang, HostPort, NodeSelectorTerm, Phase, Requirement, Role, Taint
 from scoring.model.policy import Policy, QueuePolicy
 from scoring.model.reasons import Reason
 from scoring.model.resources import Resources
@@ -196,7 +197,37 @@ def test_obstacles_of_a_gang() -> None:
     assert made.members[0].obstacle == ""
 
 
+def test_barriers_of_nodes() -> None:
+    """A cordon and a taint can be supposed away."""
+    shut = node("n1", unschedulable=True, taints=[Taint("k", "v", "NoSchedule")])
+    of = Situation(snapshot([shut], [WAITS]), Policy(), 10.0, {})
+    after = supposed(c.UncordonNodes((shut.name,)), c.Tolerate(WAITS.key, "k"), of=of).snapshot
+    constraints = after.gangs[WAITS.key].members[0].member_class.constraints
+    assert (node_allows(shut, constraints), node_allows(after.table.nodes[0], constraints)) == (False, True)
+
+
+def test_pods_that_ask_for_less() -> None:
+    """Of a request, and of labels; pods on nodes stay as they are, and refused nodes stay refused."""
+    terms = tuple(NodeSelectorTerm((Requirement(key, "Exists"), Requirement("gpu", "Exists"))) for key in ("x", "y"))
+    asks = [pod(f"g-{i}", gang="g", cpu="4", node_selector={"gpu": "a"}, affinity=terms) for i in range(2)]
+    of = base(
+        gang("g", members=[bound(asks[0], "a1"), asks[1]]),
+        exclusions={asks[1].member_class.anywhere: frozenset({NodeName("a1")})},
+    )
+    less = (c.LowerRequest(GangKey("default/g"), CPU, 4, "2500m"), c.IgnoreNodeLabel(GangKey("default/g"), "gpu"))
+    after = supposed(*less, of=of).snapshot
+    runs, waits = after.gangs[GangKey("default/g")].members
+    assert (runs.member_class, waits.requests.get(CPU)) == (asks[0].member_class, 2500)
+    assert waits.member_class.constraints.node_selector == ()
+    assert [one.key for term in waits.member_class.constraints.affinity or () for one in term.expressions] == ["x", "y"]
+    assert after.excluded(waits.member_class) == {"a1"}
+    both = [c.IgnoreNodeLabel(GangKey("default/g"), key) for key in ("gpu", "x")]
+    free_pod = supposed(*both, of=of).snapshot.gangs[GangKey("default/g")].members[1]
+    assert free_pod.member_class.constraints.affinity is None, "a term that asks for nothing more is met by any node"
+
+
 MISFITS = {  # case: (field, part of the reason, change)
+    "no such node to uncordon": ("nodes", "there is no node x", c.UncordonNodes((NodeName("x"),))),
     "no such zone": ("zone", "no node in zone 'x'", c.AddCapacity(ZoneName("x"), CPU, 1)),
     "nothing more": ("amount", "not between", c.AddCapacity(A, CPU, 0)),
     "amounts that differ": ("nodes", "together", c.AddCapacity(A, CPU, 3, {NodeName("a1"): 1})),
@@ -226,6 +257,10 @@ MISFITS = {  # case: (field, part of the reason, change)
     "no quantity": ("amount", "'2x' is not a quantity", c.AddCapacity(A, CPU, "2x")),
     "a negative quantity": ("nodes.a1", "-1 is negative", c.AddCapacity(A, CPU, 1, {NodeName("a1"): -1})),
     "settings of no service": ("settings", "none here", c.SetSettings({"order": "fifo"})),
+    "a request that no pod has": ("asked", "asks for cpu 3", c.LowerRequest(WAITS.key, CPU, 3, 2)),
+    "a request that is no smaller": ("to", "between 0 and 1", c.LowerRequest(WAITS.key, CPU, 1, "1000m")),
+    "a request of nothing": ("to", "between 0 and 1", c.LowerRequest(WAITS.key, CPU, 1, 0)),
+    "a label that no pod asks for": ("key", "asks for node label x", c.IgnoreNodeLabel(WAITS.key, "x")),
     "gates of nobody": ("gang", "no gang", c.OpenGates(GangKey("default/x"))),
 }  # fmt: skip
 

@@ -6,6 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 from typer.testing import CliRunner
 
 from cli.main import app
@@ -17,6 +18,8 @@ from simulator.model import Sync
 from simulator.scenarios import load
 from simulator.summary import Row
 from tests.simulator.simulated import small
+
+pytestmark = pytest.mark.slow  # seconds each: processes, simulations or many plans
 
 RECORDS = Path(__file__).parents[2] / "simulator" / "records"
 

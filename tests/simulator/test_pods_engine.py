@@ -75,6 +75,7 @@ def digests(*hash_seeds: int) -> set[str]:
     return found
 
 
+@pytest.mark.slow
 def test_same_seed_same_bytes() -> None:
     """Two fresh processes, in which sets have other orders, write the same record of the same scenario."""
     assert len(digests(1, 2)) == 1

@@ -6,6 +6,7 @@
 import json
 from collections.abc import Iterator
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 import pytest
@@ -17,6 +18,8 @@ from simulator.elastic import row, unguarded
 from simulator.model import Sync
 from simulator.scenarios import load, scenarios
 from simulator.summary import alone_s
+
+pytestmark = pytest.mark.slow  # seconds each: processes, simulations or many plans
 
 ROOT = Path(__file__).parents[2]
 RECORDS = ROOT / "simulator" / "records"
@@ -99,12 +102,38 @@ def recorded() -> Iterator[str]:
         yield f"| {one['policy']} | {' | '.join(f'{one[name]:,.0f}' for name in names)} | {slower} |"
 
 
-TABLES = {"kod2-seeds": over_seeds, "kod2-sweep": swept, "elastic": elastic, "generated": traced, "pollux": recorded}
+def ordered() -> Iterator[str]:
+    found = rows("orders")
+
+    def over(policy: str, scenario: str, suspendable: float, figure: str) -> str:
+        case = (policy, scenario, suspendable)
+        values = [one[figure] for one in found if (one["policy"], one["scenario"], one["suspendable"]) == case]
+        if len(values) == 1:
+            return f"{values[0]:,.0f}"
+        mean = f" ({fmean(values):,.0f})" if figure == "jct_mean_s" else ""
+        return f"{min(values):,.0f}–{max(values):,.0f}{mean}"
+
+    for policy in dict.fromkeys(one["policy"] for one in found):
+        cells = [over(policy, "pollux", 0.5, "jct_mean_s"), over(policy, "pollux", 0.5, "jct_p99_s")]
+        cells += [over(policy, "pollux", 1.0, "jct_mean_s")]
+        cells += [over(policy, "generated", 0.5, "jct_mean_s"), over(policy, "generated", 0.5, "jct_p99_s")]
+        yield f"| {policy} | {' | '.join(cells)} |"
+
+
+TABLES = {
+    "kod2-seeds": over_seeds,
+    "kod2-sweep": swept,
+    "elastic": elastic,
+    "generated": traced,
+    "pollux": recorded,
+    "orders": ordered,
+}
 
 
 @pytest.mark.parametrize("name", TABLES)
 def test_the_tables_are_those_of_the_records(name: str) -> None:
-    text = "".join((ROOT / "docs/research" / page).read_text() for page in ("simulator.md", "simulator-kod2.md"))
+    pages = ("research/simulator.md", "research/simulator-kod2.md", "how-to/which-policy.md")
+    text = "".join((ROOT / "docs" / page).read_text() for page in pages)
     assert [line for line in TABLES[name]() if line not in text] == []
 
 

@@ -12,6 +12,8 @@ from simulator.seeds import over_seeds
 from simulator.summary import Row
 from tests.simulator.simulated import small
 
+pytestmark = pytest.mark.slow  # seconds each: processes, simulations or many plans
+
 RECORD: dict[str, Any] = json.loads(
     (Path(__file__).parents[2] / "simulator" / "records" / "kod2-seeds.json").read_text()
 )

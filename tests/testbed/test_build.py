@@ -20,6 +20,7 @@ case "$1" in
   build)
     printf 'a\nb\n' >&2
     if [ -n "$GO_FAILS" ]; then echo "undefined: thing" >&2; exit 1; fi
+    [ -d completed ] && cp -r completed "$here/seen"
     while [ "$1" != -o ]; do shift; done
     echo program > "$2" ;;
 esac
@@ -77,13 +78,27 @@ def test_parallel_requests_build_once(go: Path, tmp_path: Path) -> None:
 
 
 def test_version_option_concerns_kubernetes_only(go: Path, tmp_path: Path) -> None:
-    for version in (Version("1.35.4"), Version("1.34.4")):
+    for version in (Version("1.36.3"), Version("1.35.4")):
         built = build.ensure_all(["etcd", "kubectl"], version=version, cache=tmp_path)
         assert {name: path.name for name, path in built.items()} == {
             "etcd": "etcd-3.6.16",
             "kubectl": f"kubectl-{version}",
         }
     assert calls(go, "build") == 3
+
+
+def test_a_dependency_is_built_with_the_file_that_it_lacks(go: Path, tmp_path: Path) -> None:
+    package = go / "source" / "pkg/apis/scheduling/v1beta1"
+    package.mkdir(parents=True)
+    (go / "source" / "go.sum").write_text("")
+    (package / "types.go").write_text("package v1beta1\n")
+    package.chmod(0o555)  # as Go leaves it
+    build.ensure_program("vc-scheduler", cache=tmp_path / "cache")
+
+    built = go / "seen" / package.relative_to(go / "source")
+    assert "QueueAllocationGateKey" in (built / "completed.go").read_text()
+    assert sorted(one.name for one in built.iterdir()) == ["completed.go", "types.go"]
+    assert [one.name for one in package.iterdir()] == ["types.go"]
 
 
 def test_failure_leaves_nothing_and_shows_why(go: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

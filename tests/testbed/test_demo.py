@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from testbed.demo import SHELL_FILE, check_port, what_to_try
+from extender.settings.settings import Settings
+from testbed.demo import MESH, SHELL_FILE, check_port, settings, what_to_try
 from testbed.errors import ControlPlaneError
 from testbed.parts.service import ROOT
 from testbed.processes.network import LOOPBACK, free_ports
@@ -54,6 +55,18 @@ def test_a_taken_port_is_said_before_anything_is_built() -> None:
         check_port(port)
     assert "`make run`" in str(said.value)
     assert f"testbed up --port {port + 1}" in str(said.value)
+
+
+@pytest.mark.parametrize("reports_port", [None, 8891])
+def test_the_mesh_gives_way_to_agents_and_never_fades_without_them(reports_port: int | None) -> None:
+    """Throughput, which agents do not measure, stays in either case."""
+    found = Settings.model_validate(settings(MESH, reports_port=reports_port))
+    soft, hard = found.network.soft_ttl(), found.network.hard_ttl()
+    assert found.probe.enabled is (reports_port is not None)
+    assert [(soft.of(one), hard.of(one)) for one in ("loss", "delay")] == [
+        (60.0, 300.0) if found.probe.enabled else (None, None)
+    ] * 2
+    assert (soft.throughput, hard.throughput) == (None, None)
 
 
 def test_paths_are_as_one_would_type_them(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

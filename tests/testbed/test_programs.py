@@ -68,6 +68,12 @@ def test_a_module_on_kubernetes_source_keeps_its_pins() -> None:
     assert text.endswith("replace (\n\tk8s.io/api => k8s.io/api v0.33.5\n)\n")
 
 
+def test_a_dependency_that_lacks_something_is_taken_from_a_copy() -> None:
+    text = go_mod(PROGRAMS["vc-scheduler"], Version("1.15.0"), upstream="go 1.25.0\n")
+
+    assert text.endswith("replace (\n\tvolcano.sh/apis => ./completed\n)\n")
+
+
 def test_upstream_without_go_version_is_refused() -> None:
     with pytest.raises(ValueError, match="names no Go version"):
         go_mod(PROGRAMS["kwok"], Version("0.8.0"), upstream="module sigs.k8s.io/kwok\n")

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-pytestmark = pytest.mark.timeout(120)  # each starts a pytest of its own, beside whatever else runs
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(120)]  # each starts a pytest of its own, beside whatever else runs
 
 
 def run(tmp_path: Path, *arguments: str, ci: str = "") -> tuple[int, str]:

@@ -10,7 +10,8 @@ from socket import socket
 import numpy as np
 
 from bench.testbed.training.data import Dataset, Floats, batch
-from bench.testbed.training.model import LEARNING_RATE, Model
+from bench.testbed.training.model import LEARNING_RATE
+from bench.testbed.training.models import Trainable
 from bench.testbed.training.wire import Meter, transfer
 
 
@@ -22,7 +23,15 @@ def serve_step(parameters: Floats, workers: Sequence[socket], inbox: Floats, met
 
 
 def work_step(
-    model: Model, data: Dataset, server: socket, parameters: Floats, meter: Meter, *, seed: int, worker: int, step: int
+    model: Trainable,
+    data: Dataset,
+    server: socket,
+    parameters: Floats,
+    meter: Meter,
+    *,
+    seed: int,
+    worker: int,
+    step: int,
 ) -> float:
     """One step of a worker, numbered from 0; gives the loss of its batch. `parameters` is overwritten."""
     transfer(meter, receive=[(server, parameters)])

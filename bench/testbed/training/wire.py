@@ -8,7 +8,7 @@ a gradient is larger than the sockets' buffers. Rule: sizes are known on both en
 import selectors
 import socket
 import struct
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from time import monotonic
@@ -40,14 +40,20 @@ class Meter:
 
 
 @dataclass(slots=True)
-class _Flow:
-    """What is left to do on one connection."""
+class Flow:
+    """What is left to do on one connection; both ways at once."""
 
     out: list[memoryview] = field(default_factory=list)
     into: list[memoryview] = field(default_factory=list)
 
+    @classmethod
+    def of(cls, *, send: Sequence[Floats] = (), receive: Sequence[Floats] = ()) -> "Flow":
+        """These arrays in this order, each way for itself, without empty ones: to read nothing looks like an end."""
+        return cls([_bytes_of(one) for one in send if one.size], [_bytes_of(one) for one in receive if one.size])
+
     @property
     def events(self) -> int:
+        """What to wait for, in `selectors`' numbers; 0: all is moved."""
         return (selectors.EVENT_WRITE if self.out else 0) | (selectors.EVENT_READ if self.into else 0)
 
 
@@ -61,36 +67,46 @@ def transfer(
 
     Errors: OutOfTime at the deadline; ConnectionError when an end is gone.
     """
-    flows: dict[socket.socket, _Flow] = {}
-    for one, array in _not_empty(send):
-        flows.setdefault(one, _Flow()).out.append(_bytes_of(array))
-    for one, array in _not_empty(receive):
-        flows.setdefault(one, _Flow()).into.append(_bytes_of(array))
+    arrays: dict[socket.socket, tuple[list[Floats], list[Floats]]] = {}
+    for one, array in send:
+        arrays.setdefault(one, ([], []))[0].append(array)
+    for one, array in receive:
+        arrays.setdefault(one, ([], []))[1].append(array)
+    for _ in moved(meter, {one: Flow.of(send=out, receive=into) for one, (out, into) in arrays.items()}):
+        pass
+
+
+def moved(meter: Meter, flows: dict[socket.socket, Flow]) -> Iterator[socket.socket]:
+    """Move everything; gives each connection as soon as its own flow is done.
+
+    The caller may put a new flow for the connection into `flows`, which then begins at once; it ends when no flow
+    is left. Errors: as `transfer`.
+    """
     with selectors.DefaultSelector() as selector:
         for one, flow in flows.items():
-            selector.register(one, flow.events, (one, flow))
+            if flow.events:
+                selector.register(one, flow.events, one)
         while selector.get_map():
             left_s = meter.deadline_s - monotonic()
             if left_s <= 0.0:
                 raise OutOfTime
             for key, ready in selector.select(left_s):
-                connection, flow = key.data
+                connection: socket.socket = key.data
+                flow = flows[connection]
                 if ready & selectors.EVENT_WRITE:
                     _send(connection, flow, meter)
                 if ready & selectors.EVENT_READ:
                     _receive(connection, flow, meter)
                 if not flow.events:
+                    yield connection
+                events = flows[connection].events
+                if not events:
                     selector.unregister(connection)
-                elif flow.events != key.events:
-                    selector.modify(connection, flow.events, (connection, flow))
+                elif events != key.events:
+                    selector.modify(connection, events, connection)
 
 
-def _not_empty(given: Sequence[tuple[socket.socket, Floats]]) -> list[tuple[socket.socket, Floats]]:
-    """Leave arrays of no length out (a ring longer than its vector has some): nothing to read looks like an end."""
-    return [(one, array) for one, array in given if array.size]
-
-
-def _send(connection: socket.socket, flow: _Flow, meter: Meter) -> None:
+def _send(connection: socket.socket, flow: Flow, meter: Meter) -> None:
     try:
         count = connection.send(flow.out[0])
     except BlockingIOError:
@@ -101,7 +117,7 @@ def _send(connection: socket.socket, flow: _Flow, meter: Meter) -> None:
         del flow.out[0]
 
 
-def _receive(connection: socket.socket, flow: _Flow, meter: Meter) -> None:
+def _receive(connection: socket.socket, flow: Flow, meter: Meter) -> None:
     try:
         count = connection.recv_into(flow.into[0])
     except BlockingIOError:

@@ -7,68 +7,19 @@ many bytes it had received of how many: a run that is cut short is never taken f
 
 import socket
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from contextlib import suppress
 from time import monotonic
-from typing import Any, Self
 
 import numpy as np
 
-from bench.testbed.training.data import DATASETS, Dataset, Floats, batch
-from bench.testbed.training.model import LEARNING_RATE, Model
+from bench.testbed.training.asynchronous import Server
+from bench.testbed.training.data import Floats, batch
+from bench.testbed.training.job import ASYNC, PS, RING, Job, Trained
+from bench.testbed.training.model import LEARNING_RATE
+from bench.testbed.training.models import model_of
 from bench.testbed.training.ps import serve_step, work_step
 from bench.testbed.training.ring import all_reduce
 from bench.testbed.training.wire import Meter, OutOfTime, prepared, retransmitted, transfer
-
-PS = "ps"
-RING = "ring"
-TOPOLOGIES = (PS, RING)
-
-
-@dataclass(frozen=True, slots=True)
-class Job:
-    """What each rank gets. Rank i is at `addresses[i]`; with a parameter server, rank 0 is it."""
-
-    dataset: str
-    topology: str
-    addresses: tuple[str, ...]
-    port: int
-    seed: int
-    steps: int
-    limit_s: float
-    """Longest time for all steps together."""
-    connect_s: float
-    """Longest time for the connections."""
-
-    @classmethod
-    def from_json(cls, given: dict[str, Any]) -> Self:
-        """As `asdict` wrote it."""
-        return cls(**{**given, "addresses": tuple(given["addresses"])})
-
-    @property
-    def data(self) -> Dataset:
-        """The data set by its name."""
-        return DATASETS[self.dataset]
-
-
-@dataclass(frozen=True, slots=True)
-class Trained:
-    """What one rank did."""
-
-    rank: int
-    steps: int
-    """Whole steps."""
-    seconds: float
-    finished: bool
-    received_bytes: int
-    expected_bytes: int
-    """What it receives in a finished run."""
-    retransmits: int
-    losses: tuple[float, ...] = field(default=())
-    """Loss of its batch at each step; a parameter server has none."""
-
-    def as_json(self) -> dict[str, Any]:
-        """Plain values."""
-        return asdict(self)
 
 
 class Rank:
@@ -77,7 +28,7 @@ class Rank:
     def __init__(self, job: Job, rank: int) -> None:
         self._job = job
         self._rank = rank
-        self._model = Model.of(job.data)
+        self._model = model_of(job.model, job.data)
         self._listener: socket.socket | None = None
         self._out: dict[int, socket.socket] = {}
         """rank → connection that we opened"""
@@ -107,25 +58,32 @@ class Rank:
 
     def train(self) -> Trained:
         """All steps, or as many as the time allows."""
+        job = self._job
+        self._parameters = self._model.initial(job.seed)
+        self._inbox = np.empty((len(self._in), self._model.size), np.float32)
         began_s = monotonic()
-        meter = Meter(began_s + self._job.limit_s)
+        meter = Meter(began_s + job.limit_s)
+        if job.topology == ASYNC and self._rank == 0:
+            return self._serve(meter, began_s)
         losses: list[float] = []
         steps = 0
         try:
-            for step in range(self._job.steps):
+            # An asynchronous worker goes on until the server has what it wants, and hangs up.
+            for step in range(job.updates if job.topology == ASYNC else job.steps):
                 losses += self._step(step, meter)
                 steps += 1
             self._barrier(meter)
         except (OutOfTime, ConnectionError):  # an end is gone when its rank ran out of time first
             pass
+        expected = self._expected_bytes()
         return Trained(
             rank=self._rank,
             steps=steps,
             seconds=monotonic() - began_s,
-            finished=meter.received_bytes == self._expected_bytes(),
+            finished=job.topology == ASYNC or meter.received_bytes == expected,
             received_bytes=meter.received_bytes,
-            expected_bytes=self._expected_bytes(),
-            retransmits=sum(map(retransmitted, (*self._out.values(), *self._in.values()))),
+            expected_bytes=expected,
+            retransmits=self._retransmits(),
             losses=tuple(losses),
         )
 
@@ -141,12 +99,31 @@ class Rank:
         """The parameters after what was trained so far; of a ps worker those that it pulled last."""
         return self._parameters
 
+    def _serve(self, meter: Meter, began_s: float) -> Trained:
+        """Be an asynchronous server; then hang up, which is how the workers learn that it is over."""
+        server = Server(self._parameters)
+        with suppress(OutOfTime, ConnectionError):  # what was applied until then is said
+            server.serve(self._callers_in_order(), meter, updates=self._job.updates)
+        seconds, retransmits = monotonic() - began_s, self._retransmits()
+        self.close()
+        applied, size = len(server.staleness), 4 * self._model.size
+        return Trained(
+            rank=self._rank,
+            steps=applied,
+            seconds=seconds,
+            finished=applied == self._job.updates,
+            received_bytes=applied * size,  # a gradient that came too late, or in part, counts for nothing
+            expected_bytes=self._job.updates * size,
+            retransmits=retransmits,
+            staleness=tuple(server.staleness),
+        )
+
+    def _retransmits(self) -> int:
+        return sum(map(retransmitted, (*self._out.values(), *self._in.values())))
+
     def _step(self, step: int, meter: Meter) -> Sequence[float]:
         job, model = self._job, self._model
-        if step == 0:
-            self._parameters = model.initial(job.seed)
-            self._inbox = np.empty((len(self._in), model.size), np.float32)
-        if job.topology == PS:
+        if job.topology != RING:
             if self._rank == 0:
                 serve_step(self._parameters, self._callers_in_order(), self._inbox, meter)
                 return ()
@@ -190,6 +167,8 @@ class Rank:
         return len(self._job.addresses) - 1 if self._rank == 0 else 0
 
     def _expected_bytes(self) -> int:
+        if self._job.topology == ASYNC:
+            return 0  # of a worker; the server counts updates
         members, size, steps = len(self._job.addresses), 4 * self._model.size, self._job.steps
         if self._job.topology == PS:
             return (members - 1) * size * steps if self._rank == 0 else size * steps + 4

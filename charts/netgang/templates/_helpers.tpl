@@ -11,6 +11,48 @@
 {{- if eq .Values.mode "second-scheduler" }}true{{ end -}}
 {{- end }}
 
+{{/* "true" where there are certificates, and where reports are taken: the probe needs both, and brings them along. */}}
+{{- define "netgang.tls" -}}
+{{- if or .Values.tls.enabled .Values.probe.enabled }}true{{ end -}}
+{{- end }}
+{{- define "netgang.reports" -}}
+{{- if or .Values.reports.enabled .Values.probe.enabled }}true{{ end -}}
+{{- end }}
+
+{{/* Labels or annotations of pods: the chart's own, then the values': list {own} {values}. */}}
+{{- define "netgang.marks" -}}
+{{- toYaml (merge (deepCopy (index . 0)) (index . 1)) -}}
+{{- end }}
+
+{{/* Where pods may run: dict "own" {nodeSelector, tolerations} "values" (.Values or .Values.scheduler) "name" (of the app). */}}
+{{- define "netgang.placement" -}}
+{{- $values := .values -}}
+{{- with merge (dict) $values.nodeSelector (.own.nodeSelector | default dict) }}
+nodeSelector: {{ toYaml . | nindent 2 }}
+{{- end }}
+{{- with concat (.own.tolerations | default list) $values.tolerations }}
+tolerations: {{ toYaml . | nindent 0 }}
+{{- end }}
+{{- with $values.topologySpreadConstraints }}
+topologySpreadConstraints: {{ toYaml . | nindent 0 }}
+{{- end }}
+{{- if $values.affinity }}
+affinity: {{ toYaml $values.affinity | nindent 2 }}
+{{- else if .spread }}
+affinity:
+  podAntiAffinity:
+    preferredDuringSchedulingIgnoredDuringExecution: # preferred: an update must finish on a small cluster too
+    - weight: 100
+      podAffinityTerm:
+        topologyKey: kubernetes.io/hostname
+        labelSelector:
+          matchLabels: {app.kubernetes.io/name: {{ .name }}}
+{{- end }}
+{{- with $values.priorityClassName }}
+priorityClassName: {{ . }}
+{{- end }}
+{{- end }}
+
 {{/* netgang's settings: the mode's, and what the values say on top. */}}
 {{- define "netgang.settings" -}}
 {{- $file := "manifests/base/settings.yaml" -}}
@@ -21,7 +63,7 @@
 
 {{/* The second kube-scheduler's configuration, as the settings and certificates want it. */}}
 {{- define "netgang.schedulerConfig" -}}
-{{- $file := ternary "manifests/components/tls/second-scheduler.yaml" "scheduler-config/second-scheduler.yaml" .Values.tls.enabled -}}
+{{- $file := ternary "manifests/components/tls/second-scheduler.yaml" "scheduler-config/second-scheduler.yaml" (eq "true" (include "netgang.tls" .)) -}}
 {{- $config := include "netgang.file" (list . $file) | fromYaml -}}
 {{- $settings := include "netgang.settings" . | fromYaml -}}
 {{- $profile := first $config.profiles -}}
@@ -59,11 +101,18 @@ object.spec.schedulerName in ['{{ join "', '" $names }}']
 {{/* What no schema can say: values that exclude or need each other. */}}
 {{- define "netgang.check" -}}
 {{- $second := include "netgang.second" . -}}
+{{- /* Not kubeVersion in Chart.yaml: without a cluster `helm template` has a version of its own, and would be refused. */ -}}
+{{- if and (lookup "v1" "Namespace" "" "kube-system") (semverCompare "<1.35.0-0" .Capabilities.KubeVersion.Version) -}}
+{{- fail (printf "netgang needs Kubernetes 1.35 or newer; this cluster has %s (helm template: say --kube-version)" .Capabilities.KubeVersion.Version) -}}
+{{- end -}}
 {{- if and (eq .Values.mode "default-scheduler") (not .Values.nodeName) -}}
 {{- fail "nodeName: with mode default-scheduler name the control-plane machine: its scheduler cannot place what it needs itself" -}}
 {{- end -}}
-{{- if and .Values.reports.enabled (not (and $second .Values.elastic.enabled .Values.tls.enabled)) -}}
-{{- fail "reports.enabled: needs mode second-scheduler, elastic.enabled and tls.enabled" -}}
+{{- if and .Values.probe.enabled (not $second) -}}
+{{- fail "probe.enabled: needs mode second-scheduler" -}}
+{{- end -}}
+{{- if and .Values.reports.enabled (not .Values.probe.enabled) (not (and $second .Values.elastic.enabled .Values.tls.enabled)) -}}
+{{- fail "reports.enabled: needs mode second-scheduler, elastic.enabled and tls.enabled; or probe.enabled" -}}
 {{- end -}}
 {{- if and .Values.namespaces.enabled (not $second) -}}
 {{- fail "namespaces.enabled: only with mode second-scheduler: elsewhere pods go to the cluster's own scheduler already" -}}
@@ -80,6 +129,9 @@ object.spec.schedulerName in ['{{ join "', '" $names }}']
 {{- $paths = append $paths .mountPath -}}
 {{- end -}}
 {{- $settings := include "netgang.settings" . | fromYaml -}}
+{{- if and (dig "probe" "enabled" false $settings) (not .Values.probe.enabled) -}}
+{{- fail "settings.probe.enabled: set probe.enabled, which installs the agents and what they need" -}}
+{{- end -}}
 {{- if and $second (gt (int .Values.replicas) 1) (not (has $settings.leader_election (list "on" true))) -}}
 {{- fail "settings.leader_election: must be on with several replicas: each would count the same gang for itself" -}}
 {{- end -}}

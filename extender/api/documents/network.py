@@ -5,13 +5,13 @@ one zone, or of the whole cluster, in the order of their names, and never more t
 """
 
 from collections.abc import Sized
-from itertools import islice
 from typing import Final
 
 import msgspec
 import numpy as np
-from msgspec import UNSET
+from msgspec import UNSET, UnsetType
 
+from extender.controllers.events.network_alarms import NetworkAlarms
 from extender.network.mapping import NodeMapping
 from extender.network.merge import NetworkStatus, node_counts
 from extender.schemas import network as schema
@@ -26,9 +26,16 @@ _VALUES: Final = ("loss_ratio", "delay_ms", "throughput_bps", "loss_age_s", "del
 
 
 def network_document(
-    snapshot: Snapshot, status: NetworkStatus | None, *, zone: str | None = None, limit: int = USUAL_NODES
+    snapshot: Snapshot,
+    status: NetworkStatus | None,
+    *,
+    zone: str | None = None,
+    prefix: str = "",
+    limit: int = USUAL_NODES,
+    links: schema.LinksSeen | UnsetType = UNSET,
+    probe: schema.ProbeAgents | UnsetType = UNSET,
 ) -> schema.Network:
-    """The network as the planner sees it. `status` is `None` without sources. Cost: O(limit²)."""
+    """The network as the planner sees it. `status` is `None` without sources. Cost: O(nodes + limit²)."""
     network = snapshot.network
     return schema.Network(
         version=network.version,
@@ -43,8 +50,23 @@ def network_document(
             for metric in METRICS
         },
         zones={name: len(rows) for name, rows in snapshot.table.zones.items()},
-        pairs=_pairs(snapshot, zone=zone, limit=limit),
+        pairs=_pairs(snapshot, zone=zone, prefix=prefix, limit=limit),
         status=UNSET if status is None else _status(status),
+        links=links,
+        probe=probe,
+    )
+
+
+def links_document(alarms: NetworkAlarms) -> schema.LinksSeen | UnsetType:
+    """What the last look at all links found."""
+    seen = alarms.seen
+    if seen is None:
+        return UNSET
+    return schema.LinksSeen(
+        pairs={metric.value: schema.PairsSeen(**one._asdict()) for metric, one in seen.pairs.items()},
+        worst=tuple(schema.LinkQuality(*ends, *one) for ends, one in seen.summary.worst.items()),
+        zones=tuple(schema.LinkQuality(*ends, *one) for ends, one in seen.summary.zones.items()),
+        degraded=alarms.announced(),
     )
 
 
@@ -75,14 +97,13 @@ def _status(status: NetworkStatus) -> schema.NetworkStatus:
     return schema.NetworkStatus.copied(status, pairs=pairs, mapping=mapping)
 
 
-def _pairs(snapshot: Snapshot, *, zone: str | None, limit: int) -> schema.Pairs:
+def _pairs(snapshot: Snapshot, *, zone: str | None, prefix: str, limit: int) -> schema.Pairs:
     """A zone that does not exist has no nodes. The diagonal and nodes that share their endpoint have no values."""
     table = snapshot.table
-    if zone is None:
-        names, of = tuple(islice(table.names, min(limit, MOST_NODES))), len(table.names)
-    else:
-        rows = table.zones.get(ZoneName(zone), np.empty(0, np.int64))
-        names, of = tuple(table.names[row] for row in rows[: min(limit, MOST_NODES)]), len(rows)
+    rows = () if zone is None else table.zones.get(ZoneName(zone), np.empty(0, np.int64))
+    listed = table.names if zone is None else tuple(table.names[row] for row in rows)
+    wanted = tuple(name for name in listed if name.startswith(prefix)) if prefix else listed
+    names, of = wanted[: min(limit, MOST_NODES)], len(wanted)
     block = snapshot.network.block(names, names)
     values = {name: _plain(getattr(block, name)) for name in _VALUES}
     return schema.Pairs.copied(block, zone=zone, nodes=names, of=of, **values)

@@ -1,28 +1,39 @@
 """The document behind /v1/queue: of one moment."""
 
+from collections.abc import Callable
+
+import msgspec
+
+from extender.api.documents.running_network import running_network_document
 from extender.cache import ClusterCache
+from extender.controllers.starts.running_networks import Known
 from extender.ports import Clock
 from extender.scheduling.planning.loop import Planner
 from extender.schemas import queue as schema
 from scoring.explain.queue_report import Entry, QueueReport, report_in_steps
+from scoring.ids import GangKey
 from scoring.plan.steps import Steps
+from scoring.queue.remaining_work import RemainingWork
 from scoring.queue.weights import Weight
 
 _GANGS_A_STEP = 32
+NetworkOf = Callable[[GangKey], Known | None]  # What is known of the network of a gang that runs
 
 
-def queue_in_steps(cache: ClusterCache, planner: Planner, clock: Clock) -> Steps[schema.Queue]:
+def queue_in_steps(
+    cache: ClusterCache, planner: Planner, clock: Clock, network_of: NetworkOf = lambda _: None
+) -> Steps[schema.Queue]:
     """All gangs, those that wait first, of one moment, in steps (docs/safety.md S15)."""
     told = (planner.snapshot or cache.snapshot(), planner.current, planner.policy)
     queue = yield from report_in_steps(*told, now_s=clock.now_s(), cache=planner.cache)
-    return (yield from queue_document(queue))
+    return (yield from queue_document(queue, network_of))
 
 
-def queue_document(queue: QueueReport) -> Steps[schema.Queue]:
+def queue_document(queue: QueueReport, network_of: NetworkOf = lambda _: None) -> Steps[schema.Queue]:
     """A report as it is served, in steps."""
     gangs = []
     for one in queue.entries:
-        gangs.append(_gang(one))
+        gangs.append(_gang(one, network_of(one.gang)))
         if len(gangs) % _GANGS_A_STEP == 0:
             yield
     return schema.Queue.copied(
@@ -36,19 +47,33 @@ def queue_document(queue: QueueReport) -> Steps[schema.Queue]:
     )
 
 
+def queue_of(queue: schema.Queue, namespace: str) -> schema.Queue:
+    """The gangs and the share of one namespace; ranks and counts stay those of the whole queue."""
+    gangs = tuple(one for one in queue.gangs if one.gang.partition("/")[0] == namespace)
+    shares = tuple(one for one in queue.shares if one.namespace == namespace)
+    return msgspec.structs.replace(queue, gangs=gangs, shares=shares)
+
+
 def weight_document(weight: Weight) -> schema.Weight:
     """A weight as it is served."""
     return schema.Weight.copied(weight, exact=str(weight.prime))
 
 
-def _gang(one: Entry) -> schema.QueuedGang:
+def work_document(work: RemainingWork | None) -> schema.Work | None:
+    """The remaining work as it is served."""
+    return None if work is None else schema.Work.copied(work, hours=round(work.hours, 6), text=work.words())
+
+
+def _gang(one: Entry, network: Known | None) -> schema.QueuedGang:
     return schema.QueuedGang.copied(
         one,
         weight=weight_document(one.weight),
+        work=work_document(one.work),
         waiting_since_s=one.times.waiting_s,
         running_since_s=one.times.running_s if one.queue == "RQ" else None,
         members=schema.MemberCounts.copied(one.members, min_available=one.members.least),
         zone=",".join(one.zones) if one.zones else None,
+        network=running_network_document(network),
         code=one.reason.name if one.reason is not None else None,
         reason=str(one.reason) if one.reason is not None else None,
     )

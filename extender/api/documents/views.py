@@ -10,11 +10,13 @@ from msgspec import UNSET
 from extender.api.documents.explain import explain_document, pod_document, preemption_document, unblocking_document
 from extender.api.documents.jobs import JobsView
 from extender.api.documents.link import link_document
-from extender.api.documents.network import USUAL_NODES, mapping_document, network_document
+from extender.api.documents.network import USUAL_NODES, links_document, mapping_document, network_document
 from extender.api.documents.plan import plan_document
-from extender.api.documents.queue import queue_in_steps
+from extender.api.documents.queue import NetworkOf, queue_in_steps
+from extender.api.documents.running_network import running_network_document
 from extender.api.what_if.runner import BusyError, WhatIfs
 from extender.cache import ClusterCache
+from extender.controllers.events.network_alarms import NetworkAlarms
 from extender.controllers.events.unreadable_objects import UnreadableWords
 from extender.controllers.owners.obstacles import kept_notes
 from extender.decision_log.recorder import Recorder
@@ -27,11 +29,12 @@ from extender.scheduling.bind.held_binds import Binds
 from extender.scheduling.planning.loop import Planner
 from extender.schemas.explain import Explained, ExplainedPod, PodPlace
 from extender.schemas.link import Link
-from extender.schemas.network import Network
+from extender.schemas.network import Network, ProbeAgents
 from extender.schemas.plan import PlanInForce
 from extender.schemas.queue import Queue
 from extender.schemas.readiness import Leadership, NetworkSources, Parts, Readiness, Watch
-from scoring.explain.around import Around, Note, wants_nodes
+from extender.schemas.settings import SettingsInForce
+from scoring.explain.circumstances import Around, Note, wants_nodes
 from scoring.explain.gang import explain_in_steps
 from scoring.ids import GangKey, NodeName, gang_key
 from scoring.model import Gang, Pod
@@ -60,6 +63,8 @@ class Views:
     recorder: Recorder | None
     sync: Callable[[], dict[str, Watch]]  # kind → how its reflector does
     network_status: Callable[[], NetworkStatus | None]
+    alarms: NetworkAlarms
+    probe_agents: Callable[[], ProbeAgents | None]  # `None`: the probe is off, or this replica does not lead
     leadership: Callable[[], Leadership] | None  # How the election stands; `None`: there is none
     repair: Callable[[GangKey], str]  # What is wrong with a gang that lost members; empty: nothing
     preemption_blocked: Callable[[GangKey], str | None]
@@ -70,7 +75,11 @@ class Views:
     nodes_asked: Callable[[GangKey], Note | None]  # What an autoscaler was asked for a gang; `None`: nothing
     unreadable_objects: UnreadableWords
     ignored_notes: Callable[[Gang], tuple[Note, ...]]
+    network_of: NetworkOf
+    networks_looked: Callable[[], int]  # How many times networks of running gangs were looked at
+    settings: SettingsInForce
     notes_problem: Callable[[], str]  # Why notes do not outlive this process; empty: they do
+    demo: bool  # A saved cluster in memory, and no real one
 
     def plan(self) -> PlanInForce:
         """The current plan."""
@@ -85,7 +94,7 @@ class Views:
 
     def queue(self) -> Steps[Queue]:
         """The queue in order, in steps."""
-        return queue_in_steps(self.cache, self.planner, self.clock)
+        return queue_in_steps(self.cache, self.planner, self.clock, self.network_of)
 
     def explain(self, namespace: str, name: str) -> Explained | ExplainedPod | None:
         """Why a gang or a pod is where it is; `None` if nothing of that name is known."""
@@ -125,6 +134,7 @@ class Views:
         blocked = self.preemption_blocked(gang.key)
         return msgspec.structs.replace(
             explain_document(explanation, preemption_document(snapshot, gang.key, blocked=blocked)),
+            network=running_network_document(self.network_of(gang.key)),
             being_admitted=self.admissions.keeps(gang.key),
             admission_refused=self.admissions.refusal(gang.key),
             admission_lapses_in_s=self.admissions.lapses_in_s(gang.key),
@@ -146,9 +156,12 @@ class Views:
             notes = (*notes, *kept_notes(self.cache.kept_for_daemon_sets(), now_s=self.planner.now_s))
         return Around(held, self.recent.of(gang), notes, refusals=refusals, nodes_asked=self.nodes_asked(gang))
 
-    def network(self, *, zone: str | None = None, limit: int = USUAL_NODES) -> Network:
+    def network(self, *, zone: str | None = None, prefix: str = "", limit: int = USUAL_NODES) -> Network:
         """Sources, mapping and coverage of the network data, and the values between some nodes."""
-        return network_document(self.cache.snapshot(), self.network_status(), zone=zone, limit=limit)
+        snapshot = self.cache.snapshot()
+        links, probe = links_document(self.alarms), self.probe_agents() or UNSET
+        status = self.network_status()
+        return network_document(snapshot, status, zone=zone, prefix=prefix, limit=limit, links=links, probe=probe)
 
     def link(self, source: str, target: str) -> Link | None:
         """Both directions of the link between two nodes: value, age and source; `None` if there is no such node."""
@@ -180,6 +193,7 @@ class Views:
             else NetworkSources(
                 sources=network.sources,
                 mapping=mapping_document(network.mapping, most=_NAMED_IN_READINESS) if network.mapping else UNSET,
+                probe=self.probe_agents() or UNSET,
             ),
         )
         return Readiness(ready=not reasons, reasons=tuple(reasons), detail=detail)

@@ -22,8 +22,8 @@ from scoring.model import Gang, Pod, Policy
 from scoring.plan import Plan, PlannerCache
 from scoring.plan.pair_scores import warmed
 from scoring.plan.steps import finish
-from scoring.what_if.changes import Change, RemovePods
-from scoring.what_if.draft import Situation, no_settings
+from scoring.what_if.changes import AddJob, Change, RemovePods
+from scoring.what_if.draft import Situation, no_objects, no_settings
 from scoring.what_if.suppose import Supposed, apply, supposed_in_steps
 
 _T = TypeVar("_T")
@@ -47,6 +47,7 @@ class WhatIfs:
     clock: Clock
     _: KW_ONLY
     policy_with: Callable[[Mapping[str, Any]], Policy] = no_settings
+    gangs_of: Callable[[AddJob], tuple[Gang, ...]] = no_objects
     most_waiting: int = MOST_WAITING
     _turn: asyncio.Lock = field(default_factory=asyncio.Lock, init=False)
     _waiting: int = field(default=0, init=False)
@@ -64,7 +65,7 @@ class WhatIfs:
         found = {key: self._plain(key) for key in named}
         others = {key: pod for key, pod in found.items() if pod is not None}
         now_s = self.clock.now_s()
-        return Situation(snapshot, planner.policy, now_s, others, self.policy_with), planner.current
+        return Situation(snapshot, planner.policy, now_s, others, self.policy_with, self.gangs_of), planner.current
 
     async def suppose(self, changes: Sequence[Change]) -> Supposed:
         """What the changes would make of the plan. Errors: MisfitError, BusyError."""

@@ -19,9 +19,9 @@ import math
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
 
-from extender.controllers.elastic.follow import Limits, by_others, facts_of, followed, from_note, steps_on
+from extender.controllers.elastic.change_progress import Limits, by_others, facts_of, followed, from_note, steps_on
+from extender.controllers.elastic.elastic_context import Parts, Retries, pods_job, runs
 from extender.controllers.elastic.jobs.views import Looks, gang_key_of
-from extender.controllers.elastic.parts import Parts, Retries, pods_job, runs
 from extender.controllers.elastic.records import Change, Requester, Stage
 from extender.controllers.elastic.reservations import Rooms
 from extender.controllers.elastic.resizes import Cause, Resizes

@@ -12,9 +12,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from functools import partial
 
+from extender.controllers.elastic.elastic_context import Parts, Retries
 from extender.controllers.elastic.intent import Intent, next_intent
 from extender.controllers.elastic.kinds import Seen, State, read, resize_patch
-from extender.controllers.elastic.parts import Parts, Retries
 from extender.controllers.elastic.records import Change, Requester, Stage
 from extender.controllers.events.recorder import Happening
 from extender.controllers.removal.fresh_gang import Fresh, read_job, read_members, same_as_known

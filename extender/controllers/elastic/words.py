@@ -5,8 +5,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Final
 
+from extender.controllers.elastic.elastic_context import Parts, pods_job
 from extender.controllers.elastic.jobs.views import NotNow
-from extender.controllers.elastic.parts import Parts, pods_job
 from extender.controllers.elastic.records import Records, Requester
 from extender.controllers.elastic.resizes import Cause
 from extender.controllers.events.recorder import Happening, pod_subject

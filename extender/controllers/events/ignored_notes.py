@@ -14,7 +14,7 @@ from typing import Final
 from extender.controllers.context import ControllerContext
 from extender.controllers.events.recorder import Happening
 from extender.notes import Bearer, Flaw, NoteKind
-from scoring.explain.around import Note, Topic
+from scoring.explain.circumstances import Note, Topic
 from scoring.model import Gang
 
 MOST_KEPT: Final = 4096

@@ -5,18 +5,21 @@ members name different schedulers, one pod of each gets it, running ones too, be
 Rule: a fault gets one Event, after it has stood for a while: pods and their PodGroup arrive one after the other.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from extender.controllers.context import ControllerContext
 from extender.controllers.events.recorder import Happening
-from scoring.explain.around import two_runs
+from scoring.explain.circumstances import two_runs
 from scoring.ids import GangKey
-from scoring.model import Gang, Pod, Policy, Reason
+from scoring.model import Gang, Pod, Policy, Reason, Snapshot
 from scoring.model.policy import gang_options
+from scoring.score.zone_distance import near_problem
 
 PATIENCE_S = 5.0
+_NEW_S = 60.0  # Since a pod was created: what its gang was near to decided about it, later the network may have changed
+_GANGS_A_STEP: Final = 64
 _MOST_KINDS = 8  # Schedulers of one gang of which a pod gets the Event
 
 _Event: TypeAlias = tuple[Happening, str]
@@ -30,7 +33,7 @@ class _Fault:
     open: bool = True  # It has no Event yet
 
 
-class Complaints:
+class LabelProblems:
     """Each gang's fault, if it has one. Bounded by the gangs that exist."""
 
     def __init__(self, context: ControllerContext, policy: Policy) -> None:
@@ -38,43 +41,55 @@ class Complaints:
         self._policy = policy
         self._faults: dict[GangKey, _Fault] = {}
 
-    def look(self) -> None:
-        """Once a second: report faults that have lasted. Cost: O(gangs), and O(members) for those that changed."""
-        now_s = self._context.clock.monotonic_s()
-        faults = self._faults
-        self._faults = {}
-        for key, gang in self._context.cache.snapshot().gangs.items():
-            fault = faults.get(key)
+    def look(self) -> Iterator[None]:
+        """Once a second, in steps: report faults that have lasted.
+
+        Cost: O(gangs), and O(members) for those that changed.
+        """
+        now_s, unix_s = self._context.clock.monotonic_s(), self._context.clock.now_s()
+        snapshot = self._context.cache.snapshot()
+        for gone in self._faults.keys() - snapshot.gangs.keys():
+            del self._faults[gone]
+        for number, (key, gang) in enumerate(snapshot.gangs.items(), start=1):
+            fault = self._faults.get(key)
             if fault is None or fault.gang is not gang:
-                found = _fault_of(gang, self._policy)
+                found = _fault_of(gang, self._policy, snapshot, unix_s)
                 if fault is None or fault.event != found:
-                    fault = _Fault(gang, found, now_s)
+                    self._faults[key] = fault = _Fault(gang, found, now_s)
                 fault.gang = gang
-            self._faults[key] = fault
             if fault.event is not None and fault.open and now_s - fault.since_s >= PATIENCE_S:
                 pods = _pods_about(gang, fault.event[0], self._context.cache.is_own)
                 if pods:
                     fault.open = False
                     self._context.post_gang_event(gang, *fault.event, pods=pods)
+            if number % _GANGS_A_STEP == 0:
+                yield
 
 
-def _fault_of(gang: Gang, policy: Policy) -> _Event | None:
+def _fault_of(gang: Gang, policy: Policy, snapshot: Snapshot, unix_s: float) -> _Event | None:
     if gang.problem is not None:
         return Happening.GANG_INVALID, gang.problem_detail or gang.problem.value
     if gang.later:
         return Happening.RUN_WAITS, two_runs(gang)
-    problems = gang_options(dict(gang.options), policy, namespace=gang.key.partition("/")[0]).problems
+    options = gang_options(dict(gang.options), policy, namespace=gang.key.partition("/")[0])
+    placing = gang.pending or any(unix_s - pod.created_s < _NEW_S for pod in gang.placed)
+    near = near_problem(options.near, snapshot.table, snapshot.network, policy) if placing else ()
+    problems = (*options.problems, *near)
     return (Happening.OPTION_IGNORED, "; ".join(problems)) if problems else None
 
 
 def _pods_about(gang: Gang, what: Happening, is_own: Callable[[Pod], bool]) -> Sequence[Pod]:
-    """The member whose own labels are at fault, else the first that waits, if one does."""
+    """The member whose own labels are at fault, else the first that waits.
+
+    A gang that has started runs without the option that it asked for, so one of its pods gets that Event.
+    """
     if gang.problem is Reason.MIXED_SCHEDULERS:
         return _one_of_each_kind(gang, is_own)
     if what is Happening.RUN_WAITS:
         return [pod for pod in gang.later if pod.node is None and not pod.terminal][:1]
     guilty = [pod for pod in gang.pending if pod.group is not None and pod.group.problem is not None]
-    return [*guilty, *gang.pending][:1]
+    started = [pod for pod in gang.placed if not pod.terminal] if what is Happening.OPTION_IGNORED else []
+    return [*guilty, *gang.pending, *started][:1]
 
 
 def _one_of_each_kind(gang: Gang, is_own: Callable[[Pod], bool]) -> Sequence[Pod]:

@@ -75,6 +75,9 @@ class Happening(StrEnum):
     OPTION_IGNORED = "OptionIgnored", "Plan"
     """On a pod of the gang, or on the job. An annotation is not understood, so the default is used; says which and
     what is accepted."""
+    MISTAKE = "ProbableMistake", "Read"
+    """On one pod of each owner, and on the owner. A label or annotation is probably misspelt, or the schedulerName
+    wrong, so that netgang does not start the pods as a gang; says what may be meant."""
     UNREADABLE = "Unreadable", "Read"
     """On any object that netgang follows. It cannot be read, so it is left out as if it were not there; says what is
     wrong with it."""
@@ -124,6 +127,11 @@ class Happening(StrEnum):
     NODE_OVERCOMMITTED = "NodeOvercommitted", "Bind"
     """On the node (in namespace `default`). Its bound pods, ours among them, request more than it has; says how much,
     and which pods."""
+    NETWORK_DEGRADED = "NetworkDegraded", "Measure"
+    """On the node, or on the first node of a zone (in namespace `default`). The node's links, those inside the zone, of
+    its uplink or to another zone have been bad for a minute; says how many, and the worst."""
+    NETWORK_RECOVERED = "NetworkRecovered", "Measure", "Normal"
+    """On the same node. These links are good again, for two minutes at least."""
     JOB_SHRUNK = "JobShrunk", "Resize", "Normal"
     """On the job and the pods that go (the first 32); before it is changed. It gives up workers: from how many to how
     many, for which gang or why."""

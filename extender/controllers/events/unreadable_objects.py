@@ -9,7 +9,7 @@ from typing import Final
 
 from extender.cache.unreadable import Unreadable, UnreadableObjects
 from extender.controllers.events.recorder import Happening, PostEvent, Subject
-from scoring.explain.around import Note, Topic
+from scoring.explain.circumstances import Note, Topic
 from scoring.ids import GangKey
 
 _NAMED: Final = 5  # Objects of a gang's namespace that its explanation names

@@ -17,13 +17,14 @@ from scoring.explain.words import duration_text
 from scoring.ids import GangKey
 from scoring.model import Gang, Reason
 from scoring.plan.steps import Steps
+from scoring.queue.admitted_condition import camel_case
 
 PATIENCE_S = 5.0
 
 
 AGAIN_S = 1800.0
 _MOST_A_LOOK = 2
-_SILENT = frozenset(  # Reasons of gangs that run, or that get an Event as complaints
+_SILENT = frozenset(  # Reasons of gangs that run, or that get an Event for problems of its labels
     {Reason.SURPLUS, Reason.NOT_PLANNED, Reason.INVALID_GROUP, Reason.MIXED_SCHEDULERS, Reason.MIXED_PRIORITIES}
 )
 
@@ -34,6 +35,8 @@ class _Wait:
     since_s: float  # When it began to wait for this reason
     began_s: float  # When it began to wait
     posted_s: float | None = None
+    note: str = ""  # What the last Event said
+    cause: str = ""  # `CauseReason` of that Event
 
 
 @dataclass(eq=False, repr=False)
@@ -71,6 +74,13 @@ class Waits:
         yield
         yield from self._post_waiting(now_s)
 
+    def why(self, key: GangKey) -> tuple[str, str] | None:
+        """The cause in CamelCase and the note of the gang's Event; `None`: it does not wait, or for that only now."""
+        wait = self._waits.get(key)
+        if wait is None or wait.posted_s is None or wait.posted_s < wait.since_s:
+            return None
+        return wait.cause or camel_case(wait.reason), wait.note
+
     def _post_waiting(self, now_s: float) -> Steps[None]:
         left = _MOST_A_LOOK
         for key, wait in self._waits.items():
@@ -87,6 +97,7 @@ class Waits:
             wait.posted_s = now_s
             explanation = yield from self.explain(gang)
             if note := why_it_waits(explanation, gang, plan, snapshot):
+                wait.note, wait.cause = note, explanation.cause.reason if explanation.cause is not None else ""
                 what = Happening.GANG_STUCK if wait.reason in NEVER else Happening.GANG_WAITING
                 self.context.post_gang_event(gang, what, note, wait.reason.name, pods=gang.pending[:1])
 

@@ -21,7 +21,7 @@ from extender.controllers.removal.fresh_gang import of_this_run, read_members
 from extender.convert.decode import seconds
 from extender.errors import ApiError, ApiUnavailableError
 from extender.ports import Clock, ClusterApi
-from scoring.explain.around import Note, Topic
+from scoring.explain.circumstances import Note, Topic
 from scoring.explain.words import counted, duration_text, quantity, some
 from scoring.feasibility.quorum import quorum_of
 from scoring.ids import GangKey

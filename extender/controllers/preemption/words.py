@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from extender.controllers.context import ControllerContext
 from extender.controllers.events.recorder import Happening
 from extender.runtime.decision_lines import Decision
-from scoring.explain.words import some
+from scoring.explain.words import gangs_seen_from, some
 from scoring.ids import GangKey
 from scoring.model import Gang, Pod
 from scoring.model.snapshot import Claim
@@ -44,7 +44,7 @@ class PreemptionWords:
         self._about(
             found.gang,
             Happening.PREEMPTS,
-            f"{_gangs(found.victims)} {_sort(found)} {leave} for this gang: {pods} pods in all. The "
+            f"{_gangs(found.victims, found.gang)} {_sort(found)} {leave} for this gang: {pods} pods in all. The "
             f"room in {places} is reserved for it until it has its nodes, or nothing has moved for {timeout_s:.0f} s.",
             ",".join(found.victims),
         )
@@ -55,8 +55,8 @@ class PreemptionWords:
             self._about(
                 victim,
                 Happening.PREEMPTED,
-                f"The whole gang{priority} leaves its place to gang {found.gang}, which {_than(found, victim)} "
-                f"and had no room. Its owner recreates its pods; they wait in the queue.",
+                f"The whole gang{priority} leaves its place to {_gang(found.gang, victim)}, which "
+                f"{_than(found, victim)} and had no room. Its owner recreates its pods; they wait in the queue.",
                 found.gang,
             )
 
@@ -64,14 +64,15 @@ class PreemptionWords:
         """A gang that would make room must stay."""
         self._blocked[found.gang] = f"gang {victim} would make room, but stays: {why}"
         self._context.decided(Decision("make-room", gang=victim, reason=why))
-        note = f"The gang could have the place of gang {victim}, which has less priority, but that one stays: {why}."
+        other = _gang(victim, found.gang)
+        note = f"The gang could have the place of {other}, which has less priority, but that one stays: {why}."
         self._about(found.gang, Happening.PREEMPTION_BLOCKED, note, f"{victim} {why}")
 
     def refused(self, key: GangKey, victim: GangKey, why: str) -> None:
         """A gang would not leave although it had been asked, and no other has left."""
         self._blocked[key] = f"gang {victim} would make room, but stays: {why}"
         self._context.decided(Decision("preempt", gang=key, reason=f"refused: {why}"))
-        note = f"Gang {victim} did not leave for it after all: {why}. No other gang has left."
+        note = f"{_gangs([victim], key)} did not leave for it after all: {why}. No other gang has left."
         self._about(key, Happening.PREEMPTION_BLOCKED, note, f"{victim} {why}")
 
     def started(self, key: GangKey, claim: Claim) -> None:
@@ -83,7 +84,7 @@ class PreemptionWords:
         why = f"pod {stayed[0].key} and {len(stayed) - 1} others stayed" if stayed else "it did not start in time"
         self._blocked[gang.key] = f"{_gangs(claim.givers)} left for it, but {why}"
         self._context.decided(Decision("preempt", gang=gang.key, reason="lapsed"))
-        note = f"{_gangs(claim.givers)} left for this gang, but {why}: the reservation ends."
+        note = f"{_gangs(claim.givers, gang.key)} left for this gang, but {why}: the reservation ends."
         self._about(gang.key, Happening.PREEMPTION_LAPSED, note, "")
 
     def _about(self, key: GangKey, what: Happening, note: str, topic: str) -> None:
@@ -94,7 +95,7 @@ class PreemptionWords:
 
 def why_it_leaves(found: Preemption, victim: GangKey) -> str:
     """Completes "The gang is restarted as a whole: "."""
-    return f"it makes room for gang {found.gang}, which {_than(found, victim)}"
+    return f"it makes room for {_gang(found.gang, victim)}, which {_than(found, victim)}"
 
 
 def _than(found: Preemption, victim: GangKey) -> str:
@@ -111,12 +112,27 @@ def _sort(found: Preemption) -> str:
     return "of a higher service level" if len(found.attained_h) == len(found.victims) else "of lower rank"
 
 
-def _gangs(keys: Sequence[GangKey]) -> str:
-    """Gangs by name, the first few, for the beginning of a sentence.
+def _gang(key: GangKey, reader: GangKey) -> str:
+    """A gang as people of the reader's namespace may see it."""
+    return f"gang {key}" if _namespace(key) == _namespace(reader) else "another namespace's gang"
+
+
+def _gangs(keys: Sequence[GangKey], reader: GangKey | None = None) -> str:
+    """Gangs by name, the first few, for the beginning of a sentence; with a `reader` only those of its namespace.
 
     >>> _gangs([GangKey("a/x")]), _gangs([GangKey("a/x"), GangKey("a/y")]), _gangs([])
     ('Gang a/x', 'Gangs a/x, a/y', 'Other gangs')
+    >>> _gangs([GangKey("a/x"), GangKey("b/y")], GangKey("a/z")), _gangs([GangKey("b/y")], GangKey("a/z"))
+    ("Gang a/x and another namespace's gang", "Another namespace's gang")
     """
     if not keys:
         return "Other gangs"
-    return f"Gang{'' if len(keys) == 1 else 's'} {some(keys)}"
+    own = [key for key in keys if reader is None or _namespace(key) == _namespace(reader)]
+    if len(own) == len(keys):
+        return f"Gang{'' if len(keys) == 1 else 's'} {some(keys)}"
+    text = gangs_seen_from(_namespace(reader or keys[0]), keys)
+    return f"Gang{'' if len(own) == 1 else 's'} {text}" if own else f"{text[0].upper()}{text[1:]}"
+
+
+def _namespace(key: GangKey) -> str:
+    return key.partition("/")[0]

@@ -22,7 +22,7 @@ from extender.controllers.provisioning.writes import ProvisioningWrites
 from extender.convert.provisioning import MANAGED_BY, request_from_json
 from extender.errors import ApiError, ApiUnavailableError, NotFoundError
 from extender.ports import read_all
-from scoring.explain.around import Note, Topic
+from scoring.explain.circumstances import Note, Topic
 from scoring.explain.words import duration_text, zone_text
 from scoring.ids import GangKey
 from scoring.model import Policy

@@ -30,12 +30,14 @@ from extender.controllers.context import ControllerContext
 from extender.controllers.events.recorder import Happening, pod_subject
 from extender.controllers.restart import suspensions
 from extender.controllers.restart.eligibility import Case, Judge, LostOf, Obstacle
-from extender.controllers.restart.one_gang import Recreation
+from extender.controllers.restart.one_gang import Recreation, WorkLeft
 from extender.errors import ApiError, ApiUnavailableError
 from extender.runtime.decision_lines import Decision
 from scoring.ids import GangKey
-from scoring.model import Controller
+from scoring.model import Controller, Gang
 from scoring.model.policy import RestartLimits
+from scoring.model.snapshot import Snapshot
+from scoring.queue.remaining_work import NOT_REPORTED, ReportedWork
 from scoring.repair.lost_members import not_before_s
 
 _LOOK_FOR_NOTES_S = 300.0  # Notes are looked for at the start, and now and then, in case an answer was lost
@@ -45,6 +47,11 @@ _log = logging.getLogger(__name__)
 
 
 Ended = Callable[[GangKey, Obstacle | None], None]  # What came in the way; `None`: it is done
+
+
+def _not_reported(gang: Gang, snapshot: Snapshot, attained_h: float, *, now_s: float) -> ReportedWork:
+    del gang, snapshot, attained_h, now_s
+    return NOT_REPORTED
 
 
 @dataclass(slots=True)
@@ -57,13 +64,22 @@ class Restarts:
     """Gangs that are being restarted, one task each."""
 
     def __init__(
-        self, context: ControllerContext, *, lost_of: LostOf, limits: RestartLimits, levels: bool = False
+        self,
+        context: ControllerContext,
+        *,
+        lost_of: LostOf,
+        limits: RestartLimits,
+        levels: bool = False,
+        left: WorkLeft = _not_reported,
     ) -> None:
-        """`levels`: what a gang has had of the cluster is noted when it is suspended, and read after a restart."""
+        """`levels`: what a gang has had of the cluster is noted when it is suspended, and read after a restart.
+
+        `left`: what is left of its work is noted then, too.
+        """
         self._context = context
         self._levels = levels
         self.judge = Judge(context, lost_of=lost_of)
-        self._recreation = Recreation(context, lost_of=lost_of, levels=levels)
+        self._recreation = Recreation(context, lost_of=lost_of, levels=levels, left=left)
         self._limits = limits
         self._history: dict[GangKey, tuple[float, ...]] = {}  # gang → when repaired here; owners carry it themselves
         self._cases: dict[GangKey, _Case] = {}
@@ -171,7 +187,7 @@ class Restarts:
                 note = suspensions.note_of(one.object, ref, self._context.notes)
                 attained = suspensions.attained_of(one.object, ref, self._context.notes) if self._levels else None
                 if attained is not None:
-                    recalled[suspensions.gang_of(one.object, attained)] = Attained(ref.uid, attained.hours)
+                    recalled[suspensions.gang_of(one.object, attained)] = suspensions.remembered(attained, ref)
                 if note is not None and (gang := suspensions.gang_of(one.object, note)) not in self._cases:
                     noted.setdefault(gang, []).append((suspensions.namespace_of(one.object), ref))
             except Exception:  # noqa: BLE001 - a tenant's object: all others wait to be resumed (docs/safety.md S21)

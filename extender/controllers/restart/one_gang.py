@@ -8,9 +8,8 @@ import asyncio
 from collections.abc import Sequence
 from contextlib import suppress
 from math import ceil
-from typing import Final
+from typing import Final, Protocol
 
-from extender.cache.decisions import Attained
 from extender.controllers.context import ControllerContext
 from extender.controllers.events.recorder import Happening
 from extender.controllers.removal.fresh_gang import read_members, read_owner
@@ -21,6 +20,8 @@ from extender.errors import ApiError, ApiUnavailableError, ConflictError, NotFou
 from extender.runtime.decision_lines import Decision
 from scoring.ids import GangKey, NodeName
 from scoring.model import Controller, Gang, Pod
+from scoring.model.snapshot import Snapshot
+from scoring.queue.remaining_work import ReportedWork
 from scoring.queue.service_levels import hours_of
 
 POLL_S = 2.0  # How often a suspended owner is looked at, at first
@@ -31,14 +32,22 @@ SLOW_S = 300.0  # After this time an Event says which owner or pod has not stopp
 _RESUMED: Final = Cause(Happening.RESUMED, "All its pods have ended: resumed, so that it creates new ones.")
 
 
+class WorkLeft(Protocol):
+    """What is left of a gang's work by its job's reports; `attained_h`: the cluster-hours that it has had."""
+
+    def __call__(self, gang: Gang, snapshot: Snapshot, attained_h: float, *, now_s: float) -> ReportedWork:
+        """Its work, now."""
+
+
 class Recreation:
     """How a gang is restarted. Keeps nothing between calls but how many are waited for."""
 
-    def __init__(self, context: ControllerContext, *, lost_of: LostOf, levels: bool) -> None:
-        """`levels`: note what a gang has had of the cluster."""
+    def __init__(self, context: ControllerContext, *, lost_of: LostOf, levels: bool, left: WorkLeft) -> None:
+        """`levels`: note what a gang has had of the cluster, and what is left of its work."""
         self._context = context
         self._lost_of = lost_of
         self._levels = levels
+        self._left = left
         self._waits = 0
 
     async def carry_out(self, case: Case, *, why: str, repair: bool) -> str | None:
@@ -47,9 +56,9 @@ class Recreation:
             return await self._evict_all(case, why)
         begun: list[Controller] = []
         refused = None
-        attained_h = self._attained_h(case.gang.key)  # once: what the first owner's suspension notes is in it then
+        attained = self._attained(case)  # once: what the first owner's suspension notes is in it then
         for owner in case.owners:
-            refused = await self._suspend(case, owner, why=why, repair=repair, attained_h=attained_h)
+            refused = await self._suspend(case, owner, why=why, repair=repair, attained=attained)
             if refused is not None:
                 break  # what was started is brought to its end
             begun.append(owner.ref)
@@ -138,7 +147,7 @@ class Recreation:
     # -- writing ------------------------------------------------------------------------------------------------------
 
     async def _suspend(
-        self, case: Case, owner: Owner, *, why: str, repair: bool, attained_h: float | None
+        self, case: Case, owner: Owner, *, why: str, repair: bool, attained: suspensions.AttainedNote | None
     ) -> str | None:
         """Suspend one owner; `None`: done. An answer that was lost is made good by a look at the note."""
         note = suspensions.Note(case.gang.key.partition("/")[2], why, self._context.clock.now_s())
@@ -146,7 +155,7 @@ class Recreation:
         cause = Cause(Happening.RESTARTED, text)
         try:
             patch = suspensions.suspend_patch(
-                owner.raw, owner.ref, note, repair=repair, notes=self._context.notes, attained_h=attained_h
+                owner.raw, owner.ref, note, repair=repair, notes=self._context.notes, attained=attained
             )
             await self._context.disruptions.change_owner(
                 owner_subject(case.namespace, owner.ref), patch, cause, going=case.pods_of(owner)
@@ -157,19 +166,24 @@ class Recreation:
                 noted = await self._read_noted(case.namespace, owner.ref)
             if noted is None:
                 return f"{owner.ref.kind} {owner.ref.name} could not be suspended: {words(error)}"
-        if attained_h is not None:
-            self._context.cache.set_attained({case.gang.key: Attained(owner.ref.uid, attained_h)})
+        if attained is not None:
+            self._context.cache.set_attained({case.gang.key: suspensions.remembered(attained, owner.ref)})
         self._context.decided(Decision("suspend", f"{owner.ref.kind} {owner.ref.name}", case.gang.key))
         self._context.telemetry.restarted("suspended")
         return None
 
-    def _attained_h(self, key: GangKey) -> float | None:
-        """Cluster-hours that the gang has had; `None`: levels do not matter here, or it is gone."""
-        snapshot = self._context.cache.snapshot()
+    def _attained(self, case: Case) -> suspensions.AttainedNote | None:
+        """What the gang has had, and what is left of it; `None`: neither matters here, or it is gone."""
+        key, snapshot, now_s = case.gang.key, self._context.cache.snapshot(), self._context.clock.now_s()
         gang = snapshot.gangs.get(key)
         if gang is None or not self._levels:
             return None
-        return hours_of(gang, snapshot, now_s=self._context.clock.now_s())
+        had_h, known = hours_of(gang, snapshot, now_s=now_s), self._context.cache.attained_of(key)
+        left = self._left(gang, snapshot, had_h, now_s=now_s)
+        owners = {owner.ref.uid for owner in case.owners}
+        doubted = left.doubted or (known is not None and known.doubted and known.owner_uid in owners)
+        remaining_h = None if doubted or left.hours is None else round(left.hours, 6)
+        return suspensions.AttainedNote(key.partition("/")[2], round(had_h, 6), remaining_h, doubted)
 
     async def _evict_all(self, case: Case, why: str) -> str | None:
         """Evict every member that lives; ends at the first that the API server refuses."""

@@ -14,11 +14,13 @@ from typing import Any, TypeAlias, TypeVar
 
 import msgspec
 
+from extender.cache.decisions import Attained
 from extender.controllers.owners.failure_budget import Json, decoded, true_condition
 from extender.convert.decode import note_from_json
 from extender.notes import Bearer, NoteKind, NoteReader, Notes
 from scoring.ids import GangKey, gang_key
 from scoring.model import Controller
+from scoring.queue.remaining_work import bounded_h
 
 T = TypeVar("T")
 _Texts: TypeAlias = Mapping[str, str | None]
@@ -48,6 +50,8 @@ class AttainedNote:
 
     gang: str  # Its name: it is in the owner's namespace
     hours: float  # Cluster-hours (`scoring.queue.service_levels`)
+    remaining_h: float | None = None  # Those that are left, as its job reported (`scoring.queue.remaining_work`)
+    doubted: bool = False  # Its job's reports are not believed any more
 
 
 _NOTE = msgspec.json.Decoder(Note)
@@ -75,11 +79,11 @@ def managed_by_queue(owner: bytes) -> bool:
 
 
 def suspend_patch(
-    owner: bytes, ref: Controller, note: Note, *, repair: bool, notes: Notes, attained_h: float | None = None
+    owner: bytes, ref: Controller, note: Note, *, repair: bool, notes: Notes, attained: AttainedNote | None = None
 ) -> bytes:
     """Merge patch that suspends the owner as it was read; with `repair` the moment goes into its history.
 
-    `attained_h`: cluster-hours that the gang has had; `None`: not noted. ValueError: no note can be written on it.
+    `attained`: what the gang has had; `None`: not noted. ValueError: no note can be written on it.
     """
     bearer = _bearer(owner, ref)
     content = msgspec.json.encode(Note(note.gang, note.why[:_WHY_CHARS], note.at_s)).decode()
@@ -88,8 +92,8 @@ def suspend_patch(
         moments = (*restarts_of(owner, ref, now_s=note.at_s, notes=notes), note.at_s)[-_MOST_MOMENTS:]
         text = ",".join(f"{at_s:.0f}" for at_s in moments)
         annotations[HISTORY] = notes.write(NoteKind.RESTARTS, bearer, text)
-    if attained_h is not None:
-        text = msgspec.json.encode(AttainedNote(note.gang, round(attained_h, 6))).decode()
+    if attained is not None:
+        text = msgspec.json.encode(attained).decode()
         annotations[NoteKind.ATTAINED.value] = notes.write(NoteKind.ATTAINED, bearer, text)
     return _patch(owner, ref, suspend=True, labels={_LABEL: _VALUE}, annotations=annotations)
 
@@ -112,6 +116,12 @@ def note_of(owner: bytes, ref: Controller, notes: NoteReader) -> Note | None:
 def attained_of(owner: bytes, ref: Controller, notes: NoteReader) -> AttainedNote | None:
     """What the gang of this very owner has had; `None`: not noted. ValueError: `owner` is no API object."""
     return _noted(_ATTAINED, _content(owner, ref, NoteKind.ATTAINED, notes))
+
+
+def remembered(note: AttainedNote, ref: Controller) -> Attained:
+    """The same for the cache, for pods of this owner; bounded, as all numbers that are compared."""
+    left_h = None if note.doubted else bounded_h(note.remaining_h)
+    return Attained(ref.uid, bounded_h(note.hours) or 0.0, left_h, note.doubted)
 
 
 def gang_of(owner: bytes, note: Note | AttainedNote) -> GangKey:

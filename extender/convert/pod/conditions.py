@@ -7,15 +7,19 @@ pod itself (a claim is missing or not bound), that plugin's words alone: no othe
 
 from datetime import datetime
 from sys import intern
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
 from extender.convert.decode import Json, decode
+from scoring.ids import PodUid
+from scoring.queue.admitted_condition import CONDITION, AdmittedCondition
 
 OUR_WORDS: Final = "netgang:"  # Every reason for which we refuse begins so
 MOST_CHARACTERS: Final = 300
-_COUNTED: Final = "nodes are available: "
+_REASON_CHARS: Final = 64
+COUNTED: Final = "nodes are available: "
+LACKS: Final = " Insufficient "
 _PREEMPTION: Final = " preemption: "
 _NODEWISE: Final = "node(s) "
 
@@ -49,6 +53,29 @@ def condition(raw: bytes | msgspec.Raw, kind: str) -> Condition | None:
     return next((one for one in decode(_conditions, text, what="status.conditions") if one.type == kind), None)
 
 
+def told_by(conditions: bytes | msgspec.Raw) -> str:
+    """What our condition on the pod says, as `AdmittedCondition.key`; empty: it has none, or not of our making.
+
+    >>> told_by(b'[{"type": "netgang.io/Admitted", "status": "False", "reason": "NoRoom"}]')
+    'False/NoRoom'
+    """
+    found = condition(conditions, CONDITION)
+    if found is None or len(found.reason or "") > _REASON_CHARS or found.status not in ("True", "False"):
+        return ""
+    return intern(AdmittedCondition(found.status, found.reason or "").key)
+
+
+def condition_patch(uid: PodUid, wanted: AdmittedCondition, *, at: str) -> bytes:
+    """The strategic merge patch that writes our condition alone; `at`: since when its status is so; empty: as before.
+
+    >>> condition_patch(PodUid("u1"), AdmittedCondition("True", "Admitted", "ok"), at="")  # doctest: +ELLIPSIS
+    b'{"metadata":{"uid":"u1"},"status":{"conditions":[{"type":"netgang.io/Admitted","status":"True",...}]}}'
+    """
+    said: dict[str, Any] = {"type": CONDITION, "status": wanted.status, "reason": wanted.reason}
+    said |= {"message": wanted.message} | ({"lastTransitionTime": at} if at else {})
+    return msgspec.json.encode({"metadata": {"uid": uid}, "status": {"conditions": [said]}})
+
+
 def refusal_of(scheduled: Condition) -> Refusal:
     """Read the condition PodScheduled of a pod without a node.
 
@@ -64,7 +91,7 @@ def refusal_of(scheduled: Condition) -> Refusal:
     if scheduled.status != "False" or scheduled.reason == "SchedulingGated" or not message or OUR_WORDS in message:
         return SAYS_NOTHING
     text = message.partition(_PREEMPTION)[0]
-    _, counted, rest = text.partition(_COUNTED)
+    _, counted, rest = text.partition(COUNTED)
     whatever_the_node = counted and not rest[:1].isdigit() and not rest.startswith(_NODEWISE)
     return Refusal(_bounded(text), _bounded(rest.rstrip(".") if whatever_the_node else ""))
 

@@ -24,11 +24,19 @@ _PROBLEM_CHARS = 1000
 
 
 def group_of(
-    namespace: str, labels: Mapping[str, str], annotations: Mapping[str, str], native_group: str | None = None
+    namespace: str,
+    labels: Mapping[str, str],
+    annotations: Mapping[str, str],
+    native_group: str | None = None,
+    *,
+    gated: bool = False,
 ) -> GroupRef | None:
-    """Recognise the pod's gang; `None`: it belongs to none. `native_group` is `spec.schedulingGroup.podGroupName`."""
+    """Recognise the pod's gang; `None`: it belongs to none. `native_group` is `spec.schedulingGroup.podGroupName`.
+
+    `gated`: the pod has our gate, or the note of its removal: by that netgang queues and places Kubernetes' own gangs.
+    """
     if native_group:
-        return _ref(namespace, native_group, GangSource.NATIVE)
+        return _ref(namespace, native_group, GangSource.GATED_NATIVE if gated else GangSource.NATIVE)
     if (name := labels.get(POD_GROUP_LABEL)) is not None:
         return _ref(namespace, name, GangSource.POD_GROUP, None, _pod_group_problem(name, labels))
     if NAME_LABEL in labels or MIN_AVAILABLE_LABEL in labels:

@@ -11,9 +11,25 @@ from sys import intern
 import msgspec
 
 from extender.convert.decode import NO_RAW, Json, Metadata, Owner, decode, given, seconds
-from extender.convert.pod.conditions import OUR_WORDS, SAYS_NOTHING, Condition, condition, refusal_of
-from extender.convert.pod.constraints import ConstraintParts, claim_names, constraints, unmodelled_constraints
+from extender.convert.pod.conditions import (
+    COUNTED,
+    LACKS,
+    OUR_WORDS,
+    SAYS_NOTHING,
+    Condition,
+    condition,
+    refusal_of,
+    told_by,
+)
+from extender.convert.pod.constraints import (
+    ConstraintParts,
+    claim_names,
+    constraints,
+    device_claims,
+    unmodelled_constraints,
+)
 from extender.convert.pod.gang_labels import group_of
+from extender.convert.pod.misspelt import misspelt
 from extender.convert.pod.requests import ContainerResources, PodResources, pod_requests
 from extender.convert.pod.roles import NAME_CHARS, OWN_PREFIX, membership, own_options, run_of
 from extender.convert.sharing import shared, shared_tuple
@@ -22,10 +38,12 @@ from scoring.ids import Namespace, NodeName, PodName, PodUid
 from scoring.model import GATE, Controller, MemberClass, Phase, Pod, Role
 
 NUDGE_ANNOTATION = OWN_PREFIX + "nudge"  # Wakes a parked pod; never an option, so a nudge changes no decision
+NETWORK_ANNOTATION = OWN_PREFIX + "network"  # What network its gang got, for people: never read
 PREEMPTS_OPTION = NoteKind.PREEMPTS.removeprefix(OWN_PREFIX)
 """The option that has a note's content, for `extender.controllers.preemption.notes`: only if the note is ours."""
 _WRITTEN_BY_US = frozenset(
-    one.removeprefix(OWN_PREFIX) for one in (NUDGE_ANNOTATION, NoteKind.ADMITTED, NoteKind.STARTED, NoteKind.PREEMPTS)
+    one.removeprefix(OWN_PREFIX)
+    for one in (NUDGE_ANNOTATION, NETWORK_ANNOTATION, NoteKind.ADMITTED, NoteKind.STARTED, NoteKind.PREEMPTS)
 )
 _PHASES = {phase.value: phase for phase in Phase}  # `status.phase` → phase
 _KEY_BYTES = 64 * 1024
@@ -80,6 +98,7 @@ class _Status(Json):
     container_statuses: list[_ContainerStatus] | None = None
     init_container_statuses: list[_ContainerStatus] | None = None
     conditions: msgspec.Raw = NO_RAW
+    resource_claim_statuses: msgspec.Raw = NO_RAW
     resources: msgspec.Raw = NO_RAW
     allocated_resources: msgspec.Raw = NO_RAW
 
@@ -106,9 +125,11 @@ def pod_from_json(raw: bytes | msgspec.Raw, *, notes: NoteReader = NO_NOTES) -> 
     namespace = intern(meta.namespace or "default")
     labels, annotations = meta.labels or _NOTHING, meta.annotations or _NOTHING
     native = spec.scheduling_group.pod_group_name if spec.scheduling_group else None
-    group = group_of(namespace, labels, annotations, native)
-    place = membership(namespace, labels, annotations, meta.owner_references or (), in_gang=group is not None)
     gates = shared_tuple(tuple(gate.name for gate in spec.scheduling_gates)) if spec.scheduling_gates else ()
+    gated = native is not None and (GATE in gates or NoteKind.ADMITTED in annotations)
+    group = group_of(namespace, labels, annotations, native, gated=gated)
+    mistakes = misspelt(labels, annotations) if labels or annotations else ()
+    place = membership(namespace, labels, annotations, meta.owner_references or (), in_gang=group is not None)
     unmodelled: tuple[str, ...] = ()
     if group is not None or GATE in gates:
         others = (spec.affinity, spec.volumes, spec.resource_claims, spec.topology_spread_constraints)
@@ -147,18 +168,21 @@ def pod_from_json(raw: bytes | msgspec.Raw, *, notes: NoteReader = NO_NOTES) -> 
         deleting=meta.deletion_timestamp is not None,
         gates=gates,
         unmodelled=unmodelled,
+        claims=device_claims(namespace, given(spec.resource_claims), given(status.resource_claim_statuses)),
         admitted_to=admitted_to,
-        unschedulable=admitted_to is not None and not gates and _unschedulable(scheduled),
+        unschedulable=admitted_to is not None and not gates and _unschedulable(scheduled, native=gated),
         refusal=words.text,
         obstacle=words.obstacle,
+        told=told_by(status.conditions) if group is not None else "",
         group=group,
         job=place.job,
-        owner=_controller(meta.owner_references) if group is not None and meta.owner_references else None,
+        owner=_controller(meta.owner_references) if (group or mistakes) and meta.owner_references else None,
         daemon=_daemon(namespace, meta.owner_references) if meta.owner_references else "",
         run=run_of(labels, meta.owner_references or ()) if group is not None else None,
         started=noted.get(NoteKind.STARTED) is not None,
         index=place.index,
         options=shared_tuple(options),
+        misspelt=mistakes,
         resource_version=meta.resource_version or "",
     )
 
@@ -241,13 +265,16 @@ def _bound_s(scheduled: Condition | None) -> float | None:
     return seconds(scheduled.last_transition_time)
 
 
-def _unschedulable(scheduled: Condition | None) -> bool:
-    """Whether kube-scheduler's own filters refused all nodes. A message with our reason says that we were asked."""
-    return (
-        scheduled is not None
-        and (scheduled.status, scheduled.reason) == ("False", "Unschedulable")
-        and OUR_WORDS not in (scheduled.message or "")
-    )
+def _unschedulable(scheduled: Condition | None, *, native: bool) -> bool:
+    """Whether kube-scheduler's own filters refused all nodes. A message with our reason says that we were asked.
+
+    Of a native gang one that speaks of no nodes says that it failed as a whole, for want of a place for another member;
+    and room that is lacking was taken a moment before: the watch shows it, and the node is as good as ever.
+    """
+    if scheduled is None or (scheduled.status, scheduled.reason) != ("False", "Unschedulable"):
+        return False
+    message = scheduled.message or ""
+    return OUR_WORDS not in message and (not native or (COUNTED in message and LACKS not in message))
 
 
 def _constraints(namespace: str, spec: _Spec) -> ConstraintParts:

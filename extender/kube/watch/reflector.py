@@ -6,8 +6,8 @@ Rules:
   older than what was seen before (docs/safety.md S11). Objects are reduced in slices that give the event loop back.
 - No object stops it (docs/safety.md S21): whatever is raised while one is read or taken over makes that object
   unreadable. It is deleted from the sink and noted for people; a list does not read it better, so none is asked for.
-- A kind under /apis/ that answers 404 is absent (its CustomResourceDefinition is not installed): an empty and synced
-  cache, asked again every `absent_s`. A 404 for a core kind is an error like any other.
+- A kind under /apis/ that answers 404 in each of its versions is absent (its CustomResourceDefinition is not
+  installed): an empty and synced cache, asked again every `absent_s`. A 404 for a core kind is an error like any other.
 """
 
 import asyncio
@@ -19,8 +19,8 @@ from typing import Generic, NoReturn, Protocol, TypeVar
 
 from extender.cache.unreadable import LONGEST_KEY, UnreadableKind, words
 from extender.errors import ApiError, ApiUnavailableError, GoneError, NotFoundError, TooLongError
-from extender.kube.heads import Head, head_of
 from extender.kube.http.faults import refusal_in_stream
+from extender.kube.object_names import Head, head_of
 from extender.kube.watch.pace import SLICE_OBJECTS, Comeback, PageSize, Slice
 from extender.ports import Clock, ClusterApi, WatchEvent
 from extender.runtime.clock import Backoff
@@ -68,13 +68,15 @@ class ReflectorOptions:
 class Reflector(Generic[T]):
     """One kind: `run` keeps `sink` equal to the collection at `path`, as `reduce` sees it.
 
+    `other_versions` are its paths for API servers that do not serve the first one, the most preferred first.
     `reduce` makes our record of an object's JSON; `None`: it is not wanted. Whatever it raises means that the object
     cannot be read: noted in `unreadable`, and logged once by name. What becomes unwanted or unreadable leaves the sink.
     """
 
     api: ClusterApi
     _: KW_ONLY
-    path: str
+    path: str  # The one in use
+    other_versions: Sequence[str] = ()
     reduce: Callable[[bytes], T | None]
     sink: Sink[T]
     clock: Clock
@@ -93,6 +95,8 @@ class Reflector(Generic[T]):
         self._slice = Slice()
         self._page = PageSize(self.options.page)
         self._absent = False
+        self._paths = (self.path, *self.other_versions)
+        self._not_served = 0  # How many of them in a row answered 404
         self._contact_s: float | None = None
         self._relists = self._watches = self._events = self._errors = 0
         self._last_error = ""
@@ -126,6 +130,8 @@ class Reflector(Generic[T]):
                 await self._wait(error, at_once=self._failures == 0)
             except NotFoundError as error:
                 self._relist = True
+                if self._may_be_served_as_another():
+                    continue
                 if self.path.startswith("/apis/"):
                     await self._wait_until_it_may_exist()
                 else:
@@ -179,6 +185,7 @@ class Reflector(Generic[T]):
         self.unreadable.keep_only(unreadable)
         self._version = page.resource_version
         self._relist = self._absent = False
+        self._not_served = 0
         self._relists += 1
         self._heard()
         self.synced.set()
@@ -282,6 +289,12 @@ class Reflector(Generic[T]):
             ours = None if isinstance(error, ValueError) else error  # then a reader of ours has a fault, too
             _log.warning("%s: %s cannot be read and is left out: %s", self.path, name, words(error), exc_info=ours)
         return key
+
+    def _may_be_served_as_another(self) -> bool:
+        """Turn to the kind's next version; whether it was not asked for since the last answer."""
+        self.path = self._paths[(self._paths.index(self.path) + 1) % len(self._paths)]
+        self._not_served = (self._not_served + 1) % len(self._paths)
+        return self._not_served != 0
 
     async def _wait_until_it_may_exist(self) -> None:
         """The kind is not installed: nothing of it exists, and that is known."""

@@ -19,9 +19,9 @@ from extender.errors import NetworkSourceError
 from extender.network.batches import FUTURE_TIME, TOLERANCE_S, bounded, merged
 from extender.network.maddash.client import IN_FLIGHT, MaddashClient
 from extender.network.maddash.grid import GridReading, read_grid_in_slices
-from extender.network.maddash.kept import KeptGrid, clock_problem
+from extender.network.maddash.grid_choice import Places, Wanted, read_dashboards, read_grids
+from extender.network.maddash.last_good import KeptGrid, clock_problem
 from extender.network.maddash.values import METRIC_OF, NOTHING, choose_in_slices
-from extender.network.maddash.wanted import Places, Wanted, read_dashboards, read_grids
 from extender.network.sources.http import HttpServer
 from extender.ports import Batch
 from extender.runtime.slices import in_slices

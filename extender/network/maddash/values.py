@@ -15,8 +15,8 @@ import numpy as np
 
 from extender.network.batches import DUPLICATE, NEGATIVE_DELAY, NEGATIVE_DELAYS_SAID
 from extender.network.maddash.grid import GridReading
+from extender.network.maddash.grid_choice import Places
 from extender.network.maddash.messages import Kind
-from extender.network.maddash.wanted import Places
 from scoring.ids import EndpointId
 from scoring.network.matrix import METRICS, MeasurementTable, Metric
 

@@ -20,21 +20,67 @@ from scoring.network.measurement import METRICS, Metric
 _GOLDPINGER: Final = partial(PrometheusQuery, source_label="goldpinger_instance", target_label="host_ip")
 _PINGED: Final = partial(PrometheusQuery, source_label="instance", target_label="ip")
 
+
+def _goldpinger_mean(name: str, labels: str = "") -> str:
+    total, count = (
+        f"sum by (goldpinger_instance,host_ip)(rate(goldpinger_peers_{name}_{kind}{labels}[$window]))"
+        for kind in ("sum", "count")
+    )
+    return f"{total} / ({count} > 0)"
+
+
+# kubenurse's connects to neighbours. Durations count from the start of the request: a connect took the difference of
+# two events. TCP repeats a lost first packet after a second, the next after one or two more.
+_NURSED: Final = partial(PrometheusQuery, source_label="instance")
+_EVENT: Final = (
+    "sum by (instance,type)(rate(kubenurse_httpclient_trace_request_duration_seconds_"
+    '{kind}{{type=~"path_.+",event="connect_{event}"{within}}}[$window]))'
+)
+_SUM, _COUNT = (_EVENT.format(kind=kind, event="done", within="") for kind in ("sum", "count"))
+_START_SUM, _STARTED = (_EVENT.format(kind=kind, event="start", within="") for kind in ("sum", "count"))
+_WITHIN_1_S, _WITHIN_2_5_S = (
+    _EVENT.format(kind="bucket", event="done", within=f',le=~"{le}"')
+    for le in (r"1(\\.0)?", r"2\\.5")  # Prometheus 3 writes 1.0
+)
+
+
+def _to_node(query: str) -> str:
+    return f'label_replace({query}, "target", "$1", "type", "path_(.+)")'
+
+
 PRESETS: Final[dict[Preset, PrometheusQueries]] = {
-    # HTTP between pods of all nodes; an application's delay, so never mix it with another source of delay.
-    # Its histogram begins at 5 ms, therefore sum by count. Targets are addresses: aliases join them with node names.
+    # UDP where it is switched on, else HTTP between pods: an application's delay, timeouts included, so never mix that
+    # with another source. Its histogram begins at 5 ms, therefore sum by count. Older versions go on with the last loss
+    # of a pod that is gone: it counts while the pod is pinged.
     Preset.GOLDPINGER: PrometheusQueries(
         delay=_GOLDPINGER(
-            query="sum by (goldpinger_instance,host_ip)"
-            '(rate(goldpinger_peers_response_time_s_sum{call_type="ping"}[$window]))'
-            " / sum by (goldpinger_instance,host_ip)"
-            '(rate(goldpinger_peers_response_time_s_count{call_type="ping"}[$window]) > 0)',
+            query=f"{_goldpinger_mean('udp_rtt_s')} or "
+            f"""{_goldpinger_mean("response_time_s", '{call_type="ping"}')} unless """
+            "max by (goldpinger_instance,host_ip)(last_over_time(goldpinger_peers_loss_pct[$window]))",
             unit=Unit.SECONDS,
             round_trip=True,
         ),
         loss=_GOLDPINGER(
-            query="max by (goldpinger_instance,host_ip)(avg_over_time(goldpinger_peers_loss_pct[$window]))",
+            query="max by (goldpinger_instance,host_ip)(avg_over_time(goldpinger_peers_loss_pct[$window])"
+            " and on (goldpinger_instance,host_ip,pod_ip)"
+            ' rate(goldpinger_peers_response_time_s_count{call_type="ping"}[$window]) > 0)',
             unit=Unit.PERCENT,
+        ),
+    ),
+    # kubenurse from 1.13 on. Connects that failed or were repeated are the loss; the seconds that they waited are taken
+    # off the delay. Without a bucket of 1 s (its default has one) there is neither.
+    Preset.KUBENURSE: PrometheusQueries(
+        loss=_NURSED(
+            query=_to_node(f"1 - ({_WITHIN_1_S} or {_STARTED} * 0 unless {_COUNT} > 0) / ({_STARTED} > 0)"),
+            unit=Unit.RATIO,
+        ),
+        delay=_NURSED(
+            query=_to_node(
+                f"({_SUM} - ({_COUNT} - {_WITHIN_1_S}) - 2 * ({_COUNT} - ({_WITHIN_2_5_S} or {_COUNT})))"
+                f" / ({_COUNT} > 0) - {_START_SUM} / ({_STARTED} > 0)"
+            ),
+            unit=Unit.SECONDS,
+            round_trip=True,
         ),
     ),
     # smokeping_prober (SuperQ): ICMP; late answers can make a little less than no loss, which is clamped.
@@ -60,17 +106,18 @@ PRESETS: Final[dict[Preset, PrometheusQueries]] = {
             round_trip=True,
         ),
     ),
-    # blackbox_exporter, module icmp; the site's relabelling sets `source` (which exporter) beside `instance` (the
-    # target). A failed probe exports 0 seconds.
+    # blackbox_exporter, module icmp alone; the site's relabelling sets `source` (which exporter) beside `instance` (the
+    # target). A failed probe exports 0 seconds, so the sum is divided by the number of those that succeeded.
     Preset.BLACKBOX: PrometheusQueries(
         loss=PrometheusQuery(
-            query='max by (source,instance)(1 - avg_over_time(probe_success{source!=""}[$window]))',
+            query='max by (source,instance)(1 - avg_over_time(probe_success{source!=""}[$window])'
+            ' and ignoring (phase) count_over_time(probe_icmp_duration_seconds{phase="rtt",source!=""}[$window]))',
             unit=Unit.RATIO,
             target_label="instance",
         ),
         delay=PrometheusQuery(
-            query="max by (source,instance)"
-            '(avg_over_time((probe_icmp_duration_seconds{phase="rtt",source!=""} > 0)[$window:]))',
+            query='max by (source,instance)(sum_over_time(probe_icmp_duration_seconds{phase="rtt",source!=""}[$window])'
+            ' / ignoring (phase) (sum_over_time(probe_success{source!=""}[$window]) > 0))',
             unit=Unit.SECONDS,
             target_label="instance",
             round_trip=True,
@@ -101,6 +148,12 @@ PRESETS: Final[dict[Preset, PrometheusQueries]] = {
 }
 BY_ADDRESS: Final = frozenset(PRESETS) - {Preset.CILIUM}
 """Presets that name an end once by name and once by address, or by the address of a pod in the host's network."""
+PODS_TOO: Final = (
+    "kube_node_info or label_replace("
+    'kube_pod_info{created_by_kind="DaemonSet",created_by_name=~".*kubenurse.*",pod_ip!=""},'
+    ' "internal_ip", "$1", "pod_ip", "(.+)")'
+)
+"""kubenurse's pods have addresses of their own: kube-state-metrics says on which node each is."""
 
 
 def queries_of(settings: PrometheusSource) -> tuple[tuple[Metric, PrometheusQuery], ...]:
@@ -113,8 +166,9 @@ def queries_of(settings: PrometheusSource) -> tuple[tuple[Metric, PrometheusQuer
 
 def aliases_of(settings: PrometheusSource) -> PrometheusAliases | None:
     """What joins names and addresses: as stated, else what is usual where a preset needs it."""
-    needed = PrometheusAliases() if BY_ADDRESS.intersection(settings.presets) else None
-    return settings.aliases or needed
+    if settings.aliases is not None or not BY_ADDRESS.intersection(settings.presets):
+        return settings.aliases
+    return PrometheusAliases(query=PODS_TOO) if Preset.KUBENURSE in settings.presets else PrometheusAliases()
 
 
 def _asked(queries: PrometheusQueries) -> list[tuple[Metric, PrometheusQuery]]:

@@ -22,7 +22,7 @@ from extender.scheduling.planning.loop import Planner
 from scoring.feasibility.quorum import quorum_of
 from scoring.feasibility.recheck import members_without_room
 from scoring.ids import GangKey, NodeName, PodUid
-from scoring.model import Gang, MemberClass, Pod, Reason
+from scoring.model import Gang, GangSource, MemberClass, Pod, Reason
 from scoring.plan import Plan
 from scoring.verbs.alternatives import Alternatives
 from scoring.verbs.ungate import Lister, Listing
@@ -237,11 +237,15 @@ class Admissions:
         return known[1]
 
     def _listed(self, gang: Gang, member_class: MemberClass, node: NodeName) -> msgspec.Raw | None:
-        """The terms for the class, encoded; made again when the member's node is not on the list (planned again)."""
-        lists = self._open[gang.key].lists
+        """The terms for the class, encoded; made again when the member's node is not on the list (planned again).
+
+        A native gang's member gets its planned node alone: kube-scheduler chooses among listed nodes by scores of its
+        own, and a spare may be what another gang was promised.
+        """
+        lists, zone_label = self._open[gang.key].lists, self.planner.policy.zone_label
         known = lists.get(member_class)
         if known is None or (known[0].nodes and node not in known[0].nodes):
-            planned, zone_label = self.planner.current.admitted.get(gang.key), self.planner.policy.zone_label
+            planned = self.planner.current.admitted.get(gang.key)
             if planned is None:
                 return None
             admission = replace(planned, members=self._assigned(gang.key), committed=True)
@@ -253,6 +257,11 @@ class Admissions:
                 terms = narrowed_terms(one.constraints.affinity, listing, zone_label=zone_label)
                 lists[one] = (listing, msgspec.Raw(msgspec.json.encode(terms)) if terms else msgspec.Raw(b""))
             known = lists.get(member_class)
+        if known is not None and known[0].nodes and gang.source is GangSource.GATED_NATIVE:
+            only = msgspec.json.encode(
+                narrowed_terms(member_class.constraints.affinity, known[0].only(node), zone_label=zone_label)
+            )
+            return msgspec.Raw(only)
         return None if known is None else known[1]
 
     def _close(self, key: GangKey) -> None:

@@ -49,4 +49,5 @@ export function amount(resource, number) {
 
 export const named = (resource) => (resource === "memory" || resource === "cpu" ? resource : resource.split("/").pop());
 
-export const of = (shown, all, what) => (all > shown ? `first ${shown} of ${all} ${what}` : `${all} ${what}`);
+export const counted = (number, what) => `${number} ${number === 1 ? what.replace(/s$/, "") : what}`;
+export const of = (shown, all, what) => (all > shown ? `first ${shown} of ${counted(all, what)}` : counted(all, what));

@@ -18,9 +18,12 @@ export async function explain(gang) {
 
 function describe(found) {
   const placed = found.zone ? ` in zone ${found.zone}` : "";
-  const score = found.score === null ? "" : `, network ${Math.round(found.score)} of 100`;
+  const points = found.score ?? found.network?.score ?? null;
+  const score = points === null ? "" : `, network ${Math.round(points)} of 100`;
   const rank = found.rank ? `, number ${found.rank} in the queue` : "";
   const parts = [make("p", { class: "lead" }, `${found.state}${placed}${score}${rank}`)];
+  const cause = found.cause;
+  if (cause) parts.push(make("p", {}, make("b", {}, cause.reason), `: ${[cause.message, cause.suggestion].filter(Boolean).join(" ")}`));
   if (found.reason) parts.push(make("p", {}, [found.reason, found.detail].filter(Boolean).join(": ")));
   const help = found.would_help;
   if (help) parts.push(heading("What would change it"), make("p", {}, help.text), list(help.suggestions.map((one) => one.text)));

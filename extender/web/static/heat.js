@@ -1,6 +1,7 @@
 // The heat-map: colours and letters as in MaDDash's view, hatched where values are stale, walked with the arrow keys.
 
 import { at, duration, fill, make, of, value } from "./draw.js";
+import { drawSuspects, openLink } from "./links.js";
 
 const GRADE = { "+": "good", o: "fair", "#": "poor", "?": "unknown", ".": "unchecked", " ": "own" };
 let shown = null;
@@ -11,8 +12,10 @@ export function drawMesh(mesh) {
   if (cursor && Math.max(...cursor) >= mesh.ends.length) cursor = null;
   paint();
   legend();
-  const bad = mesh.worst.filter(([row, column]) => mesh.grades[row][column] !== "+");
+  const bad = mesh.worst.filter(([row, column]) => (mesh.zone === null ? mesh.bad[row][column] : mesh.grades[row][column] !== "+"));
   fill("worst", bad.map(([row, column]) => worst(row, column)), mesh.worst.length ? "every link is good" : "nothing is measured here");
+  at("worst-title").textContent = mesh.zone === null ? `Worst between zones: ${mesh.metric}` : `Worst links in zone ${mesh.zone}: ${mesh.metric}`;
+  drawSuspects(mesh.suspects);
   say();
 }
 
@@ -40,6 +43,11 @@ function paint() {
       if (shown.stale[row][column] === "1") {
         context.fillStyle = hatch;
         context.fillRect(x, y, stepX - gap, stepY - gap);
+      }
+      if (shown.bad?.[row][column]) {  // a share of bad links: a bar along the foot of the cell, never less than a third of it
+        const share = Math.max(shown.bad[row][column] / shown.pairs[row][column], 1 / 3);
+        context.fillStyle = colour["#"];
+        context.fillRect(x, y + (stepY - gap) * 0.82, (stepX - gap) * share, (stepY - gap) * 0.18);
       }
     }
   }
@@ -88,20 +96,24 @@ function legend() {
 }
 
 function worst(row, column) {
+  const [from, to] = [shown.ends[row], shown.ends[column]];
+  if (shown.zone === null) return make("li", {}, make("span", {}, `${from} → ${to}`), make("span", {}, badOf(row, column)));
   const told = value(shown.metric, shown.values[row][column]);
-  return make("li", {}, make("span", {}, `${shown.ends[row]} → ${shown.ends[column]}`), make("span", {}, told));
+  return make("li", {}, make("button", { class: "link", type: "button", onclick: () => openLink(from, to, shown.metric) }, `${from} → ${to}`), make("span", {}, told));
 }
+
+const badOf = (row, column) => `${shown.bad[row][column]} of ${shown.pairs[row][column]} links bad: ${shown.worst_at[row][column]}`;
 
 function say() {
   if (!cursor) return void at("heat-cell").replaceChildren(make("span", { class: "none" }, "point at a cell, or walk with the arrow keys"));
   const [row, column] = cursor;
   const age = shown.ages_s[row][column];
-  const pairs = shown.pairs && shown.pairs[row][column];
   const words = [`${shown.ends[row]} → ${shown.ends[column]}: `];
   if (shown.grades[row][column] === " ") words.push("the same endpoint, perfect");
-  else words.push(value(shown.metric, shown.values[row][column]));
+  else words.push(`${shown.zone === null ? "median " : ""}${value(shown.metric, shown.values[row][column])}`);
   if (age !== null) words.push(`, ${duration(age)} old${shown.stale[row][column] === "1" ? " (stale)" : ""}`);
-  if (pairs) words.push(`, the worst of ${pairs} pairs`);
+  if (shown.bad?.[row][column]) words.push(`, ${badOf(row, column)} (${value(shown.metric, shown.worst_values[row][column])})`);
+  else if (shown.pairs?.[row][column]) words.push(`, ${shown.pairs[row][column]} links, none bad`);
   at("heat-cell").textContent = words.join("");
 }
 
@@ -120,16 +132,21 @@ export function watchMesh(open) {
       event.preventDefault();
       const [row, column] = cursor ?? [-step[0], -step[1]];
       move(row + step[0], column + step[1]);
-    } else if (shown && event.key === "Enter" && cursor && shown.zone === null) open(shown.ends[cursor[0]]);
+    } else if (shown && event.key === "Enter" && cursor) choose(cursor, open);
   });
   canvas.addEventListener("pointermove", (event) => {
     if (shown) move(...under(event));
   });
   canvas.addEventListener("click", (event) => {
-    if (shown && shown.zone === null) open(shown.ends[under(event)[0]]);
+    if (shown) choose(under(event), open);
   });
   new ResizeObserver(() => shown && paint()).observe(canvas);
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => shown && paint());
+}
+
+function choose([row, column], open) {
+  if (shown.zone === null) open(shown.ends[row]);
+  else if (row !== column) openLink(shown.ends[row], shown.ends[column], shown.metric);
 }
 
 function under(event) {

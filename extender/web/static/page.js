@@ -3,8 +3,12 @@
 import { at } from "./draw.js";
 import { explain } from "./explain.js";
 import { drawMesh, watchMesh } from "./heat.js";
+import { drawNodes, drawUse, watchNodes } from "./nodes.js";
 import { panels, tick } from "./panels.js";
 import { Refused, follow, get, show } from "./stream.js";
+import { drawTeams } from "./teams.js";
+
+Object.assign(panels, { nodes: drawNodes, use: drawUse, teams: drawTeams });
 
 let metric = "loss";
 let asked = null;
@@ -65,7 +69,8 @@ at("ask").addEventListener("submit", (event) => {
   at("token").value = "";
   start();
 });
-at("explain-close").addEventListener("click", () => at("explain").close());
+for (const name of ["explain", "link"]) at(`${name}-close`).addEventListener("click", () => at(name).close());
+watchNodes(explain);
 watchMesh(open);
 setInterval(tick, 1000);
 setInterval(mesh, 60000);

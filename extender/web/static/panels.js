@@ -1,6 +1,7 @@
 // One function a section of the page: from its document to elements. Times are moments; the clock counts them up.
 
-import { amount, at, duration, fill, make, named, of } from "./draw.js";
+import { amount, at, duration, fill, make, named, of, value } from "./draw.js";
+import { drawMeasured } from "./links.js";
 
 const big = new Intl.NumberFormat("en");
 
@@ -13,6 +14,7 @@ export const panels = {
     at("state").dataset.words = words;
     at("state").textContent = words;
     at("state").className = `state ${status.ready ? "live" : "lost"}`;
+    at("demo").hidden = !status.demo;
   },
 
   zones({ rows, of: all }, open) {
@@ -30,17 +32,22 @@ export const panels = {
 
   gates({ rows, of: all }, _open, explain) {
     at("gates-of").textContent = all ? of(rows.length, all, "gangs") : "";
-    fill("gate-list", rows.map((row) => gate(row, explain)), "nobody is at the gate or held at bind");
+    fill("gate-list", rows.map((row) => gate(row, explain)), "no gang is being admitted or held at bind");
   },
 
   queue({ rows, of: all, counts: states, order }, _open, explain) {
-    at("queue-of").textContent = `${of(rows.length, all, "gangs")}, ${order === "fifo" ? "oldest first" : "heaviest first"}`;
+    const wait = rows.filter((row) => row.state !== "RUNNING" && row.state !== "COMPLETED");
+    const run = rows.filter((row) => row.state === "RUNNING");
+    const waiting = (states.WAITING ?? 0) + (states.STARVING ?? 0);
+    at("queue-of").textContent = `${of(wait.length, waiting, "gangs")}, ${ORDERS[order] ?? order}`;
+    at("running-of").textContent = of(run.length, states.RUNNING ?? 0, "gangs");
     counts.waiting = [states.WAITING, "waiting"];
     counts.starving = [states.STARVING, "starving", states.STARVING > 0];
     counts.running = [states.RUNNING, "running"];
     drawCounts();
-    const before = new Map([...at("queue-rows").children].map((row) => [row.dataset.gang, row.dataset.state]));
-    at("queue-rows").replaceChildren(...rows.map((row) => turn(row, explain, before)));
+    const before = new Map([...document.querySelectorAll("tr[data-gang]")].map((row) => [row.dataset.gang, row.dataset.state]));
+    fillRows("queue-rows", wait.map((row) => turn(row, explain, before)), all ? "no gang waits" : "there is no gang");
+    fillRows("running-rows", run.map((row) => runs(row, explain, before)), "no gang runs");
     tick();
   },
 
@@ -54,7 +61,8 @@ export const panels = {
     fill("decision-list", rows.map(decision), "nothing was decided yet");
   },
 
-  network({ sources }) {
+  network({ sources, links, agents }) {
+    drawMeasured(links, agents);
     const age = (source) => (source.last_success_s === null ? "no answer yet" : "");
     fill("sources", sources.map((source) => make("li", { class: source.error ? "bad" : "" },
       `${source.name}: ${source.error ?? (age(source) || `${big.format(source.measurements)} values`)} `,
@@ -91,18 +99,43 @@ function gate(row, explain) {
 }
 
 function turn(row, explain, before) {
-  const since = row.state === "RUNNING" ? row.running_since_s : row.waiting_since_s;
   const [least, pending, running, done] = row.members;
   const has = [running && `${running} on nodes`, pending && `${pending} without`, done && `${done} done`].filter(Boolean).join(", ");
-  const changed = before.size && before.get(row.gang) !== row.state;
-  return make("tr", { class: changed ? "fresh" : "", "data-gang": row.gang, "data-state": row.state },
+  return make("tr", { class: changed(row, before), "data-gang": row.gang, "data-state": row.state },
     make("td", {}, row.rank ?? ""), make("td", {}, link(row.gang, explain)),
-    make("td", {}, make("span", { class: `chip ${row.state}` }, row.admitted && row.state !== "RUNNING" ? `${row.state}, admitted` : row.state)),
+    make("td", {}, make("span", { class: `chip ${row.state}`, title: STATES[row.state] }, row.admitted ? `${row.state}, admitted` : row.state)),
     make("td", { class: "n" }, row.weight),
-    make("td", { class: "n" }, since === null ? "" : make("span", { "data-since": since })),
-    make("td", {}, has, make("small", { class: "none" }, ` min ${least}`)), make("td", {}, row.zone ?? ""),
-    make("td", { class: "why" }, row.reason ?? "", row.detail ? make("small", {}, row.detail) : ""));
+    make("td", { class: "n" }, row.waiting_since_s === null ? "" : make("span", { "data-since": row.waiting_since_s })),
+    make("td", {}, has, make("small", { class: "none" }, ` min ${least}`)),
+    make("td", { class: "why" }, row.reason ?? "", row.detail ? make("small", { title: row.detail }, row.detail) : ""));
 }
+
+function runs(row, explain, before) {
+  return make("tr", { class: changed(row, before), "data-gang": row.gang, "data-state": row.state },
+    make("td", {}, link(row.gang, explain)),
+    make("td", { class: "n" }, row.running_since_s === null ? "" : make("span", { "data-since": row.running_since_s })),
+    make("td", { class: "n" }, row.members[2]), make("td", {}, (row.network?.zones ?? []).join(", ") || (row.zone ?? "")),
+    make("td", { class: "n", title: row.network ? networkWords(row.network) : null }, row.network?.score?.toFixed(1) ?? ""));
+}
+
+function networkWords({ score, score_at_start: start, worst }) {
+  if (score === null) return "no two members exchange data over a link that is scored";
+  const link = worst && `worst link ${worst.source} → ${worst.target}: ${Math.round(worst.points)} points, loss ${value("loss", worst.loss_ratio)}, `
+    + `one-way delay ${value("delay", worst.delay_ms)}, throughput ${value("throughput", worst.throughput_bps)}`;
+  return [start === null ? "" : `at start ${start.toFixed(1)}`, link].filter(Boolean).join("; ");
+}
+
+const changed = (row, before) => (before.size && before.get(row.gang) !== row.state ? "fresh" : "");
+
+function fillRows(id, rows, otherwise) {
+  at(id).replaceChildren(...(rows.length ? rows : [make("tr", {}, make("td", { colSpan: 7, class: "none" }, otherwise))]));
+}
+
+const ORDERS = { weight: "heaviest first", fifo: "oldest first", las: "those that have had least first" };
+const STATES = {
+  WAITING: "It wants nodes",
+  STARVING: "It has waited longer than the limit: it goes before others of its priority",
+};
 
 function job(row) {
   const { now, min, max } = row.workers;
@@ -130,6 +163,6 @@ export function link(gang, explain) {
 export function tick() {
   const now = Date.now() / 1000;
   for (const element of document.querySelectorAll("[data-since]")) {
-    element.textContent = duration(now - Number(element.dataset.since)) + (element.dataset.tail ?? "");
+    element.textContent = (element.dataset.head ?? "") + duration(now - Number(element.dataset.since)) + (element.dataset.tail ?? "");
   }
 }

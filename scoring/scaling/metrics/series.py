@@ -96,7 +96,7 @@ class ReportHistory:
         self._older: list[Point] = []
         self._stride = 1
         self._passed = 0  # Points that have left the newest; each multiple of `stride` is among the older ones
-        self._top_step = 0  # The highest step ever reported, undone ones included
+        self.top_step = 0  # The highest step ever reported, undone ones included
         self._series: Series | None = NOTHING  # The same for decisions; `None`: to be made
 
     def points(self) -> tuple[Point, ...]:
@@ -114,7 +114,7 @@ class ReportHistory:
                 loss=np.array([one.loss for one in points], np.float64),  # None becomes NaN
                 samples_per_second=np.array(speeds, np.float64),
                 workers=np.array([one.workers or 0 for one in points], np.int64),
-                top_step=self._top_step,
+                top_step=self.top_step,
             )
         return self._series
 
@@ -135,7 +135,7 @@ class ReportHistory:
     def add(self, point: Point) -> None:
         """Append a point whose step is above the last one's: the receiver of reports has made sure of it."""
         self._series = None
-        self._top_step = max(self._top_step, point.step)
+        self.top_step = max(self.top_step, point.step)
         self._newest.append(point)
         if len(self._newest) <= self._most:
             return

@@ -1,8 +1,8 @@
 """Scale-in: which running jobs give up how many workers so that the first gang that waits can start (PAPERS K4).
 
-Only for one gang, and only if it then starts: whole plan or nothing. Differences to the published algorithm, which is
-in `scoring.scaling.literal`: the gang is placed for real over the nodes of a zone, not on one node; the fewest workers
-go; the highest index goes first, because frameworks let no caller choose.
+Only for one gang, and only if it then starts: whole plan or nothing. Differences to the published algorithm
+(`scoring.scaling.kod2_literal`): the gang is placed for real over the nodes of a zone, not on one node; the fewest
+workers go; the highest index goes first, because frameworks let no caller choose.
 
 Steps:
 1. The gang: the first in the queue's order that waits for room; with `Condition.ANY` and `LEVELS` the first of all of

@@ -5,7 +5,7 @@ from typing import Any
 
 import yaml
 
-from cli.doctor.looking import Look, Where
+from cli.doctor.cluster_facts import Look, Where
 from tests.cli.doctor.system import ROOT, policies
 from tests.fakes.clock import FakeClock
 from tests.fakes.operator_api import FakeOperatorApi

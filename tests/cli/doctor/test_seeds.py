@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from cli.doctor import Facts, Severity, examine
 from cli.doctor.facts import Answered, Budget, Endpoints, LeaseSeen, Policies, Replica, SourceSeen
 from extender.convert.pod.gang_labels import group_of
+from extender.schemas.network import AgentsAmiss, ProbeAgents
 from extender.settings.ports import TlsSettings
 from extender.settings.settings import Settings
 from scoring.ids import NO_ZONE
@@ -32,6 +33,7 @@ GATES, NAMES = "netgang-gate", "netgang-scheduler-name"
 HOST = "netgang.netgang-system.svc"
 ROLE = "node-role.kubernetes.io"
 DEFAULT = Settings(scheduler_names=("default-scheduler",), host="127.0.0.1")
+ALONE = Settings(extender=False, leader_election="on")
 TLS = Settings(
     leader_election="on",
     tls=TlsSettings(cert_file="tls.crt", key_file="tls.key", client_ca_file="ca.crt", client_names=("s",)),
@@ -106,6 +108,15 @@ def budget(least: int | str | None, most: int | None, namespace: str = "default"
     return Budget(namespace, "b", least, most, **{"allowed": 0, "expected": 2, **fields})
 
 
+AMISS = AgentsAmiss(17, 1_800_000_000.0, ("n1", "n2"), "b")
+NONE = AgentsAmiss(0, None, (), None)
+
+
+def probed(*, refused: dict[str, int] | None = None, **agents: AgentsAmiss) -> Seed:
+    probe = ProbeAgents(**{"reporting": 19, "silent": NONE, "absent": NONE, "unanswered": NONE, **agents})  # type: ignore[arg-type]
+    return answered(probe=probe, probe_refused=refused or {})
+
+
 def sourced(error: str | None, age_s: float | None) -> Seed:
     return facts(sources=(SourceSeen("maddash", error, age_s, 5400.0),))
 
@@ -116,6 +127,7 @@ def marked(name: str, labels: dict[str, str], native: str | None = None, **field
 
 SEEDS: dict[str, tuple[Seed, str, str]] = {  # what is wrong: (how, id of the finding, words of its fix)
     "no extender": (config(extenders=[]), "extender-missing", "scheduler-config/"),
+    "an extender that is not to be there": (facts(settings=ALONE), "extender-unused", "remove the entries"),
     "another address": (entry(0, urlPrefix="http://other.svc:8888"), "extender-verbs", "filterVerb: filter"),
     "no entry leads here": (entries("netgang:80"), "extender-url", "http://netgang.netgang-system.svc:8888"),
     "a port that is none": (entries("netgang:http"), "extender-url", "urlPrefix"),
@@ -182,7 +194,11 @@ SEEDS: dict[str, tuple[Seed, str, str]] = {  # what is wrong: (how, id of the fi
         "name-policy-scheduler",
         "scheduler_names",
     ),
-    "an account that nothing confines": (facts(confined=frozenset({"netgang-jobs"})), "unconfined", "confinement.yaml"),
+    "an account that nothing confines": (
+        facts(confined=frozenset({"netgang-jobs", "netgang-pod-status"})),
+        "unconfined",
+        "confinement.yaml",
+    ),
     "a right is missing": (facts(denied=(("create", "", "pods/binding"),)), "rights-missing", "base/rbac.yaml"),
     "an optional right is missing": (
         facts(
@@ -214,6 +230,9 @@ SEEDS: dict[str, tuple[Seed, str, str]] = {  # what is wrong: (how, id of the fi
     "a node without a zone": (facts(nodes=(node("n1"), node("n2", zone=NO_ZONE))), "zone-labels", "kubectl label node"),
     "a source that is down": (sourced("connection refused", None), "source-unreachable", "network.sources"),
     "a source that is old": (sourced(None, 9000.0), "source-old", "soft_ttl_s"),
+    "silent agents": (probed(silent=AMISS), "probe-silent", "TCP 8891"),
+    "agents without a token": (probed(silent=AMISS, refused={"no token": 7}), "probe-silent", "7 no token"),
+    "agents that get no answer": (probed(unanswered=AMISS), "probe-unanswered", "UDP 8862"),
     "nodes without an endpoint": (
         facts(endpoints=Endpoints({"loss": {"mapped": 1, "unmapped": 2}, "delay": {"unmapped": 3}}, ("n7",))),
         "nodes-unmapped",
@@ -333,6 +352,12 @@ def test_the_other_two_configurations_are_right(name: str) -> None:
     assert [(one.id, "preemptionPolicy: Never" in one.fix) for one in examine(eager)] == [("gang-preempts", True)]
 
 
+def test_no_extender_is_missed_where_none_is_to_be() -> None:
+    settings = DEFAULT.model_copy(update={"extender": False})
+    calm = pod("w-0", gang="w", scheduler_name="default-scheduler", never_preempts=True)
+    assert examine(Facts(settings=settings, pods=(calm,), kubernetes="1.37.2")) == ()
+
+
 def test_what_one_should_know_is_a_note() -> None:
     without = replace(system(), policies=Policies(served=False), sources=(), scheduler=None, foreign_pods=3)
     found = examine(replace(without, unseen=("budgets: forbidden",)))
@@ -348,3 +373,11 @@ def test_findings_do_not_depend_on_what_else_is_wrong_by_accident(cases: list[st
         seen = SEEDS[case][0](seen)
     found = examine(seen)
     assert len(set(found)) == len(found)
+
+
+def test_silent_agents_are_said_with_time_and_zone() -> None:
+    [found] = examine(probed(silent=AMISS, unanswered=NONE)(system()))
+    assert found.what == (
+        "17 of 36 agents silent since 2027-01-15 08:00:00 UTC: n1, n2 and 15 more; all in zone b; "
+        "no report of them reaches netgang"
+    )

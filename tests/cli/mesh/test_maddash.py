@@ -12,7 +12,7 @@ from cli.mesh.maddash import maddash_document, maddash_yaml
 from cli.mesh.mesh import Site, site_of
 from cli.mesh.plan import LatencyTest, MeshPlan
 from extender.network.maddash.client import grid_path
-from extender.network.maddash.wanted import Wanted
+from extender.network.maddash.grid_choice import Wanted
 from extender.network.mapping import MappingConfig, map_nodes
 from scoring.network.matrix import METRICS, Metric
 from tests.builders import node

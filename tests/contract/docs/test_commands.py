@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.contract.docs import test_explain_docs as explained
+from tests.contract.docs import test_testbed_tables as tables
 from tests.contract.docs.test_how_tos import DOCUMENTS, ROOT, in_process, page_commands
 from tests.newcomer.document import Walk, commands, hides_commands, parts
 from tests.newcomer.page import names
@@ -22,7 +23,7 @@ _SIMULATED = "takes long: tests/simulator/test_seeds.py and tests/simulator/test
 _IMPAIRED = "needs root, network namespaces and 14 minutes: tests/bench/test_testbed_cases.py"
 
 NOT_RUN = {  # command, or how it begins → why no test runs it as it is printed, and what is tested in its place
-    ".venv/bin/python -m testbed build coscheduling": _PEERS,
+    ".venv/bin/python -m testbed build coscheduling vc-scheduler": _PEERS,
     ".venv/bin/python -m bench peers …": _PEERS,
     "netgang simulate kod2": _SIMULATED,
     "netgang simulate kod2 --…": _SIMULATED,
@@ -31,8 +32,16 @@ NOT_RUN = {  # command, or how it begins → why no test runs it as it is printe
     "netgang simulate jobs.csv …": "the reader's own file: tests/simulator/test_recorded.py reads such",
     "kubectl -n netgang-system patch secret netgang-notes …": "tests/extender/notes/test_keeper.py puts such a key in",
     "RACE_S=30 .venv/bin/python -m pytest …": "`make e2e` runs tests/e2e/tenants/test_two_schedulers.py half as long",
+    "make release …": "tests/release/test_release.py builds one, twice; the command refuses a version without a date",
+    "python -m bench.scale …": "takes minutes: tests/bench/test_scale.py runs it on a small cluster",
     "sudo make testbed": _IMPAIRED,
-    ".venv/bin/python -m bench.testbed …": _IMPAIRED,
+    "sudo make testbed ARGS=--continue": _IMPAIRED,
+    ".venv/bin/uv sync --frozen --extra bench": "0.4 GB, for tests/bench/test_testbed_training.py, which skips without",
+    ".venv/bin/python -m bench.probe.load": "takes a minute: tests/probe/test_agents.py starts such agents",
+    "sudo .venv/bin/python -m bench.probe.network": "needs root and namespaces: tests/probe/test_networks.py",
+    ".venv/bin/python -m bench.testbed check": _IMPAIRED,
+    ".venv/bin/python -m bench.testbed clean": _IMPAIRED,
+    ".venv/bin/python -m bench.testbed --…": _IMPAIRED,
 }
 
 
@@ -47,6 +56,7 @@ def run() -> frozenset[str]:
             *(one for walk in PAGES for one in typed_of(walk)),
             *(one for lines in in_process().values() for one in lines),
             *explained.OURS,
+            *tables.COMMANDS,
         ]
     )
 

@@ -18,7 +18,7 @@ DOCUMENTS = (
     *sorted((ROOT / "docs").rglob("*.md")),
 )
 OURS = ("docs", "examples", "manifests", "scheduler-config", "extender", "scoring", "testbed", "bench")
-OURS += ("cli", "client", "simulator", "tests")
+OURS += ("cli", "client", "simulator", "probe", "tests")
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 CODE = re.compile(r"`([^`\n]+)`")
 
@@ -82,8 +82,7 @@ def test_make_targets_exist(document: Path) -> None:
 
 
 def test_yaml_in_documents_is_yaml(document: Path) -> None:
-    for block in fenced(document.read_text(), "yaml"):
-        content = yaml.safe_load(block)
+    for content in (one for block in fenced(document.read_text(), "yaml") for one in yaml.safe_load_all(block)):
         if isinstance(content, dict) and content.keys() <= set(Settings.model_fields):
             assert Settings(**content) != Settings()
 
@@ -96,7 +95,7 @@ def test_annotations_in_documents_exist(document: Path) -> None:
 def test_metrics_in_documents_exist(document: Path) -> None:
     known = set(re.findall(r"^# TYPE (\w+)", Telemetry().exposition().decode(), re.MULTILINE))
     named = set(re.findall(r"`(netgang_\w+)`", document.read_text()))
-    assert {name for name in named if name not in known} == set()
+    assert named - known - {"netgang_report"} == set()  # which is a package
 
 
 def test_documents_stand_by_themselves(document: Path) -> None:
@@ -108,7 +107,7 @@ def test_documents_stand_by_themselves(document: Path) -> None:
 def test_documents_are_not_long(document: Path) -> None:
     lines = [re.sub(r"\]\([^)]*\)", "]", line) for line in document.read_text().splitlines()]
     if document.parent.name == "reference":
-        assert len(lines) <= 400
+        assert len(lines) <= 400  # api-documents.md has a line for each field that needs a word
         return
     assert len(lines) <= 200
     assert [line for line in lines if len(line) > 125 and not line.startswith("|")] == []

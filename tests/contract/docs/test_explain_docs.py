@@ -27,6 +27,13 @@ OURS = [line for block in fenced(TEXT, "sh") for line in block.splitlines() if l
 [BODY] = map(json.loads, fenced(TEXT, "json"))
 
 
+NEEDS = {"untaint": "taint", "ignore-node-label": "add-job"}  # change → that which makes what it takes away
+
+
+def changes(kind: str | None) -> list[dict[str, object]]:
+    return [one for one in BODY["changes"] if one["change"] == kind]
+
+
 def run(command: str, *more: str) -> Result:
     words = [str(ROOT / word) if word.startswith("examples/") else word for word in shlex.split(command)[1:]]
     return CliRunner().invoke(app, [*words, *more], env={"COLUMNS": "200", "NO_COLOR": "1"})
@@ -60,7 +67,10 @@ async def test_commands_do_what_is_printed() -> None:
             assert result.exit_code == 0, (command, result.output)
             printed[command] = result.stdout
         async with httpx.AsyncClient(base_url=url) as client:
-            alone = [await client.post("/v1/what-if", json={"changes": [one]}) for one in BODY["changes"]]
+            alone = [
+                await client.post("/v1/what-if", json={"changes": [*changes(NEEDS.get(one["change"])), one]})
+                for one in BODY["changes"]
+            ]
     assert [reply.status_code for reply in alone] == [200] * len(BODY["changes"])
     explained, supposed = SHOWN
     assert in_order(explained, printed[next(one for one in OURS if "--cluster" in one)])

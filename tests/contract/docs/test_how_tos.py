@@ -17,11 +17,14 @@ from typer.exceptions import TyperException
 from typer.main import get_command
 from typer.testing import CliRunner
 
+from bench.results.beside import without_measured
 from cli.main import app
 from extender.bootstrap import empty_cache, fill
 from extender.convert.clusterfile import parse_cluster
 from extender.settings.settings import Settings
+from scoring.ids import ResourceName
 from scoring.model.policy import Policy, gang_options
+from scoring.model.resources import amount
 from testbed.processes.schedulers import load_configuration
 from tests.contract.docs.job_pods import made
 from tests.contract.docs.test_explain_docs import demonstration
@@ -32,10 +35,14 @@ from tests.newcomer.page import needs_no_cluster
 from tests.newcomer.walk import DOCUMENTS as WALKED
 
 ROOT = Path(__file__).parents[3]
-_SHORT = ("from-coscheduling", "gates", "maddash", "opensearch", "pytorch-elastic", "tfjob", "which-scheduler")
+_SHORT = (
+    *("from-coscheduling", "gates", "kueue", "maddash", "opensearch", "pytorch-elastic", "quotas", "team-priority"),
+    *("tfjob", "which-scheduler"),
+)
 HOW_TOS = [ROOT / f"docs/how-to/{name}.md" for name in _SHORT]
 DOCUMENTS = (ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")))
 PAGES = [*HOW_TOS, ROOT / "docs/explanation/comparison.md", ROOT / "docs/start/faq.md"]
+KUEUE = "kueue.x-k8s.io/"
 MADDASH = "https://maddash.example.org/maddash"
 DEMO = ("http://127.0.0.1:8889", "http://127.0.0.1:8888")
 SCHEMA = json.loads(chart_schema.FILE.read_text())
@@ -122,6 +129,24 @@ def check_manifest(one: Mapping[str, Any]) -> None:
     assert example is None or contains(example, one), one["metadata"]["name"]
 
 
+def check_policy(one: Mapping[str, Any]) -> None:
+    """A PriorityClass by which no single member is evicted (docs/safety.md S3), or a ResourceQuota of amounts.
+
+    Kueue's objects are applied by tests/e2e/jobs/test_kueue.py.
+    """
+    if one["apiVersion"].startswith(KUEUE):
+        assert one["apiVersion"] == f"{KUEUE}v1beta2"
+        return
+    if one["kind"] == "PriorityClass":
+        assert (one["apiVersion"], one["preemptionPolicy"]) == ("scheduling.k8s.io/v1", "Never")
+        assert 0 < one["value"] <= 10**9
+        return
+    assert one["apiVersion"] == "v1"
+    assert all(
+        amount(ResourceName(name.removeprefix("requests.")), of) >= 0 for name, of in one["spec"]["hard"].items()
+    )
+
+
 def contains(whole: object, part: object) -> bool:
     """Whether everything that `part` says stands in `whole`; of lists of words only that they share the first.
 
@@ -142,6 +167,8 @@ def contains(whole: object, part: object) -> bool:
 def kind_of_block(one: Mapping[str, Any]) -> str:
     if one.get("kind") == "Kustomization":
         return "kustomization"
+    if one.get("kind") in ("PriorityClass", "ResourceQuota") or one.get("apiVersion", "").startswith(KUEUE):
+        return "policy"
     if "kind" in one:
         return "manifest"
     if one.keys() == {"extenders"}:
@@ -156,6 +183,8 @@ def test_every_block_is_what_it_is_used_for(page: Path) -> None:
                 check_kustomization(one)
             case "manifest":
                 check_manifest(one)
+            case "policy":
+                check_policy(one)
             case "scheduler":
                 files = (ROOT / "scheduler-config").glob("*-*.yaml")
                 assert one["extenders"] in [load_configuration(file)["extenders"] for file in files]
@@ -167,7 +196,7 @@ def test_every_block_is_what_it_is_used_for(page: Path) -> None:
 
 def test_all_kinds_of_blocks_occur() -> None:
     found = {kind_of_block(one) for page in PAGES for one in yaml_blocks(page)}
-    assert found == {"kustomization", "manifest", "scheduler", "settings", "values"}
+    assert found == {"kustomization", "manifest", "policy", "scheduler", "settings", "values"}
 
 
 def parsed(words: list[str]) -> str:
@@ -190,6 +219,7 @@ def beside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A directory with the files that the pages speak of: the demonstration's cluster and mesh, and the project's."""
     shutil.copy(ROOT / "examples/snapshot/paper-testbed.json", tmp_path / "cluster.json")
     shutil.copy(ROOT / "examples/mesh/paper-testbed.json", tmp_path / "mesh.json")
+    shutil.copy(ROOT / "examples/gang-job.yaml", tmp_path / "job.yaml")
     for name in ("examples", "scheduler-config", "manifests", "charts"):
         (tmp_path / name).symlink_to(ROOT / name)
     (tmp_path / "settings.yaml").write_text("{}\n")
@@ -236,7 +266,7 @@ async def test_commands_that_need_no_cluster_do_what_they_should(beside: Path) -
                     assert done.exit_code == 0, (page.name, line, done.output)
                     ran[" ".join(words_of(line)[1:3])] = len(done.output)
     assert {"network show", "check-config settings.yaml", "plan cluster.json", "what-if --cluster"} <= set(ran)
-    assert {"scores --url", "explain team/retrain", "doctor --no-cluster"} <= set(ran)
+    assert {"scores node28", "explain team/retrain", "doctor --no-cluster"} <= set(ran)
     assert min(ran.values()) > 0
 
 
@@ -311,7 +341,7 @@ def test_answers_are_short_and_lead_on() -> None:
 
 
 def test_the_comparison_has_no_figures_of_its_own() -> None:
-    text = " ".join((ROOT / "docs/explanation/comparison.md").read_text().split())
+    text = " ".join(without_measured((ROOT / "docs/explanation/comparison.md").read_text()).split())
     measured = "".join((ROOT / f"docs/research/{name}.md").read_text() for name in ("results", "simulator"))
     figures = re.findall(r"\b(\d[\d.,]*) ?(?:pods/s|ms\b|s\b|%|MiB|GiB)", text)
     figures += re.findall(r"\d[\d.]* \([\d.]+–[\d.]+\)", text)

@@ -6,9 +6,9 @@ from pathlib import Path
 import yaml
 
 from cli.doctor.facts import Facts
-from cli.doctor.running import check_versions
+from cli.doctor.service import check_versions
 from extender.settings.settings import Settings
-from testbed.programs.catalogue import E2E, KUBERNETES, PROGRAMS, SCHEDULERS
+from testbed.programs.catalogue import E2E, KUBERNETES, PROGRAMS, TESTED
 from tests.contract.manifests.chart_schema import document
 
 ROOT = Path(__file__).parents[3]
@@ -32,16 +32,13 @@ def minor(version: str) -> str:
 
 
 def test_the_versions_are_those_of_the_test_bed() -> None:
-    said = matrix()["kube-scheduler in the tests"]
-    assert list(said) == sorted(map(minor, SCHEDULERS))
-    assert sorted(cell.split(",")[0] for cell in said.values()) == sorted(SCHEDULERS)
-    assert [column for column, cell in said.items() if cell.endswith("every change")] == [minor(KUBERNETES)]
-    servers = {column: cell for column, cell in matrix()["API server in the tests"].items() if cell}
-    assert servers == {minor(KUBERNETES): f"{KUBERNETES}, every change"}
+    said = matrix()["API server and kube-scheduler in the tests"]
+    when = {KUBERNETES: "every change"}
+    assert said == {minor(one): f"{one}, {when.get(one, 'on demand')}" for one in sorted(TESTED)}
 
 
 def test_the_command_for_the_other_versions_is_the_makefiles() -> None:
-    command = f"VERSIONS={','.join(SCHEDULERS)}"
+    command = f"VERSIONS={','.join(TESTED)}"
     assert f"`make e2e {command}`" in TEXT
     makefile = (ROOT / "Makefile").read_text()
     assert command in makefile
@@ -49,7 +46,7 @@ def test_the_command_for_the_other_versions_is_the_makefiles() -> None:
 
 
 def test_the_oldest_version_is_the_doctors() -> None:
-    oldest = min(map(minor, SCHEDULERS))
+    oldest = min(map(minor, TESTED))
     before = f"1.{int(oldest.partition('.')[2]) - 1}.0"
 
     def found(version: str) -> list[str]:
@@ -78,7 +75,7 @@ def test_every_part_is_listed() -> None:
 
 
 def test_what_e2e_asks_for_is_built_before_its_tests() -> None:
-    assert set(E2E) == set(PROGRAMS) - {"prometheus", "coscheduling"}
+    assert set(E2E) == set(PROGRAMS) - {"prometheus", "coscheduling", "vc-scheduler"}
     lines = (ROOT / "Makefile").read_text().splitlines()
     built, tested = (
         next(number for number, line in enumerate(lines) if words in line)

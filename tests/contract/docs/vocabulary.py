@@ -17,7 +17,7 @@ from extender.convert.pod.gang_labels import (
     NAME_LABEL,
     POD_GROUP_LABEL,
 )
-from extender.convert.pod.pod import NUDGE_ANNOTATION
+from extender.convert.pod.pod import NETWORK_ANNOTATION, NUDGE_ANNOTATION
 from extender.convert.pod.roles import INDEX_ANNOTATION, OWN_PREFIX, ROLE_ANNOTATION
 from extender.convert.provisioning import CONSUMES, CONSUMES_CLASS
 from extender.notes import NoteKind
@@ -147,6 +147,8 @@ _SITE: Final = (
 _OPERATOR: Final = (
     Word(_own("schedule"), _L, "namespace", Use.OPERATOR, "`true`", '"true"',
          "With the component scheduler-name-policy: new gang pods of the default scheduler get netgang's scheduler."),
+    Word(_own("gangs"), _L, "namespace", Use.OPERATOR, "`native`", "native",
+         "With the overlay native: new pods with `spec.schedulingGroup` wait at the gate."),
     Word(_own("only"), Form.TAINT, "node", Use.OPERATOR, "`true`", "netgang.io/only=true:NoSchedule",
          "Keeps pods of other schedulers off; the gangs' templates tolerate it."),
 )  # fmt: skip
@@ -158,6 +160,9 @@ _WRITTEN: Final = (
          "The planned node; a restarted netgang keeps the commitment."),
     Word(NoteKind.STARTED, _A, "some pods of a gang that has started", Use.OURS, "a word, signed", "whole hmac1.2026…",
          "The gang was whole once."),
+    Word(NETWORK_ANNOTATION, _A, "owner of a gang that has started, where netgang may patch it; else its first pod",
+         Use.OURS, "JSON, not signed", '{"score":87.5,…}',
+         "The network that the gang got: score, zones, worst link. Never read back."),
     Word(NoteKind.PREEMPTS, _A, "pods of a waiting gang", Use.OURS, "JSON, signed", "{…} hmac1.2026…",
          "The reservation of the gang while others leave, and since when."),
     Word(_own("restart"), _L, "owner of a gang", Use.OURS, "`suspended`", "suspended",
@@ -167,7 +172,7 @@ _WRITTEN: Final = (
     Word(NoteKind.RESTARTS, _A, "owner of a gang", Use.OURS, "Unix seconds, signed", "1764000000 hmac1.2026…",
          "When the gang was restarted; counts for `repair.restarts_per_hour`."),
     Word(NoteKind.ATTAINED, _A, "owner of a gang", Use.OURS, "JSON, signed", "{…} hmac1.2026…",
-         "What the gang had of the cluster before it was suspended last, in cluster-hours (`preemption: levels`)."),
+         "What the gang had of the cluster before it was suspended last, and what was left, in cluster-hours."),
     Word(NoteKind.LAST_CHANGE, _A, "elastic job", Use.OURS, "JSON, signed", "{…} hmac1.2026…",
          "The last change of its worker count: from, to, when, why, for which gang."),
     Word(_own("gang"), _A, _REQUEST, Use.OURS, "name of a gang of the namespace", "resnet",

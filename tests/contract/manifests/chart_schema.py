@@ -49,6 +49,21 @@ def _mount() -> dict[str, Any]:
     return {**_section(**fields), "required": ["name", "mountPath"]}
 
 
+def _placement() -> dict[str, Any]:
+    """Where pods run. Labels by which Services, policies and the Deployment find pods stay the chart's own."""
+    marks = {"type": "object", "additionalProperties": {"type": "string"}}
+    taken = dict.fromkeys(("app.kubernetes.io/name", "netgang.io/role"), False)
+    return {
+        "nodeSelector": marks,
+        "tolerations": {"type": "array", "items": {"type": "object"}},
+        "affinity": {"type": "object"},
+        "topologySpreadConstraints": {"type": "array", "items": {"type": "object"}},
+        "priorityClassName": {"type": "string"},
+        "podLabels": {**marks, "properties": taken},
+        "podAnnotations": {**marks, "patternProperties": {"^checksum/": False}},
+    }
+
+
 def _bare(schema: Any) -> Any:
     """The schema without what decides nothing; names of properties are kept whatever they are."""
     if isinstance(schema, list):
@@ -81,6 +96,7 @@ def document() -> dict[str, Any]:
             replicas=_COUNT,
             nodeName={"type": "string"},
             resources=_RESOURCES,
+            **_placement(),
             extraVolumes={"type": "array", "items": _volume()},
             extraVolumeMounts={"type": "array", "items": _mount()},
             settings={"$ref": "#/$defs/Settings"},
@@ -89,15 +105,27 @@ def document() -> dict[str, Any]:
                 tag={"type": "string", "pattern": r"^(v\d+\.\d+\.\d+.*)?$"},
                 replicas=_COUNT,
                 resources=_RESOURCES,
+                **_placement(),
             ),
             gates=_section(
                 enabled=_FLAG,
                 apiVersion={"enum": [f"admissionregistration.k8s.io/{one}" for one in ("v1", "v1beta1")]},
             ),
             **dict.fromkeys(
-                ("namespaces", "explain", "restart", "elastic", "provisioning", "reports", "debugAuth", "flowSchema"),
+                (
+                    "namespaces",
+                    "explain",
+                    "restart",
+                    "elastic",
+                    "provisioning",
+                    "reports",
+                    "debugAuth",
+                    "flowSchema",
+                    "warnings",
+                ),
                 switch,
             ),
+            probe=_section(enabled=_FLAG, hostNetwork=_FLAG, throughput=_FLAG),
             tls=_section(enabled=_FLAG, secret=_TEXT, schedulerSecret=_TEXT, clientName=_TEXT),
             monitoring=_section(enabled=_FLAG, dashboard=_FLAG),
             uninstall=_section(enabled=_FLAG, leaveGates=_FLAG),

@@ -2,10 +2,14 @@
 
 import json
 import re
+import shutil
+import subprocess
 import tomllib
+from base64 import b64decode
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from ssl import create_default_context
 from typing import Any
 
 import pytest
@@ -17,11 +21,12 @@ from cli.doctor.installed import environment_of, mounted, settings_of
 from extender.settings.settings import Settings
 from testbed.errors import ControlPlaneError
 from testbed.parts.helm import CHART, HOOK, Helm, find_helm, hooks
-from tests.contract.manifests import chart_schema
+from testbed.programs.catalogue import KUBERNETES
+from tests.contract.manifests import chart_files, chart_readme, chart_schema
 from tests.contract.manifests.rendered_manifests import ROOT, kustomized, rendered, with_components
 from tests.newcomer.document import fenced
 
-KUBERNETES = "1.36.3"
+VERSION = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
 NAMESPACE = "netgang-system"
 Object = dict[str, Any]
 _HASHED = re.compile(r"(.+)-[a-z0-9]{10}")
@@ -39,15 +44,31 @@ def helm(tmp_path: Path) -> Helm:
 COMPONENTS = "manifests/components/**/kustomization.yaml"
 ON = {"enabled": True}
 OWN = ("elastic", "explain", "provisioning", "restart", "debug-auth", "flow-schema", "monitoring")
+PLACED: Mapping[str, Any] = {  # where pods run, as values
+    "nodeSelector": {"kubernetes.io/arch": "amd64"},
+    "tolerations": [{"key": "infra", "operator": "Exists", "effect": "NoSchedule"}],
+    "affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": []}}},
+    "topologySpreadConstraints": [
+        {"maxSkew": 1, "topologyKey": "kubernetes.io/hostname", "whenUnsatisfiable": "ScheduleAnyway"}
+    ],
+    "priorityClassName": "system-node-critical",
+}
+MARKED: Mapping[str, Any] = {"podLabels": {"team": "infra"}, "podAnnotations": {"example.org/scrape": "true"}}
 VALUES = ("elastic", "explain", "provisioning", "restart", "debugAuth", "flowSchema", "monitoring")  # as in the chart
 ALIKE: dict[str, tuple[str, tuple[str, ...], Mapping[str, Any]]] = {  # case: (overlay, components, values)
     "second scheduler": ("second-scheduler", (), {}),
     "second scheduler with everything": (
         "second-scheduler",
-        (*OWN, "tls", "reports", "gate-policy", "scheduler-name-policy"),
+        (*OWN, "tls", "reports", "probe", "probe-throughput", "gate-policy", "scheduler-name-policy", "warnings"),
         {
-            **dict.fromkeys((*VALUES, "tls", "reports", "gates", "namespaces"), ON),
+            **dict.fromkeys((*VALUES, "tls", "reports", "gates", "namespaces", "warnings"), ON),
+            "probe": {"enabled": True, "throughput": True},
         },
+    ),
+    "second scheduler with agents in the nodes' network": (
+        "second-scheduler",
+        ("tls", "reports", "probe", "probe/host-network"),
+        {"tls": ON, "probe": {"enabled": True, "hostNetwork": True}},
     ),
     "second scheduler with monitoring alone": ("second-scheduler", ("monitoring",), {"monitoring": ON}),
     "default scheduler": ("default-scheduler", (), {"nodeName": "control-plane"}),
@@ -80,7 +101,8 @@ def test_the_chart_is_the_kustomization(
 
 def test_every_component_is_in_the_chart() -> None:
     there = {str(one.parent.relative_to(ROOT / "manifests/components")) for one in ROOT.glob(COMPONENTS)}
-    assert there - {"host-network"} <= {name for _, names, _ in ALIKE.values() for name in names}
+    alone = {"host-network", "gate-policy-native"}  # for parts that the chart does not have: base, overlays/native
+    assert there - alone <= {name for _, names, _ in ALIKE.values() for name in names}
 
 
 def test_what_is_run_at_the_end_is_the_kustomization_for_it(helm: Helm, tmp_path: Path) -> None:
@@ -122,6 +144,8 @@ REFUSED = {  # case: (values, what the refusal names)
     "a kube-scheduler without a version": ({"scheduler": {"tag": "stable"}}, "/scheduler/tag"),
     "another API": ({"gates": {"apiVersion": "v1"}}, "/gates/apiVersion"),
     "reports without certificates": ({"reports": ON, "elastic": ON}, "reports.enabled: needs"),
+    "agents of another scheduler": ({"mode": "managed-resource", "probe": ON}, "probe.enabled: needs"),
+    "the probe without agents": ({"settings": {"probe": {"enabled": True}}}, "settings.probe.enabled: set probe."),
     "the default scheduler without a machine": ({"mode": "default-scheduler"}, "nodeName: "),
     "namespaces of another scheduler": ({"mode": "managed-resource", "namespaces": ON}, "namespaces.enabled: "),
     "two that act": ({"settings": {"leader_election": "off"}}, "settings.leader_election: "),
@@ -141,6 +165,12 @@ REFUSED = {  # case: (values, what the refusal names)
         {"extraVolumes": [VOLUME], "extraVolumeMounts": [{**MOUNT, "readonly": True}]},
         "additional properties 'readonly' not allowed",
     ),
+    "a label that Services select by": ({"podLabels": {"netgang.io/role": "leader"}}, "/podLabels"),
+    "the Deployment's own label": (
+        {"scheduler": {"podLabels": {"app.kubernetes.io/name": "x"}}},
+        "/scheduler/podLabels",
+    ),
+    "a label that is no text": ({"podLabels": {"team": 3}}, "/podLabels/team"),
     "two mounts at one place": (
         {"extraVolumes": [VOLUME], "extraVolumeMounts": [MOUNT, MOUNT]},
         "extraVolumeMounts: two at /etc/netgang-archive",
@@ -159,9 +189,65 @@ def test_bad_values_are_refused_by_name(values: Mapping[str, Any], named: str, h
     assert named in str(refused.value)
 
 
+def test_the_probe_alone_brings_certificates_that_fit(helm: Helm, tmp_path: Path) -> None:
+    """kube-scheduler and agents trust netgang at its Service's name, and no private key is beside the Secrets."""
+    found = helm.render({"probe": ON}, namespace="ng", version=KUBERNETES)
+    named = {(one["kind"], one["metadata"]["name"]): one for one in found}
+    authority = named["ConfigMap", "netgang-ca"]["data"]
+    assert list(authority) == ["ca.crt"]
+    (tmp_path / "ca.crt").write_text(authority["ca.crt"])
+    pairs = {"netgang-tls": "netgang.ng.svc", "netgang-scheduler-tls": "netgang-scheduler"}
+    for secret, name in pairs.items():
+        data = {key: b64decode(text).decode() for key, text in named["Secret", secret]["data"].items()}
+        assert data.pop("ca.crt") == authority["ca.crt"]
+        for key, text in data.items():
+            (tmp_path / key).write_text(text)
+        create_default_context().load_cert_chain(tmp_path / "tls.crt", tmp_path / "tls.key")
+        checked = ["openssl", "verify", "-x509_strict", "-CAfile", "ca.crt", "-verify_hostname", name, "tls.crt"]
+        subprocess.run(checked, cwd=tmp_path, check=True, capture_output=True)
+    rest = [one for one in found if one["kind"] != "Secret"]
+    assert "PRIVATE KEY" not in yaml.safe_dump_all(rest)
+    netgang = environment_of(named["Deployment", "netgang"])
+    assert netgang["NETGANG_PROBE__SERVICE_ACCOUNT"] == "ng/netgang-probe"
+    (agent,) = named["DaemonSet", "netgang-probe"]["spec"]["template"]["spec"]["containers"]
+    assert {one["name"]: one.get("value") for one in agent["env"]}["NETGANG_PROBE_URL"] == "https://netgang.ng.svc:8891"
+
+
 def test_the_schema_knows_every_setting() -> None:
     """Written from the settings themselves: `python -m tests.contract.manifests.chart_schema` renews it."""
     assert chart_schema.FILE.read_text() == chart_schema.text()
+
+
+def test_copies_are_what_they_were_copied_from() -> None:
+    """`python -m tests.contract.manifests.chart_files` renews them."""
+    assert chart_files.found() == chart_files.wanted()
+
+
+@pytest.mark.slow
+def test_only_what_templates_read_is_copied(helm: Helm, tmp_path: Path) -> None:
+    """Every copy is left out once, all at the same time but those that the rendering named before."""
+    chart = tmp_path / "chart"
+    shutil.copytree(CHART, chart)
+    read: set[str] = set()
+    for overlay, _, values in ALIKE.values():
+        for name in chart_files.SOURCES:
+            (chart / "files" / name).unlink(missing_ok=True)
+        (helm.home / "values.yaml").write_text(yaml.safe_dump({"mode": overlay, **values}))
+        while missing := re.search(
+            r"the chart lacks files/(\S+)",
+            helm.run("template", str(chart), "-f", str(helm.home / "values.yaml")).complaint,
+        ):
+            read.add(missing[1])
+            (chart / "files" / missing[1]).write_text((ROOT / missing[1]).read_text())
+    assert read == set(chart_files.SOURCES)
+
+
+def test_the_readme_lists_the_values() -> None:
+    """`python -m tests.contract.manifests.chart_readme` renews it."""
+    assert chart_readme.FILE.read_text() == chart_readme.text()
+    rows = re.findall(r"^\| `(\S+)` \| .* \| (.*) \|$", chart_readme.text(), re.MULTILINE)
+    assert len(rows) > 40
+    assert [name for name, said in rows if not said] == []
 
 
 def test_settings_reach_everything_that_depends_on_them(helm: Helm, tmp_path: Path) -> None:
@@ -191,8 +277,9 @@ def test_settings_reach_everything_that_depends_on_them(helm: Helm, tmp_path: Pa
 EXAMINED: dict[str, Mapping[str, Any]] = {  # values with which the doctor looks at what is rendered
     "as it comes": {"gates": ON},
     "with everything": dict.fromkeys(
-        ("gates", "namespaces", "restart", "elastic", "provisioning", "tls", "reports", "monitoring"), ON
+        ("gates", "namespaces", "restart", "elastic", "provisioning", "tls", "reports", "probe", "monitoring"), ON
     ),
+    "with the probe": {"gates": ON, "probe": ON},
     "another name, port and time": {
         "gates": ON,
         "namespaces": ON,
@@ -246,6 +333,34 @@ def test_volumes_of_ones_own_come_on_top(values: Mapping[str, Any], helm: Helm) 
     assert after == before
 
 
+@pytest.mark.parametrize("mode", ["second-scheduler", "managed-resource"])
+def test_pods_run_where_the_values_say(mode: str, helm: Helm) -> None:
+    """In the mode beside the cluster's own kube-scheduler on top of the control plane's label and taint."""
+    own = {**PLACED, **MARKED}
+    made = helm.render({"mode": mode, **own, "scheduler": own}, namespace=NAMESPACE, version=KUBERNETES)
+    deployments = {one["metadata"]["name"]: one["spec"] for one in made if one["kind"] == "Deployment"}
+    assert len(deployments) == (2 if mode == "second-scheduler" else 1)
+    for name, spec in deployments.items():
+        pods, marks = spec["template"]["spec"], spec["template"]["metadata"]
+        if mode == "managed-resource":
+            assert pods["nodeSelector"].pop("node-role.kubernetes.io/control-plane") == ""
+            assert pods["tolerations"].pop(0)["key"] == "node-role.kubernetes.io/control-plane"
+        assert {key: pods[key] for key in PLACED} == PLACED
+        assert marks["labels"] == {"app.kubernetes.io/name": name, "team": "infra"}
+        assert marks["labels"].items() >= spec["selector"]["matchLabels"].items()
+        assert set(marks["annotations"]) > {"example.org/scrape"}
+    (end,) = [one for one in made if one["metadata"]["name"] == "netgang-uninstall-pre-delete"]
+    chosen = end["spec"]["template"]["spec"].get("nodeSelector")
+    assert chosen == (PLACED["nodeSelector"] if mode == "second-scheduler" else None)
+
+
+def test_no_priority_class_is_the_clusters_default(helm: Helm) -> None:
+    bare = {"priorityClassName": ""}
+    made = helm.render({**bare, "scheduler": bare}, namespace=NAMESPACE, version=KUBERNETES)
+    pods = [one["spec"]["template"]["spec"] for one in made if one["kind"] == "Deployment"]
+    assert [one.get("priorityClassName") for one in pods] == [None, None]
+
+
 def test_the_how_to_mounts_what_its_settings_name(helm: Helm, tmp_path: Path) -> None:
     page = (ROOT / "docs/how-to/opensearch.md").read_text()
     settings, values, kustomization = map(yaml.safe_load, fenced(page, "yaml"))
@@ -287,15 +402,17 @@ def test_other_settings_make_other_pods(helm: Helm) -> None:
 
 
 def test_the_chart_is_well_formed(helm: Helm) -> None:
-    ended = helm.run("lint", "--strict", str(CHART), "--kube-version", KUBERNETES)
-    assert (ended.code, "[WARNING]" in ended.output, "[ERROR]" in ended.output) == (0, False, False), ended.output
+    commands = (("lint", "--strict"), ("template",), ("package", "--destination", str(helm.home)))
+    for ended in (helm.run(*words, str(CHART)) for words in commands):  # as they are typed, without a version
+        assert (ended.code, ended.complaint) == (0, ""), ended
+        assert re.search(r"\[(WARNING|ERROR)\]", ended.output) is None
+    assert [one.name for one in helm.home.glob("*.tgz")] == [f"netgang-{VERSION}.tgz"]
     chart = yaml.safe_load((CHART / "Chart.yaml").read_text())
     tags = [
         yaml.safe_load((ROOT / "manifests" / place / "kustomization.yaml").read_text())["images"][0]["newTag"]
-        for place in ("base", "uninstall")
+        for place in ("base", "uninstall", "components/probe")
     ]
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
-    assert [chart["version"], chart["appVersion"], *tags] == [project] * 4
+    assert [chart["version"], chart["appVersion"], *tags] == [VERSION] * 5
 
 
 def hooks_of(helm: Helm, values: Mapping[str, Any]) -> list[Object]:

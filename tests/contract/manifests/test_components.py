@@ -7,7 +7,7 @@ import pytest
 import yaml
 from pydantic import ValidationError
 
-from client.connect.said import DEFAULT, target
+from client.connect.target import DEFAULT, target
 from extender.bootstrap.feeds import named_kinds
 from extender.controllers.elastic.kinds import KINDS
 from extender.kube import calls

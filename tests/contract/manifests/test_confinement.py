@@ -14,6 +14,7 @@ from extender.kube import calls
 from extender.kube.leases import ROLE_LABEL
 from extender.notes import NoteKind
 from scoring.model import GATE
+from scoring.queue.admitted_condition import CONDITION
 from tests.contract.manifests.rendered_manifests import ROOT
 
 Object = Mapping[str, Any]
@@ -50,6 +51,7 @@ def test_a_policy_refuses_and_is_bound_everywhere(name: str) -> None:
 def test_the_policies_know_the_names_that_the_code_writes() -> None:
     assert {GATE, ROLE_LABEL, "netgang.io/"} <= quoted(POLICIES["netgang-pods"])
     assert {MARK.partition("=")[0], *MANAGED_BY, "netgang.io/"} <= quoted(POLICIES["netgang-jobs"])
+    assert CONDITION in quoted(POLICIES["netgang-pod-status"])
     ours = (*NoteKind, NUDGE_ANNOTATION)
     assert all(name.startswith("netgang.io/") for name in ours)
     assert all(text.startswith(("netgang.io/", "netgang-system")) for text in quoted(POLICIES["netgang-pods"])

@@ -44,7 +44,7 @@ def test_the_cluster_holds_rights_and_a_service(objects: Mapping[tuple[str, str]
     user = {"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "netgang"}
     assert all(one["subjects"] == [user] for (kind, _), one in objects.items() if kind.endswith("RoleBinding"))
     policies = [one["spec"] for (kind, _), one in objects.items() if kind == "ValidatingAdmissionPolicy"]
-    assert len(policies) == 2
+    assert len(policies) == 3
     assert {one["matchConditions"][0]["expression"] for one in policies} == {"request.userInfo.username == 'netgang'"}
     labels = objects["Namespace", "netgang-system"]["metadata"]["labels"]
     assert labels["pod-security.kubernetes.io/enforce"] == "privileged"

@@ -10,7 +10,6 @@ import yaml
 
 from extender.runtime.telemetry import Telemetry
 from tests.contract.manifests.promtool import promtool
-from tests.contract.manifests.rendered_manifests import ROOT
 from tests.contract.manifests.test_monitoring import COMPONENT
 
 DASHBOARD: dict[str, Any] = json.loads((COMPONENT / "dashboard.json").read_text())
@@ -89,4 +88,3 @@ def test_the_component_brings_the_dashboard() -> None:
     (one,) = yaml.safe_load((COMPONENT / "kustomization.yaml").read_text())["configMapGenerator"]
     assert one["files"] == ["netgang.json=dashboard.json"]
     assert one["options"] == {"disableNameSuffixHash": True, "labels": {"grafana_dashboard": "1"}}
-    assert (ROOT / "charts/netgang/files/manifests").resolve() == ROOT / "manifests"

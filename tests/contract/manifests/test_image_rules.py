@@ -68,6 +68,11 @@ def test_what_is_installed_is_pinned_and_leaves_no_cache() -> None:
         if run.startswith("pip install"):
             assert "--no-cache-dir" in run
             assert all("==" in word for word in run.split()[2:] if not word.startswith("-"))
+        elif run.startswith("apt-get update"):
+            assert run.count("&& rm -rf /var/lib/apt/lists/*") == 1
+            named = re.search(r"apt-get install -y --no-install-recommends ([^&]+) &&", run)
+            assert named is not None
+            assert all("=" in word for word in named[1].split())
         else:
             assert run.startswith("uv sync --frozen --no-dev ")
     assert runs

@@ -244,3 +244,15 @@ def test_the_second_scheduler_has_kube_schedulers_own_roles_and_its_own_lease() 
     named = [rule for rule in role["rules"] if rule.get("resourceNames")]
     assert [rule["resourceNames"] for rule in named] == [[lease["resourceName"]]]
     assert [rule["verbs"] for rule in role["rules"] if not rule.get("resourceNames")] == [["create"]]
+
+
+def test_the_native_way_needs_no_scheduler_and_is_asked_by_none(tmp_path: Path) -> None:
+    """Two replicas, no kube-scheduler, and gates in labelled namespaces alone."""
+    objects = rendered_overlay("native")
+    settings = mounted_settings(objects, tmp_path)
+    assert (settings.extender, settings.scheduler_names) == (False, ("default-scheduler",))
+    deployments = of_kind(objects, "Deployment")
+    assert list(deployments) == ["netgang"]
+    assert (deployments["netgang"]["spec"]["replicas"], str(settings.leader_election)) == (2, "on")
+    binding = of_kind(objects, "MutatingAdmissionPolicyBinding")["netgang-gate"]
+    assert binding["spec"]["matchResources"] == {"namespaceSelector": {"matchLabels": {"netgang.io/gangs": "native"}}}

@@ -9,10 +9,13 @@ from pathlib import Path
 import pytest
 import yaml
 
+from extender.convert import NUDGE_ANNOTATION
 from extender.convert.pod import gang_labels as groups
 from extender.kube.http.transport import TransportLimits
+from extender.notes import NoteKind
 from extender.settings.settings import Settings
 from scoring.model import GATE
+from scoring.model.policy import KNOWN_OPTIONS
 from tests.contract.manifests.rendered_manifests import (
     MANIFESTS,
     OVERLAYS,
@@ -31,6 +34,7 @@ VARIANTS = {  # gate policy → the settings it must agree with
     "gate-policy": MANIFESTS / "base/settings.yaml",
     "gate-policy-default-scheduler": MANIFESTS / "overlays/default-scheduler/settings.yaml",
     "gate-policy-managed-resource": MANIFESTS / "overlays/managed-resource/settings.yaml",
+    "gate-policy-native": MANIFESTS / "overlays/native/settings.yaml",
 }
 TOGETHER = {  # overlay → components that belong beside it
     "second-scheduler": ("gate-policy", "scheduler-name-policy", "flow-schema"),
@@ -72,6 +76,28 @@ def test_a_policy_knows_the_marks_that_the_code_knows(spec: Object) -> None:
     assert len(known) >= 7
     assert _quoted(in_labels) == {key for key in known if groups.group_of("team", {key: "x"}, {}) is not None}
     assert _quoted(in_annotations) == {key for key in known if groups.group_of("team", {}, {key: "x"}) is not None}
+
+
+def test_the_warnings_know_what_the_code_reads() -> None:
+    """Whatever netgang reads or writes is no mistake, and what marks a gang is asked for."""
+    known = _warnings("netgang-warnings")
+    marks = {groups.POD_GROUP_LABEL, groups.NAME_LABEL, groups.MIN_AVAILABLE_LABEL}
+    assert marks <= known["labels"]
+    assert marks <= known["elsewhere"]
+    read = {f"netgang.io/{name}" for name in (*KNOWN_OPTIONS, "role", "index", "fixed")}
+    assert read | {NUDGE_ANNOTATION, *NoteKind} <= known["annotations"]
+    jobs = _warnings("netgang-job-warnings")
+    assert jobs["marks"] == marks
+    of_jobs = {f"netgang.io/{name}" for name in ("min-workers", "max-workers", "scaling", "fixed")}
+    assert jobs["options"] == read - of_jobs - set(NoteKind)
+    assert known["ours"] == jobs["ours"] == set(Settings().scheduler_names)
+
+
+def _warnings(name: str) -> dict[str, set[str]]:
+    """variable of a policy of the component → the texts in it; it warns and does nothing else."""
+    policy, binding = (one["spec"] for one in _written("warnings") if one["metadata"]["name"] == name)
+    assert (policy["failurePolicy"], binding["validationActions"]) == ("Ignore", ["Warn"])
+    return {one["name"]: _quoted(one["expression"]) for one in policy["variables"]}
 
 
 def test_both_policies_mean_the_same_pods() -> None:
@@ -135,6 +161,13 @@ def test_a_gate_policy_means_the_pods_that_the_settings_mean(component: str) -> 
     assert _quoted(variable["expression"]) == expected
     plain = dict(only(_written("gate-policy"), "MutatingAdmissionPolicy")["spec"])
     plain.pop("variables")
+    if not settings.extender:
+        own = [one["expression"] for one in spec["matchConditions"] if one["name"] == "gang-member"]
+        assert own == ["has(object.spec.schedulingGroup)"]
+        for one in (spec, plain):
+            marks = ("gang-member", "not-in-a-native-group")
+            one["matchConditions"] = [kept for kept in one["matchConditions"] if kept["name"] not in marks]
+        assert "matchResources" in only(objects, "MutatingAdmissionPolicyBinding")["spec"], "chosen namespaces only"
     assert spec == plain
 
 

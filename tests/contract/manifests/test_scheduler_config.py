@@ -138,7 +138,7 @@ def test_only_the_second_scheduler_gives_up_preemption() -> None:
     disabled = {}
     for name in NAMES:
         (profile,) = load_configuration(ROOT / "scheduler-config" / f"{name}.yaml")["profiles"]
-        plugins = profile.get("plugins", {}).get("postFilter", {}).get("disabled", [])
+        plugins = profile.get("plugins", {}).get("multiPoint", {}).get("disabled", [])
         disabled[name] = [plugin["name"] for plugin in plugins]
     assert disabled == {
         "second-scheduler": ["DefaultPreemption"],

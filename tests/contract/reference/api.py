@@ -3,12 +3,16 @@
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from functools import cache
 from typing import Any, cast
 
+from extender.api.probe import ProbePort
 from extender.api.problems import PROBES
 from extender.api.reports import create_reports_app
 from extender.controllers.elastic.reports import body as report_body
 from extender.controllers.elastic.reports.reports import Reports
+from extender.network.probe.agent_pods import AgentPods
+from extender.network.probe.agents import Agents
 from extender.settings.settings import Settings
 from tests.contract.reference.documents import served
 from tests.contract.reference.text import code, first_paragraph, table
@@ -18,8 +22,8 @@ _API = """# API
 
 All addresses, from the service's OpenAPI document (`/openapi.json`, `/docs`). Documents are JSON and change nothing.
 Except for the verbs, errors are problem documents (RFC 9457: `application/problem+json` with `title`, `status`,
-`detail`): 400 names the field of a wrong parameter, 503 is an error of netgang's own. Bodies and answers are in
-[API documents](api-documents.md).
+`detail`): 400 names the field of a wrong parameter, 503 is an error of netgang's own. What addresses take is in
+[bodies](api-bodies.md), what they give in [answers](api-documents.md).
 """
 _DOORS = """
 ## Ports
@@ -27,39 +31,39 @@ _DOORS = """
 {table}
 What is at no port answers 404. With `tls.cert_file` all ports but that of `health_port` speak TLS.
 """
-_SECRET = "pods, for jobs of their namespace, by their service account's token; clients with the secret"
-_BODIES = """# API documents
+_SECRET = "pods, for jobs of their namespace, by their service account's token; clients with the secret; agents"
+_BODIES = """# API bodies
 
-What [the API](api.md) takes and gives.
-
-## Bodies
-
-A field that is not here is refused, with its name.
+What [the API](api.md) takes: changes to suppose, and reports. A field that is not here is refused, with its name.
 
 """
 _REPORT = f"""
-### A report
+## A report
 
 One point, a list of {report_body.MOST_POINTS} at most, `{{"points": […], "restarted": true}}`, or a TrainJob's
 `{{"trainerStatus": {{…}}}}`; see [reporting](../how-to/reporting.md). `step` and `loss` are needed:
 
 """
-_ANSWERS = """
-## Answers
+_ANSWERS = """# API answers
 
-Each has one schema (`extender/schemas`), which the service, the command line and this page share. Documents of
-[the page](../how-to/page.md) change with it.
+What [the API](api.md) gives. Each has one schema (`extender/schemas`), which the service, the command line and this
+page share. Documents of [the page](../how-to/page.md) change with it.
 
 """
-_FEW = 2  # fields with a text that are said in one line
+_FEW = 3  # fields with a text that are said in one line
 _LIMITS = {"minimum": "from", "exclusiveMinimum": "above", "maximum": "to", "exclusiveMaximum": "below"}
+_VERBS_TYPES = frozenset(
+    ("ExtenderArgs", "ExtenderFilterResult", "HostPriority", "ExtenderBindingArgs", "ExtenderBindingResult")
+)
 _NAMED = re.compile("#/components/schemas/([A-Za-z]+)")
 
 
+@cache
 def reports_openapi() -> dict[str, Any]:
     """The OpenAPI document of the port for reports, which it does not serve."""
-    unused = cast("Reports", None)  # the description of the address does not use it
-    return create_reports_app(unused, acting=lambda: True).openapi()
+    unused = cast("Reports", object())  # the description of the address does not use it
+    probe = ProbePort(cast("Agents", None), cast("AgentPods", None), "")
+    return create_reports_app(unused, acting=lambda: True, probe=probe).openapi()
 
 
 def api_page() -> str:
@@ -79,12 +83,13 @@ def api_page() -> str:
     return text + verbs_part()
 
 
-def documents_page() -> str:
-    return _bodies() + _answers()
-
-
-def _bodies() -> str:
-    taken = _below([what.get("requestBody", {}) for _, _, what in _operations(served().openapi)])
+def bodies_page() -> str:
+    taken = _below(
+        [
+            what.get("requestBody", {})
+            for _, _, what in (*_operations(served().openapi), *_operations(reports_openapi()))
+        ]
+    )
     rows = [
         (
             code(field),
@@ -100,7 +105,7 @@ def _bodies() -> str:
     return _BODIES + _models(name for name in _schemas() if name in taken) + _REPORT + report
 
 
-def _answers() -> str:
+def answers_page() -> str:
     reports = [what["responses"]["200"] for _, _, what in _operations(reports_openapi())]
     given = _below([*(what["responses"] for _, _, what in _operations(served().openapi)), *reports])
     return _ANSWERS + _models(name for name in _schemas() if name in given)
@@ -115,6 +120,7 @@ def _below(start: Any) -> set[str]:
     found: set[str] = set()
     new = set(_NAMED.findall(json.dumps(start)))
     while new:
+        new -= _VERBS_TYPES  # kube-scheduler's own; they stand in /docs
         found |= new
         new = {name for one in new for name in _NAMED.findall(json.dumps(_schemas()[one]))} - found
     return found
@@ -153,7 +159,12 @@ def _ports_table() -> Iterator[tuple[str, ...]]:
     token = "all clients; with `debug_auth: token` people with a right to the address ([TLS](../how-to/tls.md))"
     yield "people", "`debug_port` (none)", "everything; no call changes anything", token
     yield "health", "`health_port` (none)", "probes", "kubelet, Prometheus"
-    yield "reports", "`reports.port` (none)", "[reports](../how-to/reporting.md) of jobs", _SECRET
+    yield (
+        "reports",
+        "`reports.port` (none)",
+        "[reports](../how-to/reporting.md) of jobs, and of the [probe](probe.md)",
+        _SECRET,
+    )
 
 
 def _operations(openapi: Mapping[str, Any]) -> Iterator[tuple[str, str, dict[str, Any]]]:
@@ -174,7 +185,7 @@ def _address_row(method: str, path: str, what: Mapping[str, Any]) -> tuple[str, 
 
 
 def _ports(path: str) -> str:
-    if path.endswith("/metrics") and path not in PROBES:
+    if path in reports_openapi()["paths"]:
         return "reports"
     return "verbs, people, health" if path in PROBES else "verbs, people"
 

@@ -2,7 +2,6 @@
 
 import re
 import typing
-from collections import Counter
 from collections.abc import Iterable, Iterator
 from enum import Enum
 from pathlib import Path
@@ -16,15 +15,15 @@ from tests.contract.reference.text import code, first_paragraph, table
 _COMMANDS = """# Commands
 
 `netgang COMMAND --help` says the same. Errors are sentences on standard error; tables are coloured on a terminal only;
-`--json` prints for machines. `netgang --install-completion` completes commands and options in your shell.
+`--json` prints for machines. [Completion](../how-to/cli.md#completion) offers names, too.
 
 ## Asking a running netgang
 
 Options of {users}; which way they choose is in [the command line](../how-to/cli.md#where-netgang-is).
 
 {options}"""
+_ASKING = ("`--url", "`--token-file", "`--ca-file", "`--kubeconfig", "`--context", "`--service", "`--through")
 _HEAD = ("option", "without it", "")
-_SHARED_BY = 4  # an option that at least so many commands have alike is listed once
 Row: TypeAlias = tuple[str, str, str]
 
 
@@ -49,9 +48,9 @@ def exit_codes(command: Any) -> str:
 
 def cli_page() -> str:
     found = {name: (command, tuple(_options(command))) for name, command in commands()}
-    counts = Counter(row for _, rows in found.values() for row in rows)
-    shared = {row for row, many in counts.items() if many >= _SHARED_BY and row[0] not in ("`--json`", "`--namespace`")}
-    users = [name for name, (_, rows) in found.items() if shared <= set(rows)]
+    asks = {name: {row for row in rows if row[0].startswith(_ASKING)} for name, (_, rows) in found.items()}
+    shared = max(asks.values(), key=len)
+    users = [name for name in found if asks[name] == shared]
     text = _COMMANDS.format(
         users=", ".join(code(name.removeprefix("netgang ")) for name in users),
         options=table(_HEAD, [row for row in found[users[0]][1] if row in shared]),

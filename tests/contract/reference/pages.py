@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from tests.contract.manifests import chart_schema
-from tests.contract.reference.api import api_page, documents_page
+from tests.contract.reference.api import answers_page, api_page, bodies_page
 from tests.contract.reference.cli import cli_page
 from tests.contract.reference.settings import settings_page, sources_page
 from tests.contract.reference.words import annotations_page, events_page, metrics_page, reasons_page, states_page
@@ -25,15 +25,16 @@ fails when a page and the code differ.
 | [states](states.md) | states of gangs, PodGroups and jobs, and why a job keeps its size |
 | [Events](events.md) | every Kubernetes Event: reason, type, object |
 | [metrics](metrics.md) | every metric: type, labels |
-| [API](api.md) | addresses, ports, parameters, the three verbs; [documents](api-documents.md): their fields |
+| [API](api.md) | addresses, ports, parameters, verbs; fields of [bodies](api-bodies.md), [answers](api-documents.md) |
 | [commands](cli.md) | the command line: options, exit codes, examples |
 
 | page | what it says |
 |---|---|
 | [the extender](extender.md) | the verbs, the score, gangs, kube-scheduler's configuration |
 | [network sources](network.md) | MaDDash, files, which node is which endpoint; [archives](archives.md) |
+| [the probe](probe.md) | which nodes measure each other, and how their reports count; [its agent](probe-agent.md) |
 | [elastic jobs](elastic-jobs.md) | the kinds of jobs that can be resized, and how |
-| [filters](filters.md) | kube-scheduler's filters: which of them the planner knows |
+| [filters](filters.md) | kube-scheduler's filters: which of them the planner knows; how devices are counted |
 | [notes](notes.md) | what netgang writes on your objects, and how it is signed |
 | [rights](rights.md) | what netgang's account may do |
 | [the doctor](doctor.md) | every finding of `netgang doctor`, and what to do |
@@ -54,7 +55,8 @@ PAGES: Mapping[str, Callable[[], str]] = {  # file below docs → its text
     "reference/events.md": events_page,
     "reference/metrics.md": metrics_page,
     "reference/api.md": api_page,
-    "reference/api-documents.md": documents_page,
+    "reference/api-bodies.md": bodies_page,
+    "reference/api-documents.md": answers_page,
     "reference/cli.md": cli_page,
 }
 

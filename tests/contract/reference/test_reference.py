@@ -25,10 +25,10 @@ from tests.contract.reference.documents import DOCUMENTS, served
 from tests.contract.reference.text import told
 
 ROOT = reference.ROOT
-PICTURES = {path.name: path for path in (ROOT / "docs/pictures").iterdir()}
+PICTURES = {path.name: path for path in (ROOT / "docs/pictures").glob("*.svg")}
 CODE = [  # modules that use words and metrics, without those that define them
     path
-    for name in ("extender", "scoring", "netgang")
+    for name in ("extender", "scoring", "report/netgang_report")
     for path in sorted((ROOT / name).rglob("*.py"))
     if path.name != "telemetry.py"
 ]

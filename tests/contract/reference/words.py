@@ -11,7 +11,9 @@ from extender.controllers.removal.removals import MOST_ANNOUNCED
 from extender.convert.wire import INTERNAL_ERROR
 from extender.runtime.telemetry import Telemetry
 from extender.server.dispatch import DEBUG_BINDS_NOTHING
+from scoring.explain.causes.reasons import CauseReason
 from scoring.model.reasons import Reason
+from scoring.queue.admitted_condition import CONDITION
 from scoring.queue.podgroup_status import GroupPhase
 from scoring.queue.states import JobState
 from scoring.scaling.change import No
@@ -21,8 +23,11 @@ from tests.contract.reference.text import code, members, table, told
 _ANNOTATIONS = """# Annotations, labels, gates
 
 An unknown annotation `netgang.io/…` or value gets Event OptionIgnored and a line in `/v1/explain`; the value under
-"without it" then counts. Annotations that netgang writes are [signed](notes.md). Which mark of a gang wins is in
-[concepts](../start/concepts.md#words).
+"without it" then counts. A label that looks like one of these and is none, and a schedulerName that is not netgang's on
+pods that are marked as a gang's, get Event ProbableMistake, once for each owner; with `manifests/components/warnings`
+`kubectl apply` warns of them, and of jobs that cannot start as they are written: a minimum above the number of pods,
+marks on the job instead of its pods, roles without requests, `suspend: true`. Annotations that netgang reads again are
+[signed](notes.md). Which mark of a gang wins is in [concepts](../start/concepts.md#words).
 """
 _REASONS = """# Reasons
 
@@ -31,15 +36,37 @@ its text changes; names and numbers are in `netgang explain`, Events and the log
 ("0/36 nodes are available: 36 netgang: …"), in `/v1/plan`, `/v1/queue` and `/v1/explain` (`reason`, and `code`), as
 metric label `reason`, and in the log.
 """
+_CAUSES = """Why a gang waits, found when `/v1/explain` is asked (`cause.reason`) or an Event is written: `GangWaiting`
+and `GangStuck` have its sentence, with names and numbers, and what helps.
+"""
 _STATES = """# States
 
 States of gangs, PodGroups and jobs in `/v1/queue`, `/v1/explain`, `/v1/jobs` and Events, and why a job keeps its size
 or a pod its place. Why a gang is refused: [reasons](reasons.md).
 """
+_CONDITION = f"""
+## Condition `{CONDITION}` of a pod
+
+`kubectl describe pod` shows it on members of gangs, and `kubectl wait --for=condition={CONDITION} pod …` waits for it.
+
+| status | reason | message |
+|---|---|---|
+| `True` | `Admitted` | The gang was admitted and the pod has its node. |
+| `False` | a [cause](reasons.md#causes), such as `NodesCordoned` | Why the gang waits, as in its Event. |
+
+It is written once a reason has stood for 5 s, and again only when status or reason change: one patch of `pods/status`
+for a pod that never waited, and one more for each reason, at most 20 a second in all. A pod that changes its reason
+again and again is written after 15 s, 30 s, … 10 min. A write wakes a pod that waits in kube-scheduler: one more
+`/filter` call for each pod and reason, none at a gate. Setting `pod_conditions: false` switches it off.
+
+The PodGroup's status that netgang writes (coscheduling's definition) has no field for a message: its Events have it
+(`kubectl describe podgroup`).
+"""
 _EVENTS = f"""# Events
 
 Kubernetes Events of netgang (events.k8s.io/v1, `reportingController: {REPORTER}`), at most one alike per object in
-{REPEAT_S / 60:.0f} minutes. `kubectl get events -A` shows them.
+{REPEAT_S / 60:.0f} minutes. `kubectl get events -A` shows them. What is said on a gang's PodGroup is said on the
+controller of its pods, too (Job, PyTorchJob, …). Gangs of other namespaces are counted and not named.
 
 Before each eviction, suspension, resumption and scale-in the API server has confirmed the Event that says why:
 `GangEvicted`, `Repinned`, `GangRestarted`, `GangResumed` or `JobShrunk`, on the pod and on its controller. An owner's
@@ -93,7 +120,11 @@ def reasons_page() -> str:
         ("netgang: malformed request: …", "the request is not extender/v1", "find the caller; compare the versions"),
         (DEBUG_BINDS_NOTHING, "/bind was called by a person", "nothing; see [the extender](extender.md)"),
     )
-    return f"{text}\n## Other answers of the verbs\n\n{table(('text', 'what it means', 'what to do'), others)}"
+    causes = [(code(value), about) for value, about in members(CauseReason)]
+    return (
+        f"{text}\n## Other answers of the verbs\n\n{table(('text', 'what it means', 'what to do'), others)}"
+        f"\n## Causes\n\n{_CAUSES}\n{table(('cause', 'what it means'), causes)}"
+    )
 
 
 def states_page() -> str:
@@ -109,6 +140,7 @@ def states_page() -> str:
         _STATES
         + part("A gang in the queue", JobState)
         + part("`status.phase` of a PodGroup", GroupPhase)
+        + _CONDITION
         + part("An elastic job", State)
         + part("A change of a job's size", Stage)
         + sentences("It is not resized, because …", Unsafe, NotNow)

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, suppress
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -20,8 +21,10 @@ from bench.testbed.nodes import NODES, Bed, bed
 from bench.testbed.probes import Effort, Measured, probe
 from bench.testbed.record import NAMESPACES, PREFIX, Record, clean
 from bench.testbed.report import table
+from bench.testbed.result import Result
 from bench.testbed.running_job import run_job
 from bench.testbed.shaping import shaped
+from bench.testbed.training.models import has_jax
 
 pytestmark = [pytest.mark.timeout(120), pytest.mark.xdist_group("network-namespaces")]
 THREE = NODES[:3]
@@ -114,6 +117,28 @@ def test_loss_is_real_to_tcp(three: Bed, kernel: Kernel) -> None:
     assert found[10.0].last_loss == found[0.0].last_loss
 
 
+def test_an_asynchronous_job_waits_for_no_slow_worker(three: Bed, kernel: Kernel) -> None:
+    """One slow node of three: as the parameter server it is in everybody's way, as a worker it does fewer steps."""
+    job = {"dataset": "notmnist", "topology": "async", "seed": 0, "limit_s": 20.0, "steps": 6}
+    with shaped(three, kernel, Setting(Impairment.BANDWIDTH, 5.0, SICK)):
+        slow_server = run_job(three, THREE, **job)
+        slow_worker = run_job(three, THREE[::-1], **job)
+    assert slow_server.finished
+    assert slow_worker.finished
+    assert (slow_worker.seconds or 0.0) < 0.7 * (slow_server.seconds or 0.0)
+    fast, slow = slow_worker.worker_steps
+    assert slow < fast
+
+
+@pytest.mark.skipif(not has_jax(), reason="needs the extra `bench`")
+def test_jax_trains_over_the_bed_with_its_own_transport(three: Bed) -> None:
+    """All ranks see the same mean loss, which is that of our ring with the same model."""
+    job = {"dataset": "notmnist", "seed": 0, "limit_s": 30.0, "steps": 3, "model": "jax"}
+    gloo, ring = (run_job(three, THREE, topology=one, **job) for one in ("gloo", "ring"))
+    assert gloo.finished
+    assert (gloo.first_loss, gloo.last_loss) == pytest.approx((ring.first_loss, ring.last_loss), rel=1e-3)
+
+
 def test_everything_is_removed_when_a_run_fails(kernel: Kernel, tmp_path: Path) -> None:
     """An error inside takes all namespaces, all processes and the record with it."""
 
@@ -177,7 +202,8 @@ def test_smoke(kernel: Kernel, records: Path) -> None:
         steps=5,
         effort=Effort(packets=40, gap_s=0.005, warm_up_s=0.05, seconds=0.15),
     )
-    result = experiment(kernel, wanted, tell=lambda _: None, records=records)
+    result = Result(wanted.seed, kernel.delay_by)
+    experiment(kernel, wanted, result, tell=lambda _: None, records=records)
     ours = {row.impairment: row for row in result.rows if row.choice == "netgang"}
     worst = {row.impairment: row for row in result.rows if row.choice == "worst"}
     assert set(ours) == set(worst) == {one.value for one in Impairment}
@@ -190,3 +216,6 @@ def test_smoke(kernel: Kernel, records: Path) -> None:
         assert (ours[impairment].run.seconds or 0.0) < 0.7 * (worst[impairment].run.seconds or float("inf"))
     assert json.dumps([row.as_json() for row in result.rows])
     assert "| bandwidth | notmnist |" in table(result)
+    done = len(result.rows)
+    experiment(kernel, replace(wanted, rounds=1), result, tell=lambda _: None, records=records)
+    assert len(result.rows) == done, "what it holds is not run again"

@@ -7,7 +7,6 @@ from testbed.errors import PartDied
 from testbed.objects import node, training_job
 from testbed.processes.schedulers import PLAIN
 from testbed.processes.stages import HOLD, REJECT
-from testbed.programs.catalogue import KUBERNETES
 from tests.e2e.objects import name_of
 from tests.e2e.stage import Stage
 
@@ -74,4 +73,4 @@ async def test_kubectl_speaks_to_the_cluster(stage: Stage) -> None:
     manifest = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: c}\ndata: {k: v}\n"
     await stage.cluster.kubectl("apply", "-n", stage.namespace, "-f", "-", text=manifest)
     assert (await stage.api.get("ConfigMap", "c", namespace=stage.namespace))["data"] == {"k": "v"}
-    assert f"Server Version: v{KUBERNETES}" in await stage.cluster.kubectl("version")
+    assert f"Server Version: v{stage.cluster.version}" in await stage.cluster.kubectl("version")

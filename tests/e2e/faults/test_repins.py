@@ -34,7 +34,7 @@ async def test_a_job_that_lost_all_its_nodes_starts_elsewhere(site: Stage) -> No
         assert [term["matchExpressions"][0]["values"] for term in required_terms(one)] == [["b"]]
     job = await site.api.get("Job", "train", namespace=site.namespace)
     assert (job["status"].get("failed", 0), job["spec"]["suspend"]) == (0, False)
-    assert "train" in await site.events("GangRestarted", kind="Job")
+    assert "train" in await site.until_events("GangRestarted", lambda told: "train" in told)
     assert await metric(site.service, "netgang_evictions_total", reason="repin") == 0
 
     await site.start_second_scheduler(site.service)

@@ -38,6 +38,6 @@ async def test_an_ungated_gang_that_fits_no_node_of_kube_scheduler_lapses(stage:
     await stage.until_refused(SIZE)
     await stage.create_gang("next", SIZE)
     bound = await stage.until_bound("next", SIZE, limit_s=20.0)
-    assert "didn't match pod affinity rules" in " ".join((await stage.events("AdmissionLapsed")).values())
+    assert "didn't match pod affinity rules" in " ".join((await stage.until_events("AdmissionLapsed")).values())
     await stage.end(*bound, *(one["metadata"]["name"] for one in never))
     await until_nothing_is_promised(stage.api, netgang)

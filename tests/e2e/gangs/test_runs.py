@@ -56,10 +56,11 @@ async def test_each_run_starts_whole(stage: Stage) -> None:
 
     await stage.api.create_all(job_pods(stage, "night-3", 3))
     noted = await stage.until_events("GangRunWaits")
-    assert list(noted) == ["night-3-0"]
-    assert "is run by Job night-2; the pods of Job night-3 wait" in noted["night-3-0"]
+    assert noted.keys() <= {"night-3-0", "night-3"}  # the pod and its owner, one of them first
+    [text] = set(noted.values())
+    assert "is run by Job night-2; the pods of Job night-3 wait" in text
     explained = (await stage.explain(netgang, "g"))["notes"]
-    assert [one["text"] for one in explained if one["about"] == "other run"] == list(noted.values())
+    assert [one["text"] for one in explained if one["about"] == "other run"] == [text]
     await end_well(stage, sorted(second))
     await stage.until_bound("night-3", 3)
 

@@ -66,8 +66,7 @@ NOTED = [
     ("GangStarted", "3 pods have nodes in zone a after"),
     (
         "GangWaiting",
-        "The gang needs room for 3 pods at once in one zone (cpu 1, memory 64Mi each); "
-        "zone a has room for 2, 1 too few (short of 500m cpu).",
+        "Too little room is free: zone a has room for 2 of 3 pods (cpu 1, memory 64Mi each), 500m more cpu would do.",
     ),
 ]
 

@@ -1,79 +1,33 @@
-"""Kubernetes' own gangs (`spec.schedulingGroup`, 1.36 behind its gates) beside netgang's second scheduler."""
+"""Kubernetes' own gangs (`spec.schedulingGroup`, from 1.36 behind its gates) beside netgang's second scheduler."""
 
-import asyncio
-from collections.abc import AsyncIterator, Iterator
 from functools import partial
 from typing import Any
 
 import pytest
 
-from testbed.api import Object
-from testbed.cluster import NETGANG_SCHEDULER, Cluster
-from testbed.objects import ZONE_LABEL, node, zone_nodes
-from testbed.parts.service import SECOND_SCHEDULER, Netgang, install_rights, installed_gates, start_netgang
-from tests.e2e.conftest import sweep
-from tests.e2e.objects import OURS, gates, kind
-from tests.e2e.site import fresh_namespace
+from testbed.cluster import NETGANG_SCHEDULER
+from testbed.objects import ZONE_LABEL, node, priority_class, zone_nodes
+from testbed.parts.native import served
+from testbed.parts.service import SECOND_SCHEDULER, Netgang, installed_gates, start_netgang
+from tests.e2e.jobs.native import create_group, create_members
+from tests.e2e.objects import GATE, gates, not_scheduled
 from tests.e2e.stage import Stage, filter_calls, metric
 
 pytestmark = pytest.mark.timeout(240)
-NATIVE = {"GenericWorkload": True, "GangScheduling": True, "TopologyAwareWorkloadScheduling": True}
-API = "scheduling.k8s.io/v1alpha2"
-
-
-@pytest.fixture(scope="module")
-def native_cluster() -> Iterator[Cluster]:
-    """A control plane whose API server has the gates and serves Workload and PodGroup."""
-    with Cluster() as cluster, asyncio.Runner(loop_factory=asyncio.new_event_loop) as runner:
-        server = cluster.parts["kube-apiserver"]
-        switched_on = ",".join(f"{gate}=true" for gate in NATIVE)
-        server.argv = (*server.argv, f"--feature-gates={switched_on}", f"--runtime-config={API}=true")
-        runner.run(cluster.restart("kube-apiserver"))
-        runner.run(cluster.restart("kwok"))
-        runner.run(cluster.install("podgroup-crd"))
-        runner.run(install_rights(cluster))
-        yield cluster
-
-
-@pytest.fixture
-async def native(native_cluster: Cluster) -> AsyncIterator[Stage]:
-    before = set(native_cluster.parts)
-    async with native_cluster.api() as api:
-        yield Stage(native_cluster, api, await fresh_namespace(api, "native"))
-        for name in [one for one in native_cluster.parts if one not in before]:
-            await native_cluster.remove(name)
-        await sweep(api, kinds=("Pod", "Node"))  # no controller runs here that takes the PodGroups' finalizer away
 
 
 async def both(stage: Stage) -> Netgang:
+    """As docs/how-to/native.md says: 1.36 tries a group that does not fit without a pause otherwise."""
     running = await start_netgang(stage.cluster)
+    calm = {"SchedulerPopFromBackoffQ": False} if stage.cluster.version.startswith("1.36.") else {}
     await stage.cluster.start_scheduler(
         SECOND_SCHEDULER,
         name=NETGANG_SCHEDULER,
         extender=running.url,
         account=NETGANG_SCHEDULER,
-        feature_gates={**installed_gates(), **NATIVE},
+        feature_gates={**installed_gates(), **served(stage.cluster.version)[1], **calm},
     )
     return running
-
-
-async def create_group(stage: Stage, name: str, count: int, *, topology: str = "") -> None:
-    """As the Job controller would make them: the API server refuses a PodGroup whose Workload it does not know yet."""
-    policy = {"gang": {"minCount": count}}
-    how: dict[str, Any] = {"schedulingPolicy": policy}
-    if topology:
-        how["schedulingConstraints"] = {"topology": [{"key": topology}]}
-    reference = {"workload": {"workloadName": name, "podGroupTemplateName": "workers"}}
-    workload: dict[str, Any] = {"podGroupTemplates": [{"name": "workers", **how}]}
-    for what, spec in (("Workload", workload), ("PodGroup", {"podGroupTemplateRef": reference, **how})):
-        await stage.api.create(kind(API, what, name, stage.namespace, spec=spec))
-
-
-async def create_members(stage: Stage, name: str, count: int, *, first: int = 0, **fields: Any) -> list[Object]:
-    pods = [stage.pod(f"{name}-{number}", scheduler=OURS, **fields) for number in range(first, first + count)]
-    for one in pods:
-        one["spec"]["schedulingGroup"] = {"podGroupName": name}
-    return await stage.api.create_all(pods)
 
 
 async def test_a_native_gang_starts_whole_and_is_never_gated_or_held(native: Stage) -> None:
@@ -87,6 +41,7 @@ async def test_a_native_gang_starts_whole_and_is_never_gated_or_held(native: Sta
     calls = partial(filter_calls, netgang)
     await native.api.until(calls, lambda count: count >= 2, what="two members tried", limit_s=20.0)
     assert await native.bound() == {}
+    assert await calls() <= 30, "tries follow each other without a pause"
     await native.add_nodes(*zone_nodes({"a": 2}, cpu="1500m", prefix="more"))
     await native.until_bound("g", 3, limit_s=60.0)
     assert await metric(netgang, "netgang_bindings_total", outcome="bound") == 3.0
@@ -114,6 +69,28 @@ async def test_a_topology_constraint_keeps_a_native_gang_in_one_zone(native: Sta
     assert await native.zones(set((await native.until_bound("g", 3, limit_s=60.0)).values())) == {"b"}
 
 
+async def test_a_native_gang_that_does_not_fit_evicts_no_other_pod(native: Stage) -> None:
+    """From 1.37 DefaultPreemption has an extension point for groups: it is off in our scheduler (docs/safety.md S3)."""
+    await native.api.apply([priority_class("low", 1), priority_class("high", 1000)])
+    await native.add_nodes(*zone_nodes({"a": 2}, cpu="1500m"))
+    for number in (1, 2):
+        await native.create_pod(f"low-{number}", on=f"node{number}", priority_class="low")
+    await both(native)
+    await create_group(native, "g", 2, priorityClassName="high")
+    await create_members(native, "g", 2, priority_class="high")
+    tried = await native.until_pods(lambda found: all(map(not_scheduled, found)), "both tried", begin="g")
+    assert [one["status"].get("nominatedNodeName") for one in tried] == [None, None]
+    assert len(await native.bound("low")) == 2
+
+
+async def test_the_minimum_is_that_of_the_native_pod_group(native: Stage) -> None:
+    """One pod of a group of three exists: netgang knows the three from the PodGroup, in the version that is served."""
+    await native.add_nodes(*zone_nodes({"a": 3}, cpu="1500m"))
+    await create_group(native, "g", 3)
+    await create_members(native, "g", 1)
+    assert (await native.explain(await native.start_netgang(), "g"))["min_member"] == 3
+
+
 async def test_later_members_follow_and_gangs_of_ours_run_beside(native: Stage) -> None:
     """A member beyond the minimum goes where the others are; a gang by labels in the same cluster is held as ever."""
     await native.add_nodes(node("a1", zone="a", cpu="4"), node("b1", zone="b", cpu="8"))
@@ -126,3 +103,21 @@ async def test_later_members_follow_and_gangs_of_ours_run_beside(native: Stage) 
     bound = await native.until_bound("", 5, limit_s=60.0)
     assert bound["g-2"] == "a1"
     assert len({bound["ours-worker-0"], bound["ours-worker-1"]}) == 1
+
+
+async def test_with_the_gate_a_native_gang_waits_its_turn_and_each_bind_is_posted_at_once(native: Stage) -> None:
+    """Beside an extender, too, the gate makes it netgang's to place: it waits gated while the cluster is full."""
+    await native.add_nodes(*zone_nodes({"a": 3}, cpu="1500m"))
+    netgang = await both(native)
+    await native.create_pod("full", on="node1", cpu="1")
+    await create_group(native, "g", 3)
+    await create_members(native, "g", 3, gates=[GATE])
+
+    def queued(plan: dict[str, Any]) -> bool:
+        return [one["code"] for one in plan["waiting"]] == ["NO_ROOM"]
+
+    await native.until_document(netgang, "/v1/plan", queued, "g waits for room")
+    assert [gates(one) for one in await native.pods("g-")] == [[GATE]] * 3
+    await native.end("full")
+    await native.until_bound("g-", 3, limit_s=60.0)
+    assert await metric(netgang, "netgang_bindings_total", outcome="bound") == 3.0

@@ -36,8 +36,8 @@ async def test_the_smallest_sufficient_gang_leaves_whole_and_comes_back(site: St
     urgent = await site.until_running("urgent", 8)
     assert set(urgent.values()) == set(eight.values())
     assert (await site.running("four"), await site.running("twelve")) == (four, twelve)
-    assert {name.partition("-")[0] for name in await site.events("GangPreempted")} == {"eight"}
-    assert "leaves for this gang" in " ".join((await site.events("GangPreempts")).values())
+    assert {name.partition("-")[0] for name in await site.until_events("GangPreempted")} == {"eight"}
+    assert "leaves for this gang" in " ".join((await site.until_events("GangPreempts")).values())
     job = await site.until_job("eight", _resumed, "the Job resumed")
     assert not condition(job, "Failed")
     assert job["status"].get("failed", 0) == 0

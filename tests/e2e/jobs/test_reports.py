@@ -16,7 +16,12 @@ from testbed.processes.network import LOOPBACK, free_ports
 from tests.e2e.objects import kind
 from tests.e2e.stage import Stage, document, metric
 
-PROGRAM = "import netgang\nfor step in range(30):\n    netgang.report(step=step, loss=1.0)\nnetgang.flush()\n"
+PROGRAM = """
+import netgang_report
+for step in range(30):
+    netgang_report.report(step=step, loss=1.0)
+netgang_report.flush()
+"""
 
 
 @pytest.fixture

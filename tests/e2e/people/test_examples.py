@@ -33,7 +33,7 @@ FRAMEWORKS = frozenset(
     }
 )
 SERVED = PLAIN | FRAMEWORKS
-GATED = "scheduling.k8s.io/v1alpha2"  # Kubernetes' own gangs, behind gates that this API server has not
+GATED = "scheduling.k8s.io/v1beta1"  # Kubernetes' own gangs, behind gates that this API server has not
 OURS_ALONE = {  # names of definitions, as their files have them
     f"{plural}.{group}"
     for asset in DEFINITIONS.values()

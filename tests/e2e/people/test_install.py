@@ -7,6 +7,7 @@ import asyncio
 import json
 import os
 import sys
+from base64 import b64decode
 from collections.abc import AsyncIterator, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from typing import Any
 import pytest
 import yaml
 
+from probe.exchange import Netgang as Agent
 from testbed.api import Api, Object
 from testbed.cluster import INSTALLED_IN, NETGANG_SCHEDULER, Cluster
 from testbed.errors import ApiRefused
@@ -21,9 +23,11 @@ from testbed.objects import gang_pods, namespace, pod_group, zone_nodes
 from testbed.parts.helm import CHART, Helm, find_helm, hooks
 from testbed.parts.hooks import jobs_by_hand
 from testbed.parts.replicas import replica
-from testbed.parts.service import Netgang
+from testbed.parts.service import Netgang, start_netgang
 from testbed.processes.credentials import service_account
+from testbed.processes.network import free_ports
 from testbed.programs.build import ensure_program
+from testbed.programs.catalogue import KUBERNETES
 from tests.e2e.objects import GATE, OURS, as_stored, budget, gang, gates
 from tests.e2e.people.installed import mounted, run_installed
 from tests.e2e.stage import say
@@ -95,6 +99,36 @@ async def test_from_install_to_uninstall(own_cluster: Cluster, admin: Api, helm:
     assert hooks(objects) == []
 
 
+@pytest.mark.timeout(120, func_only=True)
+async def test_the_probe_alone_is_installed(own_cluster: Cluster, admin: Api, helm: Path, tmp_path: Path) -> None:
+    """netgang and an agent work with the certificates that the chart made, and an upgrade leaves them as they are."""
+    tool = Helm(helm, tmp_path, own_cluster.kubeconfig())
+    release = ("netgang", str(CHART), "--namespace", INSTALLED_IN, "--set", "probe.enabled=true")
+    await asyncio.to_thread(tool.good, "install", *release, "--create-namespace")
+
+    async def certificates() -> list[Object]:
+        named = ("Secret", "netgang-tls"), ("Secret", "netgang-scheduler-tls"), ("ConfigMap", "netgang-ca")
+        return [(await admin.get(kind, name, namespace=INSTALLED_IN))["data"] for kind, name in named]
+
+    made = await certificates()
+    await asyncio.to_thread(tool.good, "upgrade", *release, "--set", "settings.spares=7")
+    assert await certificates() == made
+    for name, text in made[0].items():
+        (tmp_path / name).write_bytes(b64decode(text))
+    authority = tmp_path / "authority.crt"
+    authority.write_text(made[2]["ca.crt"])
+    [port] = free_ports(1)
+    files = {"cert_file": "tls.crt", "key_file": "tls.key", "client_ca_file": "ca.crt"}
+    settings = yaml.safe_load(await mounted(admin, "netgang", "netgang.yaml"))
+    settings |= {"tls": {key: str(tmp_path / file) for key, file in files.items()}, "leader_election": "off"}
+    settings |= {"reports": {"port": port}, "probe": {"enabled": True}}
+    await start_netgang(own_cluster, settings, tls=True)
+    (token := tmp_path / "token").write_text("of nobody")
+    agent = Agent(f"https://127.0.0.1:{port}", token_file=token, ca_file=authority)
+    told = await asyncio.to_thread(agent.post, b"{}")
+    assert told.error.startswith("401 "), told
+
+
 SEEDED = {  # what is put wrong → words of its fix; each comes out as one finding at least
     "bind-timeout": "httpTimeout: 60s",
     "extender-ignorable": "ignorable: false",
@@ -106,7 +140,7 @@ SEEDED = {  # what is put wrong → words of its fix; each comes out as one find
     "gate-binding-missing": "manifests/components/gate-policy",
     "gate-policy-closed": "failurePolicy: Ignore",
     "rights-missing": "manifests/base/rbac.yaml",
-    "scheduler-version": "v1.36",
+    "scheduler-version": f"v{KUBERNETES.rpartition('.')[0]}",
     "zone-labels": "kubectl label node",
     "budget-missing": "manifests/base/disruption.yaml",
     "budget-blocks-repair": "maxUnavailable",

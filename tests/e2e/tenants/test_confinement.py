@@ -15,10 +15,12 @@ from extender.controllers.elastic.kinds import KINDS, read
 from extender.controllers.restart.suspensions import HISTORY, MARK, NOTE
 from extender.convert import pod_from_json
 from extender.convert.pod.admission_patch import admission_patch, narrowed_terms
+from extender.convert.pod.conditions import condition_patch
 from extender.convert.provisioning import MANAGED_BY
 from extender.kube.leases import ROLE_LABEL
-from scoring.ids import NodeName
+from scoring.ids import NodeName, PodUid
 from scoring.model import GATE
+from scoring.queue.admitted_condition import AdmittedCondition
 from scoring.verbs.ungate import Listing
 from testbed.api import Api, Object
 from testbed.cluster import INSTALLED_IN, NETGANG, Cluster
@@ -31,6 +33,7 @@ from tests.fakes.key_store import notes_of_a_former_process
 
 COMPONENTS = ROOT / "manifests" / "components"
 FOREIGN = "example.org/quota"
+WAITS = AdmittedCondition("False", "NoRoom", "Wait.")
 LABEL = MARK.partition("=")[0]
 MERGE, STRATEGIC, JSON = (
     "application/merge-patch+json",
@@ -249,6 +252,12 @@ def written(ground: Ground) -> Mapping[str, Ask]:
         "admit within the pod's own terms": ground.strategic(
             "picky", admits(stored["picky"], Listing(("a",), ("n1",), ("n1",)))
         ),
+        "say why a pod waits": Ask(
+            "PATCH",
+            ground.path("free", "status"),
+            msgspec.json.decode(condition_patch(PodUid(stored["free"]["metadata"]["uid"]), WAITS, at="")),
+            STRATEGIC,
+        ),
         "bind": Ask("POST", ground.path("free", "binding"), {**binding, "target": {"kind": "Node", "name": "n1"}}),
         "evict": Ask(
             "POST",
@@ -301,6 +310,16 @@ def against_the_policy(ground: Ground) -> Mapping[str, Ask]:
         return ground.strategic(name, {"spec": spec})
 
     return {
+        "a pod's phase": Ask("PATCH", ground.path("free", "status"), {"status": {"phase": "Failed"}}, STRATEGIC),
+        "another condition of a pod": Ask(
+            "PATCH",
+            ground.path("free", "status"),
+            {"status": {"conditions": [{"type": "Ready", "status": "True"}]}},
+            STRATEGIC,
+        ),
+        "a pod's label with its status": Ask(
+            "PATCH", ground.path("free", "status"), {"metadata": {"labels": {"a": "b"}}}, STRATEGIC
+        ),
         "a pod's image": strategic("free", image),
         "a pod's image while it is admitted": ground.strategic("gated", opening(stored["gated"], **image)),
         "a pod's tolerations": ground.specified("free", tolerations=tolerations),
@@ -366,8 +385,8 @@ def against_rbac(ground: Ground) -> Mapping[str, Ask]:
         "the deletion of a Job": Ask("DELETE", ground.path("job")),
         "a new Job": Ask("POST", f"/apis/batch/v1/namespaces/{namespace}/jobs", {"metadata": {"name": "evil"}}),
         "a whole pod": Ask("PUT", ground.path("free"), ground.stored["free"]),
-        "a pod's status": Ask("PATCH", ground.path("free", "status"), {"status": {"phase": "Failed"}}, MERGE),
         "a container added to a pod": Ask("PATCH", ground.path("free", "ephemeralcontainers"), {}, MERGE),
+        "a pod's log": Ask("GET", ground.path("free", "log")),
         "a pod's size": Ask("PATCH", ground.path("free", "resize"), {}, MERGE),
         "a command in a pod": Ask("POST", ground.path("free", "exec")),
         "a PodGroup's minimum": ground.specified("group", minMember=1),

@@ -38,6 +38,7 @@ from tests.scoring.plan.changing import world
 POLICY = Policy(queue=QueuePolicy(starve_limit_s=300.0))
 
 
+@pytest.mark.slow
 @RARE
 @given(st.integers(0, 2**32), st.booleans())
 def test_suppositions_are_as_with_a_cache_of_their_own(seed: int, measured: bool) -> None:

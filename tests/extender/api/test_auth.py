@@ -1,7 +1,7 @@
 """The port for people with `debug_auth: token`: which callers come in, what others hear, and what it costs to ask."""
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import httpx
@@ -26,15 +26,19 @@ def bearer(token: object) -> dict[str, str]:
 class Door:
     """TokenAuth in front of an app that remembers the calls that came through."""
 
-    def __init__(self, limits: AuthLimits = AuthLimits(), **reviews: Any) -> None:
+    def __init__(self, limits: AuthLimits = AuthLimits(), *, namespaces: Collection[str] = (), **reviews: Any) -> None:
         self.reviews = FakeReviews(**({"owners": {"ann-token": "ann", "bob-token": "bob"}, "rights": RIGHTS} | reviews))
         self.clock = FakeClock()
         self.came: list[str] = []
-        self.auth = TokenAuth(self._inside, self.reviews, self.clock, limits)
+        self.text = ""  # JSON that the app answers; else plain text
+        self.auth = TokenAuth(self._inside, self.reviews, self.clock, limits, namespaces=lambda: frozenset(namespaces))
 
     async def _inside(self, scope: Scope, receive: Receive, send: Send) -> None:
         self.came.append(scope["path"])
-        await PlainTextResponse("inside")(scope, receive, send)
+        kind = None if scope["path"] == "/v1/plan" else "application/json"
+        await PlainTextResponse(self.text or ("inside" if kind is None else "{}"), media_type=kind)(
+            scope, receive, send
+        )
 
     async def ask(
         self, headers: Mapping[str, str] | list[tuple[str, str]], path: str = "/v1/plan", *, peer: str = "10.0.0.1"
@@ -196,3 +200,49 @@ def test_peers_are_bounded() -> None:
     for number in range(10):
         assert questions.take(f"10.0.0.{number}")
     assert len(questions) == 3
+
+
+WITHIN: dict[str, int] = {  # address → status for a caller who may see namespace team alone
+    "/v1/explain/team/g": 200,
+    "/v1/queue?namespace=team": 200,
+    "/v1/jobs?namespace=team": 200,
+    "/v1/jobs/team/j": 200,
+    "/v1/explain/other/g": 403,
+    "/v1/explain/team%2F..%2Fother/g": 403,
+    "/v1/explain/team/../other/g": 403,
+    "/v1/queue": 403,
+    "/v1/queue?namespace=other": 403,
+    "/v1/queue?namespace=team&namespace=other": 403,
+    "/v1/queue?namespace=": 403,
+    "/v1/plan?namespace=team": 403,
+    "/v1/record": 403,
+    "/filter": 403,
+    "/bind": 403,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("path", "status"), WITHIN.items(), ids=WITHIN)
+async def test_a_caller_of_one_namespace_reaches_its_documents_alone(path: str, status: int) -> None:
+    """No way to a verb, to the whole cluster, or to another namespace."""
+    door = Door(rights=frozenset(), sees=frozenset({("ann", "team")}))
+    answer = await door.ask(ANN, path)
+    assert (answer.status_code, len(door.came)) == (status, int(status == 200))
+
+
+async def test_verbs_are_closed_to_a_caller_of_one_namespace() -> None:
+    door = Door(rights=frozenset(), sees=frozenset({("ann", "team")}))
+    transport = httpx.ASGITransport(door.auth, client=("10.0.0.1", 40000))
+    async with httpx.AsyncClient(transport=transport, base_url="http://netgang") as client:
+        paths = ("/filter", "/prioritize", "/bind", "/v1/what-if", "/v1/explain/team/g", "/v1/queue?namespace=team")
+        assert [(await client.post(path, headers=ANN)).status_code for path in paths] == [403] * len(paths)
+    assert door.came == []
+
+
+async def test_other_namespaces_are_not_named() -> None:
+    door = Door(rights=frozenset(), sees=frozenset({("ann", "team")}), namespaces={"team", "other"})
+    door.text = '{"ahead":["team/a","other/b"],"other/c-0":"n1","text":"behind other/b.\\nother/d"}'
+    gang = "another namespace's gang"
+    seen = (await door.ask(ANN, "/v1/explain/team/g")).json()
+    assert seen == {"ahead": ["team/a", gang], gang: "n1", "text": f"behind {gang}\n{gang}"}
+    door.reviews.rights = frozenset({("ann", "get", "/v1/explain/team/h")})
+    assert "other/b" in (await door.ask(ANN, "/v1/explain/team/h")).text

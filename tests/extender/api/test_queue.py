@@ -28,7 +28,7 @@ async def test_the_queue_of_a_running_service() -> None:
         await world.settle()
         world.gang("light", 1)
         world.gang("heavy", 3)
-        await world.settle()
+        await world.settle(0.75)  # no look, which is once a second, between the two answers
         document = msgspec.json.decode(msgspec.json.encode(queue_of(world)))
         assert document == (await client.get("/v1/queue")).json()
     assert [(one["gang"], one["queue"], one["rank"]) for one in document["gangs"]] == [

@@ -5,6 +5,7 @@ import random
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from msgspec import UNSET
@@ -76,7 +77,7 @@ async def test_ready_once_everything_is_read_and_planned() -> None:
     api = FakeClusterApi(N1)
     service = following(Settings(), api, LoopClock(), random.Random(0))
     before = service.views.readiness()
-    assert (before.ready, len(before.reasons), before.reasons[0]) == (False, 5, "nodes are not read yet")
+    assert (before.ready, len(before.reasons), before.reasons[0]) == (False, 8, "nodes are not read yet")
     async with running(api=api) as world:
         found = world.service.views.readiness()
         unplanned = replace(world.service.views, planner=service.planner).readiness()
@@ -123,6 +124,25 @@ async def test_the_network_shows_its_coverage_and_its_sources() -> None:
     assert found.ready
     assert found.detail.network
     assert (found.detail.network.sources, found.detail.network.mapping) == (status.sources, status.mapping)
+
+
+PARTS: dict[str, tuple[dict[str, Any], tuple[str, ...], int]] = {  # case: (what is asked for, the nodes, of how many)
+    "all": ({}, ("a1", "a2", "b1"), 3),
+    "the first": ({"limit": 1}, ("a1",), 3),
+    "a zone": ({"zone": "A"}, ("a1", "a2"), 2),
+    "no such zone": ({"zone": "X"}, (), 0),
+    "a beginning": ({"prefix": "a"}, ("a1", "a2"), 2),
+    "a beginning in a zone": ({"prefix": "a2", "zone": "A"}, ("a2",), 1),
+    "no such beginning": ({"prefix": "c"}, (), 0),
+}
+
+
+@pytest.mark.parametrize(("asked", "names", "of"), PARTS.values(), ids=PARTS)
+async def test_parts_of_the_network(asked: dict[str, Any], names: tuple[str, ...], of: int) -> None:
+    async with running(node_json("a1", zone="A"), node_json("a2", zone="A"), node_json("b1", zone="B")) as world:
+        pairs = world.service.views.network(**asked).pairs
+    assert (pairs.nodes, pairs.of) == (names, of)
+    assert len(pairs.delay_ms) == len(names)
 
 
 @pytest.mark.parametrize(("error", "reasons"), [(None, 0), (RuntimeError("a defect"), 1)], ids=["away", "a defect"])

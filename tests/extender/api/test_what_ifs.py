@@ -35,6 +35,8 @@ from scoring.what_if.changes import (
     RemoveNodes,
     RemovePods,
     SetLink,
+    Tolerate,
+    UncordonNodes,
     WhatIf,
 )
 from scoring.what_if.draft import Situation
@@ -256,6 +258,8 @@ CHANGES: dict[str, Change] = {
     "grows": JobGrows("a/b", 3),
     "a link": SetLink("x", "y", Metric.LOSS, 0.25),
     "refusals": ForgetRefusals(GangKey("a/b")),
+    "a cordon": UncordonNodes(("n1",)),  # type: ignore[arg-type]
+    "a taint": Tolerate(GangKey("a/b"), "dedicated"),
     "nodes": RemoveNodes(("n1", "n2")),  # type: ignore[arg-type]
 }
 

@@ -69,8 +69,8 @@ def test_ages_unknown_pairs_and_nodes_are_what_they_are_now() -> None:
     desk.reporting.look()
     desk.reporting.look()
     assert desk.counted("network_pairs", metric="delay", state="unknown") == 7.0
-    assert desk.counted("network_pairs_by_age", metric="delay", le="300") == 1.0
-    assert desk.counted("network_pairs_by_age", metric="delay", le="+Inf") == 20.0
+    assert desk.counted("network_pair_age_seconds_bucket", metric="delay", le="300.0") == 1.0
+    assert desk.counted("network_pair_age_seconds_bucket", metric="delay", le="+Inf") == 20.0
     for state in ("mapped", "unmapped", "ambiguous"):
         assert desk.counted("network_nodes", metric="loss", state=state) == 1.0
 

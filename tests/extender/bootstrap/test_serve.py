@@ -26,6 +26,8 @@ from extender.settings.settings import Settings
 from scoring.model.reasons import Reason
 from tests.liveness import LIVENESS_S
 
+pytestmark = pytest.mark.slow  # seconds each: processes, simulations or many plans
+
 ROOT = Path(__file__).parents[3]
 CLUSTER = ROOT / "examples/snapshot/paper-testbed.json"
 FILTER = (ROOT / "examples/requests/filter-case1.json").read_bytes()
@@ -139,6 +141,7 @@ async def test_both_ports_show_one_service_and_end_together() -> None:
         assert await call == {"Error": "netgang: this replica is not the leader"}
 
 
+@pytest.mark.slow
 async def test_stuck_callers_at_either_port_do_not_keep_the_process() -> None:
     async with two_ports() as (process, verbs, people):
         ports = [one.base_url.port for one in (verbs, people)] * 2
@@ -165,6 +168,7 @@ async def end_of(reader: asyncio.StreamReader) -> None:
         await reader.read()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("secured", [False, True], ids=["plain", "secured"])
 async def test_connections_that_come_to_no_request_end(secured: bool, tmp_path: Path) -> None:
     options: tuple[str, ...] = ()

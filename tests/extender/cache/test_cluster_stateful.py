@@ -3,6 +3,7 @@
 from dataclasses import replace
 from typing import Any, TypeAlias
 
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
@@ -297,5 +298,5 @@ class CacheMachine(RuleBasedStateMachine):
             assert self.cache.snapshot() is before
 
 
-TestCache = CacheMachine.TestCase
+TestCache = pytest.mark.slow(CacheMachine.TestCase)
 TestCache.settings = settings(stateful_step_count=40)

@@ -206,11 +206,18 @@ def test_a_daemon_set_that_is_changed_all_the_time_leaves_no_memory() -> None:
             desk.at(NOW_S + second)
             desk.cache.daemon_sets.upsert(daemon_set(created_s=NOW_S, cpu=f"{second + 1}m"))
             desk.look()
-            sizes.append(tracemalloc.get_traced_memory()[0])
+            if second % 10 == 9:
+                sizes.append(allocated_bytes())
     finally:
         tracemalloc.stop()
-    assert max(sizes) < 1.5 * max(sizes[:20])
+    assert max(sizes) < 1.5 * max(sizes[:2])
     assert desk.used() == 90
+
+
+def allocated_bytes() -> int:
+    """By the cache and what it calls, in this thread or not: threads that other tests left allocate elsewhere."""
+    ours = [tracemalloc.Filter(True, f"*/{part}/*") for part in ("extender/cache", "scoring")]
+    return sum(line.size for line in tracemalloc.take_snapshot().filter_traces(ours).statistics("filename"))
 
 
 def test_time_that_is_not_known_makes_nothing_young() -> None:

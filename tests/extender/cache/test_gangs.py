@@ -141,3 +141,19 @@ def test_native_gangs_are_never_refused() -> None:
     pods = [grouped("a", GangSource.NATIVE), grouped("b", GangSource.NATIVE, priority=3, scheduler_name="x")]
     assert (gang(pods).problem, gang(pods).min_member) == (None, 2)
     assert gang(pods, PodGroup(G, 5)).min_member == 2
+
+
+def test_native_gangs_have_the_minimum_of_their_own_pod_groups() -> None:
+    """A PodGroup of coscheduling may have the same name; `minCount` may change (1.37)."""
+    cache = ClusterCache()
+    cache.pods.replace([grouped(name, GangSource.NATIVE) for name in "abc"])
+    cache.pod_groups.replace([PodGroup(G, 5)])
+    found = []
+    for minimum in (2, 1):
+        cache.native_groups.replace([PodGroup(G, minimum, created_s=7.0)])
+        found.append(cache.snapshot().gangs[G])
+    assert [(one.min_member, one.created_s, one.problem) for one in found] == [(2, 7.0, None), (1, 7.0, None)]
+    cache.native_groups.delete(G)
+    assert cache.snapshot().gangs[G].min_member == 3
+    assert cache.sizes().pod_groups == 1
+    assert_consistent(cache)

@@ -24,6 +24,7 @@ def test_each_kind_that_is_followed_was_recorded() -> None:
     assert Followed().reflectors.keys() == recorded().keys()
 
 
+@pytest.mark.slow
 async def test_no_object_leaves_its_reader() -> None:
     found = await read_objects(1000, seed=SEED)
     assert found.objects == 1000
@@ -38,6 +39,7 @@ def test_no_text_leaves_its_reader() -> None:
     assert found.mean_ms < 20.0
 
 
+@pytest.mark.slow
 async def test_what_is_left_of_objects_that_are_gone_is_bounded() -> None:
     rng, kinds = random.Random(SEED), recorded()
     order = [rng.choice(sorted(kinds)) for _ in range(40)]

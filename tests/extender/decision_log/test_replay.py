@@ -9,7 +9,7 @@ import httpx
 import msgspec
 import pytest
 
-from extender.bootstrap import answers as recording
+from extender.bootstrap import service as recording
 from extender.decision_log.entries import BadLogError, Began, Entry, Lost, Ran, digest_of, encoded, read
 from extender.decision_log.recorder import Recorder
 from extender.decision_log.replay import Again, Gap, RunAgain, StepAgain, replay

@@ -53,4 +53,6 @@ def test_names_stay_in_their_place(group: str, kind: str) -> None:
 def test_every_readable_kind_is_listed_and_watched() -> None:
     """A reflector needs both verbs, so a kind never has only one of them; the table has each right once."""
     assert {one[1:] for one in rules() if one[0] == "list"} == {one[1:] for one in rules() if one[0] == "watch"}
-    assert len(CALLS) == len(rules())
+    served = {(call.verb, call.resource.group, call.resource.plural, call.subresource) for call in CALLS}
+    assert len(CALLS) == len(set(CALLS))
+    assert len(served) == len(rules())  # a right is for all versions of a kind

@@ -57,6 +57,11 @@ CALLS = {  # case: (call of pod u1, (method, path, content type), body)
         ("GET", "/apis/kubeflow.org/v2beta1/namespaces/team-a/mpijobs/horovod", None),
         None,
     ),
+    "one condition of the very pod, under a field manager of our own": (
+        lambda client: client.patch_pod_status("team-a", "p", U1, b'{"metadata":{"uid":"u1"}}'),
+        ("PATCH", f"{POD_P}/status?fieldManager=netgang", "application/strategic-merge-patch+json"),
+        {"metadata": {"uid": "u1"}},
+    ),
     "a PodGroup's status, under a field manager of our own": (
         lambda client: client.patch_group_status("team-a", "../x", b'{"status":{"running":1}}'),
         (

@@ -9,6 +9,7 @@ from extender.ports import Binding
 from scoring.ids import NodeName, PodUid
 from scoring.model import Phase
 from tests.builders import node, pod
+from tests.fakes.clock import FakeClock
 
 UID = pod("p").uid
 
@@ -23,7 +24,7 @@ def cache() -> ClusterCache:
 
 @pytest.fixture
 def api(cache: ClusterCache) -> EmbeddedCluster:
-    return EmbeddedCluster(cache, {"default/p": b"{}"})
+    return EmbeddedCluster(cache, {"default/p": b"{}"}, FakeClock(7.0))
 
 
 def binding(where: str = "n1", *, uid: PodUid = UID) -> Binding:
@@ -34,7 +35,7 @@ async def test_a_bound_pod_runs(cache: ClusterCache, api: EmbeddedCluster) -> No
     await api.bind(binding())
     await api.bind(binding())
     found = cache.pod(UID)
-    assert (found.node, found.phase) == ("n1", Phase.RUNNING)
+    assert (found.node, found.phase, found.scheduled_s) == ("n1", Phase.RUNNING, 7.0)
     with pytest.raises(ConflictError, match="is on node n1"):
         await api.bind(binding("n2"))
 

@@ -4,6 +4,7 @@ import io
 import json
 import logging
 from collections.abc import Iterator
+from importlib.metadata import version
 
 import pytest
 from msgspec.structs import replace
@@ -38,6 +39,7 @@ def written(stream: io.StringIO) -> list[dict[str, object]]:
 
 def test_metrics_appear_with_their_labels() -> None:
     telemetry = Telemetry()
+    telemetry.built_from("c0ffee")
     telemetry.request_done("filter", "refused", duration_s=0.002, reason=Reason.NO_ROOM)
     telemetry.gangs({"waiting": 2})
     telemetry.gangs({"running": 1})
@@ -54,6 +56,7 @@ def test_metrics_appear_with_their_labels() -> None:
         ("requests_total", "refused", "filter"): 1, ("refusals_total", Reason.NO_ROOM, "filter"): 1,
         ("gangs", "running"): 1, ("snapshot_version",): 41, ("leader",): 1, ("leader_changes_total", "leader"): 1,
         ("plan_duration_seconds_count",): 1, ("plan_duration_seconds_sum",): 0.01,
+        ("build_info", "c0ffee", version("netgang")): 1,
     }  # fmt: skip
 
 

@@ -140,9 +140,12 @@ async def test_a_nested_last_change_stops_no_elastic_job(text: str) -> None:
         assert world.counted("internal_errors_total", place="elastic") == 0.0
 
 
+QUIET = ON | {"pod_conditions": False}  # Each patch of a status is one more reading of the pod
+
+
 async def test_what_is_ignored_is_told_where_people_look() -> None:
     busy = pod_json("busy", scheduler="other", nodeName="n1")
-    async with running(node_json("n1", cpu="1"), waits("evil", preempts=NESTED), busy, **ON) as world:
+    async with running(node_json("n1", cpu="1"), waits("evil", preempts=NESTED), busy, **QUIET) as world:
         await world.settle(5.0)
         for number in range(20):
             world.pod("evil-0", gang="evil", uid="u-evil", annotations={"netgang.io/admitted": f"u-evil/n{number}"})

@@ -394,4 +394,4 @@ def _minimum(pods: list[dict[str, Any]]) -> int:
 
 
 ServiceMachine.TestCase.settings = settings(FEW, stateful_step_count=25)
-TestService = pytest.mark.timeout(240)(ServiceMachine.TestCase)
+TestService = pytest.mark.slow(pytest.mark.timeout(240)(ServiceMachine.TestCase))

@@ -126,6 +126,25 @@ async def test_before_the_first_plan_there_is_no_decision() -> None:
     assert await service.verbs.bind(bind, asyncio.get_running_loop().create_future()) is Reason.NOT_SYNCED
 
 
+@pytest.mark.parametrize("busy", [False, True], ids=["idle", "busy"])
+async def test_the_first_pod_of_a_new_gang_waits_a_moment_for_the_others_while_kube_scheduler_is_idle(
+    busy: bool,
+) -> None:
+    async with running(N1, N2) as world:
+        await world.settle()
+        members = [pod_json(name, gang="g", size=2) for name in ("g-0", "g-1")]
+        for one in members:
+            one["metadata"]["creationTimestamp"] = "2023-11-14T22:13:20Z"  # when the clock begins
+        world.pod("plain")
+        world.api.add(members[0])
+        await world.settle(0.1)
+        if busy:
+            await world.ask("plain")
+        asyncio.get_running_loop().call_later(0.01, world.api.add, members[1])
+        answer = await world.ask("g-0")
+        assert isinstance(answer, Refused if busy else Passed)
+
+
 async def test_a_bound_member_keeps_its_node() -> None:
     """kube-scheduler is a moment behind: it may have the node where the pod is, and no other."""
     async with running(N1, N2) as world:

@@ -182,6 +182,7 @@ def relatives(body: bytes, place: int) -> tuple[bytes, ...]:
     return body, body[:at], body[:at] + body[at // 2 :], flipped, body.swapcase()
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(300)
 @settings(MANY, suppress_health_check=list(HealthCheck))
 @given(body=bodies, place=st.integers(0, 2**16))

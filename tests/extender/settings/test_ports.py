@@ -24,6 +24,7 @@ WRONG: dict[str, tuple[str, dict[str, Any]]] = {  # case: (what the refusal says
     "every client reads": ("set debug_auth: token, or debug_open: true", ANYWHERE),
     "tokens in the open": ("bearer tokens would cross the network readable", {**ANYWHERE, "debug_auth": "token"}),
     "a guard without a door": ("debug_auth: token needs debug_port", {"debug_auth": "token"}),
+    "bursts without agents": ("throughput.enabled needs enabled: true", {"probe": {"throughput": {"enabled": True}}}),
     "no API server to ask": ("needs a cluster", {"debug_auth": "token", "debug_port": 0, "snapshot": "c.json"}),
 }  # fmt: skip
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from cli.doctor.installed import settings_of
 from extender.api.documents.views import STALE_S
 from extender.api.reports import MAX_BODY_BYTES
-from extender.controllers.elastic.follow import Limits
+from extender.controllers.elastic.change_progress import Limits
 from extender.controllers.elastic.reports.reports import Rates
 from extender.errors import ConfigError
 from extender.network.refresh import RefreshOptions
@@ -333,6 +333,7 @@ def test_the_queues_settings_reach_the_planner() -> None:
     lists = {
         "extended": ["nvidia.com/gpu"],
         "weight_namespaces": "ops, team",
+        "report_namespaces": "*",
         "starve_limit_by_namespace_s": {"b": 2, "a": 1},
         "starve_limit_by_priority_s": {"1000": 5},
         "share_cap_by_namespace": {"team": 0.25},
@@ -340,6 +341,7 @@ def test_the_queues_settings_reach_the_planner() -> None:
     policy = Settings.load(overrides={"queue": plain | lists}).policy().queue
     assert plain == {name: getattr(policy, name) for name in plain}
     assert (policy.extended, policy.weight_namespaces) == (("nvidia.com/gpu",), {"ops", "team"})
+    assert policy.report_namespaces == {"*"}
     assert policy.starve_limit_by_namespace_s == (("a", 1.0), ("b", 2.0))
     assert policy.starve_limit_by_priority_s == ((1000, 5.0),)
     assert policy.share_cap_by_namespace == (("team", 0.25),)
@@ -437,7 +439,10 @@ WRONG_SOURCES: dict[str, tuple[str, dict[str, Any]]] = {  # case: (what the refu
     "two kinds of trust": ("ca_file and insecure exclude", ARCHIVE | {"insecure": True, "ca_file": "a.pem"}),
     "a wrong figure": ("network.sources.0.delay = 'p99'", ARCHIVE | {"delay": "p99"}),
     "nothing to ask": ("presets or queries must name something to ask", METRICS_AT),
-    "no such preset": ("network.sources.0.presets.0 = 'pingmesh'", METRICS_AT | {"presets": ["pingmesh"]}),
+    "no such preset": (
+        f"network.sources.0.presets.0 = 'pingmesh'{HERE}: must be 'goldpinger', 'kubenurse', 'smokeping', ",
+        METRICS_AT | {"presets": ["pingmesh"]},
+    ),
     "a unit of another metric": (
         f"network.sources.0.queries{HERE}: loss.unit must be one of ratio, percent, not ms",
         METRICS_AT | {"queries": {"loss": {"query": "x", "unit": "ms"}}},

@@ -5,7 +5,9 @@ from pathlib import Path
 import pytest
 
 from extender.web import routes
-from extender.web.moment import MOST_GANGS
+from extender.web.link_history import EVERY_S
+from extender.web.node_map import FREE
+from extender.web.page_sections import MOST_GANGS
 from tests.builders import mesh
 from tests.extender.api.asking import asking
 from tests.extender.scheduling.world import node_json, running
@@ -55,7 +57,7 @@ async def test_the_sections_of_a_moment() -> None:
         await world.settle(5.0)
         assert (await client.get("/v1/page")).json() == shown
         world.delete("half-0", "half-1")
-    assert set(shown) == {"status", "zones", "gates", "network", "decisions", "queue"}
+    assert set(shown) == {"status", "zones", "gates", "network", "decisions", "queue", "nodes", "use", "teams"}
     assert shown["status"]["ready"]
     assert (shown["status"]["nodes"], shown["status"]["held_binds"]) == (4, 1)
     [gate] = shown["gates"]["rows"]
@@ -63,10 +65,16 @@ async def test_the_sections_of_a_moment() -> None:
     assert sorted(gate["members"]) == ["h", "w"]
     rows = {row["gang"]: row for row in shown["queue"]["rows"]}
     assert (rows["default/runs"]["state"], rows["default/runs"]["members"]) == ("RUNNING", [2, 0, 2, 0])
+    assert (rows["default/runs"]["network"]["zones"], rows["default/waits"]["network"]) == (["a"], None)
     assert rows["default/waits"]["reason"]
     zones = {zone["zone"]: zone for zone in shown["zones"]["rows"]}
     assert (zones["a"]["nodes"], zones["b"]["nodes"]) == (2, 2)
     assert sum(zone["resources"]["cpu"][0] for zone in zones.values()) == 16000 - 2 * 4000
+    assert [len(names) for _, names in shown["nodes"]["zones"]] == [2, 2]
+    assert shown["use"]["gangs"] == ["default/runs"]
+    assert sorted(shown["use"]["cells"]) == [FREE, FREE, 0, 0]
+    [team] = shown["teams"]["rows"]
+    assert (team["namespace"], team["waiting"], team["running"], team["has"]) == ("default", 2, 1, 8000)
     assert {"admit", "bind"} <= {row["what"] for row in shown["decisions"]["rows"]}
 
 
@@ -86,7 +94,13 @@ async def test_the_heat_map_is_served() -> None:
         world.set_network(mesh(["n0", "n1", "n2", "n3"], bad={"n2": {"loss_ratio": 0.5}}))
         await world.settle()
         whole = (await client.get("/v1/page/mesh")).json()
-        assert (whole["metric"], whole["ends"], whole["grades"]) == ("loss", ["a", "b"], ["##", "#+"])
+        assert (whole["metric"], whole["ends"], whole["grades"]) == ("loss", ["a", "b"], ["#+", "++"])
+        assert whole["bad"] == [[2, 2], [2, 0]]
+        ask = {"source": "n0", "target": "n2"}
+        await world.settle(EVERY_S)
+        looks = (await client.get("/v1/page/link", params=ask)).json()["looks"]
+        assert [value for _, value in looks] == [0.5]
+        assert (await client.get("/v1/page/link", params=ask | {"target": "mars"})).json() == {"looks": []}
         zone = (await client.get("/v1/page/mesh", params={"zone": "b", "metric": "delay"})).json()
         assert (zone["ends"], zone["grades"]) == (["n1", "n3"], [" +", "+ "])
         assert (await client.get("/v1/page/mesh", params={"zone": "mars"})).status_code == 404

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from scoring.explain.around import Around, Decision, Note, Topic
+from scoring.explain.circumstances import Around, Decision, Note, Topic
 from scoring.explain.gang import Explanation, explain
 from scoring.explain.turn import MOST_NAMED, Reservation
 from scoring.explain.zones import ZoneVerdict, why_closed

@@ -10,12 +10,13 @@ from hypothesis import strategies as st
 
 from scoring.explain.gang import explain
 from scoring.explain.links import GangLinks
+from scoring.explain.running_network import running_network
 from scoring.ids import EndpointId, NodeName, ZoneName
 from scoring.model import Gang, Role
 from scoring.model.policy import Policy, ScorePolicy, Ttl
 from scoring.model.snapshot import Snapshot
 from scoring.network.matrix import METRICS, Known, Measurement, MeasurementTable, Metric, NetworkMatrix, Zones
-from scoring.plan import plan
+from scoring.plan import PlannerCache, begin_run, plan
 from tests.builders import bound, gang, mesh, node, pod, snapshot
 
 NOW_S = 1000.0
@@ -195,3 +196,40 @@ def test_points_are_those_of_the_zone() -> None:
     found = links_of(snapshot(NODES, [wanted], network=replace(fast, evaluated_at_s=0.0)), wanted)
     assert found.reference_bps == 1e9
     assert found.worst[0].points == pytest.approx(20.0 + 39.0 + 4.0)
+
+
+def test_the_network_that_a_gang_has() -> None:
+    bad = [("n0", "n2", Metric.DELAY, 9.0, 50.0), ("n2", "n0", Metric.DELAY, 8.0, 10.0)]
+    good = [(a, b, Metric.DELAY, 1.0, 5.0) for a, b in (("n0", "n1"), ("n1", "n0"), ("n1", "n2"), ("n2", "n1"))]
+    state = snapshot(NODES, gangs=[wanted := placed("n0", "n1", "n2")], network=merged({"owamp": [*bad, *good]}))
+    found = running_network(begin_run(state, POLICY, PlannerCache()), wanted)
+    assert found is not None
+    assert (found.nodes, found.of_nodes, found.zones) == (("n0", "n1", "n2"), 3, ("a",))
+    assert found.worst is not None
+    assert (found.worst.source, found.worst.target) == ("n0", "n2")
+    assert (found.worst.delay_ms, found.worst.oldest_s, found.worst.throughput_bps) == (9.0, 50.0, None)
+    assert found.score is not None
+    assert found.worst.points < found.score < 100.0
+
+
+def test_the_score_is_that_of_the_plan() -> None:
+    """Members on one node are pairs, too, as in `Admission.score`."""
+    roomy = [node(name, cpu="2") for name in NAMES[:2]]
+    state = snapshot(roomy, gangs=[waits := gang("g", 3)], network=mesh(NAMES[:2]))
+    score = plan(state, POLICY, now_s=NOW_S).admitted[waits.key].score
+    runs = placed("n0", "n0", "n1")
+    found = running_network(
+        begin_run(snapshot(roomy, gangs=[runs], network=state.network), POLICY, PlannerCache()), runs
+    )
+    assert found is not None
+    assert score is not None
+    assert found.score == pytest.approx(score, abs=0.001)
+
+
+def test_members_on_one_node_have_no_worst_link() -> None:
+    state = snapshot(NODES, gangs=[wanted := placed("n0")])
+    run = begin_run(state, POLICY, PlannerCache())
+    found = running_network(run, wanted)
+    assert found is not None
+    assert (found.score, found.worst) == (None, None)
+    assert running_network(run, gang("w", 2)) is None

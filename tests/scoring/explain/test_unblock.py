@@ -7,10 +7,10 @@ from functools import partial
 import msgspec
 import pytest
 
-from scoring.explain.candidates import room_in_steps
-from scoring.explain.room import more_room
-from scoring.explain.unblock import Trials, Unblocking, unblock, unblock_in_steps
-from scoring.explain.ways import MOST_AHEAD
+from scoring.explain.suggestions.candidates import room_in_steps
+from scoring.explain.suggestions.more_room import more_room
+from scoring.explain.suggestions.other_jobs import MOST_AHEAD
+from scoring.explain.unblock import MOST_TRIALS, Trials, Unblocking, unblock, unblock_in_steps
 from scoring.ids import GangKey, Namespace, NodeName, ResourceName, ZoneName
 from scoring.model import Gang, GangSource, HostPort, Node, NodeSelectorTerm, Pod, Requirement, Role, Taint
 from scoring.model.policy import Algorithm, Policy, QueuePolicy
@@ -18,7 +18,18 @@ from scoring.model.reasons import Reason
 from scoring.model.resources import Resources
 from scoring.plan import PlannerCache, Waiting, begin_run, plan
 from scoring.plan.steps import finish
-from scoring.what_if.changes import AddCapacity, AddNodes, AddPods, Change, ClockAdvances, JobEnds, JobShrinks
+from scoring.what_if.changes import (
+    AddCapacity,
+    AddNodes,
+    AddPods,
+    Change,
+    ClockAdvances,
+    IgnoreNodeLabel,
+    JobEnds,
+    JobShrinks,
+    LowerRequest,
+    Tolerate,
+)
 from scoring.what_if.draft import Situation
 from tests.builders import bound, gang, node, pod, snapshot
 from tests.scoring.plan.planned import dressed
@@ -173,7 +184,11 @@ def test_what_waiting_cannot_help() -> None:
     assert (nowhere.impossible, nowhere.suggestions[0].text) == (True, "default/g loses annotation netgang.io/zones")
     told = found(gang("g", 6))
     assert (told.impossible, told.text[:21]) == (True, "Waiting will not help")
-    assert [one.text for one in told.suggestions] == ["2 more cpu in zone a (on a1)", "job default/g shrinks by 2"]
+    assert [one.text for one in told.suggestions] == [
+        "2 more cpu in zone a (on a1)",
+        "the pods of default/g ask for cpu 600m instead of 1",
+        "job default/g shrinks by 2",
+    ]
     asks = found(gang("g", 6), policy=Policy(asks_for_nodes=True))
     assert asks.impossible is False
     assert asks.text.startswith("It would be admitted with: 2 more cpu in zone a")
@@ -189,7 +204,7 @@ NEW_NODES: dict[str, tuple[Change, Pod, Node]] = {  # case: (first change, membe
         pod("g-0", gang="g", affinity=(GEN,)), A1),
     "labels that may not or only have to be there": (AddNodes(ZoneName("a"), 1, ONE, None, {"gpu": ""}),
         pod("g-0", gang="g", affinity=(GPU,)), A1),
-    "a taint on all nodes": (AddNodes(ZoneName("t"), 1, ONE), pod("g-0", gang="g"), TAINTED),
+    "a taint on all nodes": (Tolerate(GangKey("default/g"), "k"), pod("g-0", gang="g"), TAINTED),
     "nodes that are not ready": (AddNodes(ZoneName("a"), 1, like=NodeName("a1")),
         pod("g-0", gang="g"), replace(A1, ready=False)),
 }  # fmt: skip
@@ -198,7 +213,8 @@ NEW_NODES: dict[str, tuple[Change, Pod, Node]] = {  # case: (first change, membe
 @pytest.mark.parametrize(("change", "member", "only"), NEW_NODES.values(), ids=NEW_NODES)
 def test_new_nodes_where_none_may_be_used(change: Change, member: Pod, only: Node) -> None:
     """Like one that is there, if that would do, else with the labels that are asked for."""
-    assert found(gang("g", members=[member]), nodes=[only]).suggestions[0].changes == (change,)
+    told = found(gang("g", members=[member]), nodes=[only])
+    assert next(one for one in told.suggestions if not isinstance(one.changes[0], IgnoreNodeLabel)).changes == (change,)
 
 
 def test_room_for_all_that_are_ahead() -> None:
@@ -278,7 +294,7 @@ def test_a_gang_that_does_not_wait_needs_nothing() -> None:
 
 def test_the_number_of_trials_is_bounded() -> None:
     nodes = [node(f"n{i}", zone="a", cpu="2") for i in range(20)]
-    assert found(gang("g", 40), *(job(f"j{i}", 2, f"n{i}") for i in range(20)), nodes=nodes).trials <= 12
+    assert found(gang("g", 40), *(job(f"j{i}", 2, f"n{i}") for i in range(20)), nodes=nodes).trials <= MOST_TRIALS
 
 
 def test_long_work_is_left_often() -> None:
@@ -300,3 +316,78 @@ def test_trials_end() -> None:
     trials = Trials(Situation(state, Policy(), 0.0), made, wanted.key, cache=cache.borrowed(), most=1)
     assert [finish(trials.of([ClockAdvances(1.0)])) is None for _ in range(2)] == [False, True]
     assert cache.scores == before
+
+
+CORDONED, DEDICATED = (
+    node("b1", zone="b", unschedulable=True),
+    node("b1", zone="b", taints=[Taint("k", "v", "NoSchedule")]),
+)
+KEPT_OFF: dict[str, tuple[str, Gang, list[Node]]] = {  # case: (suggestion, gang, nodes)
+    "a cordon": ("node b1 uncordoned", gang("g", 3), [A1, CORDONED]),
+    "a taint": ("the pods of default/g tolerate taint k", gang("g", 3), [A1, DEDICATED]),
+    "its annotation": (
+        "default/g loses annotation netgang.io/zones",
+        gang("g", 3, options={"zones": "a"}), [A1, node("b1", zone="b")]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("text", "wanted", "nodes"), KEPT_OFF.values(), ids=KEPT_OFF)
+@pytest.mark.parametrize("cpu", ["1", "5"], ids=["no room now", "impossible as it is"])
+def test_what_keeps_pods_off_free_nodes_is_taken_away(text: str, wanted: Gang, nodes: list[Node], cpu: str) -> None:
+    """First of all, and only because the planner admitted the gang so: b1 is free, and a1 full or too small."""
+    asking = gang("g", 1 if cpu == "5" else 3, cpu=cpu, options=dict(wanted.options))
+    assert found(asking, nodes=nodes, pods=PLAIN[:1]).suggestions[0].text == text
+
+
+HUGE = Resources.parse({"hugepages-2Mi": "2Gi"})
+ASKS_HUGE = pod("g-0", gang="g")
+ASKS_HUGE = replace(ASKS_HUGE, member_class=replace(ASKS_HUGE.member_class, requests=ASKS_HUGE.requests + HUGE + HUGE))
+KINDS = gang("g", members=[pod(f"g-{i}", gang="g", cpu="500m", memory=f"{i}Mi") for i in range(9)])
+RUNS_IN_PART = gang("g", members=[bound(pod("g-0", gang="g", cpu="3"), "a1"), pod("g-1", gang="g", cpu="2")])
+SELECTS = {"disk": "ssd", "gpu": "a100"}
+G: GangKey = GangKey("default/g")
+ASKS_FOR_LESS: dict[str, tuple[list[Change], partial[Unblocking]]] = {  # case: (changes of its pods, cluster)
+    "each of two resources would do: that first of which the larger part stays": (
+        [LowerRequest(G, ResourceName("cpu"), "4", "3"), LowerRequest(G, ResourceName("nvidia.com/gpu"), "2", "1")],
+        case(gang("g", 2, cpu="4", gpu=2), nodes=[node("n1", cpu="8", gpu=3), node("n2", cpu="3", gpu=2)])),
+    "a quarter of the request": ([LowerRequest(G, ResourceName("cpu"), "4", "1")], case(gang("g", 1, cpu="4"),
+        nodes=[A1], pods=[pod("x", cpu="3", node="a1", scheduler_name="x")])),
+    "less than a quarter is another job": ([], case(gang("g", 1, cpu="4"),
+        nodes=[A1], pods=[pod("x", cpu="3001m", node="a1", scheduler_name="x")])),
+    "beside gangs ahead, which keep their room": ([LowerRequest(G, ResourceName("cpu"), "3", "2")],
+        case(gang("g", 1, cpu="3"), gang("f", 2, priority=1), nodes=[A1])),
+    "a gang of which a member runs": ([], case(RUNS_IN_PART, nodes=[A1])),
+    "huge pages come in sizes": ([], case(gang("g", members=[ASKS_HUGE]),
+        nodes=[replace(A1, allocatable=A1.allocatable + HUGE)])),
+    "many kinds of members are not counted through": ([], case(KINDS, nodes=[A1])),
+    "none of two labels alone opens a node": ([], case(gang("g", 1, node_selector=SELECTS), nodes=[A1])),
+    "a label that nodes have is asked for": ([IgnoreNodeLabel(G, "gpu")],
+        case(gang("g", 1, node_selector=SELECTS), nodes=[node(f"n{i}", labels={"disk": "ssd"}) for i in range(130)])),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("changes", "asked"), ASKS_FOR_LESS.values(), ids=ASKS_FOR_LESS)
+def test_a_gang_that_asks_for_less(changes: list[Change], asked: partial[Unblocking]) -> None:
+    """One resource or one label at a time, while none of its members has a node."""
+    offered = [change for one in asked().suggestions for change in one.changes]
+    assert [change for change in offered if isinstance(change, LowerRequest | IgnoreNodeLabel)] == changes
+
+
+WITHOUT_INDEX = gang("g", members=[pod(f"g-{i}", gang="g") for i in range(3)])
+FEWER: dict[
+    str, tuple[list[int], Gang, str]
+] = {  # case: (fewer workers, gang that has room for some, CPU that is used)
+    "workers that have an index": ([2], gang("g", 3), "3"),
+    "those beyond the minimum leave first": ([4], gang("g", 6, min_member=3), "2"),
+    "workers without an index": ([], WITHOUT_INDEX, "3"),
+    "fewer than a quarter are another job": ([], gang("g", 5, cpu="700m"), "3300m"),
+    "none has room": ([], gang("g", 3), "4"),
+}
+
+
+@pytest.mark.parametrize(("by", "wanted", "used"), FEWER.values(), ids=FEWER)
+def test_fewer_workers(by: list[int], wanted: Gang, used: str) -> None:
+    """As many as have room now; none where the planner would still not admit the gang."""
+    told = found(wanted, nodes=[A1], pods=[pod("x", cpu=used, node="a1", scheduler_name="x")])
+    offered = [change for one in told.suggestions for change in one.changes]
+    assert [change.by for change in offered if isinstance(change, JobShrinks)] == by

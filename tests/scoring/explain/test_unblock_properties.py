@@ -17,6 +17,8 @@ from scoring.what_if.suppose import what_if
 from tests.example_counts import FEW, THOROUGH
 from tests.scoring.plan.planned import POLICY, clusters, crowded
 
+pytestmark = pytest.mark.slow  # seconds each: processes, simulations or many plans
+
 LIMITED = replace(POLICY, queue=QueuePolicy(share_cap_by_namespace=((Namespace("default"), 0.4),)))
 PICKY = [HealthCheck.too_slow, HealthCheck.filter_too_much]
 """In many clusters no gang waits, and those are no cases."""

@@ -16,7 +16,7 @@ from scoring.network.measurement import Metric
 from scoring.plan import plan
 from scoring.what_if import changes as c
 from scoring.what_if.changes import Change
-from tests.builders import bound, gang, node, pod, snapshot
+from tests.builders import gang, node, pod, snapshot
 
 
 def said(wanted: Gang, nodes: Iterable[Node], *others: Gang, pods: Iterable[Pod] = (), **fields: object) -> str:
@@ -28,53 +28,27 @@ def said(wanted: Gang, nodes: Iterable[Node], *others: Gang, pods: Iterable[Pod]
 A, B = node("a1", zone="a", cpu="3"), node("b1", zone="b", cpu="2")
 FULL = {"pods": [pod("other", node="a1", cpu="2", scheduler_name="x")]}
 BUSY = {"pods": [pod("other", node="a1", cpu="1", scheduler_name="x")]}
-LATE, THREE, CARDS = gang("g", 2, created_s=9.0), gang("g", 3), gang("g", 1, gpu=1)
+LATE, THREE = gang("g", 2, created_s=9.0), gang("g", 3)
 AHEAD = [gang(f"f{i}", 1, created_s=float(i), priority=1) for i in range(3)]
 LARGE = [gang(name, 3, created_s=float(i), priority=1) for i, name in enumerate(("f1", "f2"))]
 MIXED = gang("g", members=[pod("g-0", gang="g", cpu="3"), pod("g-1", gang="g", cpu="2")])
-BEYOND = gang("g", members=[bound(pod("g-0", gang="g"), "a1"), pod("g-1", gang="g", cpu="9")], min_member=1)
-
-
-def refused(of: Gang) -> dict[str, Any]:
-    """Nodes that kube-scheduler's own filters refused to the gang's pods."""
-    return {"exclusions": {of.members[0].member_class: frozenset({A.name})}}
 
 
 SENTENCES: dict[str, tuple[str, Gang, list[Node], list[Gang], dict[str, Any]]] = {  # case: (sentence, …: more; cluster)
     "how much is missing in the zone with most room, and what one member asks for": (
-        "The gang needs room for 3 pods at once in one zone (cpu 1 each); zone b has room for 2, 1 too few (short "
-        "of 1 cpu) and the other 1 zone no more.", THREE, [A, B], [], FULL),
-    "of members that ask for different things only their number is said": (
-        "The gang needs room for 2 pods at once in one zone; zone a has…",
+        "Too little room is free: zone b has room for 2 of 3 pods (cpu 1 each), 1 more cpu would do.",
+        THREE, [A, B], [], FULL),
+    "members that ask for different things have room one by one": (
+        "Too little room is free: zone a has room for each of its pods, not for all at once: 1 more cpu would do.",
         MIXED, [node("a1", zone="a", cpu="5")], [], BUSY),
     "those that wait ahead are counted": ("… 2 gangs wait ahead of it.", THREE, [A], LARGE, FULL),
     "room went to gangs ahead in its zones: two are named": (
-        "The gang needs room for 2 pods at once in one zone (cpu 1 each); zone a has enough that is neither used nor "
-        "reserved. Planned ahead of it: default/f0, default/f1 and 1 more.", LATE, [A], AHEAD, {}),
-    "too few pods": ("The gang waits for pods: 2 of 3 pods exist.", gang("g", 2, min_member=3), [A], [], {}),
-    "what even the empty cluster has, and what would help": (
-        "The gang cannot start: it needs room for 4 pods at once in one zone (cpu 1 each); even empty, zone a takes at "
-        "most 3 of them. More or larger nodes, smaller requests or a lower minimum would help.",
-        gang("g", 4), [A, B], [], FULL),
-    "its own annotation names zones that are not there": (
-        "The gang may use no zone: netgang.io/zones names x; the cluster has a.",
-        gang("g", 1, options={"zones": "x"}), [A], [], {}),
+        "There is room for it, and 3 gangs ahead of it in the queue were given that room. netgang queue shows the "
+        "order. Planned ahead of it: default/f0, default/f1 and 1 more.", LATE, [A], AHEAD, {}),
     "with `preferred` how long it will not be spread": (
-        "…It waits for one zone; it may be spread over zones in 300 s.",
+        "…It waits for room in one zone, and may be spread over zones in 300 s.",
         gang("g", 4, options={"zone-policy": "preferred"}), [A, B], [], {}),
-    "a back-off": (
-        "The gang was admitted and did not come to start; it waits before the next try, for another 20 s.",
-        gang("g", 1), [A], [], {"backing_off_until_s": {"default/g": 20.0}}),
     "nothing of a gang that does not wait": ("", gang("g", 2), [A, B], [], {}),
-    "kube-scheduler's filters are no lack of room (docs/safety.md S27)": (
-        "The gang needs room for 3 pods at once in one zone (cpu 1 each), and there is room, but filters of "
-        "kube-scheduler that netgang does not know (volumes, affinity between pods, spreading, plugins) refuse nodes "
-        "that it needs: the Event FailedScheduling of its pods says which.", THREE, [A], [], refused(THREE)),
-    "devices that netgang cannot count": (
-        "The gang waits for devices of Dynamic Resource Allocation…",
-        CARDS, [A], [], refused(CARDS) | {"uncounted": ["nvidia.com/gpu"]}),
-    "a reason without a sentence of its own, with its particulars": (
-        "netgang: the gang runs, no room for members beyond min-available (…", BEYOND, [A], [], {}),
 }  # fmt: skip
 
 
@@ -105,6 +79,8 @@ WORDS: dict[str, Change] = {
     "team/a has annotation netgang.io/zones=b": c.SetOption(KEY, "zones", "b"),
     "team/a loses annotation netgang.io/zones": c.SetOption(KEY, "zones", None),
     "namespace team may have 0.5 of the cluster": c.SetShare(Namespace("team"), 0.5),
+    "nodes n1, n2 uncordoned": c.UncordonNodes((NodeName("n1"), NodeName("n2"))),
+    "the pods of team/a tolerate taint dedicated": c.Tolerate(KEY, "dedicated"),
     "the settings are others": c.SetSettings({}),
     "the other scheduling gates of team/a's pods are removed": c.OpenGates(KEY),
     "what contradicts itself in team/a's pods is put right": c.MendGroup(KEY),

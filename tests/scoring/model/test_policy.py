@@ -40,7 +40,7 @@ PROBLEMS = {  # case: (annotation, value, the problem's words)
     "a long list of zones": ("zones", "z," * 2049, "longer than 4096 characters; it is ignored"),
     "very many zones": ("zones", ",".join(f"z{n}" for n in range(65)), "more than 64 zones are named; all are allowed"),
     "a long value": ("ratios", "1:1:" + "1" * 300, "longer than 253 characters; it is ignored"),
-    "typing mistake in the name": ("zone", "a", "no such annotation; it is ignored"),
+    "typing mistake in the name": ("zone", "a", "no such annotation; did you mean netgang.io/zones?"),
 }
 
 

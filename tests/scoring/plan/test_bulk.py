@@ -29,6 +29,7 @@ def none_at_once(*_: object) -> Steps[list[Refused]]:
     yield
 
 
+@pytest.mark.slow
 @FEW
 @given(st.integers(0, 2**32), st.sampled_from([1e9, 300.0]))
 def test_all_at_once_is_as_one_by_one(seed: int, starve_limit_s: float) -> None:

@@ -1,15 +1,16 @@
 """A gang starts at the size that it asked for; below it only in room that no gang that waits can use whole."""
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
-from scoring.ids import GangKey
+from scoring.ids import GangKey, Namespace
 from scoring.model import Gang
-from scoring.model.policy import Order, Policy, QueuePolicy
+from scoring.model.policy import Algorithm, Order, Policy, QueuePolicy
 from scoring.model.reasons import Reason
 from scoring.plan import Plan, PlannerCache, plan
-from tests.builders import bound, gang, node, snapshot
+from tests.builders import bound, gang, node, pod, snapshot
 
 FIFO = Policy(queue=QueuePolicy(order=Order.FIFO, starve_limit_s=600.0))
 LARGE = gang("large", 4, min_member=1, created_s=1.0)
@@ -89,3 +90,35 @@ def test_priority_goes_before_the_service_level(beats: bool) -> None:
     had, new = gang("had", 1, priority=5), gang("new", 1)
     cluster = replace(snapshot([node("n1", cpu="1")], [had, new]), attained_h={had.key: 2.0})
     assert members(plan(cluster, Policy(queue=queue), now_s=10.0)) == {"had": 1}
+
+
+TRUSTED = frozenset({Namespace("default")})
+WORK = {  # case: (attained_h, remaining_h, fields of queue, priority of "b", which is first)
+    "what is reported": ({"a": 2.0, "b": 1.0}, {"a": 0.5, "b": 0.75}, {}, 0, "a"),
+    "what it had, beside a report": ({"a": 2.0, "b": 0.25}, {"a": 0.5}, {}, 0, "b"),
+    "nothing had": ({"a": 2.0}, {"a": 0.01}, {}, 0, "b"),
+    "a namespace that is not trusted": ({"a": 2.0, "b": 1.0}, {"a": 0.01}, {"report_namespaces": frozenset()}, 0, "b"),
+    "priority first": ({"b": 2.0}, {"b": 2.0}, {}, 5, "b"),
+    "a gang that starves first": ({"a": 9.0}, {"a": 9.0}, {"starve_limit_s": 500.0}, 0, "a"),
+    "priority after a gang that starves": (
+        {"a": 9.0}, {}, {"starve_limit_s": 500.0, "starving_beats_priority": True}, 5, "a",
+    ),
+    "the literal algorithm knows no work": ({"a": 9.0}, {}, {"algorithm": Algorithm.LITERAL}, 0, "a"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("had", "left", "fields", "priority", "first"), WORK.values(), ids=WORK)
+def test_the_least_remaining_work_first(
+    had: dict[str, float], left: dict[str, float], fields: dict[str, Any], priority: int, first: str
+) -> None:
+    """`order: srpt-by-report`; gang a is older and heavier than b."""
+    queue = QueuePolicy(
+        **{"order": Order.SRPT_BY_REPORT, "report_namespaces": TRUSTED, "starve_limit_s": 5000.0} | fields
+    )
+    young = pod("b-0", gang="b", created_s=900.0, priority=priority)
+    gangs = [gang("a", 2), gang("b", members=[young], created_s=900.0, priority=priority)]
+    hours = [{GangKey(f"default/{name}"): number for name, number in some.items()} for some in (had, left)]
+    cluster = replace(snapshot([node("n1", cpu="2")], gangs), attained_h=hours[0], remaining_h=hours[1])
+    made = plan(cluster, Policy(queue=queue), now_s=1000.0)
+    ranks = {key: one.rank for key, one in (*made.admitted.items(), *made.waiting.items())}
+    assert min(ranks, key=ranks.__getitem__) == f"default/{first}"

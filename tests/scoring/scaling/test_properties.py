@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from scoring.model import Gang, Role
 from scoring.model.snapshot import Snapshot
 from scoring.plan import plan
-from scoring.scaling import literal
+from scoring.scaling import kod2_literal
 from scoring.scaling.adjust import adjust
 from scoring.scaling.change import No, ScaleIn
 from scoring.scaling.job import ElasticJob
@@ -180,7 +180,7 @@ def test_the_published_algorithms_keep_their_bounds(made: tuple[Snapshot, list[E
     cluster, jobs = made
     members = {p.uid: p for gang in cluster.gangs.values() for p in gang.members}
     for key in [key for key in cluster.gangs if key.startswith("default/w")]:
-        plan_for = literal.scale_in(cluster, jobs, key, TRUSTING, decrement=limit).plan
+        plan_for = kod2_literal.scale_in(cluster, jobs, key, TRUSTING, decrement=limit).plan
         for job in jobs:
             gone = [removal for removal in plan_for if removal.job == job.key]
             bound = sum(members[uid].node is not None for uid in job.indexes)
@@ -188,6 +188,6 @@ def test_the_published_algorithms_keep_their_bounds(made: tuple[Snapshot, list[E
             assert not gone or bound - len(gone) >= job.min_workers
             assert limit is None or len(gone) <= limit
     for job in jobs:
-        added = [key for key, _ in literal.scale_out(cluster, jobs, TRUSTING, increment=limit) if key == job.key]
+        added = [key for key, _ in kod2_literal.scale_out(cluster, jobs, TRUSTING, increment=limit) if key == job.key]
         assert job.workers + len(added) <= job.max_workers
         assert limit is None or len(added) <= limit

@@ -52,6 +52,7 @@ def test_turning_a_rectangle_turns_the_scores(there: Block, back: Block, policy:
     assert (pair_scores(there, back, policy).rank == pair_scores(back, there, policy).rank.T).all()
 
 
+@pytest.mark.slow
 @given(blocks(3), score_policies(), st.sampled_from(sorted(BETTER)), st.tuples(st.integers(0, 2), st.integers(0, 2)))
 def test_a_better_link_lowers_nobody(block: Block, policy: ScorePolicy, name: str, at: tuple[int, int]) -> None:
     """Monotone: with a fixed reference, a better value of one direction lowers no pair's points and no pair's rank."""
@@ -64,6 +65,7 @@ def test_a_better_link_lowers_nobody(block: Block, policy: ScorePolicy, name: st
     assert (after.rank >= before.rank - 1e-9).all()
 
 
+@pytest.mark.slow
 @given(blocks(3), st.sampled_from(["loss_ratio", "delay_ms"]), st.tuples(st.integers(0, 2), st.integers(0, 2)))
 def test_better_loss_and_delay_need_no_fixed_reference(block: Block, name: str, at: tuple[int, int]) -> None:
     """Loss and delay points depend on no other link's values, apart from the neutral ones they can only raise."""

@@ -13,7 +13,13 @@ from scoring.model.policy import GangOptions, Policy
 from scoring.model.snapshot import NodeTable
 from scoring.network.matrix import METRICS, Measurement, Metric, NetworkMatrix
 from scoring.score import zone_distance as zones_module
-from scoring.score.zone_distance import UNKNOWN_DISTANCE_MS, fewest_zones, rank_zones, zone_distances
+from scoring.score.zone_distance import (
+    UNKNOWN_DISTANCE_MS,
+    fewest_zones,
+    near_problem,
+    rank_zones,
+    zone_distances,
+)
 from tests.builders import node
 
 A, B, C, D = (ZoneName(name) for name in "abcd")
@@ -50,6 +56,18 @@ DISTANCES = {  # case: (want, distances)
     "an endpoint in the configured table": ({"a": INF, "b": 7.0, "c": INF, "d": INF}, distances("users", users_b=7.0)),
     "a place nobody knows": ({"a": INF, "b": INF, "c": INF, "d": INF}, distances("mars")),
 }  # fmt: skip
+
+
+PROBLEMS = {  # near: the words that say that it decides nothing
+    "d0": "is a node of zone d: name the zone",
+    "mars": "is no zone of the cluster and no endpoint with a known delay; it is ignored",
+}
+
+
+@pytest.mark.parametrize("near", PROBLEMS)
+def test_what_decides_nothing_is_named(near: str) -> None:
+    (said,) = near_problem(near, TABLE, network(), Policy())
+    assert said == f"netgang.io/near: {near!r} {PROBLEMS[near]}"
 
 
 @pytest.mark.parametrize(("want", "got"), DISTANCES.values(), ids=DISTANCES)

@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
-from extender.controllers.elastic.kinds import Seen, State, Unsafe
-from extender.controllers.elastic.parts import Parts, Retries, pods_job
+from extender.controllers.elastic.elastic_context import Parts, Retries, pods_job
+from extender.controllers.elastic.kinds import MIN_WORKERS, Seen, State, Unsafe
 from extender.controllers.elastic.records import JobView
 from extender.controllers.events.recorder import Happening, pod_subject
 from scoring.ids import GangKey, PodUid
@@ -222,8 +222,12 @@ class Looks:
         key = gang_key_of(pods)
         gang = parts.context.cache.gang(key) if key is not None else None
         view = view_of(seen, pods, gang, around, default_wants=self.options.metrics.default)
-        if seen.claims and view.refusal in list(Unsafe):
+        if (seen.claims or seen.asks) and view.refusal in list(Unsafe):
             parts.post_job_event(seen, Happening.JOB_NOT_RESIZED, f"It is not resized, because {view.refusal}")
+        elif seen.limited:
+            words = f"Its pods have {seen.bounds.source} {seen.bounds.least}: it never has fewer workers than that, so"
+            note = f"{words} annotation {MIN_WORKERS}={seen.bounds.asked} has no effect; lower the label"
+            parts.post_job_event(seen, Happening.OPTION_IGNORED, note)
         if seen.bad_wants:
             words = ", ".join(Wants)
             parts.post_job_event(seen, Happening.OPTION_IGNORED, f"Annotation netgang.io/scaling is none of {words}")

@@ -13,12 +13,22 @@ import re
 from collections.abc import Iterable, Mapping
 
 from extender.controllers.elastic.kinds.indexed import JOB, JOB_SET, TRAIN_JOB
-from extender.controllers.elastic.kinds.seen import Kind, Seen, State, Unsafe, count, read, resize_patch, seen
+from extender.controllers.elastic.kinds.seen import (
+    MIN_WORKERS,
+    Kind,
+    Seen,
+    State,
+    Unsafe,
+    count,
+    read,
+    resize_patch,
+    seen,
+)
 from extender.controllers.elastic.kinds.training import JAX_JOB, MPI_JOB, PADDLE_JOB, PYTORCH_JOB, TF_JOB, XGBOOST_JOB
 from extender.controllers.owners.failure_budget import Json
 
 __all__ = [
-    "KINDS", "TRAIN_JOB", "Kind", "Seen", "State", "Unsafe", "kinds_with", "read", "resize_patch",
+    "KINDS", "MIN_WORKERS", "TRAIN_JOB", "Kind", "Seen", "State", "Unsafe", "kinds_with", "read", "resize_patch",
 ]  # fmt: skip
 
 KINDS: Mapping[str, Kind] = {

@@ -71,6 +71,7 @@ class Bounds:
     most: int | None = None
     source: str = ""
     bad: bool = False  # What is said cannot be understood, or contradicts itself
+    asked: int | None = None  # The least of an annotation, also where the pods' own min-available is more
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +101,18 @@ class Seen:
         least, most = self.bounds.least, self.bounds.most
         changed = self.intent is not None and self.intent.stands(self.workers)
         return self.bounds.bad or (least is not None and least < self.workers) or (most or 0) > self.workers or changed
+
+    @property
+    def asks(self) -> bool:
+        """Whether an annotation asks for fewer workers, or for some of a job whose workers are not known."""
+        asked = self.bounds.asked
+        return asked is not None and (asked < self.workers or self.workers == 0)
+
+    @property
+    def limited(self) -> bool:
+        """Whether an annotation asks for fewer workers than the pods' own min-available."""
+        bounds = self.bounds
+        return bounds.asked is not None and bounds.least is not None and bounds.asked < bounds.least
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,7 +199,7 @@ def own_bounds(job: Json, template: Json) -> Bounds:
     """What our annotations say, and Kueue's for the minimum, on the job or else on its workers' template.
 
     >>> own_bounds({"metadata": {"annotations": {MIN_WORKERS: "2"}}}, {})
-    Bounds(least=2, most=None, source='annotation netgang.io/min-workers', bad=False)
+    Bounds(least=2, most=None, source='annotation netgang.io/min-workers', bad=False, asked=2)
     >>> own_bounds({"metadata": {"annotations": {MIN_WORKERS: "5", MAX_WORKERS: "4"}}}, {}).bad
     True
     """
@@ -196,7 +209,8 @@ def own_bounds(job: Json, template: Json) -> Bounds:
     least_n, most_n = (whole_number(text, digits=_COUNT_DIGITS) or None for text in (least, most))
     bad = (least is not None and least_n is None) or (most is not None and most_n is None)
     bad = bad or (least_n is not None and most_n is not None and least_n > most_n)
-    return Bounds(least_n, most_n, f"annotation {name}" if least is not None else "", bad)
+    asked = least_n if name == MIN_WORKERS else None
+    return Bounds(least_n, most_n, f"annotation {name}" if least is not None else "", bad, asked)
 
 
 def seen(

@@ -193,6 +193,15 @@ async def test_pods_that_ask_in_vain_are_told() -> None:
         assert told == ["It is not resized, because how jobs of kind Robot (example.com/v1) are resized is not known"]
 
 
+async def test_a_minimum_below_that_of_the_pods_is_told() -> None:
+    async with site() as here:
+        here.create("low", 4, least=4, annotations={"netgang.io/min-workers": "2"})
+        await here.world.settle(10.0)
+        (told,) = here.world.told("OptionIgnored")
+        assert "label min-available 4" in told
+        assert "annotation netgang.io/min-workers=2 has no effect; lower the label" in told
+
+
 @pytest.fixture
 def one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
     """Jobs are a kind whose workers must leave one after the other, as a TFJob's."""

@@ -5,12 +5,12 @@ from dataclasses import replace
 
 import pytest
 
-from extender.controllers.elastic.follow import ARRIVES_S, Facts, Limits, by_others, followed, steps_on
+from extender.controllers.elastic.change_progress import ARRIVES_S, Facts, Limits, by_others, followed, steps_on
+from extender.controllers.elastic.elastic_context import Retries
 from extender.controllers.elastic.intent import Intent
 from extender.controllers.elastic.jobs.views import NotNow, Surroundings, gang_key_of, view_of
 from extender.controllers.elastic.kinds import Seen, State, Unsafe
 from extender.controllers.elastic.kinds.seen import Bounds
-from extender.controllers.elastic.parts import Retries
 from extender.controllers.elastic.records import OPEN, Change, Records, Requester, Stage
 from scoring.ids import GangKey, Namespace
 from scoring.model import Gang, GangSource, Phase, Pod, Role

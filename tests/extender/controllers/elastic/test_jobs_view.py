@@ -187,11 +187,14 @@ async def test_for_people_and_for_machines(reports: dict[str, Any]) -> None:
     everything, low = await documents(reports)
     with RawServer({"/v1/jobs?limit=200": ok(everything), "/v1/jobs/default/low": ok(low)}) as server:
         table = lines(run("jobs", "--url", server.url))
-        assert any("default/low │ RUNNING │" in line and "2 ≤ 3 ≤ 6" in line for line in table)
-        assert any("default/heavy │ RUNNING │" in line and "5 ≤ 5 ≤ 5" in line for line in table)
-        assert any("step 0, loss 0.5" in line for line in table)
+        assert any(line.startswith("default/low ") and " RUNNING 3 2 6 " in line for line in table)
+        assert any(line.startswith("default/heavy ") and " RUNNING 5 5 5 " in line for line in table)
+        wide = lines(run("jobs", "--url", server.url, "-o", "wide"))
+        assert "STEP LOSS SAMPLES/S REPORTED" in wide[0]
+        assert any(line.startswith("default/low ") and " 0 0.5 " in line for line in wide)
         one = lines(run("jobs", "default/low", "--url", server.url))
-        assert any("6 → 3 │ queue │ room for default/heavy │ done" in line for line in one)
+        assert any(line.startswith("network: zone") for line in one)
+        assert any(" 6 → 3 queue done " in line and line.endswith("room for default/heavy") for line in one)
         assert json.loads(run("jobs", "--url", server.url, "--json").stdout) == json.loads(everything)
         assert json.loads(run("jobs", "default/low", "--url", server.url, "--json").stdout) == json.loads(low)
 
@@ -255,6 +258,7 @@ async def test_of_many_jobs_others_have_their_turn_meanwhile() -> None:
 
 DOORS: dict[str, tuple[dict[str, Any], str]] = {
     "without elastic jobs": ({"reports": {"port": 1}}, "reports.port needs elastic.enabled"),
+    "a probe without its port": ({"probe": {"enabled": True}}, "probe.enabled needs reports.port"),
     "a port that is taken": ({"reports": {"port": 8888}}, "must differ from port"),
     "a saved cluster": ({"reports": {"port": 1}, "snapshot": "c.json"}, "reports.port needs a live cluster"),
     "nobody can prove anything": ({"reports": {"port": 1, "service_accounts": False}}, "a way to know the caller"),

@@ -1,6 +1,6 @@
 """A pod's stand-in: one worker of a real, small training job (softmax, numpy), as a process of its own.
 
-Index 0 keeps the parameters and reports by `netgang.report`; its standard input says how far to train, `STEPS WORKERS`
+Index 0 keeps the parameters and reports by `netgang_report`; its standard input says how far to train, `STEPS WORKERS`
 a line, and it answers with the loss. Losses depend on seed, step and index alone, so each run has the same.
 """
 
@@ -13,7 +13,7 @@ from time import perf_counter
 import numpy as np
 from numpy.typing import NDArray
 
-import netgang
+import netgang_report
 
 Floats = NDArray[np.float64]
 KEY = b"one job"
@@ -97,8 +97,8 @@ def lead(address: str) -> None:
                 weights = weights - RATE * np.mean(parts, axis=0)
                 loss = gradient(weights, points, labels)[1]
                 speed = workers * BATCH / max(perf_counter() - began_s, 1e-9)
-                netgang.report(step=step, loss=loss, samples_per_second=speed, workers=workers)
-            netgang.flush()
+                netgang_report.report(step=step, loss=loss, samples_per_second=speed, workers=workers)
+            netgang_report.flush()
             sys.stdout.write(json.dumps({"step": step, "loss": loss}) + "\n")
             sys.stdout.flush()
 

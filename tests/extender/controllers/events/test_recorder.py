@@ -130,9 +130,10 @@ async def test_bad_labels_are_told_once() -> None:
         assert len(complaints(world)) == 1
 
 
-async def test_unknown_options_are_told() -> None:
+@pytest.mark.parametrize("fields", [{"cpu": "9"}, {"nodeName": "n1"}], ids=["it waits", "it has started"])
+async def test_unknown_options_are_told(fields: dict[str, str]) -> None:
     async with running(N1) as world:
-        world.gang("g", 1, cpu="9", annotations={"netgang.io/selection": "best", "netgang.io/zonez": "a"})
+        world.gang("g", 1, annotations={"netgang.io/selection": "best", "netgang.io/zonez": "a"}, **fields)
         await world.settle(PATIENCE_S + 2.0)
         assert told(world) == [("OptionIgnored", "g-0")]
         note = complaints(world)[0]["note"]

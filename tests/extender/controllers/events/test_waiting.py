@@ -33,7 +33,7 @@ async def test_on_the_podgroup_and_on_one_pod() -> None:
         assert (told(world), told(world, "Pod")) == ([("GangWaiting", "g")], [("GangWaiting", "a")])
         on_group, on_pod = world.api.events
         assert on_group["note"] == on_pod["note"]
-        assert "zone a has room for 1, 1 too few" in on_group["note"]
+        assert "zone a has room for 1 of 2 pods" in on_group["note"]
         assert on_group["type"] == "Normal"
         uid = world.api.store.get(POD_GROUPS, "default", "g")["metadata"]["uid"]
         assert on_group["regarding"] == {
@@ -60,8 +60,8 @@ async def test_another_reason_is_news() -> None:
         await world.settle(TOLD_S)
         assert told(world) == [("GangWaiting", "g")] * 2
         notes = [one["note"] for one in world.api.events if one["regarding"]["kind"] == "PodGroup"]
-        assert notes[0] == "The gang waits for pods: 1 of 2 pods exist."
-        assert "needs room for 2 pods" in notes[1]
+        assert notes[0].startswith("1 of 2 pods exist; 1 more must exist before it starts.")
+        assert "has room for 1 of 2 pods" in notes[1]
 
 
 async def test_a_reason_that_comes_and_goes_is_told_once() -> None:

@@ -8,7 +8,7 @@ import pytest
 from extender.controllers.owners.obstacles import TIMEOUT_S, Circumstances
 from extender.errors import ApiError, ApiUnavailableError
 from extender.schemas.explain import Explained
-from scoring.explain.around import Topic
+from scoring.explain.circumstances import Topic
 from scoring.ids import GangKey
 from tests.extender.scheduling.world import World, node_json, pod_json, running
 

@@ -39,7 +39,7 @@ async def test_a_member_on_a_node_that_does_not_answer(kind: str) -> None:
         node = await silenced(world, operator)
         assert f"waiting for node {node} to be removed or to come back" in explained(world)
         await world.settle(60.0)
-        assert len(told(world)) == 1
+        assert len(told(world)) == 2  # on the pod and on its owner
         assert node in told(world)[0]
         world.node(node, cpu="1500m")
         await world.settle(3.0)

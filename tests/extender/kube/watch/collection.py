@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from extender.kube.calls import PODS, Resource
-from extender.kube.heads import object_key
+from extender.kube.object_names import object_key
 from extender.kube.watch.reflector import Reflector
 from extender.ports import ClusterApi
 from simulator.apiserver.store import ApiStore

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from extender.errors import ApiError, ApiUnavailableError, GoneError
-from extender.kube.calls import NODES, POD_GROUPS, PODS
+from extender.kube.calls import NATIVE_GROUPS, NODES, POD_GROUPS, PODS, Resource
 from extender.kube.watch.reflector import Reflector, ReflectorOptions
 from simulator.apiserver.store import ApiStore
 from tests.extender.beside import playing
@@ -195,6 +195,32 @@ async def test_a_kind_that_appears_and_disappears() -> None:
         api.store.uninstall(POD_GROUPS)
         await settle(1.0)
         assert (list(sink.items), reflector.status().absent) == ([], True)
+
+
+async def test_the_version_that_is_served_is_followed() -> None:
+    """Also after the API server was upgraded, and serves the newer one only."""
+    newer, older = NATIVE_GROUPS
+    api, sink = FakeClusterApi(), RecordingSink()
+    api.store.uninstall(newer)
+    reflector = reflector_of(api, sink, path=newer.collection(), other_versions=[older.collection()])
+
+    def serve(one: Resource, name: str) -> None:
+        api.store.install(one)
+        api.store.put(one, {"metadata": {"name": name, "namespace": "default"}})
+
+    async with playing(reflector.run()):
+        await settle()
+        assert (reflector.status().absent, api.calls["list"]) == (True, 2)
+        serve(older, "old")
+        await settle(35.0)
+        assert (list(sink.items), reflector.status().path) == (["default/old"], older.collection())
+        api.store.uninstall(older)
+        serve(newer, "new")
+        await settle(1.0)
+        assert (list(sink.items), reflector.status().path) == (["default/new"], newer.collection())
+        api.store.put(newer, {"metadata": {"name": "more", "namespace": "default"}})
+        await settle(1.0)
+        assert (sorted(sink.items), reflector.status().absent) == (["default/more", "default/new"], False)
 
 
 async def test_a_core_kind_is_never_absent() -> None:

@@ -1,20 +1,24 @@
 """The Prometheus source against scripted answers: units, labels, times, and what cannot be used."""
 
+from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs
 
 import httpx
 import pytest
+import yaml
 
 from extender.errors import NetworkSourceError
-from extender.network.prometheus.presets import PRESETS, aliases_of, queries_of
+from extender.network.prometheus.presets import PODS_TOO, PRESETS, aliases_of, queries_of
 from extender.network.prometheus.source import PrometheusSource
 from extender.network.sources.http import HttpClient, HttpServer
+from extender.settings.settings import Settings as Whole
 from extender.settings.sources import PrometheusAliases
 from extender.settings.sources import PrometheusSource as Settings
 from scoring.network.matrix import Metric
 from tests.extender.network.world import START_S as NOW_S
 from tests.extender.network.world import read
+from tests.newcomer.document import fenced
 
 LOSS = {"loss": {"query": "loss", "unit": "ratio"}}
 
@@ -169,9 +173,17 @@ ALIASES = {  # case: (what is asked, settings)
     "names and addresses": (PrometheusAliases(), settings(presets=["cilium", "goldpinger"])),
     "as stated": (PrometheusAliases(query="q"), settings(presets=["goldpinger"], aliases={"query": "q"})),
     "no preset": (None, settings()),
+    "pods with addresses of their own": (PrometheusAliases(query=PODS_TOO), settings(presets=["kubenurse", "cilium"])),
 }
 
 
 @pytest.mark.parametrize(("want", "given"), ALIASES.values(), ids=ALIASES)
 def test_aliases_are_asked_where_a_preset_needs_them(want: PrometheusAliases | None, given: Settings) -> None:
     assert aliases_of(given) == want
+
+
+def test_the_sources_that_the_reference_shows_are_settings() -> None:
+    page = Path(__file__).parents[4] / "docs" / "reference" / "archives.md"
+    shown = [yaml.safe_load(text) for text in fenced(page.read_text(), "yaml") if text.startswith("network:")]
+    kinds = [one.kind for each in shown for one in Whole.load(overrides=each).network.sources]
+    assert kinds == ["opensearch", "prometheus"]

@@ -1,11 +1,9 @@
 """The Prometheus source against a real Prometheus that scrapes an exporter of a mesh."""
 
 import asyncio
-import threading
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AsyncExitStack
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 import pytest
@@ -18,7 +16,7 @@ from extender.ports import Batch
 from extender.settings.sources import Preset
 from extender.settings.sources import PrometheusSource as Settings
 from scoring.network.matrix import Metric
-from tests.real.servers import START_S, missing_prometheus, prometheus
+from tests.real.servers import START_S, missing_prometheus, scraped
 
 pytestmark = [
     pytest.mark.slow,  # a real server, fetched by `make e2e`
@@ -78,22 +76,8 @@ def mesh() -> Mesh:
 
 @pytest.fixture(scope="module")
 def server(mesh: Mesh, tmp_path_factory: pytest.TempPathFactory) -> Iterator[HttpServer]:
-    class Exporter(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            self.send_response(200)
-            self.end_headers()
-            self.wfile.write(mesh.text().encode())
-
-        def log_message(self, format: str, *args: object) -> None:
-            """Say nothing."""
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Exporter) as exporter:
-        thread = threading.Thread(target=exporter.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)
-        thread.start()
-        with prometheus(tmp_path_factory.mktemp("prometheus"), f"127.0.0.1:{exporter.server_port}") as url:
-            yield HttpServer(url)
-        exporter.shutdown()
-        thread.join()
+    with scraped(mesh.text, tmp_path_factory.mktemp("prometheus")) as url:
+        yield HttpServer(url)
 
 
 @pytest.fixture

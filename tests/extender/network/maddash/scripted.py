@@ -7,8 +7,8 @@ from typing import Any
 import httpx
 
 from extender.network.maddash.client import MaddashServer
+from extender.network.maddash.grid_choice import Wanted
 from extender.network.maddash.source import MaddashSource
-from extender.network.maddash.wanted import Wanted
 from extender.ports import Batch
 from scoring.network.matrix import Metric
 from tests.extender.network import recorded, world

@@ -9,10 +9,10 @@ import pytest
 from extender.errors import NetworkSourceError
 from extender.network.maddash.client import grid_path, grid_path_decoded_once
 from extender.network.maddash.grid import read_grid_in_slices
-from extender.network.maddash.kept import REST_RATIO
+from extender.network.maddash.grid_choice import Wanted
+from extender.network.maddash.last_good import REST_RATIO
 from extender.network.maddash.source import MAX_GRIDS
 from extender.network.maddash.values import choose_in_slices
-from extender.network.maddash.wanted import Wanted
 from scoring.network.matrix import Metric
 from tests.extender.network.maddash.scripted import (
     LOSS,

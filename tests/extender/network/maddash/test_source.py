@@ -4,8 +4,8 @@ import httpx
 import pytest
 
 from extender.errors import NetworkSourceError
-from extender.network.maddash.kept import SAME_FOR_S, SAME_POLLS
-from extender.network.maddash.wanted import Wanted
+from extender.network.maddash.grid_choice import Wanted
+from extender.network.maddash.last_good import SAME_FOR_S, SAME_POLLS
 from scoring.network.matrix import Metric
 from tests.extender.network import recorded
 from tests.extender.network.maddash.scripted import (

@@ -15,7 +15,7 @@ NO_CLAIM = (
     "preemption: 0/2 nodes are available: 2 Preemption is not helpful for scheduling."
 )
 NO_VOLUME = "0/2 nodes are available: 2 node(s) had volume node affinity conflict. preemption: 0/2 nodes are available."
-OURS = "0/2 nodes are available: 2 netgang: the gang has fewer pods than its min-available."
+OURS = "0/2 nodes are available: 2 netgang: the gang waits until min-available of its pods exist and can start."
 
 
 def nodes() -> list[dict[str, Any]]:

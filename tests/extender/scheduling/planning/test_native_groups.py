@@ -8,7 +8,7 @@ import pytest
 
 from extender.convert.wire import Passed
 from scoring.model.reasons import Reason
-from tests.extender.scheduling.world import GATED, World, group_json, node_json, running
+from tests.extender.scheduling.world import World, group_json, node_json, running
 
 pytestmark = pytest.mark.looptime
 
@@ -113,13 +113,6 @@ async def test_labels_beside_it_do_not_count() -> None:
         await world.planned_gang("both", 3, **NATIVE)
         world.filter("both-0")
         assert (await world.bind_answer("both-0", "n1"), world.bound()) == (None, {"both-0": "n1"})
-
-
-async def test_our_gate_on_it_is_not_opened() -> None:
-    async with running(N1) as world:
-        world.pod("a", **GATED, **NATIVE)
-        await world.settle(120.0)
-        assert (world.api.admitted, world.api.patches) == ([], [])
 
 
 async def test_nothing_is_written_about_it() -> None:

@@ -1,8 +1,9 @@
-"""`netgang.report`: what it sends, and that training never notices when anything is wrong with it."""
+"""`netgang_report`: what it sends, and that training never notices when anything is wrong with it."""
 
 import ast
-import importlib.util
 import logging
+import os
+import shutil
 import socket
 import subprocess
 import sys
@@ -13,24 +14,24 @@ from typing import Any
 
 import pytest
 
+from netgang_report import Reporter
+from netgang_report.__main__ import main
 from tests.extender.controllers.elastic.reporting import REPORT_PATH as PATH
 from tests.extender.controllers.elastic.reporting import Sink
 from tests.fakes.raw_http import CERTIFICATE, Answer, RawServer, drip, hang, ok, reset
 from tests.liveness import LIVENESS_S
 
 ROOT = Path(__file__).parents[5]
-CLIENT = ROOT / "netgang/__init__.py"
+PACKAGE = ROOT / "report/netgang_report"
 
 
 @pytest.fixture
-def client(sink: Sink, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+def client(sink: Sink, monkeypatch: pytest.MonkeyPatch) -> Iterator[Reporter]:
     for name in ("http_proxy", "HTTP_PROXY", "https_proxy", "HTTPS_PROXY"):
-        monkeypatch.setenv(name, "http://127.0.0.1:9")  # nobody is there: a proxy must not be asked
-    spec = importlib.util.spec_from_file_location("netgang_of_this_test", CLIENT)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    yield module
-    module.flush(10.0)
+        monkeypatch.setenv(name, "http://127.0.0.1:9")  # nothing listens there: a proxy must not be asked
+    reporter = Reporter()
+    yield reporter
+    reporter.flush(10.0)
     for thread in senders():
         thread.join(10.0)
     assert senders() == []
@@ -40,7 +41,7 @@ def senders() -> list[threading.Thread]:
     return [thread for thread in threading.enumerate() if thread.name == "netgang-report"]
 
 
-def test_a_report_is_sent(client: Any, sink: Sink) -> None:
+def test_a_report_is_sent(client: Reporter, sink: Sink) -> None:
     client.report(step=7, loss=0.5, samples_per_second=100, accuracy=None, workers=3)
     client.flush()
     [(path, authorization, document)] = sink.got
@@ -50,25 +51,29 @@ def test_a_report_is_sent(client: Any, sink: Sink) -> None:
     assert point == {"step": 7, "loss": 0.5, "samples_per_second": 100.0, "workers": 3.0}
 
 
-def test_many_reports_are_few_requests(client: Any, sink: Sink, monkeypatch: pytest.MonkeyPatch) -> None:
-    class Patient(threading.Event):
-        """Waits for `flush` instead of for a second, so that the machine's speed decides nothing."""
+def test_the_total_of_steps_is_sent_beside_the_points(client: Reporter, sink: Sink) -> None:
+    client.report(step=7, loss=0.5, total_steps=100.0)
+    client.flush()
+    client.report(step=8, loss=0.5)  # said once, it is sent again: netgang may be another one by now
+    client.report(step=9, loss=0.5, total_steps="soon")  # type: ignore[arg-type]
+    client.flush()
+    assert [document["total_steps"] for _, _, document in sink.got] == [100, 100]
+    assert [point["step"] for point in sink.points()] == [7, 8]
 
-        def wait(self, timeout: float | None = None) -> bool:
-            return super().wait(None if timeout is None else LIVENESS_S)
 
-    monkeypatch.setattr(client, "_hurry", Patient())
+def test_many_reports_are_few_requests(sink: Sink) -> None:
+    client = Reporter(interval_s=LIVENESS_S)  # so that `flush` alone ends the pause, whatever the machine's speed
     for step in range(100):
-        client.report(step=step, loss=1.0)
-    client.flush()
+        assert client.report(step=step, loss=1.0)
+    assert client.flush()
     client.report(step=100, loss=1.0)
-    client.flush()
+    assert client.flush()
     assert [step for steps in sink.steps() for step in steps] == list(range(101))
     assert 2 <= len(sink.got) <= 4
     assert [document["restarted"] for _, _, document in sink.got] == [True] + [False] * (len(sink.got) - 1)
 
 
-def test_several_threads_may_report(client: Any, sink: Sink) -> None:
+def test_several_threads_may_report(client: Reporter, sink: Sink) -> None:
 
     def train(first: int) -> None:
         for step in range(first, first + 50):
@@ -84,14 +89,13 @@ def test_several_threads_may_report(client: Any, sink: Sink) -> None:
     assert sorted(step for steps in sink.steps() for step in steps) == list(range(200))
 
 
-def test_a_report_that_was_refused_was_not_the_first(client: Any, sink: Sink) -> None:
+def test_a_report_that_was_refused_was_not_the_first(client: Reporter, sink: Sink) -> None:
     sink.status = 503
     client.report(step=1, loss=1.0)
-    client.flush()
+    assert client.flush() is False
     sink.status = 200
     client.report(step=2, loss=1.0)
-    client.flush()
-    client.flush()
+    assert client.flush()
     assert [document["restarted"] for _, _, document in sink.got] == [True, True]
     assert sink.steps() == [[1], [2]]
 
@@ -115,19 +119,19 @@ ODD = {
 
 
 @pytest.mark.parametrize("values", ODD.values(), ids=ODD)
-def test_odd_values_stop_nothing(client: Any, sink: Sink, values: dict[str, Any]) -> None:
-    client.report(**values)
-    client.report(step=2, loss=1.0)
+def test_odd_values_stop_nothing(client: Reporter, sink: Sink, values: dict[str, Any]) -> None:
+    assert client.report(**values) is False
+    assert client.report(step=2, loss=1.0)
     client.flush()
     assert [step for steps in sink.steps() for step in steps][-1] == 2
 
 
-def test_without_an_address_nothing_happens(client: Any, sink: Sink, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_an_address_nothing_happens(client: Reporter, sink: Sink, monkeypatch: pytest.MonkeyPatch) -> None:
     for address in (None, ""):
         monkeypatch.delenv("NETGANG_REPORT_URL", raising=False)
         if address is not None:
             monkeypatch.setenv("NETGANG_REPORT_URL", address)
-        client.report(step=1, loss=1.0)
+        assert client.report(step=1, loss=1.0) is False
         assert senders() == []
         client.flush()
     monkeypatch.setenv("NETGANG_REPORT_URL", sink.url)
@@ -152,7 +156,7 @@ FAULTS: dict[str, Answer | str] = {
 
 @pytest.mark.parametrize("fault", FAULTS.values(), ids=FAULTS)
 def test_no_fault_reaches_training(
-    client: Any, sink: Sink, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, fault: Answer | str
+    client: Reporter, sink: Sink, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, fault: Answer | str
 ) -> None:
     callers: set[str] = set()
     connect = socket.socket.connect
@@ -176,9 +180,11 @@ def test_no_fault_reaches_training(
     assert sum(map(len, sink.steps())) <= 256
 
 
-def test_a_token_that_is_not_there_stops_nothing(client: Any, sink: Sink, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_token_that_is_not_there_stops_nothing(
+    client: Reporter, sink: Sink, caplog: pytest.LogCaptureFixture
+) -> None:
     with caplog.at_level(logging.WARNING):
-        file = Path(client.os.environ["NETGANG_TOKEN_FILE"])
+        file = Path(os.environ["NETGANG_TOKEN_FILE"])
         file.unlink()
         client.report(step=1, loss=1.0)
         client.flush()
@@ -193,7 +199,7 @@ def test_a_token_that_is_not_there_stops_nothing(client: Any, sink: Sink, caplog
 
 @pytest.mark.parametrize("trusted", [True, False], ids=["with its authority", "without"])
 def test_a_server_must_show_a_certificate_that_is_trusted(
-    client: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, trusted: bool
+    client: Reporter, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, trusted: bool
 ) -> None:
     with RawServer({PATH: ok(b"{}")}, tls=True) as server, caplog.at_level(logging.WARNING):
         monkeypatch.setenv("NETGANG_REPORT_URL", f"{server.url}{PATH}")
@@ -209,7 +215,7 @@ def test_a_server_must_show_a_certificate_that_is_trusted(
 def test_the_end_of_a_process_is_not_held_up(tmp_path: Path, scheme: str) -> None:
     """Ten times, since a thread that was in OpenSSL when the process ended crashed one end in six."""
     (tmp_path / "token").write_text("sesame")
-    program = "import netgang\nfor step in range(50):\n    netgang.report(step=step, loss=1.0)\nprint('trained')"
+    program = "import netgang_report as it\nfor step in range(50): it.report(step=step, loss=1.0)\nprint('trained')"
     with RawServer({PATH: hang}) as server:
         url = f"{scheme}{server.url.removeprefix('http')}{PATH}"
         environment = {"NETGANG_REPORT_URL": url, "NETGANG_TOKEN_FILE": str(tmp_path / "token")}
@@ -228,14 +234,102 @@ def test_the_end_of_a_process_is_not_held_up(tmp_path: Path, scheme: str) -> Non
     assert ended == [("trained\n", "", 0)] * 10
 
 
-def test_the_client_is_small_and_needs_nothing_but_python() -> None:
-    source = CLIENT.read_text()
-    assert len(source.splitlines()) <= 80
-    tree = ast.parse(source)
+def test_one_warning_a_minute(client: Reporter, sink: Sink, caplog: pytest.LogCaptureFixture) -> None:
+    sink.status = 503
+    for step in range(5):
+        client.report(step=step, loss=1.0)
+        client.flush()
+        client.report(step=step, loss="low")  # type: ignore[arg-type]
+    assert len(sink.got) == 5
+    assert [(one.name, "503" in one.getMessage()) for one in caplog.records] == [("netgang_report", True)]
+
+
+def test_arguments_come_before_the_environment(sink: Sink, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "other").write_text("open")
+    monkeypatch.setenv("NETGANG_REPORT_URL", "http://127.0.0.1:9/")
+    client = Reporter(sink.url, token_file=str(tmp_path / "other"))
+    client.report(step=1, loss=1.0)
+    assert client.flush()
+    assert [authorization for _, authorization, _ in sink.got] == ["Bearer open"]
+
+
+def answer_at_the_end(connection: socket.socket, stopping: threading.Event) -> None:
+    hang(connection, stopping)
+    connection.sendall(ok(b"{}"))
+
+
+def test_a_process_that_forked_reports_for_itself(client: Reporter, sink: Sink) -> None:
+    """A data loader's process has neither the thread that sends nor what its parent had still to send."""
+    with RawServer({PATH: answer_at_the_end}) as server:
+        busy = Reporter(f"{server.url}{PATH}")
+        busy.report(step=1, loss=1.0)
+        child = os.fork()
+        if child == 0:
+            os._exit(0 if busy.flush(0.0) and client.report(step=2, loss=1.0) and client.flush(LIVENESS_S) else 1)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+        assert sink.steps() == [[2]]
+        busy.flush(0.0)
+    for thread in senders():
+        thread.join(LIVENESS_S)
+
+
+COMMANDS = {  # case: (arguments, status of the server, exit code, what it said)
+    "a report": (["--step", "10", "--loss", "0.5", "--workers", "2"], 200, 0, ""),
+    "refused": (["--step", "10", "--loss", "0.5"], 403, 1, "not reported: OSError"),
+    "no finite number": (["--step", "10", "--loss", "nan"], 200, 1, ""),
+}
+
+
+@pytest.mark.parametrize(("argv", "status", "code", "said"), COMMANDS.values(), ids=COMMANDS)
+def test_the_command(
+    sink: Sink, argv: list[str], status: int, code: int, said: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    sink.status = status
+    assert (main(argv), said in caplog.text) == (code, True)
+    assert sink.steps() == ([] if "nan" in argv else [[10]])
+
+
+def test_the_command_without_an_address_is_a_mistake(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("NETGANG_REPORT_URL", raising=False)
+    with pytest.raises(SystemExit, match="2"):
+        main(["--step", "1", "--loss", "1"])
+
+
+@pytest.mark.parametrize("file", sorted(PACKAGE.glob("*.py")), ids=lambda file: file.name)
+def test_the_package_needs_nothing_but_python_3_8(file: Path) -> None:
+    tree = ast.parse(file.read_text(), feature_version=(3, 8))
     imported = {
         name.split(".")[0]
         for one in ast.walk(tree)
         if isinstance(one, ast.Import | ast.ImportFrom)
         for name in ([one.module or ""] if isinstance(one, ast.ImportFrom) else [alias.name for alias in one.names])
     }
-    assert imported <= sys.stdlib_module_names
+    assert imported <= sys.stdlib_module_names | {"netgang_report"}
+
+
+def test_it_runs_on_the_oldest_python(sink: Sink) -> None:
+    """`ast` knows the grammar alone: what the library of 3.8 lacks is found by running it, where there is one."""
+    oldest = python_3_8()
+    program = (
+        "import netgang_report.callbacks as c\n"
+        "steps = c.StepReporter(batch_size=1, every=1)\n"
+        "steps.step(0.5)\n"
+        "steps.close()"
+    )
+    names = ("NETGANG_REPORT_URL", "NETGANG_TOKEN_FILE")
+    environment = {"PYTHONPATH": str(PACKAGE.parent), **{name: os.environ[name] for name in names}}
+    for argv in (["-c", program], ["-m", "netgang_report", "--step", "2", "--loss", "0.4"]):
+        done = subprocess.run([oldest, *argv], env=environment, capture_output=True, text=True, timeout=LIVENESS_S)
+        assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    assert sink.steps() == [[1], [2]]
+
+
+def python_3_8() -> str:
+    """On PATH, or as pyenv has it (whose shim of that name may lead nowhere); a loud skip without any."""
+    for found in (
+        *sorted(map(str, Path.home().glob(".pyenv/versions/3.8.*/bin/python3.8"))),
+        shutil.which("python3.8"),
+    ):
+        if found and subprocess.run([found, "--version"], capture_output=True).returncode == 0:
+            return found
+    pytest.skip("no Python 3.8: that netgang-report runs on it is NOT checked")

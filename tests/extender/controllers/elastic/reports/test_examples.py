@@ -1,17 +1,18 @@
-"""The callbacks of examples/: what reaches netgang when a framework calls them.
+"""The callbacks of netgang_report, and examples/reporting-job.yaml: what reaches netgang when a framework calls them.
 
-Neither Keras nor PyTorch is installed here. What is tested: that the examples run, and that the calls of Keras'
-documented callback protocol, made by a stand-in in the documented order, and of a plain PyTorch loop become the right
-reports. What is not: that a certain version of a framework makes these calls.
+No framework is installed here. What is tested: that the calls of Keras' and Hugging Face's documented callback
+protocols, made by stand-ins in the documented order, and of a plain PyTorch loop become the right reports. What is not:
+that a certain version of a framework makes these calls.
 """
 
-import runpy
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import yaml
 
+from netgang_report.callbacks import HuggingFaceCallback, KerasCallback, StepReporter
 from scoring.model.policy import KNOWN_OPTIONS
 from tests.extender.controllers.elastic.reporting import Sink
 
@@ -55,8 +56,7 @@ class Model:
 
 def test_keras(sink: Sink) -> None:
     """Steps go on over epochs; every tenth batch is reported, and at the end everything is sent."""
-    callback = runpy.run_path(str(EXAMPLES / "report_keras.py"))["ReportToNetgang"]
-    Model().fit(epochs=3, batches=15, callbacks=[callback(batch_size=32, workers=2)])
+    Model().fit(epochs=3, batches=15, callbacks=[KerasCallback(batch_size=32, workers=2)])
     points = sink.points()  # on_train_end has waited for them
     assert [point["step"] for point in points] == [10, 20, 30, 40]
     assert [point["loss"] for point in points] == pytest.approx([1.91, 1.81, 1.71, 1.61])
@@ -65,9 +65,7 @@ def test_keras(sink: Sink) -> None:
 
 
 def test_keras_after_a_restart(sink: Sink) -> None:
-    callback = runpy.run_path(str(EXAMPLES / "report_keras.py"))["ReportToNetgang"](
-        batch_size=32, first_step=100, every=1
-    )
+    callback = KerasCallback(batch_size=32, first_step=100, every=1, total_steps=200)
     callback.on_train_begin()
     callback.on_train_batch_end(0, {"loss": 1.0})
     callback.on_train_batch_end(1, {})
@@ -75,23 +73,41 @@ def test_keras_after_a_restart(sink: Sink) -> None:
     callback.on_train_batch_end(3, {"loss": 0.5})
     callback.on_train_end({})
     assert [point["step"] for point in sink.points()] == [101, 104]
+    assert {document["total_steps"] for _, _, document in sink.got} == {200}
     with pytest.raises(AttributeError):
         _ = callback.model
 
 
 def test_pytorch(sink: Sink) -> None:
     """Rank 0 reports every tenth step, and asks the GPU for no other loss; other ranks report nothing."""
-    reporter = runpy.run_path(str(EXAMPLES / "report_pytorch.py"))["Reporter"]
     Tensor.asked = 0
     for rank in (0, 1):
-        one = reporter(batch_size=64, world_size=4, rank=rank, first_step=5)
+        one = StepReporter(batch_size=64, world_size=4, rank=rank, first_step=5, total_steps=35)
         for step in range(30):
             one.step(Tensor(2.0 - step / 100))
         one.close()
     points = sink.points()
     assert [point["step"] for point in points] == [10, 20, 30]
     assert (Tensor.asked, points[0]["loss"]) == (3, 1.96)
+    assert {document["total_steps"] for _, _, document in sink.got} == {35}
     assert all("workers" not in point for point in points), "ranks are no pods: netgang counts them itself"
+    assert all(point["samples_per_second"] > 0.0 for point in points)
+
+
+@pytest.mark.parametrize("first", [True, False], ids=["the first process", "another one"])
+def test_hugging_face(sink: Sink, first: bool) -> None:
+    """Every line of the Trainer's log that has a loss, from the checkpoint's step on; evaluations have none."""
+    args = SimpleNamespace(train_batch_size=8, world_size=4, gradient_accumulation_steps=2)
+    state, control = SimpleNamespace(global_step=500, max_steps=600, is_world_process_zero=first), SimpleNamespace()
+    callback = HuggingFaceCallback()
+    assert callback.on_init_end(args, state, control, model=None) is None
+    callback.on_train_begin(args, state, control, model=None)
+    for step, logs in ((510, {"loss": 1.9, "learning_rate": 0.1}), (510, {"eval_loss": 2.0}), (520, {"loss": 1.8})):
+        state.global_step = step
+        callback.on_log(args, state, control, logs=logs, model=None)
+    callback.on_train_end(args, state, control)
+    points = sink.points()
+    assert [(point["step"], point["loss"]) for point in points] == ([(510, 1.9), (520, 1.8)] if first else [])
     assert all(point["samples_per_second"] > 0.0 for point in points)
 
 

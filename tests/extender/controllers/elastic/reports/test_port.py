@@ -20,10 +20,10 @@ from tests.fakes.clock import LoopClock
 __all__ = ["certificates"]
 ROOT = Path(__file__).parents[5]
 PROGRAM = """
-import netgang
+import netgang_report
 for step in range(30):
-    netgang.report(step=step, loss=1.0 / (step + 1), accuracy=step / 30)
-netgang.flush()
+    netgang_report.report(step=step, loss=1.0 / (step + 1), accuracy=step / 30)
+netgang_report.flush()
 """
 
 

@@ -1,0 +1,203 @@
+"""Look at a cluster with an operator's rights, and change nothing: the facts that the checks need.
+
+Rule: what the operator may not read is said and left out; an API server that does not answer ends it
+(ApiUnavailableError). Pods are read page by page, and only those of gangs or at our gate are kept.
+"""
+
+import asyncio
+from collections.abc import Awaitable
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
+from typing import Final, TypeVar
+
+from cli.doctor import installed
+from cli.doctor.facts import Facts, Json, LeaseSeen, Policies, Running, ServiceAddress, spec_of
+from cli.doctor.installed import settings_of, text_of
+from cli.doctor.policies import confining
+from cli.doctor.probes import denied
+from extender.convert import node_from_json, pod_from_json, pod_group_from_json
+from extender.errors import ApiError
+from extender.kube.operator_client import OperatorApi
+from extender.leadership.election import LeaseTimes
+from extender.ports import Clock
+from extender.settings.settings import Settings
+from scoring.model import Node, Pod
+
+_T = TypeVar("_T")
+NAME: Final = "netgang"
+SCHEDULER: Final = "netgang-scheduler"
+_POLICIES: Final = "/apis/admissionregistration.k8s.io"
+_VERSIONS: Final = ("v1", "v1beta1")
+_POD_GROUPS: Final = "/apis/scheduling.x-k8s.io/v1alpha1"
+
+
+@dataclass(frozen=True, slots=True)
+class Where:
+    """What to look at: the namespace netgang is installed in, and files that take the place of what is installed."""
+
+    namespace: str = "netgang-system"
+    account: str = ""  # Whose rights count; "": the service account `netgang` of the namespace
+    config: Path | None = None
+    scheduler_config: Path | None = None
+    running: Facts | None = None  # With the settings of a running netgang, which count where no file is found
+
+
+@dataclass(slots=True)
+class Look:
+    """One look; `facts` fills in what it saw."""
+
+    api: OperatorApi
+    clock: Clock
+    where: Where
+    unseen: list[str] = field(default_factory=list)
+
+    async def facts(self) -> Facts:
+        """Everything of the cluster. Takes as long as a leader may take to renew its Lease, or a little more."""
+        version = await self.api.get("/version") or {}
+        looking = self._installed("deployments", NAME, group="/apis/apps/v1")
+        deployment = await self._tried("its Deployment", looking, None)
+        seen = await self._scheduler(await self._settings(deployment))
+        account = self.where.account or f"system:serviceaccount:{self.where.namespace}:{NAME}"
+        lost, running, policies, confined, nodes, (pods, foreign_pods) = await asyncio.gather(
+            self._tried("rights", denied(self.api.create, seen.settings, account, self.where.namespace), None),
+            self._tried("its pods", self._running(deployment, seen.settings), None),
+            self._tried("admission policies", self._policies(), None),
+            self._tried("the policies of its account", self._confined(account), None),
+            self._tried("nodes", self._nodes(seen.settings), None),
+            self._tried("pods", self._pods(seen.settings), (None, 0)),
+        )
+        seen = replace(
+            seen,
+            account=account,
+            kubernetes=str(version.get("gitVersion", "")).removeprefix("v"),
+            skew_s=await self.api.skew_s(self.clock),
+            denied=lost,
+            service=await self._tried("its Service", self._service(), None),
+            policies=policies,
+            confined=confined,
+            running=running,
+            nodes=nodes,
+            pods=pods,
+            foreign_pods=foreign_pods,
+        )
+        return replace(await self._groups(seen), unseen=tuple(self.unseen))
+
+    async def _tried(self, what: str, looking: Awaitable[_T], otherwise: _T) -> _T:
+        """What it gives, or `otherwise` where the operator may not look."""
+        try:
+            return await looking
+        except ApiError as error:
+            self.unseen.append(f"{what}: {error.message}")
+            return otherwise
+
+    async def _installed(self, plural: str, name: str, *, group: str = "/api/v1") -> Json | None:
+        return await self.api.get(f"{group}/namespaces/{self.where.namespace}/{plural}/{name}")
+
+    async def _mounted(self, workload: Json, key: str) -> tuple[str, str] | None:
+        """(text, ConfigMap) of the file that a Deployment mounts."""
+        for name in installed.mounted(workload):
+            data = (await self._installed("configmaps", name) or {}).get("data") or {}
+            if key in data:
+                return str(data[key]), f"ConfigMap {self.where.namespace}/{name}"
+        return None
+
+    async def _settings(self, deployment: Json | None) -> Facts:
+        if self.where.config is not None:
+            return settings_of(text_of(self.where.config), {}, origin=f"file {self.where.config}")
+        missing, found = f"Deployment {self.where.namespace}/{NAME}", None
+        if deployment is not None:
+            missing = f"ConfigMap of {missing}"
+            found = await self._tried("settings", self._mounted(deployment, "netgang.yaml"), None)
+        if (deployment is None or found is None) and self.where.running is not None:
+            return self.where.running
+        if deployment is None or found is None:
+            self.unseen.append(f"settings: no {missing} can be read")
+            return Facts(Settings(), "nowhere", settings_seen=False)
+        return settings_of(found[0], installed.environment_of(deployment), origin=found[1])
+
+    async def _scheduler(self, seen: Facts) -> Facts:
+        """With the configuration of kube-scheduler, and the version of the second one."""
+        looking = self._installed("deployments", SCHEDULER, group="/apis/apps/v1")
+        beside = await self._tried("its kube-scheduler", looking, None)
+        version = installed.version_of(str(installed.container_of(beside or {}).get("image", "")))
+        found, given = None, self.where.scheduler_config
+        if given is not None:
+            found = text_of(given), f"file {given}"
+        elif beside is not None:
+            found = await self._tried("kube-scheduler's configuration", self._mounted(beside, "scheduler.yaml"), None)
+        if found is None:
+            return replace(seen, scheduler_version=version)
+        config = installed.scheduler_of(found[0], where=found[1])
+        return replace(seen, scheduler=config, scheduler_from=found[1], scheduler_version=version)
+
+    async def _service(self) -> ServiceAddress | None:
+        found = await self._installed("services", NAME)
+        if found is None:
+            return None
+        spec = found["spec"]
+        (port, *_) = [one["port"] for one in spec["ports"] if one.get("name") in ("http", None)] or [0]
+        return ServiceAddress(NAME, self.where.namespace, port, str(spec.get("clusterIP", "")))
+
+    async def _running(self, deployment: Json | None, settings: Settings) -> Running:
+        base = f"/api/v1/namespaces/{self.where.namespace}/pods"
+        pods = await self.api.listed(base, {"labelSelector": f"app.kubernetes.io/name={NAME}"})
+        lease = await self._lease(settings)
+        found = await self._installed("poddisruptionbudgets", NAME, group="/apis/policy/v1")
+        budget = installed.budget_of(found) if found is not None else None
+        wanted = int(deployment["spec"].get("replicas", 1)) if deployment is not None else 0
+        return Running(wanted, tuple(map(installed.replica_of, pods)), lease, budget)
+
+    async def _lease(self, settings: Settings) -> LeaseSeen | None:
+        """Looked at twice: a Lease's times are another clock's."""
+        look = partial(self._installed, "leases", settings.lease.name, group="/apis/coordination.k8s.io/v1")
+        first = await look()
+        if first is None:
+            return None
+        await asyncio.sleep(LeaseTimes.of(settings.lease.duration_s).renew_deadline_s)
+        again = spec_of(await look())
+        renewed = again.get("renewTime") != spec_of(first).get("renewTime")
+        return LeaseSeen(str(again.get("holderIdentity") or ""), renewed=renewed)
+
+    async def _policies(self) -> Policies:
+        for version in _VERSIONS:
+            served = await self.api.get(f"{_POLICIES}/{version}") or {}
+            if any(one["name"] == "mutatingadmissionpolicies" for one in served.get("resources", ())):
+                policies, bindings = await self._by_name(version, "mutatingadmission")
+                return Policies(policies=policies, bindings=bindings)
+        return Policies(served=False)
+
+    async def _confined(self, account: str) -> frozenset[str]:
+        policies, bindings = await self._by_name("v1", "validatingadmission")
+        return confining(policies, bindings, account=account)
+
+    async def _by_name(self, version: str, kind: str) -> list[dict[str, Json]]:
+        paths = (f"{_POLICIES}/{version}/{kind}{ending}" for ending in ("policies", "policybindings"))
+        return [{one["metadata"]["name"]: one for one in await self.api.listed(path)} for path in paths]
+
+    async def _nodes(self, settings: Settings) -> tuple[Node, ...]:
+        label = settings.zone_label
+        return tuple([node_from_json(item, zone_label=label) async for item in self.api.items("/api/v1/nodes")])
+
+    async def _pods(self, settings: Settings) -> tuple[tuple[Pod, ...], int]:
+        kept: list[Pod] = []
+        foreign = 0
+        system = ("kube-system", self.where.namespace)
+        async for item in self.api.items("/api/v1/pods"):
+            pod = pod_from_json(item)
+            if pod.group is not None or pod.gated:
+                kept.append(pod)
+            elif pod.node is not None and not pod.terminal and pod.namespace not in system:
+                ours = settings.managed_resource is None and pod.scheduler_name in settings.scheduler_names
+                foreign += not ours and not pod.daemon
+        return tuple(kept), foreign
+
+    async def _groups(self, seen: Facts) -> Facts:
+        served = await self.api.get(_POD_GROUPS) or {}
+        known = any(one["name"] == "podgroups" for one in served.get("resources", ()))
+        items = self.api.items(f"{_POD_GROUPS}/podgroups")
+        keys = [str(pod_group_from_json(item).key) async for item in items] if known else []
+        listed = await self._tried("budgets", self.api.listed("/apis/policy/v1/poddisruptionbudgets"), [])
+        others = (one for one in listed if one["metadata"]["namespace"] != self.where.namespace)
+        budgets = tuple(map(installed.budget_of, others))
+        return replace(seen, pod_groups=frozenset(keys), pod_groups_served=known, budgets=budgets)

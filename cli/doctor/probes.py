@@ -1,0 +1,162 @@
+"""Ask the API server what netgang's account may, and sources and a running netgang how they do."""
+
+import asyncio
+import re
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from http import HTTPStatus
+from typing import Any, Final, TypeAlias
+
+from cli.doctor.facts import Answered, Endpoints, Right, SourceSeen
+from cli.doctor.service import needed
+from client.connect.connection import door
+from client.connect.target import Said
+from client.documents import decoded, fetch
+from extender.bootstrap.feeds import closing, sources_of
+from extender.errors import NetworkSourceError
+from extender.kube import calls
+from extender.kube.key_store import NOTE_KEYS
+from extender.network.batches import merged
+from extender.network.mapping import map_nodes, mapping_config, measured_ends
+from extender.network.merge import node_counts
+from extender.ports import Batch, Clock
+from extender.schemas.readiness import NetworkSources, Readiness
+from extender.schemas.settings import SettingsInForce
+from extender.settings.network import FileSource
+from extender.settings.settings import Settings
+from scoring.model import Node
+from scoring.network.matrix import METRICS, MeasurementTable
+
+_FETCH_S: Final = 90.0
+_ERRORS: Final = re.compile(r"^netgang_internal_errors_total(?:\{[^}]*\})? (\S+)$", re.MULTILINE)
+_PROBE_REPORTS: Final = re.compile(r'^netgang_probe_reports_total\{outcome="([^"]+)"\} (\S+)$', re.MULTILINE)
+
+
+async def ask_sources(
+    settings: Settings, nodes: Sequence[Node], clock: Clock
+) -> tuple[tuple[SourceSeen, ...] | None, Endpoints | None]:
+    """Fetch once from every source, from here, but for files of the pod that are not here; `None`: nothing is left."""
+    there = [one for one in settings.network.sources if not isinstance(one, FileSource) or one.path.exists()]
+    if settings.network.sources and not there:
+        return None, None
+    chosen = settings.model_copy(update={"network": settings.network.model_copy(update={"sources": tuple(there)})})
+    seen: list[SourceSeen] = []
+    batches: list[Batch] = []
+    for polled in sources_of(chosen):
+        problem: str | None = None
+        async with closing(polled):
+            try:
+                async with asyncio.timeout(_FETCH_S):
+                    batch = await polled.source.fetch(now_s=clock.now_s())
+                if batch is not None:
+                    batches.append(batch)
+            except NetworkSourceError as error:
+                problem = str(error)
+            except TimeoutError:
+                problem = f"no answer within {_FETCH_S:g} s"
+        seen.append(SourceSeen(polled.source.name, problem, None if problem else 0.0, _soft_ttl_s(settings)))
+    return tuple(seen), _mapped(nodes, batches, settings) if batches else None
+
+
+def _mapped(nodes: Sequence[Node], batches: Sequence[Batch], settings: Settings) -> Endpoints:
+    measured = measured_ends(MeasurementTable.of(one.measurements) for one in batches)
+    endpoints = merged(end for batch in batches for end in batch.endpoints)
+    mapping = map_nodes(nodes, endpoints, mapping_config(settings), measured=measured)
+    counts = {metric.value: dict(of) for metric, of in node_counts(mapping).items() if measured[metric]}
+    unmapped = [set(mapping.unmapped[metric]) for metric in METRICS if measured[metric]]
+    nowhere = set.intersection(*unmapped) if unmapped else set()
+    return Endpoints(counts, tuple(sorted(map(str, nowhere))))
+
+
+async def ask_running(
+    url: str, settings: Settings, clock: Clock
+) -> tuple[Answered, tuple[SourceSeen, ...] | None, Endpoints | None]:
+    """Readiness, sources, mapping and errors of a running netgang. Errors: ConfigError for an address that is none."""
+    way = door(Said(url=url))
+    try:
+        ready = await fetch(way, "/readyz")
+        metrics = await fetch(way, "/metrics")
+        document = decoded(ready.content, Readiness, where=url)
+    except NetworkSourceError as error:
+        return Answered(url, str(error)), None, None
+    caught = int(sum(float(value) for value in _ERRORS.findall(metrics.text)))
+    refused = {why: int(float(count)) for why, count in _PROBE_REPORTS.findall(metrics.text) if why != "accepted"}
+    answered = Answered(
+        url,
+        None,
+        ready=document.ready,
+        reasons=document.reasons,
+        internal_errors=caught,
+        probe=(document.detail.network and document.detail.network.probe) or None,
+        probe_refused={why: count for why, count in refused.items() if count},
+    )
+    network, now_s, soft_s = document.detail.network or NetworkSources(()), clock.now_s(), _soft_ttl_s(settings)
+    ages_s = (None if one.last_success_s is None else max(now_s - one.last_success_s, 0.0) for one in network.sources)
+    sources = tuple(
+        SourceSeen(one.name, one.error, age_s, soft_s) for one, age_s in zip(network.sources, ages_s, strict=True)
+    )
+    return answered, sources, Endpoints(network.mapping.nodes) if network.mapping else None
+
+
+async def ask_settings(url: str) -> SettingsInForce | None:
+    """The settings of a running netgang; `None`: it does not show them, at this port or to us. Errors: ConfigError."""
+    way = door(Said(url=url))
+    try:
+        found = await fetch(way, "/v1/settings")
+        return decoded(found.content, SettingsInForce, where=url) if found.status_code == HTTPStatus.OK else None
+    except NetworkSourceError:
+        return None
+
+
+def _soft_ttl_s(settings: Settings) -> float:
+    soft = settings.network.soft_ttl()
+    return min(soft.of(metric.value) or float("inf") for metric in METRICS)
+
+
+_GROUP: Final = "/apis/authorization.k8s.io/v1"
+_ACCOUNT: Final = "system:serviceaccount"
+Create: TypeAlias = Callable[[str, Mapping[str, Any]], Awaitable[dict[str, Any]]]
+
+
+async def denied(create: Create, settings: Settings, account: str, namespace: str) -> tuple[Right, ...]:
+    """Rights that `account`, its Lease in `namespace`, needs and has not. Errors: ApiError (403: we may not ask)."""
+    myself = await create(
+        "/apis/authentication.k8s.io/v1/selfsubjectreviews",
+        {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"},
+    )
+    own = myself["status"]["userInfo"].get("username") == account
+    subject = {} if own else {"user": account, "groups": _groups_of(account)}
+    rights = sorted(set().union(*needed(settings).values()))
+    at_home = dict.fromkeys(calls.rules(calls.LEADING), settings.lease.name)
+    at_home |= dict.fromkeys(calls.rules(calls.NOTES), NOTE_KEYS)
+
+    async def may(right: Right) -> bool:
+        attributes = _attributes(right, at_home.get(right), namespace=namespace)
+        kind = "SelfSubjectAccessReview" if own else "SubjectAccessReview"
+        spec = {"resourceAttributes": attributes, **subject}
+        body = {"apiVersion": "authorization.k8s.io/v1", "kind": kind, "spec": spec}
+        answer = await create(f"{_GROUP}/{kind.lower()}s", body)
+        return bool(answer["status"]["allowed"])
+
+    answers = await asyncio.gather(*(may(right) for right in rights))
+    return tuple(right for right, allowed in zip(rights, answers, strict=True) if not allowed)
+
+
+def _groups_of(account: str) -> list[str]:
+    """Groups that the account is in without saying so.
+
+    >>> _groups_of("system:serviceaccount:a:b"), _groups_of("netgang")
+    (['system:serviceaccounts', 'system:serviceaccounts:a', 'system:authenticated'], ['system:authenticated'])
+    """
+    if not account.startswith(f"{_ACCOUNT}:"):
+        return ["system:authenticated"]
+    return [f"{_ACCOUNT}s", f"{_ACCOUNT}s:{account.split(':')[2]}", "system:authenticated"]
+
+
+def _attributes(right: Right, own: str | None, *, namespace: str) -> dict[str, str]:
+    """The right as a question. `own`: it is about this object of netgang's own namespace, but for making one."""
+    verb, group, resource = right
+    plural, _, subresource = resource.partition("/")
+    found = {"verb": verb, "group": group, "resource": plural}
+    found |= {"subresource": subresource} if subresource else {}
+    found |= {"namespace": namespace} if own is not None else {}
+    return found | ({"name": own} if own is not None and verb != "create" else {})

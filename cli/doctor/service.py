@@ -1,0 +1,173 @@
+"""Check netgang's own pods: the leader, budgets, versions, clocks, rights, and what a running one says of itself."""
+
+import re
+from collections import defaultdict
+from collections.abc import Iterator
+from typing import Final
+
+from cli.doctor.facts import NEVER, Facts, Finding, Right, Running, error, note, some, warning
+from extender.kube import calls
+from extender.leadership.lease import LEADER
+from extender.settings.features import AutoscalingMode
+from extender.settings.leadership import LeaderElection
+from extender.settings.ports import DebugAuth
+from extender.settings.settings import Settings
+from scoring.model.policy import Preempting, Repair
+
+NOTES: Final = "base (its Secret)"  # Part of manifests/ with the right to the keys for notes
+_MINOR: Final = re.compile(r"^v?(\d+)\.(\d+)")
+_VERSION: Final = re.compile(r":v?(\d+\.\d+\.\d+\S*)$")
+_OLDEST: Final = (1, 35)
+_SKEW_S: Final = 2.0
+
+
+def minor(version: str) -> tuple[int, int] | None:
+    """Major and minor of a version.
+
+    >>> minor("v1.36.3-eks"), minor("latest")
+    ((1, 36), None)
+    """
+    found = _MINOR.match(version)
+    return (int(found[1]), int(found[2])) if found else None
+
+
+def needed(settings: Settings) -> dict[str, frozenset[Right]]:
+    """Part of manifests/ → the rights that netgang needs with these settings."""
+    parts = {"base": calls.rules(), NOTES: calls.rules(calls.NOTES)}
+    if settings.leader_election is LeaderElection.ON:
+        parts["base (its Role)"] = calls.rules(calls.LEADING)
+    if settings.repair.policy is Repair.RESTART or settings.preemption is not Preempting.OFF:
+        parts["components/restart"] = calls.rules(calls.RESTARTS)
+    if settings.elastic.enabled:
+        parts["components/elastic"] = calls.rules(calls.ELASTIC)
+    if settings.autoscaling.mode is AutoscalingMode.PROVISIONING_REQUEST:
+        parts["components/provisioning"] = calls.rules(calls.PROVISIONING)
+    if settings.reports.port is not None and settings.reports.service_accounts:
+        parts["components/reports"] = calls.rules((calls.TOKEN_REVIEW,))
+    if settings.debug_auth is DebugAuth.TOKEN:
+        parts["components/debug-auth"] = calls.rules(calls.REVIEWS)
+    return parts
+
+
+def check_rights(seen: Facts) -> Iterator[Finding]:
+    """What netgang would be refused; one finding for each part of manifests/ that grants it."""
+    for part, rights in needed(seen.settings).items():
+        if lost := sorted(rights.intersection(seen.denied or ())):
+            said = some(f"{verb} {resource}{'.' + group if group else ''}" for verb, group, resource in lost)
+            place = part.partition(" ")[0]
+            file = f"manifests/base/{'notes.yaml' if part == NOTES else 'rbac.yaml'}"
+            how = f"kubectl apply -k manifests/{place}" if place != "base" else f"apply {file} again"
+            yield error("rights-missing", f"{seen.account} may not: {said}", f"{how}; with the chart, helm upgrade")
+
+
+def check_running(seen: Facts) -> Iterator[Finding]:
+    """Replicas, their leader and their budget."""
+    found = seen.running
+    if found is None:
+        return
+    elects = seen.settings.leader_election is LeaderElection.ON
+    if not elects and max(found.wanted, len(found.replicas)) > 1:
+        what = "several replicas without leader election: each counts the same gang for itself"
+        yield error("leader-election-off", what, 'set leader_election: "on", or replicas: 1')
+    if (found.wanted or found.replicas) and not any(one.ready for one in found.replicas):
+        what = "no pod of netgang's is ready: gangs do not start, and gated pods stay where they are"
+        fix = "kubectl -n NAMESPACE describe deployment netgang; kubectl logs deploy/netgang"
+        yield error("not-running", what, fix)
+    if elects:
+        yield from _leader(found, seen.settings.lease.name)
+    yield from _budget(found)
+
+
+def check_gated(seen: Facts) -> Iterator[Finding]:
+    """Pods at the gate while no netgang is ready, or leads where one has to."""
+    gated = [pod.key for pod in seen.pods or () if pod.gated and not pod.deleting]
+    if not gated or seen.running is None:
+        return
+    lease = seen.running.lease
+    leads = lease is not None and lease.holder != "" and lease.renewed
+    led = leads or seen.settings.leader_election is LeaderElection.OFF
+    if not (led and any(one.ready for one in seen.running.replicas)):
+        what = f"{len(gated)} pods wait at netgang's gate, and no netgang acts: {some(gated)}"
+        fix = "bring netgang back; or netgang uninstall, which releases them (docs/start/install.md)"
+        yield error("gates-stranded", what, fix)
+
+
+def _leader(seen: Running, name: str) -> Iterator[Finding]:
+    look = f"look at the logs of netgang's pods and at the Lease {name}"
+    if seen.lease is None:
+        yield error("leader-missing", f"there is no Lease {name}: no replica has ever led", look)
+        return
+    if not seen.lease.holder:
+        yield error("leader-missing", f"no replica holds the Lease {name}", look)
+    elif not seen.lease.renewed:
+        what = f"{seen.lease.holder} holds the Lease {name} and does not renew it: no replica acts"
+        yield error("leader-missing", what, look)
+    labelled = [one.name for one in seen.replicas if one.role == LEADER]
+    if seen.replicas and len(labelled) != 1:
+        reached = "one that does not lead" if labelled else "none"
+        what = f"{len(labelled)} pods have the label netgang.io/role=leader: kube-scheduler reaches {reached}"
+        fix = f"it is set by the leader, which needs POD_NAME and the right to patch pods; {look}"
+        yield error("leader-label", what, fix)
+
+
+def _budget(seen: Running) -> Iterator[Finding]:
+    if seen.wanted < 2:
+        return
+    fix = "apply manifests/base/disruption.yaml: maxUnavailable: 1"
+    if seen.budget is None:
+        yield warning("budget-missing", "netgang's replicas have no PodDisruptionBudget: a drain may take all", fix)
+    elif seen.budget.max_unavailable in NEVER or seen.budget.min_available in (seen.wanted, "100%"):
+        yield warning("budget-blocks-drain", "netgang's PodDisruptionBudget lets no node be drained", fix)
+
+
+def check_versions(seen: Facts) -> Iterator[Finding]:
+    """Kubernetes against what is supported, kube-scheduler against the API server, netgang against this program."""
+    if seen.kubernetes is None:
+        return
+    kubernetes, scheduler, own = seen.kubernetes, seen.scheduler_version, seen.own_version
+    server = minor(kubernetes)
+    if server is not None and server < _OLDEST:
+        what = f"Kubernetes {kubernetes} is older than 1.35, the oldest that netgang is tested with"
+        yield warning("kubernetes-old", what, "update the cluster, or expect surprises")
+    theirs = minor(scheduler or "")
+    if server is not None and theirs is not None and theirs != server:
+        what = f"the second kube-scheduler is {scheduler}, the API server {kubernetes}"
+        fix = f"set its image to v{server[0]}.{server[1]}: it must not be newer, and filters as its own version does"
+        yield (error if theirs > server else warning)("scheduler-version", what, fix)
+    images: defaultdict[str, list[str]] = defaultdict(list)  # version of netgang → its pods
+    for one in seen.running.replicas if seen.running is not None else ():
+        if found := _VERSION.search(one.image):
+            images[found[1]].append(one.name)
+    if len(images) > 1:
+        what = f"netgang's pods are of different versions: {some(images)}"
+        yield warning("replicas-differ", what, "wait for the rollout to end: kubectl rollout status deploy/netgang")
+    elif images and own and own not in images:
+        what = f"netgang in the cluster is {next(iter(images))}, this program {own}: its checks are those of {own}"
+        yield warning("version-skew", what, "use the doctor of the same version")
+
+
+def check_clock(seen: Facts) -> Iterator[Finding]:
+    """Our clock against the API server's."""
+    if abs(seen.skew_s or 0.0) > _SKEW_S:
+        side = "ahead of" if (seen.skew_s or 0.0) > 0 else "behind"
+        what = f"this machine's clock is {abs(seen.skew_s or 0.0):.0f} s {side} the API server's: so far are ages wrong"
+        yield warning("clock-skew", what, "synchronise the clocks (chrony, NTP) of control plane and nodes")
+
+
+def check_answered(seen: Facts) -> Iterator[Finding]:
+    """What a running netgang said when asked by its address."""
+    found = seen.answered
+    if found is not None and found.problem is not None:
+        fix = "kubectl -n netgang-system port-forward deploy/netgang 8889, then --server http://127.0.0.1:8889"
+        yield error("service-unreachable", found.problem, fix)
+    elif found is not None and not found.ready:
+        what = f"{found.url} is not ready: {'; '.join(found.reasons) or 'it does not say why'}"
+        yield error("service-not-ready", what, "wait, or look at its log: it must read the whole cluster first")
+    if found is not None and seen.differing:
+        what = f"{found.url} runs with other settings than those of {seen.settings_from}: {some(seen.differing)}"
+        fix = "restart it (kubectl rollout restart), or look at its arguments and NETGANG_… variables: they count more"
+        given = (seen.settings_from or "").startswith("file ")  # a cluster's may be another netgang's than --server's
+        yield (warning if given else note)("settings-differ", what, fix)
+    if found is not None and found.internal_errors:
+        what = f"{found.url} caught {found.internal_errors} bugs of its own"
+        yield warning("internal-errors", what, "report them with the log of the time")

@@ -1,0 +1,75 @@
+"""Put the probe's side of netgang together: agents, their pods, and the source that makes a table of their reports."""
+
+from collections.abc import Iterator
+from collections.abc import Set as AbstractSet
+
+from extender.api.probe import ProbePort
+from extender.bootstrap.common import Common
+from extender.network.probe.agent_pods import AgentPods
+from extender.network.probe.agents import Agents, ProbeOptions
+from extender.network.probe.bursts import BurstOptions, Bursts
+from extender.network.probe.source import LOOK_S, ProbeSource
+from extender.network.refresh import Polled
+from scoring.ids import NodeName, ZoneName
+from scoring.model import Snapshot
+from scoring.model.policy import Policy, gang_options
+from scoring.probing.bursts import BurstLimits
+
+
+class Probing:
+    """The parts, where `probe.enabled`. Nothing runs yet."""
+
+    def __init__(self, common: Common) -> None:
+        chosen, cache = common.settings.probe, common.cache
+        options = ProbeOptions(chosen.interval_s, chosen.peers, chosen.packets_per_s)
+        self.agents = Agents(common.clock, options, bursts=_bursts(common) if chosen.throughput.enabled else None)
+        namespace, _, name = chosen.service_account.partition("/")
+        account = f"system:serviceaccount:{namespace}:{name}"
+        self.port = ProbePort(self.agents, AgentPods(common.api.get_pod, common.clock), account)
+        source = ProbeSource(
+            self.agents,
+            zones=lambda: {node.name: node.zone for node in cache.snapshot().table.nodes},
+            wanted=lambda: nodes_of_gangs(cache.snapshot()),
+            acting=common.acting,
+            seed=chosen.service_account,
+            on_summary=common.telemetry.probe_metrics.summed_up,
+            on_agents=common.telemetry.probe_agents,
+        )
+        self.polled = Polled(source, LOOK_S)
+        self.agents_seen = lambda: source.seen
+
+
+def _bursts(common: Common) -> Bursts:
+    chosen, cache = common.settings.probe, common.cache
+    allowed = chosen.throughput
+    limits = BurstLimits(allowed.bursts_per_day, allowed.beside_gangs)
+    return Bursts(
+        common.clock,
+        BurstOptions(allowed.seconds, allowed.size_bytes, allowed.max_bps, limits),
+        with_gangs=lambda: nodes_of_gangs(cache.snapshot(), foreign=True),
+        first=lambda: zones_of_waiting(cache.snapshot(), common.policy),
+        count=common.telemetry.probe_burst,
+    )
+
+
+def zones_of_waiting(snapshot: Snapshot, policy: Policy) -> AbstractSet[ZoneName]:
+    """Zones that gangs with pods to place may use. Cost: O(pods of gangs)."""
+    found: set[ZoneName] = set()
+    for gang in snapshot.gangs.values():
+        if gang.actionable and gang.pending:
+            zones = gang_options(dict(gang.options), policy).zones
+            found.update(snapshot.table.zones if zones is None else zones)
+    return found
+
+
+def nodes_of_gangs(snapshot: Snapshot, *, foreign: bool = False) -> AbstractSet[NodeName]:
+    """Nodes where gangs of ours, with `foreign` any gangs, run or are about to start. Cost: O(pods of gangs)."""
+
+    def named() -> Iterator[NodeName]:
+        for gang in snapshot.gangs.values():
+            if gang.own or foreign:
+                yield from (pod.node for pod in gang.members if pod.node is not None and not pod.terminal)
+        for commitment in snapshot.commitments.values():
+            yield from commitment.nodes
+
+    return frozenset(named())

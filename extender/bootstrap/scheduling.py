@@ -1,0 +1,96 @@
+"""Put together what starts gangs: planning, gates, nudges, held binds, and the removal of pods in the way."""
+
+import socket
+
+from extender.bootstrap.common import Common
+from extender.cache.sinks import SeenGroups
+from extender.controllers.context import ControllerContext
+from extender.controllers.events.recorder import Events
+from extender.controllers.gates.wakes import Gates, Wakes
+from extender.controllers.removal.evictions import Evictions
+from extender.controllers.removal.removals import Disruptions, Quiet
+from extender.scheduling.admission.gates import Admissions
+from extender.scheduling.admission.lapses import Lapses
+from extender.scheduling.bind.held_binds import Binds
+from extender.scheduling.offered_nodes import Offers
+from extender.scheduling.parked_pods import Parking
+from extender.scheduling.plain_pods import PlainPods
+from extender.scheduling.unfit_nodes import NodeHealth
+
+
+class Starting:
+    """The parts; nothing runs yet."""
+
+    def __init__(self, common: Common, groups: SeenGroups) -> None:
+        settings, cache, api, clock = common.settings, common.cache, common.api, common.clock
+        telemetry, log, planner = common.telemetry, common.log, common.planner
+        self.health = NodeHealth(cache, clock, node_lost_s=settings.node_lost_s)
+        self.offers = Offers()
+        self.parking = Parking()
+        self.events = Events(api, clock, telemetry, instance=socket.gethostname())
+        self.context = ControllerContext(
+            cache,
+            groups,
+            api,
+            clock,
+            telemetry,
+            log,
+            common.notes,
+            quiet=_quiet_of(common),
+            disruptions=Disruptions(
+                api, self.events.announce, is_own=cache.is_own_as_read, post_event=self.events.post
+            ),
+            post_event=self.events.post,
+            plan=common.current,
+            acting=common.acting,
+        )
+        self.lapses = Lapses(cache, clock, log, post_event=self.events.post, timeout_s=settings.admit_timeout_s)
+        self.admissions = Admissions(
+            cache,
+            planner,
+            self.lapses,
+            clock,
+            log,
+            notes=common.notes,
+            post_event=self.events.post,
+            timeout_s=settings.admit_timeout_s,
+            exclusion_ttl_s=settings.exclusion_ttl_s,
+        )
+        self.wakes = Wakes(
+            cache,
+            api,
+            clock,
+            telemetry,
+            Gates(self.admissions.patch_for, self.admissions.sent, self.admissions.refused),
+            per_s=settings.writes_per_s,
+            rng=common.rng,
+            acting=common.acting,
+        )
+        self.binds = Binds(
+            cache,
+            api,
+            clock,
+            planner,
+            self.health,
+            telemetry,
+            log,
+            self.lapses,
+            self.admissions,
+            hold_s=settings.hold_limit_s,
+            commit_s=settings.commit_timeout_s,
+            held_max=settings.max_held_binds,
+            nudge=lambda uids: self.wakes.add(self.parking.asleep(uids)),
+            evict=lambda gang, uids: evictions.add(gang, uids),
+        )
+        evictions = Evictions(self.context, refused=self.binds.eviction_refused)
+        self.plain = PlainPods(cache, planner, clock)
+
+
+def _quiet_of(common: Common) -> Quiet:
+    """Each list that was read again, and each take-over, restarts the quiet time."""
+
+    def news() -> int:
+        relists = sum(reflector.status().relists for reflector in common.followed.values())
+        return relists + (common.leadership.terms if common.leadership is not None else 0)
+
+    return Quiet(common.clock, relists=news)

@@ -1,0 +1,248 @@
+"""The running service as its owner sees it, and what answers: three verbs, documents, the page, and reports."""
+
+import asyncio
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+from importlib import metadata
+from typing import Any
+
+from starlette.types import ASGIApp
+
+from extender.api.auth import TokenAuth
+from extender.api.documents.views import Views
+from extender.api.probe import ProbePort
+from extender.api.problems import PROBES, Only
+from extender.api.reports import Reporters, ReportsDoor, create_reports_app
+from extender.api.routes import DOCS
+from extender.api.what_if.job_objects import gangs_of
+from extender.api.what_if.question import policy_with
+from extender.api.what_if.runner import WhatIfs
+from extender.bootstrap.common import Common, empty_cache
+from extender.bootstrap.controllers import Caring, Reported
+from extender.bootstrap.metrics import Reporting
+from extender.bootstrap.probe import Probing
+from extender.bootstrap.scheduling import Starting
+from extender.cache import ClusterCache
+from extender.controllers.owners.obstacles import Circumstances
+from extender.controllers.restart.controller import Restarts
+from extender.decision_log.recorder import Recorder, Run, Step
+from extender.kube.watch.reflector import Reflector
+from extender.leadership.lease_loop import Leadership
+from extender.network.merge import NetworkStatus
+from extender.network.refresh import NetworkRefresh
+from extender.ports import Clock, Reviews
+from extender.runtime.telemetry import Telemetry
+from extender.scheduling.admission.gates import Admissions
+from extender.scheduling.bind.held_binds import Binds
+from extender.scheduling.planning.loop import Planner
+from extender.scheduling.unfit_nodes import Learning
+from extender.scheduling.verbs import Verbs
+from extender.scheduling.watch_catchup import CatchUp
+from extender.schemas.readiness import Watch
+from extender.schemas.settings import SettingsInForce
+from extender.server.app import App, create_app
+from extender.server.dispatch import Callers
+from extender.server.tls.rotation import Rotation
+from extender.settings import in_force
+from extender.settings.ports import DebugAuth
+from extender.settings.settings import Settings
+from extender.web.link_history import LinkHistory
+from extender.web.page_sections import sections_in_steps, version
+from extender.web.routes import ADDRESSES, Feed, page_router
+from extender.web.teams import TeamHistory
+from scoring.model.reasons import Reason
+
+
+@dataclass(frozen=True, slots=True)
+class Service:
+    """The parts of one running netgang."""
+
+    cache: ClusterCache
+    planner: Planner
+    binds: Binds
+    admissions: Admissions
+    verbs: Verbs
+    views: Views
+    telemetry: Telemetry
+    app: ASGIApp
+    debug_app: ASGIApp
+    health_app: ASGIApp  # `app` for probes and metrics alone
+    tls: Rotation | None
+    tasks: Mapping[str, Callable[[], Any]]  # name → coroutine function that runs until cancelled
+    leadership: Leadership | None = None
+    reports_app: ASGIApp | None = None  # For training jobs alone: what they report. None: they cannot.
+    restarts: Restarts | None = None
+    page: Feed | None = None
+
+    async def run(self) -> None:
+        """Run everything behind the HTTP face until cancelled; the first task that fails ends all of them."""
+        async with asyncio.TaskGroup() as group:
+            for name, run in self.tasks.items():
+                group.create_task(run(), name=name)
+
+    async def shut_down(self) -> None:
+        """Answer every held call, so that connections can drain; then let another replica lead."""
+        if self.page is not None:
+            self.page.close()
+        if self.leadership is not None:
+            self.leadership.retire()
+        self.binds.stand_down()
+        await self.binds.posts.over()
+        if self.leadership is not None:
+            await self.leadership.resign()
+
+
+def verbs_of(common: Common, starting: Starting, catch_up: CatchUp) -> Verbs:
+    """filter, prioritize and bind; a process that does not lead says so."""
+    settings, cache, clock, synced = common.settings, common.cache, common.clock, common.synced
+    learning = Learning(
+        lambda pod, node: cache.exclude(
+            pod.member_class,
+            node,
+            clock.now_s() + settings.exclusion_ttl_s,
+            by=pod.group.key if pod.group is not None else None,
+        ),
+        sees_all_nodes=settings.sees_all_nodes,
+    )
+    return Verbs(
+        cache,
+        common.planner,
+        starting.binds,
+        starting.offers,
+        starting.parking,
+        learning,
+        starting.plain,
+        catch_up,
+        clock,
+        common.log,
+        synced=synced if common.leadership is None else lambda: synced() and common.acting(),
+        otherwise=lambda: Reason.NOT_LEADER if synced() else Reason.NOT_SYNCED,
+        zone_label=settings.zone_label,
+    )
+
+
+def service_of(
+    common: Common,
+    starting: Starting,
+    caring: Caring,
+    catch_up: CatchUp,
+    refresh: NetworkRefresh | None,
+    tasks: Mapping[str, Callable[[], Any]],
+    *,
+    callers: Callers,
+    reviews: Reviews | None,
+    probing: Probing | None = None,
+) -> Service:
+    """The service, which runs `tasks` and those of what answers; nothing is served yet."""
+    settings, cache, clock, planner = common.settings, common.cache, common.clock, common.planner
+
+    def statuses(reflectors: Mapping[str, Reflector[Any]]) -> dict[str, Watch]:
+        return {name: reflector.status() for name, reflector in reflectors.items()}
+
+    def network() -> NetworkStatus | None:
+        return refresh.status() if refresh is not None else None
+
+    reading = partial(gangs_of, partial(empty_cache, settings))
+    what_ifs = WhatIfs(cache, planner, clock, policy_with=partial(policy_with, settings), gangs_of=reading)
+    preemptions, reported = caring.preemptions, caring.reported
+    views = Views(
+        cache,
+        planner,
+        starting.binds,
+        starting.admissions,
+        clock,
+        jobs=reported.view if reported is not None else None,
+        recorder=_recorder_of(common, starting.binds),
+        sync=partial(statuses, common.reflectors),
+        network_status=network,
+        alarms=caring.alarms,
+        probe_agents=probing.agents_seen if probing is not None else lambda: None,
+        leadership=common.leadership.status if common.leadership is not None else None,
+        repair=caring.repairs.words,
+        preemption_blocked=preemptions.words.why_blocked if preemptions is not None else lambda _: None,
+        recent=common.recent,
+        acting=common.acting,
+        what_ifs=what_ifs,
+        circumstances=Circumstances(cache, common.api, clock).notes,
+        unreadable_objects=caring.unreadable,
+        nodes_asked=caring.provisioning.note if caring.provisioning is not None else lambda _: None,
+        ignored_notes=caring.ignored.of,
+        network_of=caring.networks.of,
+        networks_looked=lambda: caring.networks.looks,
+        settings=SettingsInForce(metadata.version("netgang"), in_force.changed(settings), in_force.names()),
+        notes_problem=lambda: common.notes.problem,
+        demo=settings.snapshot is not None,
+    )
+    teams = TeamHistory(views.queue, lambda: planner.snapshot or cache.snapshot(), clock)
+    links = LinkHistory(teams.snapshot, clock)
+    feed = Feed(partial(sections_in_steps, views, teams), partial(version, views, teams))
+    verbs = verbs_of(common, starting, catch_up)
+    app = create_app(verbs, views, common.telemetry, callers=callers, routers=[page_router(feed, views, links)])
+    tls = Rotation(settings.tls, clock, common.telemetry) if settings.tls.cert_file is not None else None
+    return Service(
+        cache,
+        planner,
+        starting.binds,
+        starting.admissions,
+        verbs,
+        views,
+        common.telemetry,
+        *_ports_of(settings, app, clock, reviews, common.cache),
+        tls,
+        {
+            **tasks,
+            "reporting": Reporting(common.telemetry, sync=partial(statuses, common.followed), network=network).run,
+            "page": feed.run,
+            "page-teams": teams.run,
+            "page-links": links.run,
+            **({"record": views.recorder.run} if views.recorder is not None else {}),
+            **({"certificates": tls.follow} if tls is not None else {}),
+        },
+        common.leadership,
+        _reports_port(common, reported, reviews, probing.port if probing is not None else None),
+        caring.restarts,
+        feed,
+    )
+
+
+def _reports_port(
+    common: Common, reported: Reported | None, reviews: Reviews | None, probe: ProbePort | None
+) -> ASGIApp | None:
+    chosen = common.settings.reports
+    if chosen.port is None or (reported is None and probe is None):
+        return None
+    if chosen.service_accounts and reviews is None:
+        raise ValueError("reports.service_accounts is set, and no API server is there to review tokens")
+    app = create_reports_app(reported.reports if reported is not None else None, acting=common.acting, probe=probe)
+    reporters = Reporters(reviews if chosen.service_accounts else None, chosen.secret_file, chosen.audiences)
+    reporters = replace(reporters, agents=probe.account if probe is not None else None)
+    telemetry = common.telemetry
+    return ReportsDoor(app, reporters, common.clock, count=telemetry.reported, count_probe=telemetry.probe_reported)
+
+
+def _recorder_of(common: Common, binds: Binds) -> Recorder | None:
+    chosen, planner = common.settings.record, common.planner
+    if not chosen.enabled:
+        return None
+    recorder = Recorder(planner.policy, most_bytes=chosen.most_mib * 2**20, lost=common.telemetry.record_lost)
+    planner.recorded = lambda *run: recorder.heard(Run(*run))
+    binds.recorded = lambda *step: recorder.heard(Step(*step))
+    return recorder
+
+
+def _ports_of(
+    settings: Settings, app: App, clock: Clock, reviews: Reviews | None, cache: ClusterCache
+) -> tuple[ASGIApp, ASGIApp, ASGIApp]:
+    """Served for the verbs, people and probes; with client certificates nothing else is beside the verbs."""
+    people: ASGIApp = app.for_people()
+    if settings.debug_auth is DebugAuth.TOKEN:
+        if reviews is None:
+            raise ValueError("debug_auth is token, and no API server is there to review tokens")
+        namespaces = lambda: frozenset(pod.namespace for pod in cache.all_pods())  # noqa: E731 - where it is used
+        people = TokenAuth(people, reviews, clock, open_to_all=ADDRESSES | DOCS, namespaces=namespaces)
+    probes = Only(app, PROBES, elsewhere="this port has /healthz, /readyz and /metrics; documents are at debug_port")
+    if settings.tls.client_ca_file is None:
+        return app, people, probes
+    documents = Only(app, PROBES, elsewhere="this port is kube-scheduler's alone; documents are at debug_port")
+    return App(app.dispatch, documents), people, probes

@@ -1,0 +1,358 @@
+"""The agents of the probe: take their reports, answer which peers to measure and which addresses to reflect.
+
+Rules:
+- An agent is given a peer only after the peer's agent got the order to reflect for it, and that order stands until the
+  agent got the order to stop measuring: otherwise the first and last packets of a link would look lost.
+- A report is refused whole, and counted, where it repeats an earlier one, comes too soon, or begins in the future.
+- What is said about a link that was not assigned is left out. A window counts once the agent at the link's other end
+  has reported after it (`scoring.probing.links.Attendance`).
+- Until an agent got its first answer, and its peer too, a link without any answer has no value: a NetworkPolicy that
+  blocks the probe's port is no dead network.
+- A new leader asks each agent to go on and to send again what it measured, with what the last leader knew of its links.
+- Memory is bounded by the nodes of the cluster, each with at most `MOST_LINKS` links.
+"""
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, field
+from http import HTTPStatus
+from typing import Final
+
+from extender.network.probe.agent_pods import AgentPod
+from extender.network.probe.bursts import Bursts
+from extender.ports import Clock
+from extender.schemas.probe import KnownLink, ProbedLink, ProbeOrders, ProbePeer, ProbeReport
+from scoring.ids import NodeName, ZoneName
+from scoring.probing.links import (
+    SUSPECT_RATIO,
+    Attendance,
+    LinkState,
+    LinkValue,
+    Window,
+    link_value,
+    read_figures,
+)
+from scoring.probing.peers import SMALL, ZONE_PEERS, Turn
+
+EPOCH_S: Final = 60.0  # Pairs take turns so often
+_SILENT_INTERVALS: Final = 4.0  # An agent without a report for so long is called silent …
+_GONE_INTERVALS: Final = 15.0  # … and for so long is given as a peer no more
+_KNOWN_S: Final = 3600.0  # What an earlier leader knew counts so long
+_AHEAD_S: Final = 60.0
+_MOST_ENDED: Final = 8
+_LEAST_S: Final = 1.0  # Between two reports of one agent
+_REPORTS_PER_S: Final = 25.0  # Of all agents together: more of them report less often …
+_LONGEST_S: Final = 60.0  # … but at least so often
+_FIRST_S: Final = 30.0  # From its first report on an agent is asked to report oftener, to learn its peers soon …
+_OFTEN_S: Final = 2.0  # … namely so
+_PACKET_S: Final = 0.1  # Least time between two packets of one link
+_FEW_PER_S, _MANY_PER_S = 10.0, 100.0  # Packets a second of one agent, in a large and in a small cluster
+
+
+@dataclass(frozen=True, slots=True)
+class ProbeOptions:
+    """How often agents report, and how much they measure."""
+
+    interval_s: float = 10.0  # With few agents; `Agents.interval_s` says more
+    peers: int = ZONE_PEERS  # Most peers of a node in its own zone
+    packets_per_s: float | None = None  # That one agent sends in all; `None`: by the size of the cluster
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """Why a report was not taken."""
+
+    status: HTTPStatus
+    detail: str
+    retry_after_s: float = 0.0
+
+
+@dataclass(slots=True)
+class _Link:
+    """What one agent says of one link."""
+
+    state: LinkState | None = None
+    waiting: Window | None = None  # Counts once the peer's agent has reported after it
+    heard_s: float = 0.0
+
+
+@dataclass(slots=True)
+class _Agent:
+    pod: AgentPod
+    since_s: float
+    sequence: int
+    port: int
+    known_since_s: float
+    attendance: Attendance
+    ended: tuple[float, ...] = ()  # `since_s` of the pod's earlier starts, of the last `_MOST_ENDED`
+    resumed: bool = True  # What the last leader knew is here
+    iperf3: bool | None = None  # Whether it can run bursts; `None`: it did not say so far
+    answered: bool = False  # A packet of its own was answered, by any peer
+    answered_s: float = 0.0  # When that was last; before the first, when the agent began
+    measures: frozenset[NodeName] = frozenset()  # Peers that it was given in its last answer …
+    measured: frozenset[NodeName] = frozenset()  # … and in the one before: its next report may still be about those
+    answers: frozenset[str] = frozenset()  # Addresses in its last order to reflect
+    measured_by: set[NodeName] = field(default_factory=set)  # Nodes that were given it as a peer
+    links: dict[NodeName, _Link] = field(default_factory=dict)  # peer → link
+
+
+class Agents:
+    """All agents that report; one writer, on the loop."""
+
+    def __init__(self, clock: Clock, options: ProbeOptions = ProbeOptions(), *, bursts: Bursts | None = None) -> None:
+        self._clock = clock
+        self.bursts = bursts
+        self.options = options
+        self._agents: dict[NodeName, _Agent] = {}
+        self._peers: Mapping[NodeName, Sequence[NodeName]] = {}
+
+    def __len__(self) -> int:
+        return len(self._agents)
+
+    @property
+    def interval_s(self) -> float:
+        """Seconds between two reports of one agent, longer with more than 250 agents, and 60 from 1,500 on."""
+        return max(self.options.interval_s, min(round(len(self._agents) / _REPORTS_PER_S, 1), _LONGEST_S))
+
+    def take(self, report: ProbeReport, pod: AgentPod) -> ProbeOrders | Refusal:
+        """Keep a report of the agent in `pod`, which was checked, and say what to do next. Cost: O(links)."""
+        now_s, node = self._clock.now_s(), NodeName(report.node)
+        agent = self._agents.get(node)
+        if (refusal := _refusal(report, pod, agent, now_s=now_s)) is not None:
+            return refusal
+        suspect_ratio = _suspect_ratio(report.links)
+        if agent is None or agent.pod.uid != pod.uid or agent.since_s != report.since_s:
+            links = {} if agent is None else agent.links
+            ended = (*agent.ended, agent.since_s) if agent is not None and agent.pod.uid == pod.uid else ()
+            for known in links.values():
+                known.waiting = None
+            agent = _Agent(
+                pod,
+                report.since_s,
+                report.sequence,
+                report.reflector_port,
+                now_s,
+                Attendance(now_s, now_s),
+                answered_s=now_s,
+                ended=ended[-_MOST_ENDED:],
+                resumed=agent is not None,
+                links=links,
+            )
+            self._agents[node] = agent
+        else:
+            began_s, interval_s = agent.attendance.last_s, self.interval_s
+            disturbed = self.bursts is not None and self.bursts.disturbs(node, since_s=began_s)
+            if not agent.resumed:
+                began_s = self._resume(agent, report.known, now_s=now_s)
+                interval_s = max(interval_s, now_s - began_s)  # Whether it was late since then, it says itself
+            late = disturbed or suspect_ratio > SUSPECT_RATIO
+            agent.attendance = agent.attendance.after(
+                now_s, interval_s=interval_s, suspect_ratio=1.0 if disturbed else suspect_ratio
+            )
+            agent.sequence, agent.port = report.sequence, report.reflector_port
+            if any(link.lost < link.sent for link in report.links):
+                agent.answered, agent.answered_s = True, now_s
+            for link in report.links:
+                self._hear(agent, link, began_s=began_s, now_s=now_s, late=late)
+        if self.bursts is not None:
+            agent.iperf3 = report.iperf3
+            if report.burst is not None:
+                self.bursts.take(node, report.burst)
+        return self._orders(node, agent, now_s=now_s)
+
+    def question(
+        self, zone_of: Mapping[NodeName, ZoneName], wanted: AbstractSet[NodeName], seed: str
+    ) -> tuple[Mapping[NodeName, ZoneName], Turn, AbstractSet[NodeName]]:
+        """What peers are to be assigned by now: among nodes whose agent reports. Nodes that are gone are forgotten.
+
+        Cost: O(agents + links).
+        """
+        now_s = self._clock.now_s()
+        for node in [node for node in self._agents if node not in zone_of]:
+            del self._agents[node]
+        for agent in self._agents.values():
+            agent.measured_by &= self._agents.keys()
+            for peer in [peer for peer in agent.links if peer not in zone_of]:
+                del agent.links[peer]
+        gone_s = _GONE_INTERVALS * self.interval_s
+        there = {node: zone_of[node] for node, one in self._agents.items() if now_s - one.attendance.last_s < gone_s}
+        return there, Turn(int(now_s // EPOCH_S), seed), wanted & there.keys()
+
+    def assign(self, peers: Mapping[NodeName, Sequence[NodeName]]) -> None:
+        """Give these peers from now on: what `assign_peers` answered to `question`."""
+        self._peers = peers
+
+    @property
+    def names(self) -> Sequence[NodeName]:
+        """Nodes whose agent is known."""
+        return tuple(self._agents)
+
+    def values(self, node: NodeName, *, since_s: float) -> Iterator[tuple[NodeName, NodeName, LinkValue]]:
+        """Each direction of this agent's links that was reported since then; a link of two agents is said by one."""
+        agent = self._agents.get(node)
+        for peer, link in agent.links.items() if agent is not None else ():
+            other = self._agents.get(peer)
+            back = other.links.get(node) if other is not None else None
+            if back is not None and peer < node:
+                continue
+            if link.heard_s < since_s and (back is None or back.heard_s < since_s):
+                continue
+            far = back.state if back is not None else None
+            if (there := link_value(link.state, far)) is not None:
+                yield node, peer, there
+            if (again := link_value(far, link.state)) is not None:
+                yield peer, node, again
+
+    def tidy(self) -> None:
+        """Forget links that are measured no more; call once their values were read. Cost: O(links)."""
+        since_s = self._clock.now_s() - _GONE_INTERVALS * self.interval_s
+        for agent in self._agents.values():
+            for peer in [peer for peer, link in agent.links.items() if link.heard_s < since_s]:
+                del agent.links[peer]
+
+    def silent(self) -> Mapping[NodeName, float]:
+        """Nodes whose agent once reported and does not any more → when it did last. Cost: O(agents)."""
+        since_s = self._clock.now_s() - _SILENT_INTERVALS * self.interval_s
+        last_s = {node: agent.attendance.last_s for node, agent in self._agents.items()}
+        return {node: at_s for node, at_s in sorted(last_s.items()) if at_s < since_s}
+
+    def with_iperf3(self, *, has_it: bool) -> AbstractSet[NodeName]:
+        """Nodes whose agent reports and says that it has iperf3, or that it has not. Cost: O(agents)."""
+        since_s = self._clock.now_s() - _SILENT_INTERVALS * self.interval_s
+        agents = self._agents.items()
+        return {node for node, one in agents if one.iperf3 is has_it and one.attendance.last_s >= since_s}
+
+    def unanswered(self) -> Mapping[NodeName, float]:
+        """Nodes whose agent reports and measures peers, and gets no answer → since when. Cost: O(agents)."""
+        least_s = _SILENT_INTERVALS * self.interval_s
+        since_s = self._clock.now_s() - least_s
+        found = {
+            node: agent.answered_s
+            for node, agent in self._agents.items()
+            if agent.measured and agent.attendance.last_s >= since_s and agent.answered_s < since_s
+        }
+        return dict(sorted(found.items()))
+
+    def forget(self) -> None:
+        """Forget everything: another replica leads now, or we begin to."""
+        self._agents.clear()
+        self._peers = {}
+        if self.bursts is not None:
+            self.bursts.forget()
+
+    def _hear(self, agent: _Agent, said: ProbedLink, *, began_s: float, now_s: float, late: bool) -> None:
+        """One link of a report, and what was said of it before, if the peer's agent has reported since."""
+        peer = NodeName(said.peer)
+        if peer not in agent.measures and peer not in agent.measured:
+            return
+        other = self._agents.get(peer)
+        link = agent.links.setdefault(peer, _Link())
+        link.heard_s = now_s
+        if link.waiting is not None and other is not None and other.attendance.covers(link.waiting):
+            link.state = (link.state or LinkState(link.waiting.ended_s)).with_window(link.waiting)
+        link.waiting = None
+        blocked = said.lost == said.sent and not (agent.answered and other is not None and other.answered)
+        if said.sent > 0 and not blocked and not late:
+            rtt_ms = said.rtt_ms[0] if said.rtt_ms is not None else None
+            link.waiting = Window(
+                began_s, now_s, said.sent, said.lost, said.lost_out, said.lost_back, rtt_ms, said.one_way_ms
+            )
+
+    def _resume(self, agent: _Agent, known: Sequence[KnownLink], *, now_s: float) -> float:
+        """Take what the last leader knew, once; when what the agent reports with it began, in Unix seconds."""
+        agent.resumed = True
+        for one in known:
+            if one.known[0] <= _KNOWN_S and one.peer != agent.pod.node:
+                state = read_figures(one.known, now_s)
+                agent.links.setdefault(NodeName(one.peer), _Link(state, heard_s=now_s))
+        at_s = {peer: link.state.at_s for peer, link in agent.links.items() if link.state is not None}
+        if not at_s:
+            return agent.attendance.last_s
+        fresh_s = now_s - _GONE_INTERVALS * self.interval_s
+        agent.measures = frozenset(peer for peer in at_s if at_s[peer] > fresh_s)
+        began_s = max(at_s.values())
+        agent.attendance = Attendance(began_s - 2.0 * self.interval_s, began_s)
+        return began_s
+
+    def _orders(self, node: NodeName, agent: _Agent, *, now_s: float) -> ProbeOrders:
+        """Peers that answer already, and the addresses of all that measure this node or are about to."""
+        options, is_new = self.options, now_s - agent.known_since_s < _FIRST_S
+        often_s = min(_OFTEN_S, options.interval_s)
+        if not agent.resumed or (is_new and agent.measures and not self._peers.get(node)):
+            return ProbeOrders(often_s, _PACKET_S, (), (), resend=True)
+        assigned = [(peer, self._agents[peer]) for peer in self._peers.get(node, ()) if peer in self._agents]
+        answers = {one.pod.address for _, one in assigned}
+        answers |= {self._agents[peer].pod.address for peer in agent.measured_by if peer in self._agents}
+        agent.answers = frozenset(answers)
+        ready = [(peer, one) for peer, one in assigned if agent.pod.address in one.answers]
+        agent.measured, agent.measures = agent.measures, frozenset(peer for peer, _ in ready)
+        for peer in agent.measured - agent.measures:
+            if peer in self._agents:
+                self._agents[peer].measured_by.discard(node)
+        for _, one in ready:
+            one.measured_by.add(node)
+        learning = is_new and (len(ready) < len(assigned) or not self._peers.get(node))
+        per_s = options.packets_per_s or (_MANY_PER_S if len(self._peers) <= SMALL else _FEW_PER_S)
+        return ProbeOrders(
+            interval_s=often_s if learning else self.interval_s,
+            packet_interval_s=max(_PACKET_S, math.ceil(1000.0 * len(ready) / per_s) / 1000.0),
+            peers=tuple(
+                ProbePeer(peer, one.pod.address, one.port, _known(agent.links.get(peer), now_s)) for peer, one in ready
+            ),
+            reflect_for=tuple(sorted(agent.answers)),
+            throughput=self.bursts is not None,
+            burst=self.bursts.order(node, self._address) if self.bursts is not None else None,
+        )
+
+    def _address(self, node: NodeName) -> str | None:
+        agent = self._agents.get(node)
+        return agent.pod.address if agent is not None else None
+
+
+def _known(link: _Link | None, now_s: float) -> list[float] | None:
+    return None if link is None or link.state is None else link.state.figures(now_s)
+
+
+def _refusal(report: ProbeReport, pod: AgentPod, agent: _Agent | None, *, now_s: float) -> Refusal | None:
+    if report.node != pod.node:
+        return Refusal(HTTPStatus.FORBIDDEN, f"node: the agent's pod runs on {pod.node}")
+    if not pod.address:
+        return Refusal(HTTPStatus.SERVICE_UNAVAILABLE, "the agent's pod has no address yet", 1.0)
+    if report.since_s > now_s + _AHEAD_S:
+        return Refusal(HTTPStatus.BAD_REQUEST, f"since_s: is ahead of netgang's clock ({now_s:.0f})")
+    if (wrong := _wrong_link(report)) is not None:
+        return Refusal(HTTPStatus.BAD_REQUEST, wrong)
+    if agent is None or agent.pod.uid != pod.uid:
+        return None
+    if report.since_s in agent.ended:
+        return Refusal(HTTPStatus.CONFLICT, "since_s: this agent has started again since then")
+    if report.since_s == agent.since_s and report.sequence <= agent.sequence:
+        said = f"sequence: {report.sequence} is not above {agent.sequence}, the last one of this agent"
+        return Refusal(HTTPStatus.CONFLICT, said)
+    wait_s = agent.attendance.last_s + _LEAST_S - now_s
+    if wait_s > 0.0:
+        return Refusal(HTTPStatus.TOO_MANY_REQUESTS, f"at most one report in {_LEAST_S:g} s", wait_s)
+    return None
+
+
+def _wrong_link(report: ProbeReport) -> str | None:
+    """What no agent can have counted; `None`: nothing."""
+    names = [link.peer for link in report.links]
+    if len(set(names)) < len(names):
+        return "links: a peer is there twice"
+    if report.node in names:
+        return "links: a node does not measure itself"
+    for i, link in enumerate(report.links):
+        out, back = link.lost_out or 0, link.lost_back or 0
+        if link.lost > link.sent or out + back > link.sent:
+            return f"links[{i}].lost: more packets than were sent ({link.sent})"
+    return None
+
+
+def _suspect_ratio(links: Sequence[ProbedLink]) -> float:
+    suspect = sent = 0
+    for link in links:
+        suspect += link.suspect
+        sent += link.sent
+    return suspect / max(suspect + sent, 1)

@@ -1,0 +1,182 @@
+"""The probe as a source of measurements: what agents reported becomes a table, and pairs take turns.
+
+Rules: values of links that are not measured at the moment stay, and age; a node that left the cluster leaves the table
+at once. Assignment and large tables are worked on in threads, the links in slices. A replica that does not lead
+forgets.
+"""
+
+import asyncio
+from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Set as AbstractSet
+from datetime import UTC, datetime
+from functools import partial
+from typing import Final, TypeAlias
+
+import numpy as np
+
+from extender.network import batches
+from extender.network.probe.agents import Agents
+from extender.network.probe.precedence import PROBE
+from extender.network.sources.answers import carried
+from extender.ports import Batch
+from extender.schemas.network import AgentsAmiss, ProbeAgents
+from scoring.ids import EndpointId, NodeName, ZoneName
+from scoring.network.measurement import METRICS, Measurement, MeasurementTable, Metric
+from scoring.network.node_links import links_of_table
+from scoring.probing.links import LinkValue
+from scoring.probing.peers import assign_peers
+from scoring.probing.summary import Summary, summarise
+
+LOOK_S: Final = 5.0  # Between two looks whether peers must be assigned
+_TABLE_S: Final = 30.0  # Between two tables but the first: each new one is a new matrix, and so a new plan
+_KEPT_S: Final = 3600.0  # A pair that is measured no more keeps its last value so long
+_NAMED: Final = 5  # Nodes in one sentence
+_FIRST_S: Final = 60.0  # As leader, before a node counts as one whose agent has never reported
+_SLICE: Final = 20  # Agents read at once, about a millisecond
+_Row: TypeAlias = tuple[NodeName, NodeName, LinkValue]  # From, to, what is known
+
+
+class ProbeSource:
+    """The NetworkSource port over the agents."""
+
+    name = PROBE
+
+    def __init__(
+        self,
+        agents: Agents,
+        *,
+        zones: Callable[[], Mapping[NodeName, ZoneName]],
+        wanted: Callable[[], AbstractSet[NodeName]],
+        acting: Callable[[], bool],
+        seed: str,
+        on_summary: Callable[[Summary], None] = lambda _: None,
+        on_agents: Callable[[Mapping[str, int]], None] = lambda _: None,
+    ) -> None:
+        """`zones`: of all nodes of the cluster; `wanted`: nodes of gangs; `acting`: whether this replica leads.
+
+        `on_summary` is called with each table, `on_agents` at each look: how many are in which state.
+        """
+        self._on_summary, self._on_agents = on_summary, on_agents
+        self.seen: ProbeAgents | None = None  # How the agents do; `None`: this replica does not lead
+        self._leads_since_s: float | None = None
+        self._agents = agents
+        self._zones = zones
+        self._wanted = wanted
+        self._acting = acting
+        self._seed = seed
+        self._asked: object = None
+        self.table = MeasurementTable()
+        self._table_at_s = -np.inf
+
+    async def fetch(self, *, now_s: float) -> Batch | None:
+        """What is known by now; `None`: it is too soon for another table."""
+        if not self._acting():
+            self._agents.forget()
+            self._on_agents({})
+            self.seen = self._leads_since_s = None
+            return None
+        self._leads_since_s = now_s if self._leads_since_s is None else self._leads_since_s
+        zone_of = self._zones()
+        await self._assign(zone_of)
+        if (bursts := self._agents.bursts) is not None:
+            bursts.look(zone_of, self._agents.with_iperf3(has_it=True), interval_s=self._agents.interval_s)
+        seen = self.seen = self._look(zone_of, now_s=now_s)
+        silent, unanswered = seen.silent.count, seen.unanswered.count
+        self._on_agents({"reporting": seen.reporting, "silent": silent, "unanswered": unanswered})
+        gone = any(NodeName(end) not in zone_of for end in self.table.ends)
+        is_new = now_s - self._leads_since_s <= _FIRST_S
+        wait_s = 0.0 if not len(self.table) else 2.0 * LOOK_S if is_new else _TABLE_S
+        if now_s < self._table_at_s + wait_s and not gone:
+            return None
+        measured: list[_Row] = []
+        for number, node in enumerate(self._agents.names):
+            if number % _SLICE == 0:
+                await asyncio.sleep(0)
+            measured += self._agents.values(node, since_s=self._table_at_s)
+        self._agents.tidy()
+        rates = [_rate(*one) for one in bursts.values()] if bursts is not None else []
+        size = len(measured) + len(rates) + len(self.table)
+        work = partial(_table, measured, rates, self.table, zone_of, since_s=now_s - _KEPT_S)
+        (self.table, summary), self._table_at_s = await batches.off_loop(size, work), now_s
+        self._on_summary(summary)
+        return Batch(self.table, (), now_s, tuple(self._problems(seen)))
+
+    def _look(self, zone_of: Mapping[NodeName, ZoneName], *, now_s: float) -> ProbeAgents:
+        silent, unanswered, known = self._agents.silent(), self._agents.unanswered(), set(self._agents.names)
+        begun = self._leads_since_s is None or now_s - self._leads_since_s < _FIRST_S
+        absent = {} if begun else dict.fromkeys(sorted(zone_of.keys() - known))
+        several = len(set(zone_of.values())) > 1
+
+        def amiss(since_s: Mapping[NodeName, float | None]) -> AgentsAmiss:
+            zones = {zone_of[node] for node in since_s if node in zone_of}
+            times = [at_s for at_s in since_s.values() if at_s is not None]
+            zone = min(zones) if several and len(zones) == 1 else None
+            return AgentsAmiss(len(since_s), min(times, default=None), tuple(since_s)[:_NAMED], zone)
+
+        reporting = len(known) - len(silent) - len(unanswered)
+        return ProbeAgents(reporting, amiss(silent), amiss(absent), amiss(unanswered))
+
+    def _problems(self, seen: ProbeAgents) -> Iterator[str]:
+        yield from _problems(seen, of=len(self._agents))
+        if missing := self._agents.with_iperf3(has_it=False):
+            names = ", ".join(sorted(missing)[:_NAMED]) + (" …" if len(missing) > _NAMED else "")
+            yield f"{len(missing)} of {len(self._agents)} agents have no iperf3, which throughput needs: {names}"
+
+    async def _assign(self, zone_of: Mapping[NodeName, ZoneName]) -> None:
+        asked = self._agents.question(zone_of, self._wanted(), self._seed)
+        if asked != self._asked:
+            there, turn, wanted = self._asked = asked
+            most = self._agents.options.peers
+            work = partial(assign_peers, there, turn, wanted=wanted, most=most)
+            self._agents.assign(await batches.off_loop(len(there) * most, work))
+
+
+def _problems(seen: ProbeAgents, *, of: int) -> Iterator[str]:
+    if seen.silent.count:
+        yield f"{seen.silent.count} of {of} agents silent, the first since {_of(seen.silent)}"
+    if seen.unanswered.count:
+        said = f"{seen.unanswered.count} of {of} agents get no answer from any peer since {_of(seen.unanswered)}"
+        yield f"{said}; does a NetworkPolicy or firewall block their UDP port?"
+
+
+def _of(amiss: AgentsAmiss) -> str:
+    since = datetime.fromtimestamp(amiss.since_s or 0.0, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+    names = ", ".join(amiss.nodes) + (" …" if amiss.count > len(amiss.nodes) else "")
+    return f"{since}: {names}" + (f"; all in zone {amiss.zone}" if amiss.zone is not None else "")
+
+
+def _rate(one: NodeName, other: NodeName, bps: float, at_s: float) -> Measurement:
+    return Measurement(EndpointId(one), EndpointId(other), Metric.THROUGHPUT, bps, at_s)
+
+
+def _table(
+    measured: list[_Row],
+    rates: list[Measurement],
+    last: MeasurementTable,
+    zone_of: Mapping[NodeName, ZoneName],
+    *,
+    since_s: float,
+) -> tuple[MeasurementTable, Summary]:
+    table = carried(_columns(measured), last, since_s=since_s)
+    if rates:
+        table = carried(MeasurementTable.of(rates), table, since_s=-np.inf)
+    there = np.array([NodeName(end) in zone_of for end in table.ends], np.bool_)
+    if not there.all():
+        rows = there[table.source] & there[table.target]
+        table = MeasurementTable(table.ends, *(column[rows] for column in table.columns)).compact()
+    return table, summarise(links_of_table(table, zone_of, now_s=since_s + _KEPT_S))
+
+
+def _columns(measured: list[_Row]) -> MeasurementTable:
+    """Loss and delay of these links, where known. Why not by `Measurement`s: they cost half of a table's time."""
+    number: dict[NodeName, int] = {}
+    source = np.array([number.setdefault(one, len(number)) for one, _, _ in measured], np.int32)
+    target = np.array([number.setdefault(other, len(number)) for _, other, _ in measured], np.int32)
+    at_s = np.array([value.measured_at_s for _, _, value in measured], np.float64)
+    loss = np.array([value.loss_ratio for _, _, value in measured], np.float64)  # `None` becomes NaN
+    delay = np.array([value.delay_ms for _, _, value in measured], np.float64)
+    metric = np.repeat(np.array([METRICS.index(Metric.LOSS), METRICS.index(Metric.DELAY)], np.uint8), len(measured))
+    value = np.concatenate([loss, delay])
+    known = ~np.isnan(value)
+    columns = (metric, np.tile(source, 2), np.tile(target, 2), value, np.tile(at_s, 2))
+    return MeasurementTable(tuple(map(EndpointId, number)), *(column[known] for column in columns))

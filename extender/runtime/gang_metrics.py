@@ -1,0 +1,105 @@
+"""How long gangs wait, how many run, and what network they have: metrics by namespace, whatever tenants create.
+
+Rule: a namespace has a label of its own while there are few of them, in the order in which they are first seen; all
+others are one, `other`. Counters cannot change their label, so a namespace keeps it as long as the process runs.
+"""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from prometheus_client import CollectorRegistry, Gauge, Histogram
+
+from extender.runtime.current_histogram import CurrentHistogram
+
+MOST_NAMESPACES: Final = 20
+"""About 1,000 series in all: `/metrics` is rendered in the event loop, at 5 µs a series (docs/safety.md S15)."""
+OTHER: Final = "other"
+_LABEL: Final = "gang_namespace"  # Not `namespace`: Prometheus Operator sets that to the one of the scraped pod
+WAIT_BUCKETS_S: Final = (1.0, 5.0, 15.0, 30.0, 60.0, 120.0, 300.0, 900.0, 3600.0, 14_400.0, 86_400.0)
+START_BUCKETS_S: Final = (1.0, 2.0, 5.0, 10.0, 20.0, 30.0, 60.0, 120.0, 300.0)
+POINT_EDGES: Final = (20.0, 40.0, 60.0, 80.0, 90.0, 95.0)
+
+
+class NamespaceLabels:
+    """Values of label `gang_namespace`, at most `most` and `other`."""
+
+    def __init__(self, most: int = MOST_NAMESPACES) -> None:
+        self._most = most
+        self._own: set[str] = set()
+
+    def of(self, namespace: str) -> str:
+        """The namespace, or `other`.
+
+        >>> labels = NamespaceLabels(most=1)
+        >>> labels.of("a"), labels.of("b"), labels.of("a")
+        ('a', 'other', 'a')
+        """
+        if namespace not in self._own:
+            if len(self._own) >= self._most:
+                return OTHER
+            self._own.add(namespace)
+        return namespace
+
+
+class GangMetrics:
+    """The metrics of gangs that have a namespace in their labels, and of their start."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self._labels = NamespaceLabels()
+        self._waited = Histogram(
+            "netgang_gang_wait_duration_seconds",
+            "From the moment a gang could start (all of its minimum exists) until its wait ended; outcome: started, "
+            "deleted (it could have started, had there been room), unfit (deleted; it could not start as it was)",
+            (_LABEL, "outcome"),
+            buckets=WAIT_BUCKETS_S,
+            registry=registry,
+        )
+        self.started_after = Histogram(
+            "netgang_gang_start_duration_seconds",
+            "From the plan that admits a gang until its minimum has nodes, to the second",
+            buckets=START_BUCKETS_S,
+            registry=registry,
+        ).observe
+        self._running = Gauge(
+            "netgang_running_gangs", "Gangs that have started and have pods on nodes", (_LABEL,), registry=registry
+        )
+
+        self._start_points = Histogram(
+            "netgang_gang_start_network_points",
+            "Mean points (0 to 100) of the links of a gang when it started",
+            (_LABEL,),
+            buckets=POINT_EDGES,
+            registry=registry,
+        )
+        self._points = CurrentHistogram(
+            registry,
+            "netgang_running_gangs_network_points",
+            "Gangs that run, by the mean points (0 to 100) of their links with the data of now",
+            _LABEL,
+        )
+
+    def started_with(self, namespace: str, points: float) -> None:
+        """A gang has started, and its links have so many points."""
+        self._start_points.labels(self._labels.of(namespace)).observe(points)
+
+    def network_points(self, counts_by_namespace: Mapping[str, Sequence[int]]) -> None:
+        """Gangs that run now: namespace → how many have at most each of `POINT_EDGES` points, and in all."""
+        counts: dict[tuple[str, ...], list[int]] = {}
+        for namespace, of in counts_by_namespace.items():
+            label = (self._labels.of(namespace),)
+            counts[label] = [a + b for a, b in zip(counts.get(label, [0] * len(of)), of, strict=True)]
+        self._points.replace(POINT_EDGES, counts)
+
+    def waited(self, namespace: str, outcome: str, duration_s: float) -> None:
+        """A gang's wait ended."""
+        self._waited.labels(self._labels.of(namespace), outcome).observe(duration_s)
+
+    def running(self, gangs_by_namespace: Mapping[str, int]) -> None:
+        """So many run now, and none in other namespaces."""
+        counts: Counter[str] = Counter()
+        for namespace, gangs in gangs_by_namespace.items():
+            counts[self._labels.of(namespace)] += gangs
+        self._running.clear()
+        for label, gangs in counts.items():
+            self._running.labels(label).set(gangs)

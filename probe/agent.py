@@ -1,0 +1,143 @@
+"""The agent's loop: measure in steps, exchange reports for assignments, end when asked.
+
+Rules: the first exchange is at once, for there is nothing to measure before it; what netgang did not take goes with the
+next report (`probe.batches`); an assignment that was not renewed for `KEEP_S` ends, so that an agent without netgang
+does not go on sending and answering. One line in the log for each change, at most one a minute for what repeats.
+"""
+
+import random
+import select
+import socket
+from logging import getLogger
+from typing import Final
+
+from probe import documents
+from probe.batches import Batches
+from probe.burst import BurstRunner
+from probe.clock import Clock, clock_error
+from probe.documents import Assignment
+from probe.exchange import Exchange, pause_s
+from probe.memory import Memory
+from probe.prober import SPREAD, Prober
+from probe.udp import UdpSocket
+
+KEEP_S: Final = 900.0
+_WARN_EVERY_S: Final = 60.0
+_log = getLogger("netgang.probe")
+
+
+class Agent:
+    """Measures and reports until `stop` (a socket) can be read."""
+
+    def __init__(
+        self,
+        node: str,
+        clock: Clock,
+        sockets: tuple[UdpSocket, UdpSocket],
+        exchange: Exchange,
+        stop: socket.socket,
+        *,
+        bursts: BurstRunner,
+    ) -> None:
+        self._node = node
+        self._clock = clock
+        self._answering, self._asking = sockets
+        self._exchange = exchange
+        self._stop = stop
+        self._chance = random.Random()  # noqa: S311 - spreads agents
+        self.prober = Prober(clock, *sockets, chance=self._chance)
+        self._batches = Batches()
+        self._memory = Memory()
+        self._resends = False
+        self._bursts = bursts
+        self._throughput = False
+        self._mark = 0
+        self._since_s = clock.unix_ns() / 1e9
+        self._sequence = 0
+        self._interval_s = Assignment().interval_s
+        self._report_s = clock.monotonic_s()
+        self._assigned_s = self._report_s
+        self._failures = 0
+        self._works = False
+        self._warn_from_s = float("-inf")
+
+    def run(self) -> None:
+        """The loop. Cost: twenty steps a second at most."""
+        grid_s = self._clock.monotonic_s()
+        while True:
+            grid_s += self.prober.step_s
+            planned_s = grid_s + self.prober.step_s * self._chance.uniform(0.0, SPREAD)
+            if self._wait(planned_s):
+                return
+            now_s = self._clock.monotonic_s()
+            self.prober.step(max(now_s - planned_s, 0.0))
+            self._exchanged(now_s)
+            self._bursts.step(now_s)
+            if now_s >= self._report_s and self._exchange.is_free:
+                self._report(now_s)
+            grid_s = max(grid_s, now_s - self.prober.step_s)  # steps that were missed are not made up for
+
+    def _wait(self, until_s: float) -> bool:
+        """Until the next step is due, or a datagram that only reading can time; whether to stop."""
+        stop = self._stop.fileno()
+        timed = [] if self.prober.is_stamped else [self._answering.fileno(), self._asking.fileno()]
+        while True:
+            rest_s = max(until_s - self._clock.monotonic_s(), 0.0)
+            ready, _, _ = select.select([stop, *timed], [], [], rest_s)
+            if stop in ready:
+                return True
+            if not ready:
+                return False
+            self.prober.step()
+
+    def _report(self, now_s: float) -> None:
+        error_s, synchronized = clock_error()
+        self.prober.set_clock_error(error_s, synchronized=synchronized)
+        self._batches.add(self.prober.close())
+        links, self._mark = self._batches.links()
+        self._sequence += 1
+        self._report_s = now_s + self._interval_s
+        body = documents.report(
+            node=self._node, since_s=self._since_s, sequence=self._sequence, links=links,
+            reflector_port=self._answering.port, known=self._memory.at(now_s) if self._resends else {},
+            **(self._bursts.said() if self._throughput else {}),
+        )  # fmt: skip
+        self._exchange.submit(body, now_s=now_s)
+
+    def _exchanged(self, now_s: float) -> None:
+        outcome = self._exchange.outcome(now_s=now_s)
+        if outcome is None:
+            if now_s - self._assigned_s > KEEP_S and self.prober.peers:
+                _log.warning(
+                    "no assignment for %g s: the agent measures and answers nothing until there is one", KEEP_S
+                )
+                self.prober.assign(Assignment())
+            return
+        if outcome.assignment is None:
+            self._failures += 1
+            pause = max(pause_s(self._failures, chance=self._chance.random()), outcome.retry_after_s)
+            self._report_s = now_s + pause
+            if self._works or now_s >= self._warn_from_s:
+                self._warn_from_s = now_s + _WARN_EVERY_S
+                _log.warning("netgang did not take the report, next try in %.1f s: %s", pause, outcome.error)
+            self._works = False
+            return
+        resend, resent = outcome.assignment.resend, self._resends
+        if resent or not resend:  # a new leader takes windows of links only together with what is known of them
+            self._batches.taken(self._mark)
+        self._resends = resend
+        first = self._sequence == 1 or (resent and not resend)
+        self._failures, self._assigned_s = 0, now_s
+        self._interval_s = outcome.assignment.interval_s
+        if first:  # agents that started together shall not report together
+            self._report_s = now_s + self._interval_s * self._chance.uniform(0.5, 1.0)
+        self._bursts.taken()
+        if not resend:
+            self.prober.assign(outcome.assignment)
+            self._memory.keep(outcome.assignment.known, now_s=now_s)
+            self._throughput = outcome.assignment.throughput
+            if outcome.assignment.burst is not None:
+                self._bursts.start(outcome.assignment.burst, now_s)
+        if not self._works:
+            _log.info("netgang takes reports; %d peers are assigned", len(self.prober.peers))
+        self._works = True

@@ -1,0 +1,111 @@
+"""STAMP test packets without authentication, byte for byte: RFC 8762, figures 2 and 5; the session id of RFC 8972.
+
+    sender:     sequence 4 · timestamp 8 · error estimate 2 · session id 2 · zero 28
+    reflector:  sequence 4 · timestamp 8 · error estimate 2 · session id 2 · receive timestamp 8
+                · sender's sequence 4 · timestamp 8 · error estimate 2 · zero 2 · sender's TTL 1 · zero 3
+
+Rule: an answer is exactly as long as its request, so that a forged source address gains nothing. A TWAMP-light sender's
+packet (RFC 5357: sequence, timestamp, error estimate, then padding) is answered if it has the 41 bytes that an answer
+needs. What follows the 44 bytes is returned: TLVs with the flag that says they are not understood, as RFC 8972 wants.
+"""
+
+import struct
+from typing import Final, NamedTuple
+
+BASE_BYTES: Final = 44
+LEAST_BYTES: Final = 41
+MOST_BYTES: Final = 1472
+"""One Ethernet frame: longer ones would be fragments."""
+_SENDER: Final = struct.Struct("!IQHH28x")
+_HEAD: Final = struct.Struct("!IQH")
+_TIMESTAMP: Final = struct.Struct("!Q")
+_TAILS: Final = tuple(bytes((0, 0, ttl, 0, 0, 0)) for ttl in range(256))
+"""What follows the sender's 14 bytes in an answer, by TTL"""
+_REFLECTOR: Final = struct.Struct("!IQHHQIQHxxB3x")
+_TLV: Final = struct.Struct("!BBH")
+_EXTRA_PADDING: Final = 1
+_UNRECOGNIZED: Final = 0x80
+_MALFORMED: Final = 0x40
+SYNCHRONIZED: Final = 0x8000
+"""Bit S of an error estimate: the clock is synchronised with UTC."""
+_LARGEST_SCALE: Final = 63
+
+
+class Answer(NamedTuple):
+    """What a reflector's packet says; timestamps are NTP's."""
+
+    sequence: int
+    timestamp: int
+    error: int
+    session_id: int
+    received: int
+    sender_sequence: int
+    sender_timestamp: int
+    sender_error: int
+    sender_ttl: int
+
+
+def request(sequence: int, timestamp: int, error: int, session_id: int) -> bytes:
+    """A sender's packet of 44 bytes.
+
+    >>> request(1, 2, 0x8001, 3).hex()[:32]
+    '00000001000000000000000280010003'
+    """
+    return _SENDER.pack(sequence, timestamp, error, session_id)
+
+
+def session_of(datagram: bytes) -> bytes | None:
+    """The two bytes of a sender's packet that name its session; `None`: too short or too long to be answered.
+
+    In a TWAMP-light sender's packet they are padding, which its answers do not repeat.
+    """
+    size = len(datagram)
+    if not LEAST_BYTES <= size <= MOST_BYTES:
+        return None
+    return datagram[14:16] if size >= BASE_BYTES else b"\0\0"
+
+
+def answer(datagram: bytes, session: bytes, *, sequence: int, error: int, received: int, ttl: int, now: int) -> bytes:
+    """The reflector's packet for a request of `session_of`, of the same length; `now` is when it is sent."""
+    base = _HEAD.pack(sequence, now, error) + session + _TIMESTAMP.pack(received) + datagram[:14] + _TAILS[ttl]
+    size = len(datagram)
+    if size == BASE_BYTES:
+        return base
+    return base[:size] if size < BASE_BYTES else base + _returned(datagram[BASE_BYTES:])
+
+
+def read_answer(datagram: bytes) -> Answer | None:
+    """What a datagram says as a reflector's packet; a TWAMP-light reflector's may lack the last three zeros."""
+    if not LEAST_BYTES <= len(datagram) <= MOST_BYTES:
+        return None
+    return Answer(*_REFLECTOR.unpack_from(datagram.ljust(BASE_BYTES, b"\0")))
+
+
+def error_estimate(error_s: float, *, synchronized: bool) -> int:
+    """The 16 bits that say how wrong a clock may be: multiplier · 2^scale · 2^-32 s, never less than the true value.
+
+    >>> hex(error_estimate(0.0, synchronized=True)), error_s(error_estimate(0.01, synchronized=False)) >= 0.01
+    ('0x8001', True)
+    """
+    units, scale = max(int(min(error_s, 1e9) * (1 << 32)) + 1, 1), 0
+    while units > 0xFF and scale < _LARGEST_SCALE:
+        units, scale = (units + 1) >> 1, scale + 1
+    return (SYNCHRONIZED if synchronized else 0) | scale << 8 | units
+
+
+def error_s(estimate: int) -> float:
+    """Seconds that an error estimate stands for."""
+    return float((estimate & 0xFF) * 2.0 ** ((estimate >> 8 & 0x3F) - 32))
+
+
+def _returned(rest: bytes) -> bytes:
+    """TLVs (flags 1 · type 1 · length 2 · value), each but padding flagged as not understood; a broken one ends it."""
+    found, at = bytearray(rest), 0
+    while at + _TLV.size <= len(rest):
+        _, kind, length = _TLV.unpack_from(rest, at)
+        if at + _TLV.size + length > len(rest):
+            found[at] |= _MALFORMED
+            break
+        found[at] = 0 if kind == _EXTRA_PADDING else _UNRECOGNIZED
+        at += _TLV.size + length
+    return bytes(found)

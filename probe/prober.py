@@ -1,0 +1,167 @@
+"""One step of measuring: answer what asks, take what answers, send what is due.
+
+A step needs no hurry: the kernel notes when a datagram came, and the sender subtracts how long the reflector had it. So
+steps are a packet interval apart (`step_s`), at most a fifth of a second: waking costs more than a packet does.
+
+What makes packets suspect: the step came late (the agent had no CPU or was stopped), the kernel dropped datagrams of
+the agent's own socket, the clock was set, or sending took long. Without the kernel's timestamps each delay of the agent
+is a delay of the packets, and the limits are narrower.
+"""
+
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from probe import ntp, packets
+from probe.clock import Clock
+from probe.documents import Assignment, Peer
+from probe.reflector import Reflector
+from probe.session import Session, Verdict
+from probe.udp import UdpSocket
+from probe.window import Window
+
+STEP_S: Final = 0.05
+LONGEST_STEP_S: Final = 0.2
+LATE_S: Final = 0.1
+"""A step that comes so late makes packets suspect; half a step where datagrams are not stamped."""
+LATE_UNSTAMPED_S: Final = 0.002
+_SLOW_SEND_NS: Final = 1_000_000
+_CLOCK_SET_NS: Final = 1_000_000
+_ON_THEIR_WAY_S: Final = 1.0
+SPREAD: Final = 0.4
+"""A packet leaves up to this part of the interval early or late, so that it meets no rhythm of the network."""
+
+
+@dataclass(slots=True)
+class _Target:
+    peer: Peer
+    address: tuple[str, int]
+    session: Session
+    slot_s: float
+    """when the next packet would leave without the spread"""
+    due_s: float
+
+
+class Prober:
+    """Measures the links to the assigned peers. `unix_ns` of `clock` must be the clock of the kernel's timestamps."""
+
+    def __init__(
+        self, clock: Clock, answering: UdpSocket, asking: UdpSocket, *, chance: random.Random | None = None
+    ) -> None:
+        self._clock = clock
+        self._answering = answering
+        self._asking = asking
+        self._chance = chance or random.Random()  # noqa: S311 - spreads packets
+        self.reflector = Reflector()
+        self.unknown = 0
+        """Datagrams to the sender that answer no packet of ours"""
+        self._interval_s = 0.1
+        self._targets: dict[tuple[str, int], _Target] = {}
+        self._error: tuple[float, bool] = (16.0, False)
+        self._offset_ns: int | None = None
+        self._dropped = 0
+
+    @property
+    def is_stamped(self) -> bool:
+        """Whether the kernel says when datagrams came; otherwise call `step` whenever a socket can be read."""
+        return self._answering.stamped and self._asking.stamped
+
+    @property
+    def step_s(self) -> float:
+        """Time between two steps."""
+        return min(max(self._interval_s, STEP_S), LONGEST_STEP_S)
+
+    @property
+    def peers(self) -> Sequence[Peer]:
+        """Those that packets go to."""
+        return [one.peer for one in self._targets.values()]
+
+    def assign(self, assignment: Assignment) -> None:
+        """Measure these from now on; a peer that stays keeps its session."""
+        now_s, self._interval_s = self._clock.monotonic_s(), assignment.packet_interval_s
+        self.reflector.allow(assignment.reflect_for)
+        before, self._targets = self._targets, {}
+        version = self._asking.version
+        wanted = [one for one in assignment.peers if (":" in one.address) == (version == 6)]
+        for place, peer in enumerate(wanted):
+            address = (peer.address, peer.port)
+            slot_s = now_s + self._interval_s * place / len(wanted)
+            known = before.get(address)
+            if known is not None and known.peer.node == peer.node:
+                session = known.session
+            else:
+                session = Session(self._chance.randrange(1, 1 << 16))
+            self._targets[address] = _Target(peer, address, session, slot_s, slot_s)
+
+    def set_clock_error(self, error_s: float, *, synchronized: bool) -> None:
+        """What is known of the clock; it goes into packets, and decides whether one-way delay can be measured."""
+        self._error = (error_s, synchronized)
+        self.reflector.error = packets.error_estimate(error_s, synchronized=synchronized)
+
+    def step(self, late_s: float = 0.0) -> None:
+        """Do what there is to do; `late_s`: by how much this step came after its time."""
+        now_s = self._clock.monotonic_s()
+        stamped = self.is_stamped
+        late = late_s > (LATE_S if stamped else LATE_UNSTAMPED_S)
+        since_s = now_s - late_s - _ON_THEIR_WAY_S
+        if (late and not stamped) or self._was_clock_set():
+            self._doubt(since_s, answers=True)
+        self._answer()
+        self._take()
+        if late:
+            self._doubt(since_s)
+        self._send(now_s)
+
+    def close(self) -> dict[str, Window]:
+        """The window of each peer (node's name), which ends now."""
+        now_s = self._clock.monotonic_s()
+        return {one.peer.node: one.session.close(now_s) for one in self._targets.values()}
+
+    def _answer(self) -> None:
+        for content, source, received, ttl in self._answering.waiting():
+            self.reflector.note_dropped(self._answering.dropped)
+            now = ntp.from_unix_ns(self._clock.unix_ns())
+            answer = self.reflector.answer(content, source, received=received, ttl=ttl, now=now)
+            if answer is not None:
+                self._answering.send(answer, source)
+
+    def _take(self) -> None:
+        error_s, synchronized = self._error
+        own_error_s = error_s if synchronized else None
+        for content, source, received, _ in self._asking.waiting():
+            target = self._targets.get(source)
+            if target is None or target.session.take(content, received, own_error_s=own_error_s) is Verdict.UNKNOWN:
+                self.unknown += 1
+        if self._asking.dropped != self._dropped:
+            self._dropped = self._asking.dropped
+            self._doubt(float("-inf"))
+
+    def _send(self, now_s: float) -> None:
+        before_ns = self._clock.unix_ns()
+        for target in self._targets.values():
+            if target.due_s > now_s:
+                continue
+            packet = target.session.send(ntp.from_unix_ns(before_ns), self.reflector.error, at_s=now_s)
+            sent = self._asking.send(packet, target.address)
+            after_ns = self._clock.unix_ns()
+            if not sent or after_ns - before_ns > _SLOW_SEND_NS:
+                target.session.doubt_last()
+            before_ns = after_ns
+            # A packet that a step came too early for goes with the next one; what was missed for longer does not.
+            target.slot_s = max(target.slot_s + self._interval_s, now_s - self._interval_s)
+            target.due_s = target.slot_s + self._interval_s * self._chance.uniform(0.0, SPREAD)
+
+    def _doubt(self, since_s: float, *, answers: bool = False) -> None:
+        for target in self._targets.values():
+            target.session.doubt_since(since_s, answers=answers)
+
+    def _was_clock_set(self) -> bool:
+        """Whether the time of day moved against the monotonic one since the last step."""
+        from_s = self._clock.monotonic_s()
+        unix_ns = self._clock.unix_ns()
+        if (self._clock.monotonic_s() - from_s) * 1e9 > _CLOCK_SET_NS / 2:
+            return False  # interrupted between the two clocks: the next step sees it
+        offset_ns = unix_ns - round(from_s * 1e9)
+        before_ns, self._offset_ns = self._offset_ns, offset_ns
+        return before_ns is not None and abs(offset_ns - before_ns) > _CLOCK_SET_NS

@@ -1,0 +1,97 @@
+"""A UDP socket that knows when the kernel received each datagram, and how many it dropped for want of room.
+
+Linux says both beside the datagram (SO_TIMESTAMPNS, SO_RXQ_OVFL; socket(7)), so that a datagram may wait until the
+agent runs. Elsewhere the time is that of reading, `stamped` is false, and the agent reads at once.
+"""
+
+import socket
+import struct
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from ipaddress import ip_address
+from typing import Final, TypeAlias
+
+from probe import ntp
+from probe.packets import MOST_BYTES
+
+Datagram: TypeAlias = tuple[bytes, tuple[str, int], int, int]
+"""(content, (address, port), NTP timestamp of its arrival, TTL)"""
+_TIMESTAMPNS: Final = 35
+_RXQ_OVFL: Final = 40
+_IP_RECVTTL: Final = 12
+_TIMESPEC: Final = struct.Struct("@qq")
+_INT: Final = struct.Struct("@i")
+_BUFFER_BYTES: Final = 1 << 20
+"""What the kernel may keep while the agent does not run; it gives less where net.core.rmem_max is less."""
+_ANCILLARY_BYTES: Final = 128
+_AT_ONCE: Final = 4096
+_UNKNOWN_TTL: Final = 255
+
+
+class UdpSocket:
+    """Bound to (address, port); port 0: any. Errors: OSError, also for an address that is none."""
+
+    def __init__(self, address: str, port: int, unix_ns: Callable[[], int], *, ttl: bool = False) -> None:
+        self._unix_ns = unix_ns
+        self.stamped = True
+        self.dropped = 0
+        """Datagrams that the kernel dropped here, in all"""
+        self.unsent = 0
+        try:
+            self.version = ip_address(address).version
+        except ValueError as error:
+            raise OSError(f"{address!r} is no IP address") from error
+        self._socket = socket.socket(socket.AF_INET if self.version == 4 else socket.AF_INET6, socket.SOCK_DGRAM)
+        self._socket.setblocking(False)
+        options = [(socket.SOL_SOCKET, socket.SO_RCVBUF, _BUFFER_BYTES), (socket.SOL_SOCKET, _TIMESTAMPNS, 1)]
+        options.append((socket.SOL_SOCKET, _RXQ_OVFL, 1))
+        if ttl:
+            four = (socket.IPPROTO_IP, _IP_RECVTTL, 1)
+            options.append(four if self.version == 4 else (socket.IPPROTO_IPV6, socket.IPV6_RECVHOPLIMIT, 1))
+        for option in options:
+            with suppress(OSError):  # not Linux: `stamped` and `dropped` say so
+                self._socket.setsockopt(*option)
+        try:
+            self._socket.bind((address, port))
+        except OSError:
+            self._socket.close()
+            raise
+        self.port: int = self._socket.getsockname()[1]
+
+    def fileno(self) -> int:
+        """For select."""
+        return self._socket.fileno()
+
+    def close(self) -> None:
+        """Give the port back."""
+        self._socket.close()
+
+    def send(self, content: bytes, target: tuple[str, int]) -> bool:
+        """Whether the kernel took it; what it refuses (no route, no room) is counted in `unsent`."""
+        try:
+            self._socket.sendto(content, target)
+        except OSError:
+            self.unsent += 1
+            return False
+        return True
+
+    def waiting(self) -> Iterator[Datagram]:
+        """What is there, at most some thousands: nothing that a sender does keeps the agent here."""
+        receive = self._socket.recvmsg
+        for _ in range(_AT_ONCE):
+            try:
+                content, ancillary, _, source = receive(MOST_BYTES + 1, _ANCILLARY_BYTES)
+            except OSError:  # BlockingIOError: no more; others are about what we sent
+                return
+            arrived, ttl = -1, _UNKNOWN_TTL
+            for level, kind, value in ancillary:
+                if level != socket.SOL_SOCKET:
+                    ttl = _INT.unpack_from(value)[0] & 0xFF
+                elif kind == _TIMESTAMPNS:
+                    arrived = ntp.from_timespec(*_TIMESPEC.unpack_from(value))
+                elif kind == _RXQ_OVFL:
+                    self.dropped = _INT.unpack_from(value)[0] & 0xFFFFFFFF
+            if arrived < 0:
+                self.stamped = False
+                arrived = ntp.from_unix_ns(self._unix_ns())
+            yield content, source[:2], arrived, ttl

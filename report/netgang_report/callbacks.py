@@ -1,0 +1,170 @@
+"""Callbacks for training frameworks, none of which is imported: each follows its framework's protocol alone.
+
+    model.fit(dataset, callbacks=[KerasCallback(batch_size=128)])                   # Keras
+    Trainer(model, args, train_dataset=data, callbacks=[HuggingFaceCallback()])     # Hugging Face
+    steps = StepReporter(batch_size=128, world_size=8, rank=rank)                   # a loop of PyTorch's
+    for batch in loader:
+        steps.step(train_step(batch))
+    steps.close()
+
+Steps go on over epochs; after a restart say which step the checkpoint has (`first_step`), and by `total_steps` when
+the training ends (Hugging Face's Trainer knows). One process reports, the one with index or rank 0.
+"""
+
+from time import perf_counter
+from typing import Any, Mapping, Optional, SupportsFloat
+
+from netgang_report.reporter import DEFAULT, Reporter
+
+
+class _Pace:
+    """Which steps are reported, and how fast they were: every `every`-th step, of `samples` samples each."""
+
+    def __init__(
+        self,
+        samples: float,
+        *,
+        every: int = 1,
+        first_step: int = 0,
+        total_steps: Optional[int] = None,
+        reporter: Optional[Reporter],
+    ) -> None:
+        self.step = first_step
+        self.samples = samples
+        self.total_steps = total_steps
+        self._every = every
+        self._reporter = DEFAULT if reporter is None else reporter
+        self.restart()
+
+    def restart(self) -> None:
+        """Measure speed from here on."""
+        self._since = (self.step, perf_counter())
+
+    def due(self) -> bool:
+        return self.step % self._every == 0
+
+    def report(self, loss: SupportsFloat, accuracy: Any = None) -> None:
+        step, at_s = self._since
+        self.restart()
+        speed = (self.step - step) * self.samples / max(self._since[1] - at_s, 1e-9)
+        # float() of a tensor waits for the GPU and may raise: report does it, and never raises
+        self._reporter.report(
+            step=self.step,
+            loss=loss,  # type: ignore[arg-type]
+            total_steps=self.total_steps,
+            samples_per_second=speed or None,
+            accuracy=accuracy,
+        )
+
+    def close(self) -> None:
+        self._reporter.flush()
+
+
+class StepReporter:
+    """Step, loss and samples per second of every `every`-th step of a loop; ranks other than 0 report nothing.
+
+    With Lightning call `step` in `on_train_batch_end` and `close` in `on_train_end`.
+    """
+
+    def __init__(
+        self,
+        *,
+        batch_size: int,
+        world_size: int = 1,
+        rank: int = 0,
+        every: int = 10,
+        first_step: int = 0,
+        total_steps: Optional[int] = None,
+        reporter: Optional[Reporter] = None,
+    ) -> None:
+        self._reports = rank == 0
+        self._pace = _Pace(
+            batch_size * world_size, every=every, first_step=first_step, total_steps=total_steps, reporter=reporter
+        )
+
+    def step(self, loss: SupportsFloat) -> None:
+        """One step of all ranks is done. A loss is whatever float() takes; it is asked for at reported steps only."""
+        self._pace.step += 1
+        if self._reports and self._pace.due():
+            self._pace.report(loss)
+
+    def close(self) -> None:
+        """Let the last points arrive."""
+        if self._reports:
+            self._pace.close()
+
+
+class _Callback:
+    """Everything else that a framework may call (`on_epoch_end`, …) does nothing."""
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("on_"):
+            return lambda *_args, **_more: None
+        raise AttributeError(name)
+
+
+class KerasCallback(_Callback):
+    """Step, loss, accuracy and samples per second of every `every`-th batch; `batch_size` is of one worker."""
+
+    def __init__(
+        self,
+        *,
+        batch_size: int,
+        workers: int = 1,
+        every: int = 10,
+        first_step: int = 0,
+        total_steps: Optional[int] = None,
+        reporter: Optional[Reporter] = None,
+    ) -> None:
+        self._pace = _Pace(
+            batch_size * workers, every=every, first_step=first_step, total_steps=total_steps, reporter=reporter
+        )
+
+    def set_params(self, params: Mapping[str, Any]) -> None:
+        """Keras says how it trains; nothing of it is needed."""
+
+    def set_model(self, model: object) -> None:
+        """Keras says what it trains; nothing of it is needed."""
+
+    def on_train_begin(self, logs: Optional[Mapping[str, Any]] = None) -> None:
+        """Begin to measure."""
+        self._pace.restart()
+
+    def on_train_batch_end(self, batch: int, logs: Optional[Mapping[str, Any]] = None) -> None:
+        """One batch is done; `logs` has the running means of the epoch."""
+        self._pace.step += 1
+        if logs and "loss" in logs and self._pace.due():
+            self._pace.report(logs["loss"], logs.get("accuracy"))
+
+    def on_train_end(self, logs: Optional[Mapping[str, Any]] = None) -> None:
+        """Let the last points arrive."""
+        self._pace.close()
+
+
+class HuggingFaceCallback(_Callback):
+    """Step, loss and samples per second whenever Hugging Face's Trainer logs a loss (its `logging_steps`)."""
+
+    def __init__(self, *, reporter: Optional[Reporter] = None) -> None:
+        self._pace = _Pace(1.0, reporter=reporter)
+
+    def on_train_begin(self, args: Any, state: Any, control: Any, **_more: Any) -> None:
+        """Begin to measure, at the checkpoint's step after a restart."""
+        self._pace.step = state.global_step
+        self._pace.total_steps = state.max_steps if state.max_steps > 0 else None
+        self._pace.restart()
+
+    def on_log(
+        self, args: Any, state: Any, control: Any, logs: Optional[Mapping[str, Any]] = None, **_more: Any
+    ) -> None:
+        """A line of the Trainer's log; those of evaluations have no `loss`."""
+        if not logs or "loss" not in logs or not state.is_world_process_zero:
+            return
+        samples = args.train_batch_size * args.world_size * args.gradient_accumulation_steps
+        self._pace.samples = samples
+        self._pace.step = state.global_step
+        self._pace.report(logs["loss"])
+
+    def on_train_end(self, args: Any, state: Any, control: Any, **_more: Any) -> None:
+        """Let the last points arrive."""
+        if state.is_world_process_zero:
+            self._pace.close()

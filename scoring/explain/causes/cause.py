@@ -1,0 +1,134 @@
+"""Why a gang waits, by its cause: which nodes are cordoned, which label no node has, which claim is missing.
+
+Why not the planner's reason alone: "no room" is true of a cluster whose nodes are cordoned, and does not say so. Rules:
+only from the snapshot, the plan and what is known around them, so Event, condition, `/v1/explain`, CLI and page say the
+same; no gang of another namespace is named; texts of tenants are bounded where they are read, and here again.
+"""
+
+from collections.abc import Sequence
+from typing import Final
+
+from scoring.explain.causes.kube_scheduler import backing_off, filtered
+from scoring.explain.causes.placement import placement_cause
+from scoring.explain.causes.pods_missing import incomplete
+from scoring.explain.causes.reasons import Cause, CauseReason
+from scoring.explain.circumstances import Around, Note, Topic, two_runs
+from scoring.explain.words import counted
+from scoring.explain.zones import ZoneVerdict
+from scoring.ids import NodeName
+from scoring.model import Reason
+from scoring.model.nearest import LIKE_VALUE, nearest
+from scoring.plan import Plan, Run, Waiting
+from scoring.plan.demand import GangDemand
+from scoring.plan.steps import Steps
+
+_DETAIL_CHARS: Final = 400
+_ROOM: Final = frozenset({Reason.NO_ROOM, Reason.IMPOSSIBLE, Reason.BEHIND, Reason.RESERVED, Reason.SPILL_WAIT})
+
+
+def cause_in_steps(
+    run: Run, plan: Plan, ask: GangDemand, zones: Sequence[ZoneVerdict], around: Around, notes: Sequence[Note]
+) -> Steps[Cause | None]:
+    """The cause for which the gang of `ask` waits in `plan`; `None`: it does not wait. Cost: O(nodes), in steps.
+
+    `run`: fresh, with what other gangs are committed to; `zones`: the verdicts made from it; `notes`: all that is
+    known to stand in the gang's way.
+    """
+    waiting = plan.waiting.get(ask.gang.key)
+    if waiting is None:
+        later = ask.gang.later
+        advice = "Wait until it has ended, or give each run a gang name of its own."
+        return Cause(CauseReason.OTHER_RUN, f"{two_runs(ask.gang)}.", advice) if later else None
+    if waiting.reason in _ROOM:
+        cause = yield from placement_cause(run, ask, zones, waiting.reason)
+        if cause is not None and waiting.reason is Reason.SPILL_WAIT and cause.reason is CauseReason.NO_ROOM:
+            text = f"{cause.message} It waits for room in one zone, and {waiting.detail}."
+            return Cause(CauseReason.SPILL_WAIT, text)
+        level = next((note.text for note in notes if note.topic is Topic.LEVEL), "")
+        if cause is not None and cause.reason is CauseReason.NO_ROOM and level:
+            text = f"{cause.message} {level[0].upper()}{level[1:]}."
+            return Cause(CauseReason.SERVICE_LEVEL, text, "Ask for less, or wait until it is STARVING.")
+        if cause is not None:
+            return cause
+    return _of_reason(run, plan, ask, waiting, around, notes)
+
+
+def _of_reason(run: Run, plan: Plan, ask: GangDemand, waiting: Waiting, around: Around, notes: Sequence[Note]) -> Cause:
+    detail = waiting.detail[:_DETAIL_CHARS]
+    match waiting.reason:
+        case Reason.INCOMPLETE:
+            return incomplete(ask, notes)
+        case Reason.FILTERED | Reason.DEVICES:
+            return filtered(run, ask, waiting.reason, around)
+        case Reason.BEHIND | Reason.SURPLUS | Reason.NO_ROOM | Reason.SPILL_WAIT | Reason.IMPOSSIBLE:
+            return _behind(run, plan, ask, waiting)
+        case Reason.RESERVED:
+            return Cause(CauseReason.RESERVED, "The room that it needs is reserved for a gang that starts before it.")
+        case Reason.NO_ALLOWED_ZONE:
+            return _no_zone(run, ask, detail)
+        case Reason.OVER_SHARE:
+            return Cause(
+                CauseReason.SHARE,
+                f"The gangs of namespace {ask.gang.key.partition('/')[0]} would have more of the cluster than "
+                f"queue.share_cap allows: {detail}.",
+                "Wait until gangs of the namespace end, or have its share raised.",
+            )
+        case Reason.NOT_TRIED:
+            return Cause(
+                CauseReason.HEAVIER,
+                "A heavier gang goes first: queue.algorithm literal tries only the heaviest waiting gang.",
+            )
+        case Reason.BACKING_OFF:
+            return backing_off(run, ask, detail, around)
+        case Reason.MIXED_SCHEDULERS:
+            return Cause(
+                CauseReason.SCHEDULERS,
+                f"Its pods name different schedulers: {detail}.",
+                "Give all pod templates of the job the same schedulerName.",
+            )
+        case Reason.MIXED_PRIORITIES:
+            return Cause(
+                CauseReason.PRIORITIES,
+                f"Its pods have different priorities: {detail}.",
+                "Give all pod templates of the job the same priorityClassName.",
+            )
+        case Reason.INVALID_GROUP:
+            text = detail or "its labels are missing, bad or contradict each other"
+            return Cause(CauseReason.INVALID, f"What its pods say of their gang cannot be used: {text}.")
+        case Reason.NOT_PLANNED:
+            return Cause(CauseReason.NOT_PLANNED, "The gang is about to be planned.")
+        case other:
+            return Cause(CauseReason.NO_ROOM, f"{other.removeprefix('netgang: ').capitalize()}.")
+
+
+def _behind(run: Run, plan: Plan, ask: GangDemand, waiting: Waiting) -> Cause:
+    if waiting.reason is Reason.SURPLUS:
+        return Cause(CauseReason.SURPLUS, "The gang runs; its pods beyond the minimum start when there is room.")
+    allowed = frozenset(run.view.candidate_zones(ask))
+    ahead = sum(one.rank < waiting.rank and not allowed.isdisjoint(one.zones) for one in plan.admitted.values())
+    starting = sum(key != ask.gang.key for key in run.snapshot.commitments)
+    if not ahead and starting:
+        gangs = f"{counted(starting, 'gang')} that {'is' if starting == 1 else 'are'} starting"
+        return Cause(CauseReason.COMMITTED, f"The room that it needs is committed to {gangs}.")
+    if ahead:
+        return Cause(
+            CauseReason.AHEAD,
+            f"There is room for it, and {counted(ahead, 'gang')} ahead of it in the queue "
+            f"{'was' if ahead == 1 else 'were'} given that room.",
+            "netgang queue shows the order.",
+        )
+    return Cause(CauseReason.NO_ROOM, "There is room for each of its pods, but not for all of them at once.")
+
+
+def _no_zone(run: Run, ask: GangDemand, detail: str) -> Cause:
+    named = ask.options.zones or ()
+    known = sorted(str(zone) for zone in run.zones if zone)
+    table = run.table
+    node = next((table.nodes[row] for zone in named if (row := table.index.get(NodeName(zone))) is not None), None)
+    meant = next((found for zone in named if (found := nearest(zone, known, like=LIKE_VALUE))), "")
+    hint = f" (did you mean {meant}?)" if meant else ""
+    return Cause(
+        CauseReason.ZONE_UNKNOWN,
+        f"It may use no zone: {detail}{hint if node is None else f' ({node.name} is a node of zone {node.zone})'}.",
+        "Correct annotation netgang.io/zones, or give nodes the zone label.",
+    )

@@ -1,0 +1,197 @@
+"""Why there are too few nodes for a gang: which label, resource, taint or cordon, in which zone, on how many nodes.
+
+Steps: what no node can give (a resource, a label, a size) is said first, for no waiting helps; then the zone is taken
+that would hold most members if nothing kept them off its nodes, and what does keep them off is counted there. When
+even that would not do, the room itself is missing. It looks at one kind of member, that which fits least.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from scoring.explain.causes.barrier_words import barrier_words
+from scoring.explain.causes.barriers import without_state
+from scoring.explain.causes.missing_label import MissingLabel, missing_label_in_steps
+from scoring.explain.causes.reasons import Cause, CauseReason
+from scoring.explain.causes.zone_room import ZoneRoom, best_zone
+from scoring.explain.words import counted, quantity, resource_text, shown, some, zone_text
+from scoring.explain.zones import ZoneVerdict
+from scoring.feasibility.filters import node_allows
+from scoring.ids import NO_ZONE, ZoneName
+from scoring.model import Constraints, MemberClass, Reason
+from scoring.model.nearest import LIKE_VALUE, nearest
+from scoring.model.resources import PODS
+from scoring.network.matrix import Ints
+from scoring.plan import Run
+from scoring.plan.capacity import When
+from scoring.plan.demand import GangDemand
+from scoring.plan.steps import Steps
+
+_NAMED = 3
+
+
+def placement_cause(run: Run, ask: GangDemand, zones: Sequence[ZoneVerdict], reason: Reason) -> Steps[Cause | None]:
+    """The cause among nodes; `None`: nodes and room are not what is missing. Cost: O(nodes), in steps."""
+    need = ask.need or tuple((member_class, pods[:1]) for member_class, pods in ask.more[:1])
+    allowed = run.view.candidate_zones(ask)
+    if not need or not allowed:
+        return None
+    demand = [(member_class, len(pods)) for member_class, pods in need]
+    member_class, count = _hardest(run, demand, ask, allowed)
+    rows = run.view.rows(allowed)
+    if (cause := _unknown_resource(run, member_class)) is not None:
+        return cause
+    missing = yield from missing_label_in_steps(run, member_class.constraints, rows.tolist())
+    if missing is not None:
+        return (yield from _label(run, member_class.constraints, missing, allowed))
+    if (cause := _too_large(run, ask, member_class, rows)) is not None:
+        return cause
+    room = yield from best_zone(run, member_class, count, allowed, empty=reason is Reason.IMPOSSIBLE)
+    free_zone = next((z for z in zones if z.zone and not z.allowed and 0 < z.wanted <= z.room), None)
+    if free_zone is not None and ask.options.zones is not None and not ask.siblings:
+        all_pods = f"all {free_zone.wanted} pods" if free_zone.wanted > 1 else "its pod"
+        return Cause(
+            CauseReason.ZONES_EXCLUDED,
+            f"Annotation netgang.io/zones={shown(','.join(ask.options.zones))} leaves out {zone_text(free_zone.zone)}, "
+            f"which has room for {all_pods}; {room.text()}.",
+            f"Add {free_zone.zone} to the annotation, or remove it.",
+        )
+    single = bool(member_class.constraints.host_ports)
+    if single and room.nodes < room.wanted:
+        ports = ", ".join(sorted({str(one.port) for one in member_class.constraints.host_ports}))
+        return Cause(
+            CauseReason.PORT,
+            f"Each pod has host port {shown(ports)}, so one fits a node, and {zone_text(room.zone)} has "
+            f"{counted(room.nodes, 'node')} for {counted(room.wanted, 'pod')}.",
+            "Drop hostPort from the pod template, or lower the minimum.",
+        )
+    behind = reason in (Reason.NO_ROOM, Reason.BEHIND)
+    if behind and room.room < room.wanted <= _before_commitments(run, member_class, room.zone):
+        starting = sum(key != ask.gang.key for key in run.snapshot.commitments)
+        gangs = f"{counted(starting, 'gang')} that {'is' if starting == 1 else 'are'} starting"
+        text = f"The room that it needs is committed to {gangs}: {room.text()} beside them."
+        return Cause(CauseReason.COMMITTED, text)
+    return _of_room(room, zones, reason)
+
+
+def _label(run: Run, constraints: Constraints, missing: MissingLabel, allowed: tuple[ZoneName, ...]) -> Steps[Cause]:
+    """The cause when no node of the allowed zones has a label; nodes of other zones, or of none, may have it."""
+    elsewhere = yield from missing_label_in_steps(run, constraints, range(len(run.table.nodes)))
+    missing = elsewhere or missing
+    where = "the cluster" if elsewhere is not None or len(allowed) == len(run.zones) else _where(allowed)
+    meant = f" (did you mean {missing.meant}?)" if missing.meant else ""
+    known = f"; nodes have {some(missing.known, _NAMED)}" if missing.known and not missing.meant else ""
+    text = f"No node of {where} has label {missing.line}, which the pods ask for{meant}"
+    advice = "Correct nodeSelector or node affinity of the pod template, or label nodes."
+    if where == "the cluster":
+        return Cause(CauseReason.LABEL, f"{text}{known}.", advice)
+    zoneless = () if NO_ZONE in allowed else run.table.zones.get(NO_ZONE, ())
+    if len(zoneless) and (yield from missing_label_in_steps(run, constraints, list(zoneless))) is None:
+        label = run.policy.zone_label
+        advice = f"Give these nodes label {label}, or set netgang.io/zone-policy to preferred."
+        return Cause(CauseReason.LABEL, f"{text}; nodes without zone label {label} do.", advice)
+    return Cause(CauseReason.LABEL, f"{text}{known}; nodes of other zones do.", advice)
+
+
+def _hardest(
+    run: Run, demand: Sequence[tuple[MemberClass, int]], ask: GangDemand, allowed: tuple[ZoneName, ...]
+) -> tuple[MemberClass, int]:
+    """The kind of member of which the smallest part fits the best zone."""
+    members = run.view.member_set(ask.need or ask.more[:1], ask)
+    columns = run.view.columns(allowed)
+    empty = run.capacity.zone_fits(members, When.EMPTY)[:, columns].max(axis=1)
+    now = run.capacity.zone_fits(members)[:, columns].max(axis=1)
+    counts = np.array([count for _, count in demand], np.int64)
+    at = min(range(len(demand)), key=lambda i: (empty[i] >= counts[i], now[i] / counts[i], i))
+    return demand[at]
+
+
+def _unknown_resource(run: Run, member_class: MemberClass) -> Cause | None:
+    table = run.table
+    known = {name for i, name in enumerate(table.axis) if len(table.nodes) and table.allocatable[:, i].any()}
+    for name, amount in member_class.requests:
+        if amount and name not in known and name not in table.uncounted:
+            meant = nearest(name, known, like=LIKE_VALUE)
+            return Cause(
+                CauseReason.UNKNOWN_RESOURCE,
+                f"No node of the cluster has resource {shown(name)}, of which each pod asks for "
+                f"{quantity(name, amount)}{f' (did you mean {meant}?)' if meant else ''}.",
+                "Correct the resource's name, or install the device plugin that offers it.",
+            )
+    return None
+
+
+def _too_large(run: Run, ask: GangDemand, member_class: MemberClass, rows: Ints) -> Cause | None:
+    """A pod for which the largest of the nodes with its labels is too small."""
+    labels = Constraints(member_class.constraints.node_selector, member_class.constraints.affinity)
+    if labels != Constraints():
+        nodes = run.table.nodes
+        rows = np.array([row for row in rows.tolist() if node_allows(without_state(nodes[row]), labels)], np.int64)
+    if not len(rows):
+        return None
+    for name, amount in member_class.requests:
+        if name not in run.table.axis:
+            continue
+        column = run.table.allocatable[:, run.table.axis.index(name)]
+        largest = int(column[rows].max())
+        if amount > largest:
+            anywhere = int(column.max())
+            named = ask.options.zones is not None and anywhere >= amount
+            whose = " that it may use" if len(rows) < len(column) else ""
+            more = f"; nodes outside netgang.io/zones have {quantity(name, anywhere)}" if named else ""
+            return Cause(
+                CauseReason.TOO_LARGE,
+                f"Each pod asks for {resource_text(name)} {quantity(name, amount)}; the largest node{whose} has "
+                f"{quantity(name, largest)}{more}.",
+                f"Ask for at most {quantity(name, largest)} {resource_text(name)} a pod, or add larger nodes.",
+            )
+    return None
+
+
+def _before_commitments(run: Run, member_class: MemberClass, zone: ZoneName) -> int:
+    """Members for which the zone would have room if no gang were starting."""
+    return int(run.capacity.counts(member_class, When.AT_START)[run.table.zones[zone]].sum())
+
+
+def _of_room(room: ZoneRoom, zones: Sequence[ZoneVerdict], reason: Reason) -> Cause | None:
+    verdict = next((one for one in zones if one.zone == room.zone), None)
+    short = verdict.short if verdict is not None else ()
+    needed = some([f"{quantity(one.resource, one.amount)} more {one.resource}" for one in short], _NAMED)
+    if room.room >= room.wanted and reason is not Reason.IMPOSSIBLE:
+        if not needed:
+            return None
+        text = f"{zone_text(room.zone)} has room for each of its pods, not for all at once: {needed} would do."
+        return Cause(CauseReason.NO_ROOM, f"Too little room is free: {text}")
+    words = [
+        barrier_words(barrier, at, room.nodes, zone_text(room.zone))
+        for barrier, at, members in room.barriers
+        if members
+    ]
+    if words and (room.room + room.hidden >= room.wanted or room.room == 0):
+        clauses = "; ".join(clause for clause, _ in words)
+        message = f"{clauses[0].upper()}{clauses[1:]}; {room.text()}."
+        return Cause(CauseReason(room.barriers[0][0].kind), message, words[0][1])
+    besides = "".join(f"; {clause}" for clause, _ in words[:2])
+    if reason is Reason.IMPOSSIBLE:
+        text = f"{room.text()} at once"
+        if room.room >= room.wanted:
+            text = f"{zone_text(room.zone)} has room for each kind of its pods, not for all of them at once"
+        return Cause(
+            CauseReason.ZONE_TOO_SMALL,
+            f"Even empty, {text}{besides}.",
+            "Lower the minimum or the requests, add nodes, or set netgang.io/zone-policy to preferred.",
+        )
+    if short and all(one.resource == PODS for one in short):
+        full = len({node for one in short for node, _ in one.nodes})
+        return Cause(
+            CauseReason.POD_LIMIT,
+            f"Nodes of {zone_text(room.zone)} have as many pods as they may have (allocatable pods): {room.text()}; "
+            f"{sum(one.amount for one in short)} more places on {counted(full, 'node')} would do{besides}.",
+            "Wait until pods end, or raise maxPods of the kubelets.",
+        )
+    more = f", {needed} would do" if needed else ""
+    return Cause(CauseReason.NO_ROOM, f"Too little room is free: {room.text()}{more}{besides}.")
+
+
+def _where(zones: Sequence[ZoneName]) -> str:
+    return zone_text(zones[0]) if len(zones) == 1 else f"zones {some(zones, _NAMED)}"

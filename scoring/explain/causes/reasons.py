@@ -1,0 +1,94 @@
+"""The closed set of causes for which a gang waits, as one word for programs, and a cause in words for people.
+
+Why beside `scoring.model.reasons`: those are the planner's answers, constant because kube-scheduler repeats them. A
+cause is found when /v1/explain is asked or an Event is written: it says which nodes, which label, which claim.
+"""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class CauseReason(StrEnum):
+    """What keeps a gang waiting, in CamelCase as conditions and Events have it."""
+
+    CORDONED = "NodesCordoned"
+    """Nodes that it needs are cordoned."""
+    NOT_READY = "NodesNotReady"
+    """Nodes that it needs are not ready."""
+    LEAVING = "NodesLeaving"
+    """Nodes that it needs are out of service, or about to be removed."""
+    TAINT = "TaintNotTolerated"
+    """Nodes that it needs have a taint that its pods do not tolerate."""
+    LABEL = "NodeLabelMissing"
+    """Too few nodes, or none, have the labels of its nodeSelector or node affinity."""
+    REFUSED = "NodesRefused"
+    """Filters of kube-scheduler that netgang does not model refuse nodes that it needs."""
+    SPREAD = "PodsSpreadTooWide"
+    """Its pods must be apart from one another, by anti-affinity or topology spread, on more nodes than there are."""
+    PORT = "HostPortTaken"
+    """Its host port is taken on nodes that it needs, or it has more pods than nodes."""
+    UNKNOWN_RESOURCE = "ResourceUnknown"
+    """It asks for a resource that no node has."""
+    TOO_LARGE = "RequestTooLarge"
+    """One pod asks for more than the largest node has."""
+    ZONE_TOO_SMALL = "ZoneTooSmall"
+    """Its minimum is more than any zone that it may use has, even empty."""
+    ZONES_EXCLUDED = "ZonesExcluded"
+    """Annotation netgang.io/zones leaves out a zone that has room."""
+    ZONE_UNKNOWN = "ZoneUnknown"
+    """The zones that it may use have no nodes."""
+    POD_LIMIT = "PodLimitReached"
+    """Nodes have as many pods as they may have."""
+    NO_ROOM = "InsufficientRoom"
+    """Running pods, or what is kept for others, take the room."""
+    SERVICE_LEVEL = "ServiceLevel"
+    """There is no room, and it is too wide for gangs to leave for it by service level."""
+    AHEAD = "RoomGivenAhead"
+    """Gangs ahead of it in the queue were given the room."""
+    COMMITTED = "RoomCommitted"
+    """The room is committed to gangs that are starting."""
+    RESERVED = "RoomReserved"
+    """The room is reserved for another gang."""
+    SPILL_WAIT = "WaitsForOneZone"
+    """It may be spread over zones, and first waits for one."""
+    SHARE = "NamespaceShareReached"
+    """Gangs of its namespace would have more than queue.share_cap allows."""
+    HEAVIER = "HeavierGangFirst"
+    """The published algorithm tries a heavier gang first."""
+    OTHER_RUN = "OtherRun"
+    """An earlier run of the same gang has not ended."""
+    DEVICES = "DevicesNotFree"
+    """It waits for devices of Dynamic Resource Allocation, which kube-scheduler counts."""
+    CLAIM = "ClaimMissing"
+    """kube-scheduler places its pods on no node, because a PersistentVolumeClaim or ResourceClaim is missing."""
+    UNPLACEABLE = "PodNotPlaceable"
+    """kube-scheduler places its pods on no node, for another reason of theirs."""
+    GATE = "ForeignGate"
+    """Its pods wait for another controller to remove a scheduling gate."""
+    PODS_MISSING = "PodsMissing"
+    """Fewer pods exist than its minimum."""
+    QUOTA = "ResourceQuota"
+    """A ResourceQuota of its namespace forbids the missing pods."""
+    NODES_LOST = "NodesLost"
+    """Members were on nodes that are gone, and were not made again."""
+    SCHEDULERS = "MixedSchedulers"
+    """Its pods name different schedulers."""
+    PRIORITIES = "MixedPriorities"
+    """Its pods have different priorities."""
+    INVALID = "GangInvalid"
+    """What its pods say of their gang is missing, bad or contradicts itself."""
+    BACKING_OFF = "BackingOff"
+    """Its last admission lapsed, and it waits before the next."""
+    SURPLUS = "BeyondMinimum"
+    """The gang runs; the pods that wait are beyond its minimum."""
+    NOT_PLANNED = "NotPlanned"
+    """It is about to be planned."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cause:
+    """Why a gang waits. No gang of another namespace is named: Events and conditions carry it."""
+
+    reason: CauseReason
+    message: str  # One or two sentences
+    suggestion: str = ""  # What its owner or an administrator can do; empty: nothing but wait

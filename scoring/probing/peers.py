@@ -1,0 +1,215 @@
+"""Assign to each node the peers that it measures.
+
+Why: a full mesh of n nodes costs n² traffic and n² values. Rules:
+- A cluster of at most `SMALL` nodes measures all pairs of its zones at once. In a larger one a node has at most
+  `ZONE_PEERS` peers in its zone and `GATEWAY_PEERS` outside it, and pairs take turns from epoch to epoch: a zone of at
+  most 64 nodes has seen all of its pairs after four epochs, a larger one after (slots / `SLOW_STEP`).
+- Peers are mutual: both ends measure the link.
+- Nodes have slots, and round r pairs slot i with slot i XOR r: each round is a perfect matching, and all rounds
+  together are all pairs. A node that comes or goes frees or takes one slot, so only its own pairs change, and those of
+  the few nodes that had wanted the same slot. The number of slots is a power of two; when it doubles, all pairs change.
+- Nodes that `wanted` names (gangs run there or are about to start) measure each other in every epoch, with up to
+  `WANTED_PEERS` of a zone's peers.
+
+Pure: the same nodes, zones, wanted nodes, epoch and seed give the same peers, whatever their order.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from hashlib import blake2b
+from typing import Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from scoring.ids import NodeName, ZoneName
+
+ZONE_PEERS: Final = 16
+WANTED_PEERS: Final = 8
+GATEWAY_PEERS: Final = 4
+SMALL: Final = 64  # Nodes of a cluster that measures everything at once, and of a zone whose turns are quick
+SLOW_STEP: Final = 4  # Rounds by which a large zone moves on in an epoch: about a quarter of its peers
+_PER_ZONE_PAIR: Final = 2  # Gateways of a pair of zones at a time
+_ZONE_ROUNDS: Final = 16  # Rounds between zones in one epoch
+_FEWEST_SLOTS: Final = 16
+
+_Ints = NDArray[np.int64]
+Pair = tuple[NodeName, NodeName]
+
+
+class Turn(NamedTuple):
+    """Which turn it is: the epoch grows with time; the seed differs between clusters."""
+
+    epoch: int
+    seed: str = ""
+
+
+def assign_peers(
+    zone_of: Mapping[NodeName, ZoneName],
+    turn: Turn,
+    *,
+    wanted: AbstractSet[NodeName] = frozenset(),
+    most: int = ZONE_PEERS,
+) -> dict[NodeName, tuple[NodeName, ...]]:
+    """The peers of each node, sorted; at most `most` of its zone. Cost: O(n · most + zones · `_ZONE_ROUNDS`), n nodes.
+
+    >>> assign_peers({"a": "z", "b": "z", "c": "z"}, Turn(0))
+    {'a': ('b', 'c'), 'b': ('a', 'c'), 'c': ('a', 'b')}
+    """
+    nodes_of: dict[ZoneName, list[NodeName]] = {}  # zone → its nodes, sorted
+    for node in sorted(zone_of):
+        nodes_of.setdefault(zone_of[node], []).append(node)
+    found: dict[NodeName, list[NodeName]] = {node: [] for node in sorted(zone_of)}
+    small = len(zone_of) <= SMALL
+    for nodes in nodes_of.values():
+        pairs = _all_pairs(nodes) if small else _zone_pairs(nodes, turn, wanted=wanted, most=most)
+        for one, other in pairs:
+            found[one].append(other)
+            found[other].append(one)
+    for one, other in _gateway_pairs(nodes_of, turn):
+        found[one].append(other)
+        found[other].append(one)
+    return {node: tuple(sorted(peers)) for node, peers in found.items()}
+
+
+def _all_pairs(nodes: Sequence[NodeName]) -> Iterator[Pair]:
+    return ((one, other) for i, one in enumerate(nodes) for other in nodes[i + 1 :])
+
+
+def _zone_pairs(nodes: Sequence[NodeName], turn: Turn, *, wanted: AbstractSet[NodeName], most: int) -> Iterator[Pair]:
+    """Pairs of one zone: 1. among wanted nodes, the same in each epoch; 2. the rounds of this epoch."""
+    count = len(nodes)
+    degree = np.zeros(count, np.int64)
+    taken: set[int] = set()  # row · count + row of pairs that are there already
+    number = {node: row for row, node in enumerate(nodes)}
+    chosen = [node for node in nodes if node in wanted] if count > SMALL else []
+    plans = []
+    if len(chosen) > 1:
+        rows = np.array([number[node] for node in chosen], np.int64)
+        slots = slots_of(chosen, turn.seed, spare=True)
+        plans.append((rows, slots, _rounds(len(slots), f"{turn.seed}/wanted"), min(WANTED_PEERS, most // 2)))
+    slots = slots_of(nodes, turn.seed, spare=count > SMALL)
+    order = _rounds(len(slots), turn.seed)
+    step, window = (most, most) if count <= SMALL else (min(SLOW_STEP, most), 4 * most)
+    plans.append((np.arange(count), slots, _turned(order, turn.epoch * step, window), most))
+    for rows, slots, rounds, limit in plans:
+        at = np.where(slots >= 0, rows[slots], -1)
+        for one, other in _matched(at, rounds, degree, most=limit):
+            if (key := one * count + other) not in taken:
+                taken.add(key)
+                yield nodes[one], nodes[other]
+
+
+def _matched(at: _Ints, rounds: _Ints, degree: _Ints, *, most: int) -> Iterator[tuple[int, int]]:
+    """Rows of the pairs of these rounds, while both have fewer than `most`; `degree` is kept. `at`: slot → row."""
+    places = np.arange(len(at))
+    for turn in rounds.tolist():
+        one, other = at, at[places ^ turn]
+        good = (one >= 0) & (other >= 0) & (one < other)
+        one, other = one[good], other[good]
+        free = (degree[one] < most) & (degree[other] < most)
+        one, other = one[free], other[free]
+        degree[one] += 1
+        degree[other] += 1
+        yield from zip(one.tolist(), other.tolist(), strict=True)
+
+
+def slots_of(names: Sequence[str], seed: str, *, spare: bool) -> _Ints:
+    """Slot → index of its name, −1 where it is free. Cost: O(n) at most three quarters full, which `spare` promises.
+
+    A name tries slots in an order of its own; of two that want one slot the one with the smaller hash has it.
+    """
+    size, need = _FEWEST_SLOTS, len(names) * 4 // 3 if spare else len(names)
+    while size < need:
+        size *= 2
+    slots = np.full(size, -1, np.int64).tolist()
+    hashes = [_hash(f"{seed}/{name}") for name in names]
+    for start in range(len(names)):
+        row = start
+        tried = 0
+        while row >= 0:  # the one that has to leave tries on where it was
+            at = _probe(hashes[row], tried, size)
+            owner = slots[at]
+            if owner < 0:
+                slots[at] = row
+                break
+            if hashes[row] < hashes[owner]:
+                slots[at] = row
+                row, tried = owner, _tries(hashes[owner], at, size)
+            tried += 1
+    return np.array(slots, np.int64)
+
+
+def _probe(value: int, tried: int, size: int) -> int:
+    """The slot of a try: an odd stride comes to every slot of a power of two."""
+    return (value + tried * ((value >> 32) | 1)) % size
+
+
+def _tries(value: int, at: int, size: int) -> int:
+    """Which try of this name led to the slot `at`."""
+    stride = ((value >> 32) | 1) % size
+    return (at - value) * pow(stride, -1, size) % size
+
+
+def _hash(text: str) -> int:
+    return int.from_bytes(blake2b(text.encode(), digest_size=8).digest())
+
+
+def _rounds(size: int, label: str) -> _Ints:
+    """All rounds of so many slots, in an order of this label."""
+    return np.random.Generator(np.random.PCG64(_hash(label))).permutation(np.arange(1, size))
+
+
+def _turned(order: _Ints, start: int, count: int) -> _Ints:
+    """So many rounds of the order, from the start on and around."""
+    return np.asarray(order[(start + np.arange(min(count, len(order)))) % len(order)], np.int64)
+
+
+def _gateway_pairs(nodes_of: Mapping[ZoneName, Sequence[NodeName]], turn: Turn) -> Iterable[Pair]:
+    """A few pairs for each pair of zones of this epoch; no node has more than `GATEWAY_PEERS`."""
+    zones = sorted(nodes_of)
+    if len(zones) < 2:
+        return
+    rings = [_Ring(nodes_of[zone], turn.seed) for zone in zones]
+    at = slots_of(zones, turn.seed, spare=False)
+    order = _rounds(len(at), f"{turn.seed}/zones")
+    places = np.arange(len(at))
+    for round_ in _turned(order, turn.epoch * GATEWAY_PEERS, _ZONE_ROUNDS).tolist():
+        partner = at[places ^ round_]
+        for one, other in zip(at.tolist(), partner.tolist(), strict=True):
+            if not 0 <= one < other:
+                continue
+            a, b = rings[one], rings[other]
+            chosen: set[Pair] = set()
+            for number in range(min(_PER_ZONE_PAIR, max(len(a.nodes), len(b.nodes)))):
+                label = f"{turn.seed}/{zones[one]}/{zones[other]}/{number}/{turn.epoch // GATEWAY_PEERS}"
+                pair = a.next(f"{label}/a"), b.next(f"{label}/b")
+                if pair[0] is None or pair[1] is None or pair in chosen:
+                    continue
+                chosen.add((pair[0], pair[1]))
+                a.use(pair[0])
+                b.use(pair[1])
+                yield pair[0], pair[1]
+
+
+class _Ring:
+    """Nodes of a zone in the order of their hashes: a gateway stays the same when others come and go."""
+
+    def __init__(self, nodes: Sequence[NodeName], seed: str) -> None:
+        hashed = sorted((_hash(f"{seed}/gateway/{node}"), node) for node in nodes)
+        self.nodes = [node for _, node in hashed]
+        self._hashes = np.array([value for value, _ in hashed], np.uint64)
+        self._used = dict.fromkeys(self.nodes, 0)
+
+    def next(self, label: str) -> NodeName | None:
+        """The first from the label's place on that can take one more peer; `None`: none can."""
+        start = int(np.searchsorted(self._hashes, np.uint64(_hash(label))))
+        count = len(self.nodes)
+        for ahead in range(count):
+            if self._used[node := self.nodes[(start + ahead) % count]] < GATEWAY_PEERS:
+                return node
+        return None
+
+    def use(self, node: NodeName) -> None:
+        """Count one more peer of it."""
+        self._used[node] += 1

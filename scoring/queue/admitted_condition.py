@@ -1,0 +1,64 @@
+"""The condition `netgang.io/Admitted` of a gang's pod: why it waits, or that it has a node.
+
+Why on the pod: `kubectl describe pod` and every dashboard show conditions, and a pod at its gate has no Event of
+kube-scheduler. Rules: a gang's members have the same words, and they are written again only when the status or the
+reason changes, so a message has the numbers of the moment at which its reason began. It decides nothing.
+"""
+
+from dataclasses import dataclass
+from typing import Final
+
+from scoring.model import Pod, Reason
+
+CONDITION: Final = "netgang.io/Admitted"
+MESSAGE_CHARS: Final = 512
+_BOUND: Final = "The gang was admitted and the pod has its node."
+
+
+@dataclass(frozen=True, slots=True)
+class AdmittedCondition:
+    """What the condition says; `reason` is in CamelCase, as the API asks."""
+
+    status: str  # `True` or `False`
+    reason: str
+    message: str = ""
+
+    @property
+    def key(self) -> str:
+        """What differs when it has to be written again; as `Pod.told`."""
+        return f"{self.status}/{self.reason}"
+
+
+def admitted_condition(pod: Pod, cause: str | None, why: str) -> AdmittedCondition | None:
+    """What a member of a gang should say now; `None`: nothing new.
+
+    `cause`: why its gang waits, in CamelCase (`scoring.explain.causes.reasons`); `None`: unknown. `why`: a sentence.
+
+    >>> from tests.builders import bound, pod
+    >>> admitted_condition(pod("a"), "NodesCordoned", "6 of 9 nodes of zone A are cordoned.").key
+    'False/NodesCordoned'
+    >>> admitted_condition(bound(pod("a"), "n1"), "NodesCordoned", "").key
+    'True/Admitted'
+    >>> admitted_condition(pod("a"), None, "") is None
+    True
+    """
+    if pod.terminal or pod.deleting:
+        return None
+    if pod.node is not None:
+        return AdmittedCondition("True", "Admitted", _BOUND)
+    if cause is None:
+        return None
+    return AdmittedCondition("False", cause, _clipped(why))
+
+
+def camel_case(reason: Reason) -> str:
+    """The name of a reason as conditions write it.
+
+    >>> camel_case(Reason.NO_ALLOWED_ZONE)
+    'NoAllowedZone'
+    """
+    return "".join(word.capitalize() for word in reason.name.split("_"))
+
+
+def _clipped(text: str) -> str:
+    return text if len(text) <= MESSAGE_CHARS else f"{text[: MESSAGE_CHARS - 1]}…"

@@ -1,0 +1,72 @@
+"""Volcano's scheduler as a part of the cluster, without its controllers and webhooks.
+
+Why alone: what is compared is how pods are placed, not Volcano's jobs and queues. Rule: it runs with the settings of
+its own chart. What its controllers would do for it is done here: the default queue is open, and each gang is a PodGroup
+that the caller creates.
+"""
+
+from __future__ import annotations
+
+import shutil
+
+from testbed.api import Api, Object
+from testbed.cluster import Cluster
+from testbed.processes.network import LOOPBACK, free_ports
+from testbed.processes.process import Child
+from testbed.programs.build import ensure_asset, ensure_program
+
+VOLCANO = "volcano"
+"""The scheduler's name in pods."""
+PROGRAM = "vc-scheduler"
+GROUP_ANNOTATION = "scheduling.k8s.io/group-name"
+_API = "scheduling.volcano.sh/v1beta1"
+_QUEUE = "default"
+
+
+async def install_volcano(cluster: Cluster, api: Api) -> None:
+    """Install its kinds, and open the queue of gangs that name none; without the state it places nothing in silence."""
+    await cluster.install("volcano-crds")
+    await api.create({"apiVersion": _API, "kind": "Queue", "metadata": {"name": _QUEUE}, "spec": {"weight": 1}})
+    await api.patch("Queue", _QUEUE, {"status": {"state": "Open"}}, subresource="status")
+
+
+async def start_volcano(cluster: Cluster, *, name: str, nodes_percent: int) -> Child:
+    """Start it and wait until it answers; it looks at so many percent of the nodes for a pod, 0: as it chooses.
+
+    It watches the directory of its settings for changes, so they get one in which nothing else is written.
+    """
+    settings = cluster.directory / name
+    settings.mkdir(exist_ok=True)
+    [source] = ensure_asset("volcano-settings").iterdir()
+    (port,) = free_ports(1)
+    return await cluster.start_part(
+        name,
+        [
+            ensure_program(PROGRAM),
+            f"--kubeconfig={cluster.kubeconfig()}",
+            f"--scheduler-conf={shutil.copy(source, settings)}",
+            f"--percentage-nodes-to-find={nodes_percent}",
+            "--leader-elect=false",
+            "--kube-api-qps=5000",  # as kube-scheduler has them on the test bed
+            "--kube-api-burst=10000",
+            "--cache-dumper=false",
+            "--enable-healthz",
+            f"--healthz-address={LOOPBACK}:{port}",
+        ],
+        ready_url=f"http://{LOOPBACK}:{port}/healthz",
+    )
+
+
+def volcano_group(name: str, min_member: int, *, namespace: str = "default") -> Object:
+    """A PodGroup of Volcano's in the default queue; its pods name it in GROUP_ANNOTATION."""
+    return {
+        "apiVersion": _API,
+        "kind": "PodGroup",
+        "metadata": {"name": name, "namespace": namespace},
+        "spec": {"minMember": min_member, "queue": _QUEUE},
+    }
+
+
+async def delete_volcano_groups(api: Api, *, namespace: str) -> None:
+    """Delete all of a namespace."""
+    await api.delete_all("PodGroup", namespace=namespace, api_version=_API)

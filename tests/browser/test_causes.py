@@ -1,0 +1,80 @@
+"""Each cause for which a gang waits, in the words that a reader sees on the page: rendered by a real Chromium."""
+
+import json
+from collections.abc import Iterator
+
+import pytest
+from playwright.sync_api import Page, Route, expect
+
+from tests.browser.conftest import Watched, served
+from tests.extender.web.shown_causes import document_of, row_of
+from tests.scoring.explain.causes.cases import CASES, Case
+
+pytestmark = [pytest.mark.xdist_group("browser"), pytest.mark.timeout(120)]
+
+CLICKED = (
+    "six of nine nodes are cordoned",
+    "nodeSelector: a value misspelt",
+    "running pods leave each worker 12 of 16 cpu, beside a ps",
+    "too few members",
+)
+EXPLAIN = """async (gang) => {
+  const { explain } = await import("/page/explain.js");
+  await explain(gang);
+  return document.getElementById("explain-body").innerText;
+}"""
+
+
+@pytest.fixture(scope="module")
+def demo() -> Iterator[str]:
+    with served("demo") as url:
+        yield url
+
+
+def given(page: Page, cases: dict[str, Case]) -> dict[str, str]:
+    """The page asks the demonstration, and hears of these gangs alone; case → the name that its gang has there."""
+    names = {name: f"default/g{number}" for number, name in enumerate(cases)}
+    documents = {names[name]: document_of(case) for name, case in cases.items()}
+    rows = [row_of(case) | {"gang": names[name]} for name, case in cases.items()]
+    queue = {"order": "weight", "counts": {"WAITING": len(rows)}, "rows": rows, "of": len(rows)}
+    streams = [f"event: queue\ndata: {json.dumps(queue)}\n\n"]
+
+    def stream(route: Route) -> None:
+        if streams:  # The page asks again when it ends, and then waits for an answer.
+            route.fulfill(content_type="text/event-stream", body=streams.pop())
+
+    def explain(route: Route) -> None:
+        route.fulfill(json=documents["/".join(route.request.url.split("/")[-2:])])
+
+    page.route("**/v1/page/stream", stream)
+    page.route("**/v1/explain/**", explain)
+    return names
+
+
+def missing(case: Case, text: str) -> list[str]:
+    """Words of the cause, and of what the planner tried, that a reader does not find."""
+    return [words for words in (f"{case.reason.value}: ", *case.says, *case.admits) if words not in text]
+
+
+def test_every_cause_is_read_on_the_page(watched: Watched, demo: str) -> None:
+    """With its name, its message, its suggestion, and what would admit the gang."""
+    names = given(watched.page, CASES)
+    watched.page.goto(demo)
+    shown = {name: watched.page.evaluate(EXPLAIN, gang) for name, gang in names.items()}
+    assert {name: words for name, text in shown.items() if (words := missing(CASES[name], text))} == {}
+
+
+def test_a_click_on_a_row_of_the_queue_shows_the_cause(watched: Watched, demo: str) -> None:
+    """The row says the planner's reason, the dialog why: both for the gang that was clicked."""
+    page, cases = watched.page, {name: CASES[name] for name in CLICKED}
+    names = given(page, cases)
+    page.goto(demo)
+    for name, case in cases.items():
+        row = page.locator(f"#queue-rows tr[data-gang='{names[name]}']")
+        expect(row).to_contain_text(row_of(case)["reason"])
+        row.get_by_role("button").click()
+        dialog = page.get_by_role("dialog")
+        expect(dialog).to_contain_text(f"{case.reason.value}: ")
+        assert missing(case, dialog.inner_text()) == []
+        page.keyboard.press("Escape")
+        expect(dialog).to_be_hidden()

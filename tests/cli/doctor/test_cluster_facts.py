@@ -1,0 +1,184 @@
+"""What is read of a cluster: what manifests/ installs is as it should be; what may not be read is said, not guessed."""
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cli.doctor import examine
+from cli.doctor.facts import Facts, Severity
+from cli.doctor.installed import settings_of
+from extender.errors import ConfigError
+from extender.kube import calls
+from extender.leadership.election import LeaseTimes
+from extender.settings.leadership import LeaderElection
+from tests.cli.doctor.installed import (
+    ADMISSION,
+    CONFIG,
+    DEPLOYMENT,
+    HOME,
+    LEASE,
+    SCHEDULER,
+    SETTINGS,
+    installed,
+    look,
+    text,
+)
+from tests.fakes.operator_api import FakeOperatorApi
+
+pytestmark = pytest.mark.looptime
+
+
+def ids(facts: Facts) -> list[str]:
+    return [one.id for one in examine(facts) if one.severity is not Severity.NOTE]
+
+
+def container(api: FakeOperatorApi, deployment: str) -> dict[str, Any]:
+    return api.objects[deployment]["spec"]["template"]["spec"]["containers"][0]
+
+
+async def test_what_is_installed_is_as_it_should_be() -> None:
+    api = installed()
+    facts = await look(api).facts()
+    assert examine(facts) == ()
+    assert facts.settings.leader_election is LeaderElection.ON
+    assert (facts.kubernetes, facts.scheduler_version, facts.settings_from) == (
+        "1.36.3",
+        "1.36.3",
+        "ConfigMap netgang-system/netgang",
+    )
+    assert len(facts.running.replicas) == 2
+    assert set(api.calls) <= {"get", "list", "create"}
+
+
+async def test_each_right_is_asked_for() -> None:
+    api = installed()
+    await look(api).facts()
+    usual = calls.rules() | calls.rules(calls.LEADING) | calls.rules(calls.NOTES)
+    assert api.calls["create"] == len(usual) + 1
+    api = installed()
+    container(api, DEPLOYMENT)["env"].append({"name": "NETGANG_ELASTIC__ENABLED", "value": "true"})
+    api.denied = {("patch", "batch", "jobs")}
+    facts = await look(api).facts()
+    assert facts.settings.elastic.enabled
+    assert facts.denied == (("patch", "batch", "jobs"),)
+    assert api.calls["create"] == len(usual | calls.rules(calls.ELASTIC)) + 1
+
+
+def config(name: str, key: str, content: str) -> Any:
+    return lambda api: api.objects[name].update(data={key: content})
+
+
+def spec(path: str, **fields: Any) -> Any:
+    return lambda api: api.objects[path]["spec"].update(fields)
+
+
+def gone(path: str) -> Any:
+    return lambda api: api.objects.pop(path)
+
+
+SHORT = text("scheduler-config/second-scheduler.yaml").replace("60s", "6s")
+OTHER = [{"name": "netgang", "expression": "request.userInfo.username == 'other'"}]
+POLICIES, BINDINGS = f"{ADMISSION}/validatingadmissionpolicies", f"{ADMISSION}/validatingadmissionpolicybindings"
+CHANGED: dict[str, tuple[Any, str]] = {  # case: (what is changed in the cluster, finding)
+    "the leader's Lease stands still": (lambda api: setattr(api, "on_get", lambda path: None), "leader-missing"),
+    "settings that are refused": (config(SETTINGS, "netgang.yaml", "spares: many"), "settings-invalid"),
+    "settings that are no YAML": (config(SETTINGS, "netgang.yaml", "a: [b"), "settings-invalid"),
+    "a short timeout": (config(CONFIG, "scheduler.yaml", SHORT), "bind-timeout"),
+    "another kube-scheduler": (
+        lambda api: container(api, SCHEDULER).update(image="k:5000/x:v1.37.0"),
+        "scheduler-version",
+    ),
+    "a budget of nothing": (
+        spec(f"/apis/policy/v1/{HOME}/poddisruptionbudgets/netgang", maxUnavailable=0),
+        "budget-blocks-drain",
+    ),
+    "a clock that is late": (lambda api: setattr(api, "skew", -9.0), "clock-skew"),
+    "no policy that confines pods": (gone(f"{POLICIES}/netgang-pods"), "unconfined"),
+    "a confinement that is not bound": (gone(f"{BINDINGS}/netgang-jobs"), "unconfined"),
+    "a confinement that only warns": (spec(f"{BINDINGS}/netgang-jobs", validationActions=["Warn"]), "unconfined"),
+    "a confinement of another account": (spec(f"{POLICIES}/netgang-pods", matchConditions=OTHER), "unconfined"),
+    "a node without a zone": (lambda api: api.add("/api/v1/nodes/n2", status={}), "zone-labels"),
+    "another port of the Service": (
+        spec(f"/api/v1/{HOME}/services/netgang", ports=[{"name": "http", "port": 80}]),
+        "extender-url",
+    ),
+}
+
+
+@pytest.mark.parametrize(("change", "id_"), CHANGED.values(), ids=CHANGED)
+async def test_what_is_changed_in_the_cluster_is_found(change: Any, id_: str) -> None:
+    api = installed()
+    change(api)
+    assert ids(await look(api).facts()) == [id_]
+
+
+async def test_pods_of_others_are_counted() -> None:
+    api = installed()
+
+    def add(name: str, namespace: str = "web", scheduler: str = "default-scheduler", owner: str = "") -> None:
+        controller = {"apiVersion": "apps/v1", "kind": owner, "name": "o", "uid": "u", "controller": True}
+        owners = {"ownerReferences": [controller]} if owner else {}
+        spec = {"schedulerName": scheduler, "containers": [], "nodeName": "n1"}
+        path = f"/api/v1/namespaces/{namespace}/pods/{name}"
+        api.add(path, metadata=owners, spec=spec, status={"phase": "Running"})
+
+    add("web-1", owner="ReplicaSet")
+    add("log-1", owner="DaemonSet")
+    add("dns-1", namespace="kube-system")
+    add("own-1", scheduler="netgang")
+    facts = await look(api).facts()
+    assert facts.foreign_pods == 1
+    assert [(one.id, one.severity) for one in examine(facts)] == [("room-shared", Severity.NOTE)]
+
+
+async def test_what_may_not_be_read_is_said() -> None:
+    api = installed()
+    api.forbidden = {"/api/v1/nodes", "/apis/authorization.k8s.io"}
+    facts = await look(api).facts()
+    assert (facts.nodes, facts.denied) == (None, None)
+    notes = examine(facts)
+    assert [one.id for one in notes] == ["not-seen", "not-seen"]
+    assert "cannot list /api/v1/nodes" in notes[0].what + notes[1].what
+
+
+async def test_files_take_the_place_of_what_is_installed(tmp_path: Path) -> None:
+    """For static pods, whose files are on the machines."""
+    api = FakeOperatorApi()
+    api.objects["/version"] = {"gitVersion": "v1.36.3"}
+    settings, config = tmp_path / "netgang.yaml", tmp_path / "scheduler.yaml"
+    settings.write_text(text("manifests/overlays/default-scheduler/settings.yaml"))
+    config.write_text(text("scheduler-config/default-scheduler.yaml"))
+    facts = await look(api, config=settings, scheduler_config=config, account="netgang").facts()
+    assert [one.id for one in examine(facts)] == ["unconfined", "gates-unavailable"]
+    facts = await look(api, scheduler_config=config).facts()
+    assert "no Deployment netgang-system/netgang can be read" in facts.unseen[0]
+    assert [one.id for one in examine(facts)] == ["not-seen", "settings-not-seen"]
+    api.add("/api/v1/nodes/n1", status={})  # seen also where netgang's own settings are not
+    facts = await look(api, scheduler_config=config).facts()
+    assert [one.id for one in examine(facts)] == ["zone-labels", "not-seen", "settings-not-seen"]
+    with pytest.raises(ConfigError, match="cannot be read"):
+        await look(api, config=tmp_path / "none").facts()
+
+
+async def test_the_lease_is_looked_at_twice() -> None:
+    """As long apart as a leader may take to renew it."""
+    api = installed()
+    seen: list[float] = []
+    beside = api.on_get
+
+    def note(path: str) -> None:
+        if path == LEASE:
+            seen.append(asyncio.get_running_loop().time())
+        beside(path)
+
+    api.on_get = note
+    await look(api).facts()
+    assert seen[1] - seen[0] == pytest.approx(LeaseTimes().renew_deadline_s)
+
+
+def test_settings_under_variables() -> None:
+    names = settings_of("", {"NETGANG_SCHEDULER_NAMES": '["a", "b"]'}, origin="").settings.scheduler_names
+    assert names == ("a", "b")
+    assert settings_of("health_port: 1", {"NETGANG_HEALTH_PORT": "null"}, origin="").settings.health_port is None

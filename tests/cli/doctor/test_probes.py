@@ -1,0 +1,92 @@
+"""Sources are asked once, from here; rights are those that the components of manifests/ grant."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from cli.doctor import Facts, examine
+from cli.doctor.facts import Endpoints
+from cli.doctor.installed import scheduler_of
+from cli.doctor.probes import ask_sources
+from cli.doctor.service import NOTES, needed
+from extender.errors import ConfigError
+from extender.runtime.clock import SystemClock
+from extender.settings.features import AutoscalingMode, AutoscalingSettings, ElasticSettings, RepairSettings
+from extender.settings.ports import DebugAuth, ReportSettings
+from extender.settings.settings import Settings
+from scoring.model.policy import Repair
+from tests.builders import node
+from tests.cli.doctor.system import ROOT
+
+NODES = (node("n1"), node("n2"), node("n3"))
+
+
+def settings(*sources: dict[str, Any]) -> Settings:
+    return Settings(network={"sources": sources})
+
+
+async def test_a_source_that_answers_and_one_that_does_not(tmp_path: Path) -> None:
+    mesh = tmp_path / "mesh.json"
+    pairs = (("n1", "n2"), ("n2", "n1"))
+    mesh.write_text(json.dumps([{"source": a, "target": b, "delay_ms": 1.0} for a, b in pairs]))
+    given = settings({"kind": "file", "path": str(mesh)}, {"kind": "maddash", "url": "http://127.0.0.1:1/maddash"})
+    sources, endpoints = await ask_sources(given, NODES, SystemClock())
+    assert sources is not None
+    assert [(one.name, one.error is None, one.age_s) for one in sources] == [
+        ("file", True, 0.0),
+        ("maddash", False, None),
+    ]
+    assert endpoints == Endpoints({"delay": {"mapped": 2, "unmapped": 1, "ambiguous": 0}}, ("n3",))
+    found = examine(Facts(settings=given, sources=sources, endpoints=endpoints))
+    assert [one.id for one in found] == ["source-unreachable", "nodes-unmapped"]
+
+
+async def test_files_of_the_pod_are_not_missed_here(tmp_path: Path) -> None:
+    """They are in the pod, and the doctor is not."""
+    absent = settings({"kind": "file", "path": "/etc/netgang/mesh.yaml"})
+    assert await ask_sources(absent, NODES, SystemClock()) == (None, None)
+    assert await ask_sources(settings(), NODES, SystemClock()) == ((), None)
+    empty = tmp_path / "mesh.json"
+    empty.write_text("[]")
+    sources, endpoints = await ask_sources(settings({"kind": "file", "path": str(empty)}), NODES, SystemClock())
+    assert sources[0].error is None
+    assert endpoints == Endpoints({})
+
+
+EVERYTHING = Settings(leader_election="on").model_copy(
+    update={
+        "repair": RepairSettings(policy=Repair.RESTART),
+        "elastic": ElasticSettings(enabled=True),
+        "reports": ReportSettings(port=8891),
+        "debug_auth": DebugAuth.TOKEN,
+        "autoscaling": AutoscalingSettings(mode=AutoscalingMode.PROVISIONING_REQUEST),
+    }
+)
+
+
+@pytest.mark.parametrize("part", sorted(needed(EVERYTHING)))
+def test_a_part_grants_the_rights_that_it_is_named_for(part: str) -> None:
+    place, file = ROOT / "manifests" / part.partition(" ")[0], "notes.yaml" if part == NOTES else "rbac.yaml"
+    granted = {
+        (verb, group, resource)
+        for one in yaml.safe_load_all((place / file).read_text())
+        for rule in one.get("rules", ())
+        for group in rule.get("apiGroups", ())
+        for resource in rule["resources"]
+        for verb in rule["verbs"]
+    }
+    assert needed(EVERYTHING)[part] <= granted
+
+
+def test_with_little_switched_on_little_is_needed() -> None:
+    assert set(needed(Settings())) == {"base", NOTES}
+    assert len(needed(EVERYTHING)) == 8
+
+
+@pytest.mark.parametrize("text", ["a: [b", "just words", "[" * 999], ids=["no YAML", "words", "deep"])
+def test_a_configuration_that_is_none(text: str) -> None:
+    with pytest.raises(ConfigError, match=r"file x: "):
+        scheduler_of(text, where="file x")

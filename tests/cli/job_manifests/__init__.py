@@ -1,0 +1,1 @@
+"""What controllers would make of manifests."""

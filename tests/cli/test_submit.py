@@ -1,0 +1,146 @@
+"""`netgang what-if -f`: whether a manifest's job would fit, where and with what score, else behind which gangs."""
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from cli.job_manifests.add_job import add_job
+from cli.job_manifests.manifest import MOST_BYTES, read_manifest
+from extender.errors import ConfigError
+from tests.cli.world import CLUSTER, EXAMPLES, MESH, as_json, refused, run, written
+from tests.extender.scheduling.world import node_json, pod_json
+
+SAVED = ("--cluster", CLUSTER, "--network", MESH, "--now", "2026-11-02T10:05:00Z")
+POD = {"schedulerName": "netgang", "containers": [{"name": "c", "resources": {"requests": {"cpu": "4"}}}]}
+MARKS = {"pod-group.scheduling.sigs.k8s.io/name": "g", "pod-group.scheduling.sigs.k8s.io/min-available": "2"}
+
+
+def job(count: int = 2, **spec: Any) -> dict[str, Any]:
+    template = {"metadata": {"labels": MARKS}, "spec": {**POD, **spec}}
+    return {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "g"},
+            "spec": {"parallelism": count, "completions": count, "template": template}}  # fmt: skip
+
+
+EXAMPLE_JOBS = {  # file of examples/ → (its gang, members)
+    "gang-job.yaml": ("default/resnet", 4),
+    "kinds/job-with-podgroup.yaml": ("team/retrain", 4),
+    "kinds/pytorchjob.yaml": ("team/llama", 4),
+    "kinds/tfjob-elastic.yaml": ("team/resnet", 5),
+    "kinds/mpijob.yaml": ("team/horovod", 5),
+    "kinds/jobset.yaml": ("team/rlhf", 5),
+    "kinds/trainjob.yaml": ("team/qwen", 4),
+}
+
+
+@pytest.mark.parametrize(("name", "gang", "size"), [(name, *wanted) for name, wanted in EXAMPLE_JOBS.items()])
+def test_examples_would_start(name: str, gang: str, size: int) -> None:
+    """In one zone of the test bed, with their network score; the document says the same."""
+    result = run("what-if", "-f", EXAMPLES / name, *SAVED)
+    assert re.match(f"{gang}: would start now in zone [AB], network score ", result.stdout.splitlines()[1])
+    [found] = as_json("what-if", "-f", EXAMPLES / name, *SAVED)["admitted"]
+    assert (found["gang"], found["before"]["state"], len(found["after"]["members"])) == (gang, "absent", size)
+    assert 90.0 < found["after"]["score"] <= 100.0
+
+
+def lines(tmp_path: Path, manifest: Any, *arguments: object) -> list[str]:
+    """What is said of a job, from standard input, in a cluster of one node of 8 CPU on which a gang of 4 waits."""
+    cluster = written(tmp_path, node_json("n1", cpu="8"), pod_json("first-0", gang="first", cpu="4"))
+    text = yaml.safe_dump_all(manifest if isinstance(manifest, list) else [manifest])
+    result = run("what-if", "-f", "-", "--cluster", cluster, "--now", "1000", *arguments, given=text)
+    assert result.exit_code == 0, result.output
+    return [*result.stderr.splitlines(), *result.stdout.splitlines()]
+
+
+def test_why_a_job_would_wait(tmp_path: Path) -> None:
+    said = lines(tmp_path, job())
+    assert any(line.startswith("default/g: would wait, rank 2, behind default/first: ") for line in said)
+    assert "when it starts is not known: no job says when it ends" in said
+    never = lines(tmp_path, job(2, nodeSelector={"gpu": "a100"}))[1]
+    assert never.startswith("default/g: would not start as it is: the gang would not fit into the empty cluster")
+
+
+def test_a_priority_comes_from_the_manifest_or_an_option(tmp_path: Path) -> None:
+    """With it the job is ahead of the gang that was admitted, which waits then."""
+    classed = job(2, priorityClassName="high")
+    high = {"kind": "PriorityClass", "metadata": {"name": "high"}, "value": 1000}
+    assert "note: the value of PriorityClass high is not known here" in lines(tmp_path, classed)[0]
+    for said in (lines(tmp_path, [high, classed]), lines(tmp_path, classed, "--priority", "1000")):
+        assert said[1].startswith("default/g: would start now")
+        assert any(line.split()[:3] == ["default/first", "admitted", "waiting"] for line in said)
+
+
+def test_the_namespace_is_the_manifests_or_the_options(tmp_path: Path) -> None:
+    assert any(line.startswith("team/g: ") for line in lines(tmp_path, job(), "-n", "team"))
+    named = {**job(), "metadata": {"name": "g", "namespace": "own"}}
+    assert any(line.startswith("own/g: ") for line in lines(tmp_path, named, "-n", "team"))
+
+
+REFUSED: dict[str, tuple[Any, str]] = {
+    "no pods": ({"kind": "Service", "metadata": {"name": "s"}}, "the manifest has no pods"),
+    "a kind that is not known": (
+        {"kind": "Deployment", "metadata": {"name": "w"}},
+        "Deployment w: this kind is not read, but Pod, Job, TFJob,",
+    ),
+    "another group's kind": (
+        {"apiVersion": "batch.volcano.sh/v1alpha1", "kind": "Job", "metadata": {"name": "v"}},
+        "Job v: this kind of batch.volcano.sh/v1alpha1 is not read",
+    ),
+    "no kind": ({"metadata": {}}, "document 0: no Kubernetes object"),
+    "no gang": ({"kind": "Pod", "metadata": {"name": "p"}, "spec": POD}, "default/p is in no gang"),
+    "another scheduler": (job(2, schedulerName="default-scheduler"), "its schedulerName is default-scheduler"),
+    "a bad amount": (
+        job(2, containers=[{"name": "c", "resources": {"requests": {"cpu": "much"}}}]),
+        "changes.0.pods.0.pod: ",
+    ),
+    "a native gang": (job(2, schedulingGroup={"podGroupName": "g"}), "kube-scheduler itself plans default/g"),
+    "a pod that runs": (
+        {"kind": "Pod", "metadata": {"name": "p", "labels": MARKS}, "spec": {**POD, "nodeName": "n"}},
+        "default/p is on a node already",
+    ),
+    "no template": ({"kind": "Job", "metadata": {"name": "j"}, "spec": {}}, "Job j: not as its kind is written"),
+    "no replicas": (job(0), "it makes no pods: 0 replicas"),
+}
+
+
+@pytest.mark.parametrize(("manifest", "said"), REFUSED.values(), ids=REFUSED)
+def test_refusals(manifest: Any, said: str, tmp_path: Path) -> None:
+    path = tmp_path / "job.yaml"
+    path.write_text(yaml.safe_dump(manifest))
+    assert said in refused("what-if", "-f", path, *SAVED)
+
+
+HOSTILE: dict[str, tuple[str, str]] = {
+    "too large": ("#" * (MOST_BYTES + 1), "larger than"),
+    "multiplying aliases": (
+        "a: &a [1,1,1,1,1,1,1,1,1,1]\n" + "".join(f"b{n}: &b{n} [{','.join(['*' + p] * 10)}]\n" for n, p in
+                                                 enumerate(["a", "b0", "b1", "b2", "b3", "b4", "b5"])),
+        "more than 100000 values",
+    ),
+    "an alias of itself": ("a: &a [*a]", "more than 100000 values"),
+    "deep": ("[" * 10_000, "not YAML"),
+    "an object's tag": ("!!python/object/apply:os.system [ls]", "not YAML"),
+    "many documents": ("kind: Service\n---\n" * 101, "more than 100 documents"),
+    "empty": ("", "holds no object"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("text", "said"), HOSTILE.values(), ids=HOSTILE)
+def test_hostile_files(text: str, said: str, tmp_path: Path) -> None:
+    path = tmp_path / "job.yaml"
+    path.write_text(text)
+    with pytest.raises(ConfigError, match=said):
+        read_manifest(path)
+
+
+def test_a_job_of_thousands_is_a_small_request() -> None:
+    change, _ = add_job([job(5000)], namespace="a")
+    assert len(json.dumps(change)) < 2_000
+    assert change["pods"][0]["count"] == 5000
+
+
+def test_what_exists_is_not_submitted_again() -> None:
+    assert "gang demo/case1 exists already" in refused("what-if", "-f", EXAMPLES / "case1.yaml", *SAVED)

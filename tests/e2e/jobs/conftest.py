@@ -1,0 +1,75 @@
+"""Control planes whose API server knows Kubernetes' own gangs, one of each version."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import ExitStack, asynccontextmanager
+from functools import cache
+
+import pytest
+
+from testbed.cluster import CONTROLLERS, Cluster
+from testbed.parts.native import SERVED, switch_on
+from testbed.parts.service import install_rights
+from testbed.programs.catalogue import Version
+from tests.e2e.conftest import sweep
+from tests.e2e.site import fresh_namespace
+from tests.e2e.stage import Stage
+
+Clusters = Callable[[Version, tuple[str, ...]], Cluster]
+
+
+@pytest.fixture(scope="session")
+def native_clusters() -> Iterator[Clusters]:
+    """Control planes whose API server has the gates and serves Workload and PodGroup; with or without controllers."""
+    with ExitStack() as stack:
+
+        @cache
+        def running(version: Version, controllers: tuple[str, ...]) -> Cluster:
+            if version.rpartition(".")[0] not in SERVED:
+                pytest.skip(f"pods of {version} have no spec.schedulingGroup")
+            cluster = stack.enter_context(Cluster(version=version, controllers=controllers))
+            with asyncio.Runner(loop_factory=asyncio.new_event_loop) as runner:
+                runner.run(prepare(cluster))
+            return cluster
+
+        yield running
+
+
+async def prepare(cluster: Cluster) -> None:
+    await switch_on(cluster)
+    await cluster.install("podgroup-crd")
+    await install_rights(cluster)
+
+
+@pytest.fixture
+def native_cluster(kubernetes_version: Version, native_clusters: Clusters) -> Cluster:
+    return native_clusters(kubernetes_version, ())
+
+
+@pytest.fixture
+def controlled_native_cluster(kubernetes_version: Version, native_clusters: Clusters) -> Cluster:
+    return native_clusters(kubernetes_version, CONTROLLERS)
+
+
+@pytest.fixture
+async def native(native_cluster: Cluster) -> AsyncIterator[Stage]:
+    async with staged(native_cluster) as made:
+        yield made
+
+
+@pytest.fixture
+async def native_jobs(controlled_native_cluster: Cluster) -> AsyncIterator[Stage]:
+    async with staged(controlled_native_cluster) as made:
+        yield made
+
+
+@asynccontextmanager
+async def staged(cluster: Cluster) -> AsyncIterator[Stage]:
+    before = set(cluster.parts)
+    async with cluster.api() as api:
+        stage = Stage(cluster, api, await fresh_namespace(api, "native"))
+        yield stage
+        for name in [one for one in cluster.parts if one not in before]:
+            await cluster.remove(name)
+        await api.delete_all("Job", namespace=stage.namespace)
+        await sweep(api, kinds=("Pod", "Node"))  # no controller runs here that takes the PodGroups' finalizer away

@@ -1,0 +1,256 @@
+"""Kueue's manager above netgang, with the manifests of docs/how-to/kueue.md: quota by Kueue, nodes by netgang."""
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from functools import partial
+from time import monotonic
+from typing import Any
+
+import pytest
+import yaml
+
+from testbed.api import Api, Object
+from testbed.cluster import Cluster
+from testbed.objects import priority_class, zone_nodes
+from testbed.parts.kueue import end_kueue, start_kueue
+from testbed.parts.service import ROOT
+from testbed.processes.stages import DELETE_AFTER
+from tests.e2e.invariants import invariants_hold, until_nothing_is_promised
+from tests.e2e.objects import GATE, gates, indexed_job, name_of
+from tests.e2e.site import controlled_site
+from tests.e2e.stage import Stage, say
+from tests.e2e.tenants.test_policy import component
+from tests.newcomer.document import fenced
+
+PAGE = ROOT / "docs/how-to/kueue.md"
+QUEUE = "kueue.x-k8s.io/queue-name"
+KUEUES = "kueue.x-k8s.io/admission"
+SIZE = 4  # pods of a job, as the page shows it, and nodes of a zone
+HIGH = "kueue-test-high"
+STILL_S = 10.0  # how long it is watched that nothing happens: several decisions
+EVERYTHING_ON = {
+    "preemption": "levels",
+    "wide_share": 1,
+    "suspendable_namespaces": "*",
+    "elastic": {"enabled": True, "cool_down_s": 2, "decrement": None, "increment": None},
+    "writes_per_s": 4.0,  # so that something can happen between two patches
+}
+
+
+def shown() -> list[Object]:
+    return [one for text in fenced(PAGE.read_text(), "yaml") for one in yaml.safe_load_all(text)]
+
+
+def here(one: Object, namespace: str) -> Object:
+    return {**one, "metadata": one["metadata"] | ({"namespace": namespace} if "namespace" in one["metadata"] else {})}
+
+
+@pytest.fixture
+async def site(controlled_cluster: Cluster, controlled_api: Api) -> AsyncIterator[Stage]:
+    """Two zones with room for one of the page's jobs each, Kueue with its queues, netgang with all that it may do."""
+    api, began_s = controlled_api, monotonic()
+    nodes = zone_nodes({"a": SIZE, "b": SIZE}, cpu="5", prefix="n")
+    policy = component("gate-policy")
+    try:
+        await start_kueue(controlled_cluster)
+        say(f"Kueue ready after {monotonic() - began_s:.1f} s")
+        await api.apply([priority_class(HIGH, 1000), *policy])
+        await api.apply(ROOT / "manifests/components/restart/rbac.yaml")
+        async with controlled_site(
+            controlled_cluster, api, "kueue", nodes=nodes, settings=EVERYTHING_ON, component="elastic"
+        ) as there:
+            await api.apply([here(one, there.namespace) for one in shown() if one["kind"] != "Job"])
+            await until_active(there)
+            yield there
+            for kind in ("Job", "Pod", "Workload"):  # while Kueue can take its finalizers off
+                await api.delete_all(kind, namespace=there.namespace)
+            await there.until_pods(lambda found: not found, "all pods gone")
+    finally:
+        for one in reversed(policy):
+            await api.delete(one["kind"], name_of(one))
+        await end_kueue(controlled_cluster)
+
+
+async def until_active(site: Stage) -> None:
+    def active(found: list[Object]) -> bool:
+        said = [(two["type"], two["status"]) for one in found for two in one.get("status", {}).get("conditions", [])]
+        return said.count(("Active", "True")) == len(found)
+
+    for kind in ("ClusterQueue", "LocalQueue"):
+        await site.api.until(partial(site.api.list_all, kind), active, what=f"each {kind} active")
+
+
+def job(name: str, site: Stage, queue: str, **notes: str) -> Object:
+    """The page's job under another name, in this queue; its pods take a while to end."""
+    (made,) = [here(one, site.namespace) for one in shown() if one["kind"] == "Job"]
+    made["metadata"] |= {"name": name, "labels": {QUEUE: queue}, "annotations": notes}
+    template = made["spec"]["template"]
+    template["metadata"]["labels"]["pod-group.scheduling.sigs.k8s.io/name"] = name
+    template["metadata"]["annotations"] = {DELETE_AFTER: "2s", **notes}
+    template["spec"]["tolerations"] = [{"operator": "Exists"}]
+    return made
+
+
+async def until_whole(site: Stage, name: str, *, without: frozenset[str] = frozenset()) -> dict[str, str]:
+    """Wait until all pods of a job run, in one zone, each of them admitted at netgang's gate; uid → node."""
+    found = await site.until_running(name, SIZE, without=without)
+    assert len(await site.zones({*found.values()})) == 1
+    admitted = [one["metadata"]["annotations"].get("netgang.io/admitted") for one in await site.pods(f"{name}-")]
+    assert all(admitted), "the gate policy gated them"
+    return found
+
+
+def suspended(found: Object) -> bool:
+    return bool(found["spec"]["suspend"])
+
+
+@asynccontextmanager
+async def two_of_a(site: Stage) -> AsyncIterator[tuple[dict[str, str], dict[str, str]]]:
+    """Team a has two jobs, the second by borrowing: the cluster is full. Nothing is partial while the block runs."""
+    async with invariants_hold(site.api, site.service, site.namespace, commit_s=20.0, grace_s=20.0):
+        await site.api.create(job("own", site, "team-a"))
+        own = await until_whole(site, "own")
+        await site.api.create(job("borrowed", site, "team-a"))
+        yield own, await until_whole(site, "borrowed")
+        await until_nothing_is_promised(site.api, site.service, limit_s=30.0)
+
+
+@pytest.mark.timeout(300)
+async def test_a_team_borrows_and_the_other_reclaims(site: Stage) -> None:
+    """A job of b suspends what a has borrowed, starts whole in its room, and a's job comes back whole after it."""
+    async with two_of_a(site) as (own, borrowed):
+        assert set(own.values()).isdisjoint(borrowed.values())
+        began_s = monotonic()
+        await site.api.create(job("back", site, "team-b"))
+        back = await until_whole(site, "back")
+        say(f"reclaim: from b's job to its gang running {monotonic() - began_s:.1f} s, with 2 s for a's pods to end")
+        left = await site.until_job("borrowed", suspended, "a's job suspended")
+        assert left["status"].get("failed", 0) == 0
+        assert set(back.values()) == set(borrowed.values())
+        assert await site.running("own") == own
+        await site.end_job("back")
+        await until_whole(site, "borrowed", without=frozenset(borrowed))
+        assert await site.running("own") == own
+
+
+@pytest.mark.timeout(300)
+async def test_two_teams_share_what_a_third_does_not_use(site: Stage) -> None:
+    """A uses all, of which half belongs to a team without jobs: b gets its own quota back and an equal share."""
+    await site.add_nodes(*zone_nodes({"c": SIZE, "d": SIZE}, cpu="5", prefix="more"))
+    (queue, *_) = [one for one in shown() if one["kind"] == "ClusterQueue"]
+    ((flavor,),) = [one["flavors"] for one in queue["spec"]["resourceGroups"]]
+    flavor["resources"] = [{"name": "cpu", "nominalQuota": "32"}, {"name": "memory", "nominalQuota": "64Gi"}]
+    await site.api.apply({**queue, "metadata": {"name": "idle"}})
+    await until_active(site)
+    async with invariants_hold(site.api, site.service, site.namespace, commit_s=20.0, grace_s=20.0):
+        for name in ("a1", "a2", "a3", "a4"):
+            await site.api.create(job(name, site, "team-a"))
+            await until_whole(site, name)
+        for name in ("b1", "b2"):
+            await site.api.create(job(name, site, "team-b"))
+            await until_whole(site, name)
+        found = await site.api.list_all("Job", namespace=site.namespace)
+        left = [name_of(one) for one in found if suspended(one)]
+        assert len(left) == 2
+        assert all(name.startswith("a") for name in left)
+        await until_nothing_is_promised(site.api, site.service, limit_s=30.0)
+
+
+@pytest.mark.timeout(300)
+async def test_netgang_is_killed_in_the_middle_of_a_reclaim(site: Stage) -> None:
+    """Once while a's pods leave and once while b's are half admitted: b's gang starts whole, nothing is partial."""
+    async with two_of_a(site) as (own, borrowed):
+        await site.api.create(job("back", site, "team-b"))
+        await site.until_pods(
+            lambda found: any("deletionTimestamp" in one["metadata"] for one in found), "a's pods leave", begin="borr"
+        )
+        await killed(site)
+
+        def half(found: list[Object]) -> bool:
+            return 0 < sum(not gates(one) for one in found) < SIZE
+
+        await site.until_pods(half, "b's pods half admitted", begin="back-", limit_s=60.0)
+        await killed(site)
+        back = await until_whole(site, "back")
+        assert set(back.values()) == set(borrowed.values())
+        assert await site.running("own") == own
+
+
+async def killed(site: Stage) -> None:
+    await site.service.part.kill()
+    site.service.part.start()
+    await site.cluster.until_ready(site.service.part.name)
+
+
+def plain_pods(name: str, site: Stage, queue: str) -> list[Object]:
+    """A gang of ours without a Job, which is a pod group of Kueue as well."""
+    made = site.gang(name, SIZE, cpu="4", annotations={"kueue.x-k8s.io/pod-group-total-count": str(SIZE)})
+    for one in made:
+        one["metadata"]["labels"] |= {QUEUE: queue, "kueue.x-k8s.io/pod-group-name": name}
+    return made
+
+
+@pytest.mark.timeout(240)
+async def test_kueues_gate_and_ours_on_one_pod(site: Stage) -> None:
+    """Until Kueue's is gone netgang plans nothing and a later gang has the room; ours goes last, from every pod."""
+    await site.api.create(job("own", site, "team-a"))
+    await until_whole(site, "own")
+    await site.api.create(job("holder", site, "team-b"))
+    await until_whole(site, "holder")
+    seen: dict[str, list[set[str]]] = {}
+    watching = asyncio.create_task(_watch_gates(site, "plain-", seen))
+    try:
+        await site.api.create_all(plain_pods("plain", site, "team-a"))
+        waiting = await site.until_pods(lambda found: len(found) == SIZE, "plain pods", begin="plain-")
+        assert all({GATE, KUEUES} <= {*gates(one)} for one in waiting)
+        path = f"/v1/explain/{site.namespace}/plain"
+        await site.until_document(site.service, path, lambda found: KUEUES in str(found), "Kueue's gate named")
+        await site.add_nodes(*zone_nodes({"c": SIZE}, cpu="5", prefix="more"))
+        await site.create_gang("later", SIZE, cpu="4")
+        assert await site.zones({*(await site.until_bound("later-", SIZE)).values()}) == {"c"}
+        assert await site.bound("plain-") == {}
+        await site.end_job("own")
+        bound = await site.until_bound("plain-", SIZE, limit_s=60.0)
+        assert len(await site.zones({*bound.values()})) == 1
+    finally:
+        watching.cancel()
+    assert len(seen) == SIZE
+    for steps in seen.values():
+        assert GATE in steps[0]
+        assert all(GATE in step for step in steps if any(gate.startswith("kueue") for gate in step))
+        assert steps[-1] == set()
+
+
+async def _watch_gates(site: Stage, begin: str, seen: dict[str, list[set[str]]]) -> None:
+    async for change, one in site.api.watch("Pod", namespace=site.namespace):
+        if change != "DELETED" and name_of(one).startswith(begin):
+            seen.setdefault(name_of(one), []).append({*gates(one)})
+
+
+@pytest.mark.timeout(240)
+async def test_netgang_changes_no_job_of_kueues(site: Stage) -> None:
+    """Elastic, suspendable and of lower priority: a gang that lacks room waits, and the jobs stay as Kueue has them."""
+    notes = {"netgang.io/min-workers": "2", "netgang.io/suspendable": "true", "netgang.io/preemptible": "true"}
+    names = {"own": "team-a", "theirs": "team-b"}
+    running = {}
+    for name, queue in names.items():
+        await site.api.create(job(name, site, queue, **notes))
+        running[name] = await until_whole(site, name)
+    before = await specs(site, [*names])
+    urgent = indexed_job("urgent", site.namespace, SIZE, cpu="4", priority_class=HIGH)
+    await site.api.create(urgent)
+    path = f"/v1/explain/{site.namespace}/urgent"
+    await site.until_document(site.service, path, lambda found: "Kueue" in str(found), "Kueue named", limit_s=90.0)
+    await site.until_document(site.service, "/v1/jobs", lambda found: "Kueue manages it" in str(found), "it once more")
+    await asyncio.sleep(STILL_S)
+    assert await specs(site, [*names]) == before
+    assert {name: await site.running(name) for name in names} == running
+    assert await site.running("urgent") == {}
+    await site.end_job("own")
+    await until_whole(site, "urgent")  # which has no quota, and needs none
+
+
+async def specs(site: Stage, names: Sequence[str]) -> dict[str, Any]:
+    found = {name: await site.api.get("Job", name, namespace=site.namespace) for name in names}
+    return {name: (one["metadata"]["generation"], one["spec"]) for name, one in found.items()}

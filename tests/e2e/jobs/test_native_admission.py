@@ -1,0 +1,179 @@
+"""Kubernetes' own gangs with netgang's gate: netgang queues and places them, kube-scheduler starts them whole.
+
+The stock scheduler without `extenders`, netgang with the settings of manifests/overlays/native. LEADER_KILLS says how
+often the leading replica is killed (default 5).
+"""
+
+import asyncio
+import os
+import random
+from collections import Counter
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from functools import partial
+from operator import eq
+from typing import Any
+
+import pytest
+import yaml
+
+from extender.runtime.clock import SystemClock
+from testbed.api import Object
+from testbed.objects import ZONE_LABEL, gang_labels, zone_nodes
+from testbed.parts.native import served
+from testbed.parts.replicas import replicas
+from testbed.parts.service import ROOT, Netgang, start_netgang
+from testbed.processes.network import LOOPBACK
+from tests.e2e.invariants import invariants_hold, until_nothing_is_promised
+from tests.e2e.jobs.native import create_group, create_members
+from tests.e2e.objects import GATE, gates, indexed_job, planned_node
+from tests.e2e.stage import Stage, metric, say
+from tests.fakes.maddash_server import MaddashServer, full_mesh
+
+pytestmark = pytest.mark.timeout(240)
+SETTINGS: Mapping[str, Any] = {
+    key: value
+    for key, value in yaml.safe_load((ROOT / "manifests/overlays/native/settings.yaml").read_text()).items()
+    if key in ("scheduler_names", "extender")
+}
+STOCK = "default-scheduler"
+KILLS = int(os.environ.get("LEADER_KILLS") or "5")
+ROUNDS = 20
+
+
+@asynccontextmanager
+async def alone(stage: Stage, **settings: Any) -> AsyncIterator[Netgang]:
+    """Netgang, and a kube-scheduler as it comes."""
+    running = await start_netgang(stage.cluster, {**SETTINGS, **settings})
+    await stage.cluster.start_scheduler(feature_gates=served(stage.cluster.version)[1])
+    yield running
+
+
+async def create_gang(stage: Stage, name: str, size: int, **fields: Any) -> list[Object]:
+    await create_group(stage, name, size)
+    how = {"scheduler": STOCK, "gates": [GATE], "labels": gang_labels(name, size), **fields}
+    return await create_members(stage, name, size, **how)
+
+
+async def test_a_gang_starts_whole_in_the_zone_with_the_better_network(native: Stage) -> None:
+    """Eight members, two zones with room, measured: all go to the planned nodes; pods of others are left alone."""
+    nodes = zone_nodes({"a": 4, "b": 4}, cpu="2500m")
+    await native.add_nodes(*nodes)
+    names = [one["metadata"]["name"] for one in nodes]
+    slow = [one["metadata"]["name"] for one in nodes if one["metadata"]["labels"][ZONE_LABEL] == "a"]
+    with MaddashServer(full_mesh(*names), checked_at_s=SystemClock().now_s) as maddash:
+        for one in slow:
+            for other in set(slow) - {one}:
+                maddash.mesh.change(one, other, delay_ms=40.0, throughput_bps=5e7)
+        source = {"kind": "maddash", "url": maddash.url, "interval_s": 1.0}
+        async with alone(native, network={"sources": [source]}) as netgang:
+            await native.create_pod("plain", cpu="100m")
+            await create_gang(native, "g", 8)
+            bound = await native.until_bound("g-", 8)
+            await native.until_bound("plain", 1)
+            pods = await native.pods("g-")
+            assert await native.zones(set(bound.values())) == {"b"}
+            assert {one["metadata"]["name"]: planned_node(one) for one in pods} == bound
+            assert await metric(netgang, "netgang_bindings_total") == 0.0
+            await until_nothing_is_promised(native.api, netgang)
+
+
+async def test_a_gang_that_does_not_fit_waits_at_its_gate_until_room_comes(native: Stage) -> None:
+    await native.add_nodes(*zone_nodes({"a": 3}, cpu="1500m"))
+    async with alone(native) as netgang:
+        await native.create_pod("plain", on="node1", cpu="1")
+        await create_gang(native, "g", 3)
+
+        def no_room(plan: dict[str, Any]) -> bool:
+            return [one["code"] for one in plan["waiting"]] == ["NO_ROOM"]
+
+        await native.until_document(netgang, "/v1/plan", no_room, "g waits for room")
+        assert [gates(one) for one in await native.pods("g-")] == [[GATE]] * 3
+        told = await native.explain(netgang, "g")
+        assert (told["state"], told["code"], told["min_member"]) == ("waiting", "NO_ROOM", 3)
+        await native.end("plain")
+        await native.until_bound("g-", 3)
+
+
+async def test_two_gangs_for_the_room_of_one_never_start_in_part(native: Stage) -> None:
+    """Twenty rounds: one starts, then the other one; at no time is one bound in part."""
+    await native.add_nodes(*zone_nodes({"a": 2}, cpu="2500m"))
+    async with alone(native) as netgang:
+        async with invariants_hold(native.api, netgang, native.namespace, scheduler=STOCK, commit_s=1.0) as checker:
+            for number in range(ROUNDS):
+                await asyncio.gather(*(create_gang(native, f"r{number}{letter}", 4) for letter in "xy"))
+                first = await native.until_bound(f"r{number}", 4)
+                assert len({name.partition("-")[0] for name in first}) == 1, first
+                await native.end(*first)
+                await native.end(*await native.until_bound(f"r{number}", 4))
+        assert checker.looks > ROUNDS
+
+
+@pytest.mark.timeout(120 + 15 * KILLS)
+async def test_leaders_are_killed_during_a_stream_of_gangs(native: Stage) -> None:
+    """Kill -9 of whichever replica leads, while gates are removed: every gang starts whole, and none stays in part."""
+    await native.add_nodes(*zone_nodes({"a": 4, "b": 4}, cpu="8500m"))
+    chance = random.Random(KILLS)
+    made: list[str] = []
+    whole: set[str] = set()
+    ended = asyncio.Event()
+
+    async def create() -> None:
+        while not ended.is_set():
+            made.append(f"s{len(made)}")
+            await create_gang(native, made[-1], 4)
+            await asyncio.sleep(0.3)
+
+    async def collect() -> None:
+        while not (ended.is_set() and whole == set(made)):
+            counts = Counter(name.partition("-")[0] for name in await native.bound("s"))
+            for name in [name for name, count in counts.items() if count == 4 and name not in whole]:
+                whole.add(name)
+                await native.end(*(f"{name}-{one}" for one in range(4)))
+            await asyncio.sleep(0.1)
+
+    async with replicas(native.cluster, {**SETTINGS, "leader_election": "on"}) as (group, address):
+        names = ["netgang-a", "netgang-b"]
+        for name in names:
+            first = await group.start(name)
+        await native.cluster.start_scheduler(feature_gates=served(native.cluster.version)[1])
+        await group.until_selected(lambda found: len(found) == 1, limit_s=30.0)
+        service = Netgang(first.part, f"http://{LOOPBACK}:{address.port}", first.debug_url)
+        async with (
+            invariants_hold(
+                native.api, service, native.namespace, scheduler=STOCK, commit_s=2.0, grace_s=20.0
+            ) as checker,
+            asyncio.TaskGroup() as tasks,
+        ):
+            tasks.create_task(create())
+            tasks.create_task(collect())
+            for _ in range(KILLS):
+                await asyncio.sleep(chance.uniform(0.5, 2.5))
+                [leader] = group.selected
+                [other] = set(names) - {leader}
+                await native.cluster.parts[leader].kill()
+                native.cluster.parts[leader].start()
+                await group.until_selected(partial(eq, (other,)), limit_s=30.0)
+                await native.cluster.until_ready(leader)
+            ended.set()
+        await until_nothing_is_promised(native.api, service)
+    say(f"{KILLS} leaders killed, {len(made)} gangs of 4, all whole; {checker.looks} looks, none in part beyond 2 s")
+
+
+async def test_a_job_that_makes_its_own_group_is_admitted_and_its_successors_too(native_jobs: Stage) -> None:
+    """WorkloadWithJob: the Job controller makes Workload and PodGroup and links the pods; the template has the gate."""
+    await native_jobs.add_nodes(*zone_nodes({"a": 2, "b": 2}, cpu="2500m"))
+    async with alone(native_jobs):
+        job = indexed_job("j", native_jobs.namespace, 4, ends_after="1s")
+        job["spec"]["template"]["spec"]["schedulerName"] = STOCK
+        if not native_jobs.cluster.version.startswith("1.36"):  # which makes a group of every indexed Job
+            job["spec"]["scheduling"] = {"schedulingPolicy": {"gang": {"minCount": 4}}}
+        await native_jobs.api.create(job)
+        first = await native_jobs.until_running("j", 4)
+        [pod, *_] = await native_jobs.pods("j-")
+        assert pod["spec"]["schedulingGroup"]["podGroupName"]
+        assert len(await native_jobs.zones(set(first.values()))) == 1
+        gone = pod["metadata"]["uid"]
+        await native_jobs.api.delete("Pod", pod["metadata"]["name"], namespace=native_jobs.namespace)
+        again = await native_jobs.until_running("j", 4, without=frozenset({gone}))
+        assert await native_jobs.zones(set(again.values())) == await native_jobs.zones(set(first.values()))

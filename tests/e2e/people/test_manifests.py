@@ -1,0 +1,147 @@
+"""Everything that the chart and manifests/ render is tried out (`--dry-run=server`, strictly) on a real API server."""
+
+import asyncio
+import shutil
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from testbed.cluster import INSTALLED_IN, Cluster
+from testbed.errors import ControlPlaneError
+from testbed.objects import namespace
+from testbed.parts.helm import CHART, Helm, find_helm
+from testbed.parts.service import ROOT
+from testbed.programs.build import ensure_program
+from tests.contract.manifests.rendered_manifests import kustomized, with_components
+
+Object = dict[str, Any]
+ON = {"enabled": True}
+SWITCHES = (
+    "gates",
+    "namespaces",
+    "explain",
+    "restart",
+    "elastic",
+    "provisioning",
+    "reports",
+    "probe",
+    "debugAuth",
+    "flowSchema",
+)
+PLACED = {
+    "nodeSelector": {"kubernetes.io/arch": "amd64"},
+    "tolerations": [{"key": "infra", "operator": "Exists", "effect": "NoSchedule"}],
+    "topologySpreadConstraints": [
+        {
+            "maxSkew": 1,
+            "topologyKey": "kubernetes.io/hostname",
+            "whenUnsatisfiable": "ScheduleAnyway",
+            "labelSelector": {"matchLabels": {"app.kubernetes.io/name": "netgang"}},
+        }
+    ],
+    "affinity": {"podAntiAffinity": {}},
+    "priorityClassName": "system-node-critical",
+    "podLabels": {"team": "infra"},
+    "podAnnotations": {"example.org/scrape": "true"},
+}
+ALL = {**dict.fromkeys((*SWITCHES, "tls", "monitoring"), ON), **PLACED, "scheduler": PLACED}
+BESIDE = {one: value for one, value in ALL.items() if one not in ("namespaces", "reports", "probe", "scheduler")}
+VALUES: Mapping[str, Mapping[str, Any]] = {
+    "as it comes": {},
+    "everything": ALL,
+    "the probe alone, in the nodes' network": {"probe": {"enabled": True, "hostNetwork": True}},
+    "default scheduler": {"mode": "default-scheduler", "nodeName": "cp"},
+    "default scheduler with everything": {"mode": "default-scheduler", "nodeName": "cp", **BESIDE},
+    "managed resource": {"mode": "managed-resource"},
+    "managed resource with everything": {"mode": "managed-resource", **BESIDE},
+}
+OPERATOR = {"PodMonitor", "PrometheusRule"}  # of Prometheus Operator, which this API server does not know
+OVERLAYS: Mapping[str, tuple[str, ...]] = {  # case: part of manifests/, then components
+    "base": ("base",),
+    "everything": (
+        "overlays/second-scheduler",
+        *("elastic", "explain", "provisioning", "restart", "debug-auth", "flow-schema", "monitoring"),
+        *("tls", "reports", "probe", "probe/host-network", "probe-throughput"),
+        *("gate-policy", "scheduler-name-policy", "warnings"),
+    ),
+    "base in the host's network": ("base", "host-network"),
+    "default scheduler": ("overlays/default-scheduler", "gate-policy-default-scheduler", "tls/netgang"),
+    "managed resource": ("overlays/managed-resource", "gate-policy-managed-resource"),
+    "native gangs": ("overlays/native",),
+    "the policy of native gangs": ("base", "gate-policy-native"),
+    "control plane": ("control-plane",),
+    "uninstall": ("uninstall",),
+    "testpoints": ("perfsonar",),
+}
+FILES = ("people/rbac.yaml", "control-plane/static-pod.yaml")  # in no kustomization
+
+
+@pytest.fixture
+def helm(tmp_path: Path) -> Helm:
+    return Helm(find_helm() or ensure_program("helm"), tmp_path)
+
+
+async def accepted(cluster: Cluster, objects: Sequence[Object]) -> list[str]:
+    """The names that the API server would make of the objects; ControlPlaneError with its complaint.
+
+    Namespaces are made: nothing can be tried out in one that is not there.
+    """
+    async with cluster.api() as api:
+        await api.apply([one for one in objects if one["kind"] == "Namespace"] or [namespace(INSTALLED_IN)])
+    text = yaml.safe_dump_all(objects)
+    told = await cluster.kubectl("apply", "--dry-run=server", "--validate=strict", "-o", "name", "-f", "-", text=text)
+    return told.split()
+
+
+@pytest.mark.timeout(120, func_only=True)  # the fixture may have to build helm
+async def test_what_the_chart_renders_is_accepted(cluster: Cluster, helm: Helm) -> None:
+    """Each set of values, hooks included; a field that does not exist is refused."""
+    left_out: set[str] = set()
+    for values in VALUES.values():
+        made = await asyncio.to_thread(helm.render, values, namespace=INSTALLED_IN, version=cluster.version)
+        known = [one for one in made if one["kind"] not in OPERATOR]
+        left_out |= {one["kind"] for one in made} & OPERATOR
+        assert len(await accepted(cluster, known)) == len(known) > 15
+    assert left_out == OPERATOR
+    (wrong, *_) = [one for one in made if one["kind"] == "Deployment"]
+    wrong["spec"]["template"]["spec"]["nodeSelektor"] = {}
+    with pytest.raises(ControlPlaneError, match=r'unknown field "spec\.template\.spec\.nodeSelektor"'):
+        await accepted(cluster, [wrong])
+
+
+async def test_what_manifests_render_is_accepted(cluster: Cluster, tmp_path: Path) -> None:
+    """Each overlay and part, with components, and the files that are applied as they are."""
+    texts = [(ROOT / "manifests" / name).read_text() for name in FILES]
+    for number, (part, *components) in enumerate(OVERLAYS.values()):
+        place = with_components(tmp_path / str(number), part, components)
+        texts.append(await asyncio.to_thread(kustomized, place))
+    for text in texts:
+        known = [one for one in yaml.safe_load_all(text) if one and one["kind"] not in OPERATOR]
+        assert len(await accepted(cluster, known)) == len(known) > 0
+
+
+def test_no_part_of_manifests_is_left_out() -> None:
+    parts = ROOT / "manifests"
+    there = {str(path.parent.relative_to(parts)) for path in parts.glob("**/kustomization.yaml")} - {"."}
+    components = {f"components/{name}" for _, *names in OVERLAYS.values() for name in names}
+    assert there == {part for part, *_ in OVERLAYS.values()} | components
+
+
+async def test_an_older_cluster_is_refused(cluster: Cluster, helm: Helm, tmp_path: Path) -> None:
+    """The chart's own check, which asks the cluster: here one that wants a Kubernetes newer than this."""
+    chart = tmp_path / "chart"
+    shutil.copytree(CHART, chart)
+    checks = chart / "templates/_helpers.tpl"
+    checks.write_text(checks.read_text().replace("<1.35.0-0", "<1.99.0-0"))
+    place = ("--namespace", INSTALLED_IN, "--take-ownership")
+    there = replace(helm, kubeconfig=cluster.kubeconfig())
+    for path, words in (
+        (CHART, ""),
+        (chart, f"netgang needs Kubernetes 1.35 or newer; this cluster has v{cluster.version}"),
+    ):
+        ended = await asyncio.to_thread(there.run, "install", "x", str(path), "--dry-run=server", *place)
+        assert (ended.code == 0, words in ended.complaint) == (not words, True), ended

@@ -1,0 +1,122 @@
+"""Agents that report in one line, for the tests of the probe: a cluster of them in virtual time."""
+
+from collections import Counter
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from extender.network.probe.agent_pods import AgentPod
+from extender.network.probe.agents import Agents, ProbeOptions, Refusal
+from extender.network.probe.bursts import BurstOptions, Bursts
+from extender.network.probe.source import ProbeSource
+from extender.ports import Batch
+from extender.schemas.probe import ProbeOrders, ProbeReport
+from probe.memory import Memory
+from scoring.ids import NodeName, ZoneName
+from scoring.network.measurement import Metric
+from tests.fakes.clock import FakeClock
+
+GOOD: Mapping[str, Any] = {"sent": 50, "lost": 0, "lost_out": 0, "lost_back": 0, "rtt_ms": [1.0, 2.0]}
+DEAD: Mapping[str, Any] = {"sent": 50, "lost": 50, "lost_out": None, "lost_back": None, "rtt_ms": None}
+
+
+def report(node: str, sequence: int = 0, *links: dict[str, Any], **more: Any) -> dict[str, Any]:
+    return {"node": node, "since_s": 1000.0, "sequence": sequence, "reflector_port": 8862, "links": links, **more}
+
+
+def pod_of(node: str, **more: str) -> AgentPod:
+    return AgentPod(**{"uid": f"uid-{node}", "node": node, "address": f"10.0.0.{node[1:]}", **more})
+
+
+class Mesh:
+    """Nodes n1, n2, …, all of them with an agent that does what it is answered."""
+
+    def __init__(self, *nodes: str, options: ProbeOptions = ProbeOptions(), bursts: BurstOptions | None = None) -> None:
+        self.clock = FakeClock()
+        self.zones = {NodeName(node): ZoneName("a") for node in nodes}
+        self.wanted: frozenset[NodeName] = frozenset()
+        self.leads = True
+        self.options, self._burst_options = options, bursts
+        self.with_gangs: frozenset[NodeName] = frozenset()
+        self.outcomes = Counter[str]()
+        self.lead()
+        self.memories: dict[str, Memory] = {}
+        self.resends: set[str] = set()
+        self.orders: dict[str, ProbeOrders] = {}
+        self.silent: set[str] = set()
+        self.suspect: dict[str, int] = {}  # node → suspect packets of each link
+        self.faults: dict[tuple[str, str], Mapping[str, Any]] = {}  # (node, peer) → what its agent counts there
+        self.rates: dict[str, Any] = {"sent_bps": 2e9, "received_bps": 1e9}  # what each client finds
+        self.without_iperf3: set[str] = set()
+        self.started: list[tuple[str, bool, float]] = []  # (node, whether as server, when) of each order of a burst
+        self._sequence = 0
+
+    def lead(self) -> None:
+        """A netgang that knows nothing begins to lead."""
+        self.bursts = (
+            None
+            if self._burst_options is None
+            else Bursts(
+                self.clock,
+                self._burst_options,
+                with_gangs=lambda: self.with_gangs,
+                count=lambda outcome: self.outcomes.update([outcome]),
+            )
+        )
+        self.agents = Agents(self.clock, self.options, bursts=self.bursts)
+        self.source = ProbeSource(
+            self.agents,
+            zones=lambda: dict(self.zones),
+            wanted=lambda: self.wanted,
+            acting=lambda: self.leads,
+            seed="seed",
+        )
+        self.values: dict[tuple[str, str, Metric], float] = {}
+        self.table_s: dict[tuple[str, str, Metric], float] = {}
+
+    def send(self, document: Mapping[str, Any], **pod: str) -> ProbeOrders | Refusal:
+        found = msgspec.convert(document, ProbeReport)
+        return self.agents.take(found, pod_of(**{"node": found.node, **pod}))
+
+    async def rounds(self, count: int, *, seconds: float = 10.0) -> None:
+        """Each agent reports, then the source is asked."""
+        for _ in range(count):
+            self.clock.advance(seconds)
+            self._sequence += 1
+            for node in sorted(self.zones):
+                if node not in self.silent:
+                    self._report(node)
+            await self.fetch()
+
+    async def fetch(self) -> Batch | None:
+        batch = await self.source.fetch(now_s=self.clock.now_s())
+        if batch is not None:
+            keys = [((one.source, one.target, one.metric), one) for one in batch.measurements]
+            self.values = {key: one.value for key, one in keys}
+            self.table_s = {key: one.measured_at_s for key, one in keys}
+        return batch
+
+    def _report(self, node: str) -> None:
+        orders = self.orders.get(node)
+        links = [
+            {"peer": peer.node, **self.faults.get((node, peer.node), GOOD), "suspect": self.suspect.get(node, 0)}
+            for peer in (orders.peers if orders is not None else ())
+        ]
+        more: dict[str, Any] = {}
+        if orders is not None and orders.throughput:
+            more["iperf3"] = node not in self.without_iperf3
+            if orders.burst is not None and not orders.burst.server:
+                more["burst"] = {"id": orders.burst.id, **self.rates}
+        memory, now_s = self.memories.setdefault(node, Memory()), self.clock.now_s()
+        known = [{"peer": peer, "known": list(figures)} for peer, figures in memory.at(now_s).items()]
+        answer = self.send(report(node, self._sequence, *links, known=known if node in self.resends else [], **more))
+        assert isinstance(answer, ProbeOrders), answer
+        if answer.resend:
+            self.resends.add(node)
+            return
+        self.resends.discard(node)
+        if answer.burst is not None:
+            self.started.append((node, answer.burst.server, self.clock.now_s()))
+        self.orders[node] = answer
+        memory.keep({peer.node: tuple(peer.known) for peer in answer.peers if peer.known}, now_s=now_s)

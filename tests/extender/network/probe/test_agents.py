@@ -1,0 +1,264 @@
+"""Reports of agents become values, agents get peers that answer, and an agent that is late or gone blames no link."""
+
+from http import HTTPStatus
+from typing import Any
+
+import pytest
+
+from extender.network.probe.agents import ProbeOptions, Refusal
+from extender.schemas.network import AgentsAmiss
+from extender.schemas.probe import ProbeOrders
+from scoring.ids import NodeName, ZoneName
+from scoring.network.measurement import Metric
+from tests.extender.network.probe.probing import DEAD, GOOD, Mesh, report
+
+LOSSY = {**GOOD, "lost": 5, "lost_out": 5, "lost_back": 0}
+
+
+async def mesh(*nodes: str) -> Mesh:
+    found = Mesh(*(nodes or ("n1", "n2", "n3")))
+    await found.rounds(10)
+    return found
+
+
+async def test_all_pairs_of_a_small_cluster_have_values_within_a_minute() -> None:
+    found = Mesh("n1", "n2", "n3")
+    await found.rounds(6)
+    pairs = [(one, other) for one in found.zones for other in found.zones if one != other]
+    assert found.values == {
+        **{(*pair, Metric.LOSS): 0.0 for pair in pairs},
+        **{(*pair, Metric.DELAY): 0.5 for pair in pairs},
+    }
+
+
+async def test_a_peer_is_given_only_after_it_was_told_to_answer() -> None:
+    found = Mesh("n1", "n2")
+    for _ in range(3):
+        await found.rounds(1)
+        for node, orders in found.orders.items():
+            for peer in orders.peers:
+                assert f"10.0.0.{node[1:]}" in found.orders[peer.node].reflect_for
+    assert [(peer.node, peer.address, peer.port) for peer in found.orders["n1"].peers] == [("n2", "10.0.0.2", 8862)]
+
+
+async def test_an_agent_reports_oftener_until_it_has_its_peers() -> None:
+    found = Mesh("n1", "n2")
+    first = found.send(report("n1"))
+    assert isinstance(first, ProbeOrders)
+    await found.rounds(6)
+    assert (first.interval_s, found.orders["n1"].interval_s, found.orders["n1"].packet_interval_s) == (2.0, 10.0, 0.1)
+
+
+async def test_many_agents_report_less_often() -> None:
+    found = Mesh(*(f"n{number}" for number in range(1, 451)))
+    await found.rounds(1)
+    assert (found.agents.interval_s, Mesh("n1").agents.interval_s) == (18.0, 10.0)
+
+
+async def test_a_fault_is_found_and_gone_within_three_minutes_where_agents_report_seldom() -> None:
+    found = Mesh("n1", "n2", options=ProbeOptions(interval_s=40.0))
+    await found.rounds(8, seconds=40.0)
+    found.faults = {("n1", "n2"): LOSSY, ("n2", "n1"): {**GOOD, "lost": 5, "lost_out": 0, "lost_back": 5}}
+    await found.rounds(4, seconds=40.0)
+    assert found.values["n1", "n2", Metric.LOSS] > 0.05
+    found.faults = {}
+    await found.rounds(4, seconds=40.0)
+    assert found.values["n1", "n2", Metric.LOSS] < 0.05
+
+
+async def test_loss_of_one_direction_is_found_and_ends() -> None:
+    found = await mesh()
+    found.faults = {("n1", "n2"): LOSSY, ("n2", "n1"): {**GOOD, "lost": 5, "lost_out": 0, "lost_back": 5}}
+    await found.rounds(18)
+    key = NodeName("n1"), NodeName("n2"), Metric.LOSS
+    assert found.values[key] == pytest.approx(0.1, rel=0.15)
+    assert found.values["n2", "n1", Metric.LOSS] == 0.0
+    found.faults = {}
+    await found.rounds(18)
+    assert found.values[key] < 0.01
+
+
+LATE: dict[str, Any] = {
+    "killed": {"silent": {"n2"}},
+    "stopped, or held to 1 % of a core": {"suspect": {"n2": 40}},
+}
+
+
+@pytest.mark.parametrize("how", LATE.values(), ids=LATE)
+async def test_an_agent_that_answers_nothing_blames_no_link(how: dict[str, Any]) -> None:
+    found = await mesh()
+    before = dict(found.values)
+    for name, value in how.items():
+        setattr(found, name, value)
+    found.faults = {("n1", "n2"): DEAD, ("n3", "n2"): DEAD}
+    await found.rounds(12)
+    assert {key: value for key, value in found.values.items() if value} == {
+        key: value for key, value in before.items() if value
+    }
+    assert found.table_s["n1", "n3", Metric.LOSS] > found.clock.now_s() - 60.0
+
+
+async def test_a_link_that_is_dead_between_agents_that_report_is_dead() -> None:
+    found = await mesh()
+    found.faults = {("n1", "n2"): DEAD, ("n2", "n1"): DEAD}
+    await found.rounds(18)
+    assert found.values["n1", "n2", Metric.LOSS] > 0.9
+
+
+async def test_a_port_that_is_blocked_from_the_start_blames_no_link() -> None:
+    found = Mesh("n1", "n2", "n3")
+    pairs = [(one, other) for one in found.zones for other in found.zones]
+    found.faults = {pair: DEAD for pair in pairs if "n3" in pair}
+    await found.rounds(20)
+    assert {end for key in found.values for end in key[:2]} == {"n1", "n2"}
+    found.clock.advance(30.0)
+    batch = await found.fetch()
+    assert batch is not None
+    [said] = batch.problems
+    assert said == (
+        "1 of 3 agents get no answer from any peer since 2023-11-14 22:13:30 UTC: n3; "
+        "does a NetworkPolicy or firewall block their UDP port?"
+    )
+
+
+async def test_agents_in_trouble_are_told_apart_with_their_zone() -> None:
+    """n4 falls silent, n3 is blocked while it runs, n5 has no agent: each since when, and in which zone."""
+    found = Mesh("n1", "n2", "n3", "n4")
+    found.zones |= {NodeName(name): ZoneName("b") for name in ("n3", "n4")}
+    await found.rounds(10)
+    assert found.source.seen is not None
+    assert (found.source.seen.reporting, found.source.seen.absent.count) == (4, 0)
+    blocked_s = found.clock.now_s()
+    found.faults = {pair: DEAD for one in found.zones for pair in (("n3", one), (one, "n3"))}
+    found.silent = {"n4", "n5"}
+    found.zones[NodeName("n5")] = ZoneName("c")
+    await found.rounds(9)
+    seen = found.source.seen
+    assert (seen.reporting, seen.silent, seen.unanswered, seen.absent) == (
+        2,
+        AgentsAmiss(1, blocked_s, ("n4",), "b"),
+        AgentsAmiss(1, blocked_s, ("n3",), "b"),
+        AgentsAmiss(1, None, ("n5",), "c"),
+    )
+
+
+async def test_silent_agents_are_named_and_a_node_that_is_gone_leaves_at_once() -> None:
+    found = await mesh()
+    found.silent = {"n3"}
+    await found.rounds(9)
+    found.clock.advance(30.0)
+    batch = await found.fetch()
+    assert batch is not None
+    assert batch.problems == ("1 of 3 agents silent, the first since 2023-11-14 22:15:00 UTC: n3",)
+    del found.zones[NodeName("n3")]
+    batch = await found.fetch()
+    assert batch is not None
+    assert {end for key in found.values for end in key[:2]} == {"n1", "n2"}
+    assert (batch.problems, len(found.agents)) == ((), 2)
+
+
+async def test_a_replica_that_does_not_lead_forgets() -> None:
+    found = await mesh()
+    found.leads = False
+    assert await found.fetch() is None
+    assert len(found.agents) == 0
+
+
+async def test_a_new_leader_knows_after_two_reports_what_the_last_one_knew() -> None:
+    """Its values and their ages are there again within a batch; agents go on, and what they measure counts."""
+    found = await mesh()
+    found.faults = {("n1", "n2"): LOSSY, ("n2", "n1"): {**GOOD, "lost": 5, "lost_out": 0, "lost_back": 5}}
+    await found.rounds(18)
+    before, measured_s, peers = dict(found.values), dict(found.table_s), dict(found.orders)
+    found.lead()
+    await found.rounds(1)
+    assert found.values == {}
+    assert found.orders == peers, "they go on as before"
+    await found.rounds(1, seconds=2.0)
+    assert found.values == pytest.approx(before, abs=0.01)
+    assert {key: found.table_s[key] - at_s for key, at_s in measured_s.items()} == pytest.approx(
+        dict.fromkeys(before, 0.0), abs=20.1
+    )
+    await found.rounds(6)
+    assert found.values["n1", "n2", Metric.LOSS] == pytest.approx(before["n1", "n2", Metric.LOSS], abs=0.02)
+    assert min(found.table_s.values()) > found.clock.now_s() - 50.0
+
+
+async def test_a_new_leader_blames_no_link_for_an_agent_that_died_with_the_last_one() -> None:
+    found = await mesh()
+    before = dict(found.values)
+    found.silent, found.faults = {"n2"}, {("n1", "n2"): DEAD, ("n3", "n2"): DEAD}
+    await found.rounds(2)
+    found.lead()
+    await found.rounds(12)
+    assert found.values == before
+
+
+async def test_what_a_leader_knew_is_taken_once_and_within_bounds() -> None:
+    """After the first report alone, no more packets than a link has, and not from another day."""
+    found = await mesh("n1", "n2")
+    dead = [0.0, 600_000.0, 600_000.0, 0.0, 0.0, 0.0, 0.0]
+    found.clock.advance(10.0)
+    assert isinstance(found.send(report("n1", 99, known=[{"peer": "n2", "known": dead}])), ProbeOrders)
+    found.silent = {"n1"}
+    await found.rounds(4, seconds=30.0)
+    assert found.values["n1", "n2", Metric.LOSS] == 0.0
+    found.lead()
+    found.clock.advance(10.0)
+    for sequence in (200, 201):
+        known = [{"peer": "n1", "known": dead}, {"peer": "n2", "known": [9999.0, *dead[1:]]}]
+        assert isinstance(found.send(report("n1", sequence, known=known)), ProbeOrders)
+        found.clock.advance(2.0)
+    await found.fetch()
+    assert found.values == {}
+
+
+async def test_links_that_were_not_assigned_are_left_out() -> None:
+    found = await mesh("n1", "n2")
+    found.clock.advance(10.0)
+    assert isinstance(found.send(report("n1", 99, {"peer": "n9", **GOOD})), ProbeOrders)
+    await found.rounds(0)
+    found.clock.advance(60.0)
+    await found.fetch()
+    assert "n9" not in {end for key in found.values for end in key[:2]}
+
+
+async def test_an_agent_whose_clock_was_set_back_is_heard() -> None:
+    found = Mesh("n1", "n2")
+    await found.rounds(1)
+    found.clock.advance(10.0)
+    assert isinstance(found.send(report("n1", since_s=EARLIER_S)), ProbeOrders)
+
+
+FAR_S, EARLIER_S = 4e9, 900.0
+REFUSED: dict[str, tuple[dict[str, Any], dict[str, str], HTTPStatus]] = {
+    "the node of another pod": ({"node": "n1"}, {"node": "n2"}, HTTPStatus.FORBIDDEN),
+    "the same once more": ({}, {}, HTTPStatus.CONFLICT),
+    "an older one": ({"sequence": 1}, {}, HTTPStatus.CONFLICT),
+    "of an earlier process": ({"since_s": EARLIER_S, "sequence": 99}, {}, HTTPStatus.CONFLICT),
+    "begun in the future": ({"since_s": FAR_S}, {}, HTTPStatus.BAD_REQUEST),
+    "a peer twice": ({"sequence": 99, "links": [{"peer": "n2", **GOOD}] * 2}, {}, HTTPStatus.BAD_REQUEST),
+    "itself": ({"sequence": 99, "links": [{"peer": "n1", **GOOD}]}, {}, HTTPStatus.BAD_REQUEST),
+    "more lost than sent": (
+        {"sequence": 99, "links": [{"peer": "n2", **GOOD, "lost": 51}]},
+        {},
+        HTTPStatus.BAD_REQUEST,
+    ),
+    "a pod without an address": ({"sequence": 99}, {"address": ""}, HTTPStatus.SERVICE_UNAVAILABLE),
+    "at once again": ({"sequence": 99}, {}, HTTPStatus.TOO_MANY_REQUESTS),
+}
+
+
+@pytest.mark.parametrize(("fields", "pod", "status"), REFUSED.values(), ids=REFUSED)
+async def test_a_wrong_report_is_refused_and_changes_nothing(
+    fields: dict[str, Any], pod: dict[str, str], status: HTTPStatus
+) -> None:
+    found = Mesh("n1", "n2", "n3")
+    assert isinstance(found.send(report("n1", since_s=EARLIER_S)), ProbeOrders)
+    await found.rounds(10)
+    before = dict(found.values)
+    answer = found.send({**report("n1", 10), **fields}, **pod)
+    assert isinstance(answer, Refusal)
+    assert answer.status is status
+    await found.rounds(4)
+    assert found.values == before

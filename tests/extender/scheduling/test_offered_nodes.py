@@ -1,0 +1,406 @@
+"""What the verbs remember between calls, all bounded: offers, first refusals, parked pods (docs/safety.md S2, S7)."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from itertools import pairwise
+from typing import Any
+
+import pytest
+
+from extender.cache import ClusterCache
+from extender.scheduling.offered_nodes import Offers
+from extender.scheduling.parked_pods import FIRST_LOOK_S, INHERITED_LATEST_S, INHERITED_S, QUIET_S, RETRY_S, Parking
+from extender.scheduling.parked_pods import LONGEST_S as LONGEST_PAUSE_S
+from extender.scheduling.unfit_nodes import TOGETHER_S, Learning
+from extender.scheduling.watch_catchup import LONGEST_S, CatchUp
+from scoring.ids import NodeName, PodUid
+from scoring.model import MemberClass, Pod
+from scoring.plan import Plan
+from tests.builders import node, pod
+from tests.fakes.clock import LoopClock
+
+A, B, C = PodUid("a"), PodUid("b"), PodUid("c")
+N1, N2 = NodeName("n1"), NodeName("n2")
+
+
+# -- offers -----------------------------------------------------------------------------------------------------------
+
+
+def allowed(offers: Offers, *pairs: tuple[PodUid, str], now_s: float = 1.0) -> list[bool]:
+    return [offers.allows(uid, NodeName(name), now_s=now_s) for uid, name in pairs]
+
+
+def test_an_offer_is_for_one_pod_and_one_node_for_a_time() -> None:
+    offers = Offers(ttl_s=10.0)
+    offers.note(A, N2, now_s=0.0)
+    offers.note(A, N1, now_s=0.0)
+    assert allowed(offers, (A, "n1"), (A, "n2"), (B, "n1"), now_s=9.9) == [True, False, False]
+    assert allowed(offers, (A, "n1"), now_s=10.0) == [False]
+    assert (offers.alone(A), len(offers)) == (False, 1)
+
+
+def test_a_plain_pod_may_go_where_it_was_asked_about() -> None:
+    offers = Offers()
+    offers.note_asked(A, b'["n1","n3"]', now_s=0.0)
+    offers.note_asked(A, b'["n1", "n2"]', now_s=0.0)
+    assert allowed(offers, *[(A, name) for name in ("n1", "n2", "n3", "n", "")]) == [True, True, False, False, False]
+    assert (offers.alone(A), offers.alone(B)) == (True, False)
+    offers.note_asked(A, b'["a\\"n2", "\\u006e1"]', now_s=0.0)
+    assert allowed(offers, (A, 'a"n2'), (A, "n1"), (A, "n2")) == [True, True, False]
+
+
+def test_offers_are_bounded_in_number_and_bytes() -> None:
+    offers = Offers(limit=2)
+    for uid in (A, B, A, C):
+        offers.note(uid, N1, now_s=0.0)
+    assert allowed(offers, (A, "n1"), (B, "n1"), (C, "n1")) == [True, False, True]
+    offers = Offers(asked_max_bytes=12)
+    for uid in (PodUid("gone"), A, A, B, C):
+        offers.note_asked(uid, b'["n1"]', now_s=0.0)
+        if uid == "gone":
+            offers.taken(uid)
+    assert allowed(offers, (A, "n1"), (B, "n1"), (C, "n1")) == [False, True, True]
+    offers.note_asked(A, b'["a-name-longer-than-all-that-is-kept"]', now_s=0.0)
+    assert len(offers) == 0
+
+
+def test_an_offer_that_was_taken_is_forgotten() -> None:
+    offers = Offers()
+    offers.note(A, N1, now_s=0.0)
+    offers.note_asked(B, b'["n1"]', now_s=0.0)
+    offers.taken(A)
+    offers.taken(PodUid("unknown"))
+    assert (len(offers), allowed(offers, (A, "n1")), offers.alone(B)) == (1, [False], True)
+
+
+# -- learning ---------------------------------------------------------------------------------------------------------
+
+
+class Learned:
+    def __init__(self, *, sees_all_nodes: bool = True) -> None:
+        self.excluded: list[tuple[MemberClass, NodeName]] = []
+        self.book = Learning(
+            lambda *pair: self.excluded.append((pair[0].member_class, pair[1])), sees_all_nodes=sees_all_nodes
+        )
+
+    def refused(self, member: Pod, at_s: float, *, planned: NodeName = N1, asked: tuple[NodeName, ...] = (N2,)) -> bool:
+        return self.book.refused(member, planned, asked, now_s=at_s)
+
+
+REFUSALS = {  # case: (seconds at which the node is refused, which of the refusals are believed)
+    "a moment apart is lag": ([0.0, 0.9], [False, False]),
+    "a second apart, once; then it starts again": ([0.0, 1.0, 2.0, 3.0], [False, True, False, True]),
+    "some minutes apart": ([0.0, TOGETHER_S], [False, True]),
+    "too far apart is a first one again": ([0.0, TOGETHER_S + 0.1, TOGETHER_S + 1.1], [False, False, True]),
+}
+
+
+@pytest.mark.parametrize(("moments_s", "believed"), REFUSALS.values(), ids=REFUSALS)
+def test_two_refusals_are_believed_when_they_are_apart_but_not_too_far(
+    moments_s: list[float], believed: list[bool]
+) -> None:
+    """One may be lag between kube-scheduler's view and ours; so may be two that have nothing to do with each other."""
+    learned, member = Learned(), pod("p")
+    assert [learned.refused(member, 100.0 + after_s) for after_s in moments_s] == believed
+    assert learned.excluded == [(member.member_class, N1)] * sum(believed)
+
+
+def test_pods_of_one_kind_count_together_and_nodes_and_kinds_do_not() -> None:
+    learned = Learned()
+    learned.refused(pod("p", cpu="1"), 0.0)
+    assert not learned.refused(pod("p", cpu="2"), 5.0)
+    assert not learned.refused(pod("p", cpu="1"), 5.0, planned=N2, asked=(N1,))
+    assert learned.refused(pod("q", cpu="1"), 5.0)
+
+
+NOTHING = {  # case: (pod, sees_all_nodes, nodes asked)
+    "nominated": (pod("p", nominated_node="n2"), True, (N2,)),
+    "sampling": (pod("p"), False, (N2,)),
+    "no nodes at all": (pod("p"), True, ()),
+}
+
+
+@pytest.mark.parametrize(("member", "sees_all", "asked"), NOTHING.values(), ids=NOTHING)
+def test_some_requests_teach_nothing(member: Pod, sees_all: bool, asked: tuple[NodeName, ...]) -> None:
+    """The planned node may be missing for another reason than a filter."""
+    learned = Learned(sees_all_nodes=sees_all)
+    assert [learned.refused(member, second, asked=asked) for second in (0.0, 5.0)] == [False, False]
+    assert learned.excluded == []
+
+
+def test_first_refusals_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("extender.scheduling.unfit_nodes._REMEMBERED_MAX", 2)
+    learned = Learned()
+    kinds = [pod("p", cpu=str(number)) for number in (1, 2, 3)]
+    for member in kinds:
+        learned.refused(member, 0.0)
+    assert [learned.refused(member, 5.0) for member in reversed(kinds)] == [True, True, False]
+
+
+# -- parking ----------------------------------------------------------------------------------------------------------
+
+
+def woken(parking: Parking, *, now_s: float = 0.0, **node_of: str) -> list[PodUid]:
+    made = Plan(1, node_of={PodUid(uid): NodeName(name) for uid, name in node_of.items()})
+    return parking.woken_by(made, now_s=now_s)
+
+
+def parked(*uids: PodUid, **how: Any) -> Parking:
+    parking = Parking()
+    for uid in uids:
+        parking.refused(uid, None, now_s=0.0, **how)
+    return parking
+
+
+def inherited(*uids: PodUid) -> Parking:
+    """These pods were there when we began; the first of them is planned."""
+    parking = Parking()
+    parking.inherit(uids, now_s=0.0)
+    assert woken(parking, **{uids[0]: "n1"}) == []
+    return parking
+
+
+def test_a_refused_pod_is_woken_once_when_it_is_planned() -> None:
+    parking = parked(A, B)
+    assert (woken(parking), parking.asleep([B, A, C])) == ([], [B, A])
+    assert [woken(parking, a="n1"), woken(parking, a="n1"), woken(parking, a="n2")] == [[A], [], [A]]
+    assert parking.asleep([B, A, C]) == [B]
+
+
+def test_a_pod_that_was_never_refused_is_not_disturbed() -> None:
+    """It is in kube-scheduler's queue and comes by itself: the first look is after ten seconds."""
+    parking = Parking()
+    assert woken(parking, a="n1") == []
+    assert [parking.overdue(now_s=FIRST_LOOK_S - 0.1), parking.overdue(now_s=FIRST_LOOK_S)] == [[], [A]]
+
+
+def test_pods_of_a_process_before_us_are_woken_once_soon() -> None:
+    parking = inherited(A, B)
+    assert [parking.overdue(now_s=INHERITED_S - 0.1), parking.overdue(now_s=INHERITED_S)] == [[], [A]]
+    woken(parking, now_s=5.0, a="n1", b="n2")
+    assert parking.overdue(now_s=5.0) == [B]
+    assert [parking.overdue(now_s=1.0 + FIRST_LOOK_S - 0.1), parking.overdue(now_s=1.0 + FIRST_LOOK_S)] == [[], [A]]
+
+
+COMING: Mapping[str, Callable[[Parking, PodUid, float], None]] = {  # kube-scheduler's answer
+    "its node": lambda parking, uid, now_s: parking.offered(uid, now_s=now_s),
+    "no": lambda parking, uid, now_s: parking.refused(uid, None, now_s=now_s),
+}
+
+
+@pytest.mark.parametrize("answered", COMING.values(), ids=COMING)
+def test_pods_before_us_are_left_alone_while_others_of_them_come(
+    answered: Callable[[Parking, PodUid, float], None],
+) -> None:
+    """kube-scheduler works off its queue; half a second after the last of them the others are woken, all the same."""
+    coming = [PodUid(f"coming-{number}") for number in range(10)]
+    parking = inherited(A, *coming)
+    for number, uid in enumerate(coming):
+        now_s = 0.3 * number
+        answered(parking, uid, now_s)
+        assert parking.overdue(now_s=now_s + 0.2) == []
+    assert [parking.overdue(now_s=now_s + QUIET_S - 0.01), parking.overdue(now_s=now_s + QUIET_S)] == [[], [A]]
+
+
+def test_pods_before_us_wait_for_others_only_so_long() -> None:
+    """The queue may be long, and those that were refused before sleep beside it."""
+    coming = [PodUid(f"coming-{number}") for number in range(100)]
+    parking = inherited(A, *coming)
+    woken_s = []
+    for number, uid in enumerate(coming):
+        parking.offered(uid, now_s=number / 10)
+        woken_s += [number / 10] * len(parking.overdue(now_s=number / 10))
+    assert woken_s == [INHERITED_LATEST_S]
+
+
+def test_other_pods_that_come_do_not_count() -> None:
+    parking = inherited(A)
+    woken(parking, a="n1", b="n2")
+    parking.offered(B, now_s=INHERITED_S)
+    assert parking.overdue(now_s=INHERITED_S) == [A]
+
+
+def test_a_plan_that_comes_and_goes_wakes_an_inherited_pod_once() -> None:
+    parking, found = inherited(A), []
+    for second in range(1, 9):
+        woken(parking, now_s=float(second), **({"a": "n1"} if second % 2 else {}))
+        found += parking.overdue(now_s=float(second))
+    assert found == [A]
+
+
+INHERITED_NO_MORE: Mapping[str, Callable[[Parking], object]] = {  # case: what makes us know of the pod
+    "it was refused": lambda parking: parking.refused(A, None, now_s=0.5),
+    "it was offered its node": lambda parking: parking.offered(A, now_s=0.5),
+    "it does not exist any more": lambda parking: parking.keep_only(set()),
+    "we know nothing any more": Parking.forget,
+}
+
+
+@pytest.mark.parametrize("happens", INHERITED_NO_MORE.values(), ids=INHERITED_NO_MORE)
+def test_a_pod_that_we_know_of_is_not_inherited(happens: Callable[[Parking], object]) -> None:
+    parking = Parking()
+    parking.inherit([A], now_s=0.0)
+    happens(parking)
+    woken(parking, now_s=2.0, a="n1")
+    assert parking.overdue(now_s=2.5) == []
+
+
+def test_a_planned_pod_that_does_not_come_is_woken_less_and_less_often() -> None:
+    parking = parked(A)
+    woken(parking, a="n1")
+    found = [tenths / 10 for tenths in range(1, 4000) if parking.overdue(now_s=tenths / 10)]
+    pauses = [later - earlier for earlier, later in pairwise(found)]
+    assert found[0] == pytest.approx(RETRY_S, abs=0.11)
+    assert pauses[:5] == pytest.approx([2.2, 4.4, 8.8, 17.6, 35.2], abs=0.11)
+    assert pauses[5:] == pytest.approx([LONGEST_PAUSE_S] * len(pauses[5:]), abs=0.11)
+
+
+def test_a_refusal_of_the_planned_node_is_repeated_soon_and_then_less_often() -> None:
+    """1.1 s later, so that the second refusal is believed; with each further one twice as late."""
+    parking = Parking()
+    waited = []
+    woken(parking, a="n1")  # not refused yet: awaited in its own time
+    for start_s in (0.0, 100.0, 200.0):
+        parking.refused(A, N1, now_s=start_s)
+        waited.append(next(tenths for tenths in range(1000) if parking.overdue(now_s=start_s + tenths / 10)))
+    assert waited == [11, 44, 176]  # each wake-up doubles the pause, and so does each refusal
+    parking.refused(A, N2, now_s=300.0)
+    assert parking.overdue(now_s=300.0 + RETRY_S) == [A]
+
+
+AWAITED_NO_MORE: Mapping[str, Callable[[Parking], object]] = {
+    "it was offered its node, and goes on to bind by itself": lambda parking: parking.offered(A, now_s=1.0),
+    "it lost its place, and sleeps until it is planned again": lambda parking: woken(parking, now_s=1.0),
+}
+
+
+@pytest.mark.parametrize("happens", AWAITED_NO_MORE.values(), ids=AWAITED_NO_MORE)
+def test_a_pod_is_not_awaited_without_need(happens: Callable[[Parking], object]) -> None:
+    parking = parked(A)
+    woken(parking, a="n1")
+    happens(parking)
+    assert parking.overdue(now_s=100.0) == []
+
+
+def test_a_reason_of_the_moment_is_corrected_once() -> None:
+    """Refused as `not planned yet`, the pod is woken by the next plan even without a place, to get the real reason."""
+    parking = parked(A, B, for_a_moment=True)
+    parking.refused(B, None, now_s=0.1)
+    assert [woken(parking), woken(parking)] == [[A], []]
+
+
+def test_pods_that_do_not_exist_are_forgotten_at_the_second_look() -> None:
+    """kube-scheduler may be ahead of our watch for a moment, not for two looks."""
+    parking = parked(A)
+    woken(parking, b="n1")
+    for known in (set(), {A}, set()):
+        parking.keep_only(known)
+        assert parking.asleep([A]) == [A]
+    parking.keep_only(set())
+    assert (len(parking), parking.overdue(now_s=100.0)) == (0, [])
+
+
+# -- catching up with kube-scheduler ----------------------------------------------------------------------------------
+
+looptime = pytest.mark.looptime
+
+
+class Behind:
+    """A CatchUp over a cache that the watch has not filled yet."""
+
+    def __init__(self) -> None:
+        self.cache = ClusterCache()
+        self.catch_up = CatchUp(self.cache, LoopClock())
+        self.cache.on_change = self.catch_up.changed
+
+    def later(self, part: float, change: Callable[..., object], *what: object) -> None:
+        asyncio.get_running_loop().call_later(LONGEST_S * part, change, *what)
+
+    async def took_s(self, wait: Awaitable[None] | None) -> float:
+        began_s = asyncio.get_running_loop().time()
+        if wait is not None:
+            await wait
+        return asyncio.get_running_loop().time() - began_s
+
+    async def for_pod_s(self, name: str) -> float:
+        return await self.took_s(self.catch_up.for_pod(PodUid(name)))
+
+
+AHEAD = {  # case: (whether kube-scheduler knows more, nodes asked, GPUs asked for)
+    "room in our view, too": (False, ["free"], 0),
+    "full in our view": (True, ["free", "full"], 0),
+    "not known to us": (True, ["new"], 0),
+    "nothing asked": (False, [], 0),
+    "a device plugin has just registered": (True, ["free"], 1),
+}
+
+
+@looptime
+@pytest.mark.parametrize(("ahead", "asked", "gpu"), AHEAD.values(), ids=AHEAD)
+async def test_a_question_shows_that_we_are_behind(ahead: bool, asked: list[str], gpu: int) -> None:
+    """kube-scheduler's own filters passed a node that cannot be right in our view."""
+    behind = Behind()
+    behind.cache.nodes.replace([node("free"), node("full", cpu="1")])
+    behind.cache.pods.upsert(pod("x", node="full", cpu="1"))
+    wait = behind.catch_up.for_room(pod("p", gpu=gpu), [NodeName(name) for name in asked])
+    assert (wait is not None) is ahead
+    await behind.took_s(wait)
+
+
+@looptime
+async def test_a_question_waits_for_its_pod_to_be_known() -> None:
+    behind, member = Behind(), pod("p", gang="g", min_available=1)
+    behind.later(1 / 4, behind.cache.nodes.upsert, node("another change"))
+    behind.later(1 / 2, behind.cache.pods.upsert, member)
+    assert await behind.for_pod_s(member.uid) == pytest.approx(LONGEST_S / 2)
+    assert await behind.for_pod_s(member.uid) == 0.0
+
+
+@looptime
+async def test_a_question_waits_while_the_gang_is_being_created() -> None:
+    """Its own share of the time: a wait for the gang leaves those for the watch as they were."""
+    behind, members = Behind(), [pod(name, gang="g", min_available=2) for name in "pq"]
+    behind.later(1 / 4, behind.cache.pods.upsert, members[0])
+    behind.later(1 / 2, behind.cache.pods.upsert, members[1])
+    assert await behind.took_s(behind.catch_up.for_gang(members[0].uid)) == pytest.approx(LONGEST_S / 2)
+    assert await behind.took_s(behind.catch_up.for_gang(members[0].uid)) == 0.0
+    assert await behind.for_pod_s("unknown") == pytest.approx(LONGEST_S)
+
+
+@looptime
+async def test_kube_scheduler_is_idle_after_a_moment_without_a_question() -> None:
+    behind, found = Behind(), []
+    for pause in (0.0, 0.5, 0.9, 1.1, 0.5):
+        await asyncio.sleep(pause * LONGEST_S)
+        found.append(behind.catch_up.asked())
+    assert found == [True, False, False, True, False]
+
+
+@looptime
+async def test_a_question_waits_while_room_may_come() -> None:
+    """A node that is full in our view was passed by kube-scheduler: the pod that left it is about to be forgotten."""
+    behind = Behind()
+    behind.cache.nodes.upsert(node("n1", cpu="1"))
+    behind.cache.pods.upsert(pod("old", node="n1"))
+    behind.later(1 / 4, behind.cache.pods.delete, "default/old")
+    assert await behind.took_s(behind.catch_up.for_room(pod("p"), [N1])) == pytest.approx(LONGEST_S / 4)
+    assert await behind.took_s(behind.catch_up.for_room(pod("p"), [N1])) == 0.0
+
+
+@looptime
+async def test_a_question_does_not_wait_long_nor_often() -> None:
+    behind = Behind()
+    assert await behind.for_pod_s("a") == pytest.approx(LONGEST_S)
+    assert [await behind.for_pod_s("a"), await behind.for_pod_s("b")] == [0.0, 0.0]
+    await asyncio.sleep(4 * LONGEST_S)
+    assert await behind.for_pod_s("a") == 0.0
+    assert await behind.for_pod_s("b") == pytest.approx(LONGEST_S)
+
+
+@looptime
+async def test_what_was_waited_for_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("extender.scheduling.watch_catchup._REMEMBERED_MAX", 2)
+    behind = Behind()
+    for name in ("a", "b", "c", "a"):
+        assert await behind.for_pod_s(name) == pytest.approx(LONGEST_S)
+        await asyncio.sleep(5 * LONGEST_S)

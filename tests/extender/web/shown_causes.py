@@ -1,0 +1,30 @@
+"""What the page is given of the gang of a case: its row of the queue, and the document that its dialog asks for."""
+
+from typing import Any
+
+import msgspec
+
+from extender.api.documents.explain import explain_document, preemption_document, unblocking_document
+from extender.api.documents.queue import queue_document
+from extender.web.page_sections import queue_section
+from scoring.explain.queue_report import report
+from scoring.explain.unblock import unblock
+from scoring.plan.steps import finish
+from scoring.what_if.draft import Situation
+from tests.scoring.explain.causes.cases import Case, explained
+
+
+def row_of(case: Case) -> dict[str, Any]:
+    """As the stream of the page has it."""
+    _, made, state = explained(case)
+    queue = finish(queue_document(report(state, made, case.policy, now_s=0.0)))
+    section = msgspec.json.decode(msgspec.json.encode(queue_section(queue)))
+    return next(row for row in section["rows"] if row["gang"] == case.wanted.key)
+
+
+def document_of(case: Case) -> dict[str, Any]:
+    """As GET /v1/explain has it."""
+    found, made, state = explained(case)
+    would_help = unblocking_document(unblock(Situation(state, case.policy, 0.0), made, case.wanted))
+    document = explain_document(found, preemption_document(state, case.wanted.key, blocked=None))
+    return msgspec.json.decode(msgspec.json.encode(msgspec.structs.replace(document, would_help=would_help)))

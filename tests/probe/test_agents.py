@@ -1,0 +1,252 @@
+"""Agents on loopback addresses: what they measure, and that an agent's own trouble blames no link."""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from time import monotonic
+
+import pytest
+
+from bench.probe.agents import agents
+from bench.probe.assigner import Assigner, serving
+from bench.probe.load import MOST_RSS_MIB, rss_mib, totals
+from probe.clock import SystemClock
+from probe.documents import Assignment, Peer
+from probe.prober import Prober
+from probe.udp import UdpSocket
+from probe.window import Window
+from testbed.processes.network import free_ports
+from tests.liveness import LIVENESS_S
+
+ADDRESSES = ("127.0.3.1", "127.0.3.2", "127.0.3.3")
+ROOT = Path(__file__).parents[2]
+
+
+class Clock(SystemClock):
+    """The machine's, but for jumps of the monotonic one, which end waiting."""
+
+    def __init__(self) -> None:
+        self.ahead_s = 0.0
+
+    def monotonic_s(self) -> float:
+        return super().monotonic_s() + self.ahead_s
+
+
+@contextmanager
+def probers(clock: Clock) -> Iterator[tuple[list[Prober], list[UdpSocket]]]:
+    """Each measures all others."""
+    (port,) = free_ports(1)
+    answering = [UdpSocket(address, port, clock.unix_ns, ttl=True) for address in ADDRESSES]
+    asking = [UdpSocket(address, 0, clock.unix_ns) for address in ADDRESSES]
+    found = [Prober(clock, *sockets) for sockets in zip(answering, asking, strict=True)]
+    for own, one in zip(ADDRESSES, found, strict=True):
+        others = tuple(address for address in ADDRESSES if address != own)
+        one.assign(Assignment(10.0, 0.05, tuple(Peer(f"at {a}", a, port) for a in others), others))
+    yield found, answering
+    for each in (*answering, *asking):
+        each.close()
+
+
+def run(some: Sequence[Prober], clock: Clock, *, until: int) -> None:
+    """Steps until the first has sent so many packets to each peer, then the time that decides their fates."""
+    end_s, due_s = monotonic() + LIVENESS_S, 0.0
+    for _ in range(until):
+        due_s = monotonic() + 0.08
+        while monotonic() < due_s:
+            assert monotonic() < end_s
+            for one in some:
+                one.step()
+
+
+def decided(prober: Prober, clock: Clock) -> Window:
+    found = prober.close()
+    return found[min(found)]
+
+
+def test_all_pairs_are_measured() -> None:
+    clock = Clock()
+    with probers(clock) as (found, _):
+        run(found, clock, until=10)
+        for one in found:
+            for window in one.close().values():
+                assert window.answered >= 5
+                assert window.lost == 0
+                assert all(0.0 <= rtt < 1000.0 for rtt in window.rtts_ms)
+
+
+def test_ipv6_is_measured_and_other_families_are_left_alone() -> None:
+    clock = Clock()
+    try:
+        answering, asking = UdpSocket("::1", 0, clock.unix_ns, ttl=True), UdpSocket("::1", 0, clock.unix_ns)
+    except OSError as error:
+        pytest.skip(f"no IPv6 here: {error}")
+    one = Prober(clock, answering, asking)
+    peers = (Peer("itself", "::1", answering.port), Peer("other family", ADDRESSES[0], answering.port))
+    one.assign(Assignment(10.0, 0.05, peers, ("::1",)))
+    run([one], clock, until=4)
+    found = one.close()
+    assert set(found) == {"itself"}
+    assert (found["itself"].answered >= 2, found["itself"].lost) == (True, 0)
+    answering.close()
+    asking.close()
+
+
+def test_a_full_socket_of_the_agent_blames_no_link() -> None:
+    """The kernel drops requests of one that stopped; it says so by beginning again."""
+    clock = Clock()
+    with probers(clock) as (found, answering):
+        run(found, clock, until=4)
+        stopped = found.pop(1)
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as flood:
+            for _ in range(20_000):
+                flood.sendto(b"x" * 44, (ADDRESSES[1], answering[1].port))
+        run(found, clock, until=4)
+        found.insert(1, stopped)
+        for _ in range(5):
+            stopped.step()
+        clock.ahead_s += 2.0
+        run(found, clock, until=4)
+        window = decided(found[0], clock)
+        assert stopped.reflector.counts.restarts == 1
+        assert window.lost == 0
+        assert window.suspect >= 2
+        assert window.answered >= 4
+
+
+def test_a_late_step_makes_packets_suspect() -> None:
+    clock = Clock()
+    with probers(clock) as (found, _):
+        run(found, clock, until=3)
+        found[0].step(late_s=5.0)
+        run(found[:1], clock, until=2)
+        found[0].step(late_s=5.0)
+        clock.ahead_s += 2.0
+        run(found, clock, until=3)
+        assert decided(found[0], clock).lost == 0
+
+
+def test_foreign_and_forged_datagrams_are_counted_and_change_nothing() -> None:
+    clock = Clock()
+    with probers(clock) as (found, answering), socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as foreign:
+        foreign.bind(("127.0.3.9", 0))
+        foreign.setblocking(False)
+        for _ in range(50):
+            foreign.sendto(os.urandom(44), (ADDRESSES[0], answering[0].port))
+        found[0].step()
+        assert found[0].reflector.counts.foreign == 50
+        with pytest.raises(BlockingIOError):
+            foreign.recv(100)
+
+
+@pytest.fixture
+def token(tmp_path: Path) -> Path:
+    path = tmp_path / "token"
+    path.write_text("secret\n")
+    return path
+
+
+def assigner(interval_s: float = 1.0) -> Assigner:
+    (port,) = free_ports(1)
+    return Assigner(dict(zip(("n1", "n2", "n3"), ADDRESSES, strict=True)), interval_s=interval_s, port=port)
+
+
+@pytest.mark.slow
+def test_agents_report_small_and_end_when_asked(token: Path) -> None:
+    with serving(assigner()) as served, agents(served, token) as running:
+        reports = served.wait("n1", 4, timeout_s=LIVENESS_S)
+        assert [one["sequence"] for one in reports] == [*range(1, len(reports) + 1)]
+        assert {one["since_s"] for one in reports} == {reports[0]["since_s"]}
+        assert {link["peer"] for link in reports[-1]["links"]} == {"n2", "n3"}
+        assert totals(reports)["lost"] == 0
+        assert rss_mib(running["n1"].pid) <= MOST_RSS_MIB
+        for one in running.values():
+            one.send_signal(signal.SIGTERM)
+        assert {one.wait(LIVENESS_S) for one in running.values()} == {0}
+
+
+@pytest.mark.slow
+def test_a_leader_change_costs_no_packet(token: Path) -> None:
+    with serving(assigner()) as served, agents(served, token):
+        served.wait("n1", 3, timeout_s=LIVENESS_S)
+        served.status = 503
+        before = len(served.reports("n1"))
+        served.wait_refused(4, timeout_s=LIVENESS_S)
+        served.status = 200
+        reports = served.wait("n1", before + 1, timeout_s=LIVENESS_S)
+        sent = {link["peer"]: link["sent"] for link in reports[-1]["links"]}
+        assert min(sent.values()) > 12, "more than the second of one report"
+
+
+@pytest.mark.slow
+def test_a_stopped_agent_blames_no_link(token: Path) -> None:
+    """Neither its own reports nor those of its peers, while it stands still for some seconds again and again."""
+    with serving(assigner()) as served, agents(served, token) as running:
+        served.wait("n1", 3, timeout_s=LIVENESS_S)
+        for _ in range(3):
+            running["n2"].send_signal(signal.SIGSTOP)
+            served.wait("n1", len(served.reports("n1")) + 3, timeout_s=LIVENESS_S)
+            running["n2"].send_signal(signal.SIGCONT)
+            served.wait("n2", len(served.reports("n2")) + 2, timeout_s=LIVENESS_S)
+        for node in served.addresses:
+            assert totals(served.reports(node))["lost"] == 0
+            assert totals(served.reports(node))["sent"] > 30
+
+
+@pytest.mark.slow
+def test_an_agent_with_one_percent_of_a_core_blames_no_link(token: Path) -> None:
+    """It runs for 2 ms, then stands still for 198 ms, again and again."""
+    with serving(assigner()) as served, agents(served, token) as running:
+        served.wait("n1", 3, timeout_s=LIVENESS_S)
+        pause, enough = threading.Event(), len(served.reports("n1")) + 8
+        while len(served.reports("n1")) < enough:
+            running["n2"].send_signal(signal.SIGSTOP)
+            pause.wait(0.198)
+            running["n2"].send_signal(signal.SIGCONT)
+            pause.wait(0.002)
+        for node in served.addresses:
+            served.wait(node, len(served.reports(node)) + 2, timeout_s=LIVENESS_S)
+            found = totals(served.reports(node))
+            assert (found["lost"], found["sent"] > 0) == (0, True)
+
+
+def test_netgang_probe_becomes_the_agent_alone(token: Path) -> None:
+    """The command line's own imports are gone: the program is another one."""
+    (port,) = free_ports(1)
+    command = [Path(sys.executable).with_name("netgang"), "probe", "--node", "n1", "--url", "http://127.0.0.1:1"]
+    command += ["--address", "127.0.3.7", "--port", str(port), "--token-file", str(token)]
+    with subprocess.Popen(command, cwd=ROOT, stderr=subprocess.PIPE) as process:
+        assert process.stderr is not None
+        assert f"answers at 127.0.3.7 port {port}".encode() in process.stderr.readline()
+        assert b"probe" in Path(f"/proc/{process.pid}/cmdline").read_bytes().split(b"\0")
+        assert rss_mib(process.pid) <= MOST_RSS_MIB
+        taken = subprocess.run([sys.executable, "-m", "probe", *command[2:]], cwd=ROOT, capture_output=True)
+        assert (taken.returncode, b"error: 127.0.3.7 port" in taken.stderr) == (3, True)
+        process.terminate()
+        assert process.wait(LIVENESS_S) == 0
+
+
+BAD = {  # case: (options, what is said)
+    "no node": (["--url", "http://a"], "--node or NETGANG_PROBE_NODE must be given"),
+    "no url": (["--node", "n1"], "--url or NETGANG_PROBE_URL must be given"),
+    "a url that is none": (["--node", "n1", "--url", "a:b"], "is no address such as"),
+    "no port": (["--node", "n1", "--url", "http://a", "--port", "x"], "--port: 'x' is no port"),
+    "no address": (["--node", "n1", "--url", "http://a", "--address", "n1"], "--address: 'n1' is no IP address"),
+}
+
+
+@pytest.mark.parametrize(("options", "said"), BAD.values(), ids=BAD)
+def test_bad_settings(options: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:
+    from probe.__main__ import main
+
+    try:
+        code: object = main(options)
+    except SystemExit as end:
+        code = end.code
+    assert code == 2
+    assert said in capsys.readouterr().err

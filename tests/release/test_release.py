@@ -1,0 +1,195 @@
+"""A release: the same commit gives the same bytes, every place names one version, Helm reads the chart."""
+
+import hashlib
+import json
+import re
+import shutil
+import subprocess
+import sys
+import tarfile
+import tomllib
+import zipfile
+from pathlib import Path
+
+import pytest
+import yaml
+
+from release import build, chart, image, sbom, versions
+from release.errors import ReleaseError
+from testbed.parts.helm import CHART, Helm, find_helm
+from tests.liveness import LIVENESS_S
+
+pytestmark = pytest.mark.slow  # seconds each: processes, simulations or many plans
+
+ROOT = build.ROOT
+VERSION = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
+EPOCH_S = 1_700_000_000
+NAMED = (*("pyproject.toml", "report/pyproject.toml", "charts/netgang/Chart.yaml", "CHANGELOG.md"),)
+TAGGED = tuple(f"manifests/{part}/kustomization.yaml" for part in ("base", "uninstall", "components/probe"))
+
+
+@pytest.fixture(scope="module")
+def twice(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """Two releases of one tree: of the files as they are, and of a copy with other times and another umask."""
+    first, second = (tmp_path_factory.mktemp(name) for name in ("first", "second"))
+    copy = tmp_path_factory.mktemp("copy") / "elsewhere"
+    skipped = shutil.ignore_patterns(".*", "dist", "site", "build", "bench", "tests", "docs", "__pycache__")
+    shutil.copytree(ROOT, copy, ignore=skipped, copy_function=shutil.copyfile)
+    build.build(ROOT, VERSION, first / "dist", epoch_s=EPOCH_S)
+    build.build(copy, VERSION, second / "dist", epoch_s=EPOCH_S)
+    return first / "dist", second / "dist"
+
+
+def test_the_same_tree_gives_the_same_bytes(twice: tuple[Path, Path]) -> None:
+    first, second = (path.joinpath(build.SUMS).read_text() for path in twice)
+    assert first == second
+    assert len(first.splitlines()) == 4
+
+
+def test_checksums_are_those_of_all_files(twice: tuple[Path, Path]) -> None:
+    said = dict(line.split("  ")[::-1] for line in (twice[0] / build.SUMS).read_text().splitlines())
+    files = {path for path in twice[0].iterdir() if path.name != build.SUMS}
+    assert said == {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
+    assert said.keys() == {
+        f"netgang-{VERSION}-py3-none-any.whl",
+        f"netgang_report-{VERSION}-py3-none-any.whl",
+        f"netgang-{VERSION}.tgz",
+        f"netgang-{VERSION}.cdx.json",
+    }
+
+
+def test_wheels_hold_their_packages_alone(twice: tuple[Path, Path]) -> None:
+    for wheel, packages in {
+        "netgang": {"scoring", "extender", "client", "cli", "simulator", "probe"},
+        "netgang_report": {"netgang_report"},
+    }.items():
+        with zipfile.ZipFile(twice[0] / f"{wheel}-{VERSION}-py3-none-any.whl") as archive:
+            names = archive.namelist()
+            assert {name.split("/")[0] for name in names} == packages | {f"{wheel}-{VERSION}.dist-info"}
+            metadata = archive.read(f"{wheel}-{VERSION}.dist-info/METADATA").decode()
+        assert f"\nVersion: {VERSION}\n" in metadata
+        assert ("\nRequires-Dist: " in metadata) == (wheel == "netgang")
+    assert (twice[0] / f"netgang_report-{VERSION}-py3-none-any.whl").stat().st_size < 10_000
+
+
+def test_the_wheel_for_training_runs_alone(twice: tuple[Path, Path]) -> None:
+    """Straight from the wheel, in a Python that sees no other package."""
+    wheel = twice[0] / f"netgang_report-{VERSION}-py3-none-any.whl"
+    program = f"import sys; sys.path.insert(0, {str(wheel)!r}); import netgang_report; print(netgang_report.__file__)"
+    done = subprocess.run(
+        [sys.executable, "-I", "-S", "-c", program], capture_output=True, text=True, timeout=LIVENESS_S
+    )
+    assert done.stdout.startswith(str(wheel)), done.stderr
+
+
+def test_helm_reads_the_chart_as_it_reads_the_folder(twice: tuple[Path, Path], tmp_path: Path) -> None:
+    package = twice[0] / f"netgang-{VERSION}.tgz"
+    with tarfile.open(package) as archive:
+        assert {entry.mtime for entry in archive} == {EPOCH_S}
+    program = find_helm()
+    if program is None:
+        pytest.skip("no helm: set NETGANG_HELM, install helm 3, or `python -m testbed build helm`; package NOT checked")
+    helm = Helm(program, tmp_path)
+    assert helm.good("template", "x", str(package)) == helm.good("template", "x", str(CHART))
+    assert yaml.safe_load(helm.good("show", "chart", str(package)))["version"] == VERSION
+
+
+def test_the_list_names_every_package_of_the_image(twice: tuple[Path, Path]) -> None:
+    document = json.loads((twice[0] / f"netgang-{VERSION}.cdx.json").read_text())
+    assert (document["bomFormat"], document["metadata"]["component"]["version"]) == ("CycloneDX", VERSION)
+    listed = {f"{one['name']}=={one['version']}" for one in document["components"]}
+    options = ("export", "--frozen", "--no-dev", "--no-emit-project", "--no-hashes", "--no-annotate", "--no-header")
+    wanted = build.run([str(ROOT / ".venv/bin/uv"), *options], ROOT)
+    assert listed == {line.split(" ;")[0].strip() for line in wanted.splitlines()}
+    assert re.fullmatch(r"urn:uuid:[0-9a-f-]{36}", document["serialNumber"])
+
+
+def test_other_contents_have_another_serial_number() -> None:
+    base = {"serialNumber": "urn:uuid:0", "metadata": {"timestamp": "now"}, "components": []}
+    more = {**base, "serialNumber": "urn:uuid:1", "components": [{"name": "numpy"}]}
+    again = {**base, "serialNumber": "urn:uuid:2"}
+    made = [json.loads(sbom.steady(json.dumps(one), epoch_s=EPOCH_S)) for one in (base, again, more)]
+    assert made[0] == made[1]
+    assert made[0]["serialNumber"] != made[2]["serialNumber"]
+    assert made[0]["metadata"]["timestamp"] == "2023-11-14T22:13:20Z"
+
+
+def test_every_place_names_one_version() -> None:
+    found = dict(versions.places(ROOT))
+    assert set(found.values()) == {VERSION}
+    assert {place.split(" ")[0] for place in found} == {*NAMED, *TAGGED}
+    versions.check(ROOT, VERSION, draft=True)
+
+
+@pytest.fixture
+def tree(tmp_path: Path) -> Path:
+    """The files that name a version, with the date of a release."""
+    for name in (*NAMED, *TAGGED):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(ROOT / name, tmp_path / name)
+    log = tmp_path / "CHANGELOG.md"
+    log.write_text(re.sub(r"^## .*", f"## {VERSION} – 2026-01-31", log.read_text(), count=1, flags=re.MULTILINE))
+    versions.check(tmp_path, VERSION, draft=False)
+    return tmp_path
+
+
+@pytest.mark.parametrize("name", [*NAMED, *TAGGED])
+def test_a_place_that_was_forgotten_is_named(tree: Path, name: str) -> None:
+    file = tree / name
+    file.write_text(file.read_text().replace(VERSION, "9.9.9", 1))
+    with pytest.raises(ReleaseError, match=re.escape(name)):
+        versions.check(tree, VERSION if name != "pyproject.toml" else "9.9.9", draft=True)
+
+
+def test_a_release_has_a_date(tree: Path) -> None:
+    log = tree / "CHANGELOG.md"
+    log.write_text(log.read_text().replace("2026-01-31", "unreleased", 1))
+    versions.check(tree, VERSION, draft=True)
+    with pytest.raises(ReleaseError, match=r"CHANGELOG\.md says 'unreleased'"):
+        versions.check(tree, VERSION, draft=False)
+    log.write_text("# Changelog\n")
+    with pytest.raises(ReleaseError, match="no heading"):
+        versions.check(tree, VERSION, draft=True)
+
+
+def test_a_changed_tree_is_no_release(tmp_path: Path) -> None:
+    git = ["git", "-c", "user.name=a", "-c", "user.email=a@example.org"]
+    (tmp_path / "a").write_text("1")
+    for words in (["init", "-q"], ["add", "a"], ["commit", "-qm", "a: first"]):
+        build.run([*git, *words], tmp_path)
+    build.check_clean(tmp_path)
+    assert build.commit_time_s(tmp_path) > EPOCH_S
+    (tmp_path / "a").write_text("2")
+    with pytest.raises(ReleaseError, match="1 files differ from the commit, such as M a"):
+        build.check_clean(tmp_path)
+
+
+def test_a_chart_with_links_is_refused(tmp_path: Path) -> None:
+    folder = tmp_path / "netgang"
+    folder.mkdir()
+    (folder / "files").symlink_to(tmp_path)
+    with pytest.raises(ReleaseError, match="symbolic links: files"):
+        chart.package(folder, tmp_path / "x.tgz", epoch_s=EPOCH_S)
+
+
+@pytest.mark.parametrize("engine", ["buildah", "docker"])
+def test_the_image_is_built_and_counted(engine: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With a stand-in for the engine, which says what it was asked; neither engine runs in the tests."""
+    programs, target = tmp_path / "bin", tmp_path / "dist"
+    for folder in (programs, target):
+        folder.mkdir()
+    monkeypatch.setenv("PATH", f"{programs}:/usr/bin:/bin")
+    archive = target / f"netgang-{VERSION}-image.tar"
+    program = programs / engine
+    program.write_text(f'#!/bin/sh\necho "{engine} $*" >> {tmp_path}/asked\ntouch {archive}\n')
+    program.chmod(0o755)
+    assert build.build_image(ROOT, VERSION, target, epoch_s=EPOCH_S) == archive
+    assert archive.name in (target / build.SUMS).read_text()
+    asked = (tmp_path / "asked").read_text().splitlines()
+    assert asked[1:] == [" ".join(one) for one in image.commands(engine, VERSION, archive, epoch_s=EPOCH_S)]
+    assert str(EPOCH_S) in asked[1]
+
+
+def test_a_command_that_fails_says_why(tmp_path: Path) -> None:
+    with pytest.raises(ReleaseError, match=r"ls /nowhere failed: .*nowhere"):
+        build.run(["ls", "/nowhere"], tmp_path)

@@ -1,0 +1,352 @@
+"""Each cause for which a gang waits: the smallest cluster in which it happens, and what is said of it.
+
+A table of its own, because every output that shows the cause is tested with each row: Event, `/v1/explain`, CLI, page.
+"""
+
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from scoring.explain.causes.reasons import CauseReason
+from scoring.explain.circumstances import Around, Note, Topic
+from scoring.explain.gang import Explanation, explain
+from scoring.ids import NodeName
+from scoring.model import (
+    Controller,
+    Gang,
+    GangSource,
+    HostPort,
+    Node,
+    NodeSelectorTerm,
+    Pod,
+    Policy,
+    Reason,
+    Requirement,
+    Resources,
+    Role,
+    RunRef,
+    Taint,
+    Toleration,
+)
+from scoring.model.policy import Algorithm, Preempting, QueuePolicy, ServicePolicy
+from scoring.model.snapshot import Claim, Snapshot
+from scoring.plan import Plan, plan
+from tests.builders import bound, gang, node, pod, snapshot
+
+
+@dataclass(frozen=True)
+class Case:
+    """One cause: the gang, its cluster, and what is said of it."""
+
+    reason: CauseReason
+    says: tuple[str, ...]  # Words of the message and the suggestion
+    wanted: Gang
+    nodes: list[Node]
+    others: list[Gang] = field(default_factory=list)
+    pods: list[Pod] = field(default_factory=list)
+    policy: Policy = field(default_factory=Policy)
+    around: Around = field(default_factory=Around)
+    rest: dict[str, Any] = field(default_factory=dict)
+    admits: tuple[str, ...] = ()  # The suggestions besides more room, with each of which the planner admits the gang
+
+
+def row(count: int, *, zone: str = "a", **fields: Any) -> list[Node]:
+    return [node(f"{zone}{i}", zone=zone, **fields) for i in range(count)]
+
+
+def some_are(count: int, of: int, **state: Any) -> list[Node]:
+    """`of` nodes for one pod each, of which `count` are as `state` says."""
+    return [*row(of, cpu="1")[count:], *(node(f"a{i}", cpu="1", **state) for i in range(count))]
+
+
+def with_ports(wanted: Gang, port: int) -> Gang:
+    def ported(member: Pod) -> Pod:
+        constraints = replace(member.member_class.constraints, host_ports=(HostPort("TCP", "0.0.0.0", port),))
+        return replace(member, member_class=replace(member.member_class, constraints=constraints))
+
+    return replace(wanted, members=tuple(ported(member) for member in wanted.members))
+
+
+def asking(wanted: Gang, resource: str) -> Gang:
+    def more(member: Pod) -> Pod:
+        asked = member.requests + Resources.parse({resource: 1})
+        return replace(member, member_class=replace(member.member_class, requests=asked))
+
+    return replace(wanted, members=tuple(more(member) for member in wanted.members))
+
+
+def refused(of: Gang, *nodes: str) -> dict[str, Any]:
+    """Nodes that kube-scheduler's own filters refused to the gang's pods."""
+    return {"exclusions": {of.members[0].member_class: frozenset(map(NodeName, nodes))}}
+
+
+def wants(key: str, operator: str, *values: str) -> tuple[NodeSelectorTerm, ...]:
+    return (NodeSelectorTerm((Requirement(key, operator, values),)),)
+
+
+PS_AND_WORKERS = gang(
+    "g",
+    members=[
+        pod("g-ps-0", gang="g", role=Role.PS, index=0, cpu="1", memory="1Gi"),
+        *(pod(f"g-w-{i}", gang="g", role=Role.WORKER, index=i, cpu="16", memory="6Gi") for i in range(2)),
+    ],
+)
+
+
+PODS = "the pods of default/g"
+
+
+def asks(resource: str, to: str, asked: str) -> str:
+    return f"{PODS} ask for {resource} {to} instead of {asked}"
+
+
+def asks_not(label: str) -> str:
+    return f"{PODS} do not ask for node label {label}"
+
+
+ML = Taint("dedicated", "ml", "NoSchedule")
+G3 = gang("g", 3)
+APART = gang("g", 3, unmodelled=("podAntiAffinity",))
+SPREAD = gang("g", 3, unmodelled=("topologySpreadConstraints",))
+PLUGIN = gang("g", 1, refusal="0/1 nodes are available: 1 node(s) didn't match pod affinity rules.")
+VOLUME = 'persistentvolumeclaim "data" not found'
+TRAINING = Controller("kubeflow.org/v1", "PyTorchJob", "g", "g-uid")
+QUOTA = Around(notes=(Note(Topic.QUOTA, "ResourceQuota team leaves 1 of requests.cpu, and a member asks for 2"),))
+CLAIMS = gang("g", 1, unmodelled=("resourceClaims",), refusal="0/1 nodes are available: 1 cannot allocate all claims.")
+BUSY = [pod("other", cpu="7", node="a0", scheduler_name="x")]
+LITERAL = Policy(queue=QueuePolicy(algorithm=Algorithm.LITERAL))
+BIG = gang("big", 2, cpu="8", namespace="secret", priority=5)
+LEFT = Claim(BIG.key, {BIG.members[0].uid: NodeName("a0"), BIG.members[1].uid: NodeName("a1")})
+NEXT_RUN = replace(
+    gang("g", members=[bound(pod("g-0", gang="g", run=RunRef("1", "Job", "old")), "a0")]),
+    later=(pod("g-1", gang="g", run=RunRef("2", "Job", "new")),),
+)
+
+CASES: dict[str, Case] = {
+    "six of nine nodes are cordoned": Case(
+        CauseReason.CORDONED,
+        ("6 of 9 nodes of zone a are cordoned", "has room for 3 of 5 pods", "kubectl uncordon a0 a1 a2 …"),
+        gang("g", 5), [*some_are(6, 9, unschedulable=True), *row(1, zone="b", cpu="1")],
+        admits=("nodes a0, a1, a2 and 3 more uncordoned", asks("cpu", "500m", "1"), "job default/g shrinks by 2")),
+    "one node is cordoned": Case(
+        CauseReason.CORDONED, ("1 of 2 nodes of zone a is cordoned", "kubectl uncordon a0"),
+        gang("g", 2), some_are(1, 2, unschedulable=True)),
+    "nodes are not ready": Case(
+        CauseReason.NOT_READY, ("2 of 3 nodes of zone a are not ready", "kubectl describe node"),
+        G3, some_are(2, 3, ready=False)),
+    "nodes are about to be removed": Case(
+        CauseReason.LEAVING, ("2 of 3 nodes of zone a are out of service or about to be removed",),
+        G3, some_are(2, 3, leaving=True)),
+    "a taint that the pods do not tolerate": Case(
+        CauseReason.TAINT,
+        ("2 of 3 nodes of zone a have taint dedicated=ml:NoSchedule, which the pods do not tolerate", "toleration"),
+        G3, some_are(2, 3, taints=[ML]),
+        admits=(f"{PODS} tolerate taint dedicated", asks("cpu", "300m", "1"), "job default/g shrinks by 2")),
+    "two things at once: the greater first": Case(
+        CauseReason.TAINT,
+        ("2 of 4 nodes of zone a have taint dedicated=ml:NoSchedule", "; 1 of 4 nodes of zone a is co"),
+        gang("g", 4), [*some_are(2, 3, taints=[ML]), node("a9", cpu="1", unschedulable=True)]),
+    "the nodes with its label are cordoned, and other zones lack the label": Case(
+        CauseReason.CORDONED, ("1 of 1 node of zone a is cordoned", "kubectl uncordon a0"),
+        gang("g", 1, node_selector={"pool": "ml"}),
+        [*row(1, labels={"pool": "ml"}, unschedulable=True), *row(2, zone="b", taints=[ML])]),
+    "the taint is tolerated, the node cordoned": Case(
+        CauseReason.CORDONED, ("1 of 1 node of zone a is cordoned",),
+        gang("g", 1, tolerations=[Toleration("dedicated", "Exists")]), row(1, taints=[ML], unschedulable=True)),
+    "nodeSelector: a value misspelt": Case(
+        CauseReason.LABEL, ("No node of the cluster has label disk=sdd", "did you mean disk=ssd?"),
+        gang("g", 1, node_selector={"disk": "sdd"}), row(2, labels={"disk": "ssd"}),
+        admits=(asks_not("disk"),)),
+    "nodeSelector: a value unlike all": Case(
+        CauseReason.LABEL, ("label disk=tape", "nodes have disk=nvme, disk=ssd"),
+        gang("g", 1, node_selector={"disk": "tape"}),
+        [node("a", labels={"disk": "ssd"}), node("b", labels={"disk": "nvme"})]),
+    "nodeSelector: a key misspelt": Case(
+        CauseReason.LABEL, ("label accelarator=a100", "did you mean accelerator?"),
+        gang("g", 1, node_selector={"accelarator": "a100"}), row(1, labels={"accelerator": "a100"})),
+    "node affinity that no node meets": Case(
+        CauseReason.LABEL, ("No node of the cluster has label gpu In (a100, h100)",),
+        gang("g", 1, affinity=wants("gpu", "In", "a100", "h100")), row(1),
+        admits=(asks_not("gpu"),)),
+    "the label exists, on nodes of another zone": Case(
+        CauseReason.LABEL, ("No node of zone a has label disk=ssd", "nodes of other zones do"),
+        gang("g", 1, node_selector={"disk": "ssd"}, options={"zones": "a"}),
+        [*row(1), *row(1, zone="b", labels={"disk": "ssd"})]),
+    "the label exists, on nodes without a zone": Case(
+        CauseReason.LABEL,
+        ("of zone a has label pool=ml", "nodes without zone label topology.kubernetes.io/zone do", "Give these nodes"),
+        gang("g", 1, node_selector={"pool": "ml"}), [*row(1), node("n", zone="", labels={"pool": "ml"})]),
+    "too few nodes have the label": Case(
+        CauseReason.LABEL, ("2 of 3 nodes of zone a lack labels of the pods' nodeSelector",),
+        gang("g", 3, node_selector={"disk": "ssd"}), [*row(1, cpu="1", labels={"disk": "ssd"}), *row(3, cpu="1")[1:]],
+        admits=(asks_not("disk"), asks("cpu", "300m", "1"), "job default/g shrinks by 2")),
+    "an extended resource that no node has": Case(
+        CauseReason.UNKNOWN_RESOURCE,
+        ("No node of the cluster has resource nvidia.com/gpus", "did you mean nvidia.com/gpu?"),
+        asking(gang("g", 1), "nvidia.com/gpus"), row(1, gpu=4)),
+    "a pod larger than the largest node": Case(
+        CauseReason.TOO_LARGE, ("Each pod asks for cpu 32; the largest node has 16", "Ask for at most 16 cpu"),
+        gang("g", 1, cpu="32"), [*row(1, cpu="8"), *row(1, zone="b", cpu="16")],
+        admits=(asks("cpu", "16", "32"),)),
+    "a pod larger than the largest node with its label": Case(
+        CauseReason.TOO_LARGE, ("the largest node that it may use has 8",),
+        gang("g", 1, cpu="16", node_selector={"disk": "ssd"}),
+        [node("a0", cpu="8", labels={"disk": "ssd"}), node("a1", cpu="64")],
+        admits=(asks_not("disk"), asks("cpu", "8", "16"))),
+    "larger nodes are outside netgang.io/zones": Case(
+        CauseReason.TOO_LARGE, ("the largest node that it may use has 8; nodes outside netgang.io/zones have 64",),
+        gang("g", 1, cpu="32", options={"zones": "a"}), [*row(1), *row(1, zone="b", cpu="64")],
+        admits=("default/g loses annotation netgang.io/zones", asks("cpu", "8", "32"))),
+    "the minimum is more than the empty zone": Case(
+        CauseReason.ZONE_TOO_SMALL, ("Even empty, zone a has room for 2 of 3 pods (cpu 5 each)", "Lower the minimum"),
+        gang("g", 3, cpu="5"), row(2),
+        admits=(asks("cpu", "4", "5"), "job default/g shrinks by 1")),
+    "each kind of member fits the empty zone, all of them do not": Case(
+        CauseReason.ZONE_TOO_SMALL, ("Even empty, zone a has room for each kind of its pods, not for all of them at",),
+        PS_AND_WORKERS, row(2, cpu="16"), admits=(asks("cpu", "15", "16"),)),
+    "netgang.io/zones leaves out a free zone": Case(
+        CauseReason.ZONES_EXCLUDED,
+        ("Annotation netgang.io/zones=a leaves out zone b, which has room for all 3 pods", "or remove it"),
+        gang("g", 3, options={"zones": "a"}), [*row(1), *row(1, zone="b")], pods=BUSY),
+    "netgang.io/zones leaves out a free zone, and nodes without a zone are free": Case(
+        CauseReason.ZONES_EXCLUDED, ("leaves out zone b, which has room for its pod",),
+        gang("g", 1, options={"zones": "a"}), [*row(1), node("n", zone=""), *row(1, zone="b")],
+        pods=[pod("other", cpu="8", node="a0", scheduler_name="x")],
+        admits=("default/g loses annotation netgang.io/zones",)),
+    "netgang.io/zones names no zone of the cluster": Case(
+        CauseReason.ZONE_UNKNOWN, ("names zone-aa", "did you mean zone-a?"),
+        gang("g", 1, options={"zones": "zone-aa"}), row(1, zone="zone-a")),
+    "netgang.io/zones names a node": Case(
+        CauseReason.ZONE_UNKNOWN, ("names a0", "a0 is a node of zone a", "Correct annotation netgang.io/zones"),
+        gang("g", 1, options={"zones": "a0"}), row(1)),
+    "a host port is taken": Case(
+        CauseReason.PORT, ("Host port 8080 is taken on 1 of 1 node of zone a", "Drop hostPort"),
+        with_ports(gang("g", 1), 8080), row(1),
+        rest={"host_ports": {NodeName("a0"): frozenset({HostPort("TCP", "0.0.0.0", 8080)})}}),
+    "more pods with a host port than nodes": Case(
+        CauseReason.PORT, ("Each pod has host port 8080, so one fits a node, and zone a has 1 node for 2 pods",),
+        with_ports(gang("g", 2), 8080), row(1)),
+    "the limit of pods of a node": Case(
+        CauseReason.POD_LIMIT, ("as many pods as they may have (allocatable pods)", "2 more places on 1 node would do"),
+        gang("g", 2), row(1, pods=2), pods=[pod(f"o{i}", cpu="0", node="a0") for i in range(2)]),
+    "running pods take the room": Case(
+        CauseReason.NO_ROOM,
+        ("Too little room is free: zone a has room for 1 of 3 pods (cpu 1 each), 2 more cpu would do",),
+        G3, row(1), pods=BUSY, admits=(asks("cpu", "300m", "1"), "job default/g shrinks by 2")),
+    "running pods leave each worker 12 of 16 cpu, beside a ps": Case(
+        CauseReason.NO_ROOM, ("zone a has room for 0 of 2 pods (cpu 16, memory 6Gi each)", "more cpu would do"),
+        PS_AND_WORKERS, row(2, cpu="17"),
+        pods=[pod(f"o{i}", cpu=f"{5 - i}", node=f"a{i}", scheduler_name="x") for i in range(2)],
+        admits=(asks("cpu", "12", "16"),)),
+    "running pods leave each worker 6Gi of 8Gi": Case(
+        CauseReason.NO_ROOM, ("zone a has room for 0 of 2 pods", "more memory would do"),
+        gang("g", 2, memory="8Gi"), row(2, memory="8Gi"),
+        pods=[pod(f"o{i}", cpu="1", memory="1500Mi", node=f"a{i}", scheduler_name="x") for i in range(2)],
+        admits=(asks("memory", "6Gi", "8Gi"),)),
+    "neither resource alone would do": Case(
+        CauseReason.NO_ROOM, ("more cpu, 2Gi more memory would do",),
+        gang("g", 1, cpu="8", memory="8Gi"), row(1, memory="8Gi"),
+        pods=[pod("other", cpu="2", memory="2Gi", node="a0", scheduler_name="x")]),
+    "running pods take the room of the nodes with its label": Case(
+        CauseReason.NO_ROOM, ("Too little room is free: zone a has room for 0 of 1 pod",),
+        gang("g", 1, node_selector={"pool": "ml"}), [*row(1, labels={"pool": "ml"}), *row(2, zone="b")],
+        pods=[pod("other", cpu="8", node="a0", scheduler_name="x")],
+        admits=(asks_not("pool"),)),
+    "running pods take the room, and one node is cordoned besides": Case(
+        CauseReason.NO_ROOM, ("3 more cpu would do; 1 of 2 nodes of zone a is cordoned",),
+        gang("g", 4), [*row(1), node("a1", cpu="1", unschedulable=True)], pods=BUSY,
+        admits=("job default/g shrinks by 3",)),
+    "no gang leaves for one so wide": Case(
+        CauseReason.SERVICE_LEVEL, ("Too little room is free", "no gang leaves for it by service level"),
+        gang("g", 8), row(1), pods=BUSY, policy=Policy(preemption=Preempting.LEVELS, service=ServicePolicy())),
+    "gangs ahead were given the room": Case(
+        CauseReason.AHEAD, ("1 gang ahead of it in the queue was given that room", "netgang queue"),
+        gang("g", 1, cpu="8", created_s=9.0), row(1), [gang("f", 1, cpu="8", priority=1)],
+        admits=("job default/f ends",)),
+    "the room is committed to a gang that starts": Case(
+        CauseReason.COMMITTED, ("committed to 1 gang that is starting",),
+        gang("g", 1, cpu="8"), row(1), [(STARTING := gang("s", 1, cpu="8", namespace="secret"))],
+        rest={"commitments": {"secret/s": {str(STARTING.members[0].uid): "a0"}}}),
+    "it waits for one zone": Case(
+        CauseReason.SPILL_WAIT, ("has room for 8 of 9 pods", "may be spread over zones in 300 s"),
+        gang("g", 9, options={"zone-policy": "preferred"}), [*row(1), *row(1, zone="b")]),
+    "the namespace has its share": Case(
+        CauseReason.SHARE, ("gangs of namespace default would have more of the cluster than queue.share_cap allows",),
+        gang("g", 4), row(1), policy=Policy(queue=QueuePolicy(share_cap=0.25))),
+    "filters that netgang does not model, in kube-scheduler's words": Case(
+        CauseReason.REFUSED, ("There is room, but filters of kube-scheduler", "didn't match pod affinity rules"),
+        PLUGIN, row(1), rest=refused(PLUGIN, "a0")),
+    "anti-affinity on more nodes than there are": Case(
+        CauseReason.SPREAD, ("3 pods must be on different nodes (podAntiAffinity)", "waiting does not help"),
+        APART, row(2), rest=refused(APART, "a0", "a1")),
+    "topology spread on more nodes than there are": Case(
+        CauseReason.SPREAD, ("(topologySpreadConstraints)", "waiting does not help"),
+        SPREAD, row(2), rest=refused(SPREAD, "a0", "a1")),
+    "devices that kube-scheduler counts": Case(
+        CauseReason.DEVICES, ("Dynamic Resource Allocation", "cannot allocate all claims", "resourceclaims"),
+        CLAIMS, row(1), rest=refused(CLAIMS, "a0")),
+    "a PersistentVolumeClaim is missing": Case(
+        CauseReason.CLAIM, ("A claim of 1 of 1 pod is missing or not bound", VOLUME, "Create the claim"),
+        gang("g", 1, obstacle=VOLUME), row(1)),
+    "a ResourceClaim is missing": Case(
+        CauseReason.CLAIM, ('resourceclaim "gpu" not found', "Create the claim"),
+        gang("g", 1, obstacle='resourceclaim "gpu" not found'), row(1)),
+    "kube-scheduler refuses the pod itself": Case(
+        CauseReason.UNPLACEABLE, ("kube-scheduler places 1 of 1 pod on no node: a plugin says no",),
+        gang("g", 1, obstacle="a plugin says no"), row(1)),
+    "a foreign scheduling gate": Case(
+        CauseReason.GATE,
+        ("2 pods of 2 wait for another controller to remove scheduling gate kueue.x-k8s.io/admission",),
+        gang("g", 2, gates=("kueue.x-k8s.io/admission",)), row(1)),
+    "too few members": Case(
+        CauseReason.PODS_MISSING, ("2 of 3 pods exist; 1 more must exist before it starts", "lower min-available"),
+        gang("g", 2, min_member=3), row(1)),
+    "too few members of a PodGroup": Case(
+        CauseReason.PODS_MISSING, ("1 of 2 pods exist", "or lower minMember of the PodGroup"),
+        replace(gang("g", 1, min_member=2), source=GangSource.POD_GROUP), row(1)),
+    "too few members of a job of the training operator": Case(
+        CauseReason.PODS_MISSING, ("why PyTorchJob g has not made them", "schedulingPolicy.minAvailable"),
+        replace(gang("g", members=[replace(pod("g-0", gang="g"), owner=TRAINING)], min_member=2),
+            source=GangSource.POD_GROUP), row(1)),
+    "members are still being deleted": Case(
+        CauseReason.PODS_MISSING, ("1 of 2 pods exist, 1 pod of it still being deleted",),
+        gang("g", members=[pod("g-0", gang="g"), pod("g-1", gang="g", deleting=True)]), row(1)),
+    "a ResourceQuota forbids the rest": Case(
+        CauseReason.QUOTA, ("the namespace's quota forbids more: ResourceQuota team leaves 1 of requests.cpu",),
+        gang("g", 2, min_member=3), row(1), around=QUOTA),
+    "members were on a node that is gone": Case(
+        CauseReason.NODES_LOST, ("1 of 2 pods exist: the others were on a9, which is gone",),
+        gang("g", members=[bound(pod("g-0", gang="g"), "a9"), pod("g-1", gang="g")]), row(1)),
+    "different schedulers": Case(
+        CauseReason.SCHEDULERS, ("Its pods name different schedulers: netgang, other.", "schedulerName"),
+        replace(gang("g", 1), problem=Reason.MIXED_SCHEDULERS, problem_detail="netgang, other"), row(1)),
+    "different priorities": Case(
+        CauseReason.PRIORITIES, ("Its pods have different priorities: 0, 10.", "priorityClassName"),
+        replace(gang("g", 1), problem=Reason.MIXED_PRIORITIES, problem_detail="0, 10"), row(1)),
+    "labels that contradict each other": Case(
+        CauseReason.INVALID, ("cannot be used: min-available 2 and 3",),
+        replace(gang("g", 1), problem=Reason.INVALID_GROUP, problem_detail="min-available 2 and 3"), row(1)),
+    "it backs off": Case(
+        CauseReason.BACKING_OFF, ("not all its pods came to start in time; the next try is in 20 s", "AdmissionLapsed"),
+        gang("g", 1), row(1), rest={"backing_off_until_s": {"default/g": 20.0}}),
+    "it backs off, and its pods can never be on so few nodes": Case(
+        CauseReason.SPREAD, ("3 pods must be on different nodes (podAntiAffinity)", "waiting does not help"),
+        APART, row(2), rest={"backing_off_until_s": {"default/g": 20.0}}),
+    "room that others leave is reserved": Case(
+        CauseReason.RESERVED, ("reserved for a gang that starts before it",),
+        gang("g", 1, cpu="8"), row(2), [BIG], [pod("late", cpu="8", node="a1")], rest={"claims": {BIG.key: LEFT}}),
+    "the published algorithm tries a heavier gang": Case(
+        CauseReason.HEAVIER, ("A heavier gang goes first",),
+        gang("g", 1, created_s=-10.0), row(1), [gang("h", 4, created_s=-1000.0)], policy=LITERAL),
+    "an earlier run has not ended": Case(
+        CauseReason.OTHER_RUN, ("the pods of new wait until its pods have ended", "a gang name of its own"),
+        NEXT_RUN, row(1)),
+    "pods beyond the minimum": Case(
+        CauseReason.SURPLUS, ("The gang runs; its pods beyond the minimum start when there is room",),
+        gang("g", members=[bound(pod("g-0", gang="g", cpu="8"), "a0"), pod("g-1", gang="g")], min_member=1), row(1)),
+}  # fmt: skip
+
+
+def explained(case: Case) -> tuple[Explanation, Plan, Snapshot]:
+    state: Snapshot = snapshot(case.nodes, [case.wanted, *case.others], pods=case.pods, **case.rest)
+    made = plan(state, case.policy, now_s=0.0)
+    return explain(state, made, case.wanted, case.policy, now_s=0.0, around=case.around), made, state

@@ -1,0 +1,193 @@
+"""Which node, zone or uplink is named for bad links, and when it is announced: virtual time, no cluster."""
+
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
+from typing import Any
+
+import pytest
+
+from scoring.ids import EndpointId, NodeName, ZoneName
+from scoring.network.alarms import BAD_S, GOOD_S, MOST, QUIET_S, Alarm, State, step
+from scoring.network.degraded import LEVEL_S, Degraded, Kind, Levels, Look, Subject, degraded
+from scoring.network.measurement import METRICS, Measurement, MeasurementTable, Metric
+from scoring.network.node_links import links_of_table
+
+USUAL = {Metric.LOSS: 0.0, Metric.DELAY: 0.2, Metric.THROUGHPUT: 1e10}
+FAR = {Metric.LOSS: 0.0, Metric.DELAY: 5.0, Metric.THROUGHPUT: 1e9}  # Between zones
+Faults = Mapping[str, tuple[Metric, float]]
+
+
+def zones(count: int, nodes: int) -> dict[NodeName, ZoneName]:
+    return {NodeName(f"{zone}{i}"): ZoneName(zone) for zone in "abcdef"[:count] for i in range(nodes)}
+
+
+def look(
+    zone_of: Mapping[NodeName, ZoneName],
+    faults: Faults = MappingProxyType({}),
+    *,
+    levels: Levels = MappingProxyType({}),
+    elapsed_s: float = 30.0,
+) -> Look:
+    """A full mesh; a fault is of all links of a node, of a zone to others ("a>"), or inside it ("a")."""
+
+    def value(one: str, other: str, metric: Metric) -> float:
+        far = one[0] != other[0]
+        for end in (one, other):
+            of_zone = f"{end[0]}>" if far else end[0]
+            for fault in (end, of_zone):
+                if fault in faults and faults[fault][0] is metric:
+                    return faults[fault][1]
+        return (FAR if far else USUAL)[metric]
+
+    rows = [
+        Measurement(EndpointId(one), EndpointId(other), metric, value(one, other, metric), 0.0)
+        for one in zone_of
+        for other in zone_of
+        if one != other
+        for metric in METRICS
+    ]
+    links = links_of_table(MeasurementTable.of(rows), zone_of, now_s=0.0)
+    return degraded(links, levels, elapsed_s=elapsed_s)
+
+
+def named(found: Look) -> list[tuple[Kind, tuple[str, ...], Metric]]:
+    return sorted((*one.about, one.metric) for one in found.degraded if one.certain)
+
+
+NODE_FAULTS: dict[str, tuple[Metric, float]] = {
+    "1 % loss": (Metric.LOSS, 0.01),
+    "+5 ms of the round trip": (Metric.DELAY, 2.7),
+    "10 Mbit/s": (Metric.THROUGHPUT, 1e7),
+}
+
+
+@pytest.mark.parametrize("fault", NODE_FAULTS.values(), ids=NODE_FAULTS)
+def test_a_bad_node_is_named_and_no_neighbour(fault: tuple[Metric, float]) -> None:
+    found = look(zones(2, 4), {"a1": fault})
+    assert named(found) == [(Kind.NODE, ("a1",), fault[0])]
+    assert [(one.bad, one.of, one.worst) for one in found.degraded if one.certain] == [(6, 6, fault[1])]
+
+
+def test_a_bad_link_alone_names_no_node() -> None:
+    """Its fault may be at either end."""
+    table = look(zones(1, 3), {}).degraded
+    pair = {("a0", "a1"), ("a1", "a0")}
+    zone_of = zones(1, 3)
+    rows = [
+        Measurement(EndpointId(one), EndpointId(other), Metric.LOSS, 0.1 if (one, other) in pair else 0.0, 0.0)
+        for one in zone_of
+        for other in zone_of
+        if one != other
+    ]
+    links = links_of_table(MeasurementTable.of(rows), zone_of, now_s=0.0)
+    assert (table, named(degraded(links, {}, elapsed_s=0.0))) == ((), [])
+
+
+def test_a_zone_whose_inner_links_are_all_bad_is_named_once() -> None:
+    assert named(look(zones(2, 6), {"a": (Metric.LOSS, 0.01)})) == [(Kind.ZONE, ("a",), Metric.LOSS)]
+
+
+UPLINKS: dict[str, tuple[int, str, float, Metric, list[tuple[Kind, tuple[str, ...]]]]] = {
+    "loss": (4, "b>", 0.01, Metric.LOSS, [(Kind.UPLINK, ("b",))]),
+    "delay": (4, "b>", 10.0, Metric.DELAY, [(Kind.UPLINK, ("b",))]),
+    "throughput": (4, "b>", 1e7, Metric.THROUGHPUT, [(Kind.UPLINK, ("b",))]),
+    "of two zones, the pair": (2, "b>", 0.01, Metric.LOSS, [(Kind.BETWEEN, ("a", "b"))]),
+}
+
+
+@pytest.mark.parametrize(("count", "fault", "value", "metric", "expected"), UPLINKS.values(), ids=UPLINKS)
+def test_an_uplink_is_one_subject(
+    count: int, fault: str, value: float, metric: Metric, expected: list[tuple[Kind, tuple[str, ...]]]
+) -> None:
+    before = look(zones(count, 3))
+    assert before.degraded == ()
+    found = look(zones(count, 3), {fault: (metric, value)}, levels=before.levels)
+    assert named(found) == [(*about, metric) for about in expected]
+
+
+def test_a_delay_between_zones_that_stays_becomes_usual() -> None:
+    """Distance makes it: only a change is bad. What is better is usual at once."""
+    fault: Faults = {"b>": (Metric.DELAY, 10.0)}
+    levels = look(zones(2, 2)).levels
+    hours = 0
+    while look(zones(2, 2), fault, levels=levels).degraded:
+        levels = look(zones(2, 2), fault, levels=levels, elapsed_s=3600.0).levels
+        hours += 1
+    assert 2 * LEVEL_S / 3600.0 >= hours >= 2
+    again = look(zones(2, 2), levels=levels).levels
+    assert again[Metric.DELAY, ZoneName("a"), ZoneName("b")] == FAR[Metric.DELAY]
+
+
+def test_a_bad_node_does_not_make_its_zone_s_uplink_bad() -> None:
+    """Gateways measure the bad node, too."""
+    assert named(look(zones(3, 3), {"a1": (Metric.LOSS, 0.01)})) == [(Kind.NODE, ("a1",), Metric.LOSS)]
+
+
+NODE = Subject(Kind.NODE, ("n1",))
+THERE = frozenset({"n1"})
+
+
+def seen(state: str) -> Look:
+    """What a look says of n1: bad, some (uncertain), good, or nothing."""
+    one = Degraded(NODE, Metric.LOSS, 4, 4, 0.1, ("n1", "n2"), state == "bad")
+    found = (one,) if state in ("bad", "some") else ()
+    return Look(found, frozenset({NODE}) if state != "nothing" else frozenset(), THERE)
+
+
+def announced(looks: Iterable[tuple[float, str]], *, every_s: float = 5.0) -> list[tuple[float, bool]]:
+    """When n1 is announced, and as bad or good; each look stands until the next, the last one for an hour."""
+    found: list[tuple[float, bool]] = []
+    states: dict[Subject, State] = {}
+    sequence = [*looks]
+    ends = [*(at_s for at_s, _ in sequence[1:]), sequence[-1][0] + 3600.0]
+    for (now_s, state), end_s in zip(sequence, ends, strict=True):
+        while now_s < end_s:
+            states, alarms = step(states, seen(state), now_s=now_s)
+            found += [(now_s, bool(one.degraded)) for one in alarms]
+            now_s += every_s
+    return found
+
+
+CASES: dict[str, tuple[list[tuple[float, str]], list[tuple[float, bool]]]] = {
+    "bad, then good": ([(0.0, "bad"), (1200.0, "good")], [(BAD_S, True), (1200.0 + GOOD_S, False)]),
+    "shorter than a minute": ([(0.0, "bad"), (50.0, "good")], []),
+    "good again soon: at most one Event in ten minutes": (
+        [(0.0, "bad"), (100.0, "good")],
+        [(BAD_S, True), (BAD_S + QUIET_S, False)],
+    ),
+    "good and bad again within ten minutes": (
+        [(0.0, "bad"), (100.0, "good"), (300.0, "bad"), (2000.0, "good")],
+        [(BAD_S, True), (2000.0 + GOOD_S, False)],
+    ),
+    "flaps each half minute": ([(30.0 * i, "bad" if i % 2 else "good") for i in range(41)], []),
+    "uncertain for long": (
+        [(0.0, "bad"), (100.0, "some"), (5000.0, "good")],
+        [(BAD_S, True), (5000.0 + GOOD_S, False)],
+    ),
+    "uncertain from the start": ([(0.0, "some")], []),
+    "not measured any more": ([(0.0, "bad"), (100.0, "nothing")], [(BAD_S, True)]),
+}
+
+
+@pytest.mark.parametrize(("looks", "expected"), CASES.values(), ids=CASES)
+def test_when_it_is_announced(looks: list[tuple[float, str]], expected: list[tuple[float, bool]]) -> None:
+    assert announced(looks) == expected
+
+
+def test_many_at_once_are_announced_one_after_the_other_and_all_are_forgotten() -> None:
+    many = [Subject(Kind.NODE, (f"n{i:03}",)) for i in range(3 * MOST)]
+    there = frozenset(one.names[0] for one in many)
+    found = tuple(Degraded(one, Metric.LOSS, 4, 4, 0.1, ("x", "y"), True) for one in many)
+    bad, good = Look(found, frozenset(many), there), Look((), frozenset(many), there)
+    states: dict[Subject, Any] = {}
+    sizes: list[int] = []
+    alarms: list[Alarm] = []
+    for now_s in (0.0, 60.0, 65.0, 70.0, 75.0):
+        states, alarms = step(states, bad, now_s=now_s)
+        sizes.append(len(alarms))
+    assert sizes == [0, MOST, MOST, MOST, 0]
+    gone, _ = step(states, Look(bad.degraded, bad.known, frozenset()), now_s=80.0)
+    assert gone == {}
+    for now_s in (1000.0, 1200.0, 1205.0, 1210.0, 1215.0 + QUIET_S):
+        states, alarms = step(states, good, now_s=now_s)
+    assert (states, alarms) == ({}, [])
