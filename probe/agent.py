@@ -54,9 +54,7 @@ class Agent:
         self._mark = 0
         self._since_s = clock.unix_ns() / 1e9
         self._sequence = 0
-        self._interval_s = Assignment().interval_s
-        self._report_s = clock.monotonic_s()
-        self._assigned_s = self._report_s
+        self._report_s = self._reported_s = self._assigned_s = clock.monotonic_s()
         self._failures = 0
         self._works = False
         self._warn_from_s = float("-inf")
@@ -96,7 +94,7 @@ class Agent:
         self._batches.add(self.prober.close())
         links, self._mark = self._batches.links()
         self._sequence += 1
-        self._report_s = now_s + self._interval_s
+        self._reported_s = now_s
         body = documents.report(
             node=self._node, since_s=self._since_s, sequence=self._sequence, links=links,
             reflector_port=self._answering.port, known=self._memory.at(now_s) if self._resends else {},
@@ -128,9 +126,10 @@ class Agent:
         self._resends = resend
         first = self._sequence == 1 or (resent and not resend)
         self._failures, self._assigned_s = 0, now_s
-        self._interval_s = outcome.assignment.interval_s
+        interval_s = outcome.assignment.interval_s
         if first:  # agents that started together shall not report together
-            self._report_s = now_s + self._interval_s * self._chance.uniform(0.5, 1.0)
+            interval_s = max(interval_s * self._chance.uniform(0.5, 1.0), 1.2)  # netgang takes one a second
+        self._report_s = self._reported_s + interval_s
         self._bursts.taken()
         if not resend:
             self.prober.assign(outcome.assignment)

@@ -12,7 +12,7 @@ class ThroughputSettings(Section):
 
     enabled: bool = False
     """Have agents measure throughput. Their image needs iperf3, and their NetworkPolicy TCP ports 8863 to 8870."""
-    seconds: Annotated[Number, Field(ge=1.0, le=10.0)] = 3.0
+    seconds: Annotated[Number, Field(ge=1.0, le=10.0)] = 2.0
     """Longest time of one burst."""
     size_bytes: int = Field(default=500_000_000, ge=1_000_000, le=10_000_000_000)
     """Most bytes of one burst in each direction."""

@@ -294,15 +294,19 @@ class Agents:
             one.measured_by.add(node)
         learning = is_new and (len(ready) < len(assigned) or not self._peers.get(node))
         per_s = options.packets_per_s or (_MANY_PER_S if len(self._peers) <= SMALL else _FEW_PER_S)
+        interval_s, burst = often_s if learning else self.interval_s, None
+        if self.bursts is not None:
+            burst = self.bursts.order(node, self._address)
+            interval_s = min(interval_s, self.bursts.due_in_s(node) or interval_s)
         return ProbeOrders(
-            interval_s=often_s if learning else self.interval_s,
+            interval_s=interval_s,
             packet_interval_s=max(_PACKET_S, math.ceil(1000.0 * len(ready) / per_s) / 1000.0),
             peers=tuple(
                 ProbePeer(peer, one.pod.address, one.port, _known(agent.links.get(peer), now_s)) for peer, one in ready
             ),
             reflect_for=tuple(sorted(agent.answers)),
             throughput=self.bursts is not None,
-            burst=self.bursts.order(node, self._address) if self.bursts is not None else None,
+            burst=burst,
         )
 
     def _address(self, node: NodeName) -> str | None:

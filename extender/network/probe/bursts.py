@@ -1,8 +1,10 @@
-"""Bursts of throughput: begin one when none runs, give it to both agents, take the client's result or let it lapse.
+"""Bursts of throughput: one at a time, each given to both agents; the client's result counts, or the burst lapses.
 
 Why a clock for each step: an answer may be lost, an agent gone, netgang replaced. Rules:
+- The next pairs are chosen ahead, so that their agents are asked to report when their turn comes (`due_in_s`): a burst
+  begins as soon as the last one ended, and not after two more reports. A pair whose agents were not asked yet waits.
 - The server gets its order first, the client a second later at the earliest and only if no gang came to the nodes
-  meanwhile; each with its next report. A burst that is not done by its limit lapses, and the next one follows.
+  meanwhile; each with its report. A burst that is not done by its limit lapses.
 - A result counts if it has the burst's id, which is random, comes from the client's agent, and is at most `max_bps`.
 - A leader begins its first burst once the last one of another leader must have ended.
 - While a burst may run, its two agents say nothing of other links (`disturbs`): it fills their queues.
@@ -10,23 +12,31 @@ Why a clock for each step: an answer may be lost, an agent gone, netgang replace
 """
 
 import logging
+import math
 import secrets
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
+from statistics import median
 from typing import Final
 
 from extender.ports import Clock
 from extender.schemas.probe import BurstResult, ProbeBurst
 from scoring.ids import NodeName, ZoneName
-from scoring.probing.bursts import KEPT_S, BurstLimits, BurstReason, BurstView, PastBurst, next_burst
+from scoring.probing.burst_history import KEPT_S, SLOW_RATIO, PastBurst
+from scoring.probing.bursts import BurstLimits, BurstQuestion, BurstReason, BurstView, NextBurst
+from scoring.probing.peers import Pair
 
 PORTS: Final = range(8863, 8871)  # TCP, for NetworkPolicy: one at random for each burst
 _LATE_INTERVALS: Final = 2.5
 _SERVER_FIRST_S: Final = 1.0  # The server listens long before the client asks
-_PAUSE_S: Final = 6.0  # Between two bursts; agents refuse one within 5 s of the last
+_REPORT_S: Final = 0.3  # An agent that is to report in so many seconds does so at most so much later
+_PAUSE_S: Final = 6.0  # Between two bursts of one node; its agent refuses one within 5 s of the last
 _START_S: Final = 20.0  # A late answer to the client (15 s at most), and connecting
+_SOON_S: Final = 1.2  # Least time in which an agent is asked to report again; it may do so once a second
+_ORDER_S: Final = 6.0  # For both agents to fetch their orders, from when they were asked to report
+_CHOSEN: Final = 2  # Most pairs that are chosen at one look, each some milliseconds with many nodes
 
 _log = logging.getLogger("netgang.probe")
 
@@ -35,10 +45,19 @@ _log = logging.getLogger("netgang.probe")
 class BurstOptions:
     """How large a burst is, and how many there are."""
 
-    seconds: float = 3.0
+    seconds: float = 2.0
     size_bytes: int = 500_000_000  # Of each direction
     max_bps: float = 4e11
     limits: BurstLimits = field(default_factory=BurstLimits)
+
+
+@dataclass(slots=True)
+class _Coming:
+    """A pair whose turn comes."""
+
+    pair: Pair
+    since_s: float
+    asked: dict[NodeName, float] = field(default_factory=dict)  # Node → when its agent was asked to report
 
 
 @dataclass(slots=True)
@@ -70,44 +89,99 @@ class Bursts:
         self._clock, self._options = clock, options
         self._with_gangs, self._first, self._count = with_gangs, first, count
         self._late_s = 0.0  # An agent that does not report for so long is not waited for
-        self._run_s = 0.0  # From the client's order to the end
-        self._from_s: float | None = None
+        self._run_s = _START_S + options.seconds + 2.0 * _SOON_S  # From the client's order to the end
+        self._from_s: float | None = None  # None begins before that; `None`: this replica has not led yet
         self._running: _Running | None = None
+        self._coming: list[_Coming] = []
+        self._free: dict[NodeName, float] = {}  # node → from when its agent takes another burst
         self._past: deque[PastBurst] = deque()
         self._values: dict[tuple[NodeName, NodeName], tuple[float, float]] = {}  # (from, to) → bits a second, when
         self._disturbed: dict[NodeName, float] = {}  # node → until when its agent says nothing of other links
         self._reason: BurstReason | None = None
+        self.turned = False  # A link was found to be slow, or fast again; the reader of the values clears it
 
-    def look(self, zone_of: Mapping[NodeName, ZoneName], able: AbstractSet[NodeName], *, interval_s: float) -> None:
-        """End a burst whose time is up, begin the next. `zone_of`: all nodes; `able`: those whose agent has iperf3.
+    def question(
+        self, zone_of: Mapping[NodeName, ZoneName], able: AbstractSet[NodeName], *, interval_s: float
+    ) -> BurstQuestion:
+        """End a burst whose time is up, and say what the next pairs depend on; `assign` takes the answer.
 
-        `interval_s`: between two reports of one agent. Cost: O(bursts of 48 h + n log n).
+        `zone_of`: of all nodes; `able`: those whose agent has iperf3; `interval_s`: between two reports of one agent.
         """
         self._late_s = _LATE_INTERVALS * interval_s
-        self._run_s = _START_S + self._options.seconds + self._late_s
         now_s = self._clock.now_s()
         if self._from_s is None:
-            self._from_s = now_s + 2.0 * self._late_s + self._run_s
+            self._from_s = now_s + self._run_s
         self._forget_old(zone_of, now_s=now_s)
-        running = self._running
-        if running is not None and now_s >= running.until_s:
-            self._end("lapsed")
-        if now_s < self._from_s:
-            return
         view = BurstView({node: zone_of[node] for node in able if node in zone_of}, self._with_gangs(), self._first())
-        limits = self._options.limits
-        pair, reason = next_burst(view, self._past, limits, running=self._running is not None, now_s=now_s)
-        if pair is None:
-            if reason not in (self._reason, BurstReason.RUNNING):
-                self._reason = reason
+        busy = frozenset[NodeName]() if self._options.limits.beside_gangs else view.with_gangs
+        self._coming = [
+            one
+            for one in self._coming
+            if one.since_s > now_s - self._late_s and busy.isdisjoint(one.pair) and view.zone_of.keys() >= {*one.pair}
+        ]
+        self._turn()
+        past = (*self._past, *(PastBurst(one.pair, now_s) for one in self._coming))
+        count = min(_CHOSEN, math.ceil(2.0 + interval_s / self._turn_s) - len(self._coming))
+        return BurstQuestion(view, past, self._options.limits, count, now_s)
+
+    def assign(self, chosen: Sequence[NextBurst]) -> None:
+        """Let these pairs have their turn: what `question` was answered."""
+        for pair, reason in chosen:
+            if pair is not None:
+                place = 0 if reason in (BurstReason.SUSPECT, BurstReason.SLOW) else len(self._coming)
+                self._coming.insert(place, _Coming(pair, self._clock.now_s()))
+            elif not self._coming and self._running is None and reason is not self._reason:
                 _log.info("probe: no throughput is measured now: %s", reason)
+                self._reason = reason
+        self._turn()
+
+    @property
+    def _turn_s(self) -> float:
+        """From the beginning of one burst to that of the next, if all agents report when they are asked to."""
+        return _SERVER_FIRST_S + self._options.seconds + _SOON_S + 2.0 * _REPORT_S
+
+    def _turn(self) -> None:
+        """End a burst whose time is up, and begin the next if its agents know of it. Cost: O(pairs that come)."""
+        now_s = self._clock.now_s()
+        if self._running is not None and now_s >= self._running.until_s:
+            self._end("lapsed")
+        if self._running is not None or self._from_s is None or now_s < self._from_s:
             return
-        self._reason = reason
-        self._past.append(PastBurst(pair, now_s, False))
-        self._running = _Running(secrets.token_hex(8), pair[0], pair[1], secrets.choice(PORTS), now_s + self._late_s)
+        ready = [one for one in self._coming if len(one.asked) == len(one.pair) and self._free_s(one.pair) <= now_s]
+        if ready:
+            one = min(ready, key=lambda one: max(one.asked.values()))
+            self._coming.remove(one)
+            self._past.append(PastBurst(one.pair, now_s))
+            until_s = max(now_s, *one.asked.values()) + _ORDER_S
+            self._running = _Running(secrets.token_hex(8), *one.pair, secrets.choice(PORTS), until_s)
+
+    def _free_s(self, pair: Pair) -> float:
+        """From when both agents take another burst."""
+        return max(self._free.get(node, 0.0) for node in pair)
+
+    def due_in_s(self, node: NodeName) -> float | None:
+        """In how many seconds the agent of this node is to report, at the latest; `None`: as usual."""
+        running, now_s = self._running, self._clock.now_s()
+        free_s = max(self._from_s or now_s, now_s)
+        if running is not None:
+            began_s = running.client_at_s or now_s + _SERVER_FIRST_S
+            free_s = max(began_s + self._options.seconds + _SOON_S, now_s)
+            if node == running.client:
+                wait_s = _SERVER_FIRST_S if running.client_at_s is None else free_s - now_s
+                return max(wait_s + _REPORT_S / 2.0, _SOON_S)
+            if node == running.server and running.server_at_s is None:
+                return _SOON_S
+        for place, one in enumerate(self._coming):
+            if node in one.pair:
+                begin_s = max(free_s + place * self._turn_s, self._free_s(one.pair))
+                wait_s = begin_s - now_s + (_SERVER_FIRST_S + _REPORT_S if node == one.pair[1] else 0.0)
+                one.asked[node] = now_s + max(wait_s, _SOON_S)
+                return max(wait_s, _SOON_S)
+        return None
 
     def order(self, node: NodeName, addresses: Callable[[NodeName], str | None]) -> ProbeBurst | None:
         """What the agent of this node is to run now, once."""
+        self._turn()
         one, now_s = self._running, self._clock.now_s()
         if one is None or now_s >= one.until_s or node not in (one.server, one.client):
             return None
@@ -120,7 +194,7 @@ class Bursts:
                 self._end("withdrawn")
             return None
         if node == one.server and one.server_at_s is None:
-            one.server_at_s, one.until_s = now_s, now_s + self._late_s
+            one.server_at_s, one.until_s = now_s, max(one.until_s, now_s + _ORDER_S)
         elif (
             node == one.client
             and one.client_at_s is None
@@ -134,7 +208,7 @@ class Bursts:
         options = self._options
         return ProbeBurst(
             one.id, node == one.server, address, one.port, options.seconds, options.size_bytes,
-            wait_s=self._late_s + _START_S,
+            wait_s=_ORDER_S + _START_S,
         )  # fmt: skip
 
     def take(self, node: NodeName, said: BurstResult) -> None:
@@ -151,8 +225,12 @@ class Bursts:
         elif max(known.values()) > self._options.max_bps:
             self._end("impossible")
         else:
+            bps = min(known.values())
+            before = [self._values[ends][0] for ends in known if ends in self._values]
+            usual = before or [value for value, _ in self._values.values()]
+            self.turned |= bool(usual) and not SLOW_RATIO < bps / median(usual) < 1.0 / SLOW_RATIO
             self._values |= {ends: (bps, now_s) for ends, bps in known.items()}
-            self._past[-1] = self._past[-1]._replace(measured=True)
+            self._past[-1] = self._past[-1]._replace(bps=bps)
             self._end("measured")
 
     def disturbs(self, node: NodeName, *, since_s: float) -> bool:
@@ -166,12 +244,13 @@ class Bursts:
     def forget(self) -> None:
         """Forget everything: another replica leads now, or we begin to."""
         self._from_s = self._running = self._reason = None
-        for kept in (self._past, self._values, self._disturbed):
+        for kept in (self._past, self._values, self._disturbed, self._coming, self._free):
             kept.clear()
 
     def _end(self, outcome: str) -> None:
         one, self._running, now_s = self._running, None, self._clock.now_s()
-        self._from_s = now_s + _PAUSE_S
+        if one is not None:
+            self._free.update(dict.fromkeys((one.server, one.client), now_s + _PAUSE_S))
         if one is not None and one.client_at_s is not None and outcome != "lapsed":
             self._disturbed.update(dict.fromkeys((one.server, one.client), now_s))
         self._count(outcome)
@@ -187,3 +266,5 @@ class Bursts:
         for node, until_s in list(self._disturbed.items()):
             if until_s < now_s - self._run_s:
                 del self._disturbed[node]
+        for node in [node for node, until_s in self._free.items() if until_s < now_s]:
+            del self._free[node]

@@ -28,7 +28,7 @@ from scoring.probing.peers import assign_peers
 from scoring.probing.summary import Summary, summarise
 
 LOOK_S: Final = 5.0  # Between two looks whether peers must be assigned
-_TABLE_S: Final = 30.0  # Between two tables but the first: each new one is a new matrix, and so a new plan
+_TABLE_S: Final = 30.0  # Between two tables, unless a link turned slow: each is a new matrix, and so a new plan
 _KEPT_S: Final = 3600.0  # A pair that is measured no more keeps its last value so long
 _NAMED: Final = 5  # Nodes in one sentence
 _FIRST_S: Final = 60.0  # As leader, before a node counts as one whose agent has never reported
@@ -79,13 +79,16 @@ class ProbeSource:
         zone_of = self._zones()
         await self._assign(zone_of)
         if (bursts := self._agents.bursts) is not None:
-            bursts.look(zone_of, self._agents.with_iperf3(has_it=True), interval_s=self._agents.interval_s)
+            able = self._agents.with_iperf3(has_it=True)
+            question = bursts.question(zone_of, able, interval_s=self._agents.interval_s)
+            bursts.assign(await batches.off_loop(question.size, question.chosen))
         seen = self.seen = self._look(zone_of, now_s=now_s)
         silent, unanswered = seen.silent.count, seen.unanswered.count
         self._on_agents({"reporting": seen.reporting, "silent": silent, "unanswered": unanswered})
         gone = any(NodeName(end) not in zone_of for end in self.table.ends)
         is_new = now_s - self._leads_since_s <= _FIRST_S
-        wait_s = 0.0 if not len(self.table) else 2.0 * LOOK_S if is_new else _TABLE_S
+        soon = is_new or (bursts is not None and bursts.turned)
+        wait_s = 0.0 if not len(self.table) else 2.0 * LOOK_S if soon else _TABLE_S
         if now_s < self._table_at_s + wait_s and not gone:
             return None
         measured: list[_Row] = []
@@ -94,7 +97,9 @@ class ProbeSource:
                 await asyncio.sleep(0)
             measured += self._agents.values(node, since_s=self._table_at_s)
         self._agents.tidy()
-        rates = [_rate(*one) for one in bursts.values()] if bursts is not None else []
+        rates: list[Measurement] = []
+        if bursts is not None:
+            rates, bursts.turned = [_rate(*one) for one in bursts.values()], False
         size = len(measured) + len(rates) + len(self.table)
         work = partial(_table, measured, rates, self.table, zone_of, since_s=now_s - _KEPT_S)
         (self.table, summary), self._table_at_s = await batches.off_loop(size, work), now_s

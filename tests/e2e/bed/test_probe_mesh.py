@@ -41,7 +41,7 @@ ZONES = {"A": 9, "B": 9, "C": 9, "D": 9}
 NODES = tuple(f"node{i}" for i in range(1, 37))
 ZONE_OF = {node: "ABCD"[i // 9] for i, node in enumerate(NODES)}
 LOSING, LATE = "node33", "node34"
-LOSS_RATIO, DELAY_MS = 0.01, 5.0
+LOSS_RATIO, DELAY_MS, SLOW_BPS = 0.01, 5.0, 10e6
 SERVER = "10.77.0.254"  # the nodes have 1 to 36
 KILLED = NODES[12:]
 FIRST_S, ALL_S, FOUND_S, GONE_S = 60.0, 300.0, 180.0, 180.0
@@ -213,6 +213,57 @@ async def test_faults_are_found_avoided_and_gone(
         assert after.known() == before.known() == 1.0
         alive = [pair for pair in after.age_s if not {*pair} & {*KILLED} and ZONE_OF[pair[0]] == ZONE_OF[pair[1]]]
         assert max(after.age_s[pair] for pair in alive) < 60.0
+
+
+async def rates_bps(netgang: Netgang) -> dict[tuple[str, str], float]:
+    """What bursts found, by directed pair."""
+    pairs = (await document(netgang, "/v1/network"))["pairs"]
+    ends = [(one, other) for one in pairs["nodes"] for other in pairs["nodes"]]
+    cells = zip(ends, chain.from_iterable(pairs["throughput_bps"]), strict=True)
+    return {pair: value for pair, value in cells if value is not None}
+
+
+def best_bps(rates: dict[tuple[str, str], float]) -> dict[str, float]:
+    """Of each node that had a burst, the better one of its links."""
+    found: dict[str, float] = {}
+    for pair, bps in rates.items():
+        for node in pair:
+            found[node] = max(found.get(node, 0.0), bps)
+    return found
+
+
+async def test_a_slow_node_is_found_by_bursts_and_avoided(
+    stage: Stage, rights: None, mesh: Bed, kernel: Kernel, tmp_path: Path
+) -> None:
+    """10 Mbit/s instead of 100 on one of 36 nodes, with no gang in the way: each node has a burst first."""
+    await stage.add_nodes(*zone_nodes(ZONES, cpu="1500m"))
+    await stage.api.create(kind("v1", "ServiceAccount", ACCOUNT, stage.namespace))
+    [port] = free_ports(1)
+    throughput = {"enabled": True, "size_bytes": 10_000_000}
+    probe = {"enabled": True, "service_account": f"{stage.namespace}/{ACCOUNT}", "throughput": throughput}
+    netgang = await stage.netgang({"reports": {"port": port}, "probe": probe})
+
+    def slow(rates: dict[tuple[str, str], float]) -> set[str]:
+        return {node for node, bps in best_bps(rates).items() if bps < SLOW_BPS * 2.0}
+
+    async def within(limit_s: float, accept: Callable[[dict[tuple[str, str], float]], bool], what: str) -> None:
+        began_s = monotonic()
+        await stage.api.until(lambda: rates_bps(netgang), accept, what=what, limit_s=limit_s)
+        say(f"{what}: after {monotonic() - began_s:.0f} s")
+
+    async with running(stage, mesh, tmp_path, port=port):
+        with shaped(mesh, kernel, Setting(Impairment.BANDWIDTH, SLOW_BPS / 1e6, (LOSING,))):
+            await within(
+                FOUND_S,
+                lambda rates: slow(rates) == {LOSING} and sum(LOSING in pair for pair in rates) >= 4,
+                "10 Mbit/s found by two bursts of the node",
+            )
+            await stage.create_gang("job", 6, annotations={"netgang.io/zones": "D"})
+            nodes = {*(await stage.until_bound("job", 6, limit_s=60.0)).values()}
+            assert {ZONE_OF[node] for node in nodes} == {"D"}
+            assert LOSING not in nodes
+            await stage.end(*(await stage.bound()))
+        await within(GONE_S, lambda rates: not slow(rates), "10 Mbit/s gone")
 
 
 def _oldest_s(found: Values) -> float:

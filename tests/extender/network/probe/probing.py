@@ -1,7 +1,7 @@
 """Agents that report in one line, for the tests of the probe: a cluster of them in virtual time."""
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import msgspec
@@ -47,9 +47,11 @@ class Mesh:
         self.silent: set[str] = set()
         self.suspect: dict[str, int] = {}  # node → suspect packets of each link
         self.faults: dict[tuple[str, str], Mapping[str, Any]] = {}  # (node, peer) → what its agent counts there
-        self.rates: dict[str, Any] = {"sent_bps": 2e9, "received_bps": 1e9}  # what each client finds
+        self.rates: dict[str, Any] = {"sent_bps": 2e9, "received_bps": 1e9}  # what each client finds, or …
+        self.rates_of: Callable[[str, str], float] | None = None  # … by client and server, in both directions
         self.without_iperf3: set[str] = set()
         self.started: list[tuple[str, bool, float]] = []  # (node, whether as server, when) of each order of a burst
+        self._reported_s: dict[str, float] = {}
         self._sequence = 0
 
     def lead(self) -> None:
@@ -79,15 +81,40 @@ class Mesh:
         found = msgspec.convert(document, ProbeReport)
         return self.agents.take(found, pod_of(**{"node": found.node, **pod}))
 
-    async def rounds(self, count: int, *, seconds: float = 10.0) -> None:
-        """Each agent reports, then the source is asked."""
+    async def rounds(self, count: int, *, seconds: float = 10.0, until: Callable[[], bool] = lambda: False) -> None:
+        """Each agent reports, and before that if it was asked to for a burst; then the source is asked.
+
+        `until`: ends it early, after any report.
+        """
         for _ in range(count):
-            self.clock.advance(seconds)
+            end_s = self.clock.now_s() + seconds
+            while self.bursts is not None and (due := self._due(end_s)) is not None:
+                at_s, node = due
+                self.clock.advance(max(at_s - self.clock.now_s(), 0.0))
+                self._sequence += 1
+                self._report(node)
+                if until():
+                    return
+            self.clock.advance(max(end_s - self.clock.now_s(), 0.0))
             self._sequence += 1
             for node in sorted(self.zones):
-                if node not in self.silent:
+                if node not in self.silent and self.clock.now_s() - self._reported_s.get(node, 0.0) >= 1.0:
                     self._report(node)
             await self.fetch()
+
+    def _due(self, end_s: float) -> tuple[float, str] | None:
+        """The next agent that was asked to report a second before then or sooner, and when."""
+        times = [
+            (self._reported_s[node] + orders.interval_s, node)
+            for node, orders in self.orders.items()
+            if node in self.zones and node not in self.silent
+        ]
+        return min((one for one in times if one[0] <= end_s - 1.0), default=None)
+
+    async def until_started(self, count: int) -> None:
+        """Until so many orders of bursts were given."""
+        while len(self.started) < count:
+            await self.rounds(1, until=lambda: len(self.started) >= count)
 
     async def fetch(self) -> Batch | None:
         batch = await self.source.fetch(now_s=self.clock.now_s())
@@ -107,11 +134,15 @@ class Mesh:
         if orders is not None and orders.throughput:
             more["iperf3"] = node not in self.without_iperf3
             if orders.burst is not None and not orders.burst.server:
-                more["burst"] = {"id": orders.burst.id, **self.rates}
+                server = next(peer for peer in self.zones if pod_of(peer).address == orders.burst.address)
+                rate = self.rates_of(node, server) if self.rates_of is not None else None
+                rates = self.rates if rate is None else {"sent_bps": rate, "received_bps": rate}
+                more["burst"] = {"id": orders.burst.id, **rates}
         memory, now_s = self.memories.setdefault(node, Memory()), self.clock.now_s()
         known = [{"peer": peer, "known": list(figures)} for peer, figures in memory.at(now_s).items()]
         answer = self.send(report(node, self._sequence, *links, known=known if node in self.resends else [], **more))
         assert isinstance(answer, ProbeOrders), answer
+        self._reported_s[node] = now_s
         if answer.resend:
             self.resends.add(node)
             return

@@ -1,0 +1,97 @@
+"""What past bursts say: when each node was tried, which links are slow, and which nodes have fast ones.
+
+A link is slow below `SLOW_RATIO` of the median of the links it is compared with: those of its zone, or all those
+between zones.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from itertools import takewhile
+from statistics import median
+from typing import Final, NamedTuple
+
+from scoring.ids import NodeName, ZoneName
+from scoring.probing.peers import Pair
+
+DAY_S: Final = 86_400.0
+KEPT_S: Final = 2.0 * DAY_S  # A pair tried before that counts as never tried; a value is as long of use
+REST_S: Final = DAY_S / 2.0
+RETRY_S: Final = 600.0
+SLOW_RATIO: Final = 0.5
+SLOW_REST_S: Final = 60.0
+_JUDGED: Final = 3  # Results of a zone, from which on its median says what is slow
+_MOST_DOUBLED: Final = 16
+
+
+class PastBurst(NamedTuple):
+    """One that was started; `pair` is sorted."""
+
+    pair: Pair
+    at_s: float
+    bps: float | None = None  # Of its slower direction; `None`: nothing was measured
+
+
+@dataclass(slots=True)
+class History:
+    """What `KEPT_S` of bursts say of nodes and pairs."""
+
+    used: Counter[NodeName] = field(default_factory=Counter)  # Bursts in 24 hours
+    last: dict[Pair, PastBurst] = field(default_factory=dict)
+    last_of: dict[NodeName, float] = field(default_factory=dict)
+    tried: defaultdict[NodeName, set[NodeName]] = field(default_factory=lambda: defaultdict(set))  # In its own zone
+    slow: dict[Pair, int] = field(default_factory=dict)  # Pairs that are slow → how often in a row
+    slow_of: Counter[NodeName] = field(default_factory=Counter)  # Slow links inside the zone …
+    fast_of: Counter[NodeName] = field(default_factory=Counter)  # … and others
+    last_between: dict[tuple[ZoneName, ZoneName], PastBurst] = field(default_factory=dict)  # By zones, sorted
+
+    def rest_s(self, burst: PastBurst) -> float:
+        """How long its pair is left alone."""
+        if burst.bps is None:
+            return RETRY_S
+        times = self.slow.get(burst.pair)
+        return REST_S if times is None else min(SLOW_REST_S * 2.0 ** min(times - 1, _MOST_DOUBLED), REST_S)
+
+
+def history(zone_of: Mapping[NodeName, ZoneName], past: Iterable[PastBurst], *, now_s: float) -> History:
+    """Of bursts in the order of time. `zone_of`: nodes that count now. Cost: O(past)."""
+    known, results = History(), defaultdict[Pair, list[float]](list)
+    for one in past:
+        if one.at_s <= now_s - KEPT_S:
+            continue
+        known.last[one.pair] = one
+        ends = [zone_of.get(node) for node in one.pair]
+        for node, peer in (one.pair, one.pair[::-1]):
+            known.used[node] += one.at_s > now_s - DAY_S
+            known.last_of[node] = one.at_s
+            if None in ends or ends[0] == ends[1]:
+                known.tried[node].add(peer)
+        if ends[0] is not None and ends[1] is not None:
+            if ends[0] != ends[1]:
+                known.last_between[two_zones(ends[0], ends[1])] = one
+            if one.bps is not None:
+                results[one.pair].append(one.bps)
+    groups = defaultdict[ZoneName | None, list[float]](list)
+    group_of = {pair: _group(zone_of, pair) for pair in results}
+    for pair, rates in results.items():
+        groups[group_of[pair]].append(rates[-1])
+    limits = {group: SLOW_RATIO * median(rates) for group, rates in groups.items() if len(rates) >= _JUDGED}
+    for pair, rates in results.items():
+        limit = limits.get(group_of[pair], 0.0)
+        times = sum(1 for _ in takewhile(limit.__gt__, reversed(rates)))
+        if times:
+            known.slow[pair] = times
+        if group_of[pair] is not None:
+            (known.slow_of if times else known.fast_of).update(pair)
+    return known
+
+
+def _group(zone_of: Mapping[NodeName, ZoneName], pair: Pair) -> ZoneName | None:
+    """The zone whose links this one is compared with; `None`: those between zones."""
+    one, other = (zone_of[node] for node in pair)
+    return one if one == other else None
+
+
+def two_zones(one: ZoneName, other: ZoneName) -> tuple[ZoneName, ZoneName]:
+    """Sorted."""
+    return (one, other) if one < other else (other, one)
