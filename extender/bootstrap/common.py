@@ -32,12 +32,14 @@ from scoring.plan import Plan
 def empty_cache(settings: Settings) -> ClusterCache:
     """A cache that knows which pods are ours."""
     managed = settings.managed_resource
-    return ClusterCache(
+    cache = ClusterCache(
         scheduler_names=frozenset(settings.scheduler_names),
         managed_resource=ResourceName(managed) if managed is not None else None,
         extender=settings.extender,
         node_settle_s=settings.node_settle_s,
     )
+    cache.lengths.enabled = settings.lengths.enabled
+    return cache
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,12 +5,13 @@ label cannot); equal versions give the same snapshot object; what a snapshot hol
 write through the sinks, the service through the methods; all on one thread of control.
 """
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 
 from extender.cache.daemons import Daemons
 from extender.cache.decisions import Attained, Decisions
 from extender.cache.devices import Devices
+from extender.cache.lengths import JobSays
 from extender.cache.nodes import Nodes
 from extender.cache.own_gangs import GangBook
 from extender.cache.pods import PodChange, Pods, same_but_version
@@ -104,7 +105,7 @@ class ClusterCache:
             *hooks,
         )
         # Answered by the parts themselves, see there.
-        self.owners = self._gangs.owners
+        self.owners, self.lengths = self._gangs.owners, self._gangs.lengths
         self.gang, self.partial_gangs = self._gangs.get, self._gangs.partial
         self.pod, self.job_pods, self.planned_as = self._pods.get, self._pods.of_job, self._pods.planned_as
         self.misspelt, self.foreign_groups, self.members = (
@@ -131,11 +132,17 @@ class ClusterCache:
         if (known.version, known.evaluated_at_s) != (matrix.version, matrix.evaluated_at_s):
             self.changed()
 
-    def set_owners(self, created_s: Mapping[str, float], wanted: Mapping[str, int]) -> None:
-        """Owners of pods (by uid) were read: their age, and how many pods they want. Cost: O(pods of gangs)."""
-        self._gangs.owners.note(created_s, wanted)
+    def set_owners(
+        self, created_s: Mapping[str, float], wanted: Mapping[str, int], says: Mapping[str, JobSays] | None = None
+    ) -> None:
+        """Owners of pods (by uid) were read: age, pods that they want, lengths. Cost: O(pods of gangs)."""
+        self._gangs.owners.note(created_s, wanted, says)
         decides = [self._regroup(key) for key in self._gangs.changed_owners()]
         self._note(any(decides))
+
+    def measure_gangs(self, keys: Iterable[GangKey]) -> None:
+        """What lengths are known from (`lengths`) has changed for these gangs. Cost: O(their members)."""
+        self._note(self._gangs.measure(keys))
 
     def set_minimum(self, gang: GangKey, owner_uid: str, count: int) -> None:
         """The gang's owner was read, and needs no more than `count` of its members by now (docs/safety.md S8)."""

@@ -18,7 +18,7 @@ PodGroups = Mapping[tuple[GangKey, bool], PodGroup]
 
 _DECLARED = attrgetter(  # What `build_gang` reads of a pod
     *("group", "options", "priority", "scheduler_name", "deleting", "terminal", "index", "name", "created_s"),
-    *("owner", "run", "member_class.role"),
+    *("owner", "run", "member_class.role", "limit_s", "template"),
 )
 _ROLE_ORDER: Mapping[Role, int] = {Role.PS: 0, Role.CHIEF: 1, Role.WORKER: 2, Role.OTHER: 3}
 """role → place among the members"""
@@ -38,13 +38,15 @@ def build_gang(
     managed_resource: str | None = None,
     owner_created_s: float | None = None,
     most_needed: int | None = None,
+    owner_options: tuple[tuple[str, str], ...] = (),
     beside: Runs = Runs(()),
 ) -> Gang:
     """Put a gang together from the pods of one run that name it (at least one). Cost: O(n log n).
 
     Its age is its owner's, where that is known, else its PodGroup's, else its oldest pod's (docs/safety.md S14). Its
     minimum is the PodGroup's, else the labels', else all pods there are, and at most `most_needed`, what its owner
-    still needs (docs/safety.md S8). `beside`: pods of its other runs.
+    still needs (docs/safety.md S8). `owner_options`: its owner's own annotations, which count where pods have none.
+    `beside`: pods of its other runs.
     """
     ordered = tuple(sorted(members, key=_order))
     current = [pod for pod in ordered if not pod.deleting and not pod.terminal] or list(ordered)
@@ -64,7 +66,7 @@ def build_gang(
         members=ordered,
         priority=max(pod.priority for pod in current),
         created_s=owner_created_s if owner_created_s is not None else created_s,
-        options=_options(current),
+        options=_options(current, owner_options),
         problem=fault.reason if fault is not None else None,
         problem_detail=fault.detail if fault is not None else "",
         schedule_timeout_s=group.schedule_timeout_s if group is not None else None,
@@ -199,6 +201,8 @@ def _differing(pods: Sequence[Pod], what: Callable[[Pod], object]) -> str:
     return ", ".join(f"{value} ({name})" for value, name in found.items()) if len(found) > 1 else ""
 
 
-def _options(current: Sequence[Pod]) -> tuple[tuple[str, str], ...]:
+def _options(current: Sequence[Pod], owners: tuple[tuple[str, str], ...]) -> tuple[tuple[str, str], ...]:
     """All members' annotations; where they differ the first member's counts (ps before chief before workers)."""
-    return tuple(sorted({name: value for pod in reversed(current) for name, value in pod.options}.items()))
+    found = dict(owners)
+    found.update({name: value for pod in reversed(current) for name, value in pod.options})
+    return tuple(sorted(found.items()))

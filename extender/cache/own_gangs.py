@@ -5,11 +5,14 @@ only its members' progress changed (`gangs.renewed`).
 """
 
 from collections.abc import Collection, Iterable, Mapping, Set
+from dataclasses import replace
 
 from extender.cache.gangs import build_gang, continued, declared_minimum, renewed
+from extender.cache.lengths import GangLengths, JobSays
 from extender.cache.pods import Pods
 from scoring.feasibility.runs import runs_of
 from scoring.ids import GangKey, ResourceName
+from scoring.lengths.declared import EXPECTED_DURATION
 from scoring.model import Gang, Pod, PodGroup, counts
 
 
@@ -20,6 +23,7 @@ class GangBook:
         self._pods = pods
         self._managed_resource = managed_resource
         self.owners = Owners()  # What was read of jobs; after a change see `changed_owners`
+        self.lengths = GangLengths()  # After a change of what is in it see `measure`
         self.pod_groups: dict[tuple[GangKey, bool], PodGroup] = {}  # As `gangs.PodGroups`
         self._gangs: dict[GangKey, Gang] = {}
         self._partial: set[GangKey] = set()
@@ -85,8 +89,24 @@ class GangBook:
         return [
             key
             for key, gang in self.all().items()
-            if gang.later or self.owners.created_s(gang.members) not in (None, gang.created_s)
+            if gang.later or self.owners.created_s(gang.members) not in (None, gang.created_s) or self._says_news(gang)
         ]
+
+    def measure(self, keys: Iterable[GangKey]) -> bool:
+        """Give these gangs the lengths that are known now; whether any has another. Cost: O(their members)."""
+        changed = False
+        for key in keys:
+            gang = self.get(key)
+            if gang is not None and (length := self.lengths.of(gang, self.owners.says(gang.members))) != gang.length:
+                self._gangs[key] = replace(gang, length=length)
+                changed, self._view = True, None
+        return changed
+
+    def _says_news(self, gang: Gang) -> bool:
+        if not self.lengths.enabled or (said := self.owners.says(gang.members)) is None:
+            return False
+        unread = said.expected != "" and EXPECTED_DURATION not in dict(gang.options)
+        return unread or self.lengths.of(gang, said) != gang.length
 
     def _renew(self, keys: set[GangKey]) -> None:
         for key in keys:
@@ -112,15 +132,19 @@ class GangBook:
     def _build(self, key: GangKey) -> Gang:
         members = self._pods.members(key)
         runs = runs_of(members, least=lambda: declared_minimum(members, self.pod_groups), wanted=self.owners.wanted)
-        return build_gang(
+        said = self.owners.says(runs.current) if self.lengths.enabled else None
+        built = build_gang(
             runs.current,
             self.pod_groups,
             is_own=self._pods.is_own,
             managed_resource=self._managed_resource,
             owner_created_s=self.owners.created_s(runs.current),
             most_needed=self.owners.minimum(key, runs.current),
+            owner_options=((EXPECTED_DURATION, said.expected),) if said is not None and said.expected else (),
             beside=runs,
         )
+        length = self.lengths.of(built, said)
+        return built if length is None else replace(built, length=length)
 
 
 class Owners:
@@ -134,10 +158,14 @@ class Owners:
         self._created_s: dict[str, float] = {}  # owner → creation, Unix seconds
         self.wanted: Mapping[str, int] = {}  # owner → pods it wants; only of those that are not one of a series
         self._minimums: dict[GangKey, tuple[str, int]] = {}  # gang → its owner, and the minimum that follows from it
+        self._says: dict[str, JobSays] = {}  # owner → what it says of its length; only of those that say something
 
-    def note(self, created_s: Mapping[str, float], wanted: Mapping[str, int]) -> None:
+    def note(
+        self, created_s: Mapping[str, float], wanted: Mapping[str, int], says: Mapping[str, JobSays] | None = None
+    ) -> None:
         """Take over what was read."""
         self._created_s.update(created_s)
+        self._says.update(says or {})
         self.wanted = {**self.wanted, **wanted}
 
     def knows(self, uid: str) -> bool:
@@ -148,6 +176,14 @@ class Owners:
         """Forget owners without pods."""
         self._created_s = {uid: at_s for uid, at_s in self._created_s.items() if uid in uids}
         self.wanted = {uid: count for uid, count in self.wanted.items() if uid in uids}
+        self._says = {uid: said for uid, said in self._says.items() if uid in uids}
+
+    def says(self, members: Iterable[Pod]) -> JobSays | None:
+        """What the first owner of these pods that says something says of its length. Cost: O(n)."""
+        if not self._says:
+            return None
+        uids = {pod.owner.uid for pod in members if pod.owner is not None}
+        return next((self._says[uid] for uid in sorted(uids & self._says.keys())), None)
 
     def created_s(self, members: Iterable[Pod]) -> float | None:
         """Creation of the oldest owner of these pods; `None`: none was read, or there is none. Cost: O(n)."""

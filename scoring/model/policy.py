@@ -12,6 +12,7 @@ from fractions import Fraction
 from typing import Any, Final
 
 from scoring.ids import EndpointId, Namespace, ResourceName, ZoneName
+from scoring.lengths.declared import duration_s
 from scoring.model.constraints import HashedOnce
 from scoring.model.nearest import nearest
 
@@ -270,6 +271,7 @@ class GangOptions:
     repair: Repair = Repair.REPLACE
     preemptible: bool = True  # Whether it may be made to leave for a gang of higher priority
     suspendable: bool | None = None  # `None`: as its namespace's gangs
+    expected_s: float | None = None  # How long it is to run, seconds (`scoring.lengths`); `None`: it does not say
     problems: tuple[str, ...] = ()  # One sentence per annotation that was not understood; the default was used for it
 
 
@@ -283,7 +285,7 @@ KNOWN_OPTIONS = frozenset(
     {
         *("zones", "near", "zone-policy", "ratios", "selection"),
         *("min-workers", "max-workers", "scaling", "weight", "admitted"),
-        *("preempts", "preemptible", "suspendable", "repair"),
+        *("preempts", "preemptible", "suspendable", "repair", "expected-duration"),
     }
 )
 """Annotations `netgang.io/<name>` that exist; another name is reported as a probable typing mistake."""
@@ -345,6 +347,11 @@ def _field(name: str, text: str, policy: Policy, namespace: str | None) -> dict[
             if value not in ("true", "false"):
                 raise ValueError(f"{_shown(value)} is neither true nor false; it is ignored")
             return {"suspendable": value == "true"}
+        case "expected-duration":
+            try:
+                return {"expected_s": duration_s(value)}
+            except ValueError as problem:
+                raise ValueError(f"{_shown(value)} {problem}; it is ignored") from None
         case "ratios":
             try:
                 loss, delay, bandwidth = map(float, value.split(":"))

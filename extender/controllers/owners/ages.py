@@ -1,4 +1,6 @@
-"""Read when the owners of waiting gangs were created, and how many pods they want: once each, a few at a time.
+"""Read when the owners of waiting gangs were created, how many pods they want and what they say of their length.
+
+Once each, a few at a time; with `lengths.enabled` those of gangs that run, too, after a restart.
 
 Why read and not watch: a watch would be one for each kind of job there is, cached for as long as the cluster lives,
 for numbers that seldom change. A gang is planned with its PodGroup's or its oldest pod's creation meanwhile, which
@@ -9,11 +11,14 @@ before a pod is removed; what cannot be read is asked for again after minutes, a
 
 import asyncio
 import logging
+from dataclasses import dataclass
 from datetime import datetime
 
 from extender.cache import ClusterCache
+from extender.cache.lengths import JobSays
 from extender.controllers.owners.failure_budget import KINDS, controller_of, decoded
 from extender.controllers.owners.finishing import desired_pods
+from extender.controllers.owners.said_lengths import said_length
 from extender.controllers.removal.fresh_gang import read_owner
 from extender.convert.decode import seconds
 from extender.errors import ApiError, ApiUnavailableError
@@ -32,6 +37,15 @@ _UNREAD_AGAIN_S = 300.0  # After an owner could not be read
 _GANGS_A_STEP = 64  # Gangs whose pods are looked through between two moments for others (docs/safety.md S15)
 
 
+@dataclass(frozen=True, slots=True)
+class _Read:
+    """What one owner says; `None`: it does not, or could not be read."""
+
+    created_s: float | None = None
+    count: int | None = None
+    says: JobSays | None = None
+
+
 class OwnerAges:
     """Owners that are to be read. Bounded by the gangs that exist."""
 
@@ -41,7 +55,7 @@ class OwnerAges:
         self._clock = clock
         self._not_before_s: dict[str, float] = {}  # owner's uid → when it may be asked for again
         self._seen: dict[GangKey, tuple[Gang, dict[str, Controller], bool]] = {}
-        """gang → as it was at the last look, its owners that can be read by uid, whether members wait"""
+        """gang → as it was at the last look, its owners that can be read by uid, whether they are to be read"""
 
     async def run(self) -> None:
         """Look once a second until cancelled."""
@@ -58,17 +72,20 @@ class OwnerAges:
         """Read owners of gangs that wait and are new, and hand them all to the cache at once; how many were asked."""
         found: dict[str, float] = {}
         counts: dict[str, int] = {}
+        says: dict[str, JobSays] = {}
         wanted = (await in_slices(self._wanted()))[:_AT_ONCE]
         for begin in range(0, len(wanted), _TOGETHER):
             some = wanted[begin : begin + _TOGETHER]
             read = await asyncio.gather(*(self._read(namespace, owner) for namespace, owner in some))
-            for (_, owner), (at_s, count) in zip(some, read, strict=True):
-                if at_s is not None:
-                    found[owner.uid] = at_s
-                if count is not None:
-                    counts[owner.uid] = count
-        if found or counts:
-            self._cache.set_owners(found, counts)
+            for (_, owner), one in zip(some, read, strict=True):
+                if one.created_s is not None:
+                    found[owner.uid] = one.created_s
+                if one.count is not None:
+                    counts[owner.uid] = one.count
+                if one.says is not None:
+                    says[owner.uid] = one.says
+        if found or counts or says:
+            self._cache.set_owners(found, counts, says)
         return len(wanted)
 
     def _wanted(self) -> Steps[list[tuple[str, Controller]]]:
@@ -79,7 +96,8 @@ class OwnerAges:
             if gang.own and gang.source is not GangSource.NATIVE:
                 known = before.get(gang.key)
                 if known is None or known[0] is not gang:
-                    known = gang, _owners(gang), bool(gang.pending or gang.later)
+                    runs = self._cache.lengths.enabled and any(not pod.terminal for pod in gang.placed)
+                    known = gang, _owners(gang), bool(gang.pending or gang.later) or runs
                 self._seen[gang.key] = known
             if number % _GANGS_A_STEP == 0:
                 yield
@@ -91,27 +109,27 @@ class OwnerAges:
         yield
         wanted = [
             (gang, owner)
-            for gang, owners, pending in self._seen.values()
-            for uid, owner in (owners.items() if pending else ())
+            for gang, owners, due in self._seen.values()
+            for uid, owner in (owners.items() if due else ())
             if uid not in self._not_before_s and not self._cache.owners.knows(uid)
         ]
         wanted.sort(key=lambda one: (one[0].created_s, one[0].key, one[1].uid))
         return [(gang.members[0].namespace, owner) for gang, owner in wanted]
 
-    async def _read(self, namespace: str, owner: Controller) -> tuple[float | None, int | None]:
-        """Creation of the owner, if that very object can be read, and its count, unless it is one of a series."""
+    async def _read(self, namespace: str, owner: Controller) -> _Read:
+        """What the owner says, if that very object can be read; no count if it is one of a series."""
         self._not_before_s[owner.uid] = self._clock.monotonic_s() + _UNREAD_AGAIN_S
         try:
             raw = await read_owner(self._api, namespace, owner)
             if raw is None:
-                return None, None  # the pods of this one are about to go
+                return _Read()  # the pods of this one are about to go
             text = decoded(raw).get("metadata", {}).get("creationTimestamp")
             above = controller_of(raw)
             count = desired_pods(raw) if above is None or above.kind != "CronJob" else None
-            return seconds(datetime.fromisoformat(text)) if text else None, count
+            return _Read(seconds(datetime.fromisoformat(text)) if text else None, count, said_length(raw))
         except (ApiError, ApiUnavailableError, ValueError) as error:
             _log.info("owner %s %s/%s was not read: %s", owner.kind, namespace, owner.name, error)
-            return None, None
+            return _Read()
 
 
 def _owners(gang: Gang) -> dict[str, Controller]:

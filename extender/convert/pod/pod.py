@@ -32,9 +32,11 @@ from extender.convert.pod.gang_labels import group_of
 from extender.convert.pod.misspelt import misspelt
 from extender.convert.pod.requests import ContainerResources, PodResources, pod_requests
 from extender.convert.pod.roles import NAME_CHARS, OWN_PREFIX, membership, own_options, run_of
+from extender.convert.pod.template import template_of
 from extender.convert.sharing import shared, shared_tuple
 from extender.notes import NO_NOTES, Bearer, NoteKind, NoteReader
 from scoring.ids import Namespace, NodeName, PodName, PodUid
+from scoring.lengths.length import MOST_S
 from scoring.model import GATE, Controller, MemberClass, Phase, Pod, Role
 
 NUDGE_ANNOTATION = OWN_PREFIX + "nudge"  # Wakes a parked pod; never an option, so a nudge changes no decision
@@ -53,6 +55,9 @@ _NOTHING: dict[str, str] = {}
 
 class _Container(Json):
     name: str = ""
+    image: str | None = None
+    command: list[str] | None = None
+    args: list[str] | None = None
     resources: msgspec.Raw = NO_RAW
     ports: msgspec.Raw = NO_RAW
     restart_policy: str | None = None
@@ -84,6 +89,7 @@ class _Spec(Json):
     topology_spread_constraints: msgspec.Raw = NO_RAW
     scheduling_gates: list[_Gate] | None = None
     scheduling_group: _SchedulingGroup | None = None
+    active_deadline_seconds: int | float | None = None
 
 
 class _ContainerStatus(Json):
@@ -182,9 +188,22 @@ def pod_from_json(raw: bytes | msgspec.Raw, *, notes: NoteReader = NO_NOTES) -> 
         started=noted.get(NoteKind.STARTED) is not None,
         index=place.index,
         options=shared_tuple(options),
+        limit_s=_limit_s(spec) if group is not None else None,
+        template=_template(spec, member_class, labels) if group is not None else "",
         misspelt=mistakes,
         resource_version=meta.resource_version or "",
     )
+
+
+def _limit_s(spec: _Spec) -> float | None:
+    """How long it may run; `None`: without end. The API server takes no number below 1."""
+    limit_s = spec.active_deadline_seconds
+    return float(min(limit_s, MOST_S)) if limit_s is not None and limit_s >= 1 else None
+
+
+def _template(spec: _Spec, member_class: MemberClass, labels: dict[str, str]) -> str:
+    parts = [(c.image or "", c.command or (), c.args or ()) for c in spec.containers or ()]
+    return template_of(parts, member_class.requests, labels)
 
 
 def _controller(owners: list[Owner]) -> Controller | None:

@@ -113,6 +113,8 @@ _ASKED: Final = (
     Word(_own("suspendable"), _A, _PODS, Use.ASK, _one_of(("true", "false")), '"true"',
          "With `preemption: levels`: whether the gang may be suspended for one that has had less of the cluster.",
          "as `suspendable_namespaces` says"),
+    Word(_own("expected-duration"), _A, _PODS, Use.ASK, "a duration such as `90m` or `2d`, or seconds", '"1h30m"',
+         "How long the gang runs, with `lengths.enabled` (docs/how-to/job-lengths.md); it counts on the job, too."),
     Word(ROLE_ANNOTATION, _A, _PODS, Use.ASK, _one_of(Role), "ps",
          "The pod's role in its job.", "from the framework's labels"),
     Word(INDEX_ANNOTATION, _A, _PODS, Use.ASK, "whole number from 0", '"3"',

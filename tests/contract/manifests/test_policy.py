@@ -88,7 +88,7 @@ def test_the_warnings_know_what_the_code_reads() -> None:
     assert read | {NUDGE_ANNOTATION, *NoteKind} <= known["annotations"]
     jobs = _warnings("netgang-job-warnings")
     assert jobs["marks"] == marks
-    of_jobs = {f"netgang.io/{name}" for name in ("min-workers", "max-workers", "scaling", "fixed")}
+    of_jobs = {f"netgang.io/{name}" for name in ("min-workers", "max-workers", "scaling", "fixed", "expected-duration")}
     assert jobs["options"] == read - of_jobs - set(NoteKind)
     assert known["ours"] == jobs["ours"] == set(Settings().scheduler_names)
 

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from extender.decision_log.change import NOTHING, Change, applied, between
 from extender.decision_log.entries import Ran, encoded, read
 from scoring.ids import GangKey, NodeName, ZoneName
+from scoring.lengths import Length, LengthSource
 from scoring.model import HostPort
 from scoring.model.snapshot import Claim, Snapshot
 from scoring.network.matrix import NetworkMatrix, Zones
@@ -66,6 +67,15 @@ def states(draw: st.DrawFn) -> Snapshot:
     )
     hours = [{GangKey("default/g"): draw(st.floats(0, 9))} if draw(st.booleans()) else {} for _ in range(2)]
     return replace(state, attained_h=hours[0], remaining_h=hours[1])
+
+
+def test_lengths_are_carried_and_old_logs_have_none() -> None:
+    length = Length(LengthSource.LEARNED, (1.0, 2.0, 3.0, 4.0, 5.0))
+    known = replace(gang("g", 2), length=length)
+    state = snapshot([node("a")], [known, gang("h", 1)])
+    now = applied(NOTHING, carried(between(NOTHING, state)))
+    assert [now.gangs[GangKey(f"default/{name}")].length for name in "gh"] == [length, None]
+    assert equal(now, state)
 
 
 @given(st.lists(states(), min_size=1, max_size=4))
