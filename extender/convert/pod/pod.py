@@ -56,8 +56,8 @@ _NOTHING: dict[str, str] = {}
 class _Container(Json):
     name: str = ""
     image: str | None = None
-    command: list[str] | None = None
-    args: list[str] | None = None
+    command: msgspec.Raw = NO_RAW
+    args: msgspec.Raw = NO_RAW
     resources: msgspec.Raw = NO_RAW
     ports: msgspec.Raw = NO_RAW
     restart_policy: str | None = None
@@ -202,8 +202,8 @@ def _limit_s(spec: _Spec) -> float | None:
 
 
 def _template(spec: _Spec, member_class: MemberClass, labels: dict[str, str]) -> str:
-    parts = [(c.image or "", c.command or (), c.args or ()) for c in spec.containers or ()]
-    return template_of(parts, member_class.requests, labels)
+    containers = tuple([(one.image or "", given(one.command), given(one.args)) for one in spec.containers or ()])
+    return template_of(containers, member_class, labels)
 
 
 def _controller(owners: list[Owner]) -> Controller | None:
