@@ -166,6 +166,31 @@ class KeyStore(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
+class StoredRuns:
+    """The ConfigMap with the former runs of jobs, as it was read."""
+
+    place: str  # `namespace/name`
+    uid: str
+    resource_version: str
+    text: str  # The runs; empty: none were written
+    note: str  # Annotation that signs them
+
+
+class RunStore(Protocol):
+    """The ConfigMap in which former runs of jobs are kept."""
+
+    @property
+    def place(self) -> str:
+        """What it is called, for people: `namespace/name`."""
+
+    async def read(self) -> StoredRuns | None:
+        """The ConfigMap as storage has it; `None`: there is none. Errors: ApiError, ApiUnavailableError."""
+
+    async def write(self, text: str, note: str, over: StoredRuns) -> StoredRuns:
+        """Replace the runs of `over`; as stored. ConflictError: it has changed since; others as `read`."""
+
+
+@dataclass(frozen=True, slots=True)
 class Identity:
     """The user that a token belongs to; `extra` is what an authenticator adds, key → values."""
 

@@ -15,6 +15,7 @@ from extender.bootstrap.feeds import closing, sources_of
 from extender.errors import NetworkSourceError
 from extender.kube import calls
 from extender.kube.key_store import NOTE_KEYS
+from extender.kube.run_store import FORMER_RUNS
 from extender.network.batches import merged
 from extender.network.mapping import map_nodes, mapping_config, measured_ends
 from extender.network.merge import node_counts
@@ -128,6 +129,7 @@ async def denied(create: Create, settings: Settings, account: str, namespace: st
     rights = sorted(set().union(*needed(settings).values()))
     at_home = dict.fromkeys(calls.rules(calls.LEADING), settings.lease.name)
     at_home |= dict.fromkeys(calls.rules(calls.NOTES), NOTE_KEYS)
+    at_home |= dict.fromkeys(calls.rules(calls.LENGTHS), FORMER_RUNS)
 
     async def may(right: Right) -> bool:
         attributes = _attributes(right, at_home.get(right), namespace=namespace)

@@ -40,6 +40,8 @@ def needed(settings: Settings) -> dict[str, frozenset[Right]]:
         parts["components/restart"] = calls.rules(calls.RESTARTS)
     if settings.elastic.enabled:
         parts["components/elastic"] = calls.rules(calls.ELASTIC)
+    if settings.lengths.enabled:
+        parts["components/lengths"] = calls.rules(calls.LENGTHS)
     if settings.autoscaling.mode is AutoscalingMode.PROVISIONING_REQUEST:
         parts["components/provisioning"] = calls.rules(calls.PROVISIONING)
     if settings.reports.port is not None and settings.reports.service_accounts:

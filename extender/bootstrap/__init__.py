@@ -37,13 +37,14 @@ from extender.kube.embedded import EmbeddedCluster
 from extender.kube.http.transport import FEW, Transport
 from extender.kube.key_store import KubeKeyStore
 from extender.kube.reviews import KubeReviews
+from extender.kube.run_store import KubeRunStore
 from extender.kube.watch.pace import Comeback
 from extender.kube.watch.reflector import Reflector
 from extender.network.refresh import Polled
 from extender.notes import NoteReader, Notes
 from extender.notes.keeper import KeyKeeper
 from extender.notes.signatures import RandomBytes
-from extender.ports import Clock, ClusterApi, KeyStore, Reviews
+from extender.ports import Clock, ClusterApi, KeyStore, Reviews, RunStore
 from extender.runtime.clock import SystemClock
 from extender.server.dispatch import Callers
 from extender.settings.leadership import OwnPod, lease_namespace
@@ -72,7 +73,12 @@ async def live(settings: Settings, *, clock: Clock | None = None) -> AsyncIterat
         )
         home = lease_namespace(settings.lease, OwnPod.of(os.environ))
         keys = KubeKeyStore(await stack.enter_async_context(Transport(server, limits=FEW)), home)
-        yield following(settings, api, clock, rng, sources=sources, reviews=reviews, stands=stands, keys=keys)
+        runs = None
+        if settings.lengths.enabled:
+            runs = KubeRunStore(await stack.enter_async_context(Transport(server, limits=FEW)), home)
+        yield following(
+            settings, api, clock, rng, sources=sources, reviews=reviews, stands=stands, keys=keys, run_store=runs
+        )
 
 
 def following(
@@ -85,6 +91,7 @@ def following(
     reviews: Reviews | None = None,
     stands: Candidacy | None = None,
     keys: KeyStore | None = None,
+    run_store: RunStore | None = None,
     random_bytes: RandomBytes = secrets.token_bytes,
 ) -> Service:
     """The service over any ClusterApi; `stands`: acts only while it leads; no `keys`: notes' keys end with us."""
@@ -99,7 +106,7 @@ def following(
     feeds = feeds_of(settings, follow, unreadable, notes)
     common = Common(
         settings, cache, api, clock, rng,
-        notes=notes, reflectors=reflectors, unreadable=unreadable, stands=stands, feeds=feeds,
+        notes=notes, reflectors=reflectors, unreadable=unreadable, stands=stands, feeds=feeds, run_store=run_store,
     )  # fmt: skip
     return assemble(common, groups, sources, reviews=reviews, heard=comeback.heard, keys=keeper)
 

@@ -33,7 +33,8 @@ from extender.scheduling.watch_catchup import CatchUp
 from extender.server.dispatch import Callers
 from scoring.plan import Plan
 
-_FOLLOW = "follow "
+_FOLLOW, _FORMER_RUNS = "follow ", "former runs"
+_NEED_KEYS = (_FOLLOW, _FORMER_RUNS)  # Tasks that read notes
 _FIRST_LOOK_S = 10.0  # Longest wait for network data and ages of jobs before the first plan is made without
 
 
@@ -70,7 +71,9 @@ def assemble(
     if keys is not None:
         keys.acting, keys.on_change = common.acting, common.telemetry.note_keys
         tasks["keys for notes"] = keys.run
-        tasks |= {name: partial(_after, keys.answered, run) for name, run in tasks.items() if name.startswith(_FOLLOW)}
+        tasks |= {
+            name: partial(_after, keys.answered, run) for name, run in tasks.items() if name.startswith(_NEED_KEYS)
+        }
     if refresh is not None:
         tasks["network"] = refresh.run
     if common.leadership is not None:
@@ -198,6 +201,8 @@ class Terms:
         if self.refresh is not None:  # a source that hangs must not keep jobs from starting
             self.refresh.nodes_changed()
             looks.insert(0, self.refresh.first_look.wait)
+        if self.caring.former_runs is not None:
+            looks.append(self.caring.former_runs.look)
         if self.common.feeds is not None:  # rights for jobs may be missing
             looks.append(self.common.feeds.synced)
         for look in looks:
@@ -256,6 +261,8 @@ class Terms:
         }
         if not gc.isenabled():
             tasks["collect"] = partial(_after, self.planned, collect_when_grown)
+        if caring.former_runs is not None:
+            tasks[_FORMER_RUNS] = caring.former_runs.run
         if caring.conditions is not None:
             tasks["pod conditions"] = caring.conditions.run
         if caring.provisioning is not None:

@@ -24,6 +24,8 @@ from extender.controllers.events.podgroup_status import GroupStatuses
 from extender.controllers.events.unreadable_objects import UnreadableWords
 from extender.controllers.events.waiting import Waits
 from extender.controllers.gates.repins import Repins
+from extender.controllers.lengths.finished_gangs import FinishedGangs
+from extender.controllers.lengths.keeper import FormerRunsKeeper
 from extender.controllers.owners.finishing import Finishing
 from extender.controllers.preemption.claims import PreemptionClaims
 from extender.controllers.preemption.controller import Preemptions
@@ -124,12 +126,14 @@ class Caring:
         self.alarms = NetworkAlarms(context, policy.score)
         self.starts = Starts(context)
         self.waiting_times = WaitingTimes(context, on_start=self.networks.started)
+        self.former_runs, self.finished = _lengths_of(common, starting)
         self.looks: Sequence[Look] = [
             stranding.look,
             self.repins.look,
             self.repairs.look,
             self.starts.look,
             self.waiting_times.look,
+            *([self.finished.look] if self.finished is not None else []),
             self.networks.look,
             self.annotations.look,
             Finishing(context).look,
@@ -163,7 +167,7 @@ class Caring:
         self.waiting_times.forget()
         self.networks.forget()
         self.annotations.forget()
-        for book in (self.elastic, self.reported, self.preemptions):
+        for book in (self.elastic, self.reported, self.preemptions, self.finished):
             if book is not None:
                 book.forget()
         self.recover()
@@ -176,6 +180,15 @@ class Caring:
         for book in (self.elastic, self.reported, self.preemptions, self.provisioning):
             if book is not None:
                 book.forget()
+
+
+def _lengths_of(common: Common, starting: Starting) -> tuple[FormerRunsKeeper | None, FinishedGangs | None]:
+    """What learns from former runs; `None`: it is off, or there is no API server to keep them."""
+    if not common.settings.lengths.enabled or common.run_store is None:
+        return None, None
+    metrics = common.telemetry.length_metrics
+    keeper = FormerRunsKeeper(common.run_store, common.cache, common.notes, metrics, acting=common.acting)
+    return keeper, FinishedGangs(starting.context, keeper, metrics)
 
 
 def _patched_owners(settings: Settings) -> frozenset[tuple[str, str]]:

@@ -172,6 +172,7 @@ def service_of(
         networks_looked=lambda: caring.networks.looks,
         settings=SettingsInForce(metadata.version("netgang"), in_force.changed(settings), in_force.names()),
         notes_problem=lambda: common.notes.problem,
+        lengths_problem=lambda: caring.former_runs.problem if caring.former_runs is not None else "",
         demo=settings.snapshot is not None,
     )
     teams = TeamHistory(views.queue, lambda: planner.snapshot or cache.snapshot(), clock)

@@ -59,6 +59,7 @@ DEVICES = (DEVICE_CLASSES, DEVICE_SLICES, DEVICE_CLAIMS)
 EVENTS = Resource("events.k8s.io", "v1", "events")
 LEASES = Resource("coordination.k8s.io", "v1", "leases")
 SECRETS = Resource("", "v1", "secrets")
+CONFIG_MAPS = Resource("", "v1", "configmaps")
 _KUBEFLOW = "kubeflow.org"
 _TRAINING = ("TFJob", "PyTorchJob", "MPIJob", "XGBoostJob", "PaddleJob", "JAXJob")
 OWNERS: Mapping[tuple[str, str], Resource] = {
@@ -128,6 +129,8 @@ LEASE_CREATE = Call("create", LEASES)
 LEASE_UPDATE = Call("update", LEASES)
 NOTE_KEYS_GET = Call("get", SECRETS)
 NOTE_KEYS_UPDATE = Call("update", SECRETS)
+FORMER_RUNS_GET = Call("get", CONFIG_MAPS)
+FORMER_RUNS_UPDATE = Call("update", CONFIG_MAPS)
 TOKEN_REVIEW = Call("create", Resource("authentication.k8s.io", "v1", "tokenreviews", namespaced=False))
 ACCESS_REVIEW = Call("create", Resource("authorization.k8s.io", "v1", "subjectaccessreviews", namespaced=False))
 
@@ -169,6 +172,9 @@ LEADING: tuple[Call, ...] = (LEASE_GET, LEASE_CREATE, LEASE_UPDATE)  # Rights in
 
 NOTES: tuple[Call, ...] = (NOTE_KEYS_GET, NOTE_KEYS_UPDATE)
 """Made for one Secret of netgang's own namespace, with the keys for notes: their rights are in a Role there."""
+
+LENGTHS: tuple[Call, ...] = (FORMER_RUNS_GET, FORMER_RUNS_UPDATE)
+"""With `lengths.enabled`, for one ConfigMap of netgang's own namespace: rights in manifests/components/lengths."""
 
 
 LISTED = (  # Collections that may be listed, some of them with the rights of a component only

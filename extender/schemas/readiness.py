@@ -63,6 +63,7 @@ class Parts(Record):
     sync: dict[str, Watch]  # kind → its watch.
     cache: CacheSizes
     notes: str | UnsetType = UNSET  # Why netgang's own notes are not written.
+    lengths: str | UnsetType = UNSET  # Why former runs of jobs are not kept.
     leadership: Leadership | UnsetType = UNSET
     network: NetworkSources | UnsetType = UNSET
 

@@ -175,6 +175,8 @@ _WRITTEN: Final = (
          "When the gang was restarted; counts for `repair.restarts_per_hour`."),
     Word(NoteKind.ATTAINED, _A, "owner of a gang", Use.OURS, "JSON, signed", "{…} hmac1.2026…",
          "What the gang had of the cluster before it was suspended last, and what was left, in cluster-hours."),
+    Word(NoteKind.FORMER_RUNS, _A, "ConfigMap netgang-former-runs", Use.OURS, "SHA-256, signed", "9f86d0… hmac1.2026…",
+         "The former runs of jobs in it were written by netgang (docs/how-to/job-lengths.md)."),
     Word(NoteKind.LAST_CHANGE, _A, "elastic job", Use.OURS, "JSON, signed", "{…} hmac1.2026…",
          "The last change of its worker count: from, to, when, why, for which gang."),
     Word(_own("gang"), _A, _REQUEST, Use.OURS, "name of a gang of the namespace", "resnet",

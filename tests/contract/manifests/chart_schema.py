@@ -117,6 +117,7 @@ def document() -> dict[str, Any]:
                     "explain",
                     "restart",
                     "elastic",
+                    "lengths",
                     "provisioning",
                     "reports",
                     "debugAuth",

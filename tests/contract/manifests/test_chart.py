@@ -43,7 +43,7 @@ def helm(tmp_path: Path) -> Helm:
 
 COMPONENTS = "manifests/components/**/kustomization.yaml"
 ON = {"enabled": True}
-OWN = ("elastic", "explain", "provisioning", "restart", "debug-auth", "flow-schema", "monitoring")
+OWN = ("elastic", "explain", "lengths", "provisioning", "restart", "debug-auth", "flow-schema", "monitoring")
 PLACED: Mapping[str, Any] = {  # where pods run, as values
     "nodeSelector": {"kubernetes.io/arch": "amd64"},
     "tolerations": [{"key": "infra", "operator": "Exists", "effect": "NoSchedule"}],
@@ -54,7 +54,16 @@ PLACED: Mapping[str, Any] = {  # where pods run, as values
     "priorityClassName": "system-node-critical",
 }
 MARKED: Mapping[str, Any] = {"podLabels": {"team": "infra"}, "podAnnotations": {"example.org/scrape": "true"}}
-VALUES = ("elastic", "explain", "provisioning", "restart", "debugAuth", "flowSchema", "monitoring")  # as in the chart
+VALUES = (
+    "elastic",
+    "explain",
+    "lengths",
+    "provisioning",
+    "restart",
+    "debugAuth",
+    "flowSchema",
+    "monitoring",
+)  # as in the chart
 ALIKE: dict[str, tuple[str, tuple[str, ...], Mapping[str, Any]]] = {  # case: (overlay, components, values)
     "second scheduler": ("second-scheduler", (), {}),
     "second scheduler with everything": (
@@ -277,7 +286,19 @@ def test_settings_reach_everything_that_depends_on_them(helm: Helm, tmp_path: Pa
 EXAMINED: dict[str, Mapping[str, Any]] = {  # values with which the doctor looks at what is rendered
     "as it comes": {"gates": ON},
     "with everything": dict.fromkeys(
-        ("gates", "namespaces", "restart", "elastic", "provisioning", "tls", "reports", "probe", "monitoring"), ON
+        (
+            "gates",
+            "namespaces",
+            "restart",
+            "elastic",
+            "lengths",
+            "provisioning",
+            "tls",
+            "reports",
+            "probe",
+            "monitoring",
+        ),
+        ON,
     ),
     "with the probe": {"gates": ON, "probe": ON},
     "another name, port and time": {
@@ -446,7 +467,7 @@ def plain(objects: Sequence[Object]) -> dict[tuple[str, str, str], Object]:
             template.pop("annotations", None)
         if one["kind"] == "ConfigMap":
             read: dict[str, Callable[[str], Any]] = {"yaml": yaml.safe_load, "json": json.loads}
-            one["data"] = {name: read[name.rpartition(".")[2]](text) for name, text in one["data"].items()}
+            one["data"] = {name: read[name.rpartition(".")[2]](text) for name, text in one.get("data", {}).items()}
         found[one["kind"], meta.get("namespace", ""), meta["name"]] = _sorted(one)
     assert len(found) == len(objects)
     return found

@@ -11,6 +11,7 @@ from client.connect.target import DEFAULT, target
 from extender.bootstrap.feeds import named_kinds
 from extender.controllers.elastic.kinds import KINDS
 from extender.kube import calls
+from extender.kube.run_store import FORMER_RUNS
 from extender.settings.layers import ENV_PREFIX
 from extender.settings.settings import Settings
 from tests.contract.manifests.rendered_manifests import MANIFESTS, ROOT, rights_of
@@ -42,6 +43,23 @@ def test_the_rights_are_the_calls(name: str) -> None:
     assert binding["subjects"] == [{"kind": "ServiceAccount", "name": "netgang", "namespace": "netgang-system"}]
     found = kustomization(name)
     assert (found["kind"], found["resources"]) == ("Component", ["rbac.yaml"])
+
+
+def test_former_runs_are_in_the_only_config_map_that_netgang_may_write() -> None:
+    config_map, role, binding = yaml.safe_load_all((COMPONENTS / "lengths/rbac.yaml").read_text())
+    assert (config_map["kind"], config_map["metadata"]["name"], "data" in config_map) == (
+        "ConfigMap",
+        FORMER_RUNS,
+        False,
+    )
+    assert set(rights_of(role["rules"])) == calls.rules(calls.LENGTHS)
+    assert [rule["resourceNames"] for rule in role["rules"]] == [[FORMER_RUNS]]
+    assert {one["metadata"]["namespace"] for one in (config_map, role, binding)} == {"netgang-system"}
+    assert binding["roleRef"]["name"] == role["metadata"]["name"]
+    (patch,) = kustomization("lengths")["patches"]
+    (container,) = yaml.safe_load(patch["patch"])["spec"]["template"]["spec"]["containers"]
+    assert container["env"] == [{"name": f"{ENV_PREFIX}LENGTHS__ENABLED", "value": "true"}]
+    assert Settings().lengths.enabled is False
 
 
 def test_without_a_component_nothing_can_be_suspended() -> None:

@@ -71,7 +71,15 @@ def test_every_group_whose_jobs_are_changed_has_its_rule() -> None:
 def test_the_page_names_every_write() -> None:
     page = PAGE.read_text()
     called = {f"{one}jobs": "Kubeflow's jobs" for one in ("tf", "pytorch", "mpi", "xgboost", "paddle", "jax")}
-    parts = (calls.CALLS, calls.LEADING, calls.RESTARTS, calls.ELASTIC, calls.PROVISIONING, calls.REVIEWS)
+    parts = (
+        calls.CALLS,
+        calls.LEADING,
+        calls.RESTARTS,
+        calls.ELASTIC,
+        calls.PROVISIONING,
+        calls.REVIEWS,
+        calls.LENGTHS,
+    )
     writes = [call.rule for part in parts for call in part if call.verb not in ("get", "list", "watch")]
     assert len(writes) > 10
     assert [rule for rule in writes if called.get(rule[2], rule[2]) not in page] == []

@@ -359,7 +359,8 @@ async def unfinished(
     for one in objects:
         api.add(one)
     clock = LoopClock()
-    service = following(Settings.model_validate(settings), api, clock, random.Random(0), stands=stands, keys=api.keys)
+    chosen, rng = Settings.model_validate(settings), random.Random(0)
+    service = following(chosen, api, clock, rng, stands=stands, keys=api.keys, run_store=api.runs)
     work = asyncio.create_task(service.run(), name="service")
     try:
         world = World(service, api, clock)

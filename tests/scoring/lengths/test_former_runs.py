@@ -59,7 +59,7 @@ def test_a_renewed_image_is_found_by_its_name_and_a_new_name_by_its_template() -
 
 def test_nothing_is_learned_of_another_namespace() -> None:
     former = learned((JOB, [Run(100, number) for number in range(3)]))
-    assert median_s(former, JOB._replace(namespace="b")) is None
+    assert median_s(former, Fingerprint("b", JOB.name, JOB.template)) is None
 
 
 def test_a_namespace_with_many_jobs_forgets_its_own_first() -> None:
@@ -93,5 +93,5 @@ def test_it_is_bounded_whatever_comes(some: list[tuple[int, int, int, int]]) -> 
 @pytest.mark.parametrize("count", [1, 5, KEPT])
 def test_no_job_is_stored_in_more_bytes_than_its_cost(count: int) -> None:
     """Also the longest: 63 letters of namespace, lengths of years."""
-    former = FormerRuns([(JOB._replace(namespace="n" * 63), [Run(10**12, 10**12) for _ in range(count)])])
+    former = FormerRuns([(Fingerprint("n" * 63, JOB.name, JOB.template), [Run(10**12, 10**12) for _ in range(count)])])
     assert len(msgspec.json.encode(list(former.jobs()))) - 2 <= cost(count)

@@ -1,0 +1,38 @@
+"""Metrics of how long gangs run: what lengths are known from, and whether former runs are kept."""
+
+from collections.abc import Mapping
+from typing import Final
+
+from prometheus_client import CollectorRegistry, Gauge
+
+SOURCES: Final = ("declared", "limit", "learned", "reported", "unknown")
+
+
+class LengthMetrics:
+    """The gauges, in the registry of one process."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self._gangs = Gauge(
+            "netgang_gangs_by_length_source",
+            "Gangs by what their length is known from; source: declared, limit, learned, reported, unknown",
+            ("source",),
+            registry=registry,
+        )
+        self._jobs = Gauge(
+            "netgang_former_run_jobs", "Jobs, by name and template, of which former runs are known", registry=registry
+        )
+        self._kept = Gauge(
+            "netgang_former_runs_kept",
+            "1: former runs of jobs are kept in netgang's ConfigMap; 0: they are not (see the log), or lengths are off",
+            registry=registry,
+        )
+
+    def gangs(self, by_source: Mapping[str, int]) -> None:
+        """So many gangs now, by source."""
+        for source in SOURCES:
+            self._gangs.labels(source).set(by_source.get(source, 0))
+
+    def kept(self, kept: bool, jobs: int) -> None:
+        """Whether former runs outlive this process, and of how many jobs there are any."""
+        self._kept.set(kept)
+        self._jobs.set(jobs)

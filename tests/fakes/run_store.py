@@ -1,0 +1,40 @@
+"""A RunStore in memory, that replicas may share, and other clients may write."""
+
+from dataclasses import replace
+
+from extender.errors import ConflictError
+from extender.ports import StoredRuns
+
+
+class FakeRunStore:
+    """The ConfigMap; `stored` is `None` while there is none."""
+
+    def __init__(self) -> None:
+        self.stored: StoredRuns | None = StoredRuns("netgang-system/netgang-former-runs", "uid-runs", "1", "", "")
+        self.error: Exception | None = None  # what every call ends with
+        self.reads = self.writes = 0
+
+    @property
+    def place(self) -> str:
+        return "netgang-system/netgang-former-runs"
+
+    def put(self, text: str, note: str = "", *, uid: str = "uid-runs") -> None:
+        """Another client writes."""
+        version = int(self.stored.resource_version) if self.stored is not None else 0
+        self.stored = StoredRuns(self.place, uid, str(version + 1), text, note)
+
+    async def read(self) -> StoredRuns | None:
+        self.reads += 1
+        if self.error is not None:
+            raise self.error
+        return self.stored
+
+    async def write(self, text: str, note: str, over: StoredRuns) -> StoredRuns:
+        self.writes += 1
+        if self.error is not None:
+            raise self.error
+        if self.stored is None or over.resource_version != self.stored.resource_version:
+            raise ConflictError(409, "the ConfigMap has changed")
+        version = str(int(over.resource_version) + 1)
+        self.stored = replace(self.stored, text=text, note=note, resource_version=version)
+        return self.stored
