@@ -26,6 +26,7 @@ from extender.controllers.events.waiting import Waits
 from extender.controllers.gates.repins import Repins
 from extender.controllers.lengths.finished_gangs import FinishedGangs
 from extender.controllers.lengths.keeper import FormerRunsKeeper
+from extender.controllers.lengths.reported_lengths import ReportedLengths
 from extender.controllers.owners.finishing import Finishing
 from extender.controllers.preemption.claims import PreemptionClaims
 from extender.controllers.preemption.controller import Preemptions
@@ -127,6 +128,9 @@ class Caring:
         self.starts = Starts(context)
         self.waiting_times = WaitingTimes(context, on_start=self.networks.started)
         self.former_runs, self.finished = _lengths_of(common, starting)
+        self.reported_lengths: ReportedLengths | None = None
+        if common.settings.lengths.enabled and self.reported is not None:
+            self.reported_lengths = ReportedLengths(context, _ends_of(self.reported, policy))
         self.looks: Sequence[Look] = [
             stranding.look,
             self.repins.look,
@@ -134,6 +138,7 @@ class Caring:
             self.starts.look,
             self.waiting_times.look,
             *([self.finished.look] if self.finished is not None else []),
+            *([self.reported_lengths.look] if self.reported_lengths is not None else []),
             self.networks.look,
             self.annotations.look,
             Finishing(context).look,
@@ -167,7 +172,7 @@ class Caring:
         self.waiting_times.forget()
         self.networks.forget()
         self.annotations.forget()
-        for book in (self.elastic, self.reported, self.preemptions, self.finished):
+        for book in (self.elastic, self.reported, self.preemptions, self.finished, self.reported_lengths):
             if book is not None:
                 book.forget()
         self.recover()
@@ -203,8 +208,12 @@ def _restarts_of(policy: Policy, starting: Starting, reported: Reported | None) 
     levels = by_work or policy.preemption is Preempting.LEVELS
     if reported is None or not by_work:
         return Restarts(starting.context, lost_of=lost_of, limits=limits, levels=levels)
-    left = ReportedEnds(lambda: reported.records.views, reported.book, policy.queue).of
+    left = _ends_of(reported, policy).of
     return Restarts(starting.context, lost_of=lost_of, limits=limits, levels=levels, left=left)
+
+
+def _ends_of(reported: Reported, policy: Policy) -> ReportedEnds:
+    return ReportedEnds(lambda: reported.records.views, reported.book, policy.queue)
 
 
 def _elastic_of(

@@ -56,6 +56,7 @@ class QueueOrder:
         self._quota = quota if quota is not None or not run.policy.queue.limits_namespaces else NamespaceQuota(run)
         self.policy = run.policy.queue
         self._keys = run.cache.order_keys
+        self._total: Ints | None = None  # Of all nodes, for the remaining work
         self.chosen: Pass | None = None
         """What Algorithm 1 starts in this pass, if that is the policy; after `in_order`"""
         self.aged: set[GangKey] = set()
@@ -123,7 +124,9 @@ class QueueOrder:
         """The remaining work that the gang's place is by; `None`: the order is by something else."""
         if self.policy.order is not Order.SRPT_BY_REPORT or self.policy.algorithm is Algorithm.LITERAL:
             return None
-        return remaining_work(gang, self._run.snapshot, self.policy)
+        if self._total is None:
+            self._total = self._run.table.allocatable.sum(axis=0)
+        return remaining_work(gang, self._run.snapshot, self.policy, total=self._total)
 
     def refuses(self, demand: GangDemand) -> Refused | None:
         """Why Algorithm 1 passes the gang over before a place for it is looked for; `None`: it does not."""

@@ -16,12 +16,11 @@ other jobs' time. Rules:
 from dataclasses import dataclass, replace
 from typing import Final
 
+from scoring.lengths.reported import LATE_S
 from scoring.scaling.metrics.series import Series
 from scoring.scaling.metrics.speed import steps_per_second
 
 MOST_STEPS: Final = 2**53  # As a step
-LATE_S: Final = 600.0
-"""How much later than it said a job may end: saving and evaluation at the end have no steps"""
 
 
 @dataclass(frozen=True, slots=True)

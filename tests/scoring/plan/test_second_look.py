@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from scoring.ids import GangKey, Namespace
+from scoring.lengths import LengthSource, exact
 from scoring.model import Gang
 from scoring.model.policy import Algorithm, Order, Policy, QueuePolicy
 from scoring.model.reasons import Reason
@@ -119,6 +120,42 @@ def test_the_least_remaining_work_first(
     gangs = [gang("a", 2), gang("b", members=[young], created_s=900.0, priority=priority)]
     hours = [{GangKey(f"default/{name}"): number for name, number in some.items()} for some in (had, left)]
     cluster = replace(snapshot([node("n1", cpu="2")], gangs), attained_h=hours[0], remaining_h=hours[1])
+    made = plan(cluster, Policy(queue=queue), now_s=1000.0)
+    ranks = {key: one.rank for key, one in (*made.admitted.items(), *made.waiting.items())}
+    assert min(ranks, key=ranks.__getitem__) == f"default/{first}"
+
+
+LENGTHS: dict[str, tuple[dict[str, tuple[LengthSource, float]], dict[str, float], bool, str]] = {
+    # case: (lengths of gangs, what they had, whether their namespace is trusted, which is first); both take half
+    "the shorter one": ({"a": (LengthSource.LEARNED, 100.0), "b": (LengthSource.LEARNED, 90.0)}, {}, False, "b"),
+    "what it had is subtracted": (
+        {"a": (LengthSource.LEARNED, 7200.0), "b": (LengthSource.LEARNED, 3600.0)}, {"a": 0.75}, False, "a",
+    ),
+    "words of tenants that are trusted": (
+        {"a": (LengthSource.DECLARED, 100.0), "b": (LengthSource.LIMIT, 90.0)}, {}, True, "b",
+    ),
+    "and of others, which count as nothing left": (
+        {"a": (LengthSource.LEARNED, 100.0), "b": (LengthSource.DECLARED, 1e6)}, {}, False, "b",
+    ),
+    "one that is not known has had nothing": ({"a": (LengthSource.LEARNED, 1.0)}, {}, False, "b"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("lengths", "had", "trusted", "first"), LENGTHS.values(), ids=LENGTHS)
+def test_the_order_by_remaining_work_uses_lengths(
+    lengths: dict[str, tuple[LengthSource, float]], had: dict[str, float], trusted: bool, first: str
+) -> None:
+    queue = QueuePolicy(
+        order=Order.SRPT_BY_REPORT, report_namespaces=TRUSTED if trusted else frozenset(), starve_limit_s=5000.0
+    )
+    gangs = [
+        replace(
+            gang(name, 1, created_s=at_s), length=exact(lengths[name][1], lengths[name][0]) if name in lengths else None
+        )
+        for name, at_s in (("a", 0.0), ("b", 900.0))
+    ]
+    hours = {GangKey(f"default/{name}"): number for name, number in had.items()}
+    cluster = replace(snapshot([node("n1", cpu="2")], gangs), attained_h=hours)
     made = plan(cluster, Policy(queue=queue), now_s=1000.0)
     ranks = {key: one.rank for key, one in (*made.admitted.items(), *made.waiting.items())}
     assert min(ranks, key=ranks.__getitem__) == f"default/{first}"
