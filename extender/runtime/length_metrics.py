@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Final
 
-from prometheus_client import CollectorRegistry, Gauge
+from prometheus_client import CollectorRegistry, Counter, Gauge
 
 SOURCES: Final = ("declared", "limit", "learned", "reported", "unknown")
 
@@ -21,6 +21,9 @@ class LengthMetrics:
         self._jobs = Gauge(
             "netgang_former_run_jobs", "Jobs, by name and template, of which former runs are known", registry=registry
         )
+        self.learned = Counter(
+            "netgang_former_runs", "Runs of gangs that ended well and were learned from", registry=registry
+        ).inc
         self._kept = Gauge(
             "netgang_former_runs_kept",
             "1: former runs of jobs are kept in netgang's ConfigMap; 0: they are not (see the log), or lengths are off",

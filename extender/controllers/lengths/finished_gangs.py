@@ -2,8 +2,8 @@
 
 Both are times of this very run: the begin is that of API objects (`scoring.queue.states.running_since_s`), so a run
 that lasted over a change of leader is measured whole; the end is when this process sees it, to the second. Rules: only
-by the leader, and only of runs that it has seen running, so none is counted twice and none that ended unseen; not of
-runs that failed or were deleted, and not of a part of a run, after a suspension. Bounded by the gangs that exist.
+by the leader, and only of runs that it has seen before their end, so none is counted twice; not of runs that failed or
+were deleted, and not of a part of a run, after a suspension. Bounded by the gangs that exist.
 """
 
 from collections import Counter
@@ -60,10 +60,10 @@ class FinishedGangs:
                 now[key] = known
                 continue
             now[key] = seen = _seen(gang, known)
-            if known is None or known.ended or not seen.ended or known.began_s is None:
+            if known is None or known.ended or not seen.ended or seen.began_s is None:
                 continue
             if key not in snapshot.attained_h and known.members & seen.members:
-                length_s = self.context.clock.now_s() - known.began_s
+                length_s = self.context.clock.now_s() - seen.began_s
                 self.keeper.record(known.job, Run(round(length_s), round(self.context.clock.now_s())))
                 learned.append(known.job)
         self._runs = now

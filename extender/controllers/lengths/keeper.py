@@ -56,6 +56,7 @@ class FormerRunsKeeper:
         self.cache.lengths.former.record(job, run)
         self._unwritten.append((job, run))
         del self._unwritten[:-_MOST_UNWRITTEN]
+        self.metrics.learned()
 
     async def run(self) -> None:
         """Look at the ConfigMap until cancelled."""
