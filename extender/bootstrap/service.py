@@ -143,7 +143,7 @@ def service_of(
     def network() -> NetworkStatus | None:
         return refresh.status() if refresh is not None else None
 
-    reading = partial(gangs_of, partial(empty_cache, settings))
+    reading = partial(gangs_of, partial(_beside, cache, settings))
     what_ifs = WhatIfs(cache, planner, clock, policy_with=partial(policy_with, settings), gangs_of=reading)
     preemptions, reported = caring.preemptions, caring.reported
     views = Views(
@@ -205,6 +205,13 @@ def service_of(
         caring.restarts,
         feed,
     )
+
+
+def _beside(cache: ClusterCache, settings: Settings) -> ClusterCache:
+    """An empty cache that knows the same former runs, for jobs that are only supposed."""
+    made = empty_cache(settings)
+    made.lengths.former = cache.lengths.former
+    return made
 
 
 def _reports_port(

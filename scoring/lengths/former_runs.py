@@ -43,9 +43,9 @@ class FormerRuns:
         self._named: dict[tuple[str, str], set[Fingerprint]] = {}  # (namespace, name) → jobs
         self._made_from: dict[tuple[str, str], set[Fingerprint]] = {}  # (namespace, template) → jobs
         self._bytes: Counter[str] = Counter()  # namespace → what its jobs take
+        self._bytes_in_all = 0
         for job, runs in jobs:
-            for run in runs:
-                self.record(job, run)
+            self.put(job, runs)
 
     def __len__(self) -> int:
         return len(self._runs)
@@ -56,14 +56,17 @@ class FormerRuns:
 
     def record(self, job: Fingerprint, run: Run) -> None:
         """One more run has ended well. Cost: O(1), and O(jobs) where another must be forgotten."""
-        bounded = Run(min(max(run.length_s, 1), int(MOST_S)), min(max(run.ended_s, 0), 10**10 - 1))
-        before = self._runs.get(job, ())
-        runs = tuple(sorted((*before, bounded), key=lambda one: -one.ended_s)[:KEPT])
-        self._runs[job] = runs
-        self._named.setdefault((job.namespace, job.name), set()).add(job)
-        self._made_from.setdefault((job.namespace, job.template), set()).add(job)
-        self._bytes[job.namespace] += cost(len(runs)) - (cost(len(before)) if before else 0)
-        while self._bytes.total() > self._most_bytes:
+        self.put(job, (*self._runs.get(job, ()), run))
+
+    def put(self, job: Fingerprint, runs: Iterable[Run]) -> None:
+        """These, in any order, are the runs of the job. Cost: as `record`."""
+        kept = tuple(sorted(map(_bounded, runs), key=_newest_first)[:KEPT])
+        before, self._runs[job] = self._runs.get(job), kept
+        if before is None:
+            self._named.setdefault((job.namespace, job.name), set()).add(job)
+            self._made_from.setdefault((job.namespace, job.template), set()).add(job)
+        self._takes(job.namespace, cost(len(kept)) - (cost(len(before)) if before is not None else 0))
+        while self._bytes_in_all > self._most_bytes:
             self._forget_one()
 
     def length(self, job: Fingerprint) -> Length | None:
@@ -82,20 +85,32 @@ class FormerRuns:
             self._named.get((job.namespace, job.name), ()),
         ):
             runs = [run for one in jobs for run in self._runs[one]]
-            yield sorted(runs, key=lambda run: (-run.ended_s, run.length_s))
+            yield sorted(runs, key=_newest_first)
 
     def _forget_one(self) -> None:
         most = max(self._bytes, key=lambda namespace: (self._bytes[namespace], namespace))
         theirs = (job for job in self._runs if job.namespace == most)
         oldest = min(theirs, key=lambda job: (self._runs[job][0].ended_s, job))
-        self._bytes[most] -= cost(len(self._runs.pop(oldest)))
-        if not self._bytes[most]:
-            del self._bytes[most]
+        self._takes(most, -cost(len(self._runs.pop(oldest))))
         places = (self._named, (most, oldest.name)), (self._made_from, (most, oldest.template))
         for index, key in places:
             index[key].discard(oldest)
             if not index[key]:
                 del index[key]
+
+    def _takes(self, namespace: str, more_bytes: int) -> None:
+        self._bytes_in_all += more_bytes
+        self._bytes[namespace] += more_bytes
+        if not self._bytes[namespace]:
+            del self._bytes[namespace]
+
+
+def _bounded(run: Run) -> Run:
+    return Run(min(max(run.length_s, 1), int(MOST_S)), min(max(run.ended_s, 0), 10**10 - 1))
+
+
+def _newest_first(run: Run) -> tuple[int, int]:
+    return -run.ended_s, run.length_s
 
 
 def cost(runs: int) -> int:

@@ -100,8 +100,7 @@ class FormerRunsKeeper:
     def _use(self, jobs: Jobs) -> Steps[None]:
         former = FormerRuns()
         for number, (job, runs) in enumerate(jobs, start=1):
-            for run in reversed(runs):
-                former.record(job, run)
+            former.put(job, runs)
             if number % _GANGS_A_STEP == 0:
                 yield
         for job, run in self._unwritten:
