@@ -11,6 +11,11 @@
 {{- if eq .Values.mode "second-scheduler" }}true{{ end -}}
 {{- end }}
 
+{{/* "true" where netgang has replicas and a Service; else "": it is one pod beside the cluster's own kube-scheduler. */}}
+{{- define "netgang.replicated" -}}
+{{- if has .Values.mode (list "second-scheduler" "native") }}true{{ end -}}
+{{- end }}
+
 {{/* "true" where there are certificates, and where reports are taken: the probe needs both, and brings them along. */}}
 {{- define "netgang.tls" -}}
 {{- if or .Values.tls.enabled .Values.probe.enabled }}true{{ end -}}
@@ -132,10 +137,10 @@ object.spec.schedulerName in ['{{ join "', '" $names }}']
 {{- if and (dig "probe" "enabled" false $settings) (not .Values.probe.enabled) -}}
 {{- fail "settings.probe.enabled: set probe.enabled, which installs the agents and what they need" -}}
 {{- end -}}
-{{- if and $second (gt (int .Values.replicas) 1) (not (has $settings.leader_election (list "on" true))) -}}
+{{- if and (include "netgang.replicated" .) (gt (int .Values.replicas) 1) (not (has $settings.leader_election (list "on" true))) -}}
 {{- fail "settings.leader_election: must be on with several replicas: each would count the same gang for itself" -}}
 {{- end -}}
-{{- if ge (addf $settings.hold_limit_s $settings.commit_timeout_s (minf $settings.commit_timeout_s 6) 1) (float64 $settings.http_timeout_s) -}}
+{{- if and (ne .Values.mode "native") (ge (addf $settings.hold_limit_s $settings.commit_timeout_s (minf $settings.commit_timeout_s 6) 1) (float64 $settings.http_timeout_s)) -}}
 {{- fail "settings.http_timeout_s: must be above hold_limit_s, commit_timeout_s, the slowest Binding (commit_timeout_s again, 6 s at most) and 1 s together" -}}
 {{- end -}}
 {{- if and (eq .Values.mode "managed-resource") (ne $settings.managed_resource "netgang.io/gang") -}}

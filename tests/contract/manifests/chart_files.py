@@ -24,7 +24,7 @@ SOURCES = (
     "manifests/components/scheduler-name-policy/policy.yaml",
     "manifests/components/tls/second-scheduler.yaml",
     *(f"manifests/components/warnings/{name}.yaml" for name in ("jobs", "policy")),
-    *(f"manifests/overlays/{mode}/settings.yaml" for mode in ("default-scheduler", "managed-resource")),
+    *(f"manifests/overlays/{mode}/settings.yaml" for mode in ("default-scheduler", "managed-resource", "native")),
     *(f"manifests/overlays/second-scheduler/{name}.yaml" for name in ("disruption", "scheduler-rbac")),
     *(f"manifests/uninstall/{name}.yaml" for name in ("job", "rbac")),
     "scheduler-config/second-scheduler.yaml",

@@ -86,7 +86,7 @@ def document() -> dict[str, Any]:
         "title": "values of the chart netgang",
         "$defs": {**definitions, "Settings": settings},
         **_section(
-            mode={"enum": ["second-scheduler", "default-scheduler", "managed-resource"]},
+            mode={"enum": ["second-scheduler", "default-scheduler", "managed-resource", "native"]},
             image=_section(
                 repository=_TEXT,
                 tag={"type": "string", "not": {"const": "latest"}},

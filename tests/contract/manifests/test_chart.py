@@ -91,6 +91,8 @@ ALIKE: dict[str, tuple[str, tuple[str, ...], Mapping[str, Any]]] = {  # case: (o
     ),
     "managed resource": ("managed-resource", (), {}),
     "managed resource with gates": ("managed-resource", ("gate-policy-managed-resource",), {"gates": ON}),
+    "native": ("native", (), {}),
+    "native with everything": ("native", OWN, dict.fromkeys((*VALUES, "gates"), ON)),
 }
 
 
@@ -110,7 +112,7 @@ def test_the_chart_is_the_kustomization(
 
 def test_every_component_is_in_the_chart() -> None:
     there = {str(one.parent.relative_to(ROOT / "manifests/components")) for one in ROOT.glob(COMPONENTS)}
-    alone = {"host-network", "gate-policy-native"}  # for parts that the chart does not have: base, overlays/native
+    alone = {"host-network", "gate-policy-native"}  # parts of overlays, not to be chosen
     assert there - alone <= {name for _, names, _ in ALIKE.values() for name in names}
 
 
@@ -137,6 +139,7 @@ def test_options_of_the_end(helm: Helm) -> None:
     assert left["pre-delete"][-1] == "--leave-gates"
     assert hooks_of(helm, {"uninstall": {"enabled": False}}) == []
     assert set(jobs(hooks_of(helm, {"mode": "managed-resource"}))) == {"pre-delete"}
+    assert jobs(hooks_of(helm, {"mode": "native"}))["post-delete"][-1] == "--leases"
 
 
 VOLUME: Object = {"name": "archive", "secret": {"secretName": "netgang-archive"}}
@@ -183,6 +186,10 @@ REFUSED = {  # case: (values, what the refusal names)
     "two mounts at one place": (
         {"extraVolumes": [VOLUME], "extraVolumeMounts": [MOUNT, MOUNT]},
         "extraVolumeMounts: two at /etc/netgang-archive",
+    ),
+    "two that act without an extender": (
+        {"mode": "native", "settings": {"leader_election": "off"}},
+        "settings.leader_election: ",
     ),
     "another resource than the policy's": (
         {"mode": "managed-resource", "settings": {"managed_resource": "example.org/gang"}},
@@ -308,6 +315,7 @@ EXAMINED: dict[str, Mapping[str, Any]] = {  # values with which the doctor looks
     },
     "managed resource": {"mode": "managed-resource", "gates": ON, "tls": ON},
     "default scheduler": {"mode": "default-scheduler", "nodeName": "cp", "gates": ON},
+    "native": {"mode": "native"},
 }
 
 
@@ -322,7 +330,7 @@ def test_the_doctor_finds_nothing_in_what_the_chart_installs(values: Mapping[str
     policies = {name: one for (kind, name), one in found.items() if kind == "MutatingAdmissionPolicy"}
     bindings = {name: one for (kind, name), one in found.items() if kind == "MutatingAdmissionPolicyBinding"}
     seen = Facts(settings=read.settings, policies=Policies(policies=policies, bindings=bindings))
-    if ("Service", "netgang") in found:
+    if ("Deployment", "netgang-scheduler") in found:
         port = found["Service", "netgang"]["spec"]["ports"][0]["port"]
         config = yaml.safe_load(found["ConfigMap", "netgang-scheduler-config"]["data"]["scheduler.yaml"])
         seen = replace(seen, scheduler=config, service=ServiceAddress("netgang", "ng", port))
@@ -354,7 +362,7 @@ def test_volumes_of_ones_own_come_on_top(values: Mapping[str, Any], helm: Helm) 
     assert after == before
 
 
-@pytest.mark.parametrize("mode", ["second-scheduler", "managed-resource"])
+@pytest.mark.parametrize("mode", ["second-scheduler", "managed-resource", "native"])
 def test_pods_run_where_the_values_say(mode: str, helm: Helm) -> None:
     """In the mode beside the cluster's own kube-scheduler on top of the control plane's label and taint."""
     own = {**PLACED, **MARKED}
@@ -372,7 +380,7 @@ def test_pods_run_where_the_values_say(mode: str, helm: Helm) -> None:
         assert set(marks["annotations"]) > {"example.org/scrape"}
     (end,) = [one for one in made if one["metadata"]["name"] == "netgang-uninstall-pre-delete"]
     chosen = end["spec"]["template"]["spec"].get("nodeSelector")
-    assert chosen == (PLACED["nodeSelector"] if mode == "second-scheduler" else None)
+    assert chosen == (None if mode == "managed-resource" else PLACED["nodeSelector"])
 
 
 def test_no_priority_class_is_the_clusters_default(helm: Helm) -> None:

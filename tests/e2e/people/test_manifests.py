@@ -58,6 +58,8 @@ VALUES: Mapping[str, Mapping[str, Any]] = {
     "default scheduler with everything": {"mode": "default-scheduler", "nodeName": "cp", **BESIDE},
     "managed resource": {"mode": "managed-resource"},
     "managed resource with everything": {"mode": "managed-resource", **BESIDE},
+    "native": {"mode": "native"},
+    "native with everything": {"mode": "native", **BESIDE},
 }
 OPERATOR = {"PodMonitor", "PrometheusRule"}  # of Prometheus Operator, which this API server does not know
 OVERLAYS: Mapping[str, tuple[str, ...]] = {  # case: part of manifests/, then components
