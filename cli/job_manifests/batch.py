@@ -1,7 +1,9 @@
-"""Pods of Kubernetes' own kinds: Pod, and Job as kube-controller-manager 1.36 makes its pods."""
+"""Pods of Kubernetes' own kinds: Pod, and Job as kube-controller-manager 1.36 and 1.37 make its pods."""
 
 from cli.job_manifests.manifest import Object
-from cli.job_manifests.pods import BATCH, Made, count_of, name_of, pod_set
+from cli.job_manifests.pods import BATCH, Made, count_of, mapping, name_of, pod_set
+
+_NATIVE = "scheduling.k8s.io/v1beta1"
 
 
 def pod(one: Object) -> Made:
@@ -16,10 +18,21 @@ def pod_group_itself(one: Object) -> Made:
 
 
 def job(one: Object) -> Made:
-    """As many pods as run at once."""
+    """As many pods as run at once; with a gang in `spec.scheduling` its PodGroup too (1.37, WorkloadWithJob).
+
+    The PodGroup has the Job's name here; the controller adds hashes to it.
+    """
     name, spec = name_of(one), one["spec"]
     labels = {BATCH + "job-name": name, "job-name": name}
-    return Made((pod_set(one, spec["template"], name, parallel(spec), labels),))
+    made = pod_set(one, spec["template"], name, parallel(spec), labels)
+    policy = mapping(one, "spec", "scheduling", "schedulingPolicy")
+    if "gang" not in policy or "schedulingGroup" in made["pod"]["spec"]:
+        return Made((made,))
+    made["pod"]["spec"]["schedulingGroup"] = {"podGroupName": name}
+    least = count_of(mapping(policy, "gang"), "minCount", parallel(spec))
+    metadata = {"name": name, "namespace": one["metadata"]["namespace"]}
+    group = {"schedulingPolicy": {"gang": {"minCount": least}}}
+    return Made((made,), ({"kind": "PodGroup", "apiVersion": _NATIVE, "metadata": metadata, "spec": group},))
 
 
 def parallel(spec: Object) -> int:

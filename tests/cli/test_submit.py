@@ -63,6 +63,44 @@ def test_why_a_job_would_wait(tmp_path: Path) -> None:
     assert never.startswith("default/g: would not start as it is: the gang would not fit into the empty cluster")
 
 
+GATES = {"schedulingGates": [{"name": "netgang.io/gang"}]}
+NATIVE_GROUP = {
+    "apiVersion": "scheduling.k8s.io/v1beta1",
+    "kind": "PodGroup",
+    "metadata": {"name": "g"},
+    "spec": {"schedulingPolicy": {"gang": {"minCount": 2}}},
+}
+
+
+def scheduled(least: int, **spec: Any) -> dict[str, Any]:
+    """A Job of two that makes its own group (WorkloadWithJob)."""
+    made = job(2, **spec)
+    return {**made, "spec": {**made["spec"], "scheduling": {"schedulingPolicy": {"gang": {"minCount": least}}}}}
+
+
+NATIVE: dict[str, Any] = {
+    "pods that name their group": [NATIVE_GROUP, job(2, schedulingGroup={"podGroupName": "g"}, **GATES)],
+    "a Job that makes its own group": scheduled(2, **GATES),
+}
+
+
+@pytest.mark.parametrize("manifest", NATIVE.values(), ids=NATIVE)
+def test_a_gated_gang_of_kubernetes_own(manifest: Any, tmp_path: Path) -> None:
+    assert any(line.startswith("default/g: would wait, rank 2") for line in lines(tmp_path, manifest))
+
+
+def test_a_native_group_without_its_pods_waits_for_them(tmp_path: Path) -> None:
+    assert any("2 of 3 pods exist" in line for line in lines(tmp_path, scheduled(3, **GATES)))
+
+
+def test_without_an_extender_the_policy_adds_the_gate(tmp_path: Path) -> None:
+    """Nothing but gated native gangs is planned there, so that is what the template must become."""
+    settings = tmp_path / "settings.yaml"
+    settings.write_text("scheduler_names: [default-scheduler]\nextender: false\n")
+    said = lines(tmp_path, scheduled(2, schedulerName="default-scheduler"), "--config", settings)
+    assert any(line.startswith("default/g: would start now") for line in said)
+
+
 def test_a_priority_comes_from_the_manifest_or_an_option(tmp_path: Path) -> None:
     """With it the job is ahead of the gang that was admitted, which waits then."""
     classed = job(2, priorityClassName="high")
@@ -96,7 +134,10 @@ REFUSED: dict[str, tuple[Any, str]] = {
         job(2, containers=[{"name": "c", "resources": {"requests": {"cpu": "much"}}}]),
         "changes.0.pods.0.pod: ",
     ),
-    "a native gang": (job(2, schedulingGroup={"podGroupName": "g"}), "kube-scheduler itself plans default/g"),
+    "a native gang without a gate": (
+        job(2, schedulingGroup={"podGroupName": "g"}),
+        "kube-scheduler itself plans default/g, by spec.schedulingGroup without gate netgang.io/gang",
+    ),
     "a pod that runs": (
         {"kind": "Pod", "metadata": {"name": "p", "labels": MARKS}, "spec": {**POD, "nodeName": "n"}},
         "default/p is on a node already",
