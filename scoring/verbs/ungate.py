@@ -4,6 +4,8 @@ Why a list and not the one planned node: the affinity of a pod can be made narro
 so a node that dies a moment later must leave others on the list. Why not simply the zone: kube-scheduler looks at
 listed nodes alone, so at 5,000 nodes its rate no longer depends on the size of the cluster (measured).
 Rule: all members of one kind get the same list, so that they stay one kind to the planner; planned nodes are on it.
+Of a native gang each member gets one node of it, so that its list has no spares and no limit: kube-scheduler would
+choose among several by scores of its own, and a spare may be what another gang was promised.
 """
 
 from collections.abc import Mapping, Sequence
@@ -13,7 +15,7 @@ import numpy as np
 
 from scoring.feasibility.filters import HOSTNAME_LABEL
 from scoring.ids import NodeName, ZoneName
-from scoring.model import Gang, MemberClass, Pod, Policy, Snapshot
+from scoring.model import Gang, GangSource, MemberClass, Pod, Policy, Snapshot
 from scoring.model.policy import AdmitTo
 from scoring.network.matrix import Ints
 from scoring.plan import Admission, Plan, PlannerCache, Run, begin_run, take_admissions, take_commitments
@@ -74,11 +76,13 @@ def _listing(run: Run, gang: Gang, admission: Admission, member_class: MemberCla
         return Listing((), why_zone="the volumes of the gang's claims decide the zone")
     why_zone = _only_zone(run, member_class, pods)
     planned = sorted({admission.members[pod.uid] for pod in pods})
-    if not why_zone and len(planned) + run.policy.spares > MOST_LISTED:
+    one_each = gang.source is GangSource.GATED_NATIVE
+    if not why_zone and not one_each and len(planned) + run.policy.spares > MOST_LISTED:
         why_zone = f"{len(planned)} nodes are too many to name"
     if why_zone:
         return Listing(admission.zones, why_zone=why_zone)
-    nodes = (*planned, *_spares(run, gang, admission, member_class, planned))
+    spares = [] if one_each else _spares(run, gang, admission, member_class, planned)
+    nodes = (*planned, *spares)
     if member_class.constraints.affinity is None:
         return Listing(admission.zones, nodes)
     table = run.table

@@ -239,8 +239,7 @@ class Admissions:
     def _listed(self, gang: Gang, member_class: MemberClass, node: NodeName) -> msgspec.Raw | None:
         """The terms for the class, encoded; made again when the member's node is not on the list (planned again).
 
-        A native gang's member gets its planned node alone: kube-scheduler chooses among listed nodes by scores of its
-        own, and a spare may be what another gang was promised.
+        A native gang's member gets its planned node alone (`scoring.verbs.ungate`).
         """
         lists, zone_label = self._open[gang.key].lists, self.planner.policy.zone_label
         known = lists.get(member_class)

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scoring.ids import NodeName
-from scoring.model import GATE, Gang, NodeSelectorTerm, Pod, Requirement
+from scoring.model import GATE, Gang, GangSource, NodeSelectorTerm, Pod, Requirement
 from scoring.model.policy import AdmitTo, Policy
 from scoring.model.snapshot import Snapshot
 from scoring.plan import plan
@@ -49,6 +49,14 @@ def test_planned_nodes_then_spares(nodes: list[str], state: Snapshot) -> None:
     """In the planned zone, best first."""
     [listing] = lists(state)
     assert (listing.zones, list(listing.nodes)) == (("a",), nodes)
+
+
+def test_members_of_a_native_gang_get_their_planned_nodes_without_spares_however_many() -> None:
+    """Each of them names one node, so that a long list costs nothing."""
+    native = replace(gated(MOST_LISTED + 1), source=GangSource.GATED_NATIVE)
+    [listing] = lists(snapshot([node(f"n{i:03}") for i in range(MOST_LISTED + 5)], [native]))
+    assert listing.nodes == tuple(f"n{i:03}" for i in range(MOST_LISTED + 1))
+    assert listing.only(NodeName("n007")).nodes == ("n007",)
 
 
 def test_a_kind_of_member_gets_its_own_list_and_all_of_one_kind_the_same() -> None:
