@@ -1,4 +1,4 @@
-"""Command line of the benchmarks: `python -m bench all`, `… peers`, `… results`, `… list`.
+"""Command line of the benchmarks: `python -m bench all`, `… peers`, `… exam`, `… results`, `… list`.
 
 Each benchmark is a program of its own that prints JSON lines and says by its exit status whether its goals hold; `all`
 runs them one after the other, so that none disturbs another, and keeps their lines in one record. What is measured is
@@ -18,6 +18,8 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from bench.exam.command import EPILOG as EXAM_EPILOG
+from bench.exam.command import exam
 from bench.kept import Kept, broken_off_by_term
 from bench.peers.command import EPILOG, peers
 from bench.programs import BENCHES, Bench, lines_of
@@ -26,6 +28,7 @@ from bench.results.pages import results
 
 app = typer.Typer(help="Measure netgang, beside its peers where there are some.", no_args_is_help=True)
 app.command(epilog=EPILOG)(peers)
+app.command(epilog=EXAM_EPILOG)(exam)
 app.command(epilog="Examples:\n\npython -m bench results\n\npython -m bench results bench/out/bench.json")(results)
 
 

@@ -11,6 +11,7 @@ from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from time import perf_counter
+from typing import Generic, Protocol, TypeVar
 
 import httpx
 
@@ -18,8 +19,8 @@ from bench.http import build_go_echo
 from bench.peers.meters import Meters
 from bench.peers.watch import PodTimes, pod_times
 from bench.peers.ways import OURS, Extender, Instance, Way
-from bench.peers.workloads import NAMESPACE, Workload
-from testbed.api import Api
+from bench.peers.workloads import NAMESPACE
+from testbed.api import Api, Object
 from testbed.cluster import Cluster
 from testbed.objects import namespace
 from testbed.parts.native import delete_groups, served, switch_on
@@ -36,6 +37,20 @@ _CYCLE_S = 0.8
 """A slowed API server stands still and runs once in so long."""
 
 
+class Load(Protocol):
+    """What the bed must know of a load."""
+
+    @property
+    def api_share(self) -> float:
+        """The share of the time in which the API server runs in `Bed.slowed`."""
+
+    def node_objects(self) -> list[Object]:
+        """The nodes."""
+
+
+L = TypeVar("L", bound=Load)
+
+
 @dataclass(frozen=True, slots=True)
 class Running:
     """What `Bed.run` has started, and from when on it counts."""
@@ -48,10 +63,10 @@ class Running:
     meters: Meters
 
 
-class Bed:
+class Bed(Generic[L]):
     """A control plane with a workload's nodes. Get one with `bed`."""
 
-    def __init__(self, cluster: Cluster, api: Api, workload: Workload, *, has_volcano: bool) -> None:
+    def __init__(self, cluster: Cluster, api: Api, workload: L, *, has_volcano: bool) -> None:
         self.cluster = cluster
         self.api = api
         self.workload = workload
@@ -182,7 +197,7 @@ def filters_counted(exposition: str) -> int:
 
 
 @asynccontextmanager
-async def bed(workload: Workload, ways: Sequence[Way]) -> AsyncGenerator[Bed, None]:
+async def bed(workload: L, ways: Sequence[Way]) -> AsyncGenerator[Bed[L], None]:
     """A control plane with the nodes of `workload` and the kinds of `ways`, for the time of an `async with`."""
     async with Cluster(stage_names=(), version=ways[0].kubernetes) as cluster, cluster.api() as api:
         await cluster.remove("kwok")

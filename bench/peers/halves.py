@@ -25,7 +25,7 @@ _CHURN_LIMIT_S = 20.0
 _ROOM_LIMIT_S = 30.0
 
 
-async def measured(bed: Bed, way: Way) -> Half:
+async def measured(bed: Bed[Workload], way: Way) -> Half:
     """Measure the bed's workload once, this way."""
     match bed.workload.arrival:
         case Arrival.BACKLOG:
@@ -38,7 +38,7 @@ async def measured(bed: Bed, way: Way) -> Half:
             return await _rooms(bed, way)
 
 
-async def _backlog(bed: Bed, way: Way) -> Half:
+async def _backlog(bed: Bed[Workload], way: Way) -> Half:
     """Everything waits already when what schedules is started."""
     objects, oversized = bed.workload.backlog(way), bed.workload.never_fitting(way)
     await _create(bed, oversized)
@@ -52,7 +52,7 @@ async def _backlog(bed: Bed, way: Way) -> Half:
         return await _seen(bed, way, running, names_of(objects), begun_s=begun_s, waiting=names_of(oversized))
 
 
-async def _live(bed: Bed, way: Way) -> Half:
+async def _live(bed: Bed[Workload], way: Way) -> Half:
     """What schedules is there and idle when all pods are created."""
     objects = bed.workload.backlog(way)
     async with bed.run(way) as running:
@@ -63,7 +63,7 @@ async def _live(bed: Bed, way: Way) -> Half:
         return await _seen(bed, way, running, names_of(objects), begun_s=begun_s)
 
 
-async def _never(bed: Bed, way: Way) -> Half:
+async def _never(bed: Bed[Workload], way: Way) -> Half:
     """Single pods come at an even pace beside a gang that has no room, and go soon after they are bound."""
     gang = bed.workload.backlog(way)
     await _create(bed, gang)
@@ -81,7 +81,7 @@ async def _never(bed: Bed, way: Way) -> Half:
         return replace(found, filter_calls=calls, span_s=0.0)  # how fast they came says nothing
 
 
-async def _rooms(bed: Bed, way: Way) -> Half:
+async def _rooms(bed: Bed[Workload], way: Way) -> Half:
     """Free room for one gang again and again; each round adds a gang, so that as many wait as before."""
     workload = bed.workload
     blocks = _blocks(workload)
@@ -112,7 +112,7 @@ async def _rooms(bed: Bed, way: Way) -> Half:
 
 
 async def _seen(
-    bed: Bed,
+    bed: Bed[Workload],
     way: Way,
     running: Running,
     names: Sequence[str],
@@ -139,7 +139,7 @@ async def _seen(
     )
 
 
-async def _create(bed: Bed, objects: Sequence[Object]) -> None:
+async def _create(bed: Bed[Workload], objects: Sequence[Object]) -> None:
     """Workloads, which PodGroups must name, then groups, then pods in order."""
     for kind in ("Workload", "PodGroup", "Pod"):
         await bed.api.create_all([one for one in objects if one["kind"] == kind])
@@ -152,7 +152,7 @@ async def _until_bound(times: PodTimes, names: Sequence[str], *, limit_s: float)
     )
 
 
-async def _come_and_go(bed: Bed, way: Way, times: PodTimes, name: str) -> None:
+async def _come_and_go(bed: Bed[Workload], way: Way, times: PodTimes, name: str) -> None:
     """One single pod's life; one that is not bound in time stays until the end of the half."""
     await _create(bed, bed.workload.single(name, way))
     if await times.until(lambda: name in times.bound_s, limit_s=_CHURN_LIMIT_S):
@@ -160,7 +160,7 @@ async def _come_and_go(bed: Bed, way: Way, times: PodTimes, name: str) -> None:
         await bed.api.delete("Pod", name, namespace=NAMESPACE, grace_s=0)
 
 
-async def _freed(bed: Bed, times: PodTimes, occupants: Sequence[str]) -> tuple[float, list[str]] | None:
+async def _freed(bed: Bed[Workload], times: PodTimes, occupants: Sequence[str]) -> tuple[float, list[str]] | None:
     """Delete these pods; seconds until as many others are bound, and their names. `None`: not in time."""
     before = set(times.bound_s)
     begun_s = perf_counter()

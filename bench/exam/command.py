@@ -1,0 +1,166 @@
+"""The command line of the exam: `python -m bench exam`.
+
+Rule: a scenario that netgang misses is a result, not a failure: status 0 says that everything asked for was run.
+"""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from time import perf_counter
+from typing import Annotated, Any
+
+import aiohttp
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, Progress, SpinnerColumn, TaskProgressColumn, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+from bench.exam.run import Run, runs
+from bench.exam.scenarios import SCENARIOS, Scenario
+from bench.exam.verdict import verdict
+from bench.kept import Kept, broken_off_by_term
+from bench.peers import ways as ways_table
+from bench.peers.ways import COSCHEDULING, PEERS, VOLCANO, WAYS, Way
+from bench.record import Section
+from testbed.errors import ControlPlaneError
+from testbed.programs.build import ensure_all, missing
+from testbed.programs.progress import ShownProgress
+
+SCHEDULERS = ("none", "second", "second-gated", "native-alone", COSCHEDULING, VOLCANO)
+"""Ways of `bench peers` that take the exam."""
+_TOPOLOGY = ("none", "second", "second-gated")
+_OUTSIDE = (ControlPlaneError, OSError, aiohttp.ClientError)
+_PROGRAMS = ("etcd", "kube-apiserver", "kube-scheduler", "kwok")
+_WIDTH = 150
+EPILOG = """Examples:
+
+python -m bench exam
+
+python -m bench exam --scenario T1 --scheduler second --scheduler none --json bench/out/exam.json
+
+Exit status: 0 everything was run, 2 something could not be run."""
+
+
+def exam(
+    scenario: Annotated[list[str] | None, typer.Option(help=f"Any of: {', '.join(SCENARIOS)}. Default: all.")] = None,
+    scheduler: Annotated[
+        list[str] | None,
+        typer.Option(help=f"Any of: {', '.join(SCHEDULERS)}. Default: all that are built and fit the scenario."),
+    ] = None,
+    runs_each: Annotated[int, typer.Option("--runs", min=1, help="Runs of each scheduler in each scenario.")] = 3,
+    json_file: Annotated[
+        Path | None, typer.Option("--json", dir_okay=False, help="Write a record that `bench results` reads.")
+    ] = None,
+    begin_anew: Annotated[bool, typer.Option("--anew", help="Take nothing from an interrupted run.")] = False,
+) -> None:
+    """Take knavigator's scheduling scenarios with netgang and others; needs Go to build those once."""
+    console = Console(stderr=True)
+    command = " ".join(
+        [
+            "python -m bench exam",
+            *(f"--scenario {name}" for name in scenario or ()),
+            *(f"--scheduler {name}" for name in scheduler or ()),
+            *([f"--runs {runs_each}"] if runs_each != 3 else []),
+        ]
+    )
+    try:
+        todo = [(one, _ways(one, scheduler or [])) for one in _named(scenario or [])]
+        kept = Kept(json_file, begin_anew=begin_anew)
+        with ShownProgress(console) as building:
+            ensure_all(_PROGRAMS, reporter=building)
+    except (ControlPlaneError, ValueError) as wrong:
+        console.print(f"[red]{wrong}[/red]", highlight=False)
+        raise typer.Exit(2) from wrong
+    there = {line["scenario"] for line in (kept.found("exam", command) or _empty(command)).lines}
+    failed = []
+    columns = (
+        SpinnerColumn(),
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TaskProgressColumn(),
+        TimeElapsedColumn(),
+    )
+    with broken_off_by_term(), Progress(*columns, console=console) as progress:
+        bar = progress.add_task("exam", total=sum(len(ways) * runs_each for _, ways in todo))
+        for one, ways in todo:
+            if one.name in there:
+                progress.console.print(f"{one.name}: taken from {kept.part}", highlight=False)
+                progress.advance(bar, len(ways) * runs_each)
+                continue
+
+            def report(run: Run, name: str = one.name) -> None:
+                words = f"{name}, {run.way}: {run.miss or 'passed'} ({run.seconds:g} s)"
+                progress.console.print(words, highlight=False)
+                progress.advance(bar)
+
+            begun_s = perf_counter()
+            try:
+                with asyncio.Runner(loop_factory=asyncio.new_event_loop) as runner:
+                    lines = runner.run(taken(one, ways, times=runs_each, report=report))
+            except (*_OUTSIDE, ExceptionGroup) as wrong:
+                if isinstance(wrong, ExceptionGroup) and wrong.split(_OUTSIDE)[1] is not None:
+                    raise
+                failed.append(f"{one.name}: {wrong}")
+            else:
+                kept.add("exam", command, lines, seconds=perf_counter() - begun_s)
+    section = kept.found("exam", command) or _empty(command)
+    Console(width=None if console.is_terminal else _WIDTH).print(_table(section.lines))
+    kept.finish([replace(section, ok=not failed)], whole=not failed)
+    for words in failed:
+        console.print(f"[red]not run:[/red] {words}", highlight=False)
+    raise typer.Exit(2 if failed else 0)
+
+
+async def taken(
+    scenario: Scenario, ways: Sequence[Way], *, times: int, report: Callable[[Run], None]
+) -> list[dict[str, Any]]:
+    """Run a scenario with all ways; one line for each way."""
+    found: dict[str, list[Run]] = {way.name: [] for way in ways}
+    async for run in runs(scenario, ways, times=times):
+        found[run.way].append(run)
+        report(run)
+    return [line(scenario, name, made) for name, made in found.items()]
+
+
+def line(scenario: Scenario, way: str, made: Sequence[Run]) -> dict[str, Any]:
+    """The line of a record: the verdict, the misses in words and the time of one run, seconds (the longest)."""
+    misses = [run.miss for run in made]
+    return {
+        "scenario": scenario.name,
+        "source": scenario.source,
+        "words": scenario.words,
+        "passes_if": scenario.passed,
+        "way": way,
+        "verdict": verdict(misses),
+        "misses": sorted({one for one in misses if one is not None}),
+        "runs": len(made),
+        "run_s": max(run.seconds for run in made),
+    }
+
+
+def _empty(command: str) -> Section:
+    return Section("exam", command, (), 0.0)
+
+
+def _named(names: Sequence[str]) -> list[Scenario]:
+    unknown = [name for name in names if name not in SCENARIOS]
+    if unknown:
+        raise ValueError(f"{', '.join(unknown)}: not among {', '.join(SCENARIOS)}")
+    return [one for name, one in SCENARIOS.items() if not names or name in names]
+
+
+def _ways(scenario: Scenario, names: Sequence[str]) -> list[Way]:
+    unknown = [name for name in names if name not in SCHEDULERS]
+    if unknown:
+        raise ValueError(f"{', '.join(unknown)}: not among {', '.join(SCHEDULERS)}")
+    fitting = SCHEDULERS if scenario.peers else _TOPOLOGY
+    chosen = names or [name for name in fitting if name not in PEERS or not missing([PEERS[name]])]
+    return [WAYS[name] if name in WAYS else ways_table.peer(name) for name in chosen]
+
+
+def _table(lines: Sequence[Any]) -> Table:
+    table = Table("scenario", "scheduler", "verdict", "seen instead", "run, s")
+    for one in lines:
+        table.add_row(one["scenario"], one["way"], one["verdict"], "; ".join(one["misses"]), f"{one['run_s']:g}")
+    return table
