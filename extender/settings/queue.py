@@ -12,6 +12,7 @@ from extender.settings.types import NotNegative, Number, Positive, Section, name
 from scoring.model.policy import (
     EVERY_RESOURCE,
     Algorithm,
+    Backfill,
     Order,
     QueuePolicy,
     Reading,
@@ -21,6 +22,17 @@ from scoring.model.policy import (
 )
 
 Share: TypeAlias = Annotated[Number, Field(gt=0.0, le=1.0)]
+
+
+class BackfillSettings(Section):
+    """Back-fill by end times (docs/explanation/queue.md#back-fill-by-end-times)."""
+
+    mode: Backfill = Backfill.NONE
+    """Which waiting gangs are promised a start by the ends of what runs, so that no other gang delays them: `none`;
+    `easy`: the first one that cannot start, of each resource class; `conservative`: the first 64. Needs
+    `lengths.enabled`; a gang for which too few ends are known is promised nothing."""
+    quantile: Annotated[Number, Field(ge=0.1, le=0.98)] = 0.8
+    """Share of runs that have ended by the time that counts as a gang's end."""
 
 
 class QueueSettings(Section):
@@ -65,6 +77,8 @@ class QueueSettings(Section):
     more gets a reservation all the same if no other gang has one: it might never start otherwise."""
     starving_hold_s: Positive = 7200.0
     """How long a zone is reserved for a STARVING gang before it goes behind the others for as long."""
+    backfill: BackfillSettings = BackfillSettings()
+    """Back-fill by end times."""
     share_cap: Share | None = None
     """Share of each resource of the cluster that the gangs of one namespace may have; `null`: no limit."""
     share_cap_by_namespace: Mapping[str, Share] = Field(default_factory=dict)
@@ -80,6 +94,8 @@ class QueueSettings(Section):
     def policy(self) -> QueuePolicy:
         """The same as the planner takes it."""
         plain = {
+            "backfill": self.backfill.mode,
+            "backfill_quantile": self.backfill.quantile,
             "weight_namespaces": frozenset(self.weight_namespaces),
             "report_namespaces": frozenset(self.report_namespaces),
             "starve_limit_by_namespace_s": tuple(sorted(self.starve_limit_by_namespace_s.items())),

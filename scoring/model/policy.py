@@ -100,6 +100,14 @@ class Surplus(StrEnum):
     IN_TURN = "in-turn"
 
 
+class Backfill(StrEnum):
+    """Which waiting gangs are promised a start by the ends of what runs (`scoring.plan.backfill`)."""
+
+    NONE = "none"
+    EASY = "easy"  # The first gang in order that cannot start, of each resource class
+    CONSERVATIVE = "conservative"  # All, up to a limit
+
+
 class WeightForm(StrEnum):
     """What is compared: ω′ exactly, or ω in floating point as published (PAPERS K1)."""
 
@@ -199,6 +207,9 @@ class QueuePolicy:
     starving_share: float = 0.25  # Most of the cluster's nodes that are held for STARVING gangs; 0: nothing is held
     starving_hold_s: float = 7200.0
     """How long a STARVING gang's zone is reserved; then it goes behind the other STARVING ones for as long."""
+    backfill: Backfill = Backfill.NONE
+    backfill_quantile: float = 0.8
+    """Share of runs that have ended by the time that counts as a gang's end."""
     share_cap: float | None = None
     """Share of each resource of the cluster that the gangs of a namespace may have; `None`: all."""
     share_cap_by_namespace: tuple[tuple[Namespace, float], ...] = ()

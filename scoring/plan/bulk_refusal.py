@@ -20,6 +20,7 @@ from scoring.ids import NO_ZONE, GangKey, ZoneName
 from scoring.model import MemberClass
 from scoring.model.reasons import Reason
 from scoring.network.matrix import Ints
+from scoring.plan.backfill import KeptRoom
 from scoring.plan.capacity import When
 from scoring.plan.demand import Counting, GangDemand, countable
 from scoring.plan.keep_placements import KeptPlacements
@@ -44,9 +45,12 @@ Bools: TypeAlias = NDArray[np.bool_]
 class BulkRefusals:
     """Answers to the gangs of one run that counting refuses, by their places in its order."""
 
-    def __init__(self, run: Run, demands: Sequence[GangDemand], *, apart: Set[GangKey]) -> None:
-        """`apart`: gangs that must be looked at one by one."""
+    def __init__(
+        self, run: Run, demands: Sequence[GangDemand], *, apart: Set[GangKey], promised: KeptRoom | None = None
+    ) -> None:
+        """`apart`: gangs that must be looked at one by one; `promised`: room that is kept by end times."""
         self._run, self._demands = run, demands
+        self._promised = promised
         self.reserved: StarvationReservations | None = None
         """Made for the first gang that room is kept for"""
         self._counts, self._empty_counts = run.cache.fit_counts, run.cache.empty_counts
@@ -79,8 +83,13 @@ class BulkRefusals:
             refused, unreserved = self._found[at - self._begin]
             if refused is None or self._demands[at].gang.key in self._apart:
                 break
+            demand, promised = self._demands[at], self._promised
+            if promised is not None and (promised.wants(demand) or (not unreserved and promised.fills(demand))):
+                break
             if self.reserved is not None and not unreserved:
-                refused = self.reserved.explained(self._demands[at], refused)
+                refused = self.reserved.explained(demand, refused)
+            if promised is not None and not unreserved:
+                refused = promised.explained(demand, refused)
             answers.append(refused)
         return answers
 
@@ -180,7 +189,9 @@ class BulkRefusals:
             before, after = (counts.counts_if(rows, taken, room[taken]) for room in (run.capacity.start, free))
             now = start + counts.by_zone(after - before, taken)
         given = []
-        for nodes, room, zones in self.reserved.held_back() if self.reserved is not None else ():
+        held_back = self.reserved.held_back() if self.reserved is not None else []
+        held_back += self._promised.held_back() if self._promised is not None else []
+        for nodes, room, zones in held_back:
             more = counts.counts_if(rows, nodes, room) - counts.counts_if(rows, nodes, free[nodes])
             given.append((now + counts.by_zone(more, nodes))[:, zones].max(axis=1, initial=0))
         return start, now, given

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from scoring.feasibility.fit_counts import FitCounts
 from scoring.ids import GangKey, NodeName, PodUid, ZoneName
-from scoring.model import Constraints, MemberClass
+from scoring.model import Constraints, Gang, MemberClass
 from scoring.model.snapshot import NodeTable
 from scoring.network.matrix import Floats, Ints
 from scoring.plan.demand import Counting, GangDemand, KnownDemands
@@ -85,6 +85,8 @@ class PlannerCache:
     """axis, classes with members, zones → what stands for all gangs that ask for these"""
     footprints: dict[GangKey, Footprint] = field(default_factory=dict)
     """gang → what its members take at the place it had last"""
+    running: dict[GangKey, tuple[Gang, object, Ints, Ints, float | None]] = field(default_factory=dict)
+    """gang of known length → the gang, its nodes' layout, the rows and amounts that it has, since when (Unix s)"""
 
     # -- of nodes -----------------------------------------------------------------------------------------------------
 
@@ -133,6 +135,8 @@ class PlannerCache:
 
         All counts are forgotten when most of their classes belong to no gang: an admitted pod is of a class of its own.
         """
+        if len(self.running) > len(gangs) + _GONE:
+            self.running = {key: one for key, one in self.running.items() if key in gangs}
         known = self.demands.known
         if len(known) <= len(gangs) + _GONE:
             return

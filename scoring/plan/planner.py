@@ -8,7 +8,9 @@ Steps:
 2. Capacity: what is free (`capacity`), less the room of commitments (docs/safety.md S4).
 3. Queue order (`queue_order`). Then gang by gang, in this order:
 4. Namespace quota: a gang that would go over it waits (`namespace_quota`).
-5. Starvation reservations: a STARVING gang that finds no room keeps what is free (`starvation_reservations`).
+5. Reservations: a gang that finds no room is promised a start by the ends of what runs, and others fill the gap
+   (`backfill`, if `queue.backfill` is on); a STARVING gang without known ends keeps what is free
+   (`starvation_reservations`).
 6. Zone order: which zones are tried first (`zone_order`).
 7. Placement: the place of the previous plan if it still stands (`keep_placements`), else all members that the gang
    asked for, together (`placement`). Gangs for which counting shows that no zone has room are refused many at once
@@ -25,12 +27,15 @@ network data, or a node that does not do any more, make a gang be placed again.
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
+from msgspec import UNSET, UnsetType
+
 from scoring.feasibility.fit_counts import Nodes
 from scoring.ids import GangKey, NodeName, PodUid
 from scoring.model import MemberClass
-from scoring.model.policy import Policy, Preempting, ZonePolicy
+from scoring.model.policy import Backfill, Policy, Preempting, ZonePolicy
 from scoring.model.reasons import Reason
 from scoring.model.snapshot import Snapshot
+from scoring.plan.backfill import KeptRoom, promised_first
 from scoring.plan.bulk_refusal import BulkRefusals
 from scoring.plan.cache import PlannerCache
 from scoring.plan.capacity import Capacity, ClusterView
@@ -38,9 +43,9 @@ from scoring.plan.demand import GangDemand, whole_of
 from scoring.plan.keep_placements import KeptPlacements, keep_commitment, keep_place, move_aside
 from scoring.plan.namespace_quota import NamespaceQuota
 from scoring.plan.node_search import NodeSearch
-from scoring.plan.placement import could_ever_start, place_anywhere
+from scoring.plan.placement import could_ever_start, place_anywhere, place_minimum_in_steps, with_more
 from scoring.plan.queue_order import QueueOrder
-from scoring.plan.result import Admission, Placed, Plan, Refused, Reservation, Waiting
+from scoring.plan.result import Admission, Placed, Plan, Promise, Refused, Reservation, Waiting
 from scoring.plan.run import Run
 from scoring.plan.starvation_reservations import WANTS_ROOM, StarvationReservations
 from scoring.plan.steps import Steps, at_once
@@ -69,6 +74,8 @@ def plan_in_steps(
     quota = NamespaceQuota(run) if policy.queue.limits_namespaces else None
     order = QueueOrder(run, now_s=now_s, quota=quota)
     demands = yield from order.in_order(demands)
+    if previous is not None and policy.queue.backfill is not Backfill.NONE:
+        demands = promised_first(demands, previous.promises, snapshot)
     yield
     # 4. to 8. Gang by gang
     turns = _Turns(run, demands, order, quota, now_s=now_s, previous=previous)
@@ -80,7 +87,9 @@ def plan_in_steps(
         node_of.update(admission.members)
     partial = frozenset(one.gang.key for one in demands if one.partial)
     network = snapshot.network.version
-    made = Plan(snapshot.version, network, turns.admitted, turns.waiting, node_of, partial, turns.reservations)
+    made = Plan(
+        snapshot.version, network, turns.admitted, turns.waiting, node_of, partial, turns.reservations, turns.promised
+    )
     yield  # adopting it is work of a step as well
     return made
 
@@ -149,7 +158,9 @@ class _Turns:
         """Places that gangs may keep"""
         kept = [(one, self._before[one.gang.key]) for one in demands if one.gang.key in self._before]
         self._kept = KeptPlacements(run, kept) if kept else None
-        self._bulk = BulkRefusals(run, demands, apart=order.aged | self._previous.admitted.keys())
+        backfills = run.policy.queue.backfill is not Backfill.NONE and order.chosen is None
+        self._room = KeptRoom(run, self._previous.promises, now_s=now_s) if backfills else None
+        self._bulk = BulkRefusals(run, demands, apart=order.aged | self._previous.admitted.keys(), promised=self._room)
         self._late: list[int] = []
         """Gangs of the second look, by place"""
         self.admitted: dict[GangKey, Admission] = {}
@@ -158,7 +169,13 @@ class _Turns:
     @property
     def reservations(self) -> Mapping[GangKey, Reservation]:
         """Room that is kept for gangs that wait."""
-        return self._bulk.reserved.made if self._bulk.reserved is not None else {}
+        starving = self._bulk.reserved.made if self._bulk.reserved is not None else {}
+        return {**starving, **self._room.reservations} if self._room is not None else starving
+
+    @property
+    def promised(self) -> Mapping[GangKey, Promise] | UnsetType:
+        """Starts that gangs are promised."""
+        return (self._room.promises if self._room is not None else {}) or UNSET
 
     def all(self) -> Steps[None]:
         """Admit or refuse every gang, in order."""
@@ -198,6 +215,8 @@ class _Turns:
         self.admitted[demand.gang.key] = before if same else replace(before, rank=place + 1, committed=False)
         if self._quota is not None:
             self._quota.admit(demand, before.members)
+        if self._room is not None:
+            self._room.started(demand, before.members)
         return True
 
     def _decide(self, place: int, *, again: bool = False) -> Steps[None]:
@@ -210,6 +229,10 @@ class _Turns:
                 self._kept.settle()
             whole = demand if again else self._whole(demand)
             outcome = yield from self._place(whole, place)
+            if isinstance(outcome, Refused) and self._room is not None:
+                outcome = yield from self._by_end_times(self._room, whole, outcome)
+            elif isinstance(outcome, Placed) and self._room is not None:
+                self._room.close(whole, outcome.nodes)
             if isinstance(outcome, Refused) and whole is not demand and not self._waits_whole(whole):
                 self._late.append(place)
                 return
@@ -266,9 +289,36 @@ class _Turns:
             or (yield from place_anywhere(run, demand, now_s=self._now_s))
         )
 
+    def _by_end_times(self, room: KeptRoom, demand: GangDemand, refused: Refused) -> Steps[Placed | Refused]:
+        """Place the gang in room that is kept for a later start, if it may have it; else perhaps promise it a start."""
+        key = demand.gang.key
+        if refused.reason not in WANTS_ROOM or key in self._run.snapshot.commitments:
+            return refused
+        if room.fills(demand):
+            room.open(demand)
+            before = self._before.get(key)
+            found: Placed | Refused | None = keep_place(self._run, demand, before) if before is not None else None
+            if found is None:
+                found = yield from place_minimum_in_steps(self._run, demand, now_s=self._now_s)
+                found = with_more(self._run, demand, found) if isinstance(found, Placed) else found
+            room.close(demand, found.nodes if isinstance(found, Placed) else None)
+            if isinstance(found, Placed):
+                return found
+        if not room.wants(demand):
+            return room.explained(demand, refused)
+        promise = yield from room.promise(demand, self.admitted)
+        if self._kept is not None:
+            self._kept.distrust(room.rows())
+        if promise is None:
+            return refused
+        after = f"after {promise.after} ends" if promise.after is not None else "next"
+        return Refused(refused.reason, f"{refused.detail}; it starts {after}, in zone {promise.zone}")
+
     def _reserve(self, demand: GangDemand, refused: Refused, *, final: bool) -> Refused:
         """Keep room for the gang if it is STARVING, or if others leave for it; gives the refusal in its final words."""
         if refused.reason not in WANTS_ROOM or self._order.chosen is not None:
+            return refused
+        if self._room is not None and demand.gang.key in self._room.promises:
             return refused
         claim = self._run.snapshot.claims.get(demand.gang.key)
         starving = demand.gang.key in self._order.aged and self._order.may_reserve(demand)

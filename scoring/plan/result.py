@@ -41,8 +41,33 @@ class Waiting:
 
 
 @dataclass(frozen=True, slots=True)
+class Promise:
+    """When gang `gang`, which waits, starts, by the ends of what runs (`scoring.plan.backfill`); Unix seconds.
+
+    It is late by no more than the longest time by which a gang ahead outlives its length.
+    """
+
+    gang: GangKey
+    start_s: float
+    """As it is expected now, at `QueuePolicy.backfill_quantile`"""
+    low_s: float
+    """The start if all that runs ends early, at 10 %; with `high_s` an interval of 80 %."""
+    high_s: float
+    """The same at 90 %"""
+    first_s: float
+    """As it was promised first"""
+    zone: ZoneName
+    nodes: tuple[NodeName, ...]
+    after: GangKey | None = None
+    """The gang whose end it waits for last"""
+
+
+@dataclass(frozen=True, slots=True)
 class Reservation:
-    """Room that no new gang is given, because the STARVING gang `gang` waits for it (docs/safety.md S14)."""
+    """Room that no new gang is given, because gang `gang` waits for it.
+
+    It is STARVING (docs/safety.md S14), or promised a start there; then others are given what they leave before it.
+    """
 
     gang: GangKey
     zones: tuple[ZoneName, ...]
@@ -61,7 +86,14 @@ class Plan(msgspec.Struct, frozen=True):
     partial: frozenset[GangKey] = frozenset()
     """Gangs of which some members have a node and others of the minimum set do not."""
     reservations: Mapping[GangKey, Reservation] = msgspec.field(default_factory=dict, name="holds")
-    """STARVING gang → what is reserved for it; under its name of old in decision logs."""
+    """Waiting gang → what is reserved for it; under its name of old in decision logs."""
+    promised: Mapping[GangKey, Promise] | msgspec.UnsetType = msgspec.field(default=msgspec.UNSET, name="promises")
+    """As in decision logs, which do not have it where nothing is promised; else `promises`"""
+
+    @property
+    def promises(self) -> Mapping[GangKey, Promise]:
+        """Waiting gang → when it starts, in the order in which it was promised."""
+        return {} if self.promised is msgspec.UNSET else self.promised
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ from heapq import heapify, heappop, heappush
 
 from scoring.explain.queue_report import QueueReport, report
 from scoring.ids import GangKey, NodeName, PodUid
+from scoring.lengths import LengthSource, exact
 from scoring.model import Gang, Node, Phase
 from scoring.model.policy import Policy
 from scoring.model.snapshot import Snapshot
@@ -29,6 +30,7 @@ class Job:
     priority: int = 0
     zones: str | None = None
     namespace: str = "default"
+    says_s: float | None = None  # How long its user declares that it runs; `None`: nothing is known
 
     @property
     def key(self) -> GangKey:
@@ -51,7 +53,8 @@ class Job:
 def waiting(job: Job) -> Gang:
     """The gang with pods as old as itself."""
     made = job.gang()
-    return replace(made, members=tuple(replace(pod, created_s=job.arrives_s) for pod in made.members))
+    length = None if job.says_s is None else exact(job.says_s, LengthSource.DECLARED)
+    return replace(made, members=tuple(replace(pod, created_s=job.arrives_s) for pod in made.members), length=length)
 
 
 class World:
@@ -65,6 +68,8 @@ class World:
         """Gangs in the order in which they started."""
         self.where: dict[GangKey, set[str]] = {}
         """gang → zones it started in"""
+        self.promised_s: dict[GangKey, float] = {}
+        """gang → the start that it was promised when it was first the first of those with a promise"""
         self._nodes = nodes
         self._zone = {node.name: str(node.zone) for node in nodes}
         self._policy = policy
@@ -108,6 +113,8 @@ class World:
             state = self.snapshot()
             self.plan = plan(state, self._policy, now_s=self.now_s, previous=self.plan, cache=self._cache)
             admitted = bool(self.plan.admitted)
+            for key, promise in list(self.plan.promises.items())[:1]:
+                self.promised_s.setdefault(key, promise.start_s)
             for admission in sorted(self.plan.admitted.values(), key=lambda one: one.rank):
                 self._start(admission.gang, dict(admission.members))
 

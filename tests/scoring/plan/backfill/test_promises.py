@@ -1,0 +1,91 @@
+"""Starts by end times: what is promised is kept, whatever fills the gap."""
+
+import pytest
+
+from scoring.ids import GangKey
+from scoring.model.policy import Backfill, Order, Policy, QueuePolicy
+from scoring.model.reasons import Reason
+from tests.builders import node
+from tests.scoring.plan.backfill.random_runs import SAYS, broken
+from tests.scoring.plan.virtual import Job, World
+
+EASY = Policy(queue=QueuePolicy(order=Order.FIFO, backfill=Backfill.EASY))
+NODES = [node("a1", cpu="4"), node("a2", cpu="4")]
+LARGE, SMALL = GangKey("default/large"), GangKey("default/small")
+
+
+def world(*jobs: Job, policy: Policy = EASY) -> World:
+    """One node is used until 100 s, and a gang of both nodes waits from 1 s on."""
+    runs = Job("runs", 0.0, cpu=4, length_s=100.0, says_s=100.0)
+    return World(NODES, [runs, Job("large", 1.0, size=2, cpu=4, says_s=50.0), *jobs], policy)
+
+
+def test_the_first_gang_that_waits_is_promised_a_start() -> None:
+    """It is the end of what runs, on these nodes, with its cause; and then it starts."""
+    cluster = world()
+    cluster.run(until_s=50.0)
+    promise = cluster.plan.promises[LARGE]
+    assert (
+        promise.start_s,
+        promise.first_s,
+        promise.zone,
+        promise.nodes,
+        promise.after,
+    ) == (100.0, 100.0, "a", ("a1", "a2"), "default/runs")
+    assert {LARGE} == set(cluster.plan.reservations)
+    cluster.run()
+    assert cluster.started_s[LARGE] == 100.0
+
+
+@pytest.mark.parametrize(
+    ("says_s", "starts_s"), [(98.0, 2.0), (99.0, 150.0), (None, 150.0)], ids=["in time", "too long", "not known"]
+)
+def test_only_what_ends_before_fills_the_gap(says_s: float | None, starts_s: float) -> None:
+    """A gang of 97 s fits the gap of 98 s; one that says more, or nothing, waits behind the large one."""
+    cluster = world(Job("small", 2.0, cpu=4, length_s=97.0, says_s=says_s))
+    cluster.run(until_s=3.0)
+    if starts_s > 3.0:
+        assert cluster.plan.waiting[SMALL].reason is Reason.RESERVED
+    cluster.run()
+    assert (starts_s if starts_s < 3.0 else 100.0 + 60.0) == cluster.started_s[SMALL]
+
+
+def test_what_is_left_beside_the_promise_is_given_to_anyone() -> None:
+    """The large gang leaves a node's other half: a gang of unknown length has it at once."""
+    small = Job("small", 2.0, cpu=1, length_s=1000.0)
+    runs = Job("runs", 0.0, cpu=4, length_s=100.0, says_s=100.0)
+    cluster = World(NODES, [runs, Job("large", 1.0, size=2, cpu=3, says_s=50.0), small], EASY)
+    cluster.run()
+    assert (cluster.started_s[LARGE], cluster.started_s[SMALL]) == (100.0, 2.0)
+
+
+def test_without_known_ends_nothing_is_promised() -> None:
+    """What runs says nothing: a later gang is given what is free, as without the setting."""
+    runs = Job("runs", 0.0, cpu=4, length_s=100.0)
+    cluster = World(NODES, [runs, Job("large", 1.0, size=2, cpu=4, says_s=50.0), Job("small", 2.0, cpu=4)], EASY)
+    cluster.run(until_s=3.0)
+    assert not cluster.plan.promises
+    assert cluster.started_s[SMALL] == 2.0
+
+
+def test_off_by_default() -> None:
+    """Nothing is promised, and a plan in a decision log has no such field."""
+    cluster = world(policy=Policy())
+    cluster.run(until_s=50.0)
+    assert not cluster.plan.promises
+
+
+@pytest.mark.parametrize("says", SAYS)
+def test_a_promise_is_late_by_no_more_than_lengths_were_wrong(says: str) -> None:
+    """With true lengths or limits never; else by no more than the longest time by which a gang outlived its length."""
+    promised, wrong = broken(range(12), says, Backfill.EASY)
+    assert promised > 0
+    assert wrong == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("says", ["limit", "guess"])
+def test_ten_thousand_runs(says: str) -> None:
+    """The same for 5,000 runs each: 10,000 in all."""
+    _, wrong = broken(range(5000), says, Backfill.EASY)
+    assert wrong == []
