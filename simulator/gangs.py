@@ -12,6 +12,7 @@ from scoring.model.resources import PODS, Resources
 from scoring.model.snapshot import NodeTable, Snapshot
 from scoring.queue.service_levels import dominant_share
 from scoring.scaling.job import ElasticJob, JobKey, Wants
+from simulator.lengths import Lengths
 from simulator.reports import Reports
 from simulator.state import JobState, Slot, State
 
@@ -46,10 +47,10 @@ def elastic_job(one: JobState) -> ElasticJob:
 class Gangs:
     """Gangs of jobs, kept while they are as they were."""
 
-    def __init__(self, table: NodeTable, *, reports: Reports | None = None) -> None:
-        """`reports`: what jobs say of their end; `None`: they do not report."""
+    def __init__(self, table: NodeTable, *, reports: Reports | None = None, lengths: Lengths | None = None) -> None:
+        """`reports`: what jobs say of their end; `lengths`: what users declare; `None`: nothing."""
         self._table = table
-        self._reports = reports
+        self._reports, self._lengths = reports, lengths
         self._known: dict[str, tuple[int, Gang]] = {}
         self._classes: dict[tuple[Role, int], tuple[Resources, MemberClass]] = {}
         self._slots: dict[PodUid, Slot] = {}
@@ -136,6 +137,7 @@ class Gangs:
             job.priority,
             one.asked_s,
             options=tuple(options),
+            length=self._lengths(job) if self._lengths is not None else None,
         )
 
 

@@ -22,6 +22,10 @@
 - `netgang-elastic-unchanged`: besides, without giving up workers.
 - `netgang-elastic-any`: `netgang-elastic-unreserved` with workers for every gang that waits (`elastic.condition: any`).
 - `netgang-rigid`: `netgang-elastic-unreserved` without elastic jobs (`elastic.enabled: false`).
+- `netgang-easy`: as installed with `queue.backfill.mode: easy`; users declare the true lengths.
+- `netgang-easy-declared`: the same, with lengths two to five times too long.
+- `netgang-easy-half`: the same, with the true lengths of every other job.
+- `netgang-conservative`: `netgang-easy` with `queue.backfill.mode: conservative`.
 - `netgang-levels`: as installed with `preemption: levels`.
 - `netgang-elastic-levels`: besides, elastic jobs shrink by service level, and grow back (`elastic: {enabled: true,
   condition: levels, decrement: null, increment: 0}`), members beyond a minimum come last (`queue.surplus: last`), and a
@@ -36,9 +40,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from scoring.ids import Namespace, ResourceName
-from scoring.model.policy import Order, Policy, Preempting, QueuePolicy, Surplus
+from scoring.model.policy import Backfill, Order, Policy, Preempting, QueuePolicy, Surplus
 from scoring.scaling.options import Condition, Options
 from simulator.actions import Deciding
+from simulator.lengths import Lengths, of_half, too_long, true_length
 from simulator.policies.default import DEADLOCK_S, Default
 from simulator.policies.kod2 import Kod2
 from simulator.policies.levels import Levels
@@ -112,6 +117,11 @@ def by_levels(name: str, order: Order, *, reports: Reports | None = None) -> Pla
     return Planned(name, Policy(queue=queue, preemption=Preempting.LEVELS), scaling, reports=reports)
 
 
+def by_end_times(name: str, lengths: Lengths, mode: Backfill = Backfill.EASY) -> Planned:
+    """As installed, with back-fill by end times."""
+    return Planned(name, Policy(queue=QueuePolicy(backfill=mode)), lengths=lengths)
+
+
 POLICIES: Mapping[str, Callable[[Choices], Deciding]] = {
     # name → makes a fresh one
     "default": lambda choices: Default(seed=choices.seed, deadlock_s=choices.deadlock_s, resubmit=choices.resubmit),
@@ -141,6 +151,10 @@ POLICIES: Mapping[str, Callable[[Choices], Deciding]] = {
     "netgang": lambda _: Planned("netgang", Policy()),
     "netgang-fifo": lambda _: Planned("netgang-fifo", Policy(queue=QueuePolicy(order=Order.FIFO))),
     "netgang-reserving": lambda _: Planned("netgang-reserving", Policy(queue=QueuePolicy(reserve_after_s=0.0))),
+    "netgang-easy": lambda _: by_end_times("netgang-easy", true_length),
+    "netgang-easy-declared": lambda _: by_end_times("netgang-easy-declared", too_long),
+    "netgang-easy-half": lambda _: by_end_times("netgang-easy-half", of_half),
+    "netgang-conservative": lambda _: by_end_times("netgang-conservative", true_length, Backfill.CONSERVATIVE),
     "netgang-levels": lambda _: Planned("netgang-levels", Policy(preemption=Preempting.LEVELS)),
     "netgang-elastic-levels": lambda _: by_levels("netgang-elastic-levels", Order.WEIGHT),
     "netgang-elastic-las": lambda _: by_levels("netgang-elastic-las", Order.LAS),

@@ -8,7 +8,7 @@ admits starts whole, on the nodes of the plan; scaling is looked at only when th
 from collections.abc import Iterator
 
 from scoring.model import Role
-from scoring.model.policy import Order, Policy, Preempting, QueuePolicy, ScorePolicy, Selection, Variant
+from scoring.model.policy import Backfill, Order, Policy, Preempting, QueuePolicy, ScorePolicy, Selection, Variant
 from scoring.model.snapshot import Snapshot
 from scoring.plan import Plan, PlannerCache, plan
 from scoring.preempt.candidates import Candidates
@@ -20,6 +20,7 @@ from scoring.scaling.job import JobKey
 from scoring.scaling.options import Options
 from simulator.actions import Action, Advice, Place, Remove, Suspend
 from simulator.gangs import Gangs, elastic_job
+from simulator.lengths import Lengths
 from simulator.model import SimJob
 from simulator.reports import Reports
 from simulator.state import JobState, State
@@ -37,12 +38,18 @@ class Planned:
     """The planner, and perhaps the scaling code."""
 
     def __init__(
-        self, name: str, policy: Policy, scaling: Options | None = None, *, reports: Reports | None = None
+        self,
+        name: str,
+        policy: Policy,
+        scaling: Options | None = None,
+        *,
+        reports: Reports | None = None,
+        lengths: Lengths | None = None,
     ) -> None:
-        """`scaling`: `None`, and worker counts stay as jobs started; `reports`: `None`, and no job reports its end."""
+        """`None` for `scaling`: worker counts stay as jobs started; for `reports` and `lengths`: nothing is said."""
         self.name = name
         self.elastic = scaling is not None
-        self._policy, self._scaling, self._reports = policy, scaling, reports
+        self._policy, self._scaling, self._reports, self._lengths = policy, scaling, reports, lengths
         self._cache = PlannerCache()
         self._plan = Plan(version=-1)
         self._candidates = Candidates()
@@ -55,11 +62,12 @@ class Planned:
 
     def decide(self, state: State) -> Advice:
         """Start the gangs that the plan admits; else change worker counts."""
-        gangs = self._gangs = self._gangs or Gangs(state.table, reports=self._reports)
+        gangs = self._gangs = self._gangs or Gangs(state.table, reports=self._reports, lengths=self._lengths)
         gangs.forget(state)
         running = [] if self._scaling is None else list(state.elastic.values())
         others = [one for one in state.running.values() if not one.elastic or self._scaling is None]
-        load = others if self._policy.preemption is not Preempting.OFF else []
+        backfills = self._policy.queue.backfill is not Backfill.NONE
+        load = others if self._policy.preemption is not Preempting.OFF or backfills else []
         if not state.waiting and not running:
             return Advice()
         self._version += 1
