@@ -1,8 +1,8 @@
 """The scenarios: nodes, jobs in their order, and what counts as passed.
 
 Why fixed: a verdict can be repeated by others only if its question has a name. Rule: nodes, jobs and the expected
-result are those of knavigator's resources/benchmarks (README and workflow files, commit 9d3551aa8f). A job ends when the
-next step names it, in the order that knavigator's run times give, so nothing waits for minutes.
+result are those of knavigator's resources/benchmarks (README and workflow files, commit 9d3551aa8f). A job ends when
+the next step names it, in the order that knavigator's run times give, so nothing waits for minutes.
 """
 
 from collections.abc import Mapping

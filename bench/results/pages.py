@@ -17,6 +17,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
+from bench.exam.scenarios import SCENARIOS
 from bench.peers.figures import Figures
 from bench.peers.goals import PARTIAL
 from bench.peers.tables import HEADS, NOTHING, cells, goal_cells
@@ -54,6 +55,7 @@ def page(records: Sequence[Record], words: str) -> str:
     ordered = sorted(records, key=lambda record: record.date)
     made: dict[str, Callable[[], str]] = {name: partial(_table, ordered, name) for name in TABLES}
     made |= {"runs": partial(_runs, ordered), "peers": partial(_peers, ordered), "goals": partial(_goals, ordered)}
+    made["exam"] = partial(_exam, ordered)
     unknown = [name for name in _PLACE.findall(words) if name not in made]
     if unknown:
         raise ValueError(f"the words name tables that do not exist: {', '.join(unknown)}")
@@ -170,6 +172,50 @@ def _ways(rows: Sequence[Figures]) -> str:
     return markdown(("way", *(HEADS[number] for number in kept)), lines)
 
 
+def _exam(records: Sequence[Record]) -> str:
+    """A table for each scenario of the exam: the newest verdict of every scheduler."""
+    newest_of: dict[str, dict[str, tuple[Figures, Source]]] = {}
+    for record in records:
+        for section in record.sections:
+            for one in section.lines if section.bench == "exam" else ():
+                newest_of.setdefault(one["scenario"], {})[one["way"]] = (dict(one), Source(record, section))
+    parts = []
+    for name in (one for one in SCENARIOS if one in newest_of):
+        found = [line for line, _ in newest_of[name].values()]
+        head = (
+            f"### {name}\n\nknavigator: {found[0]['source']}. {found[0]['words']}.\n\nPassed: {found[0]['passes_if']}."
+        )
+        rows = [
+            [
+                one["way"],
+                one["verdict"] if one["verdict"] == "passed" else f"**{one['verdict']}**",
+                "; ".join(one["misses"]) or NO_GOAL,
+                f"{one['runs']}",
+                f"{one['run_s']:g} s",
+            ]
+            for one in found
+        ]
+        sources = dict.fromkeys(source.words() for _, source in newest_of[name].values())
+        parts += [
+            head,
+            markdown(
+                (
+                    "scheduler",
+                    "verdict",
+                    "seen instead",
+                    "runs",
+                    "longest run, start and stop of all programs included",
+                ),
+                rows,
+            ),
+            *sources,
+        ]
+    missing = [name for name in SCENARIOS if name not in newest_of]
+    if missing:
+        parts.append(f"No record yet: python -m bench exam {' '.join(f'--scenario {name}' for name in missing)}")
+    return "\n\n".join(parts)
+
+
 def _wrapped(text: str) -> str:
     return "\n".join(textwrap.wrap(text, _WIDTH, break_long_words=False, break_on_hyphens=False))
 
@@ -222,7 +268,7 @@ def results(
         bool, typer.Option("--check", help="Write nothing; status 1 if a page is not up to date.")
     ] = False,
 ) -> None:
-    """Write docs/research/results.md, results-peers.md and the comparison's figures from bench/records."""
+    """Write docs/research/results.md, results-peers.md, exam.md and the comparison's figures from bench/records."""
     console = Console(stderr=True)
     try:
         added = [read(path) for path in files or ()] if check else [_added(path) for path in files or ()]

@@ -39,7 +39,8 @@ def words() -> str:
 
 def test_the_pages_are_made_from_the_committed_records() -> None:
     made = pages([record.read(path) for path in sorted(RECORDS.glob("*.json"))])
-    assert made.keys() == {"research/results.md", "research/results-peers.md", "explanation/comparison.md"}
+    research = {f"research/{name}.md" for name in ("results", "results-peers", "exam")}
+    assert made.keys() == {*research, "explanation/comparison.md"}
     assert made == {name: (DOCS / name).read_text() for name in made}
 
 
@@ -49,7 +50,7 @@ def test_the_words_hold_no_figures() -> None:
 
 def test_every_benchmark_has_a_place_on_the_page() -> None:
     places = set(re.findall(r"^\[\[(\w+)\]\]$", words(), re.MULTILINE))
-    assert places - {"runs", "goals"} == {one.name for one in BENCHES} == {*TABLES, "peers"}
+    assert places - {"runs", "goals"} == {one.name for one in BENCHES} == {*TABLES, "peers", "exam"}
 
 
 def test_what_has_no_record_is_said() -> None:
