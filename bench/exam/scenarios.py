@@ -103,15 +103,15 @@ SCENARIOS: Mapping[str, Scenario] = {
             "gang-partial", "gang/test1, run-test-standard",
             "a job of 8 pods of 4 CPUs; 90 nodes are too small, one node has room for 2 of the pods",
             "no pod is bound",
-            _nodes(*(node(f"small-{n:02d}", cpu="1100m", memory="1050Mi") for n in range(90)),
-                   node("wide", cpu="10100m", memory="10050Mi")),
+            _nodes(*(node(f"small-{n:02d}", cpu="1100m", memory="1050Mi", zone="zone") for n in range(90)),
+                   node("wide", cpu="10100m", memory="10050Mi", zone="zone")),
             (Step((Expected("job", 0),), submitted=(Job("job", 8, "4", "2Gi"),)),),
         ),
         Scenario(
             "gang-blocking", "gang/test1, run-test-standard-blocking-job",
             "a job of 3 pods leaves room for 6 pods on 3 nodes; then a job of 8 comes; then the first ends",
             "no pod of the second job is bound before the first ends, all 8 afterwards",
-            _nodes(*(node(f"node-{n}", cpu="100100m", memory="100050Mi") for n in range(3))),
+            _nodes(*(node(f"node-{n}", cpu="100100m", memory="100050Mi", zone="zone") for n in range(3))),
             (
                 Step((Expected("blocking", 3),), submitted=(Job("blocking", 3, "92", "50Gi"),)),
                 Step((Expected("job", 0),), submitted=(Job("job", 8, "4", "2Gi"),)),
@@ -122,7 +122,7 @@ SCENARIOS: Mapping[str, Scenario] = {
             "backfill", "backfill/test1-hpc-backfill (1.1)",
             "B (50 CPUs, 90 s) runs on one node of 100; A (60 CPUs) waits; a second B comes, then C (50 CPUs, 30 s)",
             "the second B, which would delay A, waits; C, which would not, starts; A starts when the first B ends",
-            _nodes(node("node", cpu="100100m", memory="100050Mi")),
+            _nodes(node("node", cpu="100100m", memory="100050Mi", zone="zone")),
             (
                 Step((Expected("b1", 1),), submitted=(Job("b1", 1, *_HALF),)),
                 Step((Expected("a", 0),), submitted=(Job("a", 1, *_LARGE),)),

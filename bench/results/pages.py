@@ -34,6 +34,7 @@ WORDS = Path(__file__).with_name("results_words")
 """The pages' words: each file here becomes the page of the same name in docs/research/."""
 _PLACE = re.compile(r"^\[\[(\w+)\]\]$", re.MULTILINE)
 _WIDTH = 120
+_EXAM_HEAD = ("scheduler", "verdict", "seen instead", "runs", "longest run, with start and stop")
 _GOALS_HEAD = ("load", "way", "figure", "goal", "measured", "rounds", "")
 
 
