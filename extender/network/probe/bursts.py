@@ -53,7 +53,7 @@ class BurstOptions:
 
 @dataclass(slots=True)
 class _Coming:
-    """A pair whose turn comes."""
+    """A pair that was chosen."""
 
     pair: Pair
     since_s: float
