@@ -183,9 +183,9 @@ def _exam(records: Sequence[Record]) -> str:
     parts = []
     for name in (one for one in SCENARIOS if one in newest_of):
         found = [line for line, _ in newest_of[name].values()]
-        head = (
-            f"### {name}\n\nknavigator: {found[0]['source']}. {found[0]['words']}.\n\nPassed: {found[0]['passes_if']}."
-        )
+        question = _wrapped(f"knavigator: {found[0]['source']}. {found[0]['words']}.")
+        answer = _wrapped(f"Passed: {found[0]['passes_if']}.")
+        head = f"### {name}\n\n{question}\n\n{answer}"
         rows = [
             [
                 one["way"],
@@ -200,13 +200,7 @@ def _exam(records: Sequence[Record]) -> str:
         parts += [
             head,
             markdown(
-                (
-                    "scheduler",
-                    "verdict",
-                    "seen instead",
-                    "runs",
-                    "longest run, start and stop of all programs included",
-                ),
+                _EXAM_HEAD,
                 rows,
             ),
             *sources,
