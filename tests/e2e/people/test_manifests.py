@@ -68,7 +68,7 @@ OVERLAYS: Mapping[str, tuple[str, ...]] = {  # case: part of manifests/, then co
         "overlays/second-scheduler",
         *("elastic", "explain", "provisioning", "restart", "debug-auth", "flow-schema", "monitoring"),
         *("tls", "reports", "probe", "probe/host-network", "probe-throughput"),
-        *("gate-policy", "scheduler-name-policy", "warnings"),
+        *("gate-policy", "scheduler-name-policy", "warnings", "lengths"),
     ),
     "base in the host's network": ("base", "host-network"),
     "default scheduler": ("overlays/default-scheduler", "gate-policy-default-scheduler", "tls/netgang"),
