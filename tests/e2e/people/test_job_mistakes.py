@@ -52,7 +52,7 @@ async def site(controlled_cluster: Cluster, controlled_api: Api, tmp_path: Path)
         await start_jobset(controlled_cluster, certificates=tmp_path, authority=authority.cert)
         await start_operator(controlled_cluster)
         for asset in DEFINED:
-            await apply(controlled_cluster, asset)
+            await apply(controlled_cluster, controlled_api, asset)
         await controlled_api.apply(applied)
         async with controlled_site(
             controlled_cluster, controlled_api, "job-mistakes", nodes=zone_nodes({"a": 4}, prefix="n"),
@@ -73,9 +73,20 @@ def documents(path: Path) -> list[Object]:
     return [one for one in yaml.safe_load_all(path.read_text()) if one]
 
 
-async def apply(cluster: Cluster, asset: str) -> None:
-    await cluster.kubectl("apply", "--server-side", "--force-conflicts", "--filename", str(ensure_asset(asset)))
-    await cluster.kubectl("wait", "--for=condition=Established", "--filename", str(ensure_asset(asset)))
+async def apply(cluster: Cluster, api: Api, asset: str) -> None:
+    """Apply definitions, wait until their kinds are served; `kubectl wait` fails on one without any condition yet."""
+    place = ensure_asset(asset)
+    await cluster.kubectl("apply", "--server-side", "--force-conflicts", "--filename", str(place))
+    wanted = {name_of(one) for path in place.iterdir() for one in documents(path)}
+
+    def served(found: list[Object]) -> bool:
+        return wanted <= {name_of(one) for one in found if ("Established", "True") in conditions(one)}
+
+    await api.until(partial(api.list_all, "CustomResourceDefinition"), served, what=f"{asset} are served")
+
+
+def conditions(one: Object) -> set[tuple[str, str]]:
+    return {(two["type"], two["status"]) for two in one.get("status", {}).get("conditions") or []}
 
 
 @pytest.mark.timeout(300)
