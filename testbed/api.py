@@ -12,6 +12,7 @@ import asyncio
 import json
 import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -21,6 +22,7 @@ import aiohttp
 import yaml
 
 from testbed.errors import ApiRefused, WaitExpired
+from testbed.processes.pace import LIVENESS_S, allowances
 
 Object: TypeAlias = dict[str, Any]
 """A Kubernetes object as JSON."""
@@ -219,19 +221,24 @@ class Api:
         await self.request("DELETE", path, params={"labelSelector": labels}, body=_delete_options(grace_s))
 
     async def until(
-        self, read: Callable[[], Awaitable[T]], accept: Callable[[T], bool], *, what: str, limit_s: float = 30.0
+        self, read: Callable[[], Awaitable[T]], accept: Callable[[T], bool], *, what: str, limit_s: float = LIVENESS_S
     ) -> T:
-        """Poll `read` until `accept` likes its result and return that; WaitExpired with the last result."""
+        """Poll `read` until `accept` likes its result and return that; WaitExpired with the last result.
+
+        The limit is for a usual machine; a slower one gets longer (`testbed.processes.pace`).
+        """
         last: T | None = None
-        try:
-            async with asyncio.timeout(limit_s):
-                while True:
-                    last = await read()
-                    if accept(last):
-                        return last
-                    await asyncio.sleep(_POLL_S)
-        except TimeoutError as late:
-            raise WaitExpired(f"{what}: not within {limit_s:g} s; last seen: {last!r:.2000}") from late
+        waited_s = 0.0
+        async for allowed_s in allowances(limit_s):
+            waited_s += allowed_s
+            with suppress(TimeoutError):
+                async with asyncio.timeout(allowed_s):
+                    while True:
+                        last = await read()
+                        if accept(last):
+                            return last
+                        await asyncio.sleep(_POLL_S)
+        raise WaitExpired(f"{what}: not within {waited_s:g} s; last seen: {last!r:.2000}")
 
     async def bound(self, namespace: str, *, labels: str = "") -> dict[str, str]:
         """Pod name → node name, for the pods of a namespace that have a node."""
@@ -239,7 +246,7 @@ class Api:
         return {pod["metadata"]["name"]: pod["spec"]["nodeName"] for pod in pods if pod["spec"].get("nodeName")}
 
     async def until_bound(
-        self, namespace: str, count: int, *, labels: str = "", limit_s: float = 30.0
+        self, namespace: str, count: int, *, labels: str = "", limit_s: float = LIVENESS_S
     ) -> dict[str, str]:
         """Wait until at least `count` pods have a node; returns pod → node as `bound`."""
 

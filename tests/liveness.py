@@ -7,11 +7,9 @@ Where real processes, sockets or threads are waited for, the only bound is this 
 import asyncio
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Final
 
 from extender.runtime.slices import SLICE_S
-
-LIVENESS_S: Final = 60.0  # far above what a ten times slower machine takes, below a test's time limit
+from testbed.processes.pace import LIVENESS_S as LIVENESS_S
 
 
 @contextmanager

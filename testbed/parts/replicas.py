@@ -21,6 +21,7 @@ from testbed.api import Api, Object
 from testbed.cluster import INSTALLED_IN, Cluster
 from testbed.parts.service import ROOT, Netgang, start_netgang
 from testbed.processes.network import LOOPBACK
+from testbed.processes.pace import LIVENESS_S
 from testbed.processes.relay import Relay, relay
 
 _BASE = ROOT / "manifests" / "base"
@@ -73,7 +74,7 @@ class Replicas:
         ports = [urlsplit(self.running[name].url).port for name in self.selected if name in self.running]
         return ports[0] if ports else None
 
-    async def until_selected(self, accept: Callable[[tuple[str, ...]], bool], *, limit_s: float = 30.0) -> str:
+    async def until_selected(self, accept: Callable[[tuple[str, ...]], bool], *, limit_s: float = LIVENESS_S) -> str:
         """Wait until the selected names are accepted; the first of them."""
         async with asyncio.timeout(limit_s):
             while not accept(self.selected):

@@ -16,6 +16,7 @@ from testbed.cluster import NETGANG_SCHEDULER, Cluster
 from testbed.objects import ZONE_LABEL, pod, zone_nodes
 from testbed.parts.service import SCHEDULER_CONFIG, Netgang, start_netgang, start_second_scheduler
 from testbed.processes.network import LOOPBACK
+from testbed.processes.pace import LIVENESS_S
 from testbed.processes.process import Child
 from testbed.processes.stages import HOLD
 from tests.e2e.objects import gang, gates, name_of, needs_anchor, not_scheduled, placed
@@ -105,21 +106,23 @@ class Stage:
         return {name: node for name, node in found.items() if name.startswith(begin)}
 
     async def until_pods(
-        self, accept: Callable[[list[Object]], bool], what: str, *, begin: str = "", limit_s: float = 30.0
+        self, accept: Callable[[list[Object]], bool], what: str, *, begin: str = "", limit_s: float = LIVENESS_S
     ) -> list[Object]:
         return await self.api.until(partial(self.pods, begin), accept, what=what, limit_s=limit_s)
 
-    async def until_bound(self, begin: str, count: int, *, limit_s: float = 30.0) -> dict[str, str]:
+    async def until_bound(self, begin: str, count: int, *, limit_s: float = LIVENESS_S) -> dict[str, str]:
         read, what = partial(self.bound, begin), f"{count} of {begin} bound"
         return await self.api.until(read, lambda found: len(found) >= count, what=what, limit_s=limit_s)
 
-    async def until_admitted(self, begin: str, count: int, *, limit_s: float = 30.0) -> list[Object]:
+    async def until_admitted(self, begin: str, count: int, *, limit_s: float = LIVENESS_S) -> list[Object]:
         def admitted(found: list[Object]) -> bool:
             return sum(not gates(one) for one in found) >= count
 
         return await self.until_pods(admitted, f"{count} of {begin} admitted", begin=begin, limit_s=limit_s)
 
-    async def until_refused(self, count: int, *, reason: str = "", begin: str = "", limit_s: float = 30.0) -> None:
+    async def until_refused(
+        self, count: int, *, reason: str = "", begin: str = "", limit_s: float = LIVENESS_S
+    ) -> None:
         def refused(found: list[Object]) -> bool:
             said = [not_scheduled(one) for one in found]
             return sum(one is not None and reason in one for one in said) >= count
@@ -147,7 +150,7 @@ class Stage:
         return {one["name"]: note for one, note in about if kind in ("", one["kind"])}
 
     async def until_events(
-        self, reason: str, accept: Callable[[dict[str, str]], bool] = bool, *, limit_s: float = 30.0
+        self, reason: str, accept: Callable[[dict[str, str]], bool] = bool, *, limit_s: float = LIVENESS_S
     ) -> dict[str, str]:
         return await self.api.until(partial(self.events, reason), accept, what=f"Events {reason}", limit_s=limit_s)
 
@@ -155,7 +158,13 @@ class Stage:
         return await document(netgang, f"/v1/explain/{self.namespace}/{gang}")
 
     async def until_document(
-        self, netgang: Netgang, path: str, accept: Callable[[dict[str, Any]], bool], what: str, *, limit_s: float = 30.0
+        self,
+        netgang: Netgang,
+        path: str,
+        accept: Callable[[dict[str, Any]], bool],
+        what: str,
+        *,
+        limit_s: float = LIVENESS_S,
     ) -> dict[str, Any]:
         return await self.api.until(partial(document, netgang, path), accept, what=what, limit_s=limit_s)
 

@@ -25,6 +25,7 @@ from testbed.cluster import INSTALLED_IN, NETGANG
 from testbed.objects import pod, zone_nodes
 from testbed.parts.replicas import Replicas, kubeconfig_by_way_of, replicas
 from testbed.parts.service import Netgang
+from testbed.processes.pace import LIVENESS_S, slowness
 from testbed.processes.relay import Relay, relay
 from tests.e2e.invariants import invariants_hold, until_nothing_is_promised
 from tests.e2e.replayed import Replayed
@@ -129,7 +130,7 @@ async def both(
         say(str(replayed))
 
 
-async def until_selected(group: Replicas, name: str, *, limit_s: float = 30.0) -> None:
+async def until_selected(group: Replicas, name: str, *, limit_s: float = LIVENESS_S) -> None:
     await group.until_selected(lambda names: names == (name,), limit_s=limit_s)
 
 
@@ -183,8 +184,8 @@ async def test_leaders_are_killed_during_a_stream_of_gangs(stage: Stage) -> None
     # Whoever is killed while it posts leaves a request that takes effect, and that the API server counts as timed out.
     unheard = sum(count for code, count in posts.items() if code >= "500")
     assert SIZE * gangs.made - posts["201"] <= unheard, "each pod was bound by a Binding of ours"
-    assert cuts(took_s)["p50"] <= 5.0
-    assert max(took_s) <= 10.0, "a loaded machine is slower, but not by that much"
+    assert cuts(took_s)["p50"] <= 5.0 * slowness()
+    assert max(took_s) <= 10.0 * slowness()
 
 
 def cuts(found: list[float]) -> dict[str, float]:
@@ -243,7 +244,7 @@ async def test_a_leader_that_is_told_to_end_hands_over_at_once(stage: Stage) -> 
         took_s = monotonic() - began_s
         await stopping
         say(f"take-over after SIGTERM: {took_s:.2f} s; the process was gone after {monotonic() - began_s:.2f} s")
-        assert took_s < 2.0
+        assert took_s < 2.0 * slowness()
         assert (await lease(stage))["holderIdentity"].startswith("netgang-b_")
         await stage.until_held(service, 2)
         assert await stage.bound("g") == {}

@@ -8,6 +8,7 @@ import pytest
 
 from testbed.objects import HOST_LABEL, ZONE_LABEL, gang_labels, priority_class, zone_nodes
 from testbed.parts.service import Netgang
+from testbed.processes.pace import LIVENESS_S
 from tests.e2e.invariants import invariants_hold, until_nothing_is_promised
 from tests.e2e.objects import (
     GATE,
@@ -42,7 +43,9 @@ async def until_some_admitted(stage: Stage, name: str) -> list[Any]:
     return admitted
 
 
-async def starts_at_last(stage: Stage, netgang: Netgang, size: int, *, without: str = "", limit_s: float = 30.0) -> Any:
+async def starts_at_last(
+    stage: Stage, netgang: Netgang, size: int, *, without: str = "", limit_s: float = LIVENESS_S
+) -> Any:
     """Gang g is bound whole to nodes that are listed for it, none of which is `without`; then no room is reserved."""
     bound = await stage.until_bound("g", size, limit_s=limit_s)
     pods = await stage.pods("g")

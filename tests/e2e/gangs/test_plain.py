@@ -7,6 +7,7 @@ import pytest
 
 from scoring.model.reasons import Reason
 from testbed.objects import zone_nodes
+from testbed.processes.pace import slowness
 from tests.e2e.invariants import invariants_hold
 from tests.e2e.load import Load
 from tests.e2e.stage import Stage, metric, say
@@ -42,7 +43,9 @@ async def test_a_plain_pod_does_not_take_what_is_reserved_for_a_starving_gang(st
 async def test_a_plain_pod_does_not_take_a_committed_gangs_place(stage: Stage) -> None:
     """One member is at bind, the other has not come: what it needs is refused until that lapses."""
     await stage.add_nodes(*zone_nodes({"a": 2}, cpu="4100m"))
-    netgang = await stage.default_scheduler(hold_limit_s=8.0, commit_timeout_s=5.0, http_timeout_s=60.0)
+    pace = slowness()
+    hold_s = 8.0 * pace
+    netgang = await stage.default_scheduler(hold_limit_s=hold_s, commit_timeout_s=5.0 * pace, http_timeout_s=60.0)
     await stage.create_held_gang(netgang, "g", 2, scheduler=DEFAULT, cpu="3")
     began_s = monotonic()
     await stage.create_pod("big", cpu="2")
@@ -50,7 +53,7 @@ async def test_a_plain_pod_does_not_take_a_committed_gangs_place(stage: Stage) -
     await stage.create_pod("small", cpu="1")
     await stage.until_bound("small", 1, limit_s=5.0)
     assert set(await stage.bound()) == {"small"}
-    assert monotonic() - began_s < 8.0, "too slow a machine: the hold is over"
+    assert monotonic() - began_s < hold_s, "too slow a machine: the hold is over"
     await stage.until_bound("big", 1)
     assert set(await stage.bound()) == {"small", "big"}
 
