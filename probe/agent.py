@@ -17,7 +17,7 @@ from probe.burst import BurstRunner
 from probe.clock import Clock, clock_error
 from probe.documents import Assignment
 from probe.exchange import Exchange, pause_s
-from probe.memory import Memory
+from probe.memory import BurstMemory, Memory
 from probe.prober import SPREAD, Prober
 from probe.udp import UdpSocket
 
@@ -47,8 +47,8 @@ class Agent:
         self._chance = random.Random()  # noqa: S311 - spreads agents
         self.prober = Prober(clock, *sockets, chance=self._chance)
         self._batches = Batches()
-        self._memory = Memory()
-        self._resends = False
+        self._memory, self._burst_memory = Memory(), BurstMemory()
+        self._resends = self._resends_bursts = False
         self._bursts = bursts
         self._throughput = False
         self._mark = 0
@@ -98,6 +98,7 @@ class Agent:
         body = documents.report(
             node=self._node, since_s=self._since_s, sequence=self._sequence, links=links,
             reflector_port=self._answering.port, known=self._memory.at(now_s) if self._resends else {},
+            known_bursts=self._burst_memory.at(now_s) if self._resends_bursts else [],
             **(self._bursts.said() if self._throughput else {}),
         )  # fmt: skip
         self._exchange.submit(body, now_s=now_s)
@@ -124,6 +125,7 @@ class Agent:
         if resent or not resend:  # a new leader takes windows of links only together with what is known of them
             self._batches.taken(self._mark)
         self._resends = resend
+        self._resends_bursts = resend and outcome.assignment.throughput  # which netgang without bursts would refuse
         first = self._sequence == 1 or (resent and not resend)
         self._failures, self._assigned_s = 0, now_s
         interval_s = outcome.assignment.interval_s
@@ -134,6 +136,7 @@ class Agent:
         if not resend:
             self.prober.assign(outcome.assignment)
             self._memory.keep(outcome.assignment.known, now_s=now_s)
+            self._burst_memory.keep(outcome.assignment.known_bursts, now_s=now_s)
             self._throughput = outcome.assignment.throughput
             if outcome.assignment.burst is not None:
                 self._bursts.start(outcome.assignment.burst, now_s)

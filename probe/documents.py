@@ -22,6 +22,9 @@ _NAME_LENGTH: Final = 253
 _FIGURES: Final = 7
 _MOST: Final = 600_000.0
 _ID_LENGTH: Final = 64
+MOST_BURSTS: Final = 128
+_MOST_AGE_S: Final = 1e7
+_MOST_BPS: Final = 1e15
 
 
 class AssignmentError(Exception):
@@ -67,6 +70,8 @@ class Assignment:
     throughput: bool = False
     """whether reports are to say `iperf3`"""
     burst: Burst | None = None
+    known_bursts: Sequence[Mapping[str, Any]] = ()
+    """bursts of this node that ended, for the next leader"""
 
 
 def report(
@@ -77,12 +82,15 @@ def report(
     reflector_port: int,
     links: Sequence[Mapping[str, Any]],
     known: Mapping[str, Sequence[float]],
+    known_bursts: Sequence[Mapping[str, Any]] = (),
     **more: Any,
 ) -> bytes:
     """The body of a report; `since_s` is Unix time, `more` what netgang asked for besides (bursts)."""
     body = {"node": node, "since_s": since_s, "sequence": sequence, "reflector_port": reflector_port, "links": links}
     if known:
         body["known"] = [{"peer": peer, "known": figures} for peer, figures in known.items()]
+    if known_bursts:
+        body["known_bursts"] = known_bursts
     return json.dumps(body | more, separators=(",", ":")).encode()
 
 
@@ -110,7 +118,29 @@ def read_assignment(body: bytes) -> Assignment:
         given.get("resend") is True,
         given.get("throughput") is True,
         _burst(given.get("burst")),
+        tuple(map(_known_burst, _list({"known_bursts": [], **given}, "known_bursts", MOST_BURSTS))),
     )
+
+
+def _known_burst(given: Any) -> Mapping[str, Any]:
+    """As it is sent back: the fields that are known, each within its bounds."""
+    if not isinstance(given, dict):
+        raise AssignmentError("known_bursts: no object")
+    name, peer, age_s = given.get("id"), given.get("peer"), given.get("age_s")
+    rates = {way: given.get(way) for way in ("sent_bps", "received_bps")}
+    if not isinstance(name, str) or not 0 < len(name) <= _ID_LENGTH:
+        raise AssignmentError("known_bursts: no id")
+    if not isinstance(peer, str) or not 0 < len(peer) <= _NAME_LENGTH:
+        raise AssignmentError("known_bursts: no peer")
+    if not _is_figure(age_s, _MOST_AGE_S) or not all(
+        one is None or _is_figure(one, _MOST_BPS) for one in rates.values()
+    ):
+        raise AssignmentError("known_bursts: no age or no rate")
+    return {"id": name, "peer": peer, "server": given.get("server") is True, "age_s": age_s, **rates}
+
+
+def _is_figure(given: Any, most: float) -> bool:
+    return type(given) in (int, float) and 0 <= given <= most
 
 
 def _burst(given: Any) -> Burst | None:
@@ -162,7 +192,7 @@ def _peer(given: Any, where: str) -> Peer:
 
 def _figures(given: Any, where: str) -> tuple[float, ...]:
     figures = given if isinstance(given, list) else ()
-    if len(figures) != _FIGURES or not all(type(one) in (int, float) and 0 <= one <= _MOST for one in figures):
+    if len(figures) != _FIGURES or not all(_is_figure(one, _MOST) for one in figures):
         raise AssignmentError(f"{where}: must be {_FIGURES} numbers from 0 to {_MOST:g}")
     return tuple(figures)
 

@@ -36,6 +36,17 @@ class KnownLink(Record, forbid_unknown_fields=True):
     known: Annotated[list[_Ms], Meta(min_length=7, max_length=7)]  # As answered, the first with today's age.
 
 
+class KnownBurst(Record, forbid_unknown_fields=True):
+    """A burst that ended, as a leader answers it, and as both of its agents send it back to the next one."""
+
+    id: Annotated[str, Meta(min_length=1, max_length=64)]
+    peer: _Name
+    server: bool  # Whether this agent was the server.
+    age_s: Annotated[float, Meta(ge=0.0, le=1e7)]  # Seconds since it began; as sent back, with today's age.
+    sent_bps: _Bps | None = None  # To the peer, bits a second; null: not measured.
+    received_bps: _Bps | None = None  # From the peer.
+
+
 class BurstResult(Record, forbid_unknown_fields=True):
     """What the client of a burst found; taken once, from the agent that the burst was assigned to."""
 
@@ -55,6 +66,7 @@ class ProbeReport(Record, forbid_unknown_fields=True):
     reflector_port: _Port  # UDP port at which the agent answers.
     links: Annotated[list[ProbedLink], Meta(max_length=MOST_LINKS)] = msgspec.field(default_factory=list)
     known: Annotated[list[KnownLink], Meta(max_length=MOST_LINKS)] = msgspec.field(default_factory=list)  # If `resend`.
+    known_bursts: Annotated[list[KnownBurst], Meta(max_length=MOST_LINKS)] = msgspec.field(default_factory=list)
     iperf3: bool | None = None  # Whether the agent can run bursts; null: netgang did not ask for it.
     burst: BurstResult | None = None
 
@@ -90,3 +102,4 @@ class ProbeOrders(Record, omit_defaults=True):
     resend: bool = False  # This leader is new: go on as before, and send links again, with what is `known`.
     throughput: bool = False  # Whether netgang gives out bursts: then reports say `iperf3`.
     burst: ProbeBurst | None = None  # To be run now.
+    known_bursts: tuple[KnownBurst, ...] = ()  # Of this node, that ended: to be kept for the next leader.

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from probe.batches import MOST, Batches
 from probe.documents import Assignment, AssignmentError, Burst, Peer, read_assignment, report
-from probe.memory import Memory
+from probe.memory import BurstMemory, Memory
 from probe.window import Window
 
 PEER = {"node": "n2", "address": "10.0.0.2", "port": 8862}
@@ -46,6 +46,23 @@ def test_what_is_known_goes_to_the_next_leader_with_its_age_and_is_bounded() -> 
     assert json.loads(sent)["known"] == [{"peer": "n2", "known": [15.0, *known[1:]]}]
 
 
+ENDED = {"id": "b1", "peer": "n2", "server": True, "age_s": 5.0, "sent_bps": 1e9, "received_bps": None}
+
+
+def test_bursts_that_ended_go_to_the_next_leader_and_are_bounded() -> None:
+    many = [{**ENDED, "id": f"m{number}", "more": "of a later netgang"} for number in range(100)]
+    found = [read_assignment(json.dumps(WHOLE | {"known_bursts": bursts}).encode()) for bursts in (many, [ENDED] * 2)]
+    memory = BurstMemory()
+    for number in range(2):
+        renamed = [{**one, "id": f"{number}{one['id']}"} for one in found[0].known_bursts]
+        memory.keep(renamed, now_s=100.0)
+    memory.keep(found[1].known_bursts, now_s=110.0)
+    left = memory.at(120.0)
+    assert (len(left), left[-1], left[0]["age_s"]) == (128, {**ENDED, "age_s": 15.0}, 25.0)
+    sent = report(node="n1", since_s=1.0, sequence=2, reflector_port=8862, links=[], known={}, known_bursts=left[-1:])
+    assert json.loads(sent)["known_bursts"] == [{**ENDED, "age_s": 15.0}]
+
+
 REFUSED = {  # case: (change, beginning of the error)
     "too many packets": ({"packet_interval_s": 0.001}, "packet_interval_s: must be 0.05 to 60 s"),
     "an interval that is none": ({"interval_s": True}, "interval_s: "),
@@ -58,6 +75,12 @@ REFUSED = {  # case: (change, beginning of the error)
     "a name": ({"peers": [PEER | {"address": "n2"}]}, "peers[0].address: "),
     "all of a network": ({"peers": [PEER | {"address": "255.255.255.255"}]}, "peers[0].address: "),
     "a burst that is none": ({"burst": []}, "burst: no object"),
+    "an ended burst that is none": ({"known_bursts": [1]}, "known_bursts: no object"),
+    "an ended burst without an id": ({"known_bursts": [ENDED | {"id": ""}]}, "known_bursts: no id"),
+    "an ended burst of nothing": ({"known_bursts": [ENDED | {"peer": 1}]}, "known_bursts: no peer"),
+    "an ended burst of no time": ({"known_bursts": [ENDED | {"age_s": -1.0}]}, "known_bursts: no age"),
+    "an ended burst of no rate": ({"known_bursts": [ENDED | {"sent_bps": True}]}, "known_bursts: no age or no rate"),
+    "too many ended bursts": ({"known_bursts": [ENDED] * 129}, "known_bursts: must be a list of at most 128"),
     "a burst without an id": ({"burst": BURST | {"id": ""}}, "burst.id: "),
     "a burst at a port of root": ({"burst": BURST | {"port": 22}}, "burst.port: "),
     "a burst without end": ({"burst": BURST | {"seconds": 11.0}}, "burst.seconds: must be 1 to 10 s"),

@@ -22,7 +22,7 @@ from typing import Final
 from extender.network.probe.agent_pods import AgentPod
 from extender.network.probe.bursts import Bursts
 from extender.ports import Clock
-from extender.schemas.probe import KnownLink, ProbedLink, ProbeOrders, ProbePeer, ProbeReport
+from extender.schemas.probe import KnownBurst, KnownLink, ProbedLink, ProbeOrders, ProbePeer, ProbeReport
 from scoring.ids import NodeName, ZoneName
 from scoring.probing.links import (
     SUSPECT_RATIO,
@@ -87,6 +87,7 @@ class _Agent:
     attendance: Attendance
     ended: tuple[float, ...] = ()  # `since_s` of the pod's earlier starts, of the last `_MOST_ENDED`
     resumed: bool = True  # What the last leader knew is here
+    bursts_given: tuple[int, int] = (0, 0)  # The last number of bursts in the answer before the last one, and in that
     iperf3: bool | None = None  # Whether it can run bursts; `None`: it did not say so far
     answered: bool = False  # A packet of its own was answered, by any peer
     answered_s: float = 0.0  # When that was last; before the first, when the agent began
@@ -145,6 +146,8 @@ class Agents:
             disturbed = self.bursts is not None and self.bursts.disturbs(node, since_s=began_s)
             if not agent.resumed:
                 began_s = self._resume(agent, report.known, now_s=now_s)
+                if self.bursts is not None:
+                    self.bursts.resume(node, report.known_bursts)
                 interval_s = max(interval_s, now_s - began_s)  # Whether it was late since then, it says itself
             late = disturbed or suspect_ratio > SUSPECT_RATIO
             agent.attendance = agent.attendance.after(
@@ -280,7 +283,7 @@ class Agents:
         options, is_new = self.options, now_s - agent.known_since_s < _FIRST_S
         often_s = min(_OFTEN_S, options.interval_s)
         if not agent.resumed or (is_new and agent.measures and not self._peers.get(node)):
-            return ProbeOrders(often_s, _PACKET_S, (), (), resend=True)
+            return ProbeOrders(often_s, _PACKET_S, (), (), resend=True, throughput=self.bursts is not None)
         assigned = [(peer, self._agents[peer]) for peer in self._peers.get(node, ()) if peer in self._agents]
         answers = {one.pod.address for _, one in assigned}
         answers |= {self._agents[peer].pod.address for peer in agent.measured_by if peer in self._agents}
@@ -295,7 +298,11 @@ class Agents:
         learning = is_new and (len(ready) < len(assigned) or not self._peers.get(node))
         per_s = options.packets_per_s or (_MANY_PER_S if len(self._peers) <= SMALL else _FEW_PER_S)
         interval_s, burst = often_s if learning else self.interval_s, None
+        ended: tuple[KnownBurst, ...] = ()
         if self.bursts is not None:
+            records = self.bursts.records
+            ended = records.since(node, agent.bursts_given[0], now_s)
+            agent.bursts_given = agent.bursts_given[1], records.number
             burst = self.bursts.order(node, self._address)
             interval_s = min(interval_s, self.bursts.due_in_s(node) or interval_s)
         return ProbeOrders(
@@ -307,6 +314,7 @@ class Agents:
             reflect_for=tuple(sorted(agent.answers)),
             throughput=self.bursts is not None,
             burst=burst,
+            known_bursts=ended,
         )
 
     def _address(self, node: NodeName) -> str | None:

@@ -8,21 +8,24 @@ Why a clock for each step: an answer may be lost, an agent gone, netgang replace
 - A result counts if it has the burst's id, which is random, comes from the client's agent, and is at most `max_bps`.
 - A leader begins its first burst once the last one of another leader must have ended.
 - While a burst may run, its two agents say nothing of other links (`disturbs`): it fills their queues.
-- Which pair is next is `scoring.probing.bursts`; what is remembered is 48 hours of bursts and of values.
+- Which pair is next is `scoring.probing.bursts`; what is remembered is 48 hours of bursts and of values, by the agents
+  too, for the next leader (`burst_records`).
 """
 
 import logging
 import math
 import secrets
-from collections import deque
+from bisect import bisect_right, insort
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from statistics import median
+from types import MappingProxyType
 from typing import Final
 
+from extender.network.probe.burst_records import BurstRecords, EndedBurst
 from extender.ports import Clock
-from extender.schemas.probe import BurstResult, ProbeBurst
+from extender.schemas.probe import BurstResult, KnownBurst, ProbeBurst
 from scoring.ids import NodeName, ZoneName
 from scoring.probing.burst_history import KEPT_S, SLOW_RATIO, PastBurst
 from scoring.probing.bursts import BurstLimits, BurstQuestion, BurstReason, BurstView, NextBurst
@@ -94,7 +97,8 @@ class Bursts:
         self._running: _Running | None = None
         self._coming: list[_Coming] = []
         self._free: dict[NodeName, float] = {}  # node → from when its agent takes another burst
-        self._past: deque[PastBurst] = deque()
+        self._past: list[PastBurst] = []  # In the order of time
+        self.records = BurstRecords(options.max_bps)
         self._values: dict[tuple[NodeName, NodeName], tuple[float, float]] = {}  # (from, to) → bits a second, when
         self._disturbed: dict[NodeName, float] = {}  # node → until when its agent says nothing of other links
         self._reason: BurstReason | None = None
@@ -231,7 +235,22 @@ class Bursts:
             self.turned |= bool(usual) and not SLOW_RATIO < bps / median(usual) < 1.0 / SLOW_RATIO
             self._values |= {ends: (bps, now_s) for ends, bps in known.items()}
             self._past[-1] = self._past[-1]._replace(bps=bps)
-            self._end("measured")
+            self._end("measured", known)
+
+    def resume(self, node: NodeName, said: Sequence[KnownBurst]) -> None:
+        """Take what the agent of this node says of bursts under an earlier leader; each begins before our own."""
+        now_s = self._clock.now_s()
+        led_s = now_s if self._from_s is None else self._from_s - self._run_s
+        for one in self.records.confirmed(node, said, now_s):
+            self._coming.clear()  # These were chosen without it
+            at_s = min(one.at_s, led_s)
+            figures = {(one.client, one.server): one.to_server_bps, (one.server, one.client): one.to_client_bps}
+            known = {ends: bps for ends, bps in figures.items() if bps}
+            pair = min(one.server, one.client), max(one.server, one.client)
+            insort(self._past, PastBurst(pair, at_s, min(known.values(), default=None)), key=lambda past: past.at_s)
+            for ends, bps in known.items():
+                if ends not in self._values or self._values[ends][1] < at_s:
+                    self._values[ends] = bps, at_s
 
     def disturbs(self, node: NodeName, *, since_s: float) -> bool:
         """Whether a burst may have run on the node since then."""
@@ -246,10 +265,15 @@ class Bursts:
         self._from_s = self._running = self._reason = None
         for kept in (self._past, self._values, self._disturbed, self._coming, self._free):
             kept.clear()
+        self.records.forget()
 
-    def _end(self, outcome: str) -> None:
+    def _end(self, outcome: str, rates: Mapping[tuple[NodeName, NodeName], float] = MappingProxyType({})) -> None:
+        """`rates`: (from, to) → bits a second."""
         one, self._running, now_s = self._running, None, self._clock.now_s()
         if one is not None:
+            out, back = (one.client, one.server), (one.server, one.client)
+            began_s = self._past[-1].at_s
+            self.records.add(EndedBurst(one.id, one.server, one.client, began_s, rates.get(out), rates.get(back)))
             self._free.update(dict.fromkeys((one.server, one.client), now_s + _PAUSE_S))
         if one is not None and one.client_at_s is not None and outcome != "lapsed":
             self._disturbed.update(dict.fromkeys((one.server, one.client), now_s))
@@ -257,8 +281,8 @@ class Bursts:
 
     def _forget_old(self, zone_of: Mapping[NodeName, ZoneName], *, now_s: float) -> None:
         since_s = now_s - KEPT_S
-        while self._past and self._past[0].at_s <= since_s:
-            self._past.popleft()
+        del self._past[: bisect_right(self._past, since_s, key=lambda past: past.at_s)]
+        self.records.forget_old(now_s)
         for ends in [
             ends for ends, (_, at_s) in self._values.items() if at_s <= since_s or not zone_of.keys() >= {*ends}
         ]:

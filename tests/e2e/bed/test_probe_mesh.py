@@ -21,10 +21,11 @@ import pytest
 
 from bench.probe.network import in_namespace
 from bench.testbed.cases import Impairment, Setting
-from bench.testbed.commands import ip_in, run_in
+from bench.testbed.commands import ip_in, run_in, tc_in
 from bench.testbed.errors import BedUnavailable
 from bench.testbed.kernel import Kernel, examined
 from bench.testbed.nodes import Bed, address, bed, small_packets_only
+from bench.testbed.nodes import port as switch_port
 from bench.testbed.shaping import shaped
 from testbed.objects import zone_nodes
 from testbed.parts.service import Netgang
@@ -215,6 +216,25 @@ async def test_faults_are_found_avoided_and_gone(
         assert max(after.age_s[pair] for pair in alive) < 60.0
 
 
+class Uplink:
+    """Between the nodes of one zone, on a bridge of their own, and all others: as fast as it can be, or narrow."""
+
+    def __init__(self, made: Bed, zone: str) -> None:
+        self._made = made
+        ends = ["link set up0 master br0", "link set up1 master br1", "link set up0 up", "link set up1 up"]
+        own = [f"link set {switch_port(node)} master br1" for node in NODES if ZONE_OF[node] == zone]
+        add = ["link add br1 type bridge", "link set br1 up", "link add up0 type veth peer name up1"]
+        ip_in(made.switch, [*add, *ends, *own])
+
+    def narrow(self) -> None:
+        """Both directions, as on a node's link: a token bucket and 40 ms of queue."""
+        bucket = f"root handle 1: tbf rate {SLOW_BPS:.0f}bit burst 16kb latency 40ms"
+        tc_in(self._made.switch, [f"qdisc add dev {end} {bucket}" for end in ("up0", "up1")])
+
+    def widen(self) -> None:
+        tc_in(self._made.switch, [f"qdisc del dev {end} root" for end in ("up0", "up1")])
+
+
 async def rates_bps(netgang: Netgang) -> dict[tuple[str, str], float]:
     """What bursts found, by directed pair."""
     pairs = (await document(netgang, "/v1/network"))["pairs"]
@@ -232,19 +252,35 @@ def best_bps(rates: dict[tuple[str, str], float]) -> dict[str, float]:
     return found
 
 
-async def test_a_slow_node_is_found_by_bursts_and_avoided(
+def between_zones_bps(rates: dict[tuple[str, str], float]) -> dict[str, list[float]]:
+    """All that was measured between two zones, by their names."""
+    found: dict[str, list[float]] = {}
+    for (one, other), bps in rates.items():
+        if ZONE_OF[one] != ZONE_OF[other]:
+            found.setdefault("".join(sorted((ZONE_OF[one], ZONE_OF[other]))), []).append(bps)
+    return found
+
+
+async def test_a_slow_node_and_then_a_slow_uplink_are_found_by_bursts_and_avoided(
     stage: Stage, rights: None, mesh: Bed, kernel: Kernel, tmp_path: Path
 ) -> None:
-    """10 Mbit/s instead of 100 on one of 36 nodes, with no gang in the way: each node has a burst first."""
+    """10 Mbit/s instead of 100 on one of 36 nodes, with no gang in the way: each node has a burst first.
+
+    Zone C's uplink is narrowed when the node is found, just before bursts between zones begin.
+    """
     await stage.add_nodes(*zone_nodes(ZONES, cpu="1500m"))
     await stage.api.create(kind("v1", "ServiceAccount", ACCOUNT, stage.namespace))
     [port] = free_ports(1)
     throughput = {"enabled": True, "size_bytes": 10_000_000}
     probe = {"enabled": True, "service_account": f"{stage.namespace}/{ACCOUNT}", "throughput": throughput}
     netgang = await stage.netgang({"reports": {"port": port}, "probe": probe})
+    uplink = Uplink(mesh, "C")
 
     def slow(rates: dict[tuple[str, str], float]) -> set[str]:
         return {node for node, bps in best_bps(rates).items() if bps < SLOW_BPS * 2.0}
+
+    def slow_zones(rates: dict[tuple[str, str], float]) -> set[str]:
+        return {zones for zones, found in between_zones_bps(rates).items() if min(found) < SLOW_BPS * 2.0}
 
     async def within(limit_s: float, accept: Callable[[dict[tuple[str, str], float]], bool], what: str) -> None:
         began_s = monotonic()
@@ -258,12 +294,22 @@ async def test_a_slow_node_is_found_by_bursts_and_avoided(
                 lambda rates: slow(rates) == {LOSING} and sum(LOSING in pair for pair in rates) >= 4,
                 "10 Mbit/s found by two bursts of the node",
             )
+            uplink.narrow()
+            began_s = monotonic()
             await stage.create_gang("job", 6, annotations={"netgang.io/zones": "D"})
             nodes = {*(await stage.until_bound("job", 6, limit_s=60.0)).values()}
             assert {ZONE_OF[node] for node in nodes} == {"D"}
             assert LOSING not in nodes
             await stage.end(*(await stage.bound()))
         await within(GONE_S, lambda rates: not slow(rates), "10 Mbit/s gone")
+        await within(
+            FOUND_S - (monotonic() - began_s),
+            lambda rates: len(between_zones_bps(rates)) == 6 and slow_zones(rates) == {"AC", "BC", "CD"},
+            "10 Mbit/s of zone C's uplink found, and of no other",
+        )
+        say(f"all of it {monotonic() - began_s:.0f} s after it began")
+        uplink.widen()
+        await within(GONE_S, lambda rates: not slow_zones(rates), "10 Mbit/s of the uplink gone")
 
 
 def _oldest_s(found: Values) -> float:

@@ -12,7 +12,7 @@ from extender.network.probe.bursts import BurstOptions, Bursts
 from extender.network.probe.source import ProbeSource
 from extender.ports import Batch
 from extender.schemas.probe import ProbeOrders, ProbeReport
-from probe.memory import Memory
+from probe.memory import BurstMemory, Memory
 from scoring.ids import NodeName, ZoneName
 from scoring.network.measurement import Metric
 from tests.fakes.clock import FakeClock
@@ -42,6 +42,8 @@ class Mesh:
         self.outcomes = Counter[str]()
         self.lead()
         self.memories: dict[str, Memory] = {}
+        self.burst_memories: dict[str, BurstMemory] = {}
+        self.given = Counter[tuple[str, str]]()  # (node, id) → in how many answers an ended burst was
         self.resends: set[str] = set()
         self.orders: dict[str, ProbeOrders] = {}
         self.silent: set[str] = set()
@@ -140,7 +142,10 @@ class Mesh:
                 more["burst"] = {"id": orders.burst.id, **rates}
         memory, now_s = self.memories.setdefault(node, Memory()), self.clock.now_s()
         known = [{"peer": peer, "known": list(figures)} for peer, figures in memory.at(now_s).items()]
-        answer = self.send(report(node, self._sequence, *links, known=known if node in self.resends else [], **more))
+        bursts = self.burst_memories.setdefault(node, BurstMemory())
+        if node in self.resends:
+            more |= {"known": known, "known_bursts": bursts.at(now_s)}
+        answer = self.send(report(node, self._sequence, *links, **more))
         assert isinstance(answer, ProbeOrders), answer
         self._reported_s[node] = now_s
         if answer.resend:
@@ -150,4 +155,6 @@ class Mesh:
         if answer.burst is not None:
             self.started.append((node, answer.burst.server, self.clock.now_s()))
         self.orders[node] = answer
+        self.given.update((node, one.id) for one in answer.known_bursts)
+        bursts.keep([msgspec.to_builtins(one) for one in answer.known_bursts], now_s=now_s)
         memory.keep({peer.node: tuple(peer.known) for peer in answer.peers if peer.known}, now_s=now_s)

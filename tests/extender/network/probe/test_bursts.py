@@ -13,7 +13,7 @@ from extender.network.probe.bursts import PORTS, BurstOptions, Bursts
 from extender.schemas.probe import BurstResult, ProbeBurst
 from scoring.ids import NodeName, ZoneName
 from scoring.network.measurement import Metric
-from scoring.probing.burst_history import DAY_S
+from scoring.probing.burst_history import DAY_S, RETRY_S
 from scoring.probing.bursts import BurstLimits
 from tests.extender.network.probe.probing import GOOD, Mesh
 from tests.fakes.clock import FakeClock
@@ -145,6 +145,47 @@ async def test_a_new_leader_waits_until_the_last_burst_has_ended() -> None:
     await found.until_started(before + 1)
     latest_s = 15.0 + 2.0  # until a client has its order, and is connected
     assert found.started[-1][2] - began_s >= latest_s + BurstOptions().seconds
+
+
+async def test_a_new_leader_has_what_was_measured_and_measures_no_pair_again() -> None:
+    """Every value, as old as the beginning of its burst, and the bursts of the day: here all that are allowed."""
+    found = mesh(limits=BurstLimits(a_day=2))
+    await found.rounds(40)
+    before, at_s, started = throughputs(found), dict(found.table_s), len(found.started)
+    assert len(before) == 6
+    found.lead()
+    await found.rounds(3)
+    assert throughputs(found) == before
+    assert {ends: found.table_s[*ends, THROUGHPUT] for ends in before} == pytest.approx(
+        {ends: at_s[*ends, THROUGHPUT] for ends in before}, abs=10.0
+    )
+    await found.rounds(int(RETRY_S / 10.0))
+    assert len(found.started) == started
+    found.clock.advance(DAY_S)
+    await found.rounds(20)
+    assert len(found.started) > started
+
+
+async def test_a_burst_that_one_agent_alone_knows_does_not_count() -> None:
+    """Its memory is gone, or it says something else, or nothing of it is true."""
+    found = mesh("n1", "n2", "n3")
+    await found.rounds(40)
+    del found.burst_memories["n1"]
+    [first, *_] = found.burst_memories["n2"].at(found.clock.now_s())
+    invented = [{**first, "id": f"b{number}", "peer": "n1"} for number in range(3)]
+    found.burst_memories["n2"].keep([{**one, "sent_bps": 3e9} for one in invented], now_s=found.clock.now_s())
+    found.burst_memories["n3"].keep([{**invented[0], "sent_bps": 5e9}], now_s=found.clock.now_s())
+    found.lead()
+    await found.rounds(2)
+    assert {*throughputs(found)} == {("n2", "n3"), ("n3", "n2")}
+    assert max(throughputs(found).values()) == 2e9
+
+
+async def test_each_ended_burst_is_in_two_answers_to_each_of_its_agents_so_that_one_may_be_lost() -> None:
+    found = mesh()
+    await found.rounds(40)
+    assert Counter(node for node, _ in found.given) == {"n1": 2, "n2": 2, "n3": 2}
+    assert {*found.given.values()} == {2}
 
 
 NODES = [NodeName(f"n{i}") for i in range(5)]
