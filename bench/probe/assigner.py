@@ -31,6 +31,8 @@ class Assigner:
         self.packet_interval_s = packet_interval_s
         self.status = 200
         """what is answered; with another than 200 nothing is kept"""
+        self.more: dict[str, Any] = {}
+        """fields that are answered besides"""
         self.hangs_up = False
         """whether connections are closed after an answer that does not say so"""
         self.ports: list[int] = []
@@ -54,6 +56,7 @@ class Assigner:
                 "packet_interval_s": self.packet_interval_s,
                 "peers": peers,
                 "reflect_for": list(others.values()),
+                **self.more,
             }
         ).encode()
 

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from time import monotonic
+from typing import Any
 
 import pytest
 
@@ -181,6 +182,24 @@ def test_a_leader_change_costs_no_packet(token: Path) -> None:
         reports = served.wait("n1", before + 1, timeout_s=LIVENESS_S)
         sent = {link["peer"]: link["sent"] for link in reports[-1]["links"]}
         assert min(sent.values()) > 12, "more than the second of one report"
+
+
+@pytest.mark.slow
+def test_ended_bursts_are_sent_again_to_a_leader_that_takes_bursts_and_to_no_other(token: Path) -> None:
+    """One of an earlier version, or without throughput, would refuse a report with a field that it does not know."""
+    ended = {"id": "b1", "peer": "n2", "server": True, "age_s": 5.0, "sent_bps": 1e9, "received_bps": None}
+    with serving(assigner()) as served, agents(served, token):
+
+        def reports_after(answered: dict[str, Any]) -> list[dict[str, Any]]:
+            """Three: the last was made after this was answered."""
+            served.more, before = answered, len(served.reports("n1"))
+            return served.wait("n1", before + 3, timeout_s=LIVENESS_S)[before:]
+
+        assert not any("known_bursts" in one for one in reports_after({"throughput": True, "known_bursts": [ended]}))
+        assert not any("known_bursts" in one for one in reports_after({"resend": True}))
+        [sent] = reports_after({"resend": True, "throughput": True})[-1]["known_bursts"]
+        assert sent == {**ended, "age_s": sent["age_s"]}
+        assert sent["age_s"] > 5.0
 
 
 @pytest.mark.slow
