@@ -1,13 +1,16 @@
 """What past bursts say: when each node was tried, which links are slow, and which nodes have fast ones.
 
-A link is slow below `SLOW_RATIO` of the median of the links it is compared with: those of its zone, or all those
-between zones.
+A link is slow below `SLOW_RATIO` of what is usual: the median of the links of its zone, or the upper quartile of all
+links between zones, because one slow uplink makes two of the three links between three zones slow; the one between two
+zones is compared with what is usual inside them. A burst that failed says nothing of a link, so it is tried again soon,
+and then less and less.
 """
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from itertools import takewhile
+from math import ceil
 from statistics import median
 from typing import Final, NamedTuple
 
@@ -40,6 +43,8 @@ class History:
     last: dict[Pair, PastBurst] = field(default_factory=dict)
     last_of: dict[NodeName, float] = field(default_factory=dict)
     tried: defaultdict[NodeName, set[NodeName]] = field(default_factory=lambda: defaultdict(set))  # In its own zone
+    failed: Counter[Pair] = field(default_factory=Counter)  # How often in a row, up to now
+    failed_between: Counter[tuple[ZoneName, ZoneName]] = field(default_factory=Counter)
     slow: dict[Pair, int] = field(default_factory=dict)  # Pairs that are slow → how often in a row
     slow_of: Counter[NodeName] = field(default_factory=Counter)  # Slow links inside the zone …
     fast_of: Counter[NodeName] = field(default_factory=Counter)  # … and others
@@ -48,9 +53,18 @@ class History:
     def rest_s(self, burst: PastBurst) -> float:
         """How long its pair is left alone."""
         if burst.bps is None:
-            return RETRY_S
+            return _retry_s(self.failed[burst.pair])
         times = self.slow.get(burst.pair)
         return REST_S if times is None else min(SLOW_REST_S * 2.0 ** min(times - 1, _MOST_DOUBLED), REST_S)
+
+    def rest_between_s(self, two: tuple[ZoneName, ZoneName]) -> float:
+        """How long two zones are left alone after their last burst, by whichever nodes."""
+        last = self.last_between[two]
+        return _retry_s(self.failed_between[two]) if last.bps is None else self.rest_s(last)
+
+
+def _retry_s(times: int) -> float:
+    return min(SLOW_REST_S * 2.0 ** min(times - 1, _MOST_DOUBLED), RETRY_S)
 
 
 def history(zone_of: Mapping[NodeName, ZoneName], past: Iterable[PastBurst], *, now_s: float) -> History:
@@ -68,22 +82,40 @@ def history(zone_of: Mapping[NodeName, ZoneName], past: Iterable[PastBurst], *, 
                 known.tried[node].add(peer)
         if ends[0] is not None and ends[1] is not None:
             if ends[0] != ends[1]:
-                known.last_between[two_zones(ends[0], ends[1])] = one
+                two = two_zones(ends[0], ends[1])
+                known.last_between[two] = one
+                known.failed_between[two] = known.failed_between[two] + 1 if one.bps is None else 0
             if one.bps is not None:
                 results[one.pair].append(one.bps)
+        known.failed[one.pair] = known.failed[one.pair] + 1 if one.bps is None else 0
     groups = defaultdict[ZoneName | None, list[float]](list)
     group_of = {pair: _group(zone_of, pair) for pair in results}
     for pair, rates in results.items():
         groups[group_of[pair]].append(rates[-1])
-    limits = {group: SLOW_RATIO * median(rates) for group, rates in groups.items() if len(rates) >= _JUDGED}
+    between = groups.pop(None, [])
+    usual: dict[ZoneName | None, float] = {
+        zone: median(rates) for zone, rates in groups.items() if len(rates) >= _JUDGED
+    }
+    compared = between if len(between) >= _JUDGED else [*between, *usual.values()]
+    if len(compared) >= _JUDGED:
+        usual[None] = _upper_quartile(compared)
     for pair, rates in results.items():
-        limit = limits.get(group_of[pair], 0.0)
+        limit = SLOW_RATIO * usual.get(group_of[pair], 0.0)
         times = sum(1 for _ in takewhile(limit.__gt__, reversed(rates)))
         if times:
             known.slow[pair] = times
         if group_of[pair] is not None:
             (known.slow_of if times else known.fast_of).update(pair)
     return known
+
+
+def _upper_quartile(rates: list[float]) -> float:
+    """The nearest rank.
+
+    >>> _upper_quartile([1e9, 1e7, 1e7])
+    1000000000.0
+    """
+    return sorted(rates)[ceil(len(rates) * 0.75) - 1]
 
 
 def _group(zone_of: Mapping[NodeName, ZoneName], pair: Pair) -> ZoneName | None:

@@ -3,13 +3,13 @@
 Why so few: a burst fills a link for seconds, and no job is to pay for that. Rules:
 - Both nodes have an agent with iperf3. No gang runs on them or is about to start there, unless `beside_gangs`. In 24
   hours a node takes part in at most `a_day` bursts.
-- A link is slow below half the median of its zone, or of all links between zones. Its ends that have no
+- A link is slow below half the median of its zone, or half the upper quartile between zones. Its ends that have no
   other result go first, with a peer that is known to be fast: so the next two bursts say which end is slow. A slow link
   itself is tried again after `SLOW_REST_S`, twice as long after each further slow burst.
 - Then each node has a first burst, in its own zone; then each two zones have one; then nodes with the fewest peers
   tried and those that waited longest. Nodes of zones that a waiting gang may use go before others. A node's peer is one
   that it never tried, in the same order, else the one tried longest ago.
-- A measured pair rests for `REST_S`, one whose burst failed for `RETRY_S`.
+- A measured pair rests for `REST_S`, one whose burst failed for `SLOW_REST_S`, then twice as long up to `RETRY_S`.
 
 Pure: times are arguments, Unix seconds; ties go by name.
 """
@@ -171,7 +171,7 @@ def _between(zones: Mapping[ZoneName, Sequence[NodeName]], known: History, *, no
 
     for two in sorted(combinations(sorted(zones), 2), key=last_s):
         before = known.last_between.get(two)
-        if before is None or now_s - before.at_s >= known.rest_s(before):
+        if before is None or now_s - before.at_s >= known.rest_between_s(two):
             yield _pair(gateways[two[0]], gateways[two[1]]), BurstReason.ZONES
 
 

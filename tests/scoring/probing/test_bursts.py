@@ -53,8 +53,8 @@ def test_a_pair_is_allowed(
     if reason in (BurstReason.NEW, BurstReason.SUSPECT):
         assert not same
     if same:
-        rest_s = SLOW_REST_S if reason is BurstReason.SLOW else REST_S
-        assert now_s - same[-1].at_s >= (RETRY_S if same[-1].bps is None else rest_s)
+        is_short = reason is BurstReason.SLOW or same[-1].bps is None
+        assert now_s - same[-1].at_s >= (SLOW_REST_S if is_short else REST_S)
 
 
 def test_each_node_has_one_before_any_has_two_and_all_pairs_are_measured() -> None:
@@ -85,7 +85,7 @@ NONE = {  # case: (reason, view, past)
     "one agent": (BurstReason.ALONE, view(A), []),
     "a gang on one of two": (BurstReason.GANGS, view(A, B, with_gangs=frozenset({B})), []),
     "used up": (BurstReason.SPENT, view(A, B), [PastBurst((A, B), float(at), 1e9) for at in (1, 2)]),
-    "just tried": (BurstReason.RESTING, view(A, B), [PastBurst((A, B), 1.0)]),
+    "just tried": (BurstReason.RESTING, view(A, B), [PastBurst((A, B), RETRY_S + 1.0 - SLOW_REST_S)]),
 }
 
 
@@ -136,6 +136,40 @@ def test_a_link_that_was_slow_is_tried_again_soon_then_less_and_less() -> None:
     times_s = [burst.at_s for burst in past if burst.pair == pair]
     pauses_s = [then_s - at_s for at_s, then_s in pairwise(times_s)]
     assert [round(pause_s / SLOW_REST_S) for pause_s in pauses_s] == [1, 2, 4]
+
+
+def test_a_slow_link_whose_next_burst_fails_is_tried_again_within_minutes() -> None:
+    """As after a result: a fault that ended meanwhile is to be forgotten in time."""
+    bad, failed = NodeName("n00"), [False, True, True]
+    past: list[PastBurst] = []
+    for at_s in range(0, 800, 5):
+        pair, _ = next_burst(BurstView(FOUR_ZONES), past, BurstLimits(), running=False, now_s=float(at_s))
+        if pair is not None:
+            is_first_slow = pair == next((burst.pair for burst in past if bad in burst.pair), pair) and bad in pair
+            bps = None if is_first_slow and failed and failed.pop(0) else 1e7 if bad in pair else 1e9
+            past.append(PastBurst(pair, float(at_s), bps))
+    (pair, *_) = [burst.pair for burst in past if bad in burst.pair]
+    times_s = [burst.at_s for burst in past if burst.pair == pair]
+    pauses_s = [then_s - at_s for at_s, then_s in pairwise(times_s)]
+    assert [round(pause_s / SLOW_REST_S) for pause_s in pauses_s[:4]] == [1, 1, 2, 2]
+
+
+@pytest.mark.parametrize("zones", [2, 3, 4])
+def test_a_slow_uplink_that_is_mended_is_fast_again_within_three_minutes(zones: int) -> None:
+    zone_of = {node: zone for node, zone in FOUR_ZONES.items() if zone in "abcd"[:zones]}
+    past: list[PastBurst] = []
+    mended_s = 0.0
+    for at_s in range(0, 600, 5):
+        pair, _ = next_burst(BurstView(zone_of), past, BurstLimits(), running=False, now_s=float(at_s))
+        if pair is not None:
+            is_uplink = {zone_of[node] == "b" for node in pair} == {True, False}
+            past.append(PastBurst(pair, float(at_s), 1e7 if is_uplink and not mended_s else 1e9))
+        slow = {burst.pair for burst in past if burst.bps == 1e7}
+        mended_s = mended_s or (float(at_s) if len(slow) == zones - 1 else 0.0)
+    last = {burst.pair: burst for burst in past}
+    fast_s = max(min(burst.at_s for burst in past if burst.pair == pair and burst.bps == 1e9) for pair in slow)
+    assert {burst.bps for burst in last.values()} == {1e9}
+    assert 0.0 < fast_s - mended_s <= 180.0
 
 
 def test_where_all_links_are_slow_none_is_suspected() -> None:
