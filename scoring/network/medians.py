@@ -5,6 +5,7 @@ whole mesh. And a node with a bad interface is bad to all, so what its measured 
 - The worse of what is typical of both ends: the median of an end's measured links to the other's zone, of an even count
   the better middle one, because the bad one of two links may be bad by its other end. An end with fewer than `LEAST`
   such links has the median over the measured pairs of the two zones.
+- An estimate is a hundredth worse than that (`CAUTION`): of two links that look alike the measured one goes first.
 - Per metric and direction; values past the hard TTL do not count, and an endpoint that serves nodes of several zones
   belongs to none.
 """
@@ -27,6 +28,8 @@ class Zones:
     hard_ttl_s: Mapping[Metric, float | None]
 
 
+CAUTION: Final = 0.01
+"""By how much an estimated delay is longer, and an estimated rate lower, than what is typical."""
 LEAST: Final = 2
 """Links of a node to a zone from which on they say more of its other links there than those of all nodes do."""
 
@@ -43,17 +46,18 @@ class Medians:
     to_end: Mapping[Metric, Floats]
 
     def typical(self, metric: Metric, ends: tuple[Ints, Ints], zones: tuple[Ints, Ints]) -> Floats:
-        """What is typical of links from `ends[0]` (n) to `ends[1]` (m), with their zones, −1 where none: (n, m)."""
+        """What links from `ends[0]` (n) to `ends[1]` (m), with their zones, −1 where none, are taken for: (n, m)."""
         (rows, cols), (from_zone, to_zone) = ends, zones
+        worse_by = {Metric.LOSS: 1.0, Metric.DELAY: 1.0 + CAUTION, Metric.THROUGHPUT: 1.0 - CAUTION}[metric]
         of_zones = self.values[metric][from_zone[:, None], to_zone[None, :]]
         if metric not in self.from_end:
-            return of_zones
+            return of_zones * worse_by
         there = self.from_end[metric][rows[:, None], to_zone[None, :]]
         back = self.to_end[metric][cols[None, :], from_zone[:, None]]
         worse = np.minimum if metric is Metric.THROUGHPUT else np.maximum
         there = np.where((rows[:, None] >= 0) & ~np.isnan(there), there, of_zones)
         back = np.where((cols[None, :] >= 0) & ~np.isnan(back), back, of_zones)
-        return worse(there, back)
+        return worse(there, back) * worse_by
 
     def rows(self, nodes: Sequence[NodeName]) -> Ints:
         """Zone number of each node, −1 where it has none."""

@@ -51,7 +51,7 @@ CASES: dict[str, tuple[Part, list[tuple[str, str, str, float, float]], bool]] = 
     "one has expired": ((known(9.0, 200.0, "file"), known(4.0, 6.0, "file"), 4.0, "one direction", 9.0),
                         [("file", "a", "b", 9.0, 200.0), ("file", "b", "a", 4.0, 6.0)], False),
     "both have": ((known(9.0, 300.0, "file"), None, None, "nothing", 9.0), [("file", "a", "b", 9.0, 300.0)], False),
-    "like others between the zones": ((None, None, 7.0, "zones", None), [("file", "a", "c", 7.0, 5.0)], True),
+    "like others between the zones": ((None, None, 7.07, "zones", None), [("file", "a", "c", 7.0, 5.0)], True),
     "expired, and worse than others between the zones": (
         (known(9.0, 300.0, "file"), None, 9.0, "zones", 9.0),
         [("file", "a", "b", 9.0, 300.0), ("file", "a", "c", 7.0, 5.0)], True),

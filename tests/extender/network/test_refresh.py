@@ -291,7 +291,7 @@ async def test_links_between_zones_are_guessed_if_asked() -> None:
     world.nodes = [node("a", zone="one"), node("b", zone="two"), node("c", zone="two")]
     async with running(world):
         await asyncio.sleep(1.0)
-        assert (world.delay("a", "c"), world.delay("b", "c")) == (4.0, None)
+        assert (world.delay("a", "c"), world.delay("b", "c")) == (4.04, None)
         world.nodes = [node("a", zone="one"), node("b", zone="two"), node("c", zone="three")]
         world.refresh.nodes_changed()
         await asyncio.sleep(1.0)

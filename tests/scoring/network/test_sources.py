@@ -20,6 +20,7 @@ from scoring.network.matrix import (
     PairCounts,
     Zones,
 )
+from scoring.network.medians import CAUTION
 from scoring.score.links import among
 from scoring.score.pairs import pair_scores
 
@@ -105,6 +106,7 @@ SOURCES = st.dictionaries(st.sampled_from(["x", "y", "z"]), VALUES, max_size=3)
 # Zones
 
 ZONE_OF = {NODES[0]: ZoneName("one"), NODES[1]: ZoneName("one"), NODES[2]: ZoneName("two"), NODES[3]: ZoneName("two")}
+WORSE = 1.0 + CAUTION  # What an estimated delay is beside what is typical
 ZONES = Zones(ZONE_OF, dict.fromkeys(METRICS, 1000.0))
 
 
@@ -123,7 +125,8 @@ def test_links_that_nobody_measured_are_like_others_between_their_zones() -> Non
     """The median per direction fills a link measured in neither direction; a measured direction stands for both."""
     found = [measured("ac", 5.0), measured("ad", 9.0), measured("bc", 6.0), measured("db", 50.0)]
     assert delays(merged({"x": found})) == {"ac": 5.0, "ad": 9.0, "bc": 6.0, "db": 50.0}
-    assert delays(merged({"x": found[:2]}, zones=ZONES)) == {"ac": 5.0, "ad": 9.0, "bc": 7.0, "bd": 7.0}
+    both = {"ac": 5.0, "ad": 9.0, "bc": 7.0 * WORSE, "bd": 7.0 * WORSE}
+    assert delays(merged({"x": found[:2]}, zones=ZONES)) == both
     assert merged({"x": found[:2]}, zones=ZONES).known(NODES[1], NODES[2], Metric.DELAY) is None
 
 
@@ -131,7 +134,7 @@ def test_expired_values_are_neither_used_nor_kept_instead_of_an_estimate() -> No
     """What is past the hard TTL does not count for a median, and shrinks to one, unless it was worse itself."""
     found = [measured("ac", 5.0, age_s=20.0), measured("ad", 99.0, age_s=1000.0), measured("bd", 1.0, age_s=1000.0)]
     matrix = merged({"x": found}, zones=ZONES)
-    assert delays(matrix) == {"ac": 5.0, "ad": 99.0, "bc": 5.0, "bd": 5.0}
+    assert delays(matrix) == {"ac": 5.0, "ad": 99.0, "bc": 5.0 * WORSE, "bd": 5.0 * WORSE}
     assert matrix.block(NODES[:1], NODES[3:]).delay_age_s.tolist() == [[20.0]]
     assert matrix.block(NODES[1:2], NODES[2:3]).delay_age_s.tolist() == [[20.0]]
 
@@ -139,7 +142,7 @@ def test_expired_values_are_neither_used_nor_kept_instead_of_an_estimate() -> No
 def test_nodes_without_a_zone_or_with_a_shared_endpoint() -> None:
     """A node of no zone gets no estimate, and an endpoint of several zones gives none."""
     some = Zones({node: zone for node, zone in ZONE_OF.items() if node != "b"}, {})
-    assert delays(merged({"x": [measured("ac", 5.0)]}, zones=some)) == {"ac": 5.0, "ad": 5.0}
+    assert delays(merged({"x": [measured("ac", 5.0)]}, zones=some)) == {"ac": 5.0, "ad": 5.0 * WORSE}
     shared = {**OWN, Metric.DELAY: {**OWN[Metric.DELAY], NODES[3]: EndpointId("a")}}
     assert delays(merged({"x": [measured("ac", 5.0)]}, zones=ZONES, endpoint_of=shared)) == {"ac": 5.0, "dc": 5.0}
 
