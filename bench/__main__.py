@@ -18,6 +18,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from bench.command import FRESH, Fresh, JsonFile
 from bench.exam.command import EPILOG as EXAM_EPILOG
 from bench.exam.command import exam
 from bench.kept import Kept, broken_off_by_term
@@ -55,15 +56,8 @@ def run(
         ),
     ] = None,
     quick: Annotated[bool, typer.Option("--quick", help="The short form of those that have one.")] = False,
-    json_file: Annotated[
-        Path | None,
-        typer.Option(
-            "--json",
-            dir_okay=False,
-            help="Write a record that `bench results` reads. A run that was interrupted goes on from FILE.part.json.",
-        ),
-    ] = None,
-    begin_anew: Annotated[bool, typer.Option("--anew", help="Take nothing from an interrupted run.")] = False,
+    json_file: JsonFile = None,
+    fresh: Fresh = False,
 ) -> None:
     """Run the benchmarks one after the other; ends with status 1 if a goal of one is missed."""
     console = Console(stderr=True)
@@ -72,9 +66,9 @@ def run(
         raise typer.BadParameter(f"{', '.join(unknown)}: not among {', '.join(one.name for one in BENCHES)}")
     selected = [one for one in BENCHES if (one.name in only if only else not one.on_request)]
     try:
-        kept = Kept(json_file, begin_anew=begin_anew)
+        kept = Kept(json_file, fresh=fresh)
     except ValueError as wrong:
-        console.print(f"[red]{wrong}[/red]; --anew begins without it", highlight=False)
+        console.print(f"[red]{wrong}[/red]; {FRESH} begins without it", highlight=False)
         raise typer.Exit(2) from wrong
     left = [one for one in selected if kept.found(one.name, one.command(quick=quick)) is None]
     if len(left) < len(selected):
@@ -86,7 +80,7 @@ def run(
     for number, one in enumerate(left, start=1):
         console.rule(f"{number}/{len(left)} {one.command(quick=quick)}")
         with broken_off_by_term():
-            section = measured(one, json_file, quick=quick, begin_anew=begin_anew)
+            section = measured(one, json_file, quick=quick, fresh=fresh)
         if section is None:
             unmeasured.append(one.name)
         else:
@@ -104,13 +98,13 @@ def run(
         raise typer.Exit(2 if unmeasured else 1)
 
 
-def measured(one: Bench, json_file: Path | None, *, quick: bool, begin_anew: bool) -> Section | None:
+def measured(one: Bench, json_file: Path | None, *, quick: bool, fresh: bool) -> Section | None:
     """Run one benchmark. `None`: it came to no end, or could not measure everything; status 1 is a missed goal."""
     command = one.command(quick=quick)
     begun_s = perf_counter()
     with tempfile.TemporaryDirectory() as place, ExitStack() as stack:
         file = Path(place) / "record.json" if json_file is None else json_file.with_suffix(f".{one.name}.json")
-        options = ["--json", str(file), *(["--anew"] if begin_anew else [])] if one.writes_record else []
+        options = ["--json", str(file), *([FRESH] if fresh else [])] if one.writes_record else []
         output = None if one.writes_record else subprocess.PIPE
         process = subprocess.Popen([*_argv(command), *options], stdout=output, text=True)
         stack.callback(_ended, process)

@@ -20,12 +20,12 @@ from bench.record import Record, Section, commit, here, machine, read, write
 class Kept:
     """Sections measured so far of the record `path`; nothing is kept without one."""
 
-    def __init__(self, path: Path | None, *, begin_anew: bool = False) -> None:
+    def __init__(self, path: Path | None, *, fresh: bool = False) -> None:
         self._path = path
         self._sections: dict[tuple[str, str], Section] = {}  # (benchmark, command) → what it measured
         if self.part is None or not self.part.exists():
             return
-        if begin_anew:
+        if fresh:
             self.part.unlink()
             return
         before = read(self.part)

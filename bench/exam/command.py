@@ -3,19 +3,16 @@
 Rule: a scenario that netgang misses is a result, not a failure: status 0 says that everything asked for was run.
 """
 
-import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from pathlib import Path
 from time import perf_counter
 from typing import Annotated, Any
 
-import aiohttp
 import typer
 from rich.console import Console
-from rich.progress import BarColumn, Progress, SpinnerColumn, TaskProgressColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
+from bench.command import PROGRAMS, Fresh, JsonFile, bar, outcome, output
 from bench.exam.run import Run, runs
 from bench.exam.scenarios import SCENARIOS, Scenario
 from bench.exam.verdict import verdict
@@ -30,9 +27,6 @@ from testbed.programs.progress import ShownProgress
 SCHEDULERS = ("none", "second", "second-gated", "native-alone", COSCHEDULING, VOLCANO)
 """Ways of `bench peers` that take the exam."""
 _TOPOLOGY = ("none", "second", "second-gated")
-_OUTSIDE = (ControlPlaneError, OSError, aiohttp.ClientError)
-_PROGRAMS = ("etcd", "kube-apiserver", "kube-scheduler", "kwok")
-_WIDTH = 150
 EPILOG = """Examples:
 
 python -m bench exam
@@ -49,10 +43,8 @@ def exam(
         typer.Option(help=f"Any of: {', '.join(SCHEDULERS)}. Default: all that are built and fit the scenario."),
     ] = None,
     runs_each: Annotated[int, typer.Option("--runs", min=1, help="Runs of each scheduler in each scenario.")] = 3,
-    json_file: Annotated[
-        Path | None, typer.Option("--json", dir_okay=False, help="Write a record that `bench results` reads.")
-    ] = None,
-    begin_anew: Annotated[bool, typer.Option("--anew", help="Take nothing from an interrupted run.")] = False,
+    json_file: JsonFile = None,
+    fresh: Fresh = False,
 ) -> None:
     """Take knavigator's scheduling scenarios with netgang and others; needs Go to build those once."""
     console = Console(stderr=True)
@@ -66,46 +58,35 @@ def exam(
     )
     try:
         todo = [(one, _ways(one, scheduler or [])) for one in _named(scenario or [])]
-        kept = Kept(json_file, begin_anew=begin_anew)
+        kept = Kept(json_file, fresh=fresh)
         with ShownProgress(console) as building:
-            ensure_all(_PROGRAMS, reporter=building)
+            ensure_all(PROGRAMS, reporter=building)
     except (ControlPlaneError, ValueError) as wrong:
         console.print(f"[red]{wrong}[/red]", highlight=False)
         raise typer.Exit(2) from wrong
     there = {line["scenario"] for line in (kept.found("exam", command) or _empty(command)).lines}
     failed = []
-    columns = (
-        SpinnerColumn(),
-        TextColumn("{task.description}"),
-        BarColumn(),
-        TaskProgressColumn(),
-        TimeElapsedColumn(),
-    )
-    with broken_off_by_term(), Progress(*columns, console=console) as progress:
-        bar = progress.add_task("exam", total=sum(len(ways) * runs_each for _, ways in todo))
+    with broken_off_by_term(), bar(console) as progress:
+        whole = progress.add_task("exam", total=sum(len(ways) * runs_each for _, ways in todo))
         for one, ways in todo:
             if one.name in there:
                 progress.console.print(f"{one.name}: taken from {kept.part}", highlight=False)
-                progress.advance(bar, len(ways) * runs_each)
+                progress.advance(whole, len(ways) * runs_each)
                 continue
 
             def report(run: Run, name: str = one.name) -> None:
                 words = f"{name}, {run.way}: {run.miss or 'passed'} ({run.seconds:g} s)"
                 progress.console.print(words, highlight=False)
-                progress.advance(bar)
+                progress.advance(whole)
 
             begun_s = perf_counter()
-            try:
-                with asyncio.Runner(loop_factory=asyncio.new_event_loop) as runner:
-                    lines = runner.run(taken(one, ways, times=runs_each, report=report))
-            except (*_OUTSIDE, ExceptionGroup) as wrong:
-                if isinstance(wrong, ExceptionGroup) and wrong.split(_OUTSIDE)[1] is not None:
-                    raise
-                failed.append(f"{one.name}: {wrong}")
+            lines = outcome(taken(one, ways, times=runs_each, report=report))
+            if isinstance(lines, ControlPlaneError):
+                failed.append(f"{one.name}: {lines}")
             else:
                 kept.add("exam", command, lines, seconds=perf_counter() - begun_s)
     section = kept.found("exam", command) or _empty(command)
-    Console(width=None if console.is_terminal else _WIDTH).print(_table(section.lines))
+    output(console).print(_table(section.lines))
     kept.finish([replace(section, ok=not failed)], whole=not failed)
     for words in failed:
         console.print(f"[red]not run:[/red] {words}", highlight=False)

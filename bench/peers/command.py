@@ -4,22 +4,20 @@ Rule: the expected duration is said before anything starts; a goal that is misse
 cannot be run is said in one line with status 2.
 """
 
-import asyncio
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from time import perf_counter
 from typing import Annotated
 
-import aiohttp
 import typer
 from rich.console import Console
-from rich.progress import BarColumn, Progress, SpinnerColumn, TaskProgressColumn, TextColumn, TimeElapsedColumn
 
+from bench.command import PROGRAMS, Fresh, JsonFile, bar, outcome, output
 from bench.http import build_go_echo
 from bench.kept import Kept, broken_off_by_term
 from bench.peers import ways as ways_table
-from bench.peers.compare import Found, Report, Task, compared, tasks
+from bench.peers.compare import Found, Task, compared, tasks
 from bench.peers.goals import missed
 from bench.peers.tables import goal_table, process_table, workload_table
 from bench.peers.ways import PEERS, WAYS, Extender, Way
@@ -30,11 +28,6 @@ from testbed.programs.build import ensure_all, missing
 from testbed.programs.catalogue import KUBERNETES, Version, parse_version
 from testbed.programs.progress import ShownProgress
 
-_WIDTH = 150
-"""Of tables that go to a file."""
-_OUTSIDE = (ControlPlaneError, OSError, aiohttp.ClientError)
-"""What a program that ends, or an API server that does not answer in time, is seen as; TimeoutError is an OSError."""
-PROGRAMS = ("etcd", "kube-apiserver", "kube-scheduler", "kwok")
 EPILOG = """Examples:
 
 python -m bench peers --quick
@@ -71,15 +64,8 @@ def peers(
         str, typer.Option(metavar="X.Y.Z", help="Version of the API server and of kube-scheduler.")
     ] = KUBERNETES,
     quick: Annotated[bool, typer.Option("--quick", help="Small loads, one round: does everything run?")] = False,
-    json_file: Annotated[
-        Path | None,
-        typer.Option(
-            "--json",
-            dir_okay=False,
-            help="Write a record that `bench results` reads. A run that was interrupted goes on from FILE.part.json.",
-        ),
-    ] = None,
-    begin_anew: Annotated[bool, typer.Option("--anew", help="Take nothing from an interrupted run.")] = False,
+    json_file: JsonFile = None,
+    fresh: Fresh = False,
 ) -> None:
     """Compare netgang with its peers on a real control plane; needs Go to build that once."""
     console = Console(stderr=True)
@@ -90,7 +76,7 @@ def peers(
         present = [ways_table.peer(name) for name in built]
         version = parse_version(kubernetes)
         todo = _todo(workload or [], way or [], pairs, others, present, version, quick=quick)
-        kept = Kept(json_file, begin_anew=begin_anew)
+        kept = Kept(json_file, fresh=fresh)
         _build(todo, version, console)
     except (ControlPlaneError, ValueError) as wrong:
         console.print(f"[red]{wrong}[/red]", highlight=False)
@@ -101,7 +87,7 @@ def peers(
     goals = [dict(line) for line in section.lines if "bound" in line]
     failures = missed(goals)
     rows = [dict(line) for line in section.lines if "bound" not in line]
-    show(Found(rows, goals), Console() if console.is_terminal else Console(width=_WIDTH))
+    show(Found(rows, goals), output(console))
     kept.finish([replace(section, ok=not (failures or unmeasured))], whole=not unmeasured)
     for words in unmeasured:
         console.print(f"[red]not measured:[/red] {words}", highlight=False)
@@ -165,44 +151,26 @@ def _run(todo: Sequence[Task], kept: Kept, command: str, console: Console, *, qu
     expected_s = sum(task.expected_s for task in left)
     halves = sum(task.halves for task in left)
     console.print(f"{halves} measurements on {len(left)} workloads, expected to take {expected_s / 60:.0f} min")
-    columns = (
-        SpinnerColumn(),
-        TextColumn("{task.description}"),
-        BarColumn(),
-        TaskProgressColumn(),
-        TimeElapsedColumn(),
-    )
     unmeasured = []
-    with Progress(*columns, console=console) as progress:
-        bar = progress.add_task("beside peers", total=expected_s)
+    with bar(console) as progress:
+        whole = progress.add_task("beside peers", total=expected_s)
 
         def report(words: str, seconds: float) -> None:
             progress.console.print(words, highlight=False)
-            progress.advance(bar, seconds)
+            progress.advance(whole, seconds)
 
         for task in left:
             begun_s = perf_counter()
-            found = _measured(task, report, quick=quick)
-            if isinstance(found, str):
-                unmeasured.append(found)
-                console.print(f"[red]{found}[/red]", highlight=False)
+            found = outcome(compared(task, report, quick=quick))
+            if isinstance(found, ControlPlaneError):
+                unmeasured.append(f"{task.workload.name}: {found}")
+                console.print(f"[red]{unmeasured[-1]}[/red]", highlight=False)
             else:
                 kept.add("peers", command, (*found.rows, *found.goals), seconds=perf_counter() - begun_s)
     order = {task.workload.name: number for number, task in enumerate(todo)}
     section = _so_far(kept, command)
     lines = sorted(section.lines, key=lambda line: ("bound" in line, order.get(str(line["workload"]), len(order))))
     return replace(section, lines=tuple(lines)), unmeasured
-
-
-def _measured(task: Task, report: Report, *, quick: bool) -> Found | str:
-    """A workload's figures, or why it could not be measured: the others are still worth their time then."""
-    try:
-        with asyncio.Runner(loop_factory=asyncio.new_event_loop) as runner:
-            return runner.run(compared(task, report, quick=quick))
-    except (*_OUTSIDE, ExceptionGroup) as wrong:
-        if isinstance(wrong, ExceptionGroup) and wrong.split(_OUTSIDE)[1] is not None:
-            raise
-        return f"{task.workload.name}: {str(wrong) or 'the API server did not answer in time'}"
 
 
 def _so_far(kept: Kept, command: str) -> Section:

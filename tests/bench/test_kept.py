@@ -62,7 +62,7 @@ def test_only_what_this_commit_measured_here_is_there_again(tmp_path: Path) -> N
         part.write_text(json.dumps({**json.loads(text), **change}))
         assert Kept(path).found("sync", "the command") is None
     part.write_text(text)
-    assert Kept(path, begin_anew=True).found("sync", "the command") is None
+    assert Kept(path, fresh=True).found("sync", "the command") is None
     assert list(tmp_path.iterdir()) == []
 
 
