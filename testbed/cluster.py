@@ -57,6 +57,7 @@ class Cluster:
     netgang-scheduler), which have no rights until `service.install_rights` applies those files.
     `controllers` names kube-controller-manager's controllers (JOB_CONTROLLERS, CONTROLLERS); empty: it is neither
     built nor started, and owners are just references. Pods need a service account only if a controller makes them.
+    `controller_flags` are more flags of kube-controller-manager.
     `stage_names` says what kwok does, see `stages`. `audited` names identities whose writes the API server records, see
     `audit_log`. `version` is that of Kubernetes' own programs.
     """
@@ -66,6 +67,7 @@ class Cluster:
         *,
         users: Iterable[User] = (),
         controllers: Sequence[str] = (),
+        controller_flags: Sequence[str] = (),
         stage_names: Sequence[str] = stages.FAST,
         audited: Sequence[str] = (),
         version: Version = KUBERNETES,
@@ -80,6 +82,7 @@ class Cluster:
         )
         self._users = {one.name: one for one in (*standing, *users)}  # name in kubeconfigs → identity
         self._controllers = tuple(controllers)
+        self._controller_flags = tuple(controller_flags)
         self._stage_names = tuple(stage_names)
         self._audited = tuple(self._users[name].username for name in audited)
         self.version = version
@@ -416,6 +419,7 @@ class Cluster:
             f"--controllers={','.join(self._controllers)}",
             f"--service-account-private-key-file={self.directory / 'service-accounts.key'}",
             *self._serving("kube-controller-manager", port),
+            *self._controller_flags,
         ]
         url = f"https://{LOOPBACK}:{port}/healthz"
         await self.start_part("kube-controller-manager", argv, ready_url=url)

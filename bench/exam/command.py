@@ -13,20 +13,21 @@ from rich.console import Console
 from rich.table import Table
 
 from bench.command import PROGRAMS, Fresh, JsonFile, bar, outcome, output
+from bench.exam.questions import Scenario
 from bench.exam.run import Run, runs
-from bench.exam.scenarios import SCENARIOS, Scenario
+from bench.exam.scenarios import SCENARIOS
 from bench.exam.verdict import verdict
 from bench.kept import Kept, broken_off_by_term
-from bench.peers import ways as ways_table
-from bench.peers.ways import COSCHEDULING, PEERS, VOLCANO, WAYS, Way
+from bench.peers import others
+from bench.peers.others import PEERS
+from bench.peers.ways import WAYS, Way
 from bench.record import Section
 from testbed.errors import ControlPlaneError
 from testbed.programs.build import ensure_all, missing
 from testbed.programs.progress import ShownProgress
 
-SCHEDULERS = ("none", "second", "second-gated", "native-alone", COSCHEDULING, VOLCANO)
+SCHEDULERS = tuple(dict.fromkeys(name for one in SCENARIOS.values() for name in one.ways))
 """Ways of `bench peers` that take the exam."""
-_TOPOLOGY = ("none", "second", "second-gated")
 EPILOG = """Examples:
 
 python -m bench exam
@@ -135,9 +136,8 @@ def _ways(scenario: Scenario, names: Sequence[str]) -> list[Way]:
     unknown = [name for name in names if name not in SCHEDULERS]
     if unknown:
         raise ValueError(f"{', '.join(unknown)}: not among {', '.join(SCHEDULERS)}")
-    fitting = SCHEDULERS if scenario.peers else _TOPOLOGY
-    chosen = names or [name for name in fitting if name not in PEERS or not missing([PEERS[name]])]
-    return [WAYS[name] if name in WAYS else ways_table.peer(name) for name in chosen]
+    chosen = names or [name for name in scenario.ways if name not in PEERS or not missing(PEERS[name])]
+    return [WAYS[name] if name in WAYS else others.peer(name) for name in chosen]
 
 
 def _table(lines: Sequence[Any]) -> Table:

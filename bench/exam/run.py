@@ -1,24 +1,32 @@
 """Runs a scenario on the test bed of `bench.peers` and reads where its pods are after each step.
 
-Rule: only nodes of pods are read; no scheduler's own account counts. That something is *not* bound can only be seen by
-waiting: `WINDOW_S`, several cycles of the slowest scheduler here (Volcano's takes a second).
+Rule: only nodes of pods are read; no scheduler's own account counts. A step is over when every pod is bound, or when no
+pod has moved for a while: `WINDOW_S`, several cycles of the slowest scheduler here (Volcano's takes a second), or, as
+long as the step expects more pods, `PATIENCE_S`, twice the longest back-off of a scheduler here (10 s). So a slow
+machine makes a run longer and changes no verdict.
 """
 
 import random
-from collections.abc import AsyncGenerator, Sequence
+from collections import Counter
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from time import perf_counter
 
-from bench.exam.scenarios import Job, Scenario
-from bench.exam.verdict import Placed, first_miss
-from bench.peers.bed import Bed, Running, bed
+from bench.exam.questions import Job, Scenario
+from bench.exam.verdict import Placed, first_miss, lacks
+from bench.peers.bed import Bed, bed
+from bench.peers.watch import PodTimes
 from bench.peers.ways import Way
-from bench.peers.workloads import NAMESPACE, gang_of, unlabelled
+from bench.peers.workloads import NAMESPACE, gang_of
 from testbed.api import Object
 from testbed.objects import gang_pods
 
 WINDOW_S = 4.0
+PATIENCE_S = 20.0
 _ZONE_POLICY = "netgang.io/zone-policy"
+_LASTS = "netgang.io/expected-duration"
+_ENDED = {"status": {"phase": "Succeeded"}}
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,19 +53,20 @@ async def _run(place: Bed[Scenario], scenario: Scenario, way: Way, seed: int) ->
     seen: list[Placed] = []
     cordoned: list[str] = []
     sizes: dict[str, int] = {}
+    tenants = scenario.tenant_of()
     begun_s = perf_counter()
     try:
         async with place.run(way) as running:
             for step in scenario.steps:
-                await _end(place, step.ends)
+                await _end(place, step.ends, way)
                 for name in step.cordoned:
                     await place.api.patch("Node", name, {"spec": {"unschedulable": True}})
                     cordoned.append(name)
                 sizes = {job: size for job, size in sizes.items() if job not in step.ends}
-                for job in step.submitted:
+                for job in order.sample(step.submitted, len(step.submitted)):
                     sizes[job.name] = job.size
                     await _submit(place, job, way, order)
-                await _settle(running, sizes)
+                await _settle(running.times, sizes, partial(lacks, step, tenants=tenants))
                 seen.append(await _placed(place))
     finally:
         for name in cordoned:
@@ -66,16 +75,18 @@ async def _run(place: Bed[Scenario], scenario: Scenario, way: Way, seed: int) ->
 
 
 async def _submit(place: Bed[Scenario], job: Job, way: Way, order: random.Random) -> None:
-    groups = way.groups(job.name, job.size, NAMESPACE) if way.grouped else []
-    pods = members(job, way)
+    objects = way.gang(job.name, members(job, way), queue=job.tenant)
+    groups = [one for one in objects if one["kind"] != "Pod"]
+    pods = [one for one in objects if one["kind"] == "Pod"]
     order.shuffle(pods)
     for one in (*groups, *pods):
         await place.api.create(one)
 
 
 def members(job: Job, way: Way) -> list[Object]:
-    """The job's pods as this way wants them; they tolerate nothing, so that an unschedulable node is one."""
+    """The job's pods for this way; they tolerate nothing, so that an unschedulable node is one."""
     policy = {_ZONE_POLICY: job.zone_policy} if job.zone_policy else {}
+    length = {_LASTS: f"{job.lasts_s}s"} if job.lasts_s is not None else {}
     made = gang_pods(
         job.name,
         job.size,
@@ -85,35 +96,45 @@ def members(job: Job, way: Way) -> list[Object]:
         cpu=job.cpu,
         memory=job.memory,
         gpu=job.gpu,
-        annotations={**way.annotations(job.name), **policy},
+        annotations={**way.annotations(job.name), **policy, **length},
         scheduler=way.scheduler_name,
         gates=way.gates,
     )
-    plain = [{**one, "spec": {**one["spec"], "tolerations": []}} for one in made]
-    return [way.member(one, job.name) if way.grouped else unlabelled(one) for one in plain]
+    return [{**one, "spec": {**one["spec"], "tolerations": []}} for one in made]
 
 
-async def _end(place: Bed[Scenario], jobs: Sequence[str]) -> None:
-    """Delete the bound pods of jobs; one that never started has nothing to end."""
+async def _end(place: Bed[Scenario], jobs: Sequence[str], way: Way) -> None:
+    """End the bound pods of jobs; one that never started has nothing to end.
+
+    Pods of Jobs succeed, because the Job controller replaces those that are deleted; the others are deleted.
+    """
     for one in await place.api.list_all("Pod", namespace=NAMESPACE):
         name = one["metadata"]["name"]
-        if gang_of(name) in jobs and one["spec"].get("nodeName"):
+        if gang_of(name) not in jobs or not one["spec"].get("nodeName"):
+            continue
+        if way.kueue:
+            await place.api.patch("Pod", name, _ENDED, namespace=NAMESPACE, subresource="status")
+        else:
             await place.api.delete("Pod", name, namespace=NAMESPACE, grace_s=0)
 
 
-async def _settle(running: Running, sizes: dict[str, int]) -> None:
-    """Wait until every pod of the jobs that are there is bound, `WINDOW_S` at most."""
-    bound = running.times.bound_s
+async def _settle(times: PodTimes, sizes: Mapping[str, int], is_lacking: Callable[[Mapping[str, int]], bool]) -> None:
+    """Wait until every pod of the jobs that are there is bound, or nothing moves any more.
 
-    def all_bound() -> bool:
-        return all(f"{job}-worker-{index}" in bound for job, size in sizes.items() for index in range(size))
-
-    await running.times.until(all_bound, limit_s=WINDOW_S)
+    `is_lacking` says of the bound pods of each job whether more of them are expected.
+    """
+    wanted = {f"{job}-worker-{index}" for job, size in sizes.items() for index in range(size)}
+    moved = True
+    while moved and not times.bound_now >= wanted:
+        before = times.moves
+        limit_s = PATIENCE_S if is_lacking(Counter(map(gang_of, times.bound_now))) else WINDOW_S
+        moved = await times.until(lambda: times.moves != before, limit_s=limit_s)  # noqa: B023 - it is used up here
 
 
 async def _placed(place: Bed[Scenario]) -> dict[str, list[str]]:
     found: dict[str, list[str]] = {}
     for one in await place.api.list_all("Pod", namespace=NAMESPACE):
-        if node := one["spec"].get("nodeName"):
+        is_over = one["status"].get("phase") == "Succeeded" or "deletionTimestamp" in one["metadata"]
+        if (node := one["spec"].get("nodeName")) and not is_over:
             found.setdefault(gang_of(one["metadata"]["name"]), []).append(node)
     return {job: sorted(nodes) for job, nodes in sorted(found.items())}

@@ -6,68 +6,12 @@ the next step names it, in the order that knavigator's run times give, so nothin
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 
+from bench.exam.fair_share import FAIR_SHARE
+from bench.exam.questions import Expected, Job, Scenario, Step
+from bench.peers.others import COSCHEDULING, KUEUE, KUEUE_SECOND, VOLCANO
 from testbed.api import Object
 from testbed.objects import node
-
-
-@dataclass(frozen=True, slots=True)
-class Job:
-    """Pods that are alike and must start together."""
-
-    name: str
-    size: int
-    cpu: str
-    memory: str
-    gpu: int = 0
-    zone_policy: str = ""
-    """For netgang: whether the job must be in one zone, or only should. Empty: its default."""
-
-
-@dataclass(frozen=True, slots=True)
-class Expected:
-    """What must be true of a job at the end of a step."""
-
-    job: str
-    bound: int
-    """Pods of it that have a node."""
-    nodes: frozenset[str] | None = None
-    """The nodes that they must be on, all of them used; `None`: any."""
-
-
-@dataclass(frozen=True, slots=True)
-class Step:
-    """What happens, in this order, and what must be true afterwards."""
-
-    expected: tuple[Expected, ...]
-    ends: tuple[str, ...] = ()
-    """Jobs that are over now: their pods go. One that never started is left alone."""
-    cordoned: tuple[str, ...] = ()
-    submitted: tuple[Job, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Scenario:
-    """One question."""
-
-    name: str
-    source: str
-    """Where knavigator has it."""
-    words: str
-    passed: str
-    """What counts as passed."""
-    nodes: Mapping[str, Object] = field(hash=False)
-    steps: tuple[Step, ...]
-    peers: bool = True
-    """Whether schedulers take part that know no topology as the test bed runs them, other than kube-scheduler."""
-
-    api_share = 1.0
-    """The API server runs all the time."""
-
-    def node_objects(self) -> list[Object]:
-        """The nodes."""
-        return list(self.nodes.values())
 
 
 def _nodes(*made: Object) -> dict[str, Object]:
@@ -93,7 +37,13 @@ def _placed_twice(policies: tuple[str, str], nodes: set[str]) -> tuple[Step, Ste
     return steps[0], Step(steps[1].expected, ends=("hard",), submitted=steps[1].submitted)
 
 
-_LARGE, _HALF, _SHORT = ("60", "60000Mi"), ("50", "50000Mi"), ("50", "50000Mi")
+def _alone(name: str, share: int, lasts_s: int) -> Job:
+    """A job of one pod that takes so many hundredths of the node."""
+    return Job(name, 1, f"{share}", f"{share}000Mi", lasts_s=lasts_s)
+
+
+_TOPOLOGY = ("none", "second", "second-gated")
+_GANGS = (*_TOPOLOGY, "native-alone", COSCHEDULING, VOLCANO, KUEUE, KUEUE_SECOND)
 _POLICIES = ("required", "preferred")
 
 SCENARIOS: Mapping[str, Scenario] = {
@@ -106,6 +56,7 @@ SCENARIOS: Mapping[str, Scenario] = {
             _nodes(*(node(f"small-{n:02d}", cpu="1100m", memory="1050Mi", zone="zone") for n in range(90)),
                    node("wide", cpu="10100m", memory="10050Mi", zone="zone")),
             (Step((Expected("job", 0),), submitted=(Job("job", 8, "4", "2Gi"),)),),
+            ways=_GANGS,
         ),
         Scenario(
             "gang-blocking", "gang/test1, run-test-standard-blocking-job",
@@ -117,19 +68,21 @@ SCENARIOS: Mapping[str, Scenario] = {
                 Step((Expected("job", 0),), submitted=(Job("job", 8, "4", "2Gi"),)),
                 Step((Expected("job", 8),), ends=("blocking",)),
             ),
+            ways=_GANGS,
         ),
         Scenario(
             "backfill", "backfill/test1-hpc-backfill (1.1)",
-            "B (50 CPUs, 90 s) runs on one node of 100; A (60 CPUs) waits; a second B comes, then C (50 CPUs, 30 s)",
+            "B (50 CPUs, 90 s) runs on one node of 100; A (60 CPUs, 60 s) waits; then a second B and C (50 CPUs, 30 s)",
             "the second B, which would delay A, waits; C, which would not, starts; A starts when the first B ends",
             _nodes(node("node", cpu="100100m", memory="100050Mi", zone="zone")),
             (
-                Step((Expected("b1", 1),), submitted=(Job("b1", 1, *_HALF),)),
-                Step((Expected("a", 0),), submitted=(Job("a", 1, *_LARGE),)),
-                Step((Expected("b2", 0),), submitted=(Job("b2", 1, *_HALF),)),
-                Step((Expected("c", 1),), submitted=(Job("c", 1, *_SHORT),)),
+                Step((Expected("b1", 1),), submitted=(_alone("b1", 50, 90),)),
+                Step((Expected("a", 0),), submitted=(_alone("a", 60, 60),)),
+                Step((Expected("b2", 0),), submitted=(_alone("b2", 50, 90),)),
+                Step((Expected("c", 1),), submitted=(_alone("c", 50, 30),)),
                 Step((Expected("a", 1),), ends=("c", "b1")),
             ),
+            ways=(*_GANGS, "second-lengths"),
         ),
         Scenario(
             "T1", "topology-aware, T1",
@@ -137,7 +90,7 @@ SCENARIOS: Mapping[str, Scenario] = {
             "both are on n5, n7, n8: the one spine with room for 3",
             _tree({f"sw{21 + s}": range(4 * s + 1, 4 * s + 5) for s in range(4)}, {1, 3, 6, 11, 12, 14, 16},
                   cpu="256", memory="2Ti", gpus={}),
-            _placed_twice(_POLICIES, {"n5", "n7", "n8"}), peers=False,
+            _placed_twice(_POLICIES, {"n5", "n7", "n8"}), ways=_TOPOLOGY,
         ),
         Scenario(
             "T2", "topology-aware, T2",
@@ -145,7 +98,7 @@ SCENARIOS: Mapping[str, Scenario] = {
             "both are on n1, n2, n3: the one block with room for 3",
             _tree({f"block-{b}": range(3 * b + 1, 3 * b + 4) for b in range(7)}, {5, 6, 8, 11, 12, 15, 16, 20},
                   cpu="256", memory="2Ti", gpus={}),
-            _placed_twice(_POLICIES, {"n1", "n2", "n3"}), peers=False,
+            _placed_twice(_POLICIES, {"n1", "n2", "n3"}), ways=_TOPOLOGY,
         ),
         Scenario(
             "T3", "topology-aware, T3",
@@ -160,8 +113,9 @@ SCENARIOS: Mapping[str, Scenario] = {
                     submitted=(Job("soft", 3, "2", "2Gi", gpu=6, zone_policy="preferred"),),
                 ),
             ),
-            peers=False,
+            ways=_TOPOLOGY,
         ),
+        *FAIR_SHARE,
     )
 }  # fmt: skip
 """name → scenario"""

@@ -3,9 +3,10 @@
 Rule: pure. A verdict over several runs holds only if they agree; else it says how many passed.
 """
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 
-from bench.exam.scenarios import Scenario
+from bench.exam.questions import Scenario, Step
 
 Placed = Mapping[str, Sequence[str]]
 """job → the node of each of its pods that is bound"""
@@ -16,6 +17,7 @@ def first_miss(scenario: Scenario, seen: Sequence[Placed]) -> str | None:
 
     ValueError if steps are missing.
     """
+    tenants = scenario.tenant_of()
     for number, (step, placed) in enumerate(zip(scenario.steps, seen, strict=True), start=1):
         for expected in step.expected:
             nodes = placed.get(expected.job, ())
@@ -23,7 +25,30 @@ def first_miss(scenario: Scenario, seen: Sequence[Placed]) -> str | None:
                 return f"step {number}: {len(nodes)} pods of {expected.job} bound, expected {expected.bound}"
             if expected.nodes is not None and set(nodes) != expected.nodes:
                 return f"step {number}: {expected.job} on {', '.join(sorted(set(nodes)))}"
+        found = by_tenant({job: len(nodes) for job, nodes in placed.items()}, tenants)
+        if not all(share.fewest <= found[share.tenant] <= share.most for share in step.shares):
+            return f"step {number}: {', '.join(f'{share.tenant} {found[share.tenant]}' for share in step.shares)}"
     return None
+
+
+def by_tenant(counts: Mapping[str, int], tenants: Mapping[str, str]) -> Counter[str]:
+    """Pods of each tenant, from the pods of each job and its tenant.
+
+    >>> by_tenant({"a1": 1, "a2": 1, "b1": 1}, {"a1": "a", "a2": "a", "b1": "b"})
+    Counter({'a': 2, 'b': 1})
+    """
+    found: Counter[str] = Counter()
+    for job, count in counts.items():
+        found[tenants[job]] += count
+    return found
+
+
+def lacks(step: Step, counts: Mapping[str, int], tenants: Mapping[str, str]) -> bool:
+    """Whether fewer pods are bound (job → pods) than a step expects: waiting may help, as it cannot with too many."""
+    shares = by_tenant(counts, tenants)
+    return any(counts.get(one.job, 0) < one.bound for one in step.expected) or any(
+        shares[one.tenant] < one.fewest for one in step.shares
+    )
 
 
 def verdict(misses: Sequence[str | None]) -> str:

@@ -7,7 +7,7 @@ stopped because it would renew a lease for each.
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from time import perf_counter
@@ -17,22 +17,25 @@ import httpx
 
 from bench.http import build_go_echo
 from bench.peers.meters import Meters
+from bench.peers.quota import CONTROLLER_FLAGS, CONTROLLERS, end_quota, start_quota
 from bench.peers.watch import PodTimes, pod_times
 from bench.peers.ways import OURS, Extender, Instance, Way
 from bench.peers.workloads import NAMESPACE
 from testbed.api import Api, Object
 from testbed.cluster import Cluster
 from testbed.objects import namespace
+from testbed.parts.kueue_jobs import JOB_CONTROLLER
 from testbed.parts.native import delete_groups, served, switch_on
-from testbed.parts.service import install_rights, installed_gates, start_netgang
+from testbed.parts.service import ROOT, install_rights, installed_gates, start_netgang
 from testbed.parts.volcano import delete_volcano_groups, install_volcano, start_volcano
 from testbed.processes.network import LOOPBACK, free_ports
 
 ECHO = "echo"
-_STANDING = ("etcd", "kube-apiserver")
+_STANDING = ("etcd", "kube-apiserver", CONTROLLERS)
 """Parts that stay from half to half."""
 _SETTLE_S = 0.5
 """What netgang still does after the last binding, such as reading its event, counts too."""
+_FORMER_RUNS = ROOT / "manifests/components/lengths/rbac.yaml"
 _CYCLE_S = 0.8
 """A slowed API server stands still and runs once in so long."""
 
@@ -43,6 +46,10 @@ class Load(Protocol):
     @property
     def api_share(self) -> float:
         """The share of the time in which the API server runs in `Bed.slowed`."""
+
+    @property
+    def tenants(self) -> Mapping[str, int]:
+        """Tenant → weight: each has a queue of its own where queues are known; empty: all share one."""
 
     def node_objects(self) -> list[Object]:
         """The nodes."""
@@ -77,12 +84,14 @@ class Bed(Generic[L]):
         """Start what schedules this way; at the end everything is gone again, the pods too."""
         try:
             async with (
-                pod_times(self.cluster.kubeconfig(), NAMESPACE) as times,
+                pod_times(self.cluster.kubeconfig(), NAMESPACE, of_jobs=way.kueue) as times,
                 Meters(self._pids) as meters,
             ):
                 begun_s, url = await self._start(way)
                 yield Running(begun_s, url, times, meters)
         finally:
+            if way.kueue:
+                await end_quota(self.cluster, self.api)
             await self.clear()
 
     @asynccontextmanager
@@ -141,7 +150,8 @@ class Bed(Generic[L]):
     async def _start(self, way: Way) -> tuple[float, str | None]:
         """Start the extender and the schedulers; when the work can begin at the latest, and the extender's URL.
 
-        With gates the schedulers come first: work begins when netgang lets the first pod in.
+        With gates the schedulers come first: work begins when netgang removes the first gate. With Kueue everything is
+        there before its queues are: they are what work begins with.
         """
         (port,) = free_ports(1)
         url = None if way.extender is Extender.NONE else f"http://{LOOPBACK}:{port}"
@@ -152,6 +162,11 @@ class Bed(Generic[L]):
             await self._start_extender(way, port)
             return perf_counter(), url
         await self._start_extender(way, port)
+        if way.kueue:
+            for one in way.schedulers:
+                await self._start_scheduler(one, url)
+            load = self.workload
+            return await start_quota(self.cluster, self.api, load.node_objects(), load.tenants), url
         for one in before:
             await self._start_scheduler(one, url)
         begun_s = perf_counter()
@@ -199,17 +214,30 @@ def filters_counted(exposition: str) -> int:
 @asynccontextmanager
 async def bed(workload: L, ways: Sequence[Way]) -> AsyncGenerator[Bed[L], None]:
     """A control plane with the nodes of `workload` and the kinds of `ways`, for the time of an `async with`."""
-    async with Cluster(stage_names=(), version=ways[0].kubernetes) as cluster, cluster.api() as api:
+    jobs = any(way.kueue for way in ways)
+    async with (
+        Cluster(
+            stage_names=(),
+            version=ways[0].kubernetes,
+            controllers=(JOB_CONTROLLER,) if jobs else (),
+            controller_flags=CONTROLLER_FLAGS,
+        ) as cluster,
+        cluster.api() as api,
+    ):
         await cluster.remove("kwok")
+        if jobs:  # it runs for Kueue's ways only, so that the others have the machine to themselves
+            await cluster.parts[CONTROLLERS].stop()
         await switch_on(cluster)
         await install_rights(cluster)
+        if any("lengths" in way.more_settings for way in ways):
+            await api.apply(_FORMER_RUNS)
         await cluster.install("podgroup-crd")
         await api.create(namespace(NAMESPACE))
         nodes = workload.node_objects()
         await api.create_all(nodes)
         await _take_taints_away(api, [one["metadata"]["name"] for one in nodes])
         if has_volcano := any(way.volcano for way in ways):
-            await install_volcano(cluster, api)
+            await install_volcano(cluster, api, weights=workload.tenants)
         yield Bed(cluster, api, workload, has_volcano=has_volcano)
 
 

@@ -16,11 +16,12 @@ from rich.console import Console
 from bench.command import PROGRAMS, Fresh, JsonFile, bar, outcome, output
 from bench.http import build_go_echo
 from bench.kept import Kept, broken_off_by_term
-from bench.peers import ways as ways_table
+from bench.peers import others
 from bench.peers.compare import Found, Task, compared, tasks
 from bench.peers.goals import missed
+from bench.peers.others import PEERS
 from bench.peers.tables import goal_table, process_table, workload_table
-from bench.peers.ways import PEERS, WAYS, Extender, Way
+from bench.peers.ways import WAYS, Extender, Way
 from bench.peers.workloads import QUICK, WORKLOADS, chosen
 from bench.record import Section
 from testbed.errors import ControlPlaneError
@@ -70,12 +71,12 @@ def peers(
     """Compare netgang with its peers on a real control plane; needs Go to build that once."""
     console = Console(stderr=True)
     try:
-        others = [_peer(text, console) for text in peer or ()]
+        given = [_peer(text, console) for text in peer or ()]
         own_choice = bool(way or peer or pairs or quick)
-        built = [] if own_choice else [name for name, program in PEERS.items() if not missing([program])]
-        present = [ways_table.peer(name) for name in built]
+        built = [] if own_choice else [name for name, programs in PEERS.items() if not missing(programs)]
+        present = [others.peer(name) for name in built]
         version = parse_version(kubernetes)
-        todo = _todo(workload or [], way or [], pairs, others, present, version, quick=quick)
+        todo = _todo(workload or [], way or [], pairs, given, present, version, quick=quick)
         kept = Kept(json_file, fresh=fresh)
         _build(todo, version, console)
     except (ControlPlaneError, ValueError) as wrong:
@@ -127,11 +128,11 @@ def _todo(
 
 
 def _peer(text: str, console: Console) -> Way:
-    """The way of a peer; the program of one of `PEERS` is built if need be."""
+    """The way of a peer; the programs of one of `PEERS` are built if need be."""
     if text in PEERS:
         with ShownProgress(console) as building:
-            ensure_all([PEERS[text]], reporter=building)
-    return ways_table.peer(text)
+            ensure_all(PEERS[text], reporter=building)
+    return others.peer(text)
 
 
 def _build(todo: Sequence[Task], version: Version, console: Console) -> None:

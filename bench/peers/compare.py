@@ -80,14 +80,23 @@ def tasks(
         raise ValueError(f"{', '.join(unknown)}: not among {', '.join(known)}")
     found = []
     for workload in workloads:
-        joining = [one.name for one in peers if workload.size > 1 and workload.arrival is not Arrival.ROOMS]
+        joining = [one.name for one in peers if _joins(one, workload)]
         joining += [one.name for one in present if one.name in workload.peers]
         names = [name for name in known if name in (ways or (*workload.ways, *joining))]
         judged_ways = with_goals(workload.name)
         few = frozenset(names) - judged_ways if judged_ways and not (ways or pairs) else frozenset[str]()
+        if refused := [name for name in names if known[name].kueue and not _joins(known[name], workload)]:
+            raise ValueError(f"{', '.join(refused)}: schedules gangs of Jobs only, and {workload.name} has other pods")
         chosen = tuple(replace(known[name], kubernetes=kubernetes) for name in names)
         found.append(Task(workload, chosen, pairs or workload.pairs, few))
     return found
+
+
+def _joins(peer: Way, workload: Workload) -> bool:
+    """Whether a peer that is asked for without a load can be measured on this one."""
+    if peer.kueue:  # its quota counts gangs alone, so nothing else may use nodes
+        return workload.size > 1 and workload.arrival in (Arrival.BACKLOG, Arrival.LIVE)
+    return workload.size > 1 and workload.arrival is not Arrival.ROOMS
 
 
 def turned(names: Sequence[str], number: int) -> Sequence[str]:

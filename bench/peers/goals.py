@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from bench.peers.figures import Figures, Half, ratios
-from bench.peers.ways import COSCHEDULING, VOLCANO, VOLCANO_SAMPLED
+from bench.peers.others import COSCHEDULING, VOLCANO, VOLCANO_SAMPLED
 
 RATIO = "ratio"
 """The figure of a goal that holds the rate against another way's."""

@@ -17,6 +17,7 @@ from bench.peers.ways import OURS, Way
 from bench.peers.workloads import CHURN_PER_S, NAMESPACE, Arrival, Workload, gang_of
 from testbed.api import Object
 from testbed.objects import pod
+from testbed.parts.kueue_jobs import pod_names
 
 _WARM_S = 1.0
 """How long everything runs without work before a burst."""
@@ -140,8 +141,8 @@ async def _seen(
 
 
 async def _create(bed: Bed[Workload], objects: Sequence[Object]) -> None:
-    """Workloads, which PodGroups must name, then groups, then pods in order."""
-    for kind in ("Workload", "PodGroup", "Pod"):
+    """Workloads, which PodGroups must name, then groups, then pods, or Jobs that make them, in order."""
+    for kind in ("Workload", "PodGroup", "Pod", "Job"):
         await bed.api.create_all([one for one in objects if one["kind"] == kind])
 
 
@@ -173,8 +174,9 @@ async def _freed(bed: Bed[Workload], times: PodTimes, occupants: Sequence[str]) 
 
 
 def names_of(objects: Sequence[Object]) -> list[str]:
-    """Names of the pods among some objects."""
-    return [one["metadata"]["name"] for one in objects if one["kind"] == "Pod"]
+    """Names of the pods among some objects, and of those that Jobs among them make."""
+    pods = [one["metadata"]["name"] for one in objects if one["kind"] == "Pod"]
+    return [*pods, *(name for one in objects if one["kind"] == "Job" for name in pod_names(one))]
 
 
 def _filler(workload: Workload, node: str) -> Object:

@@ -18,6 +18,7 @@ import msgspec
 import yaml
 
 from testbed.errors import ControlPlaneError
+from testbed.parts.kueue_jobs import member_name
 
 
 class WatchLost(ControlPlaneError):
@@ -66,6 +67,12 @@ class PodTimes:
     """Pods that wait at a gate."""
     gone: set[str] = field(default_factory=set)
     """Pods that were deleted."""
+    bound_now: set[str] = field(default_factory=set)
+    """Pods that have a node and are still there."""
+    moves: int = 0
+    """How often a pod was bound, or a bound one went."""
+    of_jobs: bool = False
+    """Whether Jobs make the pods; they are noted under names that are known before (`member_name`)."""
     changed: asyncio.Event = field(default_factory=asyncio.Event)
 
     def take(self, line: bytes, *, now_s: float) -> str:
@@ -80,13 +87,23 @@ class PodTimes:
         if event.type == "ERROR":
             raise WatchLost(bytes(event.object).decode())
         pod = _pod.decode(event.object)
-        name = pod.metadata.name
+        name = self._name(pod)
         if event.type == "DELETED":
             self.gone.add(name)
+            if name in self.bound_now:
+                self.bound_now.discard(name)
+                self.moves += 1
             self.changed.set()
         elif event.type in ("ADDED", "MODIFIED"):
             self.seen(name, pod.spec, now_s)
         return pod.metadata.resourceVersion
+
+    def note(self, pod: _Pod, *, now_s: float) -> None:
+        """Note a pod that was there before the watch."""
+        self.seen(self._name(pod), pod.spec, now_s)
+
+    def _name(self, pod: _Pod) -> str:
+        return member_name(pod.metadata.name) if self.of_jobs else pod.metadata.name
 
     def seen(self, name: str, spec: _Spec, now_s: float) -> None:
         """Note a pod as it is now."""
@@ -96,8 +113,10 @@ class PodTimes:
         elif name in self.gated:
             self.gated.discard(name)
             self.let_in_s[name] = now_s
-        if spec.nodeName and name not in self.bound_s:
-            self.bound_s[name] = now_s
+        if spec.nodeName and name not in self.bound_now:
+            self.bound_now.add(name)
+            self.moves += 1
+            self.bound_s.setdefault(name, now_s)
             self.changed.set()
 
     async def until(self, done: Callable[[], bool], *, limit_s: float) -> bool:
@@ -112,7 +131,7 @@ class PodTimes:
 
 
 @asynccontextmanager
-async def pod_times(kubeconfig: Path, namespace: str) -> AsyncGenerator[PodTimes, None]:
+async def pod_times(kubeconfig: Path, namespace: str, *, of_jobs: bool = False) -> AsyncGenerator[PodTimes, None]:
     """Follow the pods of a namespace for the time of an `async with`; existing ones are noted first.
 
     Raises WatchLost at the end if the watch broke in between.
@@ -123,7 +142,7 @@ async def pod_times(kubeconfig: Path, namespace: str) -> AsyncGenerator[PodTimes
     limits = aiohttp.ClientTimeout(total=None)
     connector = aiohttp.TCPConnector(ssl=context)
     async with aiohttp.ClientSession(server, headers=headers, connector=connector, timeout=limits) as session:
-        times = PodTimes()
+        times = PodTimes(of_jobs=of_jobs)
         path = f"/api/v1/namespaces/{namespace}/pods"
         async with session.get(path) as reply:
             reply.raise_for_status()
@@ -146,7 +165,7 @@ def _note_existing(times: PodTimes, body: bytes) -> str:
     listed = msgspec.json.decode(body, type=_List)
     now_s = perf_counter()
     for pod in listed.items:
-        times.seen(pod.metadata.name, pod.spec, now_s)
+        times.note(pod, now_s=now_s)
     return listed.metadata.resourceVersion
 
 

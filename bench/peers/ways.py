@@ -7,7 +7,7 @@ comes, or a program that is given. All schedulers get the same limits of their c
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
@@ -15,25 +15,20 @@ from typing import Any
 import yaml
 
 from testbed.api import Object
-from testbed.cluster import ADMIN, NETGANG_SCHEDULER, SCHEDULER
+from testbed.cluster import NETGANG_SCHEDULER, SCHEDULER
 from testbed.objects import GangDialect, pod_group
-from testbed.parts import volcano
+from testbed.parts import kueue_jobs, volcano
 from testbed.parts.native import in_group, native_group
 from testbed.parts.service import ROOT, SCHEDULER_CONFIG, SECOND_SCHEDULER
 from testbed.processes.schedulers import PLAIN, Document, load_configuration
-from testbed.programs.build import ensure_program
 from testbed.programs.catalogue import KUBERNETES, Version
 
 GATE = "netgang.io/gang"
 RESOURCE = "netgang.io/gang"
 DEFAULT = "default-scheduler"
 OURS = "netgang"
-COSCHEDULING = "coscheduling"
-VOLCANO = "volcano"
-VOLCANO_SAMPLED = "volcano-sampled"
-PEERS = {COSCHEDULING: COSCHEDULING, VOLCANO: volcano.PROGRAM, VOLCANO_SAMPLED: volcano.PROGRAM}
-"""peer → the program of the test bed that it is"""
-COSCHEDULING_CONFIG = Path(__file__).with_name("coscheduling.yaml")
+TENANT = "all"
+"""The queue of all gangs where a load has no tenants."""
 _SETTINGS = ROOT / "manifests" / "overlays"
 _EVERYWHERE: Document = {**PLAIN, "percentageOfNodesToScore": 100}
 _TAKEN = ("scheduler_names", "extender", "managed_resource", "hold_limit_s", "commit_timeout_s", "http_timeout_s")
@@ -87,6 +82,10 @@ class Way:
     gated: bool = False
     requests: bool = False
     """Whether the pods of gangs ask for netgang's resource."""
+    kueue: bool = False
+    """Whether pods are made by Jobs, which Kueue admits by quota before anything schedules their pods."""
+    more_settings: Mapping[str, Any] = field(default_factory=dict, hash=False)
+    """Settings that netgang gets beside its overlay's."""
     kubernetes: Version = KUBERNETES
     """The version of the API server, and of kube-scheduler where that is no program of a peer's."""
 
@@ -100,10 +99,10 @@ class Way:
         """Whether gangs go through netgang."""
         return self.extender is Extender.NETGANG and self.grouped
 
-    def groups(self, name: str, size: int, namespace: str) -> list[Object]:
-        """The objects beside the pods that make a gang."""
+    def groups(self, name: str, size: int, namespace: str, *, queue: str = "") -> list[Object]:
+        """The objects beside the pods that make a gang; `queue` is its tenant's, where there are tenants."""
         if self.volcano:
-            return [volcano.volcano_group(name, size, namespace=namespace)]
+            return [volcano.volcano_group(name, size, namespace=namespace, queue=queue)]
         if self.native:
             return native_group(name, size, version=self.kubernetes, namespace=namespace)
         return [pod_group(name, size, namespace=namespace)] if self.dialect is GangDialect.POD_GROUP else []
@@ -122,12 +121,27 @@ class Way:
         asked = {kind: {**main["resources"][kind], RESOURCE: "1"} for kind in ("requests", "limits")}
         return {**member, "spec": {**member["spec"], "containers": [{**main, "resources": asked}]}}
 
+    def gang(self, name: str, members: Sequence[Object], *, queue: str = "") -> list[Object]:
+        """All objects of a gang with these pods as this way wants them: groups first; with Kueue one Job."""
+        namespace = members[0]["metadata"]["namespace"]
+        groups = self.groups(name, len(members), namespace, queue=queue) if self.grouped else []
+        pods = [self.member(one, name) if self.grouped else unlabelled(one) for one in members]
+        if self.kueue:
+            job = pods[0]["metadata"]["name"].rpartition("-")[0]
+            return [*groups, kueue_jobs.queued_job(job, pods, queue=queue or TENANT)]
+        return [*groups, *pods]
+
     def settings(self) -> dict[str, Any]:
         """Netgang's settings."""
         if self.overlay is None:
-            return {}
+            return dict(self.more_settings)
         written = yaml.safe_load((_SETTINGS / self.overlay / "settings.yaml").read_text())
-        return {key: value for key, value in written.items() if key in _TAKEN}
+        return {key: value for key, value in written.items() if key in _TAKEN} | dict(self.more_settings)
+
+
+def unlabelled(member: Object) -> Object:
+    """The same pod as a member of nothing."""
+    return {**member, "metadata": {**member["metadata"], "labels": {}}}
 
 
 _PLAIN = Instance("kube-scheduler", _EVERYWHERE)
@@ -164,6 +178,9 @@ WAYS: Mapping[str, Way] = {
             scheduler_name=OURS, grouped=True),
         Way("second-gated", "the same behind netgang's scheduling gate", (_SECOND,), Extender.NETGANG,
             scheduler_name=OURS, grouped=True, gated=True),
+        Way("second-lengths", "netgang with a second scheduler that knows how long jobs run and keeps promised starts",
+            (_SECOND,), Extender.NETGANG, scheduler_name=OURS, grouped=True,
+            more_settings={"lengths": {"enabled": True}, "queue": {"backfill": {"mode": "easy"}}}),
         Way("default", "netgang in the cluster's own scheduler: every pod passes through it",
             (Instance("kube-scheduler", SCHEDULER_CONFIG / "default-scheduler.yaml"),), Extender.NETGANG,
             overlay="default-scheduler", grouped=True),
@@ -180,51 +197,4 @@ WAYS: Mapping[str, Way] = {
             (replace(_SECOND, configuration=_without_extenders(SECOND_SCHEDULER)), _PLAIN)),
     )
 }  # fmt: skip
-"""name → way; peers that are given on the command line come on top"""
-
-
-def peer(text: str) -> Way:
-    """A way for `NAME=BINARY,CONFIG`, or for one of `PEERS`, which the test bed builds. ValueError says what is wrong.
-
-    BINARY takes kube-scheduler's flags, CONFIG is a KubeSchedulerConfiguration. Its pods carry the name of the first
-    profile and the label of a PodGroup of scheduling.x-k8s.io, which is created before them.
-    """
-    if text == COSCHEDULING:
-        return _peer(COSCHEDULING, ensure_program(COSCHEDULING), COSCHEDULING_CONFIG)
-    if text in (VOLCANO, VOLCANO_SAMPLED):
-        return _volcano(text)
-    name, equals, rest = text.partition("=")
-    binary, comma, config = rest.partition(",")
-    if not (name and equals and binary and comma and config):
-        raise ValueError(f"{text!r} is neither NAME=BINARY,CONFIG nor among {', '.join(PEERS)}")
-    if name in WAYS or name in PEERS:
-        raise ValueError(f"{name!r} is a way already: give the peer another name")
-    for path in (Path(binary), Path(config)):
-        if not path.is_file():
-            raise ValueError(f"{path} of peer {name!r} is not a file")
-    return _peer(name, Path(binary).resolve(), Path(config))
-
-
-def _peer(name: str, program: Path, config: Path) -> Way:
-    profiles: Sequence[Mapping[str, Any]] = load_configuration(config).get("profiles") or [{}]
-    instance = Instance(f"{name}-scheduler", config, account=ADMIN, program=program)
-    return Way(
-        name,
-        f"the scheduler {program.name}, gangs as PodGroups",
-        (instance,),
-        scheduler_name=str(profiles[0].get("schedulerName", DEFAULT)),
-        grouped=True,
-        dialect=GangDialect.POD_GROUP,
-    )
-
-
-def _volcano(name: str) -> Way:
-    sampled = name == VOLCANO_SAMPLED
-    return Way(
-        name,
-        "Volcano's scheduler with its default sampling of nodes" if sampled else "Volcano's scheduler",
-        (Instance("volcano-scheduler", PLAIN, volcano_percent=0 if sampled else 100),),
-        scheduler_name=volcano.VOLCANO,
-        grouped=True,
-        volcano=True,
-    )
+"""name → way; other schedulers (`bench.peers.others`) come on top"""

@@ -8,8 +8,10 @@ gangs binds the same pods without anything that holds them together, so partial 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from types import MappingProxyType
 
-from bench.peers.ways import COSCHEDULING, VOLCANO, VOLCANO_SAMPLED, Way
+from bench.peers.others import COSCHEDULING, KUEUE, VOLCANO, VOLCANO_SAMPLED
+from bench.peers.ways import Way
 from testbed.api import Object
 from testbed.objects import gang_pods, pod, zone_nodes
 
@@ -58,6 +60,9 @@ class Workload:
     """CPUs of each member of a gang."""
     oversized: bool = False
     """Whether a gang that never fits is there first."""
+
+    tenants = MappingProxyType[str, int]({})
+    """There are none."""
 
     @property
     def pods(self) -> int:
@@ -124,9 +129,7 @@ def _gang(name: str, size: int, cpu: int, way: Way) -> list[Object]:
         scheduler=way.scheduler_name,
         gates=way.gates,
     )
-    if way.grouped:
-        return [*way.groups(name, size, NAMESPACE), *(way.member(one, name) for one in members)]
-    return [unlabelled(one) for one in members]
+    return way.gang(name, members)
 
 
 FEW = 2
@@ -135,11 +138,6 @@ CHURN_PER_S = 10.0
 """Pods that come each second beside a gang that never fits."""
 SETUP_S = 12.0
 """To start the control plane and make the nodes of one workload, seconds; 100 nodes more take half a second more."""
-
-
-def unlabelled(member: Object) -> Object:
-    """The same pod as a member of nothing."""
-    return {**member, "metadata": {**member["metadata"], "labels": {}}}
 
 
 def gang_of(pod_name: str) -> str:
@@ -173,11 +171,11 @@ WORKLOADS: Mapping[str, Workload] = {
         ),
         Workload(
             "gangs", "100 gangs of 10 on 100 nodes", 100, 4, 12, 100, 10,
-            ways=(*_ALL, *_NATIVE, "beside", "idle-second"), pairs=5, peers=(COSCHEDULING, VOLCANO),
+            ways=(*_ALL, *_NATIVE, "beside", "idle-second"), pairs=5, peers=(COSCHEDULING, VOLCANO, KUEUE),
         ),
         Workload(
             "trios", "300 gangs of 3 on 500 nodes", 500, 4, 8, 300, 3,
-            ways=(*_ALL, *_NATIVE), pairs=5, peers=(COSCHEDULING, VOLCANO),
+            ways=(*_ALL, *_NATIVE), pairs=5, peers=(COSCHEDULING, VOLCANO, KUEUE),
         ),
         Workload("large", "20 gangs of 50 on 100 nodes", 100, 4, 12, 20, 50, ways=_ALL),
         Workload(

@@ -10,8 +10,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from bench.peers.figures import Figures
+from bench.peers.others import COSCHEDULING, VOLCANO, VOLCANO_SAMPLED
 from bench.peers.tables import NOTHING
-from bench.peers.ways import COSCHEDULING, VOLCANO, VOLCANO_SAMPLED
 from bench.results.tables import markdown
 
 _COLUMNS: Mapping[str, str] = {

@@ -8,6 +8,7 @@ that the caller creates.
 from __future__ import annotations
 
 import shutil
+from collections.abc import Mapping
 
 from testbed.api import Api, Object
 from testbed.cluster import Cluster
@@ -23,11 +24,16 @@ _API = "scheduling.volcano.sh/v1beta1"
 _QUEUE = "default"
 
 
-async def install_volcano(cluster: Cluster, api: Api) -> None:
-    """Install its kinds, and open the queue of gangs that name none; without the state it places nothing in silence."""
+async def install_volcano(cluster: Cluster, api: Api, *, weights: Mapping[str, int] | None = None) -> None:
+    """Install its kinds, and open the queue of gangs that name none, and one for each of `weights` (queue → weight).
+
+    A queue that is not open places nothing, and no component says so.
+    """
     await cluster.install("volcano-crds")
-    await api.create({"apiVersion": _API, "kind": "Queue", "metadata": {"name": _QUEUE}, "spec": {"weight": 1}})
-    await api.patch("Queue", _QUEUE, {"status": {"state": "Open"}}, subresource="status")
+    for name, weight in {_QUEUE: 1, **(weights or {})}.items():
+        queue = {"apiVersion": _API, "kind": "Queue", "metadata": {"name": name}, "spec": {"weight": weight}}
+        await api.create(queue)
+        await api.patch("Queue", name, {"status": {"state": "Open"}}, subresource="status")
 
 
 async def start_volcano(cluster: Cluster, *, name: str, nodes_percent: int) -> Child:
@@ -57,13 +63,13 @@ async def start_volcano(cluster: Cluster, *, name: str, nodes_percent: int) -> C
     )
 
 
-def volcano_group(name: str, min_member: int, *, namespace: str = "default") -> Object:
-    """A PodGroup of Volcano's in the default queue; its pods name it in GROUP_ANNOTATION."""
+def volcano_group(name: str, min_member: int, *, namespace: str = "default", queue: str = "") -> Object:
+    """A PodGroup of Volcano's in a queue, by default the default one; its pods name it in GROUP_ANNOTATION."""
     return {
         "apiVersion": _API,
         "kind": "PodGroup",
         "metadata": {"name": name, "namespace": namespace},
-        "spec": {"minMember": min_member, "queue": _QUEUE},
+        "spec": {"minMember": min_member, "queue": queue or _QUEUE},
     }
 
 

@@ -10,20 +10,11 @@ import pytest
 from bench.peers.compare import tasks, turned
 from bench.peers.goals import pairs_with_goals
 from bench.peers.halves import names_of
-from bench.peers.ways import (
-    COSCHEDULING_CONFIG,
-    DEFAULT,
-    GATE,
-    OURS,
-    RESOURCE,
-    VOLCANO,
-    VOLCANO_SAMPLED,
-    WAYS,
-    Extender,
-    Way,
-    peer,
-)
+from bench.peers.others import COSCHEDULING_CONFIG, KUEUE, KUEUE_SECOND, VOLCANO, VOLCANO_SAMPLED, peer
+from bench.peers.quota import quota_of
+from bench.peers.ways import DEFAULT, GATE, OURS, RESOURCE, TENANT, WAYS, Extender, Way
 from bench.peers.workloads import FEW, NAMESPACE, QUICK, WORKLOADS, Arrival, Workload, chosen, gang_of
+from testbed.parts.kueue_jobs import queues
 from testbed.parts.volcano import GROUP_ANNOTATION
 from testbed.processes.schedulers import load_configuration
 from testbed.programs.catalogue import Version
@@ -73,6 +64,52 @@ def test_volcanos_gangs_and_single_pods_are_in_groups_of_its_own(name: str) -> N
     sizes = Counter(one["metadata"]["annotations"][GROUP_ANNOTATION] for one in objects if one["kind"] == "Pod")
     assert sizes == {one["metadata"]["name"]: one["spec"]["minMember"] for one in groups}
     assert {one["spec"]["schedulerName"] for one in objects if one["kind"] == "Pod"} == {"volcano"}
+
+
+@pytest.mark.parametrize("name", [KUEUE, KUEUE_SECOND])
+def test_kueues_gangs_are_suspended_jobs_that_make_the_same_pods(name: str) -> None:
+    way = peer(name)
+    jobs = SMALL.backlog(way)
+    assert {one["kind"] for one in jobs} == {"Job"}
+    assert names_of(jobs) == names_of(SMALL.backlog(WAYS["none"]))
+    for one in jobs:
+        assert one["metadata"]["labels"] == {"kueue.x-k8s.io/queue-name": TENANT}
+        assert (one["spec"]["suspend"], one["spec"]["parallelism"], one["spec"]["completions"]) == (True, 2, 2)
+        template = one["spec"]["template"]
+        assert template["spec"]["schedulerName"] == way.scheduler_name
+        assert template["spec"]["containers"][0]["resources"]["requests"]["cpu"] == "1"
+        assert bool(template["metadata"]["labels"]) == way.is_netgang, "gangs to netgang, single pods to kube-scheduler"
+        assert "training.kubeflow.org/replica-index" not in template["metadata"]["labels"]
+
+
+@pytest.mark.parametrize("name", ["plain", "never", "rooms"])
+def test_kueue_is_not_measured_where_pods_without_its_quota_use_nodes(name: str) -> None:
+    [task] = tasks(chosen([name], quick=False), ways=[], pairs=None, peers=[peer(KUEUE)])
+    assert KUEUE not in {way.name for way in task.ways}
+    with pytest.raises(ValueError, match="gangs of Jobs only"):
+        tasks(chosen([name], quick=False), ways=[KUEUE], pairs=None, peers=[peer(KUEUE)])
+
+
+def test_kueues_quota_is_what_all_nodes_have() -> None:
+    load = WORKLOADS["gangs"]
+    [flavor, cluster_queue, local_queue] = queues({TENANT: 1}, quota_of(load.node_objects()), namespace=NAMESPACE)
+    [group] = cluster_queue["spec"]["resourceGroups"]
+    quota = {one["name"]: one["nominalQuota"] for one in group["flavors"][0]["resources"]}
+    assert quota == {"cpu": "1200000m", "memory": str(100 * 256 * 2**30)}
+    assert (flavor["kind"], local_queue["spec"]) == ("ResourceFlavor", {"clusterQueue": TENANT})
+
+
+def test_several_tenants_borrow_everything_by_their_weights() -> None:
+    made = queues({"a": 2, "b": 1}, {"cpu": "8"}, namespace=NAMESPACE)
+    found = {one["metadata"]["name"]: one["spec"] for one in made if one["kind"] == "ClusterQueue"}
+    quota = {
+        name: spec["resourceGroups"][0]["flavors"][0]["resources"][0]["nominalQuota"] for name, spec in found.items()
+    }
+    assert quota == {"lender": "8", "a": "0", "b": "0"}
+    assert [found[name]["fairSharing"]["weight"] for name in ("a", "b")] == ["2", "1"]
+    assert len({spec["cohortName"] for spec in found.values()}) == 1
+    with pytest.raises(ValueError, match="no tenants"):
+        queues({}, {"cpu": "8"}, namespace=NAMESPACE)
 
 
 def test_an_oversized_gang_never_fits_and_leaves_room_for_the_others_beside_all_that_do() -> None:

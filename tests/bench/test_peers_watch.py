@@ -46,3 +46,21 @@ async def test_waiting_ends_with_the_binding_or_its_limit() -> None:
     assert not await times.until(lambda: False, limit_s=0.01)
     asyncio.get_running_loop().call_soon(lambda: times.take(event("p", node="n1"), now_s=1.0))
     assert await times.until(lambda: "p" in times.bound_s, limit_s=LIVENESS_S)
+
+
+def test_pods_of_jobs_are_known_before_by_their_jobs_and_numbers() -> None:
+    times = PodTimes(of_jobs=True)
+    times.take(event("g-worker-3-x7k2p", node="n1"), now_s=1.0)
+    assert (times.bound_s, times.moves) == ({"g-worker-3": 1.0}, 1)
+
+
+def test_a_pod_that_goes_and_comes_back_moves_each_time_and_is_timed_once() -> None:
+    """A preempted Job's pod has another name when it comes back, which is the same to us."""
+    times = PodTimes(of_jobs=True)
+    times.take(event("g-worker-0-aaaaa", node="n1"), now_s=1.0)
+    times.take(event("g-worker-0-aaaaa", kind="DELETED", node="n1"), now_s=2.0)
+    assert times.bound_now == set()
+    times.take(event("g-worker-0-bbbbb"), now_s=3.0)
+    times.take(event("g-worker-0-bbbbb", node="n2"), now_s=4.0)
+    times.take(event("g-worker-0-bbbbb", node="n2"), now_s=5.0)
+    assert (times.bound_now, times.moves, times.bound_s) == ({"g-worker-0"}, 3, {"g-worker-0": 1.0})

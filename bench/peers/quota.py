@@ -1,0 +1,69 @@
+"""Kueue on the bed: started for one half with a queue for each tenant, and gone after it, Jobs and all.
+
+Why started for each half: its webhooks are called for every pod, also for those of other ways. Rule: it and the Job
+controller get kube-scheduler's limits of clients and otherwise the settings of Kueue's release; the quota is what the
+nodes have.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from functools import partial
+from time import perf_counter
+
+from bench.peers.ways import TENANT
+from bench.peers.workloads import NAMESPACE
+from scoring.model.resources import amount
+from testbed.api import Api, Object
+from testbed.cluster import Cluster
+from testbed.parts.kueue import end_kueue, start_kueue
+from testbed.parts.kueue_jobs import KUEUE_API, queues
+
+CONTROLLERS = "kube-controller-manager"
+_QPS, _BURST = 5000, 10000
+CONTROLLER_FLAGS = (f"--kube-api-qps={_QPS}", f"--kube-api-burst={_BURST}")
+_SETTINGS = {
+    "clientConnection": {"qps": _QPS, "burst": _BURST},
+    "controller": {"groupKindConcurrency": {"Job.batch": 5, "Pod": 5, "Workload.kueue.x-k8s.io": 5}},
+}
+_END_LIMIT_S = 120.0
+
+
+async def start_quota(cluster: Cluster, api: Api, nodes: Iterable[Object], tenants: Mapping[str, int]) -> float:
+    """Start the Job controller and Kueue, then make a queue for each tenant; the moment before the queues are there.
+
+    `tenants` maps each to its weight; without tenants all share one queue.
+    """
+    cluster.parts[CONTROLLERS].start()
+    await cluster.until_ready(CONTROLLERS)
+    await start_kueue(cluster, settings=_SETTINGS)
+    begun_s = perf_counter()
+    await api.apply(queues(tenants or {TENANT: 1}, quota_of(nodes), namespace=NAMESPACE))
+    return begun_s
+
+
+async def end_quota(cluster: Cluster, api: Api) -> None:
+    """Delete Jobs, their pods and Kueue's objects while their controllers can finish them, then stop those."""
+    for kind, api_version in (("Job", "batch/v1"), ("Pod", "v1"), ("Workload", KUEUE_API)):
+        grace_s = 0 if kind == "Pod" else None
+        await api.delete_all(kind, namespace=NAMESPACE, grace_s=grace_s, api_version=api_version)
+        await api.until(
+            partial(api.list_all, kind, namespace=NAMESPACE, api_version=api_version),
+            lambda found: not found,
+            what=f"each {kind} gone",
+            limit_s=_END_LIMIT_S,
+        )
+    await end_kueue(cluster)
+    await cluster.parts[CONTROLLERS].stop()
+
+
+def quota_of(nodes: Iterable[Object]) -> dict[str, str]:
+    """The sum of what nodes have to offer, without their places for pods: resource → quantity.
+
+    >>> quota_of([{"status": {"allocatable": {"cpu": "1500m", "memory": "1Ki", "pods": "9"}}}] * 2)
+    {'cpu': '3000m', 'memory': '2048'}
+    """
+    found: Counter[str] = Counter()
+    for one in nodes:
+        for name, quantity in one["status"]["allocatable"].items():
+            found[name] += amount(name, quantity)
+    return {name: f"{total}m" if name == "cpu" else f"{total}" for name, total in found.items() if name != "pods"}
