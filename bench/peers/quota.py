@@ -21,9 +21,13 @@ from testbed.parts.kueue_jobs import KUEUE_API, queues
 CONTROLLERS = "kube-controller-manager"
 _QPS, _BURST = 5000, 10000
 CONTROLLER_FLAGS = (f"--kube-api-qps={_QPS}", f"--kube-api-burst={_BURST}")
+_WORKERS = {"Job.batch": 5, "Pod": 5, "Workload.kueue.x-k8s.io": 10} | dict.fromkeys(
+    ("LocalQueue.kueue.x-k8s.io", "ClusterQueue.kueue.x-k8s.io"), 5
+)
+"""kind → workers: what release 0.19.1 installs, as far as it is not 1"""
 _SETTINGS = {
     "clientConnection": {"qps": _QPS, "burst": _BURST},
-    "controller": {"groupKindConcurrency": {"Job.batch": 5, "Pod": 5, "Workload.kueue.x-k8s.io": 5}},
+    "controller": {"groupKindConcurrency": _WORKERS},
 }
 _END_LIMIT_S = 120.0
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from bench.peers.figures import Figures
-from bench.peers.others import COSCHEDULING, VOLCANO, VOLCANO_SAMPLED
+from bench.peers.others import COSCHEDULING, KUEUE, VOLCANO, VOLCANO_SAMPLED
 from bench.peers.tables import NOTHING
 from bench.results.tables import markdown
 
@@ -20,11 +20,12 @@ _COLUMNS: Mapping[str, str] = {
     "native": "netgang, native gangs",
     COSCHEDULING: "coscheduling",
     VOLCANO: "Volcano",
+    KUEUE: "Kueue, kube-scheduler",
     "native-alone": "Kubernetes' own gangs",
     "none": "kube-scheduler, single pods",
 }
 """way → head of its column"""
-_PEERS = (COSCHEDULING, VOLCANO, VOLCANO_SAMPLED, "native-alone")
+_PEERS = (COSCHEDULING, VOLCANO, VOLCANO_SAMPLED, KUEUE, "native-alone")
 _BLOCK = re.compile(r"(<!-- measured: make results -->\n).*?(<!-- end of measured -->)", re.DOTALL)
 
 

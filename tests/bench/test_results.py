@@ -75,9 +75,9 @@ def test_the_comparison_shows_the_best_of_one_run_and_what_was_not_bound_whole()
         "burst": [{**NONE, "way": "second"}, {**NONE, "way": "coscheduling", "gang_p99_s": 2.0}],
     }
     made = with_measured(page, lambda load: runs.get(load, []))
-    assert "pods/s | 100 (90–110) | – | – | – | **120** (90–110) | – | – |" in made
-    assert "sample, pods/s | – | – | – | – | partial gangs: 1, pods unbound: 2 | – | – |" in made
-    assert "whole gangs, s | **1.00** | – | – | 2.00 | – | – | – |" in made
+    assert "pods/s | 100 (90–110) | – | – | – | **120** (90–110) | – | – | – |" in made
+    assert "sample, pods/s | – | – | – | – | partial gangs: 1, pods unbound: 2 | – | – | – |" in made
+    assert "whole gangs, s | **1.00** | – | – | 2.00 | – | – | – | – |" in made
     assert with_measured(made, lambda load: runs.get(load, [])) == made
     with pytest.raises(ValueError, match="0 places"):
         with_measured("a", lambda _: [])
@@ -87,7 +87,7 @@ def test_the_comparison_is_of_the_newest_run_beside_a_peer() -> None:
     old = a_record("2026-01-01", "second", "coscheduling")
     alone = a_record("2026-01-02", "second", "none", "echo")
     made = pages([old, alone])["explanation/comparison.md"]
-    assert "on 100 nodes, pods/s | **100** (90–110) | – | – | **100** (90–110) | – | – | – |" in made
+    assert "on 100 nodes, pods/s | **100** (90–110) | – | – | **100** (90–110) | – | – | – | – |" in made
 
 
 def test_a_miss_is_shown_as_one() -> None:
