@@ -76,7 +76,8 @@ def exam(
                 continue
 
             def report(run: Run, name: str = one.name) -> None:
-                words = f"{name}, {run.way}: {run.miss or 'passed'} ({run.seconds:g} s)"
+                seen = "; ".join(one for one in (run.miss or "passed", run.counts) if one)
+                words = f"{name}, {run.way}: {seen} ({run.seconds:g} s)"
                 progress.console.print(words, highlight=False)
                 progress.advance(whole)
 
@@ -116,6 +117,7 @@ def line(scenario: Scenario, way: str, made: Sequence[Run]) -> dict[str, Any]:
         "way": way,
         "verdict": verdict(misses),
         "misses": sorted({one for one in misses if one is not None}),
+        "counts": sorted({run.counts for run in made} - {""}),
         "runs": len(made),
         "run_s": max(run.seconds for run in made),
     }
@@ -141,7 +143,13 @@ def _ways(scenario: Scenario, names: Sequence[str]) -> list[Way]:
 
 
 def _table(lines: Sequence[Any]) -> Table:
-    table = Table("scenario", "scheduler", "verdict", "seen instead", "run, s")
+    table = Table("scenario", "scheduler", "verdict", "seen", "run, s")
     for one in lines:
-        table.add_row(one["scenario"], one["way"], one["verdict"], "; ".join(one["misses"]), f"{one['run_s']:g}")
+        table.add_row(
+            one["scenario"],
+            one["way"],
+            one["verdict"],
+            "; ".join([*one["misses"], *one["counts"]]),
+            f"{one['run_s']:g}",
+        )
     return table

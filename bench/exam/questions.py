@@ -38,6 +38,24 @@ class Expected:
 
 
 @dataclass(frozen=True, slots=True)
+class Whole:
+    """What must be true of a job at the end of a step: all of its pods have a node, or none has."""
+
+    job: str
+    size: int
+    level: str = ""
+    """A label of nodes of which they all must have the same value; empty: any nodes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Count:
+    """What is said beside the verdict: how many of some jobs are whole after the last step, on nodes of one value."""
+
+    words: str
+    jobs: tuple[Whole, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Share:
     """What must be true of a tenant at the end of a step: so many of its pods have a node."""
 
@@ -52,6 +70,7 @@ class Step:
 
     expected: tuple[Expected, ...]
     shares: tuple[Share, ...] = ()
+    whole: tuple[Whole, ...] = ()
     ends: tuple[str, ...] = ()
     """Jobs that are over now: their pods go. One that never started is left alone."""
     cordoned: tuple[str, ...] = ()
@@ -74,6 +93,7 @@ class Scenario:
     """Names of the ways that take part unless others are asked for."""
     tenants: Mapping[str, int] = field(default_factory=dict, hash=False)
     """tenant → weight"""
+    counts: tuple[Count, ...] = ()
 
     api_share = 1.0
     """The API server runs all the time."""

@@ -14,7 +14,7 @@ from functools import partial
 from time import perf_counter
 
 from bench.exam.questions import Job, Scenario
-from bench.exam.verdict import Placed, first_miss, lacks
+from bench.exam.verdict import Placed, counted, first_miss, lacks
 from bench.peers.bed import Bed, bed
 from bench.peers.watch import PodTimes
 from bench.peers.ways import Way
@@ -37,6 +37,8 @@ class Run:
     seed: int
     seen: tuple[Placed, ...]
     miss: str | None
+    counts: str
+    """What the scenario counts after the last step, in words."""
     seconds: float
 
 
@@ -71,7 +73,8 @@ async def _run(place: Bed[Scenario], scenario: Scenario, way: Way, seed: int) ->
     finally:
         for name in cordoned:
             await place.api.patch("Node", name, {"spec": {"unschedulable": None}})
-    return Run(way.name, seed, tuple(seen), first_miss(scenario, seen), round(perf_counter() - begun_s, 1))
+    seconds = round(perf_counter() - begun_s, 1)
+    return Run(way.name, seed, tuple(seen), first_miss(scenario, seen), counted(scenario, seen[-1]), seconds)
 
 
 async def _submit(place: Bed[Scenario], job: Job, way: Way, order: random.Random) -> None:

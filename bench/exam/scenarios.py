@@ -5,13 +5,14 @@ result are those of knavigator's resources/benchmarks (README and workflow files
 the next step names it, in the order that knavigator's run times give, so nothing waits for minutes.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from bench.exam.fair_share import FAIR_SHARE
-from bench.exam.questions import Expected, Job, Scenario, Step
+from bench.exam.questions import Count, Expected, Job, Scenario, Step, Whole
 from bench.peers.others import COSCHEDULING, KUEUE, KUEUE_SECOND, VOLCANO
 from testbed.api import Object
-from testbed.objects import node
+from testbed.objects import ZONE_LABEL, node
 
 
 def _nodes(*made: Object) -> dict[str, Object]:
@@ -42,6 +43,21 @@ def _alone(name: str, share: int, lasts_s: int) -> Job:
     return Job(name, 1, f"{share}", f"{share}000Mi", lasts_s=lasts_s)
 
 
+def _alike(name: str, count: int, job: Job) -> tuple[Job, ...]:
+    return tuple(replace(job, name=f"{name}{number}") for number in range(count))
+
+
+def _whole(jobs: Sequence[Job], level: str = "") -> tuple[Whole, ...]:
+    return tuple(Whole(job.name, job.size, level) for job in jobs)
+
+
+_BLOCK = "example.com/block"
+_BACKGROUND = (
+    *_alike("medium", 8, Job("", 1, "32", "128Gi", gpu=4)),
+    *_alike("small", 12, Job("", 4, "8", "32Gi", gpu=2)),
+)
+_A = _alike("a", 8, Job("", 8, "32", "128Gi", gpu=5, zone_policy="required"))
+_B = _alike("b", 4, Job("", 4, "8", "32Gi", gpu=3, zone_policy="preferred"))
 _TOPOLOGY = ("none", "second", "second-gated")
 _GANGS = (*_TOPOLOGY, "native-alone", COSCHEDULING, VOLCANO, KUEUE, KUEUE_SECOND)
 _POLICIES = ("required", "preferred")
@@ -114,6 +130,27 @@ SCENARIOS: Mapping[str, Scenario] = {
                 ),
             ),
             ways=_TOPOLOGY,
+        ),
+        Scenario(
+            "T4", "topology-aware, T4",
+            "2 spines of 4 blocks of 4 nodes of 8 GPUs; 20 background jobs with half of the GPUs; then 8 jobs A of 8 pods "
+            "of 5 GPUs, required in one spine; then 4 jobs B of 4 pods of 3 GPUs, preferred in one block",
+            "every job is whole or has no pod, every A is in one spine; there is no room for all of A",
+            _nodes(*(
+                node(f"n{spine}{block}{number}", cpu="128", memory="1Ti", gpu=8, zone=f"spine-{spine}",
+                     labels={_BLOCK: f"block-{spine}{block}"})
+                for spine in (1, 2) for block in range(1, 5) for number in range(1, 5)
+            )),
+            (
+                Step((), whole=_whole(_BACKGROUND), submitted=_BACKGROUND),
+                Step((), whole=(*_whole(_BACKGROUND), *_whole(_A, ZONE_LABEL)), submitted=_A),
+                Step((), whole=(*_whole(_BACKGROUND), *_whole(_A, ZONE_LABEL), *_whole(_B)), submitted=_B),
+            ),
+            ways=_TOPOLOGY,
+            counts=(
+                Count("background", _whole(_BACKGROUND)), Count("A", _whole(_A, ZONE_LABEL)), Count("B", _whole(_B)),
+                Count("B in one block", _whole(_B, _BLOCK)),
+            ),
         ),
         *FAIR_SHARE,
     )

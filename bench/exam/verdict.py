@@ -6,7 +6,7 @@ Rule: pure. A verdict over several runs holds only if they agree; else it says h
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
-from bench.exam.questions import Scenario, Step
+from bench.exam.questions import Scenario, Step, Whole
 
 Placed = Mapping[str, Sequence[str]]
 """job → the node of each of its pods that is bound"""
@@ -28,7 +28,26 @@ def first_miss(scenario: Scenario, seen: Sequence[Placed]) -> str | None:
         found = by_tenant({job: len(nodes) for job, nodes in placed.items()}, tenants)
         if not all(share.fewest <= found[share.tenant] <= share.most for share in step.shares):
             return f"step {number}: {', '.join(f'{share.tenant} {found[share.tenant]}' for share in step.shares)}"
+        for one in step.whole:
+            if not (is_whole(scenario, one, placed) or not placed.get(one.job)):
+                nodes = placed[one.job]
+                return f"step {number}: {len(nodes)} pods of {one.job} on {', '.join(sorted(set(nodes)))}"
     return None
+
+
+def is_whole(scenario: Scenario, job: Whole, placed: Placed) -> bool:
+    """Whether all pods of a job are bound, to nodes with one value of its level."""
+    nodes = placed.get(job.job, ())
+    values = {scenario.nodes[node]["metadata"]["labels"].get(job.level) for node in nodes}
+    return len(nodes) == job.size and (not job.level or len(values) == 1)
+
+
+def counted(scenario: Scenario, placed: Placed) -> str:
+    """How many jobs are whole after the last step, in words; empty where the scenario counts none."""
+    return ", ".join(
+        f"{count.words} {sum(is_whole(scenario, job, placed) for job in count.jobs)} of {len(count.jobs)}"
+        for count in scenario.counts
+    )
 
 
 def by_tenant(counts: Mapping[str, int], tenants: Mapping[str, str]) -> Counter[str]:

@@ -34,7 +34,7 @@ WORDS = Path(__file__).with_name("results_words")
 """The pages' words: each file here becomes the page of the same name in docs/research/."""
 _PLACE = re.compile(r"^\[\[(\w+)\]\]$", re.MULTILINE)
 _WIDTH = 120
-_EXAM_HEAD = ("scheduler", "verdict", "seen instead", "runs", "longest run, with start and stop")
+_EXAM_HEAD = ("scheduler", "verdict", "seen", "runs", "longest run, with start and stop")
 _GOALS_HEAD = ("load", "way", "figure", "goal", "measured", "rounds", "")
 
 
@@ -190,7 +190,7 @@ def _exam(records: Sequence[Record]) -> str:
             [
                 one["way"],
                 one["verdict"] if one["verdict"] == "passed" else f"**{one['verdict']}**",
-                "; ".join(one["misses"]) or NO_GOAL,
+                "; ".join([*one["misses"], *one.get("counts", ())]) or NO_GOAL,
                 f"{one['runs']}",
                 f"{one['run_s']:g} s",
             ]

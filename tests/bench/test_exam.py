@@ -6,7 +6,7 @@ from bench.exam.command import SCHEDULERS
 from bench.exam.questions import Expected, Share, Step
 from bench.exam.run import members
 from bench.exam.scenarios import SCENARIOS
-from bench.exam.verdict import by_tenant, first_miss, lacks, verdict
+from bench.exam.verdict import by_tenant, counted, first_miss, lacks, verdict
 from bench.peers.others import PEERS
 from bench.peers.ways import WAYS
 
@@ -103,6 +103,21 @@ def test_the_tasks_of_every_tenant_exceed_its_share() -> None:
         shares = scenario.steps[-1].shares
         assert {one.tenant for one in shares} == scenario.tenants.keys()
         assert all(asked[one.tenant] > one.fewest for one in shares)
+
+
+@pytest.mark.parametrize(
+    ("miss", "counts", "a0"),
+    [
+        (None, "A 1 of 8", [f"n1{block}{number}" for block in (1, 2) for number in (1, 2, 3, 4)]),
+        (None, "A 0 of 8", []),
+        ("step 2: 2 pods of a0 on n111, n112", "A 0 of 8", ["n111", "n112"]),
+        ("step 2: 8 pods of a0 on n111, n211", "A 0 of 8", ["n111"] * 7 + ["n211"]),
+    ],
+)
+def test_a_job_of_t4_is_whole_in_one_spine_or_not_there(miss: str | None, counts: str, a0: list[str]) -> None:
+    scenario = SCENARIOS["T4"]
+    assert first_miss(scenario, [{}, {"a0": a0}, {"a0": a0}]) == miss
+    assert counts in counted(scenario, {"a0": a0})
 
 
 def test_the_length_of_a_job_is_declared_where_the_question_says_it() -> None:
