@@ -14,7 +14,7 @@ from functools import partial
 from time import perf_counter
 
 from bench.exam.questions import Job, Scenario
-from bench.exam.verdict import Placed, counted, first_miss, lacks
+from bench.exam.verdict import Placed, counted, first_miss, lacks, step_miss
 from bench.peers.bed import Bed, bed
 from bench.peers.watch import PodTimes
 from bench.peers.ways import Way
@@ -59,7 +59,7 @@ async def _run(place: Bed[Scenario], scenario: Scenario, way: Way, seed: int) ->
     begun_s = perf_counter()
     try:
         async with place.run(way) as running:
-            for step in scenario.steps:
+            for number, step in enumerate(scenario.steps):
                 await _end(place, step.ends, way)
                 for name in step.cordoned:
                     await place.api.patch("Node", name, {"spec": {"unschedulable": True}})
@@ -70,6 +70,8 @@ async def _run(place: Bed[Scenario], scenario: Scenario, way: Way, seed: int) ->
                     await _submit(place, job, way, order)
                 await _settle(running.times, sizes, partial(lacks, step, tenants=tenants))
                 seen.append(await _placed(place))
+                if step_miss(scenario, number, seen[-1]) is not None:
+                    break  # what comes later changes no verdict
     finally:
         for name in cordoned:
             await place.api.patch("Node", name, {"spec": {"unschedulable": None}})

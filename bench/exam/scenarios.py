@@ -133,8 +133,8 @@ SCENARIOS: Mapping[str, Scenario] = {
         ),
         Scenario(
             "T4", "topology-aware, T4",
-            "2 spines of 4 blocks of 4 nodes of 8 GPUs; 20 background jobs with half of the GPUs; then 8 jobs A of 8 pods "
-            "of 5 GPUs, required in one spine; then 4 jobs B of 4 pods of 3 GPUs, preferred in one block",
+            "2 spines of 4 blocks of 4 nodes of 8 GPUs; 20 background jobs with half of the GPUs; then 8 jobs A of 8 "
+            "pods of 5 GPUs, required in one spine; then 4 jobs B of 4 pods of 3 GPUs, preferred in one block",
             "every job is whole or has no pod, every A is in one spine; there is no room for all of A",
             _nodes(*(
                 node(f"n{spine}{block}{number}", cpu="128", memory="1Ti", gpu=8, zone=f"spine-{spine}",

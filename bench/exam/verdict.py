@@ -15,23 +15,32 @@ Placed = Mapping[str, Sequence[str]]
 def first_miss(scenario: Scenario, seen: Sequence[Placed]) -> str | None:
     """The first expectation that does not hold, in words; `None`: passed. `seen` has one entry for each step.
 
-    ValueError if steps are missing.
+    ValueError if steps are missing, unless one of those that are there was missed.
     """
-    tenants = scenario.tenant_of()
-    for number, (step, placed) in enumerate(zip(scenario.steps, seen, strict=True), start=1):
-        for expected in step.expected:
-            nodes = placed.get(expected.job, ())
-            if len(nodes) != expected.bound:
-                return f"step {number}: {len(nodes)} pods of {expected.job} bound, expected {expected.bound}"
-            if expected.nodes is not None and set(nodes) != expected.nodes:
-                return f"step {number}: {expected.job} on {', '.join(sorted(set(nodes)))}"
-        found = by_tenant({job: len(nodes) for job, nodes in placed.items()}, tenants)
-        if not all(share.fewest <= found[share.tenant] <= share.most for share in step.shares):
-            return f"step {number}: {', '.join(f'{share.tenant} {found[share.tenant]}' for share in step.shares)}"
-        for one in step.whole:
-            if not (is_whole(scenario, one, placed) or not placed.get(one.job)):
-                nodes = placed[one.job]
-                return f"step {number}: {len(nodes)} pods of {one.job} on {', '.join(sorted(set(nodes)))}"
+    for number, placed in enumerate(seen):
+        if (miss := step_miss(scenario, number, placed)) is not None:
+            return miss
+    if len(seen) < len(scenario.steps):
+        raise ValueError(f"{len(seen)} steps were seen, {scenario.name} has {len(scenario.steps)}")
+    return None
+
+
+def step_miss(scenario: Scenario, number: int, placed: Placed) -> str | None:
+    """The first expectation of step `number` (from 0) that does not hold, in words; `None`: all hold."""
+    step, words = scenario.steps[number], f"step {number + 1}"
+    for expected in step.expected:
+        nodes = placed.get(expected.job, ())
+        if len(nodes) != expected.bound:
+            return f"{words}: {len(nodes)} pods of {expected.job} bound, expected {expected.bound}"
+        if expected.nodes is not None and set(nodes) != expected.nodes:
+            return f"{words}: {expected.job} on {', '.join(sorted(set(nodes)))}"
+    found = by_tenant({job: len(nodes) for job, nodes in placed.items()}, scenario.tenant_of())
+    if not all(share.fewest <= found[share.tenant] <= share.most for share in step.shares):
+        return f"{words}: {', '.join(f'{share.tenant} {found[share.tenant]}' for share in step.shares)}"
+    for one in step.whole:
+        if placed.get(one.job) and not is_whole(scenario, one, placed):
+            nodes = placed[one.job]
+            return f"{words}: {len(nodes)} pods of {one.job} on {', '.join(sorted(set(nodes)))}"
     return None
 
 
