@@ -1,6 +1,9 @@
 """The comparison with peers runs: the same little load, scheduled by netgang and without it (bench.peers)."""
 
+import pytest
+
 from bench.peers.compare import Task, compare
+from bench.peers.others import KUEUE, peer
 from bench.peers.ways import WAYS
 from bench.peers.workloads import Workload
 
@@ -22,3 +25,14 @@ async def test_gangs_are_compared() -> None:
     assert all(one["rss_mib"] > 0 for one in ours["processes"].values())
     assert [(goal["figure"], goal["holds"]) for goal in found.goals] == [("partial_gangs", True)]
     assert len(told) == 1 + 1 + 2, "the nodes, the half that warms up, and each way"
+
+
+@pytest.mark.timeout(180)
+async def test_kueue_admits_jobs_whose_pods_kube_scheduler_binds() -> None:
+    """Every pod is bound under the name that other ways give it, Kueue's cost is seen, and nothing of it is left."""
+    found = await compare([Task(LOAD, (peer(KUEUE), WAYS["none"]), pairs=1)], lambda *_: None, quick=True)
+    kueue, plain = found.rows
+    assert (kueue["way"], plain["way"]) == (KUEUE, "none")
+    assert kueue["unfinished"] == plain["unfinished"] == kueue["partial_gangs"] == 0
+    assert {"etcd", "kube-apiserver", "kube-scheduler", "kube-controller-manager", "kueue"} == set(kueue["processes"])
+    assert {"etcd", "kube-apiserver", "kube-scheduler"} == set(plain["processes"])
