@@ -54,7 +54,7 @@ BENCHES = (
           "bench.simulated --scenario examples/simulate.yaml", on_request=True),
     Bench("peers", "gangs on a real control plane, beside peers", "bench peers", 35, "bench peers --quick", 5,
           writes_record=True),
-    Bench("exam", "knavigator's scheduling scenarios, beside peers", "bench exam", 20, "bench exam --runs 1", 7,
+    Bench("exam", "knavigator's scheduling scenarios, beside peers", "bench exam", 75, "bench exam --runs 1", 25,
           writes_record=True, on_request=True),
 )  # fmt: skip
 

@@ -3,7 +3,7 @@
 Rule: only nodes of pods are read; no scheduler's own account counts. A step is over when every pod is bound, or when no
 pod has moved for a while: `WINDOW_S`, several cycles of the slowest scheduler here (Volcano's takes a second), or, as
 long as the step expects more pods, `PATIENCE_S`, twice the longest back-off of a scheduler here (10 s). So a slow
-machine makes a run longer and changes no verdict.
+machine makes a run longer, and changes a verdict only if a scheduler pauses for that long in the middle of its work.
 """
 
 import random
