@@ -2,7 +2,9 @@
 
 Why: a gated pod needs one write more than a pod without a gate, so no gated way can cost less than these two writes.
 Rule: every form of the patch does the same to an equal pod; the forms take turns, and every second round goes
-backwards. Figures are CPU of kube-apiserver and etcd from /proc, in ms per call, median and range of the rounds.
+backwards. Forms are sent by an administrator, but for the last: by netgang's own account, which the policies of
+manifests/base/confinement.yaml check. Figures are CPU of kube-apiserver and etcd from /proc, in ms per call, median and
+range of the rounds.
 
     python -m bench.gate_floor [--rounds 4] [--pods 250] [--named 12] [--at-once 32]
 """
@@ -18,11 +20,14 @@ from time import perf_counter
 from bench.peers.meters import parsed
 from testbed import objects
 from testbed.api import Api, Object
-from testbed.cluster import Cluster
+from testbed.cluster import NETGANG, Cluster
+from testbed.parts.service import install_rights
 from testbed.programs.catalogue import parse_version
 
 GATE = "netgang.io/gang"
 SERVERS = ("kube-apiserver", "etcd")
+TODAY = "strategic, nodes"
+CONFINED = "strategic, nodes, confined"
 _STRATEGIC = "application/strategic-merge-patch+json"
 _PODS = "/api/v1/namespaces/default/pods"
 
@@ -48,7 +53,7 @@ def patches(named: int) -> dict[str, tuple[str, Object | list[Object]]]:
         {"op": "add", "path": "/spec/affinity", "value": affinity(by_name)},
     ]
     return {
-        "strategic, nodes": strategic({"affinity": affinity(by_name)}),
+        TODAY: strategic({"affinity": affinity(by_name)}),
         "JSON patch, nodes": ("application/json-patch+json", operations),
         "strategic, zone": strategic({"affinity": affinity(by_label)}),
         "strategic, gate only": strategic({}),
@@ -78,14 +83,14 @@ async def _phase(
 
 
 async def _turn(
-    cluster: Cluster, api: Api, names: list[str], patch: tuple[str, object], *, at_once: int
+    cluster: Cluster, api: Api, admitting: Api, names: list[str], patch: tuple[str, object], *, at_once: int
 ) -> tuple[dict[str, float], dict[str, float]]:
     """Create gated pods (not measured), patch them, bind them, delete them (not measured)."""
     await api.create_all([objects.pod(name, gates=[GATE]) for name in names])
     kind, body = patch
 
     async def admit(name: str) -> None:
-        await api.request("PATCH", f"{_PODS}/{name}", body=body, content_type=kind)
+        await admitting.request("PATCH", f"{_PODS}/{name}", body=body, content_type=kind)
 
     async def bind(name: str) -> None:
         target = {"apiVersion": "v1", "kind": "Node", "name": "n0"}
@@ -109,16 +114,23 @@ def _line(what: str, found: list[dict[str, float]], *, body_bytes: int | None = 
 async def measure(*, rounds: int, pods: int, named: int, at_once: int, version: str) -> list[Mapping[str, object]]:
     """All forms in turns, after one turn that does not count; then the Bindings of all turns."""
     forms = patches(named)
+    forms[CONFINED] = forms[TODAY]
     admitted: dict[str, list[dict[str, float]]] = {form: [] for form in forms}
     bound: list[dict[str, float]] = []
     names = [f"p{number}" for number in range(pods)]
-    async with Cluster(stage_names=(), version=parse_version(version)) as cluster, cluster.api() as api:
+    async with (
+        Cluster(stage_names=(), version=parse_version(version)) as cluster,
+        cluster.api() as api,
+        cluster.api(NETGANG) as own,
+    ):
+        await install_rights(cluster)
         await cluster.remove("kwok")
         await api.create(objects.node("n0", pods=pods, zone="a"))
-        await _turn(cluster, api, names, forms["strategic, nodes"], at_once=at_once)
+        await _turn(cluster, api, own, names, forms[CONFINED], at_once=at_once)
         for number in range(rounds):
             for form in list(forms)[:: -1 if number % 2 else 1]:
-                patch, binding = await _turn(cluster, api, names, forms[form], at_once=at_once)
+                admitting = own if form == CONFINED else api
+                patch, binding = await _turn(cluster, api, admitting, names, forms[form], at_once=at_once)
                 admitted[form].append(patch)
                 bound.append(binding)
     sizes = {form: len(json.dumps(body, separators=(",", ":"))) for form, (_, body) in forms.items()}
