@@ -20,7 +20,8 @@ from scoring.probing.peers import Pair
 DAY_S: Final = 86_400.0
 KEPT_S: Final = 2.0 * DAY_S  # A pair tried before that counts as never tried; a value is as long of use
 REST_S: Final = DAY_S / 2.0
-RETRY_S: Final = 600.0
+FAILED_REST_S: Final = 15.0  # After a burst that failed; twice as long after each further one …
+RETRY_S: Final = 600.0  # … up to this
 SLOW_RATIO: Final = 0.5
 SLOW_REST_S: Final = 60.0
 _JUDGED: Final = 3  # Results of a zone, from which on its median says what is slow
@@ -64,7 +65,7 @@ class History:
 
 
 def _retry_s(times: int) -> float:
-    return min(SLOW_REST_S * 2.0 ** min(times - 1, _MOST_DOUBLED), RETRY_S)
+    return min(FAILED_REST_S * 2.0 ** min(times - 1, _MOST_DOUBLED), RETRY_S)
 
 
 def history(zone_of: Mapping[NodeName, ZoneName], past: Iterable[PastBurst], *, now_s: float) -> History:

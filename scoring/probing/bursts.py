@@ -9,7 +9,7 @@ Why so few: a burst fills a link for seconds, and no job is to pay for that. Rul
 - Then each node has a first burst, in its own zone; then each two zones have one; then nodes with the fewest peers
   tried and those that waited longest. Nodes of zones that a waiting gang may use go before others. A node's peer is one
   that it never tried, in the same order, else the one tried longest ago.
-- A measured pair rests for `REST_S`, one whose burst failed for `SLOW_REST_S`, then twice as long up to `RETRY_S`.
+- A measured pair rests for `REST_S`, one whose burst failed for `FAILED_REST_S`, then twice as long up to `RETRY_S`.
 
 Pure: times are arguments, Unix seconds; ties go by name.
 """

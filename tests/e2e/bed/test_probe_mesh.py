@@ -235,30 +235,44 @@ class Uplink:
         tc_in(self._made.switch, [f"qdisc del dev {end} root" for end in ("up0", "up1")])
 
 
-async def rates_bps(netgang: Netgang) -> dict[tuple[str, str], float]:
-    """What bursts found, by directed pair."""
+@dataclass(frozen=True, slots=True, repr=False)
+class Rates:
+    """What counts as the throughput of directed pairs, bits a second: by bursts, or by those of other links."""
+
+    bps: dict[tuple[str, str], float]
+
+    def __repr__(self) -> str:
+        """For failed tests."""
+        slow = {pair: round(bps / 1e6, 1) for pair, bps in self.bps.items() if bps < SLOW_BPS * 2.0}
+        return f"<{len(self.bps)} rates; slow: nodes {self.slow_nodes()}, zones {self.slow_zones()}: {slow}>"
+
+    def slow_nodes(self) -> set[str]:
+        """Nodes without a fast link among those that had a burst."""
+        best: dict[str, float] = {}
+        for pair, bps in self.bps.items():
+            for node in pair:
+                best[node] = max(best.get(node, 0.0), bps)
+        return {node for node, bps in best.items() if bps < SLOW_BPS * 2.0}
+
+    def zones(self) -> dict[str, float]:
+        """Two zones, by their names → the slowest link between them."""
+        found: dict[str, float] = {}
+        for (one, other), bps in self.bps.items():
+            if ZONE_OF[one] != ZONE_OF[other]:
+                two = "".join(sorted((ZONE_OF[one], ZONE_OF[other])))
+                found[two] = min(found.get(two, math.inf), bps)
+        return found
+
+    def slow_zones(self) -> set[str]:
+        """Two zones with a slow link between them."""
+        return {two for two, bps in self.zones().items() if bps < SLOW_BPS * 2.0}
+
+
+async def rates(netgang: Netgang) -> Rates:
     pairs = (await document(netgang, "/v1/network"))["pairs"]
     ends = [(one, other) for one in pairs["nodes"] for other in pairs["nodes"]]
     cells = zip(ends, chain.from_iterable(pairs["throughput_bps"]), strict=True)
-    return {pair: value for pair, value in cells if value is not None}
-
-
-def best_bps(rates: dict[tuple[str, str], float]) -> dict[str, float]:
-    """Of each node that had a burst, the better one of its links."""
-    found: dict[str, float] = {}
-    for pair, bps in rates.items():
-        for node in pair:
-            found[node] = max(found.get(node, 0.0), bps)
-    return found
-
-
-def between_zones_bps(rates: dict[tuple[str, str], float]) -> dict[str, list[float]]:
-    """All that was measured between two zones, by their names."""
-    found: dict[str, list[float]] = {}
-    for (one, other), bps in rates.items():
-        if ZONE_OF[one] != ZONE_OF[other]:
-            found.setdefault("".join(sorted((ZONE_OF[one], ZONE_OF[other]))), []).append(bps)
-    return found
+    return Rates({pair: value for pair, value in cells if value is not None})
 
 
 async def test_a_slow_node_and_then_a_slow_uplink_are_found_by_bursts_and_avoided(
@@ -276,22 +290,16 @@ async def test_a_slow_node_and_then_a_slow_uplink_are_found_by_bursts_and_avoide
     netgang = await stage.netgang({"reports": {"port": port}, "probe": probe})
     uplink = Uplink(mesh, "C")
 
-    def slow(rates: dict[tuple[str, str], float]) -> set[str]:
-        return {node for node, bps in best_bps(rates).items() if bps < SLOW_BPS * 2.0}
-
-    def slow_zones(rates: dict[tuple[str, str], float]) -> set[str]:
-        return {zones for zones, found in between_zones_bps(rates).items() if min(found) < SLOW_BPS * 2.0}
-
-    async def within(limit_s: float, accept: Callable[[dict[tuple[str, str], float]], bool], what: str) -> None:
+    async def within(limit_s: float, accept: Callable[[Rates], bool], what: str) -> None:
         began_s = monotonic()
-        await stage.api.until(lambda: rates_bps(netgang), accept, what=what, limit_s=limit_s)
+        await stage.api.until(lambda: rates(netgang), accept, what=what, limit_s=limit_s)
         say(f"{what}: after {monotonic() - began_s:.0f} s")
 
     async with running(stage, mesh, tmp_path, port=port):
         with shaped(mesh, kernel, Setting(Impairment.BANDWIDTH, SLOW_BPS / 1e6, (LOSING,))):
             await within(
                 FOUND_S,
-                lambda rates: slow(rates) == {LOSING} and sum(LOSING in pair for pair in rates) >= 4,
+                lambda found: found.slow_nodes() == {LOSING} and sum(LOSING in pair for pair in found.bps) >= 4,
                 "10 Mbit/s found by two bursts of the node",
             )
             uplink.narrow()
@@ -301,15 +309,15 @@ async def test_a_slow_node_and_then_a_slow_uplink_are_found_by_bursts_and_avoide
             assert {ZONE_OF[node] for node in nodes} == {"D"}
             assert LOSING not in nodes
             await stage.end(*(await stage.bound()))
-        await within(GONE_S, lambda rates: not slow(rates), "10 Mbit/s gone")
+        await within(GONE_S, lambda found: not found.slow_nodes(), "10 Mbit/s gone")
         await within(
             FOUND_S - (monotonic() - began_s),
-            lambda rates: len(between_zones_bps(rates)) == 6 and slow_zones(rates) == {"AC", "BC", "CD"},
+            lambda found: len(found.zones()) == 6 and found.slow_zones() == {"AC", "BC", "CD"},
             "10 Mbit/s of zone C's uplink found, and of no other",
         )
         say(f"all of it {monotonic() - began_s:.0f} s after it began")
         uplink.widen()
-        await within(GONE_S, lambda rates: not slow_zones(rates), "10 Mbit/s of the uplink gone")
+        await within(GONE_S, lambda found: not found.slow_zones(), "10 Mbit/s of the uplink gone")
 
 
 def _oldest_s(found: Values) -> float:
