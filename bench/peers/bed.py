@@ -227,7 +227,7 @@ async def bed(workload: L, ways: Sequence[Way]) -> AsyncGenerator[Bed[L], None]:
         await cluster.remove("kwok")
         if jobs:  # it runs for Kueue's ways only, so that the others have the machine to themselves
             await cluster.parts[CONTROLLERS].stop()
-        await switch_on(cluster)
+        await switch_on(cluster, jobs=False)
         await install_rights(cluster)
         if any("lengths" in way.more_settings for way in ways):
             await api.apply(_FORMER_RUNS)

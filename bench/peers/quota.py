@@ -15,7 +15,7 @@ from bench.peers.workloads import NAMESPACE
 from scoring.model.resources import amount
 from testbed.api import Api, Object
 from testbed.cluster import Cluster
-from testbed.parts.kueue import end_kueue, start_kueue
+from testbed.parts.kueue import KUEUE, end_kueue, start_kueue
 from testbed.parts.kueue_jobs import KUEUE_API, queues
 
 CONTROLLERS = "kube-controller-manager"
@@ -46,16 +46,20 @@ async def start_quota(cluster: Cluster, api: Api, nodes: Iterable[Object], tenan
 
 
 async def end_quota(cluster: Cluster, api: Api) -> None:
-    """Delete Jobs, their pods and Kueue's objects while their controllers can finish them, then stop those."""
-    for kind, api_version in (("Job", "batch/v1"), ("Pod", "v1"), ("Workload", KUEUE_API)):
-        grace_s = 0 if kind == "Pod" else None
-        await api.delete_all(kind, namespace=NAMESPACE, grace_s=grace_s, api_version=api_version)
-        await api.until(
-            partial(api.list_all, kind, namespace=NAMESPACE, api_version=api_version),
-            lambda found: not found,
-            what=f"each {kind} gone",
-            limit_s=_END_LIMIT_S,
-        )
+    """Delete Jobs, their pods and Kueue's objects while their controllers can finish them, then stop those.
+
+    Fine if `start_quota` got half-way only.
+    """
+    if KUEUE in cluster.parts:
+        for kind, api_version in (("Job", "batch/v1"), ("Pod", "v1"), ("Workload", KUEUE_API)):
+            grace_s = 0 if kind == "Pod" else None
+            await api.delete_all(kind, namespace=NAMESPACE, grace_s=grace_s, api_version=api_version)
+            await api.until(
+                partial(api.list_all, kind, namespace=NAMESPACE, api_version=api_version),
+                lambda found: not found,
+                what=f"each {kind} gone",
+                limit_s=_END_LIMIT_S,
+            )
     await end_kueue(cluster)
     await cluster.parts[CONTROLLERS].stop()
 

@@ -28,14 +28,18 @@ def served(version: Version) -> tuple[str, dict[str, bool]]:
     return api, dict.fromkeys(needed, True)
 
 
-async def switch_on(cluster: Cluster) -> None:
-    """Restart the cluster's API server with the gates, and what watches it; Jobs make groups of their own then."""
+async def switch_on(cluster: Cluster, *, jobs: bool = True) -> None:
+    """Restart the cluster's API server with the gates, and what watches it.
+
+    `jobs`: whether Jobs make groups of their own then; else what runs Jobs is left alone.
+    """
     server, (api, on) = cluster.parts["kube-apiserver"], served(cluster.version)
-    flag = "--feature-gates=" + ",".join(f"{gate}=true" for gate in (*on, _JOBS))
+    flag = "--feature-gates=" + ",".join(f"{gate}=true" for gate in (*on, *([_JOBS] if jobs else [])))
     server.argv = (*server.argv, flag, f"--runtime-config={api}=true")
     await cluster.restart("kube-apiserver")
-    if (jobs := cluster.parts.get("kube-controller-manager")) is not None:
-        jobs.argv = (*jobs.argv, flag)
+    controllers = cluster.parts.get("kube-controller-manager")
+    if jobs and controllers is not None:
+        controllers.argv = (*controllers.argv, flag)
         await cluster.restart("kube-controller-manager")
     if "kwok" in cluster.parts:
         await cluster.restart("kwok")
