@@ -16,11 +16,12 @@ from numpy.typing import NDArray
 
 from scoring.feasibility.fit_counts import FitCounts
 from scoring.ids import GangKey, NodeName, PodUid, ZoneName
-from scoring.model import Constraints, Gang, MemberClass
+from scoring.model import Constraints, MemberClass
 from scoring.model.snapshot import NodeTable
 from scoring.network.matrix import Floats, Ints
 from scoring.plan.demand import Counting, GangDemand, KnownDemands
 from scoring.plan.order_keys import OrderKeys
+from scoring.plan.running_gangs import RunningGangs
 from scoring.score.between_zones import Crossings
 from scoring.score.links import LinkPoints, Links
 from scoring.selection import on_grid
@@ -85,8 +86,8 @@ class PlannerCache:
     """axis, classes with members, zones → what stands for all gangs that ask for these"""
     footprints: dict[GangKey, Footprint] = field(default_factory=dict)
     """gang → what its members take at the place it had last"""
-    running: dict[GangKey, tuple[Gang, object, Ints, Ints, float | None]] = field(default_factory=dict)
-    """gang of known length → the gang, its nodes' layout, the rows and amounts that it has, since when (Unix s)"""
+    running: RunningGangs = field(default_factory=RunningGangs)
+    """What gangs of known length have on nodes"""
 
     # -- of nodes -----------------------------------------------------------------------------------------------------
 
@@ -135,8 +136,6 @@ class PlannerCache:
 
         All counts are forgotten when most of their classes belong to no gang: an admitted pod is of a class of its own.
         """
-        if len(self.running) > len(gangs) + _GONE:
-            self.running = {key: one for key, one in self.running.items() if key in gangs}
         known = self.demands.known
         if len(known) <= len(gangs) + _GONE:
             return

@@ -2,8 +2,7 @@
 
 Why: the start of a gang that waits follows from the ends of those that run. Rules: a gang of unknown length has no end,
 so its room never comes free here; one whose start is not known is taken to have started just now, which is late at
-worst. Gangs that are committed, or that this run has admitted, end too. What running gangs take is kept from run to
-run: reading two thousand of them takes 40 ms, of which an event changed one.
+worst. Gangs that are committed, or that this run has admitted, end too.
 """
 
 from collections.abc import Mapping
@@ -14,7 +13,7 @@ from numpy.typing import NDArray
 
 from scoring.feasibility.room import scatter_add
 from scoring.ids import GangKey, NodeName, PodUid
-from scoring.lengths import remaining_s
+from scoring.lengths.many import remaining_of_many
 from scoring.model import Gang
 from scoring.network.matrix import Floats, Ints
 from scoring.plan.result import Admission
@@ -26,123 +25,106 @@ EARLY: Final = 0.1  # Ends at this level and the next one enclose 80 % of them
 LATE: Final = 0.9
 ROUNDING_S: Final = 0.001
 """What ends are rounded to: the same end, found at two moments, is the same number."""
-_GANGS_A_STEP: Final = 64
 
 
 def rounded(at_s: float) -> float:
     """A moment in whole milliseconds."""
-    return round(at_s, 3)
+    return float(np.round(at_s, 3))
 
 
 class Endings:
-    """What comes free, entry by entry: a row, an amount, and its end at each of three levels; Unix seconds."""
+    """What comes free, entry by entry: a row, an amount, and its ends; Unix seconds.
+
+    Ends (entries, 4): at the level that counts, early, late, and as it was expected when the gang started.
+    """
 
     def __init__(self, run: Run, *, now_s: float, level: float) -> None:
         """`level`: share of gangs that have ended by the time that counts."""
-        self._run, self._now_s, self._levels = run, now_s, (level, EARLY, LATE)
-        self.gangs: list[GangKey] = []
-        """Whose entries they are, by number"""
-        self._rows: list[Ints] = []
-        self._amounts: list[Ints] = []
-        self._ends: list[tuple[float, float, float, float]] = []
-        """Of each gang: at the three levels, and as it was expected when it started"""
-        self._stacked: tuple[Ints, Ints, Ints, Floats] | None = None
+        self._run, self._now_s, self._level = run, now_s, level
+        self._gangs: list[GangKey] = []
+        self._rows: Ints = np.zeros(0, np.int64)
+        self._amounts: Ints = np.zeros((0, len(run.table.axis)), np.int64)
+        self._owner: Ints = np.zeros(0, np.int64)
+        self._ends_s: Floats = np.zeros((0, 4))
+
+    @property
+    def certain(self) -> bool:
+        """Whether nothing ends earlier or later than at the level that counts."""
+        return bool((self._ends_s[:, 1:3] == self._ends_s[:, :1]).all())
 
     def read(self, admitted: Mapping[GangKey, Admission]) -> Steps[None]:
         """Add what runs, is committed, or was admitted by this run; some gangs in a step."""
-        snapshot, left = self._run.snapshot, _GANGS_A_STEP
-        for gang in snapshot.gangs.values():
-            if gang.length is None:
-                continue
-            left -= self._read(gang)
-            admission = admitted.get(gang.key)
-            commitment = snapshot.commitments.get(gang.key)
-            members = admission.members if admission is not None else None
-            if members is None and commitment is not None:
-                members = commitment.assignment
-            if members is not None:
+        run = self._run
+        snapshot = run.snapshot
+        running = yield from run.cache.running.read(
+            snapshot.gangs.values(), run.table, (run.view.layout, run.table.axis)
+        )
+        self._gangs = list(running.gangs)
+        self._rows, self._amounts, self._owner = running.rows, running.amounts, running.owner
+        self._ends_s = self._ends(running.since_s, running.quantiles_s)[running.owner]
+        starts = {key: commitment.assignment for key, commitment in snapshot.commitments.items()}
+        for key, members in {**starts, **{key: one.members for key, one in admitted.items()}}.items():
+            gang = snapshot.gangs.get(key)
+            if gang is not None:
                 self.add(gang, members)
-            if left <= 0:
-                left = _GANGS_A_STEP
-                yield
 
-    def add(self, gang: Gang, members: Mapping[PodUid, NodeName]) -> None:
-        """The pending members of a gang start on these nodes."""
+    def add(self, gang: Gang, members: Mapping[PodUid, NodeName]) -> tuple[Ints, Ints, Floats]:
+        """The pending members of a gang start on these nodes; gives the new entries: rows, amounts, ends."""
         view, index = self._run.view, self._run.table.index
         rows: list[int] = []
         amounts: list[Ints] = []
-        for pod in gang.pending:
+        for pod in gang.pending if gang.length is not None else ():
             row = index.get(members.get(pod.uid, NodeName("")))
             vector = view.vector(pod.member_class)
             if row is not None and vector is not None:
                 rows.append(row)
                 amounts.append(vector)
-        if rows:
-            self._end(gang, np.array(rows, np.int64), np.array(amounts, np.int64), running_since_s(gang))
+        if not rows or gang.length is None:
+            return self._rows[:0], self._amounts[:0], self._ends_s[:0]
+        since_s = running_since_s(gang)
+        ends = self._ends(
+            np.array([np.nan if since_s is None else since_s]), np.array([gang.length.quantiles_s], np.float64)
+        )
+        added = np.array(rows, np.int64), np.array(amounts, np.int64), ends.repeat(len(rows), axis=0)
+        self._rows, self._amounts = (np.concatenate(two) for two in ((self._rows, added[0]), (self._amounts, added[1])))
+        self._ends_s = np.concatenate((self._ends_s, added[2]))
+        self._owner = np.concatenate((self._owner, np.full(len(rows), len(self._gangs), np.int64)))
+        self._gangs.append(gang.key)
+        return added
 
     def freed(self, rows: Ints, until_s: float, *, which: int = 0) -> Ints:
         """What comes free on `rows` (k,), ascending, up to this moment; (k, resources).
 
         `which`: 0: at the level that counts, 1: early, 2: late, 3: as expected when the gangs started.
         """
-        at, amounts, _, ends = self._entries()
-        total = np.zeros((len(rows), amounts.shape[1]), np.int64)
-        place = np.minimum(np.searchsorted(rows, at), len(rows) - 1)
-        some = (rows[place] == at) & (ends[:, which] <= until_s)
-        scatter_add(total, place[some], amounts[some])
+        total = np.zeros((len(rows), self._amounts.shape[1]), np.int64)
+        place = self._places(rows)
+        some = (place >= 0) & (self._ends_s[:, which] <= until_s)
+        scatter_add(total, place[some], self._amounts[some])
         return total
 
     def over(self, rows: Ints, which: int) -> tuple[Ints, Ints, Floats]:
         """Entries on `rows`, ascending: places among them, amounts, ends; in the order of their ends."""
-        at, amounts, _, ends = self._entries()
-        place = np.minimum(np.searchsorted(rows, at), len(rows) - 1)
-        some = np.flatnonzero(rows[place] == at)
-        some = some[np.argsort(ends[some, which], kind="stable")]
-        return place[some], amounts[some], ends[some, which]
+        place = self._places(rows)
+        some = np.flatnonzero(place >= 0)
+        some = some[np.argsort(self._ends_s[some, which], kind="stable")]
+        return place[some], self._amounts[some], self._ends_s[some, which]
 
     def last_before(self, rows: Ints, until_s: float) -> GangKey | None:
         """The gang whose end on these rows is the last up to this moment."""
-        at, _, owner, ends = self._entries()
-        some: NDArray[np.int64] = np.flatnonzero(np.isin(at, rows) & (ends[:, 0] <= until_s))
-        return self.gangs[int(owner[some[ends[some, 0].argmax()]])] if len(some) else None
+        some: NDArray[np.int64] = np.flatnonzero((self._places(rows) >= 0) & (self._ends_s[:, 0] <= until_s))
+        return self._gangs[int(self._owner[some[self._ends_s[some, 0].argmax()]])] if len(some) else None
 
-    def _read(self, gang: Gang) -> int:
-        """Add what runs of the gang; gives how many were not known from an earlier run."""
-        run = self._run
-        known = run.cache.running.get(gang.key)
-        stamp = run.view.layout, run.table.axis
-        new = known is None or known[0] is not gang or known[1] != stamp
-        if known is None or new:
-            on_nodes = [pod for pod in gang.members if pod.node is not None and not pod.terminal]
-            since_s = running_since_s(gang)
-            known = run.cache.running[gang.key] = (gang, stamp, *run.table.footprint(on_nodes), since_s)
-        _, _, rows, amounts, since_s = known
-        if len(rows):
-            self._end(gang, rows, amounts, since_s)
-        return int(new)
+    def _places(self, rows: Ints) -> Ints:
+        """(entries,): the place of each one's row among `rows`, -1: it is none of them."""
+        place = np.full(len(self._run.table.names), -1, np.int64)
+        place[rows] = np.arange(len(rows))
+        return place[self._rows]
 
-    def _end(self, gang: Gang, rows: Ints, amounts: Ints, since_s: float | None) -> None:
-        length, now_s = gang.length, self._now_s
-        if length is None:
-            return
-        start_s = now_s if since_s is None else min(since_s, now_s)
-        ran_s = now_s - start_s
-        usual, early, late = (rounded(now_s + remaining_s(length, ran_s, level)) for level in self._levels)
-        self.gangs.append(gang.key)
-        self._rows.append(rows)
-        self._amounts.append(amounts)
-        self._ends.append((usual, early, late, rounded(start_s + length.at_s(self._levels[0]))))
-        self._stacked = None
-
-    def _entries(self) -> tuple[Ints, Ints, Ints, Floats]:
-        """Rows, amounts, number of the gang, ends (entries, 4)."""
-        if self._stacked is None:
-            columns = len(self._run.table.axis)
-            owner = np.repeat(np.arange(len(self._rows)), [len(one) for one in self._rows]).astype(np.int64)
-            if self._rows:
-                rows, amounts = np.concatenate(self._rows), np.concatenate(self._amounts)
-            else:
-                rows, amounts = np.zeros(0, np.int64), np.zeros((0, columns), np.int64)
-            ends = np.array(self._ends, np.float64).reshape(-1, 4)[owner]
-            self._stacked = rows, amounts, owner, ends
-        return self._stacked
+    def _ends(self, since_s: Floats, quantiles_s: Floats) -> Floats:
+        """(gangs, 4): the ends of gangs that run since then (NaN: it is not known)."""
+        start_s = np.minimum(np.where(np.isnan(since_s), self._now_s, since_s), self._now_s)
+        ran_s = self._now_s - start_s
+        ends = [self._now_s + remaining_of_many(quantiles_s, ran_s, one) for one in (self._level, EARLY, LATE)]
+        ends.append(start_s + remaining_of_many(quantiles_s, np.zeros(len(ran_s)), self._level))
+        return np.round(np.stack(ends, axis=1), 3)

@@ -17,26 +17,26 @@ Rules:
 - Ends and lengths are taken at one level, `backfill_quantile`.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 
-from scoring.ids import GangKey, NodeName, PodUid, ResourceName
+from scoring.feasibility.room import scatter_add
+from scoring.ids import GangKey, NodeName, PodUid, ResourceName, ZoneName
 from scoring.model.policy import Backfill
 from scoring.model.reasons import Reason
 from scoring.network.matrix import Ints
-from scoring.plan.backfill.earliest import Promised, amounts_of, demand_over, earliest
+from scoring.plan.backfill.earliest import Promised, demand_over
 from scoring.plan.backfill.endings import ROUNDING_S, Endings, rounded
-from scoring.plan.capacity import When
+from scoring.plan.backfill.start_search import StartSearch, classes_of, runs_s
 from scoring.plan.demand import GangDemand
 from scoring.plan.result import Admission, Promise, Refused, Reservation
 from scoring.plan.run import Run
 from scoring.plan.starvation_reservations import WANTS_ROOM, resource_class
 from scoring.plan.steps import Steps
 from scoring.plan.zone_order import kind_of
-from scoring.selection import ClassDemand
 from scoring.selection.demand import rooms
 
 _MOST: Final = 64
@@ -51,6 +51,15 @@ class _Kept:
     lacks: Ints
     """(rows, resources): what of the promised room does not come free by then; negative: more comes than is needed"""
 
+    @property
+    def ends_of(self) -> int:
+        """Which ends count (`Endings.freed`): once the promised start has passed, those that were expected then."""
+        return 3 if self.promise.start_s > self.promise.first_s + ROUNDING_S else 0
+
+    def meets(self, other: Promised) -> Ints | None:
+        """What the other one has of this room when this one starts."""
+        return other.on(self.at.rows) if other.start_s <= self.at.start_s < other.end_s else None
+
 
 class KeptRoom:
     """The promises of one run, and the room that is kept for them."""
@@ -64,6 +73,8 @@ class KeptRoom:
         self._endings: Endings | None = None
         self._taken = np.zeros_like(run.capacity.room.free)
         """(nodes, resources): what is kept from the run's room now"""
+        self._last_start_s = -float("inf")
+        """The latest of the promised starts"""
 
     @property
     def promises(self) -> dict[GangKey, Promise]:
@@ -85,46 +96,57 @@ class KeptRoom:
 
     def fills(self, demand: GangDemand) -> bool:
         """Whether some room that is kept for others, or for itself, may be given to the gang."""
-        return any(self._may_use(demand, kept) for kept in self._kept.values())
+        return demand.gang.key in self._kept or self._ends_s(demand) <= self._last_start_s
 
     def open(self, demand: GangDemand) -> None:
         """Give the run the room that the gang may use; until `close`."""
-        self._keep([kept for kept in self._kept.values() if not self._may_use(demand, kept)])
+        key, ends_s = demand.gang.key, self._ends_s(demand)
+        others = [kept for kept in self._kept.values() if kept.promise.gang != key and kept.at.start_s < ends_s]
+        self._keep(self._wanted(others))
 
     def close(self, demand: GangDemand, nodes: Mapping[PodUid, NodeName] | None) -> None:
         """Keep the room again; `nodes`: what the gang was given, `None`: nothing."""
         if nodes is not None:
-            self._kept.pop(demand.gang.key, None)
+            if self._kept.pop(demand.gang.key, None) is not None:
+                self._last_start_s = max((one.at.start_s for one in self._kept.values()), default=-float("inf"))
+                for kept in self._kept.values():
+                    kept.lacks = self._lacks(kept)
             self.started(demand, nodes)
-        self._keep(list(self._kept.values()))
+        self._keep(self._wanted(self._kept.values()))
 
     def started(self, demand: GangDemand, nodes: Mapping[PodUid, NodeName]) -> None:
         """The gang was admitted: it ends, too, and what it takes comes free for promises that are later."""
         if self._endings is None:
             return
-        self._endings.add(demand.gang, nodes)
-        for kept in self._kept.values():
-            kept.lacks = self._lacks(kept)
+        rows, amounts, ends_s = self._endings.add(demand.gang, nodes)
+        for kept in self._kept.values() if len(rows) else ():
+            place = np.minimum(np.searchsorted(kept.at.rows, rows), len(kept.at.rows) - 1)
+            some = (kept.at.rows[place] == rows) & (ends_s[:, kept.ends_of] <= kept.at.start_s)
+            scatter_add(kept.lacks, place[some], -amounts[some])
 
     def promise(self, demand: GangDemand, admitted: Mapping[GangKey, Admission]) -> Steps[Promise | None]:
-        """Promise the gang a start, and keep the room for it; `None`: it is not known when it can start.
-
-        Cost: O(zones · nodes of a zone · log ends), and once a run O(running gangs).
-        """
+        """Promise the gang a start, and keep the room for it; `None`: it is not known when it can start."""
         self._tried.add(self._class(demand))
         if self._endings is None:
             self._endings = Endings(self._run, now_s=self._now_s, level=self._policy.backfill_quantile)
             yield from self._endings.read(admitted)
-        found = yield from self._place(demand)
+        free = self._run.capacity.room.free + self._taken
+        promised = [kept.at for kept in self._kept.values()]
+        search = StartSearch(self._run, self._endings, demand, free, promised, now_s=self._now_s)
+        found = yield from search.find(self._before.get(demand.gang.key))
         if found is None:
             return None
-        promise, at = found
-        kept = _Kept(promise, at, at.amounts)
+        kept = _Kept(*found, found[1].amounts)
+        changed = [kept]
+        for one in self._kept.values():  # a promise to this gang may last into one to another
+            if (more := one.meets(kept.at)) is not None:
+                one.lacks = one.lacks + more
+                changed.append(one)
         self._kept[demand.gang.key] = kept
-        for one in self._kept.values():  # a promise to this gang may last into one to another, or the reverse
-            one.lacks = self._lacks(one)
-        self._keep(list(self._kept.values()))
-        return promise
+        kept.lacks = self._lacks(kept)
+        self._last_start_s = max(self._last_start_s, kept.at.start_s)
+        self._keep(self._wanted(changed, beside=self._taken))
+        return kept.promise
 
     def held_back(self) -> list[tuple[Ints, Ints, Ints]]:
         """Rows of what is kept, what would be free there otherwise, and its zones' places; as of reservations."""
@@ -139,143 +161,53 @@ class KeptRoom:
 
     def explained(self, demand: GangDemand, refused: Refused) -> Refused:
         """The refusal, as `Reason.RESERVED` where the gang would fit if nothing were kept for others. O(nodes)."""
-        if refused.reason not in WANTS_ROOM or not self._taken.any() or demand.gang.key in self._kept:
+        if refused.reason not in WANTS_ROOM or not self._kept or demand.gang.key in self._kept:
             return refused
         run, kind = self._run, kind_of(self._run, demand)
-        free = run.capacity.room.free + self._taken
+        classes = classes_of(run, demand)
+        first_of: dict[ZoneName, GangKey] = {}  # zone → the first gang that was promised a start there
         for kept in self._kept.values():
-            rows = run.table.zones[kept.promise.zone]
-            if kept.promise.zone not in kind.allowed or (classes := self._demand(demand)) is None:
+            first_of.setdefault(kept.promise.zone, kept.promise.gang)
+        for zone, gang in first_of.items():
+            rows = run.table.zones[zone]
+            taken = self._taken[rows]
+            if zone not in kind.allowed or classes is None or not taken.any():
                 continue
-            over = demand_over(classes, rows, demand.all_reduce)
-            if all(int(rooms(one, free[rows]).sum()) >= one.count for one in over.classes):
-                detail = f"room of zone {kept.promise.zone} is kept for {kept.promise.gang}, which starts next there"
+            over, free = demand_over(classes, rows, demand.all_reduce), run.capacity.room.free[rows] + taken
+            if all(int(rooms(one, free).sum()) >= one.count for one in over.classes):
+                detail = f"room of zone {zone} is kept for {gang}, which starts next there"
                 return Refused(Reason.RESERVED, detail)
         return refused
 
-    def _place(self, demand: GangDemand) -> Steps[tuple[Promise, Promised] | None]:
-        """Start, zone and nodes: those of the previous plan, unless another zone is sooner than was promised first."""
-        run, key, classes = self._run, demand.gang.key, self._demand(demand)
-        if classes is None:
-            return None
-        free = run.capacity.room.free + self._taken
-        best: tuple[float, Ints, Ints] | None = None  # start, rows, amounts
-        before, first_s = self._before.get(key), None
-        if before is not None and before.zone in kind_of(run, demand).allowed:
-            rows = np.array(sorted({run.table.index[name] for name in before.nodes if name in run.table.index}), int)
-            if len(rows):
-                best = self._earliest(demand, classes, rows, free)
-                first_s = before.first_s if best is not None else None
-        for zone in kind_of(run, demand).allowed:
-            limit_s = float("inf") if best is None else best[0]
-            if first_s is not None:
-                limit_s = min(limit_s, np.nextafter(first_s, np.inf))
-            found = self._earliest(demand, classes, run.table.zones[zone], free, before_s=limit_s)
-            best = found or best
-            yield
-        if best is None:
-            return None
-        start_s, rows, amounts = best
-        used = np.flatnonzero(amounts.any(axis=1))
-        if not len(used):
-            return None  # it asks for nothing that is counted
-        rows, amounts = rows[used], amounts[used]
-        zone = run.table.nodes[int(rows[0])].zone
-        first_s = start_s if first_s is None else first_s
-        bound_s = min(start_s, first_s)
-        low_s, high_s = self._interval(demand, classes, run.table.zones[zone], free, start_s)
-        promise = Promise(
-            gang=key,
-            start_s=start_s,
-            low_s=low_s,
-            high_s=high_s,
-            first_s=first_s,
-            zone=zone,
-            nodes=tuple(run.table.names[row] for row in rows.tolist()),
-            after=self._of().last_before(rows, start_s),
-        )
-        return promise, Promised(rows, amounts, bound_s, start_s + self._runs_s(demand))
-
-    def _interval(
-        self, demand: GangDemand, classes: tuple[ClassDemand, ...], rows: Ints, free: Ints, start_s: float
-    ) -> tuple[float, float]:
-        """The start if all that runs there ends early, or late."""
-        found = [self._earliest(demand, classes, rows, free, which=which) for which in (1, 2)]
-        low_s, high_s = (start_s if one is None else one[0] for one in found)
-        return min(low_s, start_s), max(high_s, start_s)
-
-    def _earliest(
-        self,
-        demand: GangDemand,
-        classes: tuple[ClassDemand, ...],
-        rows: Ints,
-        free: Ints,
-        *,
-        before_s: float = float("inf"),
-        which: int = 0,
-    ) -> tuple[float, Ints, Ints] | None:
-        over = demand_over(classes, rows, demand.all_reduce)
-        found = earliest(
-            over,
-            rows,
-            free[rows],
-            self._of(),
-            [kept.at for kept in self._kept.values()],
-            now_s=self._now_s,
-            runs_s=self._runs_s(demand),
-            before_s=before_s,
-            which=which,
-        )
-        return None if found is None else (found[0], rows, amounts_of(over, found[1]))
-
-    def _demand(self, demand: GangDemand) -> tuple[ClassDemand, ...] | None:
-        """Classes of the minimum over all nodes; `None`: a resource that no node has."""
-        run = self._run
-        classes: list[ClassDemand] = []
-        for member_class, pods in demand.need:
-            request = run.view.vector(member_class)
-            if request is None:
-                return None
-            allowed = run.capacity.mask(member_class, When.AT_START)
-            classes.append(ClassDemand(member_class.role, request, allowed, len(pods)))
-        return tuple(classes)
-
     def _lacks(self, kept: _Kept) -> Ints:
         """What of the promised room will not be there by its start without what is free now."""
-        late = kept.promise.start_s > kept.promise.first_s + ROUNDING_S
-        freed = self._of().freed(kept.at.rows, kept.at.start_s, which=3 if late else 0)
-        lacks: Ints = kept.at.amounts - freed
+        assert self._endings is not None, "made before the first promise"
+        lacks: Ints = kept.at.amounts - self._endings.freed(kept.at.rows, kept.at.start_s, which=kept.ends_of)
         for other in self._kept.values():
-            if other is not kept and other.at.start_s <= kept.at.start_s < other.at.end_s:
-                place = np.minimum(np.searchsorted(kept.at.rows, other.at.rows), len(kept.at.rows) - 1)
-                some = kept.at.rows[place] == other.at.rows
-                lacks[place[some]] += other.at.amounts[some]
+            if other is not kept and (more := kept.meets(other.at)) is not None:
+                lacks = lacks + more
         return np.where(kept.at.amounts > 0, lacks, -_FAR)
 
-    def _keep(self, some: list[_Kept]) -> None:
-        """Take from the run's room what these promises need of it, and give back the rest."""
-        room = self._run.capacity.room
-        wanted = np.zeros_like(self._taken)
+    def _wanted(self, some: Collection[_Kept], beside: Ints | None = None) -> Ints:
+        """(nodes, resources): what these promises need of the room that is there, and of what is kept `beside` them."""
+        free = self._run.capacity.room.free
+        wanted = np.zeros_like(self._taken) if beside is None else beside.copy()
         for kept in some:
             rows = kept.at.rows
-            free = np.maximum(room.free[rows] + self._taken[rows], 0)
-            wanted[rows] = np.maximum(wanted[rows], np.clip(kept.lacks, 0, free))
+            there = np.maximum(free[rows] + self._taken[rows], 0)
+            wanted[rows] = np.maximum(wanted[rows], np.clip(kept.lacks, 0, there))
+        return wanted
+
+    def _keep(self, wanted: Ints) -> None:
+        """Take this from the run's room, and give back what else was kept."""
         rows = np.flatnonzero((wanted != self._taken).any(axis=1))
         if len(rows):
-            room.take_places(rows, wanted[rows] - self._taken[rows])
+            self._run.capacity.room.take_places(rows, wanted[rows] - self._taken[rows])
             self._taken = wanted
 
-    def _may_use(self, demand: GangDemand, kept: _Kept) -> bool:
-        mine = kept.promise.gang == demand.gang.key
-        return mine or rounded(self._now_s + self._runs_s(demand)) <= kept.at.start_s
-
-    def _runs_s(self, demand: GangDemand) -> float:
-        length = demand.gang.length
-        return float("inf") if length is None else length.at_s(self._policy.backfill_quantile)
-
-    def _of(self) -> Endings:
-        assert self._endings is not None, "made before the first promise"
-        return self._endings
+    def _ends_s(self, demand: GangDemand) -> float:
+        """When the gang ends if it starts now."""
+        return rounded(self._now_s + runs_s(self._run, demand))
 
     def _class(self, demand: GangDemand) -> frozenset[ResourceName]:
         known = self._classes.get(id(demand))
