@@ -19,7 +19,7 @@ from scoring.model import Constraints, MemberClass
 from scoring.network.matrix import Ints
 
 Mask: TypeAlias = NDArray[np.bool_]
-MOST_CELLS = 6_000_000  # Classes times nodes that are kept: 4 bytes each; others are counted by each run
+MOST_CELLS = 8_000_000  # Classes times nodes that are kept, 4 bytes each: 1,200 classes on 5,000 nodes
 MOST_CLASSES = 8_192
 _FORGOTTEN_AFTER = 64  # A class that so many runs did not ask about leaves when there is no place for others
 _CELLS_A_STEP = 64_000  # Classes times nodes that are counted in one step: 4 ms
@@ -112,9 +112,8 @@ class FitCounts:
     def count(self, rows: Ints) -> None:
         """Count these classes on all nodes."""
         rows = rows[rows < len(self.row_of)]  # the others were forgotten since
-        self._sums[rows] = 0
-        self._counts[rows] = 0
-        self._count(rows, np.arange(len(self._free)))
+        counts = self._fits(rows, np.arange(len(self._free)), self._free)
+        self._counts[rows], self._sums[rows] = counts, self._by_zone(counts, self._zone_of)
         self._counted[rows] = True
 
     def sums(self, rows: Ints) -> Ints:

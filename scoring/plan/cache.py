@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scoring.feasibility.fit_counts import FitCounts
-from scoring.ids import GangKey, NodeName, PodUid, ZoneName
+from scoring.ids import GangKey, NodeName, PodUid, ResourceName, ZoneName
 from scoring.model import Constraints, MemberClass
 from scoring.model.snapshot import NodeTable
 from scoring.network.matrix import Floats, Ints
@@ -88,6 +88,8 @@ class PlannerCache:
     """gang → what its members take at the place it had last"""
     running: RunningGangs = field(default_factory=RunningGangs)
     """What gangs of known length have on nodes"""
+    resource_classes: dict[tuple[MemberClass, ...], frozenset[ResourceName]] = field(default_factory=dict)
+    """classes of a minimum → the extended resources that they ask for"""
 
     # -- of nodes -----------------------------------------------------------------------------------------------------
 

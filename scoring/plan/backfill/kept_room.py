@@ -31,6 +31,7 @@ from scoring.network.matrix import Ints
 from scoring.plan.backfill.earliest import Promised, demand_over
 from scoring.plan.backfill.endings import ROUNDING_S, Endings, rounded
 from scoring.plan.backfill.start_search import StartSearch, classes_of, runs_s
+from scoring.plan.cache import remember
 from scoring.plan.demand import GangDemand
 from scoring.plan.result import Admission, Promise, Refused, Reservation
 from scoring.plan.run import Run
@@ -69,7 +70,6 @@ class KeptRoom:
         self._policy = run.policy.queue
         self._kept: dict[GangKey, _Kept] = {}
         self._tried: set[frozenset[ResourceName]] = set()
-        self._classes: dict[int, tuple[object, frozenset[ResourceName]]] = {}
         self._endings: Endings | None = None
         self._taken = np.zeros_like(run.capacity.room.free)
         """(nodes, resources): what is kept from the run's room now"""
@@ -210,7 +210,5 @@ class KeptRoom:
         return rounded(self._now_s + runs_s(self._run, demand))
 
     def _class(self, demand: GangDemand) -> frozenset[ResourceName]:
-        known = self._classes.get(id(demand))
-        if known is None:
-            known = self._classes[id(demand)] = (demand, resource_class(demand))
-        return known[1]
+        classes = tuple([member_class for member_class, _ in demand.need])
+        return remember(self._run.cache.resource_classes, classes, lambda: resource_class(demand))

@@ -70,6 +70,8 @@ class World:
         """gang → zones it started in"""
         self.promised_s: dict[GangKey, float] = {}
         """gang → the start that it was promised when it was first the first of those with a promise"""
+        self.promised_at_s: dict[GangKey, float] = {}
+        """gang → when that was"""
         self._nodes = nodes
         self._zone = {node.name: str(node.zone) for node in nodes}
         self._policy = policy
@@ -115,6 +117,7 @@ class World:
             admitted = bool(self.plan.admitted)
             for key, promise in list(self.plan.promises.items())[:1]:
                 self.promised_s.setdefault(key, promise.start_s)
+                self.promised_at_s.setdefault(key, self.now_s)
             for admission in sorted(self.plan.admitted.values(), key=lambda one: one.rank):
                 self._start(admission.gang, dict(admission.members))
 
