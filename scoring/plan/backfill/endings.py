@@ -23,6 +23,7 @@ from scoring.queue.states import running_since_s
 
 EARLY: Final = 0.1  # Ends at this level and the next one enclose 80 % of them
 LATE: Final = 0.9
+_STEPS: Final = 128  # Moments for which it is kept what comes free before them
 ROUNDING_S: Final = 0.001
 """What ends are rounded to: the same end, found at two moments, is the same number."""
 
@@ -46,11 +47,34 @@ class Endings:
         self._amounts: Ints = np.zeros((0, len(run.table.axis)), np.int64)
         self._owner: Ints = np.zeros(0, np.int64)
         self._ends_s: Floats = np.zeros((0, 4))
+        self._certain: bool | None = None
+        self._steps_s: Floats | None = None
+        self._freed: dict[int, Ints] = {}  # number of a step → what comes free before it, (nodes, resources)
 
     @property
     def certain(self) -> bool:
         """Whether nothing ends earlier or later than at the level that counts."""
-        return bool((self._ends_s[:, 1:3] == self._ends_s[:, :1]).all())
+        if self._certain is None:
+            self._certain = bool((self._ends_s[:, 1:3] == self._ends_s[:, :1]).all())
+        return self._certain
+
+    def steps_s(self) -> Floats:
+        """Some moments, ascending, the last is infinity: for these `freed_at_most` is exact."""
+        if self._steps_s is None:
+            ends_s = np.sort(self._ends_s[:, 0])
+            self._steps_s = np.append(ends_s[:: max(len(ends_s) // _STEPS, 1)], np.inf)
+        return self._steps_s
+
+    def freed_at_most(self, before_s: float) -> Ints:
+        """What comes free on all nodes before this moment, or a little more; (nodes, resources). Not to be written."""
+        steps_s = self.steps_s()
+        number = int(np.searchsorted(steps_s, before_s, side="left"))
+        if number not in self._freed:
+            total = np.zeros_like(self._run.capacity.start)
+            some = self._ends_s[:, 0] < steps_s[number]
+            scatter_add(total, self._rows[some], self._amounts[some])
+            self._freed[number] = total
+        return self._freed[number]
 
     def read(self, admitted: Mapping[GangKey, Admission]) -> Steps[None]:
         """Add what runs, is committed, or was admitted by this run; some gangs in a step."""
@@ -90,6 +114,8 @@ class Endings:
         self._ends_s = np.concatenate((self._ends_s, added[2]))
         self._owner = np.concatenate((self._owner, np.full(len(rows), len(self._gangs), np.int64)))
         self._gangs.append(gang.key)
+        self._certain, self._steps_s = None, None
+        self._freed.clear()
         return added
 
     def freed(self, rows: Ints, until_s: float, *, which: int = 0) -> Ints:
@@ -127,4 +153,4 @@ class Endings:
         ran_s = self._now_s - start_s
         ends = [self._now_s + remaining_of_many(quantiles_s, ran_s, one) for one in (self._level, EARLY, LATE)]
         ends.append(start_s + remaining_of_many(quantiles_s, np.zeros(len(ran_s)), self._level))
-        return np.round(np.stack(ends, axis=1), 3)
+        return np.asarray(np.round(np.stack(ends, axis=1), 3), np.float64)

@@ -42,6 +42,8 @@ from scoring.selection.demand import rooms
 
 _MOST: Final = 64
 """Gangs that are promised a start with `conservative`"""
+_MOVED: Final = 8
+"""The first ones, which may be promised other nodes where they start sooner; those behind keep theirs meanwhile"""
 _FAR: Final = np.iinfo(np.int64).max // 4
 
 
@@ -57,9 +59,10 @@ class _Kept:
         """Which ends count (`Endings.freed`): once the promised start has passed, those that were expected then."""
         return 3 if self.promise.start_s > self.promise.first_s + ROUNDING_S else 0
 
-    def meets(self, other: Promised) -> Ints | None:
+    def meets(self, other: "_Kept") -> Ints | None:
         """What the other one has of this room when this one starts."""
-        return other.on(self.at.rows) if other.start_s <= self.at.start_s < other.end_s else None
+        apart = self.promise.zone != other.promise.zone or not other.at.start_s <= self.at.start_s < other.at.end_s
+        return None if apart else other.at.on(self.at.rows)
 
 
 class KeptRoom:
@@ -131,15 +134,17 @@ class KeptRoom:
             self._endings = Endings(self._run, now_s=self._now_s, level=self._policy.backfill_quantile)
             yield from self._endings.read(admitted)
         free = self._run.capacity.room.free + self._taken
-        promised = [kept.at for kept in self._kept.values()]
+        promised: dict[ZoneName, list[Promised]] = {}
+        for one in self._kept.values():
+            promised.setdefault(one.promise.zone, []).append(one.at)
         search = StartSearch(self._run, self._endings, demand, free, promised, now_s=self._now_s)
-        found = yield from search.find(self._before.get(demand.gang.key))
+        found = yield from search.find(self._before.get(demand.gang.key), moves=len(self._kept) < _MOVED)
         if found is None:
             return None
         kept = _Kept(*found, found[1].amounts)
         changed = [kept]
         for one in self._kept.values():  # a promise to this gang may last into one to another
-            if (more := one.meets(kept.at)) is not None:
+            if (more := one.meets(kept)) is not None:
                 one.lacks = one.lacks + more
                 changed.append(one)
         self._kept[demand.gang.key] = kept
@@ -184,7 +189,7 @@ class KeptRoom:
         assert self._endings is not None, "made before the first promise"
         lacks: Ints = kept.at.amounts - self._endings.freed(kept.at.rows, kept.at.start_s, which=kept.ends_of)
         for other in self._kept.values():
-            if other is not kept and (more := kept.meets(other.at)) is not None:
+            if other is not kept and (more := kept.meets(other)) is not None:
                 lacks = lacks + more
         return np.where(kept.at.amounts > 0, lacks, -_FAR)
 

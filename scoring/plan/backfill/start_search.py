@@ -4,7 +4,7 @@ Rules: the nodes of the promise before are kept, unless another zone is sooner t
 all nodes shows which zones can be sooner at all; only in these the moment is searched (`earliest`).
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -41,18 +41,28 @@ def classes_of(run: Run, demand: GangDemand) -> tuple[ClassDemand, ...] | None:
 
 
 class StartSearch:
-    """The search for one gang: `free` (nodes, resources) is the room now, `promised` what others were promised."""
+    """The search for one gang: `free` (nodes, resources) is the room now, `promised` what others were, by zones."""
 
     def __init__(
-        self, run: Run, endings: Endings, demand: GangDemand, free: Ints, promised: Sequence[Promised], *, now_s: float
+        self,
+        run: Run,
+        endings: Endings,
+        demand: GangDemand,
+        free: Ints,
+        promised: Mapping[ZoneName, Sequence[Promised]],
+        *,
+        now_s: float,
     ) -> None:
         self._run, self._endings, self._demand, self._now_s = run, endings, demand, now_s
         self._free, self._promised = free, promised
         self._classes = classes_of(run, demand) or ()
         self._runs_s = runs_s(run, demand)
 
-    def find(self, before: Promise | None) -> Steps[tuple[Promise, Promised] | None]:
-        """The promise, and the room for it; `before`: the one before, if there is any. Cost: O(nodes + ends) a zone."""
+    def find(self, before: Promise | None, *, moves: bool) -> Steps[tuple[Promise, Promised] | None]:
+        """The promise, and the room for it; `before`: the one before, if there is any; `moves`: it may go elsewhere.
+
+        Cost: O(nodes + ends) a zone.
+        """
         run, allowed = self._run, kind_of(self._run, self._demand).allowed
         if not self._classes:
             return None
@@ -61,13 +71,19 @@ class StartSearch:
         if before is not None and before.zone in allowed:
             rows = np.array(sorted({run.table.index[name] for name in before.nodes if name in run.table.index}), int)
             if len(rows):
-                best = self._earliest(rows)
+                best = self._earliest(before.zone, rows)
                 first_s = before.first_s if best is not None else None
         limit_s = float("inf") if best is None or first_s is None else min(best[0], np.nextafter(first_s, np.inf))
-        for zone in self._likely(allowed, limit_s):
-            found = self._earliest(run.table.zones[zone], before_s=limit_s)
+        zones = self._likely(allowed, limit_s) if best is None or moves else []
+        if best is None:
+            zones = [*(soonest := self._soonest(allowed)), *(zone for zone in zones if zone not in soonest)]
+        while zones:
+            zone = zones.pop(0)
+            found = self._earliest(zone, run.table.zones[zone], before_s=limit_s)
             if found is not None:
                 best, limit_s = found, found[0]
+                sooner = self._likely(allowed, limit_s)
+                zones = [zone for zone in zones if zone in sooner]
             yield
         if best is None:
             return None
@@ -80,7 +96,7 @@ class StartSearch:
     def _promise(self, start_s: float, rows: Ints, amounts: Ints, first_s: float) -> tuple[Promise, Promised]:
         run = self._run
         zone = run.table.nodes[int(rows[0])].zone
-        low_s, high_s = self._interval(run.table.zones[zone], start_s)
+        low_s, high_s = self._interval(zone, start_s)
         promise = Promise(
             gang=self._demand.gang.key,
             start_s=start_s,
@@ -93,19 +109,31 @@ class StartSearch:
         )
         return promise, Promised(rows, amounts, min(start_s, first_s), start_s + self._runs_s)
 
-    def _interval(self, rows: Ints, start_s: float) -> tuple[float, float]:
+    def _interval(self, zone: ZoneName, start_s: float) -> tuple[float, float]:
         """The start if all that runs there ends early, or late."""
         if self._endings.certain:
             return start_s, start_s
-        found = [self._earliest(rows, which=which) for which in (1, 2)]
+        found = [self._earliest(zone, self._run.table.zones[zone], which=which) for which in (1, 2)]
         low_s, high_s = (start_s if one is None else one[0] for one in found)
         return min(low_s, start_s), max(high_s, start_s)
+
+    def _soonest(self, allowed: Sequence[ZoneName]) -> list[ZoneName]:
+        """The zones that have room first, as far as counting shows at some moments: where to look first."""
+        steps_s = self._endings.steps_s()
+        low, high = 0, len(steps_s) - 1
+        while low < high:
+            middle = (low + high) // 2
+            if self._likely(allowed, float(steps_s[middle])):
+                high = middle
+            else:
+                low = middle + 1
+        return self._likely(allowed, float(steps_s[low]))
 
     def _likely(self, allowed: Sequence[ZoneName], before_s: float) -> list[ZoneName]:
         """The zones with room before this moment, as far as counting shows."""
         run, now_s = self._run, self._now_s
-        free = self._free + self._endings.freed(np.arange(len(self._free)), np.nextafter(before_s, -np.inf))
-        for one in self._promised:
+        free = self._free + self._endings.freed_at_most(before_s)
+        for one in (one for promised in self._promised.values() for one in promised):
             if one.start_s < now_s + self._runs_s and one.end_s >= before_s:  # whenever it starts before, they meet
                 free[one.rows] -= one.amounts
         able = np.ones(len(run.zones), np.bool_)
@@ -115,7 +143,7 @@ class StartSearch:
         return [zone for zone, at in zip(allowed, run.view.columns(tuple(allowed)), strict=True) if able[at]]
 
     def _earliest(
-        self, rows: Ints, *, before_s: float = float("inf"), which: int = 0
+        self, zone: ZoneName, rows: Ints, *, before_s: float = float("inf"), which: int = 0
     ) -> tuple[float, Ints, Ints] | None:
         over = demand_over(self._classes, rows, self._demand.all_reduce)
         found = earliest(
@@ -123,7 +151,7 @@ class StartSearch:
             rows,
             self._free[rows],
             self._endings,
-            self._promised,
+            self._promised.get(zone, ()),
             now_s=self._now_s,
             runs_s=self._runs_s,
             before_s=before_s,
