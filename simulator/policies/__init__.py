@@ -43,7 +43,7 @@ from scoring.ids import Namespace, ResourceName
 from scoring.model.policy import Backfill, Order, Policy, Preempting, QueuePolicy, Surplus
 from scoring.scaling.options import Condition, Options
 from simulator.actions import Deciding
-from simulator.lengths import Lengths, of_half, too_long, true_length
+from simulator.lengths import Learned, Lengths, of_half, too_long, true_length
 from simulator.policies.default import DEADLOCK_S, Default
 from simulator.policies.kod2 import Kod2
 from simulator.policies.levels import Levels
@@ -117,9 +117,18 @@ def by_levels(name: str, order: Order, *, reports: Reports | None = None) -> Pla
     return Planned(name, Policy(queue=queue, preemption=Preempting.LEVELS), scaling, reports=reports)
 
 
-def by_end_times(name: str, lengths: Lengths, mode: Backfill = Backfill.EASY) -> Planned:
-    """As installed, with back-fill by end times."""
-    return Planned(name, Policy(queue=QueuePolicy(backfill=mode)), lengths=lengths)
+def by_end_times(
+    name: str, lengths: Lengths, mode: Backfill = Backfill.EASY, *, preemption: Preempting = Preempting.OFF
+) -> Planned:
+    """As installed, with back-fill by end times, and perhaps with suspensions by service level."""
+    return Planned(name, Policy(queue=QueuePolicy(backfill=mode), preemption=preemption), lengths=lengths)
+
+
+def by_learned_lengths(name: str) -> Planned:
+    """The same with lengths that are learned from the jobs that have ended."""
+    learned = Learned()
+    policy = Policy(queue=QueuePolicy(backfill=Backfill.EASY))
+    return Planned(name, policy, lengths=learned.length, looks=learned.look)
 
 
 POLICIES: Mapping[str, Callable[[Choices], Deciding]] = {
@@ -152,8 +161,10 @@ POLICIES: Mapping[str, Callable[[Choices], Deciding]] = {
     "netgang-fifo": lambda _: Planned("netgang-fifo", Policy(queue=QueuePolicy(order=Order.FIFO))),
     "netgang-reserving": lambda _: Planned("netgang-reserving", Policy(queue=QueuePolicy(reserve_after_s=0.0))),
     "netgang-easy": lambda _: by_end_times("netgang-easy", true_length),
-    "netgang-easy-declared": lambda _: by_end_times("netgang-easy-declared", too_long),
-    "netgang-easy-half": lambda _: by_end_times("netgang-easy-half", of_half),
+    "netgang-easy-declared": lambda choices: by_end_times("netgang-easy-declared", too_long(choices.seed)),
+    "netgang-easy-half": lambda choices: by_end_times("netgang-easy-half", of_half(choices.seed)),
+    "netgang-easy-learned": lambda _: by_learned_lengths("netgang-easy-learned"),
+    "netgang-levels-easy": lambda _: by_end_times("netgang-levels-easy", true_length, preemption=Preempting.LEVELS),
     "netgang-conservative": lambda _: by_end_times("netgang-conservative", true_length, Backfill.CONSERVATIVE),
     "netgang-levels": lambda _: Planned("netgang-levels", Policy(preemption=Preempting.LEVELS)),
     "netgang-elastic-levels": lambda _: by_levels("netgang-elastic-levels", Order.WEIGHT),

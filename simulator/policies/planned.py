@@ -5,7 +5,7 @@ the previous plan, as in the service, and elastic jobs are adjusted by `scoring.
 admits starts whole, on the nodes of the plan; scaling is looked at only when the plan admits none.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from scoring.model import Role
 from scoring.model.policy import Backfill, Order, Policy, Preempting, QueuePolicy, ScorePolicy, Selection, Variant
@@ -45,11 +45,16 @@ class Planned:
         *,
         reports: Reports | None = None,
         lengths: Lengths | None = None,
+        looks: Callable[[State], None] | None = None,
     ) -> None:
-        """`None` for `scaling`: worker counts stay as jobs started; for `reports` and `lengths`: nothing is said."""
+        """`None` for `scaling`: worker counts stay as jobs started; for `reports` and `lengths`: nothing is said.
+
+        `looks` is shown the cluster before each decision.
+        """
         self.name = name
         self.elastic = scaling is not None
         self._policy, self._scaling, self._reports, self._lengths = policy, scaling, reports, lengths
+        self._looks = looks
         self._cache = PlannerCache()
         self._plan = Plan(version=-1)
         self._candidates = Candidates()
@@ -62,6 +67,8 @@ class Planned:
 
     def decide(self, state: State) -> Advice:
         """Start the gangs that the plan admits; else change worker counts."""
+        if self._looks is not None:
+            self._looks(state)
         gangs = self._gangs = self._gangs or Gangs(state.table, reports=self._reports, lengths=self._lengths)
         gangs.forget(state)
         running = [] if self._scaling is None else list(state.elastic.values())
