@@ -13,14 +13,14 @@ import gc
 import heapq
 import json
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from time import process_time
 
 import numpy as np
 
 from bench.bed import nodes
-from scoring.ids import GangKey, Namespace, PodName, PodUid, gang_key
+from scoring.ids import GangKey, Namespace, NodeName, PodName, PodUid, gang_key
 from scoring.lengths import LengthSource, exact
 from scoring.model import Constraints, Gang, GangSource, MemberClass, Phase, Pod, Role
 from scoring.model.policy import Backfill, Policy, QueuePolicy
@@ -118,11 +118,8 @@ class Cluster:
         made = _gang(self._next, *_SHAPES[self._next % len(_SHAPES)], created_s=created_s)
         self._gangs[made.key] = made
 
-    def _starts(self, waits: Gang, on: dict[PodUid, str], at_s: float) -> None:
-        members = [
-            replace(pod, node=on[pod.uid], phase=Phase.RUNNING, scheduled_s=at_s)  # type: ignore[arg-type]
-            for pod in waits.members
-        ]
+    def _starts(self, waits: Gang, on: Mapping[PodUid, NodeName], at_s: float) -> None:
+        members = [replace(pod, node=on[pod.uid], phase=Phase.RUNNING, scheduled_s=at_s) for pod in waits.members]
         runs = self._gangs[waits.key] = replace(waits, members=tuple(members))
         assert waits.length is not None
         heapq.heappush(self._ends, (at_s + waits.length.at_s(0.5), waits.key))
