@@ -33,6 +33,9 @@ class BackfillSettings(Section):
     `lengths.enabled`; a gang for which too few ends are known is promised nothing."""
     quantile: Annotated[Number, Field(ge=0.1, le=0.98)] = 0.8
     """Share of runs that have ended by the time that counts as a gang's end."""
+    wait_ratio: NotNegative = 0.0
+    """A gang is promised a start once it has waited for so many times its own length; if its length is not known, at
+    once. Above 0, long gangs reserve later, and others wait less for them."""
 
 
 class QueueSettings(Section):
@@ -96,6 +99,7 @@ class QueueSettings(Section):
         plain = {
             "backfill": self.backfill.mode,
             "backfill_quantile": self.backfill.quantile,
+            "backfill_wait_ratio": self.backfill.wait_ratio,
             "weight_namespaces": frozenset(self.weight_namespaces),
             "report_namespaces": frozenset(self.report_namespaces),
             "starve_limit_by_namespace_s": tuple(sorted(self.starve_limit_by_namespace_s.items())),

@@ -210,6 +210,8 @@ class QueuePolicy:
     backfill: Backfill = Backfill.NONE
     backfill_quantile: float = 0.8
     """Share of runs that have ended by the time that counts as a gang's end."""
+    backfill_wait_ratio: float = 0.0
+    """A gang is promised a start once it has waited for so many times its own length; if that is not known, at once."""
     share_cap: float | None = None
     """Share of each resource of the cluster that the gangs of a namespace may have; `None`: all."""
     share_cap_by_namespace: tuple[tuple[Namespace, float], ...] = ()

@@ -38,6 +38,7 @@ from scoring.plan.run import Run
 from scoring.plan.starvation_reservations import WANTS_ROOM, resource_class
 from scoring.plan.steps import Steps
 from scoring.plan.zone_order import kind_of
+from scoring.queue.states import waiting_since_s
 from scoring.selection.demand import rooms
 
 _MOST: Final = 64
@@ -94,8 +95,8 @@ class KeptRoom:
         if not demand.need or demand.siblings or demand.gang.key in self._kept:
             return False
         if self._policy.backfill is Backfill.CONSERVATIVE:
-            return len(self._kept) < _MOST
-        return self._class(demand) not in self._tried
+            return len(self._kept) < _MOST and self._waited(demand)
+        return self._class(demand) not in self._tried and self._waited(demand)
 
     def fills(self, demand: GangDemand) -> bool:
         """Whether some room that is kept for others, or for itself, may be given to the gang."""
@@ -209,6 +210,15 @@ class KeptRoom:
         if len(rows):
             self._run.capacity.room.take_places(rows, wanted[rows] - self._taken[rows])
             self._taken = wanted
+
+    def _waited(self, demand: GangDemand) -> bool:
+        """Whether the gang has waited for as long as it must before it is promised a start, or was promised one."""
+        ratio, length_s = self._policy.backfill_wait_ratio, runs_s(self._run, demand)
+        if not ratio or length_s == float("inf") or demand.gang.key in self._before:
+            return True
+        latest_s = self._now_s - ratio * length_s
+        since_s = waiting_since_s(demand.gang) if demand.gang.created_s <= latest_s else None
+        return since_s is not None and since_s <= latest_s
 
     def _ends_s(self, demand: GangDemand) -> float:
         """When the gang ends if it starts now."""

@@ -337,7 +337,7 @@ def test_the_queues_settings_reach_the_planner() -> None:
         "starve_limit_by_namespace_s": {"b": 2, "a": 1},
         "starve_limit_by_priority_s": {"1000": 5},
         "share_cap_by_namespace": {"team": 0.25},
-        "backfill": {"mode": "easy", "quantile": 0.9},
+        "backfill": {"mode": "easy", "quantile": 0.9, "wait_ratio": 0.5},
     }
     policy = Settings.load(overrides={"queue": plain | lists}).policy().queue
     assert plain == {name: getattr(policy, name) for name in plain}
@@ -346,7 +346,7 @@ def test_the_queues_settings_reach_the_planner() -> None:
     assert policy.starve_limit_by_namespace_s == (("a", 1.0), ("b", 2.0))
     assert policy.starve_limit_by_priority_s == ((1000, 5.0),)
     assert policy.share_cap_by_namespace == (("team", 0.25),)
-    assert (policy.backfill, policy.backfill_quantile) == ("easy", 0.9)
+    assert (policy.backfill, policy.backfill_quantile, policy.backfill_wait_ratio) == ("easy", 0.9, 0.5)
     assert plain.keys() | lists.keys() == QueueSettings.model_fields.keys()
 
 

@@ -1,5 +1,7 @@
 """Starts by end times: what is promised is kept, whatever fills the gap."""
 
+from dataclasses import replace
+
 import pytest
 
 from scoring.ids import GangKey
@@ -66,6 +68,28 @@ def test_without_known_ends_nothing_is_promised() -> None:
     cluster.run(until_s=3.0)
     assert not cluster.plan.promises
     assert cluster.started_s[SMALL] == 2.0
+
+
+def test_a_gang_may_have_to_wait_for_a_share_of_its_length_first() -> None:
+    """It arrives at 1 s and says 50 s: what comes before 51 s is given what is free, what comes after waits."""
+    early, late = Job("early", 2.0, cpu=4, length_s=10.0), Job("small", 60.0, cpu=4, length_s=10.0)
+    patient = Policy(queue=replace(EASY.queue, backfill_wait_ratio=1.0))
+    cluster = world(early, late, policy=patient)
+    cluster.run(until_s=50.0)
+    assert not cluster.plan.promises
+    cluster.run()
+    assert cluster.started_s[early.key] == 2.0
+    assert cluster.started_s[LARGE] == 100.0
+    assert cluster.started_s[SMALL] > 100.0
+
+
+def test_without_a_length_it_need_not_wait() -> None:
+    """Nothing is known of the large gang: it is promised a start at once."""
+    runs = Job("runs", 0.0, cpu=4, length_s=100.0, says_s=100.0)
+    patient = Policy(queue=replace(EASY.queue, backfill_wait_ratio=1.0))
+    cluster = World(NODES, [runs, Job("large", 1.0, size=2, cpu=4)], patient)
+    cluster.run(until_s=50.0)
+    assert set(cluster.plan.promises) == {LARGE}
 
 
 def test_off_by_default() -> None:
