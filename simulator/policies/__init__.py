@@ -118,10 +118,16 @@ def by_levels(name: str, order: Order, *, reports: Reports | None = None) -> Pla
 
 
 def by_end_times(
-    name: str, lengths: Lengths, mode: Backfill = Backfill.EASY, *, preemption: Preempting = Preempting.OFF
+    name: str,
+    lengths: Lengths,
+    mode: Backfill = Backfill.EASY,
+    *,
+    wait_ratio: float = 0.0,
+    preemption: Preempting = Preempting.OFF,
 ) -> Planned:
     """As installed, with back-fill by end times, and perhaps with suspensions by service level."""
-    return Planned(name, Policy(queue=QueuePolicy(backfill=mode), preemption=preemption), lengths=lengths)
+    queue = QueuePolicy(backfill=mode, backfill_wait_ratio=wait_ratio)
+    return Planned(name, Policy(queue=queue, preemption=preemption), lengths=lengths)
 
 
 def by_learned_lengths(name: str) -> Planned:
@@ -164,7 +170,11 @@ POLICIES: Mapping[str, Callable[[Choices], Deciding]] = {
     "netgang-easy-declared": lambda choices: by_end_times("netgang-easy-declared", too_long(choices.seed)),
     "netgang-easy-half": lambda choices: by_end_times("netgang-easy-half", of_half(choices.seed)),
     "netgang-easy-learned": lambda _: by_learned_lengths("netgang-easy-learned"),
+    "netgang-easy-late": lambda _: by_end_times("netgang-easy-late", true_length, wait_ratio=1.0),
     "netgang-levels-easy": lambda _: by_end_times("netgang-levels-easy", true_length, preemption=Preempting.LEVELS),
+    "netgang-levels-easy-late": lambda _: by_end_times(
+        "netgang-levels-easy-late", true_length, wait_ratio=1.0, preemption=Preempting.LEVELS
+    ),
     "netgang-conservative": lambda _: by_end_times("netgang-conservative", true_length, Backfill.CONSERVATIVE),
     "netgang-levels": lambda _: Planned("netgang-levels", Policy(preemption=Preempting.LEVELS)),
     "netgang-elastic-levels": lambda _: by_levels("netgang-elastic-levels", Order.WEIGHT),
