@@ -1,0 +1,16 @@
+"""When a waiting gang is expected to start, how sure that is, and how often such intervals were right."""
+
+from scoring.plan.expected.interval import Calibration, Result, Scale
+from scoring.plan.expected.starts import (
+    AnyStart,
+    ExpectedStart,
+    NotKnown,
+    Unknown,
+    expected_starts,
+    expected_starts_in_steps,
+)
+
+__all__ = [
+    "AnyStart", "Calibration", "ExpectedStart", "NotKnown", "Result", "Scale", "Unknown", "expected_starts",
+    "expected_starts_in_steps",
+]  # fmt: skip
