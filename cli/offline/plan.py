@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from cli.offline.scaling import Method, kinds_to_keep, scaling_document
+from extender.api.documents.expected_start import expected_start_document
 from extender.api.documents.explain import explain_document, preemption_document, unblocking_document
 from extender.api.documents.plan import plan_document, supposed_document
 from extender.api.documents.queue import weight_document
@@ -38,6 +39,7 @@ from scoring.ids import gang_key
 from scoring.model import Gang
 from scoring.network.matrix import METRICS, MeasurementTable
 from scoring.plan import PlannerCache, plan
+from scoring.plan.expected import expected_starts
 from scoring.what_if.changes import Change, MisfitError, RemovePods, WhatIf
 from scoring.what_if.draft import Situation
 from scoring.what_if.suppose import what_if
@@ -137,7 +139,12 @@ def explain_file(cluster: Path, mesh: Path | None, settings: Settings, name: str
     preemption = preemption_document(snapshot, gang.key, blocked=None)
     document = explain_document(explain(snapshot, made, gang, policy, now_s=now_s, cache=known), preemption)
     found = unblock(Situation(snapshot, policy, now_s), made, gang, cache=known)
-    return msgspec.structs.replace(document, would_help=unblocking_document(found))
+    starts = expected_starts(snapshot, made, policy, now_s=now_s, cache=known)
+    return msgspec.structs.replace(
+        document,
+        would_help=unblocking_document(found),
+        expected_start=expected_start_document(starts.get(gang.key), now_s=now_s),
+    )
 
 
 def what_if_file(

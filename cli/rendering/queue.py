@@ -10,6 +10,7 @@ from cli.output import safe
 from cli.rendering.columns import NONE, columns
 from cli.rendering.running_network import network_cell
 from extender.schemas.queue import Queue, QueuedGang
+from scoring.explain.expected_words import moment_text
 from scoring.explain.words import counted, duration_text
 
 COLOURS: Final = {"WAITING": "yellow", "STARVING": "hot_pink", "RUNNING": "green", "COMPLETED": "bright_black"}
@@ -21,7 +22,7 @@ def queue_table(
     console: Console, found: Queue, wanted: Sequence[QueuedGang], *, limit: int, wide: bool = False, heads: bool = True
 ) -> RenderableType:
     """The queue, one line a gang, and the totals; `wide`: all that is known of each; `heads`: names and totals, too."""
-    rows = []
+    rows, starts = [], any(one.expected_start is not None for one in wanted[:limit])
     for one in wanted[:limit]:
         said = _why(one, in_the_way(one, found.gangs) if wide else ())
         cells = (
@@ -30,13 +31,14 @@ def queue_table(
             one.state,
             f"{one.members.running}/{one.members.min_available}",
             NONE if one.waited_s is None else duration_text(one.waited_s),
+            *(_starts(one, found.at_s, wide=wide) if starts else ()),
             *(_more(one) if wide else ()),
             "; ".join(said if wide else said[:1]),
         )
         rows.append(cells)
     parts: list[RenderableType] = []
     if rows:
-        names = (*_NAMES, *(_WIDE if wide else ()), "WHY")
+        names = (*_NAMES, *(("STARTS",) if starts else ()), *(_WIDE if wide else ()), "WHY")
         parts.append(columns(console, names, rows, heads=heads, styles=COLOURS))
     if len(wanted) > limit:
         parts.append(Text(f"{limit} of {len(wanted)} gangs; see --namespace, --state and --limit"))
@@ -44,6 +46,9 @@ def queue_table(
         return Group(*parts)
     counts = ", ".join(f"{count} {name}" for name, count in sorted(found.counts.items()) if count)
     parts.append(safe(console, f"{counts or 'no gangs'}; order: {found.order}"))
+    if (known := found.expected_starts) is not None:
+        of = known.early + known.inside + known.late
+        parts.append(safe(console, f"expected starts: {known.inside} of {of} were inside their interval of 80 %"))
     for share in found.shares:
         said_of = f"namespace {share.namespace}: {max(share.cpu, share.memory):.0%} of the cluster"
         parts.append(safe(console, f"{said_of}, of at most {share.cap:.0%}"))
@@ -61,6 +66,15 @@ def in_the_way(one: QueuedGang, gangs: Sequence[QueuedGang]) -> tuple[str, ...]:
     ahead = [each for each in gangs if each.rank is not None and each.rank < one.rank and each.queue == "WQ"]
     ahead.sort(key=lambda each: each.rank or 0)
     return tuple(each.gang for each in ahead if each.admitted or each.held_nodes or each.makes_room)
+
+
+def _starts(one: QueuedGang, now_s: float, *, wide: bool) -> tuple[str, ...]:
+    """When it is expected to start, and, in a wide list, between which moments."""
+    known = one.expected_start
+    if known is None or known.start_s is None or known.low_s is None or known.high_s is None:
+        return (NONE,)
+    at, low, high = (moment_text(at_s, now_s=now_s) for at_s in (known.start_s, known.low_s, known.high_s))
+    return (f"{at} ({low} to {high})" if wide else at,)
 
 
 def _more(one: QueuedGang) -> tuple[str, ...]:

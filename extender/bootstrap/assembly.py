@@ -263,6 +263,8 @@ class Terms:
             tasks["collect"] = partial(_after, self.planned, collect_when_grown)
         if caring.former_runs is not None:
             tasks[_FORMER_RUNS] = caring.former_runs.run
+        if caring.expected is not None:
+            tasks["expected starts"] = caring.expected.run
         if caring.conditions is not None:
             tasks["pod conditions"] = caring.conditions.run
         if caring.provisioning is not None:

@@ -35,6 +35,7 @@ from extender.controllers.provisioning.controller import Provisioning
 from extender.controllers.repair.controller import Repairs
 from extender.controllers.repair.started_notes import Starts
 from extender.controllers.restart.controller import Restarts
+from extender.controllers.starts.expected_starts import ExpectedStarts
 from extender.controllers.starts.network_annotation import NetworkAnnotations
 from extender.controllers.starts.running_networks import Known, RunningNetworks
 from extender.controllers.starts.waiting_times import WaitingTimes
@@ -45,7 +46,7 @@ from extender.settings.features import AutoscalingMode
 from extender.settings.settings import Settings
 from scoring.explain.gang import explain_in_steps
 from scoring.ids import GangKey
-from scoring.model.policy import Order, Policy, Preempting, Repair
+from scoring.model.policy import Backfill, Order, Policy, Preempting, Repair
 
 Look = Callable[[], Iterator[None] | None]  # What is to be called once a second; what takes long does it in steps
 
@@ -114,11 +115,16 @@ class Caring:
         common.notes.on_ignored = self.ignored.heard
         label_problems = LabelProblems(context, policy)
         self.statuses = GroupStatuses(context, common.settings.pod_group_status)
+        self.expected: ExpectedStarts | None = None
+        if policy.queue.backfill is not Backfill.NONE:
+            planned = lambda: (planner.snapshot, planner.current) if planner.snapshot is not None else None  # noqa: E731
+            self.expected = ExpectedStarts(context, policy, common.telemetry.length_metrics, planned=planned)
         waits = Waits(
             context,
             explain=lambda gang: explain_in_steps(
                 cache.snapshot(), planner.current, gang, policy, now_s=clock.now_s(), cache=planner.cache, closest=1
             ),
+            expected=self.expected.of if self.expected is not None else lambda _: None,
         )
         self.conditions: PodConditions | None = None
         if common.settings.pod_conditions:
@@ -172,7 +178,8 @@ class Caring:
         self.waiting_times.forget()
         self.networks.forget()
         self.annotations.forget()
-        for book in (self.elastic, self.reported, self.preemptions, self.finished, self.reported_lengths):
+        lengths = (self.finished, self.reported_lengths, self.expected)
+        for book in (self.elastic, self.reported, self.preemptions, *lengths):
             if book is not None:
                 book.forget()
         self.recover()

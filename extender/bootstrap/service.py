@@ -10,6 +10,7 @@ from typing import Any
 from starlette.types import ASGIApp
 
 from extender.api.auth import TokenAuth
+from extender.api.documents.queue import Expecting
 from extender.api.documents.views import Views
 from extender.api.probe import ProbePort
 from extender.api.problems import PROBES, Only
@@ -26,6 +27,7 @@ from extender.bootstrap.scheduling import Starting
 from extender.cache import ClusterCache
 from extender.controllers.owners.obstacles import Circumstances
 from extender.controllers.restart.controller import Restarts
+from extender.controllers.starts.expected_starts import ExpectedStarts
 from extender.decision_log.recorder import Recorder, Run, Step
 from extender.kube.watch.reflector import Reflector
 from extender.leadership.lease_loop import Leadership
@@ -144,7 +146,10 @@ def service_of(
         return refresh.status() if refresh is not None else None
 
     reading = partial(gangs_of, partial(_beside, cache, settings))
+    expected = caring.expected
     what_ifs = WhatIfs(cache, planner, clock, policy_with=partial(policy_with, settings), gangs_of=reading)
+    if expected is not None:
+        what_ifs.calibration = lambda: expected.calibration
     preemptions, reported = caring.preemptions, caring.reported
     views = Views(
         cache,
@@ -169,6 +174,7 @@ def service_of(
         nodes_asked=caring.provisioning.note if caring.provisioning is not None else lambda _: None,
         ignored_notes=caring.ignored.of,
         network_of=caring.networks.of,
+        expecting=_expecting_of(expected),
         networks_looked=lambda: caring.networks.looks,
         settings=SettingsInForce(metadata.version("netgang"), in_force.changed(settings), in_force.names()),
         notes_problem=lambda: common.notes.problem,
@@ -205,6 +211,12 @@ def service_of(
         caring.restarts,
         feed,
     )
+
+
+def _expecting_of(expected: ExpectedStarts | None) -> Expecting:
+    if expected is None:
+        return Expecting()
+    return Expecting(expected.of, calibration=lambda: expected.calibration, news=lambda: expected.news)
 
 
 def _beside(cache: ClusterCache, settings: Settings) -> ClusterCache:

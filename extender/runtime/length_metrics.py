@@ -5,6 +5,8 @@ from typing import Final
 
 from prometheus_client import CollectorRegistry, Counter, Gauge
 
+from scoring.plan.expected import Result
+
 SOURCES: Final = ("declared", "limit", "learned", "reported", "unknown")
 
 
@@ -29,6 +31,20 @@ class LengthMetrics:
             "1: former runs of jobs are kept in netgang's ConfigMap; 0: they are not (see the log), or lengths are off",
             registry=registry,
         )
+
+        self._starts = Counter(
+            "netgang_expected_starts",
+            "Gangs with an expected start by where they started, seen from the 80 % interval that they were given "
+            "first; result: early, inside, late",
+            ("result",),
+            registry=registry,
+        )
+        for result in Result:
+            self._starts.labels(result.value)
+
+    def started(self, result: Result) -> None:
+        """It is known whether an interval was right."""
+        self._starts.labels(result.value).inc()
 
     def gangs(self, by_source: Mapping[str, int]) -> None:
         """So many gangs now, by source."""

@@ -4,6 +4,7 @@ from typing import Any
 
 from msgspec import UNSET, UnsetType
 
+from extender.schemas.expected_start import ExpectedStart
 from extender.schemas.link import GangLinks
 from extender.schemas.queue import Weight, Work
 from extender.schemas.record import Record
@@ -204,6 +205,7 @@ class Explained(Record):
     problems: tuple[str, ...]  # Annotations that were not understood.
     preemption: Preemption
     cause: Cause | None = None  # null: it does not wait.
+    expected_start: ExpectedStart | None = None  # null: it does not wait, or was not looked at yet.
     network: RunningNetwork | None = None  # What it has where it runs; null: it does not, or was not looked at yet.
     being_admitted: bool = False  # Its gates are being opened.
     admission_refused: str | None = None  # What the API server said to that.

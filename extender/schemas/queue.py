@@ -1,5 +1,6 @@
 """GET /v1/queue: state, weight, clock and rank of every gang."""
 
+from extender.schemas.expected_start import ExpectedStart, IntervalCounts
 from extender.schemas.record import Record
 from extender.schemas.running_network import RunningNetwork
 
@@ -56,6 +57,7 @@ class QueuedGang(Record):
     reason: str | None  # That reason, a constant sentence.
     detail: str  # The same with numbers.
     work: Work | None = None  # null: the queue is in another order, or it does not wait.
+    expected_start: ExpectedStart | None = None  # null: it does not wait, `queue.backfill` is off, or it just came.
 
 
 class NamespaceShare(Record):
@@ -75,3 +77,4 @@ class Queue(Record):
     counts: dict[str, int]  # state → gangs.
     gangs: tuple[QueuedGang, ...]
     shares: tuple[NamespaceShare, ...]  # Namespaces with a limit.
+    expected_starts: IntervalCounts | None = None  # How often intervals were right; null: none is known yet.

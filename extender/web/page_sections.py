@@ -29,6 +29,7 @@ MOST_GATES: Final = 40
 MOST_ZONES: Final = 100
 MOST_JOBS: Final = 100
 _ZONES_OF_GANG: Final = 4
+_EXPECTED: Final = ("start_s", "low_s", "high_s", "after", "unknown")
 _RESOURCES: Final = 4  # cpu, memory, and the two extended resources that most nodes have
 
 
@@ -39,7 +40,7 @@ def version(views: Views, teams: TeamHistory) -> tuple[object, ...]:
     links = views.alarms.seen, views.alarms.announced(), views.probe_agents()
     looked_s = teams.looks[-1][0] if teams.looks else None
     published = status.version if status is not None else None
-    return (*changed, *links, views.networks_looked(), views.acting(), published, looked_s)
+    return (*changed, *links, views.networks_looked(), views.expecting.news(), views.acting(), published, looked_s)
 
 
 def sections_in_steps(views: Views, teams: TeamHistory) -> Steps[Sections]:
@@ -190,7 +191,10 @@ def queue_section(queue: Queue) -> Document:
             "weight": float(f"{one.weight.omega_prime:.4g}"),
             "members": list(_shown(one.members, "min_available", "pending", "running", "succeeded").values()),
             "starves": one.starves_in_s is not None and one.state == "WAITING",
+            "expected": None if one.expected_start is None else _shown(one.expected_start, *_EXPECTED),
             "network": None if one.network is None else _running_network(one.network),
         }
         rows.append(_shown(one, *kept) | more)
-    return {"order": queue.order, "counts": queue.counts, "rows": rows, "of": len(queue.gangs)}
+    starts = queue.expected_starts
+    measured = None if starts is None else [starts.inside, starts.early + starts.inside + starts.late]
+    return {"order": queue.order, "counts": queue.counts, "rows": rows, "of": len(queue.gangs), "inside": measured}

@@ -5,13 +5,14 @@ still stand. So what differs is due to the change, and not to another way of cho
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from enum import StrEnum
 from typing import Final, assert_never
 
 from scoring.ids import GangKey, NodeName, ZoneName
 from scoring.model import Gang, Reason
 from scoring.plan import Plan, PlannerCache, plan_in_steps
+from scoring.plan.expected import AnyStart, Calibration, expected_starts
 from scoring.plan.steps import Steps, finish
 from scoring.what_if import changes as c
 from scoring.what_if.changes import Change, MisfitError
@@ -45,6 +46,7 @@ class Fate:
     detail: str = ""
     score: float | None = None  # Mean points of an admitted gang's links; `None`: too few members on different nodes
     behind: tuple[GangKey, ...] = ()  # Of one that waits: gangs ahead that were given room or hold it, in their order
+    expected: AnyStart | None = None  # Of one that waits: when it would start; `None`: it was not looked at
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +144,27 @@ def _apply(draft: Draft, change: Change) -> None:
 def what_if(base: Situation, plan: Plan, changes: Sequence[Change], *, cache: PlannerCache | None = None) -> Supposed:
     """What the changes would make of `plan` of `base`. Cost: as planning everything once. Errors: as `apply`."""
     cache = cache if cache is not None else PlannerCache()
-    return finish(supposed_in_steps(base, plan, apply(base, changes, version=cache.supposition()), cache=cache))
+    made = apply(base, changes, version=cache.supposition())
+    return with_expected_starts(finish(supposed_in_steps(base, plan, made, cache=cache)), cache=cache)
+
+
+def with_expected_starts(
+    supposed: Supposed, *, cache: PlannerCache, calibration: Calibration | None = None
+) -> Supposed:
+    """The same, with when those start that would wait. Cost: as `expected_starts`, once, if there are any.
+
+    Apart from supposing, because a trial that only looks whether a gang is admitted does not pay for it.
+    """
+    lists = {field.name: getattr(supposed.difference, field.name) for field in fields(supposed.difference)}
+    if not any(one.after.standing is Standing.WAITING for found in lists.values() for one in found):
+        return supposed
+    made, asked = supposed.situation, (supposed.situation.snapshot, supposed.plan, supposed.situation.policy)
+    starts = expected_starts(*asked, now_s=made.now_s, calibration=calibration, cache=cache)
+    lists = {
+        name: tuple(replace(one, after=replace(one.after, expected=starts.get(one.gang))) for one in found)
+        for name, found in lists.items()
+    }
+    return replace(supposed, difference=Difference(**lists))
 
 
 def supposed_in_steps(base: Situation, plan: Plan, made: Situation, *, cache: PlannerCache) -> Steps[Supposed]:

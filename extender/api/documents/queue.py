@@ -1,9 +1,12 @@
 """The document behind /v1/queue: of one moment."""
 
 from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
 
 import msgspec
 
+from extender.api.documents.expected_start import expected_start_document, interval_counts_document
 from extender.api.documents.running_network import running_network_document
 from extender.cache import ClusterCache
 from extender.controllers.starts.running_networks import Known
@@ -12,6 +15,7 @@ from extender.scheduling.planning.loop import Planner
 from extender.schemas import queue as schema
 from scoring.explain.queue_report import Entry, QueueReport, report_in_steps
 from scoring.ids import GangKey
+from scoring.plan.expected import AnyStart, Calibration
 from scoring.plan.steps import Steps
 from scoring.queue.remaining_work import RemainingWork
 from scoring.queue.weights import Weight
@@ -20,20 +24,38 @@ _GANGS_A_STEP = 32
 NetworkOf = Callable[[GangKey], Known | None]  # What is known of the network of a gang that runs
 
 
+@dataclass(frozen=True, slots=True)
+class Expecting:
+    """What is known of starts: of each gang that waits, and how often intervals were right."""
+
+    of: Callable[[GangKey], AnyStart | None] = lambda _: None
+    calibration: Callable[[], Calibration | None] = lambda: None
+    news: Callable[[], int] = lambda: 0  # Grows whenever something else is known
+
+
+_NOTHING_EXPECTED: Final = Expecting()
+
+
 def queue_in_steps(
-    cache: ClusterCache, planner: Planner, clock: Clock, network_of: NetworkOf = lambda _: None
+    cache: ClusterCache,
+    planner: Planner,
+    clock: Clock,
+    network_of: NetworkOf = lambda _: None,
+    expecting: Expecting = _NOTHING_EXPECTED,
 ) -> Steps[schema.Queue]:
     """All gangs, those that wait first, of one moment, in steps (docs/safety.md S15)."""
     told = (planner.snapshot or cache.snapshot(), planner.current, planner.policy)
     queue = yield from report_in_steps(*told, now_s=clock.now_s(), cache=planner.cache)
-    return (yield from queue_document(queue, network_of))
+    return (yield from queue_document(queue, network_of, expecting))
 
 
-def queue_document(queue: QueueReport, network_of: NetworkOf = lambda _: None) -> Steps[schema.Queue]:
+def queue_document(
+    queue: QueueReport, network_of: NetworkOf = lambda _: None, expecting: Expecting = _NOTHING_EXPECTED
+) -> Steps[schema.Queue]:
     """A report as it is served, in steps."""
     gangs = []
     for one in queue.entries:
-        gangs.append(_gang(one, network_of(one.gang)))
+        gangs.append(_gang(one, network_of(one.gang), expecting.of(one.gang), queue.at_s))
         if len(gangs) % _GANGS_A_STEP == 0:
             yield
     return schema.Queue.copied(
@@ -44,6 +66,7 @@ def queue_document(queue: QueueReport, network_of: NetworkOf = lambda _: None) -
             schema.NamespaceShare.copied(one, cpu=round(one.cpu, 6), memory=round(one.memory, 6))
             for one in queue.shares
         ),
+        expected_starts=interval_counts_document(expecting.calibration()),
     )
 
 
@@ -64,7 +87,7 @@ def work_document(work: RemainingWork | None) -> schema.Work | None:
     return None if work is None else schema.Work.copied(work, hours=round(work.hours, 6), text=work.words())
 
 
-def _gang(one: Entry, network: Known | None) -> schema.QueuedGang:
+def _gang(one: Entry, network: Known | None, expected: AnyStart | None, now_s: float) -> schema.QueuedGang:
     return schema.QueuedGang.copied(
         one,
         weight=weight_document(one.weight),
@@ -74,6 +97,7 @@ def _gang(one: Entry, network: Known | None) -> schema.QueuedGang:
         members=schema.MemberCounts.copied(one.members, min_available=one.members.least),
         zone=",".join(one.zones) if one.zones else None,
         network=running_network_document(network),
+        expected_start=None if one.reason is None else expected_start_document(expected, now_s=now_s),
         code=one.reason.name if one.reason is not None else None,
         reason=str(one.reason) if one.reason is not None else None,
     )

@@ -7,12 +7,13 @@ from typing import Final
 import msgspec
 from msgspec import UNSET
 
+from extender.api.documents.expected_start import expected_start_document
 from extender.api.documents.explain import explain_document, pod_document, preemption_document, unblocking_document
 from extender.api.documents.jobs import JobsView
 from extender.api.documents.link import link_document
 from extender.api.documents.network import USUAL_NODES, links_document, mapping_document, network_document
 from extender.api.documents.plan import plan_document
-from extender.api.documents.queue import NetworkOf, queue_in_steps
+from extender.api.documents.queue import Expecting, NetworkOf, queue_in_steps
 from extender.api.documents.running_network import running_network_document
 from extender.api.what_if.runner import BusyError, WhatIfs
 from extender.cache import ClusterCache
@@ -27,6 +28,7 @@ from extender.runtime.slices import in_slices
 from extender.scheduling.admission.gates import Admissions
 from extender.scheduling.bind.held_binds import Binds
 from extender.scheduling.planning.loop import Planner
+from extender.schemas import expected_start as schema
 from extender.schemas.explain import Explained, ExplainedPod, PodPlace
 from extender.schemas.link import Link
 from extender.schemas.network import Network, ProbeAgents
@@ -38,6 +40,8 @@ from scoring.explain.circumstances import Around, Note, wants_nodes
 from scoring.explain.gang import explain_in_steps
 from scoring.ids import GangKey, NodeName, gang_key
 from scoring.model import Gang, Pod
+from scoring.model.policy import Backfill
+from scoring.plan.expected import NotKnown, Unknown
 from scoring.plan.steps import Steps, finish
 from scoring.verbs.prioritize import prefer
 
@@ -76,6 +80,7 @@ class Views:
     unreadable_objects: UnreadableWords
     ignored_notes: Callable[[Gang], tuple[Note, ...]]
     network_of: NetworkOf
+    expecting: Expecting
     networks_looked: Callable[[], int]  # How many times networks of running gangs were looked at
     settings: SettingsInForce
     notes_problem: Callable[[], str]  # Why notes do not outlive this process; empty: they do
@@ -95,7 +100,7 @@ class Views:
 
     def queue(self) -> Steps[Queue]:
         """The queue in order, in steps."""
-        return queue_in_steps(self.cache, self.planner, self.clock, self.network_of)
+        return queue_in_steps(self.cache, self.planner, self.clock, self.network_of, self.expecting)
 
     def explain(self, namespace: str, name: str) -> Explained | ExplainedPod | None:
         """Why a gang or a pod is where it is; `None` if nothing of that name is known."""
@@ -136,12 +141,21 @@ class Views:
         return msgspec.structs.replace(
             explain_document(explanation, preemption_document(snapshot, gang.key, blocked=blocked)),
             network=running_network_document(self.network_of(gang.key)),
+            expected_start=self._expected(gang.key),
             being_admitted=self.admissions.keeps(gang.key),
             admission_refused=self.admissions.refusal(gang.key),
             admission_lapses_in_s=self.admissions.lapses_in_s(gang.key),
             repair=self.repair(gang.key),
             pod=UNSET if pod is None else self._pod(pod),
         )
+
+    def _expected(self, gang: GangKey) -> schema.ExpectedStart | None:
+        """When a gang that waits is expected to start; without back-fill that is not known."""
+        if gang not in self.planner.current.waiting:
+            return None
+        off = self.planner.policy.queue.backfill is Backfill.NONE
+        known = NotKnown(gang, Unknown.OFF) if off else self.expecting.of(gang)
+        return expected_start_document(known, now_s=self.planner.now_s)
 
     def unreadable(self, namespace: str, name: str) -> str | None:
         """What is wrong with objects of that name that cannot be read; `None`: there are none."""

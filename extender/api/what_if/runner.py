@@ -20,11 +20,12 @@ from extender.scheduling.planning.loop import Planner
 from scoring.explain.unblock import Unblocking, unblock_in_steps
 from scoring.model import Gang, Pod, Policy
 from scoring.plan import Plan, PlannerCache
+from scoring.plan.expected import Calibration
 from scoring.plan.pair_scores import warmed
 from scoring.plan.steps import finish
 from scoring.what_if.changes import AddJob, Change, RemovePods
 from scoring.what_if.draft import Situation, no_objects, no_settings
-from scoring.what_if.suppose import Supposed, apply, supposed_in_steps
+from scoring.what_if.suppose import Supposed, apply, supposed_in_steps, with_expected_starts
 
 _T = TypeVar("_T")
 MOST_WAITING: Final = 4
@@ -48,6 +49,7 @@ class WhatIfs:
     _: KW_ONLY
     policy_with: Callable[[Mapping[str, Any]], Policy] = no_settings
     gangs_of: Callable[[AddJob], tuple[Gang, ...]] = no_objects
+    calibration: Callable[[], Calibration | None] = lambda: None  # Of expected starts
     most_waiting: int = MOST_WAITING
     _turn: asyncio.Lock = field(default_factory=asyncio.Lock, init=False)
     _waiting: int = field(default=0, init=False)
@@ -71,7 +73,8 @@ class WhatIfs:
         """What the changes would make of the plan. Errors: MisfitError, BusyError."""
         async with self._one_at_a_time():
             base, plan = self.now(changes)
-            return await self._beside(lambda cache: _supposed(base, plan, changes, cache))
+            known = self.calibration()
+            return await self._beside(lambda cache: _supposed(base, plan, changes, cache, known))
 
     async def unblock(self, gang: Gang) -> Unblocking:
         """What would get the gang admitted. Errors: BusyError."""
@@ -134,10 +137,13 @@ class Aside:
         self._cache = None
 
 
-def _supposed(base: Situation, plan: Plan, changes: Sequence[Change], cache: PlannerCache) -> Supposed:
+def _supposed(
+    base: Situation, plan: Plan, changes: Sequence[Change], cache: PlannerCache, known: Calibration | None
+) -> Supposed:
     made = apply(base, changes, version=cache.supposition())
     before, after = base.snapshot, made.snapshot
     remeasured = after.network is not before.network or after.table.names != before.table.names
     if remeasured or made.policy is not base.policy:
         cache.take_over(warmed(after, after.network, made.policy))
-    return finish(supposed_in_steps(base, plan, made, cache=cache))
+    supposed = finish(supposed_in_steps(base, plan, made, cache=cache))
+    return with_expected_starts(supposed, cache=cache, calibration=known)

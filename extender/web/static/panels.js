@@ -35,11 +35,12 @@ export const panels = {
     fill("gate-list", rows.map((row) => gate(row, explain)), "no gang is being admitted or held at bind");
   },
 
-  queue({ rows, of: all, counts: states, order }, _open, explain) {
+  queue({ rows, of: all, counts: states, order, inside }, _open, explain) {
     const wait = rows.filter((row) => row.state !== "RUNNING" && row.state !== "COMPLETED");
     const run = rows.filter((row) => row.state === "RUNNING");
     const waiting = (states.WAITING ?? 0) + (states.STARVING ?? 0);
-    at("queue-of").textContent = `${of(wait.length, waiting, "gangs")}, ${ORDERS[order] ?? order}`;
+    const right = inside ? `, ${inside[0]} of ${inside[1]} starts were inside their interval` : "";
+    at("queue-of").textContent = `${of(wait.length, waiting, "gangs")}, ${ORDERS[order] ?? order}${right}`;
     at("running-of").textContent = of(run.length, states.RUNNING ?? 0, "gangs");
     counts.waiting = [states.WAITING, "waiting"];
     counts.starving = [states.STARVING, "starving", states.STARVING > 0];
@@ -106,8 +107,22 @@ function turn(row, explain, before) {
     make("td", {}, make("span", { class: `chip ${row.state}`, title: STATES[row.state] }, row.admitted ? `${row.state}, admitted` : row.state)),
     make("td", { class: "n" }, row.weight),
     make("td", { class: "n" }, row.waiting_since_s === null ? "" : make("span", { "data-since": row.waiting_since_s })),
+    make("td", { class: "n", title: startWords(row.expected) }, row.expected?.start_s ? moment(row.expected.start_s) : ""),
     make("td", {}, has, make("small", { class: "none" }, ` min ${least}`)),
     make("td", { class: "why" }, row.reason ?? "", row.detail ? make("small", { title: row.detail }, row.detail) : ""));
+}
+
+function moment(at_s) {
+  const time = new Date(at_s * 1000);
+  const day = time.toDateString() === new Date().toDateString() ? {} : { day: "numeric", month: "short" };
+  return time.toLocaleString("en-GB", { hour: "2-digit", minute: "2-digit", ...day });
+}
+
+function startWords(expected) {
+  if (!expected) return null;
+  const { start_s: start, low_s: low, high_s: high, after } = expected;
+  if (start === null) return "When it starts is not known; a click on the gang says why";
+  return `80 % sure: ${moment(low)} to ${moment(high)}${after ? `, after ${after} ends` : ""}`;
 }
 
 function runs(row, explain, before) {
@@ -128,7 +143,7 @@ function networkWords({ score, score_at_start: start, worst }) {
 const changed = (row, before) => (before.size && before.get(row.gang) !== row.state ? "fresh" : "");
 
 function fillRows(id, rows, otherwise) {
-  at(id).replaceChildren(...(rows.length ? rows : [make("tr", {}, make("td", { colSpan: 7, class: "none" }, otherwise))]));
+  at(id).replaceChildren(...(rows.length ? rows : [make("tr", {}, make("td", { colSpan: 8, class: "none" }, otherwise))]));
 }
 
 const ORDERS = { weight: "heaviest first", fifo: "oldest first", las: "those that have had least first" };

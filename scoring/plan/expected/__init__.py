@@ -8,9 +8,10 @@ from scoring.plan.expected.starts import (
     Unknown,
     expected_starts,
     expected_starts_in_steps,
+    result_of,
 )
 
 __all__ = [
     "AnyStart", "Calibration", "ExpectedStart", "NotKnown", "Result", "Scale", "Unknown", "expected_starts",
-    "expected_starts_in_steps",
+    "expected_starts_in_steps", "result_of",
 ]  # fmt: skip
