@@ -199,7 +199,8 @@ def what_if(
 ) -> None:
     """Say which gangs would be admitted, refused or moved if something were different. Nothing is changed anywhere.
 
-    With -f: whether the job would fit, where, with what network score, and else behind which gangs, or why never.
+    With -f: whether the job would fit, where, with what network score, and else behind which gangs and when it would
+    start, if that is known, or why never.
     All changes are supposed together.
 
     Exit code: 0 shown; 1 no answer; 2 wrong use, such as a node that is not known.

@@ -46,15 +46,17 @@ class Planned:
         reports: Reports | None = None,
         lengths: Lengths | None = None,
         looks: Callable[[State], None] | None = None,
+        watched: Callable[[Snapshot, Plan, float], None] = lambda _snapshot, _plan, _now_s: None,
     ) -> None:
         """`None` for `scaling`: worker counts stay as jobs started; for `reports` and `lengths`: nothing is said.
 
-        `looks` is shown the cluster before each decision.
+        `looks` is shown the cluster before each decision; `watched` each plan, what it was made from, and the moment.
         """
         self.name = name
         self.elastic = scaling is not None
         self._policy, self._scaling, self._reports, self._lengths = policy, scaling, reports, lengths
         self._looks = looks
+        self._watched = watched
         self._cache = PlannerCache()
         self._plan = Plan(version=-1)
         self._candidates = Candidates()
@@ -81,6 +83,7 @@ class Planned:
         snapshot = gangs.snapshot(state, (*state.waiting.values(), *running, *load), version=self._version)
         now_s = state.now_s
         self._plan = plan(snapshot, self._policy, now_s=now_s, previous=self._plan, cache=self._cache)
+        self._watched(snapshot, self._plan, now_s)
         actions: list[Action] = []
         index = state.table.index
         for admission in sorted(self._plan.admitted.values(), key=lambda one: one.rank):

@@ -86,7 +86,7 @@ class Happening(StrEnum):
     written it; says what follows."""
     GANG_WAITING = "GangWaiting", "Plan", "Normal"
     """On the PodGroup and one waiting pod. The gang waits: how much room is missing and where, which gangs are ahead,
-    or why no job makes room."""
+    or why no job makes room; and the expected start, if it is known."""
     GANG_STUCK = "GangCannotStart", "Plan"
     """On the PodGroup and one waiting pod. It would not start in the empty cluster either; says what it needs and what
     there is."""

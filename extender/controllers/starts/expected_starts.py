@@ -18,7 +18,7 @@ from extender.runtime.slices import in_timed_slices
 from scoring.ids import GangKey
 from scoring.model import Policy, Snapshot
 from scoring.plan import Plan, PlannerCache
-from scoring.plan.expected import AnyStart, Calibration, ExpectedStart, expected_starts_in_steps, result_of
+from scoring.plan.expected import AnyStart, Calibration, ExpectedStart, FirstIntervals, Result, expected_starts_in_steps
 from scoring.plan.steps import Steps
 from scoring.queue.states import running_since_s
 from scoring.queue.wait_outcomes import has_started
@@ -41,18 +41,21 @@ class ExpectedStarts:
     metrics: LengthMetrics
     _: KW_ONLY
     planned: Callable[[], tuple[Snapshot, Plan] | None]  # The current plan and what it was made from
-    calibration: Calibration = field(default_factory=Calibration, init=False)
     news: int = field(default=0, init=False)
     """Grows whenever something else is shown"""
     _shown: dict[GangKey, AnyStart] = field(default_factory=dict, init=False)
-    _first: dict[GangKey, ExpectedStart | None] = field(default_factory=dict, init=False)
-    """gang → the interval that counts; `None`: it was counted"""
+    _first: FirstIntervals = field(default_factory=FirstIntervals, init=False)
     _cache: PlannerCache = field(default_factory=PlannerCache, init=False)
     _of: tuple[Plan | None, float] = field(default=(None, 0.0), init=False)  # What was computed last, and when
 
     def of(self, gang: GangKey) -> AnyStart | None:
         """When the gang is expected to start; `None`: it does not wait, or was not looked at yet."""
         return self._shown.get(gang)
+
+    @property
+    def calibration(self) -> Calibration:
+        """How often intervals were right."""
+        return self._first.calibration
 
     async def run(self) -> None:
         """Look at the queue until cancelled."""
@@ -66,7 +69,8 @@ class ExpectedStarts:
         if planned is None:
             return
         snapshot, plan = planned
-        self._count(snapshot, plan, now_s)
+        if self.context.acting():
+            self._count(snapshot, plan, now_s)
         before, at_s = self._of
         if plan is before and now_s - at_s < _AGAIN_S:
             return
@@ -76,9 +80,8 @@ class ExpectedStarts:
             *asked, now_s=now_s, calibration=self.calibration, cache=self._cache
         )
         self._show(found, now_s)
-        for key, one in found.items():
-            if isinstance(one, ExpectedStart) and self.context.acting():
-                self._first.setdefault(key, one)
+        if self.context.acting():
+            self._first.given(found)
 
     def forget(self) -> None:
         """Count nothing that another leader has begun to count."""
@@ -92,25 +95,18 @@ class ExpectedStarts:
 
     def _count(self, snapshot: Snapshot, plan: Plan, now_s: float) -> None:
         """Of gangs with an interval: those that have started, or have waited for longer than it lasts."""
-        for key, first in list(self._first.items()):
+        results: list[Result] = []
+        for key in self._first.gangs:
             gang = snapshot.gangs.get(key)
             if gang is None:
-                del self._first[key]
+                self._first.forget(key)
             elif has_started(gang):
-                del self._first[key]
                 since_s = running_since_s(gang)
-                self._counted(first, now_s if since_s is None else since_s)
-            elif first is not None and now_s > first.high_s and key in plan.waiting:
-                self._first[key] = None
-                self._counted(first, now_s)
-
-    def _counted(self, first: ExpectedStart | None, started_s: float) -> None:
-        if first is None or not self.context.acting():
-            return
-        result = result_of(first, started_s)
-        self.calibration = self.calibration.with_result(result, promised=first.promised)
-        self.metrics.started(result)
-        self.news += 1
+                results.extend(filter(None, [self._first.started(key, now_s if since_s is None else since_s)]))
+        results.extend(Result.LATE for _ in self._first.overdue(plan.waiting.keys(), now_s))
+        for result in results:
+            self.metrics.started(result)
+            self.news += 1
 
 
 def _as_shown(before: AnyStart | None, now: AnyStart, now_s: float) -> AnyStart:

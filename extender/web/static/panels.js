@@ -47,7 +47,9 @@ export const panels = {
     counts.running = [states.RUNNING, "running"];
     drawCounts();
     const before = new Map([...document.querySelectorAll("tr[data-gang]")].map((row) => [row.dataset.gang, row.dataset.state]));
-    fillRows("queue-rows", wait.map((row) => turn(row, explain, before)), all ? "no gang waits" : "there is no gang");
+    const expects = wait.some((row) => row.expected);
+    at("queue-starts").hidden = !expects;
+    fillRows("queue-rows", wait.map((row) => turn(row, explain, before, expects)), all ? "no gang waits" : "there is no gang");
     fillRows("running-rows", run.map((row) => runs(row, explain, before)), "no gang runs");
     tick();
   },
@@ -99,7 +101,7 @@ function gate(row, explain) {
   return make("li", {}, link(row.gang, explain), ` ${words}`, members);
 }
 
-function turn(row, explain, before) {
+function turn(row, explain, before, expects) {
   const [least, pending, running, done] = row.members;
   const has = [running && `${running} on nodes`, pending && `${pending} without`, done && `${done} done`].filter(Boolean).join(", ");
   return make("tr", { class: changed(row, before), "data-gang": row.gang, "data-state": row.state },
@@ -107,7 +109,7 @@ function turn(row, explain, before) {
     make("td", {}, make("span", { class: `chip ${row.state}`, title: STATES[row.state] }, row.admitted ? `${row.state}, admitted` : row.state)),
     make("td", { class: "n" }, row.weight),
     make("td", { class: "n" }, row.waiting_since_s === null ? "" : make("span", { "data-since": row.waiting_since_s })),
-    make("td", { class: "n", title: startWords(row.expected) }, row.expected?.start_s ? moment(row.expected.start_s) : ""),
+    ...(expects ? [make("td", { class: "n", title: startWords(row.expected) }, row.expected?.start_s ? moment(row.expected.start_s) : "")] : []),
     make("td", {}, has, make("small", { class: "none" }, ` min ${least}`)),
     make("td", { class: "why" }, row.reason ?? "", row.detail ? make("small", { title: row.detail }, row.detail) : ""));
 }

@@ -1,5 +1,6 @@
 """When a waiting gang is expected to start, how sure that is, and how often such intervals were right."""
 
+from scoring.plan.expected.first_intervals import FirstIntervals
 from scoring.plan.expected.interval import Calibration, Result, Scale
 from scoring.plan.expected.starts import (
     AnyStart,
@@ -8,10 +9,9 @@ from scoring.plan.expected.starts import (
     Unknown,
     expected_starts,
     expected_starts_in_steps,
-    result_of,
 )
 
 __all__ = [
-    "AnyStart", "Calibration", "ExpectedStart", "NotKnown", "Result", "Scale", "Unknown", "expected_starts",
-    "expected_starts_in_steps", "result_of",
+    "AnyStart", "Calibration", "ExpectedStart", "FirstIntervals", "NotKnown", "Result", "Scale", "Unknown",
+    "expected_starts", "expected_starts_in_steps",
 ]  # fmt: skip

@@ -10,13 +10,15 @@ conformal inference under distribution shift (2021), here with the factor's loga
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from math import exp
+from math import exp, sqrt
 from types import MappingProxyType
 from typing import Final
 
 MISSES: Final = 0.1
 """Share of starts that are to be before an interval, and the same behind it"""
-_STEP: Final = 0.15
+_FIRST_STEP: Final = 0.6
+_STEP: Final = 0.1
+"""How far a factor's logarithm moves with a start: in large steps at first, and so far for ever, as clusters change"""
 _LEAST: Final = 1 / 32
 _MOST: Final = 32.0
 LEAST_RATIO: Final = 0.05
@@ -37,6 +39,8 @@ class Scale:
 
     low: float = 1.0
     high: float = 1.0
+    known: int = 0
+    """Starts that it was learned from"""
 
     def interval(self, low_s: float, start_s: float, high_s: float, *, now_s: float) -> tuple[float, float]:
         """Both ends, Unix seconds; the lower one is never in the past.
@@ -58,8 +62,9 @@ class Scale:
         >>> wider.high > 1.0 > wider.low
         True
         """
-        early, late = (_step(result is side) for side in (Result.EARLY, Result.LATE))
-        return Scale(_bounded(self.low * exp(early)), _bounded(self.high * exp(late)))
+        step = max(_STEP, _FIRST_STEP / sqrt(1.0 + self.known))
+        early, late = (step * ((result is side) - MISSES) for side in (Result.EARLY, Result.LATE))
+        return Scale(_bounded(self.low * exp(early)), _bounded(self.high * exp(late)), self.known + 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,10 +93,6 @@ class Calibration:
         """The same with another interval of which it is known."""
         scales = {**self.scales, promised: self.scales[promised].after(result)}
         return replace(self, scales=scales, results={**self.results, result: self.results[result] + 1})
-
-
-def _step(missed: bool) -> float:
-    return _STEP * ((1.0 - MISSES) if missed else -MISSES)
 
 
 def _bounded(factor: float) -> float:

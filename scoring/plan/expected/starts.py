@@ -31,7 +31,7 @@ from scoring.plan.backfill.endings import Endings
 from scoring.plan.cache import PlannerCache
 from scoring.plan.capacity import When
 from scoring.plan.demand import GangDemand
-from scoring.plan.expected.interval import Calibration, Result
+from scoring.plan.expected.interval import Calibration
 from scoring.plan.planner import begin_run, take_admissions, take_commitments
 from scoring.plan.result import Plan, Waiting
 from scoring.plan.run import Run
@@ -89,18 +89,6 @@ class NotKnown:
 
 
 AnyStart: TypeAlias = ExpectedStart | NotKnown
-
-
-def result_of(one: ExpectedStart, started_s: float) -> Result:
-    """Where a start was. API objects have whole seconds, so a second is not late.
-
-    >>> one = ExpectedStart(GangKey("a/g"), 100.0, 80.0, 120.0, "a")
-    >>> [result_of(one, at_s).value for at_s in (60.0, 80.0, 121.0, 122.0)]
-    ['early', 'inside', 'inside', 'late']
-    """
-    if started_s < one.low_s - 1.0:
-        return Result.EARLY
-    return Result.LATE if started_s > one.high_s + 1.0 else Result.INSIDE
 
 
 @dataclass(slots=True)

@@ -1,0 +1,30 @@
+"""Expected starts in the simulator: the same each time, and each gang that had an interval is counted."""
+
+import pytest
+
+from scoring.plan.expected import Result
+from simulator.expected import coverage, workload
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(180)
+def test_the_same_seed_gives_the_same_starts() -> None:
+    """And without calibration the gangs start as they do, for it decides nothing."""
+    one, again, plain = (coverage(1, jobs=90, calibrated=each) for each in (True, True, False))
+    assert one == again
+    assert one.starts
+    assert [start.waited_s for start in one.starts][:5] == [start.waited_s for start in plain.starts][:5]
+    assert abs(sum(map(one.ratio, Result)) - 1.0) < 1e-9
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(180)
+def test_a_result_is_where_the_start_is_in_its_interval() -> None:
+    """Late, also where the interval was over long before the start."""
+    for start in coverage(1, jobs=90).starts:
+        early, late = start.waited_s < start.low_s - 1.0, start.waited_s > start.high_s + 1.0
+        assert start.result is (Result.EARLY if early else Result.LATE if late else Result.INSIDE)
+
+
+def test_more_jobs_change_none_before_them() -> None:
+    assert workload(3, 200, 0.9).jobs[:50] == workload(3, 50, 0.9).jobs
