@@ -18,7 +18,7 @@ _IN_THE_WAY: Final = {
 
 
 def expected_text(one: AnyStart, *, now_s: float, seen_from: str | None = None) -> str:
-    """The sentence; `seen_from`: the namespace whose people read it, to whom gangs of others are not named.
+    """The sentence; `seen_from`: the namespace whose people read it; gangs of others are not named.
 
     >>> from scoring.plan.expected import ExpectedStart
     >>> start = ExpectedStart(GangKey("team-a/bert"), 3600.0, 1800.0, 7200.0, "a", GangKey("team-b/resnet"))

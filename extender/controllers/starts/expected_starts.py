@@ -84,7 +84,7 @@ class ExpectedStarts:
             self._first.given(found)
 
     def forget(self) -> None:
-        """Count nothing that another leader has begun to count."""
+        """Count nothing that the former leader has counted."""
         self._first.clear()
 
     def _show(self, found: dict[GangKey, AnyStart], now_s: float) -> None:

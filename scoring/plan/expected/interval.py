@@ -18,7 +18,7 @@ MISSES: Final = 0.1
 """Share of starts that are to be before an interval, and the same behind it"""
 _FIRST_STEP: Final = 0.6
 _STEP: Final = 0.1
-"""How far a factor's logarithm moves with a start: in large steps at first, and so far for ever, as clusters change"""
+"""How far a factor's logarithm moves with a start: farther at first, and never by less, because clusters change"""
 _LEAST: Final = 1 / 32
 _MOST: Final = 32.0
 LEAST_RATIO: Final = 0.05

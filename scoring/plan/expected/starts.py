@@ -89,6 +89,8 @@ class NotKnown:
 
 
 AnyStart: TypeAlias = ExpectedStart | NotKnown
+_Place: TypeAlias = tuple[float, Ints, Ints]
+"""When, on which rows, and what is taken there"""
 
 
 @dataclass(slots=True)
@@ -109,7 +111,7 @@ def expected_starts_in_steps(
     calibration: Calibration | None = None,
     cache: PlannerCache | None = None,
 ) -> Steps[dict[GangKey, AnyStart]]:
-    """Of each gang that waits in `plan`, in its order; a step is one gang.
+    """Of each gang that waits in `plan`, in its order; a step is a gang in a zone, in one course of things.
 
     `plan` was made from `snapshot`. Cost: O(gangs), and for each gang that is looked at O(zones · nodes of a zone · log
     ends), three times.
@@ -127,8 +129,7 @@ def expected_starts_in_steps(
         if (why_not := forward.not_looked_at(one)) is not None:
             found[one.gang] = why_not
             continue
-        yield
-        start = forward.start(one.gang)
+        start = yield from forward.start(one.gang)
         if isinstance(start, ExpectedStart):
             scale = scales[start.promised]
             low_s, high_s = scale.interval(start.low_s, start.start_s, start.high_s, now_s=now_s)
@@ -167,7 +168,7 @@ class _Forward:
             return NotKnown(waiting.gang, Unknown.FAR)
         return None
 
-    def start(self, key: GangKey) -> AnyStart:
+    def start(self, key: GangKey) -> Steps[AnyStart]:
         """When the gang starts, with the ends of the interval as the courses give them."""
         run, demand = self._run, self._run.view.demand(self._run.snapshot.gangs[key])
         self._looked_at += 1
@@ -176,7 +177,9 @@ class _Forward:
             return NotKnown(key, Unknown.NOT_FOR_ROOM)
         if self._reserving is not None and self._reserving != key and key not in self._plan.promises:
             return NotKnown(key, Unknown.RESERVED, self._reserving)
-        found = [self._earliest(demand, classes, course) for course in self._courses]
+        found = []
+        for course in self._courses:
+            found.append((yield from self._earliest(demand, classes, course)))
         if (usual := found[0]) is None:
             return self._in_the_way(demand)
         start_s, rows, _ = usual
@@ -199,11 +202,10 @@ class _Forward:
             promised=key in self._plan.promises,
         )
 
-    def _earliest(
-        self, demand: GangDemand, classes: tuple[ClassDemand, ...], course: _Course
-    ) -> tuple[float, Ints, Ints] | None:
+    def _earliest(self, demand: GangDemand, classes: tuple[ClassDemand, ...], course: _Course) -> Steps[_Place | None]:
         """Start, rows and what is taken there, of the zone that has room first."""
-        run, best = self._run, None
+        run = self._run
+        best: _Place | None = None
         free = run.capacity.room.free
         for zone in kind_of(run, demand).allowed:
             rows = run.table.zones[zone]
@@ -223,6 +225,7 @@ class _Forward:
                 amounts = amounts_of(over, found[1])
                 used = np.flatnonzero(amounts.any(axis=1))
                 best = (found[0], rows[used], amounts[used]) if len(used) else best
+            yield
         return best
 
     def _classes(self, demand: GangDemand) -> tuple[ClassDemand, ...] | None:

@@ -16,7 +16,7 @@ def given() -> FirstIntervals:
 
 
 def test_a_later_interval_does_not_count() -> None:
-    """What a user was told first is what is judged; of a gang without a known start there is nothing to judge."""
+    """The one that was shown first is judged; of a gang without a known start there is nothing to judge."""
     known = given()
     known.given({GANG: replace(FIRST, low_s=500.0, start_s=600.0, high_s=700.0)})
     known.given({GangKey("a/h"): NotKnown(GangKey("a/h"), Unknown.LENGTH)})
@@ -37,7 +37,7 @@ def test_an_interval_that_is_over_is_late_at_once_and_only_once() -> None:
     assert (known.calibration.known, known.calibration.results[Result.LATE]) == (1, 1)
 
 
-def test_a_gang_that_is_gone_does_not_count_and_waits_anew() -> None:
+def test_a_gang_that_is_gone_does_not_count() -> None:
     """Deleted, or seen by another leader: nothing was learned; what was learned before stays."""
     known = given()
     known.started(GANG, 10.0)
