@@ -177,9 +177,9 @@ class _Forward:
             return NotKnown(key, Unknown.NOT_FOR_ROOM)
         if self._reserving is not None and self._reserving != key and key not in self._plan.promises:
             return NotKnown(key, Unknown.RESERVED, self._reserving)
-        found = []
+        found: list[_Place | None] = [None] * len(self._courses)
         for course in self._courses:
-            found.append((yield from self._earliest(demand, classes, course)))
+            found[course.which] = yield from self._earliest(demand, classes, course)
         if (usual := found[0]) is None:
             return self._in_the_way(demand)
         start_s, rows, _ = usual

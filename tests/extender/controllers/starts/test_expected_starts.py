@@ -87,6 +87,21 @@ async def test_it_is_the_same_in_queue_explain_and_what_if() -> None:
         assert queued(world, "waits").expected_start is None
 
 
+async def test_the_page_has_it_and_nothing_moves_with_the_clock_alone() -> None:
+    """A minute later the same bytes are served: nothing has happened, so nothing is sent again."""
+    async with running(node_json("n1"), **ON) as world, asking(world) as client:
+        await start(world, "runs", 600.0)
+        world.gang("waits", 1, cpu="4", **lasting(300.0))
+        await world.settle(LOOK_S)
+        shown = (await client.get("/v1/page")).json()["queue"]
+        await world.settle(60.0)
+        assert (await client.get("/v1/page")).json()["queue"] == shown
+        rows = {row["gang"]: row["expected"] for row in shown["rows"]}
+        assert rows[key("runs")] is None
+        assert (rows[key("waits")]["after"], rows[key("waits")]["unknown"]) == (key("runs"), None)
+        assert shown["inside"] is None
+
+
 async def test_what_is_not_known_is_said() -> None:
     """Without the length of what runs there is no moment, but the gang that is in the way."""
     async with running(node_json("n1"), **ON) as world:
