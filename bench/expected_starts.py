@@ -11,7 +11,6 @@ import argparse
 import sys
 from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 from statistics import median
@@ -26,20 +25,9 @@ GOAL: Final = (0.75, 0.85)
 _HEADS: Final = ("seed", "intervals", "early", "inside", "late", "inside by lengths alone", "width", "wait")
 
 
-@dataclass(frozen=True, slots=True)
-class Seed:
-    """One workload, twice."""
-
-    moved: Coverage
-    """As the service has it"""
-    plain: Coverage
-    """With intervals as the lengths give them"""
-
-
-def measured(seed: int, jobs: int, mode: Backfill) -> Seed:
+def measured(seed: int, jobs: int, mode: Backfill) -> Coverage:
     """One workload, with both kinds of intervals."""
-    moved, plain = (coverage(seed, jobs=jobs, mode=mode, calibrated=each) for each in (True, False))
-    return Seed(moved, plain)
+    return coverage(seed, jobs=jobs, mode=mode)
 
 
 def ratio(starts: Sequence[Start], result: Result = Result.INSIDE) -> float:
@@ -55,16 +43,16 @@ def row(name: str, moved: Sequence[Start], plain: Sequence[Start]) -> str:
     return f"| {' | '.join((name, str(len(moved)), *cells, *(f'{one_s / 60:.0f} min' for one_s in widths)))} |"
 
 
-def table(found: Sequence[Seed]) -> list[str]:
+def table(found: Sequence[Coverage]) -> list[str]:
     """One line a seed, and all together."""
     lines = [f"| {' | '.join(_HEADS)} |", "|" + "---|" * len(_HEADS)]
-    lines += [row(str(one.moved.seed), one.moved.starts, one.plain.starts) for one in found]
+    lines += [row(str(one.seed), one.starts, one.plain) for one in found]
     if len(found) > 1:
         lines.append(row("all", *(_all(found, plain=plain) for plain in (False, True))))
     return lines
 
 
-def draw(found: Sequence[Seed], target: Path) -> None:
+def draw(found: Sequence[Coverage], target: Path) -> None:
     """The hit rate of each seed beside the goal, and each start of the first seed beside its interval."""
     import matplotlib
     from matplotlib.figure import Figure
@@ -72,13 +60,13 @@ def draw(found: Sequence[Seed], target: Path) -> None:
     with matplotlib.rc_context({"svg.hashsalt": "netgang", "svg.fonttype": "none"}):
         figure = Figure(figsize=(9, 4), layout="constrained")
         shares, starts = figure.subplots(1, 2)
-        names = [str(one.moved.seed) for one in found]
+        names = [str(one.seed) for one in found]
         shares.axhspan(*GOAL, color="0.9", label="goal")
-        shares.plot(names, [ratio(one.moved.starts) for one in found], "o", color="C0", label="netgang")
-        shares.plot(names, [ratio(one.plain.starts) for one in found], "x", color="C1", label="lengths alone")
+        shares.plot(names, [ratio(one.starts) for one in found], "o", color="C0", label="netgang")
+        shares.plot(names, [ratio(one.plain) for one in found], "x", color="C1", label="lengths alone")
         shares.set(ylim=(0.5, 1.0), xlabel="seed", ylabel="starts inside their interval", title="Hit rate")
         shares.legend(loc="lower right")
-        first = sorted(found[0].moved.starts, key=lambda one: one.expected_s)
+        first = sorted(found[0].starts, key=lambda one: one.expected_s)
         places = range(len(first))
         low, high = ([one.low_s / 60 for one in first], [one.high_s / 60 for one in first])
         starts.fill_between(places, low, high, color="0.85", label="interval of 80 %", linewidth=0)
@@ -112,8 +100,8 @@ def main(words: Sequence[str] | None = None) -> int:
     return 0 if low <= ratio(_all(found, plain=False)) <= high else 1
 
 
-def _all(found: Sequence[Seed], *, plain: bool) -> list[Start]:
-    return list(chain.from_iterable((one.plain if plain else one.moved).starts for one in found))
+def _all(found: Sequence[Coverage], *, plain: bool) -> list[Start]:
+    return list(chain.from_iterable(one.plain if plain else one.starts for one in found))
 
 
 if __name__ == "__main__":

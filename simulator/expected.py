@@ -7,7 +7,7 @@ whatever the policy; planner, former runs, expected starts and their calibration
 are looked at whenever a gang waits that has none yet.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import exp
 from random import Random
 from typing import Final
@@ -22,7 +22,7 @@ from scoring.model.resources import Resources
 from scoring.model.snapshot import Snapshot
 from scoring.network.matrix import NetworkMatrix
 from scoring.plan import Plan, PlannerCache
-from scoring.plan.expected import FirstIntervals, Result, expected_starts
+from scoring.plan.expected import ExpectedStart, FirstIntervals, Result, expected_starts
 from simulator.actions import Advice
 from simulator.model import Scenario, SimJob, Work
 from simulator.policies.planned import Planned
@@ -56,12 +56,10 @@ class Coverage:
     """What a run says of its intervals."""
 
     seed: int
-    jobs: int
     starts: tuple[Start, ...]
-
-    def ratio(self, result: Result) -> float:
-        """Share of the intervals with this result."""
-        return sum(one.result is result for one in self.starts) / len(self.starts) if self.starts else 0.0
+    """With intervals as the service gives them"""
+    plain: tuple[Start, ...]
+    """With intervals as the lengths alone give them"""
 
 
 def workload(seed: int, count: int, load: float) -> Scenario:
@@ -85,18 +83,53 @@ def workload(seed: int, count: int, load: float) -> Scenario:
     return Scenario(f"expected-{seed}", tuple(map(_node, range(_NODES))), NetworkMatrix(), tuple(jobs), seed=seed)
 
 
-def coverage(
-    seed: int, *, jobs: int = 400, load: float = 0.9, mode: Backfill = Backfill.EASY, calibrated: bool = True
-) -> Coverage:
-    """One run to its end; without `calibrated` intervals are as the lengths give them."""
-    watch = _Watch(Policy(queue=QueuePolicy(order=Order.WEIGHT, backfill=mode)), calibrated=calibrated)
+def coverage(seed: int, *, jobs: int = 400, load: float = 0.9, mode: Backfill = Backfill.EASY) -> Coverage:
+    """One run to its end."""
+    watch = _Watch(Policy(queue=QueuePolicy(order=Order.WEIGHT, backfill=mode)))
     run(workload(seed, jobs, load), watch)
-    return Coverage(seed, jobs, tuple(watch.starts))
+    moved, plain = watch.books
+    return Coverage(seed, tuple(moved.starts), tuple(plain.starts))
 
 
 def _node(number: int) -> Node:
     room = Resources.parse({"cpu": 64, "memory": "256Gi", _GPU: _NODE_GPUS, "pods": 110})
     return Node(NodeName(f"n{number}"), ZoneName("ab"[number % 2]), room)
+
+
+class _Book:
+    """The intervals that gangs were given, and where they started."""
+
+    def __init__(self, *, calibrated: bool) -> None:
+        self._calibrated = calibrated
+        self._first = FirstIntervals()
+        self._given: dict[GangKey, tuple[float, ExpectedStart]] = {}
+        """gang → when it was given its interval, and the interval"""
+        self.starts: list[Start] = []
+
+    def lacks(self, plan: Plan) -> bool:
+        """Whether a gang waits that has no interval."""
+        return not all(key in self._given for key in plan.waiting)
+
+    def look(self, snapshot: Snapshot, plan: Plan, policy: Policy, cache: PlannerCache, *, now_s: float) -> None:
+        """Give an interval to each gang that waits and has none."""
+        known = self._first.calibration if self._calibrated else None
+        found = expected_starts(snapshot, plan, policy, now_s=now_s, calibration=known, cache=cache)
+        self._first.given(found)
+        for key, one in found.items():
+            if isinstance(one, ExpectedStart):
+                self._given.setdefault(key, (now_s, one))
+
+    def overdue(self, plan: Plan, now_s: float) -> None:
+        """Learn of intervals that are over."""
+        self._first.overdue(plan.waiting.keys(), now_s)
+
+    def started(self, key: GangKey, now_s: float) -> None:
+        """A gang has started."""
+        result = self._first.started(key, now_s)
+        if (given := self._given.get(key)) is not None:
+            at_s, first = given
+            ends = (first.low_s - at_s, first.start_s - at_s, first.high_s - at_s)
+            self.starts.append(Start(first.promised, *ends, now_s - at_s, result or Result.LATE))
 
 
 class _Watch:
@@ -105,16 +138,12 @@ class _Watch:
     elastic = False
     name = "netgang"
 
-    def __init__(self, policy: Policy, *, calibrated: bool) -> None:
-        self._calibrated = calibrated
+    def __init__(self, policy: Policy) -> None:
         self._policy, self._planned = policy, Planned("netgang", policy, lengths=self._length, watched=self._look)
         self._former = FormerRuns()
         self._running: dict[str, tuple[SimJob, float]] = {}
-        self._first = FirstIntervals()
-        self._given_s: dict[GangKey, float] = {}
-        self._late: dict[GangKey, Start] = {}
         self._cache = PlannerCache()
-        self.starts: list[Start] = []
+        self.books = (_Book(calibrated=True), _Book(calibrated=False))
 
     def wanted(self, job: SimJob) -> int:
         """All that it asked for."""
@@ -130,39 +159,17 @@ class _Watch:
         for name, one in state.running.items():
             if name not in self._running:
                 self._running[name] = (one.job, state.now_s)
-                self._started(one.key, state.now_s)
+                for book in self.books:
+                    book.started(one.key, state.now_s)
         return self._planned.decide(state)
 
     def _look(self, snapshot: Snapshot, plan: Plan, now_s: float) -> None:
-        """Count intervals that are over, and give one to each gang that waits and has none."""
         if plan.admitted:
             return  # it is made again at this very moment
-        for key in self._first.gangs:
-            if (first := self._first.of(key)) is not None and now_s > first.high_s:
-                self._late[key] = self._start(key, now_s, Result.LATE)
-        self._first.overdue(plan.waiting.keys(), now_s)
-        if all(key in self._given_s for key in plan.waiting):
-            return
-        asked = (snapshot, plan, self._policy)
-        known = self._first.calibration if self._calibrated else None
-        found = expected_starts(*asked, now_s=now_s, calibration=known, cache=self._cache)
-        self._first.given(found)
-        for key in self._first.gangs:
-            self._given_s.setdefault(key, now_s)
-
-    def _started(self, key: GangKey, now_s: float) -> None:
-        late, first = self._late.pop(key, None), self._first.of(key)
-        if first is None and late is None:
-            return
-        start = late or self._start(key, now_s, Result.LATE)
-        result = self._first.started(key, now_s)
-        self.starts.append(replace(start, waited_s=now_s - self._given_s[key], result=result or Result.LATE))
-
-    def _start(self, key: GangKey, now_s: float, result: Result) -> Start:
-        first, at_s = self._first.of(key), self._given_s[key]
-        assert first is not None
-        ends = (first.low_s - at_s, first.start_s - at_s, first.high_s - at_s)
-        return Start(first.promised, *ends, now_s - at_s, result)
+        for book in self.books:
+            book.overdue(plan, now_s)
+            if book.lacks(plan):
+                book.look(snapshot, plan, self._policy, self._cache, now_s=now_s)
 
     def _length(self, job: SimJob) -> Length | None:
         return self._former.length(_fingerprint(job))
