@@ -1,10 +1,10 @@
 """Keep expected starts of waiting gangs, and how often their intervals were right.
 
 Why kept and not computed when asked: beside 5,000 nodes 64 gangs take seconds, and the queue, the page and Events show
-the same. Rules: computed again a few seconds after the plan changed, in slices, and never for more than a twentieth of the
-time; a start that moved by little stays as it was shown, so nothing is written or sent again for it. Of each gang the
-first interval counts, by the leader alone: inside, early or late, and late as soon as the interval is over. Bounded by
-the gangs that exist. A restart begins to count again.
+the same. Rules: computed again a few seconds after the plan changed, in slices, and never for more than a twentieth of
+the time; a start that moved by little stays as it was shown, so nothing is written or sent again for it. Of each gang
+the first interval counts, by the leader alone: inside, early or late, and late as soon as the interval is over. Bounded
+by the gangs that exist. A restart begins to count again.
 """
 
 import asyncio
