@@ -7,7 +7,7 @@ and then less and less.
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import takewhile
 from math import ceil
@@ -50,11 +50,14 @@ class History:
     slow_of: Counter[NodeName] = field(default_factory=Counter)  # Slow links inside the zone …
     fast_of: Counter[NodeName] = field(default_factory=Counter)  # … and others
     last_between: dict[tuple[ZoneName, ZoneName], PastBurst] = field(default_factory=dict)  # By zones, sorted
+    doubted: set[Pair] = field(default_factory=set)  # Fast links between zones that may have turned slow since
 
     def rest_s(self, burst: PastBurst) -> float:
         """How long its pair is left alone."""
         if burst.bps is None:
             return _retry_s(self.failed[burst.pair])
+        if burst.pair in self.doubted:
+            return 0.0
         times = self.slow.get(burst.pair)
         return REST_S if times is None else min(SLOW_REST_S * 2.0 ** min(times - 1, _MOST_DOUBLED), REST_S)
 
@@ -107,7 +110,26 @@ def history(zone_of: Mapping[NodeName, ZoneName], past: Iterable[PastBurst], *, 
             known.slow[pair] = times
         if group_of[pair] is not None:
             (known.slow_of if times else known.fast_of).update(pair)
+    known.doubted.update(_doubted(known))
     return known
+
+
+def _doubted(known: History) -> Iterator[Pair]:
+    """The newest fast link of each zone with a link that has turned slow since; of two zones, of each that may be why.
+
+    So an uplink that is narrowed between the bursts of its zone is found by one of them. Cost: O(slow · zones²).
+    """
+    results = {two: burst for two, burst in known.last_between.items() if burst.bps is not None}
+    slow = {two: burst for two, burst in results.items() if burst.pair in known.slow}
+    slow_of = Counter(zone for two in slow for zone in two)
+    for two, burst in slow.items():
+        if known.slow[burst.pair] > 1:
+            continue
+        for zone, other in (two, two[::-1]):
+            fast = [one for three, one in results.items() if zone in three and three not in slow]
+            newest = max(fast, key=lambda one: one.at_s, default=burst)
+            if newest.at_s < burst.at_s and slow_of[other] == 1:
+                yield newest.pair
 
 
 def _upper_quartile(rates: list[float]) -> float:

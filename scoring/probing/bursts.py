@@ -4,8 +4,9 @@ Why so few: a burst fills a link for seconds, and no job is to pay for that. Rul
 - Both nodes have an agent with iperf3. No gang runs on them or is about to start there, unless `beside_gangs`. In 24
   hours a node takes part in at most `a_day` bursts.
 - A link is slow below half the median of its zone, or half the upper quartile between zones. Its ends that have no
-  other result go first, with a peer that is known to be fast: so the next two bursts say which end is slow. A slow link
-  itself is tried again after `SLOW_REST_S`, twice as long after each further slow burst.
+  other result go first, with a peer that is known to be fast: so the next two bursts say which end is slow. Of two
+  zones whose link has turned slow, the newest fast link of each is measured again: so they say whose uplink it is. A
+  slow link itself is tried again after `SLOW_REST_S`, twice as long after each further slow burst.
 - Then each node has a first burst, in its own zone; then each two zones have one; then nodes with the fewest peers
   tried and those that waited longest. Nodes of zones that a waiting gang may use go before others. A node's peer is one
   that it never tried, in the same order, else the one tried longest ago.
@@ -125,6 +126,7 @@ def next_burst(
         zones[view.zone_of[node]].append(node)
     wishes = (
         _suspects(zones, known),
+        ((pair, BurstReason.SUSPECT) for pair in sorted(known.doubted) if free >= {*pair}),
         _slow(free, known),
         _first(zones, known),
         _between(zones, known, now_s=now_s),

@@ -45,14 +45,14 @@ def test_a_pair_is_allowed(
         return
     one, other = pair
     assert one < other
-    assert zone_of[one] == zone_of[other] or reason in (BurstReason.ZONES, BurstReason.SLOW)
+    assert zone_of[one] == zone_of[other] or reason in (BurstReason.ZONES, BurstReason.SLOW, BurstReason.SUSPECT)
     assert limits.beside_gangs or busy.isdisjoint(pair)
     today = Counter(node for burst in past if burst.at_s > now_s - DAY_S for node in burst.pair)
     assert max(today[one], today[other]) < limits.a_day
     same = [burst for burst in past if burst.pair == pair and burst.at_s > now_s - KEPT_S]
-    if reason in (BurstReason.NEW, BurstReason.SUSPECT):
+    if zone_of[one] == zone_of[other] and reason in (BurstReason.NEW, BurstReason.SUSPECT):
         assert not same
-    if same:
+    elif same and reason is not BurstReason.SUSPECT:
         rest_s = SLOW_REST_S if reason is BurstReason.SLOW else REST_S
         assert now_s - same[-1].at_s >= (FAILED_REST_S if same[-1].bps is None else rest_s)
 
@@ -153,6 +153,19 @@ def test_a_slow_link_whose_next_burst_fails_is_tried_again_within_minutes() -> N
     pauses_s = [then_s - at_s for at_s, then_s in pairwise(times_s)]
     least_s = [SLOW_REST_S, FAILED_REST_S, 2.0 * FAILED_REST_S, 2.0 * SLOW_REST_S]
     assert all(0.0 <= pause_s - at_least_s <= 5.0 for pause_s, at_least_s in zip(pauses_s, least_s, strict=False))
+
+
+@pytest.mark.parametrize("begun_s", range(100, 130, 5))
+def test_an_uplink_that_is_narrowed_between_bursts_of_its_zone_is_found_by_the_next_one(begun_s: int) -> None:
+    """And no other zone is blamed."""
+    past: list[PastBurst] = []
+    for at_s in range(0, begun_s + 90, 5):
+        pair, _ = next_burst(BurstView(FOUR_ZONES), past, BurstLimits(), running=False, now_s=float(at_s))
+        if pair is not None:
+            is_narrow = at_s >= begun_s and {FOUR_ZONES[node] == "c" for node in pair} == {True, False}
+            past.append(PastBurst(pair, float(at_s), 1e7 if is_narrow else 1e9))
+    last = {tuple(sorted({FOUR_ZONES[node] for node in burst.pair})): burst.bps for burst in past}
+    assert {two for two, bps in last.items() if bps == 1e7} == {("a", "c"), ("b", "c"), ("c", "d")}
 
 
 @pytest.mark.parametrize("zones", [2, 3, 4])
