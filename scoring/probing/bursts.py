@@ -5,7 +5,7 @@ Why so few: a burst fills a link for seconds, and no job is to pay for that. Rul
   hours a node takes part in at most `a_day` bursts.
 - A link is slow below half the median of its zone, or half the upper quartile between zones. Its ends that have no
   other result go first, with a peer that is known to be fast: so the next two bursts say which end is slow. Of two
-  zones whose link has turned slow, the newest fast link of each is measured again: so they say whose uplink it is. A
+  zones whose link has turned slow, the newest fast link of each is measured again: that shows which uplink is slow. A
   slow link itself is tried again after `SLOW_REST_S`, twice as long after each further slow burst.
 - Then each node has a first burst, in its own zone; then each two zones have one; then nodes with the fewest peers
   tried and those that waited longest. Nodes of zones that a waiting gang may use go before others. A node's peer is one
