@@ -1,9 +1,10 @@
 """Runs a scenario on the test bed of `bench.peers` and reads where its pods are after each step.
 
 Rule: only nodes of pods are read; no scheduler's own account counts. A step is over when every pod is bound, or when no
-pod has moved for a while: `WINDOW_S`, several cycles of the slowest scheduler here (Volcano's takes a second), or, as
-long as the step expects more pods, `PATIENCE_S`, twice the longest back-off of a scheduler here (10 s). So a slow
-machine makes a run longer, and changes a verdict only if a scheduler pauses for that long in the middle of its work.
+pod has moved for a while: `WINDOW_S`, several cycles of the slowest scheduler here (Volcano's takes a second). As long as
+a tenant lacks pods it is `SHARE_S`, twice the longest back-off of a scheduler here (10 s); as long as a job lacks pods,
+`JOB_S`, after which kube-scheduler has tried each pod again (five minutes and half a minute). So a slow machine makes a
+run longer, and changes a verdict only if a scheduler pauses for that long in the middle of its work.
 """
 
 import random
@@ -13,8 +14,8 @@ from dataclasses import dataclass
 from functools import partial
 from time import perf_counter
 
-from bench.exam.questions import Job, Scenario
-from bench.exam.verdict import Placed, counted, first_miss, lacks, step_miss
+from bench.exam.questions import Job, Scenario, Step
+from bench.exam.verdict import Placed, counted, first_miss, lacks_pods, lacks_shares, step_miss
 from bench.peers.bed import Bed, bed
 from bench.peers.watch import PodTimes
 from bench.peers.ways import Way
@@ -23,7 +24,8 @@ from testbed.api import Object
 from testbed.objects import gang_pods
 
 WINDOW_S = 4.0
-PATIENCE_S = 20.0
+SHARE_S = 20.0
+JOB_S = 340.0
 _ZONE_POLICY = "netgang.io/zone-policy"
 _LASTS = "netgang.io/expected-duration"
 _ENDED = {"status": {"phase": "Succeeded"}}
@@ -68,7 +70,7 @@ async def _run(place: Bed[Scenario], scenario: Scenario, way: Way, seed: int) ->
                 for job in order.sample(step.submitted, len(step.submitted)):
                     sizes[job.name] = job.size
                     await _submit(place, job, way, order)
-                await _settle(running.times, sizes, partial(lacks, step, tenants=tenants))
+                await _settle(running.times, sizes, partial(_patience_s, step, tenants=tenants))
                 seen.append(await _placed(place))
                 if step_miss(scenario, number, seen[-1]) is not None:
                     break  # what comes later changes no verdict
@@ -123,17 +125,23 @@ async def _end(place: Bed[Scenario], jobs: Sequence[str], way: Way) -> None:
             await place.api.delete("Pod", name, namespace=NAMESPACE, grace_s=0)
 
 
-async def _settle(times: PodTimes, sizes: Mapping[str, int], is_lacking: Callable[[Mapping[str, int]], bool]) -> None:
+async def _settle(times: PodTimes, sizes: Mapping[str, int], patience_s: Callable[[Mapping[str, int]], float]) -> None:
     """Wait until every pod of the jobs that are there is bound, or nothing moves any more.
 
-    `is_lacking` says of the bound pods of each job whether more of them are expected.
+    `patience_s` says how long to wait for the next move, from the bound pods of each job.
     """
     wanted = {f"{job}-worker-{index}" for job, size in sizes.items() for index in range(size)}
     moved = True
     while moved and not times.bound_now >= wanted:
         before = times.moves
-        limit_s = PATIENCE_S if is_lacking(Counter(map(gang_of, times.bound_now))) else WINDOW_S
+        limit_s = patience_s(Counter(map(gang_of, times.bound_now)))
         moved = await times.until(lambda: times.moves != before, limit_s=limit_s)  # noqa: B023 - it is used up here
+
+
+def _patience_s(step: Step, counts: Mapping[str, int], *, tenants: Mapping[str, str]) -> float:
+    if lacks_pods(step, counts):
+        return JOB_S
+    return SHARE_S if lacks_shares(step, counts, tenants) else WINDOW_S
 
 
 async def _placed(place: Bed[Scenario]) -> dict[str, list[str]]:

@@ -71,12 +71,15 @@ def by_tenant(counts: Mapping[str, int], tenants: Mapping[str, str]) -> Counter[
     return found
 
 
-def lacks(step: Step, counts: Mapping[str, int], tenants: Mapping[str, str]) -> bool:
-    """Whether fewer pods are bound (job → pods) than a step expects: waiting may help, as it cannot with too many."""
+def lacks_pods(step: Step, counts: Mapping[str, int]) -> bool:
+    """Whether fewer pods of a job are bound (job → pods) than a step expects: waiting may help, as not with too many."""
+    return any(counts.get(one.job, 0) < one.bound for one in step.expected)
+
+
+def lacks_shares(step: Step, counts: Mapping[str, int], tenants: Mapping[str, str]) -> bool:
+    """Whether a tenant (job → tenant) has fewer pods (job → pods) than a step expects."""
     shares = by_tenant(counts, tenants)
-    return any(counts.get(one.job, 0) < one.bound for one in step.expected) or any(
-        shares[one.tenant] < one.fewest for one in step.shares
-    )
+    return any(shares[one.tenant] < one.fewest for one in step.shares)
 
 
 def verdict(misses: Sequence[str | None]) -> str:

@@ -6,7 +6,7 @@ from bench.exam.command import SCHEDULERS
 from bench.exam.questions import Expected, Share, Step
 from bench.exam.run import members
 from bench.exam.scenarios import SCENARIOS
-from bench.exam.verdict import by_tenant, counted, first_miss, lacks, verdict
+from bench.exam.verdict import by_tenant, counted, first_miss, lacks_pods, lacks_shares, verdict
 from bench.peers.others import PEERS
 from bench.peers.ways import WAYS
 
@@ -81,17 +81,17 @@ def _bound(name: str, counts: dict[str, int]) -> dict[str, list[str]]:
 
 
 @pytest.mark.parametrize(
-    ("is_lacking", "counts"),
+    ("pods", "share", "counts"),
     [
-        (True, {"a1": 1}),
-        (True, {"a1": 2}),
-        (False, {"a1": 2, "b1": 1}),
-        (False, {"a1": 3, "b1": 9}),  # too many: no waiting cures that
+        (True, True, {"a1": 1}),
+        (False, True, {"a1": 2}),
+        (False, False, {"a1": 2, "b1": 1}),
+        (False, False, {"a1": 3, "b1": 9}),  # too many: no waiting cures that
     ],
 )
-def test_a_step_waits_longer_only_for_pods_that_may_still_come(is_lacking: bool, counts: dict[str, int]) -> None:
+def test_a_step_waits_longer_only_for_pods_that_may_still_come(pods: bool, share: bool, counts: dict[str, int]) -> None:
     step = Step((Expected("a1", 2),), shares=(Share("b", 1, 1),))
-    assert lacks(step, counts, {"a1": "a", "b1": "b"}) == is_lacking
+    assert (lacks_pods(step, counts), lacks_shares(step, counts, {"a1": "a", "b1": "b"})) == (pods, share)
 
 
 def test_the_tasks_of_every_tenant_exceed_its_share() -> None:
