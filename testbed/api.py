@@ -197,9 +197,11 @@ class Api:
         patched: Object = await self.request("PATCH", path, body=change, content_type=content_type)
         return patched
 
-    async def delete(self, kind: str, name: str, *, namespace: str = "default", grace_s: int | None = None) -> None:
+    async def delete(
+        self, kind: str, name: str, *, namespace: str = "default", grace_s: int | None = None, api_version: str = ""
+    ) -> None:
         """Delete one object; `grace_s` 0 removes a pod at once. One that is gone already is fine."""
-        resource = await self._resource(kind)
+        resource = await self._resource(kind, api_version)
         try:
             await self.request("DELETE", resource.path(name, namespace), body=_delete_options(grace_s))
         except ApiRefused as refused:

@@ -72,7 +72,7 @@ def by_tenant(counts: Mapping[str, int], tenants: Mapping[str, str]) -> Counter[
 
 
 def lacks_pods(step: Step, counts: Mapping[str, int]) -> bool:
-    """Whether fewer pods of a job are bound (job → pods) than a step expects: waiting may help, as not with too many."""
+    """Whether fewer pods of a job are bound (job → pods) than a step expects: waiting may help, not so with more."""
     return any(counts.get(one.job, 0) < one.bound for one in step.expected)
 
 

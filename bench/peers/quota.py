@@ -5,8 +5,9 @@ controller get kube-scheduler's limits of clients and otherwise the settings of 
 nodes have.
 """
 
+import asyncio
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from functools import partial
 from time import perf_counter
 
@@ -30,6 +31,7 @@ _SETTINGS = {
     "controller": {"groupKindConcurrency": _WORKERS},
 }
 _END_LIMIT_S = 120.0
+_AT_ONCE = 32
 
 
 async def start_quota(cluster: Cluster, api: Api, nodes: Iterable[Object], tenants: Mapping[str, int]) -> float:
@@ -52,16 +54,27 @@ async def end_quota(cluster: Cluster, api: Api) -> None:
     """
     if KUEUE in cluster.parts:
         for kind, api_version in (("Job", "batch/v1"), ("Pod", "v1"), ("Workload", KUEUE_API)):
+            there = partial(api.list_all, kind, namespace=NAMESPACE, api_version=api_version)
+            names = [one["metadata"]["name"] for one in await there()]
             grace_s = 0 if kind == "Pod" else None
-            await api.delete_all(kind, namespace=NAMESPACE, grace_s=grace_s, api_version=api_version)
-            await api.until(
-                partial(api.list_all, kind, namespace=NAMESPACE, api_version=api_version),
-                lambda found: not found,
-                what=f"each {kind} gone",
-                limit_s=_END_LIMIT_S,
-            )
+            delete = partial(api.delete, kind, namespace=NAMESPACE, grace_s=grace_s, api_version=api_version)
+            await _each(delete, names)
+            await api.until(there, lambda found: not found, what=f"each {kind} gone", limit_s=_END_LIMIT_S)
     await end_kueue(cluster)
     await cluster.parts[CONTROLLERS].stop()
+
+
+async def _each(delete: Callable[[str], Awaitable[None]], names: Iterable[str]) -> None:
+    """Delete objects some at once: a collection is one request, which ends when the last of them is deleted."""
+    places = asyncio.Semaphore(_AT_ONCE)
+
+    async def one(name: str) -> None:
+        async with places:
+            await delete(name)
+
+    async with asyncio.TaskGroup() as group:
+        for name in names:
+            group.create_task(one(name))
 
 
 def quota_of(nodes: Iterable[Object]) -> dict[str, str]:
