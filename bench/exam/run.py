@@ -2,9 +2,9 @@
 
 Rule: only nodes of pods are read; no scheduler's own account counts. A step is over when every pod is bound, or when no
 pod has moved for a while: `WINDOW_S`, several cycles of the slowest scheduler here (Volcano's takes a second). While a
-tenant lacks pods it is `SHARE_S`, twice the longest back-off of a scheduler here (10 s); while a job lacks pods, `JOB_S`,
-after which kube-scheduler has tried each pod again (five minutes and half a minute). So a slow machine makes a run
-longer, and changes a verdict only if a scheduler pauses for that long in the middle of its work.
+tenant lacks pods it is `SHARE_S`, twice the longest back-off of a scheduler here (10 s); while a job lacks pods,
+`JOB_S`, after which kube-scheduler has tried each pod again (five minutes and half a minute). So a slow machine makes a
+run longer, and changes a verdict only if a scheduler pauses for that long in the middle of its work.
 """
 
 import random
