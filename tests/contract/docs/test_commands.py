@@ -23,7 +23,7 @@ _SIMULATED = "takes long: tests/simulator/test_seeds.py and tests/simulator/test
 _IMPAIRED = "needs root, network namespaces and 14 minutes: tests/bench/test_testbed_cases.py"
 
 NOT_RUN = {  # command, or how it begins → why no test runs it as it is printed, and what is tested in its place
-    ".venv/bin/python -m testbed build coscheduling vc-scheduler": _PEERS,
+    ".venv/bin/python -m testbed build coscheduling vc-scheduler kueue": _PEERS,
     ".venv/bin/python -m bench peers …": _PEERS,
     "netgang simulate kod2": _SIMULATED,
     "netgang simulate kod2 --…": _SIMULATED,
