@@ -31,8 +31,9 @@ from bench.testbed.kernel import examined
 from bench.testbed.nodes import address, bed
 from bench.testbed.shaping import shaped
 from extender.network.probe.agent_pods import AgentPod
-from extender.network.probe.agents import Agents, ProbeOptions, Refusal
+from extender.network.probe.agents import Agents, ProbeOptions
 from extender.network.probe.bursts import BurstOptions, Bursts
+from extender.network.probe.refusals import Refusal
 from extender.network.probe.source import ProbeSource
 from extender.runtime.clock import SystemClock
 from extender.schemas.probe import ProbeReport

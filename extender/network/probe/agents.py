@@ -15,12 +15,13 @@ Rules:
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, field
-from http import HTTPStatus
+from dataclasses import dataclass
 from typing import Final
 
 from extender.network.probe.agent_pods import AgentPod
+from extender.network.probe.agent_state import Agent, Link
 from extender.network.probe.bursts import Bursts
+from extender.network.probe.refusals import Refusal, refusal_of, suspect_ratio_of
 from extender.ports import Clock
 from extender.schemas.probe import KnownBurst, KnownLink, ProbedLink, ProbeOrders, ProbePeer, ProbeReport
 from scoring.ids import NodeName, ZoneName
@@ -39,9 +40,7 @@ EPOCH_S: Final = 60.0  # Pairs take turns so often
 _SILENT_INTERVALS: Final = 4.0  # An agent without a report for so long is called silent …
 _GONE_INTERVALS: Final = 15.0  # … and for so long is given as a peer no more
 _KNOWN_S: Final = 3600.0  # What an earlier leader knew counts so long
-_AHEAD_S: Final = 60.0
 _MOST_ENDED: Final = 8
-_LEAST_S: Final = 1.0  # Between two reports of one agent
 _REPORTS_PER_S: Final = 25.0  # Of all agents together: more of them report less often …
 _LONGEST_S: Final = 60.0  # … but at least so often
 _FIRST_S: Final = 30.0  # From its first report on an agent is asked to report oftener, to learn its peers soon …
@@ -59,45 +58,6 @@ class ProbeOptions:
     packets_per_s: float | None = None  # That one agent sends in all; `None`: by the size of the cluster
 
 
-@dataclass(frozen=True, slots=True)
-class Refusal:
-    """Why a report was not taken."""
-
-    status: HTTPStatus
-    detail: str
-    retry_after_s: float = 0.0
-
-
-@dataclass(slots=True)
-class _Link:
-    """What one agent says of one link."""
-
-    state: LinkState | None = None
-    waiting: Window | None = None  # Counts once the peer's agent has reported after it
-    heard_s: float = 0.0
-
-
-@dataclass(slots=True)
-class _Agent:
-    pod: AgentPod
-    since_s: float
-    sequence: int
-    port: int
-    known_since_s: float
-    attendance: Attendance
-    ended: tuple[float, ...] = ()  # `since_s` of the pod's earlier starts, of the last `_MOST_ENDED`
-    resumed: bool = True  # What the last leader knew is here
-    bursts_given: tuple[int, int] = (0, 0)  # The last number of bursts in the answer before the last one, and in that
-    iperf3: bool | None = None  # Whether it can run bursts; `None`: it did not say so far
-    answered: bool = False  # A packet of its own was answered, by any peer
-    answered_s: float = 0.0  # When that was last; before the first, when the agent began
-    measures: frozenset[NodeName] = frozenset()  # Peers that it was given in its last answer …
-    measured: frozenset[NodeName] = frozenset()  # … and in the one before: its next report may still be about those
-    answers: frozenset[str] = frozenset()  # Addresses in its last order to reflect
-    measured_by: set[NodeName] = field(default_factory=set)  # Nodes that were given it as a peer
-    links: dict[NodeName, _Link] = field(default_factory=dict)  # peer → link
-
-
 class Agents:
     """All agents that report; one writer, on the loop."""
 
@@ -105,7 +65,7 @@ class Agents:
         self._clock = clock
         self.bursts = bursts
         self.options = options
-        self._agents: dict[NodeName, _Agent] = {}
+        self._agents: dict[NodeName, Agent] = {}
         self._peers: Mapping[NodeName, Sequence[NodeName]] = {}
 
     def __len__(self) -> int:
@@ -120,15 +80,15 @@ class Agents:
         """Keep a report of the agent in `pod`, which was checked, and say what to do next. Cost: O(links)."""
         now_s, node = self._clock.now_s(), NodeName(report.node)
         agent = self._agents.get(node)
-        if (refusal := _refusal(report, pod, agent, now_s=now_s)) is not None:
+        if (refusal := refusal_of(report, pod, agent, now_s=now_s)) is not None:
             return refusal
-        suspect_ratio = _suspect_ratio(report.links)
+        suspect_ratio = suspect_ratio_of(report.links)
         if agent is None or agent.pod.uid != pod.uid or agent.since_s != report.since_s:
             links = {} if agent is None else agent.links
             ended = (*agent.ended, agent.since_s) if agent is not None and agent.pod.uid == pod.uid else ()
             for known in links.values():
                 known.waiting = None
-            agent = _Agent(
+            agent = Agent(
                 pod,
                 report.since_s,
                 report.sequence,
@@ -244,13 +204,13 @@ class Agents:
         if self.bursts is not None:
             self.bursts.forget()
 
-    def _hear(self, agent: _Agent, said: ProbedLink, *, began_s: float, now_s: float, late: bool) -> None:
+    def _hear(self, agent: Agent, said: ProbedLink, *, began_s: float, now_s: float, late: bool) -> None:
         """One link of a report, and what was said of it before, if the peer's agent has reported since."""
         peer = NodeName(said.peer)
         if peer not in agent.measures and peer not in agent.measured:
             return
         other = self._agents.get(peer)
-        link = agent.links.setdefault(peer, _Link())
+        link = agent.links.setdefault(peer, Link())
         link.heard_s = now_s
         if link.waiting is not None and other is not None and other.attendance.covers(link.waiting):
             link.state = (link.state or LinkState(link.waiting.ended_s)).with_window(link.waiting)
@@ -262,13 +222,13 @@ class Agents:
                 began_s, now_s, said.sent, said.lost, said.lost_out, said.lost_back, rtt_ms, said.one_way_ms
             )
 
-    def _resume(self, agent: _Agent, known: Sequence[KnownLink], *, now_s: float) -> float:
+    def _resume(self, agent: Agent, known: Sequence[KnownLink], *, now_s: float) -> float:
         """Take what the last leader knew, once; when what the agent reports with it began, in Unix seconds."""
         agent.resumed = True
         for one in known:
             if one.known[0] <= _KNOWN_S and one.peer != agent.pod.node:
                 state = read_figures(one.known, now_s)
-                agent.links.setdefault(NodeName(one.peer), _Link(state, heard_s=now_s))
+                agent.links.setdefault(NodeName(one.peer), Link(state, heard_s=now_s))
         at_s = {peer: link.state.at_s for peer, link in agent.links.items() if link.state is not None}
         if not at_s:
             return agent.attendance.last_s
@@ -278,7 +238,7 @@ class Agents:
         agent.attendance = Attendance(began_s - 2.0 * self.interval_s, began_s)
         return began_s
 
-    def _orders(self, node: NodeName, agent: _Agent, *, now_s: float) -> ProbeOrders:
+    def _orders(self, node: NodeName, agent: Agent, *, now_s: float) -> ProbeOrders:
         """Peers that answer already, and the addresses of all that measure this node or are about to."""
         options, is_new = self.options, now_s - agent.known_since_s < _FIRST_S
         often_s = min(_OFTEN_S, options.interval_s)
@@ -322,49 +282,5 @@ class Agents:
         return agent.pod.address if agent is not None else None
 
 
-def _known(link: _Link | None, now_s: float) -> list[float] | None:
+def _known(link: Link | None, now_s: float) -> list[float] | None:
     return None if link is None or link.state is None else link.state.figures(now_s)
-
-
-def _refusal(report: ProbeReport, pod: AgentPod, agent: _Agent | None, *, now_s: float) -> Refusal | None:
-    if report.node != pod.node:
-        return Refusal(HTTPStatus.FORBIDDEN, f"node: the agent's pod runs on {pod.node}")
-    if not pod.address:
-        return Refusal(HTTPStatus.SERVICE_UNAVAILABLE, "the agent's pod has no address yet", 1.0)
-    if report.since_s > now_s + _AHEAD_S:
-        return Refusal(HTTPStatus.BAD_REQUEST, f"since_s: is ahead of netgang's clock ({now_s:.0f})")
-    if (wrong := _wrong_link(report)) is not None:
-        return Refusal(HTTPStatus.BAD_REQUEST, wrong)
-    if agent is None or agent.pod.uid != pod.uid:
-        return None
-    if report.since_s in agent.ended:
-        return Refusal(HTTPStatus.CONFLICT, "since_s: this agent has started again since then")
-    if report.since_s == agent.since_s and report.sequence <= agent.sequence:
-        said = f"sequence: {report.sequence} is not above {agent.sequence}, the last one of this agent"
-        return Refusal(HTTPStatus.CONFLICT, said)
-    wait_s = agent.attendance.last_s + _LEAST_S - now_s
-    if wait_s > 0.0:
-        return Refusal(HTTPStatus.TOO_MANY_REQUESTS, f"at most one report in {_LEAST_S:g} s", wait_s)
-    return None
-
-
-def _wrong_link(report: ProbeReport) -> str | None:
-    """What no agent can have counted; `None`: nothing."""
-    names = [link.peer for link in report.links]
-    if len(set(names)) < len(names):
-        return "links: a peer is there twice"
-    if report.node in names:
-        return "links: a node does not measure itself"
-    for i, link in enumerate(report.links):
-        out, back = link.lost_out or 0, link.lost_back or 0
-        if link.lost > link.sent or out + back > link.sent:
-            return f"links[{i}].lost: more packets than were sent ({link.sent})"
-    return None
-
-
-def _suspect_ratio(links: Sequence[ProbedLink]) -> float:
-    suspect = sent = 0
-    for link in links:
-        suspect += link.suspect
-        sent += link.sent
-    return suspect / max(suspect + sent, 1)
