@@ -35,7 +35,7 @@ class BackfillSettings(Section):
     """Share of runs that have ended by the time that counts as a gang's end."""
     wait_ratio: NotNegative = 0.0
     """A gang is promised a start once it has waited for so many times its own length; if its length is not known, at
-    once. Above 0, long gangs reserve later, and others wait less for them."""
+    once. Above 0, long gangs reserve later, and short ones may be promised a start before them."""
 
 
 class QueueSettings(Section):
