@@ -14,7 +14,10 @@ Rules:
   if they end before the promised start, or, when that has passed because a gang outlived its length, not at all. So a
   promised gang starts late by no more than the longest time by which a gang ahead outlives its length. With
   `conservative` that holds for the first one; those behind it may be late when one ahead of them starts sooner.
-- Ends and lengths are taken at one level, `backfill_quantile`.
+- Ends and lengths are taken at one level, `backfill_quantile`. With `backfill_wait_ratio` a gang is promised a start
+  only once it has waited for so many times its own length.
+- With `conservative` the first `_MOVED` gangs may be promised other nodes where they start sooner; those behind keep
+  theirs meanwhile, as a search over all zones for each of them is most of the cost.
 """
 
 from collections.abc import Collection, Mapping
