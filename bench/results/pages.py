@@ -196,14 +196,18 @@ def _exam(records: Sequence[Record]) -> str:
             ]
             for one in found
         ]
-        sources = dict.fromkeys(source.words() for _, source in newest_of[name].values())
+        taken = dict.fromkeys(
+            f"{source.record.date}, commit {source.record.commit}" for _, source in newest_of[name].values()
+        )
+        command = f"`python -m bench exam --scenario {name}` with `--scheduler` and `--runs`"
+        sources = _wrapped(f"{command}: {'; '.join(taken)}.")
         parts += [
             head,
             markdown(
                 _EXAM_HEAD,
                 rows,
             ),
-            *sources,
+            sources,
         ]
     missing = [name for name in SCENARIOS if name not in newest_of]
     if missing:
