@@ -183,9 +183,8 @@ def _exam(records: Sequence[Record]) -> str:
     parts = []
     for name in (one for one in SCENARIOS if one in newest_of):
         found = [line for line, _ in newest_of[name].values()]
-        question = _wrapped(f"knavigator: {found[0]['source']}. {found[0]['words']}.")
-        answer = _wrapped(f"Passed: {found[0]['passes_if']}.")
-        head = f"### {name}\n\n{question}\n\n{answer}"
+        asked = f"knavigator: {found[0]['source']}. {found[0]['words']}. Passed: {found[0]['passes_if']}."
+        head = f"### {name}\n\n{_wrapped(asked)}"
         rows = [
             [
                 one["way"],
