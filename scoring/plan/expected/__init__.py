@@ -2,14 +2,8 @@
 
 from scoring.plan.expected.first_intervals import FirstIntervals
 from scoring.plan.expected.interval import Calibration, Result, Scale
-from scoring.plan.expected.starts import (
-    AnyStart,
-    ExpectedStart,
-    NotKnown,
-    Unknown,
-    expected_starts,
-    expected_starts_in_steps,
-)
+from scoring.plan.expected.result import AnyStart, ExpectedStart, NotKnown, Unknown
+from scoring.plan.expected.starts import expected_starts, expected_starts_in_steps
 
 __all__ = [
     "AnyStart", "Calibration", "ExpectedStart", "FirstIntervals", "NotKnown", "Result", "Scale", "Unknown",

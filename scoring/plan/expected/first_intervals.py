@@ -9,7 +9,7 @@ from collections.abc import Collection, Mapping
 
 from scoring.ids import GangKey
 from scoring.plan.expected.interval import Calibration, Result
-from scoring.plan.expected.starts import AnyStart, ExpectedStart
+from scoring.plan.expected.result import AnyStart, ExpectedStart
 
 TOLERANCE_S = 1.0
 """Times of API objects are whole seconds"""

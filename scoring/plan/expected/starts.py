@@ -11,18 +11,15 @@ Steps:
 4. The ends are moved by what earlier intervals were worth (`interval`).
 
 Rules: what is not known is said, with the reason, and is never a made-up time. A gang of unknown length never ends
-here. One that has outlived its length ends when a run that is as much longer again ends: its quantiles are then those
-of a distribution without a scale, P(longer than x) = (ran / x)². At most `MOST` gangs are looked at.
+here. At most `MOST` gangs are looked at.
 """
 
 from dataclasses import dataclass, field, replace
-from enum import StrEnum
 from typing import Final, TypeAlias
 
 import numpy as np
 
 from scoring.ids import GangKey, ZoneName
-from scoring.lengths import Length
 from scoring.model import Gang, Reason, Snapshot
 from scoring.model.policy import Backfill, Policy
 from scoring.network.matrix import Ints
@@ -32,63 +29,23 @@ from scoring.plan.cache import PlannerCache
 from scoring.plan.capacity import When
 from scoring.plan.demand import GangDemand
 from scoring.plan.expected.interval import Calibration
+from scoring.plan.expected.outlived import with_outlived
+from scoring.plan.expected.result import AnyStart, ExpectedStart, NotKnown, Unknown
 from scoring.plan.planner import begin_run, take_admissions, take_commitments
 from scoring.plan.result import Plan, Waiting
 from scoring.plan.run import Run
 from scoring.plan.starvation_reservations import WANTS_ROOM
 from scoring.plan.steps import Steps, at_once
 from scoring.plan.zone_order import kind_of
-from scoring.queue.states import running_since_s
 from scoring.selection import ClassDemand
 
 MOST: Final = 64
 """Gangs in the order of the queue; of those behind them it is not known"""
 _LEVELS: Final = (0.5, 0.1, 0.9)
 """Share of runs that have ended, in each course of things, in the order of `Endings.freed`"""
-_OUTLIVED: Final = (1.05, 1.41, 2.24, 3.16, 7.07)
-"""Quantiles of a gang that has outlived its length, in lengths of what it has run: (1 - level)^-1/2"""
 _FOR_ROOM: Final = WANTS_ROOM | {Reason.RESERVED}
 _NEVER: Final = frozenset({Reason.IMPOSSIBLE, Reason.NO_ALLOWED_ZONE})
 
-
-class Unknown(StrEnum):
-    """Why it is not known when a gang starts."""
-
-    OFF = "back-fill by end times is off (queue.backfill.mode)"
-    NEVER = "it would not fit the empty cluster"
-    NOT_FOR_ROOM = "it does not wait for the end of other gangs"
-    LENGTH = "how long a gang that is in its way runs is not known"
-    RESERVED = "room is reserved for a gang of which it is not known when it starts"
-    OTHERS = "the room that it needs is not held by gangs whose end is known"
-    FAR = "too many gangs wait before it"
-
-
-@dataclass(frozen=True, slots=True)
-class ExpectedStart:
-    """Gang `gang` is expected to start at `start_s`, and eight times in ten between the other two; Unix seconds."""
-
-    gang: GangKey
-    start_s: float
-    low_s: float
-    high_s: float
-    zone: ZoneName
-    after: GangKey | None = None
-    """The gang whose end it waits for last; `None`: it does not wait for one"""
-    promised: bool = False
-    """The plan has promised it a start: later arrivals do not delay it."""
-
-
-@dataclass(frozen=True, slots=True)
-class NotKnown:
-    """When gang `gang` starts is not known."""
-
-    gang: GangKey
-    why: Unknown
-    about: GangKey | None = None
-    """The gang that is in the way"""
-
-
-AnyStart: TypeAlias = ExpectedStart | NotKnown
 _Place: TypeAlias = tuple[float, Ints, Ints]
 """When, on which rows, and what is taken there"""
 
@@ -121,7 +78,7 @@ def expected_starts_in_steps(
         return {one.gang: NotKnown(one.gang, Unknown.OFF) for one in waiting}
     if not waiting:
         return {}
-    forward = _Forward(_with_outlived(snapshot, now_s), plan, policy, cache or PlannerCache(), now_s=now_s)
+    forward = _Forward(with_outlived(snapshot, now_s), plan, policy, cache or PlannerCache(), now_s=now_s)
     yield from forward.endings.read(plan.admitted)
     scales = (calibration or Calibration()).scales
     found: dict[GangKey, AnyStart] = {}
@@ -271,26 +228,3 @@ class _Forward:
     @staticmethod
     def _runs_s(gang: Gang, level: float) -> float:
         return float("inf") if gang.length is None else gang.length.at_s(level)
-
-
-def _with_outlived(snapshot: Snapshot, now_s: float) -> Snapshot:
-    """The snapshot with other lengths for gangs that have outlived theirs. Cost: O(gangs), O(members) for those."""
-    others: dict[GangKey, Gang] = {}
-    for key, gang in snapshot.gangs.items():
-        if gang.length is None or len(gang.placed) < gang.min_member:
-            continue
-        since_s = running_since_s(gang)
-        if since_s is not None and now_s - since_s >= gang.length.quantiles_s[-1]:
-            others[key] = replace(gang, length=outlived(gang.length, now_s - since_s))
-    return replace(snapshot, gangs={**snapshot.gangs, **others}) if others else snapshot
-
-
-def outlived(length: Length, ran_s: float) -> Length:
-    """What is to be expected of a gang that runs on after `ran_s`, which is longer than its length says.
-
-    >>> from scoring.lengths import LengthSource, exact
-    >>> outlived(exact(60.0, LengthSource.DECLARED), 100.0).quantiles_s
-    (105.0, 141.0, 224.0, 316.0, 707.0)
-    """
-    first, second, third, fourth, fifth = (round(ran_s * factor, 3) for factor in _OUTLIVED)
-    return Length(length.source, (first, second, third, fourth, fifth))
