@@ -1,6 +1,7 @@
 """Which reports of agents are not taken, and why: what no agent can have counted, and what was sent before.
 
-Why: reports come over the network from pods that an account with rights on a node can change. A report is refused whole.
+Why: reports come over the network from pods that an account with rights on a node can change.
+Rule: a report is refused whole.
 """
 
 from collections.abc import Sequence
