@@ -25,8 +25,8 @@ from scoring.model.policy import Backfill, Policy
 from scoring.network.matrix import Ints
 from scoring.plan.backfill.earliest import Promised, amounts_of, demand_over, earliest
 from scoring.plan.backfill.endings import Endings
+from scoring.plan.backfill.start_search import classes_of
 from scoring.plan.cache import PlannerCache
-from scoring.plan.capacity import When
 from scoring.plan.demand import GangDemand
 from scoring.plan.expected.interval import Calibration
 from scoring.plan.expected.outlived import with_outlived
@@ -129,7 +129,7 @@ class _Forward:
         """When the gang starts, with the ends of the interval as the courses give them."""
         run, demand = self._run, self._run.view.demand(self._run.snapshot.gangs[key])
         self._looked_at += 1
-        classes = self._classes(demand)
+        classes = classes_of(run, demand)
         if classes is None or not demand.need or demand.siblings:
             return NotKnown(key, Unknown.NOT_FOR_ROOM)
         if self._reserving is not None and self._reserving != key and key not in self._plan.promises:
@@ -184,18 +184,6 @@ class _Forward:
                 best = (found[0], rows[used], amounts[used]) if len(used) else best
             yield
         return best
-
-    def _classes(self, demand: GangDemand) -> tuple[ClassDemand, ...] | None:
-        """Classes of the minimum over all nodes; `None`: a resource that no node has."""
-        run = self._run
-        classes: list[ClassDemand] = []
-        for member_class, pods in demand.need:
-            request = run.view.vector(member_class)
-            if request is None:
-                return None
-            allowed = run.capacity.mask(member_class, When.AT_START)
-            classes.append(ClassDemand(member_class.role, request, allowed, len(pods)))
-        return tuple(classes)
 
     def _after(self, rows: Ints, start_s: float) -> GangKey | None:
         """The gang whose end on these rows is the last before the start: one that waits now, or one that runs."""
