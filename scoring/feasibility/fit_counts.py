@@ -122,6 +122,10 @@ class FitCounts:
             self.count(some)
         return self._sums[rows]
 
+    def counts(self, rows: Ints, nodes: Ints) -> Counts:
+        """Members of these classes, whose `sums` were asked for, that fit `nodes`."""
+        return self._counts[np.ix_(rows, self._at[nodes])]
+
     def counts_if(self, rows: Ints, nodes: Ints, free: Ints) -> Counts:
         """Members of these classes, whose `sums` were asked for, that would fit `nodes` with the room `free` there."""
         columns = self._at[nodes]

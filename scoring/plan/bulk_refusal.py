@@ -62,8 +62,11 @@ class BulkRefusals:
         self._width = 16
         self._begin, self._end = 0, 0
         """Places that were looked at"""
+        self._answers: dict[Counting, tuple[Refused | None, bool]] = {}
+        """What gangs ask for → the refusal, if counting is enough, and whether it would be the same if nothing were
+        reserved; of this moment"""
         self._found: list[tuple[Refused | None, bool]] = []
-        """Of these: the refusal, if counting is enough, and whether it would be the same if nothing were reserved"""
+        """The answers to the places that were looked at"""
         self._asked = -1
         """Place about which `refused_from` was asked last"""
         self._allowed: dict[tuple[ZoneName, ...] | None, Bools] = {}
@@ -111,14 +114,17 @@ class BulkRefusals:
         run, moment = self._run, self._run.capacity.room.moment
         if moment != self._moment:
             self._moment, self._width, self._begin, self._end = moment, 0, place, place
+            self._answers.clear()
             return False
         if not self._begin <= place < self._end:
             self._width = min(max(4 * self._width, 4), _MOST) if self._end or not self._width else self._width
             most = _MOST_CELLS // max(len(run.capacity.rows_taken()), 1)
             end = min(place + max(min(self._width, most), 1), len(self._demands))
             asked = self._not_too_new([self._counting(one) for one in self._demands[place:end]])
-            found = yield from self._look(list(dict.fromkeys(asked)))
-            self._found = [found[one] for one in asked]
+            new = [one for one in dict.fromkeys(asked) if one not in self._answers]
+            if new:
+                self._answers |= yield from self._look(new)
+            self._found = [self._answers[one] for one in asked]
             self._begin, self._end = place, place + len(asked)
         return True
 
@@ -186,8 +192,7 @@ class BulkRefusals:
         taken, free = run.capacity.rows_taken(), run.capacity.room.free
         now = start
         if len(taken):
-            before, after = (counts.counts_if(rows, taken, room[taken]) for room in (run.capacity.start, free))
-            now = start + counts.by_zone(after - before, taken)
+            now = start + counts.by_zone(counts.counts_if(rows, taken, free[taken]) - counts.counts(rows, taken), taken)
         given = []
         held_back = self.reserved.held_back() if self.reserved is not None else []
         held_back += self._promised.held_back() if self._promised is not None else []

@@ -223,7 +223,10 @@ class Capacity:
         """By how much each zone could hold the demand: its size plus the smallest surplus over the classes; (zones,).
 
         Below `members.size` there is for sure no room; from it on there is, unless classes compete for the same nodes.
+        Not to be written.
         """
+        if len(members.classes) == 1:
+            return self._counted(members.classes[0][0], when)[1]
         counts = np.array([count for _, count in members.classes], np.int64)
         surplus = self.zone_fits(members, when) - counts[:, None]
         return np.asarray(surplus.min(axis=0, initial=np.iinfo(np.int64).max - members.size) + members.size)

@@ -178,8 +178,8 @@ class KnownDemands:
     Reading a thousand gangs takes a run 50 ms, of which an event changed a few (docs/adr/0006-planner-caches.md).
     """
 
-    known: dict[GangKey, tuple[Gang, Policy, int, GangDemand]] = field(default_factory=dict)
-    """gang → gang, policy and number of the nodes that its demand is of, and the demand"""
+    known: dict[GangKey, tuple[Gang, Policy, int, GangDemand, bool]] = field(default_factory=dict)
+    """gang → gang, policy and number of the nodes that its demand is of, the demand, whether to plan it"""
     _nodes: Mapping[NodeName, int] = field(default_factory=dict)
     """Those asked about last"""
     _number: int = 0
@@ -199,7 +199,7 @@ class KnownDemands:
             return known[3]
         lost = frozenset([pod.node for pod in gang.members if pod.node is not None and pod.node not in nodes])
         made = known[3] if known is not None and same and known[3].lost == lost else demand_of(gang, policy, lost=lost)
-        self.known[gang.key] = (gang, policy, self._number, made)
+        self.known[gang.key] = (gang, policy, self._number, made, made.pending and is_ours_to_start(gang))
         return made
 
     def pending(self, gangs: Iterable[Gang], policy: Policy, nodes: Mapping[NodeName, int]) -> Steps[list[GangDemand]]:
@@ -211,10 +211,10 @@ class KnownDemands:
                 self._nodes, self._number = nodes, self._number + 1
             known = self.known.get(gang.key)
             if known is None or known[0] is not gang or known[2] != self._number or known[1] is not policy:
-                known, left = (gang, policy, 0, self.of(gang, policy, nodes)), left - 1
-            demand = known[3]
-            if (demand.need or demand.more) and is_ours_to_start(gang):
-                found.append(demand)
+                self.of(gang, policy, nodes)
+                known, left = self.known[gang.key], left - 1
+            if known[4]:
+                found.append(known[3])
             if not left:
                 left = _READ_A_STEP
                 yield

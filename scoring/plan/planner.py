@@ -335,5 +335,7 @@ class _Turns:
         """Say why the gang waits; with the same object as before where it is the same."""
         key, rank = demand.gang.key, place + 1
         known = self._previous.waiting.get(key)
-        same = known is not None and (known.rank, known.reason, known.detail) == (rank, refused.reason, refused.detail)
-        self.waiting[key] = known if known is not None and same else Waiting(key, rank, refused.reason, refused.detail)
+        same = known is not None and known.rank == rank and known.reason is refused.reason
+        if known is None or not same or known.detail != refused.detail:
+            known = Waiting(key, rank, refused.reason, refused.detail)
+        self.waiting[key] = known

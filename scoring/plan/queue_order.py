@@ -70,6 +70,7 @@ class QueueOrder:
         looked_at = 0
         run = self._run
         special = {*run.snapshot.commitments, *run.snapshot.claims}
+        by_service = self.policy.order in (Order.LAS, Order.SRPT_BY_REPORT)
         for begin in range(0, len(demands), _KEYS_A_STEP):
             self._keys.renew(run.table, run.policy)  # another plan may have used them meanwhile
             some = demands[begin : begin + _KEYS_A_STEP]
@@ -77,7 +78,7 @@ class QueueOrder:
             self.aged.update([one.gang.key for one, key in zip(some, known, strict=True) if key is None])
             for one, key in zip(some, known, strict=True):
                 if key is not None and one.gang.key not in special:
-                    keys.append(self._with_service(key, one))
+                    keys.append(self._with_service(key, one) if by_service else key)
                     continue
                 keys.append(self.key(one))
                 looked_at += 1

@@ -177,8 +177,10 @@ def _sums(members: Iterable[Pod]) -> tuple[dict[ResourceName, int], dict[Resourc
     """What the members request together, and the one that requests most."""
     together: dict[ResourceName, int] = {}
     most: dict[ResourceName, int] = {}
-    for requests, count in Counter([pod.requests for pod in members]).items():
-        for name, amount in requests:
+    counts = Counter([id(pod.member_class) for pod in members])  # a class is usually one object, and slow to hash
+    requests_of = {id(pod.member_class): pod.member_class.requests for pod in members}
+    for which, count in counts.items():
+        for name, amount in requests_of[which]:
             together[name] = together.get(name, 0) + count * amount
             most[name] = max(most.get(name, 0), amount)
     return together, most
