@@ -66,7 +66,7 @@ class GangLinks:
     links: int
     reference_bps: float | None
     metrics: Mapping[Metric, MetricVerdict]
-    worst: tuple[LinkVerdict, ...]  # At most `WORST_LINKS` of them, worst first
+    worst: tuple[LinkVerdict, ...]  # Worst first, at most as many as were asked for
     points: float | None  # Mean over all pairs of members that exchange data, on one node too; `None`: there is none
     names: tuple[NodeName, ...]  # Of the nodes that are compared
     zones: tuple[ZoneName, ...]  # Of these nodes
@@ -102,7 +102,9 @@ def counted(scores: PairScores) -> dict[Metric, Floats]:
     return {Metric.LOSS: scores.loss_ratio, Metric.DELAY: scores.delay_ms, Metric.THROUGHPUT: scores.throughput_bps}
 
 
-def gang_links(run: Run, plan: Plan, gang: Gang, score: ScorePolicy) -> GangLinks | None:
+def gang_links(
+    run: Run, plan: Plan, gang: Gang, score: ScorePolicy, *, worst_links: int = WORST_LINKS
+) -> GangLinks | None:
     """The links that decided where the gang is or goes. Cost: O(nodes² log pairs), at most those of `MOST_NODES`."""
     places: dict[NodeName, list[int]] = {}  # node → how many of its members are a ps, and how many are not
     for pod in gang.members:
@@ -131,7 +133,7 @@ def gang_links(run: Run, plan: Plan, gang: Gang, score: ScorePolicy) -> GangLink
         points = best.points_among(np.array(rows, np.int64))
     # 3. all in counts, the worst one by one
     froms, tos = np.nonzero(pairs)
-    order = np.lexsort((tos, froms, -pairs[froms, tos], points[froms, tos]))[:WORST_LINKS]
+    order = np.lexsort((tos, froms, -pairs[froms, tos], points[froms, tos]))[:worst_links]
     look = _Look(network, tuple(names), found, score)
     worst = [
         LinkVerdict(
