@@ -42,6 +42,7 @@ class _Line:
 _SAMPLED = {"none": "none-sampled", VOLCANO: VOLCANO_SAMPLED}
 _LINES = (
     _Line("gangs", "100 gangs of 10 on 100 nodes, pods/s"),
+    _Line("gangs on 1.37.2", "the same on Kubernetes 1.37.2"),
     _Line("trios", "300 gangs of 3 on 500 nodes, pods/s"),
     _Line("wide", "100 gangs of 4 on 5,000 nodes, all looked at, pods/s"),
     _Line("wide", "the same, others look at a sample, pods/s", _SAMPLED),

@@ -32,6 +32,7 @@ COMPARISON = "explanation/comparison.md"
 RECORDS = ROOT / "bench" / "records"
 WORDS = Path(__file__).with_name("results_words")
 """The pages' words: each file here becomes the page of the same name in docs/research/."""
+_KUBERNETES = re.compile(r"--kubernetes (\S+)")
 _PLACE = re.compile(r"^\[\[(\w+)\]\]$", re.MULTILINE)
 _WIDTH = 120
 _EXAM_HEAD = ("scheduler", "verdict", "seen", "runs", "longest run, with start and stop")
@@ -44,6 +45,12 @@ class Source:
 
     record: Record
     section: Section
+
+    @property
+    def kubernetes(self) -> str:
+        """Version of Kubernetes, if its command names one; else it is that of the record."""
+        found = _KUBERNETES.search(self.section.command)
+        return found[1] if found else ""
 
     def words(self, before: str = "") -> str:
         """Where its figures come from, as lines of the page."""
@@ -72,7 +79,7 @@ def pages(records: Sequence[Record]) -> dict[str, str]:
 
 def _beside(records: Sequence[Record], load: str) -> list[Figures]:
     """The lines of the newest run of a load in which another gang scheduler took part; none if there is no such run."""
-    found = [rows_of(source.section, load) for source in by_load(records).get(load, ())]
+    found = [rows_of(source.section, _bare(load)) for source in by_load(records).get(load, ())]
     return next((rows for rows in found if beside_a_peer(rows)), [])
 
 
@@ -89,18 +96,30 @@ def newest(records: Iterable[Record], bench: str) -> Source | None:
 def by_load(records: Iterable[Record]) -> dict[str, list[Source]]:
     """Load → the sections to show of it, the newest first: an older one as long as it alone has some way.
 
-    Records come in the order of their dates; loads in the order of their table.
+    Runs on another Kubernetes are a load of their own. Records come in the order of their dates; loads in the order of
+    their table.
     """
     found: dict[str, list[Source]] = {}
     seen: dict[str, set[str]] = {}
     for record in reversed(list(records)):
-        for section in record.sections:
-            for load in dict.fromkeys(str(row["workload"]) for row in rows_of(section)):
-                ways = {str(row["way"]) for row in rows_of(section, load)}
+        for source in [Source(record, section) for section in record.sections]:
+            for name in dict.fromkeys(str(row["workload"]) for row in rows_of(source.section)):
+                load = f"{name} on {source.kubernetes}" if source.kubernetes else name
+                ways = {str(row["way"]) for row in rows_of(source.section, name)}
                 if ways - seen.setdefault(load, set()):
-                    found.setdefault(load, []).append(Source(record, section))
+                    found.setdefault(load, []).append(source)
                 seen[load] |= ways
-    return {name: found[name] for name in WORKLOADS if name in found}
+    order = list(WORKLOADS)
+    return {load: found[load] for load in sorted(found, key=lambda load: (order.index(_bare(load)), load))}
+
+
+def _bare(load: str) -> str:
+    """A load without the version of Kubernetes.
+
+    >>> _bare("gangs on 1.37.2"), _bare("gangs")
+    ('gangs', 'gangs')
+    """
+    return load.partition(" on ")[0]
 
 
 def rows_of(section: Section, load: str | None = None) -> list[Figures]:
@@ -133,7 +152,7 @@ def _runs(records: Sequence[Record]) -> str:
     return markdown(
         head,
         [
-            [record.date, record.commit, _machine(record.machine), _listed(record.versions)]
+            [record.date, record.commit, _machine(record.machine), _listed(_versions(record))]
             for record in records
             if record.date in used
         ],
@@ -144,6 +163,12 @@ def _machine(found: Mapping[str, object]) -> str:
     return f"{found['cores']} cores, {found['processor']}, {found['memory_gib']} GiB, Linux {found['kernel']}"
 
 
+def _versions(record: Record) -> dict[str, str]:
+    """Those of a record; of Kubernetes the one that its commands name, if they do."""
+    named = sorted({Source(record, section).kubernetes for section in record.sections} - {""})
+    return {**record.versions, **({"kube-scheduler": ", ".join(named)} if named else {})}
+
+
 def _listed(found: Mapping[str, str]) -> str:
     return ", ".join(f"{name} {version}" for name, version in found.items())
 
@@ -152,9 +177,9 @@ def _peers(records: Sequence[Record]) -> str:
     """One table for each load, two if no record has all of its ways."""
     parts = []
     for name, sources in by_load(records).items():
-        parts.append(f"### {name}: {rows_of(sources[0].section, name)[0]['load']}")
+        parts.append(f"### {name}: {rows_of(sources[0].section, _bare(name))[0]['load']}")
         for source in sources:
-            rows = rows_of(source.section, name)
+            rows = rows_of(source.section, _bare(name))
             parts.append(_ways(rows))
             pairs = sorted({int(row["pairs"]) for row in rows})
             parts.append(source.words(f"Measurements of each way: {', '.join(str(one) for one in pairs)}. "))
@@ -228,14 +253,14 @@ def _goals(records: Sequence[Record]) -> str:
     for name, sources in by_load(records).items():
         judged: dict[tuple[str, str, str], Figures] = {}
         for source in sources:
-            pairs = {row["way"]: int(row["pairs"]) for row in rows_of(source.section, name)}
-            for goal in goals_of(source.section, name):
+            pairs = {row["way"]: int(row["pairs"]) for row in rows_of(source.section, _bare(name))}
+            for goal in goals_of(source.section, _bare(name)):
                 found = {**goal, "rounds": pairs[goal["way"]]} if goal["way"] in pairs else goal
                 judged.setdefault((goal["way"], goal["reference"], goal["figure"]), found)
         for goal in judged.values():
             if goal["figure"] != PARTIAL:
-                *shown, says = goal_cells(goal)
-                rows.append([*shown, _rounds([goal]), says])
+                _, *shown, says = goal_cells(goal)
+                rows.append([name, *shown, _rounds([goal]), says])
         partial = [goal for goal in judged.values() if goal["figure"] == PARTIAL]
         if partial:
             ways = ", ".join(str(goal["way"]) for goal in partial)
