@@ -7,9 +7,7 @@ with peers), and below each table stand its command, date and commit. What no re
 
 import re
 import shutil
-import textwrap
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Annotated
@@ -23,8 +21,9 @@ from bench.peers.goals import PARTIAL
 from bench.peers.tables import HEADS, NOTHING, cells, goal_cells
 from bench.peers.workloads import WORKLOADS
 from bench.programs import BENCHES
-from bench.record import ROOT, Record, Section, read
+from bench.record import ROOT, Record, read
 from bench.results.beside import beside_a_peer, with_measured
+from bench.results.sources import Source, bare, by_load, goals_of, newest, rows_of, versions_of, wrapped
 from bench.results.tables import NO_GOAL, TABLES, Cells, markdown
 
 DOCS = ROOT / "docs"
@@ -32,30 +31,9 @@ COMPARISON = "explanation/comparison.md"
 RECORDS = ROOT / "bench" / "records"
 WORDS = Path(__file__).with_name("results_words")
 """The pages' words: each file here becomes the page of the same name in docs/research/."""
-_KUBERNETES = re.compile(r"--kubernetes (\S+)")
 _PLACE = re.compile(r"^\[\[(\w+)\]\]$", re.MULTILINE)
-_WIDTH = 120
 _EXAM_HEAD = ("scheduler", "verdict", "seen", "runs", "longest run, with start and stop")
 _GOALS_HEAD = ("load", "way", "figure", "goal", "measured", "rounds", "")
-
-
-@dataclass(frozen=True, slots=True)
-class Source:
-    """A section and the record that it is from."""
-
-    record: Record
-    section: Section
-
-    @property
-    def kubernetes(self) -> str:
-        """Version of Kubernetes, if its command names one; else it is that of the record."""
-        found = _KUBERNETES.search(self.section.command)
-        return found[1] if found else ""
-
-    def words(self, before: str = "") -> str:
-        """Where its figures come from, as lines of the page."""
-        text = f"{before}`{self.section.command}`, {self.record.date}, commit {self.record.commit}."
-        return _wrapped(f"{text} {self.record.remark}".strip())
 
 
 def page(records: Sequence[Record], words: str) -> str:
@@ -79,58 +57,8 @@ def pages(records: Sequence[Record]) -> dict[str, str]:
 
 def _beside(records: Sequence[Record], load: str) -> list[Figures]:
     """The lines of the newest run of a load in which another gang scheduler took part; none if there is no such run."""
-    found = [rows_of(source.section, _bare(load)) for source in by_load(records).get(load, ())]
+    found = [rows_of(source.section, bare(load)) for source in by_load(records).get(load, ())]
     return next((rows for rows in found if beside_a_peer(rows)), [])
-
-
-def newest(records: Iterable[Record], bench: str) -> Source | None:
-    """The last section of a benchmark; records come in the order of their dates."""
-    found = None
-    for record in records:
-        for section in record.sections:
-            if section.bench == bench and section.lines:
-                found = Source(record, section)
-    return found
-
-
-def by_load(records: Iterable[Record]) -> dict[str, list[Source]]:
-    """Load → the sections to show of it, the newest first: an older one as long as it alone has some way.
-
-    Runs on another Kubernetes are a load of their own. Records come in the order of their dates; loads in the order of
-    their table.
-    """
-    found: dict[str, list[Source]] = {}
-    seen: dict[str, set[str]] = {}
-    for record in reversed(list(records)):
-        for source in [Source(record, section) for section in record.sections]:
-            for name in dict.fromkeys(str(row["workload"]) for row in rows_of(source.section)):
-                load = f"{name} on {source.kubernetes}" if source.kubernetes else name
-                ways = {str(row["way"]) for row in rows_of(source.section, name)}
-                if ways - seen.setdefault(load, set()):
-                    found.setdefault(load, []).append(source)
-                seen[load] |= ways
-    order = list(WORKLOADS)
-    return {load: found[load] for load in sorted(found, key=lambda load: (order.index(_bare(load)), load))}
-
-
-def _bare(load: str) -> str:
-    """A load without the version of Kubernetes.
-
-    >>> _bare("gangs on 1.37.2"), _bare("gangs")
-    ('gangs', 'gangs')
-    """
-    return load.partition(" on ")[0]
-
-
-def rows_of(section: Section, load: str | None = None) -> list[Figures]:
-    """The lines of a comparison that are of ways, not goals; of one load or of all."""
-    lines = section.lines if section.bench == "peers" else ()
-    return [dict(line) for line in lines if "bound" not in line and load in (None, line["workload"])]
-
-
-def goals_of(section: Section, load: str) -> list[Figures]:
-    """The lines of a comparison that are of one load's goals."""
-    return [dict(line) for line in section.lines if "bound" in line and line["workload"] == load]
 
 
 def _table(records: Sequence[Record], name: str) -> str:
@@ -152,7 +80,7 @@ def _runs(records: Sequence[Record]) -> str:
     return markdown(
         head,
         [
-            [record.date, record.commit, _machine(record.machine), _listed(_versions(record))]
+            [record.date, record.commit, _machine(record.machine), _listed(versions_of(record))]
             for record in records
             if record.date in used
         ],
@@ -163,12 +91,6 @@ def _machine(found: Mapping[str, object]) -> str:
     return f"{found['cores']} cores, {found['processor']}, {found['memory_gib']} GiB, Linux {found['kernel']}"
 
 
-def _versions(record: Record) -> dict[str, str]:
-    """Those of a record; of Kubernetes the one that its commands name, if they do."""
-    named = sorted({Source(record, section).kubernetes for section in record.sections} - {""})
-    return {**record.versions, **({"kube-scheduler": ", ".join(named)} if named else {})}
-
-
 def _listed(found: Mapping[str, str]) -> str:
     return ", ".join(f"{name} {version}" for name, version in found.items())
 
@@ -177,16 +99,16 @@ def _peers(records: Sequence[Record]) -> str:
     """One table for each load, two if no record has all of its ways."""
     parts = []
     for name, sources in by_load(records).items():
-        parts.append(f"### {name}: {rows_of(sources[0].section, _bare(name))[0]['load']}")
+        parts.append(f"### {name}: {rows_of(sources[0].section, bare(name))[0]['load']}")
         for source in sources:
-            rows = rows_of(source.section, _bare(name))
+            rows = rows_of(source.section, bare(name))
             parts.append(_ways(rows))
             pairs = sorted({int(row["pairs"]) for row in rows})
             parts.append(source.words(f"Measurements of each way: {', '.join(str(one) for one in pairs)}. "))
     missing = [name for name in WORKLOADS if name not in by_load(records)]
     if missing:
         names = " ".join(f"--workload {name}" for name in missing)
-        parts.append(_wrapped(f"No record yet: python -m bench peers {names}"))
+        parts.append(wrapped(f"No record yet: python -m bench peers {names}"))
     return "\n\n".join(parts)
 
 
@@ -209,7 +131,7 @@ def _exam(records: Sequence[Record]) -> str:
     for name in (one for one in SCENARIOS if one in newest_of):
         found = [line for line, _ in newest_of[name].values()]
         asked = f"knavigator: {found[0]['source']}. {found[0]['words']}. Passed: {found[0]['passes_if']}."
-        head = f"### {name}\n\n{_wrapped(asked)}"
+        head = f"### {name}\n\n{wrapped(asked)}"
         rows = [
             [
                 one["way"],
@@ -224,7 +146,7 @@ def _exam(records: Sequence[Record]) -> str:
             f"{source.record.date}, commit {source.record.commit}" for _, source in newest_of[name].values()
         )
         command = f"`python -m bench exam --scenario {name}` with `--scheduler` and `--runs`"
-        sources = _wrapped(f"{command}: {'; '.join(taken)}.")
+        sources = wrapped(f"{command}: {'; '.join(taken)}.")
         parts += [
             head,
             markdown(
@@ -239,10 +161,6 @@ def _exam(records: Sequence[Record]) -> str:
     return "\n\n".join(parts)
 
 
-def _wrapped(text: str) -> str:
-    return "\n".join(textwrap.wrap(text, _WIDTH, break_long_words=False, break_on_hyphens=False))
-
-
 def _goals(records: Sequence[Record]) -> str:
     """Every goal of the comparison, from the newest record that judges it.
 
@@ -253,8 +171,8 @@ def _goals(records: Sequence[Record]) -> str:
     for name, sources in by_load(records).items():
         judged: dict[tuple[str, str, str], Figures] = {}
         for source in sources:
-            pairs = {row["way"]: int(row["pairs"]) for row in rows_of(source.section, _bare(name))}
-            for goal in goals_of(source.section, _bare(name)):
+            pairs = {row["way"]: int(row["pairs"]) for row in rows_of(source.section, bare(name))}
+            for goal in goals_of(source.section, bare(name)):
                 found = {**goal, "rounds": pairs[goal["way"]]} if goal["way"] in pairs else goal
                 judged.setdefault((goal["way"], goal["reference"], goal["figure"]), found)
         for goal in judged.values():

@@ -16,7 +16,8 @@ from bench.programs import BENCHES
 from bench.record import Record, Section
 from bench.results import pages as results
 from bench.results.beside import with_measured
-from bench.results.pages import DOCS, RECORDS, WORDS, by_load, page, pages
+from bench.results.pages import DOCS, RECORDS, WORDS, page, pages
+from bench.results.sources import by_load
 from bench.results.tables import TABLES, markdown
 
 NONE = {"workload": "gangs", "load": "words", "way": "none", "pairs": 3, "unfinished": 0, "partial_gangs": 0,
