@@ -166,28 +166,28 @@ class KeyStore(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class StoredRuns:
-    """The ConfigMap with the former runs of jobs, as it was read."""
+class StoredText:
+    """A ConfigMap of netgang's own namespace with one text, as it was read."""
 
     place: str  # `namespace/name`
     uid: str
     resource_version: str
-    text: str  # The runs; empty: none were written
-    note: str  # Annotation that signs them
+    text: str  # Empty: none was written
+    note: str  # Annotation that signs it
 
 
-class RunStore(Protocol):
-    """The ConfigMap in which former runs of jobs are kept."""
+class TextStore(Protocol):
+    """A ConfigMap in which netgang keeps what must outlive it: former runs of jobs, or gangs that have started."""
 
     @property
     def place(self) -> str:
         """What it is called, for people: `namespace/name`."""
 
-    async def read(self) -> StoredRuns | None:
+    async def read(self) -> StoredText | None:
         """The ConfigMap as storage has it; `None`: there is none. Errors: ApiError, ApiUnavailableError."""
 
-    async def write(self, text: str, note: str, over: StoredRuns) -> StoredRuns:
-        """Replace the runs of `over`; as stored. ConflictError: it has changed since; others as `read`."""
+    async def write(self, text: str, note: str, over: StoredText) -> StoredText:
+        """Replace the text of `over`; as stored. ConflictError: it has changed since; others as `read`."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ from extender.bootstrap.feeds import closing, sources_of
 from extender.errors import NetworkSourceError
 from extender.kube import calls
 from extender.kube.key_store import NOTE_KEYS
-from extender.kube.run_store import FORMER_RUNS
+from extender.kube.text_store import FORMER_RUNS, STARTED_GANGS
 from extender.network.batches import merged
 from extender.network.mapping import map_nodes, mapping_config, measured_ends
 from extender.network.merge import node_counts
@@ -127,20 +127,25 @@ async def denied(create: Create, settings: Settings, account: str, namespace: st
     own = myself["status"]["userInfo"].get("username") == account
     subject = {} if own else {"user": account, "groups": _groups_of(account)}
     rights = sorted(set().union(*needed(settings).values()))
-    at_home = dict.fromkeys(calls.rules(calls.LEADING), settings.lease.name)
-    at_home |= dict.fromkeys(calls.rules(calls.NOTES), NOTE_KEYS)
-    at_home |= dict.fromkeys(calls.rules(calls.LENGTHS), FORMER_RUNS)
+    texts = [STARTED_GANGS.name, *([FORMER_RUNS.name] if settings.lengths.enabled else [])]
+    at_home: dict[Right, list[str]] = {  # right → the objects of netgang's own namespace for which it is needed
+        **{right: [settings.lease.name] for right in calls.rules(calls.LEADING)},
+        **{right: [NOTE_KEYS] for right in calls.rules(calls.NOTES)},
+        **dict.fromkeys(calls.rules((*calls.STARTED, *calls.LENGTHS)), texts),
+    }
 
-    async def may(right: Right) -> bool:
-        attributes = _attributes(right, at_home.get(right), namespace=namespace)
+    async def may(right: Right, name: str | None) -> bool:
+        attributes = _attributes(right, name, namespace=namespace)
         kind = "SelfSubjectAccessReview" if own else "SubjectAccessReview"
         spec = {"resourceAttributes": attributes, **subject}
         body = {"apiVersion": "authorization.k8s.io/v1", "kind": kind, "spec": spec}
         answer = await create(f"{_GROUP}/{kind.lower()}s", body)
         return bool(answer["status"]["allowed"])
 
-    answers = await asyncio.gather(*(may(right) for right in rights))
-    return tuple(right for right, allowed in zip(rights, answers, strict=True) if not allowed)
+    asked = [(right, name) for right in rights for name in at_home.get(right, [None])]
+    answers = await asyncio.gather(*(may(*one) for one in asked))
+    refused = {right for (right, _), allowed in zip(asked, answers, strict=True) if not allowed}
+    return tuple(right for right in rights if right in refused)
 
 
 def _groups_of(account: str) -> list[str]:

@@ -33,7 +33,7 @@ def minor(version: str) -> tuple[int, int] | None:
 
 def needed(settings: Settings) -> dict[str, frozenset[Right]]:
     """Part of manifests/ → the rights that netgang needs with these settings."""
-    parts = {"base": calls.rules(), NOTES: calls.rules(calls.NOTES)}
+    parts = {"base": calls.rules(), NOTES: calls.rules(calls.NOTES) | calls.rules(calls.STARTED)}
     if settings.leader_election is LeaderElection.ON:
         parts["base (its Role)"] = calls.rules(calls.LEADING)
     if settings.repair.policy is Repair.RESTART or settings.preemption is not Preempting.OFF:

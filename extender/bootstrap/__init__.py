@@ -37,14 +37,14 @@ from extender.kube.embedded import EmbeddedCluster
 from extender.kube.http.transport import FEW, Transport
 from extender.kube.key_store import KubeKeyStore
 from extender.kube.reviews import KubeReviews
-from extender.kube.run_store import KubeRunStore
+from extender.kube.text_store import FORMER_RUNS, STARTED_GANGS, KubeTextStore
 from extender.kube.watch.pace import Comeback
 from extender.kube.watch.reflector import Reflector
 from extender.network.refresh import Polled
 from extender.notes import NoteReader, Notes
 from extender.notes.keeper import KeyKeeper
 from extender.notes.signatures import RandomBytes
-from extender.ports import Clock, ClusterApi, KeyStore, Reviews, RunStore
+from extender.ports import Clock, ClusterApi, KeyStore, Reviews, TextStore
 from extender.runtime.clock import SystemClock
 from extender.server.dispatch import Callers
 from extender.settings.leadership import OwnPod, lease_namespace
@@ -75,10 +75,12 @@ async def live(settings: Settings, *, clock: Clock | None = None) -> AsyncIterat
         keys = KubeKeyStore(await stack.enter_async_context(Transport(server, limits=FEW)), home)
         runs = None
         if settings.lengths.enabled:
-            runs = KubeRunStore(await stack.enter_async_context(Transport(server, limits=FEW)), home)
+            runs = KubeTextStore(await stack.enter_async_context(Transport(server, limits=FEW)), home, FORMER_RUNS)
+        started = KubeTextStore(await stack.enter_async_context(Transport(server, limits=FEW)), home, STARTED_GANGS)
         yield following(
-            settings, api, clock, rng, sources=sources, reviews=reviews, stands=stands, keys=keys, run_store=runs
-        )
+            settings, api, clock, rng,
+            sources=sources, reviews=reviews, stands=stands, keys=keys, run_store=runs, started_store=started,
+        )  # fmt: skip
 
 
 def following(
@@ -91,7 +93,8 @@ def following(
     reviews: Reviews | None = None,
     stands: Candidacy | None = None,
     keys: KeyStore | None = None,
-    run_store: RunStore | None = None,
+    run_store: TextStore | None = None,
+    started_store: TextStore | None = None,
     random_bytes: RandomBytes = secrets.token_bytes,
 ) -> Service:
     """The service over any ClusterApi; `stands`: acts only while it leads; no `keys`: notes' keys end with us."""
@@ -107,6 +110,7 @@ def following(
     common = Common(
         settings, cache, api, clock, rng,
         notes=notes, reflectors=reflectors, unreadable=unreadable, stands=stands, feeds=feeds, run_store=run_store,
+        started_store=started_store,
     )  # fmt: skip
     return assemble(common, groups, sources, reviews=reviews, heard=comeback.heard, keys=keeper)
 

@@ -203,6 +203,8 @@ class Terms:
             looks.insert(0, self.refresh.first_look.wait)
         if self.caring.former_runs is not None:
             looks.append(self.caring.former_runs.look)
+        if self.caring.started is not None:
+            looks.append(self.caring.started.look)
         if self.common.feeds is not None:  # rights for jobs may be missing
             looks.append(self.common.feeds.synced)
         for look in looks:
@@ -263,6 +265,8 @@ class Terms:
             tasks["collect"] = partial(_after, self.planned, collect_when_grown)
         if caring.former_runs is not None:
             tasks[_FORMER_RUNS] = caring.former_runs.run
+        if caring.started is not None:  # the first look belongs to the first plan, which knows all gangs
+            tasks["started gangs"] = partial(_after, self.planned, caring.started.run)
         if caring.expected is not None:
             tasks["expected starts"] = caring.expected.run
         if caring.conditions is not None:

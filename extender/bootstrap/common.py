@@ -19,7 +19,7 @@ from extender.leadership.fencing import FencedApi
 from extender.leadership.lease import LeaseApi, RoleLabel
 from extender.leadership.lease_loop import Leadership
 from extender.notes import Notes
-from extender.ports import Clock, ClusterApi, RunStore
+from extender.ports import Clock, ClusterApi, TextStore
 from extender.runtime.decision_lines import DecisionLog, RecentDecisions
 from extender.runtime.telemetry import Telemetry
 from extender.scheduling.planning.loop import Planner
@@ -85,7 +85,8 @@ class Common:
     unreadable: UnreadableObjects = field(default_factory=UnreadableObjects)
     stands: InitVar[Candidacy | None] = None
     feeds: Feeds | None = None
-    run_store: RunStore | None = None  # Where former runs of jobs are kept; `None`: they are not
+    run_store: TextStore | None = None  # Where former runs of jobs are kept; `None`: they are not
+    started_store: TextStore | None = None  # Where gangs that have started are kept; `None`: they are not
 
     def __post_init__(self, stands: Candidacy | None) -> None:
         clock, self.telemetry = self.clock, Telemetry()

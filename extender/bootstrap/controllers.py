@@ -33,7 +33,8 @@ from extender.controllers.preemption.controller import Preemptions
 from extender.controllers.preemption.words import PreemptionWords
 from extender.controllers.provisioning.controller import Provisioning
 from extender.controllers.repair.controller import Repairs
-from extender.controllers.repair.started_notes import Starts
+from extender.controllers.repair.started_gangs import StartedGangs
+from extender.controllers.repair.started_keeper import StartedKeeper
 from extender.controllers.restart.controller import Restarts
 from extender.controllers.starts.expected_starts import ExpectedStarts
 from extender.controllers.starts.network_annotation import NetworkAnnotations
@@ -131,7 +132,7 @@ class Caring:
             self.conditions = PodConditions(context, waits.why, stranding, common.rng.random)
         self.overcommits = Overcommits(context)
         self.alarms = NetworkAlarms(context, policy.score)
-        self.starts = Starts(context)
+        self.started = _started_of(common, starting)
         self.waiting_times = WaitingTimes(context, on_start=self.networks.started)
         self.former_runs, self.finished = _lengths_of(common, starting)
         self.reported_lengths: ReportedLengths | None = None
@@ -141,7 +142,7 @@ class Caring:
             stranding.look,
             self.repins.look,
             self.repairs.look,
-            self.starts.look,
+            *([self.started.started.look] if self.started is not None else []),
             self.waiting_times.look,
             *([self.finished.look] if self.finished is not None else []),
             *([self.reported_lengths.look] if self.reported_lengths is not None else []),
@@ -174,7 +175,8 @@ class Caring:
 
     def restart(self) -> None:
         """Forget, and recover, as a term begins."""
-        self.starts.forget()
+        if self.started is not None:
+            self.started.read_again()
         self.waiting_times.forget()
         self.networks.forget()
         self.annotations.forget()
@@ -192,6 +194,21 @@ class Caring:
         for book in (self.elastic, self.reported, self.preemptions, self.provisioning):
             if book is not None:
                 book.forget()
+
+
+def _started_of(common: Common, starting: Starting) -> StartedKeeper | None:
+    """What remembers gangs that have started; `None`: there is no API server to keep them."""
+    if common.started_store is None:
+        return None
+    return StartedKeeper(
+        common.started_store,
+        StartedGangs(starting.context),
+        common.cache,
+        common.notes,
+        common.telemetry.repair_metrics,
+        common.clock,
+        acting=common.acting,
+    )
 
 
 def _lengths_of(common: Common, starting: Starting) -> tuple[FormerRunsKeeper | None, FinishedGangs | None]:

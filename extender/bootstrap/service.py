@@ -179,6 +179,7 @@ def service_of(
         settings=SettingsInForce(metadata.version("netgang"), in_force.changed(settings), in_force.names()),
         notes_problem=lambda: common.notes.problem,
         lengths_problem=lambda: caring.former_runs.problem if caring.former_runs is not None else "",
+        started_problem=lambda: caring.started.problem if caring.started is not None else "",
         demo=settings.snapshot is not None,
     )
     teams = TeamHistory(views.queue, lambda: planner.snapshot or cache.snapshot(), clock)

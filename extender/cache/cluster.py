@@ -148,6 +148,12 @@ class ClusterCache:
         """The gang's owner was read, and needs no more than `count` of its members by now (docs/safety.md S8)."""
         self._note(self.owners.note_minimum(gang, owner_uid, count) and self._regroup(gang))
 
+    def note_starts(self, members: Mapping[PodUid, GangKey]) -> None:
+        """Former processes noted that these gangs, with these members, have started (docs/safety.md S23)."""
+        self._gangs.noted = members
+        decides = [self._regroup(key, regrouped=False) for key in set(members.values())]
+        self._note(any(decides))
+
     def set_commitment(self, gang: GangKey, assignment: Mapping[PodUid, NodeName], *, as_planned: bool = False) -> None:
         """Begin, replace or (empty) end a gang's commitment (docs/safety.md S4). ValueError: a pod is another gang's.
 

@@ -7,6 +7,7 @@ finished and deleted members say no longer counts, so a mended template works as
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from operator import attrgetter
+from types import MappingProxyType
 
 from scoring.feasibility.quorum import quorum_of
 from scoring.feasibility.runs import Runs
@@ -105,12 +106,15 @@ def _newer(some: tuple[Pod, ...], members: Mapping[PodUid, Pod]) -> tuple[Pod, .
     return tuple(found)
 
 
-def continued(gang: Gang, before: Gang | None, shown: Set[PodUid]) -> Gang:
+def continued(
+    gang: Gang, before: Gang | None, shown: Set[PodUid], noted: Mapping[PodUid, GangKey] = MappingProxyType({})
+) -> Gang:
     """The gang with what is known of its past: whether it has started. Cost: O(n), O(n log n) when it becomes whole.
 
     It has when the watch shows its minimum on nodes; then for as long as one of those that counted counts; and when a
     note of ours says so. An invalid gang does not start: its minimum is not known. `shown`: members that count by what
-    the watch shows. Confirmed Bindings prove nothing: a member may be deleted between its own and the last one.
+    the watch shows; `noted`: pods by which a former process noted the start of their gang. Confirmed Bindings prove
+    nothing: a member may be deleted between its own and the last one.
 
     >>> from tests.builders import bound, gang, pod
     >>> a, b = bound(pod("a"), "n1"), bound(pod("b"), "n2")
@@ -121,7 +125,9 @@ def continued(gang: Gang, before: Gang | None, shown: Set[PodUid]) -> Gang:
     >>> continued(left, continued(whole, None, both), {a.uid}).started, continued(left, None, {a.uid}).started
     (True, False)
     """
-    started = _went_on(gang, before) or any(pod.started and counts(pod) for pod in gang.members)
+    started = _went_on(gang, before) or any(
+        (pod.started or noted.get(pod.uid) == gang.key) and counts(pod) for pod in gang.members
+    )
     if not started and gang.problem is None and len(shown) >= gang.min_member:
         started = quorum_of(gang).reached_by(shown)
     return gang if gang.started is started else replace(gang, started=started)

@@ -11,7 +11,7 @@ from extender.cache.gangs import build_gang, continued, declared_minimum, renewe
 from extender.cache.lengths import GangLengths, JobSays
 from extender.cache.pods import Pods
 from scoring.feasibility.runs import runs_of
-from scoring.ids import GangKey, ResourceName
+from scoring.ids import GangKey, PodUid, ResourceName
 from scoring.lengths.declared import EXPECTED_DURATION
 from scoring.model import Gang, Pod, PodGroup, counts
 
@@ -29,6 +29,7 @@ class GangBook:
         self._partial: set[GangKey] = set()
         self._view: Mapping[GangKey, Gang] | None = None
         self._stale: set[GangKey] = set()  # Gangs that are to be built again
+        self.noted: Mapping[PodUid, GangKey] = {}  # Members by which a gang is known to have started before us
         self._regrouped: set[GangKey] = set()  # Those of them for which more changed than their members
 
     def get(self, key: GangKey) -> Gang | None:
@@ -114,7 +115,7 @@ class GangBook:
             self._partial.discard(key)
             group = self._pods.groups.get(key)
             if group is not None and group.own:
-                gang = continued(self._renewed(known) or self._build(key), known, group.shown)
+                gang = continued(self._renewed(known) or self._build(key), known, group.shown, self.noted)
                 self._gangs[key] = gang
                 if gang.actionable and not gang.started and any(map(counts, gang.members)):
                     self._partial.add(key)

@@ -129,8 +129,8 @@ LEASE_CREATE = Call("create", LEASES)
 LEASE_UPDATE = Call("update", LEASES)
 NOTE_KEYS_GET = Call("get", SECRETS)
 NOTE_KEYS_UPDATE = Call("update", SECRETS)
-FORMER_RUNS_GET = Call("get", CONFIG_MAPS)
-FORMER_RUNS_UPDATE = Call("update", CONFIG_MAPS)
+TEXT_GET = Call("get", CONFIG_MAPS)
+TEXT_UPDATE = Call("update", CONFIG_MAPS)
 TOKEN_REVIEW = Call("create", Resource("authentication.k8s.io", "v1", "tokenreviews", namespaced=False))
 ACCESS_REVIEW = Call("create", Resource("authorization.k8s.io", "v1", "subjectaccessreviews", namespaced=False))
 
@@ -173,7 +173,10 @@ LEADING: tuple[Call, ...] = (LEASE_GET, LEASE_CREATE, LEASE_UPDATE)  # Rights in
 NOTES: tuple[Call, ...] = (NOTE_KEYS_GET, NOTE_KEYS_UPDATE)
 """Made for one Secret of netgang's own namespace, with the keys for notes: their rights are in a Role there."""
 
-LENGTHS: tuple[Call, ...] = (FORMER_RUNS_GET, FORMER_RUNS_UPDATE)
+STARTED: tuple[Call, ...] = (TEXT_GET, TEXT_UPDATE)
+"""For one ConfigMap there, with the gangs that have started: rights in the same Role."""
+
+LENGTHS: tuple[Call, ...] = (TEXT_GET, TEXT_UPDATE)
 """With `lengths.enabled`, for one ConfigMap of netgang's own namespace: rights in manifests/components/lengths."""
 
 

@@ -17,6 +17,7 @@ from extender.runtime.current_histogram import CurrentHistogram
 from extender.runtime.gang_metrics import GangMetrics
 from extender.runtime.length_metrics import LengthMetrics
 from extender.runtime.probe_metrics import ProbeMetrics
+from extender.runtime.repair_metrics import RepairMetrics
 
 _Kind = TypeVar("_Kind", Counter, Gauge, Histogram)
 METRICS_CONTENT_TYPE: Final = CONTENT_TYPE_LATEST
@@ -188,6 +189,7 @@ class Telemetry:
         )
         self.probe_metrics = ProbeMetrics(self.registry)
         self.length_metrics = LengthMetrics(self.registry)
+        self.repair_metrics = RepairMetrics(self.registry)
         self.connection_ended = count(
             "connections_ended",
             "Connections that we ended; port: verbs, people, probes, reports; outcome: idle, too slow, ended for "

@@ -28,7 +28,7 @@ from scoring.ids import PodUid
 from simulator.apiserver.api import StoreApi
 from simulator.apiserver.store import ApiStore
 from tests.fakes.key_store import KEY, FakeKeyStore
-from tests.fakes.run_store import FakeRunStore
+from tests.fakes.text_store import FakeTextStore
 
 _OWNERS = {kind: resource for (_, kind), resource in OWNERS.items()}
 _RESOURCES: dict[str, Resource] = {
@@ -63,7 +63,7 @@ class FakeClusterApi(StoreApi):
         self._faults: defaultdict[str, deque[_Fault]] = defaultdict(deque)
         self._held: dict[str, asyncio.Event] = {}
         self.keys = FakeKeyStore(KEY)  # the Secret in netgang's namespace
-        self.runs = FakeRunStore()  # the ConfigMap there
+        self.runs, self.started = FakeTextStore(), FakeTextStore("netgang-started-gangs")  # ConfigMaps there
         for one in objects:
             self.add(one)
 

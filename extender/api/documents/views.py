@@ -84,6 +84,7 @@ class Views:
     networks_looked: Callable[[], int]  # How many times networks of running gangs were looked at
     settings: SettingsInForce
     notes_problem: Callable[[], str]  # Why notes do not outlive this process; empty: they do
+    started_problem: Callable[[], str]  # Why gangs that have started are not kept; empty: they are
     lengths_problem: Callable[[], str]  # Why former runs of jobs are not kept; empty: they are, or it is switched off
     demo: bool  # A saved cluster in memory, and no real one
 
@@ -197,12 +198,13 @@ class Views:
         network = self.network_status()
         if network is not None and not network.ready:
             reasons.append(f"reading network data failed inside: {network.crash}")
-        problem, lengths = self.notes_problem(), self.lengths_problem()
+        problem, lengths, started = self.notes_problem(), self.lengths_problem(), self.started_problem()
         detail = Parts(
             sync=sync,
             cache=self.cache.sizes(),
             notes=f"no gang is suspended and no job resized: {problem}" if problem else UNSET,
             lengths=f"former runs of jobs are not kept: {lengths}" if lengths else UNSET,
+            started=f"the next netgang would not know which gangs have started: {started}" if started else UNSET,
             leadership=self.leadership() if self.leadership is not None else UNSET,
             network=UNSET
             if network is None

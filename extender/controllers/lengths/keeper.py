@@ -14,10 +14,11 @@ from dataclasses import KW_ONLY, dataclass, field
 from typing import Final
 
 from extender.cache import ClusterCache
-from extender.controllers.lengths.document import Jobs, jobs_of, signed, written
+from extender.controllers.lengths.document import Jobs, jobs_of, written
 from extender.errors import ApiError, ApiUnavailableError, ConflictError
-from extender.notes import Notes
-from extender.ports import RunStore, StoredRuns
+from extender.notes import NoteKind, Notes
+from extender.notes.signed_text import signed
+from extender.ports import StoredText, TextStore
 from extender.runtime.length_metrics import LengthMetrics
 from extender.runtime.slices import in_slices
 from scoring.lengths.fingerprint import Fingerprint
@@ -38,7 +39,7 @@ _log = logging.getLogger(__name__)
 class FormerRunsKeeper:
     """One process's view of the ConfigMap; `run` it."""
 
-    store: RunStore
+    store: TextStore
     cache: ClusterCache
     notes: Notes
     metrics: LengthMetrics
@@ -84,7 +85,7 @@ class FormerRunsKeeper:
         self._said()
         return EACH_S
 
-    async def _adopt(self, stored: StoredRuns) -> None:
+    async def _adopt(self, stored: StoredText) -> None:
         """Take over what is in it; what this process knows stays if nothing is, or if it cannot be used."""
         self._version = stored.resource_version
         try:
@@ -111,10 +112,10 @@ class FormerRunsKeeper:
             yield
             self.cache.measure_gangs(keys[begin : begin + _GANGS_A_STEP])
 
-    async def _write(self, over: StoredRuns) -> None:
+    async def _write(self, over: StoredText) -> None:
         count = len(self._unwritten)
         text = written(self.cache.lengths.former)
-        stored = await self.store.write(text, signed(text, over, self.notes), over)
+        stored = await self.store.write(text, signed(NoteKind.FORMER_RUNS, text, over, self.notes), over)
         self._version = stored.resource_version
         del self._unwritten[:count]
         self.problem, self._spoilt = "", False

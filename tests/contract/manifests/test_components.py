@@ -11,7 +11,7 @@ from client.connect.target import DEFAULT, target
 from extender.bootstrap.feeds import named_kinds
 from extender.controllers.elastic.kinds import KINDS
 from extender.kube import calls
-from extender.kube.run_store import FORMER_RUNS
+from extender.kube.text_store import FORMER_RUNS
 from extender.settings.layers import ENV_PREFIX
 from extender.settings.settings import Settings
 from tests.contract.manifests.rendered_manifests import MANIFESTS, ROOT, rights_of
@@ -45,15 +45,15 @@ def test_the_rights_are_the_calls(name: str) -> None:
     assert (found["kind"], found["resources"]) == ("Component", ["rbac.yaml"])
 
 
-def test_former_runs_are_in_the_only_config_map_that_netgang_may_write() -> None:
+def test_the_component_allows_the_config_map_of_former_runs_and_no_other() -> None:
     config_map, role, binding = yaml.safe_load_all((COMPONENTS / "lengths/rbac.yaml").read_text())
     assert (config_map["kind"], config_map["metadata"]["name"], "data" in config_map) == (
         "ConfigMap",
-        FORMER_RUNS,
+        FORMER_RUNS.name,
         False,
     )
     assert set(rights_of(role["rules"])) == calls.rules(calls.LENGTHS)
-    assert [rule["resourceNames"] for rule in role["rules"]] == [[FORMER_RUNS]]
+    assert [rule["resourceNames"] for rule in role["rules"]] == [[FORMER_RUNS.name]]
     assert {one["metadata"]["namespace"] for one in (config_map, role, binding)} == {"netgang-system"}
     assert binding["roleRef"]["name"] == role["metadata"]["name"]
     (patch,) = kustomization("lengths")["patches"]

@@ -37,9 +37,9 @@ def test_the_cluster_holds_rights_and_a_service(objects: Mapping[tuple[str, str]
     kinds = {kind for kind, _ in objects}
     confined = {"ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"}
     bound = {"ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding"}
-    assert kinds == confined | bound | {"Namespace", "Secret", "Service"}
+    assert kinds == confined | bound | {"Namespace", "Secret", "ConfigMap", "Service"}
     roles = [objects["ClusterRole", "netgang"], objects["Role", "netgang"], objects["Role", "netgang-notes"]]
-    made = calls.rules() | calls.rules(calls.LEADING) | calls.rules(calls.NOTES)
+    made = calls.rules() | calls.rules(calls.LEADING) | calls.rules((*calls.NOTES, *calls.STARTED))
     assert {right for role in roles for right in rights_of(role["rules"])} == made
     user = {"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "netgang"}
     assert all(one["subjects"] == [user] for (kind, _), one in objects.items() if kind.endswith("RoleBinding"))

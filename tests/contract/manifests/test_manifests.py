@@ -8,6 +8,7 @@ import yaml
 from extender.kube import calls
 from extender.kube.key_store import NOTE_KEYS
 from extender.kube.leases import ROLE_LABEL
+from extender.kube.text_store import STARTED_GANGS
 from extender.leadership.lease import LEADER
 from extender.settings.leadership import LeaderElection
 from testbed.processes.schedulers import load_configuration
@@ -21,6 +22,8 @@ from tests.contract.manifests.rendered_manifests import (
     rendered_overlay,
     rights_of,
 )
+
+AT_HOME = [[NOTE_KEYS], [STARTED_GANGS.name]]  # names in the rules of Role netgang-notes
 
 
 @pytest.fixture(params=OVERLAYS)
@@ -53,7 +56,7 @@ def test_netgang_has_no_other_rights(overlay: str, objects: tuple[Object, ...]) 
 def test_rules_name_what_they_allow(objects: tuple[Object, ...]) -> None:
     roles = [one for one in objects if one["kind"] in ("ClusterRole", "Role")]
     rules = [rule for role in roles for rule in role["rules"]]
-    allowed = [right for rule in rules for right in rights_of([rule]) if rule.get("resourceNames") != [NOTE_KEYS]]
+    allowed = [right for rule in rules for right in rights_of([rule]) if rule.get("resourceNames") not in AT_HOME]
     assert not [right for right in allowed if "*" in right or right[2] in ("secrets", "clusterroles", "roles")]
 
 
@@ -62,8 +65,14 @@ def test_the_keys_are_in_the_only_secret_that_netgang_may_read(objects: tuple[Ob
     assert list(secrets) == [NOTE_KEYS]
     assert (secrets[NOTE_KEYS]["type"], secrets[NOTE_KEYS].get("data")) == ("Opaque", None)
     assert secrets[NOTE_KEYS]["metadata"]["namespace"] == role["metadata"]["namespace"] == "netgang-system"
-    assert set(rights_of(role["rules"])) == calls.rules(calls.NOTES)
-    assert [rule["resourceNames"] for rule in role["rules"]] == [[NOTE_KEYS]]
+    assert set(rights_of(role["rules"][:1])) == calls.rules(calls.NOTES)
+    assert [rule["resourceNames"] for rule in role["rules"]] == AT_HOME
+
+
+def test_started_gangs_are_in_the_only_config_map_that_netgang_may_read(objects: tuple[Object, ...]) -> None:
+    found, role = of_kind(objects, "ConfigMap")[STARTED_GANGS.name], of_kind(objects, "Role")["netgang-notes"]
+    assert (found["metadata"]["namespace"], "data" in found) == ("netgang-system", False)
+    assert set(rights_of(role["rules"][1:])) == calls.rules(calls.STARTED)
 
 
 def test_accounts_that_are_used_exist(objects: tuple[Object, ...]) -> None:

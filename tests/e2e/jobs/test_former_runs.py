@@ -6,7 +6,7 @@ from typing import Any
 import httpx
 import pytest
 
-from extender.kube.run_store import ENTRY, FORMER_RUNS
+from extender.kube.text_store import FORMER_RUNS
 from testbed.cluster import INSTALLED_IN
 from testbed.parts.service import ROOT, Netgang
 from tests.e2e.gangs.test_runs import end_well
@@ -48,7 +48,7 @@ async def by_source(netgang: Netgang) -> dict[str, float]:
 
 
 async def kept(stage: Stage) -> dict[str, Any]:
-    return await stage.api.get("ConfigMap", FORMER_RUNS, namespace=INSTALLED_IN)
+    return await stage.api.get("ConfigMap", FORMER_RUNS.name, namespace=INSTALLED_IN)
 
 
 async def killed(stage: Stage) -> None:
@@ -81,9 +81,9 @@ async def test_former_runs_outlive_a_kill_and_damage_stops_nothing(learning: Sta
     await until_sources(learning, learned=1.0, declared=1.0, unknown=0.0)
     assert await metric(netgang, "netgang_former_runs_kept") == 1.0
 
-    text = (await kept(learning))["data"][ENTRY]
-    damaged = {"data": {ENTRY: text + " "}}
-    await learning.api.patch("ConfigMap", FORMER_RUNS, damaged, namespace=INSTALLED_IN)
+    text = (await kept(learning))["data"][FORMER_RUNS.entry]
+    damaged = {"data": {FORMER_RUNS.entry: text + " "}}
+    await learning.api.patch("ConfigMap", FORMER_RUNS.name, damaged, namespace=INSTALLED_IN)
     await killed(learning)
     await until_sources(learning, learned=0.0, declared=1.0, unknown=1.0)
     assert await metric(netgang, "netgang_former_runs_kept") == 0.0

@@ -360,7 +360,9 @@ async def unfinished(
         api.add(one)
     clock = LoopClock()
     chosen, rng = Settings.model_validate(settings), random.Random(0)
-    service = following(chosen, api, clock, rng, stands=stands, keys=api.keys, run_store=api.runs)
+    service = following(
+        chosen, api, clock, rng, stands=stands, keys=api.keys, run_store=api.runs, started_store=api.started
+    )
     work = asyncio.create_task(service.run(), name="service")
     try:
         world = World(service, api, clock)

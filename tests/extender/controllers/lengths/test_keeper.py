@@ -5,10 +5,10 @@ from collections.abc import Sequence
 import pytest
 
 from extender.cache import ClusterCache
-from extender.controllers.lengths.document import MOST_CHARS
 from extender.controllers.lengths.keeper import AGAIN_S, EACH_S, MOST_AGAIN_S, FormerRunsKeeper
 from extender.errors import ApiError, ApiUnavailableError
 from extender.notes import Notes
+from extender.notes.signed_text import MOST_TEXT
 from extender.runtime.telemetry import Telemetry
 from scoring.ids import GangKey
 from scoring.lengths.fingerprint import fingerprint
@@ -16,13 +16,13 @@ from scoring.lengths.former_runs import LEAST, Run
 from scoring.model import Pod
 from tests.builders import pod
 from tests.fakes.key_store import notes_of_a_former_process
-from tests.fakes.run_store import FakeRunStore
+from tests.fakes.text_store import FakeTextStore
 
 JOB = fingerprint("default", "", "g", "")
 RUNS = [Run(100, number) for number in range(LEAST)]
 
 
-def keeper(store: FakeRunStore, *, notes: Notes | None = None, acts: bool = True) -> FormerRunsKeeper:
+def keeper(store: FakeTextStore, *, notes: Notes | None = None, acts: bool = True) -> FormerRunsKeeper:
     cache = ClusterCache()
     cache.lengths.enabled = True
     notes = notes if notes is not None else notes_of_a_former_process()
@@ -34,7 +34,7 @@ def median_s(one: FormerRunsKeeper) -> float | None:
     return length.at_s(0.5) if length is not None else None
 
 
-async def seen(store: FakeRunStore, runs: Sequence[Run] = RUNS, *, acts: bool = True) -> FormerRunsKeeper:
+async def seen(store: FakeTextStore, runs: Sequence[Run] = RUNS, *, acts: bool = True) -> FormerRunsKeeper:
     """A process that has read the ConfigMap, seen these runs, and looked once more."""
     one = keeper(store, acts=acts)
     await one.look()
@@ -45,7 +45,7 @@ async def seen(store: FakeRunStore, runs: Sequence[Run] = RUNS, *, acts: bool = 
 
 
 async def test_what_was_seen_is_known_after_a_restart() -> None:
-    store = FakeRunStore()
+    store = FakeTextStore()
     first = await seen(store)
     again = keeper(store)
     assert median_s(again) is None
@@ -54,7 +54,7 @@ async def test_what_was_seen_is_known_after_a_restart() -> None:
 
 
 async def test_only_the_one_that_acts_writes_and_others_follow() -> None:
-    store = FakeRunStore()
+    store = FakeTextStore()
     standby = await seen(store, acts=False)
     assert store.writes == 0
     assert store.stored is not None
@@ -67,7 +67,7 @@ async def test_only_the_one_that_acts_writes_and_others_follow() -> None:
 
 
 async def test_nothing_new_is_not_written() -> None:
-    store = FakeRunStore()
+    store = FakeTextStore()
     one = await seen(store)
     writes = store.writes
     for _ in range(3):
@@ -76,7 +76,7 @@ async def test_nothing_new_is_not_written() -> None:
 
 
 async def test_of_two_that_write_at_once_the_second_reads_again() -> None:
-    store = FakeRunStore()
+    store = FakeTextStore()
     one, other = await seen(store, []), await seen(store, [])
     before = store.stored
     for run in RUNS:
@@ -100,7 +100,7 @@ async def test_of_two_that_write_at_once_the_second_reads_again() -> None:
 DAMAGE = {  # case: what another client writes over the text
     "not JSON": lambda text: text[:-7],
     "another's runs": lambda text: text.replace("100", "999"),
-    "too large": lambda text: text + " " * MOST_CHARS,
+    "too large": lambda text: text + " " * MOST_TEXT,
     "nested": lambda _: "[" * 100_000,
 }
 
@@ -108,7 +108,7 @@ DAMAGE = {  # case: what another client writes over the text
 @pytest.mark.parametrize("damaged", DAMAGE.values(), ids=DAMAGE)
 async def test_what_netgang_did_not_write_teaches_nothing_and_is_said(damaged: object) -> None:
     """Its signature fits no other text; lengths are unknown, and a new start goes on."""
-    store = FakeRunStore()
+    store = FakeTextStore()
     await seen(store)
     assert store.stored is not None
     store.put(damaged(store.stored.text), store.stored.note)  # type: ignore[operator]
@@ -128,7 +128,7 @@ async def test_what_netgang_did_not_write_teaches_nothing_and_is_said(damaged: o
 @pytest.mark.parametrize("text", ["", "spoilt"])
 async def test_a_process_that_knows_runs_puts_them_back(text: str) -> None:
     """After the ConfigMap was emptied or damaged."""
-    store = FakeRunStore()
+    store = FakeTextStore()
     one = await seen(store)
     store.put(text)
     await one.look()
@@ -140,7 +140,7 @@ async def test_a_process_that_knows_runs_puts_them_back(text: str) -> None:
 
 async def test_runs_signed_for_another_object_are_not_used() -> None:
     """Copied from another cluster, or made again under the same name."""
-    store = FakeRunStore()
+    store = FakeTextStore()
     await seen(store)
     assert store.stored is not None
     store.put(store.stored.text, store.stored.note, uid="uid-of-another")
@@ -158,7 +158,7 @@ REFUSALS = {  # case: (what the API server does, words of the problem)
 
 @pytest.mark.parametrize(("error", "words"), REFUSALS.values(), ids=REFUSALS)
 async def test_what_cannot_be_read_is_said_and_asked_for_less_and_less_often(error: Exception, words: str) -> None:
-    store = FakeRunStore()
+    store = FakeTextStore()
     store.error = error
     one = keeper(store)
     pauses = [await one.look() for _ in range(9)]
@@ -174,7 +174,7 @@ async def test_what_cannot_be_read_is_said_and_asked_for_less_and_less_often(err
 
 
 async def test_without_the_config_map_the_way_out_is_said() -> None:
-    store = FakeRunStore()
+    store = FakeTextStore()
     store.stored = None
     one = keeper(store)
     await one.look()
@@ -185,7 +185,7 @@ async def test_without_the_config_map_the_way_out_is_said() -> None:
 
 async def test_without_keys_nothing_is_judged_or_written() -> None:
     """The history would be taken for another's, and written over."""
-    store = FakeRunStore()
+    store = FakeTextStore()
     await seen(store)
     notes = notes_of_a_former_process()
     notes.problem = "the Secret has not been read yet"
@@ -200,7 +200,7 @@ async def test_without_keys_nothing_is_judged_or_written() -> None:
 
 
 async def test_gangs_get_the_lengths_that_were_read() -> None:
-    store = FakeRunStore()
+    store = FakeTextStore()
     await seen(store)
     one = keeper(store)
     members: list[Pod] = [pod(f"g-{number}", gang="g", min_available=2) for number in range(2)]

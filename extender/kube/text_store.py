@@ -1,4 +1,4 @@
-"""The RunStore port over HTTP: one ConfigMap, which is read and replaced, and never created or deleted.
+"""The TextStore port over HTTP: a ConfigMap of netgang's own, which is read and replaced, and never created or deleted.
 
 Rule: an update sends the whole object back, with the version that was read, so two leaders never write over each other;
 an entry that is too long to be read again is not even kept in memory.
@@ -13,15 +13,26 @@ from extender.kube import calls
 from extender.kube.http.faults import mapped
 from extender.kube.http.transport import Transport
 from extender.notes import NoteKind
-from extender.ports import StoredRuns
+from extender.ports import StoredText
 
-FORMER_RUNS: Final = "netgang-former-runs"  # The ConfigMap's name, as manifests/components/lengths has it
-ENTRY: Final = "runs.json"
 _TIMEOUT_S: Final = 5.0
 
 
 @dataclass(frozen=True, slots=True)
-class _Stored(StoredRuns):
+class Kept:
+    """What is kept: the names of its ConfigMap and of the entry there, and the note that signs it."""
+
+    name: str
+    entry: str
+    note: NoteKind
+
+
+FORMER_RUNS: Final = Kept("netgang-former-runs", "runs.json", NoteKind.FORMER_RUNS)  # manifests/components/lengths
+STARTED_GANGS: Final = Kept("netgang-started-gangs", "started.json", NoteKind.STARTED_GANGS)  # manifests/base
+
+
+@dataclass(frozen=True, slots=True)
+class _Stored(StoredText):
     raw: bytes
 
 
@@ -39,41 +50,42 @@ class _ConfigMap(msgspec.Struct):
 _CONFIG_MAP = msgspec.json.Decoder(_ConfigMap)
 
 
-class KubeRunStore:
-    """RunStore of one namespace."""
+class KubeTextStore:
+    """TextStore of one namespace."""
 
-    def __init__(self, transport: Transport, namespace: str) -> None:
+    def __init__(self, transport: Transport, namespace: str, kept: Kept) -> None:
         self._transport = transport
         self._namespace = namespace
+        self._kept = kept
 
     @property
     def place(self) -> str:
         """What it is called, for people: `namespace/name`."""
-        return f"{self._namespace}/{FORMER_RUNS}"
+        return f"{self._namespace}/{self._kept.name}"
 
-    async def read(self) -> StoredRuns | None:
+    async def read(self) -> StoredText | None:
         """The ConfigMap as storage has it; `None`: there is none. Errors: ApiError, ApiUnavailableError."""
-        path = calls.FORMER_RUNS_GET.path(self._namespace, FORMER_RUNS)
+        path = calls.TEXT_GET.path(self._namespace, self._kept.name)
         body = await self._transport.find(path, timeout_s=_TIMEOUT_S)
         return self._stored(path, body) if body is not None else None
 
-    async def write(self, text: str, note: str, over: StoredRuns) -> StoredRuns:
-        """Replace the runs of `over`; as stored. ConflictError: it has changed since."""
-        path = calls.FORMER_RUNS_UPDATE.path(self._namespace, FORMER_RUNS)
+    async def write(self, text: str, note: str, over: StoredText) -> StoredText:
+        """Replace the text of `over`; as stored. ConflictError: it has changed since."""
+        path = calls.TEXT_UPDATE.path(self._namespace, self._kept.name)
         if not isinstance(over, _Stored):
             raise TypeError("what is written over was not read here")
         found: dict[str, Any] = msgspec.json.decode(over.raw)
-        found["data"] = {ENTRY: text}
+        found["data"] = {self._kept.entry: text}
         found["metadata"]["annotations"] = {
             **(found["metadata"].get("annotations") or {}),
-            NoteKind.FORMER_RUNS.value: note,
+            self._kept.note.value: note,
         }
         body = msgspec.json.encode(found)
         return self._stored(path, await self._transport.send("PUT", path, body=body, timeout_s=_TIMEOUT_S))
 
-    def _stored(self, path: str, body: bytes) -> StoredRuns:
+    def _stored(self, path: str, body: bytes) -> StoredText:
         with mapped(path):
             found = _CONFIG_MAP.decode(body)
         head, data = found.metadata, found.data or {}
-        note = (head.annotations or {}).get(NoteKind.FORMER_RUNS, "")
-        return _Stored(self.place, head.uid, head.resource_version, data.get(ENTRY, ""), note, body)
+        note = (head.annotations or {}).get(self._kept.note, "")
+        return _Stored(self.place, head.uid, head.resource_version, data.get(self._kept.entry, ""), note, body)

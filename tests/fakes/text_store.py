@@ -1,35 +1,32 @@
-"""A RunStore in memory, that replicas may share, and other clients may write."""
+"""A TextStore in memory, that replicas may share, and other clients may write."""
 
 from dataclasses import replace
 
 from extender.errors import ConflictError
-from extender.ports import StoredRuns
+from extender.ports import StoredText
 
 
-class FakeRunStore:
+class FakeTextStore:
     """The ConfigMap; `stored` is `None` while there is none."""
 
-    def __init__(self) -> None:
-        self.stored: StoredRuns | None = StoredRuns("netgang-system/netgang-former-runs", "uid-runs", "1", "", "")
+    def __init__(self, name: str = "netgang-former-runs") -> None:
+        self.place = f"netgang-system/{name}"
+        self.stored: StoredText | None = StoredText(self.place, "uid-text", "1", "", "")
         self.error: Exception | None = None  # what every call ends with
         self.reads = self.writes = 0
 
-    @property
-    def place(self) -> str:
-        return "netgang-system/netgang-former-runs"
-
-    def put(self, text: str, note: str = "", *, uid: str = "uid-runs") -> None:
+    def put(self, text: str, note: str = "", *, uid: str = "uid-text") -> None:
         """Another client writes."""
         version = int(self.stored.resource_version) if self.stored is not None else 0
-        self.stored = StoredRuns(self.place, uid, str(version + 1), text, note)
+        self.stored = StoredText(self.place, uid, str(version + 1), text, note)
 
-    async def read(self) -> StoredRuns | None:
+    async def read(self) -> StoredText | None:
         self.reads += 1
         if self.error is not None:
             raise self.error
         return self.stored
 
-    async def write(self, text: str, note: str, over: StoredRuns) -> StoredRuns:
+    async def write(self, text: str, note: str, over: StoredText) -> StoredText:
         self.writes += 1
         if self.error is not None:
             raise self.error

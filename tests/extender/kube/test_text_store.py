@@ -1,4 +1,4 @@
-"""The ConfigMap with former runs over HTTP, on a server that keeps an API server's promises about versions."""
+"""ConfigMaps with texts over HTTP, on a server that keeps an API server's promises about versions."""
 
 from collections.abc import AsyncIterator
 
@@ -6,42 +6,48 @@ import pytest
 
 from extender.errors import ApiError, ApiUnavailableError, ConflictError
 from extender.kube.http.transport import Transport
-from extender.kube.run_store import ENTRY, FORMER_RUNS, KubeRunStore
-from extender.ports import RunStore
+from extender.kube.text_store import FORMER_RUNS, KubeTextStore
+from extender.ports import TextStore
 from tests.extender.kube.conftest import serving
 from tests.extender.kube.test_leases import Server
-from tests.fakes.run_store import FakeRunStore
+from tests.fakes.text_store import FakeTextStore
 
-PATH = f"/api/v1/namespaces/team/configmaps/{FORMER_RUNS}"
-Made = tuple[RunStore, Server]
+PATH = f"/api/v1/namespaces/team/configmaps/{FORMER_RUNS.name}"
+Made = tuple[TextStore, Server]
 
 
 @pytest.fixture
 async def made() -> AsyncIterator[Made]:
     server = Server()
-    head = {"name": FORMER_RUNS, "uid": "u", "resourceVersion": "7", "labels": {"a": "b"}, "annotations": {"c": "d"}}
+    head = {
+        "name": FORMER_RUNS.name,
+        "uid": "u",
+        "resourceVersion": "7",
+        "labels": {"a": "b"},
+        "annotations": {"c": "d"},
+    }
     server.objects[PATH] = {"kind": "ConfigMap", "metadata": head}
     async with serving(server.handle) as access, Transport(access) as transport:
-        yield KubeRunStore(transport, "team"), server
+        yield KubeTextStore(transport, "team", FORMER_RUNS), server
 
 
 async def test_runs_come_back_as_they_were_written_and_nothing_else_changes(made: Made) -> None:
     store, server = made
     empty = await store.read()
     assert empty is not None
-    assert (empty.place, empty.uid, empty.text, empty.note) == (f"team/{FORMER_RUNS}", "u", "", "")
+    assert (empty.place, empty.uid, empty.text, empty.note) == (f"team/{FORMER_RUNS.name}", "u", "", "")
     written = await store.write("[1]", "signed", empty)
     read = await store.read()
     assert read is not None
     assert (written.text, written.note) == (read.text, read.note) == ("[1]", "signed")
     head = server.objects[PATH]["metadata"]
-    assert server.objects[PATH]["data"] == {ENTRY: "[1]"}
+    assert server.objects[PATH]["data"] == {FORMER_RUNS.entry: "[1]"}
     assert (head["labels"], head["annotations"]) == ({"a": "b"}, {"c": "d", "netgang.io/former-runs": "signed"})
 
 
 @pytest.mark.parametrize("fake", [False, True], ids=["over HTTP", "fake"])
 async def test_what_has_changed_is_not_written_over(made: Made, fake: bool) -> None:
-    store: RunStore = FakeRunStore() if fake else made[0]
+    store: TextStore = FakeTextStore() if fake else made[0]
     first = await store.read()
     assert first is not None
     await store.write("one", "", first)

@@ -1,0 +1,283 @@
+"""What the next netgang knows of gangs that have started, and what a forged note proves (docs/safety.md S22, S23)."""
+
+import dataclasses
+
+import pytest
+
+from extender.controllers.removal.removals import QUIET_S
+from extender.controllers.repair.started_document import MOST_NOTED, mark, written
+from extender.controllers.repair.started_gangs import NOTED, StartedGangs
+from extender.controllers.repair.started_keeper import READ_EACH_S, WRITE_EACH_S
+from extender.errors import ApiError, ApiUnavailableError
+from extender.notes import NoteKind
+from extender.notes.signed_text import MOST_TEXT, signed
+from extender.ports import StoredText
+from scoring.ids import GangKey, PodUid
+from scoring.model import Gang
+from scoring.plan.steps import finish
+from tests.builders import bound, gang, pod
+from tests.extender.scheduling.world import PARTIAL_S, Object, World, key, node_json, pod_json, running
+from tests.fakes.cluster_api import FakeClusterApi
+from tests.fakes.key_store import bearer_of, notes_of_a_former_process
+
+pytestmark = pytest.mark.looptime
+STARTED = "netgang.io/started"
+N1 = node_json("n1", cpu="16")
+WRITTEN_S = WRITE_EACH_S + 2.0  # From a start until it is in the ConfigMap
+EVICTED_S = QUIET_S + PARTIAL_S + 30.0
+
+
+def kept(api: FakeClusterApi) -> StoredText:
+    assert api.started.stored is not None
+    return api.started.stored
+
+
+def has(api: FakeClusterApi, *uids: str) -> list[bool]:
+    return [mark(key("g"), PodUid(uid)) in kept(api).text for uid in uids]
+
+
+def placed(name: str, *, uid: str | None = None, size: int = 3, **fields: object) -> Object:
+    return pod_json(name, gang="g", size=size, nodeName="n1", uid=uid, **fields)  # type: ignore[arg-type]
+
+
+async def started(world: World, size: int = 3, **fields: object) -> tuple[str, ...]:
+    names = await world.planned_gang("g", size, **fields)
+    await world.bind_and_settle(*names)
+    await world.settle(WRITTEN_S)
+    return names
+
+
+async def after_a_start(size: int = 3) -> FakeClusterApi:
+    """A cluster in which gang g, of pods uid-0 to uid-2, has started, and netgang was killed."""
+    api = FakeClusterApi()
+    async with running(N1, *(placed(f"g-{n}", uid=f"uid-{n}", size=size) for n in range(size)), api=api) as world:
+        await world.settle(WRITTEN_S)
+    assert any(has(api, *(f"uid-{number}" for number in range(size))))
+    return api
+
+
+async def test_a_start_is_one_write_and_no_patch() -> None:
+    async with running(N1) as world:
+        before = world.api.calls["patch"]
+        names = await started(world, 5)
+        assert (world.api.calls["patch"], world.api.started.writes) == (before, 1)
+        assert has(world.api, *map(world.uid, names)) == [True] * 5
+        await world.settle(3 * READ_EACH_S)
+        assert world.api.started.writes == 1
+        assert world.counted("started_gangs_kept") == 1.0
+
+
+async def test_starts_of_the_same_seconds_are_one_write() -> None:
+    async with running(N1) as world:
+        names = [name for letter in "abcd" for name in world.gang(letter, 3)]
+        await world.settle()
+        await world.bind_and_settle(*names)
+        await world.settle(WRITTEN_S)
+        assert world.api.started.writes == 1
+
+
+async def test_a_gang_that_has_not_started_is_not_noted() -> None:
+    async with running(N1) as world:
+        names = await world.planned_gang("g", 3)
+        world.bind_offered(*names[:2])
+        await world.settle(WRITTEN_S)
+        assert world.api.started.writes == 0
+        world.delete(*names)
+
+
+async def test_the_next_netgang_knows_a_gang_that_broke_meanwhile() -> None:
+    api = await after_a_start()
+    for name in ("g-0", "g-1"):
+        api.remove(name)
+    writes = api.started.writes
+    async with running(api=api) as world:
+        found = world.service.cache.gang(key("g"))
+        assert found is not None
+        assert found.started
+        await world.settle(EVICTED_S)
+        assert (world.api.evictions, api.started.writes) == ([], writes)
+
+
+async def test_a_gang_made_again_under_its_name_has_not_started() -> None:
+    api = await after_a_start()
+    for number in range(3):
+        api.remove(f"g-{number}")
+    async with running(placed("g-0", uid="another"), api=api) as world:
+        await world.settle(EVICTED_S)
+        assert world.api.evictions == ["another"]
+
+
+async def test_members_that_follow_others_one_by_one_keep_it_known() -> None:
+    api = await after_a_start(size=10)
+    async with running(api=api) as world:
+        for number in range(10):
+            world.delete(f"g-{number}")
+            await world.settle(WRITTEN_S)
+            world.api.add(placed(f"again-{number}", uid=f"new-{number}", size=10))
+            await world.settle(WRITTEN_S)
+    assert 3 <= sum(has(api, *(f"new-{number}" for number in range(10)))) <= NOTED
+    for number in range(3):
+        api.remove(f"again-{number}")
+    async with running(api=api) as world:
+        found = world.service.cache.gang(key("g"))
+        assert found is not None
+        assert found.started
+
+
+async def test_a_pod_that_is_labelled_into_another_gang_proves_nothing_there() -> None:
+    api = await after_a_start()
+    for number in range(3):
+        api.remove(f"g-{number}")
+    api.add(pod_json("g-0", gang="h", size=3, nodeName="n1", uid="uid-0"))
+    async with running(api=api) as world:
+        found = world.service.cache.gang(key("h"))
+        assert found is not None
+        assert not found.started
+
+
+DAMAGE = {  # case: what another client makes of the text
+    "emptied": lambda _: "",
+    "not signed": lambda text: text.replace('"members":"', '"members":"AAAAAAAAAAA'),
+    "not JSON": lambda text: text[:-5],
+    "too large": lambda text: text + " " * MOST_TEXT,
+    "nested": lambda _: "[" * 100_000,
+}
+
+
+@pytest.mark.parametrize("damaged", DAMAGE.values(), ids=DAMAGE)
+async def test_a_running_netgang_puts_back_what_was_damaged(damaged: object) -> None:
+    api = FakeClusterApi()
+    async with running(N1, api=api) as world:
+        names = await started(world)
+        api.started.put(damaged(kept(api).text), kept(api).note)  # type: ignore[operator]
+        await world.settle(READ_EACH_S + WRITTEN_S)
+        assert has(api, *map(world.uid, names)) == [True] * 3
+        assert world.counted("started_gangs_kept") == 1.0
+
+
+@pytest.mark.parametrize("damaged", DAMAGE.values(), ids=DAMAGE)
+async def test_after_a_restart_what_was_damaged_proves_nothing_and_stops_nothing(damaged: object) -> None:
+    api = await after_a_start()
+    api.remove("g-0")
+    api.started.put(damaged(kept(api).text), kept(api).note)  # type: ignore[operator]
+    async with running(api=api) as world:
+        found = world.service.cache.gang(key("g"))
+        assert found is not None
+        assert not found.started
+        names = await world.planned_gang("h", 2)
+        await world.bind_and_settle(*names)
+        assert set(names) <= world.bound().keys()
+
+
+async def test_a_list_of_another_object_is_not_used() -> None:
+    api = await after_a_start()
+    api.remove("g-0")
+    api.started.put(kept(api).text, kept(api).note, uid="made-again")
+    async with running(api=api) as world:
+        found = world.service.cache.gang(key("g"))
+        assert found is not None
+        assert not found.started
+
+
+@pytest.mark.parametrize("error", [ApiError(403, "configmaps is forbidden"), ApiUnavailableError("timed out")])
+async def test_what_cannot_be_read_is_said_and_gangs_start(error: Exception) -> None:
+    api = FakeClusterApi()
+    api.started.error = error
+    async with running(N1, api=api) as world:
+        names = await started(world)
+        assert set(names) <= world.bound().keys()
+        assert world.counted("started_gangs_kept") == 0.0
+        assert str(error) in (await world.get("/readyz")).json()["detail"]["started"]
+        api.started.error = None
+        await world.settle(2 * READ_EACH_S)
+        assert has(api, *map(world.uid, names)) == [True] * 3
+        assert "started" not in (await world.get("/readyz")).json()["detail"]
+
+
+async def test_without_the_config_map_the_way_out_is_said() -> None:
+    api = FakeClusterApi()
+    api.started.stored = None
+    async with running(N1, api=api) as world:
+        await world.settle(WRITTEN_S)
+        said = (await world.get("/readyz")).json()["detail"]["started"]
+        assert said.endswith("there is no ConfigMap netgang-system/netgang-started-gangs: apply the manifests again")
+
+
+async def test_after_a_conflict_it_is_read_first() -> None:
+    """Another replica wrote gang h between our read and our write: both are in it, as we see h as well."""
+    api = await after_a_start()
+    async with running(api=api) as world:
+        text = written([mark(key("g"), PodUid("uid-0")), mark(key("h"), PodUid("uid-h"))])
+        api.started.put(text, signed(NoteKind.STARTED_GANGS, text, kept(api), notes_of_a_former_process()))
+        api.add(pod_json("h-0", gang="h", size=2, nodeName="n1", uid="uid-h"))
+        names = await world.planned_gang("i", 2)
+        await world.bind_and_settle(*names)
+        await world.settle(2 * WRITTEN_S)
+        assert [mark(GangKey(f"default/{one}"), PodUid(uid)) in kept(api).text for one, uid in (
+            ("g", "uid-1"), ("h", "uid-h"), ("i", world.uid("i-0")),
+        )] == [True] * 3  # fmt: skip
+        world.delete("h-0")
+
+
+async def test_a_note_of_a_former_version_is_honoured() -> None:
+    api = FakeClusterApi()
+    api.add(N1)
+    one = api.add(placed("g-0"))
+
+    note = notes_of_a_former_process().write(NoteKind.STARTED, bearer_of(one), "whole")
+    api.add(one | {"metadata": one["metadata"] | {"annotations": {STARTED: note}}})
+    async with running(api=api) as world:
+        await world.settle(EVICTED_S)
+        assert world.api.evictions == []
+        assert has(api, world.uid("g-0")) == [True]
+
+
+async def test_a_forged_note_proves_nothing() -> None:
+    one = placed("g-0", size=2, annotations={STARTED: "whole"})
+    async with running(N1, one) as world:
+        uid = world.uid("g-0")
+        await world.settle(EVICTED_S)
+        assert world.api.evictions == [uid]
+        assert "NoteIgnored" in {event["reason"] for event in world.api.events}
+
+
+def many(count: int, size: int) -> list[Gang]:
+    return [
+        dataclasses.replace(
+            gang(f"g{number}", members=[bound(pod(f"g{number}-{one}"), "n1") for one in range(size)]),
+            started=True, created_s=float(number),
+        )
+        for number in range(count)
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(("gangs", "each", "left_out"), [(3, 8, 0), (6, 4, 0), (24, 1, 0), (30, 1, 6)])
+def test_where_all_would_be_too_many_fewer_are_noted(
+    monkeypatch: pytest.MonkeyPatch, gangs: int, each: int, left_out: int
+) -> None:
+    """24 members fit here: eight of each of three gangs, one of each of 24; of 30 gangs the oldest are left out."""
+    monkeypatch.setattr("extender.controllers.repair.started_gangs.MOST_NOTED", 24)
+    made = {one.key: one for one in many(gangs, 10)}
+    context = Seen(made)
+    book = StartedGangs(context)  # type: ignore[arg-type]
+    for _ in book.look():
+        pass
+    marks = finish(book.to_write())
+    assert (len(marks), book.left_out) == ((gangs - left_out) * each, left_out)
+    oldest = made[GangKey("default/g0")].members
+    assert any(mark(GangKey("default/g0"), one.uid) in marks for one in oldest) is not bool(left_out)
+
+
+class Seen:
+    """As much of a context as a look reads: these gangs."""
+
+    def __init__(self, gangs: dict[GangKey, Gang]) -> None:
+        self.gangs = gangs
+        self.cache = self
+
+    def snapshot(self) -> "Seen":
+        return self
+
+
+def test_all_that_is_noted_can_be_read() -> None:
+    assert len(written(["A" * 11] * MOST_NOTED)) <= MOST_TEXT
