@@ -3,8 +3,9 @@
 Rules: written once for each start, by the leader that saw it, and never read back: a tenant may change it. No right is
 asked for it: on the owner where restarts or elastic jobs give the right to patch owners of its kind anyway, and the
 whole gang has that one owner; else, or where the API server refuses that, on the first pod, which netgang may annotate
-always. Not on a PodGroup: netgang may write its status alone, and a request for the status changes no metadata. Nothing
-waits for it, few are written in a second, and what fails is not tried again: `/v1/explain` has it while the gang runs.
+always; not on a pod where no link is measured, as its node shows the zone. Not on a PodGroup: netgang may write its
+status alone, and a request for the status changes no metadata. Nothing waits for it, few are written in a second, and
+what fails is not tried again: `/v1/explain` has it while the gang runs.
 """
 
 import asyncio
@@ -57,6 +58,8 @@ class NetworkAnnotations:
         owner = gang.placed[0].owner
         alone = owner is not None and all(pod.owner == owner for pod in gang.members)
         ours = owner if owner is not None and alone and owner.group_kind in self._owners else None
+        if ours is None and not self._context.cache.snapshot().network.origins:
+            return
         self._due.append(_Due(gang.placed[0].uid, ours, network_text(network, at_s)))
 
     def look(self) -> None:

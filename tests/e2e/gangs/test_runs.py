@@ -3,7 +3,11 @@
 import asyncio
 from collections.abc import Sequence
 
+from extender.controllers.repair.started_document import mark
+from extender.kube.text_store import STARTED_GANGS
+from scoring.ids import GangKey, PodUid
 from testbed.api import Object
+from testbed.cluster import INSTALLED_IN
 from testbed.objects import MIN_AVAILABLE_LABEL, gang_labels
 from tests.e2e.objects import OURS, kind, name_of
 from tests.e2e.stage import Stage
@@ -89,13 +93,19 @@ async def test_a_gang_that_becomes_invalid_is_not_committed(stage: Stage) -> Non
 async def test_a_gang_bound_in_part_goes_though_a_successor_came(stage: Stage) -> None:
     """Two of three are bound, and the third is created seconds later without room: it never started, and is evicted."""
     netgang = await stage.netgang({"partial_timeout_s": 5.0}, on={"a": 6})
-    whole, part = stage.gang("w", 3), stage.gang("p", 3)
+    claims = {"netgang.io/started": "whole hmac1.20260101000000.x"}  # as any tenant can write
+    whole, part = stage.gang("w", 3), stage.gang("p", 3, annotations=claims)
     await stage.api.create_all(whole)
     started = await stage.until_bound("w-", 3)
     uids = {name_of(one): one["metadata"]["uid"] for one in await stage.pods()}
-    await stage.until_pods(
-        lambda found: all("netgang.io/started" in one["metadata"].get("annotations", {}) for one in found), "noted"
-    )
+    marks = [mark(GangKey(f"{stage.namespace}/w"), PodUid(uid)) for uid in uids.values()]
+
+    async def noted() -> str:
+        found = await stage.api.get("ConfigMap", STARTED_GANGS.name, namespace=INSTALLED_IN)
+        return str((found.get("data") or {}).get(STARTED_GANGS.entry, ""))
+
+    await stage.api.until(noted, lambda text: all(one in text for one in marks), what="the start is noted")
+    assert not any("netgang.io/started" in (one["metadata"].get("annotations") or {}) for one in await stage.pods("w-"))
     free = sorted({f"node{number}" for number in range(1, 7)} - set(started.values()))
     await stage.api.create_all(part[:2])
     for one, node in zip(part[:2], free, strict=False):

@@ -51,6 +51,16 @@ async def test_not_for_a_gang_that_ran_before() -> None:
         assert [annotation(world, f"g-{number}") for number in range(2)] == [None, None]
 
 
+@pytest.mark.looptime
+async def test_no_pod_is_patched_where_no_link_is_measured() -> None:
+    async with running(*NODES) as world:
+        names = await world.planned_gang("g", 2)
+        await world.bind_and_settle(*names)
+        await world.settle(6.0)
+        assert [annotation(world, name) for name in names] == [None, None]
+        assert world.api.calls["patch"] == 0
+
+
 OWNERS: dict[str, tuple[dict[str, Any], bool]] = {  # case: (settings, whether the Job has it)
     "no right to patch owners": ({}, False),
     "restarts give the right": ({"repair": {"policy": "restart"}}, True),
