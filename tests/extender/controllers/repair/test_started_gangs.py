@@ -1,24 +1,29 @@
 """What the next netgang knows of gangs that have started, and what a forged note proves (docs/safety.md S22, S23)."""
 
 import dataclasses
+from collections.abc import Mapping
 
 import pytest
 
+from extender.cache import ClusterCache
 from extender.controllers.removal.removals import QUIET_S
 from extender.controllers.repair.started_document import MOST_NOTED, mark, written
 from extender.controllers.repair.started_gangs import NOTED, StartedGangs
-from extender.controllers.repair.started_keeper import READ_EACH_S, WRITE_EACH_S
+from extender.controllers.repair.started_keeper import READ_EACH_S, WRITE_EACH_S, StartedKeeper
 from extender.errors import ApiError, ApiUnavailableError
 from extender.notes import NoteKind
 from extender.notes.signed_text import MOST_TEXT, signed
 from extender.ports import StoredText
+from extender.runtime.telemetry import Telemetry
 from scoring.ids import GangKey, PodUid
-from scoring.model import Gang
+from scoring.model import Gang, Pod
 from scoring.plan.steps import finish
 from tests.builders import bound, gang, pod
 from tests.extender.scheduling.world import PARTIAL_S, Object, World, key, node_json, pod_json, running
+from tests.fakes.clock import LoopClock
 from tests.fakes.cluster_api import FakeClusterApi
 from tests.fakes.key_store import bearer_of, notes_of_a_former_process
+from tests.fakes.text_store import FakeTextStore
 
 pytestmark = pytest.mark.looptime
 STARTED = "netgang.io/started"
@@ -267,10 +272,36 @@ def test_where_all_would_be_too_many_fewer_are_noted(
     assert any(mark(GangKey("default/g0"), one.uid) in marks for one in oldest) is not bool(left_out)
 
 
+def replica(store: FakeTextStore, *members: Pod, acts: bool) -> StartedKeeper:
+    """One that sees these pods."""
+    cache = ClusterCache()
+    cache.pods.replace(list(members))
+    book = StartedGangs(Seen(cache.snapshot().gangs))  # type: ignore[arg-type]
+    notes, metrics = notes_of_a_former_process(), Telemetry().repair_metrics
+    return StartedKeeper(store, book, cache, notes, metrics, LoopClock(), acting=lambda: acts)
+
+
+async def test_a_standby_reads_again_when_its_term_begins() -> None:
+    """And until then it writes nothing, whatever it knows."""
+    store = FakeTextStore("netgang-started-gangs")
+    members = [bound(pod(f"g-{number}", gang="g", min_available=3), "n1") for number in range(3)]
+    leader, standby = replica(store, *members, acts=True), replica(store, members[0], acts=False)
+    await standby.look()
+    for one in (leader, standby):
+        for _ in one.started.look():
+            pass
+    await leader.look()
+    await standby.look()
+    assert (store.writes, standby.cache.partial_gangs()) == (1, {key("g")})
+    standby.read_again()
+    await standby.look()
+    assert (store.writes, standby.cache.partial_gangs()) == (1, set())
+
+
 class Seen:
     """As much of a context as a look reads: these gangs."""
 
-    def __init__(self, gangs: dict[GangKey, Gang]) -> None:
+    def __init__(self, gangs: Mapping[GangKey, Gang]) -> None:
         self.gangs = gangs
         self.cache = self
 
