@@ -39,6 +39,7 @@ class No(StrEnum):
     DISABLED = "elastic scaling is switched off"
     NOBODY_WAITS = "no gang waits for room"
     ROOM_IS_COMING = "the gang fits as soon as pods that are being removed are gone"
+    STARTS_SOON = "the gang is promised a start before a job that shrinks for it would go on"
     # The plan as a whole is not made.
     NO_JOB = "no elastic job may give up workers for the gang"
     NOT_ENOUGH = "the gang would not fit even if all of them gave up what they may"

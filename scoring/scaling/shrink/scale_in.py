@@ -7,7 +7,8 @@ workers go; the highest index goes first, because frameworks let no caller choos
 Steps:
 1. The gang: the first in the queue's order that waits for room; with `Condition.ANY` and `LEVELS` the first of all of
    them for which the other steps find a way. With `LEVELS` room is made for all members that it asked for.
-2. Nothing is done if others leave for it already, or if it fits as soon as pods that are going anyway are gone.
+2. Nothing is done if others leave for it already, if it is promised a start that is nearer than a resize lasts, or if
+   it fits as soon as pods that are going anyway are gone.
 3. Jobs that may give up workers (`candidates`), of those the workers on nodes that concern the gang.
 4. Their order: lightest first, of equal ones that whose workers are worth least where they are (`cheapest_first`).
 5. The fewest workers that make the gang fit, from the first jobs in this order (`fewest_workers`).
@@ -75,6 +76,9 @@ def scale_in_in_steps(
     gone = going(snapshot, jobs)
     first: ScaleIn | None = None
     for gang in gangs:
+        if (wait_s := starts_soon(plan, gang.key, options, now_s=now_s)) is not None:
+            first = first or ScaleIn(gang.key, reason=No.STARTS_SOON, detail=f"in {wait_s:.0f} s")
+            continue
         whole = options.condition is Condition.LEVELS
         trial = Trial(snapshot, plan, gang, policy, now_s=now_s, cache=cache, whole=whole)
         found = yield from _for_one(trial, jobs, options, gone)
@@ -85,6 +89,18 @@ def scale_in_in_steps(
 
 
 scale_in = at_once(scale_in_in_steps)
+
+
+def starts_soon(plan: Plan, gang: GangKey, options: Options, *, now_s: float) -> float | None:
+    """Seconds until the gang's promised start, if no job that is resized for it would go on before; else `None`.
+
+    Why: such a job stands still for longer than the gang waits. A promise that is late has a later start, and then jobs
+    shrink after all.
+    """
+    promise = plan.promises.get(gang)
+    if promise is None or promise.start_s - now_s > options.metrics.stall_s:
+        return None
+    return max(promise.start_s - now_s, 0.0)
 
 
 def _for_one(trial: Trial, jobs: Sequence[ElasticJob], options: Options, gone: Sequence[Pod]) -> Steps[ScaleIn]:
