@@ -1,0 +1,296 @@
+"""Thirty gangs of declared lengths on a real control plane: each starts when it was said, or it is known why not.
+
+Lengths are seconds, and the test ends each gang's pods when its length is over, as a kubelet does. Two things are held
+to. What the plan promised (`queue.backfill.mode: easy`, read from the decision log, which is run again for it): a gang
+is late by no more than a gang ahead outlived its length, and the control plane's own delay, which is measured: from the
+moment at which its nodes were free until its last pod was bound. And the first interval of each gang in `/v1/queue`: a
+start outside needs a cause, which is printed.
+"""
+
+import asyncio
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from random import Random
+from typing import Any, Final
+
+import httpx
+import pytest
+
+from extender.decision_log.change import NOTHING, applied
+from extender.decision_log.entries import Began, Ran, digest_of, read
+from extender.runtime.clock import SystemClock
+from scoring.model import Policy
+from scoring.plan import Plan, PlannerCache, plan
+from scoring.plan.expected.first_intervals import TOLERANCE_S
+from testbed.api import Api
+from testbed.cluster import Cluster
+from testbed.parts.service import Netgang
+from testbed.processes.pace import slowness
+from tests.e2e.objects import gang_of, name_of
+from tests.e2e.stage import Stage, say
+
+SETTINGS: Final = {
+    "lengths": {"enabled": True},
+    "queue": {"order": "fifo", "backfill": {"mode": "easy"}, "starve_limit_s": 86_400},
+}
+GANGS, NODES, SEED = 30, 12, 1
+now_s = SystemClock().now_s
+LIMIT_S = 170.0  # without any delay of the control plane the last gang ends after 85 s
+DELAY_S = 5.0  # from room to bound pods, on a usual machine; a third of a second as measured
+
+
+@dataclass(slots=True)
+class Job:
+    """A gang, what its user says of it, and what became of it; Unix seconds."""
+
+    name: str
+    size: int
+    length_s: int
+    on: dict[str, str] = field(default_factory=dict)  # pod → node
+    started_s: float | None = None
+    running: set[str] = field(default_factory=set)
+    ended_s: float | None = None
+
+    @property
+    def start_s(self) -> float:
+        assert self.started_s is not None, f"{self.name} has not started"
+        return self.started_s
+
+    @property
+    def end_s(self) -> float:
+        assert self.ended_s is not None, f"{self.name} has not ended"
+        return self.ended_s
+
+    @property
+    def outlived_s(self) -> float:
+        return self.end_s - self.start_s - self.length_s
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """The first interval of a gang, when it was seen, and the gangs that were ahead of it then."""
+
+    at_s: float
+    low_s: float
+    start_s: float
+    high_s: float
+    promised: bool
+    ahead: frozenset[str]
+
+
+@dataclass(slots=True)
+class Decided:
+    promised: dict[str, tuple[float, float]] = field(default_factory=dict)
+    """gang → when it was promised a start first, and the start"""
+    admitted_s: dict[str, float] = field(default_factory=dict)
+    """gang → when it was admitted first"""
+
+
+def jobs_of(seed: int) -> dict[str, Job]:
+    chance = Random(seed)
+    made = [
+        Job(f"g{number:02}", chance.choice((1, 1, 2, 2, 3, 4, 6)), chance.randint(5, 16)) for number in range(GANGS)
+    ]
+    return {one.name: one for one in made}
+
+
+@pytest.fixture
+async def queueing(cluster: Cluster, api: Api, namespace: str) -> Stage:
+    """Of the first version alone: what is shown is netgang's own arithmetic over real starts and ends."""
+    return Stage(cluster, api, namespace)
+
+
+@pytest.mark.timeout(400)
+async def test_every_start_is_in_its_interval_or_it_is_known_why_not(queueing: Stage) -> None:
+    """No promise is late by more than lengths were outlived; and each start outside its interval has a cause."""
+    netgang = await queueing.netgang(SETTINGS, on={"a": NODES})
+    jobs, said = jobs_of(SEED), dict[str, Said]()
+    tasks = [asyncio.create_task(_run(queueing, jobs)), asyncio.create_task(_listen(queueing, netgang, jobs, said))]
+    try:
+        for one in jobs.values():
+            length = {"netgang.io/expected-duration": f"{one.length_s}s"}
+            await queueing.create_gang(one.name, one.size, gated=True, annotations=length)
+        await queueing.api.until(
+            lambda: _left(jobs, tasks), lambda left: not left, what="all gangs have ended", limit_s=LIMIT_S
+        )
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+    _promises_are_kept(jobs, await _decided(netgang), delay_s=DELAY_S * slowness())
+    _intervals_are_explained(jobs, said)
+
+
+# -- what happens ------------------------------------------------------------------------------------------------------
+
+
+async def _run(stage: Stage, jobs: Mapping[str, Job]) -> None:
+    """Note each gang's start, and end its pods once its length is over."""
+    async with asyncio.TaskGroup() as ends:
+        async for change, pod in stage.api.watch("Pod", namespace=stage.namespace):
+            name = name_of(pod)
+            job, node = jobs[gang_of(name)], pod["spec"].get("nodeName")
+            if change == "DELETED" or node is None:
+                continue
+            job.on[name] = node
+            if len(job.on) == job.size and job.started_s is None:
+                job.started_s = now_s()
+            if pod["status"].get("phase") != "Running" or name in job.running:
+                continue
+            job.running.add(name)  # an end that is written before would be overwritten by kwok
+            if len(job.running) == job.size:
+                ends.create_task(_end(stage, job))
+
+
+async def _end(stage: Stage, job: Job) -> None:
+    await asyncio.sleep(max(job.start_s + job.length_s - now_s(), 0.0))  # the work of its pods
+    await asyncio.gather(*(stage.patch_pod(name, status={"phase": "Succeeded"}) for name in job.on))
+    job.ended_s = now_s()
+
+
+async def _listen(stage: Stage, netgang: Netgang, jobs: Mapping[str, Job], said: dict[str, Said]) -> None:
+    """Note each gang's first interval."""
+    async with httpx.AsyncClient(timeout=30.0) as client:
+        while True:
+            with suppress(httpx.HTTPError):
+                _note((await client.get(f"{netgang.url}/v1/queue")).json()["gangs"], said)
+            await asyncio.sleep(0.25)  # how often a user looks
+
+
+def _note(gangs: list[dict[str, Any]], said: dict[str, Said]) -> None:
+    ranks = {_name(one["gang"]): one["rank"] for one in gangs if one["queue"] == "WQ"}
+    for one in gangs:
+        name, start = _name(one["gang"]), one["expected_start"]
+        if name in said or start is None or start["start_s"] is None:
+            continue
+        ahead = {other for other, rank in ranks.items() if rank is not None and rank < (one["rank"] or 0)}
+        times = (start["low_s"], start["start_s"], start["high_s"])
+        said[name] = Said(now_s(), *times, promised=start["promised"], ahead=frozenset(ahead))
+
+
+async def _left(jobs: Mapping[str, Job], tasks: list[asyncio.Task[None]]) -> list[str]:
+    for task in tasks:
+        if task.done():
+            task.result()
+    return [one.name for one in jobs.values() if one.ended_s is None]
+
+
+async def _decided(netgang: Netgang) -> Decided:
+    """The decision log has what plans were made from, and a digest of each: they are made again."""
+    async with httpx.AsyncClient(timeout=30.0) as client:
+        log = (await client.get(f"{netgang.debug_url}/v1/record")).raise_for_status().content
+    found = Decided()
+    policy, current, snapshot, cache = Policy(), Plan(version=-1), NOTHING, PlannerCache()
+    for entry in read(log):
+        match entry:
+            case Began(_, _, policy, current):
+                cache, snapshot = PlannerCache(), NOTHING
+            case Ran(at_s, change, digest):
+                snapshot = applied(snapshot, change)
+                current = plan(snapshot, policy, now_s=at_s, previous=current, cache=cache)
+                assert digest_of(current) == digest, "decided differently when run again"
+                for key, promise in current.promises.items():
+                    found.promised.setdefault(_name(key), (at_s, promise.first_s))
+                for key in current.admitted:
+                    found.admitted_s.setdefault(_name(key), at_s)
+            case _:
+                pass
+    return found
+
+
+def _name(gang: str) -> str:
+    return gang.partition("/")[2]
+
+
+# -- what is held to ---------------------------------------------------------------------------------------------------
+
+
+def _promises_are_kept(jobs: Mapping[str, Job], decided: Decided, *, delay_s: float) -> None:
+    assert len(decided.promised) >= 5, decided.promised
+    for name, (at_s, first_s) in decided.promised.items():
+        job = jobs[name]
+        late_s = job.start_s - first_s
+        ahead = [one for one in jobs.values() if one is not job and one.start_s < job.start_s and one.end_s > at_s]
+        later_s = {one.name: _later_s(one, decided, at_s) for one in ahead}
+        longest = max(later_s, key=lambda one: later_s[one], default="none")
+        error_s = later_s.get(longest, 0.0)
+        own_s = job.start_s - max(_free_s(job, jobs), at_s)
+        say(
+            f"{name}: promised {first_s - at_s:.1f} s ahead, started {late_s:+.2f} s from then; of the gangs ahead "
+            f"{longest} ended latest, {error_s:+.2f} s; from free nodes to its last bound pod {own_s:.2f} s"
+        )
+        assert own_s <= delay_s, f"{name}: {own_s:.2f} s from room to bound pods"
+        assert late_s <= max(error_s, 0.0) + own_s + TOLERANCE_S, f"{name}: the promise is broken"
+
+
+def _later_s(one: Job, decided: Decided, at_s: float) -> float:
+    """By how much it ended later than the plan took it to; without a node then, it starts when it is admitted."""
+    return one.outlived_s + (one.start_s - decided.admitted_s[one.name] if one.start_s > at_s else 0.0)
+
+
+def _intervals_are_explained(jobs: Mapping[str, Job], said: Mapping[str, Said]) -> None:
+    assert len(said) >= GANGS // 2, said.keys()
+    outside = {}
+    for name, one in said.items():
+        start_s = jobs[name].start_s
+        if start_s < one.low_s - TOLERANCE_S:
+            outside[name] = _why_early(jobs, name, one)
+        elif start_s > one.high_s + TOLERANCE_S:
+            outside[name] = _why_late(jobs, name, one)
+    say(f"{len(said) - len(outside)} of {len(said)} starts in their first interval")
+    for name, why in outside.items():
+        one = said[name]
+        say(
+            f"{name}: {jobs[name].start_s - one.start_s:+.1f} s, interval {one.low_s - one.start_s:+.1f} to "
+            f"{one.high_s - one.start_s:+.1f} s, said {one.start_s - one.at_s:.0f} s ahead"
+            f"{', promised' if one.promised else ''}: {'; '.join(why) or 'NOT KNOWN'}"
+        )
+    assert all(outside.values()), outside
+
+
+def _why_late(jobs: Mapping[str, Job], name: str, said: Said) -> list[str]:
+    """Gangs that filled a gap before it, and what went by on its way: one gang after the other on its nodes."""
+    job, why = jobs[name], []
+    behind = [one for one in jobs.values() if one.name not in said.ahead and said.at_s < one.start_s < job.start_s]
+    behind = [one for one in behind if one.end_s > said.start_s]
+    if behind:
+        why.append(f"{', '.join(one.name for one in behind)}, behind it in the queue, filled gaps and still ran then")
+    outlived_s, own_s, way = 0.0, 0.0, [job]
+    while (one := way[-1]).start_s > said.at_s:
+        before = [other for other in jobs.values() if _shares(other, one) and other.end_s <= one.start_s]
+        own_s += one.start_s - max(_free_s(one, jobs), said.at_s)
+        if not before:
+            break
+        way.append(max(before, key=lambda other: other.end_s))
+        if way[-1].end_s > said.at_s:
+            outlived_s += max(way[-1].outlived_s, 0.0)
+    if outlived_s + own_s >= job.start_s - said.high_s - TOLERANCE_S:
+        names = " < ".join(one.name for one in way)
+        why.append(f"on its way ({names}) lengths were outlived by {outlived_s:.1f} s and starts took {own_s:.1f} s")
+    return why
+
+
+def _why_early(jobs: Mapping[str, Job], name: str, said: Said) -> list[str]:
+    """It, or a gang whose end it was to wait for, filled a gap before one that was ahead in the queue."""
+    job, why = jobs[name], []
+    passed = [other for other in said.ahead if jobs[other].start_s > job.start_s]
+    if passed:
+        why.append(f"it filled a gap before {', '.join(sorted(passed))}")
+    ahead = sorted(said.ahead - set(passed))
+    filled = [b for at, b in enumerate(ahead) if any(jobs[b].start_s < jobs[a].start_s for a in ahead[:at])]
+    if filled:
+        why.append(f"{', '.join(filled)}, ahead of it, filled gaps")
+    over = [one for one in jobs.values() if one.start_s + one.length_s - TOLERANCE_S < said.at_s < one.end_s]
+    if over:
+        why.append(f"{', '.join(one.name for one in over)} had outlived its length when this was said")
+    return why
+
+
+def _free_s(job: Job, jobs: Mapping[str, Job]) -> float:
+    """When its nodes were free for it."""
+    return max((one.end_s for one in jobs.values() if _shares(one, job) and one.end_s <= job.start_s), default=0.0)
+
+
+def _shares(one: Job, other: Job) -> bool:
+    return one is not other and not set(one.on.values()).isdisjoint(other.on.values())
