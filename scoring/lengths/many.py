@@ -4,6 +4,7 @@ Why: a start that is promised follows from the ends of everything that runs. Of 
 that is 50 ms one by one, and 0.5 ms together.
 """
 
+from collections.abc import Sequence
 from typing import TypeAlias
 
 import numpy as np
@@ -14,11 +15,12 @@ from scoring.lengths.length import LEVELS
 Floats: TypeAlias = NDArray[np.float64]
 
 
-def remaining_of_many(quantiles_s: Floats, ran_s: Floats, level: float) -> Floats:
-    """`remaining_s` of each gang. Shapes: quantiles_s (gangs, levels), ran_s (gangs,); result (gangs,), seconds.
+def remaining_of_many(quantiles_s: Floats, ran_s: Floats, levels: Sequence[float]) -> list[Floats]:
+    """`remaining_s` of each gang at some levels. Shapes: quantiles_s (gangs, 5), ran_s and results (gangs,); seconds.
 
     >>> learned = [10.0, 50.0, 80.0, 90.0, 100.0]
-    >>> remaining_of_many(np.array([learned] * 3), np.array([0.0, 50.0, 100.0]), 0.8).round(1).tolist()
+    >>> [found] = remaining_of_many(np.array([learned] * 3), np.array([0.0, 50.0, 100.0]), [0.8])
+    >>> found.round(1).tolist()
     [80.0, 40.0, 100.0]
     """
     ran_s = np.maximum(ran_s, 0.0)
@@ -28,11 +30,14 @@ def remaining_of_many(quantiles_s: Floats, ran_s: Floats, level: float) -> Float
         longest_s[late] *= 2.0
     above = (quantiles_s <= ran_s[:, None]).sum(axis=1)
     ended = np.where(above == 0, 0.0, _between(_LEVELS, quantiles_s, above, ran_s))
-    wanted = ended + level * (1.0 - ended)
-    above = (wanted[:, None] >= _LEVELS).sum(axis=1)
-    ends_s = np.where(wanted <= LEVELS[0], quantiles_s[:, 0], _between(quantiles_s, _LEVELS, above, wanted))
-    ends_s = np.where(wanted >= LEVELS[-1], quantiles_s[:, -1], ends_s)
-    return np.where(outlived, longest_s - ran_s, np.maximum(ends_s - ran_s, 0.0))
+    found = []
+    for level in levels:
+        wanted = ended + level * (1.0 - ended)
+        above = (wanted[:, None] >= _LEVELS).sum(axis=1)
+        ends_s = np.where(wanted <= LEVELS[0], quantiles_s[:, 0], _between(quantiles_s, _LEVELS, above, wanted))
+        ends_s = np.where(wanted >= LEVELS[-1], quantiles_s[:, -1], ends_s)
+        found.append(np.where(outlived, longest_s - ran_s, np.maximum(ends_s - ran_s, 0.0)))
+    return found
 
 
 _LEVELS = np.array([LEVELS])

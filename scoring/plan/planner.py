@@ -230,7 +230,7 @@ class _Turns:
             whole = demand if again else self._whole(demand)
             outcome = yield from self._place(whole, place)
             if isinstance(outcome, Refused) and self._room is not None:
-                outcome = yield from self._by_end_times(self._room, whole, outcome)
+                outcome = yield from self._by_end_times(self._room, whole, outcome, final=self._bulk.is_final(place))
             elif isinstance(outcome, Placed) and self._room is not None:
                 self._room.close(whole, outcome.nodes)
             if isinstance(outcome, Refused) and whole is not demand and not self._waits_whole(whole):
@@ -289,12 +289,17 @@ class _Turns:
             or (yield from place_anywhere(run, demand, now_s=self._now_s))
         )
 
-    def _by_end_times(self, room: KeptRoom, demand: GangDemand, refused: Refused) -> Steps[Placed | Refused]:
-        """Place the gang in room that is kept for a later start, if it may have it; else perhaps promise it a start."""
+    def _by_end_times(
+        self, room: KeptRoom, demand: GangDemand, refused: Refused, *, final: bool
+    ) -> Steps[Placed | Refused]:
+        """Place the gang in room that is kept for a later start, if it may have it; else perhaps promise it a start.
+
+        `final`: it would be refused if nothing were kept.
+        """
         key = demand.gang.key
         if refused.reason not in WANTS_ROOM or key in self._run.snapshot.commitments:
             return refused
-        if room.fills(demand):
+        if not final and room.fills(demand):
             room.open(demand)
             before = self._before.get(key)
             found: Placed | Refused | None = keep_place(self._run, demand, before) if before is not None else None
@@ -305,7 +310,7 @@ class _Turns:
             if isinstance(found, Placed):
                 return found
         if not room.wants(demand):
-            return room.explained(demand, refused)
+            return refused if final else room.explained(demand, refused)
         promise = yield from room.promise(demand, self.admitted)
         if self._kept is not None:
             self._kept.distrust(room.rows())

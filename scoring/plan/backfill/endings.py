@@ -47,6 +47,7 @@ class Endings:
         self._amounts: Ints = np.zeros((0, len(run.table.axis)), np.int64)
         self._owner: Ints = np.zeros(0, np.int64)
         self._ends_s: Floats = np.zeros((0, 4))
+        self._added: list[tuple[Ints, Ints, Floats]] = []  # Rows, amounts, ends of gangs behind those of `_owner`
         self._certain: bool | None = None
         self._steps_s: Floats | None = None
         self._freed: dict[int, Ints] = {}  # number of a step → what comes free before it, (nodes, resources)
@@ -54,12 +55,14 @@ class Endings:
     @property
     def certain(self) -> bool:
         """Whether nothing ends earlier or later than at the level that counts."""
+        self._take_in()
         if self._certain is None:
             self._certain = bool((self._ends_s[:, 1:3] == self._ends_s[:, :1]).all())
         return self._certain
 
     def steps_s(self) -> Floats:
         """Some moments, ascending, the last is infinity: for these `freed_at_most` is exact."""
+        self._take_in()
         if self._steps_s is None:
             ends_s = np.sort(self._ends_s[:, 0])
             self._steps_s = np.append(ends_s[:: max(len(ends_s) // _STEPS, 1)], np.inf)
@@ -105,17 +108,9 @@ class Endings:
                 amounts.append(vector)
         if not rows or gang.length is None:
             return self._rows[:0], self._amounts[:0], self._ends_s[:0]
-        since_s = running_since_s(gang)
-        ends = self._ends(
-            np.array([np.nan if since_s is None else since_s]), np.array([gang.length.quantiles_s], np.float64)
-        )
-        added = np.array(rows, np.int64), np.array(amounts, np.int64), ends.repeat(len(rows), axis=0)
-        self._rows, self._amounts = (np.concatenate(two) for two in ((self._rows, added[0]), (self._amounts, added[1])))
-        self._ends_s = np.concatenate((self._ends_s, added[2]))
-        self._owner = np.concatenate((self._owner, np.full(len(rows), len(self._gangs), np.int64)))
+        added = np.array(rows, np.int64), np.array(amounts, np.int64), self._ends_of(gang).repeat(len(rows), axis=0)
+        self._added.append(added)
         self._gangs.append(gang.key)
-        self._certain, self._steps_s = None, None
-        self._freed.clear()
         return added
 
     def freed(self, rows: Ints, until_s: float, *, which: int = 0) -> Ints:
@@ -123,6 +118,7 @@ class Endings:
 
         `which`: 0: at the level that counts, 1: early, 2: late, 3: as expected when the gangs started.
         """
+        self._take_in()
         total = np.zeros((len(rows), self._amounts.shape[1]), np.int64)
         place = self._places(rows)
         some = (place >= 0) & (self._ends_s[:, which] <= until_s)
@@ -131,6 +127,7 @@ class Endings:
 
     def over(self, rows: Ints, which: int) -> tuple[Ints, Ints, Floats]:
         """Entries on `rows`, ascending: places among them, amounts, ends; in the order of their ends."""
+        self._take_in()
         place = self._places(rows)
         some = np.flatnonzero(place >= 0)
         some = some[np.argsort(self._ends_s[some, which], kind="stable")]
@@ -138,8 +135,22 @@ class Endings:
 
     def last_before(self, rows: Ints, until_s: float) -> GangKey | None:
         """The gang whose end on these rows is the last up to this moment."""
+        self._take_in()
         some: NDArray[np.int64] = np.flatnonzero((self._places(rows) >= 0) & (self._ends_s[:, 0] <= until_s))
         return self._gangs[int(self._owner[some[self._ends_s[some, 0].argmax()]])] if len(some) else None
+
+    def _take_in(self) -> None:
+        """Put what was added behind the rest. Many gangs may be added before anything is looked up again."""
+        if not self._added:
+            return
+        rows, amounts, ends_s = zip(*self._added, strict=True)
+        first = len(self._gangs) - len(rows)
+        owner = np.repeat(np.arange(first, len(self._gangs)), [len(one) for one in rows])
+        self._rows, self._amounts = np.concatenate((self._rows, *rows)), np.concatenate((self._amounts, *amounts))
+        self._ends_s, self._owner = np.concatenate((self._ends_s, *ends_s)), np.concatenate((self._owner, owner))
+        self._added.clear()
+        self._certain, self._steps_s = None, None
+        self._freed.clear()
 
     def _places(self, rows: Ints) -> Ints:
         """(entries,): the place of each one's row among `rows`, -1: it is none of them."""
@@ -147,10 +158,19 @@ class Endings:
         place[rows] = np.arange(len(rows))
         return place[self._rows]
 
+    def _ends_of(self, gang: Gang) -> Floats:
+        """(1, 4): the ends of a gang of known length."""
+        assert gang.length is not None, "only such gangs end"
+        since_s = running_since_s(gang)
+        if since_s is not None:
+            return self._ends(np.array([since_s]), np.array([gang.length.quantiles_s], np.float64))
+        ends_s = [self._now_s + gang.length.at_s(level) for level in (self._level, EARLY, LATE, self._level)]
+        return np.round(np.array([ends_s]), 3)
+
     def _ends(self, since_s: Floats, quantiles_s: Floats) -> Floats:
         """(gangs, 4): the ends of gangs that run since then (NaN: it is not known)."""
         start_s = np.minimum(np.where(np.isnan(since_s), self._now_s, since_s), self._now_s)
         ran_s = self._now_s - start_s
-        ends = [self._now_s + remaining_of_many(quantiles_s, ran_s, one) for one in (self._level, EARLY, LATE)]
-        ends.append(start_s + remaining_of_many(quantiles_s, np.zeros(len(ran_s)), self._level))
+        ends = [self._now_s + one for one in remaining_of_many(quantiles_s, ran_s, (self._level, EARLY, LATE))]
+        ends += [start_s + one for one in remaining_of_many(quantiles_s, np.zeros(len(ran_s)), (self._level,))]
         return np.asarray(np.round(np.stack(ends, axis=1), 3), np.float64)

@@ -34,7 +34,6 @@ from scoring.network.matrix import Ints
 from scoring.plan.backfill.earliest import Promised, demand_over
 from scoring.plan.backfill.endings import ROUNDING_S, Endings, rounded
 from scoring.plan.backfill.start_search import StartSearch, classes_of, runs_s
-from scoring.plan.cache import remember
 from scoring.plan.demand import GangDemand
 from scoring.plan.result import Admission, Promise, Refused, Reservation
 from scoring.plan.run import Run
@@ -228,5 +227,7 @@ class KeptRoom:
         return rounded(self._now_s + runs_s(self._run, demand))
 
     def _class(self, demand: GangDemand) -> frozenset[ResourceName]:
-        classes = tuple([member_class for member_class, _ in demand.need])
-        return remember(self._run.cache.resource_classes, classes, lambda: resource_class(demand))
+        known = self._run.cache.resource_classes.get(demand.gang.key)
+        if known is None or known[0] is not demand:
+            known = self._run.cache.resource_classes[demand.gang.key] = (demand, resource_class(demand))
+        return known[1]

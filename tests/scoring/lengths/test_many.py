@@ -21,10 +21,11 @@ def test_what_remains_is_the_same(drawn: list[tuple[list[float], float]], level:
     """Equal but for rounding, whatever the quantiles and however long the gangs have run."""
     lengths = [Length(LengthSource.LEARNED, tuple(at_s)) for at_s, _ in drawn]  # type: ignore[arg-type]
     one_by_one = [remaining_s(length, ran_s, level) for length, (_, ran_s) in zip(lengths, drawn, strict=True)]
-    at_once = remaining_of_many(np.array([at_s for at_s, _ in drawn]), np.array([ran_s for _, ran_s in drawn]), level)
-    assert one_by_one == pytest.approx(at_once.tolist(), rel=1e-9, abs=1e-6)
+    quantiles_s, ran_s = np.array([at_s for at_s, _ in drawn]), np.array([ran_s for _, ran_s in drawn])
+    for found in remaining_of_many(quantiles_s, ran_s, [level, level]):
+        assert one_by_one == pytest.approx(found.tolist(), rel=1e-9, abs=1e-6)
 
 
 def test_of_no_gang() -> None:
     """Nothing runs."""
-    assert len(remaining_of_many(np.zeros((0, 5)), np.zeros(0), 0.8)) == 0
+    assert [len(one) for one in remaining_of_many(np.zeros((0, 5)), np.zeros(0), [0.8])] == [0]
