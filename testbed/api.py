@@ -258,6 +258,11 @@ class Api:
         what = f"{count} pods of {namespace} bound"
         return await self.until(lambda: self.bound(namespace, labels=labels), enough, what=what, limit_s=limit_s)
 
+    async def serves(self, kind: str) -> bool:
+        """Whether there is such a kind right now: nothing is waited for, as other calls do while a definition is new."""
+        self._kinds = await self._discover()
+        return ("", kind) in self._kinds
+
     async def _resource(self, kind: str, api_version: str = "") -> Resource:
         """Where `kind` is served; asks discovery again for a while, because a definition may be new."""
         try:

@@ -153,7 +153,7 @@ async def _populate(console: Console, cluster: Cluster, shape: Shape, *, port: i
             reports_port = free_ports(1)[0] if probed else None
             netgang = await start_netgang(cluster, settings(mesh, reports_port=reports_port), port=port)
         with progress.step("kube-scheduler (netgang)"):
-            await start_second_scheduler(cluster, netgang)
+            await start_second_scheduler(cluster, netgang.url)
         if probed:
             with progress.step(f"{count} agents of the probe"):
                 url = f"http://{LOOPBACK}:{reports_port}"

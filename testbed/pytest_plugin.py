@@ -79,13 +79,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if why is not None and not _on_ci():
         for item in kept:
             item.add_marker(pytest.mark.skip(reason=why))
-    longest_s: Counter[Path] = Counter()
+    longest_s: Counter[str] = Counter()
     for item in kept:
         limit = item.get_closest_marker("timeout")
-        longest_s[item.path] += limit.args[0] if limit is not None and limit.args else TEST_LIMIT_S
-    kept.sort(
-        key=lambda item: -longest_s[item.path]
-    )  # the longest files first, or one worker ends long after the other
+        longest_s[_piece(item.nodeid)] += limit.args[0] if limit is not None and limit.args else TEST_LIMIT_S
+    # the longest pieces first, or one worker ends long after the others
+    kept.sort(key=lambda item: -longest_s[_piece(item.nodeid)])
     items[:] = kept + [item for item in items if item not in set(ours)]
 
 
@@ -101,11 +100,14 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Scheduling:
         """Keeps the tests of a file of tests/e2e on one worker, one after the other."""
 
         def _split_scope(self, nodeid: str) -> str:
-            if not nodeid.startswith(_E2E_NODES):
-                return str(super()._split_scope(nodeid))
-            return _PEOPLE if nodeid.startswith(_PEOPLE) else nodeid.partition("::")[0]
+            return _piece(nodeid) if nodeid.startswith(_E2E_NODES) else str(super()._split_scope(nodeid))
 
     return FileScheduling(config, log)
+
+
+def _piece(nodeid: str) -> str:
+    """What one worker runs, one after the other: the test's file, or the folder of those that share ports."""
+    return _PEOPLE if nodeid.startswith(_PEOPLE) else nodeid.partition("::")[0]
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:

@@ -95,12 +95,15 @@ async def install_rights(cluster: Cluster) -> None:
             await api.apply(_installed(path))
 
 
-async def start_second_scheduler(cluster: Cluster, netgang: Netgang, *, name: str = NETGANG_SCHEDULER) -> Child:
-    """Start the kube-scheduler for pods with `schedulerName: netgang`, as manifests/overlays/second-scheduler does."""
+async def start_second_scheduler(cluster: Cluster, url: str) -> Child:
+    """Start the kube-scheduler for pods with `schedulerName: netgang`, as manifests/overlays/second-scheduler does.
+
+    `url` is that of netgang's verbs, where it need not be yet: it is called for pods only.
+    """
     return await cluster.start_scheduler(
         _installed(SECOND_SCHEDULER),
-        name=name,
-        extender=netgang.url,
+        name=NETGANG_SCHEDULER,
+        extender=url,
         account=NETGANG_SCHEDULER,
         feature_gates=installed_gates(),
     )

@@ -106,8 +106,7 @@ async def _client(cluster: Cluster) -> AsyncIterator[Api]:
     before = set(cluster.parts)
     async with cluster.api() as client:
         yield client
-        for name in [one for one in cluster.parts if one not in before]:
-            await cluster.remove(name)
+        await asyncio.gather(*(cluster.remove(name) for name in cluster.parts.keys() - before))
         await sweep(client)
     cluster.check_alive()
 

@@ -1,8 +1,9 @@
 """Stages for tests of what happens to whole jobs: in the cluster with controllers, on nodes of their own."""
 
+import asyncio
 import re
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager
 from typing import Any
 from uuid import uuid4
 
@@ -10,9 +11,8 @@ import pytest
 
 from testbed.api import Api, Object
 from testbed.cluster import Cluster
-from testbed.errors import WaitExpired
 from testbed.objects import namespace
-from testbed.parts.service import ROOT
+from testbed.parts.service import ROOT, Netgang
 from tests.e2e.stage import Stage
 
 
@@ -43,7 +43,7 @@ async def controlled_site(
         await (made.netgang if schedules else made.start_netgang)(settings)
     yield made
     for kind in kinds:
-        with suppress(WaitExpired):  # of a kind that the test did not install there is nothing
+        if await api.serves(kind):  # of one that the test did not install there is nothing
             await api.delete_all(kind, namespace=made.namespace)
     await api.delete("Namespace", made.namespace)
 
@@ -60,3 +60,47 @@ def site_on(nodes: Sequence[Object], settings: Mapping[str, Any], **how: Any) ->
             yield made
 
     return site
+
+
+def lasting_site_on(
+    nodes: Sequence[Object],
+    settings: Mapping[str, Any],
+    *,
+    component: str = "restart",
+    schedules: bool = True,
+    kinds: Sequence[str] = ("Job",),
+) -> tuple[Callable[..., Iterator[Netgang]], Callable[..., AsyncIterator[Stage]]]:
+    """Fixtures `lasting` and `site`: as `site_on`, but all tests of a file have the same netgang, one after the other.
+
+    It removes nothing in the half minute after its start (docs/safety.md S11), which each test waited for.
+    """
+
+    @pytest.fixture(scope="module")
+    def lasting(controlled_cluster: Cluster) -> Iterator[Netgang]:
+        before = set(controlled_cluster.parts)
+
+        async def start() -> Netgang:
+            async with controlled_cluster.api() as api:
+                await api.apply(ROOT / f"manifests/components/{component}/rbac.yaml")
+                made = Stage(controlled_cluster, api, "")
+                return await (made.netgang if schedules else made.start_netgang)(settings)
+
+        async def stop() -> None:
+            await asyncio.gather(*(controlled_cluster.remove(one) for one in controlled_cluster.parts.keys() - before))
+
+        with asyncio.Runner(loop_factory=asyncio.new_event_loop) as runner:
+            started = runner.run(start())
+        yield started
+        with asyncio.Runner(loop_factory=asyncio.new_event_loop) as runner:
+            runner.run(stop())
+
+    @pytest.fixture
+    async def site(
+        controlled_cluster: Cluster, lasting: Netgang, controlled_api: Api, request: pytest.FixtureRequest
+    ) -> AsyncIterator[Stage]:
+        how = {"nodes": nodes, "settings": None, "component": component, "kinds": kinds}
+        async with controlled_site(controlled_cluster, controlled_api, request.node.name, **how) as made:
+            made.started.append(lasting)
+            yield made
+
+    return lasting, site

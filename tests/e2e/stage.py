@@ -15,7 +15,7 @@ from testbed.api import Api, Object
 from testbed.cluster import NETGANG_SCHEDULER, Cluster
 from testbed.objects import ZONE_LABEL, pod, zone_nodes
 from testbed.parts.service import SCHEDULER_CONFIG, Netgang, start_netgang, start_second_scheduler
-from testbed.processes.network import LOOPBACK
+from testbed.processes.network import LOOPBACK, free_ports
 from testbed.processes.pace import LIVENESS_S
 from testbed.processes.process import Child
 from testbed.processes.stages import HOLD
@@ -41,10 +41,15 @@ class Stage:
     async def netgang(
         self, settings: Mapping[str, Any] | None = None, *, on: Mapping[str, int] | None = None, cpu: str = "1500m"
     ) -> Netgang:
-        """Netgang and its second scheduler, both ready, `on` so many nodes a zone: by default each for one pod."""
+        """Netgang and its second scheduler, both ready, `on` so many nodes a zone: by default each for one pod.
+
+        They start side by side, and there are no pods of theirs yet.
+        """
         await self.add_nodes(*zone_nodes(on or {}, cpu=cpu))
-        running = await self.start_netgang(settings)
-        await self.start_second_scheduler(running)
+        [port] = free_ports(1)
+        running, _ = await asyncio.gather(
+            self.start_netgang(settings, port=port), start_second_scheduler(self.cluster, f"http://{LOOPBACK}:{port}")
+        )
         return running
 
     async def start_netgang(self, settings: Mapping[str, Any] | None = None, **how: Any) -> Netgang:
@@ -54,7 +59,7 @@ class Stage:
         return one
 
     async def start_second_scheduler(self, netgang: Netgang) -> Child:
-        return await start_second_scheduler(self.cluster, netgang)
+        return await start_second_scheduler(self.cluster, netgang.url)
 
     async def start_scheduler(self, *configuration: Any, **how: Any) -> Child:
         return await self.cluster.start_scheduler(*configuration, **how)

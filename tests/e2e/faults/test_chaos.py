@@ -123,7 +123,7 @@ async def _service(cluster: Cluster) -> AsyncIterator[tuple[Replicas, int]]:
         first = await group.start("netgang-a")
         await group.start("netgang-b")
         service = Netgang(part=first.part, url=f"http://127.0.0.1:{address.port}", debug_url=first.debug_url)
-        await start_second_scheduler(cluster, service)
+        await start_second_scheduler(cluster, service.url)
         await cluster.start_scheduler()
         yield group, address.port
 

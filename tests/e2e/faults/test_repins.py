@@ -3,10 +3,10 @@
 from testbed.api import Object
 from testbed.objects import zone_nodes
 from tests.e2e.objects import gates, indexed_job, listed_nodes, required_terms
-from tests.e2e.site import site_on
+from tests.e2e.site import lasting_site_on
 from tests.e2e.stage import LIMIT_S, Stage, metric
 
-site = site_on(zone_nodes({"a": 2}, cpu="1500m"), {}, schedules=False)
+lasting, site = lasting_site_on(zone_nodes({"a": 2}, cpu="1500m"), {}, schedules=False)
 
 
 def by_uid(pods: list[Object]) -> dict[str, set[str]]:

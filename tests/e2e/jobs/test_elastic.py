@@ -13,7 +13,7 @@ from testbed.objects import zone_nodes
 from testbed.parts.operator import allow_updates, pytorch_job, refuse_updates, start_operator, tf_job
 from tests.e2e.invariants import until_nothing_is_promised
 from tests.e2e.objects import GATE, budget, indexed_job, kind, name_of
-from tests.e2e.site import site_on
+from tests.e2e.site import lasting_site_on
 from tests.e2e.stage import Stage, say
 
 pytestmark = pytest.mark.timeout(240)
@@ -21,7 +21,7 @@ pytestmark = pytest.mark.timeout(240)
 LIMIT_S = 90.0
 SETTINGS = {"elastic": {"enabled": True, "cool_down_s": 2, "decrement": None, "increment": None}}
 JOBS = ("Job", "TFJob", "PyTorchJob")
-site = site_on(zone_nodes({"a": 2}, cpu="4", prefix="n"), SETTINGS, component="elastic", kinds=JOBS)
+lasting, site = lasting_site_on(zone_nodes({"a": 2}, cpu="4", prefix="n"), SETTINGS, component="elastic", kinds=JOBS)
 
 
 async def running(site: Stage, job: str) -> list[str]:

@@ -1,6 +1,7 @@
 """Gangs of lower priority that leave, whole, for a waiting one (docs/explanation/preemption.md)."""
 
 import asyncio
+from functools import partial
 
 import pytest
 
@@ -8,14 +9,16 @@ from testbed.api import Api, Object
 from testbed.objects import priority_class, zone_nodes
 from testbed.parts.operator import condition, start_operator, tf_job
 from tests.e2e.objects import GATE, budget, indexed_job, name_of
-from tests.e2e.site import site_on
+from tests.e2e.site import lasting_site_on
 from tests.e2e.stage import Stage, metric
 
 HIGH = "preemption-high"
 STILL_S = 8.0  # how long it is watched that nothing happens: several decisions
 
 
-site = site_on(zone_nodes({"a": 24}, cpu="3", prefix="n"), {"preemption": "gangs"}, kinds=("Job", "TFJob"))
+lasting, site = lasting_site_on(
+    zone_nodes({"a": 24}, cpu="3", prefix="n"), {"preemption": "gangs"}, kinds=("Job", "TFJob")
+)
 
 
 @pytest.fixture(autouse=True)
@@ -26,6 +29,8 @@ async def high(controlled_api: Api) -> None:
 @pytest.mark.timeout(280)
 async def test_the_smallest_sufficient_gang_leaves_whole_and_comes_back(site: Stage) -> None:
     """An Indexed Job of eight with backoffLimit 6, then a TFJob of eight, leave for a gang of eight; no other does."""
+    ended = partial(metric, site.service, "netgang_preemptions_total", outcome="started")
+    before_it, evicted = await ended(), await metric(site.service, "netgang_evictions_total")
     await site.api.create_all([job_of("four", site, 4), job_of("eight", site, 8), job_of("twelve", site, 12)])
     four, eight, twelve = [
         await site.until_running(name, size) for name, size in (("four", 4), ("eight", 8), ("twelve", 12))
@@ -87,16 +92,12 @@ async def test_the_smallest_sufficient_gang_leaves_whole_and_comes_back(site: St
     urgent = await site.until_running("urgent", 8)
     assert set(urgent.values()) == set(before.values())
     assert (await site.running("four"), await site.running("twelve")) == (four, twelve)
-    await site.api.until(
-        lambda: metric(site.service, "netgang_preemptions_total", outcome="started"),
-        lambda count: count == 2,
-        what="the claim at its end",
-    )
+    await site.api.until(ended, lambda count: count == before_it + 2, what="the claim at its end")
     await site.end_job("urgent")
     await site.until_running("tf", 8, without=frozenset(before))
     made = await site.api.get("TFJob", "tf", namespace=site.namespace)
     assert not condition(made, "Failed")
-    assert await metric(site.service, "netgang_evictions_total") == 0
+    assert await metric(site.service, "netgang_evictions_total") == evicted
 
 
 @pytest.mark.timeout(230)

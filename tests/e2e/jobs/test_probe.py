@@ -1,26 +1,19 @@
 """Two agents of the probe with real tokens, each bound to a pod on a node: their links become the network's."""
 
-from collections.abc import AsyncIterator
 from typing import Any
 
 import httpx
 import pytest
 
 from testbed.objects import zone_nodes
-from testbed.parts.service import ROOT
 from testbed.processes.network import LOOPBACK, free_ports
 from tests.e2e.objects import kind
+from tests.e2e.probe_agents import rights
 from tests.e2e.stage import Stage, document, metric
 
+__all__ = ["rights"]
+
 AGENTS = {"agent-1": "node1", "agent-2": "node2"}
-
-
-@pytest.fixture
-async def rights(stage: Stage) -> AsyncIterator[None]:
-    found = await stage.api.apply(ROOT / "manifests/components/reports/rbac.yaml")
-    yield
-    for one in found:
-        await stage.api.delete(one["kind"], one["metadata"]["name"])
 
 
 async def _token(stage: Stage, account: str, pod: dict[str, Any] | None = None) -> str:

@@ -11,7 +11,7 @@ from testbed.parts.service import ROOT
 from tests.e2e.jobs.test_elastic import WORKERS
 from tests.e2e.jobs.test_levels import age
 from tests.e2e.objects import indexed_job
-from tests.e2e.site import site_on
+from tests.e2e.site import lasting_site_on
 from tests.e2e.stage import Stage
 
 SETTINGS = {
@@ -21,7 +21,9 @@ SETTINGS = {
     "queue": {"surplus": "last"},
     "elastic": {"enabled": True, "condition": "levels", "cool_down_s": 2, "decrement": None, "increment": None},
 }
-site = site_on(zone_nodes({"a": 2}, cpu="4", prefix="n"), SETTINGS, component="elastic", kinds=("Job", "TFJob"))
+lasting, site = lasting_site_on(
+    zone_nodes({"a": 2}, cpu="4", prefix="n"), SETTINGS, component="elastic", kinds=("Job", "TFJob")
+)
 
 
 @dataclass(frozen=True, slots=True)
