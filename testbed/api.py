@@ -259,7 +259,7 @@ class Api:
         return await self.until(lambda: self.bound(namespace, labels=labels), enough, what=what, limit_s=limit_s)
 
     async def serves(self, kind: str) -> bool:
-        """Whether there is such a kind right now: nothing is waited for, as other calls do while a definition is new."""
+        """Whether there is such a kind right now; other calls wait for one whose definition may be new."""
         self._kinds = await self._discover()
         return ("", kind) in self._kinds
 
