@@ -133,7 +133,7 @@ def test_both_sides_are_checked(second: tuple[Object, ...]) -> None:
     (mounted,) = [
         one["data"]["scheduler.yaml"]
         for one in of_kind(second, "ConfigMap").values()
-        if "scheduler.yaml" in one["data"]
+        if "scheduler.yaml" in one.get("data", {})
     ]
     assert yaml.safe_load(mounted) == load_configuration(MANIFESTS / "components/tls/second-scheduler.yaml")
     for entry in _extenders(yaml.safe_load(mounted)):
