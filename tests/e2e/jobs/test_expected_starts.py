@@ -42,7 +42,7 @@ DELAY_S = 5.0  # from room to bound pods, on a usual machine; a third of a secon
 
 @dataclass(slots=True)
 class Job:
-    """A gang, what its user says of it, and what became of it; Unix seconds."""
+    """A gang, what its user says of it, and when it started and ended; Unix seconds."""
 
     name: str
     size: int

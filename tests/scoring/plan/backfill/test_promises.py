@@ -110,7 +110,7 @@ def test_a_promise_is_late_by_no_more_than_lengths_were_wrong(says: str) -> None
 @pytest.mark.slow
 @pytest.mark.parametrize("says", ["limit", "guess"])
 def test_the_same_for_more_runs(says: str) -> None:
-    """Ten thousand of them: `python -m tests.scoring.plan.backfill.random_runs 5000 easy`."""
+    """More of them: `python -m tests.scoring.plan.backfill.random_runs 10000 --mode easy`."""
     promised, wrong = broken(range(12, 60), says, Backfill.EASY)
     assert promised > 0
     assert wrong == []
