@@ -5,6 +5,7 @@ UV := .venv/bin/uv
 RUN := $(UV) run --frozen --no-sync
 UV_VERSION := 0.13.8
 VERSIONS ?= 1.36.3
+E2E_WORKERS ?= 3
 export UV_PROJECT_ENVIRONMENT := .venv
 # compiled once, into .venv and not beside the sources, whatever the shell says: a program starts in half the time
 export PYTHONPYCACHEPREFIX := $(CURDIR)/.venv/pycache
@@ -47,7 +48,7 @@ test: setup ## unit, property and in-process tests: 4 min, no Go, no cluster
 e2e: setup ## the rest: real control plane, browser, slow tests; VERSIONS=1.36.3,1.37.2,1.35.4
 	$(RUN) python -m testbed archives --optional
 	$(RUN) python -m testbed build --e2e --optional
-	$(RUN) python -m pytest -n 2 tests/e2e tests/browser --e2e=all --versions=$(VERSIONS) -rfEs --durations=40 --durations-min=5
+	$(RUN) python -m pytest -n $(E2E_WORKERS) tests/e2e tests/browser --e2e=all --versions=$(VERSIONS) -rfEs --durations=40 --durations-min=5
 	$(RUN) python -m pytest -n 2 --ignore=tests/e2e --ignore=tests/browser -m slow -rfEs
 
 # the real OpenSearch, Prometheus and Chromium that some tests run against; `make e2e` fetches what it can by itself

@@ -5,8 +5,8 @@ should overlook that it was left out.
 Rule: `--e2e=all` (default) runs them, `--e2e=none` does not. Without Go and without built programs the tests are
 skipped and the summary says so; with CI=true they run, and fail saying so.
 Under xdist each file of them is one piece of work and each worker has a control plane of its own: most of a file's
-time is waiting, so two workers take little more than half the time of one. This does not rely on `--dist=loadgroup`
-alone, because xdist 3.8 loses its groups with pytest 9.2.
+time is waiting, so more workers than processors take less time. This does not rely on `--dist=loadgroup` alone, because
+xdist 3.8 loses its groups with pytest 9.2.
 tests/e2e/conftest.py loads it; `-p testbed.pytest_plugin` makes the options known wherever pytest starts.
 """
 
