@@ -98,8 +98,10 @@ def lasting_site_on(
     async def site(
         controlled_cluster: Cluster, lasting: Netgang, controlled_api: Api, request: pytest.FixtureRequest
     ) -> AsyncIterator[Stage]:
-        how = {"nodes": nodes, "settings": None, "component": component, "kinds": kinds}
-        async with controlled_site(controlled_cluster, controlled_api, request.node.name, **how) as made:
+        purpose = request.node.name
+        async with controlled_site(
+            controlled_cluster, controlled_api, purpose, nodes=nodes, settings=None, component=component, kinds=kinds
+        ) as made:
             made.started.append(lasting)
             yield made
 
