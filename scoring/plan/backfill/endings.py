@@ -36,7 +36,7 @@ def rounded(at_s: float) -> float:
 class Endings:
     """What comes free, entry by entry: a row, an amount, and its ends; Unix seconds.
 
-    Ends (entries, 4): at the level that counts, early, late, and as it was expected when the gang started.
+    Ends (entries, 3): at the level that counts, early and late.
     """
 
     def __init__(self, run: Run, *, now_s: float, level: float) -> None:
@@ -46,7 +46,7 @@ class Endings:
         self._rows: Ints = np.zeros(0, np.int64)
         self._amounts: Ints = np.zeros((0, len(run.table.axis)), np.int64)
         self._owner: Ints = np.zeros(0, np.int64)
-        self._ends_s: Floats = np.zeros((0, 4))
+        self._ends_s: Floats = np.zeros((0, 3))
         self._added: list[tuple[Ints, Ints, Floats]] = []  # Rows, amounts, ends of gangs behind those of `_owner`
         self._certain: bool | None = None
         self._steps_s: Floats | None = None
@@ -113,20 +113,20 @@ class Endings:
         self._gangs.append(gang.key)
         return added
 
-    def freed(self, rows: Ints, until_s: float, *, which: int = 0) -> Ints:
-        """What comes free on `rows` (k,), ascending, up to this moment; (k, resources).
-
-        `which`: 0: at the level that counts, 1: early, 2: late, 3: as expected when the gangs started.
-        """
+    def freed(self, rows: Ints, until_s: float) -> Ints:
+        """What comes free on `rows` (k,), ascending, up to this moment, at the level that counts; (k, resources)."""
         self._take_in()
         total = np.zeros((len(rows), self._amounts.shape[1]), np.int64)
         place = self._places(rows)
-        some = (place >= 0) & (self._ends_s[:, which] <= until_s)
+        some = (place >= 0) & (self._ends_s[:, 0] <= until_s)
         scatter_add(total, place[some], self._amounts[some])
         return total
 
     def over(self, rows: Ints, which: int) -> tuple[Ints, Ints, Floats]:
-        """Entries on `rows`, ascending: places among them, amounts, ends; in the order of their ends."""
+        """Entries on `rows`, ascending: places among them, amounts, ends; in the order of their ends.
+
+        `which`: 0: at the level that counts, 1: early, 2: late.
+        """
         self._take_in()
         place = self._places(rows)
         some = np.flatnonzero(place >= 0)
@@ -159,18 +159,15 @@ class Endings:
         return place[self._rows]
 
     def _ends_of(self, gang: Gang) -> Floats:
-        """(1, 4): the ends of a gang of known length."""
+        """(1, 3): the ends of a gang of known length."""
         assert gang.length is not None, "only such gangs end"
         since_s = running_since_s(gang)
         if since_s is not None:
             return self._ends(np.array([since_s]), np.array([gang.length.quantiles_s], np.float64))
-        ends_s = [self._now_s + gang.length.at_s(level) for level in (self._level, EARLY, LATE, self._level)]
-        return np.round(np.array([ends_s]), 3)
+        return np.round(np.array([[self._now_s + gang.length.at_s(level) for level in (self._level, EARLY, LATE)]]), 3)
 
     def _ends(self, since_s: Floats, quantiles_s: Floats) -> Floats:
-        """(gangs, 4): the ends of gangs that run since then (NaN: it is not known)."""
-        start_s = np.minimum(np.where(np.isnan(since_s), self._now_s, since_s), self._now_s)
-        ran_s = self._now_s - start_s
-        ends = [self._now_s + one for one in remaining_of_many(quantiles_s, ran_s, (self._level, EARLY, LATE))]
-        ends += [start_s + one for one in remaining_of_many(quantiles_s, np.zeros(len(ran_s)), (self._level,))]
-        return np.asarray(np.round(np.stack(ends, axis=1), 3), np.float64)
+        """(gangs, 3): the ends of gangs that run since then (NaN: it is not known)."""
+        ran_s = np.where(np.isnan(since_s), 0.0, np.maximum(self._now_s - since_s, 0.0))
+        left_s = remaining_of_many(quantiles_s, ran_s, (self._level, EARLY, LATE))
+        return np.asarray(np.round(self._now_s + np.stack(left_s, axis=1), 3), np.float64)

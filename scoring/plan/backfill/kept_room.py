@@ -11,9 +11,10 @@ Rules:
 - A promise is kept: the gang goes first within its priority, and stays at its nodes unless it can start elsewhere
   sooner than was promised first.
 - Of the promised nodes, others are given what will be left beside the gang. What will not be left they are given only
-  if they end before the promised start, or, when that has passed because a gang outlived its length, not at all. So a
-  promised gang starts late by no more than the longest time by which a gang ahead outlives its length. With
-  `conservative` that holds for the first one; those behind it may be late when one ahead of them starts sooner.
+  if they end before the promised start, or, when that has passed because a gang outlived its length, not at all; then
+  all that the gang could use of its nodes is kept. So a promised gang starts late by no more than the longest time by
+  which a gang ahead outlives its length. With `conservative` that holds for the first one; those behind it may be late
+  when one ahead of them starts sooner.
 - Ends and lengths are taken at one level, `backfill_quantile`. With `backfill_wait_ratio` a gang is promised a start
   only once it has waited for so many times its own length.
 - With `conservative` the first `_MOVED` gangs may be promised other nodes where they start sooner; those behind keep
@@ -32,7 +33,7 @@ from scoring.model.policy import Backfill
 from scoring.model.reasons import Reason
 from scoring.network.matrix import Ints
 from scoring.plan.backfill.earliest import Promised, demand_over
-from scoring.plan.backfill.endings import ROUNDING_S, Endings, rounded
+from scoring.plan.backfill.endings import Endings, rounded
 from scoring.plan.backfill.start_search import StartSearch, classes_of, runs_s
 from scoring.plan.demand import GangDemand
 from scoring.plan.result import Admission, Promise, Refused, Reservation
@@ -56,11 +57,6 @@ class _Kept:
     at: Promised
     lacks: Ints
     """(rows, resources): what of the promised room does not come free by then; negative: more comes than is needed"""
-
-    @property
-    def ends_of(self) -> int:
-        """Which ends count (`Endings.freed`): once the promised start has passed, those that were expected then."""
-        return 3 if self.promise.start_s > self.promise.first_s + ROUNDING_S else 0
 
     def meets(self, other: "_Kept") -> Ints | None:
         """What the other one has of this room when this one starts."""
@@ -127,7 +123,7 @@ class KeptRoom:
         rows, amounts, ends_s = self._endings.add(demand.gang, nodes)
         for kept in self._kept.values() if len(rows) else ():
             place = np.minimum(np.searchsorted(kept.at.rows, rows), len(kept.at.rows) - 1)
-            some = (kept.at.rows[place] == rows) & (ends_s[:, kept.ends_of] <= kept.at.start_s)
+            some = (kept.at.rows[place] == rows) & (ends_s[:, 0] <= kept.at.start_s)
             scatter_add(kept.lacks, place[some], -amounts[some])
 
     def promise(self, demand: GangDemand, admitted: Mapping[GangKey, Admission]) -> Steps[Promise | None]:
@@ -190,7 +186,7 @@ class KeptRoom:
     def _lacks(self, kept: _Kept) -> Ints:
         """What of the promised room will not be there by its start without what is free now."""
         assert self._endings is not None, "made before the first promise"
-        lacks: Ints = kept.at.amounts - self._endings.freed(kept.at.rows, kept.at.start_s, which=kept.ends_of)
+        lacks: Ints = kept.at.amounts - self._endings.freed(kept.at.rows, kept.at.start_s)
         for other in self._kept.values():
             if other is not kept and (more := kept.meets(other)) is not None:
                 lacks = lacks + more

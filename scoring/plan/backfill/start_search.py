@@ -11,7 +11,7 @@ import numpy as np
 from scoring.ids import ZoneName
 from scoring.network.matrix import Ints
 from scoring.plan.backfill.earliest import Promised, amounts_of, demand_over, earliest
-from scoring.plan.backfill.endings import Endings
+from scoring.plan.backfill.endings import ROUNDING_S, Endings
 from scoring.plan.capacity import When
 from scoring.plan.demand import GangDemand
 from scoring.plan.result import Promise
@@ -73,6 +73,7 @@ class StartSearch:
             if len(rows):
                 best = self._earliest(before.zone, rows)
                 first_s = before.first_s if best is not None else None
+        kept = best
         limit_s = float("inf") if best is None or first_s is None else min(best[0], np.nextafter(first_s, np.inf))
         zones = self._likely(allowed, limit_s) if best is None or moves else []
         if best is None:
@@ -88,10 +89,21 @@ class StartSearch:
         if best is None:
             return None
         start_s, rows, amounts = best
+        if best is kept and first_s is not None and start_s > first_s + ROUNDING_S:
+            amounts = self._most(rows)
         used = np.flatnonzero(amounts.any(axis=1))
         if not len(used):
             return None  # it asks for nothing that is counted
         return self._promise(start_s, rows[used], amounts[used], start_s if first_s is None else first_s)
+
+    def _most(self, rows: Ints) -> Ints:
+        """All that the members could take on each of these nodes: what is kept of them while the promise is late.
+
+        Why: as it is late, fewer of its nodes or other places on them may do at last, and what others were given of the
+        rest would make it later when that moment is late as well.
+        """
+        sizes, over = self._run.table.allocatable[rows], demand_over(self._classes, rows, self._demand.all_reduce)
+        return np.minimum(amounts_of(over, np.stack([rooms(one, sizes) for one in over.classes])), sizes)
 
     def _promise(self, start_s: float, rows: Ints, amounts: Ints, first_s: float) -> tuple[Promise, Promised]:
         run = self._run

@@ -114,3 +114,10 @@ def test_the_same_for_more_runs(says: str) -> None:
     promised, wrong = broken(range(12, 60), says, Backfill.EASY)
     assert promised > 0
     assert wrong == []
+
+
+@pytest.mark.parametrize("seed", [1724, 2415, 2767, 3202, 3408, 3465])
+def test_a_late_promise_keeps_its_nodes(seed: int) -> None:
+    """Gangs had been given what a late promise still needed: nodes that it did without, or what an end was to bring."""
+    promised, wrong = broken(range(seed, seed + 1), "guess", Backfill.EASY)
+    assert (promised > 0, wrong) == (True, [])
