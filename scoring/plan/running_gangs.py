@@ -6,7 +6,7 @@ and resources, that it was read from; all gangs that are not in a snapshot any m
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from operator import is_
 from typing import Final
 
@@ -48,14 +48,14 @@ class _Known:
     since_s: float | None
 
 
+@dataclass(slots=True, eq=False)
 class RunningGangs:
     """Those of the snapshot that was read last. Not shared between threads."""
 
-    def __init__(self) -> None:
-        self._stamp: object = None
-        self._known: dict[GangKey, _Known] = {}
-        self._gangs: list[Gang] = []
-        self._running: Running | None = None
+    _stamp: object = None
+    _known: dict[GangKey, _Known] = field(default_factory=dict)
+    _gangs: list[Gang] = field(default_factory=list)
+    _running: Running | None = None
 
     def read(self, gangs: Iterable[Gang], table: NodeTable, stamp: object) -> Steps[Running]:
         """What they have on nodes; `stamp` stands for the nodes and resources. Cost: O(gangs), O(pods) of new ones."""
