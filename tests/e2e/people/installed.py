@@ -13,7 +13,7 @@ from testbed.parts.service import Netgang, start_netgang
 async def mounted(api: Api, name: str, key: str) -> str:
     """A file of the ConfigMap that is mounted: kustomize puts a hash behind its name."""
     found = await api.list_all("ConfigMap", namespace=INSTALLED_IN)
-    (one,) = [one for one in found if one["metadata"]["name"].startswith(name) and key in one["data"]]
+    (one,) = [one for one in found if one["metadata"]["name"].startswith(name) and key in one.get("data", {})]
     return str(one["data"][key])
 
 
