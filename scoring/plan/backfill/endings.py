@@ -134,10 +134,15 @@ class Endings:
         return place[some], self._amounts[some], self._ends_s[some, which]
 
     def last_before(self, rows: Ints, until_s: float) -> GangKey | None:
-        """The gang whose end on these rows is the last up to this moment."""
+        """The gang whose end on these rows is the last up to this moment; of several, the first by name.
+
+        By name, as the order in which a snapshot lists gangs decides nothing.
+        """
         self._take_in()
         some: NDArray[np.int64] = np.flatnonzero((self._places(rows) >= 0) & (self._ends_s[:, 0] <= until_s))
-        return self._gangs[int(self._owner[some[self._ends_s[some, 0].argmax()]])] if len(some) else None
+        ends_s = self._ends_s[some, 0]
+        last = self._owner[some[ends_s == ends_s.max(initial=-np.inf)]]
+        return min((self._gangs[number] for number in set(last.tolist())), default=None)
 
     def _take_in(self) -> None:
         """Put what was added behind the rest. Many gangs may be added before anything is looked up again."""

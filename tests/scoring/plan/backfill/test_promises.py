@@ -1,12 +1,14 @@
 """Starts by end times: what is promised is kept, whatever fills the gap."""
 
 from dataclasses import replace
+from random import Random
 
 import pytest
 
 from scoring.ids import GangKey
 from scoring.model.policy import Backfill, Order, Policy, QueuePolicy
 from scoring.model.reasons import Reason
+from scoring.model.snapshot import Snapshot
 from tests.builders import node
 from tests.scoring.plan.backfill.random_runs import SAYS, broken
 from tests.scoring.plan.virtual import Job, World
@@ -121,3 +123,37 @@ def test_a_late_promise_keeps_its_nodes(seed: int) -> None:
     """Gangs had been given what a late promise still needed: nodes that it did without, or what an end was to bring."""
     promised, wrong = broken(range(seed, seed + 1), "guess", Backfill.EASY)
     assert (promised > 0, wrong) == (True, [])
+
+
+class Listed(World):
+    """A cluster whose snapshots list gangs in another order each time."""
+
+    chance: Random
+
+    def snapshot(self) -> Snapshot:
+        """The cluster as it is."""
+        state = super().snapshot()
+        keys = list(state.gangs)
+        self.chance.shuffle(keys)
+        return replace(state, gangs={key: state.gangs[key] for key in keys})
+
+
+@pytest.mark.parametrize("mode", [Backfill.EASY, Backfill.CONSERVATIVE])
+@pytest.mark.parametrize("seed", range(8))
+def test_the_order_in_which_gangs_are_listed_decides_nothing(seed: int, mode: Backfill) -> None:
+    """Many ends are at the same moment, in fives of seconds; a decision log is run again with another order."""
+    chance, policy = Random(seed), Policy(queue=QueuePolicy(order=Order.FIFO, backfill=mode))
+    nodes = [node(f"a{at}", cpu=str(chance.choice((2, 4)))) for at in range(3)]
+    jobs = [
+        Job(f"g{at:02}", chance.randint(0, 6) * 5.0, chance.randint(1, 5), length_s=length_s, says_s=length_s)
+        for at in range(14)
+        for length_s in (chance.randint(1, 6) * 5.0,)
+    ]
+    one, other = World(nodes, jobs, policy), Listed(nodes, jobs, policy)
+    other.chance, named = chance, 0
+    for until_s in range(0, 200, 5):
+        for world in (one, other):
+            world.run(until_s=float(until_s))
+        assert one.plan == other.plan
+        named += any(promise.after is not None for promise in one.plan.promises.values())
+    assert named > 0
