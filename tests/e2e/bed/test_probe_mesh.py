@@ -30,6 +30,7 @@ from bench.testbed.shaping import shaped
 from testbed.objects import zone_nodes
 from testbed.parts.service import Netgang
 from testbed.processes.network import free_ports
+from testbed.processes.pace import slowness
 from testbed.processes.process import Child
 from testbed.processes.relay import relay
 from tests.e2e.objects import kind
@@ -45,6 +46,8 @@ LOSING, LATE = "node33", "node34"
 LOSS_RATIO, DELAY_MS, SLOW_BPS = 0.01, 5.0, 10e6
 SERVER = "10.77.0.254"  # the nodes have 1 to 36
 KILLED = NODES[12:]
+CLEAN_RATIO = 0.001
+"""What pairs without a fault lose at most: answers that come too late; on a slow machine that is more"""
 FIRST_S, ALL_S, FOUND_S, GONE_S = 60.0, 300.0, 180.0, 180.0
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1200), pytest.mark.xdist_group("network-namespaces")]
@@ -198,7 +201,7 @@ async def test_faults_are_found_avoided_and_gone(
         assert found.faults() == set()
         with faults(mesh, kernel):
             found = await within(FOUND_S, lambda found: len(found.faults()) == 3, "all three faults found")
-            assert found.loss_of(_clean) < LOSS_RATIO * 0.1
+            assert found.loss_of(_clean) < CLEAN_RATIO * slowness()
             await stage.create_gang("job", 6, annotations={"netgang.io/zones": "D"})
             nodes = {*(await stage.until_bound("job", 6, limit_s=60.0)).values()}
             assert {ZONE_OF[node] for node in nodes} == {"D"}
@@ -210,7 +213,7 @@ async def test_faults_are_found_avoided_and_gone(
         await within(90.0, lambda found: _oldest_s(found) > 60.0, "values of the killed are a minute old")
         after = await values(netgang)
         assert after.faults() == set()
-        assert after.loss_of(_clean) < LOSS_RATIO * 0.1
+        assert after.loss_of(_clean) < CLEAN_RATIO * slowness()
         assert after.known() == before.known() == 1.0
         alive = [pair for pair in after.age_s if not {*pair} & {*KILLED} and ZONE_OF[pair[0]] == ZONE_OF[pair[1]]]
         assert max(after.age_s[pair] for pair in alive) < 60.0
