@@ -127,8 +127,9 @@ class Settings(PortSettings):
     """Whether the status of our gangs' PodGroups (scheduling.x-k8s.io) is written: `on`, `off`, or `auto`: unless
     another controller does (docs/explanation/queue.md)."""
     pod_conditions: bool = True
-    """Whether each pod of a gang gets the condition `netgang.io/Admitted`: why it waits, or that it was admitted. That
-    is one patch of pods/status for each pod, and one more for each reason that stood for 5 s, at most 20 a second."""
+    """Whether the pods of a gang that waits get the condition `netgang.io/Admitted`: why it waits, and then that it was
+    admitted. That is a patch of pods/status for each pod and reason that stood for 5 s, and one at the end, at most 20
+    a second; none for a gang that starts at once."""
     leader_election: Annotated[LeaderElection, OnOrOff] = LeaderElection.OFF
     """`on`: of several replicas one acts, by a Lease; the others follow the cluster and take over within seconds."""
     lease: LeaseSettings = LeaseSettings()

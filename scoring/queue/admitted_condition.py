@@ -1,8 +1,9 @@
-"""The condition `netgang.io/Admitted` of a gang's pod: why it waits, or that it has a node.
+"""The condition `netgang.io/Admitted` of a gang's pod: why it waits, and after that, that it has a node.
 
 Why on the pod: `kubectl describe pod` and every dashboard show conditions, and a pod at its gate has no Event of
 kube-scheduler. Rules: a gang's members have the same words, and they are written again only when the status or the
-reason changes, so a message has the numbers of the moment at which its reason began. It decides nothing.
+reason changes, so a message has the numbers of the moment at which its reason began. A pod that never had to wait has
+none: that it has a node is shown already. It decides nothing.
 """
 
 from dataclasses import dataclass
@@ -29,23 +30,24 @@ class AdmittedCondition:
         return f"{self.status}/{self.reason}"
 
 
-def admitted_condition(pod: Pod, cause: str | None, why: str) -> AdmittedCondition | None:
+def admitted_condition(pod: Pod, cause: str | None, why: str, *, said: str) -> AdmittedCondition | None:
     """What a member of a gang should say now; `None`: nothing new.
 
     `cause`: why its gang waits, in CamelCase (`scoring.explain.causes.reasons`); `None`: unknown. `why`: a sentence.
+    `said`: the `key` of what it said last; empty: nothing yet.
 
     >>> from tests.builders import bound, pod
-    >>> admitted_condition(pod("a"), "NodesCordoned", "6 of 9 nodes of zone A are cordoned.").key
+    >>> admitted_condition(pod("a"), "NodesCordoned", "6 of 9 nodes of zone A are cordoned.", said="").key
     'False/NodesCordoned'
-    >>> admitted_condition(bound(pod("a"), "n1"), "NodesCordoned", "").key
+    >>> admitted_condition(bound(pod("a"), "n1"), None, "", said="False/NodesCordoned").key
     'True/Admitted'
-    >>> admitted_condition(pod("a"), None, "") is None
-    True
+    >>> [admitted_condition(one, None, "", said="") for one in (pod("a"), bound(pod("a"), "n1"))]
+    [None, None]
     """
     if pod.terminal or pod.deleting:
         return None
     if pod.node is not None:
-        return AdmittedCondition("True", "Admitted", _BOUND)
+        return AdmittedCondition("True", "Admitted", _BOUND) if said else None
     if cause is None:
         return None
     return AdmittedCondition("False", cause, _clipped(why))

@@ -1,13 +1,12 @@
-"""Keep the condition `netgang.io/Admitted` of our gangs' pods true: one patch of pods/status for each change of reason.
+"""Keep the condition `netgang.io/Admitted` of our gangs' pods true: a patch of pods/status for each reason to wait.
 
 Why level-triggered: what it should say follows from the gang and its reason, so each look compares that with what the
 API server shows, and a restart writes nothing again. Rules:
 - Own pods only (docs/safety.md S1), on the leader, through the fence that all writes pass.
-- A reason is written once it has stood as long as its Event waits, so a gang that starts at once costs one patch for
-  each pod, after its Binding. A write wakes a pod that waits in kube-scheduler, as its own condition does: one more
-  /filter call for each such pod and reason.
-- Patches are paced over the whole cluster, and gangs that wait or change come first: thousands of pods that ran when
-  netgang was installed are written little by little, and a look costs no more than the queue is long.
+- A reason is written once it has stood as long as its Event waits, and that a pod was admitted only after a reason: a
+  gang that starts at once costs no patch. A write wakes a pod that waits in kube-scheduler, as its own condition does:
+  one more /filter call for each such pod and reason.
+- Patches are paced over the whole cluster, and a look costs no more than the queue is long.
 - A pod that changes its reason again and again, or whose condition another client removes, is written more and more
   seldom, and so is one whose patch fails; with jitter.
 - Pods that are about to be removed are left alone: a removal names the version of the pod that was decided on.
@@ -48,7 +47,6 @@ class _Look:
     said: Said | None
     problem: Reason | None
     since_s: float  # When that problem was seen first
-    changed: bool  # Whether anything of it changed since it was seen first
     at_rest: bool = False
 
 
@@ -85,15 +83,15 @@ class PodConditions:
             del self._looks[gone]
         for uid in [uid for uid in self._written if self.context.cache.pod(uid) is None]:
             del self._written[uid]
-        urgent, others = list[_Look](), list[_Look]()
+        moving = list[_Look]()
         for number, (key, gang) in enumerate(gangs.items(), start=1):
             if gang.source is not GangSource.NATIVE and key not in self._removing:
                 look = self._look_at(key, gang, now_s)
                 if not look.at_rest:
-                    (urgent if look.changed or look.said is not None else others).append(look)
+                    moving.append(look)
             if number % _GANGS_A_STEP == 0:
                 yield
-        for number, look in enumerate((*urgent, *others), start=1):
+        for number, look in enumerate(moving, start=1):
             if self._queue.full():
                 return
             self._queue_members(look, now_s)
@@ -117,7 +115,7 @@ class PodConditions:
         said = self._said(gang, now_s - since_s)
         if before is not None and before.gang is gang and before.said == said:
             return before
-        self._looks[key] = look = _Look(gang, said, gang.problem, since_s, changed=before is not None)
+        self._looks[key] = look = _Look(gang, said, gang.problem, since_s)
         return look
 
     def _queue_members(self, look: _Look, now_s: float) -> None:
@@ -142,7 +140,8 @@ class PodConditions:
     def _wanted(self, pod: Pod, said: Said | None) -> AdmittedCondition | None:
         if not self.context.cache.is_own(pod):
             return None
-        return admitted_condition(pod, *(said or (None, "")))
+        written = self._written.get(pod.uid)  # The watch may not show it yet, and does not make the gang a new one
+        return admitted_condition(pod, *(said or (None, "")), said=pod.told or (written.key if written else ""))
 
     def _is_due(self, pod: Pod, wanted: AdmittedCondition, now_s: float) -> bool:
         written = self._written.get(pod.uid)

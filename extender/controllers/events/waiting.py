@@ -84,7 +84,9 @@ class Waits:
 
     def why(self, key: GangKey) -> tuple[str, str] | None:
         """The cause in CamelCase and the note of the gang's Event; `None`: it does not wait, or for that only now."""
-        wait = self._waits.get(key)
+        plan, wait = self.context.plan(), self._waits.get(key)
+        if plan is None or key not in plan.waiting:
+            return None
         if wait is None or wait.posted_s is None or wait.posted_s < wait.since_s:
             return None
         return wait.cause or camel_case(wait.reason), wait.note

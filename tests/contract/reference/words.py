@@ -47,15 +47,16 @@ or a pod its place. Why a gang is refused: [reasons](reasons.md).
 _CONDITION = f"""
 ## Condition `{CONDITION}` of a pod
 
-`kubectl describe pod` shows it on members of gangs, and `kubectl wait --for=condition={CONDITION} pod …` waits for it.
+`kubectl describe pod` shows it on members of gangs that wait, or had to. A pod whose gang started at once has none:
+`kubectl wait --for=condition=PodScheduled pod …` waits for all alike.
 
 | status | reason | message |
 |---|---|---|
 | `True` | `Admitted` | The gang was admitted and the pod has its node. |
 | `False` | a [cause](reasons.md#causes), such as `NodesCordoned` | Why the gang waits, as in its Event. |
 
-It is written once a reason has stood for 5 s, and again only when status or reason change: one patch of `pods/status`
-for a pod that never waited, and one more for each reason, at most 20 a second in all. A pod that changes its reason
+It is written once a reason has stood for 5 s, and again only when status or reason change: a patch of `pods/status` for
+each pod and reason, and one for the admission that follows, at most 20 a second in all. A pod that changes its reason
 again and again is written after 15 s, 30 s, … 10 min. A write wakes a pod that waits in kube-scheduler: one more
 `/filter` call for each pod and reason, none at a gate. Setting `pod_conditions: false` switches it off.
 
