@@ -26,7 +26,7 @@ class Starting:
         telemetry, log, planner = common.telemetry, common.log, common.planner
         self.health = NodeHealth(cache, clock, node_lost_s=settings.node_lost_s)
         self.offers = Offers()
-        self.parking = Parking()
+        self.parking = Parking(cache.pod)
         self.events = Events(api, clock, telemetry, instance=socket.gethostname())
         self.context = ControllerContext(
             cache,

@@ -15,7 +15,7 @@ from extender.convert.sharing import shared
 from scoring.ids import GangKey, JobKey, NodeName, PodUid, ResourceName
 from scoring.model import GangSource, MemberClass, Pod, Resources, counts
 
-_SAYS_NOTHING = ("resource_version", "refusal", "told", "misspelt", "started")
+_SAYS_NOTHING = ("resource_version", "refusal", "parked", "told", "misspelt", "started")
 DECIDING = attrgetter(*(name for name in Pod.__dataclass_fields__ if name not in _SAYS_NOTHING))
 """Everything of a pod that can decide anything; our note on it says only what is known while we run."""
 

@@ -7,18 +7,21 @@ Rules:
 - A pod is woken at once when the plan gives it another node than at its refusal (none, usually); a planned pod that
   does not come all the same is woken again after a pause that doubles.
 - A pod refused with a reason of the moment (not planned yet) is woken once when the real one is known, for people.
+- A pod without a gate that neither we nor kube-scheduler refused is in kube-scheduler's queue, which it works off by
+  itself: left alone, however long that takes. Writing a refusal wakes the pod, so none is missed between two looks.
 - Pods that were there before us may be parked under a process that is gone: planned ones that have not come are woken
   once, soon after we began, but not while others of them still come: kube-scheduler is working off its queue then, and
   a thousand patches would cost the API server as much as the Bindings.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from scoring.ids import NodeName, PodUid
+from scoring.model import Pod
 from scoring.plan import Plan
 
-FIRST_LOOK_S = 10.0  # A pod that we never refused is usually still in kube-scheduler's queue: not disturbed before
+FIRST_LOOK_S = 10.0  # A pod that was not refused by us is not disturbed before
 INHERITED_S = 1.0
 """A planned pod that another process may have refused is woken so long after we began. Not at once: callers are led to
 a new leader a moment after it began, and a pod that asks before waits out an error.
@@ -39,7 +42,8 @@ class _Awaited:
 class Parking:
     """Parked pods, and planned pods that have not come yet. Bounded by the pods that exist: see `keep_only`."""
 
-    def __init__(self) -> None:
+    def __init__(self, pod: Callable[[PodUid], Pod | None]) -> None:
+        self._pod = pod
         self._parked: dict[PodUid, NodeName | None] = {}  # refused pod → the node that was planned for it then
         self._of_the_moment: set[PodUid] = set()  # parked pods whose reason does not hold once they are planned
         self._awaited: dict[PodUid, _Awaited] = {}  # planned pod that was not offered its node yet → when to wake it
@@ -102,7 +106,7 @@ class Parking:
             awaited = self._awaited[uid]
             awaited.due_s = now_s + awaited.pause_s
             awaited.pause_s = min(awaited.pause_s * 2, LONGEST_S)
-        return due
+        return [uid for uid in due if not self._is_queued(uid)]
 
     def asleep(self, uids: Iterable[PodUid]) -> list[PodUid]:
         """Those of `uids` that were refused and not woken since."""
@@ -128,6 +132,11 @@ class Parking:
 
     def __len__(self) -> int:
         return len(self._parked)
+
+    def _is_queued(self, uid: PodUid) -> bool:
+        """Whether kube-scheduler comes to the pod by itself: it has no gate, and was not refused."""
+        pod = self._pod(uid)
+        return pod is not None and not pod.gates and not pod.parked and uid not in self._parked
 
     def _came(self, uid: PodUid, now_s: float) -> None:
         """kube-scheduler asked for the pod: it is where we know of it."""

@@ -138,6 +138,9 @@ class Pod:
     refusal: str = ""
     """Why kube-scheduler did not place it, in its own words, bounded; empty where it was we that refused it. Decides
     nothing, and a gang's record may have older words; read of waiting members only."""
+    parked: bool = False
+    """kube-scheduler says that no node would do (PodScheduled=False, Unschedulable), and sleeps over it until an event.
+    Decides nothing, as `refusal`; read of waiting members only."""
     obstacle: str = ""  # kube-scheduler's words, if no node at all would do: its claim does not exist, say
     told: str = ""
     """What our condition on it says (`scoring.queue.admitted_condition`); decides nothing, as `refusal`."""

@@ -178,6 +178,7 @@ def pod_from_json(raw: bytes | msgspec.Raw, *, notes: NoteReader = NO_NOTES) -> 
         admitted_to=admitted_to,
         unschedulable=admitted_to is not None and not gates and _unschedulable(scheduled, native=gated),
         refusal=words.text,
+        parked=waits and _refused(scheduled),
         obstacle=words.obstacle,
         told=told_by(status.conditions) if group is not None else "",
         group=group,
@@ -284,13 +285,18 @@ def _bound_s(scheduled: Condition | None) -> float | None:
     return seconds(scheduled.last_transition_time)
 
 
+def _refused(scheduled: Condition | None) -> bool:
+    """Whether kube-scheduler tried the pod and found no node; after SchedulerError it tries again by itself."""
+    return scheduled is not None and (scheduled.status, scheduled.reason) == ("False", "Unschedulable")
+
+
 def _unschedulable(scheduled: Condition | None, *, native: bool) -> bool:
     """Whether kube-scheduler's own filters refused all nodes. A message with our reason says that we were asked.
 
     Of a native gang one that speaks of no nodes says that it failed as a whole, for want of a place for another member;
     and room that is lacking was taken a moment before: the watch shows it, and the node is as good as ever.
     """
-    if scheduled is None or (scheduled.status, scheduled.reason) != ("False", "Unschedulable"):
+    if scheduled is None or not _refused(scheduled):
         return False
     message = scheduled.message or ""
     return OUR_WORDS not in message and (not native or (COUNTED in message and LACKS not in message))

@@ -194,7 +194,7 @@ def test_why_kube_scheduler_did_not_place_a_member(text: str, obstacle: str, mes
         {"labels": IN_GANG},
     )
     waits = read(member, conditions=[{"type": "Ready", "status": "False"}, said])
-    assert (text, obstacle) == (waits.refusal, waits.obstacle)
+    assert (text, obstacle, True) == (waits.refusal, waits.obstacle, waits.parked)
     for other in (
         read(member, {"nodeName": "n1"}, conditions=[said]),
         read(member, {"schedulingGates": [{"name": "x"}]}, conditions=[said]),
@@ -202,7 +202,8 @@ def test_why_kube_scheduler_did_not_place_a_member(text: str, obstacle: str, mes
         read(member, conditions=[said | {"status": "True"}]),
         read(member, conditions=[]),
     ):
-        assert (other.refusal, other.obstacle) == ("", "")
+        assert (other.refusal, other.obstacle, other.parked) == ("", "", False)
+    assert not read(member, conditions=[said | {"reason": "SchedulerError"}]).parked
 
 
 LINEAGES = {  # case: (namespace, gang, affinity, lineage)

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
@@ -14,7 +15,7 @@ from extender.scheduling.parked_pods import LONGEST_S as LONGEST_PAUSE_S
 from extender.scheduling.unfit_nodes import TOGETHER_S, Learning
 from extender.scheduling.watch_catchup import LONGEST_S, CatchUp
 from scoring.ids import NodeName, PodUid
-from scoring.model import MemberClass, Pod
+from scoring.model import GATE, MemberClass, Pod
 from scoring.plan import Plan
 from tests.builders import node, pod
 from tests.fakes.clock import LoopClock
@@ -146,15 +147,20 @@ def woken(parking: Parking, *, now_s: float = 0.0, **node_of: str) -> list[PodUi
 
 
 def parked(*uids: PodUid, **how: Any) -> Parking:
-    parking = Parking()
+    parking = Parking(refused_before)
     for uid in uids:
         parking.refused(uid, None, now_s=0.0, **how)
     return parking
 
 
+def refused_before(uid: PodUid) -> Pod:
+    """The pod as the watch shows it: kube-scheduler wrote that no node would do."""
+    return replace(pod(uid), uid=uid, parked=True)
+
+
 def inherited(*uids: PodUid) -> Parking:
     """These pods were there when we began; the first of them is planned."""
-    parking = Parking()
+    parking = Parking(refused_before)
     parking.inherit(uids, now_s=0.0)
     assert woken(parking, **{uids[0]: "n1"}) == []
     return parking
@@ -167,9 +173,30 @@ def test_a_refused_pod_is_woken_once_when_it_is_planned() -> None:
     assert parking.asleep([B, A, C]) == [B]
 
 
-def test_a_pod_that_was_never_refused_is_not_disturbed() -> None:
-    """It is in kube-scheduler's queue and comes by itself: the first look is after ten seconds."""
-    parking = Parking()
+QUEUED: Mapping[str, tuple[Pod, bool]] = {  # case: (the pod; whether it is left to kube-scheduler)
+    "not tried yet": (pod("a"), True),
+    "refused": (replace(pod("a"), parked=True), False),
+    "at a gate, which we remove again": (replace(pod("a"), gates=(GATE,)), False),
+}
+
+
+@pytest.mark.parametrize("before_us", [False, True], ids=["new", "inherited"])
+@pytest.mark.parametrize(("one", "left"), QUEUED.values(), ids=QUEUED)
+def test_a_pod_in_kube_scheduler_s_queue_is_not_disturbed(one: Pod, left: bool, before_us: bool) -> None:
+    """However long the queue is; once it was refused, it is woken."""
+    known = {A: one}
+    parking = Parking(known.get)
+    if before_us:
+        parking.inherit([A], now_s=0.0)
+    woken(parking, a="n1")
+    assert [uid for second in range(600) for uid in parking.overdue(now_s=float(second))][:1] == ([] if left else [A])
+    known[A] = replace(one, parked=True)
+    assert parking.overdue(now_s=700.0) == [A]
+
+
+def test_a_pod_that_was_refused_by_others_is_woken_late() -> None:
+    """Events wake it, too: the first look is after ten seconds."""
+    parking = Parking(refused_before)
     assert woken(parking, a="n1") == []
     assert [parking.overdue(now_s=FIRST_LOOK_S - 0.1), parking.overdue(now_s=FIRST_LOOK_S)] == [[], [A]]
 
@@ -238,7 +265,7 @@ INHERITED_NO_MORE: Mapping[str, Callable[[Parking], object]] = {  # case: what m
 
 @pytest.mark.parametrize("happens", INHERITED_NO_MORE.values(), ids=INHERITED_NO_MORE)
 def test_a_pod_that_we_know_of_is_not_inherited(happens: Callable[[Parking], object]) -> None:
-    parking = Parking()
+    parking = Parking(refused_before)
     parking.inherit([A], now_s=0.0)
     happens(parking)
     woken(parking, now_s=2.0, a="n1")
@@ -257,7 +284,7 @@ def test_a_planned_pod_that_does_not_come_is_woken_less_and_less_often() -> None
 
 def test_a_refusal_of_the_planned_node_is_repeated_soon_and_then_less_often() -> None:
     """1.1 s later, so that the second refusal is believed; with each further one twice as late."""
-    parking = Parking()
+    parking = Parking(refused_before)
     waited = []
     woken(parking, a="n1")  # not refused yet: awaited in its own time
     for start_s in (0.0, 100.0, 200.0):
