@@ -140,11 +140,11 @@ def snapshot(
         refused[one.anywhere] = refused.get(one.anywhere, frozenset()) | where
     used = np.zeros_like(table.allocatable)
     listed = tuple(gangs)
-    for one in [*pods, *(m for g in listed for m in g.members)]:
-        if one.node is not None and not one.terminal and one.node in table.index:
-            row = table.vector(one.requests)
-            assert row is not None, f"no node has what {one.name} requests"
-            used[table.index[one.node]] += row
+    for each in [*pods, *(m for g in listed for m in g.members)]:
+        if each.node is not None and not each.terminal and each.node in table.index:
+            row = table.vector(each.requests)
+            assert row is not None, f"no node has what {each.name} requests"
+            used[table.index[each.node]] += row
     return Snapshot(
         version=version,
         table=table,

@@ -1,5 +1,7 @@
 """What the page costs: how the figures come about, and which of them are judged."""
 
+from typing import Any
+
 import pytest
 
 from bench.page import figures, missed, painted
@@ -11,7 +13,7 @@ SENT = [{"bytes": 400_000, "first_bytes": 60_000, "pages": 20}, {"bytes": 600_00
 GIVEN = {"viewers": 20, "nodes": 5000, "gangs": 200, "seconds": 10.0}
 
 
-def beside(**more: float) -> dict:
+def beside(**more: float) -> dict[str, Any]:
     with_them = [{name: value + more.get(name, 0.0) for name, value in one.items()} for one in WITHOUT]
     return figures({False: WITHOUT, True: with_them}, SENT, **GIVEN)
 
@@ -51,7 +53,7 @@ def test_the_table_says_what_no_browser_showed() -> None:
 
 
 @pytest.mark.parametrize(("more", "sent", "said"), MISSES.values(), ids=MISSES)
-def test_a_missed_goal_is_said(more: dict, sent: dict, said: str) -> None:
+def test_a_missed_goal_is_said(more: dict[str, float], sent: dict[str, int], said: str) -> None:
     with_them = [{name: value + more.get(name, 0.0) for name, value in one.items()} for one in WITHOUT]
     [only] = missed(figures({False: WITHOUT, True: with_them}, [one | sent for one in SENT], **GIVEN))
     assert said in only

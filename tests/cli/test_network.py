@@ -196,7 +196,7 @@ def netgang(pairs: dict[str, Any] | None = None) -> bytes:
         **{"name": "maddash", "error": "gone", "problems": ["no grid gives a value of delay"], "failures": 1},
         **{"last_success_s": None, "fetch_s": None, "measurements": 0, "endpoints": 0, "rejected": {}},
     }
-    status = {
+    status: dict[str, Any] = {
         **{"version": 1, "published_at_s": None, "sources": [source], "mapping": None, "crash": None},
         **{"known_pairs": {}, "pairs": {}, "coverage": {}},
     }

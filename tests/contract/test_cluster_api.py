@@ -249,7 +249,9 @@ def calls_about(api: ClusterApi, uid: PodUid) -> list[Callable[[], Awaitable[obj
 
 
 async def test_a_pod_that_is_gone(world: World) -> None:
-    for call in (*calls_about(world.api, PodUid("u")), lambda: world.api.get_pod("default", "p")):
+    calls = calls_about(world.api, PodUid("u"))
+    calls.append(lambda: world.api.get_pod("default", "p"))
+    for call in calls:
         with pytest.raises(NotFoundError):
             await call()
 

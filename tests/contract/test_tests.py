@@ -36,6 +36,8 @@ def own_names(tree: ast.AST) -> set[str]:
                 found.add(one.name)
             case ast.Attribute(value=ast.Name("self"), attr=name, ctx=ast.Store()) | ast.Name(name, ast.Store()):
                 found.add(name)
+            case _:
+                pass
     return found
 
 

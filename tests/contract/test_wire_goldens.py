@@ -102,7 +102,7 @@ def _deciding(decision: FilterAnswer | Reason | None) -> FakeVerbs:
     def on_prioritize(args: FilterArgs) -> Sequence[int]:
         return range(len(args.node_names))
 
-    async def on_bind(args: BindArgs, gone: asyncio.Event) -> Reason | None:
+    async def on_bind(args: BindArgs, gone: asyncio.Future[None]) -> Reason | None:
         assert decision is None or isinstance(decision, Reason)
         return decision
 

@@ -50,6 +50,7 @@ class Archive:
         at_s = self.at_s
         answer: Any
         if self.kind == "maddash":
+            assert self.maddash is not None
             return self.maddash.answer(path)[2]
         if self.kind == "opensearch":
             answer = self._search(path, at_s)

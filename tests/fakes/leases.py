@@ -22,6 +22,10 @@ class StoredLease:
         """Who is in the Lease; "": nobody."""
         return self.lease.spec.holder if self.lease is not None else ""
 
+    @property
+    def transitions(self) -> int | None:
+        return self.lease.spec.transitions if self.lease is not None else None
+
     def leaders(self) -> list[str]:
         return sorted(pod for pod, role in self.labels.items() if role == "leader")
 

@@ -43,6 +43,7 @@ class Shell:
     def type(self, command: str, *, limit_s: float) -> Answer:
         """Run `command` to its end. Errors: Unanswered after `limit_s`, or when the shell ended."""
         stdin, stdout = self._bash.stdin, self._bash.stdout
+        assert stdin is not None
         assert stdout is not None
         mark = f"end-{uuid4().hex}"  # told from anything that a command prints
         stdin.write(f"{{ {command}\n}} </dev/null\nprintf '%s %d\\n' {mark} $?\n".encode())
@@ -72,6 +73,7 @@ class Shell:
 
     def close(self) -> None:
         for channel in (self._bash.stdin, self._bash.stdout):
+            assert channel is not None
             channel.close()  # at the end of its input a shell ends by itself
         _end_group(self._bash)
 

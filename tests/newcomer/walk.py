@@ -175,6 +175,7 @@ class Newcomer:
 
     @property
     def _environment(self) -> dict[str, str]:
+        assert self._scratch is not None
         return {**terminal_environment(self._scratch.name), **self.environment}
 
 

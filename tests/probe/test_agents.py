@@ -237,7 +237,7 @@ def test_an_agent_with_one_percent_of_a_core_blames_no_link(token: Path) -> None
 def test_netgang_probe_becomes_the_agent_alone(token: Path) -> None:
     """The command line's own imports are gone: the program is another one."""
     (port,) = free_ports(1)
-    command = [Path(sys.executable).with_name("netgang"), "probe", "--node", "n1", "--url", "http://127.0.0.1:1"]
+    command = [str(Path(sys.executable).with_name("netgang")), "probe", "--node", "n1", "--url", "http://127.0.0.1:1"]
     command += ["--address", "127.0.3.7", "--port", str(port), "--token-file", str(token)]
     with subprocess.Popen(command, cwd=ROOT, stderr=subprocess.PIPE) as process:
         assert process.stderr is not None

@@ -7,6 +7,7 @@ import signal
 import socket
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -168,7 +169,7 @@ def test_signing_keys_are_fresh_p256_keys() -> None:
     assert signing_key() != signing_key()
 
 
-def stage(name: str) -> dict[str, dict]:
+def stage(name: str) -> dict[str, dict[str, Any]]:
     condition = {"key": ".status.phase", "operator": "In", "values": ["Pending"]}
     return {"metadata": {"name": name}, "spec": {"selector": {"matchExpressions": [condition]}, "next": {}}}
 

@@ -52,6 +52,7 @@ async def test_files_of_the_pod_are_not_missed_here(tmp_path: Path) -> None:
     empty = tmp_path / "mesh.json"
     empty.write_text("[]")
     sources, endpoints = await ask_sources(settings({"kind": "file", "path": str(empty)}), NODES, SystemClock())
+    assert sources is not None
     assert sources[0].error is None
     assert endpoints == Endpoints({})
 

@@ -27,9 +27,9 @@ from tests.cli.job_manifests.manifests import (
 from tests.cli.world import EXAMPLES
 from tests.contract.docs.job_pods import made
 
-LAUNCHER_WAITS = {"launcherCreationPolicy": "WaitForWorkersReady"}
+LAUNCHER_WAITS: Object = {"launcherCreationPolicy": "WaitForWorkersReady"}
 OWN = {"Launcher": {"template": template(labels=GANG, schedulerName="netgang")}}
-MPI = {"mpi": {"runLauncherAsNode": True}}
+MPI: Object = {"mpi": {"runLauncherAsNode": True}}
 INITIALIZED = (step("dataset-initializer", "dataset-initializer"), step("node"))
 
 KINDS: dict[str, tuple[list[Object], tuple[str, int], dict[str, int]]] = {

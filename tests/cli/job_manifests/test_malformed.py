@@ -22,7 +22,7 @@ GIVEN: dict[str, list[Any]] = {
     "TrainJob": [runtime(), train_job(patches=[PATCH], numNodes=2, resourcesPerNode={"limits": {"cpu": 1}})],
     "class": [{"kind": "PriorityClass", "metadata": {"name": "c"}, "value": 1}, JOB],
 }
-JUNK = (None, 5, -1, "x", [], {}, [5], [None], {"name": 5}, float("nan"))
+JUNK: tuple[Any, ...] = (None, 5, -1, "x", [], {}, [5], [None], {"name": 5}, float("nan"))
 
 
 def places(whole: Any, *at: Any) -> Iterator[tuple[Any, ...]]:

@@ -17,7 +17,7 @@ DOCUMENTS = (
     *(ROOT / n for n in ("README.md", "CHANGELOG.md", "examples/README.md")),
     *sorted((ROOT / "docs").rglob("*.md")),
 )
-OURS = ("docs", "examples", "manifests", "scheduler-config", "extender", "scoring", "testbed", "bench")
+OURS: tuple[str, ...] = ("docs", "examples", "manifests", "scheduler-config", "extender", "scoring", "testbed", "bench")
 OURS += ("cli", "client", "simulator", "probe", "tests")
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 CODE = re.compile(r"`([^`\n]+)`")

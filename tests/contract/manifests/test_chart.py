@@ -396,7 +396,7 @@ def test_the_how_to_mounts_what_its_settings_name(helm: Helm, tmp_path: Path) ->
     made = helm.render({**values, "settings": settings}, namespace=NAMESPACE, version=KUBERNETES)
     (tmp_path / "kustomization.yaml").write_text(yaml.safe_dump(kustomization))
     (tmp_path / "netgang").symlink_to(ROOT)
-    patched = list(rendered(tmp_path))
+    patched = rendered(tmp_path)
     wanted = {MOUNT["mountPath"]: VOLUME["secret"]}
     assert [mounts_of_ones_own(made), mounts_of_ones_own(patched)] == [wanted, wanted]
     (source,) = settings["network"]["sources"]
@@ -405,7 +405,7 @@ def test_the_how_to_mounts_what_its_settings_name(helm: Helm, tmp_path: Path) ->
     assert f"create secret generic {VOLUME['secret']['secretName']} " in page
 
 
-def mounts_of_ones_own(objects: Sequence[Object]) -> dict[str, Object]:
+def mounts_of_ones_own(objects: Sequence[Mapping[str, Any]]) -> dict[str, Object]:
     """Path in netgang's container → the Secret that is there, for all but the chart's own volumes."""
     (deployment,) = [one for one in objects if (one["kind"], one["metadata"]["name"]) == ("Deployment", "netgang")]
     pods = deployment["spec"]["template"]["spec"]

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, suppress
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -119,7 +120,7 @@ def test_loss_is_real_to_tcp(three: Bed, kernel: Kernel) -> None:
 
 def test_an_asynchronous_job_waits_for_no_slow_worker(three: Bed, kernel: Kernel) -> None:
     """One slow node of three: as the parameter server it is in everybody's way, as a worker it does fewer steps."""
-    job = {"dataset": "notmnist", "topology": "async", "seed": 0, "limit_s": 20.0, "steps": 6}
+    job: dict[str, Any] = {"dataset": "notmnist", "topology": "async", "seed": 0, "limit_s": 20.0, "steps": 6}
     with shaped(three, kernel, Setting(Impairment.BANDWIDTH, 5.0, SICK)):
         slow_server = run_job(three, THREE, **job)
         slow_worker = run_job(three, THREE[::-1], **job)
@@ -133,7 +134,7 @@ def test_an_asynchronous_job_waits_for_no_slow_worker(three: Bed, kernel: Kernel
 @pytest.mark.skipif(not has_jax(), reason="needs the extra `bench`")
 def test_jax_trains_over_the_bed_with_its_own_transport(three: Bed) -> None:
     """All ranks see the same mean loss, which is that of our ring with the same model."""
-    job = {"dataset": "notmnist", "seed": 0, "limit_s": 30.0, "steps": 3, "model": "jax"}
+    job: dict[str, Any] = {"dataset": "notmnist", "seed": 0, "limit_s": 30.0, "steps": 3, "model": "jax"}
     gloo, ring = (run_job(three, THREE, topology=one, **job) for one in ("gloo", "ring"))
     assert gloo.finished
     assert (gloo.first_loss, gloo.last_loss) == pytest.approx((ring.first_loss, ring.last_loss), rel=1e-3)
@@ -182,6 +183,7 @@ def test_ctrl_c_and_a_kill_leave_nothing(kernel: Kernel, tmp_path: Path) -> None
     for number, left in ((signal.SIGINT, 0), (signal.SIGKILL, 3)):
         command = [sys.executable, "-c", code, str(tmp_path)]
         with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as process:
+            assert process.stdout is not None
             run_id = process.stdout.readline().strip()
             process.send_signal(number)
         assert len(namespaces(run_id)) == left

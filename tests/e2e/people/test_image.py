@@ -93,4 +93,5 @@ def test_the_image_s_steps_give_a_netgang_that_runs(tmp_path: Path) -> None:
 
 def version() -> str:
     found = re.search(r'^version = "(.+)"$', (ROOT / "pyproject.toml").read_text(), re.MULTILINE)
+    assert found is not None
     return found[1]

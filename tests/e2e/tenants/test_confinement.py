@@ -18,7 +18,7 @@ from extender.convert.pod.admission_patch import admission_patch, narrowed_terms
 from extender.convert.pod.conditions import condition_patch
 from extender.convert.provisioning import MANAGED_BY
 from extender.kube.leases import ROLE_LABEL
-from scoring.ids import NodeName, PodUid
+from scoring.ids import NodeName, PodUid, ZoneName
 from scoring.model import GATE
 from scoring.queue.admitted_condition import AdmittedCondition
 from scoring.verbs.ungate import Listing
@@ -41,6 +41,7 @@ MERGE, STRATEGIC, JSON = (
     "application/json",
 )
 SSD = {"nodeSelectorTerms": [{"matchExpressions": [{"key": "ssd", "operator": "Exists"}]}]}
+A, N1, N2 = ZoneName("a"), NodeName("n1"), NodeName("n2")
 PREFERS = [{"weight": 1, "preference": {"matchExpressions": [{"key": "ssd", "operator": "Exists"}]}}]
 OWNER = {"apiVersion": "v1", "kind": "ConfigMap", "name": "x", "uid": "00000000-0000-0000-0000-000000000000"}
 
@@ -66,7 +67,7 @@ def definition(group: str, version: str, of: str) -> Object:
     return kind("apiextensions.k8s.io/v1", "CustomResourceDefinition", f"{plural}.{group}", spec=spec)
 
 
-TEMPLATE = {"metadata": {"labels": {"app": "x"}}, "spec": {"containers": [{"name": "main", "image": "one:1"}]}}
+TEMPLATE: Object = {"metadata": {"labels": {"app": "x"}}, "spec": {"containers": [{"name": "main", "image": "one:1"}]}}
 POD_TEMPLATE = {**TEMPLATE, "spec": {**TEMPLATE["spec"], "restartPolicy": "Never"}}
 JOB_SPEC = {
     "suspend": True, "completionMode": "Indexed", "parallelism": 4, "completions": 4, "template": POD_TEMPLATE,
@@ -188,7 +189,9 @@ async def ground(cluster: Cluster, api: Api, namespace: str) -> AsyncIterator[Gr
                 raise
 
         what = f"{name} can be created"
-        stored[name] = await api.until(created, lambda found: found is not None, what=what, limit_s=LIMIT_S)
+        seen = await api.until(created, lambda found: found is not None, what=what, limit_s=LIMIT_S)
+        assert seen is not None
+        stored[name] = seen
     async with cluster.api(NETGANG) as account:
         there = Ground(namespace, account, stored)
         probe = there.change("free", {"metadata": {"labels": {"a": "b"}}})
@@ -246,11 +249,11 @@ def written(ground: Ground) -> Mapping[str, Ask]:
     }  # fmt: skip
     return {
         "nudge": ground.noted("free", annotations={"netgang.io/nudge": "1.0"}),
-        "admit to nodes": ground.strategic("gated", admits(stored["gated"], Listing(("a",), ("n1", "n2")))),
-        "admit to a zone": ground.strategic("gated", admits(stored["gated"], Listing(("a",)))),
+        "admit to nodes": ground.strategic("gated", admits(stored["gated"], Listing((A,), (N1, N2)))),
+        "admit to a zone": ground.strategic("gated", admits(stored["gated"], Listing((A,)))),
         "admit anywhere": ground.strategic("gated", admits(stored["gated"], Listing(()))),
         "admit within the pod's own terms": ground.strategic(
-            "picky", admits(stored["picky"], Listing(("a",), ("n1",), ("n1",)))
+            "picky", admits(stored["picky"], Listing((A,), (N1,), (N1,)))
         ),
         "say why a pod waits": Ask(
             "PATCH",
@@ -289,13 +292,13 @@ async def test_what_netgang_does_is_allowed(ground: Ground) -> None:
     assert found == dict.fromkeys(found, "done")
 
 
-def opening(stored: Object, **more: Object) -> Object:
+def opening(stored: Object, **more: Any) -> Object:
     """The patch that admits a gated pod, and does something else besides in its spec."""
-    patch = admits(stored, Listing(("a",), ("n1",)))
+    patch = admits(stored, Listing((A,), (N1,)))
     return {**patch, "spec": {**patch["spec"], **more}}
 
 
-def against_the_policy(ground: Ground) -> Mapping[str, Ask]:
+def against_the_policy(ground: Ground) -> dict[str, Ask]:
     """What RBAC allows, as it knows no fields, and what would turn a stolen token into a way to run anything."""
     stored = ground.stored
     image = {"containers": [{"name": "main", "image": "evil"}]}
@@ -373,7 +376,7 @@ def against_the_policy(ground: Ground) -> Mapping[str, Ask]:
     }
 
 
-def against_rbac(ground: Ground) -> Mapping[str, Ask]:
+def against_rbac(ground: Ground) -> dict[str, Ask]:
     namespace = ground.namespace
     core = f"/api/v1/namespaces/{namespace}"
     policy = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies/netgang-pods"

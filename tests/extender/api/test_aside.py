@@ -79,8 +79,8 @@ def supposed(rng: random.Random, state: Snapshot) -> list[Sequence[Change]]:
         lambda: SetShare(Namespace("default"), rng.choice([0.1, 0.3, 0.7])),
     ]
     if Metric.DELAY in state.network.endpoint_of:
-        ends = [EndpointId(name) for name in rng.sample(names, 2)]
-        kinds.append(lambda: SetLink(*ends, Metric.DELAY, float(rng.randint(1, 40))))
+        one, other = (EndpointId(name) for name in rng.sample(names, 2))
+        kinds.append(lambda: SetLink(one, other, Metric.DELAY, float(rng.randint(1, 40))))
     return [[make()] for make in rng.sample(kinds, 2) for _ in range(2)]
 
 

@@ -30,6 +30,7 @@ def link(*measured: tuple[str, str, str, float, float], zones: bool = False) -> 
         zones=Zones({n.name: ZoneName(n.zone) for n in NODES}, dict.fromkeys(METRICS, 200.0)) if zones else None,
     )
     document = link_document(snapshot(NODES, network=matrix), A, B, POLICY)
+    assert document is not None
     part = document.metrics["delay"]
     return part.there, part.back, part.counts, part.basis, part.no_better_than
 
@@ -68,6 +69,7 @@ def test_points_are_those_of_the_plan() -> None:
     nodes = [node(name, zone="one") for name in ("a", "b", "c", "d")]
     found = mesh(["a", "b", "c", "d"], bad={"b": {"delay_ms": 30.0, "throughput_bps": 25e6}})
     document = link_document(snapshot(nodes, network=found), A, B, POLICY)
+    assert document is not None
     parts = {name: part.points for name, part in document.metrics.items()}
     assert parts == {"loss": 20.0, "delay": 10.0, "throughput": 10.0}
     assert (document.points, document.reference_bps, document.compared_with) == (40.0, 100e6, 4)
@@ -93,6 +95,7 @@ def test_a_link_in_a_large_cluster_costs_no_more(zones: int, compared: int) -> N
     nodes = [node(f"n{i:03}", zone=f"z{i % zones}") for i in range(500)]
     one, other = NodeName("n498"), NodeName("n499")
     document = link_document(snapshot(nodes, network=mesh([one, other])), one, other, POLICY)
+    assert document is not None
     assert (document.compared_with, document.metrics["delay"].counts) == (compared, 1.0)
 
 

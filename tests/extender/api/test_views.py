@@ -190,6 +190,7 @@ async def test_explain_names_the_sources_of_a_gangs_links() -> None:
         await world.settle()
         links = world.explained("g").links
         assert world.explained("h").links is None
+    assert links is not None
     assert (links.nodes, links.of_nodes, links.links, links.left_out) == (3, 3, 3, 0)
     delay = links.metrics["delay"]
     assert (delay.unit, delay.worst, delay.oldest_s) == ("ms", 5.0, 60.0)

@@ -19,7 +19,8 @@ from scoring.network.matrix import Metric, PairCounts
 from tests import builders
 from tests.extender.scheduling.world import node_json, running
 
-NEWS = Watch(**{**dict.fromkeys(Watch.__struct_fields__, 0), "contact_age_s": None})  # it has just started
+ZEROS: dict[str, Any] = dict.fromkeys(Watch.__struct_fields__, 0)
+NEWS = Watch(**ZEROS | {"contact_age_s": None})  # it has just started
 
 
 class Desk:

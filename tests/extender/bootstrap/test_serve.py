@@ -58,6 +58,7 @@ def client_of(setting: str, log: str) -> httpx.AsyncClient:
 
 
 async def ended(process: Process) -> tuple[int, str]:
+    assert process.stderr is not None
     rest = (await process.stderr.read()).decode()
     return await process.wait(), rest
 

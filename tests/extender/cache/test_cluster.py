@@ -258,7 +258,8 @@ def test_resources_that_device_classes_provide() -> None:
     assert table.vector(Resources.of({name: 1})) is None
     cache.device_classes.upsert(cards)
     provided = cache.snapshot().table
-    assert (provided.uncounted, provided.version > table.version) == ({name}, True)
+    assert provided.uncounted == {name}
+    assert provided.version > table.version
     assert provided.vector(Resources.of({name: 1})) is not None
     cache.nodes.upsert(node("n9"))
     assert cache.snapshot().table.uncounted == {name}
@@ -270,7 +271,9 @@ def test_back_offs() -> None:
     """A back-off lasts until its time, until it is ended, or until the gang's last pod goes."""
     g = GangKey("default/g")
     cache = cluster(member("p"))
-    for end in (lambda: cache.expire(10.0), lambda: cache.back_off(g, None), lambda: cache.pods.delete("default/p")):
+    ends: list[Callable[[], object]] = [lambda: cache.expire(10.0), lambda: cache.back_off(g, None)]
+    ends.append(lambda: cache.pods.delete("default/p"))
+    for end in ends:
         cache.back_off(g, 10.0)
         cache.expire(9.0)
         assert cache.snapshot().backing_off_until_s == {g: 10.0}
@@ -309,7 +312,9 @@ def test_managed_resource_marks_own_pods() -> None:
     assert not any(cache.is_own(one) for one in (pod("x"), asking("q2", scheduler_name="other")))
     assert cache.planned_as(asking("new")).requests.get(resource) == 0
     cache.pods.upsert(pod("r", gang="g", min_available=2))
-    assert "do not request netgang.io/gang: r" in cache.gang(GangKey("default/g")).problem_detail
+    found = cache.gang(GangKey("default/g"))
+    assert found is not None
+    assert "do not request netgang.io/gang: r" in found.problem_detail
 
 
 def test_scheduler_names() -> None:
@@ -334,6 +339,7 @@ def test_lookups() -> None:
     assert [one.name for one in cache.job_pods(JobKey("default/j"))] == ["plain", "w"]
     assert cache.job_pods(JobKey("default/none")) == ()
     gang = cache.gang_of(worker.uid)
+    assert gang is not None
     assert gang is cache.gang(gang.key) is cache.snapshot().gangs[gang.key]
     assert cache.gang_of(PodUid("uid-default-plain")) is None
     assert (cache.node(N1), {one.name for one in cache.all_pods()}) == (node("n1"), {"w", "plain"})

@@ -268,6 +268,7 @@ class CacheMachine(RuleBasedStateMachine):
             assert found == self.model.members(key)
         for one in self.model.pods.values():
             kept = self.cache.pod(one.uid)
+            assert kept is not None
             assert kept == self.cache.pod_by_name(one.namespace, one.name)
             assert kept.node == self.model.node_of(one)
             assert self.cache.is_assumed(one.uid) == (one.uid in self.model.assumed)

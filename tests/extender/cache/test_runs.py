@@ -153,7 +153,9 @@ def test_writing_the_note_changes_no_decision() -> None:
     version = cache.snapshot().version
     cache.pods.upsert(replace(bound(member("a0"), "n1"), started=True, resource_version="2"))
     assert cache.snapshot().version == version
-    assert cache.pod(PodUid("uid-default-a0")).started
+    found = cache.pod(PodUid("uid-default-a0"))
+    assert found is not None
+    assert found.started
 
 
 def test_an_invalid_gang_does_not_start() -> None:

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from extender.convert import device_claim_from_json, device_class_from_json, device_slice_from_json, pod_from_json
+from scoring.ids import NodeName
 from scoring.model.devices import Device, DeviceClaim, DeviceSlice
 
 
@@ -32,7 +33,7 @@ def test_a_slice() -> None:
     }  # fmt: skip
     facts, driver = ('driver="x.io"', 'x.io/type="gpu"', "y.io/n=4", "x.io/ok=true"), ('driver="x.io"',)
     assert device_slice_from_json(raw("s", spec=spec)) == DeviceSlice(
-        "s", ("x.io", "n1"), 3, 2, "n1",
+        "s", ("x.io", "n1"), 3, 2, NodeName("n1"),
         (Device("a", facts), Device("b", driver, tainted=True), Device("c", driver, partial=True),
          Device("d", driver, shareable=True)),
     )  # fmt: skip

@@ -39,6 +39,7 @@ def test_sources(
 ) -> None:
     """Each source is recognised, in the documented order, and has no problem; a pod with none is a plain one."""
     ref = group_of("ns", labels, annotations, native)
+    assert ref is not None
     assert (*want, None) == (ref.key, ref.source, ref.min_available, ref.problem)
     assert group_of("ns", {"app": "x"}, {"note": "y"}) is None
 
@@ -68,6 +69,7 @@ def test_problems(named: str, labels: dict[str, str], annotations: dict[str, str
 @given(st.text(max_size=12) | st.sampled_from(["0", "-1", "1.5"]))
 def test_min_available_is_a_positive_number_or_a_problem(text: str) -> None:
     ref = group_of("ns", {NAME_LABEL: "g", MIN_AVAILABLE_LABEL: text}, {})
+    assert ref is not None
     assert (ref.min_available is None) != (ref.problem is None)
     if ref.min_available is not None:
         assert ref.min_available == int(text) > 0
@@ -77,4 +79,5 @@ def test_pods_carry_their_group() -> None:
     for spec, source in (({}, GangSource.LABELS), ({"schedulingGroup": {"podGroupName": "n"}}, GangSource.NATIVE)):
         metadata = {"name": "p", "namespace": "ns", "labels": LABELS}
         group = pod_from_json(json.dumps({"metadata": metadata, "spec": spec}).encode()).group
+        assert group is not None
         assert group.source is source

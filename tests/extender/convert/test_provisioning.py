@@ -94,6 +94,7 @@ ANSWERS = {  # case: (outcome, conditions)
 def test_answers(outcome: Outcome, conditions: list[dict[str, str]]) -> None:
     """The worst that is true counts."""
     found = request_from_json(stored(conditions))
+    assert found is not None
     assert found.outcome is outcome
     if conditions and outcome is not Outcome.ASKED:  # by the time the next attempt is timed
         assert (found.since_s, found.message) == (120.0, "R")

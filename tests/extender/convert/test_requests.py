@@ -42,7 +42,9 @@ def test_kubernetes_counts_the_same() -> None:
 
 
 ONE_CPU, TINY = {"containers": [asks(cpu="1")]}, asks(cpu="0.1m")
-BOTH = asks(cpu="1", memory="7", **{"nvidia.com/gpu": "1"})
+GPU: dict[str, Any] = {"nvidia.com/gpu": "1"}
+MANY: dict[str, Any] = {f"r{n}": "1" for n in range(65)}
+BOTH = asks(cpu="1", memory="7", **GPU)
 SPECS = {  # case, of those that the 160 pods do not name: (expected requests, pod spec)
     "no containers": ({}, {"containers": None}),
     "a limit without a request counts": ({"cpu": 100}, {"containers": [asks(limits={"cpu": "100m"})]}),
@@ -93,7 +95,7 @@ WRONG: dict[str, dict[str, Any]] = {  # what the message must hold: pod spec
     "spec.initContainers[0].resources.requests: cpu": {"initContainers": [asks(cpu="1X")]},
     "spec.overhead: cpu: 'x'": {"overhead": {"cpu": "x"}},
     "spec.resources.requests: cpu: 'x'": {"resources": {"requests": {"cpu": "x"}}},
-    "requests for more than 64": {"containers": [asks(**{f"r{n}": "1" for n in range(65)})]},
+    "requests for more than 64": {"containers": [asks(**MANY)]},
 }
 
 

@@ -156,4 +156,5 @@ def test_which_run_a_pod_is_of(labels: dict[str, str], owners: list[Owner], want
 def test_texts_of_owners_are_bounded() -> None:
     """An ownerReference may hold any text; no more of it is kept than a name may have (docs/safety.md S21)."""
     found = run_of({}, [controller("example.com/" + "v" * 9999, "K" * 9999, "n" * 9999)])
+    assert found is not None
     assert max(len(found.uid), len(found.kind), len(found.name)) <= 253

@@ -44,7 +44,7 @@ def carried(change: Change) -> Change:
 
 @st.composite
 def states(draw: st.DrawFn) -> Snapshot:
-    names = draw(st.lists(st.sampled_from("abcdef"), unique=True, min_size=1))
+    names = [NodeName(name) for name in draw(st.lists(st.sampled_from("abcdef"), unique=True, min_size=1))]
     nodes = [node(name, zone=draw(st.sampled_from("xy")), gpu=draw(st.sampled_from([0, 2]))) for name in names]
     gangs = [
         gang(key, draw(st.integers(1, 3)), cpu=draw(st.sampled_from(["1", "2"])), min_member=1)
@@ -59,8 +59,10 @@ def states(draw: st.DrawFn) -> Snapshot:
         network=draw(st.sampled_from([mesh("abcdef"), mesh("abc", loss_ratio=0.5)])),
         version=draw(st.integers(0, 9)),
         commitments={first.key: {first.members[0].uid: names[0]}} if first and draw(st.booleans()) else None,
-        host_ports={NodeName(names[0]): frozenset({HostPort("TCP", "0.0.0.0", 80)})} if draw(st.booleans()) else {},
-        exclusions={first.members[0].member_class: frozenset({names[0]})} if first and draw(st.booleans()) else {},
+        host_ports={names[0]: frozenset({HostPort("TCP", "0.0.0.0", 80)})} if draw(st.booleans()) else {},
+        exclusions={first.members[0].member_class: frozenset({NodeName(names[0])})}
+        if first and draw(st.booleans())
+        else {},
         backing_off_until_s={GangKey("default/g"): draw(st.floats(0, 9))} if draw(st.booleans()) else {},
         uncounted=["example.com/card"] if draw(st.booleans()) else (),
         claims={first.key: Claim(first.key, {}, (GangKey("default/i"),))} if first and draw(st.booleans()) else {},

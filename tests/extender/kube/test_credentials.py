@@ -135,6 +135,7 @@ def test_https_checks_the_servers_certificate(checked: bool, kubeconfig: Kubecon
         "kubernetes",
         "http://127.0.0.1:3128",
     )
+    assert server.tls is not None
     assert server.tls.verify_mode is (ssl.CERT_REQUIRED if checked else ssl.CERT_NONE)
     assert server.tls.check_hostname is checked
     assert not checked or len(server.tls.get_ca_certs()) == 1
@@ -148,6 +149,7 @@ async def test_in_a_pod(tmp_path: Path) -> None:
         load_here(clock=clock)
     (tmp_path / "token").write_text("old")
     server = load_here(clock=clock)
+    assert server.tls is not None
     assert (server.url, len(server.tls.get_ca_certs())) == ("https://[fd00::1]:443", 1)
     (tmp_path / "token").write_text("new")
     clock.advance(61.0)

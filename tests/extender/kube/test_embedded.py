@@ -35,6 +35,7 @@ async def test_a_bound_pod_runs(cache: ClusterCache, api: EmbeddedCluster) -> No
     await api.bind(binding())
     await api.bind(binding())
     found = cache.pod(UID)
+    assert found is not None
     assert (found.node, found.phase, found.scheduled_s) == ("n1", Phase.RUNNING, 7.0)
     with pytest.raises(ConflictError, match="is on node n1"):
         await api.bind(binding("n2"))

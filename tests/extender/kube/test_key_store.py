@@ -30,9 +30,11 @@ async def made() -> AsyncIterator[Made]:
 async def test_keys_come_back_as_they_were_written(made: Made) -> None:
     store, server = made
     empty = await store.read()
+    assert empty is not None
     assert empty.data == {}
     written = await store.write(DATA, empty)
     read = await store.read()
+    assert read is not None
     assert written.data == read.data == DATA
     assert server.objects[PATH]["data"] == {KEY.name: b64encode(KEY.secret).decode()}
     assert (server.objects[PATH]["type"], server.objects[PATH]["metadata"]["labels"]) == ("Opaque", {"a": "b"})
@@ -47,6 +49,7 @@ async def test_what_has_changed_is_not_written_over(made: Made, fake: bool) -> N
     with pytest.raises(ConflictError):
         await store.write({}, first)
     again = await store.read()
+    assert again is not None
     assert again.data == DATA
 
 

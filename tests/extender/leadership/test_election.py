@@ -71,7 +71,7 @@ def test_where_there_is_no_lease_it_is_created() -> None:
     assert not one.leading(1.6)
     one.was_written(Lease(call.spec, "v"), sent_s=1.5)
     assert (one.leading(3.9), one.leading(4.0)) == (True, False)
-    assert (one.write_until_s, one.due_s) == (pytest.approx(1.5 + 3.8), 2.0)
+    assert (one.write_until_s, one.due_s) == pytest.approx((1.5 + 3.8, 2.0))
 
 
 def test_a_holder_is_waited_for_from_when_its_last_sign_was_seen() -> None:
@@ -172,6 +172,8 @@ def test_a_lease_that_vanished_still_has_to_be_waited_for() -> None:
 def test_release_gives_the_lease_back() -> None:
     one = leader()
     call = one.release(wall_us=9)
+    assert call is not None
+    assert call.over is not None
     assert (call.spec.holder, call.spec.duration_s, call.over.version) == ("", 1, "v1")
     assert not one.leading(10.1)
     assert candidate().release(wall_us=0) is None

@@ -4,6 +4,7 @@ import base64
 import ssl
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
@@ -112,7 +113,7 @@ WRONG = {  # case: (what is said, settings)
 
 
 @pytest.mark.parametrize(("want", "settings"), WRONG.values(), ids=WRONG)
-def test_wrong_settings(want: str, settings: dict) -> None:
+def test_wrong_settings(want: str, settings: dict[str, Any]) -> None:
     """They are refused at start, without repeating a password."""
     with pytest.raises(ConfigError, match=want) as caught:
         HttpClient(HttpServer(**settings))

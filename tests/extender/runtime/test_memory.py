@@ -125,7 +125,12 @@ def test_asking_leaves_no_garbage() -> None:
 async def test_asks_once_a_minute() -> None:
     asked_s: list[float] = []
     loop = asyncio.get_running_loop()
-    task = asyncio.create_task(give_back_each_minute(lambda: bool(asked_s.append(loop.time()))))
+
+    def ask() -> bool:
+        asked_s.append(loop.time())
+        return False
+
+    task = asyncio.create_task(give_back_each_minute(ask))
     began_s = loop.time()
     await asyncio.sleep(3.5 * GIVE_EVERY_S)
     task.cancel()

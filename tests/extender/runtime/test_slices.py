@@ -3,18 +3,20 @@
 import asyncio
 import gc
 from collections import Counter
-from collections.abc import Iterator
 from itertools import pairwise
 from weakref import ref
 
 import pytest
 
 from extender.runtime.slices import in_slices, next_slice
+from scoring.plan.steps import Steps
 
 
 async def shared(**works: int) -> list[tuple[str, int]]:
     """(work, turn of the loop) of each slice of works with so many slices; one of 0 is cancelled while it waits."""
     loop, seen, turn = asyncio.get_running_loop(), list[tuple[str, int]](), 0
+
+    later: asyncio.Handle
 
     def count() -> None:
         nonlocal turn, later
@@ -61,7 +63,7 @@ async def test_alone_a_work_goes_on_without_delay() -> None:
 
 
 async def test_errors_of_a_work_are_its_own() -> None:
-    def steps(error: Exception | None) -> Iterator[None]:
+    def steps(error: Exception | None) -> Steps[str]:
         yield
         if error is not None:
             raise error

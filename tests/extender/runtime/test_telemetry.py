@@ -85,7 +85,7 @@ def test_a_repeated_refusal_is_written_once_a_minute(stream: io.StringIO) -> Non
 def test_a_new_refusal_is_written_at_once(change: dict[str, str], stream: io.StringIO) -> None:
     log = DecisionLog(Telemetry())
     assert log.log_decision(REFUSAL, now_s=1.0)
-    assert log.log_decision(replace(REFUSAL, **change), now_s=1.0)  # type: ignore[arg-type]
+    assert log.log_decision(replace(REFUSAL, **change), now_s=1.0)
 
 
 def test_a_yes_is_always_written(stream: io.StringIO) -> None:

@@ -162,7 +162,7 @@ def inherited(*uids: PodUid) -> Parking:
     """These pods were there when we began; the first of them is planned."""
     parking = Parking(refused_before)
     parking.inherit(uids, now_s=0.0)
-    assert woken(parking, **{uids[0]: "n1"}) == []
+    assert parking.woken_by(Plan(1, node_of={uids[0]: NodeName("n1")}), now_s=0.0) == []
     return parking
 
 

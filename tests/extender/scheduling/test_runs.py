@@ -185,4 +185,6 @@ async def test_a_started_gang_is_known_as_such_after_a_restart() -> None:
         assert second.refusal(names[2]) is Reason.NO_ROOM
         await second.settle(QUIET_S + 2.0 * PARTIAL_S)
         assert api.evictions == []
-        assert second.service.cache.gang(key("g")).started
+        found = second.service.cache.gang(key("g"))
+        assert found is not None
+        assert found.started

@@ -1,6 +1,7 @@
 """Every bind call is answered before kube-scheduler gives it up, however slowly the API server answers."""
 
 import asyncio
+from typing import Any
 
 import pytest
 
@@ -27,8 +28,8 @@ class Hanging(FakeClusterApi):
 
 @pytest.mark.parametrize(("hold_s", "commit_s", "http_s"), SHIPPED.values(), ids=SHIPPED)
 async def test_the_slowest_call_ends_within_its_bound(hold_s: float, commit_s: float, http_s: float) -> None:
-    times = {"hold_limit_s": hold_s, "commit_timeout_s": commit_s, "http_timeout_s": http_s}
-    assert Settings(**times).http_timeout_s == http_s  # type: ignore[arg-type]
+    times: dict[str, Any] = {"hold_limit_s": hold_s, "commit_timeout_s": commit_s, "http_timeout_s": http_s}
+    assert Settings(**times).http_timeout_s == http_s
     async with unfinished(node_json("n1", cpu="64"), api=Hanging(), **times) as world:
         names = world.gang("g", SIZE)
         await world.planned_pod("plain")

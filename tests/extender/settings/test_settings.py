@@ -341,7 +341,8 @@ def test_the_queues_settings_reach_the_planner() -> None:
     }
     policy = Settings.load(overrides={"queue": plain | lists}).policy().queue
     assert plain == {name: getattr(policy, name) for name in plain}
-    assert (policy.extended, policy.weight_namespaces) == (("nvidia.com/gpu",), {"ops", "team"})
+    assert policy.extended == ("nvidia.com/gpu",)
+    assert policy.weight_namespaces == {"ops", "team"}
     assert policy.report_namespaces == {"*"}
     assert policy.starve_limit_by_namespace_s == (("a", 1.0), ("b", 2.0))
     assert policy.starve_limit_by_priority_s == ((1000, 5.0),)

@@ -45,6 +45,7 @@ async def test_an_identity_is_of_one_process(begins: str, pod: str, environment:
     settings, seen = Settings(leader_election=LeaderElection.ON), set()
     for seed in range(3):
         async with candidacy(settings, SERVER, random.Random(seed), environment=environment, host="box") as stands:
+            assert stands is not None
             assert stands.pod == pod
             assert stands.election.identity.startswith(begins)
             seen.add(stands.election.identity)

@@ -9,7 +9,7 @@ from extender.web.node_map import MOST_NODES, OTHERS, UNUSABLE, nodes_section, u
 from extender.web.teams import MOST_TEAMS, TeamHistory
 from scoring.ids import NodeName
 from scoring.network.matrix import Metric
-from scoring.plan.steps import finish
+from scoring.plan.steps import Steps, finish
 from tests.builders import gang, mesh, node, pod, snapshot
 from tests.extender.api.queued import EMPTY, entry
 from tests.fakes.clock import FakeClock
@@ -50,11 +50,16 @@ def test_nodes_are_coloured_by_gang_and_cut() -> None:
     assert [by_name.get(name) for name in ("n0", "n1", "n2")] == [0, UNUSABLE, OTHERS]
 
 
+def steps_of(queue: Queue) -> Steps[Queue]:
+    yield from ()
+    return queue
+
+
 @pytest.mark.parametrize("many", [1, MOST_TEAMS + 10])
 def test_namespaces_that_wait_longest_come_first(many: int) -> None:
     gangs = [entry(gang=f"t{i}/g", state="WAITING", waiting_since_s=1000.0 - i) for i in range(many)]
     queue = msgspec.convert(EMPTY | {"gangs": gangs}, Queue)
-    history = TeamHistory(lambda: iter(()), lambda: snapshot([node("n0")]), FakeClock(2000.0))  # type: ignore[arg-type]
+    history = TeamHistory(lambda: steps_of(queue), lambda: snapshot([node("n0")]), FakeClock(2000.0))
     teams = finish(history.teams_in_steps(queue, snapshot([node("n0")])))
     assert len(teams) == min(many, MOST_TEAMS)
     assert next(iter(teams)) == f"t{many - 1}"
@@ -66,7 +71,7 @@ def test_namespaces_that_wait_longest_come_first(many: int) -> None:
 def test_what_a_namespace_has_follows_its_gangs() -> None:
     gangs = [entry(gang=f"{namespace}/g", state="RUNNING", waiting_since_s=None) for namespace in ("a", "b")]
     queue = msgspec.convert(EMPTY | {"gangs": gangs}, Queue)
-    history = TeamHistory(lambda: iter(()), lambda: snapshot([]), FakeClock())  # type: ignore[arg-type]
+    history = TeamHistory(lambda: steps_of(queue), lambda: snapshot([]), FakeClock())
     one, two, more = (
         gang("g", size, cpu="2", node="n0", namespace=name) for size, name in ((1, "a"), (2, "b"), (3, "b"))
     )

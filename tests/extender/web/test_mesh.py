@@ -1,11 +1,13 @@
 """The heat-map: letters, numbers and ages of a matrix, whatever its size."""
 
 from itertools import permutations
+from typing import Any
 
 import msgspec
 import pytest
 
 from extender.web.mesh import MOST_ENDS, mesh_document
+from scoring.ids import EndpointId
 from scoring.model.policy import ScorePolicy, Ttl
 from scoring.network.matrix import Measurement, Metric, NetworkMatrix
 from tests.builders import mesh, node, snapshot
@@ -15,7 +17,7 @@ BAD = {"n4": {"loss_ratio": 0.02, "delay_ms": 50.0, "throughput_bps": 1e6}}
 POLICY = ScorePolicy(soft_ttl_s=Ttl.same(60.0), hard_ttl_s=Ttl.same(600.0))
 
 
-def shown(network: NetworkMatrix, metric: Metric, zone: str | None = None) -> dict:
+def shown(network: NetworkMatrix, metric: Metric, zone: str | None = None) -> dict[str, Any]:
     made = mesh_document(snapshot(NODES, network=network), POLICY, metric=metric, zone=zone)
     assert made is not None
     return msgspec.json.decode(msgspec.json.encode(made))
@@ -71,8 +73,9 @@ def test_nothing_measured() -> None:
 
 
 def test_a_measured_link_without_a_value_says_so() -> None:
-    ends = {one.name: one.name for one in NODES}
-    measured = [Measurement(*pair, Metric.LOSS, 0.0, 0.0) for pair in permutations(["n0", "n1"], 2)]
+    ends = {one.name: EndpointId(one.name) for one in NODES}
+    pairs = permutations([EndpointId("n0"), EndpointId("n1")], 2)
+    measured = [Measurement(source, target, Metric.LOSS, 0.0, 0.0) for source, target in pairs]
     network = NetworkMatrix.of(measured, endpoint_of={Metric.LOSS: ends}, now_s=0.0)
     assert shown(network, Metric.LOSS, "a")["grades"] == [" +?", "+ ?", "?? "]
 
@@ -85,5 +88,6 @@ def test_a_large_zone_is_cut_and_says_so() -> None:
     nodes = [node(f"n{i:04}") for i in range(5000)]
     ends = [one.name for one in nodes[:MOST_ENDS]]
     made = mesh_document(snapshot(nodes, network=mesh(ends)), POLICY, metric=Metric.DELAY, zone="a")
+    assert made is not None
     assert (len(made["ends"]), made["of"]) == (MOST_ENDS, 5000)
     assert len(msgspec.json.encode(made)) < 500 * 1024

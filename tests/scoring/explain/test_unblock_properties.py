@@ -7,7 +7,8 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from scoring.explain.gang import explain
-from scoring.explain.unblock import NEVER, Unblocking, unblock
+from scoring.explain.unblock import Unblocking, unblock
+from scoring.explain.waiting import NEVER
 from scoring.ids import GangKey, Namespace
 from scoring.model.policy import Policy, QueuePolicy
 from scoring.model.reasons import Reason

@@ -1,5 +1,6 @@
 """Counting devices by class: which are counted, which only bound from above, which not at all."""
 
+from collections.abc import Set as AbstractSet
 from dataclasses import replace
 
 import pytest
@@ -61,8 +62,8 @@ UNCLEAR = {  # case: (uncounted, ceilings, wanted, slices)
 
 @pytest.mark.parametrize(("uncounted", "ceilings", "wanted", "slices"), UNCLEAR.values(), ids=UNCLEAR)
 def test_what_cannot_be_counted(
-    uncounted: set[ResourceName],
-    ceilings: set[ResourceName],
+    uncounted: AbstractSet[ResourceName],
+    ceilings: AbstractSet[ResourceName],
     wanted: dict[ResourceName, tuple[str, ...]],
     slices: list[DeviceSlice],
 ) -> None:

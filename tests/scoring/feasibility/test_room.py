@@ -40,7 +40,9 @@ STEP = st.one_of(
 
 
 @given(FREE, st.lists(STEP, max_size=12), st.lists(REQUEST, min_size=1, max_size=2))
-def test_the_ledger_agrees_with_counting_anew(free: Ints, steps: list, requests: list[Ints]) -> None:
+def test_the_ledger_agrees_with_counting_anew(
+    free: Ints, steps: list[tuple[str, list[int], Ints]], requests: list[Ints]
+) -> None:
     """Whatever is taken and given back in between, counts are those of the room as it is, for every request."""
     room, mirror = Room(free), free.copy()
     for what, rows, amount in steps:

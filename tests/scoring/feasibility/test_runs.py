@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from itertools import permutations
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -19,18 +20,18 @@ def job(name: str, *, uid: str | None = None, whole: str = "") -> RunRef:
     return RunRef(uid or f"uid-{name}", JOB, name, whole)
 
 
-def of(run: RunRef | None, name: str, *, work: str | None = None, **fields: object) -> Pod:
+def of(run: RunRef | None, name: str, *, work: str | None = None, **fields: Any) -> Pod:
     """A pod of that controller; `work`: the job that its labels name, its controller by default."""
     fields.setdefault("role", Role.WORKER if run is not None else Role.OTHER)
     named = work or (run.name if run is not None else None)
-    return replace(pod(name, job=named, **fields), run=run)  # type: ignore[arg-type]
+    return replace(pod(name, job=named, **fields), run=run)
 
 
-def done(run: RunRef | None, name: str, **fields: object) -> Pod:
+def done(run: RunRef | None, name: str, **fields: Any) -> Pod:
     return of(run, name, node="n1", phase=Phase.SUCCEEDED, scheduled_s=1.0, **fields)
 
 
-def new(run: RunRef | None, name: str, **fields: object) -> Pod:
+def new(run: RunRef | None, name: str, **fields: Any) -> Pod:
     return of(run, name, created_s=100.0, **fields)
 
 

@@ -11,7 +11,8 @@ from scoring.lengths.length import MOST_S
 
 SECONDS = st.floats(1.0, 1e7)
 LEVEL = st.floats(0.0, 1.0)
-LENGTHS = st.lists(SECONDS, min_size=5, max_size=5).map(lambda some: Length(LengthSource.LEARNED, tuple(sorted(some))))
+FIVE = st.tuples(SECONDS, SECONDS, SECONDS, SECONDS, SECONDS).map(sorted)
+LENGTHS = FIVE.map(lambda s: Length(LengthSource.LEARNED, (s[0], s[1], s[2], s[3], s[4])))
 SAMPLES = st.lists(st.tuples(SECONDS, st.floats(0.01, 1.0)), min_size=1, max_size=20)
 
 

@@ -1,5 +1,7 @@
 """The index of measurements: newest value, ages, direction, and how nodes find theirs."""
 
+from collections.abc import Mapping
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -10,6 +12,7 @@ from scoring.network.matrix import METRICS, Floats, Measurement, Metric, Network
 
 ENDS = [EndpointId(name) for name in ("a", "b", "c", "d")]
 NODES = [NodeName(f"node-{end}") for end in ENDS]
+EndpointOf = Mapping[Metric, Mapping[NodeName, EndpointId]]
 OWN = {metric: dict(zip(NODES, ENDS, strict=True)) for metric in METRICS}
 
 
@@ -17,7 +20,7 @@ def measured(source: str, target: str, metric: Metric, value: float, at_s: float
     return Measurement(EndpointId(source), EndpointId(target), metric, value, at_s)
 
 
-def matrix(*found: Measurement, now_s: float = 0.0, endpoint_of: dict | None = None) -> NetworkMatrix:
+def matrix(*found: Measurement, now_s: float = 0.0, endpoint_of: EndpointOf | None = None) -> NetworkMatrix:
     """An index in which each node has an endpoint of its own."""
     return NetworkMatrix.of(found, endpoint_of=OWN if endpoint_of is None else endpoint_of, now_s=now_s)
 
@@ -59,7 +62,7 @@ SAME = {  # case: (the first two nodes are the same end, endpoints by metric)
 
 
 @pytest.mark.parametrize(("want", "endpoint_of"), SAME.values(), ids=SAME)
-def test_same_end_of_the_network(want: bool, endpoint_of: dict) -> None:
+def test_same_end_of_the_network(want: bool, endpoint_of: EndpointOf) -> None:
     """Two nodes are one end only where no metric tells them apart; a shared throughput host does not hide delay."""
     index = matrix(measured("a", "b", Metric.DELAY, 9.0), endpoint_of=endpoint_of)
     assert want == index.block(NODES[:2], NODES[:2]).same[0, 1]

@@ -38,7 +38,10 @@ def measured(pair: str, value: float, *, age_s: float = 0.0, metric: Metric = Me
 
 
 def merged(
-    sources: Mapping[str, list[Measurement]], *, zones: Zones | None = None, endpoint_of: Mapping = OWN
+    sources: Mapping[str, list[Measurement]],
+    *,
+    zones: Zones | None = None,
+    endpoint_of: Mapping[Metric, Mapping[NodeName, EndpointId]] = OWN,
 ) -> NetworkMatrix:
     tables = {name: MeasurementTable.of(found) for name, found in sources.items()}
     return NetworkMatrix.merged(tables, endpoint_of=endpoint_of, now_s=NOW_S, zones=zones)

@@ -13,7 +13,7 @@ from scoring.ids import NodeName, PodUid
 from scoring.model import Gang, Role
 from scoring.model.reasons import Reason
 from scoring.permit import protocol
-from scoring.permit.protocol import PermitState, next_deadline_s
+from scoring.permit.protocol import Held, PermitState, Posting, next_deadline_s
 
 PARTIAL_TIMEOUT_S = 50.0
 
@@ -233,7 +233,7 @@ class Auditor:
 
 def open_requests(state: PermitState) -> list[int]:
     """Calls that still wait for their answer, ascending."""
-    waiting = (*state.held.values(), *state.posting.values())
+    waiting: tuple[Held | Posting, ...] = (*state.held.values(), *state.posting.values())
     return sorted(one.request for one in waiting if one.request is not None)
 
 

@@ -1,6 +1,7 @@
 """The planner's cache: it saves time and nothing else, and it stays bounded."""
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -39,7 +40,7 @@ def state(wanted: Gang = WANTED, **fields: object) -> Snapshot:
     return snapshot(NODES, [wanted], network=NET, **fields)  # type: ignore[arg-type]
 
 
-def excluding(*names: str) -> dict:
+def excluding(*names: str) -> dict[str, Any]:
     """Learned refusals of these nodes."""
     return {"exclusions": {CLASS: frozenset(NodeName(n) for n in names)}}
 
@@ -128,7 +129,7 @@ def test_classes_of_gangs_that_are_gone_are_forgotten() -> None:
 
 def test_tables_are_emptied_at_their_limit() -> None:
     """A table holds at most `limit` values, and forgets all at once."""
-    table: dict = {}
+    table: dict[int, int] = {}
     for i in range(5):
         assert remember(table, i, lambda i=i: i * i, limit=3) == i * i  # type: ignore[misc]
     assert table == {3: 9, 4: 16}
@@ -137,7 +138,7 @@ def test_tables_are_emptied_at_their_limit() -> None:
 
 def test_none_is_remembered_too() -> None:
     """That there is no answer is an answer."""
-    table: dict = {}
+    table: dict[str, int | None] = {}
     assert remember(table, "k", lambda: None) is None
     assert remember(table, "k", lambda: 1) is None
 
@@ -174,7 +175,7 @@ def test_older_network_data_is_dropped() -> None:
 def test_what_is_kept_of_gangs_goes_with_them() -> None:
     """Gangs that are gone do not stay."""
     cache = PlannerCache()
-    filler: dict = {f"default/{i}": None for i in range(100)}
+    filler: dict[Any, Any] = {f"default/{i}": None for i in range(100)}
     cache.demands.known, cache.footprints, cache.countings = dict(filler), dict(filler), dict(filler)
     first = plan(state(), POLICY, now_s=0.0, cache=cache)
     plan(state(), POLICY, now_s=0.0, cache=cache, previous=first)

@@ -4,10 +4,12 @@ Small clusters are planned by brute force as well: every way to place the member
 """
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 from itertools import combinations
+from random import Random
+from typing import TypeVar
 
 import pytest
 from hypothesis import assume, given, settings
@@ -15,7 +17,7 @@ from hypothesis import strategies as st
 
 from scoring.feasibility.filters import node_allows, ports_conflict
 from scoring.feasibility.quorum import minimum_members
-from scoring.ids import NodeName
+from scoring.ids import NodeName, PodUid
 from scoring.model import HostPort, Node, Pod, Role
 from scoring.model.policy import Policy, ScorePolicy, Selection
 from scoring.model.reasons import Reason
@@ -26,6 +28,9 @@ from scoring.plan.capacity import When
 from scoring.plan.demand import demand_of
 from tests.builders import gang, mesh, node, pod, snapshot
 from tests.scoring.plan.planned import LATE_S, POLICY, clusters, equal_gangs, in_order
+
+K = TypeVar("K")
+V = TypeVar("V")
 
 # -- soundness -------------------------------------------------------------------------------------------------
 
@@ -111,23 +116,23 @@ def test_every_gang_with_something_to_place_is_answered(state: Snapshot) -> None
 
 @settings(deadline=None)
 @given(clusters(), st.randoms(use_true_random=False))
-def test_input_order_is_irrelevant(state: Snapshot, order: object) -> None:
+def test_input_order_is_irrelevant(state: Snapshot, order: Random) -> None:
     """Nodes, gangs, commitments and refusals listed in another order give the same plan."""
 
-    def shuffled(mapping: dict) -> dict:
+    def shuffled(mapping: Mapping[K, V]) -> dict[K, V]:
         """The same mapping in another order."""
         keys = list(mapping)
-        order.shuffle(keys)  # type: ignore[attr-defined]
+        order.shuffle(keys)
         return {key: mapping[key] for key in keys}
 
     nodes = list(state.table.nodes)
-    order.shuffle(nodes)  # type: ignore[attr-defined]
+    order.shuffle(nodes)
     other = replace(
         state,
         table=type(state.table).of(nodes),
-        gangs=shuffled(dict(state.gangs)),
-        commitments=shuffled(dict(state.commitments)),
-        exclusions=shuffled(dict(state.exclusions)),
+        gangs=shuffled(state.gangs),
+        commitments=shuffled(state.commitments),
+        exclusions=shuffled(state.exclusions),
     )
     assert plan(other, POLICY, now_s=LATE_S) == plan(state, POLICY, now_s=LATE_S)
 
@@ -269,7 +274,7 @@ def test_scaling_all_throughputs_moves_nobody(rates: list[float], factor: float,
     """Zones and nodes are chosen by ratios of rates: all of them times a factor is the same network."""
     nodes = [node(f"{zone}{i}", zone=zone, cpu="1") for zone in "ab" for i in range(3)]
 
-    def places(scale: float) -> dict:
+    def places(scale: float) -> dict[PodUid, NodeName]:
         """Where the gang goes."""
         bad = {str(n.name): {"throughput_bps": rate * scale} for n, rate in zip(nodes, rates, strict=True)}
         state = snapshot(nodes, [gang("g", size)], network=mesh(nodes, bad=bad, throughput_bps=100e6 * scale))

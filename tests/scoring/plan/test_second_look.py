@@ -93,6 +93,11 @@ def test_priority_goes_before_the_service_level(beats: bool) -> None:
     assert members(plan(cluster, Policy(queue=queue), now_s=10.0)) == {"had": 1}
 
 
+def first_of(made: Plan) -> GangKey:
+    ranks = {key: one.rank for key, one in made.admitted.items()} | {key: one.rank for key, one in made.waiting.items()}
+    return min(ranks, key=ranks.__getitem__)
+
+
 TRUSTED = frozenset({Namespace("default")})
 WORK = {  # case: (attained_h, remaining_h, fields of queue, priority of "b", which is first)
     "what is reported": ({"a": 2.0, "b": 1.0}, {"a": 0.5, "b": 0.75}, {}, 0, "a"),
@@ -113,16 +118,13 @@ def test_the_least_remaining_work_first(
     had: dict[str, float], left: dict[str, float], fields: dict[str, Any], priority: int, first: str
 ) -> None:
     """`order: srpt-by-report`; gang a is older and heavier than b."""
-    queue = QueuePolicy(
-        **{"order": Order.SRPT_BY_REPORT, "report_namespaces": TRUSTED, "starve_limit_s": 5000.0} | fields
-    )
+    usual: dict[str, Any] = {"order": Order.SRPT_BY_REPORT, "report_namespaces": TRUSTED, "starve_limit_s": 5000.0}
+    queue = QueuePolicy(**usual | fields)
     young = pod("b-0", gang="b", created_s=900.0, priority=priority)
     gangs = [gang("a", 2), gang("b", members=[young], created_s=900.0, priority=priority)]
     hours = [{GangKey(f"default/{name}"): number for name, number in some.items()} for some in (had, left)]
     cluster = replace(snapshot([node("n1", cpu="2")], gangs), attained_h=hours[0], remaining_h=hours[1])
-    made = plan(cluster, Policy(queue=queue), now_s=1000.0)
-    ranks = {key: one.rank for key, one in (*made.admitted.items(), *made.waiting.items())}
-    assert min(ranks, key=ranks.__getitem__) == f"default/{first}"
+    assert first_of(plan(cluster, Policy(queue=queue), now_s=1000.0)) == f"default/{first}"
 
 
 LENGTHS: dict[str, tuple[dict[str, tuple[LengthSource, float]], dict[str, float], bool, str]] = {
@@ -156,6 +158,4 @@ def test_the_order_by_remaining_work_uses_lengths(
     ]
     hours = {GangKey(f"default/{name}"): number for name, number in had.items()}
     cluster = replace(snapshot([node("n1", cpu="2")], gangs), attained_h=hours)
-    made = plan(cluster, Policy(queue=queue), now_s=1000.0)
-    ranks = {key: one.rank for key, one in (*made.admitted.items(), *made.waiting.items())}
-    assert min(ranks, key=ranks.__getitem__) == f"default/{first}"
+    assert first_of(plan(cluster, Policy(queue=queue), now_s=1000.0)) == f"default/{first}"

@@ -7,7 +7,7 @@ import pytest
 
 from scoring.explain.queue_report import Entry, report
 from scoring.ids import GangKey, Namespace
-from scoring.model import Gang, Phase
+from scoring.model import Gang, Phase, Pod
 from scoring.model.policy import Algorithm, Order, Policy, QueuePolicy, Surplus
 from scoring.model.reasons import Reason
 from scoring.model.snapshot import Snapshot
@@ -95,7 +95,7 @@ def held(made: Plan) -> dict[str, list[str]]:
 EIGHT = [node(f"{zone}{i}", zone=zone, cpu="2") for zone in "ab" for i in range(4)]
 
 
-def full_but(*free: str) -> list:
+def full_but(*free: str) -> list[Pod]:
     """Half of each node is taken, but `free` ones are empty."""
     return [pod(f"on-{one.name}", node=one.name, cpu="1") for one in EIGHT if one.name not in free]
 
@@ -162,7 +162,7 @@ def test_a_reservation_that_runs_out_goes_behind(at_s: float, leads: str) -> Non
     assert [key.partition("/")[2] for key in made.reservations] == [leads]
 
 
-def _aged(name: str, size: int, created_s: float) -> list:
+def _aged(name: str, size: int, created_s: float) -> list[Pod]:
     return [pod(f"{name}-{i}", gang=name, index=i, cpu="2", created_s=created_s) for i in range(size)]
 
 

@@ -22,8 +22,8 @@ PAST = st.lists(st.builds(PastBurst, PAIR, st.floats(0.0, 3.0 * DAY_S), RATE), m
 LIMITS = st.builds(BurstLimits, st.integers(1, 6), st.booleans())
 
 
-def view(*nodes: NodeName, zone: str = "a", **more: frozenset[NodeName]) -> BurstView:
-    return BurstView(dict.fromkeys(nodes, ZoneName(zone)), **more)
+def view(*nodes: NodeName, with_gangs: frozenset[NodeName] = frozenset()) -> BurstView:
+    return BurstView(dict.fromkeys(nodes, ZoneName("a")), with_gangs=with_gangs)
 
 
 @given(ZONES, SOME, st.frozensets(st.sampled_from([ZoneName("a"), ZoneName("b")])), PAST, LIMITS)

@@ -164,7 +164,7 @@ def test_a_restart_changes_nothing(case: tuple[list[Node], list[Job], Job, list[
         assert known.counts == fresh.counts
 
 
-def _standings(entries: tuple[Entry, ...]) -> list[tuple]:
+def _standings(entries: tuple[Entry, ...]) -> list[tuple[object, ...]]:
     return [(one.gang, one.state, one.rank, one.waited_s, one.starves_in_s, one.times) for one in entries]
 
 

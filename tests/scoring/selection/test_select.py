@@ -13,6 +13,8 @@ from scoring.selection.quick import fit
 from tests.builders import mesh
 
 PERFECT = 100.001
+Row = tuple[int, ...]
+Links = dict[tuple[int, int], float]
 
 
 def workers(count: int, *, n: int, cpu: int = 1, allowed: list[int] | None = None) -> ClassDemand:
@@ -86,7 +88,9 @@ def test_paper_literally(
     demand = Demand((workers(count, n=len(free), allowed=allowed),), all_reduce=True)
     found = choose(Selection.PAPER, demand, cpus(*free), rank)
     pairs = [float(rank[i, j]) for at, i in enumerate(want) for j in want[at + 1 :]]
-    assert found == Selected((want,), pytest.approx(sum(pairs)))
+    assert found is not None
+    assert found.rows == (want,)
+    assert found.value == pytest.approx(sum(pairs))
     assert rows_of(Selection.SUBSET, Demand((workers(3, n=4),), True), (1, 1, 1, 1), ranks(4, 90.0, GOOD)) == (
         (1, 2, 3),
     )
@@ -106,7 +110,7 @@ ONE_CLASS = {  # case: (rows, members, free CPUs, ranks that differ from 50)
 
 @pytest.mark.parametrize(("want", "count", "free", "links"), ONE_CLASS.values(), ids=ONE_CLASS)
 @pytest.mark.parametrize("exact_size", [0, 12])
-def test_subset_one_class(want: tuple, count: int, free: tuple, links: dict, exact_size: int) -> None:
+def test_subset_one_class(want: Row, count: int, free: Row, links: Links, exact_size: int) -> None:
     """`subset` maximises the sum over pairs of members; members on one node are a perfect pair."""
     n = len(free)
     demand = Demand((workers(count, n=n),), all_reduce=True)
@@ -182,7 +186,7 @@ PACK = {  # case: (rows of the workers, members, free CPUs, ranks that differ fr
 
 
 @pytest.mark.parametrize(("want", "count", "free", "links"), PACK.values(), ids=PACK)
-def test_pack_one_class(want: tuple, count: int, free: tuple, links: dict) -> None:
+def test_pack_one_class(want: Row, count: int, free: Row, links: Links) -> None:
     """`pack` uses the fewest nodes, the most idle first, and among equal counts the best network."""
     n = len(free)
     assert rows_of(Selection.PACK, Demand((workers(count, n=n),), True), free, ranks(n, 50.0, links)) == (want,)

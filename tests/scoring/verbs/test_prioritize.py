@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -25,7 +26,9 @@ ROW = [node(f"n{i}") for i in range(4)]
 RING = {"n3": {"delay_ms": 30.0}}
 
 
-def points(state: Snapshot, member: Pod, wanted: Gang | None, *, planned: Plan = NOTHING, part: str = "total") -> dict:
+def points(
+    state: Snapshot, member: Pod, wanted: Gang | None, *, planned: Plan = NOTHING, part: str = "total"
+) -> dict[str, float]:
     preference = prefer(state, planned, member, wanted, POLICY)
     return dict(zip(state.table.names, getattr(preference, part).tolist(), strict=True))
 
@@ -106,7 +109,7 @@ TALK = {  # case: (nodes of siblings, role of the pod, nodes, roles and fields o
 
 
 @pytest.mark.parametrize(("want", "role", "others"), TALK.values(), ids=TALK)
-def test_siblings(want: list[str], role: Role, others: list[tuple[str | None, Role, dict]]) -> None:
+def test_siblings(want: list[str], role: Role, others: list[tuple[str | None, Role, dict[str, Any]]]) -> None:
     """Links count where data flows: to and from a ps, or between all when there is none; never its own."""
     me = bound(pod("me", role=role, gang="g"), "n9")
     rest = [pod(f"o{i}", role=r, gang="g", node=at, **fields) for i, (at, r, fields) in enumerate(others)]

@@ -1,6 +1,7 @@
 """The lists of nodes that admitted pods may go to."""
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -71,7 +72,7 @@ def test_a_kind_of_member_gets_its_own_list_and_all_of_one_kind_the_same() -> No
 
 TWO = gated(2)
 REFUSED = {"exclusions": {TWO.members[0].member_class: frozenset({NodeName("n001")})}}
-ZONE_ONLY: dict[str, tuple[str, Gang, Policy, dict]] = {  # case: (part of the reason, gang, policy, snapshot's fields)
+ZONE_ONLY: dict[str, tuple[str, Gang, Policy, dict[str, Any]]] = {  # case: (part of the reason, gang, policy, cluster)
     "the operator wants it": ("admit_to is zone", TWO, replace(POLICY, admit_to=AdmitTo.ZONE), {}),
     "a volume claim": ("persistentVolumeClaim", gated(2, unmodelled=("persistentVolumeClaim",)), POLICY, {}),
     "too many nodes": ("too many", gated(MOST_LISTED), replace(POLICY, spares=1), {}),
@@ -82,7 +83,7 @@ ZONE_ONLY: dict[str, tuple[str, Gang, Policy, dict]] = {  # case: (part of the r
 
 
 @pytest.mark.parametrize(("why", "asked", "policy", "fields"), ZONE_ONLY.values(), ids=ZONE_ONLY)
-def test_only_the_zone(why: str, asked: Gang, policy: Policy, fields: dict) -> None:
+def test_only_the_zone(why: str, asked: Gang, policy: Policy, fields: dict[str, Any]) -> None:
     """Where a list could be wrong, or too long, the zone alone is asked for, and why is said."""
     [listing] = lists(snapshot([node(f"n{i:03}") for i in range(MOST_LISTED + 5)], [asked], **fields), policy=policy)
     assert (listing.zones, listing.nodes, listing.hostnames) == (("a",), (), ())

@@ -72,6 +72,7 @@ async def test_it_always_settles(seed: int, one_by_one: bool, monkeypatch: pytes
                 act(here, rng)
                 await here.world.settle(rng.uniform(0.3, 10.0))
                 check(api)
+    assert api is not None
     api.heal()
     async with site(api=api) as here:
         await here.world.settle(120.0)

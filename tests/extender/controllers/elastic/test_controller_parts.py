@@ -173,6 +173,7 @@ def test_when_a_job_is_left_alone(
 def test_what_decisions_see() -> None:
     intent = Intent(6, 3, 9.0, Requester.QUEUE, "", HEAVY, 6, 6, (5.0, 9.0))
     job = view_of(replace(SEEN, intent=intent, wants=Wants.LOSS), *around()).job
+    assert job is not None
     assert (job.workers, job.min_workers, job.max_workers, job.grow_back_to) == (3, 2, 6, 6)
     assert (job.changed_s, job.changes_s, job.wants) == (9.0, (5.0, 9.0), Wants.LOSS)
     assert sorted(job.indexes.values()) == [0, 1, 2]
@@ -181,6 +182,7 @@ def test_what_decisions_see() -> None:
 def test_after_somebody_elses_change_our_note_is_history() -> None:
     intent = Intent(6, 4, 9.0, Requester.QUEUE, "", HEAVY, 6, 6, (9.0,))
     job = view_of(replace(SEEN, intent=intent), *around()).job
+    assert job is not None
     assert (job.max_workers, job.grow_back_to, job.changed_s) == (3, None, 9.0)
 
 

@@ -68,6 +68,8 @@ class Kubelets:
 
     async def train(self, workers: int) -> float:
         first = self._of[0]
+        assert first.stdin is not None
+        assert first.stdout is not None
         first.stdin.write(f"{STEPS} {workers}\n".encode())
         answer = json.loads(await first.stdout.readline())
         return float(answer["loss"])

@@ -1,7 +1,7 @@
 """Events: what they say, that they are few, and that nothing depends on them."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from datetime import datetime
 from typing import Any
@@ -53,7 +53,7 @@ def told(world: World) -> list[tuple[str, str]]:
     return [(one["reason"], one["regarding"]["name"]) for one in complaints(world)]
 
 
-def complaints(world: World) -> list[dict[str, Any]]:
+def complaints(world: World) -> list[Mapping[str, Any]]:
     """All Events so far but those that say why a gang waits: these have their own tests."""
     return [one for one in world.api.events if not one["reason"].startswith("Gang") or one["reason"] == "GangInvalid"]
 
@@ -131,7 +131,7 @@ async def test_bad_labels_are_told_once() -> None:
 
 
 @pytest.mark.parametrize("fields", [{"cpu": "9"}, {"nodeName": "n1"}], ids=["it waits", "it has started"])
-async def test_unknown_options_are_told(fields: dict[str, str]) -> None:
+async def test_unknown_options_are_told(fields: dict[str, Any]) -> None:
     async with running(N1) as world:
         world.gang("g", 1, annotations={"netgang.io/selection": "best", "netgang.io/zonez": "a"}, **fields)
         await world.settle(PATIENCE_S + 2.0)

@@ -42,6 +42,7 @@ def members(world: World, gang: str, owner: Any, *, size: int = 2) -> None:
 
 def age_of(world: World, gang: str) -> float:
     found = world.service.cache.gang(GangKey(f"default/{gang}"))
+    assert found is not None
     return found.created_s
 
 

@@ -35,7 +35,9 @@ async def test_a_lost_member_of_a_finishing_job_is_replaced() -> None:
         assert "job-3" not in world.bound()
         await world.settle(PATIENCE_S + 3.0)
         assert "job-3" in world.bound()
-        assert world.service.cache.gang(key("g")).min_member == 2
+        found = world.service.cache.gang(key("g"))
+        assert found is not None
+        assert found.min_member == 2
 
 
 async def test_it_is_asked_again_when_it_could_not_be_read() -> None:

@@ -34,6 +34,7 @@ def noted(one: Pod, *, at_s: float = 5.0, on: Pod | None = None) -> Pod:
 def test_the_notes_give_the_room_back() -> None:
     [(carrier, annotations)] = notes_for(WAITS, CLAIM, at_s=5.0, notes=NOTES)
     found = noted_of(gang("g", members=[read(carrier, annotations[NOTE]), OTHER]))
+    assert found is not None
     assert (found.at_s, found.assignment) == (5.0, CLAIM.assignment)
     assert [one.uid for one in found.carriers] == [carrier.uid]
     assert "low" not in annotations[NOTE].partition(" ")[0]
@@ -54,6 +55,7 @@ def test_a_large_gang_has_several_notes() -> None:
     assert max(len(note[NOTE]) for _, note in written) <= MOST_CHARS
     texts = {carrier.uid: note[NOTE] for carrier, note in written}
     found = noted_of(gang("g", members=[read(one, texts.get(one.uid, "")) for one in pods]))
+    assert found is not None
     assert found.assignment == claim.assignment
 
 
@@ -61,6 +63,7 @@ def test_a_note_speaks_of_its_own_gang_alone() -> None:
     strange = Claim(CLAIM.gang, {ONE.uid: NodeName("n1"), PodUid("uid-other-p"): NodeName("n2")})
     [(_, annotations)] = notes_for(WAITS, strange, at_s=5.0, notes=NOTES)
     found = noted_of(gang("g", members=[read(ONE, annotations[NOTE]), OTHER]))
+    assert found is not None
     assert found.assignment == {ONE.uid: "n1"}
 
 

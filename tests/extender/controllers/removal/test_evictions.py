@@ -2,12 +2,14 @@
 
 import asyncio
 from collections.abc import AsyncIterator
+from collections.abc import Set as AbstractSet
 from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
 
 from extender.errors import ApiError, ApiUnavailableError, NotFoundError
+from scoring.ids import PodUid
 from scoring.model.reasons import Reason
 from tests.extender.scheduling.world import NO_BUDGET, PARTIAL_S, World, node_json, running, unfinished
 
@@ -15,6 +17,12 @@ pytestmark = pytest.mark.looptime
 
 N1, N2 = node_json("n1"), node_json("n2")
 QUIET_S = 30.0  # nothing is removed so soon after start or re-sync
+
+
+def evicting(world: World) -> AbstractSet[PodUid]:
+    state = world.state("g")
+    assert state is not None
+    return state.evicting
 
 
 async def half_bound(world: World) -> tuple[str, str]:
@@ -104,7 +112,7 @@ async def test_a_refused_eviction_is_tried_again_later(error: Exception) -> None
         await world.until(began_s + PARTIAL_S + 2.0)
         assert (world.api.calls["evict"], world.api.evictions) == (1, [])
         assert world.counted("internal_errors_total", place="evict") == float(isinstance(error, RuntimeError))
-        assert world.state("g").evicting == frozenset()
+        assert evicting(world) == frozenset()
         await world.until(began_s + 2 * PARTIAL_S + 4.0)
         assert world.api.evictions == [uid]
 
@@ -181,4 +189,4 @@ async def test_an_eviction_that_ends_with_the_process_begins_nothing() -> None:
         [task] = [one for one in asyncio.all_tasks() if one.get_name().startswith("evict ")]
         task.cancel()
         await world.settle()
-        assert world.state("g").evicting
+        assert evicting(world)

@@ -2,6 +2,7 @@
 
 import dataclasses
 from collections.abc import Mapping
+from typing import Any
 
 import pytest
 
@@ -45,7 +46,7 @@ def placed(name: str, *, uid: str | None = None, size: int = 3, **fields: object
     return pod_json(name, gang="g", size=size, nodeName="n1", uid=uid, **fields)  # type: ignore[arg-type]
 
 
-async def started(world: World, size: int = 3, **fields: object) -> tuple[str, ...]:
+async def started(world: World, size: int = 3, **fields: Any) -> tuple[str, ...]:
     names = await world.planned_gang("g", size, **fields)
     await world.bind_and_settle(*names)
     await world.settle(WRITTEN_S)

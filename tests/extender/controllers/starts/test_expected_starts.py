@@ -71,6 +71,7 @@ async def test_it_is_the_same_in_queue_explain_and_what_if() -> None:
         assert known.start_s == pytest.approx(began_s + 600.0, abs=3.0)
         assert (known.after, known.promised, known.unknown) == (key("runs"), True, None)
         assert known.low_s is not None
+        assert known.start_s is not None
         assert known.high_s is not None
         assert known.low_s < known.start_s < known.high_s
         explained = world.explained("waits").expected_start

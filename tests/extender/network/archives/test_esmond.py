@@ -16,7 +16,7 @@ ROOT = "/esmond/perfsonar/archive"
 URI = {"packet-loss-rate": "base", "throughput": "base", "histogram-owdelay": "statistics/0"}
 
 
-def a_test(key: str, source: str, target: str, kind: str, **more: Any) -> dict:
+def a_test(key: str, source: str, target: str, kind: str, **more: Any) -> dict[str, Any]:
     uri = f"{ROOT}/{key}/{kind}/{URI[kind]}"
     statistics = [
         {"summary-type": "statistics", "summary-window": "300", "uri": f"{ROOT}/{key}/wrong"},
@@ -35,7 +35,7 @@ def a_test(key: str, source: str, target: str, kind: str, **more: Any) -> dict:
 class Archive:
     """Tests by event type and values by address; what is not known is 404."""
 
-    def __init__(self, tests: dict[str, list[dict]], values: dict[str, Any]) -> None:
+    def __init__(self, tests: dict[str, list[dict[str, Any]]], values: dict[str, Any]) -> None:
         self.tests = tests
         self.values = values
         self.asked: list[str] = []
@@ -63,7 +63,7 @@ def source(archive: Callable[[httpx.Request], httpx.Response], **settings: Any) 
     return EsmondSource(client, Settings(kind="esmond", url="https://h", **settings))
 
 
-def at(value: Any, age_s: float = 60.0) -> dict:
+def at(value: Any, age_s: float = 60.0) -> dict[str, Any]:
     return {"ts": NOW_S - age_s, "val": value}
 
 
@@ -99,7 +99,7 @@ VALUES = {  # case: (value in our unit, reason, event type, what the archive has
 
 
 @pytest.mark.parametrize(("want", "reason", "kind", "values"), VALUES.values(), ids=VALUES)
-async def test_one_series(want: float | None, reason: str | None, kind: str, values: list) -> None:
+async def test_one_series(want: float | None, reason: str | None, kind: str, values: list[Any]) -> None:
     """What cannot be used is counted under its reason; no time lies ahead."""
     archive = Archive({kind: [a_test("k", "a", "b", kind)]}, {f"/k/{kind}/{URI[kind]}": values})
     batch = await read(source(archive))

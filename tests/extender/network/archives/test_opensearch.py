@@ -17,7 +17,9 @@ from tests.extender.network.world import START_S as NOW_S
 from tests.extender.network.world import read
 
 
-def bucket(source: str | None, target: str | None, *, at_s: float | None = NOW_S - 60.0, **figures: Any) -> dict:
+def bucket(
+    source: str | None, target: str | None, *, at_s: float | None = NOW_S - 60.0, **figures: Any
+) -> dict[str, Any]:
     key = {"source": source, "target": target, "source_host": None, "target_host": None}
     found = {name: {"value": value} for name, value in figures.items() if name != "throughput"}
     if "throughput" in figures:
@@ -26,7 +28,7 @@ def bucket(source: str | None, target: str | None, *, at_s: float | None = NOW_S
     return {"key": key, "doc_count": 1, "at": at, "last": {"hits": {"hits": []}}, **found}
 
 
-def page(*buckets: dict, after: dict | None = None, **other: Any) -> dict:
+def page(*buckets: dict[str, Any], after: dict[str, Any] | None = None, **other: Any) -> dict[str, Any]:
     pairs = {"buckets": list(buckets), **({"after_key": after} if after else {})}
     shards = {"total": 2, "successful": 2, "skipped": 0, "failed": 0}
     return {"timed_out": False, "_shards": shards, "aggregations": {"pairs": pairs}, **other}
@@ -35,7 +37,7 @@ def page(*buckets: dict, after: dict | None = None, **other: Any) -> dict:
 class Script:
     """Answers by kind of test; what is not scripted has no pairs."""
 
-    def __init__(self, **answers: Callable[[dict], Any] | Any) -> None:
+    def __init__(self, **answers: Callable[[dict[str, Any]], Any] | Any) -> None:
         self.answers = answers
         self.asked: list[str] = []
 
@@ -60,7 +62,7 @@ def values(batch: Batch) -> dict[str, float]:
 async def test_pages_are_followed_to_their_end() -> None:
     afters: list[Any] = []
 
-    def answer(body: dict) -> dict:
+    def answer(body: dict[str, Any]) -> dict[str, Any]:
         after = body["aggs"]["pairs"]["composite"].get("after")
         afters.append(after)
         number = 0 if after is None else int(after["n"]) + 1
@@ -104,7 +106,7 @@ PAIRS = {  # case: (values, reasons, kind of test, bucket)
 
 
 @pytest.mark.parametrize(("want", "reasons", "kind", "one"), PAIRS.values(), ids=PAIRS)
-async def test_one_pair(want: dict[str, float], reasons: dict[str, int], kind: str, one: dict) -> None:
+async def test_one_pair(want: dict[str, float], reasons: dict[str, int], kind: str, one: dict[str, Any]) -> None:
     """Values are in our units; one that cannot be is counted under its reason, and spoils nothing else."""
     batch = await read(source(Script(**{kind: page(one)})))
     assert (values(batch), dict(batch.rejected)) == (want, reasons)

@@ -106,7 +106,7 @@ async def source(archive: str) -> AsyncIterator[OpenSearchSource]:
     await one.aclose()
 
 
-def values(batch: Batch | None, metric: Metric) -> dict[str, tuple[float, float]]:
+def values(batch: Batch | None, metric: Metric) -> dict[str, tuple[object, float]]:
     assert batch is not None
     return {
         f"{m.source[3]}-{m.target[3]}": (pytest.approx(m.value), NOW_S - m.measured_at_s)
@@ -122,8 +122,9 @@ async def test_all_metrics_of_a_real_archive(source: OpenSearchSource) -> None:
     }  # fmt: skip
     assert values(batch, Metric.DELAY) == {"a-b": (20.0, 60.0), "b-a": (7.5, 30.0), "b-c": (0.0, 30.0)}
     assert values(batch, Metric.THROUGHPUT) == {"a-b": (9.0e9, 600.0), "b-a": (8.5e9, 600.0)}
+    assert batch is not None
     assert batch.rejected == {"negative_delay": 1}
-    assert {one.id: one.aliases for one in batch.endpoints}["ps-c.example.org"] == ("2001:db8::3",)
+    assert {str(one.id): one.aliases for one in batch.endpoints}["ps-c.example.org"] == ("2001:db8::3",)
 
 
 async def test_the_same_again_is_nothing_new(source: OpenSearchSource) -> None:
@@ -145,6 +146,7 @@ async def test_pages(archive: str, source: OpenSearchSource, monkeypatch: pytest
 async def test_nothing_of_the_kind_is_no_error(archive: str, settings: dict[str, Any]) -> None:
     source = over(archive, **settings)
     batch = await source.fetch(now_s=NOW_S)
+    assert batch is not None
     assert len(batch.measurements) == 0
     await source.aclose()
 

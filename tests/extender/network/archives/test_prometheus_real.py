@@ -141,6 +141,7 @@ async def test_times_and_reasons(connect: Connect, mesh: Mesh) -> None:
 async def test_presets_with_addresses_as_names(connect: Connect) -> None:
     # this Prometheus is seconds old: a step of five minutes has seen nothing yet
     rate = PRESETS[Preset.IPERF3].throughput
+    assert rate is not None
     assert rate.time_query is not None
     text, time_text = (text.replace(":5m]", ":1s]") for text in (rate.query, rate.time_query))
     soon = rate.model_copy(update={"query": text, "time_query": time_text, "window_s": 60})
@@ -156,6 +157,7 @@ async def test_presets_with_addresses_as_names(connect: Connect) -> None:
 async def test_every_preset_is_promql(connect: Connect, name: str) -> None:
     source = connect(presets=[name], aliases={"query": "absent_metric"})
     batch = await source.fetch(now_s=now_s())
+    assert batch is not None
     assert batch.problems == ()
 
 

@@ -81,6 +81,7 @@ async def test_one_bad_document(answer: Answer, said: str, listed: bool) -> None
         healed = await source.fetch(now_s=START_S + 120.0)
         await source.aclose()
     assert batch is not None
+    assert healed is not None
     assert listed or {m.measured_at_s for m in batch.measurements if m.metric is Metric.LOSS} == {START_S}
     assert {(m.metric, m.value) for m in batch.measurements} == new | {(Metric.LOSS, 0.02 if listed else 0.01)}
     words = said.replace("list of grids", "grid document") if not listed else said
@@ -117,14 +118,17 @@ async def test_clock_skew(ahead_s: float, dated: bool, age_s: float) -> None:
 
 async def test_a_dead_host_that_stays_green_gets_old() -> None:
     with RawServer(HEALTHY) as server:
-        async with running(Site(server)) as site:
+        site = Site(server)
+        async with running(site):
             await site.until(lambda: True)
             site.wall.at_s += HARD_S + 1.0
             alive = json.loads(grid("Delay", number=1.0, checked_at_s=START_S))
             alive["grid"][0][1][0]["prevCheckTime"] = int(site.wall.at_s)
             server.answers["/maddash/grids/Delay"] = ok(json.dumps(alive).encode())
             await site.until(lambda: site.counts() == (1, 0, 1))
-            assert site.known("b", "a").age_s == HARD_S + 1.0
+            known = site.known("b", "a")
+            assert known is not None
+            assert known.age_s == HARD_S + 1.0
         await site.maddash.aclose()
 
 

@@ -54,6 +54,7 @@ async def test_bodies_arrive_byte_for_byte(request_: dict[str, Any]) -> None:
             path = request_["path"].removeprefix("/maddash")
             if request_["status"] == 200:
                 document = await client.get(path, now_s=NOW_S)
+                assert document is not None
                 assert body == bytes(document.body)
             else:
                 with pytest.raises(NetworkSourceError) as caught:

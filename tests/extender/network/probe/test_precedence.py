@@ -48,7 +48,10 @@ AGES = {  # case: (age of perfSONAR's value, of the probe's; which counts)
 def test_which_value_of_a_pair_counts(theirs_s: float, ours_s: float, counts: str) -> None:
     found = matrix(table(("n1", "n2", 2.0, ours_s)), table(("ps1", "ps2", 1.0, theirs_s)))
     value, age_s = {"maddash": (1.0, theirs_s), "probe": (2.0, ours_s)}[counts]
-    assert known(found) == Known(value, pytest.approx(age_s), counts)
+    one = known(found)
+    assert one is not None
+    assert (one.value, one.origin) == (value, counts)
+    assert one.age_s == pytest.approx(age_s)
 
 
 def test_pairs_that_no_other_source_has_are_the_probe_s() -> None:

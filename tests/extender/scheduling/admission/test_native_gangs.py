@@ -103,8 +103,11 @@ async def test_a_gang_that_kube_scheduler_cannot_place_goes_back_to_the_queue_wi
         assert notes
         assert "volume node affinity" in notes[0]
         excluded = world.service.cache.snapshot().excluded
-        closed = {node for name in names for node in excluded(world.service.cache.pod(world.uid(name)).member_class)}
-        assert closed.isdisjoint(pins(world, name)[0] for name in names[1:])
+        planned = {pins(world, name)[0] for name in names[1:]}
+        for name in names:
+            pod = world.service.cache.pod(world.uid(name))
+            assert pod is not None
+            assert planned.isdisjoint(excluded(pod.member_class))
 
 
 async def test_room_that_another_pod_took_closes_no_node() -> None:

@@ -329,6 +329,7 @@ async def test_a_pod_that_moves_to_another_gang_is_in_one_only() -> None:
         pod = world.service.cache.pod(world.uid(first))
         member = world.service.cache.pod(world.uid(other))
         assert pod is not None
+        assert member is not None
         world.node("n2")
         await world.settle(0.01)  # a plan was made just now: the next one comes after the bind below
         world.service.cache.pods.upsert(replace(pod, group=member.group))

@@ -35,9 +35,11 @@ async def test_the_same_plan_is_answered_once() -> None:
     assert await asks(NONE, NONE) is None
     planner.replan()
     first = await asks(NONE, NONE)
+    assert first is not None
     assert first.victims == ("default/g0", "default/g1", "default/g2")
     assert await asks(NONE, NONE) is first
     spared = await asks(frozenset({GangKey("default/g0")}), NONE)
+    assert spared is not None
     assert spared.victims == ("default/g1", "default/g2", "default/g3")
     assert await asks(NONE, frozenset({first.gang})) is None
     assert await asks(NONE, NONE) == first

@@ -48,6 +48,7 @@ async def _serial(ports: Served, context: ssl.SSLContext) -> str:
 
 
 async def _look(ports: Served) -> None:
+    assert ports.service.tls is not None
     await ports.service.tls.look()
 
 
