@@ -13,7 +13,7 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from scoring.feasibility.room import MOST_ON_A_NODE, Counts
+from scoring.feasibility.room import MOST_ON_A_NODE, Counts, rows_with
 from scoring.ids import NodeName, ZoneName
 from scoring.model import Constraints, MemberClass
 from scoring.network.matrix import Ints
@@ -51,6 +51,8 @@ class FitCounts:
         self._column: dict[NodeName, int] = {}
         self._unused = list(range(columns))[::-1]  # Columns that no node has
         self._at: Ints = np.zeros(0, np.int64)  # (nodes,): the column of each
+        self._sorted: Ints = self._at  # The same zone by zone
+        self._zones: tuple[Ints, Ints] = self._at, self._at  # Zones that have nodes, and where each begins there
         self._zone_of: Ints = np.zeros(columns, np.int64)
         self._free: Ints = np.zeros((columns, axis), np.int64)  # (columns, resources) that the counts are of
         self._filters: dict[Constraints, tuple[int, MemberClass]] = {}  # → its filter's number, a class with it
@@ -74,7 +76,8 @@ class FitCounts:
         self._shown, self._shows = shown, self._shows + 1
         room = np.zeros_like(self._free)
         room[self._at] = free
-        changed: Mask = np.asarray((room != self._free).any(axis=1))
+        changed: Mask = np.zeros(len(room), np.bool_)
+        changed[rows_with(room != self._free)] = True
         self._free = room
         for number, member_class in self._filters.values():
             passes = self._by_column(mask(member_class))
@@ -112,8 +115,9 @@ class FitCounts:
     def count(self, rows: Ints) -> None:
         """Count these classes on all nodes."""
         rows = rows[rows < len(self.row_of)]  # the others were forgotten since
-        counts = self._fits(rows, np.arange(len(self._free)), self._free)
-        self._counts[rows], self._sums[rows] = counts, self._by_zone(counts, self._zone_of)
+        counts = self._fits(rows, self._sorted, self._free[self._sorted])
+        self._counts[rows] = 0  # also of nodes that are gone, where a class that was forgotten had some
+        self._counts[np.ix_(rows, self._sorted)], self._sums[rows] = counts, self._sums_of(counts, *self._zones)
         self._counted[rows] = True
 
     def sums(self, rows: Ints) -> Ints:
@@ -143,11 +147,14 @@ class FitCounts:
         return self._by_zone(counts, self._nodes.zone_of[nodes])
 
     def _by_zone(self, counts: Counts, zones: Ints) -> Ints:
-        sums = np.zeros((len(counts), self._sums.shape[1]), np.int64)
         order = np.argsort(zones, kind="stable")
-        present, begins = np.unique(zones[order], return_index=True)
-        if len(present):
-            sums[:, present] = np.add.reduceat(counts[:, order], begins, axis=1, dtype=np.int64)
+        return self._sums_of(counts[:, order], *np.unique(zones[order], return_index=True))
+
+    def _sums_of(self, counts: Counts, zones: Ints, begins: Ints) -> Ints:
+        """Sums (rows, all zones) of counts that are in the order of these zones; `begins`: where each one begins."""
+        sums = np.zeros((len(counts), self._sums.shape[1]), np.int64)
+        if len(zones):
+            sums[:, zones] = np.add.reduceat(counts, begins, axis=1, dtype=np.int64)
         return sums
 
     def _by_column(self, mask: Mask) -> Mask:
@@ -172,6 +179,8 @@ class FitCounts:
                 column = self._column[name] = self._unused.pop()
                 self._zone_of[column] = zone_of[name]
         self._at = np.array([self._column[name] for name in nodes.names], np.int64)
+        order = np.argsort(nodes.zone_of, kind="stable")
+        self._sorted, self._zones = self._at[order], np.unique(nodes.zone_of[order], return_index=True)
         self._nodes = nodes
 
     def _forget_unused(self) -> None:
@@ -200,7 +209,7 @@ class FitCounts:
             asked, which = np.unique(requests[:, resource], return_inverse=True)
             if not asked.any():
                 continue
-            fits = free[:, resource] // np.maximum(asked, 1)[:, None]
+            fits = free[:, resource].copy() // np.maximum(asked, 1)[:, None]  # of a copy several are divided at once
             fits[asked == 0] = MOST_ON_A_NODE
             np.minimum(least, fits[which.reshape(-1)], out=least)
         filters, which = np.unique(self._filter_of[rows], return_inverse=True)

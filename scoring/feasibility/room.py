@@ -19,11 +19,20 @@ MOST_ON_A_NODE: Final = 2**31 - 1  # What nothing limits, a request of nothing a
 
 def fit_counts(free: Ints, request: Ints) -> Ints:
     """How many times `request` (r,) fits into each row of `free` (n, r); (n,), from 0 to `MOST_ON_A_NODE`."""
-    asked = request > 0
-    if not asked.any():
-        return np.full(len(free), MOST_ON_A_NODE, np.int64)
-    counts = (free[:, asked] // request[asked]).min(axis=1)
-    return np.asarray(np.minimum(np.maximum(counts, 0), MOST_ON_A_NODE), dtype=np.int64)
+    counts = np.full(len(free), MOST_ON_A_NODE, np.int64)
+    for resource, need in enumerate(request.tolist()):
+        if need > 0:
+            np.minimum(counts, free[:, resource].copy() // need, out=counts)  # of a copy numpy divides several at once
+    return np.asarray(np.maximum(counts, 0))
+
+
+def rows_with(matrix: NDArray[np.generic]) -> Ints:
+    """Rows of a matrix with anything but 0 in them, ascending: several times as fast as `any` over short rows.
+
+    >>> rows_with(np.array([[0, 1], [0, 0], [2, 2]])).tolist()
+    [0, 2]
+    """
+    return np.unique(np.flatnonzero(matrix != 0) // max(matrix.shape[1], 1))
 
 
 def scatter_add(total: Ints, rows: Ints, amounts: Ints) -> None:

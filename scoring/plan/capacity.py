@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scoring.feasibility.filters import allowed_nodes, ports_conflict
-from scoring.feasibility.room import Room, fit_counts
+from scoring.feasibility.room import Room, fit_counts, rows_with
 from scoring.ids import NO_ZONE, NodeName, ZoneName
 from scoring.model import Gang, HostPort, MemberClass, Role
 from scoring.model.policy import Policy, ScorePolicy, ZonePolicy
@@ -167,7 +167,7 @@ class Capacity:
         """Rows of the nodes in question, ascending. Cost: O(nodes) after a change, else nothing."""
         moment = self.room.moment
         if self._rows_taken[0] != moment:
-            self._rows_taken = (moment, np.flatnonzero((self.room.free != self.start).any(axis=1)))
+            self._rows_taken = (moment, rows_with(self.room.free != self.start))
         return self._rows_taken[1]
 
     # -- what fits --------------------------------------------------------------------------------------------------

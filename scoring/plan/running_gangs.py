@@ -33,7 +33,7 @@ class Running:
     quantiles_s: Floats
     """(gangs, levels): of their lengths"""
     rows: Ints
-    """(entries,)"""
+    """(entries,), ascending"""
     amounts: Ints
     """(entries, resources)"""
     owner: Ints
@@ -81,13 +81,15 @@ class RunningGangs:
 
 
 def stacked(known: list[_Known], resources: int) -> Running:
-    """The arrays of all."""
+    """The arrays of all, by rows."""
     lengths = [one.gang.length for one in known]
+    rows = np.concatenate([np.zeros(0, np.int64), *(one.rows for one in known)])
+    by_row = np.argsort(rows, kind="stable")
     return Running(
         gangs=tuple(one.gang.key for one in known),
         since_s=np.array([np.nan if one.since_s is None else one.since_s for one in known], np.float64),
         quantiles_s=np.array([one.quantiles_s for one in lengths if one is not None]).reshape(-1, len(LEVELS)),
-        rows=np.concatenate([np.zeros(0, np.int64), *(one.rows for one in known)]),
-        amounts=np.concatenate([np.zeros((0, resources), np.int64), *(one.amounts for one in known)]),
-        owner=np.repeat(np.arange(len(known)), [len(one.rows) for one in known]).astype(np.int64),
+        rows=rows[by_row],
+        amounts=np.concatenate([np.zeros((0, resources), np.int64), *(one.amounts for one in known)])[by_row],
+        owner=np.repeat(np.arange(len(known)), [len(one.rows) for one in known]).astype(np.int64)[by_row],
     )

@@ -82,7 +82,7 @@ def rooms(one: ClassDemand, free: Ints) -> Ints:
     room = np.where(one.allowed, one.count, 0)
     for r, need in enumerate(one.request.tolist()):
         if need > 0:
-            np.minimum(room, free[:, r] // need, out=room)
+            np.minimum(room, free[:, r].copy() // need, out=room)  # of a copy numpy divides several at once
     return np.asarray(np.maximum(room, 0))
 
 

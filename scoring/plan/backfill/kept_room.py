@@ -27,7 +27,7 @@ from typing import Final
 
 import numpy as np
 
-from scoring.feasibility.room import scatter_add
+from scoring.feasibility.room import rows_with, scatter_add
 from scoring.ids import GangKey, NodeName, PodUid, ResourceName, ZoneName
 from scoring.model.policy import Backfill
 from scoring.model.reasons import Reason
@@ -51,7 +51,7 @@ _MOVED: Final = 8
 _FAR: Final = np.iinfo(np.int64).max // 4
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class _Kept:
     promise: Promise
     at: Promised
@@ -59,9 +59,8 @@ class _Kept:
     """(rows, resources): what of the promised room does not come free by then; negative: more comes than is needed"""
 
     def meets(self, other: "_Kept") -> Ints | None:
-        """What the other one has of this room when this one starts."""
-        apart = self.promise.zone != other.promise.zone or not other.at.start_s <= self.at.start_s < other.at.end_s
-        return None if apart else other.at.on(self.at.rows)
+        """What the other one, of the same zone, has of this room when this one starts."""
+        return other.at.on(self.at.rows) if other.at.start_s <= self.at.start_s < other.at.end_s else None
 
 
 class KeptRoom:
@@ -71,6 +70,11 @@ class KeptRoom:
         self._run, self._before, self._now_s = run, before, now_s
         self._policy = run.policy.queue
         self._kept: dict[GangKey, _Kept] = {}
+        self._in_zone: dict[ZoneName, list[_Kept]] = {}
+        """zone → what is kept there, in the order in which it was promised"""
+        self._whole: tuple[object, list[tuple[ZoneName, GangKey, Ints, Ints]]] = (None, [])
+        """A moment of the room, and for each zone where some is kept then: the first gang that was promised a start
+        there, the zone's rows, and what would be free on them if nothing were kept"""
         self._tried: set[frozenset[ResourceName]] = set()
         self._endings: Endings | None = None
         self._taken = np.zeros_like(run.capacity.room.free)
@@ -109,7 +113,8 @@ class KeptRoom:
     def close(self, demand: GangDemand, nodes: Mapping[PodUid, NodeName] | None) -> None:
         """Keep the room again; `nodes`: what the gang was given, `None`: nothing."""
         if nodes is not None:
-            if self._kept.pop(demand.gang.key, None) is not None:
+            if (over := self._kept.pop(demand.gang.key, None)) is not None:
+                self._in_zone[over.promise.zone].remove(over)
                 self._last_start_s = max((one.at.start_s for one in self._kept.values()), default=-float("inf"))
                 for kept in self._kept.values():
                     kept.lacks = self._lacks(kept)
@@ -133,20 +138,20 @@ class KeptRoom:
             self._endings = Endings(self._run, now_s=self._now_s, level=self._policy.backfill_quantile)
             yield from self._endings.read(admitted)
         free = self._run.capacity.room.free + self._taken
-        promised: dict[ZoneName, list[Promised]] = {}
-        for one in self._kept.values():
-            promised.setdefault(one.promise.zone, []).append(one.at)
+        promised = {zone: [one.at for one in some] for zone, some in self._in_zone.items()}
         search = StartSearch(self._run, self._endings, demand, free, promised, now_s=self._now_s)
         found = yield from search.find(self._before.get(demand.gang.key), moves=len(self._kept) < _MOVED)
         if found is None:
             return None
         kept = _Kept(*found, found[1].amounts)
         changed = [kept]
-        for one in self._kept.values():  # a promise to this gang may last into one to another
+        in_zone = self._in_zone.setdefault(kept.promise.zone, [])
+        for one in in_zone:  # a promise to this gang may last into one to another
             if (more := one.meets(kept)) is not None:
                 one.lacks = one.lacks + more
                 changed.append(one)
         self._kept[demand.gang.key] = kept
+        in_zone.append(kept)
         kept.lacks = self._lacks(kept)
         self._last_start_s = max(self._last_start_s, kept.at.start_s)
         self._keep(self._wanted(changed, beside=self._taken))
@@ -154,40 +159,45 @@ class KeptRoom:
 
     def held_back(self) -> list[tuple[Ints, Ints, Ints]]:
         """Rows of what is kept, what would be free there otherwise, and its zones' places; as of reservations."""
-        rows = np.flatnonzero(self._taken.any(axis=1))
+        rows = rows_with(self._taken)
         zones = tuple(sorted({kept.promise.zone for kept in self._kept.values()}))
         run = self._run
         return [(rows, run.capacity.room.free[rows] + self._taken[rows], run.view.columns(zones))] if len(rows) else []
 
     def rows(self) -> frozenset[int]:
         """Where room is kept."""
-        return frozenset(np.flatnonzero(self._taken.any(axis=1)).tolist())
+        return frozenset(rows_with(self._taken).tolist())
 
     def explained(self, demand: GangDemand, refused: Refused) -> Refused:
         """The refusal, as `Reason.RESERVED` where the gang would fit if nothing were kept for others. O(nodes)."""
-        if refused.reason not in WANTS_ROOM or not self._kept or demand.gang.key in self._kept:
-            return refused
-        run, kind = self._run, kind_of(self._run, demand)
+        run, moment = self._run, self._run.capacity.room.moment
         classes = classes_of(run, demand)
-        first_of: dict[ZoneName, GangKey] = {}  # zone → the first gang that was promised a start there
-        for kept in self._kept.values():
-            first_of.setdefault(kept.promise.zone, kept.promise.gang)
-        for zone, gang in first_of.items():
-            rows = run.table.zones[zone]
-            taken = self._taken[rows]
-            if zone not in kind.allowed or classes is None or not taken.any():
+        if refused.reason not in WANTS_ROOM or not self._kept or demand.gang.key in self._kept or classes is None:
+            return refused
+        if self._whole[0] != moment:
+            self._whole = (moment, self._whole_zones())
+        for zone, gang, rows, free in self._whole[1]:
+            if zone not in kind_of(run, demand).allowed:
                 continue
-            over, free = demand_over(classes, rows, demand.all_reduce), run.capacity.room.free[rows] + taken
+            over = demand_over(classes, rows, demand.all_reduce)
             if all(int(rooms(one, free).sum()) >= one.count for one in over.classes):
                 detail = f"room of zone {zone} is kept for {gang}, which starts next there"
                 return Refused(Reason.RESERVED, detail)
         return refused
 
+    def _whole_zones(self) -> list[tuple[ZoneName, GangKey, Ints, Ints]]:
+        first_of: dict[ZoneName, GangKey] = {}
+        for kept in self._kept.values():
+            first_of.setdefault(kept.promise.zone, kept.promise.gang)
+        zones, free = self._run.table.zones, self._run.capacity.room.free
+        rows_of = [(zone, gang, zones[zone]) for zone, gang in first_of.items() if self._taken[zones[zone]].any()]
+        return [(zone, gang, rows, free[rows] + self._taken[rows]) for zone, gang, rows in rows_of]
+
     def _lacks(self, kept: _Kept) -> Ints:
         """What of the promised room will not be there by its start without what is free now."""
         assert self._endings is not None, "made before the first promise"
         lacks: Ints = kept.at.amounts - self._endings.freed(kept.at.rows, kept.at.start_s)
-        for other in self._kept.values():
+        for other in self._in_zone[kept.promise.zone]:
             if other is not kept and (more := kept.meets(other)) is not None:
                 lacks = lacks + more
         return np.where(kept.at.amounts > 0, lacks, -_FAR)
@@ -204,7 +214,7 @@ class KeptRoom:
 
     def _keep(self, wanted: Ints) -> None:
         """Take this from the run's room, and give back what else was kept."""
-        rows = np.flatnonzero((wanted != self._taken).any(axis=1))
+        rows = rows_with(wanted != self._taken)
         if len(rows):
             self._run.capacity.room.take_places(rows, wanted[rows] - self._taken[rows])
             self._taken = wanted
