@@ -10,7 +10,7 @@ from tests.e2e.invariants import invariants_hold, until_nothing_is_promised
 from tests.e2e.objects import gang_of
 from tests.e2e.stage import Stage
 
-SHAPES = ((1, "11500m"), (2, "5700m"), (3, "3800m"), (4, "2850m"), (6, "1900m"), (12, "900m"))
+SHAPES = ((1, "11500m"), (2, "5700m"), (3, "3800m"), (4, "2850m"), (6, "1900m"), (12, "950m"))
 """(members, CPU of each): each gang needs a node of 12 CPUs to itself, to the last pod; the lightest first."""
 HEAVIEST_FIRST = ["w12", "w06", "w04", "w03", "w02", "w01"]
 
@@ -22,7 +22,7 @@ async def create(stage: Stage, *shapes: tuple[int, str]) -> None:
 
 async def full(stage: Stage, settings: dict[str, Any] | None = None) -> Netgang:
     netgang = await stage.netgang(settings, on={"a": 1}, cpu="12")
-    await stage.create_gang("full", 12, gated=True, cpu="900m")
+    await stage.create_gang("full", 12, gated=True, cpu="950m")
     await stage.until_bound("full", 12)
     return netgang
 
