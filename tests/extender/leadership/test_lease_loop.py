@@ -215,6 +215,12 @@ async def test_promises_of_the_old_leader_are_kept() -> None:
         assert answers(await b.world.bind_and_settle(*names)) == [None, None]
 
 
+def park(world: World, name: str) -> None:
+    """Write what kube-scheduler writes of a pod that was refused everywhere."""
+    said = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "netgang: no room"}
+    world.api.add(world.api.pod(name) | {"status": {"conditions": [said]}})
+
+
 async def test_a_new_leader_wakes_what_the_old_one_refused() -> None:
     """Pods that kube-scheduler has parked for the "no" of a process that is gone are woken, once."""
     async with two() as (_, a, b):
@@ -222,7 +228,10 @@ async def test_a_new_leader_wakes_what_the_old_one_refused() -> None:
         a.world.occupy("n2", name="another")
         names = await a.world.planned_gang("g", 2)
         assert [a.world.refusal(name) for name in names] == [Reason.NO_ROOM] * 2
+        for name in names:
+            park(a.world, name)
         came = a.world.gang("came", 1, cpu="2")
+        a.world.gang("queued", 1, cpu="100m")  # kube-scheduler has not come to it yet, and it is left alone
         cut_off(a)
         await a.world.settle(2.4)
         a.world.delete("stranger")  # the events of this reach kube-scheduler while nobody can answer it
