@@ -231,7 +231,7 @@ async def test_a_new_leader_wakes_what_the_old_one_refused() -> None:
         for name in names:
             park(a.world, name)
         came = a.world.gang("came", 1, cpu="2")
-        a.world.gang("queued", 1, cpu="100m")  # kube-scheduler has not come to it yet, and it is left alone
+        a.world.gang("queued", 1, cpu="0")  # kube-scheduler has not come to it yet, and it is left alone
         cut_off(a)
         await a.world.settle(2.4)
         a.world.delete("stranger")  # the events of this reach kube-scheduler while nobody can answer it
