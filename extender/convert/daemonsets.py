@@ -9,7 +9,7 @@ from typing import Final
 import msgspec
 
 from extender.convert.decode import NO_RAW, Json, Metadata, decode, seconds
-from extender.convert.pod.pod import template_class
+from extender.convert.pod.member_class import template_class
 from scoring.ids import Namespace
 from scoring.model import DaemonSet, Toleration
 

@@ -11,15 +11,15 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from extender.convert.decode import Json, decode
+from extender.convert.decode import Json, decode, seconds
 from scoring.ids import PodUid
 from scoring.queue.admitted_condition import CONDITION, AdmittedCondition
 
 OUR_WORDS: Final = "netgang:"  # Every reason for which we refuse begins so
 MOST_CHARACTERS: Final = 300
 _REASON_CHARS: Final = 64
-COUNTED: Final = "nodes are available: "
-LACKS: Final = " Insufficient "
+_COUNTED: Final = "nodes are available: "
+_LACKS: Final = " Insufficient "
 _PREEMPTION: Final = " preemption: "
 _NODEWISE: Final = "node(s) "
 
@@ -91,9 +91,33 @@ def refusal_of(scheduled: Condition) -> Refusal:
     if scheduled.status != "False" or scheduled.reason == "SchedulingGated" or not message or OUR_WORDS in message:
         return SAYS_NOTHING
     text = message.partition(_PREEMPTION)[0]
-    _, counted, rest = text.partition(COUNTED)
+    _, counted, rest = text.partition(_COUNTED)
     whatever_the_node = counted and not rest[:1].isdigit() and not rest.startswith(_NODEWISE)
     return Refusal(_bounded(text), _bounded(rest.rstrip(".") if whatever_the_node else ""))
+
+
+def bound_s(scheduled: Condition | None) -> float | None:
+    """When a pod got its node; only gangs ask for it, so only their members' conditions are read."""
+    if scheduled is None or scheduled.status != "True" or scheduled.last_transition_time is None:
+        return None
+    return seconds(scheduled.last_transition_time)
+
+
+def is_refused(scheduled: Condition | None) -> bool:
+    """Whether kube-scheduler tried the pod and found no node; after SchedulerError it tries again by itself."""
+    return scheduled is not None and (scheduled.status, scheduled.reason) == ("False", "Unschedulable")
+
+
+def refused_by_filters(scheduled: Condition | None, *, native: bool) -> bool:
+    """Whether kube-scheduler's own filters refused all nodes. A message with our reason says that we were asked.
+
+    Of a native gang one that speaks of no nodes says that it failed as a whole, for want of a place for another member;
+    and room that is lacking was taken a moment before: the watch shows it, and the node is as good as ever.
+    """
+    if scheduled is None or not is_refused(scheduled):
+        return False
+    message = scheduled.message or ""
+    return OUR_WORDS not in message and (not native or (_COUNTED in message and _LACKS not in message))
 
 
 def _bounded(text: str) -> str:
