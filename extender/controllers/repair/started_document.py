@@ -14,17 +14,15 @@ from typing import Final
 import msgspec
 
 from extender.notes import NoteKind, NoteReader
-from extender.notes.signed_text import MOST_TEXT, checked
+from extender.notes.signed_text import FORMAT, MOST_TEXT, Document, document_of
 from extender.ports import StoredText
 from scoring.ids import GangKey, PodUid
 
 CHARS: Final = 11  # Of a hash
 MOST_NOTED: Final = (MOST_TEXT - 64) // CHARS  # Members
-_FORMAT: Final = 1
 
 
-class _Document(msgspec.Struct):
-    format: int
+class _Document(Document):
     members: str
 
 
@@ -45,19 +43,11 @@ def mark(gang: GangKey, uid: PodUid) -> str:
 
 def written(marks: Iterable[str]) -> str:
     """The text with these marks, each of `CHARS` characters."""
-    return msgspec.json.encode(_Document(_FORMAT, "".join(marks))).decode()
+    return msgspec.json.encode(_Document(FORMAT, "".join(marks))).decode()
 
 
 def marks_of(stored: StoredText, notes: NoteReader) -> frozenset[str]:
     """The marks in it. ValueError: it is too long, not signed by netgang, or no such document."""
-    text = checked(NoteKind.STARTED_GANGS, stored, notes)
-    if not text:
-        return frozenset()
-    try:
-        found = _DECODER.decode(text)
-    except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
-        raise ValueError(f"it cannot be read: {error}") from error
-    if found.format != _FORMAT:
-        raise ValueError(f"it has format {found.format}; this netgang reads {_FORMAT}")
-    members = found.members
+    found = document_of(NoteKind.STARTED_GANGS, stored, notes, _DECODER)
+    members = found.members if found is not None else ""
     return frozenset(members[begin : begin + CHARS] for begin in range(0, len(members), CHARS))
