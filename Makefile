@@ -5,7 +5,7 @@ UV := .venv/bin/uv
 RUN := $(UV) run --frozen --no-sync
 UV_VERSION := 0.13.8
 VERSIONS ?= 1.36.3
-E2E_WORKERS ?= 2
+E2E_WORKERS ?= 3
 export UV_PROJECT_ENVIRONMENT := .venv
 # compiled once, into .venv and not beside the sources, whatever the shell says: a program starts in half the time
 export PYTHONPYCACHEPREFIX := $(CURDIR)/.venv/pycache
