@@ -30,7 +30,6 @@ from bench.testbed.shaping import shaped
 from testbed.objects import zone_nodes
 from testbed.parts.service import Netgang
 from testbed.processes.network import free_ports
-from testbed.processes.pace import slowness
 from testbed.processes.process import Child
 from testbed.processes.relay import relay
 from tests.e2e.objects import kind
@@ -46,8 +45,8 @@ LOSING, LATE = "node33", "node34"
 LOSS_RATIO, DELAY_MS, SLOW_BPS = 0.01, 5.0, 10e6
 SERVER = "10.77.0.254"  # the nodes have 1 to 36
 KILLED = NODES[12:]
-CLEAN_RATIO = 0.001
-"""What pairs without a fault lose at most: answers that come too late; on a slow machine that is more"""
+SEEN_RATIO = 0.003
+"""Loss above this, on the mean of some pairs, is a fault; those without one lose less: answers that come too late"""
 FIRST_S, ALL_S, FOUND_S, GONE_S = 60.0, 300.0, 180.0, 180.0
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1200), pytest.mark.xdist_group("network-namespaces")]
@@ -90,8 +89,8 @@ class Values:
     def faults(self) -> set[str]:
         """Which of the three faults is seen: loss above 0.3 %, delay above 2 ms, on the mean of their pairs."""
         found = {
-            "loss": self.loss_of(lambda one, other: one == LOSING and ZONE_OF[other] == "D") > LOSS_RATIO * 0.3,
-            "uplink": self.loss_of(_by_uplink) > LOSS_RATIO * 0.3,
+            "loss": self.loss_of(lambda one, other: one == LOSING and ZONE_OF[other] == "D") > SEEN_RATIO,
+            "uplink": self.loss_of(_by_uplink) > SEEN_RATIO,
             "delay": self.late_ms() > DELAY_MS * 0.4,  # half of the round trip that is 5 ms longer
         }
         return {name for name, is_found in found.items() if is_found}
@@ -192,7 +191,7 @@ async def test_faults_are_found_avoided_and_gone(
     async def within(limit_s: float, accept: Callable[[Values], bool], what: str) -> Values:
         began_s = monotonic()
         found = await stage.api.until(lambda: values(netgang), accept, what=what, limit_s=limit_s)
-        say(f"{what}: after {monotonic() - began_s:.0f} s")
+        say(f"{what}: after {monotonic() - began_s:.0f} s; {found}")
         return found
 
     async with running(stage, mesh, tmp_path, port=port) as agents:
@@ -201,7 +200,7 @@ async def test_faults_are_found_avoided_and_gone(
         assert found.faults() == set()
         with faults(mesh, kernel):
             found = await within(FOUND_S, lambda found: len(found.faults()) == 3, "all three faults found")
-            assert found.loss_of(_clean) < CLEAN_RATIO * slowness()
+            assert found.loss_of(_clean) < SEEN_RATIO
             await stage.create_gang("job", 6, annotations={"netgang.io/zones": "D"})
             nodes = {*(await stage.until_bound("job", 6, limit_s=60.0)).values()}
             assert {ZONE_OF[node] for node in nodes} == {"D"}
@@ -213,7 +212,7 @@ async def test_faults_are_found_avoided_and_gone(
         await within(90.0, lambda found: _oldest_s(found) > 60.0, "values of the killed are a minute old")
         after = await values(netgang)
         assert after.faults() == set()
-        assert after.loss_of(_clean) < CLEAN_RATIO * slowness()
+        assert after.loss_of(_clean) < SEEN_RATIO
         assert after.known() == before.known() == 1.0
         alive = [pair for pair in after.age_s if not {*pair} & {*KILLED} and ZONE_OF[pair[0]] == ZONE_OF[pair[1]]]
         assert max(after.age_s[pair] for pair in alive) < 60.0
