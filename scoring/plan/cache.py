@@ -147,7 +147,7 @@ class PlannerCache:
         self.resource_classes = {key: one for key, one in self.resource_classes.items() if key in gangs}
         self.same_counting.clear()
         self.footprints = {key: one for key, one in self.footprints.items() if key in gangs}
-        asked_for = sum(len(one.need) + len(one.more) for _, _, _, one, _ in known.values() if one is not None)
+        asked_for = sum(len(one.need) + len(one.more) for _, _, _, one, _ in known.values())
         if max(len(self.fit_counts.row_of), len(self.empty_counts.row_of)) > 2 * asked_for + _CLASSES:
             self.masks.clear()
             self.countings.clear()

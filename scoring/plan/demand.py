@@ -178,9 +178,8 @@ class KnownDemands:
     Reading a thousand gangs takes a run 50 ms, of which an event changed a few (docs/adr/0006-planner-caches.md).
     """
 
-    known: dict[GangKey, tuple[Gang, Policy, int, GangDemand | None, bool]] = field(default_factory=dict)
-    """gang → gang, policy and number of the nodes that its demand is of, the demand, whether to plan it; no demand as
-    long as it was only asked whether there is anything to plan, and there is not: most gangs run"""
+    known: dict[GangKey, tuple[Gang, Policy, int, GangDemand, bool]] = field(default_factory=dict)
+    """gang → gang, policy and number of the nodes that its demand is of, the demand, whether to plan it"""
     _nodes: Mapping[NodeName, int] = field(default_factory=dict)
     """Those asked about last"""
     _number: int = 0
@@ -193,14 +192,13 @@ class KnownDemands:
     def of(self, gang: Gang, policy: Policy, nodes: Mapping[NodeName, int]) -> GangDemand:
         """`demand_of`, where it can differ from what is known."""
         known = self.known.get(gang.key)
-        made = known[3] if known is not None and known[0] is gang and known[1] is policy else None
+        same = known is not None and known[0] is gang and known[1] is policy
         if nodes is not self._nodes:
             self._nodes, self._number = nodes, self._number + 1
-        if known is not None and made is not None and known[2] == self._number:
-            return made
+        if known is not None and same and known[2] == self._number:
+            return known[3]
         lost = frozenset([pod.node for pod in gang.members if pod.node is not None and pod.node not in nodes])
-        if made is None or made.lost != lost:
-            made = demand_of(gang, policy, lost=lost)
+        made = known[3] if known is not None and same and known[3].lost == lost else demand_of(gang, policy, lost=lost)
         self.known[gang.key] = (gang, policy, self._number, made, made.pending and is_ours_to_start(gang))
         return made
 
@@ -213,12 +211,9 @@ class KnownDemands:
                 self._nodes, self._number = nodes, self._number + 1
             known = self.known.get(gang.key)
             if known is None or known[0] is not gang or known[2] != self._number or known[1] is not policy:
-                if (known is None or known[0] is not gang) and not gang.pending:
-                    self.known[gang.key] = (gang, policy, self._number, None, False)
-                else:
-                    self.of(gang, policy, nodes)
+                self.of(gang, policy, nodes)
                 known, left = self.known[gang.key], left - 1
-            if known[4] and known[3] is not None:
+            if known[4]:
                 found.append(known[3])
             if not left:
                 left = _READ_A_STEP
