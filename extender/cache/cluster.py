@@ -140,6 +140,11 @@ class ClusterCache:
         decides = [self._regroup(key) for key in self._gangs.changed_owners()]
         self._note(any(decides))
 
+    @property
+    def built_gangs(self) -> tuple[GangKey, ...]:
+        """Gangs whose length may have to be measured again: a snapshot has not those of a relist that is under way."""
+        return self._gangs.built()
+
     def measure_gangs(self, keys: Iterable[GangKey]) -> None:
         """What lengths are known from (`lengths`) has changed for these gangs. Cost: O(their members)."""
         self._note(self._gangs.measure(keys))

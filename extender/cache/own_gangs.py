@@ -37,6 +37,10 @@ class GangBook:
         self._renew({key} & self._stale)
         return self._gangs.get(key)
 
+    def built(self) -> tuple[GangKey, ...]:
+        """Gangs that have a record now, in the middle of a relist too; those that are built later read what is new."""
+        return tuple(self._gangs)
+
     def all(self) -> Mapping[GangKey, Gang]:
         """All own gangs, in a dictionary that is not written again; the same one if none changed."""
         self.settle()

@@ -107,7 +107,7 @@ class FormerRunsKeeper:
         for job, run in self._unwritten:
             former.record(job, run)
         self.cache.lengths.former = former
-        keys = list(self.cache.snapshot().gangs)
+        keys = self.cache.built_gangs
         for begin in range(0, len(keys), _GANGS_A_STEP):
             yield
             self.cache.measure_gangs(keys[begin : begin + _GANGS_A_STEP])

@@ -210,3 +210,17 @@ async def test_gangs_get_the_lengths_that_were_read() -> None:
     length = one.cache.snapshot().gangs[GangKey("default/g")].length
     assert length is not None
     assert (length.source.value, length.at_s(0.5)) == ("learned", 100.0)
+
+
+async def test_gangs_of_a_list_that_is_being_read_have_their_lengths_too() -> None:
+    """After a restart the text may be read in the middle of the first list: no snapshot has its gangs yet."""
+    store = FakeTextStore()
+    await seen(store)
+    again = keeper(store)
+    with again.cache.batch():
+        again.cache.pods.replace([pod(f"g-{number}", gang="g", min_available=2) for number in range(2)])
+        assert again.cache.partial_gangs() == frozenset()  # its gangs have records now
+        await again.look()
+    length = again.cache.snapshot().gangs[GangKey("default/g")].length
+    assert length is not None
+    assert length.at_s(0.5) == 100.0
