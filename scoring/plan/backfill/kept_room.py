@@ -72,9 +72,6 @@ class KeptRoom:
         self._kept: dict[GangKey, _Kept] = {}
         self._in_zone: dict[ZoneName, list[_Kept]] = {}
         """zone → what is kept there, in the order in which it was promised"""
-        self._whole: tuple[object, list[tuple[ZoneName, GangKey, Ints, Ints]]] = (None, [])
-        """A moment of the room, and for each zone where some is kept then: the first gang that was promised a start
-        there, the zone's rows, and what would be free on them if nothing were kept"""
         self._tried: set[frozenset[ResourceName]] = set()
         self._endings: Endings | None = None
         self._taken = np.zeros_like(run.capacity.room.free)
@@ -170,28 +167,23 @@ class KeptRoom:
 
     def explained(self, demand: GangDemand, refused: Refused) -> Refused:
         """The refusal, as `Reason.RESERVED` where the gang would fit if nothing were kept for others. O(nodes)."""
-        run, moment = self._run, self._run.capacity.room.moment
-        classes = classes_of(run, demand)
-        if refused.reason not in WANTS_ROOM or not self._kept or demand.gang.key in self._kept or classes is None:
+        if refused.reason not in WANTS_ROOM or not self._kept or demand.gang.key in self._kept:
             return refused
-        if self._whole[0] != moment:
-            self._whole = (moment, self._whole_zones())
-        for zone, gang, rows, free in self._whole[1]:
-            if zone not in kind_of(run, demand).allowed:
+        run, kind = self._run, kind_of(self._run, demand)
+        classes = classes_of(run, demand)
+        first_of: dict[ZoneName, GangKey] = {}  # zone → the first gang that was promised a start there
+        for kept in self._kept.values():
+            first_of.setdefault(kept.promise.zone, kept.promise.gang)
+        for zone, gang in first_of.items():
+            rows = run.table.zones[zone]
+            taken = self._taken[rows]
+            if zone not in kind.allowed or classes is None or not taken.any():
                 continue
-            over = demand_over(classes, rows, demand.all_reduce)
+            over, free = demand_over(classes, rows, demand.all_reduce), run.capacity.room.free[rows] + taken
             if all(int(rooms(one, free).sum()) >= one.count for one in over.classes):
                 detail = f"room of zone {zone} is kept for {gang}, which starts next there"
                 return Refused(Reason.RESERVED, detail)
         return refused
-
-    def _whole_zones(self) -> list[tuple[ZoneName, GangKey, Ints, Ints]]:
-        first_of: dict[ZoneName, GangKey] = {}
-        for kept in self._kept.values():
-            first_of.setdefault(kept.promise.zone, kept.promise.gang)
-        zones, free = self._run.table.zones, self._run.capacity.room.free
-        rows_of = [(zone, gang, zones[zone]) for zone, gang in first_of.items() if self._taken[zones[zone]].any()]
-        return [(zone, gang, rows, free[rows] + self._taken[rows]) for zone, gang, rows in rows_of]
 
     def _lacks(self, kept: _Kept) -> Ints:
         """What of the promised room will not be there by its start without what is free now."""
