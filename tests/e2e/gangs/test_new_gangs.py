@@ -45,7 +45,7 @@ async def refusals(site: Stage) -> tuple[Counter[str], set[str]]:
 async def started(site: Stage, *gates: str) -> tuple[Counter[str], set[str]]:
     for name in (f"resnet{number}" for number in range(JOBS)):
         await site.api.create(job(name, site, *gates))
-        await site.until_bound(name, MEMBERS)
+        await site.until_running(name, MEMBERS)  # what kubelets write of the last gang is no event of the next one
     return await refusals(site)
 
 
@@ -56,7 +56,11 @@ async def test_a_gated_gang_is_never_said_to_have_failed(site: Stage) -> None:
 
 @pytest.mark.timeout(240)
 async def test_an_ungated_gang_is_said_to_wait_for_its_pods_and_nothing_else(site: Stage) -> None:
-    """The first pods are tried before the last ones exist: up to 4 Events for a gang of eight, more after a start."""
+    """The first pods are tried before the last ones exist: up to 4 Events for a gang of eight, more on a busy machine.
+
+    kube-scheduler tries each refused pod again when another pod is created, as any event of the cluster wakes pods that
+    an extender refused: 1 + 2 + … + 8 refusals. Each pod may ask once more before its gang's plan reaches /filter.
+    """
     found, reasons = await started(site)
     assert reasons <= {Reason.INCOMPLETE.value, Reason.UNKNOWN_POD.value, Reason.NOT_PLANNED.value}
-    assert max(found.values(), default=0) <= 3 * MEMBERS
+    assert max(found.values(), default=0) <= MEMBERS * (MEMBERS + 1) // 2 + MEMBERS
