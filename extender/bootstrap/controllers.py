@@ -48,6 +48,7 @@ from extender.settings.settings import Settings
 from scoring.explain.gang import explain_in_steps
 from scoring.ids import GangKey
 from scoring.model.policy import Backfill, Order, Policy, Preempting, Repair
+from scoring.plan.expected import FirstIntervals
 
 Look = Callable[[], Iterator[None] | None]  # What is to be called once a second; what takes long does it in steps
 
@@ -116,10 +117,12 @@ class Caring:
         common.notes.on_ignored = self.ignored.heard
         label_problems = LabelProblems(context, policy)
         self.statuses = GroupStatuses(context, common.settings.pod_group_status)
+        intervals = FirstIntervals()
         self.expected: ExpectedStarts | None = None
         if policy.queue.backfill is not Backfill.NONE:
             planned = lambda: (planner.snapshot, planner.current) if planner.snapshot is not None else None  # noqa: E731
-            self.expected = ExpectedStarts(context, policy, common.telemetry.length_metrics, planned=planned)
+            metrics = common.telemetry.length_metrics
+            self.expected = ExpectedStarts(context, policy, metrics, planned=planned, first=intervals)
         waits = Waits(
             context,
             explain=lambda gang: explain_in_steps(
@@ -134,7 +137,7 @@ class Caring:
         self.alarms = NetworkAlarms(context, policy.score)
         self.started = _started_of(common, starting)
         self.waiting_times = WaitingTimes(context, on_start=self.networks.started)
-        self.former_runs, self.finished = _lengths_of(common, starting)
+        self.former_runs, self.finished = _lengths_of(common, starting, intervals)
         self.reported_lengths: ReportedLengths | None = None
         if common.settings.lengths.enabled and self.reported is not None:
             self.reported_lengths = ReportedLengths(context, _ends_of(self.reported, policy))
@@ -211,12 +214,15 @@ def _started_of(common: Common, starting: Starting) -> StartedKeeper | None:
     )
 
 
-def _lengths_of(common: Common, starting: Starting) -> tuple[FormerRunsKeeper | None, FinishedGangs | None]:
+def _lengths_of(
+    common: Common, starting: Starting, intervals: FirstIntervals
+) -> tuple[FormerRunsKeeper | None, FinishedGangs | None]:
     """What learns from former runs; `None`: it is off, or there is no API server to keep them."""
     if not common.settings.lengths.enabled or common.run_store is None:
         return None, None
     metrics = common.telemetry.length_metrics
-    keeper = FormerRunsKeeper(common.run_store, common.cache, common.notes, metrics, acting=common.acting)
+    known = (common.run_store, common.cache, common.notes, metrics)
+    keeper = FormerRunsKeeper(*known, intervals=intervals, acting=common.acting)
     return keeper, FinishedGangs(starting.context, keeper, metrics)
 
 

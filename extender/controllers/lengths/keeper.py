@@ -1,10 +1,11 @@
-"""Keep former runs in step with netgang's ConfigMap, so that a restart forgets none.
+"""Keep former runs, and what intervals were worth, in step with netgang's ConfigMap, so that a restart forgets none.
 
 The ConfigMap is in the manifests, empty: a right to create them cannot be limited to a name. Rules: what is in it
 counts, if it is signed (`document`); every replica reads it once a minute, and only the one that acts writes, at most
 once a minute, what it has seen since. A replica that already knows runs puts them back when the ConfigMap was emptied,
-damaged, or written by another client. What cannot be read or written is said (log, metric, `/readyz`) and tried
-again, less and less often; then lengths are learned from what this process sees, and nothing else stops.
+damaged, or written by another client; of two calibrations that of more intervals counts. What cannot be read or written
+is said (log, metric, `/readyz`) and tried again, less and less often; then lengths are learned from what this process
+sees, and nothing else stops.
 """
 
 import asyncio
@@ -14,7 +15,7 @@ from dataclasses import KW_ONLY, dataclass, field
 from typing import Final
 
 from extender.cache import ClusterCache
-from extender.controllers.lengths.document import Jobs, jobs_of, written
+from extender.controllers.lengths.document import Jobs, Kept, kept_in, written
 from extender.errors import ApiError, ApiUnavailableError, ConflictError
 from extender.notes import NoteKind, Notes
 from extender.notes.signed_text import signed
@@ -23,6 +24,7 @@ from extender.runtime.length_metrics import LengthMetrics
 from extender.runtime.slices import in_slices
 from scoring.lengths.fingerprint import Fingerprint
 from scoring.lengths.former_runs import FormerRuns, Run
+from scoring.plan.expected import Calibration, FirstIntervals
 from scoring.plan.steps import Steps
 
 EACH_S: Final = 60.0
@@ -44,11 +46,13 @@ class FormerRunsKeeper:
     notes: Notes
     metrics: LengthMetrics
     _: KW_ONLY
+    intervals: FirstIntervals = field(default_factory=FirstIntervals)  # Their calibration is kept
     acting: Callable[[], bool] = lambda: True
     problem: str = "they have not been read yet"  # Why former runs do not outlive this process; empty: they do
     _version: str = field(default="", init=False)  # Of the ConfigMap that was looked at last
     _spoilt: bool = field(default=False, init=False)  # It lacks what this process knows
     _unwritten: list[tuple[Fingerprint, Run]] = field(default_factory=list, init=False)
+    _calibration: Calibration = field(default_factory=Calibration, init=False)  # What is in it
     _again_s: float = field(default=AGAIN_S, init=False)
     _complaint: str = field(default="", init=False)
 
@@ -75,7 +79,7 @@ class FormerRunsKeeper:
                 return self._failed(f"there is no ConfigMap {self.store.place}: apply manifests/components/lengths")
             if stored.resource_version != self._version:
                 await self._adopt(stored)
-            if self.acting() and (self._unwritten or self._spoilt):
+            if self.acting() and (self._unwritten or self._spoilt or self._calibration != self.intervals.calibration):
                 await self._write(stored)
         except ConflictError:
             return _CONFLICT_S
@@ -89,14 +93,17 @@ class FormerRunsKeeper:
         """Take over what is in it; what this process knows stays if nothing is, or if it cannot be used."""
         self._version = stored.resource_version
         try:
-            jobs = jobs_of(stored, self.notes)
+            kept = kept_in(stored, self.notes)
             self.problem = ""
         except ValueError as error:
-            jobs = ()
+            kept = Kept()
             self.problem = f"ConfigMap {self.store.place} is not used: {error}"
-        self._spoilt = not jobs and len(self.cache.lengths.former) > 0
-        if jobs:
-            await in_slices(self._use(jobs))
+        self._spoilt = not kept.jobs and len(self.cache.lengths.former) > 0
+        self._calibration = kept.calibration
+        if kept.calibration.known > self.intervals.calibration.known:
+            self.intervals.calibration = kept.calibration
+        if kept.jobs:
+            await in_slices(self._use(kept.jobs))
 
     def _use(self, jobs: Jobs) -> Steps[None]:
         former = FormerRuns()
@@ -113,12 +120,12 @@ class FormerRunsKeeper:
             self.cache.measure_gangs(keys[begin : begin + _GANGS_A_STEP])
 
     async def _write(self, over: StoredText) -> None:
-        count = len(self._unwritten)
-        text = written(self.cache.lengths.former)
+        count, calibration = len(self._unwritten), self.intervals.calibration
+        text = written(self.cache.lengths.former, calibration)
         stored = await self.store.write(text, signed(NoteKind.FORMER_RUNS, text, over, self.notes), over)
         self._version = stored.resource_version
         del self._unwritten[:count]
-        self.problem, self._spoilt = "", False
+        self.problem, self._spoilt, self._calibration = "", False, calibration
 
     def _failed(self, why: str) -> float:
         self.problem = why

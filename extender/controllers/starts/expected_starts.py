@@ -4,7 +4,7 @@ Why kept and not computed when asked: beside 5,000 nodes 64 gangs take seconds, 
 the same. Rules: computed again a few seconds after the plan changed, in slices, and never for more than a twentieth of
 the time; a start that moved by little stays as it was shown, so nothing is written or sent again for it. Of each gang
 the first interval counts, by the leader alone: inside, early or late, and late as soon as the interval is over. Bounded
-by the gangs that exist. A restart begins to count again.
+by the gangs that exist.
 """
 
 import asyncio
@@ -41,10 +41,10 @@ class ExpectedStarts:
     metrics: LengthMetrics
     _: KW_ONLY
     planned: Callable[[], tuple[Snapshot, Plan] | None]  # The current plan and what it was made from
+    first: FirstIntervals = field(default_factory=FirstIntervals)  # Its calibration outlives a restart: lengths.keeper
     news: int = field(default=0, init=False)
     """Grows whenever something else is shown"""
     _shown: dict[GangKey, AnyStart] = field(default_factory=dict, init=False)
-    _first: FirstIntervals = field(default_factory=FirstIntervals, init=False)
     _cache: PlannerCache = field(default_factory=PlannerCache, init=False)
     _of: tuple[Plan | None, float] = field(default=(None, 0.0), init=False)  # What was computed last, and when
 
@@ -55,7 +55,7 @@ class ExpectedStarts:
     @property
     def calibration(self) -> Calibration:
         """How often intervals were right."""
-        return self._first.calibration
+        return self.first.calibration
 
     async def run(self) -> None:
         """Look at the queue until cancelled."""
@@ -81,11 +81,11 @@ class ExpectedStarts:
         )
         self._show(found, now_s)
         if self.context.acting():
-            self._first.given(found)
+            self.first.given(found)
 
     def forget(self) -> None:
         """Count nothing that the former leader has counted."""
-        self._first.clear()
+        self.first.clear()
 
     def _show(self, found: dict[GangKey, AnyStart], now_s: float) -> None:
         shown = {key: _as_shown(self._shown.get(key), one, now_s) for key, one in found.items()}
@@ -96,14 +96,14 @@ class ExpectedStarts:
     def _count(self, snapshot: Snapshot, plan: Plan, now_s: float) -> None:
         """Of gangs with an interval: those that have started, or have waited for longer than it lasts."""
         results: list[Result] = []
-        for key in self._first.gangs:
+        for key in self.first.gangs:
             gang = snapshot.gangs.get(key)
             if gang is None:
-                self._first.forget(key)
+                self.first.forget(key)
             elif has_started(gang):
                 since_s = running_since_s(gang)
-                results.extend(filter(None, [self._first.started(key, now_s if since_s is None else since_s)]))
-        results.extend(Result.LATE for _ in self._first.overdue(plan.waiting.keys(), now_s))
+                results.extend(filter(None, [self.first.started(key, now_s if since_s is None else since_s)]))
+        results.extend(Result.LATE for _ in self.first.overdue(plan.waiting.keys(), now_s))
         for result in results:
             self.metrics.started(result)
             self.news += 1

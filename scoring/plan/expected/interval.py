@@ -19,8 +19,8 @@ MISSES: Final = 0.1
 _FIRST_STEP: Final = 0.6
 _STEP: Final = 0.1
 """How far a factor's logarithm moves with a start: farther at first, and never by less, because clusters change"""
-_LEAST: Final = 1 / 32
-_MOST: Final = 32.0
+LEAST_FACTOR: Final = 1 / 32
+MOST_FACTOR: Final = 32.0
 LEAST_RATIO: Final = 0.05
 """Of the time until the start: no end is nearer to the middle, for no length is that exact"""
 
@@ -96,4 +96,4 @@ class Calibration:
 
 
 def _bounded(factor: float) -> float:
-    return min(max(factor, _LEAST), _MOST)
+    return min(max(factor, LEAST_FACTOR), MOST_FACTOR)

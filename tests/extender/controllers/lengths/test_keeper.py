@@ -7,13 +7,14 @@ import pytest
 from extender.cache import ClusterCache
 from extender.controllers.lengths.keeper import AGAIN_S, EACH_S, MOST_AGAIN_S, FormerRunsKeeper
 from extender.errors import ApiError, ApiUnavailableError
-from extender.notes import Notes
-from extender.notes.signed_text import MOST_TEXT
+from extender.notes import NoteKind, Notes
+from extender.notes.signed_text import MOST_TEXT, signed
 from extender.runtime.telemetry import Telemetry
 from scoring.ids import GangKey
 from scoring.lengths.fingerprint import fingerprint
 from scoring.lengths.former_runs import LEAST, Run
 from scoring.model import Pod
+from scoring.plan.expected import Result
 from tests.builders import pod
 from tests.fakes.key_store import notes_of_a_former_process
 from tests.fakes.text_store import FakeTextStore
@@ -51,6 +52,38 @@ async def test_what_was_seen_is_known_after_a_restart() -> None:
     assert median_s(again) is None
     assert await again.look() == EACH_S
     assert (median_s(first), median_s(again), again.problem) == (100.0, 100.0, "")
+
+
+async def test_what_intervals_were_worth_is_known_after_a_restart() -> None:
+    """An older document has none; of two calibrations that of more intervals counts, and a standby follows."""
+    store = FakeTextStore()
+    first = await seen(store)
+    standby = keeper(store, acts=False)
+    for result, promised in ((Result.LATE, True), (Result.LATE, False), (Result.INSIDE, False), (Result.EARLY, True)):
+        known = first.intervals.calibration
+        first.intervals.calibration = known.with_result(result, promised=promised)
+    await first.look()
+    writes = store.writes
+    again = keeper(store)
+    for one in (first, again, standby):
+        assert await one.look() == EACH_S
+        assert one.intervals.calibration == first.intervals.calibration
+    assert (store.writes, again.intervals.calibration.known) == (writes, 4)
+    again.intervals.calibration = again.intervals.calibration.with_result(Result.LATE, promised=True)
+    await again.look()
+    await first.look()
+    assert (first.intervals.calibration.known, store.writes) == (5, writes + 1)
+
+
+async def test_a_document_of_a_netgang_that_kept_no_intervals_is_read() -> None:
+    store = FakeTextStore()
+    first = await seen(store)
+    assert store.stored is not None
+    text = store.stored.text[: store.stored.text.index(',"intervals"')] + "}"
+    store.put(text, signed(NoteKind.FORMER_RUNS, text, store.stored, first.notes))
+    again = keeper(store)
+    await again.look()
+    assert (median_s(again), again.problem, again.intervals.calibration.known) == (100.0, "", 0)
 
 
 async def test_only_the_one_that_acts_writes_and_others_follow() -> None:
