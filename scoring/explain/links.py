@@ -5,7 +5,7 @@ they are measured at all, by which source, and which ones are bad. Rule: only li
 what is shown is what scores use, and beside it what was measured in each direction, however old.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -103,9 +103,18 @@ def counted(scores: PairScores) -> dict[Metric, Floats]:
 
 
 def gang_links(
-    run: Run, plan: Plan, gang: Gang, score: ScorePolicy, *, worst_links: int = WORST_LINKS
+    run: Run,
+    plan: Plan,
+    gang: Gang,
+    score: ScorePolicy,
+    *,
+    worst_links: int = WORST_LINKS,
+    metrics: Sequence[Metric] = METRICS,
 ) -> GangLinks | None:
-    """The links that decided where the gang is or goes. Cost: O(nodes² log pairs), at most those of `MOST_NODES`."""
+    """The links that decided where the gang is or goes. Cost: O(nodes² log pairs), at most those of `MOST_NODES`.
+
+    `metrics`: those of which all links are summed up.
+    """
     places: dict[NodeName, list[int]] = {}  # node → how many of its members are a ps, and how many are not
     for pod in gang.members:
         node = pod.node or plan.node_of.get(pod.uid)
@@ -146,7 +155,7 @@ def gang_links(
         of_nodes=len(places),
         links=len(froms),
         reference_bps=found.reference_bps,
-        metrics={metric: look.metric(metric, pairs > 0) for metric in METRICS},
+        metrics={metric: look.metric(metric, pairs > 0) for metric in metrics},
         worst=tuple(worst),
         points=_mean(points, pairs + np.diag(alone)),
         names=tuple(names),

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scoring.explain.gang import explain
-from scoring.explain.links import GangLinks
-from scoring.explain.running_network import running_network
+from scoring.explain.links import GangLinks, gang_links
+from scoring.explain.running_network import NOTHING_PLANNED, network_of, running_network
 from scoring.ids import EndpointId, NodeName, ZoneName
 from scoring.model import Gang, Role
 from scoring.model.policy import Policy, ScorePolicy, Ttl
@@ -210,6 +210,18 @@ def test_the_network_that_a_gang_has() -> None:
     assert (found.worst.delay_ms, found.worst.oldest_s, found.worst.throughput_bps) == (9.0, 50.0, None)
     assert found.score is not None
     assert found.worst.points < found.score < 100.0
+
+
+@given(st.lists(LINKS, max_size=2), st.lists(st.sampled_from(NAMES), min_size=1, max_size=6), st.booleans())
+def test_the_network_of_a_gang_is_what_explain_shows_of_its_links(
+    sources: list[list[Link]], names: list[str], zones: bool
+) -> None:
+    network = merged({str(number): links for number, links in enumerate(sources)}, zones=zones)
+    state = snapshot(NODES, gangs=[wanted := placed(*names)], network=network)
+    run = begin_run(state, POLICY, PlannerCache())
+    links = gang_links(run, NOTHING_PLANNED, wanted, run.view.score(run.view.demand(wanted)))
+    assert links is not None
+    assert running_network(run, wanted) == network_of(links)
 
 
 def test_the_score_is_that_of_the_plan() -> None:
