@@ -10,6 +10,7 @@ from typing import Final
 
 from prometheus_client import CollectorRegistry, Gauge, Histogram
 
+from extender.runtime.current_counts import CurrentCounts
 from extender.runtime.current_histogram import CurrentHistogram
 
 MOST_NAMESPACES: Final = 20
@@ -61,8 +62,10 @@ class GangMetrics:
             buckets=START_BUCKETS_S,
             registry=registry,
         ).observe
-        self._running = Gauge(
-            "netgang_running_gangs", "Gangs that have started and have pods on nodes", (_LABEL,), registry=registry
+        self._running = CurrentCounts(
+            Gauge(
+                "netgang_running_gangs", "Gangs that have started and have pods on nodes", (_LABEL,), registry=registry
+            )
         )
 
         self._start_points = Histogram(
@@ -100,6 +103,4 @@ class GangMetrics:
         counts: Counter[str] = Counter()
         for namespace, gangs in gangs_by_namespace.items():
             counts[self._labels.of(namespace)] += gangs
-        self._running.clear()
-        for label, gangs in counts.items():
-            self._running.labels(label).set(gangs)
+        self._running.replace(counts)

@@ -5,7 +5,7 @@ words (the reasons of `scoring.model.reasons`), and both have a bound: no pod, n
 Rule: callers hand over facts; nothing here decides or reads a clock. A metric's text names the values of its labels.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import cache, partial
 from importlib.metadata import version
 from typing import Any, Final, TypeVar
@@ -13,6 +13,7 @@ from typing import Any, Final, TypeVar
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 
+from extender.runtime.current_counts import CurrentCounts
 from extender.runtime.current_histogram import CurrentHistogram
 from extender.runtime.gang_metrics import GangMetrics
 from extender.runtime.length_metrics import LengthMetrics
@@ -61,7 +62,7 @@ class Telemetry:
         self.internal_error = count(
             "internal_errors", "Bugs that a supervisor caught; place: a verb, document, or a task", "place"
         )
-        self.gangs = partial(_replace, gauge("gangs", "Gangs known; state: admitted or waiting", "state"))
+        self.gangs = CurrentCounts(gauge("gangs", "Gangs known; state: admitted or waiting", "state")).replace
         self.gang_metrics = GangMetrics(self.registry)
         self.held_binds = gauge("held_binds", "Bind calls that wait for their gang").set
         self._plan_duration = histogram("plan_duration_seconds", "One planner run", buckets=_PLAN_BUCKETS_S)
@@ -117,14 +118,13 @@ class Telemetry:
         self.network_nodes = gauge(
             "network_nodes", "Nodes by endpoint; state: mapped, unmapped, ambiguous", "metric", "state"
         )
-        self.network_degraded = partial(
-            _replace,
+        self.network_degraded = CurrentCounts(
             gauge(
                 "network_degraded",
                 "Announced as bad; kind: node, zone (links inside it), uplink (of a zone), between (two zones)",
                 "kind",
-            ),
-        )
+            )
+        ).replace
         self.network_fetch_s = gauge("network_fetch_seconds", "Duration of the last fetch of a source", "source")
         self.network_fetches = counter(
             "network_fetches", "Fetches of measurements; outcome: success or error", "source", "outcome"
@@ -156,9 +156,9 @@ class Telemetry:
         self.note_keys = gauge(
             "note_keys", "Keys in the Secret by which notes are signed; 0: no gang is suspended, no job resized"
         ).set
-        self.jobs = partial(
-            _replace, gauge("jobs", "Jobs of kinds that can be resized; state: as /v1/jobs says, or resizing", "state")
-        )
+        self.jobs = CurrentCounts(
+            gauge("jobs", "Jobs of kinds that can be resized; state: as /v1/jobs says, or resizing", "state")
+        ).replace
         self.resized = count(
             "resizes",
             "Changes of worker counts; direction: in or out; outcome: done, given back, overruled, dry-run",
@@ -175,12 +175,11 @@ class Telemetry:
         self.probe_reported = count(
             "probe_reports", "Reports of the probe's agents; outcome: accepted, or why not", "outcome"
         )
-        self.probe_agents = partial(
-            _replace,
+        self.probe_agents = CurrentCounts(
             gauge(
                 "probe_agents", "Agents of the probe; state: reporting, silent, or unanswered (by all peers)", "state"
-            ),
-        )
+            )
+        ).replace
         self.probe_burst = count(
             "probe_bursts",
             "Bursts of throughput; outcome: measured, failed, impossible (above max_bps), lapsed, withdrawn (a gang "
@@ -238,12 +237,6 @@ class Telemetry:
 @cache
 def _version() -> str:
     return version("netgang")
-
-
-def _replace(gauge: Gauge, count_by_state: Mapping[str, int]) -> None:
-    gauge.clear()
-    for state, count in count_by_state.items():
-        gauge.labels(state).set(count)
 
 
 def _metric(kind: type[_Kind], registry: CollectorRegistry, name: str, text: str, *labels: str, **more: Any) -> _Kind:
