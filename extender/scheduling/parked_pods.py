@@ -112,6 +112,11 @@ class Parking:
         """Those of `uids` that were refused and not woken since."""
         return [uid for uid in uids if uid in self._parked and self._parked[uid] is None]
 
+    @property
+    def empty(self) -> bool:
+        """Whether nothing is kept of any pod, so that there is nothing to forget."""
+        return not (self._parked or self._awaited or self._inherited)
+
     def keep_only(self, uids: frozenset[PodUid] | set[PodUid]) -> None:
         """Forget pods that are missing twice in a row; at the first time kube-scheduler may be ahead of our watch."""
         self._inherited &= uids

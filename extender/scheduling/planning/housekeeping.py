@@ -69,11 +69,12 @@ class Housekeeping:
         if not self.acting():
             return
         waiting: set[PodUid] = set()
-        for number, gang in enumerate(self.cache.snapshot().gangs.values(), start=1):
-            waiting.update([pod.uid for pod in (*gang.pending, *gang.later)])
-            if number % _GANGS_A_STEP == 0:
-                yield
-        yield
+        if not self.parking.empty:  # mostly it is, where pods wait at the gate: then no pod has to be looked at
+            for number, gang in enumerate(self.cache.snapshot().gangs.values(), start=1):
+                waiting.update([pod.uid for pod in (*gang.pending, *gang.later)])
+                if number % _GANGS_A_STEP == 0:
+                    yield
+            yield
         self.parking.keep_only(waiting - self.binds.at_bind())
         self.wakes.add(self.parking.overdue(now_s=self.clock.monotonic_s()))
         self.health.look()

@@ -327,6 +327,24 @@ def test_pods_that_do_not_exist_are_forgotten_at_the_second_look() -> None:
     assert (len(parking), parking.overdue(now_s=100.0)) == (0, [])
 
 
+KEPT: Mapping[str, Callable[[Parking], object]] = {  # case: why something is kept of the pod
+    "it was refused": lambda parking: parking.refused(A, None, now_s=0.0),
+    "it is planned, and has not come yet": lambda parking: woken(parking, a="n1"),
+    "a former process may have refused it": lambda parking: parking.inherit([A], now_s=0.0),
+}
+
+
+@pytest.mark.parametrize("happens", KEPT.values(), ids=KEPT)
+def test_pods_need_to_be_looked_at_only_while_something_is_kept_of_one(happens: Callable[[Parking], object]) -> None:
+    parking = Parking(refused_before)
+    assert parking.empty
+    happens(parking)
+    assert not parking.empty
+    for _ in range(2):
+        parking.keep_only(set())
+    assert parking.empty
+
+
 # -- catching up with kube-scheduler ----------------------------------------------------------------------------------
 
 looptime = pytest.mark.looptime
