@@ -110,10 +110,10 @@ class KubeClient:
         }
         url = _with_query(path, query, self._resized)
         async with aclosing(self._transport.lines(url, open_s=self._limits.request_s)) as lines:
-            async for line in lines:
-                with mapped(f"GET {url}"):
+            with mapped(f"GET {url}"):
+                async for line in lines:
                     event = decoded(_EVENT, line)
-                yield WatchEvent(event.type, bytes(event.object))
+                    yield WatchEvent(event.type, bytes(event.object))
 
     async def annotate_pod(self, namespace: str, name: str, uid: PodUid, annotations: Mapping[str, str]) -> None:
         """Set annotations of the very pod `uid`, in one merge patch. ConflictError: another pod has its name now."""

@@ -1,8 +1,10 @@
 """What every schema is, and the answer to a request that is refused (RFC 9457)."""
 
-from typing import Self
+from typing import Final, Self
 
 import msgspec
+
+_MISSING: Final = object()
 
 
 class Record(msgspec.Struct):
@@ -11,8 +13,10 @@ class Record(msgspec.Struct):
     @classmethod
     def copied(cls, source: object, **given: object) -> Self:
         """A record with these fields; the others are `source`'s attributes of the same names, where it has them."""
-        names = [name for name in cls.__struct_fields__ if name not in given and hasattr(source, name)]
-        return cls(**given, **{name: getattr(source, name) for name in names})
+        for name in cls.__struct_fields__:
+            if name not in given and (value := getattr(source, name, _MISSING)) is not _MISSING:
+                given[name] = value
+        return cls(**given)
 
 
 class Problem(Record):
