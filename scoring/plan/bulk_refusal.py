@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scoring.feasibility.fit_counts import FitCounts
-from scoring.ids import NO_ZONE, GangKey, ZoneName
+from scoring.ids import NO_ZONE, GangKey
 from scoring.model import MemberClass
 from scoring.model.reasons import Reason
 from scoring.network.matrix import Ints
@@ -33,8 +33,10 @@ from scoring.plan.zone_order import kind_of
 
 MOST_CLASSES: Final = 4
 """Classes of members of a gang that are counted here; gangs with more are looked at one by one."""
+_FIRST: Final = 64
+"""Gangs looked at together at first: a look costs as much as about so many more gangs in it"""
 _MOST: Final = 256
-"""Gangs looked at together"""
+"""And at most"""
 _NEW: Final = 16
 """Gangs of several classes among them that are new to these nodes, at most: each costs as much as a hundred others"""
 _MOST_CELLS: Final = 400_000
@@ -59,7 +61,7 @@ class BulkRefusals:
         """Gangs about which more than room decides"""
         self._moment: object = run.capacity.room.moment
         """Of the room that the following are about"""
-        self._width = 16
+        self._width = _FIRST
         self._begin, self._end = 0, 0
         """Places that were looked at"""
         self._answers: dict[Counting, tuple[Refused | None, bool]] = {}
@@ -69,8 +71,6 @@ class BulkRefusals:
         """The answers to the places that were looked at"""
         self._asked = -1
         """Place about which `refused_from` was asked last"""
-        self._allowed: dict[tuple[ZoneName, ...] | None, Bools] = {}
-        """zones that gangs name → (zones,): those that they may use"""
 
     def refused_from(self, place: int, kept: KeptPlacements | None) -> Steps[list[Refused]]:
         """The refusals of the gangs from `place` on, in order, up to the first that must be looked at by itself."""
@@ -82,11 +82,11 @@ class BulkRefusals:
         if not (yield from self._looked_at(place)):
             return []
         answers: list[Refused] = []
-        for at in range(place, self._end):
-            refused, unreserved = self._found[at - self._begin]
-            if refused is None or self._demands[at].gang.key in self._apart:
+        promised = self._promised
+        found, demands = self._found[place - self._begin :], self._demands[place : self._end]
+        for (refused, unreserved), demand in zip(found, demands, strict=True):
+            if refused is None or demand.gang.key in self._apart:
                 break
-            demand, promised = self._demands[at], self._promised
             if promised is not None and (promised.wants(demand) or (not unreserved and promised.fills(demand))):
                 break
             if self.reserved is not None and not unreserved:
@@ -147,10 +147,11 @@ class BulkRefusals:
         """The refusals of gangs that ask for this, if counting is enough; whether they hold without reservations."""
         run = self._run
         rows, members = yield from self._count(asked, When.AT_START)
-        counted = np.array([bool(one.classes) for one in asked]) & ~((members > 0) & (rows < 0)).any(axis=1)
+        asks: Bools = members > 0
+        counted: Bools = np.asarray(asks.any(axis=1) & ~(asks & (rows < 0)).any(axis=1))
         if run.snapshot.exclusions:  # whether room is all that is in the way is not for counting to say
             counted &= ~np.array([any(run.snapshot.excluded(cls) for cls, _ in one.classes) for one in asked])
-        allowed = np.array([self._zones(one.zones) for one in asked], np.bool_).reshape(len(asked), len(run.zones))
+        allowed = self._allowed(asked)
         at_row = np.unique(rows[rows >= 0])
         start, now, given = self._sums(at_row)
         short, was_short, held = np.zeros_like(allowed), np.zeros_like(allowed), np.zeros(allowed.shape, np.int64)
@@ -171,11 +172,10 @@ class BulkRefusals:
         behind: Bools = np.asarray((~was_short & allowed & run.capacity.zones_taken()).any(axis=1))
         could: list[bool] = yield from self._could(asked, refused, allowed)
         alone: Bools = np.all(unreserved, axis=0) if unreserved else np.ones(len(asked), np.bool_)
-        facts = (refused, could, behind, best.tolist(), most.tolist(), members.sum(axis=1).tolist(), alone.tolist())
+        facts = (could, behind.tolist(), best.tolist(), most.tolist(), members.sum(axis=1).tolist())
         said = lru_cache(maxsize=None)(self._said)  # many are refused in the same words
-        return {
-            one: (said(*fact[1:-1]) if fact[0] else None, fact[-1]) for one, *fact in zip(asked, *facts, strict=True)
-        }
+        answers = [(said(*fact) if no else None) for no, *fact in zip(refused.tolist(), *facts, strict=True)]
+        return dict(zip(asked, zip(answers, alone.tolist(), strict=True), strict=True))
 
     def _said(self, could: bool, behind: bool, zone: int, members: int, size: int) -> Refused:
         if not could:
@@ -247,26 +247,32 @@ class BulkRefusals:
 
     def _rows(self, asked: Sequence[Counting], when: When) -> tuple[Ints, Ints]:
         """(demands, classes): rows of their classes, -1 where there is none, and members of each."""
-        run, counts = self._run, self._shown(when)
-        added = []
-        for one in dict.fromkeys([one for line in asked for one, _ in line.classes if one not in counts.row_of]):
+        counts = self._shown(when)
+        classes = [pair for line in asked for pair in line.classes]
+        found = [counts.row_of.get(one, -1) for one, _ in classes]
+        if -1 in found:
+            self._add([one for (one, _), row in zip(classes, found, strict=True) if row < 0], counts)
+            found = [counts.row_of.get(one, -1) for one, _ in classes]
+        lengths = np.array([len(line.classes) for line in asked], np.int64)
+        there = np.arange(lengths.max(initial=0)) < lengths[:, None]
+        rows, members = np.full(there.shape, -1, np.int64), np.zeros(there.shape, np.int64)
+        rows[there], members[there] = found, [count for _, count in classes]
+        counts.use(rows[rows >= 0])
+        return rows, members
+
+    def _add(self, classes: Sequence[MemberClass], counts: FitCounts) -> None:
+        """Have these counted, too, as far as there is place."""
+        run, added = self._run, []
+        for one in dict.fromkeys(classes):
             request = run.view.vector(one)
             assert request is not None, "a class that some node could hold"
             added.append((one, request, run.capacity.mask(one, When.EMPTY)))
         counts.add(added)
-        width = max((len(one.classes) for one in asked), default=0)
-        rows = np.full((len(asked), width), -1, np.int64)
-        members = np.zeros((len(asked), width), np.int64)
-        for at, line in enumerate(asked):
-            for column, (one, count) in enumerate(line.classes):
-                rows[at, column], members[at, column] = counts.row_of.get(one, -1), count
-        counts.use(rows[rows >= 0])
-        return rows, members
 
-    def _zones(self, named: tuple[ZoneName, ...] | None) -> Bools:
-        """(zones,): those that a gang that names these, or none, may use: as `candidate_zones` has it."""
-        known = self._allowed.get(named)
-        if known is None:
-            may_use = [zone != NO_ZONE if named is None else zone in named for zone in self._run.zones]
-            known = self._allowed[named] = np.array(may_use, np.bool_)
-        return known
+    def _allowed(self, asked: Sequence[Counting]) -> Bools:
+        """(demands, zones): those that each may use, as `candidate_zones` has it."""
+        zones = self._run.zones
+        number = {named: at for at, named in enumerate(dict.fromkeys([one.zones for one in asked]))}
+        lines = [[zone != NO_ZONE if named is None else zone in named for zone in zones] for named in number]
+        allowed = np.array(lines, np.bool_).reshape(len(number), len(zones))
+        return np.asarray(allowed[np.array([number[one.zones] for one in asked], np.int64)])
