@@ -32,7 +32,8 @@ def rows_with(matrix: NDArray[np.generic]) -> Ints:
     >>> rows_with(np.array([[0, 1], [0, 0], [2, 2]])).tolist()
     [0, 2]
     """
-    return np.unique(np.flatnonzero(matrix != 0) // max(matrix.shape[1], 1))
+    rows = np.flatnonzero(matrix != 0) // max(matrix.shape[1], 1)
+    return np.asarray(rows[np.diff(rows, prepend=-1) > 0])  # ascending anyway
 
 
 def scatter_add(total: Ints, rows: Ints, amounts: Ints) -> None:

@@ -190,14 +190,15 @@ class BulkRefusals:
         run, counts = self._run, self._shown(When.AT_START)
         start = counts.sums(rows)
         taken, free = run.capacity.rows_taken(), run.capacity.room.free
-        now = start
-        if len(taken):
-            now = start + counts.by_zone(counts.counts_if(rows, taken, free[taken]) - counts.counts(rows, taken), taken)
+        there = counts.counts_if(rows, taken, free[taken])
+        now = start + counts.by_zone(there - counts.counts(rows, taken), taken) if len(taken) else start
         given = []
         held_back = self.reserved.held_back() if self.reserved is not None else []
         held_back += self._promised.held_back() if self._promised is not None else []
         for nodes, room, zones in held_back:
-            more = counts.counts_if(rows, nodes, room) - counts.counts_if(rows, nodes, free[nodes])
+            some = (room != free[nodes]).any(axis=1)  # there was more at the start: these are among `taken`
+            nodes, room = nodes[some], room[some]
+            more = counts.counts_if(rows, nodes, room) - there[:, np.searchsorted(taken, nodes)]
             given.append((now + counts.by_zone(more, nodes))[:, zones].max(axis=1, initial=0))
         return start, now, given
 

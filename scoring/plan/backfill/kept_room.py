@@ -32,9 +32,9 @@ from scoring.ids import GangKey, NodeName, PodUid, ResourceName, ZoneName
 from scoring.model.policy import Backfill
 from scoring.model.reasons import Reason
 from scoring.network.matrix import Ints
-from scoring.plan.backfill.earliest import Promised, demand_over
+from scoring.plan.backfill.earliest import Promised
 from scoring.plan.backfill.endings import Endings, rounded
-from scoring.plan.backfill.start_search import StartSearch, classes_of, runs_s
+from scoring.plan.backfill.start_search import StartSearch, classes_of, runs_s, zones_with_room
 from scoring.plan.demand import GangDemand
 from scoring.plan.result import Admission, Promise, Refused, Reservation
 from scoring.plan.run import Run
@@ -42,7 +42,6 @@ from scoring.plan.starvation_reservations import WANTS_ROOM, resource_class
 from scoring.plan.steps import Steps
 from scoring.plan.zone_order import kind_of
 from scoring.queue.states import waiting_since_s
-from scoring.selection.demand import rooms
 
 _MOST: Final = 64
 """Gangs that are promised a start with `conservative`"""
@@ -113,7 +112,7 @@ class KeptRoom:
             if (over := self._kept.pop(demand.gang.key, None)) is not None:
                 self._in_zone[over.promise.zone].remove(over)
                 self._last_start_s = max((one.at.start_s for one in self._kept.values()), default=-float("inf"))
-                for kept in self._kept.values():
+                for kept in self._in_zone[over.promise.zone]:
                     kept.lacks = self._lacks(kept)
             self.started(demand, nodes)
         self._keep(self._wanted(self._kept.values()))
@@ -123,7 +122,11 @@ class KeptRoom:
         if self._endings is None:
             return
         rows, amounts, ends_s = self._endings.add(demand.gang, nodes)
-        for kept in self._kept.values() if len(rows) else ():
+        there = np.zeros(len(self._taken), np.bool_)
+        there[rows] = True
+        for kept in self._kept.values():
+            if not there[kept.at.rows].any():
+                continue
             place = np.minimum(np.searchsorted(kept.at.rows, rows), len(kept.at.rows) - 1)
             some = (kept.at.rows[place] == rows) & (ends_s[:, 0] <= kept.at.start_s)
             scatter_add(kept.lacks, place[some], -amounts[some])
@@ -134,9 +137,8 @@ class KeptRoom:
         if self._endings is None:
             self._endings = Endings(self._run, now_s=self._now_s, level=self._policy.backfill_quantile)
             yield from self._endings.read(admitted)
-        free = self._run.capacity.room.free + self._taken
         promised = {zone: [one.at for one in some] for zone, some in self._in_zone.items()}
-        search = StartSearch(self._run, self._endings, demand, free, promised, now_s=self._now_s)
+        search = StartSearch(self._run, self._endings, demand, self._taken, promised, now_s=self._now_s)
         found = yield from search.find(self._before.get(demand.gang.key), moves=len(self._kept) < _MOVED)
         if found is None:
             return None
@@ -151,7 +153,8 @@ class KeptRoom:
         in_zone.append(kept)
         kept.lacks = self._lacks(kept)
         self._last_start_s = max(self._last_start_s, kept.at.start_s)
-        self._keep(self._wanted(changed, beside=self._taken))
+        for one in changed:
+            self._keep_more(one)
         return kept.promise
 
     def held_back(self) -> list[tuple[Ints, Ints, Ints]]:
@@ -174,13 +177,10 @@ class KeptRoom:
         first_of: dict[ZoneName, GangKey] = {}  # zone → the first gang that was promised a start there
         for kept in self._kept.values():
             first_of.setdefault(kept.promise.zone, kept.promise.gang)
+        able = zones_with_room(run, classes, run.capacity.room.free + self._taken) if classes is not None else ()
+        held = set(run.view.zone_number[rows_with(self._taken)].tolist())
         for zone, gang in first_of.items():
-            rows = run.table.zones[zone]
-            taken = self._taken[rows]
-            if zone not in kind.allowed or classes is None or not taken.any():
-                continue
-            over, free = demand_over(classes, rows, demand.all_reduce), run.capacity.room.free[rows] + taken
-            if all(int(rooms(one, free).sum()) >= one.count for one in over.classes):
+            if zone in kind.allowed and (at := run.zones.index(zone)) in held and len(able) and able[at]:
                 detail = f"room of zone {zone} is kept for {gang}, which starts next there"
                 return Refused(Reason.RESERVED, detail)
         return refused
@@ -194,15 +194,29 @@ class KeptRoom:
                 lacks = lacks + more
         return np.where(kept.at.amounts > 0, lacks, -_FAR)
 
-    def _wanted(self, some: Collection[_Kept], beside: Ints | None = None) -> Ints:
-        """(nodes, resources): what these promises need of the room that is there, and of what is kept `beside` them."""
-        free = self._run.capacity.room.free
-        wanted = np.zeros_like(self._taken) if beside is None else beside.copy()
-        for kept in some:
-            rows = kept.at.rows
-            there = np.maximum(free[rows] + self._taken[rows], 0)
-            wanted[rows] = np.maximum(wanted[rows], np.clip(kept.lacks, 0, there))
+    def _wanted(self, some: Collection[_Kept]) -> Ints:
+        """(nodes, resources): what these promises need of the room that is there."""
+        wanted = np.zeros_like(self._taken)
+        if some:
+            rows, lacks = (np.concatenate(of) for of in zip(*((one.at.rows, one.lacks) for one in some), strict=True))
+            columns = np.arange(wanted.shape[1])
+            at = (rows[:, None] * len(columns) + columns).reshape(-1)
+            np.maximum.at(wanted.reshape(-1), at, self._needs(rows, lacks).reshape(-1))
         return wanted
+
+    def _needs(self, rows: Ints, lacks: Ints) -> Ints:
+        """What there is on these rows of what promises lack, (rows, resources)."""
+        there = self._run.capacity.room.free[rows] + self._taken[rows]
+        return np.asarray(np.minimum(np.maximum(lacks, 0), np.maximum(there, 0)))
+
+    def _keep_more(self, kept: _Kept) -> None:
+        """Take from the run's room what this promise needs beside what is kept already."""
+        more = self._needs(kept.at.rows, kept.lacks) - self._taken[kept.at.rows]
+        some = (more > 0).any(axis=1)
+        if some.any():
+            rows, amounts = kept.at.rows[some], np.maximum(more[some], 0)
+            self._run.capacity.room.take_places(rows, amounts)
+            self._taken[rows] += amounts
 
     def _keep(self, wanted: Ints) -> None:
         """Take this from the run's room, and give back what else was kept."""

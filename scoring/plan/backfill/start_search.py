@@ -7,6 +7,7 @@ all nodes shows which zones can be sooner at all; only in these the moment is se
 from collections.abc import Mapping, Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
 from scoring.ids import ZoneName
 from scoring.network.matrix import Ints
@@ -40,21 +41,30 @@ def classes_of(run: Run, demand: GangDemand) -> tuple[ClassDemand, ...] | None:
     return tuple(classes)
 
 
+def zones_with_room(run: Run, classes: Sequence[ClassDemand], free: Ints) -> NDArray[np.bool_]:
+    """Zones (zones,) with room for each class by itself, if `free` (nodes, resources) is free."""
+    able = np.ones(len(run.zones), np.bool_)
+    for one in classes:
+        sums = np.bincount(run.view.zone_number, weights=rooms(one, free), minlength=len(run.zones))
+        able &= sums >= one.count
+    return able
+
+
 class StartSearch:
-    """The search for one gang: `free` (nodes, resources) is the room now, `promised` what others were, by zones."""
+    """The search for one gang: `taken` (nodes, resources) is kept of the room, `promised` to others, by zones."""
 
     def __init__(
         self,
         run: Run,
         endings: Endings,
         demand: GangDemand,
-        free: Ints,
+        taken: Ints,
         promised: Mapping[ZoneName, Sequence[Promised]],
         *,
         now_s: float,
     ) -> None:
         self._run, self._endings, self._demand, self._now_s = run, endings, demand, now_s
-        self._free, self._promised = free, promised
+        self._taken, self._promised = taken, promised
         self._classes = classes_of(run, demand) or ()
         self._runs_s = runs_s(run, demand)
 
@@ -63,9 +73,9 @@ class StartSearch:
 
         Cost: O(nodes + ends) a zone.
         """
-        run, allowed = self._run, kind_of(self._run, self._demand).allowed
         if not self._classes:
             return None
+        run, allowed = self._run, kind_of(self._run, self._demand).allowed
         best: tuple[float, Ints, Ints] | None = None  # start, rows, amounts
         first_s = None
         if before is not None and before.zone in allowed:
@@ -144,15 +154,16 @@ class StartSearch:
     def _likely(self, allowed: Sequence[ZoneName], before_s: float) -> list[ZoneName]:
         """The zones with room before this moment, as far as counting shows."""
         run, now_s = self._run, self._now_s
-        free = self._free + self._endings.freed_at_most(before_s)
+        free = run.capacity.room.free + self._taken + self._endings.freed_at_most(before_s)
         for one in (one for promised in self._promised.values() for one in promised):
             if one.start_s < now_s + self._runs_s and one.end_s >= before_s:  # whenever it starts before, they meet
                 free[one.rows] -= one.amounts
-        able = np.ones(len(run.zones), np.bool_)
-        for of in self._classes:
-            sums = np.bincount(run.view.zone_number, weights=rooms(of, free), minlength=len(run.zones))
-            able &= sums >= of.count
+        able = zones_with_room(run, self._classes, free)
         return [zone for zone, at in zip(allowed, run.view.columns(tuple(allowed)), strict=True) if able[at]]
+
+    def _free(self, rows: Ints) -> Ints:
+        """Room now, (rows, resources), with what is kept."""
+        return np.asarray(self._run.capacity.room.free[rows] + self._taken[rows])
 
     def _earliest(
         self, zone: ZoneName, rows: Ints, *, before_s: float = float("inf"), which: int = 0
@@ -161,7 +172,7 @@ class StartSearch:
         found = earliest(
             over,
             rows,
-            self._free[rows],
+            self._free(rows),
             self._endings,
             self._promised.get(zone, ()),
             now_s=self._now_s,
