@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from bench.peers.figures import Figures
-from bench.peers.others import COSCHEDULING, KUEUE, VOLCANO, VOLCANO_SAMPLED
+from bench.peers.others import COSCHEDULING, KUEUE, KUEUE_SECOND, VOLCANO, VOLCANO_SAMPLED
 from bench.peers.tables import NOTHING
 from bench.results.tables import markdown
 
@@ -25,7 +25,7 @@ _COLUMNS: Mapping[str, str] = {
     "none": "kube-scheduler, single pods",
 }
 """way → head of its column"""
-_PEERS = (COSCHEDULING, VOLCANO, VOLCANO_SAMPLED, KUEUE, "native-alone")
+_PEERS = (COSCHEDULING, VOLCANO, VOLCANO_SAMPLED, "native-alone")
 _BLOCK = re.compile(r"(<!-- measured: make results -->\n).*?(<!-- end of measured -->)", re.DOTALL)
 
 
@@ -35,6 +35,8 @@ class _Line:
     words: str
     instead: Mapping[str, str] = field(default_factory=dict)
     """way of a column → the way that this line takes for it"""
+    peers: Sequence[str] = _PEERS
+    """Its run is the newest in which one of these took part"""
     waits: bool = False
     """Whether it is about the wait of whole gangs, not about pods/s."""
 
@@ -42,6 +44,7 @@ class _Line:
 _SAMPLED = {"none": "none-sampled", VOLCANO: VOLCANO_SAMPLED}
 _LINES = (
     _Line("gangs", "100 gangs of 10 on 100 nodes, pods/s"),
+    _Line("gangs", "the same as Jobs below Kueue's quota, pods/s", {"second": KUEUE_SECOND}, peers=(KUEUE,)),
     _Line("gangs on 1.37.2", "the same on Kubernetes 1.37.2"),
     _Line("trios", "300 gangs of 3 on 500 nodes, pods/s"),
     _Line("wide", "100 gangs of 4 on 5,000 nodes, all looked at, pods/s"),
@@ -50,13 +53,13 @@ _LINES = (
     _Line("burst", "a burst of 4 gangs of 10, p99 of whole gangs, s", waits=True),
 )
 
-Rows = Callable[[str], Sequence[Figures]]
-"""load → the lines of its newest run beside a peer"""
+Runs = Callable[[str], Sequence[Sequence[Figures]]]
+"""load → the lines of each of its runs, the newest first"""
 
 
-def with_measured(text: str, rows: Rows) -> str:
+def with_measured(text: str, runs: Runs) -> str:
     """The page with what the records say between its two marks. ValueError if it has not both once."""
-    changed, count = _BLOCK.subn(lambda found: f"{found[1]}\n{_table(rows)}\n\n{found[2]}", text)
+    changed, count = _BLOCK.subn(lambda found: f"{found[1]}\n{_table(runs)}\n\n{found[2]}", text)
     if count != 1:
         raise ValueError(f"the comparison has {count} places for what was measured, expected one")
     return changed
@@ -71,14 +74,13 @@ def without_measured(text: str) -> str:
     return _BLOCK.sub("", text)
 
 
-def beside_a_peer(rows: Sequence[Figures]) -> bool:
-    """Whether a run had one of the schedulers that the page compares."""
-    return any(row["way"] in _PEERS for row in rows)
-
-
-def _table(rows: Rows) -> str:
-    lines = [[line.words, *_cells(line, rows(line.load))] for line in _LINES]
+def _table(runs: Runs) -> str:
+    lines = [[line.words, *_cells(line, _rows(line, runs(line.load)))] for line in _LINES]
     return markdown(("load", *_COLUMNS.values()), lines)
+
+
+def _rows(line: _Line, runs: Sequence[Sequence[Figures]]) -> Sequence[Figures]:
+    return next((rows for rows in runs if any(row["way"] in line.peers for row in rows)), ())
 
 
 def _cells(line: _Line, rows: Sequence[Figures]) -> list[str]:

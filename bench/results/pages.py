@@ -22,7 +22,7 @@ from bench.peers.tables import HEADS, NOTHING, cells, goal_cells
 from bench.peers.workloads import WORKLOADS
 from bench.programs import BENCHES
 from bench.record import ROOT, Record, read
-from bench.results.beside import beside_a_peer, with_measured
+from bench.results.beside import with_measured
 from bench.results.sources import Source, bare, by_load, goals_of, newest, rows_of, versions_of, wrapped
 from bench.results.tables import NO_GOAL, TABLES, Cells, markdown
 
@@ -51,14 +51,13 @@ def page(records: Sequence[Record], words: str) -> str:
 def pages(records: Sequence[Record]) -> dict[str, str]:
     """Path in docs/ → text of every page. ValueError as `page`, and if the comparison has no place for figures."""
     made = {f"research/{path.name}": page(records, path.read_text()) for path in sorted(WORDS.glob("*.md"))}
-    rows = partial(_beside, sorted(records, key=lambda record: record.date))
-    return made | {COMPARISON: with_measured((ROOT / "docs" / COMPARISON).read_text(), rows)}
+    runs = partial(_beside, sorted(records, key=lambda record: record.date))
+    return made | {COMPARISON: with_measured((ROOT / "docs" / COMPARISON).read_text(), runs)}
 
 
-def _beside(records: Sequence[Record], load: str) -> list[Figures]:
-    """The lines of the newest run of a load in which another gang scheduler took part; none if there is no such run."""
-    found = [rows_of(source.section, bare(load)) for source in by_load(records).get(load, ())]
-    return next((rows for rows in found if beside_a_peer(rows)), [])
+def _beside(records: Sequence[Record], load: str) -> list[list[Figures]]:
+    """The lines of each run of a load that is shown, the newest first."""
+    return [rows_of(source.section, bare(load)) for source in by_load(records).get(load, ())]
 
 
 def _table(records: Sequence[Record], name: str) -> str:

@@ -71,12 +71,16 @@ def test_a_newer_run_takes_the_place_of_an_older_one() -> None:
 def test_the_comparison_shows_the_best_of_one_run_and_what_was_not_bound_whole() -> None:
     page = "a\n<!-- measured: make results -->\n<!-- end of measured -->\n"
     runs = {
-        "gangs": [{**NONE, "way": "second"}, {**NONE, "way": "volcano", "pods_per_s": 120.0}],
-        "wide": [{**NONE, "way": "volcano"}, {**NONE, "way": "volcano-sampled", "unfinished": 2, "partial_gangs": 1}],
-        "burst": [{**NONE, "way": "second"}, {**NONE, "way": "coscheduling", "gang_p99_s": 2.0}],
+        "gangs": [
+            [{**NONE, "way": "kueue-second"}, {**NONE, "way": "kueue", "pods_per_s": 90.0}],
+            [{**NONE, "way": "second"}, {**NONE, "way": "volcano", "pods_per_s": 120.0}],
+        ],
+        "wide": [[{**NONE, "way": "volcano"}, {**NONE, "way": "volcano-sampled", "unfinished": 2, "partial_gangs": 1}]],
+        "burst": [[{**NONE, "way": "second"}, {**NONE, "way": "coscheduling", "gang_p99_s": 2.0}]],
     }
     made = with_measured(page, lambda load: runs.get(load, []))
     assert "pods/s | 100 (90–110) | – | – | – | **120** (90–110) | – | – | – |" in made
+    assert "quota, pods/s | **100** (90–110) | – | – | – | – | 90 (90–110) | – | – |" in made
     assert "sample, pods/s | – | – | – | – | partial gangs: 1, pods unbound: 2 | – | – | – |" in made
     assert "whole gangs, s | **1.00** | – | – | 2.00 | – | – | – | – |" in made
     assert with_measured(made, lambda load: runs.get(load, [])) == made
