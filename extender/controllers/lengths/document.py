@@ -18,8 +18,6 @@ from scoring.lengths.former_runs import FormerRuns, Run
 from scoring.plan.expected import LEAST_FACTOR, MOST_FACTOR, Calibration, Result, Scale
 
 Jobs: TypeAlias = Sequence[tuple[Fingerprint, tuple[Run, ...]]]
-
-
 _Factor: TypeAlias = Annotated[float, msgspec.Meta(ge=LEAST_FACTOR, le=MOST_FACTOR)]
 _Count: TypeAlias = Annotated[int, msgspec.Meta(ge=0)]
 
@@ -41,7 +39,7 @@ class _Intervals(msgspec.Struct):
 class _Document(Document):
     jobs: list[tuple[Fingerprint, tuple[Run, ...]]]
     intervals: _Intervals | None = None
-    """Netgang 0.1.0 wrote none"""
+    """`None`: an older document"""
 
 
 _DECODER: Final = msgspec.json.Decoder(_Document)

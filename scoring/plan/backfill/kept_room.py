@@ -172,15 +172,17 @@ class KeptRoom:
         """The refusal, as `Reason.RESERVED` where the gang would fit if nothing were kept for others. O(nodes)."""
         if refused.reason not in WANTS_ROOM or not self._kept or demand.gang.key in self._kept:
             return refused
-        run, kind = self._run, kind_of(self._run, demand)
-        classes = classes_of(run, demand)
+        run = self._run
+        if (classes := classes_of(run, demand)) is None:
+            return refused
+        allowed = kind_of(run, demand).allowed
+        able = zones_with_room(run, classes, run.capacity.room.free + self._taken)
+        held = set(run.view.zone_number[rows_with(self._taken)].tolist())
         first_of: dict[ZoneName, GangKey] = {}  # zone → the first gang that was promised a start there
         for kept in self._kept.values():
             first_of.setdefault(kept.promise.zone, kept.promise.gang)
-        able = zones_with_room(run, classes, run.capacity.room.free + self._taken) if classes is not None else ()
-        held = set(run.view.zone_number[rows_with(self._taken)].tolist())
         for zone, gang in first_of.items():
-            if zone in kind.allowed and (at := run.zones.index(zone)) in held and len(able) and able[at]:
+            if zone in allowed and (at := run.zones.index(zone)) in held and able[at]:
                 detail = f"room of zone {zone} is kept for {gang}, which starts next there"
                 return Refused(Reason.RESERVED, detail)
         return refused
@@ -198,7 +200,8 @@ class KeptRoom:
         """(nodes, resources): what these promises need of the room that is there."""
         wanted = np.zeros_like(self._taken)
         if some:
-            rows, lacks = (np.concatenate(of) for of in zip(*((one.at.rows, one.lacks) for one in some), strict=True))
+            parts = zip(*((one.at.rows, one.lacks) for one in some), strict=True)
+            rows, lacks = (np.concatenate(part) for part in parts)
             columns = np.arange(wanted.shape[1])
             at = (rows[:, None] * len(columns) + columns).reshape(-1)
             np.maximum.at(wanted.reshape(-1), at, self._needs(rows, lacks).reshape(-1))

@@ -7,6 +7,5 @@ from scoring.plan.expected.starts import expected_starts, expected_starts_in_ste
 
 __all__ = [
     "LEAST_FACTOR", "MOST_FACTOR", "AnyStart", "Calibration", "ExpectedStart", "FirstIntervals", "NotKnown", "Result",
-    "Scale", "Unknown",
-    "expected_starts", "expected_starts_in_steps",
+    "Scale", "Unknown", "expected_starts", "expected_starts_in_steps",
 ]  # fmt: skip
