@@ -3,9 +3,10 @@
 A step needs no hurry: the kernel notes when a datagram came, and the sender subtracts how long the reflector had it. So
 steps are a packet interval apart (`step_s`), at most a fifth of a second: waking costs more than a packet does.
 
-What makes packets suspect: the step came late (the agent had no CPU or was stopped), the kernel dropped datagrams of
-the agent's own socket, the clock was set, or sending took long. Without the kernel's timestamps each delay of the agent
-is a delay of the packets, and the limits are narrower.
+What makes packets suspect: the kernel dropped datagrams of the agent's own socket, the clock was set, or sending took
+long. A step that comes late (the agent had no CPU or was stopped) makes none suspect: what waits in the socket is
+stamped and not lost, and leaving out what had no answer by then would leave out the losses of a busy node. Without the
+kernel's timestamps each delay of the agent is one of the packets, so a late step spoils them all, answered or not.
 """
 
 import random
@@ -23,9 +24,8 @@ from probe.window import Window
 
 STEP_S: Final = 0.05
 LONGEST_STEP_S: Final = 0.2
-LATE_S: Final = 0.1
-"""A step that comes so late makes packets suspect; half a step where datagrams are not stamped."""
-LATE_UNSTAMPED_S: Final = 0.002
+LATE_S: Final = 0.002
+"""A step that comes so late makes packets suspect where the kernel does not stamp datagrams."""
 _SLOW_SEND_NS: Final = 1_000_000
 _CLOCK_SET_NS: Final = 1_000_000
 _ON_THEIR_WAY_S: Final = 1.0
@@ -102,15 +102,10 @@ class Prober:
     def step(self, late_s: float = 0.0) -> None:
         """Do what there is to do; `late_s`: by how much this step came after its time."""
         now_s = self._clock.monotonic_s()
-        stamped = self.is_stamped
-        late = late_s > (LATE_S if stamped else LATE_UNSTAMPED_S)
-        since_s = now_s - late_s - _ON_THEIR_WAY_S
-        if (late and not stamped) or self._was_clock_set():
-            self._doubt(since_s, answers=True)
+        if self._was_clock_set() or (late_s > LATE_S and not self.is_stamped):
+            self._doubt(now_s - late_s - _ON_THEIR_WAY_S, answers=True)
         self._answer()
         self._take()
-        if late:
-            self._doubt(since_s)
         self._send(now_s)
 
     def close(self) -> dict[str, Window]:

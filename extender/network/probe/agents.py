@@ -76,6 +76,11 @@ class Agents:
         """Seconds between two reports of one agent, longer with more than 250 agents, and 60 from 1,500 on."""
         return max(self.options.interval_s, min(round(len(self._agents) / _REPORTS_PER_S, 1), _LONGEST_S))
 
+    @property
+    def silent_after_s(self) -> float:
+        """Seconds without a report after which an agent is called silent."""
+        return _SILENT_INTERVALS * self.interval_s
+
     def take(self, report: ProbeReport, pod: AgentPod) -> ProbeOrders | Refusal:
         """Keep a report of the agent in `pod`, which was checked, and say what to do next. Cost: O(links)."""
         now_s, node = self._clock.now_s(), NodeName(report.node)
@@ -176,19 +181,19 @@ class Agents:
 
     def silent(self) -> Mapping[NodeName, float]:
         """Nodes whose agent once reported and does not any more → when it did last. Cost: O(agents)."""
-        since_s = self._clock.now_s() - _SILENT_INTERVALS * self.interval_s
+        since_s = self._clock.now_s() - self.silent_after_s
         last_s = {node: agent.attendance.last_s for node, agent in self._agents.items()}
         return {node: at_s for node, at_s in sorted(last_s.items()) if at_s < since_s}
 
     def with_iperf3(self, *, has_it: bool) -> AbstractSet[NodeName]:
         """Nodes whose agent reports and says that it has iperf3, or that it has not. Cost: O(agents)."""
-        since_s = self._clock.now_s() - _SILENT_INTERVALS * self.interval_s
+        since_s = self._clock.now_s() - self.silent_after_s
         agents = self._agents.items()
         return {node for node, one in agents if one.iperf3 is has_it and one.attendance.last_s >= since_s}
 
     def unanswered(self) -> Mapping[NodeName, float]:
         """Nodes whose agent reports and measures peers, and gets no answer → since when. Cost: O(agents)."""
-        least_s = _SILENT_INTERVALS * self.interval_s
+        least_s = self.silent_after_s
         since_s = self._clock.now_s() - least_s
         found = {
             node: agent.answered_s

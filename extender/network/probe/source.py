@@ -1,8 +1,8 @@
 """The probe as a source of measurements: what agents reported becomes a table, and pairs take turns.
 
-Rules: values of links that are not measured at the moment stay, and age; a node that left the cluster leaves the table
-at once. Assignment and large tables are worked on in threads, the links in slices. A replica that does not lead
-forgets.
+Rules: values of links that are not measured at the moment stay, and age, but not those of former gateways; a node that
+left the cluster leaves the table at once. Assignment and large tables are worked on in threads, the links in slices. A
+replica that does not lead forgets.
 """
 
 import asyncio
@@ -23,6 +23,7 @@ from extender.schemas.network import AgentsAmiss, ProbeAgents
 from scoring.ids import EndpointId, NodeName, ZoneName
 from scoring.network.measurement import METRICS, Measurement, MeasurementTable, Metric
 from scoring.network.node_links import links_of_table
+from scoring.probing.gateways import of_gateways
 from scoring.probing.links import LinkValue
 from scoring.probing.peers import assign_peers
 from scoring.probing.summary import Summary, summarise
@@ -101,7 +102,8 @@ class ProbeSource:
         if bursts is not None:
             rates, bursts.turned = [_rate(*one) for one in bursts.values()], False
         size = len(measured) + len(rates) + len(self.table)
-        work = partial(_table, measured, rates, self.table, zone_of, since_s=now_s - _KEPT_S)
+        keep_s = self._agents.silent_after_s
+        work = partial(_table, measured, rates, self.table, zone_of, since_s=now_s - _KEPT_S, keep_s=keep_s)
         (self.table, summary), self._table_at_s = await batches.off_loop(size, work), now_s
         self._on_summary(summary)
         return Batch(self.table, (), now_s, tuple(self._problems(seen)))
@@ -161,6 +163,7 @@ def _table(
     zone_of: Mapping[NodeName, ZoneName],
     *,
     since_s: float,
+    keep_s: float,
 ) -> tuple[MeasurementTable, Summary]:
     table = carried(_columns(measured), last, since_s=since_s)
     if rates:
@@ -169,6 +172,7 @@ def _table(
     if not there.all():
         rows = there[table.source] & there[table.target]
         table = MeasurementTable(table.ends, *(column[rows] for column in table.columns)).compact()
+    table = of_gateways(table, {end: zone_of[NodeName(end)] for end in table.ends}, keep_s=keep_s)
     return table, summarise(links_of_table(table, zone_of, now_s=since_s + _KEPT_S))
 
 

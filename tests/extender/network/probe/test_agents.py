@@ -67,6 +67,20 @@ async def test_a_fault_is_found_and_gone_within_three_minutes_where_agents_repor
     assert found.values["n1", "n2", Metric.LOSS] < 0.05
 
 
+async def test_an_uplink_that_lost_packets_while_gateways_took_turns_is_whole_again_within_two_minutes() -> None:
+    found = Mesh(*(f"n{number}" for number in range(1, 19)))
+    found.zones = {node: ZoneName("a" if int(node[1:]) < 10 else "b") for node in found.zones}
+    await found.rounds(10)
+    between = [(one, other) for one in found.zones for other in found.zones if found.zones[one] != found.zones[other]]
+    found.faults = {pair: {**GOOD, "lost": 5, "lost_out": 5, "lost_back": 5} for pair in between}
+    await found.rounds(60)  # twice the time after which others become gateways
+    found.faults = {}
+    await found.rounds(12)
+    losses = [found.values[*pair, Metric.LOSS] for pair in between if (*pair, Metric.LOSS) in found.values]
+    assert 4 <= len(losses) <= 8  # of the gateways of now and, for a while, of those before
+    assert max(losses) < 0.03
+
+
 async def test_loss_of_one_direction_is_found_and_ends() -> None:
     found = await mesh()
     found.faults = {("n1", "n2"): LOSSY, ("n2", "n1"): {**GOOD, "lost": 5, "lost_out": 0, "lost_back": 5}}
