@@ -3,10 +3,10 @@
 A step needs no hurry: the kernel notes when a datagram came, and the sender subtracts how long the reflector had it. So
 steps are a packet interval apart (`step_s`), at most a fifth of a second: waking costs more than a packet does.
 
-What makes packets suspect: the kernel dropped datagrams of the agent's own socket, the clock was set, or sending took
-long. A step that comes late (the agent had no CPU or was stopped) makes none suspect: what waits in the socket is
-stamped and not lost, and leaving out what had no answer by then would leave out the losses of a busy node. Without the
-kernel's timestamps each delay of the agent is one of the packets, so a late step spoils them all, answered or not.
+What makes packets suspect, answered or not, as else only losses would be left out: the kernel dropped datagrams of the
+agent's own socket, the clock was set, or sending took long. A step that comes late (the agent had no CPU or was
+stopped) makes none suspect: what waits in the socket is stamped and not lost. Without the kernel's timestamps each
+delay of the agent is one of the packets, so it does.
 """
 
 import random
@@ -61,6 +61,7 @@ class Prober:
         self._error: tuple[float, bool] = (16.0, False)
         self._offset_ns: int | None = None
         self._dropped = 0
+        self._taken_s = float("-inf")
 
     @property
     def is_stamped(self) -> bool:
@@ -103,9 +104,9 @@ class Prober:
         """Do what there is to do; `late_s`: by how much this step came after its time."""
         now_s = self._clock.monotonic_s()
         if self._was_clock_set() or (late_s > LATE_S and not self.is_stamped):
-            self._doubt(now_s - late_s - _ON_THEIR_WAY_S, answers=True)
+            self._doubt(now_s - late_s - _ON_THEIR_WAY_S)
         self._answer()
-        self._take()
+        self._take(now_s)
         self._send(now_s)
 
     def close(self) -> dict[str, Window]:
@@ -121,7 +122,7 @@ class Prober:
             if answer is not None:
                 self._answering.send(answer, source)
 
-    def _take(self) -> None:
+    def _take(self, now_s: float) -> None:
         error_s, synchronized = self._error
         own_error_s = error_s if synchronized else None
         for content, source, received, _ in self._asking.waiting():
@@ -130,7 +131,8 @@ class Prober:
                 self.unknown += 1
         if self._asking.dropped != self._dropped:
             self._dropped = self._asking.dropped
-            self._doubt(float("-inf"))
+            self._doubt(self._taken_s - _ON_THEIR_WAY_S)
+        self._taken_s = now_s
 
     def _send(self, now_s: float) -> None:
         before_ns = self._clock.unix_ns()
@@ -147,9 +149,9 @@ class Prober:
             target.slot_s = max(target.slot_s + self._interval_s, now_s - self._interval_s)
             target.due_s = target.slot_s + self._interval_s * self._chance.uniform(0.0, SPREAD)
 
-    def _doubt(self, since_s: float, *, answers: bool = False) -> None:
+    def _doubt(self, since_s: float) -> None:
         for target in self._targets.values():
-            target.session.doubt_since(since_s, answers=answers)
+            target.session.doubt_since(since_s)
 
     def _was_clock_set(self) -> bool:
         """Whether the time of day moved against the monotonic one since the last step."""

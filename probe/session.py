@@ -81,13 +81,12 @@ class Session:
         """The packet just sent left later than it says."""
         self._pending[(self._sequence - 1) & 0xFFFFFFFF].suspect = True
 
-    def doubt_since(self, since_s: float, *, answers: bool = False) -> None:
-        """Packets sent since then that are not answered are suspect, with `answers` the others too."""
+    def doubt_since(self, since_s: float) -> None:
+        """Packets sent since then are suspect, answered or not: otherwise losses would seem rarer than they are."""
         for one in reversed(self._pending.values()):
             if one.at_s < since_s:
                 return
-            if answers or one.number < 0:
-                one.suspect = True
+            one.suspect = True
 
     def take(self, datagram: bytes, received: int, *, own_error_s: float | None) -> Verdict:
         """Take an answer that came at `received`. `own_error_s`: of our clock; `None`: it is not synchronised."""

@@ -120,23 +120,48 @@ def test_a_full_socket_of_the_agent_blames_no_link() -> None:
         assert window.answered >= 4
 
 
+def lose(prober: Prober, at: UdpSocket) -> tuple[str, int]:
+    """Steps of the prober, while what comes to the socket is read and left: lost. Gives the sender."""
+    end_s, seen = monotonic() + 0.25, []
+    while monotonic() < end_s:
+        prober.step()
+        seen += [source for _, source, _, _ in at.waiting() if source[0] == ADDRESSES[0]]
+    return seen[0]
+
+
 @pytest.mark.parametrize("stamped", [True, False])
 def test_late_steps_hide_no_loss_where_the_kernel_stamps_and_spoil_all_packets_elsewhere(*, stamped: bool) -> None:
     clock = Clock()
     with probers(clock) as (found, answering):
         run(found, clock, until=3)
-        first, end_s = found[0], monotonic() + 0.25
         answering[0].stamped = stamped  # as on another system than Linux
-        while monotonic() < end_s:
-            first.step()
-            list(answering[1].waiting())  # read and left: lost on the way there
-        first.step(late_s=5.0)
+        lose(found[0], answering[1])
+        found[0].step(late_s=5.0)
         clock.ahead_s += 2.0
         run(found, clock, until=4)
-        window = decided(first, clock)
+        window = decided(found[0], clock)
         assert (window.lost >= 2) is stamped
         assert (window.suspect >= 4) is not stamped
         assert window.answered >= 2
+
+
+def test_dropped_answers_make_packets_of_that_time_suspect_and_hide_no_earlier_loss() -> None:
+    clock = Clock()
+    with probers(clock) as (found, answering):
+        run(found, clock, until=3)
+        asking = lose(found[0], answering[1])
+        clock.ahead_s += 2.0
+        run(found, clock, until=2)
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as flood:
+            for _ in range(20_000):
+                flood.sendto(b"x" * 44, asking)
+        run(found[1:], clock, until=2)  # their answers find no room
+        run(found, clock, until=2)
+        clock.ahead_s += 2.0
+        run(found, clock, until=2)
+        window = decided(found[0], clock)
+        assert (window.lost >= 2, window.suspect >= 2, window.answered >= 4) == (True, True, True)
+        assert window.lost <= 6  # in a quarter of a second, one each 50 ms
 
 
 def test_foreign_and_forged_datagrams_are_counted_and_change_nothing() -> None:
