@@ -3,8 +3,8 @@
 A packet's fate is decided once for each window (`close`), in the order of sending:
 
 1. answered: counted with its round trip, without the time that it lay in the reflector;
-2. suspect: the agent was late, or the answer cannot be (`probe.agent` says when); or the reflector began again at zero
-   before the next answer, so it restarted or its own socket was full;
+2. suspect: the agent may have spoilt it (`probe.prober` says when), or the answer cannot be; or the reflector began
+   again at zero before the next answer, so it restarted or its own socket was full;
 3. lost: a packet sent a second later was answered, or the peer has answered nothing for 30 s. Until then it waits for
    the next window, so that a peer that stops for some seconds costs nothing.
 

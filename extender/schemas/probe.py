@@ -26,7 +26,7 @@ class ProbedLink(Record, forbid_unknown_fields=True):
     rtt_ms: Annotated[list[_Ms], Meta(min_length=2, max_length=2)] | None = None  # Round trip, p50 and p95; null: none.
     one_way_ms: _Ms | None = None  # To the peer; null: clocks are not known to be synchronised.
     jitter_ms: _Ms | None = None
-    suspect: _Count = 0  # Packets for which the agent was too late to be believed.
+    suspect: _Count = 0  # Packets that the agents themselves may have spoilt.
 
 
 class KnownLink(Record, forbid_unknown_fields=True):

@@ -16,7 +16,7 @@ from typing import Final, NamedTuple
 
 HALF_LIFE_S: Final = 40.0  # A fault that ended has a sixteenth of its weight after 160 s
 LATE_INTERVALS: Final = 2.5  # A report that comes after more intervals than this says nothing of the time between
-SUSPECT_RATIO: Final = 0.1  # Of an agent's packets: from here on the agent was too late to answer for itself
+SUSPECT_RATIO: Final = 0.1  # Of an agent's packets: from here on the agent cannot answer for itself
 _MOST_SENT: Final = 1000.0  # More than ten packets a second add up to, with their weights
 
 
