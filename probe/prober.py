@@ -131,7 +131,7 @@ class Prober:
                 self.unknown += 1
         if self._asking.dropped != self._dropped:
             self._dropped = self._asking.dropped
-            self._doubt(self._taken_s - _ON_THEIR_WAY_S)
+            self._doubt(self._taken_s - _ON_THEIR_WAY_S)  # dropped since the socket was read last
         self._taken_s = now_s
 
     def _send(self, now_s: float) -> None:

@@ -43,15 +43,14 @@ def relayed(bed: Bed, nodes: Sequence[str], *, delay_ms: float) -> Iterator[None
     pairs = [(port(node), f"r{port(node)[1:]}", f"q{port(node)[1:]}") for node in nodes]
     before = [
         line
-        for own, ours, theirs in pairs
+        for _, ours, theirs in pairs
         for line in (
-            f"link set {own} nomaster",
             f"link add {ours} type veth peer name {theirs}",
-            f"link set {theirs} master br0",
             f"link set {theirs} up",
             f"link set {ours} up",
         )
     ]
+    begin = [line for own, _, theirs in pairs for line in (f"link set {own} nomaster", f"link set {theirs} master br0")]
     after = [line for own, ours, _ in pairs for line in (f"link del {ours}", f"link set {own} master br0")]
     ip_in(bed.switch, before)
     try:
@@ -62,6 +61,7 @@ def relayed(bed: Bed, nodes: Sequence[str], *, delay_ms: float) -> Iterator[None
         ) as process:
             try:
                 _wait_ready(process)
+                ip_in(bed.switch, begin)  # only now: starting takes a second, in which the nodes would be cut off
                 yield
             finally:
                 process.kill()  # nothing waits for what it has

@@ -103,7 +103,7 @@ class ProbeSource:
             rates, bursts.turned = [_rate(*one) for one in bursts.values()], False
         size = len(measured) + len(rates) + len(self.table)
         keep_s = self._agents.silent_after_s
-        work = partial(_table, measured, rates, self.table, zone_of, since_s=now_s - _KEPT_S, keep_s=keep_s)
+        work = partial(_table, measured, rates, self.table, zone_of, now_s=now_s, keep_s=keep_s)
         (self.table, summary), self._table_at_s = await batches.off_loop(size, work), now_s
         self._on_summary(summary)
         return Batch(self.table, (), now_s, tuple(self._problems(seen)))
@@ -162,18 +162,19 @@ def _table(
     last: MeasurementTable,
     zone_of: Mapping[NodeName, ZoneName],
     *,
-    since_s: float,
+    now_s: float,
     keep_s: float,
 ) -> tuple[MeasurementTable, Summary]:
-    table = carried(_columns(measured), last, since_s=since_s)
+    table = carried(_columns(measured), last, since_s=now_s - _KEPT_S)
     if rates:
         table = carried(MeasurementTable.of(rates), table, since_s=-np.inf)
     there = np.array([NodeName(end) in zone_of for end in table.ends], np.bool_)
     if not there.all():
         rows = there[table.source] & there[table.target]
         table = MeasurementTable(table.ends, *(column[rows] for column in table.columns)).compact()
-    table = of_gateways(table, {end: zone_of[NodeName(end)] for end in table.ends}, keep_s=keep_s)
-    return table, summarise(links_of_table(table, zone_of, now_s=since_s + _KEPT_S))
+    zones = {end: zone_of[NodeName(end)] for end in table.ends}
+    table = of_gateways(table, zones, now_s=now_s, keep_s=keep_s)
+    return table, summarise(links_of_table(table, zone_of, now_s=now_s))
 
 
 def _columns(measured: list[_Row]) -> MeasurementTable:
