@@ -6,8 +6,9 @@ from uuid import uuid4
 
 import pytest
 
+from scoring.model import Reason
 from simulator.agreement.simulated import tell
-from simulator.agreement.stage import PLAIN, Look, NodeSpec, PodSpec
+from simulator.agreement.stage import PLAIN, Facts, Look, NodeSpec, PodSpec, Story
 from simulator.agreement.stories import STORIES
 from testbed import objects
 from testbed.api import Api, Object
@@ -15,9 +16,10 @@ from testbed.parts.service import Netgang
 from testbed.processes.stages import HOLD
 from tests.e2e.conftest import sweep
 from tests.e2e.objects import gates
-from tests.e2e.stage import Stage, filter_calls
+from tests.e2e.stage import Stage, filter_calls, metric
 
 URGENT = "agreement-urgent"
+TELLINGS = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,25 +81,48 @@ class RealStage:
 
 @pytest.mark.timeout(240)
 async def test_the_simulator_agrees_with_kube_scheduler(stage: Stage, api: Api) -> None:
-    """Every story ends with the same facts in virtual time and on the real programs, one cluster for all of them."""
+    """Every story ends with the same facts in virtual time and on the real programs, one cluster for all of them.
+
+    In virtual time netgang knows each pod before kube-scheduler asks. Where it did not here, it was refused for another
+    reason first and asked once more; such a telling, if it differs, is no comparison, and the story is told again.
+    """
     netgang = await stage.netgang({"pod_conditions": False})  # each write wakes the pod, at a moment of netgang's own
     await stage.start_scheduler(name=PLAIN)
     await api.create(objects.priority_class(URGENT, 1000))
     differ = {}
+    behind = 0.0
     try:
         for story in STORIES:
-            namespace = f"agreement-{uuid4().hex[:6]}"
-            await api.create(objects.namespace(namespace))
-            real, simulated = await asyncio.gather(
-                story(RealStage(api, stage, netgang, namespace)), asyncio.to_thread(tell, story)
-            )
-            await sweep(api)
-            await api.delete("Namespace", namespace)
+            for _ in range(TELLINGS):
+                before = behind
+                real, simulated = await asyncio.gather(
+                    _tell_here(story, stage, api, netgang), asyncio.to_thread(tell, story)
+                )
+                behind = await _refused_behind(netgang)
+                if real == simulated or behind == before:
+                    break
             if real != simulated:
                 differ[story.__name__] = {"real": real, "simulated": simulated}
     finally:
         await api.delete("PriorityClass", URGENT)
     assert differ == {}
+
+
+async def _tell_here(story: Story, stage: Stage, api: Api, netgang: Netgang) -> Facts:
+    """On the real programs, in a namespace of its own; nothing of it is left."""
+    namespace = f"agreement-{uuid4().hex[:6]}"
+    await api.create(objects.namespace(namespace))
+    facts = await story(RealStage(api, stage, netgang, namespace))
+    await sweep(api)
+    await api.delete("Namespace", namespace)
+    return facts
+
+
+async def _refused_behind(netgang: Netgang) -> float:
+    """Refusals so far of pods that netgang had not seen, or not planned, when kube-scheduler asked."""
+    reasons = (Reason.UNKNOWN_POD, Reason.NOT_PLANNED)
+    counts = (metric(netgang, "netgang_refusals_total", verb="filter", reason=one.value) for one in reasons)
+    return sum(await asyncio.gather(*counts))
 
 
 def _name(pod: Object) -> str:

@@ -45,7 +45,7 @@ async def test_a_member_that_its_kubelet_rejects_is_replaced(site: Stage) -> Non
     node = next(iter(first.values()))
     await site.create_pod("foreign", on=node, cpu="2")
     notes = await site.api.until(
-        lambda: _told(site.api), lambda found: node in found, what="the over-committed node told"
+        lambda: _told(site), lambda found: node in found, what="an Event on the over-committed node"
     )
     assert "request 4 cpu of 3. Of netgang: " in notes[node]
     assert f"of other schedulers: {site.namespace}/foreign." in notes[node]
@@ -116,6 +116,8 @@ async def _over(stage: Stage) -> set[tuple[str, frozenset[str]]]:
     }
 
 
-async def _told(api: Api) -> dict[str, str]:
-    found = await api.list_all("Event", namespace="default", fields="reason=NodeOvercommitted")
-    return {one["involvedObject"]["name"]: one["message"] for one in found}
+async def _told(stage: Stage) -> dict[str, str]:
+    """Node → what its Event says of pods of this test. Events outlive the node that an earlier test called the same."""
+    found = await stage.api.list_all("Event", namespace="default", fields="reason=NodeOvercommitted")
+    ours = [one for one in found if f"{stage.namespace}/" in one["message"]]
+    return {one["involvedObject"]["name"]: one["message"] for one in ours}
