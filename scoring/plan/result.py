@@ -95,6 +95,11 @@ class Plan(msgspec.Struct, frozen=True):
         """Waiting gang → when it starts, in the order in which it was promised."""
         return {} if self.promised is msgspec.UNSET else self.promised
 
+    def starts_in_s(self, gang: GangKey, *, now_s: float) -> float:
+        """Seconds until the gang's promised start; infinity: none is promised."""
+        promise = self.promises.get(gang)
+        return float("inf") if promise is None else max(promise.start_s - now_s, 0.0)
+
 
 @dataclass(frozen=True, slots=True)
 class Placed:

@@ -2,7 +2,8 @@
 
 Steps for each gang that waits for room, in the order of the plan:
 1. It must be one that may take another's place: its pods do not say `preemptionPolicy: Never`, its minimum is there,
-   no gang leaves for it already, and gangs of lower priority run that may leave (`candidates`).
+   no gang leaves for it already, and gangs of lower priority run that may leave (`candidates`). It must not be promised
+   a start that is nearer than `RESTART_S`: waiting until then costs less than a gang that leaves loses at least.
 2. Room that comes by itself (members that are being deleted) may suffice: then no gang leaves.
 3. The smallest set of gangs without which its whole minimum set has a place (`smallest`); none suffices: no gang
    leaves, and the next one is looked at. Gangs that ask for the same are looked at once.
@@ -10,6 +11,7 @@ Steps for each gang that waits for room, in the order of the plan:
 
 from collections.abc import Mapping, Set
 from dataclasses import dataclass, field, replace
+from typing import Final
 
 from scoring.ids import GangKey, NodeName, PodUid, ZoneName
 from scoring.model import Gang
@@ -23,6 +25,9 @@ from scoring.preempt.candidates import Candidates, candidates_in_steps
 from scoring.preempt.cluster_without import Without
 from scoring.preempt.smallest import Limits, smallest_in_steps
 from scoring.queue.service_levels import is_wide, level_of_waiting
+
+RESTART_S: Final = 41.0
+"""What a job that leaves and comes back stands still for at least (PAPERS E3), as of `elastic.metrics.stall_s`"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +94,8 @@ def preemption_in_steps(
             claims = {key: claim for key, claim in snapshot.claims.items() if key != waiting.gang}
             seen = replace(snapshot, claims=claims)
         if gang is None or gang.key in passed_over or not may_preempt(gang, waiting, seen):
+            continue
+        if gang.key not in continued and plan.starts_in_s(gang.key, now_s=now_s) <= RESTART_S:
             continue
         ask = run.view.demand(gang)
         by_level = levels and (order.starving(ask) or not is_wide(gang, run.table, policy.service, total=total))

@@ -76,7 +76,8 @@ def scale_in_in_steps(
     gone = going(snapshot, jobs)
     first: ScaleIn | None = None
     for gang in gangs:
-        if (wait_s := starts_soon(plan, gang.key, options, now_s=now_s)) is not None:
+        # A resized job would stand still for longer. A promise that is late has a later start: then jobs do shrink.
+        if (wait_s := plan.starts_in_s(gang.key, now_s=now_s)) <= options.metrics.stall_s:
             first = first or ScaleIn(gang.key, reason=No.STARTS_SOON, detail=f"in {wait_s:.0f} s")
             continue
         whole = options.condition is Condition.LEVELS
@@ -89,18 +90,6 @@ def scale_in_in_steps(
 
 
 scale_in = at_once(scale_in_in_steps)
-
-
-def starts_soon(plan: Plan, gang: GangKey, options: Options, *, now_s: float) -> float | None:
-    """Seconds until the gang's promised start, if no job that is resized for it would go on before; else `None`.
-
-    Why: such a job stands still for longer than the gang waits. A promise that is late has a later start, and then jobs
-    shrink after all.
-    """
-    promise = plan.promises.get(gang)
-    if promise is None or promise.start_s - now_s > options.metrics.stall_s:
-        return None
-    return max(promise.start_s - now_s, 0.0)
 
 
 def _for_one(trial: Trial, jobs: Sequence[ElasticJob], options: Options, gone: Sequence[Pod]) -> Steps[ScaleIn]:

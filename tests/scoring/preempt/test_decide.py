@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from scoring.ids import GangKey, Namespace, NodeName, PodUid
+from scoring.lengths import LengthSource, exact
 from scoring.model import Gang, GangSource, HostPort, Node, Phase, Role
-from scoring.model.policy import Algorithm, Policy, Preempting, QueuePolicy, ServicePolicy, ZonePolicy
+from scoring.model.policy import Algorithm, Backfill, Policy, Preempting, QueuePolicy, ServicePolicy, ZonePolicy
 from scoring.model.reasons import Reason
 from scoring.model.snapshot import Claim, NodeTable, Snapshot
 from scoring.plan import plan
@@ -224,6 +225,22 @@ def test_gangs_for_which_none_leaves(wants: Gang) -> None:
     assert found(NODES, [LOW, FULL, wants]) is None
 
 
+@pytest.mark.parametrize(
+    ("left_s", "continued", "leaves"),
+    [(41.0, False, []), (41.0, True, ["low"]), (42.0, False, ["low"])],
+    ids=["sooner", "they leave already", "later"],
+)
+def test_none_leaves_for_a_gang_that_starts_sooner(left_s: float, continued: bool, leaves: list[str]) -> None:
+    """A gang that leaves stands still for 41 s: a start that is promised by then is waited for."""
+    policy = replace(ON, queue=replace(ON.queue, backfill=Backfill.EASY))
+    running = replace(LOW, length=exact(NOW_S + left_s, LengthSource.DECLARED))
+    state = snapshot(NODES, [running, FULL, WANTS])
+    made = plan(state, policy, now_s=NOW_S)
+    assert made.starts_in_s(WANTS.key, now_s=NOW_S) == left_s
+    keys = frozenset({WANTS.key} if continued else ())
+    assert victims(preemption(state, made, policy, now_s=NOW_S, continued=keys)) == leaves
+
+
 def test_the_first_in_the_queue_is_helped_first() -> None:
     """The plan's order decides; a gang that nothing helps does not keep the next from being helped."""
     first, hopeless = gang("first", 1, cpu="4", priority=30), gang("first", 4, cpu="4", priority=9)
@@ -264,9 +281,9 @@ BOUNDED: dict[str, tuple[list[str], list[Node], list[Gang]]] = {  # sentence: (g
 @pytest.mark.parametrize(("leave", "nodes", "gangs"), BOUNDED.values(), ids=BOUNDED)
 def test_beyond_the_bound_the_set_suffices(leave: list[str], nodes: list[Node], gangs: list[Gang]) -> None:
     """The exact search and the quick one, which says that there may be a smaller set."""
-    for limits, exact in ((Limits(), True), (QUICK, False), (Limits(placed=0), False)):
+    for limits, is_exact in ((Limits(), True), (QUICK, False), (Limits(placed=0), False)):
         decision = found(nodes, gangs, limits=limits)
-        assert (victims(decision), decision is None or decision.exact) == (leave, exact or not leave)
+        assert (victims(decision), decision is None or decision.exact) == (leave, is_exact or not leave)
 
 
 def test_the_quick_way_gives_up_those_that_are_not_needed() -> None:
