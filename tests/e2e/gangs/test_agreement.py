@@ -19,7 +19,7 @@ from tests.e2e.objects import gates
 from tests.e2e.stage import Stage, filter_calls, metric
 
 URGENT = "agreement-urgent"
-TELLINGS = 5
+MOST_RUNS = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,8 +83,8 @@ class RealStage:
 async def test_the_simulator_agrees_with_kube_scheduler(stage: Stage, api: Api) -> None:
     """Every story ends with the same facts in virtual time and on the real programs, one cluster for all of them.
 
-    In virtual time netgang knows each pod before kube-scheduler asks. Where it did not here, it was refused for another
-    reason first and asked once more; such a telling, if it differs, is no comparison, and the story is told again.
+    In virtual time netgang knows each pod before kube-scheduler asks. Where it did not here, the pod was refused for
+    another reason first, and asked about more often: a run that differs for it is no comparison, and is repeated.
     """
     netgang = await stage.netgang({"pod_conditions": False})  # each write wakes the pod, at a moment of netgang's own
     await stage.start_scheduler(name=PLAIN)
@@ -93,10 +93,10 @@ async def test_the_simulator_agrees_with_kube_scheduler(stage: Stage, api: Api) 
     behind = 0.0
     try:
         for story in STORIES:
-            for _ in range(TELLINGS):
+            for _ in range(MOST_RUNS):
                 before = behind
                 real, simulated = await asyncio.gather(
-                    _tell_here(story, stage, api, netgang), asyncio.to_thread(tell, story)
+                    _run_here(story, stage, api, netgang), asyncio.to_thread(tell, story)
                 )
                 behind = await _refused_behind(netgang)
                 if real == simulated or behind == before:
@@ -108,7 +108,7 @@ async def test_the_simulator_agrees_with_kube_scheduler(stage: Stage, api: Api) 
     assert differ == {}
 
 
-async def _tell_here(story: Story, stage: Stage, api: Api, netgang: Netgang) -> Facts:
+async def _run_here(story: Story, stage: Stage, api: Api, netgang: Netgang) -> Facts:
     """On the real programs, in a namespace of its own; nothing of it is left."""
     namespace = f"agreement-{uuid4().hex[:6]}"
     await api.create(objects.namespace(namespace))

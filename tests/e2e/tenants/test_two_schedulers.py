@@ -1,4 +1,4 @@
-"""Two schedulers that share nodes: what they over-commit is counted and told, and what a kubelet rejects is replaced.
+"""Two schedulers that share nodes: what they over-commit is counted, and what a kubelet rejects is replaced.
 
 docs/how-to/which-scheduler.md has its figures from here:
 
