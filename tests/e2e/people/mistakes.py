@@ -8,13 +8,13 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-import httpx
 import yaml
 
 from testbed.api import Object
 from testbed.objects import GROUP_NAME_LABEL, MIN_AVAILABLE_LABEL, POD_GROUP_LABEL, pod_group
 from testbed.parts.service import SECOND_SCHEDULER, Netgang
 from tests.e2e.objects import gang, kind, shuns_gangs
+from tests.e2e.stage import plain_client
 
 Make = Callable[[str, str], list[Object]]  # name of the gang, its namespace → what is created
 
@@ -42,7 +42,7 @@ def named(says: Sequence[str], heard: Iterable[str]) -> bool:
 
 async def cause_of(netgang: Netgang, name: str) -> list[str]:
     """What /v1/explain says of a gang, and suggests."""
-    async with httpx.AsyncClient(timeout=20.0) as client:
+    async with plain_client(timeout=20.0) as client:
         reply = await client.get(f"{netgang.url}/v1/explain/{name}")
     cause = (reply.json().get("cause") if reply.is_success else None) or {}
     return [f"{cause.get('message', reply.text[:300])} {cause.get('suggestion', '')}"]
