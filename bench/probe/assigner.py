@@ -8,6 +8,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from time import monotonic
 from typing import Any
 
 from probe.settings import PORT
@@ -33,12 +34,15 @@ class Assigner:
         """what is answered; with another than 200 nothing is kept"""
         self.more: dict[str, Any] = {}
         """fields that are answered besides"""
+        self.lag_s = 0.0
+        """how long a report waits before it is taken"""
         self.hangs_up = False
         """whether connections are closed after an answer that does not say so"""
         self.ports: list[int] = []
         """of the agents' connections, one for each report"""
         self.url = ""
         self._reports: dict[str, list[dict[str, Any]]] = {}
+        self._taken_s: dict[str, list[float]] = {}
         self._refused = 0
         self._came = threading.Condition()
 
@@ -47,6 +51,7 @@ class Assigner:
         report = json.loads(body)
         with self._came:
             self._reports.setdefault(report["node"], []).append(report)
+            self._taken_s.setdefault(report["node"], []).append(monotonic())
             self._came.notify_all()
         others = {node: address for node, address in self.addresses.items() if node != report["node"]}
         peers = [{"node": node, "address": address, "port": self.port} for node, address in others.items()]
@@ -78,6 +83,11 @@ class Assigner:
         with self._came:
             return list(self._reports.get(node, ()))
 
+    def taken_s(self, node: str) -> list[float]:
+        """When each of them was taken, seconds of a monotonic clock."""
+        with self._came:
+            return list(self._taken_s.get(node, ()))
+
     def wait(self, node: str, count: int, *, timeout_s: float) -> list[dict[str, Any]]:
         """The same, once there are so many. Errors: TimeoutError."""
         with self._came:
@@ -100,6 +110,7 @@ def serving(
 
         def do_POST(self) -> None:
             body = self.rfile.read(int(self.headers["Content-Length"]))
+            threading.Event().wait(assigner.lag_s)
             content = assigner.answer(body) if assigner.status == 200 else assigner.refuse()
             self.send_response(assigner.status)
             self.send_header("Content-Length", str(len(content)))

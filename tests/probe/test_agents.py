@@ -8,6 +8,7 @@ import sys
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from itertools import pairwise
 from pathlib import Path
 from time import monotonic
 from typing import Any
@@ -213,6 +214,17 @@ def test_agents_report_small_and_end_when_asked(token: Path) -> None:
         for one in running.values():
             one.send_signal(signal.SIGTERM)
         assert {one.wait(LIVENESS_S) for one in running.values()} == {0}
+
+
+@pytest.mark.slow
+def test_a_report_that_was_taken_late_is_not_followed_too_soon(token: Path) -> None:
+    """netgang refuses what comes within a second of what it took last, and a burst would wait for the next report."""
+    with serving(assigner(interval_s=1.2)) as served, agents(served, token):
+        for lag_s in (0.9, 0.0, 0.9, 0.0):
+            served.lag_s = lag_s
+            served.wait("n1", len(served.reports("n1")) + 1, timeout_s=LIVENESS_S)
+        times = served.taken_s("n1")
+        assert min(after - before for before, after in pairwise(times)) >= 1.0
 
 
 @pytest.mark.slow
