@@ -265,6 +265,9 @@ def _why_late(jobs: Mapping[str, Job], name: str, said: Said) -> list[str]:
         way.append(max(before, key=lambda other: other.end_s))
         if way[-1].end_s > said.at_s:
             outlived_s += max(way[-1].outlived_s, 0.0)
+    filled = [one.name for one in way[1:] if one.name not in said.ahead and one.start_s > said.at_s]
+    if filled:
+        why.append(f"{', '.join(filled)}, behind it in the queue, filled gaps, and a gang on its way waited for that")
     if outlived_s + own_s >= job.start_s - said.high_s - TOLERANCE_S:
         names = " < ".join(one.name for one in way)
         why.append(f"on its way ({names}) lengths were outlived by {outlived_s:.1f} s and starts took {own_s:.1f} s")
