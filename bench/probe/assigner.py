@@ -5,6 +5,7 @@ Why not netgang: what an agent measures and costs is to be seen without what net
 
 import json
 import threading
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -43,7 +44,7 @@ class Assigner:
         self.url = ""
         self._reports: dict[str, list[dict[str, Any]]] = {}
         self._taken_s: dict[str, list[float]] = {}
-        self._refused = 0
+        self._refused = Counter[str]()
         self._came = threading.Condition()
 
     def answer(self, body: bytes) -> bytes:
@@ -65,18 +66,18 @@ class Assigner:
             }
         ).encode()
 
-    def refuse(self) -> bytes:
+    def refuse(self, body: bytes) -> bytes:
         """Count a report that is not taken."""
         with self._came:
-            self._refused += 1
+            self._refused[json.loads(body)["node"]] += 1
             self._came.notify_all()
         return b"no"
 
-    def wait_refused(self, count: int, *, timeout_s: float) -> None:
-        """Until so many reports were refused. Errors: TimeoutError."""
+    def wait_refused(self, node: str, count: int, *, timeout_s: float) -> None:
+        """Until so many reports of a node were refused. Errors: TimeoutError."""
         with self._came:
-            if not self._came.wait_for(lambda: self._refused >= count, timeout_s):
-                raise TimeoutError(f"{self._refused} reports were refused, not {count}")
+            if not self._came.wait_for(lambda: self._refused[node] >= count, timeout_s):
+                raise TimeoutError(f"{self._refused[node]} reports of node {node} were refused, not {count}")
 
     def reports(self, node: str) -> list[dict[str, Any]]:
         """All that a node reported, oldest first."""
@@ -111,7 +112,7 @@ def serving(
         def do_POST(self) -> None:
             body = self.rfile.read(int(self.headers["Content-Length"]))
             threading.Event().wait(assigner.lag_s)
-            content = assigner.answer(body) if assigner.status == 200 else assigner.refuse()
+            content = assigner.answer(body) if assigner.status == 200 else assigner.refuse(body)
             self.send_response(assigner.status)
             self.send_header("Content-Length", str(len(content)))
             self.end_headers()
