@@ -22,7 +22,7 @@ from probe.prober import SPREAD, Prober
 from probe.udp import UdpSocket
 
 KEEP_S: Final = 900.0
-LEAST_S: Final = 1.0  # Between two reports that netgang takes; counted from its answer, as it took the last one before
+_LEAST_S: Final = 1.0  # Between two reports that netgang takes; counted from its answer, as it took the last one before
 _WARN_EVERY_S: Final = 60.0
 _log = getLogger("netgang.probe")
 
@@ -132,7 +132,7 @@ class Agent:
         interval_s = outcome.assignment.interval_s
         if first:  # agents that started together shall not report together
             interval_s *= self._chance.uniform(0.5, 1.0)
-        self._report_s = max(self._reported_s + interval_s, now_s + LEAST_S)
+        self._report_s = max(self._reported_s + interval_s, now_s + _LEAST_S)
         self._bursts.taken()
         if not resend:
             self.prober.assign(outcome.assignment)
