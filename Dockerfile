@@ -18,7 +18,6 @@ COPY scoring scoring
 COPY extender extender
 COPY client client
 COPY cli cli
-COPY simulator simulator
 COPY probe probe
 RUN uv sync --frozen --no-dev --no-editable
 

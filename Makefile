@@ -29,7 +29,7 @@ run: setup ## serve the paper's test bed on 127.0.0.1:8888 and print curl lines 
 	$(RUN) netgang demo
 
 cluster: setup ## start a real control plane with netgang on it (needs Go; first time ≈ 5 min)
-	$(RUN) python -m testbed up
+	$(RUN) python -m lab.testbed up
 
 fmt: setup ## format the code
 	$(RUN) ruff format . && $(RUN) ruff check --fix .
@@ -46,24 +46,24 @@ test: setup ## unit, property and in-process tests: 4 min, no Go, no cluster
 	$(RUN) python -m pytest -n 2 --ignore=tests/e2e --ignore=tests/browser -m "not slow" -rfEs
 
 e2e: setup ## the rest: real control plane, browser, slow tests; VERSIONS=1.36.3,1.37.2,1.35.4
-	$(RUN) python -m testbed archives --optional
-	$(RUN) python -m testbed build --e2e --optional
+	$(RUN) python -m lab.testbed archives --optional
+	$(RUN) python -m lab.testbed build --e2e --optional
 	$(RUN) python -m pytest -n $(E2E_WORKERS) tests/e2e tests/browser --e2e=all --versions=$(VERSIONS) -rfEs --durations=40 --durations-min=5
 	$(RUN) python -m pytest -n 2 --ignore=tests/e2e --ignore=tests/browser -m slow -rfEs
 
 # the real OpenSearch, Prometheus and Chromium that some tests run against; `make e2e` fetches what it can by itself
 archives: setup
-	$(RUN) python -m testbed archives
+	$(RUN) python -m lab.testbed archives
 
-bench: setup ## measure everything beside peers (≈ 45 min); then `make results RECORD=bench/out/bench.json`
-	$(RUN) python -m bench all --json bench/out/bench.json
+bench: setup ## measure everything beside peers (≈ 45 min); then `make results RECORD=lab/bench/out/bench.json`
+	$(RUN) python -m lab.bench all --json lab/bench/out/bench.json
 
-# write docs/research/results.md from bench/records, and from RECORD if it is given
+# write docs/research/results.md from lab/bench/records, and from RECORD if it is given
 results: setup
-	$(RUN) python -m bench results $(RECORD)
+	$(RUN) python -m lab.bench results $(RECORD)
 
 soak: setup ## long runs: `make soak` 20 min beside a busy cluster, `make chaos` 10 min of faults and attacks, `make fuzz`
-	$(RUN) python -m bench.soak $(if $(MINUTES),--minutes $(MINUTES))
+	$(RUN) python -m lab.bench.soak $(if $(MINUTES),--minutes $(MINUTES))
 
 # 50,000 hostile objects read by the real readers: OBJECTS=50000 SEED=7
 fuzz: setup
@@ -76,7 +76,7 @@ chaos: setup
 
 # training on network namespaces with impaired nodes (Linux, root, iproute2 and iptables; docs/research/testbed.md): 14 min
 testbed: setup
-	$(RUN) python -m bench.testbed $(ARGS)
+	$(RUN) python -m lab.bench.testbed $(ARGS)
 
 check: lint test ## what CI runs first; then `make release VERSION=0.1.0` builds what is published
 
@@ -86,4 +86,4 @@ release: setup
 	$(RUN) python -m release $(VERSION) $(if $(DRAFT),--draft)
 
 clean: ## remove what the targets made in the tree (not the control plane's cache)
-	rm -rf .venv dist build site .mypy_cache .ruff_cache .pytest_cache .hypothesis bench/out tests/e2e/artifacts tests/browser/artifacts
+	rm -rf .venv dist build site .mypy_cache .ruff_cache .pytest_cache .hypothesis lab/bench/out tests/e2e/artifacts tests/browser/artifacts

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from extender.runtime.slices import SLICE_S
-from testbed.processes.pace import LIVENESS_S as LIVENESS_S
+from lab.testbed.processes.pace import LIVENESS_S as LIVENESS_S
 
 
 @contextmanager

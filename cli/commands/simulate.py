@@ -13,7 +13,7 @@ from cli.output import clear_errors, option, print_json
 from cli.service_options import progress
 
 if TYPE_CHECKING:
-    from simulator.compare import Report
+    from lab.simulator.compare import Report
 
 
 class EngineName(StrEnum):
@@ -78,7 +78,7 @@ def simulate(
             _list(as_json=as_json)
             return
         if plot is not None:
-            from simulator.plots import need_matplotlib
+            from lab.simulator.plots import need_matplotlib
 
             need_matplotlib()
         given = {"min_ratio": min_ratio, "max_ratio": max_ratio, "suspendable": suspendable, "scaling": scaling}
@@ -87,14 +87,14 @@ def simulate(
         draws = Draws(seed, seeds, sweep)
         report = _run(scenario, policy, draws, engine, workload=workload, cluster=cluster)
         if plot is not None:
-            from simulator.plots import draw
+            from lab.simulator.plots import draw
 
             for path in draw(report, plot):
                 Console(stderr=True).print(f"written: {escape(str(path))}", highlight=False, soft_wrap=True)
     if as_json:
         print_json(report.document())
     else:
-        from simulator.tables import show
+        from lab.simulator.tables import show
 
         show(report, Console())
 
@@ -109,9 +109,9 @@ def _run(
     cluster: Mapping[str, int],
 ) -> "Report":
     """`workload`: fields of the jobs that are given; `cluster`: nodes and GPUs, which a CSV file does not say."""
-    from simulator.compare import compare, sweep
-    from simulator.elastic import run_elastic
-    from simulator.scenarios import ScenarioError, load, load_csv
+    from lab.simulator.compare import compare, sweep
+    from lab.simulator.elastic import run_elastic
+    from lab.simulator.scenarios import ScenarioError, load, load_csv
 
     seed, count, sweeping = draws
     changes: dict[str, object] = {"policies": policies} if policies else {}
@@ -137,19 +137,19 @@ def _run(
         if sweeping:
             return sweep(file, told=told)
         if count:
-            from simulator.seeds import over_seeds
+            from lab.simulator.seeds import over_seeds
 
             return over_seeds(file, count, told=told)
         if engine is EngineName.JOBS:
             return compare(file, told=told)
-        from simulator.engines import for_pods, pods_engine
+        from lab.simulator.engines import for_pods, pods_engine
 
         return compare(for_pods(file, asked=policies or ()), engine=pods_engine(), told=told)
 
 
 def _list(*, as_json: bool) -> None:
-    from simulator.elastic import ABOUT
-    from simulator.scenarios import builtin_names, load
+    from lab.simulator.elastic import ABOUT
+    from lab.simulator.scenarios import builtin_names, load
 
     found = {name: load(name).about for name in builtin_names()} | {"elastic": ABOUT}
     if as_json:

@@ -114,7 +114,7 @@ class NodeSearch:
         """`estimate` of each zone; only those whose room changed since the last time are looked at again.
 
         With a pause before each. A full plan of 1,000 gangs with room for 800 takes 1.5 times as long without it
-        (`python -m bench.planner`; more than its goal of 300 ms).
+        (`python -m lab.bench.planner`; more than its goal of 300 ms).
         """
         key, room = (member_set, id(score)), self._capacity.room
         known: dict[ZoneName, float | None] = {}

@@ -2,13 +2,13 @@
 
 import pytest
 
-from bench.exam.command import SCHEDULERS
-from bench.exam.questions import Expected, Share, Step
-from bench.exam.run import members
-from bench.exam.scenarios import SCENARIOS
-from bench.exam.verdict import by_tenant, counted, first_miss, lacks_pods, lacks_shares, verdict
-from bench.peers.others import PEERS
-from bench.peers.ways import WAYS
+from lab.bench.exam.command import SCHEDULERS
+from lab.bench.exam.questions import Expected, Share, Step
+from lab.bench.exam.run import members
+from lab.bench.exam.scenarios import SCENARIOS
+from lab.bench.exam.verdict import by_tenant, counted, first_miss, lacks_pods, lacks_shares, verdict
+from lab.bench.peers.others import PEERS
+from lab.bench.peers.ways import WAYS
 
 SPINE = ["n5", "n7", "n8"]
 

@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from bench.expected_starts import GOAL, measured, ratio, row, table
+from lab.bench.expected_starts import GOAL, measured, ratio, row, table
+from lab.simulator.expected import Coverage, Start
 from scoring.model.policy import Backfill
 from scoring.plan.expected import Result
-from simulator.expected import Coverage, Start
 
 PAGE = Path(__file__).parents[2] / "docs/research/expected-starts.md"
 

@@ -8,15 +8,15 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from bench import __main__ as bench
-from bench import kept as kept_module
-from bench import record
-from bench.kept import Kept
-from bench.peers import command as peers
-from bench.peers.compare import Found, Report, Task
-from bench.programs import Bench
-from bench.record import Section
-from testbed.errors import ControlPlaneError
+from lab.bench import __main__ as bench
+from lab.bench import kept as kept_module
+from lab.bench import record
+from lab.bench.kept import Kept
+from lab.bench.peers import command as peers
+from lab.bench.peers.compare import Found, Report, Task
+from lab.bench.programs import Bench
+from lab.bench.record import Section
+from lab.testbed.errors import ControlPlaneError
 
 SECTION = Section("sync", "the command", ({"n": 1},), 2.0)
 
@@ -39,7 +39,7 @@ def test_a_whole_run_leaves_its_record_alone(tmp_path: Path) -> None:
     kept = Kept(path)
     kept.keep(SECTION)
     kept.finish([SECTION], whole=False)
-    assert {one.name for one in tmp_path.iterdir()} == {"bench.json", "bench.part.json"}
+    assert {one.name for one in tmp_path.iterdir()} == {"bench.json", "lab.bench.part.json"}
     kept.finish([SECTION], whole=True)
     assert {one.name for one in tmp_path.iterdir()} == {"bench.json"}
     assert record.read(path).sections == (SECTION,)
@@ -52,7 +52,7 @@ OTHERS: dict[str, dict[str, object]] = {
 
 
 def test_only_what_this_commit_measured_here_is_there_again(tmp_path: Path) -> None:
-    path, part = tmp_path / "bench.json", tmp_path / "bench.part.json"
+    path, part = tmp_path / "bench.json", tmp_path / "lab.bench.part.json"
     Kept(path).keep(SECTION)
     assert Kept(path).found("sync", "the command") == SECTION
     assert Kept(path).found("sync", "another command") is None
@@ -94,7 +94,7 @@ def test_all_goes_on_after_what_could_not_be_measured(tmp_path: Path, monkeypatc
     assert CliRunner().invoke(bench.app, ["all", "--json", str(path)]).exit_code == 0
     assert [one.lines for one in record.read(path).sections] == [({"measured": "first"},), ({"measured": "second"},)]
     assert log.read_text().split() == ["first", "second", "second"]
-    assert not (tmp_path / "bench.part.json").exists()
+    assert not (tmp_path / "lab.bench.part.json").exists()
 
 
 def row(workload: str) -> Found:

@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from bench.page import figures, missed, painted
-from bench.paint import Paint
-from bench.results.tables import page
+from lab.bench.page import figures, missed, painted
+from lab.bench.paint import Paint
+from lab.bench.results.tables import page
 
 WITHOUT = [{"cpu": 0.10, "p99": 10.0, "p50": 2.0, "stall": 9.0}, {"cpu": 0.12, "p99": 30.0, "p50": 3.0, "stall": 5.0}]
 SENT = [{"bytes": 400_000, "first_bytes": 60_000, "pages": 20}, {"bytes": 600_000, "first_bytes": 70_000, "pages": 20}]

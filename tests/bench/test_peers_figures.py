@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from bench.peers import workloads
-from bench.peers.figures import Half, half, percentile, ratios, summary
-from bench.peers.goals import GOALS, RATIO, judged, missed
-from bench.peers.meters import Meters, Used
-from bench.peers.tables import cells, goal_cells, goal_table, process_table, workload_table
+from lab.bench.peers import workloads
+from lab.bench.peers.figures import Half, half, percentile, ratios, summary
+from lab.bench.peers.goals import GOALS, RATIO, judged, missed
+from lab.bench.peers.meters import Meters, Used
+from lab.bench.peers.tables import cells, goal_cells, goal_table, process_table, workload_table
 
 FAST = Half(pods=2, waits_s=(0.0, 1.0), span_s=1.0)
 SLOW = replace(FAST, span_s=2.0)

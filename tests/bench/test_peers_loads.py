@@ -7,17 +7,17 @@ from pathlib import Path
 
 import pytest
 
-from bench.peers.compare import tasks, turned
-from bench.peers.goals import pairs_with_goals
-from bench.peers.halves import names_of
-from bench.peers.others import COSCHEDULING_CONFIG, KUEUE, KUEUE_SECOND, VOLCANO, VOLCANO_SAMPLED, peer
-from bench.peers.quota import quota_of
-from bench.peers.ways import DEFAULT, GATE, OURS, RESOURCE, TENANT, WAYS, Extender, Way
-from bench.peers.workloads import FEW, NAMESPACE, QUICK, WORKLOADS, Arrival, Workload, chosen, gang_of
-from testbed.parts.kueue_jobs import queues
-from testbed.parts.volcano import GROUP_ANNOTATION
-from testbed.processes.schedulers import load_configuration
-from testbed.programs.catalogue import Version
+from lab.bench.peers.compare import tasks, turned
+from lab.bench.peers.goals import pairs_with_goals
+from lab.bench.peers.halves import names_of
+from lab.bench.peers.others import COSCHEDULING_CONFIG, KUEUE, KUEUE_SECOND, VOLCANO, VOLCANO_SAMPLED, peer
+from lab.bench.peers.quota import quota_of
+from lab.bench.peers.ways import DEFAULT, GATE, OURS, RESOURCE, TENANT, WAYS, Extender, Way
+from lab.bench.peers.workloads import FEW, NAMESPACE, QUICK, WORKLOADS, Arrival, Workload, chosen, gang_of
+from lab.testbed.parts.kueue_jobs import queues
+from lab.testbed.parts.volcano import GROUP_ANNOTATION
+from lab.testbed.processes.schedulers import load_configuration
+from lab.testbed.programs.catalogue import Version
 
 SMALL = Workload("small", "3 gangs of 2", 8, 2, 4, 3, 2, ways=tuple(WAYS))
 BOTH = {**WORKLOADS, **{f"quick {name}": load for name, load in QUICK.items()}}

@@ -5,8 +5,8 @@ import json
 
 import pytest
 
-from bench.peers.watch import PodTimes, WatchLost
-from bench.peers.ways import GATE
+from lab.bench.peers.watch import PodTimes, WatchLost
+from lab.bench.peers.ways import GATE
 from tests.liveness import LIVENESS_S
 
 

@@ -9,16 +9,16 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from bench import record
-from bench.__main__ import app
-from bench.peers.workloads import WORKLOADS
-from bench.programs import BENCHES
-from bench.record import Record, Section
-from bench.results import pages as results
-from bench.results.beside import with_measured
-from bench.results.pages import DOCS, RECORDS, WORDS, page, pages
-from bench.results.sources import by_load
-from bench.results.tables import TABLES, markdown
+from lab.bench import record
+from lab.bench.__main__ import app
+from lab.bench.peers.workloads import WORKLOADS
+from lab.bench.programs import BENCHES
+from lab.bench.record import Record, Section
+from lab.bench.results import pages as results
+from lab.bench.results.beside import with_measured
+from lab.bench.results.pages import DOCS, RECORDS, WORDS, page, pages
+from lab.bench.results.sources import by_load
+from lab.bench.results.tables import TABLES, markdown
 
 NONE = {"workload": "gangs", "load": "words", "way": "none", "pairs": 3, "unfinished": 0, "partial_gangs": 0,
         "pods_per_s": 100.0, "pods_per_s_min": 90.0, "pods_per_s_max": 110.0, "gang_p99_s": 1.0,
@@ -189,7 +189,7 @@ def test_a_run_leaves_a_record_that_makes_the_page(tmp_path: Path) -> None:
     assert done.exit_code == 0
     [section] = record.read(path).sections
     assert (section.bench, section.ok) == ("sync", True)
-    assert section.command == "python -m bench.sync --pods 5000 --nodes 500"
+    assert section.command == "python -m lab.bench.sync --pods 5000 --nodes 500"
     assert "5,000 pods of" in page([record.read(path)], "[[sync]]\n")
 
 
@@ -199,7 +199,7 @@ def test_the_page_of_peers_has_room_for_every_load() -> None:
         for load in WORKLOADS.values()
         for way in (*load.ways, "coscheduling")
     ]
-    section = Section("peers", "python -m bench peers --peer coscheduling", tuple(every))
+    section = Section("peers", "python -m lab.bench peers --peer coscheduling", tuple(every))
     newer = a_record("2026-01-02", "none", "second")
     text = pages([Record("2026-01-01", "abc", MACHINE, {}, (section,)), newer])["research/results-peers.md"]
     assert text.count("\n| ") > len(every)

@@ -3,15 +3,15 @@
 import msgspec
 import pytest
 
-from bench.scale import objects
-from bench.scale.objects import Shape
-from bench.scale.replay import Replay
-from bench.scale.run import faster_than_linear, question, questions, ratios
 from extender.cache import ClusterCache
 from extender.convert import node_from_json, pod_from_json
 from extender.convert.wire import decode_filter
 from extender.kube.calls import NODES, PODS
-from simulator.apiserver.store import ApiStore
+from lab.bench.scale import objects
+from lab.bench.scale.objects import Shape
+from lab.bench.scale.replay import Replay
+from lab.bench.scale.run import faster_than_linear, question, questions, ratios
+from lab.simulator.apiserver.store import ApiStore
 
 SMALL = Shape(nodes=400, pods=1000, waiting=12, size=8, preferred=4)
 

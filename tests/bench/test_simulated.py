@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from bench.results.tables import simulated
-from bench.simulated import GOAL_S, measure
+from lab.bench.results.tables import simulated
+from lab.bench.simulated import GOAL_S, measure
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "simulate.yaml"
 

@@ -4,18 +4,18 @@ import json
 
 import pytest
 
-from bench.soak import run as soak
-from bench.soak.jobs import SIZE, STARVE_LIMIT_S, Job, overtaken
-from bench.soak.load import Load
 from extender.cache import ClusterCache
 from extender.convert import node_from_json, pod_from_json
 from extender.convert.podgroups import pod_group_from_json
 from extender.kube.calls import NODES, POD_GROUPS, PODS
 from extender.runtime.clock import SystemClock
+from lab.bench.soak import run as soak
+from lab.bench.soak.jobs import SIZE, STARVE_LIMIT_S, Job, overtaken
+from lab.bench.soak.load import Load
+from lab.simulator.apiserver.store import ApiStore
 from scoring.explain.queue_report import report
 from scoring.model.policy import Policy, QueuePolicy
 from scoring.plan import plan
-from simulator.apiserver.store import ApiStore
 
 NOW_S = 10_000.0
 GOOD = {

@@ -1,6 +1,6 @@
 """The figures of the code's structure: what counts as a module entered, as a return and as a circle."""
 
-from bench.structure import Walk, package, snapshot_walk
+from lab.bench.structure import Walk, package, snapshot_walk
 
 
 def test_a_second_way_into_a_module_is_a_return() -> None:
@@ -22,5 +22,5 @@ def test_the_planner_is_walked_the_same_way_each_time() -> None:
 
 
 def test_loose_files_are_those_beside_the_folders() -> None:
-    found = package("bench.peers", None)
+    found = package("lab.bench.peers", None)
     assert found.files > found.loose > 0

@@ -11,21 +11,31 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bench.testbed import __main__ as command
-from bench.testbed.cases import IMPAIRED, SWEEP, WANTED, Choice, Impairment, clean_ps_case, drawn, settings, worst_case
-from bench.testbed.errors import BedUnavailable, NotOurs
-from bench.testbed.experiment import summary
-from bench.testbed.gains import gains
-from bench.testbed.kernel import examined
-from bench.testbed.nodes import NODES
-from bench.testbed.plot import draw
-from bench.testbed.probes import Link, tournament
-from bench.testbed.record import Record, clean
-from bench.testbed.relay import Direction
-from bench.testbed.report import as_json, from_json, table
-from bench.testbed.result import Result, Row
-from bench.testbed.running_job import Run, together
-from bench.testbed.shaping import loss_rules, netem_lines, rate_lines
+from lab.bench.testbed import __main__ as command
+from lab.bench.testbed.cases import (
+    IMPAIRED,
+    SWEEP,
+    WANTED,
+    Choice,
+    Impairment,
+    clean_ps_case,
+    drawn,
+    settings,
+    worst_case,
+)
+from lab.bench.testbed.errors import BedUnavailable, NotOurs
+from lab.bench.testbed.experiment import summary
+from lab.bench.testbed.gains import gains
+from lab.bench.testbed.kernel import examined
+from lab.bench.testbed.nodes import NODES
+from lab.bench.testbed.plot import draw
+from lab.bench.testbed.probes import Link, tournament
+from lab.bench.testbed.record import Record, clean
+from lab.bench.testbed.relay import Direction
+from lab.bench.testbed.report import as_json, from_json, table
+from lab.bench.testbed.result import Result, Row
+from lab.bench.testbed.running_job import Run, together
+from lab.bench.testbed.shaping import loss_rules, netem_lines, rate_lines
 
 
 def run(seconds: float | None, *, finished: bool = True) -> Run:
@@ -185,12 +195,14 @@ def test_the_json_has_a_row_for_each_run() -> None:
 ROOT = Path(command.__file__).parents[2]
 
 
-@pytest.mark.parametrize("record_", sorted((ROOT / "bench/testbed/records").glob("*.json")), ids=lambda one: one.stem)
+@pytest.mark.parametrize(
+    "record_", sorted((ROOT / "lab/bench/testbed/records").glob("*.json")), ids=lambda one: one.stem
+)
 def test_the_figures_in_the_document_are_those_of_the_records(record_: Path) -> None:
     result = from_json(json.loads(record_.read_text()))
     text = (ROOT / "docs/research/testbed.md").read_text()
     assert [line for line in table(result).splitlines() if line.startswith("|") and line not in text] == []
-    assert f"bench/testbed/records/{record_.name}" in text
+    assert f"lab/bench/testbed/records/{record_.name}" in text
     assert len({row.key for row in result.rows}) == len(result.rows) == len(as_json(result)["rows"]) > 0
 
 

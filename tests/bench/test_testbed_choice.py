@@ -6,14 +6,14 @@ from collections.abc import Mapping
 import httpx
 import pytest
 
-from bench.testbed.cases import IMPAIRED, WANTED, Impairment
-from bench.testbed.choosing import chosen
-from bench.testbed.maddash_view import documents, served
-from bench.testbed.nodes import NODES
-from bench.testbed.probes import Link, Measured
 from extender.network.maddash.client import MaddashServer
 from extender.network.maddash.source import MaddashSource
 from extender.ports import Batch
+from lab.bench.testbed.cases import IMPAIRED, WANTED, Impairment
+from lab.bench.testbed.choosing import chosen
+from lab.bench.testbed.maddash_view import documents, served
+from lab.bench.testbed.nodes import NODES
+from lab.bench.testbed.probes import Link, Measured
 from scoring.network.matrix import MeasurementTable, Metric
 
 NOW_S = 1_800_000_000.0

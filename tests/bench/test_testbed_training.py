@@ -13,15 +13,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bench.testbed.training.asynchronous import Server
-from bench.testbed.training.data import DATASETS, Floats, batch
-from bench.testbed.training.job import ASYNC, RING, TOPOLOGIES, WITH_SERVER, Job, Trained
-from bench.testbed.training.model import LEARNING_RATE, Model
-from bench.testbed.training.models import JAX, has_jax, model_of
-from bench.testbed.training.ring import all_reduce
-from bench.testbed.training.wire import Meter, prepared, transfer
-from bench.testbed.training.worker import Rank
-from testbed.processes.network import free_ports
+from lab.bench.testbed.training.asynchronous import Server
+from lab.bench.testbed.training.data import DATASETS, Floats, batch
+from lab.bench.testbed.training.job import ASYNC, RING, TOPOLOGIES, WITH_SERVER, Job, Trained
+from lab.bench.testbed.training.model import LEARNING_RATE, Model
+from lab.bench.testbed.training.models import JAX, has_jax, model_of
+from lab.bench.testbed.training.ring import all_reduce
+from lab.bench.testbed.training.wire import Meter, prepared, transfer
+from lab.bench.testbed.training.worker import Rank
+from lab.testbed.processes.network import free_ports
 from tests.example_counts import FEW
 
 SEED = 3

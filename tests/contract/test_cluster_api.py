@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from bench.apiserver import serve
 from extender.convert import admission_patch, narrowed_terms
 from extender.convert.pod.conditions import condition_patch
 from extender.errors import ApiError, ConflictError, GoneError, NotFoundError
@@ -19,11 +18,12 @@ from extender.kube.credentials import ApiServer, Authorization, Token
 from extender.notes import Bearer, NoteKind
 from extender.ports import Binding, ClusterApi, WatchEvent
 from extender.runtime.clock import SystemClock
+from lab.bench.apiserver import serve
+from lab.simulator.apiserver.store import ApiStore
 from scoring.ids import NodeName, PodUid, ZoneName
 from scoring.model import GATE
 from scoring.queue.admitted_condition import AdmittedCondition
 from scoring.verbs.ungate import Listing
-from simulator.apiserver.store import ApiStore
 from tests.builders import pod
 from tests.fakes.cluster_api import FakeClusterApi
 from tests.fakes.key_store import notes_of_a_former_process

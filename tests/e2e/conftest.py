@@ -18,14 +18,14 @@ import httpx
 import pytest
 from rich.console import Console
 
-from testbed import pytest_plugin
-from testbed.api import Api
-from testbed.cluster import CONTROLLERS, Cluster
-from testbed.parts.service import Netgang, install_rights
-from testbed.programs.build import ensure_program
-from testbed.programs.catalogue import Version
-from testbed.programs.progress import ShownProgress
-from testbed.pytest_plugin import ARTIFACTS, E2E, kubernetes_versions
+from lab.testbed import pytest_plugin
+from lab.testbed.api import Api
+from lab.testbed.cluster import CONTROLLERS, Cluster
+from lab.testbed.parts.service import Netgang, install_rights
+from lab.testbed.programs.build import ensure_program
+from lab.testbed.programs.catalogue import Version
+from lab.testbed.programs.progress import ShownProgress
+from lab.testbed.pytest_plugin import ARTIFACTS, E2E, kubernetes_versions
 from tests.e2e.replayed import Replayed
 from tests.e2e.site import fresh_namespace
 from tests.e2e.stage import Stage

@@ -16,10 +16,10 @@ from typing import Any
 import aiohttp
 import httpx
 
+from lab.testbed.api import Api, Object
+from lab.testbed.objects import GROUP_NAME_LABEL, MIN_AVAILABLE_LABEL
+from lab.testbed.parts.service import Netgang
 from scoring.model.resources import parse_quantity
-from testbed.api import Api, Object
-from testbed.objects import GROUP_NAME_LABEL, MIN_AVAILABLE_LABEL
-from testbed.parts.service import Netgang
 from tests.e2e.objects import OURS
 from tests.e2e.stage import document
 

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from time import monotonic
 
-from testbed.api import Object
-from testbed.errors import ApiRefused
+from lab.testbed.api import Object
+from lab.testbed.errors import ApiRefused
 from tests.e2e.objects import OURS, name_of
 from tests.e2e.stage import Stage
 

@@ -3,9 +3,9 @@
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from testbed.api import Api, Object
-from testbed.objects import GROUP_NAME_LABEL, HOST_LABEL, ZONE_LABEL, gang_labels, gang_pods, pod
-from testbed.processes.stages import DELETE_AFTER
+from lab.testbed.api import Api, Object
+from lab.testbed.objects import GROUP_NAME_LABEL, HOST_LABEL, ZONE_LABEL, gang_labels, gang_pods, pod
+from lab.testbed.processes.stages import DELETE_AFTER
 
 OURS = "netgang"
 GATE = "netgang.io/gang"

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import yaml
 
-from testbed.cluster import INSTALLED_IN, Cluster
-from testbed.parts.service import ROOT
-from testbed.programs.build import ensure_program
+from lab.testbed.cluster import INSTALLED_IN, Cluster
+from lab.testbed.parts.service import ROOT
+from lab.testbed.programs.build import ensure_program
 
 RIGHTS = ROOT / "manifests/people/rbac.yaml"
 _PLUGINS = {"kubectl-netgang": "main", "kubectl_complete-netgang": "complete"}

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from testbed.parts.service import ROOT
-from testbed.processes.process import Child
+from lab.testbed.parts.service import ROOT
+from lab.testbed.processes.process import Child
 from tests.e2e.stage import Stage
 
 ACCOUNT = "netgang-probe"

@@ -9,7 +9,7 @@ import httpx
 
 from extender.decision_log.entries import read
 from extender.decision_log.replay import Gap, RunAgain, replay
-from testbed.parts.service import Netgang
+from lab.testbed.parts.service import Netgang
 
 
 @dataclass(slots=True)

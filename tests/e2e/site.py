@@ -9,10 +9,10 @@ from uuid import uuid4
 
 import pytest
 
-from testbed.api import Api, Object
-from testbed.cluster import Cluster
-from testbed.objects import namespace
-from testbed.parts.service import ROOT, Netgang
+from lab.testbed.api import Api, Object
+from lab.testbed.cluster import Cluster
+from lab.testbed.objects import namespace
+from lab.testbed.parts.service import ROOT, Netgang
 from tests.e2e.stage import Stage
 
 

@@ -12,14 +12,14 @@ from typing import Any
 
 import httpx
 
-from testbed.api import Api, Object
-from testbed.cluster import NETGANG_SCHEDULER, Cluster
-from testbed.objects import ZONE_LABEL, pod, zone_nodes
-from testbed.parts.service import SCHEDULER_CONFIG, Netgang, start_netgang, start_second_scheduler
-from testbed.processes.network import LOOPBACK, free_ports
-from testbed.processes.pace import LIVENESS_S
-from testbed.processes.process import Child
-from testbed.processes.stages import HOLD
+from lab.testbed.api import Api, Object
+from lab.testbed.cluster import NETGANG_SCHEDULER, Cluster
+from lab.testbed.objects import ZONE_LABEL, pod, zone_nodes
+from lab.testbed.parts.service import SCHEDULER_CONFIG, Netgang, start_netgang, start_second_scheduler
+from lab.testbed.processes.network import LOOPBACK, free_ports
+from lab.testbed.processes.pace import LIVENESS_S
+from lab.testbed.processes.process import Child
+from lab.testbed.processes.stages import HOLD
 from tests.e2e.objects import gang, gates, name_of, needs_anchor, not_scheduled, placed
 
 LIMIT_S = 120.0  # for jobs: half a minute of quiet after the start, a minute until lost pods are collected

@@ -24,9 +24,9 @@ from extender.kube.calls import (
     Resource,
 )
 from extender.ports import Binding
+from lab.simulator.apiserver.api import StoreApi
+from lab.simulator.apiserver.store import ApiStore
 from scoring.ids import PodUid
-from simulator.apiserver.api import StoreApi
-from simulator.apiserver.store import ApiStore
 from tests.fakes.key_store import KEY, FakeKeyStore
 from tests.fakes.text_store import FakeTextStore
 

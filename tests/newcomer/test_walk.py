@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from testbed.processes.network import LOOPBACK, free_ports
+from lab.testbed.processes.network import LOOPBACK, free_ports
 from tests.newcomer import walk as walking
 from tests.newcomer.document import Walk
 from tests.newcomer.terminal import Shell, Staying, Unanswered

@@ -11,12 +11,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from time import thread_time
 
-from bench.bed import gang, mesh, nodes, snapshot
-from bench.http import Connection, request
-from bench.sync import raw_node, raw_pod
 from extender.cache import ClusterCache
 from extender.convert import node_from_json, pod_from_json
 from extender.convert.wire import Passed, decode_filter, encode_filter
+from lab.bench.bed import gang, mesh, nodes, snapshot
+from lab.bench.http import Connection, request
+from lab.bench.sync import raw_node, raw_pod
 from scoring.model.policy import Policy
 from scoring.model.reasons import Reason
 from scoring.model.resources import CPU

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from bench.http import ECHO_FACTORY, Connection, build_go_echo, running
-from bench.http_cpu import cpu_us
+from lab.bench.http import ECHO_FACTORY, Connection, build_go_echo, running
+from lab.bench.http_cpu import cpu_us
 from tests.perf.pairs import IN_PROCESS, OVER_HTTP, Pair, filter_over_http, ratio
 
 RANGES = {
@@ -43,7 +43,7 @@ def test_ratio(name: str, make: Callable[[], Pair]) -> None:
 @pytest.mark.skipif(not HAS_GO, reason="needs Go for the program beside which it is measured")
 def test_ratio_to_go() -> None:
     with ExitStack() as stack:
-        server = [sys.executable, "-m", "bench.http", "--serve", "--factory", ECHO_FACTORY]
+        server = [sys.executable, "-m", "lab.bench.http", "--serve", "--factory", ECHO_FACTORY]
         servers = [stack.enter_context(running(command)) for command in (server, [str(build_go_echo())])]
         ours, theirs = (stack.enter_context(closing(Connection(one.port))) for one in servers)
         found = ratio(filter_over_http(ours, theirs), clock=lambda: sum(cpu_us(one.pid) for one in servers))

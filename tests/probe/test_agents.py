@@ -15,15 +15,15 @@ from typing import Any
 
 import pytest
 
-from bench.probe.agents import agents
-from bench.probe.assigner import Assigner, serving
-from bench.probe.load import MOST_RSS_MIB, rss_mib, totals
+from lab.bench.probe.agents import agents
+from lab.bench.probe.assigner import Assigner, serving
+from lab.bench.probe.load import MOST_RSS_MIB, rss_mib, totals
+from lab.testbed.processes.network import free_ports
 from probe.clock import SystemClock
 from probe.documents import Assignment, Peer
 from probe.prober import Prober
 from probe.udp import UdpSocket
 from probe.window import Window
-from testbed.processes.network import free_ports
 from tests.liveness import LIVENESS_S
 
 ADDRESSES = ("127.0.3.1", "127.0.3.2", "127.0.3.3")

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
+from lab.testbed.processes.network import free_ports
 from probe.burst import BurstRunner, figures
 from probe.documents import Burst
-from testbed.processes.network import free_ports
 from tests.liveness import LIVENESS_S
 
 SERVER, CLIENT, STRANGER = "127.0.3.1", "127.0.3.2", "127.0.3.9"

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from bench.probe.assigner import Assigner, serving
+from lab.bench.probe.assigner import Assigner, serving
 from probe.exchange import Exchange, Netgang, Outcome
 from tests.fakes.raw_http import CERTIFICATE, Answer, RawServer, drip, endless, ok, reset
 from tests.liveness import LIVENESS_S

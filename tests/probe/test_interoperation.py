@@ -12,13 +12,13 @@ from time import monotonic
 
 import pytest
 
+from lab.testbed.processes.network import free_ports
 from probe import packets
 from probe.clock import SystemClock
 from probe.documents import Assignment, Peer
 from probe.prober import Prober
 from probe.session import Session, Verdict
 from probe.udp import UdpSocket
-from testbed.processes.network import free_ports
 from tests.liveness import LIVENESS_S
 
 OURS, THEIRS = "127.0.4.1", "127.0.4.2"

@@ -2,9 +2,9 @@
 
 import pytest
 
-from bench.probe import throughput
-from bench.probe.network import cases
-from bench.testbed.errors import BedUnavailable
+from lab.bench.probe import throughput
+from lab.bench.probe.network import cases
+from lab.bench.testbed.errors import BedUnavailable
 from tests.liveness import LIVENESS_S
 
 

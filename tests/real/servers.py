@@ -14,7 +14,7 @@ from pathlib import Path
 
 import httpx
 
-from testbed.programs import archives
+from lab.testbed.programs import archives
 
 _ONE_NODE = Path(__file__).parents[1] / "fixtures" / "opensearch" / "OneNode.java"
 START_S = 150.0

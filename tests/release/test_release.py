@@ -14,9 +14,9 @@ from pathlib import Path
 import pytest
 import yaml
 
+from lab.testbed.parts.helm import CHART, Helm, find_helm
 from release import build, chart, image, sbom, versions
 from release.errors import ReleaseError
-from testbed.parts.helm import CHART, Helm, find_helm
 from tests.liveness import LIVENESS_S
 
 pytestmark = pytest.mark.slow  # seconds each: processes, simulations or many plans
@@ -60,7 +60,7 @@ def test_checksums_are_those_of_all_files(twice: tuple[Path, Path]) -> None:
 
 def test_wheels_hold_their_packages_alone(twice: tuple[Path, Path]) -> None:
     for wheel, packages in {
-        "netgang": {"scoring", "extender", "client", "cli", "simulator", "probe"},
+        "netgang": {"scoring", "extender", "client", "cli", "probe"},
         "netgang_report": {"netgang_report"},
     }.items():
         with zipfile.ZipFile(twice[0] / f"{wheel}-{VERSION}-py3-none-any.whl") as archive:
@@ -88,7 +88,9 @@ def test_helm_reads_the_chart_as_it_reads_the_folder(twice: tuple[Path, Path], t
         assert {entry.mtime for entry in archive} == {EPOCH_S}
     program = find_helm()
     if program is None:
-        pytest.skip("no helm: set NETGANG_HELM, install helm 3, or `python -m testbed build helm`; package NOT checked")
+        pytest.skip(
+            "no helm: set NETGANG_HELM, install helm 3, or `python -m lab.testbed build helm`; package NOT checked"
+        )
     helm = Helm(program, tmp_path)
     assert helm.good("template", "x", str(package)) == helm.good("template", "x", str(CHART))
     assert yaml.safe_load(helm.good("show", "chart", str(package)))["version"] == VERSION

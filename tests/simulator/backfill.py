@@ -1,4 +1,4 @@
-"""Make simulator/records/backfill.json and its page: `python -m tests.simulator.backfill`, ten minutes and more.
+"""Make lab/simulator/records/backfill.json and its page: `python -m tests.simulator.backfill`, ten minutes and more.
 
 Why a record of its own: what users say of lengths is drawn, so some policies are run with several seeds, and the page
 shows figures that no other record has: how long the largest jobs wait in the mean, and how busy the GPUs are while jobs
@@ -13,15 +13,15 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any, Final
 
-from simulator.compare import choices_of, tuning_of
-from simulator.model import JobOutcome, Scenario
-from simulator.policies import POLICIES
-from simulator.scenarios import load, scenarios
-from simulator.summary import row_of
-from simulator.world import run
+from lab.simulator.compare import choices_of, tuning_of
+from lab.simulator.model import JobOutcome, Scenario
+from lab.simulator.policies import POLICIES
+from lab.simulator.scenarios import load, scenarios
+from lab.simulator.summary import row_of
+from lab.simulator.world import run
 
 ROOT: Final = Path(__file__).parents[2]
-FILE: Final = ROOT / "simulator" / "records" / "backfill.json"
+FILE: Final = ROOT / "lab" / "simulator" / "records" / "backfill.json"
 PAGE: Final = ROOT / "docs" / "research" / "simulator-backfill.md"
 WORDS: Final = Path(__file__).with_name("backfill.md")
 GREEDY: Final = "netgang"
@@ -43,7 +43,7 @@ _KEPT: Final = ("jct_mean_s", "jct_p50_s", "jct_p99_s", "wait_p99_largest_tenth_
 
 
 def largest(outcomes: Sequence[JobOutcome]) -> list[JobOutcome]:
-    """The tenth of the jobs that asked for most workers, as in `simulator.summary`."""
+    """The tenth of the jobs that asked for most workers, as in `lab.simulator.summary`."""
     return sorted(outcomes, key=lambda one: -one.job.pods)[: ceil(len(outcomes) / 10)]
 
 

@@ -1,4 +1,4 @@
-"""Make simulator/records/orders.json: `.venv/bin/python -m tests.simulator.orders`, 20 minutes.
+"""Make lab/simulator/records/orders.json: `.venv/bin/python -m tests.simulator.orders`, 20 minutes.
 
 Why a record of its own: orders of the queue are compared over draws of which jobs may be suspended, which one run of
 `netgang simulate` does not have. A row is what `netgang simulate SCENARIO --suspendable S --seed N --json` prints.
@@ -8,8 +8,8 @@ import json
 from collections.abc import Iterator
 from typing import Any, Final
 
-from simulator.compare import compare
-from simulator.scenarios import load
+from lab.simulator.compare import compare
+from lab.simulator.scenarios import load
 from tests.simulator.test_records import RECORDS
 
 POLICIES: Final = tuple(f"netgang-elastic-{end}" for end in ("levels", "las", "srpt-by-report", "srpt-lies"))

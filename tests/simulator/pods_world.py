@@ -4,11 +4,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from extender.settings.settings import Settings
+from lab.simulator.model import Scenario, SimJob, Work
+from lab.simulator.pods import SECOND, Options, PodRun, SchedulerProfile, record
 from scoring.model import Node
 from scoring.model.resources import NO_RESOURCES, Resources
 from scoring.network.matrix import NetworkMatrix
-from simulator.model import Scenario, SimJob, Work
-from simulator.pods import SECOND, Options, PodRun, SchedulerProfile, record
 from tests.builders import node
 
 

@@ -4,14 +4,14 @@ from collections.abc import Callable
 
 import numpy as np
 
+from lab.simulator.actions import Advice, Deciding
+from lab.simulator.model import Scenario, SimJob, Sync, Work
+from lab.simulator.scenarios import ScenarioFile, load
+from lab.simulator.state import State
 from scoring.ids import NodeName, ZoneName
 from scoring.model import Node, Role
 from scoring.model.resources import Resources
 from scoring.network.matrix import NetworkMatrix
-from simulator.actions import Advice, Deciding
-from simulator.model import Scenario, SimJob, Sync, Work
-from simulator.scenarios import ScenarioFile, load
-from simulator.state import State
 
 KOD2 = load("kod2")
 

@@ -9,11 +9,11 @@ import pytest
 from extender.errors import ApiError, ConflictError, GoneError, NotFoundError
 from extender.kube.calls import EVENTS, NODES, PODS
 from extender.ports import Binding, WatchEvent
+from lab.simulator.apiserver import store as store_module
+from lab.simulator.apiserver.store import ApiStore, Change
+from lab.simulator.pods.cluster import simulated_api
+from lab.simulator.pods.virtual_time import Latencies, Latency, NothingLeftError, run_virtual
 from scoring.ids import NodeName, PodName, PodUid
-from simulator.apiserver import store as store_module
-from simulator.apiserver.store import ApiStore, Change
-from simulator.pods.cluster import simulated_api
-from simulator.pods.virtual_time import Latencies, Latency, NothingLeftError, run_virtual
 from tests.simulator.pods_world import pod
 
 pytestmark = pytest.mark.looptime

@@ -4,13 +4,13 @@ import json
 
 import pytest
 
+from lab.simulator.lengths import Learned, of_half, too_long, true_length
+from lab.simulator.model import JobOutcome, SimJob
+from lab.simulator.policies import POLICIES, Choices
+from lab.simulator.state import State
+from lab.simulator.world import run
 from scoring.model.snapshot import NodeTable
 from scoring.network.matrix import NetworkMatrix
-from simulator.lengths import Learned, of_half, too_long, true_length
-from simulator.model import JobOutcome, SimJob
-from simulator.policies import POLICIES, Choices
-from simulator.state import State
-from simulator.world import run
 from tests.simulator import backfill
 from tests.simulator.simulated import Watched, job, nodes, scenario
 

@@ -10,18 +10,18 @@ import pytest
 from typer.testing import CliRunner
 
 from cli.main import app
+from lab.simulator.compare import Report, compare, sweep
+from lab.simulator.elastic import COUNTS, unguarded
+from lab.simulator.elastic import row as elastic_row
+from lab.simulator.model import Sync
+from lab.simulator.scenarios import load
+from lab.simulator.summary import Row
 from scoring.scaling.job import Wants
-from simulator.compare import Report, compare, sweep
-from simulator.elastic import COUNTS, unguarded
-from simulator.elastic import row as elastic_row
-from simulator.model import Sync
-from simulator.scenarios import load
-from simulator.summary import Row
 from tests.simulator.simulated import small
 
 pytestmark = pytest.mark.slow  # seconds each: processes, simulations or many plans
 
-RECORDS = Path(__file__).parents[2] / "simulator" / "records"
+RECORDS = Path(__file__).parents[2] / "lab" / "simulator" / "records"
 
 
 def printed(report: Report) -> str:

@@ -2,8 +2,8 @@
 
 import pytest
 
-from simulator.compare import compare
-from simulator.scenarios import load
+from lab.simulator.compare import compare
+from lab.simulator.scenarios import load
 
 POLICIES = ("coscheduling", "srpt", "srpt-suspendable", "netgang-elastic-levels")
 

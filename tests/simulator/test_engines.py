@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
+from lab.simulator.compare import Report, compare
+from lab.simulator.engines import for_pods, pods_engine, settings_of
+from lab.simulator.scenarios import Assume, ScenarioError, ScenarioFile, load
 from scoring.model.policy import Surplus
 from scoring.scaling.options import Condition
-from simulator.compare import Report, compare
-from simulator.engines import for_pods, pods_engine, settings_of
-from simulator.scenarios import Assume, ScenarioError, ScenarioFile, load
 from tests.simulator.simulated import KOD2, small
 
 FEW = """\

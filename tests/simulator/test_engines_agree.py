@@ -10,9 +10,9 @@ from statistics import fmean
 
 import pytest
 
-from simulator.compare import compare
-from simulator.engines import for_pods, pods_engine
-from simulator.scenarios import ScenarioFile, load
+from lab.simulator.compare import compare
+from lab.simulator.engines import for_pods, pods_engine
+from lab.simulator.scenarios import ScenarioFile, load
 from tests.simulator.simulated import small
 
 AT_MOST_RATIO = 0.05

@@ -2,8 +2,8 @@
 
 import pytest
 
+from lab.simulator.expected import coverage, workload
 from scoring.plan.expected import Result
-from simulator.expected import coverage, workload
 
 
 @pytest.mark.slow

@@ -5,15 +5,15 @@ The cluster has 8 GPUs: 1/16 cluster-hour is half a GPU hour, 225 s of all of it
 
 import pytest
 
+from lab.simulator.model import JobOutcome, Scenario, SimJob, Sync, Work
+from lab.simulator.policies.levels import COOL_DOWN_S, Levels
+from lab.simulator.recorded import Recorded
+from lab.simulator.scenarios.document import NodeGroup
+from lab.simulator.scenarios.generate import nodes_of
+from lab.simulator.speed.stall import START_S
+from lab.simulator.world import run
 from scoring.model.resources import Resources
 from scoring.network.matrix import NetworkMatrix
-from simulator.model import JobOutcome, Scenario, SimJob, Sync, Work
-from simulator.policies.levels import COOL_DOWN_S, Levels
-from simulator.recorded import Recorded
-from simulator.scenarios.document import NodeGroup
-from simulator.scenarios.generate import nodes_of
-from simulator.speed.stall import START_S
-from simulator.world import run
 
 WORKER = Resources.parse({"cpu": 1, "nvidia.com/gpu": 1})
 MIN_RUN_S = 300.0

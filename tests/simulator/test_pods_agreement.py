@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from simulator.agreement.simulated import tell
-from simulator.agreement.stage import Story
-from simulator.agreement.stories import STORIES
+from lab.simulator.agreement.simulated import tell
+from lab.simulator.agreement.stage import Story
+from lab.simulator.agreement.stories import STORIES
 
 FOUR = ["n1", "n2", "n3", "n4"]
 FACTS: dict[str, dict[str, Any]] = {

@@ -12,14 +12,14 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
+from lab.simulator.model import Fate, SimJob
+from lab.simulator.pods import COSCHEDULING, DEFAULT, SECOND, PodRun, SchedulerProfile, run
+from lab.simulator.pods.objects import Dialect
+from lab.simulator.pods.training import Placed, modelled
+from lab.simulator.pods.virtual_time import Latencies, Latency
+from lab.testbed.parts.service import SECOND_SCHEDULER, installed_gates
 from scoring.model import Node
 from scoring.model.resources import CPU
-from simulator.model import Fate, SimJob
-from simulator.pods import COSCHEDULING, DEFAULT, SECOND, PodRun, SchedulerProfile, run
-from simulator.pods.objects import Dialect
-from simulator.pods.training import Placed, modelled
-from simulator.pods.virtual_time import Latencies, Latency
-from testbed.parts.service import SECOND_SCHEDULER, installed_gates
 from tests.example_counts import RARE
 from tests.simulator.pods_world import job, nodes, played, scenario
 

@@ -4,11 +4,11 @@ from dataclasses import replace
 
 import pytest
 
+from lab.simulator.pods.kube_scheduler.filters import Filters
+from lab.simulator.pods.kube_scheduler.nodes import Nodes
+from lab.simulator.pods.kube_scheduler.queueing_hints import Plugin
 from scoring.ids import NodeName
 from scoring.model import HostPort, Node, NodeSelectorTerm, Pod, Requirement
-from simulator.pods.kube_scheduler.filters import Filters
-from simulator.pods.kube_scheduler.nodes import Nodes
-from simulator.pods.kube_scheduler.queueing_hints import Plugin
 from tests.builders import node, pod
 
 BOTH = [NodeName("n1"), NodeName("n2")]

@@ -4,9 +4,9 @@ import asyncio
 
 import pytest
 
+from lab.simulator.pods.kube_scheduler.coscheduling import Gangs
+from lab.simulator.pods.kube_scheduler.queue import Queued
 from scoring.model import Pod
-from simulator.pods.kube_scheduler.coscheduling import Gangs
-from simulator.pods.kube_scheduler.queue import Queued
 from tests.builders import pod
 
 pytestmark = pytest.mark.looptime

@@ -9,16 +9,16 @@ import pytest
 from extender.convert import pod_from_json
 from extender.kube.calls import PODS
 from extender.ports import Binding
+from lab.simulator.model import Fate, SimJob
+from lab.simulator.pods.cluster import Kubelets, simulated_api
+from lab.simulator.pods.jobs import TF_JOBS, Habits, Jobs
+from lab.simulator.pods.objects import Dialect
+from lab.simulator.pods.record import Meter
+from lab.simulator.pods.training import Placed, Rate, Story, Training, constant
+from lab.simulator.pods.virtual_time import Latencies, Latency
 from scoring.ids import NodeName
 from scoring.model import Role
 from scoring.model.resources import Resources
-from simulator.model import Fate, SimJob
-from simulator.pods.cluster import Kubelets, simulated_api
-from simulator.pods.jobs import TF_JOBS, Habits, Jobs
-from simulator.pods.objects import Dialect
-from simulator.pods.record import Meter
-from simulator.pods.training import Placed, Rate, Story, Training, constant
-from simulator.pods.virtual_time import Latencies, Latency
 from tests.simulator.pods_world import job
 
 pytestmark = pytest.mark.looptime

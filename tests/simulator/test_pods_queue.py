@@ -4,9 +4,9 @@ import asyncio
 
 import pytest
 
+from lab.simulator.pods.kube_scheduler.queue import Place, SchedulingQueue
+from lab.simulator.pods.kube_scheduler.queueing_hints import Event, Happened, Plugin
 from scoring.model import Pod
-from simulator.pods.kube_scheduler.queue import Place, SchedulingQueue
-from simulator.pods.kube_scheduler.queueing_hints import Event, Happened, Plugin
 from tests.builders import node, pod
 
 EXTENDER, FIT = frozenset({Plugin.EXTENDER}), frozenset({Plugin.FIT})

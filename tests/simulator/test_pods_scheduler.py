@@ -10,15 +10,15 @@ import pytest
 
 from extender.convert.wire import BindArgs, Failed, FilterAnswer, FilterArgs, Passed, Refused
 from extender.kube.calls import NODES, PODS
+from lab.simulator.apiserver.api import StoreApi
+from lab.simulator.pods.cluster import simulated_api
+from lab.simulator.pods.kube_scheduler.extender import Extender
+from lab.simulator.pods.kube_scheduler.scheduler import KubeScheduler, SchedulerProfile
+from lab.simulator.pods.objects import node_object
+from lab.simulator.pods.record import Record
+from lab.simulator.pods.virtual_time import Latencies
 from scoring.model import Node
 from scoring.model.reasons import Reason
-from simulator.apiserver.api import StoreApi
-from simulator.pods.cluster import simulated_api
-from simulator.pods.kube_scheduler.extender import Extender
-from simulator.pods.kube_scheduler.scheduler import KubeScheduler, SchedulerProfile
-from simulator.pods.objects import node_object
-from simulator.pods.record import Record
-from simulator.pods.virtual_time import Latencies
 from tests.builders import node
 from tests.fakes.verbs import FakeVerbs, everything
 from tests.simulator.pods_world import nodes, pod

@@ -1,7 +1,7 @@
 """What jobs share on their nodes: cores, and the network card of those that talk to other nodes."""
 
+from lab.simulator.pods.sharing import Sharing
 from scoring.ids import NodeName
-from simulator.pods.sharing import Sharing
 from tests.simulator.simulated import nodes
 
 N0, N1 = NodeName("n0"), NodeName("n1")

@@ -7,12 +7,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from simulator.model import Fate, RunResult, Scenario, SimJob
-from simulator.policies import POLICIES, Choices
-from simulator.speed.stall import START_S, resize_stall_s
-from simulator.state import State
-from simulator.summary import alone_s
-from simulator.world import run
+from lab.simulator.model import Fate, RunResult, Scenario, SimJob
+from lab.simulator.policies import POLICIES, Choices
+from lab.simulator.speed.stall import START_S, resize_stall_s
+from lab.simulator.state import State
+from lab.simulator.summary import alone_s
+from lab.simulator.world import run
 from tests.example_counts import FEW
 from tests.simulator.simulated import Watched, assert_accounts_agree, job, scenario
 

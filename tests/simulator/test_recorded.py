@@ -4,14 +4,14 @@ from pathlib import Path
 
 import pytest
 
+from lab.simulator.model import Scenario
+from lab.simulator.policies import POLICIES, Choices
+from lab.simulator.scenarios import ScenarioError, load, load_csv, scenarios
+from lab.simulator.scenarios.recorded import Sizes, jobs_of, steps_of
+from lab.simulator.speed.stall import START_S, resize_stall_s
+from lab.simulator.summary import row_of
+from lab.simulator.world import run
 from scoring.model.resources import Resources
-from simulator.model import Scenario
-from simulator.policies import POLICIES, Choices
-from simulator.scenarios import ScenarioError, load, load_csv, scenarios
-from simulator.scenarios.recorded import Sizes, jobs_of, steps_of
-from simulator.speed.stall import START_S, resize_stall_s
-from simulator.summary import row_of
-from simulator.world import run
 
 HEAD = "job,submit_s,gpus,run_s\n"
 WORKER = Resources.parse({"cpu": 8, "nvidia.com/gpu": 1})

@@ -11,18 +11,18 @@ from typing import Any
 
 import pytest
 
+from lab.simulator.compare import compare
+from lab.simulator.elastic import row, unguarded
+from lab.simulator.model import Sync
+from lab.simulator.scenarios import load, scenarios
+from lab.simulator.summary import alone_s
 from scoring.scaling.job import Wants
 from scoring.scaling.options import Options
-from simulator.compare import compare
-from simulator.elastic import row, unguarded
-from simulator.model import Sync
-from simulator.scenarios import load, scenarios
-from simulator.summary import alone_s
 
 pytestmark = pytest.mark.slow  # seconds each: processes, simulations or many plans
 
 ROOT = Path(__file__).parents[2]
-RECORDS = ROOT / "simulator" / "records"
+RECORDS = ROOT / "lab" / "simulator" / "records"
 
 
 def rows(name: str) -> list[dict[str, Any]]:
@@ -154,7 +154,7 @@ REMADE = [
 
 @pytest.mark.parametrize(("name", "policy"), REMADE)
 def test_rows_are_what_their_record_says(name: str, policy: str) -> None:
-    """`netgang simulate NAME --json > simulator/records/NAME.json`; these rows are made again here."""
+    """`netgang simulate NAME --json > lab/simulator/records/NAME.json`; these rows are made again here."""
     made = compare(load(name, changes={"policies": [policy]})).rows
     assert list(made) == [row for row in rows(name) if row["policy"] == policy]
 
@@ -180,7 +180,7 @@ ROWS_OF_ELASTIC = {
 
 @pytest.mark.parametrize("name", ROWS_OF_ELASTIC)
 def test_elastic_training_is_what_its_record_says(name: str) -> None:
-    """`netgang simulate elastic --json > simulator/records/elastic.json`; these rows of it are made again here."""
+    """`netgang simulate elastic --json > lab/simulator/records/elastic.json`; these rows of it are made again here."""
     options, wants, every, workers = ROWS_OF_ELASTIC[name]
     made = row(Sync.ASYNCHRONOUS, name, options, wants, every, workers, 1)
     kept = (one for one in rows("elastic") if (one["policy"], one["sync"]) == (name, "asynchronous"))

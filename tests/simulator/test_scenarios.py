@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
+from lab.simulator.scenarios import ScenarioError, builtin_names, load, scenarios
+from lab.simulator.scenarios import parse as read
+from lab.simulator.scenarios.jobs import Trace
 from scoring.model.resources import CPU
-from simulator.scenarios import ScenarioError, builtin_names, load, scenarios
-from simulator.scenarios import parse as read
-from simulator.scenarios.jobs import Trace
 
 GOOD = """
 name: mine

@@ -7,15 +7,15 @@ from typing import Any
 
 import pytest
 
-from simulator.compare import compare
-from simulator.seeds import over_seeds
-from simulator.summary import Row
+from lab.simulator.compare import compare
+from lab.simulator.seeds import over_seeds
+from lab.simulator.summary import Row
 from tests.simulator.simulated import small
 
 pytestmark = pytest.mark.slow  # seconds each: processes, simulations or many plans
 
 RECORD: dict[str, Any] = json.loads(
-    (Path(__file__).parents[2] / "simulator" / "records" / "kod2-seeds.json").read_text()
+    (Path(__file__).parents[2] / "lab" / "simulator" / "records" / "kod2-seeds.json").read_text()
 )
 ROWS: list[Row] = RECORD["rows"]
 CELLS = [(model, batch) for model in ("cnn-rand", "vgg16", "resnet50", "resnext110") for batch in (8, 16, 32, 64, 128)]
@@ -68,7 +68,7 @@ def test_the_record_has_every_cell_20_times_and_every_rule_for_deadlocked_jobs()
     ],
 )
 def test_cells_of_the_record_are_what_is_printed(model: str, batch: int, policies: tuple[str, ...]) -> None:
-    """`netgang simulate kod2 --seeds 20 --json > simulator/records/kod2-seeds.json`; these are made again here."""
+    """`netgang simulate kod2 --seeds 20 --json > lab/simulator/records/kod2-seeds.json`; these are made again here."""
     made = over_seeds(small(policies, models=(model,), batches=(batch,)), 20).rows
     kept = [row for row in ROWS if (row["model"], row["batch"]) == (model, batch) and row["policy"] in policies]
     assert list(made) == kept

@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from lab.simulator.model import SimJob, Sync
+from lab.simulator.speed import PROFILES, Crowd, Placement, Wires, repeated_samples, resize_stall_s, speed_of
+from lab.simulator.speed.loss import LossModel
+from lab.simulator.speed.table import KOD2_MODELS
 from scoring.network.matrix import NetworkMatrix
-from simulator.model import SimJob, Sync
-from simulator.speed import PROFILES, Crowd, Placement, Wires, repeated_samples, resize_stall_s, speed_of
-from simulator.speed.loss import LossModel
-from simulator.speed.table import KOD2_MODELS
 from tests.builders import mesh
 from tests.simulator.simulated import job, nodes
 

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from testbed.__main__ import app
-from testbed.errors import FetchFailed
-from testbed.programs import archives
-from testbed.programs.archives import OPENSEARCH, Ended
+from lab.testbed.__main__ import app
+from lab.testbed.errors import FetchFailed
+from lab.testbed.programs import archives
+from lab.testbed.programs.archives import OPENSEARCH, Ended
 from tests.testbed.test_build import Heard, go
 
 __all__ = ["go"]  # a fixture

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from testbed.errors import FetchFailed
-from testbed.programs.archives import Ended
-from testbed.programs.browser import ensure_browser
-from testbed.programs.build import Silent
+from lab.testbed.errors import FetchFailed
+from lab.testbed.programs.archives import Ended
+from lab.testbed.programs.browser import ensure_browser
+from lab.testbed.programs.build import Silent
 
 
 @dataclass

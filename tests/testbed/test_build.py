@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from testbed.errors import BuildFailed, GoMissing
-from testbed.programs import build
-from testbed.programs.catalogue import Version
+from lab.testbed.errors import BuildFailed, GoMissing
+from lab.testbed.programs import build
+from lab.testbed.programs.catalogue import Version
 
 SCRIPT = r"""#!/bin/sh
 here=$(dirname "$0")

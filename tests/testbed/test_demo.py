@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 from extender.settings.settings import Settings
-from testbed.demo import MESH, SHELL_FILE, check_port, settings, what_to_try
-from testbed.errors import ControlPlaneError
-from testbed.parts.service import ROOT
-from testbed.processes.network import LOOPBACK, free_ports
-from testbed.shell import from_here, shell_file
+from lab.testbed.demo import MESH, SHELL_FILE, check_port, settings, what_to_try
+from lab.testbed.errors import ControlPlaneError
+from lab.testbed.parts.service import ROOT
+from lab.testbed.processes.network import LOOPBACK, free_ports
+from lab.testbed.shell import from_here, shell_file
 
 URL = "http://127.0.0.1:8888"
 

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from testbed.errors import ControlPlaneError
-from testbed.parts.helm import Helm, find_helm, hooks
-from testbed.programs.build import CACHE_VARIABLE, program_path
+from lab.testbed.errors import ControlPlaneError
+from lab.testbed.parts.helm import Helm, find_helm, hooks
+from lab.testbed.programs.build import CACHE_VARIABLE, program_path
 
 
 def program(path: Path, text: str = "#!/bin/sh\n") -> Path:

@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 import yaml
 
-from testbed.cluster import INSTALLED_IN, NETGANG, NETGANG_SCHEDULER
-from testbed.parts.service import ROOT, SCHEDULER_CONFIG, installed_gates
-from testbed.processes.schedulers import load_configuration, on_testbed
+from lab.testbed.cluster import INSTALLED_IN, NETGANG, NETGANG_SCHEDULER
+from lab.testbed.parts.service import ROOT, SCHEDULER_CONFIG, installed_gates
+from lab.testbed.processes.schedulers import load_configuration, on_testbed
 
 
 def test_gates_are_those_of_the_deployment() -> None:

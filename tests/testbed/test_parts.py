@@ -12,12 +12,12 @@ from typing import Any
 import pytest
 import yaml
 
-from testbed.errors import ControlPlaneError, NotReady, PartDied
-from testbed.parts.operator import condition, pytorch_job, tf_job
-from testbed.processes.credentials import User, kubeconfig, service_account, signing_key, token_file
-from testbed.processes.network import LOOPBACK, free_ports
-from testbed.processes.process import Child
-from testbed.processes.stages import DELETE_AFTER, HOLD, REJECT, with_handle, write_stages
+from lab.testbed.errors import ControlPlaneError, NotReady, PartDied
+from lab.testbed.parts.operator import condition, pytorch_job, tf_job
+from lab.testbed.processes.credentials import User, kubeconfig, service_account, signing_key, token_file
+from lab.testbed.processes.network import LOOPBACK, free_ports
+from lab.testbed.processes.process import Child
+from lab.testbed.processes.stages import DELETE_AFTER, HOLD, REJECT, with_handle, write_stages
 from tests.liveness import LIVENESS_S
 
 WAITS = "import signal; print('up', flush=True); signal.pause()"
@@ -114,7 +114,7 @@ async def test_children_die_with_their_parent(tmp_path: Path) -> None:
     code = f"""
 import asyncio, sys
 from pathlib import Path
-from testbed.processes.process import Child
+from lab.testbed.processes.process import Child
 child = Child("part", [sys.executable, "-c", {WAITS!r}], log=Path({str(tmp_path / "part.log")!r}))
 child.start()
 while "up" not in child.tail():

@@ -2,7 +2,7 @@
 
 import pytest
 
-from testbed.programs.catalogue import (
+from lab.testbed.programs.catalogue import (
     CORE,
     KUBERNETES,
     PROGRAMS,

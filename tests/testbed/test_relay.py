@@ -8,8 +8,8 @@ from socket import SO_LINGER, SOL_SOCKET
 
 import pytest
 
-from testbed.processes.network import LOOPBACK
-from testbed.processes.relay import relay
+from lab.testbed.processes.network import LOOPBACK
+from lab.testbed.processes.relay import relay
 from tests.liveness import LIVENESS_S
 
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 import yaml
 
-from testbed.processes.schedulers import PLAIN, load_configuration, on_testbed, readdress
+from lab.testbed.processes.schedulers import PLAIN, load_configuration, on_testbed, readdress
 
 INSTALLED: dict[str, Any] = {
     "apiVersion": "kubescheduler.config.k8s.io/v1",

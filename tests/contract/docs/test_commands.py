@@ -23,8 +23,8 @@ _SIMULATED = "takes long: tests/simulator/test_seeds.py and tests/simulator/test
 _IMPAIRED = "needs root, network namespaces and 14 minutes: tests/bench/test_testbed_cases.py"
 
 NOT_RUN = {  # command, or how it begins → why no test runs it as it is printed, and what is tested in its place
-    ".venv/bin/python -m testbed build coscheduling vc-scheduler kueue": _PEERS,
-    ".venv/bin/python -m bench peers …": _PEERS,
+    ".venv/bin/python -m lab.testbed build coscheduling vc-scheduler kueue": _PEERS,
+    ".venv/bin/python -m lab.bench peers …": _PEERS,
     "netgang simulate kod2": _SIMULATED,
     "netgang simulate kod2 --…": _SIMULATED,
     "netgang simulate pollux …": _SIMULATED,
@@ -34,15 +34,15 @@ NOT_RUN = {  # command, or how it begins → why no test runs it as it is printe
     "kubectl -n netgang-system patch configmap …": "tests/extender/controllers/lengths/test_keeper.py empties it",
     "RACE_S=30 .venv/bin/python -m pytest …": "`make e2e` runs tests/e2e/tenants/test_two_schedulers.py half as long",
     "make release …": "tests/release/test_release.py builds one, twice; the command refuses a version without a date",
-    "python -m bench.scale …": "takes minutes: tests/bench/test_scale.py runs it on a small cluster",
+    "python -m lab.bench.scale …": "takes minutes: tests/bench/test_scale.py runs it on a small cluster",
     "sudo make testbed": _IMPAIRED,
     "sudo make testbed ARGS=--continue": _IMPAIRED,
     ".venv/bin/uv sync --frozen --extra bench": "0.4 GB, for tests/bench/test_testbed_training.py, which skips without",
-    ".venv/bin/python -m bench.probe.load": "takes a minute: tests/probe/test_agents.py starts such agents",
-    "sudo .venv/bin/python -m bench.probe.network": "needs root and namespaces: tests/probe/test_networks.py",
-    ".venv/bin/python -m bench.testbed check": _IMPAIRED,
-    ".venv/bin/python -m bench.testbed clean": _IMPAIRED,
-    ".venv/bin/python -m bench.testbed --…": _IMPAIRED,
+    ".venv/bin/python -m lab.bench.probe.load": "takes a minute: tests/probe/test_agents.py starts such agents",
+    "sudo .venv/bin/python -m lab.bench.probe.network": "needs root and namespaces: tests/probe/test_networks.py",
+    ".venv/bin/python -m lab.bench.testbed check": _IMPAIRED,
+    ".venv/bin/python -m lab.bench.testbed clean": _IMPAIRED,
+    ".venv/bin/python -m lab.bench.testbed --…": _IMPAIRED,
 }
 
 

@@ -18,7 +18,7 @@ DOCUMENTS = (
     *sorted((ROOT / "docs").rglob("*.md")),
 )
 OURS: tuple[str, ...] = ("docs", "examples", "manifests", "scheduler-config", "extender", "scoring", "testbed", "bench")
-OURS += ("cli", "client", "simulator", "probe", "tests")
+OURS += ("cli", "client", "lab", "probe", "tests")
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 CODE = re.compile(r"`([^`\n]+)`")
 
@@ -51,12 +51,12 @@ def test_links_lead_somewhere(document: Path) -> None:
 
 def test_paths_in_the_text_exist(document: Path) -> None:
     for code in CODE.findall(document.read_text()):
-        if re.fullmatch(rf"(?:{'|'.join(OURS)})/[\w./-]*", code) and not code.startswith("bench/out"):
+        if re.fullmatch(rf"(?:{'|'.join(OURS)})/[\w./-]*", code) and not code.startswith("lab/bench/out"):
             assert (ROOT / code).exists(), f"{document.name}: {code}"
 
 
 def test_pages_that_other_files_cite_exist() -> None:
-    names = ("bench", "charts", "examples", "manifests", "scheduler-config", "scoring", "simulator", "testbed", "tests")
+    names = ("charts", "examples", "lab", "manifests", "scheduler-config", "scoring", "tests")
     folders = [*(ROOT / name for name in names), *(one.parent for one in ROOT.glob("*/__init__.py"))]
     kinds = {".py", ".yaml", ".txt", ".md", ".sh"}
     files = {path for folder in folders for path in folder.rglob("*") if path.suffix in kinds}

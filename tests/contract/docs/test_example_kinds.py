@@ -15,13 +15,13 @@ from extender.bootstrap import empty_cache, fill
 from extender.controllers.elastic.kinds import TRAIN_JOB, Kind, kinds_with, read
 from extender.convert.clusterfile import parse_cluster
 from extender.settings.settings import Settings
+from lab.testbed.programs.catalogue import TRAINING_CRDS
+from lab.testbed.programs.definitions import DEFINITIONS
 from scoring.ids import GangKey
 from scoring.model import Gang, GangSource
 from scoring.model.policy import Policy, gang_options
 from scoring.model.snapshot import Snapshot
 from scoring.plan import Plan, plan
-from testbed.programs.catalogue import TRAINING_CRDS
-from testbed.programs.definitions import DEFINITIONS
 from tests.contract.docs.job_pods import made
 
 ROOT = Path(__file__).parents[3]

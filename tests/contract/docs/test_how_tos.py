@@ -17,15 +17,15 @@ from typer.exceptions import TyperException
 from typer.main import get_command
 from typer.testing import CliRunner
 
-from bench.results.beside import without_measured
 from cli.main import app
 from extender.bootstrap import empty_cache, fill
 from extender.convert.clusterfile import parse_cluster
 from extender.settings.settings import Settings
+from lab.bench.results.beside import without_measured
+from lab.testbed.processes.schedulers import load_configuration
 from scoring.ids import ResourceName
 from scoring.model.policy import Policy, gang_options
 from scoring.model.resources import amount
-from testbed.processes.schedulers import load_configuration
 from tests.contract.docs.job_pods import made
 from tests.contract.docs.test_explain_docs import demonstration
 from tests.contract.manifests import chart_schema

@@ -8,7 +8,7 @@ import yaml
 from cli.doctor.facts import Facts
 from cli.doctor.service import check_versions
 from extender.settings.settings import Settings
-from testbed.programs.catalogue import E2E, KUBERNETES, PROGRAMS, TESTED
+from lab.testbed.programs.catalogue import E2E, KUBERNETES, PROGRAMS, TESTED
 from tests.contract.manifests.chart_schema import document
 
 ROOT = Path(__file__).parents[3]

@@ -11,7 +11,7 @@ PAGE = ROOT / "docs/safety.md"
 _CITED = re.compile(r"docs/safety\.md (S\d+(?:(?:, | and |–)S\d+)*)")
 _NUMBER = re.compile(r"\bS[0-9]{1,2}\b")
 _TEST = re.compile(r"(tests/[\w/]+\.py)(?:::(\w+))?")
-_SOURCES = ("extender", "scoring", "simulator", "testbed", "bench", "netgang", "tests", "manifests", "scheduler-config")
+_SOURCES = ("extender", "scoring", "lab", "tests", "manifests", "scheduler-config")
 
 
 def rules() -> dict[str, str]:

@@ -5,11 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from bench.testbed.__main__ import main
+from lab.bench.testbed.__main__ import main
 
 ROOT = Path(__file__).parents[3]
 PAGE = ROOT / "docs/research/testbed.md"
-COMMANDS = tuple(re.findall(r"^\.venv/bin/python -m bench\.testbed table --json \S+$", PAGE.read_text(), re.MULTILINE))
+COMMANDS = tuple(
+    re.findall(r"^\.venv/bin/python -m lab.bench\.testbed table --json \S+$", PAGE.read_text(), re.MULTILINE)
+)
 
 
 @pytest.mark.parametrize("line", COMMANDS)

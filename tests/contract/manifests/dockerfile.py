@@ -2,7 +2,7 @@
 
 import re
 
-from testbed.parts.service import ROOT
+from lab.testbed.parts.service import ROOT
 
 
 def steps() -> list[list[tuple[str, str]]]:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from testbed.programs import archives
+from lab.testbed.programs import archives
 from tests.liveness import LIVENESS_S
 
 

@@ -13,7 +13,7 @@ import yaml
 
 from extender.settings.layers import ENV_PREFIX
 from extender.settings.settings import Settings
-from testbed.programs.build import program_path
+from lab.testbed.programs.build import program_path
 from tests.liveness import LIVENESS_S
 
 ROOT = Path(__file__).parents[3]

@@ -19,9 +19,9 @@ from cli.doctor import Facts, examine
 from cli.doctor.facts import Policies, ServiceAddress
 from cli.doctor.installed import environment_of, mounted, settings_of
 from extender.settings.settings import Settings
-from testbed.errors import ControlPlaneError
-from testbed.parts.helm import CHART, HOOK, Helm, find_helm, hooks
-from testbed.programs.catalogue import KUBERNETES
+from lab.testbed.errors import ControlPlaneError
+from lab.testbed.parts.helm import CHART, HOOK, Helm, find_helm, hooks
+from lab.testbed.programs.catalogue import KUBERNETES
 from tests.contract.manifests import chart_files, chart_readme, chart_schema
 from tests.contract.manifests.rendered_manifests import ROOT, kustomized, rendered, with_components
 from tests.newcomer.document import fenced
@@ -37,7 +37,9 @@ def helm(tmp_path: Path) -> Helm:
     """Helm without a cluster; a loud skip without any: the test of tests/e2e that installs the chart builds one."""
     program = find_helm()
     if program is None:
-        pytest.skip("no helm: set NETGANG_HELM, install helm 3, or `python -m testbed build helm`; chart NOT checked")
+        pytest.skip(
+            "no helm: set NETGANG_HELM, install helm 3, or `python -m lab.testbed build helm`; chart NOT checked"
+        )
     return Helm(program, tmp_path)
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from testbed.parts.service import ROOT
+from lab.testbed.parts.service import ROOT
 from tests.contract.manifests.dockerfile import steps
 from tests.liveness import LIVENESS_S
 

@@ -11,7 +11,7 @@ from extender.kube.leases import ROLE_LABEL
 from extender.kube.text_store import STARTED_GANGS
 from extender.leadership.lease import LEADER
 from extender.settings.leadership import LeaderElection
-from testbed.processes.schedulers import load_configuration
+from lab.testbed.processes.schedulers import load_configuration
 from tests.contract.manifests.rendered_manifests import (
     OVERLAYS,
     ROOT,

@@ -15,7 +15,7 @@ import yaml
 
 from extender.settings.call_bound import longest_bind_s
 from extender.settings.settings import Settings
-from testbed.processes.schedulers import load_configuration
+from lab.testbed.processes.schedulers import load_configuration
 
 ROOT = Path(__file__).parents[3]
 NAMES = ("second-scheduler", "default-scheduler", "managed-resource")

@@ -18,7 +18,7 @@ from extender.runtime.telemetry import Telemetry
 from extender.server.app import create_app
 from extender.server.tls.files import load
 from extender.settings.ports import DebugAuth, TlsSettings
-from testbed.processes.schedulers import load_configuration
+from lab.testbed.processes.schedulers import load_configuration
 from tests.authority import openssl
 from tests.contract.manifests.rendered_manifests import (
     MANIFESTS,

@@ -9,10 +9,10 @@ from time import monotonic
 
 import pytest
 
-from testbed.api import Object
-from testbed.objects import zone_nodes
-from testbed.parts.replicas import Replicas, replicas
-from testbed.parts.service import SCHEDULER_CONFIG
+from lab.testbed.api import Object
+from lab.testbed.objects import zone_nodes
+from lab.testbed.parts.replicas import Replicas, replicas
+from lab.testbed.parts.service import SCHEDULER_CONFIG
 from tests.e2e.faults.test_leaders import until_selected
 from tests.e2e.objects import GATE
 from tests.e2e.stage import Stage, say

@@ -1,8 +1,8 @@
 """One small scenario of the exam runs from end to end (bench.exam)."""
 
-from bench.exam.run import runs
-from bench.exam.scenarios import SCENARIOS
-from bench.peers.ways import WAYS
+from lab.bench.exam.run import runs
+from lab.bench.exam.scenarios import SCENARIOS
+from lab.bench.peers.ways import WAYS
 
 
 async def test_netgang_holds_a_gang_back_until_it_is_whole() -> None:

@@ -15,7 +15,7 @@ import httpx
 import pytest
 
 from extender.runtime.clock import SystemClock
-from testbed.parts.service import Netgang
+from lab.testbed.parts.service import Netgang
 from tests.e2e.stage import Stage, document
 from tests.fakes.maddash_server import MaddashServer, full_mesh, paper_mesh
 from tests.real.servers import START_S, missing_opensearch, missing_prometheus, opensearch, prometheus

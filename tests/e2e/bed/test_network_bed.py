@@ -13,19 +13,19 @@ from typing import Any
 
 import pytest
 
-from bench.testbed.cases import IMPAIRED, Impairment, Setting
-from bench.testbed.commands import run
-from bench.testbed.errors import BedError, BedUnavailable, NotOurs
-from bench.testbed.experiment import Wanted, experiment
-from bench.testbed.kernel import Kernel, examined
-from bench.testbed.nodes import NODES, Bed, bed
-from bench.testbed.probes import Effort, Measured, probe
-from bench.testbed.record import NAMESPACES, PREFIX, Record, clean
-from bench.testbed.report import table
-from bench.testbed.result import Result
-from bench.testbed.running_job import run_job
-from bench.testbed.shaping import shaped
-from bench.testbed.training.models import has_jax
+from lab.bench.testbed.cases import IMPAIRED, Impairment, Setting
+from lab.bench.testbed.commands import run
+from lab.bench.testbed.errors import BedError, BedUnavailable, NotOurs
+from lab.bench.testbed.experiment import Wanted, experiment
+from lab.bench.testbed.kernel import Kernel, examined
+from lab.bench.testbed.nodes import NODES, Bed, bed
+from lab.bench.testbed.probes import Effort, Measured, probe
+from lab.bench.testbed.record import NAMESPACES, PREFIX, Record, clean
+from lab.bench.testbed.report import table
+from lab.bench.testbed.result import Result
+from lab.bench.testbed.running_job import run_job
+from lab.bench.testbed.shaping import shaped
+from lab.bench.testbed.training.models import has_jax
 
 pytestmark = [pytest.mark.timeout(120), pytest.mark.xdist_group("network-namespaces")]
 THREE = NODES[:3]
@@ -175,7 +175,7 @@ def test_a_foreign_namespace_is_never_touched(kernel: Kernel, tmp_path: Path) ->
 def test_ctrl_c_and_a_kill_leave_nothing(kernel: Kernel, tmp_path: Path) -> None:
     """The first removes everything itself; what the second leaves, `clean` removes."""
     code = (
-        "import signal, sys, select; from pathlib import Path; from bench.testbed.nodes import bed, NODES\n"
+        "import signal, sys, select; from pathlib import Path; from lab.bench.testbed.nodes import bed, NODES\n"
         "signal.signal(signal.SIGINT, signal.default_int_handler)\n"  # ignored by what a shell runs in the background
         "with bed(nodes=NODES[:2], records=Path(sys.argv[1])) as b:\n"
         "    print(b.run_id, flush=True); select.select([], [], [])\n"

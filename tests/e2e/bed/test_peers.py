@@ -2,10 +2,10 @@
 
 import pytest
 
-from bench.peers.compare import Task, compare
-from bench.peers.others import KUEUE, peer
-from bench.peers.ways import WAYS
-from bench.peers.workloads import Workload
+from lab.bench.peers.compare import Task, compare
+from lab.bench.peers.others import KUEUE, peer
+from lab.bench.peers.ways import WAYS
+from lab.bench.peers.workloads import Workload
 
 LOAD = Workload("gangs", "2 gangs of 3", 6, 2, 3, 2, 3, ways=("none", "second"))
 

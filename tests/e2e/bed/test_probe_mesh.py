@@ -19,19 +19,19 @@ from time import monotonic
 
 import pytest
 
-from bench.probe.network import in_namespace
-from bench.testbed.cases import Impairment, Setting
-from bench.testbed.commands import ip_in, run_in, tc_in
-from bench.testbed.errors import BedUnavailable
-from bench.testbed.kernel import Kernel, examined
-from bench.testbed.nodes import Bed, address, bed, small_packets_only
-from bench.testbed.nodes import port as switch_port
-from bench.testbed.shaping import shaped
-from testbed.objects import zone_nodes
-from testbed.parts.service import Netgang
-from testbed.processes.network import free_ports
-from testbed.processes.process import Child
-from testbed.processes.relay import relay
+from lab.bench.probe.network import in_namespace
+from lab.bench.testbed.cases import Impairment, Setting
+from lab.bench.testbed.commands import ip_in, run_in, tc_in
+from lab.bench.testbed.errors import BedUnavailable
+from lab.bench.testbed.kernel import Kernel, examined
+from lab.bench.testbed.nodes import Bed, address, bed, small_packets_only
+from lab.bench.testbed.nodes import port as switch_port
+from lab.bench.testbed.shaping import shaped
+from lab.testbed.objects import zone_nodes
+from lab.testbed.parts.service import Netgang
+from lab.testbed.processes.network import free_ports
+from lab.testbed.processes.process import Child
+from lab.testbed.processes.relay import relay
 from tests.e2e.objects import kind
 from tests.e2e.probe_agents import ACCOUNT, agent, rights, token_of_pod
 from tests.e2e.stage import Stage, document, say

@@ -2,11 +2,11 @@
 
 import pytest
 
-from testbed.api import Object
-from testbed.errors import PartDied
-from testbed.objects import node, training_job
-from testbed.processes.schedulers import PLAIN
-from testbed.processes.stages import HOLD, REJECT
+from lab.testbed.api import Object
+from lab.testbed.errors import PartDied
+from lab.testbed.objects import node, training_job
+from lab.testbed.processes.schedulers import PLAIN
+from lab.testbed.processes.stages import HOLD, REJECT
 from tests.e2e.objects import name_of
 from tests.e2e.stage import Stage
 

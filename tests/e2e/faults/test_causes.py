@@ -2,7 +2,7 @@
 
 from functools import partial
 
-from testbed.api import Object
+from lab.testbed.api import Object
 from tests.e2e.objects import name_of
 from tests.e2e.stage import Stage
 

@@ -16,15 +16,15 @@ from time import monotonic
 import httpx
 import pytest
 
-from testbed.api import Api, Object
-from testbed.cluster import CONTROLLERS, NETGANG, Cluster
-from testbed.errors import NotReady
-from testbed.objects import ZONE_LABEL, namespace, pod, zone_nodes
-from testbed.parts.replicas import Replicas, replicas
-from testbed.parts.service import Netgang, install_rights, start_second_scheduler
-from testbed.processes.network import LOOPBACK
-from testbed.processes.pace import slowness
-from testbed.pytest_plugin import ARTIFACTS
+from lab.testbed.api import Api, Object
+from lab.testbed.cluster import CONTROLLERS, NETGANG, Cluster
+from lab.testbed.errors import NotReady
+from lab.testbed.objects import ZONE_LABEL, namespace, pod, zone_nodes
+from lab.testbed.parts.replicas import Replicas, replicas
+from lab.testbed.parts.service import Netgang, install_rights, start_second_scheduler
+from lab.testbed.processes.network import LOOPBACK
+from lab.testbed.processes.pace import slowness
+from lab.testbed.pytest_plugin import ARTIFACTS
 from tests.e2e.faults.chaos.faults import Faults
 from tests.e2e.faults.chaos.hostile import BYSTANDER, Mallory
 from tests.e2e.faults.chaos.tenants import Tenants

@@ -7,11 +7,11 @@ from typing import Any
 import httpx
 import pytest
 
+from lab.testbed.api import Object
+from lab.testbed.objects import priority_class, training_job, zone_nodes
+from lab.testbed.parts.service import Netgang
+from lab.testbed.processes.stages import HOLD
 from scoring.model.reasons import Reason
-from testbed.api import Object
-from testbed.objects import priority_class, training_job, zone_nodes
-from testbed.parts.service import Netgang
-from testbed.processes.stages import HOLD
 from tests.e2e.objects import OURS, name_of, needs_anchor
 from tests.e2e.stage import Stage, document, filter_calls, metric
 

@@ -20,13 +20,13 @@ from typing import Any
 import httpx
 import pytest
 
-from testbed.api import Object
-from testbed.cluster import INSTALLED_IN, NETGANG
-from testbed.objects import pod, zone_nodes
-from testbed.parts.replicas import Replicas, kubeconfig_by_way_of, replicas
-from testbed.parts.service import Netgang
-from testbed.processes.pace import LIVENESS_S, slowness
-from testbed.processes.relay import Relay, relay
+from lab.testbed.api import Object
+from lab.testbed.cluster import INSTALLED_IN, NETGANG
+from lab.testbed.objects import pod, zone_nodes
+from lab.testbed.parts.replicas import Replicas, kubeconfig_by_way_of, replicas
+from lab.testbed.parts.service import Netgang
+from lab.testbed.processes.pace import LIVENESS_S, slowness
+from lab.testbed.processes.relay import Relay, relay
 from tests.e2e.invariants import invariants_hold, until_nothing_is_promised
 from tests.e2e.replayed import Replayed
 from tests.e2e.stage import Stage, document, metric, say

@@ -2,8 +2,8 @@
 
 import pytest
 
-from testbed.api import Object
-from testbed.objects import zone_nodes
+from lab.testbed.api import Object
+from lab.testbed.objects import zone_nodes
 from tests.e2e.invariants import until_nothing_is_promised
 from tests.e2e.objects import daemon_set
 from tests.e2e.stage import Stage

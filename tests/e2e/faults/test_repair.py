@@ -2,10 +2,10 @@
 
 import pytest
 
-from testbed.api import Object
-from testbed.objects import zone_nodes
-from testbed.parts.operator import condition, start_operator, tf_job
-from testbed.processes.stages import HOLD
+from lab.testbed.api import Object
+from lab.testbed.objects import zone_nodes
+from lab.testbed.parts.operator import condition, start_operator, tf_job
+from lab.testbed.processes.stages import HOLD
 from tests.e2e.objects import GATE, indexed_job, name_of
 from tests.e2e.site import site_on
 from tests.e2e.stage import LIMIT_S, Stage, metric

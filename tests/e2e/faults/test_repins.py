@@ -1,7 +1,7 @@
 """Members that were admitted to nodes which are all gone before they were bound (docs/safety.md S6, S10)."""
 
-from testbed.api import Object
-from testbed.objects import zone_nodes
+from lab.testbed.api import Object
+from lab.testbed.objects import zone_nodes
 from tests.e2e.objects import gates, indexed_job, listed_nodes, required_terms
 from tests.e2e.site import lasting_site_on
 from tests.e2e.stage import LIMIT_S, Stage, metric

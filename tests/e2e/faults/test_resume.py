@@ -5,7 +5,7 @@ from collections.abc import Callable
 from datetime import datetime
 from typing import Any
 
-from testbed.objects import zone_nodes
+from lab.testbed.objects import zone_nodes
 from tests.e2e.objects import indexed_job
 from tests.e2e.site import site_on
 from tests.e2e.stage import Stage

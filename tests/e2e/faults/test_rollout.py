@@ -11,12 +11,12 @@ from time import monotonic
 import pytest
 import yaml
 
-from testbed.api import Api
-from testbed.cluster import CONTROLLERS, INSTALLED_IN, NETGANG_SCHEDULER, Cluster
-from testbed.objects import namespace, node, zone_nodes
-from testbed.parts.kubelet import STAGES, Kubelet, Start, kubelet
-from testbed.parts.replicas import Replicas, replicas
-from testbed.parts.service import ROOT, SECOND_SCHEDULER, install_rights
+from lab.testbed.api import Api
+from lab.testbed.cluster import CONTROLLERS, INSTALLED_IN, NETGANG_SCHEDULER, Cluster
+from lab.testbed.objects import namespace, node, zone_nodes
+from lab.testbed.parts.kubelet import STAGES, Kubelet, Start, kubelet
+from lab.testbed.parts.replicas import Replicas, replicas
+from lab.testbed.parts.service import ROOT, SECOND_SCHEDULER, install_rights
 from tests.e2e.stage import Stage, say
 
 MORE_CONTROLLERS = ("deployment-controller", "replicaset-controller")

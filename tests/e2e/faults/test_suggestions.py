@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from testbed.api import Object
+from lab.testbed.api import Object
 from tests.e2e.stage import Stage
 
 

@@ -4,8 +4,8 @@ from functools import partial
 
 import pytest
 
-from testbed.api import Object
-from testbed.objects import zone_nodes
+from lab.testbed.api import Object
+from lab.testbed.objects import zone_nodes
 from tests.e2e.objects import indexed_job, kind, required_terms, shuns_gangs
 from tests.e2e.site import site_on
 from tests.e2e.stage import LIMIT_S, Stage

@@ -6,14 +6,14 @@ from uuid import uuid4
 
 import pytest
 
+from lab.simulator.agreement.simulated import tell
+from lab.simulator.agreement.stage import PLAIN, Facts, Look, NodeSpec, PodSpec, Story
+from lab.simulator.agreement.stories import STORIES
+from lab.testbed import objects
+from lab.testbed.api import Api, Object
+from lab.testbed.parts.service import Netgang
+from lab.testbed.processes.stages import HOLD
 from scoring.model import Reason
-from simulator.agreement.simulated import tell
-from simulator.agreement.stage import PLAIN, Facts, Look, NodeSpec, PodSpec, Story
-from simulator.agreement.stories import STORIES
-from testbed import objects
-from testbed.api import Api, Object
-from testbed.parts.service import Netgang
-from testbed.processes.stages import HOLD
 from tests.e2e.conftest import sweep
 from tests.e2e.objects import gates
 from tests.e2e.stage import Stage, filter_calls, metric

@@ -10,9 +10,9 @@ from itertools import pairwise
 
 import pytest
 
-from testbed.api import Object
-from testbed.objects import HOST_LABEL, ZONE_LABEL
-from testbed.parts.service import Netgang
+from lab.testbed.api import Object
+from lab.testbed.objects import HOST_LABEL, ZONE_LABEL
+from lab.testbed.parts.service import Netgang
 from tests.e2e.objects import gang_of, name_of, shuns_gangs
 from tests.e2e.stage import Stage, say
 

@@ -10,10 +10,10 @@ from typing import Any, Self
 
 import pytest
 
-from testbed.api import Object
-from testbed.objects import HOST_LABEL, node, priority_class
-from testbed.parts.service import Netgang
-from testbed.processes.pace import slowness
+from lab.testbed.api import Object
+from lab.testbed.objects import HOST_LABEL, node, priority_class
+from lab.testbed.parts.service import Netgang
+from lab.testbed.processes.pace import slowness
 from tests.e2e.invariants import invariants_hold, until_nothing_is_promised
 from tests.e2e.objects import gang_of
 from tests.e2e.stage import Stage, filter_calls, metric, say

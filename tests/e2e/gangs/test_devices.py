@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from testbed.api import Api, Object
-from testbed.objects import node
+from lab.testbed.api import Api, Object
+from lab.testbed.objects import node
 from tests.e2e.objects import kind, listed_nodes, name_of, needs_anchor, planned_node
 from tests.e2e.site import site_on
 from tests.e2e.stage import Stage

@@ -6,7 +6,7 @@ from collections import Counter
 
 import pytest
 
-from testbed.objects import ZONE_LABEL, GangDialect, node, pod_group, training_job, zone_nodes
+from lab.testbed.objects import ZONE_LABEL, GangDialect, node, pod_group, training_job, zone_nodes
 from tests.e2e.objects import OURS, gang_of, not_scheduled, shuns_gangs
 from tests.e2e.stage import Stage
 

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 
 import pytest
 
-from testbed.cluster import NETGANG, NETGANG_SCHEDULER
-from testbed.errors import ApiRefused
+from lab.testbed.cluster import NETGANG, NETGANG_SCHEDULER
+from lab.testbed.errors import ApiRefused
 from tests.e2e.gangs.test_gates import SLOW, starts_at_last, until_some_admitted
 from tests.e2e.invariants import invariants_hold, until_nothing_is_promised
 from tests.e2e.objects import planned_node

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from testbed.objects import HOST_LABEL, ZONE_LABEL, gang_labels, priority_class, zone_nodes
-from testbed.parts.service import Netgang
-from testbed.processes.pace import LIVENESS_S
+from lab.testbed.objects import HOST_LABEL, ZONE_LABEL, gang_labels, priority_class, zone_nodes
+from lab.testbed.parts.service import Netgang
+from lab.testbed.processes.pace import LIVENESS_S
 from tests.e2e.invariants import invariants_hold, until_nothing_is_promised
 from tests.e2e.objects import (
     GATE,

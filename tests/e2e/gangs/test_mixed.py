@@ -13,9 +13,9 @@ from time import monotonic
 
 import pytest
 
-from testbed.objects import zone_nodes
-from testbed.parts.service import Netgang
-from testbed.processes.schedulers import PLAIN
+from lab.testbed.objects import zone_nodes
+from lab.testbed.parts.service import Netgang
+from lab.testbed.processes.schedulers import PLAIN
 from tests.e2e.invariants import invariants_hold, until_nothing_is_promised
 from tests.e2e.load import END_S, Load
 from tests.e2e.objects import daemon_set, name_of

@@ -7,11 +7,11 @@ from statistics import median
 import pytest
 import yaml
 
+from lab.testbed.api import Object
+from lab.testbed.objects import zone_nodes
+from lab.testbed.parts.service import ROOT
 from scoring.model import GATE
 from scoring.model.reasons import Reason
-from testbed.api import Object
-from testbed.objects import zone_nodes
-from testbed.parts.service import ROOT
 from tests.e2e.site import site_on
 from tests.e2e.stage import Stage
 

@@ -5,9 +5,9 @@ from time import monotonic
 
 import pytest
 
+from lab.testbed.objects import zone_nodes
+from lab.testbed.processes.pace import slowness
 from scoring.model.reasons import Reason
-from testbed.objects import zone_nodes
-from testbed.processes.pace import slowness
 from tests.e2e.invariants import invariants_hold
 from tests.e2e.load import Load
 from tests.e2e.stage import Stage, metric, say

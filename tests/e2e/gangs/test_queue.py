@@ -5,7 +5,7 @@ from datetime import datetime
 from functools import partial
 from typing import Any
 
-from testbed.parts.service import Netgang
+from lab.testbed.parts.service import Netgang
 from tests.e2e.invariants import invariants_hold, until_nothing_is_promised
 from tests.e2e.objects import gang_of
 from tests.e2e.stage import Stage

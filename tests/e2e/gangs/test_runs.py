@@ -5,10 +5,10 @@ from collections.abc import Sequence
 
 from extender.controllers.repair.started_document import mark
 from extender.kube.text_store import STARTED_GANGS
+from lab.testbed.api import Object
+from lab.testbed.cluster import INSTALLED_IN
+from lab.testbed.objects import MIN_AVAILABLE_LABEL, gang_labels
 from scoring.ids import GangKey, PodUid
-from testbed.api import Object
-from testbed.cluster import INSTALLED_IN
-from testbed.objects import MIN_AVAILABLE_LABEL, gang_labels
 from tests.e2e.objects import OURS, kind, name_of
 from tests.e2e.stage import Stage
 

@@ -13,11 +13,11 @@ from typing import Any
 import pytest
 import yaml
 
-from testbed.api import Object
-from testbed.objects import node
-from testbed.parts.service import ROOT, SCHEDULER_CONFIG, Netgang
-from testbed.processes.pace import slowness
-from testbed.processes.stages import HOLD
+from lab.testbed.api import Object
+from lab.testbed.objects import node
+from lab.testbed.parts.service import ROOT, SCHEDULER_CONFIG, Netgang
+from lab.testbed.processes.pace import slowness
+from lab.testbed.processes.stages import HOLD
 from tests.e2e.stage import Stage, filter_calls, say
 
 POOL = {"pool": "train"}

@@ -7,10 +7,10 @@ from functools import cache
 
 import pytest
 
-from testbed.cluster import CONTROLLERS, Cluster
-from testbed.parts.native import SERVED, switch_on
-from testbed.parts.service import install_rights
-from testbed.programs.catalogue import Version
+from lab.testbed.cluster import CONTROLLERS, Cluster
+from lab.testbed.parts.native import SERVED, switch_on
+from lab.testbed.parts.service import install_rights
+from lab.testbed.programs.catalogue import Version
 from tests.e2e.conftest import sweep
 from tests.e2e.site import fresh_namespace
 from tests.e2e.stage import Stage

@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from testbed.api import Object
-from testbed.parts.native import in_group, native_group
+from lab.testbed.api import Object
+from lab.testbed.parts.native import in_group, native_group
 from tests.e2e.objects import OURS
 from tests.e2e.stage import Stage
 

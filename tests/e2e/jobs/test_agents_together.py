@@ -8,10 +8,10 @@ from time import monotonic
 
 import pytest
 
-from testbed.objects import zone_nodes
-from testbed.parts.agents import start_agents
-from testbed.parts.service import Netgang
-from testbed.processes.network import LOOPBACK, free_ports
+from lab.testbed.objects import zone_nodes
+from lab.testbed.parts.agents import start_agents
+from lab.testbed.parts.service import Netgang
+from lab.testbed.processes.network import LOOPBACK, free_ports
 from tests.e2e.stage import Stage, document, say
 from tests.liveness import LIVENESS_S
 

@@ -8,9 +8,9 @@ from time import monotonic
 
 import pytest
 
-from testbed.api import Object
-from testbed.objects import zone_nodes
-from testbed.parts.operator import allow_updates, pytorch_job, refuse_updates, start_operator, tf_job
+from lab.testbed.api import Object
+from lab.testbed.objects import zone_nodes
+from lab.testbed.parts.operator import allow_updates, pytorch_job, refuse_updates, start_operator, tf_job
 from tests.e2e.invariants import until_nothing_is_promised
 from tests.e2e.objects import GATE, budget, indexed_job, kind, name_of
 from tests.e2e.site import lasting_site_on

@@ -20,13 +20,13 @@ import pytest
 from extender.decision_log.change import NOTHING, applied
 from extender.decision_log.entries import Began, Ran, digest_of, read
 from extender.runtime.clock import SystemClock
+from lab.testbed.api import Api
+from lab.testbed.cluster import Cluster
+from lab.testbed.parts.service import Netgang
+from lab.testbed.processes.pace import slowness
 from scoring.model import Policy
 from scoring.plan import Plan, PlannerCache, plan
 from scoring.plan.expected.first_intervals import TOLERANCE_S
-from testbed.api import Api
-from testbed.cluster import Cluster
-from testbed.parts.service import Netgang
-from testbed.processes.pace import slowness
 from tests.e2e.objects import gang_of, name_of
 from tests.e2e.stage import Stage, say
 

@@ -7,8 +7,8 @@ import httpx
 import pytest
 
 from extender.kube.text_store import FORMER_RUNS
-from testbed.cluster import INSTALLED_IN
-from testbed.parts.service import ROOT, Netgang
+from lab.testbed.cluster import INSTALLED_IN
+from lab.testbed.parts.service import ROOT, Netgang
 from tests.e2e.gangs.test_runs import end_well
 from tests.e2e.objects import name_of
 from tests.e2e.stage import Stage, metric

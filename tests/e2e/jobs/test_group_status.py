@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from testbed.api import Api, Object
-from testbed.errors import ApiRefused
-from testbed.objects import GangDialect, pod_group
-from testbed.processes.stages import HOLD
+from lab.testbed.api import Api, Object
+from lab.testbed.errors import ApiRefused
+from lab.testbed.objects import GangDialect, pod_group
+from lab.testbed.processes.stages import HOLD
 from tests.e2e.objects import name_of
 from tests.e2e.stage import Stage, say
 

@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 import yaml
 
-from testbed.api import Api, Object
-from testbed.cluster import Cluster
-from testbed.objects import zone_nodes
-from testbed.parts.jobset import end_jobset, start_jobset
-from testbed.parts.service import ROOT
+from lab.testbed.api import Api, Object
+from lab.testbed.cluster import Cluster
+from lab.testbed.objects import zone_nodes
+from lab.testbed.parts.jobset import end_jobset, start_jobset
+from lab.testbed.parts.service import ROOT
 from tests.authority import Authority
 from tests.contract.docs.job_pods import made
 from tests.e2e.objects import name_of

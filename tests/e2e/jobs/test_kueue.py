@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 import yaml
 
-from testbed.api import Api, Object
-from testbed.cluster import Cluster
-from testbed.objects import priority_class, zone_nodes
-from testbed.parts.kueue import end_kueue, start_kueue
-from testbed.parts.service import ROOT
-from testbed.processes.stages import DELETE_AFTER
+from lab.testbed.api import Api, Object
+from lab.testbed.cluster import Cluster
+from lab.testbed.objects import priority_class, zone_nodes
+from lab.testbed.parts.kueue import end_kueue, start_kueue
+from lab.testbed.parts.service import ROOT
+from lab.testbed.processes.stages import DELETE_AFTER
 from tests.e2e.invariants import invariants_hold, until_nothing_is_promised
 from tests.e2e.objects import GATE, gates, indexed_job, name_of
 from tests.e2e.site import controlled_site

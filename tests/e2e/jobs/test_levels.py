@@ -8,8 +8,8 @@ import json
 import pytest
 
 from extender.convert.pod.pod import NETWORK_ANNOTATION
-from testbed.api import Object
-from testbed.objects import zone_nodes
+from lab.testbed.api import Object
+from lab.testbed.objects import zone_nodes
 from tests.e2e.objects import indexed_job, name_of
 from tests.e2e.site import site_on
 from tests.e2e.stage import Stage

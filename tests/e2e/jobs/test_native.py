@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from testbed.cluster import NETGANG_SCHEDULER
-from testbed.objects import ZONE_LABEL, node, priority_class, zone_nodes
-from testbed.parts.native import served
-from testbed.parts.service import SECOND_SCHEDULER, Netgang, installed_gates, start_netgang
+from lab.testbed.cluster import NETGANG_SCHEDULER
+from lab.testbed.objects import ZONE_LABEL, node, priority_class, zone_nodes
+from lab.testbed.parts.native import served
+from lab.testbed.parts.service import SECOND_SCHEDULER, Netgang, installed_gates, start_netgang
 from tests.e2e.jobs.native import create_group, create_members
 from tests.e2e.objects import GATE, gates, not_scheduled
 from tests.e2e.stage import Stage, filter_calls, metric

@@ -18,12 +18,12 @@ import pytest
 import yaml
 
 from extender.runtime.clock import SystemClock
-from testbed.api import Object
-from testbed.objects import ZONE_LABEL, gang_labels, zone_nodes
-from testbed.parts.native import served
-from testbed.parts.replicas import replicas
-from testbed.parts.service import ROOT, Netgang, start_netgang
-from testbed.processes.network import LOOPBACK
+from lab.testbed.api import Object
+from lab.testbed.objects import ZONE_LABEL, gang_labels, zone_nodes
+from lab.testbed.parts.native import served
+from lab.testbed.parts.replicas import replicas
+from lab.testbed.parts.service import ROOT, Netgang, start_netgang
+from lab.testbed.processes.network import LOOPBACK
 from tests.e2e.invariants import invariants_hold, until_nothing_is_promised
 from tests.e2e.jobs.native import create_group, create_members
 from tests.e2e.objects import GATE, gates, indexed_job, planned_node

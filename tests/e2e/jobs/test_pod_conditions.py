@@ -2,8 +2,8 @@
 
 from collections.abc import Callable
 
-from testbed.api import Object
-from testbed.objects import node
+from lab.testbed.api import Object
+from lab.testbed.objects import node
 from tests.e2e.stage import Stage
 
 CONDITION = "netgang.io/Admitted"

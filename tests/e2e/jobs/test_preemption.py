@@ -5,9 +5,9 @@ from functools import partial
 
 import pytest
 
-from testbed.api import Api, Object
-from testbed.objects import priority_class, zone_nodes
-from testbed.parts.operator import condition, start_operator, tf_job
+from lab.testbed.api import Api, Object
+from lab.testbed.objects import priority_class, zone_nodes
+from lab.testbed.parts.operator import condition, start_operator, tf_job
 from tests.e2e.objects import GATE, budget, indexed_job, name_of
 from tests.e2e.site import lasting_site_on
 from tests.e2e.stage import Stage, metric

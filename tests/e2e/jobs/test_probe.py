@@ -5,8 +5,8 @@ from typing import Any
 import httpx
 import pytest
 
-from testbed.objects import zone_nodes
-from testbed.processes.network import LOOPBACK, free_ports
+from lab.testbed.objects import zone_nodes
+from lab.testbed.processes.network import LOOPBACK, free_ports
 from tests.e2e.objects import kind
 from tests.e2e.probe_agents import rights
 from tests.e2e.stage import Stage, document, metric

@@ -20,10 +20,10 @@ from typing import Any, TypeAlias
 
 import pytest
 
-from testbed.api import Api
-from testbed.objects import zone_nodes
-from testbed.parts.service import ROOT, Netgang
-from testbed.processes.network import LOOPBACK, free_ports
+from lab.testbed.api import Api
+from lab.testbed.objects import zone_nodes
+from lab.testbed.parts.service import ROOT, Netgang
+from lab.testbed.processes.network import LOOPBACK, free_ports
 from tests.e2e.objects import kind
 from tests.e2e.probe_agents import ACCOUNT, agent, rights, token_of_pod
 from tests.e2e.stage import Stage, document, say

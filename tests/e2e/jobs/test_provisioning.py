@@ -4,10 +4,10 @@ from functools import partial
 
 import yaml
 
-from testbed.api import Object
-from testbed.errors import ApiRefused
-from testbed.objects import ZONE_LABEL, GangDialect, pod_group, zone_nodes
-from testbed.parts.service import ROOT
+from lab.testbed.api import Object
+from lab.testbed.errors import ApiRefused
+from lab.testbed.objects import ZONE_LABEL, GangDialect, pod_group, zone_nodes
+from lab.testbed.parts.service import ROOT
 from tests.e2e.objects import required_terms
 from tests.e2e.stage import Stage
 

@@ -6,11 +6,11 @@ from pathlib import Path
 import httpx
 import pytest
 
-from testbed.api import Api
-from testbed.cluster import Cluster
-from testbed.objects import zone_nodes
-from testbed.parts.service import ROOT
-from testbed.processes.network import LOOPBACK, free_ports
+from lab.testbed.api import Api
+from lab.testbed.cluster import Cluster
+from lab.testbed.objects import zone_nodes
+from lab.testbed.parts.service import ROOT
+from lab.testbed.processes.network import LOOPBACK, free_ports
 from tests.e2e.jobs.test_levels import age, job_of
 from tests.e2e.site import controlled_site
 from tests.e2e.stage import Stage

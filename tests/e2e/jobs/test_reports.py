@@ -10,9 +10,9 @@ from pathlib import Path
 import httpx
 import pytest
 
-from testbed.objects import namespace as namespace_object
-from testbed.parts.service import ROOT
-from testbed.processes.network import LOOPBACK, free_ports
+from lab.testbed.objects import namespace as namespace_object
+from lab.testbed.parts.service import ROOT
+from lab.testbed.processes.network import LOOPBACK, free_ports
 from tests.e2e.objects import kind
 from tests.e2e.stage import Stage, document, metric
 

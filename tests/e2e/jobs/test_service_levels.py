@@ -4,10 +4,10 @@ from dataclasses import dataclass
 
 import pytest
 
-from testbed.api import Object
-from testbed.objects import zone_nodes
-from testbed.parts.operator import start_operator, tf_job
-from testbed.parts.service import ROOT
+from lab.testbed.api import Object
+from lab.testbed.objects import zone_nodes
+from lab.testbed.parts.operator import start_operator, tf_job
+from lab.testbed.parts.service import ROOT
 from tests.e2e.jobs.test_elastic import WORKERS
 from tests.e2e.jobs.test_levels import age
 from tests.e2e.objects import indexed_job

@@ -5,9 +5,9 @@ from typing import Any
 
 import yaml
 
-from testbed.api import Api
-from testbed.cluster import INSTALLED_IN, NETGANG_SCHEDULER, Cluster
-from testbed.parts.service import Netgang, start_netgang
+from lab.testbed.api import Api
+from lab.testbed.cluster import INSTALLED_IN, NETGANG_SCHEDULER, Cluster
+from lab.testbed.parts.service import Netgang, start_netgang
 
 
 async def mounted(api: Api, name: str, key: str) -> str:

@@ -6,8 +6,8 @@ Rule: as in `mistakes`; the name of a row of `JOBS` is the name of its job, and 
 from collections.abc import Mapping
 from typing import Any
 
-from testbed.api import Object
-from testbed.objects import GROUP_NAME_LABEL, MIN_AVAILABLE_LABEL, POD_GROUP_LABEL
+from lab.testbed.api import Object
+from lab.testbed.objects import GROUP_NAME_LABEL, MIN_AVAILABLE_LABEL, POD_GROUP_LABEL
 from tests.e2e.objects import kind
 from tests.e2e.people.mistakes import EVENT, Make, Mistake, pods
 

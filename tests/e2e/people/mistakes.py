@@ -10,9 +10,9 @@ from typing import Any, Final
 
 import yaml
 
-from testbed.api import Object
-from testbed.objects import GROUP_NAME_LABEL, MIN_AVAILABLE_LABEL, POD_GROUP_LABEL, pod_group
-from testbed.parts.service import SECOND_SCHEDULER, Netgang
+from lab.testbed.api import Object
+from lab.testbed.objects import GROUP_NAME_LABEL, MIN_AVAILABLE_LABEL, POD_GROUP_LABEL, pod_group
+from lab.testbed.parts.service import SECOND_SCHEDULER, Netgang
 from tests.e2e.objects import gang, kind, shuns_gangs
 from tests.e2e.stage import plain_client
 

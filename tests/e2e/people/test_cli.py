@@ -3,9 +3,9 @@
 import json
 from pathlib import Path
 
-from testbed.cluster import INSTALLED_IN
-from testbed.parts.forward import pod_of
-from testbed.parts.service import ROOT
+from lab.testbed.cluster import INSTALLED_IN
+from lab.testbed.parts.forward import pod_of
+from lab.testbed.parts.service import ROOT
 from tests.e2e.person import RIGHTS, person
 from tests.e2e.stage import Stage
 

@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 import yaml
 
-from testbed.api import Api, Object
-from testbed.cluster import Cluster
-from testbed.parts.operator import CRDS
-from testbed.programs.build import ensure_asset, ensure_program
-from testbed.programs.definitions import DEFINITIONS
+from lab.testbed.api import Api, Object
+from lab.testbed.cluster import Cluster
+from lab.testbed.parts.operator import CRDS
+from lab.testbed.programs.build import ensure_asset, ensure_program
+from lab.testbed.programs.definitions import DEFINITIONS
 
 ROOT = Path(__file__).parents[3]
 FILES = sorted([*(ROOT / "examples").glob("*.yaml"), *(ROOT / "examples/kinds").glob("*.yaml")])

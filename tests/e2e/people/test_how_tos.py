@@ -19,17 +19,17 @@ import pytest
 import yaml
 
 from extender.runtime.clock import SystemClock
-from testbed.api import Api, Object
-from testbed.cluster import INSTALLED_IN, JOB_CONTROLLERS, NETGANG_SCHEDULER, Cluster
-from testbed.objects import zone_nodes
-from testbed.parts.forward import POD, pod_of
-from testbed.parts.helm import find_helm
-from testbed.parts.operator import CRDS
-from testbed.parts.service import ROOT
-from testbed.processes.credentials import service_account
-from testbed.processes.network import free_ports
-from testbed.programs.build import ensure_asset, ensure_program
-from testbed.shell import shell_file
+from lab.testbed.api import Api, Object
+from lab.testbed.cluster import INSTALLED_IN, JOB_CONTROLLERS, NETGANG_SCHEDULER, Cluster
+from lab.testbed.objects import zone_nodes
+from lab.testbed.parts.forward import POD, pod_of
+from lab.testbed.parts.helm import find_helm
+from lab.testbed.parts.operator import CRDS
+from lab.testbed.parts.service import ROOT
+from lab.testbed.processes.credentials import service_account
+from lab.testbed.processes.network import free_ports
+from lab.testbed.programs.build import ensure_asset, ensure_program
+from lab.testbed.shell import shell_file
 from tests.e2e.jobs.test_provisioning import DEFINITION
 from tests.e2e.people.installed import run_installed
 from tests.e2e.stage import say

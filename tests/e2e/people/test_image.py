@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from testbed.parts.service import ROOT
+from lab.testbed.parts.service import ROOT
 from tests.contract.manifests.dockerfile import steps
 
 UV = Path(sys.executable).with_name("uv")

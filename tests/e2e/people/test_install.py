@@ -15,19 +15,19 @@ from typing import Any
 import pytest
 import yaml
 
+from lab.testbed.api import Api, Object
+from lab.testbed.cluster import INSTALLED_IN, NETGANG_SCHEDULER, Cluster
+from lab.testbed.errors import ApiRefused
+from lab.testbed.objects import gang_pods, namespace, pod_group, zone_nodes
+from lab.testbed.parts.helm import CHART, Helm, find_helm, hooks
+from lab.testbed.parts.hooks import jobs_by_hand
+from lab.testbed.parts.replicas import replica
+from lab.testbed.parts.service import Netgang, start_netgang
+from lab.testbed.processes.credentials import service_account
+from lab.testbed.processes.network import free_ports
+from lab.testbed.programs.build import ensure_program
+from lab.testbed.programs.catalogue import KUBERNETES
 from probe.exchange import Netgang as Agent
-from testbed.api import Api, Object
-from testbed.cluster import INSTALLED_IN, NETGANG_SCHEDULER, Cluster
-from testbed.errors import ApiRefused
-from testbed.objects import gang_pods, namespace, pod_group, zone_nodes
-from testbed.parts.helm import CHART, Helm, find_helm, hooks
-from testbed.parts.hooks import jobs_by_hand
-from testbed.parts.replicas import replica
-from testbed.parts.service import Netgang, start_netgang
-from testbed.processes.credentials import service_account
-from testbed.processes.network import free_ports
-from testbed.programs.build import ensure_program
-from testbed.programs.catalogue import KUBERNETES
 from tests.e2e.objects import GATE, OURS, as_stored, budget, gang, gates
 from tests.e2e.people.installed import mounted, run_installed
 from tests.e2e.stage import say

@@ -12,14 +12,14 @@ from pathlib import Path
 import pytest
 import yaml
 
-from testbed.api import Api, Object
-from testbed.cluster import Cluster
-from testbed.errors import ApiRefused, ControlPlaneError, WaitExpired
-from testbed.objects import priority_class, zone_nodes
-from testbed.parts.jobset import end_jobset, start_jobset
-from testbed.parts.operator import start_operator
-from testbed.parts.service import ROOT
-from testbed.programs.build import ensure_asset
+from lab.testbed.api import Api, Object
+from lab.testbed.cluster import Cluster
+from lab.testbed.errors import ApiRefused, ControlPlaneError, WaitExpired
+from lab.testbed.objects import priority_class, zone_nodes
+from lab.testbed.parts.jobset import end_jobset, start_jobset
+from lab.testbed.parts.operator import start_operator
+from lab.testbed.parts.service import ROOT
+from lab.testbed.programs.build import ensure_asset
 from tests.authority import Authority
 from tests.e2e.objects import name_of
 from tests.e2e.people.job_mistakes import APPLIED, JOBS, ON_JOB, RIGHT

@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 import yaml
 
-from testbed.cluster import INSTALLED_IN, Cluster
-from testbed.errors import ControlPlaneError
-from testbed.objects import namespace
-from testbed.parts.helm import CHART, Helm, find_helm
-from testbed.parts.service import ROOT
-from testbed.programs.build import ensure_program
+from lab.testbed.cluster import INSTALLED_IN, Cluster
+from lab.testbed.errors import ControlPlaneError
+from lab.testbed.objects import namespace
+from lab.testbed.parts.helm import CHART, Helm, find_helm
+from lab.testbed.parts.service import ROOT
+from lab.testbed.programs.build import ensure_program
 from tests.contract.manifests.rendered_manifests import kustomized, with_components
 
 Object = dict[str, Any]

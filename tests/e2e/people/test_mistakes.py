@@ -15,11 +15,11 @@ from pathlib import Path
 import pytest
 import yaml
 
-from testbed.api import Api, Object
-from testbed.errors import ApiRefused, WaitExpired
-from testbed.objects import namespace, node, priority_class
-from testbed.parts.service import ROOT, Netgang
-from testbed.processes.stages import HOLD
+from lab.testbed.api import Api, Object
+from lab.testbed.errors import ApiRefused, WaitExpired
+from lab.testbed.objects import namespace, node, priority_class
+from lab.testbed.parts.service import ROOT, Netgang
+from lab.testbed.processes.stages import HOLD
 from tests.e2e.objects import kind, name_of
 from tests.e2e.people.mistakes import (
     ADMITTED,

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from testbed.programs.build import ensure_all
-from testbed.programs.catalogue import CORE
-from testbed.programs.progress import ShownProgress
+from lab.testbed.programs.build import ensure_all
+from lab.testbed.programs.catalogue import CORE
+from lab.testbed.programs.progress import ShownProgress
 from tests.newcomer.document import Walk, commands
 from tests.newcomer.walk import DOCUMENTS, ROOT, Newcomer, check_port
 

@@ -16,12 +16,12 @@ from typing import Any
 import pytest
 import yaml
 
-from bench.testbed.commands import run
-from testbed.api import Api
-from testbed.cluster import INSTALLED_IN, Cluster
-from testbed.objects import namespace, zone_nodes
-from testbed.parts.replicas import replica
-from testbed.parts.service import ROOT, Netgang, install_rights, start_netgang
+from lab.bench.testbed.commands import run
+from lab.testbed.api import Api
+from lab.testbed.cluster import INSTALLED_IN, Cluster
+from lab.testbed.objects import namespace, zone_nodes
+from lab.testbed.parts.replicas import replica
+from lab.testbed.parts.service import ROOT, Netgang, install_rights, start_netgang
 from tests.authority import Authority
 from tests.e2e.objects import gang
 from tests.e2e.person import RIGHTS, person

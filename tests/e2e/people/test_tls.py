@@ -11,11 +11,11 @@ from typing import Any
 import httpx
 import pytest
 
-from testbed.cluster import NETGANG_SCHEDULER
-from testbed.objects import zone_nodes
-from testbed.parts.service import ROOT, Netgang, installed_gates
-from testbed.processes.network import LOOPBACK
-from testbed.processes.schedulers import load_configuration
+from lab.testbed.cluster import NETGANG_SCHEDULER
+from lab.testbed.objects import zone_nodes
+from lab.testbed.parts.service import ROOT, Netgang, installed_gates
+from lab.testbed.processes.network import LOOPBACK
+from lab.testbed.processes.schedulers import load_configuration
 from tests.authority import Authority, Pair
 from tests.e2e.stage import Stage, document, metric
 

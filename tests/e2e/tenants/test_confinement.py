@@ -18,15 +18,15 @@ from extender.convert.pod.admission_patch import admission_patch, narrowed_terms
 from extender.convert.pod.conditions import condition_patch
 from extender.convert.provisioning import MANAGED_BY
 from extender.kube.leases import ROLE_LABEL
+from lab.testbed.api import Api, Object
+from lab.testbed.cluster import INSTALLED_IN, NETGANG, Cluster
+from lab.testbed.errors import ApiRefused
+from lab.testbed.objects import node, pod, pod_group
+from lab.testbed.parts.service import ROOT
 from scoring.ids import NodeName, PodUid, ZoneName
 from scoring.model import GATE
 from scoring.queue.admitted_condition import AdmittedCondition
 from scoring.verbs.ungate import Listing
-from testbed.api import Api, Object
-from testbed.cluster import INSTALLED_IN, NETGANG, Cluster
-from testbed.errors import ApiRefused
-from testbed.objects import node, pod, pod_group
-from testbed.parts.service import ROOT
 from tests.e2e.objects import kind, restricted
 from tests.e2e.stage import LIMIT_S
 from tests.fakes.key_store import notes_of_a_former_process

@@ -6,10 +6,10 @@ from datetime import datetime
 
 import pytest
 
-from testbed.api import Api, Object
-from testbed.cluster import Cluster
-from testbed.objects import pod, priority_class, zone_nodes
-from testbed.parts.replicas import Replicas
+from lab.testbed.api import Api, Object
+from lab.testbed.cluster import Cluster
+from lab.testbed.objects import pod, priority_class, zone_nodes
+from lab.testbed.parts.replicas import Replicas
 from tests.e2e.faults.test_leaders import both, until_selected
 from tests.e2e.jobs.test_preemption import HIGH, job_of
 from tests.e2e.objects import gang, kind

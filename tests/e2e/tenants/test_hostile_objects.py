@@ -3,9 +3,9 @@
 from functools import partial
 from typing import Any
 
-from testbed.api import Object
-from testbed.objects import pod_group, zone_nodes
-from testbed.parts.service import Netgang
+from lab.testbed.api import Object
+from lab.testbed.objects import pod_group, zone_nodes
+from lab.testbed.parts.service import Netgang
 from tests.e2e.stage import Stage, document, metric
 
 DIGITS = "1" * 1_000_000

@@ -12,11 +12,11 @@ import pytest
 import yaml
 
 from extender.convert.pod.gang_labels import MIN_AVAILABLE_LABEL, NAME_ANNOTATIONS, NAME_LABEL, POD_GROUP_LABEL
+from lab.testbed.api import Api, Object
+from lab.testbed.cluster import NETGANG, SCHEDULER, Cluster
+from lab.testbed.objects import GangDialect, gang_labels, pod
+from lab.testbed.objects import namespace as namespace_object
 from scoring.model import GATE
-from testbed.api import Api, Object
-from testbed.cluster import NETGANG, SCHEDULER, Cluster
-from testbed.objects import GangDialect, gang_labels, pod
-from testbed.objects import namespace as namespace_object
 from tests.e2e.objects import as_stored, gates, restricted
 
 COMPONENTS = Path(__file__).parents[3] / "manifests" / "components"

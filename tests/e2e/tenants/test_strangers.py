@@ -2,7 +2,7 @@
 
 import pytest
 
-from testbed.objects import gang_labels
+from lab.testbed.objects import gang_labels
 from tests.e2e.objects import OURS, kind, name_of, not_scheduled
 from tests.e2e.stage import Stage, document, metric
 

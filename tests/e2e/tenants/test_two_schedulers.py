@@ -12,10 +12,10 @@ from time import monotonic
 
 import pytest
 
-from testbed.api import Api
-from testbed.objects import zone_nodes
-from testbed.parts.service import Netgang
-from testbed.processes.stages import REJECT
+from lab.testbed.api import Api
+from lab.testbed.objects import zone_nodes
+from lab.testbed.parts.service import Netgang
+from lab.testbed.processes.stages import REJECT
 from tests.e2e.objects import OURS, indexed_job
 from tests.e2e.site import site_on
 from tests.e2e.stage import Stage, metric, say

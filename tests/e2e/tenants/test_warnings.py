@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 import yaml
 
-from testbed.api import Api, Object
-from testbed.objects import gang_labels, pod
-from testbed.parts.service import ROOT
+from lab.testbed.api import Api, Object
+from lab.testbed.objects import gang_labels, pod
+from lab.testbed.parts.service import ROOT
 
 POLICY = ROOT / "manifests/components/warnings/policy.yaml"
 LABELS = gang_labels("g", 2)

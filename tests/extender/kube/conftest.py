@@ -9,13 +9,13 @@ import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestServer
 
-from bench.apiserver import LoopbackApi, serve
 from extender.kube.binding import BindLimits
 from extender.kube.client import ClientLimits, KubeClient
 from extender.kube.credentials import ApiServer, Authorization, Token
 from extender.kube.http.transport import TransportLimits
 from extender.runtime.clock import Backoff, SystemClock
-from simulator.apiserver.store import ApiStore
+from lab.bench.apiserver import LoopbackApi, serve
+from lab.simulator.apiserver.store import ApiStore
 
 QUICK = ClientLimits(
     request_s=10.0,

@@ -5,12 +5,12 @@ from collections.abc import Sequence
 
 import pytest
 
-from bench.apiserver import Fault, LoopbackApi
 from extender.errors import ApiError, ApiUnavailableError, ConflictError, NetgangError, NotFoundError
 from extender.kube.binding import BindLimits
 from extender.kube.calls import PODS
 from extender.kube.client import ClientLimits, KubeClient
 from extender.ports import Binding
+from lab.bench.apiserver import Fault, LoopbackApi
 from scoring.ids import NodeName, PodUid
 from tests.extender.kube.conftest import client_of
 

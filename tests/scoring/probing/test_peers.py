@@ -103,7 +103,7 @@ def test_every_name_has_one_slot(names: set[str], spare: bool) -> None:
 
 
 def test_five_thousand_nodes_take_a_moment() -> None:
-    """A bound against a wrong power of n alone: `python -m bench.probing` measures the 100 ms."""
+    """A bound against a wrong power of n alone: `python -m lab.bench.probing` measures the 100 ms."""
     zones = cluster(*(125,) * 40)
     began = perf_counter()
     assert len(assign_peers(zones, Turn(0))) == 5000

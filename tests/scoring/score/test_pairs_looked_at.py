@@ -2,7 +2,7 @@
 
 import pytest
 
-from bench.maddash import Counted
+from lab.bench.maddash import Counted
 from scoring.model import Node
 from scoring.model.policy import Policy
 from scoring.network.matrix import METRICS, Measurement, NetworkMatrix

@@ -8,11 +8,11 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from time import monotonic
 
-from testbed.api import Api, Object
-from testbed.cluster import Cluster
-from testbed.errors import ApiRefused
-from testbed.parts.replicas import Replicas
-from testbed.processes.stages import HOLD
+from lab.testbed.api import Api, Object
+from lab.testbed.cluster import Cluster
+from lab.testbed.errors import ApiRefused
+from lab.testbed.parts.replicas import Replicas
+from lab.testbed.processes.stages import HOLD
 from tests.e2e.faults.chaos.witness import Witness
 
 _SHORT_S = (3.0, 12.0)

@@ -15,10 +15,10 @@ from typing import Any
 
 import httpx
 
-from testbed.api import Api, Object
-from testbed.errors import ApiRefused
-from testbed.objects import MIN_AVAILABLE_LABEL, pod, pod_group
-from testbed.processes.network import LOOPBACK
+from lab.testbed.api import Api, Object
+from lab.testbed.errors import ApiRefused
+from lab.testbed.objects import MIN_AVAILABLE_LABEL, pod, pod_group
+from lab.testbed.processes.network import LOOPBACK
 from tests.e2e.faults.chaos.witness import Witness
 from tests.e2e.objects import gang, indexed_job, placed, shuns_gangs, with_claim
 

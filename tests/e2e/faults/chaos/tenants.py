@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 from time import monotonic
 from typing import Any
 
-from testbed.api import Api
-from testbed.errors import ApiRefused
-from testbed.objects import pod
+from lab.testbed.api import Api
+from lab.testbed.errors import ApiRefused
+from lab.testbed.objects import pod
 from tests.e2e.faults.chaos.witness import Run, Seen, Witness
 from tests.e2e.objects import OURS, gang, indexed_job
 

@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bench.apiserver import Fault, LoopbackApi
 from extender.errors import ApiError, ApiUnavailableError
 from extender.kube.calls import PODS
 from extender.kube.credentials import ApiServer, Authorization, Token
 from extender.kube.http.transport import Transport, TransportLimits, split_lines
 from extender.runtime.clock import SystemClock
+from lab.bench.apiserver import Fault, LoopbackApi
 
 POD = "/api/v1/namespaces/default/pods/p"
 

@@ -1,1 +1,0 @@
-"""Large clusters: `python -m bench.scale`."""

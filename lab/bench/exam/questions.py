@@ -1,0 +1,107 @@
+"""What a scenario is made of: nodes, jobs of tenants, steps, and what must be true after each.
+
+Why apart from the scenarios: running and judging need the shape of a question, not its numbers.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from lab.testbed.api import Object
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """Pods that are alike and must start together."""
+
+    name: str
+    size: int
+    cpu: str
+    memory: str
+    gpu: int = 0
+    zone_policy: str = ""
+    """For netgang: whether the job must be in one zone, or only should. Empty: its default."""
+    lasts_s: int | None = None
+    """For netgang: how long it runs, as its user declares. `None`: it is not declared."""
+    tenant: str = ""
+    """Whose it is, where a scenario has tenants."""
+
+
+@dataclass(frozen=True, slots=True)
+class Expected:
+    """What must be true of a job at the end of a step."""
+
+    job: str
+    bound: int
+    """Pods of it that have a node."""
+    nodes: frozenset[str] | None = None
+    """The nodes that they must be on, all of them used; `None`: any."""
+
+
+@dataclass(frozen=True, slots=True)
+class Whole:
+    """What must be true of a job at the end of a step: all of its pods have a node, or none has."""
+
+    job: str
+    size: int
+    level: str = ""
+    """A label of nodes of which they all must have the same value; empty: any nodes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Count:
+    """What is said beside the verdict: how many of some jobs are whole after the last step, on nodes of one value."""
+
+    words: str
+    jobs: tuple[Whole, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """What must be true of a tenant at the end of a step: so many of its pods have a node."""
+
+    tenant: str
+    fewest: int
+    most: int
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """What happens, in this order, and what must be true afterwards."""
+
+    expected: tuple[Expected, ...]
+    shares: tuple[Share, ...] = ()
+    whole: tuple[Whole, ...] = ()
+    ends: tuple[str, ...] = ()
+    """Jobs that are over now: their pods go. One that never started is left alone."""
+    cordoned: tuple[str, ...] = ()
+    submitted: tuple[Job, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Scenario:
+    """One question."""
+
+    name: str
+    source: str
+    """Where knavigator has it."""
+    words: str
+    passed: str
+    """What counts as passed."""
+    nodes: Mapping[str, Object] = field(hash=False)
+    steps: tuple[Step, ...]
+    ways: tuple[str, ...]
+    """Names of the ways that take part unless others are asked for."""
+    tenants: Mapping[str, int] = field(default_factory=dict, hash=False)
+    """tenant → weight"""
+    counts: tuple[Count, ...] = ()
+
+    api_share = 1.0
+    """The API server runs all the time."""
+
+    def node_objects(self) -> list[Object]:
+        """The nodes."""
+        return list(self.nodes.values())
+
+    def tenant_of(self) -> dict[str, str]:
+        """Each job's tenant."""
+        return {job.name: job.tenant for step in self.steps for job in step.submitted}

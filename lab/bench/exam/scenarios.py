@@ -1,0 +1,158 @@
+"""The scenarios: nodes, jobs in their order, and what counts as passed.
+
+Why fixed: a verdict can be repeated by others only if its question has a name. Rule: nodes, jobs and the expected
+result are those of knavigator's resources/benchmarks (README and workflow files, commit 9d3551aa8f). A job ends when
+the next step names it, in the order that knavigator's run times give, so nothing waits for minutes.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from lab.bench.exam.fair_share import FAIR_SHARE
+from lab.bench.exam.questions import Count, Expected, Job, Scenario, Step, Whole
+from lab.bench.peers.others import COSCHEDULING, KUEUE, KUEUE_SECOND, VOLCANO
+from lab.testbed.api import Object
+from lab.testbed.objects import ZONE_LABEL, node
+
+
+def _nodes(*made: Object) -> dict[str, Object]:
+    return {one["metadata"]["name"]: one for one in made}
+
+
+def _tree(
+    domains: Mapping[str, range], unschedulable: set[int], *, cpu: str, memory: str, gpus: Mapping[int, int]
+) -> dict[str, Object]:
+    """Nodes n1, n2, … whose zone is the domain of the level that the jobs ask for."""
+    made = []
+    for domain, numbers in domains.items():
+        for number in numbers:
+            one = node(f"n{number}", cpu=cpu, memory=memory, gpu=gpus.get(number, 8), zone=domain)
+            made.append({**one, "spec": {"unschedulable": True}} if number in unschedulable else one)
+    return _nodes(*made)
+
+
+def _placed_twice(policies: tuple[str, str], nodes: set[str]) -> tuple[Step, Step]:
+    """The same job twice, one after the other: required in one domain, then preferred."""
+    jobs = [Job(name, 3, "16", "32Gi", gpu=8, zone_policy=policies[at]) for at, name in enumerate(("hard", "soft"))]
+    steps = [Step((Expected(job.name, 3, frozenset(nodes)),), submitted=(job,)) for job in jobs]
+    return steps[0], Step(steps[1].expected, ends=("hard",), submitted=steps[1].submitted)
+
+
+def _alone(name: str, share: int, lasts_s: int) -> Job:
+    """A job of one pod that takes so many hundredths of the node."""
+    return Job(name, 1, f"{share}", f"{share}000Mi", lasts_s=lasts_s)
+
+
+def _alike(name: str, count: int, job: Job) -> tuple[Job, ...]:
+    return tuple(replace(job, name=f"{name}{number}") for number in range(count))
+
+
+def _whole(jobs: Sequence[Job], level: str = "") -> tuple[Whole, ...]:
+    return tuple(Whole(job.name, job.size, level) for job in jobs)
+
+
+_BLOCK = "example.com/block"
+_BACKGROUND = (
+    *_alike("medium", 8, Job("", 1, "32", "128Gi", gpu=4)),
+    *_alike("small", 12, Job("", 4, "8", "32Gi", gpu=2)),
+)
+_A = _alike("a", 8, Job("", 8, "32", "128Gi", gpu=5, zone_policy="required"))
+_B = _alike("b", 4, Job("", 4, "8", "32Gi", gpu=3, zone_policy="preferred"))
+_TOPOLOGY = ("none", "second", "second-gated")
+_GANGS = (*_TOPOLOGY, "native-alone", COSCHEDULING, VOLCANO, KUEUE, KUEUE_SECOND)
+_POLICIES = ("required", "preferred")
+
+SCENARIOS: Mapping[str, Scenario] = {
+    one.name: one
+    for one in (
+        Scenario(
+            "gang-partial", "gang/test1, run-test-standard",
+            "a job of 8 pods of 4 CPUs; 90 nodes are too small, one node has room for 2 of the pods",
+            "no pod is bound",
+            _nodes(*(node(f"small-{n:02d}", cpu="1100m", memory="1050Mi", zone="zone") for n in range(90)),
+                   node("wide", cpu="10100m", memory="10050Mi", zone="zone")),
+            (Step((Expected("job", 0),), submitted=(Job("job", 8, "4", "2Gi"),)),),
+            ways=_GANGS,
+        ),
+        Scenario(
+            "gang-blocking", "gang/test1, run-test-standard-blocking-job",
+            "a job of 3 pods leaves room for 6 pods on 3 nodes; then a job of 8 comes; then the first ends",
+            "no pod of the second job is bound before the first ends, all 8 afterwards",
+            _nodes(*(node(f"node-{n}", cpu="100100m", memory="100050Mi", zone="zone") for n in range(3))),
+            (
+                Step((Expected("blocking", 3),), submitted=(Job("blocking", 3, "92", "50Gi"),)),
+                Step((Expected("job", 0),), submitted=(Job("job", 8, "4", "2Gi"),)),
+                Step((Expected("job", 8),), ends=("blocking",)),
+            ),
+            ways=_GANGS,
+        ),
+        Scenario(
+            "backfill", "backfill/test1-hpc-backfill (1.1)",
+            "B (50 CPUs, 90 s) runs on one node of 100; A (60 CPUs, 60 s) waits; then a second B and C (50 CPUs, 30 s)",
+            "the second B, which would delay A, waits; C, which would not, starts; A starts when the first B ends",
+            _nodes(node("node", cpu="100100m", memory="100050Mi", zone="zone")),
+            (
+                Step((Expected("b1", 1),), submitted=(_alone("b1", 50, 90),)),
+                Step((Expected("a", 0),), submitted=(_alone("a", 60, 60),)),
+                Step((Expected("b2", 0),), submitted=(_alone("b2", 50, 90),)),
+                Step((Expected("c", 1),), submitted=(_alone("c", 50, 30),)),
+                Step((Expected("a", 1),), ends=("c", "b1")),
+            ),
+            ways=(*_GANGS, "second-lengths"),
+        ),
+        Scenario(
+            "T1", "topology-aware, T1",
+            "4 spines of 4 nodes, 7 nodes unschedulable; 3 pods of 8 GPUs, required and then preferred in one spine",
+            "both are on n5, n7, n8: the one spine with room for 3",
+            _tree({f"sw{21 + s}": range(4 * s + 1, 4 * s + 5) for s in range(4)}, {1, 3, 6, 11, 12, 14, 16},
+                  cpu="256", memory="2Ti", gpus={}),
+            _placed_twice(_POLICIES, {"n5", "n7", "n8"}), ways=_TOPOLOGY,
+        ),
+        Scenario(
+            "T2", "topology-aware, T2",
+            "7 blocks of 3 nodes, 8 nodes unschedulable; 3 pods of 8 GPUs, required and then preferred in one block",
+            "both are on n1, n2, n3: the one block with room for 3",
+            _tree({f"block-{b}": range(3 * b + 1, 3 * b + 4) for b in range(7)}, {5, 6, 8, 11, 12, 15, 16, 20},
+                  cpu="256", memory="2Ti", gpus={}),
+            _placed_twice(_POLICIES, {"n1", "n2", "n3"}), ways=_TOPOLOGY,
+        ),
+        Scenario(
+            "T3", "topology-aware, T3",
+            "5 blocks, n1 has 24 GPUs, the others 8; 3 pods of 6 GPUs required on a node; preferred, without n1",
+            "first all on n1, then on n5, n6, n7: the one block with room for 3",
+            _tree({"sw113": range(1, 3), "sw114": range(3, 5), "sw115": range(5, 8), "sw116": range(8, 11),
+                   "sw117": range(11, 14)}, {3, 4, 10, 12, 13}, cpu="128", memory="1Ti", gpus={1: 24}),
+            (
+                Step((Expected("hard", 3, frozenset({"n1"})),), submitted=(Job("hard", 3, "2", "2Gi", gpu=6),)),
+                Step(
+                    (Expected("soft", 3, frozenset({"n5", "n6", "n7"})),), ends=("hard",), cordoned=("n1",),
+                    submitted=(Job("soft", 3, "2", "2Gi", gpu=6, zone_policy="preferred"),),
+                ),
+            ),
+            ways=_TOPOLOGY,
+        ),
+        Scenario(
+            "T4", "topology-aware, T4",
+            "2 spines of 4 blocks of 4 nodes of 8 GPUs; 20 background jobs with half of the GPUs; then 8 jobs A of 8 "
+            "pods of 5 GPUs, required in one spine; then 4 jobs B of 4 pods of 3 GPUs, preferred in one block",
+            "every job is whole or has no pod, every A is in one spine; there is no room for all of A",
+            _nodes(*(
+                node(f"n{spine}{block}{number}", cpu="128", memory="1Ti", gpu=8, zone=f"spine-{spine}",
+                     labels={_BLOCK: f"block-{spine}{block}"})
+                for spine in (1, 2) for block in range(1, 5) for number in range(1, 5)
+            )),
+            (
+                Step((), whole=_whole(_BACKGROUND), submitted=_BACKGROUND),
+                Step((), whole=(*_whole(_BACKGROUND), *_whole(_A, ZONE_LABEL)), submitted=_A),
+                Step((), whole=(*_whole(_BACKGROUND), *_whole(_A, ZONE_LABEL), *_whole(_B)), submitted=_B),
+            ),
+            ways=_TOPOLOGY,
+            counts=(
+                Count("background", _whole(_BACKGROUND)), Count("A", _whole(_A, ZONE_LABEL)), Count("B", _whole(_B)),
+                Count("B in one block", _whole(_B, _BLOCK)),
+            ),
+        ),
+        *FAIR_SHARE,
+    )
+}  # fmt: skip
+"""name → scenario"""

@@ -1,0 +1,94 @@
+"""What judges: placements that were seen → passed or missed, in one run and in all of them.
+
+Rule: pure. A verdict over several runs holds only if they agree; else it says how many passed.
+"""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+
+from lab.bench.exam.questions import Scenario, Step, Whole
+
+Placed = Mapping[str, Sequence[str]]
+"""job → the node of each of its pods that is bound"""
+
+
+def first_miss(scenario: Scenario, seen: Sequence[Placed]) -> str | None:
+    """The first expectation that does not hold, in words; `None`: passed. `seen` has one entry for each step.
+
+    ValueError if steps are missing, unless one of those that are there was missed.
+    """
+    for number, placed in enumerate(seen):
+        if (miss := step_miss(scenario, number, placed)) is not None:
+            return miss
+    if len(seen) < len(scenario.steps):
+        raise ValueError(f"{len(seen)} steps were seen, {scenario.name} has {len(scenario.steps)}")
+    return None
+
+
+def step_miss(scenario: Scenario, number: int, placed: Placed) -> str | None:
+    """The first expectation of step `number` (from 0) that does not hold, in words; `None`: all hold."""
+    step, words = scenario.steps[number], f"step {number + 1}"
+    for expected in step.expected:
+        nodes = placed.get(expected.job, ())
+        if len(nodes) != expected.bound:
+            return f"{words}: {len(nodes)} pods of {expected.job} bound, expected {expected.bound}"
+        if expected.nodes is not None and set(nodes) != expected.nodes:
+            return f"{words}: {expected.job} on {', '.join(sorted(set(nodes)))}"
+    found = by_tenant({job: len(nodes) for job, nodes in placed.items()}, scenario.tenant_of())
+    if not all(share.fewest <= found[share.tenant] <= share.most for share in step.shares):
+        return f"{words}: {', '.join(f'{share.tenant} {found[share.tenant]}' for share in step.shares)}"
+    for one in step.whole:
+        if placed.get(one.job) and not is_whole(scenario, one, placed):
+            nodes = placed[one.job]
+            return f"{words}: {len(nodes)} pods of {one.job} on {', '.join(sorted(set(nodes)))}"
+    return None
+
+
+def is_whole(scenario: Scenario, job: Whole, placed: Placed) -> bool:
+    """Whether all pods of a job are bound, to nodes with one value of its level."""
+    nodes = placed.get(job.job, ())
+    values = {scenario.nodes[node]["metadata"]["labels"].get(job.level) for node in nodes}
+    return len(nodes) == job.size and (not job.level or len(values) == 1)
+
+
+def counted(scenario: Scenario, placed: Placed) -> str:
+    """How many jobs are whole after the last step, in words; empty where the scenario counts none."""
+    return ", ".join(
+        f"{count.words} {sum(is_whole(scenario, job, placed) for job in count.jobs)} of {len(count.jobs)}"
+        for count in scenario.counts
+    )
+
+
+def by_tenant(counts: Mapping[str, int], tenants: Mapping[str, str]) -> Counter[str]:
+    """Pods of each tenant, from the pods of each job and its tenant.
+
+    >>> by_tenant({"a1": 1, "a2": 1, "b1": 1}, {"a1": "a", "a2": "a", "b1": "b"})
+    Counter({'a': 2, 'b': 1})
+    """
+    found: Counter[str] = Counter()
+    for job, count in counts.items():
+        found[tenants[job]] += count
+    return found
+
+
+def lacks_pods(step: Step, counts: Mapping[str, int]) -> bool:
+    """Whether fewer pods of a job are bound (job → pods) than a step expects: waiting may help, not so with more."""
+    return any(counts.get(one.job, 0) < one.bound for one in step.expected)
+
+
+def lacks_shares(step: Step, counts: Mapping[str, int], tenants: Mapping[str, str]) -> bool:
+    """Whether a tenant (job → tenant) has fewer pods (job → pods) than a step expects."""
+    shares = by_tenant(counts, tenants)
+    return any(shares[one.tenant] < one.fewest for one in step.shares)
+
+
+def verdict(misses: Sequence[str | None]) -> str:
+    """What several runs say together.
+
+    >>> verdict([None, None]), verdict(["step 1: …"]), verdict([None, None, "step 1: …"])
+    ('passed', 'missed', '2 of 3')
+    """
+    passed = sum(one is None for one in misses)
+    if misses and passed == len(misses):
+        return "passed"
+    return f"{passed} of {len(misses)}" if passed else "missed"

@@ -1,0 +1,117 @@
+"""How long the planner takes: one large gang on a large cluster, and a long queue in full and after one event.
+
+Goals: a gang of 64 on 5,000 nodes in 40 zones ≤ 30 ms; 1,000 waiting gangs of 10 on 1,000 nodes: full plan ≤ 300 ms,
+after one pod's event ≤ 30 ms. The goals hold for a queue with room for 100 of them (8 CPU a member) as for one with
+room for 800 (1 CPU a member). Medians of `--rounds`, one JSON line each; ends with status 1 when a goal is missed.
+
+    python -m lab.bench.planner [--rounds 5]
+"""
+
+import argparse
+import functools
+import json
+import statistics
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from time import perf_counter
+
+from lab.bench.bed import gang, mesh, nodes, snapshot
+from scoring.model import Node
+from scoring.model.policy import Policy
+from scoring.model.resources import CPU
+from scoring.model.snapshot import Snapshot
+from scoring.network.matrix import NetworkMatrix
+from scoring.plan import Plan, PlannerCache, plan
+
+POLICY = Policy()
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(description="Times of the planner")
+    parser.add_argument("--rounds", type=int, default=5)
+    rounds = parser.parse_args(arguments).rounds
+    missed = False
+    for name, goal_ms, measure in CASES:
+        times_ms = [measure() for _ in range(rounds)]
+        result = {
+            "bench": "planner",
+            "case": name,
+            "median_ms": round(statistics.median(times_ms), 2),
+            "spread_ms": [round(min(times_ms), 2), round(max(times_ms), 2)],
+            "goal_ms": goal_ms,
+        }
+        print(json.dumps(result), flush=True)
+        missed |= goal_ms is not None and result["median_ms"] > goal_ms  # type: ignore[operator]
+    sys.exit(missed)
+
+
+def _timed(make: Callable[[], Plan]) -> tuple[float, Plan]:
+    began_s = perf_counter()
+    made = make()
+    return (perf_counter() - began_s) * 1e3, made
+
+
+@functools.cache
+def _large() -> tuple[list[Node], NetworkMatrix]:
+    found = nodes(5000, zones=40)
+    return found, mesh(found, measured_per_zone=30)
+
+
+@functools.cache
+def _medium() -> tuple[list[Node], NetworkMatrix]:
+    found = nodes(1000, zones=20)
+    return found, mesh(found, measured_per_zone=50)
+
+
+def large_gang(*, warm: bool) -> float:
+    """One gang of 64, one member per node, on 5,000 nodes in 40 zones; `warm`: pair scores of this data are there."""
+    cache, (listed, links) = PlannerCache(), _large()
+    state = snapshot(listed, [gang("big", 64, cpu=8)], links)
+    if warm:
+        plan(snapshot(listed, [gang("other", 3, cpu=8)], links), POLICY, now_s=0.0, cache=cache)
+    took_ms, made = _timed(lambda: plan(state, POLICY, now_s=0.0, cache=cache))
+    assert len(made.node_of) == 64
+    return took_ms
+
+
+def queue(*, cpu: int) -> float:
+    """A full plan of 1,000 gangs without anything to reuse but pair scores."""
+    cache, (listed, links) = PlannerCache(), _medium()
+    plan(snapshot(listed, [gang("other", 3)], links), POLICY, now_s=0.0, cache=cache)
+    state = _queue_state(cpu)
+    took_ms, _ = _timed(lambda: plan(state, POLICY, now_s=0.0, cache=cache))
+    return took_ms
+
+
+def after_one_event(*, cpu: int) -> float:
+    """The plan after a foreign pod took one CPU of a node that a gang was to have."""
+    cache = PlannerCache()
+    state = _queue_state(cpu)
+    first = plan(state, POLICY, now_s=0.0, cache=cache)
+    first = plan(state, POLICY, now_s=0.0, cache=cache, previous=first)
+    used = state.used.copy()
+    used[0, state.table.axis.index(CPU)] += 1000
+    changed = replace(state, version=2, used=used)
+    took_ms, _ = _timed(lambda: plan(changed, POLICY, now_s=0.0, cache=cache, previous=first))
+    return took_ms
+
+
+def _queue_state(cpu: int) -> Snapshot:
+    gangs = [gang(f"g{number:04d}", 10, cpu=cpu, created_s=float(number)) for number in range(1000)]
+    listed, links = _medium()
+    return snapshot(listed, gangs, links)
+
+
+CASES: tuple[tuple[str, float | None, Callable[[], float]], ...] = (
+    ("gang of 64 on 5,000 nodes in 40 zones", 30.0, lambda: large_gang(warm=True)),
+    ("the same with new network data", None, lambda: large_gang(warm=False)),
+    ("1,000 gangs, room for 100: full plan", 300.0, lambda: queue(cpu=8)),
+    ("1,000 gangs, room for 800: full plan", 300.0, lambda: queue(cpu=1)),
+    ("1,000 gangs, room for 100: after one pod event", 30.0, lambda: after_one_event(cpu=8)),
+    ("1,000 gangs, room for 800: after one pod event", 30.0, lambda: after_one_event(cpu=1)),
+)
+
+if __name__ == "__main__":
+    main()

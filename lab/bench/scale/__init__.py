@@ -1,0 +1,1 @@
+"""Large clusters: `python -m lab.bench.scale`."""

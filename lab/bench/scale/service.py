@@ -1,0 +1,302 @@
+"""The service's side of `lab.bench.scale`: netgang as it is served, with a probe of its event loop beside it.
+
+Why in the same process: a stall of the loop (docs/safety.md S15) is only seen from the loop. Rule: the service is the
+product's own, from `bootstrap.live` to uvicorn's settings; the probe only looks on. Commands come as JSON lines on
+standard input:
+
+    {"do": "synced"}    answers when the first plan was made
+    {"do": "mark"}      start to count again; answers with what was counted since the last mark
+    {"do": "full"}      times of full plans of the cluster as it is now
+"""
+
+import argparse
+import asyncio
+import gc
+import json
+import logging
+import socket
+import statistics
+import sys
+import threading
+import time
+import traceback
+from array import array
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import uvicorn
+import uvloop
+
+from extender import bootstrap
+from extender.bootstrap.serve import configs, favour_the_loop, running
+from extender.runtime.clock import SystemClock
+from extender.runtime.log_lines import LogFormat, configure_logging
+from extender.scheduling.planning import loop as planning
+from extender.settings.settings import Settings
+from lab.bench.soak.jobs import STARVE_LIMIT_S
+from scoring.plan import Plan, PlannerCache, plan_in_steps
+from scoring.plan.steps import Steps, finish
+
+_BEAT_S = 0.002
+_LOOK_S = 0.002
+_BUSY_S = 0.004
+"""CPU time of the loop without a beat from which on the watchdog notes where it is."""
+_LATE_S = 0.012
+"""And from which on it reports what it noted."""
+_MOST_LOOKS = 100
+
+
+@dataclass(slots=True)
+class Stall:
+    """The longest since the last report, and how many were above 20 ms.
+
+    Why not all of them: a list as long as the run would be in the very process whose memory is watched.
+    """
+
+    wall_s: float = 0.0
+    process_s: float = 0.0
+    loop_s: float = 0.0
+    above_20_ms: int = 0
+    collection_s: float = 0.0
+
+
+class Probe:
+    """How late the loop is. Lateness counts from when the beat was due; CPU is this process's over that time."""
+
+    def __init__(self) -> None:
+        self._stall = Stall()
+        self.beat_s = time.perf_counter()
+        self._cpu_s = time.process_time()
+        self.own_s = time.thread_time()
+        self._collecting_s = 0.0
+
+    def start(self) -> None:
+        """Begin to beat on the running loop."""
+        self._loop = asyncio.get_running_loop()
+        self.beat_s, self._cpu_s, self.own_s = time.perf_counter(), time.process_time(), time.thread_time()
+        self._loop.call_later(_BEAT_S, self._beat)
+        gc.callbacks.append(self._collection)
+
+    def _beat(self) -> None:
+        now_s, cpu_s, own_s = time.perf_counter(), time.process_time(), time.thread_time()
+        late_s = now_s - self.beat_s - _BEAT_S
+        if late_s > 0.005:
+            longest, loop_s = self._stall, min(own_s - self.own_s, late_s)
+            longest.wall_s = max(longest.wall_s, late_s)
+            longest.process_s = max(longest.process_s, min(cpu_s - self._cpu_s, late_s))
+            longest.loop_s = max(longest.loop_s, loop_s)
+            longest.above_20_ms += loop_s > 0.02
+        self.own_s = own_s
+        self.beat_s, self._cpu_s = now_s, cpu_s
+        self._loop.call_later(_BEAT_S, self._beat)
+
+    def _collection(self, phase: str, _: dict[str, int]) -> None:
+        if phase == "start":
+            self._collecting_s = time.thread_time()
+        else:
+            self._stall.collection_s = max(self._stall.collection_s, time.thread_time() - self._collecting_s)
+
+    def report(self) -> dict[str, float]:
+        """Longest stalls: by the CPU of the loop's thread (docs/safety.md S15), of this process, and by the clock.
+
+        What the process has more than the loop is what threads of ours took; what the clock has more, other people.
+        """
+        found, self._stall = self._stall, Stall()
+        return {
+            "longest_stall_wall_ms": found.wall_s * 1e3,
+            "longest_process_stall_ms": found.process_s * 1e3,
+            "longest_stall_ms": found.loop_s * 1e3,
+            "stalls_above_20_ms": found.above_20_ms,
+            "longest_gc_ms": found.collection_s * 1e3,
+        }
+
+
+class Watchdog(threading.Thread):
+    """Says on standard error what the loop did in the course of each stall: to find its cause."""
+
+    def __init__(self, probe: Probe) -> None:
+        super().__init__(daemon=True)
+        self._probe = probe
+        self._loop_thread = threading.get_ident()
+        self._begun_s = time.monotonic()
+        self._beat_s = 0.0
+        self._course: list[tuple[float, str]] = []
+        """CPU time since that beat, and where the loop was then"""
+        self._pause = threading.Event()
+
+    def run(self) -> None:
+        """Look every few milliseconds, and count only where the loop itself has been at work for long."""
+        clock = time.pthread_getcpuclockid(self._loop_thread)
+        while not self._pause.wait(_LOOK_S):
+            beat_s = self._probe.own_s
+            busy_s = time.clock_gettime(clock) - beat_s
+            if beat_s != self._beat_s:
+                self._tell()
+                self._beat_s, self._course = beat_s, []
+            if busy_s > _BUSY_S and len(self._course) < _MOST_LOOKS:
+                self._course.append((busy_s, self._where()))
+
+    def _where(self) -> str:
+        frames = traceback.walk_stack(sys._current_frames()[self._loop_thread])
+        stack = traceback.StackSummary.extract(frames, limit=9, lookup_lines=False)
+        return " < ".join(f"{Path(frame.filename).stem}:{frame.lineno}:{frame.name}" for frame in stack)
+
+    def _tell(self) -> None:
+        if self._course and self._course[-1][0] > _LATE_S:
+            print(f"--- {time.monotonic() - self._begun_s:.1f} s", file=sys.stderr)
+            for busy_s, where in self._course:
+                print(f"{busy_s * 1e3:7.1f} ms {where}", file=sys.stderr, flush=True)
+
+
+class Runs:
+    """CPU time of planner runs and of their steps."""
+
+    def __init__(self) -> None:
+        self.made = asyncio.Event()
+        self._seconds = array("d")
+        self._longest_step_s = 0.0
+
+    def timed(self, plan_in_steps: Callable[..., Steps[Plan]]) -> Callable[..., Steps[Plan]]:
+        """The same, with the length of each step noted, and of each run that came to its end."""
+
+        def run(*arguments: Any, **named: Any) -> Steps[Plan]:
+            steps, took_s = plan_in_steps(*arguments, **named), 0.0
+            while True:
+                begun_s = time.thread_time()
+                try:
+                    next(steps)
+                except StopIteration as done:
+                    self._seconds.append(took_s + self._step(begun_s))
+                    self.made.set()
+                    made: Plan = done.value
+                    return made
+                took_s += self._step(begun_s)
+                yield
+
+        return run
+
+    def _step(self, begun_s: float) -> float:
+        took_s = time.thread_time() - begun_s
+        self._longest_step_s = max(self._longest_step_s, took_s)
+        return took_s
+
+    def report(self) -> dict[str, float]:
+        """Number, percentiles and sum since the last report."""
+        ordered = sorted(self._seconds) or [0.0]
+        result = {
+            "plans": len(self._seconds),
+            "plan_p50_ms": statistics.median(ordered) * 1e3,
+            "plan_p99_ms": ordered[int(0.99 * (len(ordered) - 1))] * 1e3,
+            "plan_max_ms": ordered[-1] * 1e3,
+            "plan_step_max_ms": self._longest_step_s * 1e3,
+            "plan_total_s": sum(ordered),
+        }
+        del self._seconds[:]
+        self._longest_step_s = 0.0
+        return result
+
+
+def status_mib(field: str) -> float:
+    """A line of /proc/self/status, in MiB."""
+    for line in Path("/proc/self/status").read_text().splitlines():
+        if line.startswith(field + ":"):
+            return int(line.split()[1]) / 1024
+    raise RuntimeError(f"/proc/self/status has no {field}")
+
+
+class Commands:
+    """Answers to what the benchmark asks."""
+
+    def __init__(self, service: bootstrap.Service, probe: Probe, runs: Runs) -> None:
+        self._service = service
+        self._probe = probe
+        self._runs = runs
+        self._begun_s, self._cpu_s = time.perf_counter(), time.process_time()
+
+    async def serve(self) -> None:
+        """Until standard input closes."""
+        while line := await asyncio.to_thread(sys.stdin.readline):
+            match json.loads(line)["do"]:
+                case "synced":
+                    await self._runs.made.wait()
+                    answer = self._mark()
+                case "mark":
+                    answer = self._mark()
+                case "full":
+                    answer = self._full()
+                case other:
+                    raise ValueError(f"unknown command {other}")
+            print(json.dumps(answer), flush=True)
+
+    def _mark(self) -> dict[str, Any]:
+        now_s, cpu_s = time.perf_counter(), time.process_time()
+        current = self._service.planner.current
+        answer = {
+            "seconds": now_s - self._begun_s,
+            "cpu_s": cpu_s - self._cpu_s,
+            "rss_mib": status_mib("VmRSS"),
+            "peak_mib": status_mib("VmHWM"),
+            "admitted": len(current.admitted),
+            "waiting": len(current.waiting),
+            "version": self._service.cache.version,
+            **self._probe.report(),
+            **self._runs.report(),
+        }
+        self._begun_s, self._cpu_s = now_s, cpu_s
+        return answer
+
+    def _full(self) -> dict[str, Any]:
+        """Plans from nothing: with pair scores of this network data, as after a change of leader, and without."""
+        planner = self._service.planner
+        snapshot = self._service.cache.snapshot()
+        gc.collect()
+        now_s = SystemClock().now_s()
+        times: dict[str, float] = {}
+        for name, cache in (("plan_full_cold", PlannerCache()), ("plan_full", PlannerCache())):
+            if name == "plan_full":
+                cache.renew(snapshot.network.version)
+                cache.scores, cache.pairs = dict(planner.cache.scores), planner.cache.pairs
+            runs = Runs()
+            finish(runs.timed(plan_in_steps)(snapshot, planner.policy, now_s=now_s, cache=cache))
+            found = runs.report()
+            times |= {f"{name}_ms": found["plan_max_ms"], f"{name}_step_ms": found["plan_step_max_ms"]}
+        self._probe.report()
+        return times
+
+
+async def _main(kubeconfig: Path, mesh: Path | None, *, stacks: bool) -> None:
+    sources = () if mesh is None else ({"kind": "file", "path": str(mesh)},)
+    settings = Settings.model_validate(
+        {
+            "kubeconfig": kubeconfig,
+            "scheduler_names": ("netgang",),
+            "network": {"sources": sources},
+            "queue": {"starve_limit_s": STARVE_LIMIT_S},
+        }
+    )
+    favour_the_loop()
+    probe, runs = Probe(), Runs()
+    listener = socket.create_server(("127.0.0.1", 0))
+    async with running(bootstrap.live(settings)) as service:
+        vars(planning)["plan_in_steps"] = runs.timed(plan_in_steps)
+        _, config = next(configs(settings, service))
+        serving = asyncio.create_task(uvicorn.Server(config).serve(sockets=[listener]))
+        if stacks:
+            Watchdog(probe).start()
+        probe.start()
+        print(json.dumps({"port": listener.getsockname()[1]}), flush=True)
+        await Commands(service, probe, runs).serve()
+        serving.cancel()
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description="netgang with a probe of its event loop.")
+    parser.add_argument("--kubeconfig", type=Path, required=True)
+    parser.add_argument("--mesh", type=Path)
+    parser.add_argument("--log", type=Path, default=Path("/dev/null"))
+    parser.add_argument("--stacks", action="store_true", help="say on standard error where the loop stalls")
+    given = parser.parse_args()
+    configure_logging(level=logging.getLevelName(logging.INFO), log_format=LogFormat.JSON, stream=given.log.open("w"))
+    uvloop.run(_main(given.kubeconfig, given.mesh, stacks=given.stacks))

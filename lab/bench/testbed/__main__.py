@@ -1,0 +1,164 @@
+"""`python -m bench.testbed`: run the experiment, `check` the machine, `clean` up, or print a kept result's `table`."""
+
+import argparse
+import json
+import signal
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from types import FrameType
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+from lab.bench.testbed.cases import SWEEP, Impairment
+from lab.bench.testbed.errors import BedError, BedUnavailable
+from lab.bench.testbed.experiment import Wanted, experiment
+from lab.bench.testbed.kernel import Kernel, examined
+from lab.bench.testbed.plot import can_draw, draw
+from lab.bench.testbed.record import clean
+from lab.bench.testbed.report import as_json, from_json, table
+from lab.bench.testbed.result import Result
+from lab.bench.testbed.training.data import DATASETS
+from lab.bench.testbed.training.job import GLOO, TOPOLOGIES
+from lab.bench.testbed.training.models import JAX, MODELS, NUMPY, has_jax
+
+_UNAVAILABLE = 3
+"""Exit code: this machine cannot have a bed."""
+
+
+def parser() -> argparse.ArgumentParser:
+    """The options of the command."""
+    parser = argparse.ArgumentParser(
+        prog="python -m lab.bench.testbed",
+        description="Train on six of nine network namespaces, three of which have a bad network (Linux, root).",
+    )
+    parser.add_argument("action", nargs="?", choices=("run", "check", "clean", "table"), default="run")
+    parser.add_argument("--minutes", type=float, default=14.0, help="longest time of the whole (default: 14)")
+    parser.add_argument("--run-seconds", type=float, default=8.0, help="longest time of one run (default: 8)")
+    parser.add_argument("--draws", type=int, default=1, help="random choices per setting and job (default: 1)")
+    parser.add_argument("--runs", type=int, default=5, help="runs of each choice, with seeds of their own (default: 5)")
+    parser.add_argument(
+        "--continue", dest="continued", action="store_true", help="add the runs that the result in --json lacks"
+    )
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--dataset", action="append", choices=tuple(DATASETS), help="only this one; may be repeated")
+    parser.add_argument(
+        "--topology", action="append", choices=(*TOPOLOGIES, GLOO), help="only this one; may be repeated"
+    )
+    parser.add_argument(
+        "--model",
+        action="append",
+        choices=MODELS,
+        help="what computes (default: numpy; jax: extra `bench`); repeatable",
+    )
+    for impairment, values in SWEEP.items():
+        shown = ",".join(f"{one:g}" for one in values)
+        parser.add_argument(
+            f"--{impairment.value}",
+            type=_values,
+            metavar="A,B,…",
+            help=f"values in {impairment.unit}".replace("%", "%%") + f" (default: {shown}; '' for none)",
+        )
+    parser.add_argument(
+        "--json", type=Path, default=Path("lab/bench/out/testbed.json"), help="where the result goes; `table` reads it"
+    )
+    parser.add_argument("--plot", type=Path, default=Path("lab/bench/out/testbed.png"), help="where the picture goes")
+    return parser
+
+
+def _values(text: str) -> tuple[float, ...]:
+    return tuple(float(one) for one in text.split(",") if one)
+
+
+def wanted_of(options: argparse.Namespace) -> Wanted:
+    """What the options ask for."""
+    given: dict[Impairment, tuple[float, ...] | None] = {one: getattr(options, one.value) for one in SWEEP}
+    return Wanted(
+        sweep={one: SWEEP[one] if values is None else values for one, values in given.items()},
+        datasets=tuple(options.dataset or DATASETS),
+        topologies=tuple(options.topology or TOPOLOGIES),
+        models=tuple(options.model or (NUMPY,)),
+        rounds=options.runs,
+        draws=options.draws,
+        seed=options.seed,
+        run_s=options.run_seconds,
+        whole_s=60.0 * options.minutes,
+    )
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Do what was asked. Exit codes: 0 done; 1 the bed failed; 3 this machine cannot have one."""
+    options = parser().parse_args(arguments)
+    result: Result | None = None
+    try:
+        if options.action == "clean":
+            print("\n".join(clean()) or "nothing to clean")
+            return
+        if options.action == "table":
+            print(table(_read(options.json)))
+            return
+        _end_like_ctrl_c(signal.SIGTERM)
+        kernel = examined()
+        print(f"network namespaces: yes; delay by {kernel.delay_by}", file=sys.stderr, flush=True)
+        if options.action == "check":
+            return
+        if JAX in wanted_of(options).models and not has_jax():
+            raise BedUnavailable("jax is not installed: uv sync --frozen --extra bench")
+        continued = options.continued and options.json.exists()
+        result = _read(options.json) if continued else Result(options.seed, kernel.delay_by)
+        _run(kernel, wanted_of(options), result)
+    except BedUnavailable as error:
+        print(f"no test bed here: {error}", file=sys.stderr)
+        sys.exit(_UNAVAILABLE)
+    except BedError as error:
+        print(f"the test bed failed: {error}", file=sys.stderr)
+        sys.exit(1)
+    except KeyboardInterrupt:
+        print("stopped; all namespaces are removed", file=sys.stderr)
+        if result is not None and result.rows:
+            _write(result, options.json)
+            print(f"{len(result.rows)} runs are in {options.json}; --continue adds the others", file=sys.stderr)
+        sys.exit(130)
+    _write(result, options.json)
+    print(table(result))
+    if can_draw():
+        draw(result.rows, options.plot)
+        print(f"\n{options.json}, {options.plot}")
+    else:
+        print(f"\n{options.json}; no picture: matplotlib is not installed (extra `plots`)")
+
+
+def _read(path: Path) -> Result:
+    return from_json(json.loads(path.read_text()))
+
+
+def _write(result: Result, path: Path) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(as_json(result), indent=1) + "\n")
+
+
+def _run(kernel: Kernel, wanted: Wanted, result: Result) -> None:
+    """The experiment with a bar on standard error, where a person looks at it."""
+    console = Console(stderr=True)
+    columns = (TextColumn("{task.completed:.0f} of {task.total:.0f} runs"), BarColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
+        task = bar.add_task("runs", total=1.0)
+        experiment(
+            kernel,
+            wanted,
+            result,
+            tell=lambda line: console.print(line, highlight=False, markup=False, soft_wrap=True),
+            advance=lambda done, whole: bar.update(task, completed=done, total=whole),
+        )
+
+
+def _end_like_ctrl_c(number: signal.Signals) -> None:
+    def told(_number: int, _frame: FrameType | None) -> None:
+        raise KeyboardInterrupt
+
+    signal.signal(number, told)
+
+
+if __name__ == "__main__":
+    main()

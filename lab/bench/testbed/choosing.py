@@ -1,0 +1,95 @@
+"""Let netgang choose: the whole service, over a saved cluster of the bed's nodes and the bed's MaDDash.
+
+Nothing of the choice is here. The service's own client reads the grids, its own mapping finds the nodes, its own
+planner plans a gang of six pods of which one fits on a node; the plan is read off as kube-scheduler would get it.
+"""
+
+import asyncio
+import json
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, Final
+
+from extender import bootstrap
+from extender.bootstrap.serve import running
+from extender.runtime.clock import SystemClock
+from extender.settings.settings import Settings
+from lab.bench.testbed.cases import WANTED
+from lab.bench.testbed.errors import BedError
+from lab.bench.testbed.maddash_view import served
+from lab.bench.testbed.nodes import NODES, address
+from lab.bench.testbed.probes import Measured
+from lab.testbed.objects import gang_pods
+from scoring.ids import gang_key
+
+_LIMIT_S: Final = 30.0
+_NAMESPACE: Final = "bed"
+_GANG: Final = "training"
+_ZONE: Final = "D"
+
+
+def cluster(nodes: tuple[str, ...] = NODES) -> dict[str, Any]:
+    """What `kubectl get nodes,pods -o json` would print: equal nodes of one zone, and a gang of six that waits."""
+    room = {"cpu": "2", "memory": "4Gi", "pods": "10"}
+    listed = [
+        {
+            "apiVersion": "v1",
+            "kind": "Node",
+            "metadata": {
+                "name": node,
+                "uid": node,
+                "resourceVersion": "1",
+                "creationTimestamp": "2026-01-01T00:00:00Z",
+                "labels": {"kubernetes.io/hostname": node, "topology.kubernetes.io/zone": _ZONE},
+            },
+            "spec": {},
+            "status": {
+                "addresses": [{"type": "InternalIP", "address": address(node)}],
+                "allocatable": room,
+                "capacity": room,
+                "conditions": [{"type": "Ready", "status": "True", "reason": "KubeletReady"}],
+            },
+        }
+        for node in nodes
+    ]
+    pods = gang_pods(_GANG, WANTED, min_available=WANTED, namespace=_NAMESPACE, cpu="2", scheduler="netgang")
+    for number, one in enumerate(pods):
+        one["metadata"] |= {
+            "uid": f"{_GANG}-{number}",
+            "resourceVersion": "1",
+            "creationTimestamp": "2026-01-01T00:00:00Z",
+        }
+        one["status"] = {"phase": "Pending"}
+    return {"apiVersion": "v1", "kind": "List", "items": [*listed, *pods]}
+
+
+def chosen(measured: Measured) -> tuple[str, ...]:
+    """The six nodes, in the order of the gang's members. Errors: BedError if there is no plan."""
+    now_s = SystemClock().now_s()
+    with TemporaryDirectory(prefix="netgang-testbed-") as folder, served(measured, checked_at_s=now_s) as url:
+        snapshot = Path(folder) / "cluster.json"
+        snapshot.write_text(json.dumps(cluster(tuple(sorted({source for source, _ in measured})))))
+        source = {"kind": "maddash", "url": url, "interval_s": 60}
+        settings = Settings.load(None, {"snapshot": snapshot, "network": {"sources": [source]}})
+        with asyncio.Runner(loop_factory=asyncio.new_event_loop) as runner:
+            return runner.run(_planned(settings))
+
+
+async def _planned(settings: Settings) -> tuple[str, ...]:
+    gang = gang_key(_NAMESPACE, _GANG)
+    loop = asyncio.get_running_loop()
+    answer: asyncio.Future[tuple[str, ...]] = loop.create_future()
+    async with running(bootstrap.embedded(settings)) as service:
+
+        def look(made: Any) -> None:
+            found = made.admitted.get(gang)
+            if made.network_version and found is not None and not answer.done():
+                answer.set_result(tuple(str(node) for _, node in sorted(found.members.items())))
+
+        service.planner.subscribe(look)
+        look(service.planner.current)
+        try:
+            async with asyncio.timeout(_LIMIT_S):
+                return await answer
+        except TimeoutError as error:
+            raise BedError(f"netgang made no plan with the measurements within {_LIMIT_S:g} s") from error

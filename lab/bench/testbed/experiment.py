@@ -1,0 +1,203 @@
+"""The whole experiment: each setting is made, measured, netgang chooses, and the same jobs run on each choice.
+
+A *round* is all of that once; each round measures and chooses again and has seeds of its own, so that the spread over
+rounds is that of the whole procedure. Rule: bounded. Each run has a limit, and no run begins when it might end after
+the whole's limit; what was left out for that is counted in the result, and another experiment can continue there.
+Rounds come one after the other, so that one that is cut short has whole rounds and some of each impairment.
+"""
+
+import os
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from time import monotonic
+from typing import Final
+
+from lab.bench.testbed.cases import SWEEP, Choice, Impairment, Setting, clean_ps_case, drawn, settings, worst_case
+from lab.bench.testbed.errors import BedError
+from lab.bench.testbed.kernel import Kernel
+from lab.bench.testbed.nodes import Bed, bed
+from lab.bench.testbed.probes import Effort, Measured, probe
+from lab.bench.testbed.record import RECORDS
+from lab.bench.testbed.result import Result, Row
+from lab.bench.testbed.running_job import CONNECT_LIMITS, NEVER_BEGAN, run_job
+from lab.bench.testbed.shaping import shaped
+from lab.bench.testbed.training.data import DATASETS
+from lab.bench.testbed.training.job import GLOO, TOPOLOGIES, WITH_SERVER
+from lab.bench.testbed.training.models import JAX, NUMPY
+
+SETTING_S: Final = 40.0
+"""What making and measuring a setting takes at most, and netgang's choice."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What to run."""
+
+    sweep: dict[Impairment, tuple[float, ...]] = field(default_factory=lambda: dict(SWEEP))
+    datasets: tuple[str, ...] = tuple(DATASETS)
+    topologies: tuple[str, ...] = TOPOLOGIES
+    models: tuple[str, ...] = (NUMPY,)
+    rounds: int = 1
+    draws: int = 1
+    """Random choices beside each of netgang's."""
+    seed: int = 0
+    run_s: float = 8.0
+    """Longest time of one run; a longer one is cut short and its time is projected."""
+    whole_s: float = 840.0
+    steps: int | None = None
+    effort: Effort = field(default_factory=Effort)
+
+
+@dataclass(slots=True)
+class _Begun:
+    """An experiment while it runs."""
+
+    bed: Bed
+    wanted: Wanted
+    result: Result
+    ends_s: float
+    tell: Callable[[str], None]
+    advance: Callable[[int, int], None]
+    left_out: Counter[str] = field(default_factory=Counter)
+    """setting → runs for which there was no time"""
+
+
+def experiment(
+    kernel: Kernel,
+    wanted: Wanted,
+    result: Result,
+    *,
+    tell: Callable[[str], None],
+    advance: Callable[[int, int], None] = lambda done, whole: None,
+    records: Path = RECORDS,
+) -> None:
+    """Add the runs that `result` lacks, in a bed of its own, which is gone afterwards. Errors: BedError.
+
+    A result that is cut short holds all runs until then. `advance` is called with the number of runs done and of all.
+    """
+    ends_s = monotonic() + wanted.whole_s
+    if (result.seed, result.delay_by) != (wanted.seed, kernel.delay_by):
+        raise BedError("the earlier result has another seed or kind of delay: it cannot be continued")
+    with _timed(result), bed(records=records) as made:
+        result.congestion = next(iter(made.processes.values())).ask("congestion", limit_s=10.0)
+        running = _Begun(made, wanted, result, ends_s, tell, advance)
+        for round_ in range(wanted.rounds):
+            for setting in settings(wanted.sweep):
+                _one_setting(running, kernel, setting, round_)
+        result.left_out = [f"{title}: {count} runs" for title, count in running.left_out.items()]
+
+
+@contextmanager
+def _timed(result: Result) -> Iterator[None]:
+    began_s = monotonic()
+    try:
+        yield
+    finally:
+        result.seconds += monotonic() - began_s
+
+
+def _one_setting(running: _Begun, kernel: Kernel, setting: Setting, round_: int) -> None:
+    from lab.bench.testbed.choosing import chosen  # the whole service: `check` and `clean` do without
+
+    wanted, result = running.wanted, running.result
+    have = {row.key for row in result.rows}
+    planned = [one for one in _planned(setting, wanted, round_) if one.key not in have]
+    if not planned:
+        return
+    if running.ends_s - monotonic() < SETTING_S + wanted.run_s:
+        running.left_out[setting.title] += len(planned)
+        return
+    with shaped(running.bed, kernel, setting):
+        result.load.append(round(os.getloadavg()[0], 1))
+        longest_ms = setting.value if setting.impairment is Impairment.DELAY else 0.0
+        measured = probe(running.bed, longest_delay_ms=longest_ms, effort=wanted.effort)
+        seen = summary(measured, setting)
+        result.probes.append({"impairment": setting.impairment.value, "value": setting.value, "round": round_, **seen})
+        ours = chosen(measured)
+        running.tell(f"round {round_ + 1}, {setting.title}: netgang chose {', '.join(sorted(ours))}")
+        for one in planned:
+            if monotonic() + (1.0 + CONNECT_LIMITS) * wanted.run_s > running.ends_s:
+                running.left_out[setting.title] += 1
+                continue
+            row = _ran(running, one, ours, setting.impaired)
+            result.rows.append(row)
+            running.tell(_line(row))
+            running.advance(len(result.rows), wanted.rounds * _runs_of_a_round(wanted))
+
+
+def _ran(running: _Begun, planned: Row, ours: tuple[str, ...], impaired: Sequence[str]) -> Row:
+    nodes = planned.nodes or ours
+    run = run_job(
+        running.bed,
+        nodes,
+        dataset=planned.dataset,
+        topology=planned.topology,
+        seed=running.wanted.seed + planned.round,
+        limit_s=running.wanted.run_s,
+        steps=running.wanted.steps,
+        model=planned.model,
+    )
+    return replace(planned, nodes=nodes, impaired=sum(node in impaired for node in nodes), run=run)
+
+
+def _runs_of_a_round(wanted: Wanted) -> int:
+    return sum(1 for setting in settings(wanted.sweep) for _ in _planned(setting, wanted, 0))
+
+
+def _planned(setting: Setting, wanted: Wanted, round_: int) -> Iterator[Row]:
+    """The runs of a setting and round, with nothing run yet; netgang's have no nodes yet."""
+    for model in wanted.models:
+        for dataset in wanted.datasets:
+            for topology in wanted.topologies:
+                if topology == GLOO and model != JAX:
+                    continue
+                choices: list[tuple[Choice, tuple[str, ...]]] = [
+                    (Choice.NETGANG, ()),
+                    (Choice.WORST, worst_case(setting.impaired)),
+                ]
+                if topology in WITH_SERVER:
+                    choices.append((Choice.CLEAN_PS, clean_ps_case(setting.impaired)))
+                for draw in range(wanted.draws):
+                    seed = f"{wanted.seed + round_}/{setting.title}/{dataset}/{topology}/{draw}"
+                    choices.append((Choice.RANDOM, drawn(seed)))
+                for number, (choice, nodes) in enumerate(choices):
+                    yield Row(
+                        dataset,
+                        topology,
+                        setting.impairment.value,
+                        setting.value,
+                        choice.value,
+                        nodes,
+                        impaired=0,
+                        run=NEVER_BEGAN,
+                        model=model,
+                        round=round_,
+                        draw=max(0, number - (len(choices) - wanted.draws)),
+                    )
+
+
+def _line(row: Row) -> str:
+    run = row.run
+    time = "never began" if run.seconds is None else f"{run.seconds:.2f} s{'' if run.finished else ' (projected)'}"
+    stale = "" if run.staleness is None else f", staleness {run.staleness:.1f}, steps {list(run.worker_steps)}"
+    return f"  {row.model:5} {row.dataset:8} {row.topology:5} {row.choice:8} {row.impaired} impaired: {time}{stale}"
+
+
+def summary(measured: Measured, setting: Setting) -> dict[str, float | None]:
+    """Medians over the directed pairs that are clean, and over those whose sender is impaired."""
+    clean = [link for (a, b), link in measured.items() if not {a, b} & set(setting.impaired)]
+    sick = [link for (a, b), link in measured.items() if a in setting.impaired and b not in setting.impaired]
+    found: dict[str, float | None] = {}
+    for name, links in (("clean", clean), ("impaired", sick)):
+        found[f"{name}_loss_ratio"] = _median([one.loss_ratio for one in links])
+        found[f"{name}_delay_ms"] = _median([one.delay_ms for one in links])
+        found[f"{name}_throughput_bps"] = _median([one.throughput_bps for one in links])
+    return found
+
+
+def _median(values: Sequence[float | None]) -> float | None:
+    known = sorted(one for one in values if one is not None)
+    return known[len(known) // 2] if known else None

@@ -1,0 +1,103 @@
+"""Make the network what a setting says: token buckets, random loss, delay.
+
+- Rate: a token bucket (tc tbf) on both ends of each node's link; 100 Mbit/s, or the impaired nodes' lower rate.
+- Loss: each other node drops what comes from an impaired one with this probability (iptables, match `statistic`): real
+  packets are lost, and TCP's retransmissions are the kernel's. It is done where packets arrive because a rule where
+  they leave would inform the sender.
+- Delay: netem on what the impaired node sends, where the kernel has it; else a relay (`bench.relay`) between
+  its port and the bridge holds whole Ethernet frames back. The node's own TCP meets a late network in both cases.
+
+Rule: `shaped` begins from links without impairment and ends with them, so settings cannot add up.
+"""
+
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from typing import Final
+
+from lab.bench.testbed.cases import BASE_BPS, Impairment, Setting
+from lab.bench.testbed.commands import run_in, tc_in
+from lab.bench.testbed.kernel import Kernel
+from lab.bench.testbed.nodes import Bed, address, port
+from lab.bench.testbed.relay import relayed
+
+_BURST: Final = "16kb"
+"""About ten packets: what a bucket saves up must be small beside the smallest gradient."""
+_QUEUE: Final = "40ms"
+_NETEM_PACKETS: Final = 20_000
+"""Half a second at full rate is 4,200 packets; netem's own 1,000 would drop the others."""
+
+
+def rate_lines(node: str, rate_bps: int) -> tuple[str, str]:
+    """Commands of tc for the node's own interface and for the switch's port.
+
+    >>> rate_lines("node28", 40_000_000)[1]
+    'qdisc replace dev p28 root handle 1: tbf rate 40000000bit burst 16kb latency 40ms'
+    """
+    bucket = f"root handle 1: tbf rate {rate_bps}bit burst {_BURST} latency {_QUEUE}"
+    return f"qdisc replace dev eth0 {bucket}", f"qdisc replace dev {port(node)} {bucket}"
+
+
+def set_rates(bed: Bed, rates_bps: dict[str, int]) -> None:
+    """Set the rate of each of these nodes' links, both directions."""
+    switch = []
+    for node, rate_bps in rates_bps.items():
+        own, theirs = rate_lines(node, rate_bps)
+        tc_in(bed.namespace(node), [own])
+        switch.append(theirs)
+    tc_in(bed.switch, switch)
+
+
+def loss_rules(sources: list[str], loss_ratio: float) -> str:
+    """What iptables-restore reads: packets of each source are dropped with this probability.
+
+    >>> print(loss_rules(["10.77.0.33"], 0.05))
+    *filter
+    :INPUT ACCEPT [0:0]
+    -A INPUT -s 10.77.0.33 -m statistic --mode random --probability 0.05 -j DROP
+    COMMIT
+    <BLANKLINE>
+    """
+    rules = [f"-A INPUT -s {one} -m statistic --mode random --probability {loss_ratio:g} -j DROP" for one in sources]
+    return "\n".join(("*filter", ":INPUT ACCEPT [0:0]", *rules, "COMMIT", ""))
+
+
+def _set_loss(bed: Bed, impaired: tuple[str, ...], loss_ratio: float) -> None:
+    for node in bed.processes:
+        sources = [address(one) for one in impaired if one != node] if loss_ratio > 0.0 else []
+        run_in(bed.namespace(node), "iptables-restore", given=loss_rules(sources, loss_ratio))
+
+
+def netem_lines(delay_ms: float) -> list[str]:
+    """Commands of tc that put a delay before the rate limit of a node's own interface."""
+    own, _ = rate_lines("node0", BASE_BPS)
+    bucket = own.replace("qdisc replace dev eth0 root handle 1:", "qdisc add dev eth0 parent 1:1 handle 10:")
+    return [
+        "qdisc del dev eth0 root",
+        f"qdisc add dev eth0 root handle 1: netem delay {delay_ms:g}ms limit {_NETEM_PACKETS}",
+        bucket,
+    ]
+
+
+@contextmanager
+def shaped(bed: Bed, kernel: Kernel, setting: Setting) -> Iterator[None]:
+    """The network in a setting's state. Errors: BedError."""
+    impaired = setting.impaired
+    clean = dict.fromkeys(bed.processes, BASE_BPS)
+    set_rates(bed, clean)
+    with ExitStack() as stack:
+        match setting.impairment:
+            case Impairment.BANDWIDTH:
+                stack.callback(set_rates, bed, clean)
+                set_rates(bed, dict.fromkeys(impaired, round(setting.value * 1e6)))
+            case Impairment.LOSS:
+                stack.callback(_set_loss, bed, impaired, 0.0)
+                _set_loss(bed, impaired, setting.value / 100.0)
+            case Impairment.DELAY if kernel.netem:
+                for node in impaired:
+                    stack.callback(
+                        tc_in, bed.namespace(node), ["qdisc del dev eth0 root", rate_lines(node, BASE_BPS)[0]]
+                    )
+                    tc_in(bed.namespace(node), netem_lines(setting.value))
+            case Impairment.DELAY:
+                stack.enter_context(relayed(bed, impaired, delay_ms=setting.value))
+        yield

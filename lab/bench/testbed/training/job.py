@@ -1,0 +1,77 @@
+"""What a training job is and what each of its ranks says when it ends."""
+
+from dataclasses import asdict, dataclass, field
+from typing import Any, Final, Self
+
+from lab.bench.testbed.training.data import DATASETS, Dataset
+from lab.bench.testbed.training.models import NUMPY
+
+PS: Final = "ps"
+"""Synchronous parameter server: each step waits for the slowest worker."""
+ASYNC: Final = "async"
+"""Asynchronous parameter server: each worker pulls and pushes for itself."""
+RING: Final = "ring"
+"""Synchronous ring all-reduce, without a server."""
+GLOO: Final = "gloo"
+"""Synchronous all-reduce by JAX's own transport."""
+TOPOLOGIES: Final = (PS, ASYNC, RING)
+"""Those over sockets of ours, with any model."""
+WITH_SERVER: Final = (PS, ASYNC)
+"""Rank 0 is a parameter server; the others are workers."""
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """What each rank gets. Rank i is at `addresses[i]`; where there is a parameter server, rank 0 is it."""
+
+    dataset: str
+    topology: str
+    addresses: tuple[str, ...]
+    port: int
+    seed: int
+    steps: int
+    """Of each worker; an asynchronous job ends after as many updates of all workers together as these make."""
+    limit_s: float
+    """Longest time for all steps together."""
+    connect_s: float
+    """Longest time for the connections."""
+    model: str = NUMPY
+    """Which program computes the gradients: a name of `models.MODELS`."""
+
+    @classmethod
+    def from_json(cls, given: dict[str, Any]) -> Self:
+        """As `asdict` wrote it."""
+        return cls(**{**given, "addresses": tuple(given["addresses"])})
+
+    @property
+    def data(self) -> Dataset:
+        """The data set by its name."""
+        return DATASETS[self.dataset]
+
+    @property
+    def updates(self) -> int:
+        """Gradients that the workers of a job with a parameter server compute, all together."""
+        return self.steps * (len(self.addresses) - 1)
+
+
+@dataclass(frozen=True, slots=True)
+class Trained:
+    """What one rank did."""
+
+    rank: int
+    steps: int
+    """Whole steps; of an asynchronous parameter server, updates."""
+    seconds: float
+    finished: bool
+    received_bytes: int
+    expected_bytes: int
+    """What it receives in a finished run; 0 for an asynchronous worker, whose share is not settled beforehand."""
+    retransmits: int
+    losses: tuple[float, ...] = field(default=())
+    """Loss of its batch at each step; a parameter server has none."""
+    staleness: tuple[int, ...] = field(default=())
+    """Of an asynchronous parameter server: per update, how many others came between the worker's pull and its push."""
+
+    def as_json(self) -> dict[str, Any]:
+        """Plain values."""
+        return asdict(self)

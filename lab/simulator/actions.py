@@ -1,0 +1,84 @@
+"""What a policy may ask of the world, and what it must offer to be asked.
+
+Why values: the world checks each one against the room there is before it does it, whatever the policy thinks.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol, TypeAlias
+
+from lab.simulator.model import SimJob
+from lab.simulator.state import Slot, State
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Pods of a job get nodes: its start, a part of it, or further workers."""
+
+    job: str
+    pods: Mapping[Slot, int]
+    """(role, index) → row"""
+    wanted: int | None = None
+    """Workers that the owner wants from now on; `None`: as before."""
+
+
+@dataclass(frozen=True, slots=True)
+class Remove:
+    """Workers of a running job go, at once; their room is free from this moment."""
+
+    job: str
+    indexes: Sequence[int]
+    for_others: bool = True
+    """Whether it is to have them again (else it wished for fewer)."""
+
+
+@dataclass(frozen=True, slots=True)
+class GiveUp:
+    """A job that uses room without being whole is removed: it was deadlocked."""
+
+    job: str
+    again: bool = False
+    """Whether its owner submits it again at once, behind all others; else its story ends here."""
+
+
+@dataclass(frozen=True, slots=True)
+class Suspend:
+    """A running job stops as a whole, at once, and waits; it starts again from its last checkpoint."""
+
+    job: str
+
+
+Action: TypeAlias = Place | Remove | GiveUp | Suspend
+
+
+@dataclass(frozen=True, slots=True)
+class Advice:
+    """What a policy wants done now. It is asked again at once if anything is done, else after the next event."""
+
+    actions: Sequence[Action] = ()
+    settled: bool = field(default=False, kw_only=True)
+    """Asking again before something else happens would bring nothing."""
+    wake_s: float | None = field(default=None, kw_only=True)
+    """Moment at which it wants to be asked even if nothing happens."""
+
+
+class Deciding(Protocol):
+    """Which jobs start where, and which change. A policy may keep what it remembers; the same calls give the same."""
+
+    @property
+    def name(self) -> str:
+        """As in results."""
+        ...
+
+    @property
+    def elastic(self) -> bool:
+        """Whether jobs train with fewer workers than their owner asked for, down to their minimum."""
+        ...
+
+    def wanted(self, job: SimJob) -> int:
+        """Workers that the job's owner makes at its arrival."""
+        ...
+
+    def decide(self, state: State) -> Advice:
+        """Look at the cluster at `state.now_s`."""
+        ...

@@ -1,0 +1,151 @@
+"""A workload before it runs, and the outcome of each of its jobs: what engines, policies and reports share.
+
+Why apart: an engine may follow every pod or only whole jobs, and a policy may be netgang or a published algorithm; a
+scenario is written once and its result is read in one way. Rule: plain values, seconds since the start of the run, and
+nothing that depends on the policy.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+from lab.simulator.recorded import Recorded
+from scoring.model import Node
+from scoring.model.resources import NO_RESOURCES, Resources
+from scoring.network.matrix import NetworkMatrix
+
+
+class Sync(StrEnum):
+    """How workers share what they learned."""
+
+    ASYNCHRONOUS = "asynchronous"
+    """Each pushes to the parameter servers when it is done with a batch."""
+    SYNCHRONOUS = "synchronous"
+    """All wait for the slowest after each batch."""
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """What a job trains, and how much of it: what the training-speed model needs to know."""
+
+    model: str
+    """One of the speed model's table, such as `resnet50`."""
+    batch: int
+    """Samples a worker takes per step."""
+    samples: float
+    """Samples to be seen before the job is complete, over all workers."""
+    sync: Sync = Sync.ASYNCHRONOUS
+    recorded: Recorded | None = None
+    """Measured step times; then `samples` are seconds at the size asked for."""
+
+
+@dataclass(frozen=True, slots=True)
+class SimJob:
+    """A distributed training job: parameter servers (none: all-reduce) and workers between a minimum and a maximum.
+
+    >>> from scoring.model.resources import Resources
+    >>> one = SimJob("a", 0.0, Work("cnn", 8, 1e4), worker=Resources.parse({"cpu": "1"}), workers=4, min_workers=2)
+    >>> one.pods, one.min_pods
+    (4, 2)
+    """
+
+    name: str
+    arrival_s: float
+    work: Work
+    worker: Resources
+    """Requests of one worker."""
+    workers: int
+    """Wanted at the start; an elastic job may run with fewer, and its maximum is `max_workers`."""
+    min_workers: int
+    max_workers: int | None = None
+    """`None`: as many as wanted."""
+    ps: Resources = NO_RESOURCES
+    """Requests of one parameter server."""
+    ps_count: int = 0
+    priority: int = 0
+    namespace: str = "default"
+    zones: tuple[str, ...] = ()
+    """Allowed zones, in order; empty: all."""
+    suspendable: bool = False
+    """Whether it may be stopped as a whole and started again from its last checkpoint."""
+
+    @property
+    def pods(self) -> int:
+        """Members that its owner makes at first."""
+        return self.ps_count + self.workers
+
+    @property
+    def min_pods(self) -> int:
+        """Members without which it does not train."""
+        return self.ps_count + self.min_workers
+
+
+@dataclass(frozen=True, slots=True)
+class Scenario:
+    """Nodes, the network between them, and the jobs that arrive; `seed` is what it was drawn from."""
+
+    name: str
+    nodes: tuple[Node, ...]
+    network: NetworkMatrix
+    jobs: tuple[SimJob, ...]
+    seed: int = 0
+    until_s: float | None = None
+    """The run is cut here; `None`: it ends with the last job."""
+
+
+class Fate(StrEnum):
+    """How a job's story ended."""
+
+    COMPLETED = "completed"
+    DEADLOCKED = "deadlocked"
+    """It used room without its minimum when nothing more could happen, or until the policy's rule removed it."""
+    UNFINISHED = "unfinished"
+    """The run was cut."""
+    NEVER_STARTED = "never started"
+
+
+@dataclass(frozen=True, slots=True)
+class JobOutcome:
+    """One job's times, seconds since the start of the run; `None`: it did not come to that."""
+
+    job: SimJob
+    fate: Fate
+    first_pod_s: float | None
+    """When the first of its pods was on a node."""
+    started_s: float | None
+    """When its minimum was on nodes."""
+    ended_s: float | None
+    resizes: int = 0
+    stalled_s: float = 0.0
+    """Checkpoints, restarts and repeated steps."""
+    worker_s: float = 0.0
+    """Workers × seconds on nodes."""
+    deadlocks: int = 0
+    """Times it was removed because it used room without its minimum."""
+    suspensions: int = 0
+    waited_s: float = 0.0
+    """From its arrival to its end, while it had not its minimum: before its start, and while it was suspended."""
+
+    @property
+    def completion_s(self) -> float | None:
+        """Job completion time: from its arrival to its end (PAPERS K8)."""
+        return None if self.ended_s is None else self.ended_s - self.job.arrival_s
+
+
+@dataclass(frozen=True, slots=True)
+class RunResult:
+    """One scenario under one policy. The integrals are of the time from the first arrival to `makespan_s`."""
+
+    scenario: str
+    policy: str
+    seed: int
+    outcomes: tuple[JobOutcome, ...]
+    """In the order of the scenario's jobs."""
+    makespan_s: float
+    """End of the last job, or where the run was cut."""
+    requested_ratio: Mapping[str, float]
+    """resource → requested of what the nodes have, mean over time"""
+    busy_cpu_ratio: float
+    """CPU that trains (not waiting for the network, a quorum or a restart) of what the nodes have, mean over time."""
+    decisions: int = 0
+    """Times the policy was asked."""

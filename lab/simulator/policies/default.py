@@ -1,0 +1,77 @@
+"""tf-operator on the default scheduler: pods one by one, first come, first served, spread over the nodes (PAPERS K8).
+
+Nothing keeps a job's pods together, so jobs may use room without being whole. Rules of ours where K8 says nothing:
+
+- A pod that found no node is tried again at the next event; the order among those that wait is drawn from the seed, as
+  back-offs of different lengths make it in the real queue. New pods are tried first, in the order of their making.
+- A job that has had a node for some of its pods for `deadlock_s` without being whole is *deadlocked*: it is removed and
+  frees its room, and its owner submits it again at once, behind all others, so that all policies complete the same
+  work and their means can be compared. Without `resubmit` its story ends there without completion, as in K8, and it
+  counts in the mean with the time until its removal, which flatters this policy wherever jobs are longer than that.
+- A job that was deadlocked `_MOST_DEADLOCKS` times is not submitted again.
+"""
+
+from random import Random
+
+from lab.simulator.actions import Action, Advice, GiveUp, Place
+from lab.simulator.model import SimJob
+from lab.simulator.policies.spread import Room, slots_of
+from lab.simulator.state import Slot, State
+
+DEADLOCK_S = 1800.0
+_MOST_DEADLOCKS = 20
+
+
+class Default:
+    """One pod at a time."""
+
+    name = "default"
+    elastic = False
+
+    def __init__(self, *, seed: int = 0, deadlock_s: float = DEADLOCK_S, resubmit: bool = True) -> None:
+        self._chance = Random(seed)  # noqa: S311 - the order of retries, no secret
+        self._resubmit = resubmit
+        self._deadlock_s = deadlock_s
+        self._seen: set[str] = set()
+        self._looked_at = -1
+
+    def wanted(self, job: SimJob) -> int:
+        """All that it asked for."""
+        return job.workers
+
+    def decide(self, state: State) -> Advice:
+        """Put whatever fits."""
+        lost = [one for one in state.waiting.values() if self._over(one.holds_since_s, state.now_s)]
+        if lost:
+            names = [one.job.name for one in lost]
+            self._seen.difference_update(names)
+            again = self._resubmit
+            return Advice([GiveUp(one.job.name, again and one.deadlocks < _MOST_DEADLOCKS - 1) for one in lost])
+        if self._looked_at == state.changes:
+            return Advice((), wake_s=self._wake_s(state))
+        room = Room(state)
+        old: list[tuple[str, Slot]] = []
+        new: list[tuple[str, Slot]] = []
+        for name, one in state.waiting.items():
+            pods = [(name, slot) for slot in (one.missing() if name in self._seen else slots_of(one))]
+            (old if name in self._seen else new).extend(pods)
+            self._seen.add(name)
+        self._chance.shuffle(old)
+        placed: dict[str, dict[Slot, int]] = {}
+        for name, slot in (*new, *old):
+            row = room.put(state.vector(state.waiting[name], slot[0]))
+            if row is not None:
+                placed.setdefault(name, {})[slot] = row
+        actions: list[Action] = [Place(name, pods) for name, pods in placed.items()]
+        self._looked_at = state.changes + len(actions)
+        self._seen.intersection_update(state.waiting)
+        return Advice(actions, wake_s=self._wake_s(state))
+
+    def _over(self, since_s: float | None, now_s: float) -> bool:
+        return since_s is not None and now_s >= since_s + self._deadlock_s
+
+    def _wake_s(self, state: State) -> float | None:
+        found = [
+            one.holds_since_s + self._deadlock_s for one in state.waiting.values() if one.holds_since_s is not None
+        ]
+        return min(found, default=None)

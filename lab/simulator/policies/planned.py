@@ -1,0 +1,151 @@
+"""Policies that let netgang's planner place gangs: netgang itself, and the zone-and-greedy method of PAPERS N.
+
+Why: the simulator is to say what the service would do, so nothing is decided here: the planner runs with its cache and
+the previous plan, as in the service, and elastic jobs are adjusted by `scoring.scaling`. Rule: a gang that the plan
+admits starts whole, on the nodes of the plan; scaling is looked at only when the plan admits none.
+"""
+
+from collections.abc import Callable, Iterator
+
+from lab.simulator.actions import Action, Advice, Place, Remove, Suspend
+from lab.simulator.gangs import Gangs, elastic_job
+from lab.simulator.lengths import Lengths
+from lab.simulator.model import SimJob
+from lab.simulator.reports import Reports
+from lab.simulator.state import JobState, State
+from scoring.model import Role
+from scoring.model.policy import Backfill, Order, Policy, Preempting, QueuePolicy, ScorePolicy, Selection, Variant
+from scoring.model.snapshot import Snapshot
+from scoring.plan import Plan, PlannerCache, plan
+from scoring.preempt.candidates import Candidates
+from scoring.preempt.decide import preemption
+from scoring.queue.service_levels import dominant_share
+from scoring.scaling.adjust import adjust
+from scoring.scaling.change import Change
+from scoring.scaling.job import JobKey
+from scoring.scaling.options import Options
+
+PAPER_N = Policy(
+    selection=Selection.PAPER,
+    score=ScorePolicy(variant=Variant.LITERAL),
+    queue=QueuePolicy(order=Order.FIFO),
+)
+"""Zone first, then the greedy choice from the first node of the list, by the published score; first come, first served
+(the paper says nothing of a queue)."""
+
+
+class Planned:
+    """The planner, and perhaps the scaling code."""
+
+    def __init__(
+        self,
+        name: str,
+        policy: Policy,
+        scaling: Options | None = None,
+        *,
+        reports: Reports | None = None,
+        lengths: Lengths | None = None,
+        looks: Callable[[State], None] | None = None,
+        watched: Callable[[Snapshot, Plan, float], None] = lambda _snapshot, _plan, _now_s: None,
+    ) -> None:
+        """`None` for `scaling`: worker counts stay as jobs started; for `reports` and `lengths`: nothing is said.
+
+        `looks` is shown the cluster before each decision; `watched` each plan, what it was made from, and the moment.
+        """
+        self.name = name
+        self.elastic = scaling is not None
+        self._policy, self._scaling, self._reports, self._lengths = policy, scaling, reports, lengths
+        self._looks = looks
+        self._watched = watched
+        self._cache = PlannerCache()
+        self._plan = Plan(version=-1)
+        self._candidates = Candidates()
+        self._gangs: Gangs | None = None
+        self._version = 0
+
+    def wanted(self, job: SimJob) -> int:
+        """All that it asked for."""
+        return job.workers
+
+    def decide(self, state: State) -> Advice:
+        """Start the gangs that the plan admits; else change worker counts."""
+        if self._looks is not None:
+            self._looks(state)
+        gangs = self._gangs = self._gangs or Gangs(state.table, reports=self._reports, lengths=self._lengths)
+        gangs.forget(state)
+        running = [] if self._scaling is None else list(state.elastic.values())
+        others = [one for one in state.running.values() if not one.elastic or self._scaling is None]
+        backfills = self._policy.queue.backfill is not Backfill.NONE
+        load = others if self._policy.preemption is not Preempting.OFF or backfills else []
+        if not state.waiting and not running:
+            return Advice()
+        self._version += 1
+        snapshot = gangs.snapshot(state, (*state.waiting.values(), *running, *load), version=self._version)
+        now_s = state.now_s
+        self._plan = plan(snapshot, self._policy, now_s=now_s, previous=self._plan, cache=self._cache)
+        self._watched(snapshot, self._plan, now_s)
+        actions: list[Action] = []
+        index = state.table.index
+        for admission in sorted(self._plan.admitted.values(), key=lambda one: one.rank):
+            pods = {gangs.slot(uid): index[node] for uid, node in admission.members.items()}
+            actions.append(Place(admission.gang.partition("/")[2], pods))
+        levels = self._policy.preemption is not Preempting.OFF
+        if not actions and self._scaling is None and levels and (left := self._preempted(snapshot, now_s)):
+            return Advice(left)
+        if actions or self._scaling is None:
+            started = [
+                state.waiting.get(admission.gang.partition("/")[2]) for admission in self._plan.admitted.values()
+            ]
+            rigid = not running and not load and all(one is not None and not one.elastic for one in started)
+            return Advice(actions, settled=rigid, wake_s=self._wake_s(state))
+        elastic = [elastic_job(one) for one in running]
+        if not elastic:
+            return Advice((), wake_s=self._wake_s(state))
+        wishes = self.wishes(state, running)
+        made = adjust(
+            snapshot, self._plan, elastic, wishes, self._policy, self._scaling, now_s=now_s, cache=self._cache
+        )
+        mine = made.scale_in.changes
+        if levels and not mine and (left := self._preempted(snapshot, now_s)):
+            return Advice(left)
+        actions += [self._change(state, change, for_others=change in mine) for change in made.changes]
+        return Advice(actions, wake_s=self._wake_s(state))
+
+    def _preempted(self, snapshot: Snapshot, now_s: float) -> list[Action]:
+        """Jobs that are suspended for a gang that waits."""
+        found = preemption(snapshot, self._plan, self._policy, now_s=now_s, cache=self._cache, book=self._candidates)
+        return [Suspend(victim.partition("/")[2]) for victim in found.victims] if found is not None else []
+
+    def wishes(self, state: State, running: list[JobState]) -> dict[JobKey, int]:
+        """Worker counts that jobs ask for themselves."""
+        del state, running
+        return {}
+
+    def _change(self, state: State, change: Change, *, for_others: bool) -> Action:
+        one = state.running[change.job.name]
+        if change.removed > 0:
+            return Remove(change.job.name, sorted(one.workers)[change.after :], for_others=for_others)
+        rows = [state.table.index[node] for node in change.nodes]
+        first = change.before
+        pods = {(Role.WORKER, first + number): row for number, row in enumerate(rows)}
+        return Place(change.job.name, pods, wanted=change.after)
+
+    def _wake_s(self, state: State) -> float | None:
+        """The next moment at which something is possible that is not now, though nothing happens."""
+        now_s, cool_s = state.now_s, self._scaling.cool_down_s if self._scaling is not None else 0.0
+        found = [one.changed_s + cool_s for one in state.elastic.values() if one.changed_s is not None]
+        found += [one.job.arrival_s + self._policy.queue.starve_limit_s for one in state.waiting.values()]
+        if state.waiting and self._policy.preemption is Preempting.LEVELS:
+            found += self._next_levels(state)
+        return min((at_s for at_s in found if at_s > now_s), default=None)
+
+    def _next_levels(self, state: State) -> Iterator[float]:
+        """When a running job comes to a level, or may be suspended."""
+        service, total, now_s = self._policy.service, state.table.allocatable.sum(axis=0), state.now_s
+        for one in state.running.values():
+            worker = state.vector(one, Role.WORKER)
+            share = dominant_share(worker, total) if worker is not None else 0.0
+            had_s = one.before_s + sum(now_s - one.bound_s[Role.WORKER, index] for index in one.workers)
+            for hours in service.thresholds_h if share else ():
+                yield now_s + (hours * 3600.0 / share - had_s) / len(one.workers) + 1e-3  # also after rounding
+            yield (one.ran_since_s or 0.0) + service.min_run_s

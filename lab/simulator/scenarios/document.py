@@ -1,0 +1,137 @@
+"""What a scenario file may say: nodes, network, jobs, policies, assumptions (docs/research/simulator.md).
+
+Why pydantic: people write these files, and an error must name the field and what it accepts. Rule: nothing is read
+silently: an unknown field is an error, and every default is the one described beside it.
+"""
+
+from typing import Annotated
+
+from pydantic import Field, field_validator, model_validator
+
+from extender.errors import ConfigError
+from lab.simulator.policies import POLICIES
+from lab.simulator.scenarios.jobs import Count, Name, NotNegative, Part, Positive, Quantity, Share, Workload
+from scoring.model.policy import QueuePolicy, Surplus
+from scoring.scaling.options import Condition, Options
+
+_MOST_MEASURED = 500
+"""Nodes of a zone whose links are all measured: a quarter of a million pairs."""
+
+
+class ScenarioError(ConfigError):
+    """The scenario cannot be used; the text says why and what would be accepted."""
+
+
+class NodeGroup(Part):
+    """Equal nodes, named `PREFIX-0…`, dealt out evenly to zones `a`, `b` and so on."""
+
+    count: Count
+    cpu: Quantity
+    memory: Quantity
+    gpu: Annotated[int, Field(ge=0)] = 0
+    zones: Count = 1
+    prefix: Name = "node"
+
+    def names(self) -> list[str]:
+        """Of all its nodes."""
+        digits = len(str(self.count - 1))
+        return [f"{self.prefix}-{number:0{digits}}" for number in range(self.count)]
+
+
+class Impaired(Part):
+    """A node all of whose links differ."""
+
+    node: str
+    loss_ratio: Share | None = None
+    delay_ms: NotNegative | None = None
+    throughput_bps: Positive | None = None
+
+
+class Mesh(Part):
+    """Equal links between all nodes of a zone, measured as netgang would see them; links between zones are unknown."""
+
+    throughput_bps: Positive = 1e9
+    delay_ms: NotNegative = 0.1
+    loss_ratio: Share = 0.0
+    impaired: tuple[Impaired, ...] = ()
+
+
+class Assume(Part):
+    """Assumptions that the sensitivity sweep varies."""
+
+    stall_factor: NotNegative = 1.0
+    """On the stall of a change and on the steps that it repeats; 1: as measured (PAPERS E3)."""
+    deadlock_s: Positive = 1800.0
+    """`default`: how long a job may use room without being whole before it is removed."""
+    resubmit: bool = True
+    """`default`: whether such a job is submitted again at once; else it ends there, without completion."""
+    starve_limit_s: Positive = 1800.0
+    """`netgang-elastic`: STARVELIMIT."""
+    kod2_starve_limit_s: Positive = 1800.0
+    """`kod2-literal`: STARVELIMIT."""
+    most_at_once: Annotated[int, Field(ge=0)] = 2
+    """`netgang-elastic`, `kod2-literal`: l_dw and l_iw; 0: no limit."""
+    cool_down_s: NotNegative = 60.0
+    """`netgang-elastic`: least time between two changes of one job."""
+    surplus: Surplus = QueuePolicy().surplus
+    """`netgang-elastic`: when members beyond the minimum of a job that has started get room."""
+    condition: Condition = Options().condition
+    """`netgang-elastic`: which gangs running jobs give up workers (`elastic.condition`)."""
+    unmeasured_bps: Positive = 1e9
+    """Rate of a link without a measurement."""
+    card_bps: Positive = 1e10
+    """What a node's network card moves, each way."""
+    decide_every_s: NotNegative = 0.0
+    """Least time between two looks of the policy; events between them are taken together."""
+
+
+class ScenarioFile(Part):
+    """A comparison of policies."""
+
+    name: Name
+    about: str = ""
+    seed: Annotated[int, Field(ge=0)] = 1
+    policies: Annotated[tuple[str, ...], Field(min_length=1)] = tuple(POLICIES)
+    nodes: Annotated[tuple[NodeGroup, ...], Field(min_length=1)]
+    network: Mesh | None = None
+    """Default: nothing is measured."""
+    workload: Workload
+    assume: Assume = Assume()
+    until_s: Positive | None = None
+    sweep: dict[str, tuple[float | Surplus | Condition, ...]] = Field(default_factory=dict)
+    """Assumption → values it takes, one at a time, with `--sweep`."""
+    cases: tuple[dict[str, float | Surplus | Condition], ...] = ()
+    """Further cases of `--sweep`, each of several assumptions; `seed` may be among them."""
+
+    @model_validator(mode="after")
+    def _nodes_agree(self) -> "ScenarioFile":
+        prefixes = [group.prefix for group in self.nodes]
+        if len(set(prefixes)) < len(prefixes):
+            raise ValueError("groups of nodes need different prefixes")
+        if self.network is not None:
+            if any(group.count > _MOST_MEASURED * group.zones for group in self.nodes):
+                raise ValueError(f"with a network at most {_MOST_MEASURED} nodes a zone: every pair is measured")
+            names = {name for group in self.nodes for name in group.names()}
+            unknown = sorted({one.node for one in self.network.impaired} - names)
+            if unknown:
+                raise ValueError(f"network.impaired: no node is named {', '.join(unknown)}")
+        return self
+
+    @field_validator("policies")
+    @classmethod
+    def _known(cls, policies: tuple[str, ...]) -> tuple[str, ...]:
+        for policy in policies:
+            if policy not in POLICIES:
+                raise ValueError(f"policy {policy!r} is not one of {', '.join(POLICIES)}")
+        return policies
+
+    @model_validator(mode="after")
+    def _assumptions(self) -> "ScenarioFile":
+        for name in self.sweep:
+            if name not in Assume.model_fields:
+                raise ValueError(f"sweep: {name!r} is not one of {', '.join(Assume.model_fields)}")
+        known = (*Assume.model_fields, "seed")
+        for name in (name for case in self.cases for name in case):
+            if name not in known:
+                raise ValueError(f"cases: {name!r} is not one of {', '.join(known)}")
+        return self

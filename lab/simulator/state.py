@@ -1,0 +1,217 @@
+"""The cluster and its jobs at one moment of a run: what a policy looks at and what the world changes.
+
+Rule: only the world (`lab.simulator.world`) changes it; a policy reads. Rows are those of the node table.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from lab.simulator.model import Fate, JobOutcome, SimJob
+from lab.simulator.speed import Placement
+from scoring.ids import GangKey, gang_key
+from scoring.model import Role
+from scoring.model.snapshot import NodeTable
+from scoring.network.matrix import Ints, NetworkMatrix
+
+Slot = tuple[Role, int]
+"""A pod of a job: its role and index."""
+
+
+@dataclass(slots=True, eq=False)
+class JobState:
+    """One job that has arrived and not ended."""
+
+    job: SimJob
+    number: int
+    """Its place among the scenario's jobs."""
+    needs: int
+    """Workers without which it does not train."""
+    wanted: int
+    """Workers that its owner makes now."""
+    key: GangKey = field(init=False)
+    """Name of its gang."""
+    ps: dict[int, int] = field(default_factory=dict)
+    """index → row"""
+    workers: dict[int, int] = field(default_factory=dict)
+    """index → row"""
+    bound_s: dict[Slot, float] = field(default_factory=dict)
+    """pod → when it got its node"""
+    before_s: float = 0.0
+    """Workers × seconds on nodes of those that were there when it was suspended, each time"""
+    left_worker_s: float | None = None
+    """Workers × seconds that it had still to train when it was suspended last; `None`: it never trained before that"""
+    changes: int = 0
+    """Grows with every change of its pods: whatever was made for another count is old."""
+    event: int = 0
+    """Of its events in the queue only the one of this number counts."""
+    trained: float = 0.0
+    """Samples so far."""
+    rate: float = 0.0
+    """Samples per second while it trains."""
+    busy_cores: float = 0.0
+    step_samples: float = 1.0
+    since_s: float = 0.0
+    """`trained` is of this moment."""
+    resumes_s: float | None = None
+    """When it trains (again); `None`: it has not what it needs."""
+    training: bool = False
+    first_pod_s: float | None = None
+    started_s: float | None = None
+    holds_since_s: float | None = None
+    """When it last got its first pod; `None`: it has none."""
+    deadlocks: int = 0
+    suspensions: int = 0
+    waited_s: float = 0.0
+    asked_s: float = 0.0
+    """When its pods were made: at its arrival, or when it was suspended last."""
+    waits_since_s: float | None = None
+    """When it last began to wait: at its arrival, or when it was suspended; `None`: it runs."""
+    ran_since_s: float | None = None
+    """When it last started; `None`: it waits."""
+    resizes: int = 0
+    stalled_s: float = 0.0
+    worker_s: float = 0.0
+    workers_since_s: float = 0.0
+    changed_s: float | None = None
+    """When its worker count was changed last, after its start."""
+    changes_s: tuple[float, ...] = ()
+    """All such moments of the last hour and before."""
+    gave_up_from: int | None = None
+    """Workers before the first were taken away for others; `None`: it has them again."""
+
+    def __post_init__(self) -> None:
+        self.key = gang_key(self.job.namespace, self.job.name)
+        self.asked_s = self.job.arrival_s
+
+    @property
+    def whole(self) -> bool:
+        """Whether it has the pods without which it does not train."""
+        return len(self.ps) == self.job.ps_count and len(self.workers) >= self.needs
+
+    @property
+    def placement(self) -> Placement:
+        """Where its pods are, by index."""
+        return Placement(
+            tuple([self.ps[index] for index in sorted(self.ps)]),
+            tuple([self.workers[index] for index in sorted(self.workers)]),
+        )
+
+    @property
+    def most(self) -> int:
+        """Workers it may ever have."""
+        return self.job.workers if self.job.max_workers is None else self.job.max_workers
+
+    @property
+    def elastic(self) -> bool:
+        """Whether its worker count may differ."""
+        return self.job.min_workers < self.most
+
+    def attained_s(self, now_s: float) -> float:
+        """Workers × seconds that it has had nodes."""
+        return self.worker_s + len(self.workers) * (now_s - self.workers_since_s)
+
+    def missing(self) -> list[Slot]:
+        """Pods that exist and have no node, ps first. Cost: O(pods)."""
+        slots: list[Slot] = [(Role.PS, index) for index in range(self.job.ps_count) if index not in self.ps]
+        return slots + [(Role.WORKER, index) for index in self.wanted_indexes() if index not in self.workers]
+
+    def wanted_indexes(self) -> list[int]:
+        """Indexes of the wanted workers: those that have a node, then the smallest others."""
+        found = sorted(self.workers)
+        index = 0
+        while len(found) < self.wanted:
+            if index not in self.workers:
+                found.append(index)
+            index += 1
+        return sorted(found)
+
+    def outcome(self, fate: Fate, ended_s: float | None) -> JobOutcome:
+        """Its story, when it is over."""
+        return JobOutcome(
+            self.job,
+            fate,
+            self.first_pod_s,
+            self.started_s,
+            ended_s,
+            self.resizes,
+            self.stalled_s,
+            self.worker_s,
+            self.deadlocks,
+            self.suspensions,
+            self.waited_s,
+        )
+
+    def unfinished(self, *, cut: bool) -> JobOutcome:
+        """Its story, when the run is over before it; `cut`: because the scenario ends there."""
+        if self.started_s is not None:
+            return self.outcome(Fate.UNFINISHED, None)
+        return self.outcome(Fate.NEVER_STARTED if cut or self.first_pod_s is None else Fate.DEADLOCKED, None)
+
+
+class State:
+    """Nodes, what is used of them, and the jobs that wait and run."""
+
+    def __init__(self, table: NodeTable, network: NetworkMatrix) -> None:
+        self.table = table
+        self.network = network
+        self.now_s = 0.0
+        self.used: Ints = np.zeros_like(table.allocatable)
+        self.waiting: dict[str, JobState] = {}
+        """name → job without all that it needs, in the order of arrival; some of its pods may have nodes"""
+        self.running: dict[str, JobState] = {}
+        """name → job that trains, or starts, or stalls"""
+        self.elastic: dict[str, JobState] = {}
+        """name → those of `running` whose worker count may change"""
+        self.on_node: list[dict[str, int]] = [{} for _ in table.nodes]
+        """row → job → its pods there"""
+        self.changes = 0
+        """Grows with every change of jobs or pods."""
+        self._vectors: dict[int, tuple[object, Ints | None]] = {}
+
+    def jobs(self) -> Mapping[str, JobState]:
+        """All that have arrived and not ended."""
+        return {**self.waiting, **self.running}
+
+    def vector(self, state: JobState, role: Role) -> Ints | None:
+        """Request of one pod over the table's axis; every pod counts as one of `pods`. `None`: no node has it."""
+        requests = state.job.ps if role is Role.PS else state.job.worker
+        known = self._vectors.get(id(requests))
+        if known is None or known[0] is not requests:
+            vector = self.table.vector(requests)
+            if vector is not None and "pods" in self.table.axis:
+                vector[self.table.axis.index("pods")] = 1
+            known = self._vectors[id(requests)] = (requests, vector)
+        return known[1]
+
+    def free(self) -> Ints:
+        """(nodes, resources): a copy that may be written."""
+        return np.asarray(self.table.allocatable - self.used)
+
+    def occupy(self, one: JobState, role: Role, index: int, row: int) -> Ints | None:
+        """Give one pod a node; gives what it takes there. `None`, and nothing is changed: there is no room for it."""
+        held = one.ps if role is Role.PS else one.workers
+        vector = self.vector(one, role)
+        if vector is None or index in held or ((self.used[row] + vector) > self.table.allocatable[row]).any():
+            return None
+        self.used[row] += vector
+        held[index] = row
+        one.bound_s[role, index] = self.now_s
+        on_node = self.on_node[row]
+        on_node[one.job.name] = on_node.get(one.job.name, 0) + 1
+        one.first_pod_s = self.now_s if one.first_pod_s is None else one.first_pod_s
+        one.holds_since_s = self.now_s if one.holds_since_s is None else one.holds_since_s
+        return vector
+
+    def vacate(self, one: JobState, role: Role, index: int) -> Ints:
+        """Take one pod off its node; gives what is free there now."""
+        row = (one.ps if role is Role.PS else one.workers).pop(index)
+        vector = self.vector(one, role)
+        assert vector is not None
+        self.used[row] -= vector
+        on_node, name = self.on_node[row], one.job.name
+        on_node[name] -= 1
+        if not on_node[name]:
+            del on_node[name]
+        return vector

@@ -1,0 +1,121 @@
+"""Command line of the testbed: `python -m lab.testbed build`, `… up`, `… archives`."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from functools import partial
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+
+from lab.testbed.demo import Shape, up
+from lab.testbed.errors import ControlPlaneError, FetchFailed
+from lab.testbed.programs.archives import ARCHIVES, ensure
+from lab.testbed.programs.browser import ensure_browser
+from lab.testbed.programs.build import cache_directory, ensure_all, ensure_asset, missing
+from lab.testbed.programs.catalogue import ASSETS, CORE, E2E, PROGRAMS, Version, parse_version
+from lab.testbed.programs.definitions import DEFINITIONS
+from lab.testbed.programs.progress import ShownProgress
+
+app = typer.Typer(help="A real Kubernetes control plane on this computer; needs Go to build it once.")
+
+
+def _version(text: str) -> Version:
+    try:
+        return parse_version(text)
+    except ValueError as wrong:
+        raise typer.BadParameter(str(wrong)) from wrong
+
+
+@app.command()
+def build(
+    programs: Annotated[
+        list[str] | None, typer.Argument(help=f"Any of: {', '.join(PROGRAMS)}. Default: what every cluster needs.")
+    ] = None,
+    version: Annotated[
+        Version | None,
+        typer.Option(parser=_version, metavar="X.Y.Z", help="Version of Kubernetes' own programs."),
+    ] = None,
+    e2e: Annotated[bool, typer.Option("--e2e", help="All that the tests of tests/e2e ask for.")] = False,
+    optional: Annotated[bool, typer.Option("--optional", help="Exit with 0 even if one cannot be built.")] = False,
+) -> None:
+    """Build programs into the cache; those that are there already are left alone."""
+    console = Console()
+    chosen = list(programs or (E2E if e2e else CORE))
+    unknown = [name for name in chosen if name not in PROGRAMS]
+    if unknown:
+        raise typer.BadParameter(f"{', '.join(unknown)}: not among {', '.join(PROGRAMS)}")
+    try:
+        with ShownProgress(console) as progress:
+            built = ensure_all(chosen, version=version, reporter=progress)
+            for asset in (*ASSETS, *(DEFINITIONS if e2e else ())):
+                ensure_asset(asset)
+    except ControlPlaneError as wrong:
+        console.print(f"[red]{escape(str(wrong))}[/red]", highlight=False)
+        raise typer.Exit(0 if optional else 1) from wrong
+    for path in built.values():
+        console.print(str(path), highlight=False, soft_wrap=True)
+
+
+@app.command(name="up")
+def start(
+    port: Annotated[int, typer.Option(help="Port netgang listens on.")] = 8888,
+    nodes_per_zone: Annotated[int, typer.Option(min=1, help="Nodes in each of the zones A to D.")] = 9,
+    gpu: Annotated[int, typer.Option(min=0, help="GPUs of each node.")] = 2,
+    netgang: Annotated[bool, typer.Option("--netgang/--no-netgang", help="Start netgang and its scheduler.")] = True,
+    jobs: Annotated[bool, typer.Option("--jobs/--no-jobs", help="Start the controllers that run Jobs.")] = True,
+) -> None:
+    """Start the cluster with netgang and simulated nodes, and say what to try; Ctrl-C stops it."""
+    console = Console()
+    try:
+        shape = Shape(nodes_per_zone=nodes_per_zone, gpu=gpu, with_netgang=netgang, with_jobs=jobs)
+        asyncio.run(up(console, shape=shape, port=port))
+    except ControlPlaneError as wrong:
+        console.print(f"[red]{wrong}[/red]", highlight=False)
+        raise typer.Exit(1) from wrong
+
+
+@app.command()
+def archives(
+    optional: Annotated[bool, typer.Option("--optional", help="Exit with 0 even if one cannot be had.")] = False,
+) -> None:
+    """Fetch what tests run against: real archives of measurements, and a browser; what is there is left alone."""
+    console = Console()
+    missing_any = False
+    fetches: dict[str, Callable[[ShownProgress], object]] = {name: partial(_archive, name) for name in ARCHIVES}
+    for name, fetch in (fetches | {"chromium": ensure_browser}).items():
+        try:
+            with ShownProgress(console, doing="fetch", done="fetched") as progress:
+                place = fetch(progress)
+        except FetchFailed as wrong:
+            missing_any = True
+            console.print(
+                f"[yellow]no {name}, its tests will be skipped:[/yellow] {escape(str(wrong))}",
+                highlight=False,
+                soft_wrap=True,
+            )
+        else:
+            console.print(f"{name}: {place}", highlight=False, soft_wrap=True)
+    if missing_any and not optional:
+        raise typer.Exit(1)
+
+
+def _archive(name: str, progress: ShownProgress) -> object:
+    return ensure(name, reporter=progress)
+
+
+@app.command()
+def status() -> None:
+    """Say which of the programs that every cluster needs are built, and where."""
+    absent = missing(CORE)
+    console = Console()
+    console.print(f"cache: {cache_directory()}", highlight=False)
+    for name in CORE:
+        console.print(f"{name}: {'missing' if name in absent else 'built'}", highlight=False)
+
+
+if __name__ == "__main__":
+    app()

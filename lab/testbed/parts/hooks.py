@@ -1,0 +1,80 @@
+"""Run the commands of Jobs, as a kubelet and the job controller would: for Helm's hooks, which wait for their Jobs.
+
+Why: the test bed has no kubelet, and an uninstall that is tested without its hook is not tested.
+Rule: the command is the one in the Job, with the rights of the Job's own service account; how it ended is written into
+the Job's status. What a Job said is kept.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+
+from lab.testbed.api import Api, Object
+from lab.testbed.cluster import Cluster
+
+
+@dataclass(slots=True)
+class Ran:
+    """What ran: Job → how its command ended, and what it said."""
+
+    codes: dict[str, int] = field(default_factory=dict)
+    said: dict[str, str] = field(default_factory=dict)
+
+
+@asynccontextmanager
+async def jobs_by_hand(cluster: Cluster, namespace: str) -> AsyncIterator[Ran]:
+    """While the block runs, every new Job of the namespace is run once. The accounts must be users of the cluster."""
+    ran = Ran()
+    async with cluster.api() as api:
+        following = asyncio.create_task(_follow(cluster, api, namespace, ran), name="run Jobs by hand")
+        try:
+            yield ran
+        finally:
+            following.cancel()
+            with suppress(asyncio.CancelledError):
+                await following
+
+
+async def _follow(cluster: Cluster, api: Api, namespace: str, ran: Ran) -> None:
+    seen: set[str] = set()
+    while True:
+        async for change, job in api.watch("Job", namespace=namespace):
+            uid = job["metadata"]["uid"]
+            if change == "ADDED" and uid not in seen:
+                seen.add(uid)
+                await _run(cluster, api, job, ran)
+
+
+async def _run(cluster: Cluster, api: Api, job: Object, ran: Ran) -> None:
+    meta, pod = job["metadata"], job["spec"]["template"]["spec"]
+    (container,) = pod["containers"]
+    started = _now()
+    process = await asyncio.create_subprocess_exec(
+        sys.executable,
+        "-m",
+        "cli.main",
+        *container["args"],
+        f"--kubeconfig={cluster.kubeconfig(pod['serviceAccountName'])}",
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.STDOUT,
+    )
+    out, _ = await process.communicate()
+    code = process.returncode or 0
+    ran.codes[meta["name"]] = code
+    ran.said[meta["name"]] = out.decode()
+    ends = ("SuccessCriteriaMet", "Complete") if code == 0 else ("FailureTarget", "Failed")
+    status = {
+        "startTime": started,
+        **({"completionTime": _now(), "succeeded": 1} if code == 0 else {"failed": 1}),
+        "conditions": [{"type": one, "status": "True", "lastTransitionTime": _now()} for one in ends],
+    }
+    await api.patch("Job", meta["name"], {"status": status}, namespace=meta["namespace"], subresource="status")
+
+
+def _now() -> str:
+    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")  # noqa: TID251 - what a kubelet writes

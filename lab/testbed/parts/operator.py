@@ -1,0 +1,213 @@
+"""Kubeflow's training operator as a part of the cluster, and one-line jobs for it.
+
+Why the real one: which pod leaves when a job shrinks, what counts as failed and what happens to the PodGroup are its
+code, and an imitation would have the faults that its author did not know of.
+Rule: it runs out of the cluster with its gang scheduling on, so that it makes PodGroups and gives pods our scheduler's
+name. It waits for its webhook's certificate in a directory whose name cannot be configured, so one runs at a time on a
+computer. Its validating webhook is there without rules: API servers do not call it, unless a test wants refusals.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from lab.testbed.api import Api, Object
+from lab.testbed.cluster import Cluster
+from lab.testbed.objects import namespace as namespace_object
+from lab.testbed.objects import pod
+from lab.testbed.parts.carried import carried
+from lab.testbed.processes.network import LOOPBACK, free_ports
+from lab.testbed.processes.process import Child
+from lab.testbed.processes.stages import DELETE_AFTER
+from lab.testbed.programs.build import ensure_program
+
+OPERATOR = "training-operator"
+CRDS = "training-crds"
+_NAMESPACE = "kubeflow"
+_SECRET = "training-operator-webhook-cert"  # noqa: S105 - the name of a Secret
+_WEBHOOK = "validator.training-operator.kubeflow.org"
+_REFUSAL = "refuses.testbed.netgang.io"
+_READ_BY_ROTATOR = Path("/tmp/k8s-webhook-server/serving-certs")  # noqa: S108 - a constant of the operator's
+
+
+async def start_operator(
+    cluster: Cluster,
+    *,
+    schemes: Sequence[str] = ("tfjob", "pytorchjob"),
+    gang_scheduler: str = "netgang",
+) -> Child:
+    """Start the operator, its kinds installed, and wait until it is ready; it stops with the cluster.
+
+    Takes about ten seconds, minutes when the program has to be built. `gang_scheduler` becomes the scheduler of pods
+    that name none.
+    """
+    program = ensure_program(OPERATOR)
+    await cluster.install(CRDS)
+    async with cluster.api() as api:
+        await _prepare(api)
+        (port, webhook_port) = free_ports(2)
+        (_READ_BY_ROTATOR / "tls.crt").unlink(missing_ok=True)  # an earlier one's: it would not wait for its own
+        temporary = cluster.directory / "operator-tmp"
+        temporary.mkdir(exist_ok=True)
+        mounted = (temporary / "k8s-webhook-server" / "serving-certs", _READ_BY_ROTATOR)  # the second: waited for
+        async with carried(api, _SECRET, namespace=_NAMESPACE, to=mounted):
+            return await cluster.start_part(
+                OPERATOR,
+                [
+                    program,
+                    f"--kubeconfig={cluster.kubeconfig()}",
+                    f"--gang-scheduler-name={gang_scheduler}",
+                    *(f"--enable-scheme={scheme}" for scheme in schemes),
+                    "--metrics-bind-address=0",
+                    f"--health-probe-bind-address={LOOPBACK}:{port}",
+                    f"--webhook-server-port={webhook_port}",
+                    "--controller-threads=4",
+                ],
+                ready_url=f"http://{LOOPBACK}:{port}/readyz",
+                env={"TMPDIR": str(temporary)},
+            )
+
+
+async def refuse_updates(api: Api, *plurals: str) -> None:
+    """From now on every update of these kinds is refused, as when the operator is down and its webhook is needed."""
+    await api.apply(
+        {
+            "apiVersion": "admissionregistration.k8s.io/v1",
+            "kind": "ValidatingWebhookConfiguration",
+            "metadata": {"name": _REFUSAL},
+            "webhooks": [
+                {
+                    "name": _REFUSAL,
+                    "admissionReviewVersions": ["v1"],
+                    "sideEffects": "None",
+                    "failurePolicy": "Fail",
+                    "timeoutSeconds": 1,
+                    "clientConfig": {"url": f"https://{LOOPBACK}:1/nobody-listens"},
+                    "rules": [
+                        {
+                            "apiGroups": ["*"],
+                            "apiVersions": ["*"],
+                            "operations": ["UPDATE"],
+                            "resources": list(plurals),
+                        }
+                    ],
+                }
+            ],
+        }
+    )
+
+
+async def allow_updates(api: Api) -> None:
+    """End what `refuse_updates` began."""
+    await api.delete("ValidatingWebhookConfiguration", _REFUSAL)
+
+
+def tf_job(
+    name: str,
+    *,
+    workers: int,
+    ps: int = 1,
+    least: int | None = None,
+    namespace: str = "default",
+    cpu: str = "1",
+    dynamic: bool = True,
+    annotations: Mapping[str, str] | None = None,
+    ends_after: str = "1s",
+    gates: Sequence[str] = (),
+) -> Object:
+    """A TFJob whose gang needs `least` pods (ps included; default: all), whose pods take `ends_after` to end.
+
+    `dynamic`: workers may come and go (`enableDynamicWorker`). `annotations` are the job's own.
+    """
+    replicas = {"PS": ps, "Worker": workers} if ps else {"Worker": workers}
+    template = _template("tensorflow", cpu=cpu, ends_after=ends_after, gates=gates)
+    return {
+        "apiVersion": "kubeflow.org/v1",
+        "kind": "TFJob",
+        "metadata": {"name": name, "namespace": namespace, "annotations": dict(annotations or {})},
+        "spec": {
+            "enableDynamicWorker": dynamic,
+            "runPolicy": _run_policy(ps + workers if least is None else least),
+            "tfReplicaSpecs": {
+                role: {"replicas": count, "restartPolicy": "OnFailure", "template": template}
+                for role, count in replicas.items()
+            },
+        },
+    }
+
+
+def pytorch_job(
+    name: str,
+    *,
+    workers: int,
+    min_workers: int,
+    max_workers: int | None = None,
+    namespace: str = "default",
+    cpu: str = "1",
+    annotations: Mapping[str, str] | None = None,
+    ends_after: str = "1s",
+    gates: Sequence[str] = (),
+) -> Object:
+    """An elastic PyTorchJob without a Master, whose gang needs `min_workers` pods."""
+    template = _template("pytorch", cpu=cpu, ends_after=ends_after, gates=gates)
+    return {
+        "apiVersion": "kubeflow.org/v1",
+        "kind": "PyTorchJob",
+        "metadata": {"name": name, "namespace": namespace, "annotations": dict(annotations or {})},
+        "spec": {
+            "elasticPolicy": {
+                "minReplicas": min_workers,
+                "maxReplicas": workers if max_workers is None else max_workers,
+                "rdzvBackend": "c10d",
+                "maxRestarts": 100,
+            },
+            "runPolicy": _run_policy(min_workers),
+            "pytorchReplicaSpecs": {
+                "Worker": {"replicas": workers, "restartPolicy": "OnFailure", "template": template},
+            },
+        },
+    }
+
+
+def condition(job: Object, kind: str) -> bool:
+    """Whether a job has the condition `kind` with status True."""
+    held = job.get("status", {}).get("conditions", [])
+    return any(one["type"] == kind and one["status"] == "True" for one in held)
+
+
+def _run_policy(least: int) -> Object:
+    return {"cleanPodPolicy": "None", "schedulingPolicy": {"minAvailable": least}}
+
+
+def _template(container: str, *, cpu: str, ends_after: str, gates: Sequence[str]) -> Object:
+    """A pod template that leaves the scheduler's name to the operator."""
+    made = pod("unused", cpu=cpu, gates=gates)
+    spec = {**made["spec"], "terminationGracePeriodSeconds": 30}
+    del spec["schedulerName"]
+    spec["containers"] = [{**spec["containers"][0], "name": container}]
+    return {"metadata": {"annotations": {DELETE_AFTER: ends_after}}, "spec": spec}
+
+
+async def _prepare(api: Api) -> None:
+    """What the operator wants to find: its namespace, an empty Secret, and a webhook to write its authority to."""
+    await api.apply(
+        [
+            namespace_object(_NAMESPACE),
+            {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": _SECRET, "namespace": _NAMESPACE}},
+            {
+                "apiVersion": "admissionregistration.k8s.io/v1",
+                "kind": "ValidatingWebhookConfiguration",
+                "metadata": {"name": _WEBHOOK},
+                "webhooks": [
+                    {
+                        "name": _WEBHOOK,
+                        "admissionReviewVersions": ["v1"],
+                        "sideEffects": "None",
+                        "failurePolicy": "Ignore",
+                        "clientConfig": {"service": {"name": OPERATOR, "namespace": _NAMESPACE, "path": "/"}},
+                    }
+                ],
+            },
+        ]
+    )

@@ -1,0 +1,128 @@
+"""Run netgang and its kube-scheduler as parts of the cluster: what users install, not our classes.
+
+Why: only the real process with the installed files shows whether settings, rights, readiness and shutdown work.
+Rule: netgang is started through its command line with its settings in a file; rights, scheduler configuration and
+scheduler flags are read from manifests/ and scheduler-config/, and both run as the service accounts named there.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from lab.testbed.api import Object
+from lab.testbed.cluster import NETGANG, NETGANG_SCHEDULER, Cluster
+from lab.testbed.errors import ControlPlaneError
+from lab.testbed.processes.network import LOOPBACK, free_ports
+from lab.testbed.processes.process import Child
+
+ROOT = Path(__file__).parents[3]
+SCHEDULER_CONFIG = ROOT / "scheduler-config"
+SECOND_SCHEDULER = SCHEDULER_CONFIG / "second-scheduler.yaml"
+_MANIFESTS = ROOT / "manifests"
+_OVERLAY = _MANIFESTS / "overlays" / "second-scheduler"
+_RIGHTS = (
+    _MANIFESTS / "base" / "namespace.yaml",
+    _MANIFESTS / "base" / "rbac.yaml",
+    _MANIFESTS / "base" / "confinement.yaml",
+    _MANIFESTS / "base" / "notes.yaml",
+    _OVERLAY / "scheduler-rbac.yaml",
+)
+_GATES_FLAG = "--feature-gates="
+_START_LIMIT_S = 60.0  # it takes about 3 s; a loaded machine with two cores took 10
+
+
+@dataclass(frozen=True, slots=True)
+class Netgang:
+    """A running netgang: its part of the cluster, the base URL of the verbs, and that of its port for people."""
+
+    part: Child
+    url: str
+    debug_url: str
+
+
+async def start_netgang(
+    cluster: Cluster,
+    settings: Mapping[str, Any] | None = None,
+    *,
+    name: str = "netgang",
+    account: str = NETGANG,
+    port: int | None = None,
+    env: Mapping[str, str] | None = None,
+    kubeconfig: Path | None = None,
+    tls: bool = False,
+) -> Netgang:
+    """Start `netgang serve` against the cluster and wait until /readyz answers 200.
+
+    `settings` become its `--config` file, `env` comes on top of our environment, `account` decides its rights: by
+    default those of its service account, which `install_rights` grants; `kubeconfig` takes its place. With `tls` the
+    settings have certificates, and the probes a port of their own. Stops with the cluster.
+    """
+    first, second, health_port = free_ports(3)
+    chosen = port if port is not None else first
+    debug_port = second if second != port else first
+    argv: list[str | Path] = [
+        sys.executable,
+        "-m",
+        "cli.main",
+        "serve",
+        f"--kubeconfig={kubeconfig or cluster.kubeconfig(account)}",
+        f"--host={LOOPBACK}",
+        f"--port={chosen}",
+        f"--debug-port={debug_port}",
+    ]
+    if tls:
+        settings = {**(settings or {}), "health_port": health_port}
+    if settings:
+        file = cluster.directory / f"{name}-settings.yaml"
+        file.write_text(yaml.safe_dump(dict(settings), sort_keys=False))
+        argv.append(f"--config={file}")
+    url = f"{'https' if tls else 'http'}://{LOOPBACK}:{chosen}"
+    ready = f"http://{LOOPBACK}:{health_port}" if tls else url
+    part = await cluster.start_part(name, argv, ready_url=f"{ready}/readyz", env=env, limit_s=_START_LIMIT_S)
+    return Netgang(part=part, url=url, debug_url=f"http://{LOOPBACK}:{debug_port}")
+
+
+async def install_rights(cluster: Cluster) -> None:
+    """Apply the namespace, accounts, roles, bindings and the account's confinement for netgang and its scheduler."""
+    async with cluster.api() as api:
+        for path in _RIGHTS:
+            await api.apply(_installed(path))
+
+
+async def start_second_scheduler(cluster: Cluster, url: str) -> Child:
+    """Start the kube-scheduler for pods with `schedulerName: netgang`, as manifests/overlays/second-scheduler does.
+
+    `url` is that of netgang's verbs, where it need not be yet: it is called for pods only.
+    """
+    return await cluster.start_scheduler(
+        _installed(SECOND_SCHEDULER),
+        name=NETGANG_SCHEDULER,
+        extender=url,
+        account=NETGANG_SCHEDULER,
+        feature_gates=installed_gates(),
+    )
+
+
+def installed_gates() -> dict[str, bool]:
+    """Feature gates of the installed second scheduler, read from its Deployment."""
+    deployment: Object = yaml.safe_load(_installed(_OVERLAY / "scheduler.yaml").read_text())
+    command: list[str] = deployment["spec"]["template"]["spec"]["containers"][0]["command"]
+    pairs = [
+        gate.partition("=")
+        for flag in command
+        if flag.startswith(_GATES_FLAG)
+        for gate in flag.removeprefix(_GATES_FLAG).split(",")
+    ]
+    return {gate: value == "true" for gate, _, value in pairs}
+
+
+def _installed(path: Path) -> Path:
+    if not path.exists():
+        raise ControlPlaneError(f"{path} is missing: the testbed runs from a complete checkout")
+    return path

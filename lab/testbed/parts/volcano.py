@@ -1,0 +1,78 @@
+"""Volcano's scheduler as a part of the cluster, without its controllers and webhooks.
+
+Why alone: what is compared is how pods are placed, not Volcano's jobs and queues. Rule: it runs with the settings of
+its own chart. What its controllers would do for it is done here: the default queue is open, and each gang is a PodGroup
+that the caller creates.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Mapping
+
+from lab.testbed.api import Api, Object
+from lab.testbed.cluster import Cluster
+from lab.testbed.processes.network import LOOPBACK, free_ports
+from lab.testbed.processes.process import Child
+from lab.testbed.programs.build import ensure_asset, ensure_program
+
+VOLCANO = "volcano"
+"""The scheduler's name in pods."""
+PROGRAM = "vc-scheduler"
+GROUP_ANNOTATION = "scheduling.k8s.io/group-name"
+_API = "scheduling.volcano.sh/v1beta1"
+_QUEUE = "default"
+
+
+async def install_volcano(cluster: Cluster, api: Api, *, weights: Mapping[str, int] | None = None) -> None:
+    """Install its kinds, and open the queue of gangs that name none, and one for each of `weights` (queue → weight).
+
+    A queue that is not open places nothing, and no component says so.
+    """
+    await cluster.install("volcano-crds")
+    for name, weight in {_QUEUE: 1, **(weights or {})}.items():
+        queue = {"apiVersion": _API, "kind": "Queue", "metadata": {"name": name}, "spec": {"weight": weight}}
+        await api.create(queue)
+        await api.patch("Queue", name, {"status": {"state": "Open"}}, subresource="status")
+
+
+async def start_volcano(cluster: Cluster, *, name: str, nodes_percent: int) -> Child:
+    """Start it and wait until it answers; it looks at so many percent of the nodes for a pod, 0: as it chooses.
+
+    It watches the directory of its settings for changes, so they get one in which nothing else is written.
+    """
+    settings = cluster.directory / name
+    settings.mkdir(exist_ok=True)
+    [source] = ensure_asset("volcano-settings").iterdir()
+    (port,) = free_ports(1)
+    return await cluster.start_part(
+        name,
+        [
+            ensure_program(PROGRAM),
+            f"--kubeconfig={cluster.kubeconfig()}",
+            f"--scheduler-conf={shutil.copy(source, settings)}",
+            f"--percentage-nodes-to-find={nodes_percent}",
+            "--leader-elect=false",
+            "--kube-api-qps=5000",  # as kube-scheduler has them on the test bed
+            "--kube-api-burst=10000",
+            "--cache-dumper=false",
+            "--enable-healthz",
+            f"--healthz-address={LOOPBACK}:{port}",
+        ],
+        ready_url=f"http://{LOOPBACK}:{port}/healthz",
+    )
+
+
+def volcano_group(name: str, min_member: int, *, namespace: str = "default", queue: str = "") -> Object:
+    """A PodGroup of Volcano's in a queue, by default the default one; its pods name it in GROUP_ANNOTATION."""
+    return {
+        "apiVersion": _API,
+        "kind": "PodGroup",
+        "metadata": {"name": name, "namespace": namespace},
+        "spec": {"minMember": min_member, "queue": queue or _QUEUE},
+    }
+
+
+async def delete_volcano_groups(api: Api, *, namespace: str) -> None:
+    """Delete all of a namespace."""
+    await api.delete_all("PodGroup", namespace=namespace, api_version=_API)

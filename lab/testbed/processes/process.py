@@ -1,0 +1,123 @@
+"""One child process: started, watched, frozen, ended, and never left behind.
+
+Why: fault tests need to stop, kill and freeze single programs, and an aborted test run must not leave any behind.
+Rule: every child leads its own process group; signals go to that group only. When this process dies, however it
+dies, Linux kills the child (parent-death signal), so children must be started from the main thread: the kernel
+ties that signal to the thread that forked.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from pathlib import Path
+
+from lab.testbed.errors import ControlPlaneError, NotReady, PartDied
+
+_LEASH = Path(__file__).with_name("leash.py")
+_POLL_S = 0.02
+_KILL_LIMIT_S = 10.0  # the kernel needs milliseconds; a loaded machine takes longer to say so
+_LOG_TAIL_LINES = 40
+
+
+class Child:
+    """A program that runs with its output in a log file.
+
+    `argv` and `env` stay the same over restarts, so ports and kubeconfigs of other parts stay valid.
+    """
+
+    def __init__(self, name: str, argv: Sequence[str], *, log: Path, env: Mapping[str, str] | None = None) -> None:
+        self.name = name
+        self.argv = tuple(argv)
+        self.log = log
+        self._env = {**os.environ, **(env or {})}
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def pid(self) -> int | None:
+        """Process id while it was not stopped by us; also of one that died by itself."""
+        return self._process.pid if self._process else None
+
+    @property
+    def alive(self) -> bool:
+        """Whether it runs (a frozen one does)."""
+        return self._process is not None and self._process.poll() is None
+
+    def start(self) -> None:
+        """Start it; ControlPlaneError if it runs already."""
+        if self.alive:
+            raise ControlPlaneError(f"{self.name} runs already (pid {self.pid})")
+        self.log.parent.mkdir(parents=True, exist_ok=True)
+        with self.log.open("ab") as log:
+            self._process = subprocess.Popen(
+                [sys.executable, "-I", "-S", str(_LEASH), str(os.getpid()), *self.argv],
+                env=self._env,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+
+    async def stop(self, *, grace_s: float = 5.0) -> None:
+        """Ask it to end (SIGTERM), insist after `grace_s` (SIGKILL); returns when it is gone."""
+        if self._process is None:
+            return
+        self._signal(signal.SIGCONT)  # a frozen process cannot act on SIGTERM
+        self._signal(signal.SIGTERM)
+        if not await self._gone(within_s=grace_s):
+            await self.kill()
+            return
+        self._signal(signal.SIGKILL)  # members of the group that outlived their leader
+        self._process = None
+
+    async def kill(self) -> None:
+        """End it at once (SIGKILL), as a crash or a lost machine would."""
+        self._signal(signal.SIGKILL)
+        if not await self._gone(within_s=_KILL_LIMIT_S):
+            raise ControlPlaneError(f"{self.name} (pid {self.pid}) survived SIGKILL for {_KILL_LIMIT_S:g} s")
+        self._process = None
+
+    def freeze(self) -> None:
+        """Stop its clock (SIGSTOP): connections stay open and nothing answers."""
+        self._signal(signal.SIGSTOP)
+
+    def unfreeze(self) -> None:
+        """Let a frozen process go on (SIGCONT)."""
+        self._signal(signal.SIGCONT)
+
+    def tail(self, lines: int = _LOG_TAIL_LINES) -> str:
+        """The end of its log."""
+        if not self.log.exists():
+            return ""
+        return "\n".join(self.log.read_text(errors="replace").splitlines()[-lines:])
+
+    async def ready(self, check: Callable[[], Awaitable[bool]], *, limit_s: float) -> None:
+        """Wait until `check` is true. PartDied if the process ends first, NotReady after `limit_s`."""
+        try:
+            async with asyncio.timeout(limit_s):
+                while not await check():
+                    if not self.alive:
+                        raise PartDied(f"{self.name} ended while it started; its log ends with:\n{self.tail()}")
+                    await asyncio.sleep(_POLL_S)
+        except TimeoutError as late:
+            raise NotReady(f"{self.name} was not ready in {limit_s:g} s; log ends with:\n{self.tail()}") from late
+
+    async def _gone(self, *, within_s: float) -> bool:
+        try:
+            async with asyncio.timeout(within_s):
+                while self.alive:  # noqa: ASYNC110 - a child's end is no asyncio event unless its loop lives on
+                    await asyncio.sleep(_POLL_S)
+        except TimeoutError:
+            return False
+        return True
+
+    def _signal(self, number: signal.Signals) -> None:
+        if self._process is None:
+            return
+        with contextlib.suppress(ProcessLookupError):  # the whole group is gone already
+            os.killpg(self._process.pid, number)
